@@ -1,0 +1,103 @@
+//! What can go wrong on a device.
+
+use thiserror::Error;
+
+use crate::info::DeviceId;
+
+/// A failure of a device, never of the query's values.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum DeviceError {
+    /// The budget cannot promise these bytes now, or ever if `wanted` exceeds `limit`.
+    #[error("{device} is out of memory: {}", memory_shortage(*wanted, *free, *limit))]
+    OutOfMemory {
+        /// Where.
+        device: DeviceId,
+        /// Bytes asked for.
+        wanted: u64,
+        /// Bytes of the limit that were not promised to anyone.
+        free: u64,
+        /// The whole budget.
+        limit: u64,
+    },
+    /// A launch did not run to its end; the device goes on.
+    #[error(
+        "launch {launch} on {device} failed: {why}; its rows were not folded and can run elsewhere"
+    )]
+    LaunchFailed {
+        /// Where.
+        device: DeviceId,
+        /// Which launch of the device, counted from 1.
+        launch: u64,
+        /// What is known of the cause.
+        why: String,
+    },
+    /// The device answers no more, and whatever it held is gone.
+    #[error("{device} is lost: {why}; its work can run elsewhere")]
+    Lost {
+        /// Which.
+        device: DeviceId,
+        /// What is known of the cause.
+        why: String,
+    },
+}
+
+impl DeviceError {
+    /// Returns whether the device is gone for good.
+    pub fn is_lost(&self) -> bool {
+        matches!(self, Self::Lost { .. })
+    }
+
+    /// Returns whether memory was asked for that no waiting can give, because it is more than the
+    /// whole limit.
+    pub fn is_impossible(&self) -> bool {
+        matches!(self, Self::OutOfMemory { wanted, limit, .. } if wanted > limit)
+    }
+}
+
+fn memory_shortage(wanted: u64, free: u64, limit: u64) -> String {
+    if wanted > limit {
+        return format!(
+            "{wanted} bytes were wanted and its whole limit is {limit}; \
+             split the work or raise the limit"
+        );
+    }
+    format!(
+        "{wanted} bytes were wanted and {free} of its limit of {limit} are free; \
+         wait for other work to end, split the work or raise the limit"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn out_of_memory(wanted: u64) -> DeviceError {
+        DeviceError::OutOfMemory {
+            device: DeviceId(1),
+            wanted,
+            free: 10,
+            limit: 100,
+        }
+    }
+
+    #[test]
+    fn messages_name_the_limit_and_the_way_out() {
+        assert_eq!(
+            out_of_memory(50).to_string(),
+            "device 1 is out of memory: 50 bytes were wanted and 10 of its limit of 100 are free; \
+             wait for other work to end, split the work or raise the limit"
+        );
+        assert_eq!(
+            out_of_memory(500).to_string(),
+            "device 1 is out of memory: 500 bytes were wanted and its whole limit is 100; \
+             split the work or raise the limit"
+        );
+    }
+
+    #[test]
+    fn only_more_than_the_limit_is_impossible() {
+        assert!(!out_of_memory(100).is_impossible());
+        assert!(out_of_memory(101).is_impossible());
+        assert!(!out_of_memory(101).is_lost());
+    }
+}

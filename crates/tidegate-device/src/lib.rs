@@ -1,0 +1,38 @@
+//! The devices of this machine: found at run time, with a memory budget each, and a simulated one
+//! for machines that have none.
+//!
+//! [`discover`] looks for the NVIDIA driver and for NVRTC, and records every place that it looked
+//! at, so that "no device" always comes with its reason. A [`MemoryBudget`] promises bytes as
+//! [`Reservation`]s before work starts. A [`SimulatedDevice`] is a thread with a memory limit,
+//! modelled bandwidth and speed, asynchronous completion and a [`FaultPlan`]; it runs closures,
+//! never knowing what they compute.
+//!
+//! This crate must not know: pipelines, queries, Arrow, DataFusion, or which settings and
+//! environment variables its arguments came from.
+//!
+//! ```
+//! use tidegate_device::{Cost, DeviceId, SimulatedDevice, SimulatedSpec};
+//!
+//! let device = SimulatedDevice::new(DeviceId(0), SimulatedSpec::with_memory(1 << 30))?;
+//! let cost = Cost { copy_bytes: 4096, rows: 1000 };
+//! let answer = futures::executor::block_on(device.submit(cost, || 6 * 7))?;
+//! assert_eq!(answer, 42);
+//! # Ok::<(), tidegate_device::DeviceError>(())
+//! ```
+//!
+//! In reading order: [`info`] and [`error`] are the words, [`memory`] the budget, [`simulated`] the
+//! simulated device, [`discovery`] how real ones are found.
+
+pub mod discovery;
+pub mod error;
+pub mod info;
+pub mod memory;
+pub mod simulated;
+
+pub use discovery::{Discovery, DiscoveryOptions, Finding, Outcome, discover};
+pub use error::DeviceError;
+pub use info::{DeviceId, DeviceInfo, DeviceKind, DeviceRates};
+pub use memory::{MemoryBudget, Reservation};
+pub use simulated::{
+    Completion, Cost, Counters, Fault, FaultPlan, SimulatedDevice, SimulatedSpec, SpecError,
+};

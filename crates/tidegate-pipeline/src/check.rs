@@ -1,0 +1,235 @@
+//! The type rules: what the IR can say, and what it cannot.
+//!
+//! Every [`Expr`] is built by one of the constructors here. Each puts the node together and then
+//! holds it against the one rule for its kind, which [`Pipeline::validate`] applies again to trees
+//! that came over a wire. The rules are those of DataFusion's planner and Arrow's kernels: a node
+//! whose declared type is not what they would give is refused, never reinterpreted.
+//!
+//! [`Pipeline::validate`]: crate::Pipeline::validate
+
+mod aggregate;
+mod cast;
+mod decimal;
+mod node;
+mod pipeline;
+
+pub(crate) use cast::{CastRule, Number, cast_rule};
+pub(crate) use decimal::decimal_rule;
+
+use arrow_schema::{DataType, TimeUnit};
+
+use crate::expr::{ArithmeticOp, CastFailure, CompareOp, DatePart, Expr, ExprKind};
+
+/// Says what the IR cannot express. It is never an error of the query.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{what}")]
+pub struct Unsupported {
+    /// The construct and the limit, in lower case: `function median`, `type List(Int64)`.
+    pub what: String,
+}
+
+impl Unsupported {
+    /// Names a construct.
+    pub fn new(what: impl Into<String>) -> Self {
+        Self { what: what.into() }
+    }
+}
+
+/// Checks that the IR has values of this type.
+///
+/// Decimals of a negative scale are refused: DataFusion's own rules differ between operators there.
+pub fn supported_type(data_type: &DataType) -> Result<(), Unsupported> {
+    let supported = match data_type {
+        DataType::Boolean
+        | DataType::Float32
+        | DataType::Float64
+        | DataType::Date32
+        | DataType::Date64
+        | DataType::Time32(TimeUnit::Second | TimeUnit::Millisecond)
+        | DataType::Time64(TimeUnit::Microsecond | TimeUnit::Nanosecond)
+        | DataType::Timestamp(_, _)
+        | DataType::Duration(_)
+        | DataType::Interval(_) => true,
+        DataType::Decimal32(_, scale)
+        | DataType::Decimal64(_, scale)
+        | DataType::Decimal128(_, scale) => {
+            if *scale < 0 {
+                return Err(Unsupported::new(format!(
+                    "type {data_type}: a negative scale"
+                )));
+            }
+            true
+        }
+        DataType::Dictionary(key, value) => key.is_integer() && value.is_string(),
+        other => other.is_integer() || other.is_string(),
+    };
+    if supported {
+        Ok(())
+    } else {
+        Err(Unsupported::new(format!("type {data_type}")))
+    }
+}
+
+/// Holds a new node against its rule.
+fn checked(kind: ExprKind, data_type: DataType) -> Result<Expr, Unsupported> {
+    let expr = Expr { kind, data_type };
+    node::check_node(&expr)?;
+    Ok(expr)
+}
+
+impl Expr {
+    /// Builds a reference to the column at `index` of the step's input.
+    pub fn column(index: usize, data_type: DataType) -> Result<Self, Unsupported> {
+        checked(ExprKind::Column(index), data_type)
+    }
+
+    /// Builds a reference to the pipeline's parameter at `index`.
+    pub fn parameter(index: usize, data_type: DataType) -> Result<Self, Unsupported> {
+        checked(ExprKind::Parameter(index), data_type)
+    }
+
+    /// Builds `left op right`; `data_type` is what the planner declares and has to be what Arrow's
+    /// kernels give.
+    pub fn arithmetic(
+        op: ArithmeticOp,
+        left: Self,
+        right: Self,
+        data_type: DataType,
+    ) -> Result<Self, Unsupported> {
+        let (left, right) = (Box::new(left), Box::new(right));
+        checked(ExprKind::Arithmetic { op, left, right }, data_type)
+    }
+
+    /// Builds a comparison of two values of one type, or of two strings of any layout.
+    pub fn compare(op: CompareOp, left: Self, right: Self) -> Result<Self, Unsupported> {
+        let (left, right) = (Box::new(left), Box::new(right));
+        checked(ExprKind::Compare { op, left, right }, DataType::Boolean)
+    }
+
+    /// Builds `left AND right`.
+    pub fn and(left: Self, right: Self) -> Result<Self, Unsupported> {
+        checked(
+            ExprKind::And(Box::new(left), Box::new(right)),
+            DataType::Boolean,
+        )
+    }
+
+    /// Builds `left OR right`.
+    pub fn or(left: Self, right: Self) -> Result<Self, Unsupported> {
+        checked(
+            ExprKind::Or(Box::new(left), Box::new(right)),
+            DataType::Boolean,
+        )
+    }
+
+    /// Builds `NOT expr`.
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "a constructor like the others, which can refuse"
+    )]
+    pub fn not(expr: Self) -> Result<Self, Unsupported> {
+        checked(ExprKind::Not(Box::new(expr)), DataType::Boolean)
+    }
+
+    /// Builds `-expr`, of `expr`'s type.
+    pub fn negate(expr: Self) -> Result<Self, Unsupported> {
+        let data_type = expr.data_type.clone();
+        checked(ExprKind::Negate(Box::new(expr)), data_type)
+    }
+
+    /// Builds `expr IS NULL`.
+    pub fn is_null(expr: Self) -> Result<Self, Unsupported> {
+        checked(ExprKind::IsNull(Box::new(expr)), DataType::Boolean)
+    }
+
+    /// Builds `expr IS NOT NULL`.
+    pub fn is_not_null(expr: Self) -> Result<Self, Unsupported> {
+        checked(ExprKind::IsNotNull(Box::new(expr)), DataType::Boolean)
+    }
+
+    /// Builds `CASE WHEN … THEN … [ELSE …] END`; every value has the type `data_type`.
+    pub fn case(
+        branches: Vec<(Self, Self)>,
+        otherwise: Option<Self>,
+        data_type: DataType,
+    ) -> Result<Self, Unsupported> {
+        let otherwise = otherwise.map(Box::new);
+        checked(
+            ExprKind::Case {
+                branches,
+                otherwise,
+            },
+            data_type,
+        )
+    }
+
+    /// Builds `expr [NOT] IN (list)`. Floats are compared by their bits, as DataFusion does: −0.0 is
+    /// not +0.0 here, and a NaN matches the same NaN.
+    pub fn in_list(expr: Self, list: Vec<Self>, negated: bool) -> Result<Self, Unsupported> {
+        let expr = Box::new(expr);
+        checked(
+            ExprKind::InList {
+                expr,
+                list,
+                negated,
+            },
+            DataType::Boolean,
+        )
+    }
+
+    /// Builds a conversion to `to`.
+    pub fn cast(expr: Self, to: DataType, on_failure: CastFailure) -> Result<Self, Unsupported> {
+        let expr = Box::new(expr);
+        checked(ExprKind::Cast { expr, on_failure }, to)
+    }
+
+    /// Builds `date_part(part, expr)`.
+    pub fn date_part(part: DatePart, expr: Self) -> Result<Self, Unsupported> {
+        let data_type = match part {
+            DatePart::Epoch => DataType::Float64,
+            _ => DataType::Int32,
+        };
+        let expr = Box::new(expr);
+        checked(ExprKind::DatePart { part, expr }, data_type)
+    }
+
+    /// Builds `expr [NOT] LIKE pattern`, or ILIKE.
+    pub fn like(
+        expr: Self,
+        pattern: Self,
+        negated: bool,
+        case_insensitive: bool,
+    ) -> Result<Self, Unsupported> {
+        let (expr, pattern) = (Box::new(expr), Box::new(pattern));
+        checked(
+            ExprKind::Like {
+                expr,
+                pattern,
+                negated,
+                case_insensitive,
+            },
+            DataType::Boolean,
+        )
+    }
+
+    /// Builds `substr(expr, start[, length])`; `data_type` is a string type.
+    pub fn substring(
+        expr: Self,
+        start: i64,
+        length: Option<i64>,
+        data_type: DataType,
+    ) -> Result<Self, Unsupported> {
+        let expr = Box::new(expr);
+        checked(
+            ExprKind::Substring {
+                expr,
+                start,
+                length,
+            },
+            data_type,
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,378 @@
+//! A pipeline on one line, for plans, logs and error messages.
+//!
+//! `filter l_shipdate <= 1998-09-02 → group by l_returnflag: sum(l_quantity), count(*) [state]`.
+//! Parameters are shown as the literals that they were, columns by the names of the step's input,
+//! and parentheses only where the tree would read differently without them.
+
+mod scalar;
+
+use std::fmt;
+
+use arrow_schema::Schema;
+
+use crate::expr::{ArithmeticOp, CastFailure, CompareOp, DatePart, Expr, ExprKind};
+use crate::pipeline::{
+    Aggregate, AggregateCall, AggregateFunction, AggregateOutput, NamedExpr, Pipeline, Sort, Step,
+};
+use crate::scalar::Scalar;
+
+impl fmt::Display for ArithmeticOp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Add => "+",
+            Self::Subtract => "-",
+            Self::Multiply => "*",
+            Self::Divide => "/",
+            Self::Modulo => "%",
+        })
+    }
+}
+
+impl fmt::Display for CompareOp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Eq => "=",
+            Self::NotEq => "<>",
+            Self::Lt => "<",
+            Self::LtEq => "<=",
+            Self::Gt => ">",
+            Self::GtEq => ">=",
+            Self::IsDistinctFrom => "is distinct from",
+            Self::IsNotDistinctFrom => "is not distinct from",
+        })
+    }
+}
+
+impl fmt::Display for DatePart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Year => "year",
+            Self::Quarter => "quarter",
+            Self::Month => "month",
+            Self::Week => "week",
+            Self::Day => "day",
+            Self::DayOfYear => "doy",
+            Self::DayOfWeek => "dow",
+            Self::Hour => "hour",
+            Self::Minute => "minute",
+            Self::Second => "second",
+            Self::Epoch => "epoch",
+        })
+    }
+}
+
+impl fmt::Display for AggregateFunction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Count => "count",
+            Self::Sum => "sum",
+            Self::Min => "min",
+            Self::Max => "max",
+            Self::Avg => "avg",
+            Self::VarPop => "var_pop",
+            Self::VarSamp => "var_samp",
+            Self::StddevPop => "stddev_pop",
+            Self::StddevSamp => "stddev_samp",
+        })
+    }
+}
+
+impl Expr {
+    /// Shows the expression with the column names of `input` and the literals of `parameters`.
+    /// A column or parameter that is not there is shown by its index, `#3` or `$3`.
+    pub fn display<'a>(
+        &'a self,
+        input: &'a Schema,
+        parameters: &'a [Scalar],
+    ) -> impl fmt::Display + 'a {
+        Shown {
+            expr: self,
+            names: Names { input, parameters },
+        }
+    }
+}
+
+/// What indexes stand for.
+#[derive(Clone, Copy)]
+struct Names<'a> {
+    input: &'a Schema,
+    parameters: &'a [Scalar],
+}
+
+impl<'a> Names<'a> {
+    fn show(self, expr: &'a Expr) -> Shown<'a> {
+        Shown { expr, names: self }
+    }
+}
+
+/// An expression with its names.
+struct Shown<'a> {
+    expr: &'a Expr,
+    names: Names<'a>,
+}
+
+/// How tightly an expression binds; an operand that binds less tightly needs parentheses.
+fn precedence(expr: &Expr) -> u8 {
+    match &expr.kind {
+        ExprKind::Or(_, _) => 1,
+        ExprKind::And(_, _) => 2,
+        ExprKind::Not(_) => 3,
+        ExprKind::Compare { .. }
+        | ExprKind::IsNull(_)
+        | ExprKind::IsNotNull(_)
+        | ExprKind::InList { .. }
+        | ExprKind::Like { .. } => 4,
+        ExprKind::Arithmetic { op, .. } => match op {
+            ArithmeticOp::Add | ArithmeticOp::Subtract => 5,
+            ArithmeticOp::Multiply | ArithmeticOp::Divide | ArithmeticOp::Modulo => 6,
+        },
+        ExprKind::Negate(_) => 7,
+        ExprKind::Column(_)
+        | ExprKind::Parameter(_)
+        | ExprKind::Case { .. }
+        | ExprKind::Cast { .. }
+        | ExprKind::DatePart { .. }
+        | ExprKind::Substring { .. } => 8,
+    }
+}
+
+impl Shown<'_> {
+    /// Writes an operand, in parentheses if it binds less tightly than `least`.
+    fn operand(&self, f: &mut fmt::Formatter<'_>, operand: &Expr, least: u8) -> fmt::Result {
+        let shown = self.names.show(operand);
+        if precedence(operand) < least {
+            write!(f, "({shown})")
+        } else {
+            write!(f, "{shown}")
+        }
+    }
+
+    /// Writes `left op right`; the right operand of a left-associative operator binds tighter.
+    fn infix(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        left: &Expr,
+        op: impl fmt::Display,
+        right: &Expr,
+        tighter_right: bool,
+    ) -> fmt::Result {
+        let own = precedence(self.expr);
+        self.operand(f, left, own)?;
+        write!(f, " {op} ")?;
+        self.operand(f, right, own + u8::from(tighter_right))
+    }
+
+    fn in_list(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        needle: &Expr,
+        list: &[Expr],
+        negated: bool,
+    ) -> fmt::Result {
+        self.operand(f, needle, 5)?;
+        f.write_str(if negated { " not in (" } else { " in (" })?;
+        separated(f, list, |f, item| write!(f, "{}", self.names.show(item)))?;
+        f.write_str(")")
+    }
+
+    fn case(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        branches: &[(Expr, Expr)],
+        otherwise: Option<&Expr>,
+    ) -> fmt::Result {
+        f.write_str("case")?;
+        for (when, then) in branches {
+            let (when, then) = (self.names.show(when), self.names.show(then));
+            write!(f, " when {when} then {then}")?;
+        }
+        if let Some(otherwise) = otherwise {
+            write!(f, " else {}", self.names.show(otherwise))?;
+        }
+        f.write_str(" end")
+    }
+}
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.expr.kind {
+            ExprKind::Column(index) => match self.names.input.fields().get(*index) {
+                Some(field) => f.write_str(field.name()),
+                None => write!(f, "#{index}"),
+            },
+            ExprKind::Parameter(index) => match self.names.parameters.get(*index) {
+                Some(parameter) => write!(f, "{parameter}"),
+                None => write!(f, "${index}"),
+            },
+            ExprKind::Arithmetic { op, left, right } => self.infix(f, left, op, right, true),
+            ExprKind::Compare { op, left, right } => {
+                self.operand(f, left, 5)?;
+                write!(f, " {op} ")?;
+                self.operand(f, right, 5)
+            }
+            ExprKind::And(left, right) => self.infix(f, left, "and", right, false),
+            ExprKind::Or(left, right) => self.infix(f, left, "or", right, false),
+            ExprKind::Not(inner) => {
+                f.write_str("not ")?;
+                self.operand(f, inner, 3)
+            }
+            ExprKind::Negate(inner) => {
+                f.write_str("-")?;
+                self.operand(f, inner, 8)
+            }
+            ExprKind::IsNull(inner) => {
+                self.operand(f, inner, 5)?;
+                f.write_str(" is null")
+            }
+            ExprKind::IsNotNull(inner) => {
+                self.operand(f, inner, 5)?;
+                f.write_str(" is not null")
+            }
+            ExprKind::Case {
+                branches,
+                otherwise,
+            } => self.case(f, branches, otherwise.as_deref()),
+            ExprKind::InList {
+                expr,
+                list,
+                negated,
+            } => self.in_list(f, expr, list, *negated),
+            ExprKind::Cast { expr, on_failure } => {
+                let name = match on_failure {
+                    CastFailure::Raise => "cast",
+                    CastFailure::Null => "try_cast",
+                };
+                let (inner, to) = (self.names.show(expr), &self.expr.data_type);
+                write!(f, "{name}({inner} as {to})")
+            }
+            ExprKind::DatePart { part, expr } => {
+                write!(f, "date_part('{part}', {})", self.names.show(expr))
+            }
+            ExprKind::Like {
+                expr,
+                pattern,
+                negated,
+                case_insensitive,
+            } => {
+                self.operand(f, expr, 5)?;
+                let name = if *case_insensitive { "ilike" } else { "like" };
+                write!(f, " {}{name} ", if *negated { "not " } else { "" })?;
+                self.operand(f, pattern, 5)
+            }
+            ExprKind::Substring {
+                expr,
+                start,
+                length,
+            } => {
+                let length = length.map_or(String::new(), |length| format!(", {length}"));
+                write!(f, "substr({}, {start}{length})", self.names.show(expr))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Pipeline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.steps.is_empty() {
+            return f.write_str("pass");
+        }
+        let mut input = self.input.as_ref().clone();
+        for (index, step) in self.steps.iter().enumerate() {
+            if index > 0 {
+                f.write_str(" → ")?;
+            }
+            let names = Names {
+                input: &input,
+                parameters: &self.parameters,
+            };
+            write_step(f, step, names)?;
+            input = step.output_schema(&input);
+        }
+        Ok(())
+    }
+}
+
+fn write_step(f: &mut fmt::Formatter<'_>, step: &Step, names: Names<'_>) -> fmt::Result {
+    match step {
+        Step::Filter(predicate) => write!(f, "filter {}", names.show(predicate)),
+        Step::Project(columns) => {
+            f.write_str("project ")?;
+            separated(f, columns, |f, column| write_named(f, column, names))
+        }
+        Step::Aggregate(aggregate) => write_aggregate(f, aggregate, names),
+        Step::Sort(sort) => write_sort(f, sort, names),
+    }
+}
+
+/// Writes the items with commas between them.
+fn separated<T>(
+    f: &mut fmt::Formatter<'_>,
+    items: &[T],
+    mut write: impl FnMut(&mut fmt::Formatter<'_>, &T) -> fmt::Result,
+) -> fmt::Result {
+    for (index, item) in items.iter().enumerate() {
+        if index > 0 {
+            f.write_str(", ")?;
+        }
+        write(f, item)?;
+    }
+    Ok(())
+}
+
+/// Writes an expression, and its name where that is not how it reads anyway.
+fn write_named(f: &mut fmt::Formatter<'_>, column: &NamedExpr, names: Names<'_>) -> fmt::Result {
+    let shown = names.show(&column.expr).to_string();
+    f.write_str(&shown)?;
+    if shown != column.name {
+        write!(f, " as {}", column.name)?;
+    }
+    Ok(())
+}
+
+fn write_aggregate(
+    f: &mut fmt::Formatter<'_>,
+    aggregate: &Aggregate,
+    names: Names<'_>,
+) -> fmt::Result {
+    if aggregate.keys.is_empty() {
+        f.write_str("aggregate")?;
+    } else {
+        f.write_str("group by ")?;
+        separated(f, &aggregate.keys, |f, key| write_named(f, key, names))?;
+    }
+    if !aggregate.calls.is_empty() {
+        f.write_str(if aggregate.keys.is_empty() { " " } else { ": " })?;
+        separated(f, &aggregate.calls, |f, call| write_call(f, call, names))?;
+    }
+    match aggregate.output {
+        AggregateOutput::State => f.write_str(" [state]"),
+        AggregateOutput::Value => Ok(()),
+    }
+}
+
+fn write_call(f: &mut fmt::Formatter<'_>, call: &AggregateCall, names: Names<'_>) -> fmt::Result {
+    match &call.argument {
+        Some(argument) => write!(f, "{}({})", call.function, names.show(argument))?,
+        None => write!(f, "{}(*)", call.function)?,
+    }
+    match &call.filter {
+        Some(filter) => write!(f, " filter (where {})", names.show(filter)),
+        None => Ok(()),
+    }
+}
+
+fn write_sort(f: &mut fmt::Formatter<'_>, sort: &Sort, names: Names<'_>) -> fmt::Result {
+    f.write_str("sort by ")?;
+    separated(f, &sort.keys, |f, key| {
+        let direction = if key.descending { " desc" } else { "" };
+        let nulls = if key.nulls_first { "first" } else { "last" };
+        write!(f, "{}{direction} nulls {nulls}", names.show(&key.expr))
+    })?;
+    match sort.fetch {
+        Some(fetch) => write!(f, " fetch {fetch}"),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,98 @@
+//! What ran where, how much of it, and why: the books of one region.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use serde::Serialize;
+
+use crate::place::{Place, Reason};
+
+/// Counts morsels, rows, bytes and time by place, and reasons by place.
+///
+/// Counting is by morsel, never by row or batch, so a mutex is cheap enough.
+#[derive(Debug, Default)]
+pub struct RegionCounters {
+    places: Mutex<BTreeMap<Place, Count>>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Count {
+    morsels: u64,
+    rows: u64,
+    bytes: u64,
+    time: Duration,
+    reasons: BTreeMap<Reason, u64>,
+}
+
+/// What one place did for a region.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PlaceReport {
+    /// `host`, or the device.
+    pub place: String,
+    /// Morsels that ran here to the end.
+    pub morsels: u64,
+    /// Their rows, as read.
+    pub rows: u64,
+    /// Their bytes: on a device what was copied to it, on the host an estimate.
+    pub bytes: u64,
+    /// Seconds of work: on a device its own, on the host the time its streams were busy.
+    pub seconds: f64,
+    /// Why, and for how many morsels; for a region placed as a whole the count is 1.
+    pub reasons: Vec<(String, u64)>,
+}
+
+impl RegionCounters {
+    /// Counts a morsel that runs at `place`.
+    pub fn morsel(&self, place: Place, rows: u64, bytes: u64) {
+        let mut places = self.places.lock();
+        let count = places.entry(place).or_default();
+        count.morsels += 1;
+        count.rows += rows;
+        count.bytes += bytes;
+    }
+
+    /// Takes morsels out of the books of a place whose work on them came to nothing.
+    pub fn undo(&self, place: Place, morsels: u64, rows: u64, bytes: u64) {
+        let mut places = self.places.lock();
+        let count = places.entry(place).or_default();
+        count.morsels = count.morsels.saturating_sub(morsels);
+        count.rows = count.rows.saturating_sub(rows);
+        count.bytes = count.bytes.saturating_sub(bytes);
+    }
+
+    /// Adds to the time that a place worked.
+    pub fn time(&self, place: Place, time: Duration) {
+        self.places.lock().entry(place).or_default().time += time;
+    }
+
+    /// Counts why something went to `place`.
+    pub fn reason(&self, place: Place, reason: Reason) {
+        let mut places = self.places.lock();
+        *places.entry(place).or_default().reasons.entry(reason).or_default() += 1;
+    }
+
+    /// Returns the rows counted at `place`.
+    pub fn rows(&self, place: Place) -> u64 {
+        self.places.lock().get(&place).map_or(0, |count| count.rows)
+    }
+
+    /// Returns whether anything was counted.
+    pub fn is_empty(&self) -> bool {
+        self.places.lock().is_empty()
+    }
+
+    /// Reports every place that something was counted for; `name` says what to call it.
+    pub fn report(&self, name: impl Fn(Place) -> String) -> Vec<PlaceReport> {
+        let places = self.places.lock();
+        let report = |(&place, count): (&Place, &Count)| PlaceReport {
+            place: name(place),
+            morsels: count.morsels,
+            rows: count.rows,
+            bytes: count.bytes,
+            seconds: count.time.as_secs_f64(),
+            reasons: count.reasons.iter().map(|(why, times)| (why.to_string(), *times)).collect(),
+        };
+        places.iter().map(report).collect()
+    }
+}

@@ -1,0 +1,198 @@
+//! The placement function and its vocabulary.
+//!
+//! Host and device drain one queue, so a device should take the next morsel exactly if it would be
+//! done with it before the host alone would be done with everything that is left. That is earliest
+//! finish for a shared queue: an idle device helps, a slow one stops helping in time for the host
+//! not to wait for its last morsel.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::Serialize;
+use tidegate_device::DeviceId;
+
+/// Where a morsel runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Place {
+    /// DataFusion's own operators.
+    Host,
+    /// A fused program on this device.
+    Device(DeviceId),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Host => f.write_str("host"),
+            Place::Device(id) => write!(f, "{id}"),
+        }
+    }
+}
+
+/// What the user asked for: `tidegate.placement`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PlacementMode {
+    /// Whoever finishes first.
+    #[default]
+    Auto,
+    /// Never a device.
+    Host,
+    /// A device wherever one can; the host for the rest.
+    Device,
+    /// As `Device`, and an error where that would fall back to the host.
+    Strict,
+}
+
+impl PlacementMode {
+    /// The accepted spellings.
+    pub const NAMES: [&'static str; 4] = ["auto", "host", "device", "strict"];
+}
+
+impl fmt::Display for PlacementMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Auto => "auto",
+            Self::Host => "host",
+            Self::Device => "device",
+            Self::Strict => "strict",
+        })
+    }
+}
+
+impl FromStr for PlacementMode {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.to_ascii_lowercase().as_str() {
+            "auto" => Ok(Self::Auto),
+            "host" => Ok(Self::Host),
+            "device" => Ok(Self::Device),
+            "strict" => Ok(Self::Strict),
+            _ => Err(format!(
+                "unknown placement '{text}': expected one of {}",
+                Self::NAMES.join(", ")
+            )),
+        }
+    }
+}
+
+/// A recorded placement to be replayed, morsel by morsel, over and over: `HD` places even morsels on
+/// the host and odd ones on a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlacementPattern(Vec<bool>);
+
+impl PlacementPattern {
+    /// Returns whether the morsel with this number goes to a device.
+    pub fn on_device(&self, morsel_number: usize) -> bool {
+        self.0[morsel_number % self.0.len()]
+    }
+}
+
+impl fmt::Display for PlacementPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0
+            .iter()
+            .try_for_each(|&device| f.write_str(if device { "D" } else { "H" }))
+    }
+}
+
+impl FromStr for PlacementPattern {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let places: Option<Vec<bool>> = text
+            .chars()
+            .map(|letter| match letter.to_ascii_uppercase() {
+                'H' => Some(false),
+                'D' => Some(true),
+                _ => None,
+            })
+            .collect();
+        match places {
+            Some(places) if !places.is_empty() => Ok(Self(places)),
+            _ => Err(format!(
+                "'{text}' is not a placement to replay: expected letters H (host) and D (device), \
+                 such as HD"
+            )),
+        }
+    }
+}
+
+/// Why a morsel, or a whole region, ran where it did. The text is stable, so that reasons can be
+/// counted; it never carries a number that varies from morsel to morsel.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Reason {
+    /// There is no device; the text says what was looked for.
+    NoDevice(String),
+    /// `tidegate.placement = 'host'`.
+    HostRequested,
+    /// `tidegate.placement = 'device'` or `'strict'`.
+    DeviceRequested,
+    /// A recorded placement was replayed.
+    Replayed,
+    /// It finishes there first.
+    EarliestFinish,
+    /// The whole scan is too small to be worth a device.
+    SmallScan,
+    /// The region returns its rows to the host: moving them costs more than filtering them.
+    RowsReturn,
+    /// The program, or one of its parts, has no device form.
+    NotLowered(String),
+    /// The device refused the program.
+    DeviceRefused(String),
+    /// This morsel's values ask for the host.
+    ChunkRefused(String),
+    /// The device's memory limit.
+    DeviceMemory,
+    /// The host could not retain the morsel's rows for a device.
+    HostMemory,
+    /// The device failed; what it had not committed ran again.
+    DeviceFault(String),
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::NoDevice(looked_for) => f.write_str(looked_for),
+            Reason::HostRequested => f.write_str("tidegate.placement = 'host'"),
+            Reason::DeviceRequested => f.write_str("device requested by tidegate.placement"),
+            Reason::Replayed => f.write_str("replayed placement"),
+            Reason::EarliestFinish => f.write_str("earliest finish"),
+            Reason::SmallScan => f.write_str("the scan is too small to be worth a device"),
+            Reason::RowsReturn => f.write_str(
+                "the rows return to the host: moving them costs more than filtering them",
+            ),
+            Reason::NotLowered(what) => write!(f, "not lowered: {what}"),
+            Reason::DeviceRefused(why) => write!(f, "refused by the device: {why}"),
+            Reason::ChunkRefused(why) => f.write_str(why),
+            Reason::DeviceMemory => f.write_str("device memory limit reached"),
+            Reason::HostMemory => {
+                f.write_str("host memory limit reached: a pulled morsel could not be retained")
+            }
+            Reason::DeviceFault(what) => write!(f, "device fault: {what}"),
+        }
+    }
+}
+
+/// What is known when a device could take the next morsel. All times in seconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Forecast {
+    /// Until the device is done with what it has.
+    pub device_backlog: f64,
+    /// To bring the morsel to the device; zero if it is resident.
+    pub transfer: f64,
+    /// To run the program over it there.
+    pub kernel: f64,
+    /// For the host alone to finish everything in the queue, this morsel included.
+    pub host_rest: f64,
+}
+
+/// Returns whether the device should take the next morsel of a shared queue: whether it would be
+/// done with it before the host is done with all that is left.
+pub fn device_takes(forecast: &Forecast) -> bool {
+    forecast.device_backlog + forecast.transfer + forecast.kernel < forecast.host_rest
+}
+
+#[cfg(test)]
+mod tests;

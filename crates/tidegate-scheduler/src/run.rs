@@ -1,0 +1,225 @@
+//! A region's life: feeders start when its first stream is polled, and the last stream to end
+//! brings the devices' rows and whatever the host must still do.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use arrow_array::RecordBatch;
+use parking_lot::Mutex;
+use thiserror::Error;
+use tidegate_kernels::PipelineDevice;
+use tidegate_pipeline::{EvalError, Pipeline};
+use tokio::task::JoinSet;
+
+use crate::counters::RegionCounters;
+use crate::feeder::{Choice, Feeder, LoadError, MorselLoader};
+use crate::place::{Place, Reason};
+use crate::queue::{ClaimPolicy, Morsel, MorselQueue};
+
+/// Why a region's device half came to nothing.
+#[derive(Debug, Error)]
+pub enum RunFailure {
+    /// The rows could not be read.
+    #[error("{0}")]
+    Load(LoadError),
+    /// A selected row must raise; the host would raise the same class.
+    #[error(transparent)]
+    Eval(#[from] EvalError),
+    /// Something would have had to go to the host, and must not.
+    #[error("{0}")]
+    Fallback(Reason),
+    /// A feeder died.
+    #[error("a device feeder stopped: {0}")]
+    Feeder(#[from] tokio::task::JoinError),
+}
+
+/// What a region's runs have in common.
+#[derive(Clone, Debug)]
+pub struct RunSpec {
+    /// The program.
+    pub pipeline: Arc<Pipeline>,
+    /// The devices that take part.
+    pub devices: Vec<Arc<dyn PipelineDevice>>,
+    /// The scan.
+    pub queue: Arc<MorselQueue>,
+    /// How its morsels are read.
+    pub loader: Arc<dyn MorselLoader>,
+    /// Where its books are kept.
+    pub counters: Arc<RegionCounters>,
+    /// How devices choose.
+    pub choice: Choice,
+    /// Falling back to the host is a failure.
+    pub strict: bool,
+}
+
+impl RunSpec {
+    fn feeder(&self, device: &Arc<dyn PipelineDevice>, atomic: bool) -> Feeder {
+        Feeder {
+            device: Arc::clone(device),
+            pipeline: Arc::clone(&self.pipeline),
+            queue: Arc::clone(&self.queue),
+            loader: Arc::clone(&self.loader),
+            counters: Arc::clone(&self.counters),
+            choice: self.choice.clone(),
+            atomic,
+            strict: self.strict,
+            started: Instant::now(),
+        }
+    }
+}
+
+/// What is left to emit when the last stream of a region has ended.
+#[derive(Debug)]
+pub struct Tail {
+    /// Rows of the devices.
+    pub rows: Vec<RecordBatch>,
+    /// Morsels for the host to run, in order.
+    pub rest: Vec<Morsel>,
+}
+
+/// An additive region under way: several streams on the host, a feeder for each device.
+///
+/// # Contract
+/// Each stream of the region calls [`MixedRun::enter`] at its first poll and [`Visit::leave`] at its
+/// end. The stream that leaves no other behind gets the [`Tail`]. Streams may come one after another.
+#[derive(Debug)]
+pub struct MixedRun {
+    spec: RunSpec,
+    live: Mutex<Live>,
+}
+
+#[derive(Debug, Default)]
+struct Live {
+    streams: usize,
+    feeders: JoinSet<Result<Vec<RecordBatch>, RunFailure>>,
+}
+
+impl MixedRun {
+    /// Makes a run that nobody has entered yet.
+    pub fn new(spec: RunSpec) -> Arc<Self> {
+        Arc::new(Self { spec, live: Mutex::default() })
+    }
+
+    /// Returns the scan's queue.
+    pub fn queue(&self) -> &Arc<MorselQueue> {
+        &self.spec.queue
+    }
+
+    /// Returns the books.
+    pub fn counters(&self) -> &Arc<RegionCounters> {
+        &self.spec.counters
+    }
+
+    /// Returns how morsels are read.
+    pub fn loader(&self) -> &Arc<dyn MorselLoader> {
+        &self.spec.loader
+    }
+
+    /// Returns whether the host may claim nothing.
+    pub fn devices_only(&self) -> bool {
+        *self.spec.queue.policy() == ClaimPolicy::DeviceOnly
+    }
+
+    /// Makes the morsels of a piece known, if they are not.
+    pub async fn list(&self, piece: usize) -> Result<(), RunFailure> {
+        let sizes = self.spec.loader.list(piece).await.map_err(RunFailure::Load)?;
+        self.spec.queue.list(piece, sizes);
+        Ok(())
+    }
+
+    /// Books a morsel that the host has claimed, and why it was left to it.
+    pub fn count_host(&self, morsel: &Morsel) {
+        let counters = &self.spec.counters;
+        counters.morsel(Place::Host, morsel.size.num_rows, morsel.size.num_bytes);
+        counters.reason(Place::Host, match self.spec.queue.policy() {
+            ClaimPolicy::Replay(_) => Reason::Replayed,
+            _ => Reason::EarliestFinish,
+        });
+    }
+
+    /// Starts the feeders if this is the only stream. Must be called within a tokio runtime.
+    pub fn enter(self: &Arc<Self>) -> Visit {
+        let mut live = self.live.lock();
+        live.streams += 1;
+        if live.streams == 1 && live.feeders.is_empty() {
+            for device in &self.spec.devices {
+                let feeder = self.spec.feeder(device, false);
+                live.feeders.spawn(feeder.feed());
+            }
+        }
+        Visit { run: Arc::clone(self), left: false }
+    }
+}
+
+/// A stream's stay in a [`MixedRun`]. Dropped without [`Visit::leave`] it was cancelled; with the
+/// last one the feeders stop.
+#[derive(Debug)]
+pub struct Visit {
+    run: Arc<MixedRun>,
+    left: bool,
+}
+
+impl Visit {
+    /// Ends the stay. Returns the tail if no other stream is left, else nothing.
+    pub async fn leave(mut self) -> Result<Option<Tail>, RunFailure> {
+        self.left = true;
+        let spec = &self.run.spec;
+        let mut feeders = {
+            let mut live = self.run.live.lock();
+            live.streams -= 1;
+            if live.streams > 0 {
+                return Ok(None);
+            }
+            std::mem::take(&mut live.feeders)
+        };
+        let mut rows = Vec::new();
+        while let Some(fed) = feeders.join_next().await {
+            rows.extend(fed??);
+        }
+        for piece in spec.queue.unlisted() {
+            self.run.list(piece).await?;
+        }
+        let rest = spec.queue.take_rest(true);
+        if spec.strict && !rest.is_empty() {
+            let why = "a device gave morsels up".to_string();
+            return Err(RunFailure::Fallback(Reason::DeviceFault(why)));
+        }
+        Ok(Some(Tail { rows, rest }))
+    }
+}
+
+impl Drop for Visit {
+    fn drop(&mut self) {
+        if self.left {
+            return;
+        }
+        let mut live = self.run.live.lock();
+        live.streams -= 1;
+        if live.streams == 0 {
+            live.feeders.abort_all();
+            live.feeders = JoinSet::new();
+        }
+    }
+}
+
+/// An atomic region: one device answers all of it or nothing.
+#[derive(Debug)]
+pub struct AllOrNothing;
+
+impl AllOrNothing {
+    /// Runs the whole scan on the first device and returns its rows, in the order the program gives
+    /// them. [`RunFailure::Fallback`] means that the host must answer instead; nothing has left.
+    pub async fn run(spec: &RunSpec) -> Result<Vec<RecordBatch>, RunFailure> {
+        let Some(device) = spec.devices.first() else {
+            return Err(RunFailure::Fallback(Reason::NoDevice("no device".into())));
+        };
+        spec.queue.open_all();
+        let mut feeders = JoinSet::new();
+        feeders.spawn(spec.feeder(device, true).feed());
+        let mut rows = Vec::new();
+        while let Some(fed) = feeders.join_next().await {
+            rows.extend(fed??);
+        }
+        Ok(rows)
+    }
+}

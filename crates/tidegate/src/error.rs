@@ -1,0 +1,161 @@
+//! The error that leaves the library, sorted by who must act.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::arrow::error::ArrowError;
+use datafusion::error::DataFusionError;
+
+/// Who must act on an [`Error`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// The statement is wrong, or its data makes it fail.
+    Sql,
+    /// The statement asks for something that does not exist here.
+    NotSupported,
+    /// A limit was reached; the message names the setting.
+    ResourcesExhausted,
+    /// The statement was cancelled or timed out.
+    Cancelled,
+    /// A file or store could not be read or written.
+    Io,
+    /// A device failed, or a placement that was asked for could not be had.
+    Device,
+    /// A defect of this library.
+    Internal,
+}
+
+/// An error with who must act, what happened, and its cause.
+#[derive(Clone)]
+pub struct Error {
+    kind: ErrorKind,
+    message: String,
+    source: Option<Arc<dyn StdError + Send + Sync>>,
+}
+
+impl Error {
+    /// Makes an error without a cause.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), source: None }
+    }
+
+    /// Makes an error with a cause; the message should not repeat the cause's.
+    pub fn with_source(
+        kind: ErrorKind,
+        message: impl Into<String>,
+        source: impl StdError + Send + Sync + 'static,
+    ) -> Self {
+        Self { kind, message: message.into(), source: Some(Arc::new(source)) }
+    }
+
+    /// Describes an error that goes on its way.
+    pub(crate) fn from_ref(error: &DataFusionError) -> Self {
+        if let Some(own) = find_own(error) {
+            return own.clone();
+        }
+        Self { kind: kind_of(error), message: describe(error), source: None }
+    }
+
+    /// Returns who must act.
+    pub fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {}", self.kind, self.message)
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.source.as_deref().map(|source| source as &(dyn StdError + 'static))
+    }
+}
+
+impl From<DataFusionError> for Error {
+    fn from(error: DataFusionError) -> Self {
+        let described = Self::from_ref(&error);
+        Self { source: described.source.clone().or_else(|| Some(Arc::new(error))), ..described }
+    }
+}
+
+impl From<Error> for DataFusionError {
+    fn from(error: Error) -> Self {
+        DataFusionError::External(Box::new(error))
+    }
+}
+
+/// Finds an error of ours that travelled through DataFusion.
+fn find_own(error: &DataFusionError) -> Option<&Error> {
+    let mut cause: Option<&(dyn StdError + 'static)> = Some(error);
+    while let Some(current) = cause {
+        if let Some(own) = current.downcast_ref::<Error>() {
+            return Some(own);
+        }
+        if let Some(shared) = current.downcast_ref::<Arc<DataFusionError>>() {
+            return find_own(shared);
+        }
+        cause = current.source();
+    }
+    None
+}
+
+fn kind_of(error: &DataFusionError) -> ErrorKind {
+    match error.find_root() {
+        DataFusionError::ArrowError(cause, _) => match cause.as_ref() {
+            ArrowError::IoError(..) => ErrorKind::Io,
+            ArrowError::NotYetImplemented(_) => ErrorKind::NotSupported,
+            _ => ErrorKind::Sql,
+        },
+        DataFusionError::ParquetError(_)
+        | DataFusionError::ObjectStore(_)
+        | DataFusionError::IoError(_) => ErrorKind::Io,
+        DataFusionError::NotImplemented(_) => ErrorKind::NotSupported,
+        DataFusionError::ResourcesExhausted(_) => ErrorKind::ResourcesExhausted,
+        DataFusionError::Internal(_) | DataFusionError::Substrait(_) => ErrorKind::Internal,
+        DataFusionError::ExecutionJoin(cause) if cause.is_cancelled() => ErrorKind::Cancelled,
+        DataFusionError::ExecutionJoin(_) => ErrorKind::Internal,
+        _ => ErrorKind::Sql,
+    }
+}
+
+fn describe(error: &DataFusionError) -> String {
+    let mut message = strip_nesting(&error.strip_backtrace());
+    if kind_of(error) == ErrorKind::ResourcesExhausted && !message.contains("tidegate.") {
+        message.push_str(
+            "; raise tidegate.memory_limit, or lower datafusion.execution.target_partitions",
+        );
+    }
+    message
+}
+
+/// Drops the prefixes with which DataFusion nests its errors and everything after a backtrace.
+fn strip_nesting(message: &str) -> String {
+    const NESTING: [&str; 8] = [
+        "Error during planning: ",
+        "SQL error: ",
+        "Execution error: ",
+        "Arrow error: ",
+        "External error: ",
+        "Schema error: ",
+        "Optimizer rule ",
+        "Resources exhausted: ",
+    ];
+    let mut rest = message.split("\n\nbacktrace").next().unwrap_or(message).trim();
+    while let Some(inner) = NESTING.iter().find_map(|prefix| rest.strip_prefix(prefix)) {
+        rest = inner;
+    }
+    rest.to_string()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,316 @@
+//! Memory tables and generated tables: sources whose morsels are read by plain calls.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, ArrayRef};
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::common::Statistics;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::datasource::memory::MemorySourceConfig;
+use datafusion::datasource::source::{DataSource, DataSourceExec};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::projection::ProjectionExprs;
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning,
+};
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt, TryStreamExt, stream};
+use tidegate_scheduler::{LoadError, Morsel, MorselId, MorselLoader, MorselSize};
+
+use super::{Leaf, LeafOptions, Slot};
+use crate::sources::{MorselScan, MorselSource};
+
+/// Rows of a source, read morsel by morsel.
+trait Pieces: fmt::Debug + Send + Sync {
+    /// Returns each piece's morsels.
+    fn sizes(&self) -> &[Vec<MorselSize>];
+
+    /// Reads one morsel, in the leaf's columns.
+    fn read(&self, morsel: MorselId, batch_size: usize) -> Result<Vec<RecordBatch>>;
+}
+
+/// A scan of such a source that can be shared.
+#[derive(Debug)]
+pub(crate) struct MorselLeaf {
+    planned: Arc<dyn DataSource>,
+    schema: SchemaRef,
+    pieces: Arc<dyn Pieces>,
+    /// A piece belongs to the partition of its number.
+    owned: bool,
+}
+
+impl MorselLeaf {
+    /// Returns the leaf if `plan` scans a memory table or a [`MorselSource`], or why it cannot be
+    /// shared.
+    pub(crate) fn of(
+        plan: &Arc<dyn ExecutionPlan>,
+        options: LeafOptions,
+    ) -> Option<std::result::Result<Self, String>> {
+        let planned = Arc::clone(plan.downcast_ref::<DataSourceExec>()?.data_source());
+        let schema = plan.schema();
+        if let Some(scan) = planned.downcast_ref::<MorselScan>() {
+            if scan.limit.is_some() {
+                return Some(Err("LIMIT inside the scan".into()));
+            }
+            let sizes = scan.source.morsels().iter().map(|size| MorselSize {
+                num_rows: size.num_rows,
+                num_bytes: size.num_bytes,
+            });
+            let pieces = Generated {
+                sizes: vec![sizes.collect()],
+                source: Arc::clone(&scan.source),
+                columns: Arc::clone(&scan.columns),
+            };
+            let pieces = Arc::new(pieces);
+            return Some(Ok(Self { planned, schema, pieces, owned: false }));
+        }
+        let memory = planned.downcast_ref::<MemorySourceConfig>()?;
+        if memory.fetch().is_some() {
+            return Some(Err("LIMIT inside the scan".into()));
+        }
+        if plan.output_ordering().is_some() {
+            return Some(Err("the scan claims an order".into()));
+        }
+        let pieces = Arc::new(Memory::new(memory, options.morsel_rows));
+        Some(Ok(Self { planned, schema, pieces, owned: true }))
+    }
+}
+
+impl Leaf for MorselLeaf {
+    fn pieces(&self) -> Vec<Option<usize>> {
+        let owner = |piece| self.owned.then_some(piece);
+        (0..self.pieces.sizes().len()).map(owner).collect()
+    }
+
+    fn rereads(&self) -> bool {
+        true
+    }
+
+    fn gated(&self, slot: &Arc<Slot>) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(DataSourceExec::from_data_source(GatedMorsels {
+            planned: Arc::clone(&self.planned),
+            schema: Arc::clone(&self.schema),
+            pieces: Arc::clone(&self.pieces),
+            owned: self.owned,
+            slot: Arc::clone(slot),
+        }))
+    }
+
+    fn loader(&self, ctx: &Arc<TaskContext>) -> Result<Arc<dyn MorselLoader>> {
+        let batch_size = ctx.session_config().batch_size();
+        Ok(Arc::new(PiecesLoader { pieces: Arc::clone(&self.pieces), batch_size }))
+    }
+
+    fn replay(
+        &self,
+        _: &Arc<dyn MorselLoader>,
+        morsels: &[Morsel],
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let mut batches = Vec::new();
+        for morsel in morsels {
+            batches.extend(self.pieces.read(morsel.id, 8192)?);
+        }
+        let schema = Arc::clone(&self.schema);
+        Ok(MemorySourceConfig::try_new_exec(&[batches], schema, None)?)
+    }
+}
+
+/// A generated table.
+#[derive(Debug)]
+struct Generated {
+    sizes: Vec<Vec<MorselSize>>,
+    source: Arc<dyn MorselSource>,
+    columns: Arc<[usize]>,
+}
+
+impl Pieces for Generated {
+    fn sizes(&self) -> &[Vec<MorselSize>] {
+        &self.sizes
+    }
+
+    fn read(&self, morsel: MorselId, batch_size: usize) -> Result<Vec<RecordBatch>> {
+        self.source.read(morsel.index, &self.columns, batch_size)
+    }
+}
+
+/// A memory table: each partition a piece, each batch cut into slices of so many rows.
+#[derive(Debug)]
+struct Memory {
+    sizes: Vec<Vec<MorselSize>>,
+    morsels: Vec<Vec<RecordBatch>>,
+}
+
+impl Memory {
+    fn new(source: &MemorySourceConfig, morsel_rows: usize) -> Self {
+        let project = |batch: &RecordBatch| match source.projection() {
+            // The columns were checked when the scan was planned.
+            Some(columns) => batch.project(columns).unwrap_or_else(|_| batch.clone()),
+            None => batch.clone(),
+        };
+        let cut = |partition: &Vec<RecordBatch>| {
+            let slices = partition.iter().flat_map(|batch| {
+                let batch = project(batch);
+                let num_rows = batch.num_rows();
+                (0..num_rows)
+                    .step_by(morsel_rows)
+                    .map(|start| batch.slice(start, morsel_rows.min(num_rows - start)))
+                    .collect::<Vec<_>>()
+            });
+            slices.collect::<Vec<_>>()
+        };
+        let morsels: Vec<Vec<RecordBatch>> = source.partitions().iter().map(cut).collect();
+        let size = |batch: &RecordBatch| MorselSize {
+            num_rows: batch.num_rows() as u64,
+            num_bytes: slice_bytes(batch),
+        };
+        let sizes = morsels.iter().map(|piece| piece.iter().map(size).collect()).collect();
+        Self { sizes, morsels }
+    }
+}
+
+impl Pieces for Memory {
+    fn sizes(&self) -> &[Vec<MorselSize>] {
+        &self.sizes
+    }
+
+    fn read(&self, morsel: MorselId, batch_size: usize) -> Result<Vec<RecordBatch>> {
+        let batch = &self.morsels[morsel.piece][morsel.index];
+        let starts = (0..batch.num_rows()).step_by(batch_size.max(1));
+        Ok(starts
+            .map(|start| batch.slice(start, batch_size.min(batch.num_rows() - start)))
+            .collect())
+    }
+}
+
+/// Estimates the bytes of a slice: what its arrays hold, in proportion.
+fn slice_bytes(batch: &RecordBatch) -> u64 {
+    let bytes = |column: &ArrayRef| {
+        column.to_data().get_slice_memory_size().unwrap_or_default() as u64
+    };
+    batch.columns().iter().map(bytes).sum()
+}
+
+#[derive(Debug)]
+struct PiecesLoader {
+    pieces: Arc<dyn Pieces>,
+    batch_size: usize,
+}
+
+impl MorselLoader for PiecesLoader {
+    fn list(&self, piece: usize) -> BoxFuture<'static, Result<Vec<MorselSize>, LoadError>> {
+        let sizes = self.pieces.sizes()[piece].clone();
+        futures::future::ready(Ok(sizes)).boxed()
+    }
+
+    fn load(&self, morsel: MorselId) -> BoxFuture<'static, Result<Vec<RecordBatch>, LoadError>> {
+        let (pieces, batch_size) = (Arc::clone(&self.pieces), self.batch_size);
+        async move { pieces.read(morsel, batch_size).map_err(LoadError::from) }.boxed()
+    }
+}
+
+/// The scan that yields only what its region's run leaves to the host.
+#[derive(Clone, Debug)]
+struct GatedMorsels {
+    planned: Arc<dyn DataSource>,
+    schema: SchemaRef,
+    pieces: Arc<dyn Pieces>,
+    owned: bool,
+    slot: Arc<Slot>,
+}
+
+impl GatedMorsels {
+    /// Streams what the host claims of these pieces, one morsel at a time: opening costs nothing
+    /// here, and what is not claimed is left to whoever is idle.
+    fn claimed(&self, partition: usize, batch_size: usize) -> Option<SendableRecordBatchStream> {
+        let run = Arc::clone(self.slot.run()?);
+        let pieces = Arc::clone(&self.pieces);
+        let piece = if self.owned { partition } else { 0 };
+        let sizes = self.pieces.sizes()[piece].clone();
+        let claims = stream::unfold((run, Some(sizes)), move |(run, unlisted)| async move {
+            if let Some(sizes) = unlisted {
+                run.queue().open_partition(partition);
+                run.queue().list(piece, sizes);
+            }
+            let morsel = run.queue().claim_for_host(piece, 1).first().copied()?;
+            run.count_host(&morsel);
+            Some((morsel, (run, None)))
+        });
+        let batches = claims
+            .map(move |morsel| {
+                let read = pieces.read(morsel.id, batch_size)?;
+                Ok::<_, DataFusionError>(stream::iter(read.into_iter().map(Ok)))
+            })
+            .try_flatten();
+        Some(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), batches)))
+    }
+}
+
+impl DataSource for GatedMorsels {
+    fn open(&self, partition: usize, ctx: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        match self.claimed(partition, ctx.session_config().batch_size()) {
+            Some(claimed) => Ok(claimed),
+            None => self.planned.open(partition, ctx),
+        }
+    }
+
+    fn create_sibling_state(
+        &self,
+        config: &datafusion::common::config::ConfigOptions,
+    ) -> Option<Arc<dyn Any + Send + Sync>> {
+        self.planned.create_sibling_state(config)
+    }
+
+    fn open_with_args(
+        &self,
+        args: datafusion_datasource::source::OpenArgs,
+    ) -> Result<SendableRecordBatchStream> {
+        match self.slot.run() {
+            Some(_) => self.open(args.partition, args.context),
+            None => self.planned.open_with_args(args),
+        }
+    }
+
+    fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.planned.fmt_as(format, f)
+    }
+
+    fn output_partitioning(&self) -> Partitioning {
+        self.planned.output_partitioning()
+    }
+
+    fn eq_properties(&self) -> EquivalenceProperties {
+        self.planned.eq_properties()
+    }
+
+    fn partition_statistics(&self, partition: Option<usize>) -> Result<Arc<Statistics>> {
+        self.planned.partition_statistics(partition)
+    }
+
+    fn with_fetch(&self, _: Option<usize>) -> Option<Arc<dyn DataSource>> {
+        None
+    }
+
+    fn fetch(&self) -> Option<usize> {
+        None
+    }
+
+    fn try_swapping_with_projection(
+        &self,
+        _: &ProjectionExprs,
+    ) -> Result<Option<Arc<dyn DataSource>>> {
+        Ok(None)
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        self.planned.apply_expressions(f)
+    }
+}

@@ -1,0 +1,49 @@
+//! Tidegate: SQL and DataFrames over Arrow data, in regions that mix host and device.
+//!
+//! A [`Session`] plans with DataFusion and runs each *region* of a plan (scan, filter, projection,
+//! group-by) on the host, on a device, or morsel by morsel on both, and says where and why. This
+//! crate is the API boundary, and the only one that names DataFusion's plan types. It must not know
+//! terminals or gRPC.
+//!
+//! ```
+//! # #[tokio::main(flavor = "multi_thread")]
+//! # async fn main() -> Result<(), tidegate::Error> {
+//! let session = tidegate::Session::new()?;
+//! let rows = session.collect("SELECT count(*) FROM tpch('orders', 0.01)").await?;
+//! assert_eq!(rows[0].num_rows(), 1);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! In reading order, the life of a query: [`statements`] (text is bounded and split), [`session`]
+//! (planned), `rule` (regions are found), `lower` (a region becomes a program), `region` (it runs on
+//! both sides), `leaf` (they share its scan), `query` (its end is written down). A new aggregate
+//! function enters in `lower::aggregate`; its meaning is in `tidegate_pipeline::interpret`.
+
+pub mod error;
+pub mod generate;
+pub mod options;
+pub mod runtime;
+pub mod session;
+pub mod sources;
+pub mod statements;
+
+mod leaf;
+mod lower;
+mod memory;
+mod query;
+mod region;
+mod rule;
+mod suggest;
+mod system;
+
+pub use datafusion::dataframe::DataFrame;
+pub use datafusion::execution::SendableRecordBatchStream;
+pub use error::{Error, ErrorKind};
+pub use options::TidegateOptions;
+pub use query::{QueryReport, QueryState};
+pub use region::PipelineExec;
+pub use region::report::RegionReport;
+pub use rule::PlacePipelines;
+pub use runtime::{Runtime, SimulatedSpec};
+pub use session::{DoctorReport, PlacementExt, Session, SessionBuilder, add_to};

@@ -1,0 +1,98 @@
+//! From DataFusion's physical plans to the pipeline IR.
+//!
+//! [`expr`] lowers expressions, [`aggregate`] function calls, [`plan`] chains of plan nodes down to
+//! the leaf they read from. Lowering never fails: what the IR cannot say comes back as [`Reasons`],
+//! all of them, and the plan stays as it was.
+//!
+//! A new scalar function enters in `expr`, a new aggregate function in `aggregate`, each next to its
+//! type rule in `tidegate_pipeline::check` and its meaning in `tidegate_pipeline::interpret`.
+
+pub(crate) mod aggregate;
+pub(crate) mod expr;
+pub(crate) mod plan;
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::Schema;
+use datafusion::arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use datafusion::error::Result;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::ColumnarValue;
+use tidegate_pipeline::{AggregateFunction, Pipeline, Scalar, Step, Unsupported};
+
+pub(crate) use plan::{Lowered, lower_additive, lower_atomic};
+
+/// Why something has no program: every reason, each once, in the order in which they were met.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Reasons(Vec<String>);
+
+impl Reasons {
+    pub(crate) fn push(&mut self, reason: impl Into<String>) {
+        let reason = reason.into();
+        if !self.0.contains(&reason) {
+            self.0.push(reason);
+        }
+    }
+
+    /// Keeps what was lowered, or notes why it was not.
+    pub(crate) fn keep<T>(&mut self, lowered: std::result::Result<T, Unsupported>) -> Option<T> {
+        lowered.map_err(|unsupported| self.push(unsupported.what)).ok()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn into_vec(self) -> Vec<String> {
+        self.0
+    }
+}
+
+/// A parameter whose value is known only when the plan runs, such as a scalar subquery's.
+#[derive(Clone, Debug)]
+pub(crate) struct Binding {
+    /// The parameter's index.
+    pub(crate) parameter: usize,
+    /// What gives its value; it reads no column.
+    pub(crate) expr: Arc<dyn PhysicalExpr>,
+}
+
+/// Gives every late parameter its value. Call it within `execute`, where subqueries have run.
+pub(crate) fn bind(pipeline: &Arc<Pipeline>, bindings: &[Binding]) -> Result<Arc<Pipeline>> {
+    if bindings.is_empty() {
+        return Ok(Arc::clone(pipeline));
+    }
+    let mut bound = Pipeline::clone(pipeline);
+    let options = RecordBatchOptions::new().with_row_count(Some(1));
+    let row = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), vec![], &options)?;
+    for binding in bindings {
+        let value = match binding.expr.evaluate(&row)? {
+            ColumnarValue::Scalar(value) => value,
+            ColumnarValue::Array(array) => {
+                datafusion::common::ScalarValue::try_from_array(&array, 0)?
+            }
+        };
+        let Some(scalar) = expr::scalar(&value) else {
+            return datafusion::common::internal_err!("a late parameter cannot hold {value}");
+        };
+        let declared = &mut bound.parameters[binding.parameter];
+        *declared = Scalar { data_type: declared.data_type.clone(), value: scalar.value };
+    }
+    Ok(Arc::new(bound))
+}
+
+/// Returns whether a pipeline adds floats up, so that the order of additions shows in the last bits.
+pub(crate) fn rounds(pipeline: &Pipeline) -> bool {
+    let floating = |call: &tidegate_pipeline::AggregateCall| match call.function {
+        AggregateFunction::Sum | AggregateFunction::Avg => call.data_type.is_floating(),
+        AggregateFunction::VarPop
+        | AggregateFunction::VarSamp
+        | AggregateFunction::StddevPop
+        | AggregateFunction::StddevSamp => true,
+        AggregateFunction::Count | AggregateFunction::Min | AggregateFunction::Max => false,
+    };
+    pipeline.steps.iter().any(|step| match step {
+        Step::Aggregate(aggregate) => aggregate.calls.iter().any(floating),
+        _ => false,
+    })
+}

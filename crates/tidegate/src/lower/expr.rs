@@ -1,0 +1,343 @@
+//! Physical expressions to IR expressions.
+//!
+//! DataFusion has coerced every operand by the time a physical expression exists, so each construct
+//! maps to one constructor, and the constructor's type rule has the last word. Literals become
+//! parameters; an expression without columns whose value comes later (a scalar subquery) becomes a
+//! parameter that is bound when the plan runs.
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{DataType, Schema};
+use datafusion::common::ScalarValue;
+use datafusion::functions::datetime::date_part::DatePartFunc;
+use datafusion::functions::unicode::substr::SubstrFunc;
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::expressions::{
+    BinaryExpr, CaseExpr, CastExpr, Column, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr,
+    Literal, NegativeExpr, NotExpr, TryCastExpr,
+};
+use datafusion::physical_expr::scalar_subquery::ScalarSubqueryExpr;
+use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
+use tidegate_pipeline::{
+    ArithmeticOp, CastFailure, CompareOp, DatePart, Expr, Scalar, ScalarValue as IrValue,
+};
+
+use super::{Binding, Reasons};
+
+/// Lowers expressions of one pipeline, gathering its parameters and whatever could not be said.
+#[derive(Debug, Default)]
+pub(crate) struct ExprLowering {
+    pub(crate) parameters: Vec<Scalar>,
+    pub(crate) bindings: Vec<Binding>,
+    pub(crate) reasons: Reasons,
+}
+
+impl ExprLowering {
+    /// Lowers `expr` over rows of `input`. `None` means that a reason was noted.
+    pub(crate) fn lower(&mut self, expr: &Arc<dyn PhysicalExpr>, input: &Schema) -> Option<Expr> {
+        if let Some(column) = expr.downcast_ref::<Column>() {
+            let data_type = input.field(column.index()).data_type().clone();
+            return self.reasons.keep(Expr::column(column.index(), data_type));
+        }
+        if let Some(literal) = expr.downcast_ref::<Literal>() {
+            return self.literal(literal.value());
+        }
+        if let Some(binary) = expr.downcast_ref::<BinaryExpr>() {
+            return self.binary(binary, expr, input);
+        }
+        if let Some(cast) = expr.downcast_ref::<CastExpr>() {
+            let inner = self.lower(cast.expr(), input)?;
+            let failure =
+                if cast.cast_options().safe { CastFailure::Null } else { CastFailure::Raise };
+            return self.reasons.keep(Expr::cast(inner, cast.cast_type().clone(), failure));
+        }
+        if let Some(cast) = expr.downcast_ref::<TryCastExpr>() {
+            let inner = self.lower(cast.expr(), input)?;
+            let target = cast.cast_type().clone();
+            return self.reasons.keep(Expr::cast(inner, target, CastFailure::Null));
+        }
+        if let Some(not) = expr.downcast_ref::<NotExpr>() {
+            let inner = self.lower(not.arg(), input)?;
+            return self.reasons.keep(Expr::not(inner));
+        }
+        if let Some(is_null) = expr.downcast_ref::<IsNullExpr>() {
+            let inner = self.lower(is_null.arg(), input)?;
+            return self.reasons.keep(Expr::is_null(inner));
+        }
+        if let Some(is_not_null) = expr.downcast_ref::<IsNotNullExpr>() {
+            let inner = self.lower(is_not_null.arg(), input)?;
+            return self.reasons.keep(Expr::is_not_null(inner));
+        }
+        if let Some(negative) = expr.downcast_ref::<NegativeExpr>() {
+            let inner = self.lower(negative.arg(), input)?;
+            return self.reasons.keep(Expr::negate(inner));
+        }
+        if let Some(case) = expr.downcast_ref::<CaseExpr>() {
+            return self.case(case, expr, input);
+        }
+        if let Some(in_list) = expr.downcast_ref::<InListExpr>() {
+            let needle = self.lower(in_list.expr(), input);
+            let list = self.all(in_list.list(), input);
+            return self.reasons.keep(Expr::in_list(needle?, list?, in_list.negated()));
+        }
+        if let Some(like) = expr.downcast_ref::<LikeExpr>() {
+            let text = self.lower(like.expr(), input);
+            let pattern = self.lower(like.pattern(), input);
+            let (negated, insensitive) = (like.negated(), like.case_insensitive());
+            return self.reasons.keep(Expr::like(text?, pattern?, negated, insensitive));
+        }
+        if let Some(function) = expr.downcast_ref::<ScalarFunctionExpr>() {
+            return self.function(function, input);
+        }
+        if expr.is::<ScalarSubqueryExpr>() {
+            return self.late(expr, input);
+        }
+        self.reasons.push(format!("expression {expr}"));
+        None
+    }
+
+    fn all(&mut self, exprs: &[Arc<dyn PhysicalExpr>], input: &Schema) -> Option<Vec<Expr>> {
+        // Every one is lowered before the first failure counts: all reasons, not the first.
+        let lowered: Vec<Option<Expr>> =
+            exprs.iter().map(|expr| self.lower(expr, input)).collect();
+        lowered.into_iter().collect()
+    }
+
+    fn parameter(&mut self, scalar: Scalar) -> Option<Expr> {
+        let data_type = scalar.data_type.clone();
+        let lowered = self.reasons.keep(Expr::parameter(self.parameters.len(), data_type))?;
+        self.parameters.push(scalar);
+        Some(lowered)
+    }
+
+    fn literal(&mut self, value: &ScalarValue) -> Option<Expr> {
+        match scalar(value) {
+            Some(scalar) => self.parameter(scalar),
+            None => {
+                self.reasons.push(format!("literal of type {}", value.data_type()));
+                None
+            }
+        }
+    }
+
+    fn late(&mut self, expr: &Arc<dyn PhysicalExpr>, input: &Schema) -> Option<Expr> {
+        let data_type = expr.data_type(input).ok()?;
+        let parameter = self.parameters.len();
+        let lowered = self.parameter(Scalar { data_type, value: IrValue::Null })?;
+        self.bindings.push(Binding { parameter, expr: Arc::clone(expr) });
+        Some(lowered)
+    }
+
+    fn binary(
+        &mut self,
+        binary: &BinaryExpr,
+        expr: &Arc<dyn PhysicalExpr>,
+        input: &Schema,
+    ) -> Option<Expr> {
+        let left = self.lower(binary.left(), input);
+        let right = self.lower(binary.right(), input);
+        let op = binary.op();
+        if let Some(compare) = compare_op(op) {
+            return self.reasons.keep(Expr::compare(compare, left?, right?));
+        }
+        if let Some(arithmetic) = arithmetic_op(op) {
+            let data_type = expr.data_type(input).ok()?;
+            return self.reasons.keep(Expr::arithmetic(arithmetic, left?, right?, data_type));
+        }
+        match op {
+            Operator::And => self.reasons.keep(Expr::and(left?, right?)),
+            Operator::Or => self.reasons.keep(Expr::or(left?, right?)),
+            Operator::LikeMatch => self.reasons.keep(Expr::like(left?, right?, false, false)),
+            Operator::NotLikeMatch => self.reasons.keep(Expr::like(left?, right?, true, false)),
+            Operator::ILikeMatch => self.reasons.keep(Expr::like(left?, right?, false, true)),
+            Operator::NotILikeMatch => self.reasons.keep(Expr::like(left?, right?, true, true)),
+            _ => {
+                self.reasons.push(format!("operator {op}"));
+                None
+            }
+        }
+    }
+
+    fn case(
+        &mut self,
+        case: &CaseExpr,
+        expr: &Arc<dyn PhysicalExpr>,
+        input: &Schema,
+    ) -> Option<Expr> {
+        let operand = match case.expr() {
+            Some(operand) => Some(self.lower(operand, input)?),
+            None => None,
+        };
+        if let Some(operand) = &operand
+            && operand.data_type.is_floating()
+        {
+            // DataFusion looks floats up by their bits here, so −0.0 would not find 0.0.
+            self.reasons.push("CASE with a float operand");
+            return None;
+        }
+        let mut branches = Vec::new();
+        for (when, then) in case.when_then_expr() {
+            let when = self.lower(when, input);
+            let then = self.lower(then, input);
+            let condition = match &operand {
+                Some(operand) => {
+                    self.reasons.keep(Expr::compare(CompareOp::Eq, operand.clone(), when?))
+                }
+                None => when,
+            };
+            branches.push((condition?, then?));
+        }
+        let otherwise = match case.else_expr() {
+            Some(otherwise) => Some(self.lower(otherwise, input)?),
+            None => None,
+        };
+        let data_type = expr.data_type(input).ok()?;
+        self.reasons.keep(Expr::case(branches, otherwise, data_type))
+    }
+
+    fn function(&mut self, function: &ScalarFunctionExpr, input: &Schema) -> Option<Expr> {
+        let implementation = function.fun().inner();
+        let args = function.args();
+        if implementation.is::<DatePartFunc>()
+            && let [part, date] = args
+        {
+            let date = self.lower(date, input);
+            let Some(part) = literal_text(part).and_then(date_part) else {
+                self.reasons.push("date_part of this field");
+                return None;
+            };
+            return self.reasons.keep(Expr::date_part(part, date?));
+        }
+        if implementation.is::<SubstrFunc>()
+            && let [text, start, rest @ ..] = args
+            && let Some(start) = literal_int(start)
+        {
+            let length = rest.first().map(literal_int);
+            if length != Some(None) {
+                let text = self.lower(text, input)?;
+                let data_type = function.return_type().clone();
+                let length = length.flatten();
+                return self.reasons.keep(Expr::substring(text, start, length, data_type));
+            }
+        }
+        self.reasons.push(format!("function {}", function.name()));
+        None
+    }
+}
+
+fn compare_op(op: &Operator) -> Option<CompareOp> {
+    Some(match op {
+        Operator::Eq => CompareOp::Eq,
+        Operator::NotEq => CompareOp::NotEq,
+        Operator::Lt => CompareOp::Lt,
+        Operator::LtEq => CompareOp::LtEq,
+        Operator::Gt => CompareOp::Gt,
+        Operator::GtEq => CompareOp::GtEq,
+        Operator::IsDistinctFrom => CompareOp::IsDistinctFrom,
+        Operator::IsNotDistinctFrom => CompareOp::IsNotDistinctFrom,
+        _ => return None,
+    })
+}
+
+fn arithmetic_op(op: &Operator) -> Option<ArithmeticOp> {
+    Some(match op {
+        Operator::Plus => ArithmeticOp::Add,
+        Operator::Minus => ArithmeticOp::Subtract,
+        Operator::Multiply => ArithmeticOp::Multiply,
+        Operator::Divide => ArithmeticOp::Divide,
+        Operator::Modulo => ArithmeticOp::Modulo,
+        _ => return None,
+    })
+}
+
+fn date_part(name: String) -> Option<DatePart> {
+    Some(match name.to_ascii_lowercase().as_str() {
+        "year" => DatePart::Year,
+        "quarter" => DatePart::Quarter,
+        "month" => DatePart::Month,
+        "week" => DatePart::Week,
+        "day" => DatePart::Day,
+        "doy" => DatePart::DayOfYear,
+        "dow" => DatePart::DayOfWeek,
+        "hour" => DatePart::Hour,
+        "minute" => DatePart::Minute,
+        "second" => DatePart::Second,
+        "epoch" => DatePart::Epoch,
+        _ => return None,
+    })
+}
+
+fn literal_text(expr: &Arc<dyn PhysicalExpr>) -> Option<String> {
+    match scalar(expr.downcast_ref::<Literal>()?.value())?.value {
+        IrValue::Utf8(text) => Some(text.to_string()),
+        _ => None,
+    }
+}
+
+fn literal_int(expr: &Arc<dyn PhysicalExpr>) -> Option<i64> {
+    match scalar(expr.downcast_ref::<Literal>()?.value())?.value {
+        IrValue::Int(number) => Some(number),
+        _ => None,
+    }
+}
+
+/// Converts a DataFusion scalar; `None` for types that the IR does not have.
+pub(crate) fn scalar(value: &ScalarValue) -> Option<Scalar> {
+    let data_type = value.data_type();
+    if let ScalarValue::Dictionary(_, inner) = value {
+        return scalar(inner).map(|inner| Scalar { data_type, value: inner.value });
+    }
+    if value.is_null() {
+        let known = !matches!(data_type, DataType::Null);
+        return known.then_some(Scalar { data_type, value: IrValue::Null });
+    }
+    let int = |number: i64| Some(IrValue::Int(number));
+    let value = match value {
+        ScalarValue::Boolean(v) => v.map(IrValue::Boolean),
+        ScalarValue::Int8(v) => v.and_then(|v| int(v.into())),
+        ScalarValue::Int16(v) => v.and_then(|v| int(v.into())),
+        ScalarValue::Int32(v) | ScalarValue::Date32(v) => v.and_then(|v| int(v.into())),
+        ScalarValue::Time32Second(v) | ScalarValue::Time32Millisecond(v) => {
+            v.and_then(|v| int(v.into()))
+        }
+        ScalarValue::Int64(v)
+        | ScalarValue::Date64(v)
+        | ScalarValue::Time64Microsecond(v)
+        | ScalarValue::Time64Nanosecond(v)
+        | ScalarValue::TimestampSecond(v, _)
+        | ScalarValue::TimestampMillisecond(v, _)
+        | ScalarValue::TimestampMicrosecond(v, _)
+        | ScalarValue::TimestampNanosecond(v, _)
+        | ScalarValue::DurationSecond(v)
+        | ScalarValue::DurationMillisecond(v)
+        | ScalarValue::DurationMicrosecond(v)
+        | ScalarValue::DurationNanosecond(v) => v.and_then(int),
+        ScalarValue::UInt8(v) => v.map(|v| IrValue::UInt(v.into())),
+        ScalarValue::UInt16(v) => v.map(|v| IrValue::UInt(v.into())),
+        ScalarValue::UInt32(v) => v.map(|v| IrValue::UInt(v.into())),
+        ScalarValue::UInt64(v) => v.map(IrValue::UInt),
+        ScalarValue::Float32(v) => v.map(|v| IrValue::Float(v.into())),
+        ScalarValue::Float64(v) => v.map(IrValue::Float),
+        ScalarValue::Decimal32(v, ..) => v.map(|v| IrValue::Decimal(v.into())),
+        ScalarValue::Decimal64(v, ..) => v.map(|v| IrValue::Decimal(v.into())),
+        ScalarValue::Decimal128(v, ..) => v.map(IrValue::Decimal),
+        ScalarValue::Utf8(v) | ScalarValue::LargeUtf8(v) | ScalarValue::Utf8View(v) => {
+            v.as_deref().map(|v| IrValue::Utf8(v.into()))
+        }
+        ScalarValue::IntervalYearMonth(v) => {
+            v.map(|months| IrValue::Interval { months, days: 0, nanoseconds: 0 })
+        }
+        ScalarValue::IntervalDayTime(v) => v.map(|v| IrValue::Interval {
+            months: 0,
+            days: v.days,
+            nanoseconds: i64::from(v.milliseconds) * 1_000_000,
+        }),
+        ScalarValue::IntervalMonthDayNano(v) => v.map(|v| IrValue::Interval {
+            months: v.months,
+            days: v.days,
+            nanoseconds: v.nanoseconds,
+        }),
+        _ => None,
+    };
+    value.map(|value| Scalar { data_type, value })
+}

@@ -1,0 +1,249 @@
+//! The `tidegate.*` settings: one definition of each, with its default, its check and its help.
+
+use std::any::Any;
+use std::time::Duration;
+
+use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
+use datafusion::common::{Result, config_err};
+use tidegate_scheduler::{PlacementMode, PlacementPattern};
+
+/// Settings of a session, changed by `SET tidegate.<name> = <value>`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TidegateOptions {
+    /// Where regions run.
+    pub placement: PlacementMode,
+    /// Which form regions take.
+    pub regions: RegionForms,
+    /// A recorded placement to replay; overrides `placement` for every additive region.
+    pub replay_placement: Option<PlacementPattern>,
+    /// Rows of a morsel of a memory table or pulled source.
+    pub morsel_rows: usize,
+    /// What float sums must promise.
+    pub float_sums: FloatSums,
+    /// Host bytes that statements may hold; `None` keeps the session's limit.
+    pub memory_limit: Option<u64>,
+    /// How long a statement may run; `None` is for ever.
+    pub statement_timeout: Option<Duration>,
+}
+
+/// Which form regions take: `tidegate.regions`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RegionForms {
+    /// Atomic if a device was asked for, else additive.
+    #[default]
+    Auto,
+    /// Host and device share the morsels.
+    Additive,
+    /// A device answers all of a region or nothing.
+    Atomic,
+}
+
+/// What float sums must promise: `tidegate.float_sums`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FloatSums {
+    /// Last bits may vary from run to run.
+    #[default]
+    Any,
+    /// The same bits on every run, or an error.
+    Ordered,
+}
+
+impl Default for TidegateOptions {
+    fn default() -> Self {
+        Self {
+            placement: PlacementMode::Auto,
+            regions: RegionForms::Auto,
+            replay_placement: None,
+            morsel_rows: 131_072,
+            float_sums: FloatSums::Any,
+            memory_limit: None,
+            statement_timeout: None,
+        }
+    }
+}
+
+/// A setting's name and what it does.
+struct Setting {
+    name: &'static str,
+    help: &'static str,
+}
+
+const SETTINGS: [Setting; 7] = [
+    Setting {
+        name: "placement",
+        help: "where regions run: auto, host, device (host where it must), strict (or fail)",
+    },
+    Setting {
+        name: "regions",
+        help: "auto, additive (host and device share the morsels) or atomic (a device answers all \
+               of a region or nothing)",
+    },
+    Setting {
+        name: "replay_placement",
+        help: "a recorded placement to replay, one letter a morsel, H host or D device, repeated; \
+               empty for none",
+    },
+    Setting { name: "morsel_rows", help: "rows of a morsel of a memory table or pulled source" },
+    Setting {
+        name: "float_sums",
+        help: "any, or ordered (the same bits on every run, or an error)",
+    },
+    Setting {
+        name: "memory_limit",
+        help: "host memory that statements may hold, such as 2GB; empty for the session's default",
+    },
+    Setting {
+        name: "statement_timeout",
+        help: "how long a statement may run, such as 30s or 500ms; 0 for ever",
+    },
+];
+
+impl TidegateOptions {
+    /// Returns the options of a configuration; the defaults where none were registered.
+    pub fn of(config: &ConfigOptions) -> Self {
+        config.extensions.get::<Self>().cloned().unwrap_or_default()
+    }
+
+    fn value(&self, name: &str) -> Option<String> {
+        let text = match name {
+            "placement" => self.placement.to_string(),
+            "regions" => match self.regions {
+                RegionForms::Auto => "auto".into(),
+                RegionForms::Additive => "additive".into(),
+                RegionForms::Atomic => "atomic".into(),
+            },
+            "replay_placement" => self.replay_placement.as_ref()?.to_string(),
+            "morsel_rows" => self.morsel_rows.to_string(),
+            "float_sums" => match self.float_sums {
+                FloatSums::Any => "any".into(),
+                FloatSums::Ordered => "ordered".into(),
+            },
+            "memory_limit" => self.memory_limit?.to_string(),
+            "statement_timeout" => format!("{}ms", self.statement_timeout?.as_millis()),
+            _ => return None,
+        };
+        Some(text)
+    }
+}
+
+impl ConfigExtension for TidegateOptions {
+    const PREFIX: &'static str = "tidegate";
+}
+
+impl ExtensionOptions for TidegateOptions {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+
+    fn cloned(&self) -> Box<dyn ExtensionOptions> {
+        Box::new(self.clone())
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Result<()> {
+        let value = value.trim();
+        let wrong = |expected: &str| config_err!("tidegate.{key} = '{value}': expected {expected}");
+        match key {
+            "placement" => match value.parse() {
+                Ok(mode) => self.placement = mode,
+                Err(_) => return wrong("auto, host, device or strict"),
+            },
+            "regions" => {
+                self.regions = match value.to_ascii_lowercase().as_str() {
+                    "auto" => RegionForms::Auto,
+                    "additive" => RegionForms::Additive,
+                    "atomic" => RegionForms::Atomic,
+                    _ => return wrong("auto, additive or atomic"),
+                }
+            }
+            "replay_placement" if value.is_empty() => self.replay_placement = None,
+            "replay_placement" => match value.parse() {
+                Ok(pattern) => self.replay_placement = Some(pattern),
+                Err(_) => return wrong("letters H (host) and D (device), such as HD"),
+            },
+            "morsel_rows" => match value.parse() {
+                Ok(rows) if rows > 0 => self.morsel_rows = rows,
+                _ => return wrong("a number of rows of at least 1"),
+            },
+            "float_sums" => {
+                self.float_sums = match value.to_ascii_lowercase().as_str() {
+                    "any" => FloatSums::Any,
+                    "ordered" => FloatSums::Ordered,
+                    _ => return wrong("any or ordered"),
+                }
+            }
+            "memory_limit" if value.is_empty() => self.memory_limit = None,
+            "memory_limit" => match parse_bytes(value) {
+                Some(bytes) if bytes > 0 => self.memory_limit = Some(bytes),
+                _ => return wrong("a size such as 512MB or 2GB"),
+            },
+            "statement_timeout" => match parse_duration(value) {
+                Some(time) => self.statement_timeout = Some(time).filter(|time| !time.is_zero()),
+                None => return wrong("a time such as 30s, 500ms or 2min, or 0"),
+            },
+            _ => return unknown(key),
+        }
+        Ok(())
+    }
+
+    fn entries(&self) -> Vec<ConfigEntry> {
+        let entry = |setting: &Setting| ConfigEntry {
+            key: format!("{}.{}", Self::PREFIX, setting.name),
+            value: self.value(setting.name),
+            description: setting.help,
+        };
+        SETTINGS.iter().map(entry).collect()
+    }
+}
+
+fn unknown(key: &str) -> Result<()> {
+    let nearest = SETTINGS
+        .iter()
+        .map(|setting| (strsim::jaro_winkler(setting.name, key), setting.name))
+        .max_by(|left, right| left.0.total_cmp(&right.0));
+    match nearest {
+        Some((likeness, name)) if likeness > 0.7 => {
+            config_err!("unknown setting tidegate.{key}: did you mean tidegate.{name}?")
+        }
+        _ => {
+            let names: Vec<&str> = SETTINGS.iter().map(|setting| setting.name).collect();
+            config_err!("unknown setting tidegate.{key}: there are {}", names.join(", "))
+        }
+    }
+}
+
+/// Reads a size such as `512MB`, `2GiB`, `1.5G` or a number of bytes. Units of both families are
+/// powers of 1024, as DataFusion reads them.
+pub fn parse_bytes(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let number: f64 = text[..digits].parse().ok()?;
+    let unit = match text[digits..].trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 1.0,
+        "k" | "kb" | "kib" => 1024.0,
+        "m" | "mb" | "mib" => 1024.0 * 1024.0,
+        "g" | "gb" | "gib" => 1024.0 * 1024.0 * 1024.0,
+        "t" | "tb" | "tib" => 1024.0 * 1024.0 * 1024.0 * 1024.0,
+        _ => return None,
+    };
+    Some((number * unit) as u64)
+}
+
+fn parse_duration(text: &str) -> Option<Duration> {
+    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let number: f64 = text[..digits].parse().ok()?;
+    let unit = match text[digits..].trim().to_ascii_lowercase().as_str() {
+        "ms" => 1e-3,
+        "" | "s" | "sec" => 1.0,
+        "min" | "m" => 60.0,
+        "h" => 3600.0,
+        _ => return None,
+    };
+    Duration::try_from_secs_f64(number * unit).ok()
+}
+
+#[cfg(test)]
+mod tests;

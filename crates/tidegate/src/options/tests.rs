@@ -1,0 +1,49 @@
+//! Every setting takes its values, prints them back, and says what is wrong with others.
+
+use std::time::Duration;
+
+use datafusion::common::config::ExtensionOptions;
+
+use super::{SETTINGS, TidegateOptions, parse_bytes};
+
+#[test]
+fn settings_round_trip() {
+    let table = [
+        ("placement", "strict", "strict"),
+        ("regions", "Atomic", "atomic"),
+        ("replay_placement", "hdd", "HDD"),
+        ("morsel_rows", "3", "3"),
+        ("float_sums", "ordered", "ordered"),
+        ("memory_limit", "2KB", "2048"),
+        ("statement_timeout", "1.5s", "1500ms"),
+    ];
+    assert_eq!(table.len(), SETTINGS.len());
+    let mut options = TidegateOptions::default();
+    for (name, given, shown) in table {
+        options.set(name, given).unwrap();
+        assert_eq!(options.value(name).as_deref(), Some(shown), "{name}");
+    }
+    options.set("replay_placement", "").unwrap();
+    options.set("statement_timeout", "0").unwrap();
+    assert_eq!((options.replay_placement, options.statement_timeout), (None, None));
+}
+
+#[test]
+fn wrong_values_and_names_say_what_is_expected() {
+    let mut options = TidegateOptions::default();
+    let mut message = |key: &str, value: &str| options.set(key, value).unwrap_err().to_string();
+    assert!(message("placement", "gpu").contains("expected auto, host, device or strict"));
+    assert!(message("morsel_rows", "0").contains("at least 1"));
+    assert!(message("memory_limit", "lots").contains("such as 512MB"));
+    assert!(message("placment", "host").contains("did you mean tidegate.placement?"));
+    assert!(message("zzz", "1").contains("there are placement, regions"));
+}
+
+#[test]
+fn sizes_and_times_parse() {
+    assert_eq!(parse_bytes("1.5G"), Some(1_610_612_736));
+    assert_eq!(parse_bytes("77"), Some(77));
+    assert_eq!(parse_bytes("GB"), None);
+    assert_eq!(super::parse_duration("2min"), Some(Duration::from_secs(120)));
+    assert_eq!(super::parse_duration("-1s"), None);
+}

@@ -1,0 +1,200 @@
+//! The root of every plan that a session runs.
+
+use std::any::Any;
+use std::fmt;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use datafusion::common::internal_err;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
+};
+use futures::{StreamExt, stream};
+use tokio::time::Instant;
+
+use super::history::Record;
+use crate::error::{Error, ErrorKind};
+use crate::region::PipelineExec;
+use crate::region::report::RegionReport;
+
+/// Watches over a query.
+#[derive(Debug)]
+pub(crate) struct QueryExec {
+    plan: Arc<dyn ExecutionPlan>,
+    timeout: Option<Duration>,
+    record: Arc<Record>,
+}
+
+impl QueryExec {
+    pub(super) fn new(
+        plan: Arc<dyn ExecutionPlan>,
+        timeout: Option<Duration>,
+        record: Arc<Record>,
+    ) -> Self {
+        Self { plan, timeout, record }
+    }
+}
+
+impl DisplayAs for QueryExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("QueryExec")
+    }
+}
+
+impl ExecutionPlan for QueryExec {
+    fn name(&self) -> &str {
+        "QueryExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.plan.properties()
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.plan]
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![true]
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let Ok([plan]) = <[_; 1]>::try_from(children) else {
+            return internal_err!("QueryExec has one input");
+        };
+        let (timeout, record) = (self.timeout, Arc::clone(&self.record));
+        Ok(Arc::new(Self { plan, timeout, record }))
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        ctx: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let num_partitions = self.plan.output_partitioning().partition_count();
+        let guard = Guard {
+            record: Arc::clone(&self.record),
+            plan: Arc::clone(&self.plan),
+            ended: false,
+        };
+        guard.record.begin(num_partitions);
+        let inner = match self.plan.execute(partition, ctx) {
+            Ok(inner) => inner,
+            Err(error) => {
+                guard.fail(&error);
+                return Err(error);
+            }
+        };
+        let deadline = self.timeout.map(|timeout| (Instant::now() + timeout, timeout));
+        let schema = inner.schema();
+        let caught = AssertUnwindSafe(inner).catch_unwind().map(flatten_panic);
+        let watched = stream::unfold((caught, Some(guard)), move |(mut inner, guard)| async move {
+            let mut guard = guard?;
+            match next(&mut inner, deadline).await {
+                Some(Ok(batch)) => {
+                    guard.record.count(batch.num_rows());
+                    Some((Ok(batch), (inner, Some(guard))))
+                }
+                Some(Err(error)) => {
+                    guard.fail(&error);
+                    Some((Err(error), (inner, None)))
+                }
+                None => {
+                    guard.end();
+                    None
+                }
+            }
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, watched)))
+    }
+}
+
+/// Waits for the next item, at most until the deadline.
+async fn next<S, T>(
+    stream: &mut S,
+    deadline: Option<(Instant, Duration)>,
+) -> Option<Result<T>>
+where
+    S: futures::Stream<Item = Result<T>> + Unpin,
+{
+    let Some((deadline, timeout)) = deadline else {
+        return stream.next().await;
+    };
+    match tokio::time::timeout_at(deadline, stream.next()).await {
+        Ok(item) => item,
+        Err(_) => Some(Err(Error::new(
+            ErrorKind::Cancelled,
+            format!(
+                "the statement ran longer than tidegate.statement_timeout = {} ms; raise it, or \
+                 set it to 0 for no limit",
+                timeout.as_millis()
+            ),
+        )
+        .into())),
+    }
+}
+
+fn flatten_panic<T>(
+    caught: std::result::Result<Result<T>, Box<dyn Any + Send>>,
+) -> Result<T> {
+    caught.unwrap_or_else(|panic| {
+        let text = panic
+            .downcast_ref::<String>()
+            .map(String::as_str)
+            .or_else(|| panic.downcast_ref::<&str>().copied())
+            .unwrap_or("no message");
+        let message = format!("the query stopped at a defect of the engine: {text}");
+        Err(DataFusionError::from(Error::new(ErrorKind::Internal, message)))
+    })
+}
+
+/// Sees one stream to its end, however it comes.
+struct Guard {
+    record: Arc<Record>,
+    plan: Arc<dyn ExecutionPlan>,
+    ended: bool,
+}
+
+impl Guard {
+    fn end(&mut self) {
+        self.ended = true;
+        self.record.end_stream(|| regions(&self.plan));
+    }
+
+    fn fail(mut self, error: &DataFusionError) {
+        self.ended = true;
+        let message = Error::from_ref(error);
+        self.record.fail(message, || regions(&self.plan));
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.record.drop_stream(|| regions(&self.plan));
+        }
+    }
+}
+
+/// Gathers the reports of a plan's regions, from the root down.
+pub(crate) fn regions(plan: &Arc<dyn ExecutionPlan>) -> Vec<RegionReport> {
+    let own = plan.downcast_ref::<PipelineExec>().map(PipelineExec::report);
+    let below = plan.children().into_iter().flat_map(regions);
+    own.into_iter().chain(below).collect()
+}

@@ -1,0 +1,144 @@
+//! Regions: the parts of a plan for which a [`PipelineExec`] stands.
+//!
+//! [`exec`] is the plan node; [`mixed`] runs an additive region on host and devices at once;
+//! [`atomic`] lets one device answer all of a region; [`chain`] rebuilds a host chain over another
+//! leaf; [`report`] tells afterwards what ran where.
+
+pub(crate) mod atomic;
+pub(crate) mod chain;
+pub(crate) mod exec;
+pub(crate) mod mixed;
+pub(crate) mod report;
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::TaskContext;
+use tidegate_kernels::PipelineDevice;
+use tidegate_pipeline::Pipeline;
+use tidegate_scheduler::{
+    Choice, ClaimPolicy, LoadError, MorselQueue, PlacementMode, Reason, RegionCounters, RunFailure,
+    RunSpec,
+};
+
+use crate::error::{Error, ErrorKind};
+use crate::leaf::Leaf;
+use crate::lower::{Binding, bind};
+
+pub use exec::PipelineExec;
+
+/// How a region runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// On the host, as planned.
+    Host,
+    /// Host and devices share its morsels.
+    Additive,
+    /// A device answers all of it or nothing.
+    Atomic,
+}
+
+impl fmt::Display for Form {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Form::Host => "host",
+            Form::Additive => "additive",
+            Form::Atomic => "atomic",
+        })
+    }
+}
+
+/// The device half of a region.
+#[derive(Clone, Debug)]
+pub(crate) struct Program {
+    pub(crate) pipeline: Arc<Pipeline>,
+    pub(crate) bindings: Vec<Binding>,
+}
+
+/// What was decided about a region when the plan was made.
+#[derive(Debug)]
+pub(crate) struct Region {
+    pub(crate) form: Form,
+    /// The program, if the region has one.
+    pub(crate) program: Option<Program>,
+    /// Why it has no program, or why the host runs it.
+    pub(crate) reasons: Vec<Reason>,
+    pub(crate) devices: Vec<Arc<dyn PipelineDevice>>,
+    pub(crate) mode: PlacementMode,
+    pub(crate) choice: Choice,
+    pub(crate) policy: ClaimPolicy,
+    pub(crate) counters: Arc<RegionCounters>,
+}
+
+impl Region {
+    /// Describes a region that runs on the host as planned.
+    pub(crate) fn on_host(program: Option<Program>, reasons: Vec<Reason>) -> Self {
+        Self {
+            form: Form::Host,
+            program,
+            reasons,
+            devices: Vec::new(),
+            mode: PlacementMode::Host,
+            choice: Choice::Always(Reason::HostRequested),
+            policy: ClaimPolicy::Shared,
+            counters: Arc::default(),
+        }
+    }
+
+    /// Makes what a run of this region needs.
+    pub(crate) fn run_spec(&self, leaf: &dyn Leaf, ctx: &Arc<TaskContext>) -> Result<RunSpec> {
+        let Some(program) = &self.program else {
+            return datafusion::common::internal_err!("a region without a program was run");
+        };
+        Ok(RunSpec {
+            pipeline: bind(&program.pipeline, &program.bindings)?,
+            devices: self.devices.clone(),
+            queue: Arc::new(MorselQueue::new(self.policy.clone(), leaf.pieces())),
+            loader: leaf.loader(ctx)?,
+            counters: Arc::clone(&self.counters),
+            choice: self.choice.clone(),
+            strict: self.mode == PlacementMode::Strict,
+        })
+    }
+
+    /// Names a place as reports do: a device with what it is.
+    pub(crate) fn place_name(&self, place: tidegate_scheduler::Place) -> String {
+        let named = self.devices.iter().map(|device| device.info()).find(|info| {
+            tidegate_scheduler::Place::Device(info.id) == place
+        });
+        named.map_or_else(|| place.to_string(), ToString::to_string)
+    }
+}
+
+/// Turns a run's failure into the error that the host would have raised, or one that says why the
+/// placement that was asked for could not be had.
+pub(crate) fn failure(failure: RunFailure) -> DataFusionError {
+    match failure {
+        RunFailure::Load(error) => load_error(error),
+        RunFailure::Eval(error) => DataFusionError::from(Error::with_source(
+            if error.is_arithmetic() { ErrorKind::Sql } else { ErrorKind::Internal },
+            error.to_string(),
+            error,
+        )),
+        RunFailure::Fallback(reason) => DataFusionError::from(Error::new(
+            ErrorKind::Device,
+            format!(
+                "tidegate.placement = 'strict': part of a region would fall back to the host: \
+                 {reason}; SET tidegate.placement = 'device' to let it"
+            ),
+        )),
+        RunFailure::Feeder(error) => DataFusionError::from(Error::with_source(
+            ErrorKind::Internal,
+            "a device feeder stopped",
+            error,
+        )),
+    }
+}
+
+fn load_error(error: LoadError) -> DataFusionError {
+    match error.downcast::<DataFusionError>() {
+        Ok(error) => *error,
+        Err(error) => DataFusionError::External(error),
+    }
+}

@@ -1,0 +1,91 @@
+//! An atomic region's streams: a device answers all of it, or the host's subtree runs as planned.
+//!
+//! Whoever polls first asks the device; the answer is whole before any of its rows leaves, so the
+//! host's subtree, which has not been executed, can still take over. Where the region claims a hash
+//! partitioning, its rows are routed by DataFusion's own partitioner.
+
+use std::sync::Arc;
+
+use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::error::Result;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::metrics::Time;
+use datafusion::physical_plan::repartition::BatchPartitioner;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
+use futures::{StreamExt, TryStreamExt, stream};
+use tidegate_scheduler::{AllOrNothing, Place, RunFailure, RunSpec};
+use tokio::sync::OnceCell;
+
+use super::failure;
+
+/// The answer to a region, by partition; `None` if the host must answer.
+#[derive(Debug, Default)]
+pub(crate) struct Answer {
+    partitions: OnceCell<Option<Vec<Vec<RecordBatch>>>>,
+}
+
+/// One partition's way to the answer.
+pub(crate) struct Question {
+    pub(crate) host: Arc<dyn ExecutionPlan>,
+    pub(crate) answer: Arc<Answer>,
+    pub(crate) spec: RunSpec,
+    pub(crate) strict: bool,
+}
+
+impl Question {
+    /// Streams one partition of the region.
+    pub(crate) fn stream(
+        self,
+        partition: usize,
+        ctx: Arc<TaskContext>,
+    ) -> SendableRecordBatchStream {
+        let schema = self.host.schema();
+        let rows = stream::once(async move {
+            let answer = self.answer.partitions.get_or_try_init(|| self.ask()).await?;
+            Ok::<_, datafusion::error::DataFusionError>(match answer {
+                Some(partitions) => {
+                    let rows = partitions[partition].clone();
+                    stream::iter(rows.into_iter().map(Ok)).boxed()
+                }
+                None => self.host.execute(partition, ctx)?.boxed(),
+            })
+        })
+        .try_flatten();
+        Box::pin(RecordBatchStreamAdapter::new(schema, rows))
+    }
+
+    async fn ask(&self) -> Result<Option<Vec<Vec<RecordBatch>>>> {
+        match AllOrNothing::run(&self.spec).await {
+            Ok(rows) => self.route(rows).map(Some),
+            Err(RunFailure::Fallback(reason)) if !self.strict => {
+                self.spec.counters.reason(Place::Host, reason);
+                Ok(None)
+            }
+            Err(other) => Err(failure(other)),
+        }
+    }
+
+    fn route(&self, rows: Vec<RecordBatch>) -> Result<Vec<Vec<RecordBatch>>> {
+        let partitioning = self.host.output_partitioning();
+        let num_partitions = partitioning.partition_count();
+        let mut partitions = vec![Vec::new(); num_partitions];
+        match partitioning {
+            Partitioning::Hash(exprs, _) if num_partitions > 1 => {
+                let mut router = BatchPartitioner::new_hash_partitioner(
+                    exprs.clone(),
+                    num_partitions,
+                    Time::new(),
+                )?;
+                for batch in rows {
+                    router.partition(batch, |partition, routed| {
+                        partitions[partition].push(routed);
+                        Ok(())
+                    })?;
+                }
+            }
+            _ => partitions[0] = rows,
+        }
+        Ok(partitions)
+    }
+}

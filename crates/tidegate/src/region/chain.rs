@@ -1,0 +1,41 @@
+//! Rebuilds a region's host chain over another leaf.
+
+use std::sync::Arc;
+
+use datafusion::common::internal_err;
+use datafusion::error::Result;
+use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::{
+    ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions,
+};
+
+/// Returns the chain with `leaf` in place of its leaf; every node above is new.
+pub(crate) fn with_leaf(
+    chain: &Arc<dyn ExecutionPlan>,
+    is_leaf: &dyn Fn(&dyn ExecutionPlan) -> bool,
+    leaf: &Arc<dyn ExecutionPlan>,
+    exchanges: Exchanges,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    if is_leaf(chain.as_ref()) {
+        return Ok(Arc::clone(leaf));
+    }
+    let children = chain.children();
+    let [input] = children.as_slice() else {
+        return internal_err!("{} is no part of a chain", chain.name());
+    };
+    let input = with_leaf(input, is_leaf, leaf, exchanges)?;
+    if exchanges == Exchanges::Drop && chain.is::<RepartitionExec>() {
+        return Ok(input);
+    }
+    let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+    Arc::clone(chain).replace_children(vec![input], options)
+}
+
+/// What happens to a chain's repartitions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exchanges {
+    /// They stay.
+    Keep,
+    /// The new leaf has one partition: they have nothing to do.
+    Drop,
+}

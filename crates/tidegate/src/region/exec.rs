@@ -1,0 +1,229 @@
+//! The plan node that stands for a region.
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::common::internal_err;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Statistics, config::ConfigOptions};
+use datafusion::error::Result;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::execution_plan::CardinalityEffect;
+use datafusion::physical_plan::filter_pushdown::{FilterDescription, FilterPushdownPhase};
+use datafusion::physical_plan::metrics::MetricsSet;
+use datafusion::physical_plan::{
+    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties,
+    ReplaceChildrenOptions,
+};
+use tidegate_scheduler::MixedRun;
+
+use super::chain::{Exchanges, with_leaf};
+use super::report::{RegionReport, metrics};
+use super::{Form, Region, atomic, mixed};
+use crate::leaf::{Leaf, Slot};
+
+/// Stands for a region: the original DataFusion subtree, and the program that means the same.
+///
+/// Its child is the host's half, with the region's leaf gated where devices take part, so that plans,
+/// metrics and rules see what they would see without it. It changes no property of the subtree.
+#[derive(Debug)]
+pub struct PipelineExec {
+    /// The host's half; in an additive region its leaf is gated.
+    host: Arc<dyn ExecutionPlan>,
+    region: Arc<Region>,
+    shared: Option<Shared>,
+}
+
+/// What a region with a device half shares with it.
+#[derive(Debug)]
+struct Shared {
+    leaf: Arc<dyn Leaf>,
+    /// The node at the bottom of `host`.
+    gated: Arc<dyn ExecutionPlan>,
+    slot: Arc<Slot>,
+    answer: Arc<atomic::Answer>,
+}
+
+impl PipelineExec {
+    /// Stands for a subtree that runs on the host, and says why.
+    pub(crate) fn on_host(host: Arc<dyn ExecutionPlan>, region: Region) -> Self {
+        Self { host, region: Arc::new(region), shared: None }
+    }
+
+    /// Stands for a region that host and devices share; `planned` is the leaf of `chain`.
+    pub(crate) fn additive(
+        chain: &Arc<dyn ExecutionPlan>,
+        planned: &Arc<dyn ExecutionPlan>,
+        leaf: Arc<dyn Leaf>,
+        region: Region,
+    ) -> Result<Self> {
+        let slot = Arc::new(Slot::default());
+        let gated = leaf.gated(&slot)?;
+        let is_planned = |node: &dyn ExecutionPlan| std::ptr::addr_eq(node, Arc::as_ptr(planned));
+        let host = with_leaf(chain, &is_planned, &gated, Exchanges::Keep)?;
+        let shared = Shared { leaf, gated, slot, answer: Arc::default() };
+        Ok(Self { host, region: Arc::new(region), shared: Some(shared) })
+    }
+
+    /// Stands for a region of which a device answers all or nothing; the host's half is untouched.
+    pub(crate) fn atomic(
+        host: Arc<dyn ExecutionPlan>,
+        planned: Arc<dyn ExecutionPlan>,
+        leaf: Arc<dyn Leaf>,
+        region: Region,
+    ) -> Self {
+        let (slot, answer) = (Arc::default(), Arc::default());
+        let shared = Shared { leaf, gated: planned, slot, answer };
+        Self { host, region: Arc::new(region), shared: Some(shared) }
+    }
+
+    /// Reports what the region is and what it has done so far.
+    pub fn report(&self) -> RegionReport {
+        RegionReport::of(&self.region, &self.host)
+    }
+
+    fn begin(&self, shared: &Shared, ctx: &Arc<TaskContext>) -> Result<Arc<MixedRun>> {
+        let begin = || Ok(MixedRun::new(self.region.run_spec(shared.leaf.as_ref(), ctx)?));
+        shared.slot.begin(begin).map(Arc::clone)
+    }
+}
+
+impl DisplayAs for PipelineExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let report = self.report();
+        write!(f, "PipelineExec: {}", report.summary())
+    }
+}
+
+impl ExecutionPlan for PipelineExec {
+    fn name(&self) -> &str {
+        "PipelineExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.host.properties()
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.host]
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        // An additive region is refused where an order is claimed, so there is none to lose.
+        vec![true]
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+        self.replace_children(children, options)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let Ok([host]) = <[_; 1]>::try_from(children) else {
+            return internal_err!("PipelineExec has one input");
+        };
+        let shared = self.shared.as_ref().map(|shared| Shared {
+            leaf: Arc::clone(&shared.leaf),
+            gated: Arc::clone(&shared.gated),
+            slot: Arc::clone(&shared.slot),
+            answer: Arc::clone(&shared.answer),
+        });
+        Ok(Arc::new(Self { host, region: Arc::clone(&self.region), shared }))
+    }
+
+    fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
+        // The run belongs to one execution: a new one gets a new slot, and a leaf that looks there.
+        let Some(shared) = &self.shared else {
+            return Ok(self);
+        };
+        let (slot, answer) = (Arc::new(Slot::default()), Arc::default());
+        let (host, gated) = match self.region.form {
+            Form::Additive => {
+                let gated = shared.leaf.gated(&slot)?;
+                let is_leaf = |node: &dyn ExecutionPlan| node.name() == shared.gated.name();
+                (with_leaf(&self.host, &is_leaf, &gated, Exchanges::Keep)?, gated)
+            }
+            _ => (Arc::clone(&self.host), Arc::clone(&shared.gated)),
+        };
+        let leaf = Arc::clone(&shared.leaf);
+        let shared = Some(Shared { leaf, gated, slot, answer });
+        Ok(Arc::new(Self { host, region: Arc::clone(&self.region), shared }))
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        ctx: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let Some(shared) = &self.shared else {
+            return self.host.execute(partition, ctx);
+        };
+        match self.region.form {
+            Form::Host => self.host.execute(partition, ctx),
+            Form::Additive => {
+                let run = self.begin(shared, &ctx)?;
+                let host = self.host.execute(partition, Arc::clone(&ctx))?;
+                let replay = mixed::Replay {
+                    chain: Arc::clone(&self.host),
+                    gated: Arc::clone(&shared.gated),
+                    leaf: Arc::clone(&shared.leaf),
+                    ctx,
+                };
+                Ok(mixed::stream(run, host, replay))
+            }
+            Form::Atomic => {
+                let spec = self.region.run_spec(shared.leaf.as_ref(), &ctx)?;
+                let strict = spec.strict;
+                let question = atomic::Question {
+                    host: Arc::clone(&self.host),
+                    answer: Arc::clone(&shared.answer),
+                    spec,
+                    strict,
+                };
+                Ok(question.stream(partition, ctx))
+            }
+        }
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(metrics(&self.report()))
+    }
+
+    fn partition_statistics(&self, partition: Option<usize>) -> Result<Arc<Statistics>> {
+        #[expect(deprecated, reason = "the successor takes the inputs' statistics, which are ours")]
+        self.host.partition_statistics(partition)
+    }
+
+    fn cardinality_effect(&self) -> CardinalityEffect {
+        self.host.cardinality_effect()
+    }
+
+    fn gather_filters_for_pushdown(
+        &self,
+        _: FilterPushdownPhase,
+        parent_filters: Vec<Arc<dyn PhysicalExpr>>,
+        _: &ConfigOptions,
+    ) -> Result<FilterDescription> {
+        // The rule runs last: whatever could be pushed has been.
+        Ok(FilterDescription::all_unsupported(&parent_filters, &self.children()))
+    }
+}

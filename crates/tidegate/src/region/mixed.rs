@@ -1,0 +1,116 @@
+//! An additive region's streams: the host's own, and after the last of them the tail.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::error::Result;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use futures::{Stream, StreamExt, TryStreamExt, stream};
+use tidegate_scheduler::{MixedRun, Place, RegionCounters, Tail};
+
+use super::chain::{Exchanges, with_leaf};
+use super::failure;
+use crate::leaf::Leaf;
+
+/// What it takes to run morsels again on the host.
+pub(crate) struct Replay {
+    pub(crate) chain: Arc<dyn ExecutionPlan>,
+    pub(crate) gated: Arc<dyn ExecutionPlan>,
+    pub(crate) leaf: Arc<dyn Leaf>,
+    pub(crate) ctx: Arc<TaskContext>,
+}
+
+impl Replay {
+    /// Streams the devices' rows, then the rest through a fresh chain of one partition.
+    fn tail(&self, run: &MixedRun, tail: Tail) -> Result<SendableRecordBatchStream> {
+        let schema = self.chain.schema();
+        let rows = stream::iter(tail.rows.into_iter().map(Ok)).boxed();
+        if tail.rest.is_empty() {
+            return Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)));
+        }
+        for morsel in &tail.rest {
+            let (num_rows, num_bytes) = (morsel.size.num_rows, morsel.size.num_bytes);
+            run.counters().morsel(Place::Host, num_rows, num_bytes);
+        }
+        let leaf = self.leaf.replay(run.loader(), &tail.rest)?;
+        let gated = Arc::as_ptr(&self.gated);
+        let is_gated = |node: &dyn ExecutionPlan| std::ptr::addr_eq(node, gated);
+        let chain = with_leaf(&self.chain, &is_gated, &leaf, Exchanges::Drop)?;
+        let replayed = chain.execute(0, Arc::clone(&self.ctx))?;
+        let replayed = Timed::new(replayed, Arc::clone(run.counters()));
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows.chain(replayed))))
+    }
+}
+
+/// Streams one partition of an additive region.
+pub(crate) fn stream(
+    run: Arc<MixedRun>,
+    host: SendableRecordBatchStream,
+    replay: Replay,
+) -> SendableRecordBatchStream {
+    let schema: SchemaRef = host.schema();
+    // Nothing happens before the first poll.
+    let begun = stream::once(async move {
+        let visit = run.enter();
+        let host = Timed::new(host, Arc::clone(run.counters()));
+        let end = stream::once(async move {
+            match visit.leave().await.map_err(failure)? {
+                Some(tail) => replay.tail(&run, tail).map(StreamExt::boxed),
+                None => Ok(stream::empty().boxed()),
+            }
+        })
+        .try_flatten();
+        Ok::<_, datafusion::error::DataFusionError>(stop_at_error(host.chain(end)))
+    })
+    .try_flatten();
+    Box::pin(RecordBatchStreamAdapter::new(schema, begun))
+}
+
+/// Ends a stream after its first error, so that a failed host never reaches the tail.
+fn stop_at_error(
+    batches: impl Stream<Item = Result<RecordBatch>> + Send + 'static,
+) -> impl Stream<Item = Result<RecordBatch>> + Send {
+    let state = Some(batches.boxed());
+    stream::unfold(state, |state| async move {
+        let mut batches = state?;
+        let next = batches.next().await?;
+        let state = next.is_ok().then_some(batches);
+        Some((next, state))
+    })
+}
+
+/// Books the time that the host's stream is busy.
+struct Timed {
+    inner: SendableRecordBatchStream,
+    busy: Duration,
+    counters: Arc<RegionCounters>,
+}
+
+impl Timed {
+    fn new(inner: SendableRecordBatchStream, counters: Arc<RegionCounters>) -> Self {
+        Self { inner, busy: Duration::ZERO, counters }
+    }
+}
+
+impl Stream for Timed {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, ctx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let started = Instant::now();
+        let polled = self.inner.poll_next_unpin(ctx);
+        self.busy += started.elapsed();
+        polled
+    }
+}
+
+impl Drop for Timed {
+    fn drop(&mut self) {
+        self.counters.time(Place::Host, self.busy);
+    }
+}

@@ -1,0 +1,153 @@
+//! What a region is and what it did, for EXPLAIN, system tables and the command line.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::metrics::{Count, Metric, MetricValue, MetricsSet, Time};
+use serde::Serialize;
+use tidegate_scheduler::{Place, PlaceReport};
+
+use super::{Form, Region};
+
+/// What a region is, and what it has done so far.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RegionReport {
+    /// `host`, `additive` or `atomic`.
+    pub form: String,
+    /// The program in one line, if the region has one.
+    pub program: Option<String>,
+    /// The program as JSON, if the region has one.
+    #[serde(skip)]
+    pub program_json: Option<String>,
+    /// Why it has no program, or why the host runs it; all reasons.
+    pub reasons: Vec<String>,
+    /// The devices that may take part.
+    pub devices: Vec<String>,
+    /// Whether float sums may differ in their last bits from run to run; `None` if there are none.
+    pub float_sums: Option<&'static str>,
+    /// What ran where.
+    pub places: Vec<PlaceReport>,
+}
+
+impl RegionReport {
+    pub(super) fn of(region: &Region, host: &Arc<dyn ExecutionPlan>) -> Self {
+        let pipeline = region.program.as_ref().map(|program| &program.pipeline);
+        let mut places = region.counters.report(|place| region.place_name(place));
+        if places.is_empty() && region.form == Form::Host {
+            places.extend(host_report(region, host));
+        }
+        let rounds = pipeline.is_some_and(|pipeline| crate::lower::rounds(pipeline));
+        Self {
+            form: region.form.to_string(),
+            program: pipeline.map(ToString::to_string),
+            program_json: pipeline.and_then(|pipeline| serde_json::to_string(pipeline).ok()),
+            reasons: region.reasons.iter().map(ToString::to_string).collect(),
+            devices: region.devices.iter().map(|device| device.info().to_string()).collect(),
+            float_sums: rounds.then_some("unordered"),
+            places,
+        }
+    }
+
+    /// Describes the region in one line, as EXPLAIN prints it.
+    pub(crate) fn summary(&self) -> String {
+        let mut parts = Vec::new();
+        parts.push(match self.form.as_str() {
+            "additive" => format!("additive on host, {}", self.devices.join(", ")),
+            "atomic" => format!("atomic on {}", self.devices.join(", ")),
+            form => form.to_string(),
+        });
+        match &self.program {
+            Some(program) => parts.push(format!("program=[{program}]")),
+            None => parts.push("no program".into()),
+        }
+        parts.extend(self.float_sums.map(|level| format!("float_sums={level}")));
+        if !self.reasons.is_empty() {
+            parts.push(format!("reasons=[{}]", self.reasons.join("; ")));
+        }
+        if self.form != "host" && !self.places.is_empty() {
+            let ran: Vec<String> = self.places.iter().map(place_line).collect();
+            parts.push(format!("ran=[{}]", ran.join("; ")));
+        }
+        parts.join(", ")
+    }
+}
+
+impl fmt::Display for RegionReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.program {
+            Some(program) => writeln!(f, "{} region: {program}", self.form)?,
+            None => writeln!(f, "{} region without a program", self.form)?,
+        }
+        for reason in &self.reasons {
+            writeln!(f, "  reason: {reason}")?;
+        }
+        for place in &self.places {
+            writeln!(f, "  {}, {:.1} ms", place_line(place), place.seconds * 1e3)?;
+        }
+        Ok(())
+    }
+}
+
+fn place_line(place: &PlaceReport) -> String {
+    let reasons: Vec<String> =
+        place.reasons.iter().map(|(why, times)| format!("{why} ×{times}")).collect();
+    let because = if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join(", ")) };
+    format!(
+        "{}: {} morsels, {} rows, {} bytes{because}",
+        place.place, place.morsels, place.rows, place.bytes
+    )
+}
+
+/// Reads what the host did from the metrics of a chain that ran as planned: each of its leaf's
+/// partitions that gave rows counts as a morsel.
+fn host_report(region: &Region, host: &Arc<dyn ExecutionPlan>) -> Option<PlaceReport> {
+    let mut leaf = host;
+    while let [input] = leaf.children().as_slice() {
+        leaf = input;
+    }
+    let metrics = leaf.metrics()?;
+    let rows = metrics.output_rows()? as u64;
+    let busy = host.metrics().and_then(|metrics| metrics.elapsed_compute()).unwrap_or(0);
+    let partitions = metrics.iter().filter(|metric| {
+        matches!(metric.value(), MetricValue::OutputRows(rows) if rows.value() > 0)
+    });
+    Some(PlaceReport {
+        place: Place::Host.to_string(),
+        morsels: partitions.count() as u64,
+        rows,
+        bytes: metrics.sum_by_name("bytes_scanned").map_or(0, |bytes| bytes.as_usize() as u64),
+        seconds: Duration::from_nanos(busy as u64).as_secs_f64(),
+        reasons: region.reasons.iter().map(|reason| (reason.to_string(), 1)).collect(),
+    })
+}
+
+/// Makes EXPLAIN ANALYZE's metrics of a report: the same names whatever ran where.
+pub(super) fn metrics(report: &RegionReport) -> MetricsSet {
+    let mut metrics = MetricsSet::new();
+    let mut count = |name: String, value: u64| {
+        let count = Count::new();
+        count.add(value as usize);
+        let value = MetricValue::Count { name: name.into(), count };
+        metrics.push(Arc::new(Metric::new(value, None)));
+    };
+    let is_host = |place: &&PlaceReport| place.place == "host";
+    let sides = [
+        ("host", report.places.iter().filter(is_host).collect::<Vec<_>>()),
+        ("device", report.places.iter().filter(|place| !is_host(place)).collect()),
+    ];
+    for (side, places) in &sides {
+        count(format!("{side}_morsels"), places.iter().map(|place| place.morsels).sum());
+        count(format!("{side}_rows"), places.iter().map(|place| place.rows).sum());
+        count(format!("{side}_bytes"), places.iter().map(|place| place.bytes).sum());
+    }
+    for (side, places) in &sides {
+        let time = Time::new();
+        let seconds: f64 = places.iter().map(|place| place.seconds).sum();
+        time.add_duration(Duration::from_secs_f64(seconds.max(0.0)));
+        let value = MetricValue::Time { name: format!("{side}_time").into(), time };
+        metrics.push(Arc::new(Metric::new(value, None)));
+    }
+    metrics
+}

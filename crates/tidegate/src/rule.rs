@@ -1,0 +1,384 @@
+//! The physical optimizer rule that finds regions and decides how each runs.
+//!
+//! It must come last, after every rule of DataFusion's: what it wraps keeps its properties, and what
+//! it cannot say stays as it was, with every reason.
+
+use std::sync::Arc;
+
+use datafusion::common::config::ConfigOptions;
+use datafusion::error::Result;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
+use datafusion::physical_plan::coop::CooperativeExec;
+use datafusion::physical_plan::empty::EmptyExec;
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use datafusion::physical_plan::{
+    ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions,
+};
+use tidegate_kernels::PipelineDevice;
+use tidegate_scheduler::{Choice, ClaimPolicy, PlacementMode, Reason};
+
+use crate::error::{Error, ErrorKind};
+use crate::leaf::{LeafOptions, leaf_of};
+use crate::lower::plan::{claims_order, plain_columns};
+use crate::lower::{Lowered, lower_additive, lower_atomic};
+use crate::options::{FloatSums, RegionForms, TidegateOptions};
+use crate::region::{Form, PipelineExec, Program, Region};
+use crate::runtime::Runtime;
+
+/// Wraps every region of a plan in a [`PipelineExec`].
+#[derive(Debug)]
+pub struct PlacePipelines {
+    runtime: Arc<Runtime>,
+}
+
+impl PlacePipelines {
+    /// Makes the rule over a process's devices.
+    pub fn new(runtime: Arc<Runtime>) -> Self {
+        Self { runtime }
+    }
+}
+
+impl PhysicalOptimizerRule for PlacePipelines {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let options = TidegateOptions::of(config);
+        if options.float_sums == FloatSums::Ordered {
+            refuse_unordered_sums(&plan)?;
+        }
+        let leaf_options = LeafOptions {
+            morsel_rows: options.morsel_rows,
+            file_work_stealing: config.execution.enable_file_stream_work_stealing,
+        };
+        Placer { runtime: &self.runtime, options, leaf_options }.place(&plan)
+    }
+
+    fn name(&self) -> &str {
+        "place_pipelines"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+struct Placer<'a> {
+    runtime: &'a Runtime,
+    options: TidegateOptions,
+    leaf_options: LeafOptions,
+}
+
+impl Placer<'_> {
+    fn place(&self, plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+        if plan.is::<PipelineExec>() {
+            return Ok(Arc::clone(plan));
+        }
+        if self.wants_atomic()
+            && may_be_atomic(plan)
+            && let Some(region) = self.atomic(plan)
+        {
+            return Ok(region);
+        }
+        if is_candidate(plan) { self.additive(plan) } else { self.place_inputs(plan) }
+    }
+
+    fn place_inputs(&self, plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+        let children = plan.children();
+        let placed = children.iter().map(|input| self.place(input)).collect::<Result<Vec<_>>>()?;
+        let unchanged =
+            placed.iter().zip(&children).all(|(new, old)| Arc::ptr_eq(new, old));
+        if unchanged {
+            return Ok(Arc::clone(plan));
+        }
+        let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep);
+        Arc::clone(plan).replace_children(placed, options)
+    }
+
+    fn wants_atomic(&self) -> bool {
+        let asked = match self.options.regions {
+            RegionForms::Atomic => true,
+            RegionForms::Additive => false,
+            RegionForms::Auto => {
+                matches!(self.options.placement, PlacementMode::Device | PlacementMode::Strict)
+                    && self.options.replay_placement.is_none()
+            }
+        };
+        asked && self.options.placement != PlacementMode::Host && !self.runtime.devices().is_empty()
+    }
+
+    /// Makes an atomic region of `plan`, if that is possible without any reason against it.
+    fn atomic(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {
+        let lowered = lower_atomic(plan).ok()?;
+        if !lowered.pipeline.aggregates() {
+            return None;
+        }
+        let leaf = leaf_of(&lowered.leaf, self.leaf_options).ok()?;
+        let device = self.willing(&lowered, &mut Vec::new()).into_iter().next()?;
+        if !leaf.rereads() {
+            return None;
+        }
+        let planned = Arc::clone(&lowered.leaf);
+        let region = Region {
+            form: Form::Atomic,
+            program: Some(program(lowered)),
+            reasons: Vec::new(),
+            devices: vec![device],
+            mode: self.options.placement,
+            choice: Choice::Always(Reason::DeviceRequested),
+            policy: ClaimPolicy::DeviceOnly,
+            counters: Arc::default(),
+        };
+        Some(Arc::new(PipelineExec::atomic(Arc::clone(plan), planned, leaf, region)))
+    }
+
+    fn additive(&self, plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+        let halves = Halves::of(plan)?;
+        let chain = halves.as_ref().map_or(plan, |halves| &halves.partial);
+        let lowered = match lower_additive(chain) {
+            Ok(lowered) => lowered,
+            Err(reasons) => {
+                let not_lowered = reasons.into_vec().into_iter().map(Reason::NotLowered).collect();
+                let host = self.place_inputs(plan)?;
+                return self.on_host(host, None, not_lowered);
+            }
+        };
+        let mut reasons = Vec::new();
+        reasons.extend(claims_order(chain).map(|why| Reason::NotLowered(why.into())));
+        let leaf = match leaf_of(&lowered.leaf, self.leaf_options) {
+            Ok(leaf) => Some(leaf),
+            Err(why) => {
+                reasons.push(Reason::NotLowered(why));
+                None
+            }
+        };
+        let devices = self.willing(&lowered, &mut reasons);
+        self.weigh(&lowered, &mut reasons);
+        let planned = Arc::clone(&lowered.leaf);
+        let program = program(lowered);
+        match leaf {
+            Some(leaf) if reasons.is_empty() => {
+                let region = self.shared_region(program, devices);
+                let placed = Arc::new(PipelineExec::additive(chain, &planned, leaf, region)?);
+                match halves {
+                    Some(halves) => halves.finish(placed),
+                    None => Ok(placed),
+                }
+            }
+            _ => self.on_host(Arc::clone(plan), Some(program), reasons),
+        }
+    }
+
+    fn shared_region(&self, program: Program, devices: Vec<Arc<dyn PipelineDevice>>) -> Region {
+        let requested = matches!(
+            self.options.placement,
+            PlacementMode::Device | PlacementMode::Strict
+        );
+        let (choice, policy) = match &self.options.replay_placement {
+            Some(pattern) => {
+                (Choice::Always(Reason::Replayed), ClaimPolicy::Replay(pattern.clone()))
+            }
+            None if requested => {
+                (Choice::Always(Reason::DeviceRequested), ClaimPolicy::DeviceOnly)
+            }
+            None => {
+                let host_partitions = std::thread::available_parallelism().map_or(1, usize::from);
+                (Choice::EarliestFinish { host_partitions }, ClaimPolicy::Shared)
+            }
+        };
+        Region {
+            form: Form::Additive,
+            program: Some(program),
+            reasons: Vec::new(),
+            devices,
+            mode: self.options.placement,
+            choice,
+            policy,
+            counters: Arc::default(),
+        }
+    }
+
+    /// Returns the devices that run the program; notes why there is none.
+    fn willing(
+        &self,
+        lowered: &Lowered,
+        reasons: &mut Vec<Reason>,
+    ) -> Vec<Arc<dyn PipelineDevice>> {
+        if self.runtime.devices().is_empty() {
+            reasons.push(Reason::NoDevice(self.runtime.why_no_device().to_string()));
+            return Vec::new();
+        }
+        let mut willing = Vec::new();
+        let mut refusals = Vec::new();
+        for device in self.runtime.devices() {
+            let refused = device.refusals(&lowered.pipeline);
+            if refused.is_empty() {
+                willing.push(Arc::clone(device));
+            }
+            refusals.extend(refused.into_iter().map(Reason::DeviceRefused));
+        }
+        if willing.is_empty() {
+            refusals.sort();
+            refusals.dedup();
+            reasons.extend(refusals);
+        }
+        willing
+    }
+
+    /// Notes why the host is asked for, or is the better place for the region as a whole.
+    fn weigh(&self, lowered: &Lowered, reasons: &mut Vec<Reason>) {
+        if self.options.placement == PlacementMode::Host {
+            reasons.push(Reason::HostRequested);
+        }
+        let free_to_choose = self.options.placement == PlacementMode::Auto
+            && self.options.replay_placement.is_none();
+        if free_to_choose && !lowered.pipeline.aggregates() {
+            reasons.push(Reason::RowsReturn);
+        }
+    }
+
+    fn on_host(
+        &self,
+        host: Arc<dyn ExecutionPlan>,
+        program: Option<Program>,
+        reasons: Vec<Reason>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        if self.options.placement == PlacementMode::Strict {
+            let why: Vec<String> = reasons.iter().map(ToString::to_string).collect();
+            return Err(Error::new(
+                ErrorKind::Device,
+                format!(
+                    "tidegate.placement = 'strict': {} cannot run on a device: {}; \
+                     SET tidegate.placement = 'device' to let it fall back to the host",
+                    host.name(),
+                    why.join("; ")
+                ),
+            )
+            .into());
+        }
+        Ok(Arc::new(PipelineExec::on_host(host, Region::on_host(program, reasons))))
+    }
+}
+
+fn program(lowered: Lowered) -> Program {
+    Program { pipeline: Arc::new(lowered.pipeline), bindings: lowered.bindings }
+}
+
+/// The two halves of an aggregate that was planned as one, so that its partial states can be mixed.
+struct Halves {
+    partial: Arc<dyn ExecutionPlan>,
+    whole: Arc<dyn ExecutionPlan>,
+}
+
+impl Halves {
+    /// Splits `plan` if it is a whole aggregate over one partition.
+    fn of(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Self>> {
+        let Some(aggregate) = plan.downcast_ref::<AggregateExec>() else {
+            return Ok(None);
+        };
+        if *aggregate.mode() != AggregateMode::Single {
+            return Ok(None);
+        }
+        let partial = AggregateExec::try_new(
+            AggregateMode::Partial,
+            Arc::new(aggregate.group_expr().clone()),
+            aggregate.aggr_expr().to_vec(),
+            aggregate.filter_expr().to_vec(),
+            Arc::clone(aggregate.input()),
+            aggregate.input_schema(),
+        )?;
+        Ok(Some(Self { partial: Arc::new(partial), whole: Arc::clone(plan) }))
+    }
+
+    /// Puts the final half above the placed partial one.
+    fn finish(&self, placed: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+        let Some(whole) = self.whole.downcast_ref::<AggregateExec>() else {
+            return datafusion::common::internal_err!("halves of no aggregate");
+        };
+        let last = AggregateExec::try_new(
+            AggregateMode::Final,
+            Arc::new(whole.group_expr().as_final()),
+            whole.aggr_expr().to_vec(),
+            vec![None; whole.aggr_expr().len()],
+            placed,
+            whole.input_schema(),
+        )?;
+        Ok(Arc::new(last.with_limit_options(whole.limit_options())))
+    }
+}
+
+/// Returns whether an atomic region could start here.
+fn may_be_atomic(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    plan.is::<AggregateExec>()
+        || plan.is::<FilterExec>()
+        || plan.is::<ProjectionExec>()
+        || plan.is::<SortExec>()
+        || plan.is::<SortPreservingMergeExec>()
+}
+
+/// Returns whether a node is the root of something that a device might run: an aggregate's first
+/// half, or a filter or computed projection in a chain over a scan.
+fn is_candidate(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
+        let whole_over_one = *aggregate.mode() == AggregateMode::Single;
+        let first_half = *aggregate.mode() == AggregateMode::Partial;
+        let whole_over_many = *aggregate.mode() == AggregateMode::SinglePartitioned;
+        return first_half || whole_over_one || whole_over_many;
+    }
+    let mut computes = false;
+    let mut node = plan;
+    loop {
+        if node.is::<FilterExec>() {
+            computes = true;
+        } else if let Some(projection) = node.downcast_ref::<ProjectionExec>() {
+            computes |= plain_columns(projection.expr().iter().map(|named| &named.expr)).is_none();
+        } else if !node.is::<CooperativeExec>() && !is_round_robin(node) {
+            let scan = node.children().is_empty()
+                && !node.is::<EmptyExec>()
+                && !node.is::<PlaceholderRowExec>();
+            return computes && scan;
+        }
+        match node.children().as_slice() {
+            [input] => node = input,
+            _ => return false,
+        }
+    }
+}
+
+fn is_round_robin(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    use datafusion::physical_plan::Partitioning;
+    plan.downcast_ref::<RepartitionExec>().is_some_and(|exchange| {
+        matches!(exchange.partitioning(), Partitioning::RoundRobinBatch(_))
+    })
+}
+
+/// Refuses a plan whose float sums could differ from run to run.
+fn refuse_unordered_sums(plan: &Arc<dyn ExecutionPlan>) -> Result<()> {
+    if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
+        const ROUNDING: [&str; 8] =
+            ["sum", "avg", "var", "var_pop", "stddev", "stddev_pop", "corr", "covar_samp"];
+        for call in aggregate.aggr_expr() {
+            let floating = call.field().data_type().is_floating();
+            if floating && ROUNDING.contains(&call.fun().name()) {
+                return Err(Error::new(
+                    ErrorKind::NotSupported,
+                    format!(
+                        "tidegate.float_sums = 'ordered': {} adds floats in no fixed order here; \
+                         SET tidegate.float_sums = 'any', or cast its argument to a decimal",
+                        call.name()
+                    ),
+                )
+                .into());
+            }
+        }
+    }
+    plan.children().into_iter().try_for_each(refuse_unordered_sums)
+}
+

@@ -1,0 +1,201 @@
+//! A session: SQL and DataFrames in, Arrow batches out.
+
+mod builder;
+mod doctor;
+mod statement;
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::catalog::TableProvider;
+use datafusion::dataframe::DataFrame;
+use datafusion::datasource::file_format::options::{CsvReadOptions, ParquetReadOptions};
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::prelude::{SQLOptions, SessionContext};
+
+use crate::error::Error;
+use crate::memory::HostLimit;
+use crate::query::{QueryPlanner, QueryReport};
+use crate::region::report::RegionReport;
+use crate::rule::PlacePipelines;
+use crate::runtime::Runtime;
+
+pub use builder::SessionBuilder;
+pub use doctor::DoctorReport;
+
+/// A session with its own settings and tables, over the devices of its runtime. Cheap to clone; every
+/// clone is the same session.
+#[derive(Clone)]
+pub struct Session {
+    ctx: SessionContext,
+    runtime: Arc<Runtime>,
+    memory: HostLimit,
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").field("id", &self.ctx.session_id()).finish_non_exhaustive()
+    }
+}
+
+impl Session {
+    /// Makes a session with the defaults: the devices that are found, 70 % of the host's memory.
+    ///
+    /// # Errors
+    /// Fails if the spill folder cannot be used.
+    pub fn new() -> Result<Self, Error> {
+        Self::builder().build()
+    }
+
+    /// Begins a session with other than the defaults.
+    pub fn builder() -> SessionBuilder {
+        SessionBuilder::default()
+    }
+
+    /// Plans one SQL statement. A query becomes a lazy `DataFrame`; anything else (SET, CREATE,
+    /// INSERT …) that DataFusion runs at once has run when this returns.
+    ///
+    /// # Errors
+    /// See [`crate::ErrorKind`].
+    pub async fn sql(&self, sql: &str) -> Result<DataFrame, Error> {
+        statement::plan(self, sql, SQLOptions::new()).await
+    }
+
+    /// As [`Session::sql`], refusing what `allowed` forbids.
+    ///
+    /// # Errors
+    /// See [`crate::ErrorKind`].
+    pub async fn sql_with_options(
+        &self,
+        sql: &str,
+        allowed: SQLOptions,
+    ) -> Result<DataFrame, Error> {
+        statement::plan(self, sql, allowed).await
+    }
+
+    /// Runs one SQL statement and streams its rows. Dropping the stream cancels the statement.
+    ///
+    /// # Errors
+    /// See [`crate::ErrorKind`]; the stream's errors turn into [`Error`] by `From`.
+    pub async fn execute(&self, sql: &str) -> Result<SendableRecordBatchStream, Error> {
+        statement::execute(self, sql).await
+    }
+
+    /// Runs one SQL statement and collects its rows.
+    ///
+    /// # Errors
+    /// See [`crate::ErrorKind`].
+    pub async fn collect(&self, sql: &str) -> Result<Vec<RecordBatch>, Error> {
+        let stream = self.execute(sql).await?;
+        Ok(datafusion::physical_plan::common::collect(stream).await?)
+    }
+
+    /// Reads Parquet: a file, a folder or a glob.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::Io`] if nothing is there or it is not Parquet.
+    pub async fn read_parquet(&self, path: &str) -> Result<DataFrame, Error> {
+        Ok(self.ctx.read_parquet(path, ParquetReadOptions::default()).await?)
+    }
+
+    /// Reads CSV with a header: a file, a folder or a glob.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::Io`] if nothing is there or it is not CSV.
+    pub async fn read_csv(&self, path: &str) -> Result<DataFrame, Error> {
+        Ok(self.ctx.read_csv(path, CsvReadOptions::default()).await?)
+    }
+
+    /// Gives a Parquet file, folder or glob a name.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::Io`] if nothing is there or it is not Parquet.
+    pub async fn register_parquet(&self, name: &str, path: &str) -> Result<(), Error> {
+        Ok(self.ctx.register_parquet(name, path, ParquetReadOptions::default()).await?)
+    }
+
+    /// Gives a CSV file, folder or glob with a header a name.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::Io`] if nothing is there or it is not CSV.
+    pub async fn register_csv(&self, name: &str, path: &str) -> Result<(), Error> {
+        Ok(self.ctx.register_csv(name, path, CsvReadOptions::default()).await?)
+    }
+
+    /// Gives a batch a name.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::Sql`] if the name is taken.
+    pub fn register_batch(&self, name: &str, batch: RecordBatch) -> Result<(), Error> {
+        self.ctx.register_batch(name, batch)?;
+        Ok(())
+    }
+
+    /// Gives any table a name.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::Sql`] if the name is taken.
+    pub fn register_table(
+        &self,
+        name: &str,
+        table: Arc<dyn TableProvider>,
+    ) -> Result<(), Error> {
+        self.ctx.register_table(name, table)?;
+        Ok(())
+    }
+
+    /// Returns the DataFusion context behind the session.
+    pub fn context(&self) -> &SessionContext {
+        &self.ctx
+    }
+
+    /// Returns the devices and the history behind the session.
+    pub fn runtime(&self) -> &Arc<Runtime> {
+        &self.runtime
+    }
+
+    /// Reports the query that ended last in the session's process.
+    pub fn last_report(&self) -> Option<QueryReport> {
+        self.runtime.history().last()
+    }
+
+    /// Reports every query that is remembered, oldest first.
+    pub fn reports(&self) -> Vec<QueryReport> {
+        self.runtime.history().reports()
+    }
+
+    /// Tells what was found on this machine and what the session may use.
+    pub fn doctor(&self) -> DoctorReport {
+        DoctorReport::of(self)
+    }
+}
+
+/// Says what is placed in a DataFrame's plan, before it runs.
+#[async_trait::async_trait]
+pub trait PlacementExt {
+    /// Plans the frame and reports each region of it, from the root of the plan down.
+    async fn placement(&self) -> Result<Vec<RegionReport>, Error>;
+}
+
+#[async_trait::async_trait]
+impl PlacementExt for DataFrame {
+    async fn placement(&self) -> Result<Vec<RegionReport>, Error> {
+        let plan = self.clone().create_physical_plan().await?;
+        Ok(crate::query::regions(&plan))
+    }
+}
+
+/// Adds regions to a session state that somebody else builds: the placement rule, last, the query
+/// watch, and the `tidegate.*` settings with their defaults.
+///
+/// Add it after every other physical optimizer rule.
+pub fn add_to(builder: SessionStateBuilder, runtime: &Arc<Runtime>) -> SessionStateBuilder {
+    let mut builder = builder
+        .with_physical_optimizer_rule(Arc::new(PlacePipelines::new(Arc::clone(runtime))))
+        .with_query_planner(Arc::new(QueryPlanner { runtime: Arc::clone(runtime) }));
+    let config = builder.config().get_or_insert_default();
+    config.options_mut().extensions.insert(crate::options::TidegateOptions::default());
+    builder
+}

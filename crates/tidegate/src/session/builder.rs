@@ -1,0 +1,178 @@
+//! What a session is made of.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::prelude::{SessionConfig, SessionContext};
+use tidegate_device::DiscoveryOptions;
+
+use super::{Session, add_to};
+use crate::error::{Error, ErrorKind};
+use crate::generate::table_functions;
+use crate::memory::{HostLimit, StatementPool};
+use crate::runtime::{Runtime, SimulatedSpec};
+use crate::system;
+
+/// Bytes that statements may spill by default.
+const SPILL_BYTES_MAX: u64 = 100 << 30;
+
+/// Options of a [`Session`], each with a safe default.
+#[derive(Debug, Default)]
+pub struct SessionBuilder {
+    memory_limit: Option<u64>,
+    temp_dir: Option<PathBuf>,
+    temp_limit: Option<u64>,
+    target_partitions: Option<usize>,
+    simulated: Vec<SimulatedSpec>,
+    visible_devices: Option<String>,
+    site_packages: Vec<PathBuf>,
+    runtime: Option<Arc<Runtime>>,
+    file_urls: FileUrls,
+}
+
+/// Whether `SELECT … FROM 'path'` reads files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum FileUrls {
+    #[default]
+    Refused,
+    Allowed,
+}
+
+impl SessionBuilder {
+    /// Lets statements hold so many bytes of host memory; by default 70 % of what there is.
+    pub fn memory_limit(mut self, bytes: u64) -> Self {
+        self.memory_limit = Some(bytes);
+        self
+    }
+
+    /// Spills into this folder; by default the system's folder for temporary files.
+    pub fn temp_dir(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.temp_dir = Some(folder.into());
+        self
+    }
+
+    /// Spills at most so many bytes at a time; by default 100 GB.
+    pub fn temp_limit(mut self, bytes: u64) -> Self {
+        self.temp_limit = Some(bytes);
+        self
+    }
+
+    /// Runs plans in so many partitions; by default one a core.
+    pub fn target_partitions(mut self, partitions: usize) -> Self {
+        self.target_partitions = Some(partitions);
+        self
+    }
+
+    /// Adds a simulated device: a thread that runs programs with the reference interpreter within a
+    /// modelled memory, speed and fault plan. It shows and tests placement; it speeds nothing up.
+    pub fn simulate_device(mut self, spec: SimulatedSpec) -> Self {
+        self.simulated.push(spec);
+        self
+    }
+
+    /// Restricts devices, written as in `CUDA_VISIBLE_DEVICES`: indices or UUIDs in order; empty for
+    /// none; `None` for all. The driver obeys the environment variable itself: do not pass it on, or
+    /// its indices apply twice.
+    pub fn visible_devices(mut self, visible: Option<String>) -> Self {
+        self.visible_devices = visible;
+        self
+    }
+
+    /// Looks for NVRTC in these Python `site-packages` folders too.
+    pub fn site_packages(mut self, folders: Vec<PathBuf>) -> Self {
+        self.site_packages = folders;
+        self
+    }
+
+    /// Shares the devices and the history of another session, instead of looking for devices.
+    pub fn runtime(mut self, runtime: Arc<Runtime>) -> Self {
+        self.runtime = Some(runtime);
+        self
+    }
+
+    /// Lets `SELECT … FROM 'path'` read any file that the process can read. Leave it out where
+    /// statements come from strangers.
+    pub fn file_urls(mut self) -> Self {
+        self.file_urls = FileUrls::Allowed;
+        self
+    }
+
+    /// Makes the session.
+    ///
+    /// # Errors
+    /// Fails if the spill folder cannot be used or a simulated device cannot be started.
+    pub fn build(self) -> Result<Session, Error> {
+        let memory = match self.memory_limit {
+            Some(0) => {
+                let message = "the memory limit is 0 bytes: statements need at least a few MB";
+                return Err(Error::new(ErrorKind::ResourcesExhausted, message));
+            }
+            Some(bytes) => HostLimit { bytes, origin: "set by the user".into() },
+            None => HostLimit::of_machine(),
+        };
+        let runtime = match &self.runtime {
+            Some(runtime) => Arc::clone(runtime),
+            None => Arc::new(self.discover()?),
+        };
+        let environment = RuntimeEnvBuilder::new()
+            .with_memory_pool(StatementPool::new(memory.bytes))
+            .with_disk_manager_builder(self.spill_folder()?)
+            .build_arc()?;
+        let builder = SessionStateBuilder::new()
+            .with_config(self.config())
+            .with_runtime_env(environment)
+            .with_default_features();
+        let mut ctx = SessionContext::new_with_state(add_to(builder, &runtime).build());
+        for (name, function) in table_functions() {
+            ctx.register_udtf(name, function);
+        }
+        system::register(&ctx, &runtime)?;
+        if self.file_urls == FileUrls::Allowed {
+            ctx = ctx.enable_url_table();
+        }
+        Ok(Session { ctx, runtime, memory })
+    }
+
+    fn discover(&self) -> Result<Runtime, Error> {
+        let options = DiscoveryOptions {
+            visible_devices: self.visible_devices.clone(),
+            site_packages: self.site_packages.clone(),
+        };
+        Runtime::new(&options, self.simulated.clone()).map_err(|error| {
+            Error::with_source(ErrorKind::Device, "a simulated device could not be started", error)
+        })
+    }
+
+    fn config(&self) -> SessionConfig {
+        let mut config = SessionConfig::new().with_information_schema(true);
+        if let Some(partitions) = self.target_partitions {
+            config = config.with_target_partitions(partitions.max(1));
+        }
+        let optimizer = &mut config.options_mut().optimizer;
+        // MIN and MAX over several files can lose rows: the bound of one argument prunes rows that
+        // another needs (https://github.com/apache/datafusion/issues/24816; #24817 is not in 55.2).
+        optimizer.enable_aggregate_dynamic_filter_pushdown = false;
+        config
+    }
+
+    fn spill_folder(&self) -> Result<DiskManagerBuilder, Error> {
+        let mode = match &self.temp_dir {
+            None => DiskManagerMode::OsTmpDirectory,
+            Some(folder) => {
+                std::fs::create_dir_all(folder).map_err(|error| {
+                    let message = format!(
+                        "the spill folder {} cannot be used: {error}; choose another one",
+                        folder.display()
+                    );
+                    Error::with_source(ErrorKind::Io, message, error)
+                })?;
+                DiskManagerMode::Directories(vec![folder.clone()])
+            }
+        };
+        let limit = self.temp_limit.unwrap_or(SPILL_BYTES_MAX);
+        Ok(DiskManagerBuilder::default().with_mode(mode).with_max_temp_directory_size(limit))
+    }
+}

@@ -1,0 +1,41 @@
+//! Rows that can be read again in described pieces: the seam behind which memory tables and
+//! generated tables look alike to the scheduler.
+
+use std::fmt::Debug;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use datafusion::error::Result;
+
+/// What is known about one morsel before it is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MorselSize {
+    /// Rows, exact where the source knows them, else an estimate.
+    pub num_rows: u64,
+    /// Bytes of all columns as Arrow arrays, an estimate.
+    pub num_bytes: u64,
+}
+
+/// A source whose rows are cut into morsels.
+///
+/// # Contract
+/// - `morsels` always gives the same list, in the order of the rows.
+/// - `read` gives the same rows each time it is called for a morsel, on any thread, in batches of
+///   the columns `projection` of `schema`, in that order. It is plain CPU work: it never waits.
+/// - Reading one morsel needs no other to be read first.
+pub trait MorselSource: Debug + Send + Sync {
+    /// Returns the source's name as EXPLAIN prints it, such as `tpch(lineitem, 1)`.
+    fn name(&self) -> String;
+
+    /// Returns the columns.
+    fn schema(&self) -> SchemaRef;
+
+    /// Returns the size of each morsel.
+    fn morsels(&self) -> &[MorselSize];
+
+    /// Returns whether the sizes' `num_rows` are exact.
+    fn exact_rows(&self) -> bool;
+
+    /// Reads morsel `index`, in batches of at most `batch_size` rows.
+    fn read(&self, index: usize, projection: &[usize], batch_size: usize) -> Result<Vec<RecordBatch>>;
+}

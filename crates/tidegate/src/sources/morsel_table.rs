@@ -1,0 +1,201 @@
+//! A table over a [`MorselSource`], and the plain scan of it: partitions take morsels from one
+//! counter, so that no core waits while another has work.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::stats::Precision;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Statistics, internal_err};
+use datafusion::datasource::source::{DataSource, DataSourceExec};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::{Expr, TableType};
+use datafusion::physical_expr::projection::ProjectionExprs;
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan, Partitioning};
+use datafusion_datasource::source::OpenArgs;
+use futures::{StreamExt, TryStreamExt, stream};
+
+use super::MorselSource;
+
+/// A read-only table over a [`MorselSource`].
+#[derive(Clone, Debug)]
+pub struct MorselTable {
+    source: Arc<dyn MorselSource>,
+}
+
+impl MorselTable {
+    /// Makes the table.
+    pub fn new(source: Arc<dyn MorselSource>) -> Self {
+        Self { source }
+    }
+}
+
+#[async_trait]
+impl TableProvider for MorselTable {
+    fn schema(&self) -> SchemaRef {
+        self.source.schema()
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        _filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let all = || (0..self.source.schema().fields().len()).collect();
+        let columns: Vec<usize> = projection.cloned().unwrap_or_else(all);
+        let schema = Arc::new(self.source.schema().project(&columns)?);
+        let partitions = state.config().target_partitions().min(self.source.morsels().len()).max(1);
+        let source = Arc::clone(&self.source);
+        let scan = MorselScan { source, columns: columns.into(), schema, partitions, limit };
+        Ok(DataSourceExec::from_data_source(scan))
+    }
+}
+
+/// A scan of some columns of a [`MorselSource`].
+#[derive(Clone, Debug)]
+pub(crate) struct MorselScan {
+    pub(crate) source: Arc<dyn MorselSource>,
+    pub(crate) columns: Arc<[usize]>,
+    schema: SchemaRef,
+    partitions: usize,
+    pub(crate) limit: Option<usize>,
+}
+
+/// The next morsel that nobody has taken.
+type Counter = Arc<AtomicUsize>;
+
+impl MorselScan {
+    fn stream(&self, counter: Counter, batch_size: usize) -> SendableRecordBatchStream {
+        let scan = self.clone();
+        let num_morsels = scan.source.morsels().len();
+        let taken = stream::unfold(counter, move |counter| async move {
+            let index = counter.fetch_add(1, Ordering::Relaxed);
+            (index < num_morsels).then_some((index, counter))
+        });
+        let batches = taken
+            .map(move |index| {
+                let read = scan.source.read(index, &scan.columns, batch_size)?;
+                Ok::<_, DataFusionError>(stream::iter(read.into_iter().map(Ok)))
+            })
+            .try_flatten();
+        let schema = Arc::clone(&self.schema);
+        Box::pin(RecordBatchStreamAdapter::new(schema, cut(batches, self.limit)))
+    }
+}
+
+/// Ends a stream after `limit` rows, whole batches only: a scan's limit is a hint.
+fn cut(
+    batches: impl futures::Stream<Item = Result<RecordBatch>>,
+    limit: Option<usize>,
+) -> impl futures::Stream<Item = Result<RecordBatch>> {
+    let mut left = limit.unwrap_or(usize::MAX);
+    batches.take_while(move |batch| {
+        let go_on = left > 0;
+        left = left.saturating_sub(batch.as_ref().map_or(0, |batch| batch.num_rows()));
+        futures::future::ready(go_on)
+    })
+}
+
+impl DataSource for MorselScan {
+    fn open(&self, _: usize, ctx: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        if self.partitions > 1 {
+            return internal_err!("a scan of several partitions must share its counter");
+        }
+        Ok(self.stream(Counter::default(), ctx.session_config().batch_size()))
+    }
+
+    fn create_sibling_state(&self, _: &ConfigOptions) -> Option<Arc<dyn Any + Send + Sync>> {
+        Some(Arc::new(Counter::default()))
+    }
+
+    fn open_with_args(&self, args: OpenArgs) -> Result<SendableRecordBatchStream> {
+        let shared = args.sibling_state.as_ref().and_then(|state| state.downcast_ref::<Counter>());
+        match shared {
+            Some(counter) => {
+                let batch_size = args.context.session_config().batch_size();
+                Ok(self.stream(Arc::clone(counter), batch_size))
+            }
+            None => self.open(args.partition, args.context),
+        }
+    }
+
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<&str> = self.schema.fields().iter().map(|field| field.name().as_str()).collect();
+        let num_morsels = self.source.morsels().len();
+        write!(
+            f,
+            "{}, morsels={num_morsels}, projection=[{}]",
+            self.source.name(),
+            names.join(", ")
+        )
+    }
+
+    fn output_partitioning(&self) -> Partitioning {
+        Partitioning::UnknownPartitioning(self.partitions)
+    }
+
+    fn eq_properties(&self) -> EquivalenceProperties {
+        EquivalenceProperties::new(Arc::clone(&self.schema))
+    }
+
+    fn partition_statistics(&self, partition: Option<usize>) -> Result<Arc<Statistics>> {
+        let mut statistics = Statistics::new_unknown(&self.schema);
+        let rows: u64 = self.source.morsels().iter().map(|size| size.num_rows).sum();
+        if partition.is_none() && self.limit.is_none() {
+            let exact = self.source.exact_rows();
+            let rows = rows as usize;
+            statistics.num_rows = if exact { Precision::Exact(rows) } else { Precision::Inexact(rows) };
+        }
+        Ok(Arc::new(statistics))
+    }
+
+    fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn DataSource>> {
+        Some(Arc::new(Self { limit, ..self.clone() }))
+    }
+
+    // A limit is a hint here: whole batches leave, and whoever needs exactly n rows cuts them.
+    fn fetch(&self) -> Option<usize> {
+        None
+    }
+
+    fn try_swapping_with_projection(
+        &self,
+        projection: &ProjectionExprs,
+    ) -> Result<Option<Arc<dyn DataSource>>> {
+        let plain = crate::lower::plan::plain_columns(projection.iter().map(|named| &named.expr));
+        let renamed = projection.iter().any(|named| {
+            self.schema.column_with_name(&named.alias).is_none()
+        });
+        match plain {
+            Some(indices) if !renamed => {
+                let columns = indices.iter().map(|&index| self.columns[index]).collect();
+                let schema = Arc::new(self.schema.project(&indices)?);
+                Ok(Some(Arc::new(Self { columns, schema, ..self.clone() })))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+}

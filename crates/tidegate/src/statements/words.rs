@@ -1,0 +1,119 @@
+//! What a keyword or token is to the depth scan.
+
+use sqlparser::keywords::Keyword;
+use sqlparser::tokenizer::Token;
+
+/// Tells which words stand between two operands.
+pub(super) fn is_infix(keyword: Keyword) -> bool {
+    matches!(
+        keyword,
+        Keyword::IS
+            | Keyword::IN
+            | Keyword::BETWEEN
+            | Keyword::LIKE
+            | Keyword::ILIKE
+            | Keyword::RLIKE
+            | Keyword::REGEXP
+            | Keyword::SIMILAR
+            | Keyword::MATCH
+            | Keyword::MEMBER
+            | Keyword::OPERATOR
+            | Keyword::OVERLAPS
+            | Keyword::DIV
+            | Keyword::AT
+            | Keyword::COLLATE
+    )
+}
+
+/// Tells which words make the parser read what follows in its own syntax and, where that fails, once more as an ordinary call.
+pub(super) fn is_call(keyword: Keyword) -> bool {
+    matches!(
+        keyword,
+        Keyword::CAST
+            | Keyword::TRY_CAST
+            | Keyword::SAFE_CAST
+            | Keyword::CONVERT
+            | Keyword::TRY_CONVERT
+            | Keyword::SUBSTR
+            | Keyword::SUBSTRING
+            | Keyword::POSITION
+            | Keyword::EXTRACT
+            | Keyword::ARRAY
+            | Keyword::OVERLAY
+            | Keyword::CEIL
+            | Keyword::FLOOR
+            | Keyword::CURRENT_DATE
+            | Keyword::CURRENT_TIME
+            | Keyword::CURRENT_TIMESTAMP
+            | Keyword::LOCALTIME
+            | Keyword::LOCALTIMESTAMP
+    )
+}
+
+/// Tells which words open a type with `<`, and ARRAY an array with `[`.
+pub(super) fn is_type(keyword: Keyword) -> bool {
+    matches!(keyword, Keyword::ARRAY | Keyword::STRUCT | Keyword::MAP)
+}
+
+/// Tells which words make a BY the start of a clause.
+pub(super) fn takes_by(keyword: Keyword) -> bool {
+    matches!(
+        keyword,
+        Keyword::GROUP
+            | Keyword::ORDER
+            | Keyword::PARTITION
+            | Keyword::SORT
+            | Keyword::CLUSTER
+            | Keyword::DISTRIBUTE
+    )
+}
+
+/// Tells which tokens are an operand on their own.
+pub(super) fn is_literal(token: &Token) -> bool {
+    matches!(
+        token,
+        Token::EOF
+            | Token::Number(..)
+            | Token::Placeholder(_)
+            | Token::SingleQuotedString(_)
+            | Token::DoubleQuotedString(_)
+            | Token::TripleSingleQuotedString(_)
+            | Token::TripleDoubleQuotedString(_)
+            | Token::DollarQuotedString(_)
+            | Token::SingleQuotedByteStringLiteral(_)
+            | Token::DoubleQuotedByteStringLiteral(_)
+            | Token::TripleSingleQuotedByteStringLiteral(_)
+            | Token::TripleDoubleQuotedByteStringLiteral(_)
+            | Token::SingleQuotedRawStringLiteral(_)
+            | Token::DoubleQuotedRawStringLiteral(_)
+            | Token::TripleSingleQuotedRawStringLiteral(_)
+            | Token::TripleDoubleQuotedRawStringLiteral(_)
+            | Token::NationalStringLiteral(_)
+            | Token::QuoteDelimitedStringLiteral(_)
+            | Token::NationalQuoteDelimitedStringLiteral(_)
+            | Token::EscapedStringLiteral(_)
+            | Token::UnicodeStringLiteral(_)
+            | Token::HexStringLiteral(_)
+    )
+}
+
+/// Tells which words join two tables, or wrap one in a table function.
+pub(super) fn is_join(keyword: Keyword) -> bool {
+    matches!(
+        keyword,
+        Keyword::JOIN
+            | Keyword::STRAIGHT_JOIN
+            | Keyword::APPLY
+            | Keyword::PIVOT
+            | Keyword::UNPIVOT
+            | Keyword::MATCH_RECOGNIZE
+    )
+}
+
+/// Tells which words combine two queries.
+pub(super) fn is_set_operation(keyword: Keyword) -> bool {
+    matches!(
+        keyword,
+        Keyword::UNION | Keyword::EXCEPT | Keyword::INTERSECT | Keyword::MINUS
+    )
+}

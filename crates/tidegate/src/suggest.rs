@@ -1,0 +1,55 @@
+//! Names that were nearly right.
+
+use datafusion::error::DataFusionError;
+
+use crate::error::Error;
+use crate::session::Session;
+
+/// Describes a planning error; for a table that is not there, names the one that was probably meant.
+pub(crate) async fn explain(error: DataFusionError, session: &Session) -> Error {
+    let described = Error::from(error);
+    let message = described.to_string();
+    let Some(missing) = missing_table(&message) else {
+        return described;
+    };
+    let names = table_names(session).await;
+    let name = missing.rsplit('.').next().unwrap_or(missing);
+    let likeness = |candidate: &String| strsim::jaro_winkler(candidate, name);
+    let nearest = names
+        .iter()
+        .map(|candidate| (likeness(candidate), candidate))
+        .max_by(|left, right| left.0.total_cmp(&right.0));
+    let hint = match nearest {
+        Some((likeness, candidate)) if likeness > 0.75 => format!("did you mean '{candidate}'?"),
+        _ if names.is_empty() => {
+            "there are no tables yet: CREATE EXTERNAL TABLE, or a table function such as \
+             tpch('lineitem', 0.1)"
+                .to_string()
+        }
+        _ => format!("there are {}", names.join(", ")),
+    };
+    Error::new(described.kind(), format!("table '{name}' not found: {hint}"))
+}
+
+fn missing_table(message: &str) -> Option<&str> {
+    let (_, rest) = message.split_once("table '")?;
+    let (name, rest) = rest.split_once('\'')?;
+    rest.starts_with(" not found").then_some(name)
+}
+
+/// Lists the session's own tables, without the system's.
+async fn table_names(session: &Session) -> Vec<String> {
+    let ctx = session.context();
+    let mut names = Vec::new();
+    for catalog in ctx.catalog_names() {
+        let Some(catalog) = ctx.catalog(&catalog) else { continue };
+        for schema in catalog.schema_names() {
+            if schema == "information_schema" || schema == "system" {
+                continue;
+            }
+            names.extend(catalog.schema(&schema).into_iter().flat_map(|schema| schema.table_names()));
+        }
+    }
+    names.sort();
+    names
+}

@@ -1,0 +1,232 @@
+//! The system tables: `system.devices`, `system.queries`, `system.placements`, `system.settings`.
+//!
+//! Each is made anew when it is scanned, from the runtime or from the session that asks.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::UNIX_EPOCH;
+
+use async_trait::async_trait;
+use datafusion::arrow::array::{
+    ArrayRef, Float64Array, RecordBatch, StringArray, TimestampMillisecondArray, UInt64Array,
+};
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use datafusion::catalog::{MemorySchemaProvider, SchemaProvider, Session, TableProvider};
+use datafusion::common::internal_err;
+use datafusion::datasource::memory::MemorySourceConfig;
+use datafusion::error::Result;
+use datafusion::logical_expr::{Expr, TableType};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::prelude::SessionContext;
+use tidegate_scheduler::PlaceReport;
+
+use crate::query::QueryReport;
+use crate::region::report::RegionReport;
+use crate::runtime::Runtime;
+
+/// Registers the schema `system`.
+pub(crate) fn register(ctx: &SessionContext, runtime: &Arc<Runtime>) -> Result<()> {
+    let schema = MemorySchemaProvider::new();
+    for content in [Content::Devices, Content::Queries, Content::Placements, Content::Settings] {
+        let table = SystemTable { content, schema: content.schema(), runtime: Arc::clone(runtime) };
+        schema.register_table(content.name().into(), Arc::new(table))?;
+    }
+    let config = ctx.copied_config();
+    let name = &config.options().catalog.default_catalog;
+    let Some(catalog) = ctx.catalog(name) else {
+        return internal_err!("there is no default catalog {name}");
+    };
+    catalog.register_schema("system", Arc::new(schema))?;
+    Ok(())
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Content {
+    Devices,
+    Queries,
+    Placements,
+    Settings,
+}
+
+/// A table that is made when it is scanned.
+struct SystemTable {
+    content: Content,
+    schema: SchemaRef,
+    runtime: Arc<Runtime>,
+}
+
+impl fmt::Debug for SystemTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "system.{}", self.content.name())
+    }
+}
+
+#[async_trait]
+impl TableProvider for SystemTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::View
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        _filters: &[Expr],
+        _limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let columns = match self.content {
+            Content::Devices => devices(&self.runtime),
+            Content::Queries => queries(&self.runtime.history().reports()),
+            Content::Placements => placements(&self.runtime.history().reports()),
+            Content::Settings => settings(state),
+        };
+        let rows = RecordBatch::try_new(Arc::clone(&self.schema), columns)?;
+        let schema = Arc::clone(&self.schema);
+        Ok(MemorySourceConfig::try_new_exec(&[vec![rows]], schema, projection.cloned())?)
+    }
+}
+
+impl Content {
+    fn name(self) -> &'static str {
+        match self {
+            Content::Devices => "devices",
+            Content::Queries => "queries",
+            Content::Placements => "placements",
+            Content::Settings => "settings",
+        }
+    }
+
+    fn schema(self) -> SchemaRef {
+        let text = |name| Field::new(name, DataType::Utf8, true);
+        let count = |name| Field::new(name, DataType::UInt64, true);
+        let seconds = |name| Field::new(name, DataType::Float64, true);
+        let millisecond = DataType::Timestamp(TimeUnit::Millisecond, None);
+        Arc::new(Schema::new(match self {
+            Content::Devices => vec![
+                text("device"),
+                text("kind"),
+                text("name"),
+                count("memory_bytes"),
+                count("memory_limit"),
+                count("memory_used"),
+                count("memory_peak"),
+            ],
+            Content::Queries => vec![
+                count("query_id"),
+                text("sql"),
+                text("state"),
+                Field::new("started", millisecond, true),
+                seconds("seconds"),
+                count("rows"),
+                text("error"),
+            ],
+            Content::Placements => vec![
+                count("query_id"),
+                count("region"),
+                text("form"),
+                text("program"),
+                text("program_json"),
+                text("place"),
+                text("reason"),
+                count("reason_count"),
+                count("morsels"),
+                count("rows"),
+                count("bytes"),
+                seconds("seconds"),
+            ],
+            Content::Settings => vec![text("name"), text("value"), text("description")],
+        }))
+    }
+}
+
+fn texts<T: AsRef<str>>(values: impl Iterator<Item = Option<T>>) -> ArrayRef {
+    Arc::new(values.collect::<StringArray>())
+}
+
+fn counts(values: impl Iterator<Item = u64>) -> ArrayRef {
+    Arc::new(UInt64Array::from_iter_values(values))
+}
+
+fn devices(runtime: &Runtime) -> Vec<ArrayRef> {
+    let devices = runtime.devices();
+    let infos = || devices.iter().map(|device| device.info());
+    let budgets = || devices.iter().map(|device| device.budget());
+    vec![
+        texts(infos().map(|info| Some(info.id.to_string()))),
+        texts(infos().map(|info| Some(format!("{:?}", info.kind).to_lowercase()))),
+        texts(infos().map(|info| Some(info.name.clone()))),
+        counts(infos().map(|info| info.memory_bytes)),
+        counts(budgets().map(|budget| budget.limit())),
+        counts(budgets().map(|budget| budget.used())),
+        counts(budgets().map(|budget| budget.peak())),
+    ]
+}
+
+fn queries(reports: &[QueryReport]) -> Vec<ArrayRef> {
+    let started = reports.iter().map(|report| {
+        report.started.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
+    });
+    vec![
+        counts(reports.iter().map(|report| report.id)),
+        texts(reports.iter().map(|report| report.sql.clone())),
+        texts(reports.iter().map(|report| Some(report.state.to_string()))),
+        Arc::new(TimestampMillisecondArray::from_iter_values(started)),
+        Arc::new(Float64Array::from_iter_values(reports.iter().map(|report| report.seconds))),
+        counts(reports.iter().map(|report| report.rows)),
+        texts(reports.iter().map(|report| report.error.clone())),
+    ]
+}
+
+/// One line of `system.placements`: a reason why a place ran a region, with what it ran.
+struct Line<'a> {
+    query: u64,
+    number: u64,
+    region: &'a RegionReport,
+    place: &'a PlaceReport,
+    reason: Option<&'a (String, u64)>,
+}
+
+fn placements(reports: &[QueryReport]) -> Vec<ArrayRef> {
+    let mut lines = Vec::new();
+    for report in reports {
+        for (index, region) in report.regions.iter().enumerate() {
+            for place in &region.places {
+                let (query, number) = (report.id, index as u64 + 1);
+                let line = |reason| Line { query, number, region, place, reason };
+                if place.reasons.is_empty() {
+                    lines.push(line(None));
+                }
+                lines.extend(place.reasons.iter().map(|reason| line(Some(reason))));
+            }
+        }
+    }
+    let seconds = lines.iter().map(|line| line.place.seconds);
+    vec![
+        counts(lines.iter().map(|line| line.query)),
+        counts(lines.iter().map(|line| line.number)),
+        texts(lines.iter().map(|line| Some(&line.region.form))),
+        texts(lines.iter().map(|line| line.region.program.as_ref())),
+        texts(lines.iter().map(|line| line.region.program_json.as_ref())),
+        texts(lines.iter().map(|line| Some(&line.place.place))),
+        texts(lines.iter().map(|line| line.reason.map(|(why, _)| why))),
+        counts(lines.iter().map(|line| line.reason.map_or(0, |(_, times)| *times))),
+        counts(lines.iter().map(|line| line.place.morsels)),
+        counts(lines.iter().map(|line| line.place.rows)),
+        counts(lines.iter().map(|line| line.place.bytes)),
+        Arc::new(Float64Array::from_iter_values(seconds)),
+    ]
+}
+
+fn settings(state: &dyn Session) -> Vec<ArrayRef> {
+    let mut entries = state.config_options().entries();
+    entries.sort_by(|left, right| left.key.cmp(&right.key));
+    vec![
+        texts(entries.iter().map(|entry| Some(&entry.key))),
+        texts(entries.iter().map(|entry| entry.value.as_ref())),
+        texts(entries.iter().map(|entry| Some(entry.description))),
+    ]
+}

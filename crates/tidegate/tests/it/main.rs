@@ -1,0 +1,3 @@
+//! The library as an embedding program sees it.
+
+mod scratch;

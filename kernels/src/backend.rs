@@ -1,0 +1,104 @@
+//! What every device that runs pipelines promises, whatever stands behind it.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use futures::future::BoxFuture;
+use thiserror::Error;
+use tidegate_device::{DeviceError, DeviceInfo, MemoryBudget, Reservation};
+use tidegate_pipeline::{EvalError, Pipeline};
+
+/// A device that can run pipelines.
+///
+/// # Contract
+/// - No method blocks for the device's work; what takes time is a future.
+/// - [`refusals`](Self::refusals) depends on the pipeline and on the device's life only, so a
+///   pipeline without refusals opens unless the device is lost in between. Values can still make
+///   a chunk ineligible: see [`refuse_chunk`](crate::refuse_chunk).
+/// - Nothing is folded without a [`Reservation`] of this device's [`budget`](Self::budget) for its
+///   input. The state that grows from it is reserved by the run itself.
+/// - A lost device stays lost: everything fails with [`DeviceError::Lost`], nothing hangs.
+pub trait PipelineDevice: Send + Sync + Debug {
+    /// Returns what the device is called and how fast it is taken to be.
+    fn info(&self) -> &DeviceInfo;
+
+    /// Returns the device's memory budget.
+    fn budget(&self) -> &Arc<MemoryBudget>;
+
+    /// Returns every reason for which this device cannot run the pipeline; empty if it can.
+    fn refusals(&self, pipeline: &Pipeline) -> Vec<String>;
+
+    /// Promises memory for a fold's input, at once or not at all.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`], or [`DeviceError::Lost`].
+    fn reserve(&self, bytes: u64) -> Result<Reservation, DeviceError>;
+
+    /// Begins a run of the pipeline with empty state.
+    ///
+    /// # Errors
+    /// [`RunError::Device`] if the device is lost, [`RunError::Eval`] if it refuses the pipeline.
+    fn open(&self, pipeline: Arc<Pipeline>) -> Result<Box<dyn PipelineRun>, RunError>;
+
+    /// Returns whether the device is gone for good.
+    fn is_lost(&self) -> bool;
+}
+
+/// One execution of a pipeline on one device: state that rows are folded into.
+///
+/// # Contract
+/// - Folds run in the order in which [`fold`](Self::fold) was called, each from the call on, whether
+///   or not its future is polled or kept.
+/// - A fold happens wholly, or not at all. After one that fails the run is void: whatever is asked
+///   of it then fails too. Drop it and fold all of its rows elsewhere, those of earlier folds
+///   included.
+/// - Nothing has left the device before [`finish`](Self::finish) gives rows: until then every folded
+///   row is uncommitted.
+/// - Dropping the run abandons it: folds still queued are skipped, their futures fail.
+pub trait PipelineRun: Send {
+    /// Folds rows (columns are `pipeline.input`, in order) into the run's state.
+    ///
+    /// `input` is held until the fold is done and then released.
+    fn fold(
+        &mut self,
+        batches: Vec<RecordBatch>,
+        input: Reservation,
+    ) -> BoxFuture<'static, Result<FoldReport, RunError>>;
+
+    /// Ends the run and brings its rows back to the host, in batches of `pipeline.output`; after all
+    /// folds called before.
+    fn finish(self: Box<Self>) -> BoxFuture<'static, Result<Vec<RecordBatch>, RunError>>;
+}
+
+/// What a fold took.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct FoldReport {
+    /// Rows folded, before any filter.
+    pub rows: u64,
+    /// Bytes moved to the device for it.
+    pub bytes: u64,
+    /// How long the device was busy with it, the transfer included.
+    pub device_seconds: f64,
+    /// Bytes of the run's state after it.
+    pub state_bytes: u64,
+    /// Whether the budget covers the state. If not, the run should be finished now, so that its rows
+    /// leave and make room; by at most one fold's growth the state exceeds what was promised.
+    pub state_fits: bool,
+}
+
+/// Why a run did not go on.
+#[derive(Debug, Error)]
+pub enum RunError {
+    /// The device failed; the same rows can run elsewhere.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// The rows' values must raise, or the pipeline cannot be run here.
+    #[error(transparent)]
+    Eval(#[from] EvalError),
+    /// An earlier fold of this run failed, or the run was dropped before it was finished.
+    #[error(
+        "this run is void: a fold of it failed or it was dropped; fold its rows again elsewhere"
+    )]
+    Void,
+}

@@ -1,0 +1,222 @@
+//! The simulated backend: the reference interpreter on the thread of a simulated device.
+//!
+//! A fold is one launch that copies its batches in; finishing is one launch and a copy out. The
+//! interpreter is far slower than a modelled kernel, so with much data the device takes the
+//! interpreter's time and not the model's.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use arrow_array::RecordBatch;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
+use tidegate_device::{Cost, DeviceError, DeviceInfo, MemoryBudget, Reservation, SimulatedDevice};
+use tidegate_pipeline::{Interpreter, Pipeline};
+
+use crate::backend::{FoldReport, PipelineDevice, PipelineRun, RunError};
+use crate::transfer::referenced_bytes;
+
+/// A simulated device that runs pipelines.
+#[derive(Clone, Debug)]
+pub struct SimulatedPipelineDevice {
+    device: Arc<SimulatedDevice>,
+}
+
+impl SimulatedPipelineDevice {
+    /// Makes the device run pipelines.
+    pub fn new(device: SimulatedDevice) -> Self {
+        Self {
+            device: Arc::new(device),
+        }
+    }
+
+    /// Returns the device underneath, for its counters and its specification.
+    pub fn device(&self) -> &SimulatedDevice {
+        &self.device
+    }
+}
+
+impl PipelineDevice for SimulatedPipelineDevice {
+    fn info(&self) -> &DeviceInfo {
+        self.device.info()
+    }
+
+    fn budget(&self) -> &Arc<MemoryBudget> {
+        self.device.budget()
+    }
+
+    fn refusals(&self, pipeline: &Pipeline) -> Vec<String> {
+        let lost = self
+            .device
+            .check_alive()
+            .err()
+            .map(|error| error.to_string());
+        let unable = Interpreter::new(Arc::new(pipeline.clone())).err();
+        lost.into_iter()
+            .chain(unable.map(|error| error.to_string()))
+            .collect()
+    }
+
+    fn reserve(&self, bytes: u64) -> Result<Reservation, DeviceError> {
+        self.device.reserve(bytes)
+    }
+
+    fn open(&self, pipeline: Arc<Pipeline>) -> Result<Box<dyn PipelineRun>, RunError> {
+        self.device.check_alive()?;
+        let state = State {
+            interpreter: Interpreter::new(pipeline)?,
+            // State is no input: growing it by resize passes by the fault plan's count.
+            memory: self.device.budget().reserve(0)?,
+        };
+        Ok(Box::new(SimulatedRun {
+            device: Arc::clone(&self.device),
+            state: Arc::new(RunState {
+                state: Mutex::new(Some(state)),
+                is_void: AtomicBool::new(false),
+            }),
+            is_finished: false,
+        }))
+    }
+
+    fn is_lost(&self) -> bool {
+        self.device.is_lost()
+    }
+}
+
+struct SimulatedRun {
+    device: Arc<SimulatedDevice>,
+    state: Arc<RunState>,
+    is_finished: bool,
+}
+
+/// What a run shares with its launches. Only the device's thread takes the lock.
+struct RunState {
+    /// `None` once the run is finished.
+    state: Mutex<Option<State>>,
+    /// Rows are missing from the state, or nobody wants it any more.
+    is_void: AtomicBool,
+}
+
+struct State {
+    interpreter: Interpreter,
+    memory: Reservation,
+}
+
+impl PipelineRun for SimulatedRun {
+    fn fold(
+        &mut self,
+        batches: Vec<RecordBatch>,
+        input: Reservation,
+    ) -> BoxFuture<'static, Result<FoldReport, RunError>> {
+        let cost = Cost {
+            copy_bytes: batches.iter().map(referenced_bytes).sum(),
+            rows: batches.iter().map(|batch| batch.num_rows() as u64).sum(),
+        };
+        let modelled = self.device.modelled_time(cost);
+        let pending = PendingFold::new(&self.state);
+        // Submitted here and not in the future, so that folds keep the order of their calls.
+        let completion = self.device.submit_reserved(cost, input, move || {
+            let began = Instant::now();
+            let state_bytes = pending.run(&batches)?;
+            Ok::<_, RunError>((state_bytes, began.elapsed()))
+        });
+        async move {
+            let ((state_bytes, state_fits), worked) = completion.await??;
+            Ok(FoldReport {
+                rows: cost.rows,
+                bytes: cost.copy_bytes,
+                device_seconds: worked.max(modelled).as_secs_f64(),
+                state_bytes,
+                state_fits,
+            })
+        }
+        .boxed()
+    }
+
+    fn finish(mut self: Box<Self>) -> BoxFuture<'static, Result<Vec<RecordBatch>, RunError>> {
+        self.is_finished = true;
+        let state = Arc::clone(&self.state);
+        let completion = self.device.submit(Cost::default(), move || state.finish());
+        let device = Arc::clone(&self.device);
+        async move {
+            let (batches, memory) = completion.await??;
+            device
+                .copy(batches.iter().map(referenced_bytes).sum())
+                .await?;
+            drop(memory);
+            Ok(batches)
+        }
+        .boxed()
+    }
+}
+
+impl Drop for SimulatedRun {
+    fn drop(&mut self) {
+        if !self.is_finished {
+            self.state.is_void.store(true, Ordering::Release);
+        }
+    }
+}
+
+impl RunState {
+    fn check(&self) -> Result<(), RunError> {
+        if self.is_void.load(Ordering::Acquire) {
+            return Err(RunError::Void);
+        }
+        Ok(())
+    }
+
+    /// Folds, and returns the bytes of the state and whether the budget covers them.
+    fn fold(&self, batches: &[RecordBatch]) -> Result<(u64, bool), RunError> {
+        self.check()?;
+        let mut slot = self.state.lock();
+        let state = slot.as_mut().ok_or(RunError::Void)?;
+        for batch in batches {
+            state.interpreter.fold(batch)?;
+        }
+        let state_bytes = state.interpreter.state_bytes() as u64;
+        let state_fits = state.memory.resize(state_bytes).is_ok();
+        Ok((state_bytes, state_fits))
+    }
+
+    fn finish(&self) -> Result<(Vec<RecordBatch>, Reservation), RunError> {
+        self.check()?;
+        let state = self.state.lock().take().ok_or(RunError::Void)?;
+        Ok((state.interpreter.finish()?, state.memory))
+    }
+}
+
+/// A fold on its way. Unless it succeeds it voids its run, also if its launch fails without running
+/// it, for then its rows are missing.
+struct PendingFold {
+    state: Arc<RunState>,
+    is_folded: bool,
+}
+
+impl PendingFold {
+    fn new(state: &Arc<RunState>) -> Self {
+        Self {
+            state: Arc::clone(state),
+            is_folded: false,
+        }
+    }
+
+    fn run(mut self, batches: &[RecordBatch]) -> Result<(u64, bool), RunError> {
+        let folded = self.state.fold(batches)?;
+        self.is_folded = true;
+        Ok(folded)
+    }
+}
+
+impl Drop for PendingFold {
+    fn drop(&mut self) {
+        if !self.is_folded {
+            self.state.is_void.store(true, Ordering::Release);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,333 @@
+//! The simulated backend answers as the interpreter does, whatever fails in between.
+
+use std::time::Duration;
+
+use arrow_array::{ArrayRef, Int64Array};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use futures::executor::block_on;
+use futures::future::join_all;
+use tidegate_device::{DeviceId, SimulatedSpec};
+use tidegate_pipeline::{
+    Aggregate, AggregateCall, AggregateFunction, AggregateOutput, ArithmeticOp, Expr, ExprKind,
+    NamedExpr, Step,
+};
+
+use super::*;
+
+fn schema(names: [&str; 2]) -> SchemaRef {
+    let field = |name| Field::new(name, DataType::Int64, true);
+    Arc::new(Schema::new(names.map(field).to_vec()))
+}
+
+fn column(index: usize) -> Expr {
+    Expr::column(index, DataType::Int64).unwrap()
+}
+
+fn named(expr: Expr, name: &str) -> NamedExpr {
+    NamedExpr {
+        expr,
+        name: name.to_owned(),
+    }
+}
+
+fn pipeline(step: Step) -> Arc<Pipeline> {
+    Arc::new(Pipeline {
+        input: schema(["k", "v"]),
+        parameters: vec![],
+        steps: vec![step],
+        output: schema(["k", "s"]),
+    })
+}
+
+/// `SELECT k, sum(v) GROUP BY k`, as partial state.
+fn sums() -> Arc<Pipeline> {
+    let state = vec![Field::new("s", DataType::Int64, true)];
+    let sum = AggregateFunction::Sum;
+    let call = AggregateCall::new(sum, Some(column(1)), None, DataType::Int64, state, "s").unwrap();
+    pipeline(Step::Aggregate(Aggregate {
+        keys: vec![named(column(0), "k")],
+        calls: vec![call],
+        output: AggregateOutput::State,
+    }))
+}
+
+/// `SELECT k, k / v`, which raises for v = 0.
+fn quotients() -> Arc<Pipeline> {
+    let divide = ArithmeticOp::Divide;
+    let quotient = Expr::arithmetic(divide, column(0), column(1), DataType::Int64).unwrap();
+    pipeline(Step::Project(vec![
+        named(column(0), "k"),
+        named(quotient, "s"),
+    ]))
+}
+
+fn batch(rows: impl Iterator<Item = (i64, i64)>) -> RecordBatch {
+    let (k, v): (Vec<i64>, Vec<i64>) = rows.unzip();
+    let columns: Vec<ArrayRef> = vec![Arc::new(Int64Array::from(k)), Arc::new(Int64Array::from(v))];
+    RecordBatch::try_new(schema(["k", "v"]), columns).unwrap()
+}
+
+fn batches() -> Vec<RecordBatch> {
+    let sizes = [0, 1, 31, 64, 65, 500];
+    let rows = |size: i64| (0..size).map(move |i| (i % 7, i + size));
+    sizes.map(|size| batch(rows(size))).to_vec()
+}
+
+fn interpreted(pipeline: &Arc<Pipeline>, batches: &[RecordBatch]) -> Vec<RecordBatch> {
+    let mut interpreter = Interpreter::new(Arc::clone(pipeline)).unwrap();
+    for batch in batches {
+        interpreter.fold(batch).unwrap();
+    }
+    interpreter.finish().unwrap()
+}
+
+fn device(spec: &str) -> SimulatedPipelineDevice {
+    let spec: SimulatedSpec = spec.parse().unwrap();
+    SimulatedPipelineDevice::new(SimulatedDevice::new(DeviceId(0), spec).unwrap())
+}
+
+type Folding = BoxFuture<'static, Result<FoldReport, RunError>>;
+
+fn fold(
+    device: &SimulatedPipelineDevice,
+    run: &mut Box<dyn PipelineRun>,
+    batch: &RecordBatch,
+) -> Result<Folding, DeviceError> {
+    let input = device.reserve(referenced_bytes(batch))?;
+    Ok(run.fold(vec![batch.clone()], input))
+}
+
+/// Folds the batches one after the other and finishes, giving up at the first error.
+fn run_all(
+    device: &SimulatedPipelineDevice,
+    pipeline: &Arc<Pipeline>,
+    batches: &[RecordBatch],
+) -> Result<Vec<RecordBatch>, RunError> {
+    let mut run = device.open(Arc::clone(pipeline))?;
+    for batch in batches {
+        block_on(fold(device, &mut run, batch)?)?;
+    }
+    block_on(run.finish())
+}
+
+#[test]
+fn rows_are_the_interpreters() {
+    for pipeline in [sums(), quotients()] {
+        let device = device("1GB");
+        assert_eq!(device.refusals(&pipeline), Vec::<String>::new());
+        let nonzero: Vec<RecordBatch> = batches().into_iter().skip(1).collect();
+        let rows = run_all(&device, &pipeline, &nonzero).unwrap();
+        assert_eq!(rows, interpreted(&pipeline, &nonzero));
+        assert_eq!(device.budget().used(), 0);
+    }
+}
+
+#[test]
+fn a_run_without_folds_finishes() {
+    let rows = run_all(&device("1GB"), &sums(), &[]).unwrap();
+    assert_eq!(rows, interpreted(&sums(), &[]));
+}
+
+#[test]
+fn folds_overlap_and_keep_their_order() {
+    let device = device("1GB");
+    let mut run = device.open(sums()).unwrap();
+    let folds: Vec<Folding> = batches()
+        .iter()
+        .map(|batch| fold(&device, &mut run, batch).unwrap())
+        .collect();
+    // Finished before anyone looked at a fold.
+    let rows = block_on(run.finish()).unwrap();
+    assert_eq!(rows, interpreted(&sums(), &batches()));
+    for (report, batch) in block_on(join_all(folds)).into_iter().zip(batches()) {
+        let report = report.unwrap();
+        assert_eq!(report.rows, batch.num_rows() as u64);
+        assert_eq!(report.bytes, referenced_bytes(&batch));
+    }
+}
+
+#[test]
+fn a_fold_nobody_waits_for_counts() {
+    let device = device("1GB");
+    let mut run = device.open(sums()).unwrap();
+    for batch in batches() {
+        drop(fold(&device, &mut run, &batch).unwrap());
+    }
+    assert_eq!(
+        block_on(run.finish()).unwrap(),
+        interpreted(&sums(), &batches())
+    );
+    assert_eq!(device.budget().used(), 0);
+}
+
+#[test]
+fn the_input_is_released_and_the_state_kept() {
+    let device = device("1GB");
+    let mut run = device.open(sums()).unwrap();
+    let batch = batch((0..100).map(|i| (i, i)));
+    let folding = fold(&device, &mut run, &batch).unwrap();
+    let report = block_on(folding).unwrap();
+    assert!(report.state_bytes > 0);
+    assert_eq!(device.budget().used(), report.state_bytes);
+    assert!(device.budget().peak() >= referenced_bytes(&batch));
+    drop(run);
+    assert_eq!(device.budget().used(), 0);
+}
+
+#[test]
+fn the_report_holds_the_modelled_time() {
+    let device = device("1GB,copy=1MB/s,launch=1ms");
+    let mut run = device.open(sums()).unwrap();
+    let batch = batch((0..1000).map(|i| (i, i)));
+    let folding = fold(&device, &mut run, &batch).unwrap();
+    let began = Instant::now();
+    let report = block_on(folding).unwrap();
+    // 16 kB at 1 MB/s and a launch; submitting may have happened a little before `began`.
+    assert!(report.device_seconds >= 0.017);
+    assert!(began.elapsed() >= Duration::from_millis(8));
+    let copied = device.device().counters().copied_bytes;
+    assert_eq!(copied, report.bytes);
+    block_on(run.finish()).unwrap();
+    assert!(device.device().counters().copied_bytes > copied);
+}
+
+#[test]
+fn a_failed_launch_voids_the_run_but_not_the_device() {
+    // Six folds and the finish.
+    for k in 1..=7 {
+        let device = device(&format!("1GB,faults=launch:{k}=fail"));
+        let error = run_all(&device, &sums(), &batches()).unwrap_err();
+        assert!(
+            matches!(error, RunError::Device(DeviceError::LaunchFailed { launch, .. }) if launch == k)
+        );
+        assert_eq!(device.budget().used(), 0);
+        assert_eq!(
+            run_all(&device, &sums(), &batches()).unwrap(),
+            interpreted(&sums(), &batches())
+        );
+    }
+}
+
+#[test]
+fn a_run_that_misses_rows_gives_none() {
+    let device = device("1GB,faults=launch:2=fail");
+    let mut run = device.open(sums()).unwrap();
+    let folds: Vec<Folding> = batches()
+        .iter()
+        .map(|batch| fold(&device, &mut run, batch).unwrap())
+        .collect();
+    let finished = block_on(run.finish());
+    assert!(matches!(finished, Err(RunError::Void)), "{finished:?}");
+    let folded: Vec<bool> = block_on(join_all(folds))
+        .iter()
+        .map(Result::is_ok)
+        .collect();
+    assert_eq!(folded, [true, false, false, false, false, false]);
+    assert_eq!(device.budget().used(), 0);
+}
+
+#[test]
+fn a_lost_device_fails_everything() {
+    for k in 1..=7 {
+        let device = device(&format!("1GB,faults=launch:{k}=lost"));
+        let error = run_all(&device, &sums(), &batches()).unwrap_err();
+        assert!(matches!(error, RunError::Device(lost) if lost.is_lost()));
+        assert!(device.is_lost());
+        assert!(device.reserve(1).unwrap_err().is_lost());
+        assert!(matches!(device.open(sums()), Err(RunError::Device(lost)) if lost.is_lost()));
+        assert_eq!(device.refusals(&sums()).len(), 1);
+        assert_eq!(device.budget().used(), 0);
+    }
+}
+
+#[test]
+fn a_planned_reservation_fails() {
+    for k in 1..=6 {
+        let device = device(&format!("1GB,faults=alloc:{k}=oom"));
+        let error = run_all(&device, &sums(), &batches()).unwrap_err();
+        assert!(matches!(
+            error,
+            RunError::Device(DeviceError::OutOfMemory { .. })
+        ));
+        assert_eq!(device.budget().used(), 0);
+    }
+}
+
+#[test]
+fn state_beyond_the_memory_is_an_error() {
+    let device = device("20000");
+    let mut run = device.open(sums()).unwrap();
+    // 16 kB of input fit; the groups of several such batches do not.
+    let mut error = None;
+    for part in 0..20 {
+        let batch = batch((0..1000).map(|i| (i + 1000 * part, i)));
+        let folded = fold(&device, &mut run, &batch).map_err(RunError::from);
+        error = folded.and_then(block_on).err();
+        if error.is_some() {
+            break;
+        }
+    }
+    assert!(matches!(
+        error,
+        Some(RunError::Device(DeviceError::OutOfMemory { .. }))
+    ));
+    drop(run);
+    assert_eq!(device.budget().used(), 0);
+}
+
+#[test]
+fn a_row_that_raises_is_an_eval_error() {
+    let device = device("1GB");
+    let bad = batch([(1, 0)].into_iter());
+    let error = run_all(&device, &quotients(), &[bad]).unwrap_err();
+    assert!(matches!(error, RunError::Eval(_)), "{error}");
+    assert!(!device.is_lost());
+    assert_eq!(device.budget().used(), 0);
+}
+
+#[test]
+fn a_pipeline_that_cannot_run_is_refused_with_a_reason() {
+    let mut wrong = Pipeline::clone(&sums());
+    wrong.steps = vec![Step::Filter(Expr {
+        kind: ExprKind::Column(9),
+        data_type: DataType::Boolean,
+    })];
+    let device = device("1GB");
+    assert_eq!(device.refusals(&wrong).len(), 1);
+    assert!(matches!(
+        device.open(Arc::new(wrong)),
+        Err(RunError::Eval(_))
+    ));
+}
+
+#[test]
+fn dropping_a_run_skips_what_is_queued() {
+    let device = device("1GB");
+    let mut run = device.open(sums()).unwrap();
+    let (open, gate) = std::sync::mpsc::channel::<()>();
+    let blocked = device
+        .device()
+        .submit(Cost::default(), move || gate.recv().is_ok());
+    let folding = fold(&device, &mut run, &batches()[5]).unwrap();
+    drop(run);
+    open.send(()).unwrap();
+    assert!(block_on(blocked).unwrap());
+    assert!(matches!(block_on(folding), Err(RunError::Void)));
+    assert_eq!(device.budget().used(), 0);
+}
+
+#[test]
+fn dropping_the_device_ends_queued_folds() {
+    // Each fold is modelled to take hours: only an interrupted sleep lets this test end.
+    let device = device("1GB,slow=1e9");
+    let mut run = device.open(sums()).unwrap();
+    let folds: Vec<Folding> = batches()
+        .iter()
+        .map(|batch| fold(&device, &mut run, batch).unwrap())
+        .collect();
+    drop(run);
+    drop(device);
+    for folded in block_on(join_all(folds)) {
+        assert!(matches!(folded, Err(RunError::Device(lost)) if lost.is_lost()));
+    }
+}

@@ -1,0 +1,171 @@
+//! The lanes: one way to answer SQL each, under one name used in test names, `onlyif` and `skipif`.
+
+use std::time::Duration;
+
+use arrow::datatypes::SchemaRef;
+use arrow::record_batch::RecordBatch;
+use async_trait::async_trait;
+use datafusion::common::DataFusionError;
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::prelude::{SessionConfig, SessionContext};
+use futures::TryStreamExt;
+use sqllogictest::{AsyncDB, DBOutput};
+
+use crate::format::{self, ColumnKind};
+
+/// A statement that takes longer has hung.
+const STATEMENT_TIMEOUT: Duration = Duration::from_secs(240);
+
+/// The simulated device's memory.
+const DEVICE_BYTES: u64 = 2_000_000_000;
+
+/// One way to answer SQL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lane {
+    /// A Tidegate session without any device.
+    Host,
+    /// Additive regions whose morsels go to the host and to the simulated device in turn.
+    Simulated,
+    /// The simulated device answers all that it can express.
+    Atomic,
+    /// Plain DataFusion, which is where expected answers come from.
+    Stock,
+}
+
+impl Lane {
+    /// The lanes that every run covers; `Stock` has to be asked for.
+    pub const TESTED: [Self; 3] = [Self::Host, Self::Simulated, Self::Atomic];
+
+    /// Gives the name used in test names and as a label.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Host => "host",
+            Self::Simulated => "simulated",
+            Self::Atomic => "atomic",
+            Self::Stock => "stock",
+        }
+    }
+
+    /// Looks a lane up by its name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        let mut lanes = Self::TESTED.into_iter().chain([Self::Stock]);
+        lanes.find(|lane| lane.name() == name)
+    }
+
+    /// Gives the settings that make the lane what it is.
+    fn settings(self) -> &'static [&'static str] {
+        match self {
+            Self::Host | Self::Stock => &[],
+            Self::Simulated => &[
+                "SET tidegate.replay_placement = 'HD'",
+                "SET tidegate.morsel_rows = 3",
+            ],
+            Self::Atomic => &["SET tidegate.placement = 'device'"],
+        }
+    }
+
+    /// Opens a new connection: a session of its own, with the lane's settings.
+    pub async fn connect(self) -> Result<Connection, LaneError> {
+        let engine = match self {
+            Self::Stock => Engine::Stock(Box::new(stock_context())),
+            Self::Host => Engine::Tidegate(tidegate::Session::builder().build()?),
+            Self::Simulated | Self::Atomic => {
+                let device = tidegate::SimulatedSpec::with_memory(DEVICE_BYTES);
+                let builder = tidegate::Session::builder().simulate_device(device);
+                Engine::Tidegate(builder.build()?)
+            }
+        };
+        let connection = Connection { lane: self, engine };
+        for setting in self.settings() {
+            connection.collect(setting).await?;
+        }
+        Ok(connection)
+    }
+}
+
+/// Makes a plain DataFusion session that can answer `SHOW`.
+fn stock_context() -> SessionContext {
+    SessionContext::new_with_config(SessionConfig::new().with_information_schema(true))
+}
+
+/// A session of one lane, driven by the runner one statement at a time.
+pub struct Connection {
+    lane: Lane,
+    engine: Engine,
+}
+
+enum Engine {
+    Stock(Box<SessionContext>),
+    Tidegate(tidegate::Session),
+}
+
+impl Connection {
+    /// Gives the DataFusion context, where tables can be registered.
+    pub fn context(&self) -> &SessionContext {
+        match &self.engine {
+            Engine::Stock(context) => context,
+            Engine::Tidegate(session) => session.context(),
+        }
+    }
+
+    /// Runs one statement and collects what it returns.
+    pub async fn collect(&self, sql: &str) -> Result<(SchemaRef, Vec<RecordBatch>), LaneError> {
+        let work = async {
+            let stream = self.execute(sql).await?;
+            let schema = stream.schema();
+            let batches = stream.try_collect().await?;
+            Ok((schema, batches))
+        };
+        match tokio::time::timeout(STATEMENT_TIMEOUT, work).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(LaneError::TimedOut),
+        }
+    }
+
+    async fn execute(&self, sql: &str) -> Result<SendableRecordBatchStream, LaneError> {
+        match &self.engine {
+            Engine::Stock(context) => Ok(context.sql(sql).await?.execute_stream().await?),
+            Engine::Tidegate(session) => Ok(session.execute(sql).await?),
+        }
+    }
+}
+
+#[async_trait]
+impl AsyncDB for Connection {
+    type Error = LaneError;
+    type ColumnType = ColumnKind;
+
+    async fn run(&mut self, sql: &str) -> Result<DBOutput<ColumnKind>, LaneError> {
+        let (schema, batches) = self.collect(sql).await?;
+        if schema.fields().is_empty() {
+            return Ok(DBOutput::StatementComplete(0));
+        }
+        let types = format::column_kinds(&schema);
+        let rows = format::rows(&batches).map_err(DataFusionError::from)?;
+        Ok(DBOutput::Rows { types, rows })
+    }
+
+    async fn shutdown(&mut self) {}
+
+    fn engine_name(&self) -> &str {
+        self.lane.name()
+    }
+
+    async fn sleep(duration: Duration) {
+        tokio::time::sleep(duration).await;
+    }
+}
+
+/// Says why a statement failed, in the words of the engine that failed.
+#[derive(Debug, thiserror::Error)]
+pub enum LaneError {
+    /// DataFusion's own error, in the stock lane or while reading a result.
+    #[error("{0}")]
+    DataFusion(#[from] DataFusionError),
+    /// Tidegate's error.
+    #[error("{0}")]
+    Tidegate(#[from] tidegate::Error),
+    /// The statement did not end.
+    #[error("statement timed out after {} s", STATEMENT_TIMEOUT.as_secs())]
+    TimedOut,
+}
