@@ -17,6 +17,9 @@ use tokio::runtime::Runtime;
 /// our settings and plans.
 const NOT_STOCK: [&str; 4] = ["explain", "generated", "settings", "tpch"];
 
+/// Lines of one failure's message that are printed.
+const MESSAGE_LINES_MAX: usize = 60;
+
 /// What to do with a file.
 #[derive(Clone, Copy, PartialEq)]
 enum Mode {
@@ -110,12 +113,25 @@ where
     let mut failures = Vec::new();
     for record in sqllogictest::parse_file(path)? {
         if let Err(error) = runner.run_async(record).await {
-            failures.push(error.display(false).to_string());
+            failures.push(shorten(&error.display(false).to_string()));
         }
     }
     match failures.is_empty() {
         true => Ok(()),
         false => Err(format!("{} records failed\n\n{}", failures.len(), failures.join("\n\n")).into()),
+    }
+}
+
+/// Keeps a wrong answer of thousands of rows from hiding the other failures.
+fn shorten(message: &str) -> String {
+    let lines: Vec<_> = message.lines().collect();
+    match lines.len() > MESSAGE_LINES_MAX {
+        true => {
+            let (first, rest) = lines.split_at(MESSAGE_LINES_MAX);
+            let last = rest.last().unwrap_or(&"");
+            format!("{}\n... {} lines ...\n{last}", first.join("\n"), rest.len() - 1)
+        }
+        false => message.to_owned(),
     }
 }
 

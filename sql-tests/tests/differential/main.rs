@@ -11,6 +11,7 @@ mod compare;
 mod queries;
 mod tables;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::SchemaRef;
@@ -19,7 +20,7 @@ use datafusion::datasource::MemTable;
 use datafusion::prelude::ParquetReadOptions;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
-use tidegate_sql_tests::{Connection, Lane, LaneError};
+use tidegate_sql_tests::{Connection, Lane, LaneError, format};
 
 use crate::compare::difference;
 use crate::queries::Query;
@@ -46,6 +47,7 @@ async fn lanes_answer_as_datafusion_does() {
         assert!(tally.failures.len() < FAILURES_MAX, "{}", tally.report());
     }
     assert!(tally.failures.is_empty(), "{}", tally.report());
+    tally.assert_both_sides_worked();
     let answered = tally.asked - tally.raised;
     assert!(
         answered * 10 >= tally.asked * 7,
@@ -64,6 +66,8 @@ struct Tally {
     asked: u64,
     raised: u64,
     failures: Vec<String>,
+    /// Rows that a lane's regions took, by lane and by where: `host` or `device`.
+    rows: BTreeMap<(&'static str, String), i64>,
 }
 
 impl Tally {
@@ -74,6 +78,30 @@ impl Tally {
             self.asked
         );
         format!("{}\n\n{rest}", self.failures.join("\n\n"))
+    }
+
+    /// Fails where the lanes would have compared the host with itself.
+    fn assert_both_sides_worked(&self) {
+        let rows = |lane: Lane, place: &str| self.rows.get(&(lane.name(), place.to_owned())).copied();
+        for (lane, place) in [
+            (Lane::Simulated, "host"),
+            (Lane::Simulated, "device"),
+            (Lane::Atomic, "device"),
+        ] {
+            let rows = rows(lane, place).unwrap_or(0);
+            eprintln!("{:?}", self.rows);
+            assert!(rows > 1000, "{}: {rows} rows on {place}, of {:?}", lane.name(), self.rows);
+        }
+    }
+
+    async fn count_rows(&mut self, lane: Lane, connection: &Connection) {
+        let sql = "SELECT split_part(place, ' ', 1), sum(rows)::bigint FROM system.placements \
+                   WHERE rows > 0 GROUP BY 1";
+        let (_, batches) = connection.collect(sql).await.expect("the placements");
+        for row in format::rows(&batches).expect("text") {
+            let rows: i64 = row[1].parse().expect("a number of rows");
+            *self.rows.entry((lane.name(), row[0].clone())).or_default() += rows;
+        }
     }
 }
 
@@ -106,6 +134,9 @@ async fn ask_round(seed: u64, queries: u64, tally: &mut Tally) {
                 ));
             }
         }
+    }
+    for (lane, connection) in &lanes {
+        tally.count_rows(*lane, connection).await;
     }
 }
 

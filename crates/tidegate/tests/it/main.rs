@@ -1,3 +1,6 @@
 //! The library as an embedding program sees it.
 
-mod scratch;
+mod faults;
+mod partitions;
+mod placement;
+mod support;

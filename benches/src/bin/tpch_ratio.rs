@@ -1,0 +1,148 @@
+//! Prints our time over stock DataFusion's for each TPC-H query over Parquet.
+//!
+//! Usage: `tpch_ratio FOLDER [SCALE_FACTOR] [PAIRS] [none|host|auto] [QUERY …]`. Tables are generated
+//! into FOLDER once. Each pair runs both engines, in alternating order; what is printed is the median
+//! of each and the median of the pairs' ratios. Answers are compared, and a difference is an error.
+//! The third argument chooses the device: none, a simulated one with everything placed on the host,
+//! or a simulated one that is free to take part.
+
+#![expect(clippy::print_stdout, reason = "the table is the program's result")]
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::util::pretty::pretty_format_batches;
+use datafusion::prelude::{ParquetReadOptions, SessionContext};
+use tidegate::{Session, SimulatedSpec};
+use tidegate_benches::tpch::{TABLES, query};
+
+type Failure = Box<dyn std::error::Error>;
+
+#[tokio::main]
+async fn main() -> Result<(), Failure> {
+    let mut args = std::env::args().skip(1);
+    let folder = PathBuf::from(args.next().ok_or("usage: tpch_ratio FOLDER [SF] [PAIRS] [DEVICE]")?);
+    let scale_factor = args.next().unwrap_or_else(|| "1".into());
+    let pairs: usize = args.next().map_or(Ok(15), |text| text.parse())?;
+    let device = args.next().unwrap_or_else(|| "none".into());
+    let chosen: Vec<usize> = args.map(|text| text.parse()).collect::<Result<_, _>>()?;
+
+    let folder = folder.join(format!("sf{scale_factor}"));
+    generate(&folder, &scale_factor).await?;
+    let ours = our_session(&folder, &device).await?;
+    let stock = stock_session(&folder).await?;
+    println!("device: {device}, scale factor {scale_factor}, {pairs} pairs, medians in ms");
+    println!("{:>5} {:>9} {:>9} {:>7}", "query", "tidegate", "stock", "ratio");
+    let mut logarithms = Vec::new();
+    for number in 1..=22 {
+        if !chosen.is_empty() && !chosen.contains(&number) {
+            continue;
+        }
+        let row = compare(&ours, &stock, number, pairs).await?;
+        println!("{number:>5} {:>9.1} {:>9.1} {:>7.3}", row.ours, row.stock, row.ratio);
+        logarithms.push(row.ratio.ln());
+    }
+    let mean = (logarithms.iter().sum::<f64>() / logarithms.len() as f64).exp();
+    println!("geometric mean of the ratios: {mean:.3}");
+    Ok(())
+}
+
+async fn generate(folder: &Path, scale_factor: &str) -> Result<(), Failure> {
+    std::fs::create_dir_all(folder)?;
+    let session = Session::new()?;
+    for table in TABLES {
+        let path = folder.join(format!("{table}.parquet"));
+        if !path.exists() {
+            let path = path.display();
+            let copy = format!(
+                "COPY (SELECT * FROM tpch('{table}', {scale_factor})) TO '{path}' STORED AS PARQUET"
+            );
+            session.collect(&copy).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn our_session(folder: &Path, device: &str) -> Result<Session, Failure> {
+    let mut builder = Session::builder();
+    if device != "none" {
+        builder = builder.simulate_device(SimulatedSpec::with_memory(2 << 30));
+    }
+    let session = builder.build()?;
+    if device == "host" {
+        session.collect("SET tidegate.placement = 'host'").await?;
+    }
+    for table in TABLES {
+        let path = folder.join(format!("{table}.parquet"));
+        session.register_parquet(table, &path.to_string_lossy()).await?;
+    }
+    Ok(session)
+}
+
+async fn stock_session(folder: &Path) -> Result<SessionContext, Failure> {
+    let ctx = SessionContext::new();
+    for table in TABLES {
+        let path = folder.join(format!("{table}.parquet"));
+        let options = ParquetReadOptions::default();
+        ctx.register_parquet(table, path.to_string_lossy().as_ref(), options).await?;
+    }
+    Ok(ctx)
+}
+
+struct Row {
+    ours: f64,
+    stock: f64,
+    ratio: f64,
+}
+
+async fn compare(
+    ours: &Session,
+    stock: &SessionContext,
+    number: usize,
+    pairs: usize,
+) -> Result<Row, Failure> {
+    let sql = query(number);
+    let (mut our_times, mut stock_times, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    for pair in 0..=pairs {
+        let (our_time, stock_time);
+        let (our_rows, stock_rows);
+        if pair % 2 == 0 {
+            (our_time, our_rows) = timed(async { Ok(ours.collect(sql).await?) }).await?;
+            (stock_time, stock_rows) = timed(async { Ok(stock.sql(sql).await?.collect().await?) }).await?;
+        } else {
+            (stock_time, stock_rows) = timed(async { Ok(stock.sql(sql).await?.collect().await?) }).await?;
+            (our_time, our_rows) = timed(async { Ok(ours.collect(sql).await?) }).await?;
+        }
+        if sorted_lines(&our_rows)? != sorted_lines(&stock_rows)? {
+            return Err(format!("query {number}: the answers differ").into());
+        }
+        // The first pair warms both up.
+        if pair > 0 {
+            our_times.push(our_time);
+            stock_times.push(stock_time);
+            ratios.push(our_time / stock_time);
+        }
+    }
+    Ok(Row { ours: median(our_times), stock: median(stock_times), ratio: median(ratios) })
+}
+
+async fn timed(
+    run: impl Future<Output = Result<Vec<RecordBatch>, Failure>>,
+) -> Result<(f64, Vec<RecordBatch>), Failure> {
+    let started = Instant::now();
+    let rows = run.await?;
+    Ok((started.elapsed().as_secs_f64() * 1e3, rows))
+}
+
+fn sorted_lines(rows: &[RecordBatch]) -> Result<Vec<String>, Failure> {
+    let table = pretty_format_batches(rows)?.to_string();
+    let mut lines: Vec<String> = table.lines().map(str::to_string).collect();
+    lines.sort();
+    Ok(lines)
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}

@@ -1,0 +1,100 @@
+//! A device that fails changes nothing but the counters.
+
+use crate::support::{answer, host_only, sides, simulated, write_parquet};
+
+const SQL: &str = "SELECT k, s, sum(v), count(*), avg(v), min(v), max(s) FROM t WHERE v % 5 <> 0 \
+                   GROUP BY k, s";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fault_at_every_launch_changes_no_row() {
+    let folder = tempfile::tempdir().unwrap();
+    write_parquet(folder.path(), 2, 12_000, 1_000);
+    let path = folder.path().to_string_lossy().to_string();
+    let host = host_only();
+    host.register_parquet("t", &path).await.unwrap();
+    let expected = answer(&host, SQL).await;
+    let placements: [&[&str]; 3] =
+        [&["replay_placement = 'HD'"], &["regions = 'additive'", "placement = 'device'"], &["placement = 'device'"]];
+    for settings in placements {
+        for fault in ["fail", "lost"] {
+            for launch in 1..=14 {
+                let spec = format!("1GB,faults=launch:{launch}={fault}");
+                let session = simulated(&spec, settings).await;
+                session.register_parquet("t", &path).await.unwrap();
+                assert_eq!(answer(&session, SQL).await, expected, "{settings:?} {spec}");
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fault_at_every_reservation_changes_no_row() {
+    let folder = tempfile::tempdir().unwrap();
+    write_parquet(folder.path(), 1, 8_000, 1_000);
+    let path = folder.path().to_string_lossy().to_string();
+    let host = host_only();
+    host.register_parquet("t", &path).await.unwrap();
+    let expected = answer(&host, SQL).await;
+    for reservation in 1..=9 {
+        let spec = format!("1GB,faults=alloc:{reservation}=oom");
+        let session = simulated(&spec, &["replay_placement = 'D'"]).await;
+        session.register_parquet("t", &path).await.unwrap();
+        assert_eq!(answer(&session, SQL).await, expected, "{spec}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_device_is_named_and_its_morsels_run_on_the_host() {
+    let folder = tempfile::tempdir().unwrap();
+    write_parquet(folder.path(), 1, 10_000, 1_000);
+    let session = simulated("1GB,faults=launch:3=lost", &["replay_placement = 'HD'"]).await;
+    session.register_parquet("t", &folder.path().to_string_lossy()).await.unwrap();
+    answer(&session, SQL).await;
+    assert_eq!(sides(&session), ((10, 10_000), (0, 0)));
+    let report = session.last_report().unwrap().to_string();
+    assert!(report.contains("device fault: device lost"), "{report}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn strict_fails_where_device_would_fall_back() {
+    let folder = tempfile::tempdir().unwrap();
+    write_parquet(folder.path(), 1, 10_000, 1_000);
+    let session = simulated("1GB,faults=launch:3=fail", &["placement = 'strict'"]).await;
+    session.register_parquet("t", &folder.path().to_string_lossy()).await.unwrap();
+    let error = session.collect(SQL).await.unwrap_err();
+    assert_eq!(error.kind(), tidegate::ErrorKind::Device, "{error}");
+    assert!(error.to_string().contains("launch failed"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_device_too_small_for_a_morsel_leaves_it_to_the_host() {
+    let folder = tempfile::tempdir().unwrap();
+    write_parquet(folder.path(), 1, 10_000, 1_000);
+    let host = host_only();
+    let path = folder.path().to_string_lossy().to_string();
+    host.register_parquet("t", &path).await.unwrap();
+    let expected = answer(&host, SQL).await;
+    let session = simulated("1KB", &["replay_placement = 'HD'"]).await;
+    session.register_parquet("t", &path).await.unwrap();
+    assert_eq!(answer(&session, SQL).await, expected);
+    let report = session.last_report().unwrap().to_string();
+    assert!(report.contains("device memory limit reached"), "{report}");
+}
+
+/// State of 8,000 groups does not fit beside the input: it leaves as partial rows, in parts.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_state_too_large_for_the_device_leaves_in_parts() {
+    let folder = tempfile::tempdir().unwrap();
+    write_parquet(folder.path(), 1, 8_000, 1_000);
+    let host = host_only();
+    let path = folder.path().to_string_lossy().to_string();
+    host.register_parquet("t", &path).await.unwrap();
+    let sql = "SELECT v, count(*), sum(v) FROM t GROUP BY v";
+    let expected = answer(&host, sql).await;
+    for memory in ["64KB", "128KB", "256KB"] {
+        let session =
+            simulated(memory, &["replay_placement = 'D'", "regions = 'additive'"]).await;
+        session.register_parquet("t", &path).await.unwrap();
+        assert_eq!(answer(&session, sql).await, expected, "{memory}");
+    }
+}

@@ -1,0 +1,131 @@
+//! What ran where, and why, can be seen.
+
+use crate::support::{answer, host_only, rows, sides, simulated, write_parquet};
+
+const SQL: &str = "SELECT k, sum(v), count(*) FROM t WHERE v > 7 GROUP BY k";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_query_runs_on_both_sides() {
+    let folder = tempfile::tempdir().unwrap();
+    write_parquet(folder.path(), 1, 10_000, 1_000);
+    let host = host_only();
+    let session = simulated("1GB", &["replay_placement = 'HD'"]).await;
+    for session in [&host, &session] {
+        session.register_parquet("t", &folder.path().to_string_lossy()).await.unwrap();
+    }
+    assert_eq!(answer(&session, SQL).await, answer(&host, SQL).await);
+    assert_eq!(sides(&session), ((5, 5_000), (5, 5_000)));
+    let report = session.last_report().unwrap().to_string();
+    for part in ["additive region: filter v > 7", "simulated device, not a GPU", "replayed placement ×5"] {
+        assert!(report.contains(part), "{report}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_kind_of_leaf_is_shared() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_string_lossy().to_string();
+    let host = host_only();
+    let settings = ["replay_placement = 'HD'", "morsel_rows = 500"];
+    let session = simulated("1GB", &settings).await;
+    for session in [&host, &session] {
+        session.register_batch("m", rows(0, 6_000)).unwrap();
+    }
+    host.collect(&format!("COPY m TO '{}' STORED AS CSV", path("t.csv"))).await.unwrap();
+    host.collect(&format!("COPY m TO '{}' STORED AS PARQUET", path("t.parquet"))).await.unwrap();
+    for session in [&host, &session] {
+        session.register_csv("c", &path("t.csv")).await.unwrap();
+        session.register_parquet("p", &path("t.parquet")).await.unwrap();
+    }
+    for (source, morsels) in [
+        ("m", true),
+        ("c", true),
+        ("p", false),
+        ("h2o_g1(300000, 10)", false),
+        ("(SELECT value AS k, value AS v FROM generate_series(1, 5000))", true),
+    ] {
+        let value = if source.starts_with("h2o") { "v1" } else { "v" };
+        let sql = format!("SELECT count(*), sum({value}), min({value}) FROM {source} AS t WHERE {value} <> 3");
+        assert_eq!(answer(&session, &sql).await, answer(&host, &sql).await, "{sql}");
+        let (on_host, on_device) = sides(&session);
+        assert!(on_host.0 + on_device.0 > 0, "{sql}: {on_host:?} {on_device:?}");
+        if morsels {
+            assert!(on_host.0 > 0 && on_device.0 > 0, "{sql}: {on_host:?} {on_device:?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_device_every_region_says_what_was_looked_for() {
+    let session = host_only();
+    session.register_batch("t", rows(0, 100)).unwrap();
+    answer(&session, SQL).await;
+    let report = session.last_report().unwrap();
+    assert_eq!(report.regions.len(), 1, "{report}");
+    let reason = &report.regions[0].reasons[0];
+    assert!(reason.starts_with("no device: looked for"), "{reason}");
+    let explained = answer(&session, &format!("EXPLAIN {SQL}")).await.join("\n");
+    assert!(explained.contains("PipelineExec: host, program=[filter v > 7"), "{explained}");
+    assert!(explained.contains("no device: looked for"), "{explained}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_reasons_are_told_not_the_first() {
+    let session = host_only();
+    session.register_batch("t", rows(0, 100)).unwrap();
+    let sql = "SELECT k, median(v), count(DISTINCT s), round(sum(v), 1) FROM t WHERE reverse(s) = 'x' GROUP BY k";
+    let explained = answer(&session, &format!("EXPLAIN {sql}")).await.join("\n");
+    for reason in ["function median", "count(DISTINCT)", "function reverse"] {
+        assert!(explained.contains(reason), "{reason}: {explained}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn settings_choose_the_place() {
+    let folder = tempfile::tempdir().unwrap();
+    write_parquet(folder.path(), 1, 10_000, 1_000);
+    for (settings, host, device) in [
+        (&["placement = 'host'"][..], 10_000, 0),
+        (&["placement = 'device'"], 0, 10_000),
+        (&["placement = 'strict'"], 0, 10_000),
+        (&["placement = 'device'", "regions = 'additive'"], 0, 10_000),
+    ] {
+        let session = simulated("1GB", settings).await;
+        session.register_parquet("t", &folder.path().to_string_lossy()).await.unwrap();
+        answer(&session, SQL).await;
+        let (on_host, on_device) = sides(&session);
+        assert_eq!((on_host.1, on_device.1), (host, device), "{settings:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn strict_refuses_a_region_without_a_program() {
+    let session = simulated("1GB", &["placement = 'strict'"]).await;
+    session.register_batch("t", rows(0, 100)).unwrap();
+    let error = session.collect("SELECT median(v) FROM t").await.unwrap_err();
+    assert!(error.to_string().contains("function median"), "{error}");
+    assert!(error.to_string().contains("tidegate.placement = 'device'"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn system_tables_tell_the_same() {
+    let session = simulated("1GB", &["replay_placement = 'HD'", "morsel_rows = 10"]).await;
+    session.register_batch("t", rows(0, 100)).unwrap();
+    answer(&session, SQL).await;
+    let told = answer(
+        &session,
+        "SELECT place, form, reason, morsels, rows FROM system.placements \
+         WHERE query_id = (SELECT max(query_id) FROM system.placements)",
+    )
+    .await
+    .join("\n");
+    assert!(told.contains("simulated device, not a GPU"), "{told}");
+    let queries = answer(&session, "SELECT sql, state, rows FROM system.queries").await.join("\n");
+    assert!(queries.contains(SQL) && queries.contains("finished"), "{queries}");
+    let settings =
+        answer(&session, "SELECT value FROM system.settings WHERE name = 'tidegate.replay_placement'")
+            .await;
+    assert!(settings.join("\n").contains("HD"), "{settings:?}");
+    let devices = answer(&session, "SELECT kind, memory_used FROM system.devices").await.join("\n");
+    assert!(devices.contains("simulated") && devices.contains("| 0 "), "{devices}");
+}
