@@ -9,6 +9,7 @@
 use std::error::Error;
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
@@ -75,6 +76,8 @@ pub(crate) struct Feeder {
     pub(crate) choice: Choice,
     /// The region is atomic: one run answers all of it, over no rows too.
     pub(crate) atomic: bool,
+    /// Nothing more will come to the queue.
+    pub(crate) ending: Arc<AtomicBool>,
     /// The placement is strict: a morsel that comes back is a failure.
     pub(crate) strict: bool,
     pub(crate) started: Instant,
@@ -146,15 +149,11 @@ impl Feeder {
         let mut open = match self.open() {
             Ok(open) => open,
             Err(RunError::Eval(error)) => return Err(RunFailure::Eval(error)),
-            Err(RunError::Device(error)) => {
-                let reason = fault(&RunError::Device(error));
-                if self.atomic {
-                    return Err(RunFailure::Fallback(reason));
-                }
-                self.give_back(carried.as_slice(), reason)?;
+            Err(error) if self.atomic => return Err(RunFailure::Fallback(fault(&error))),
+            Err(error) => {
+                self.give_back(carried.as_slice(), fault(&error))?;
                 return Ok(RunEnd::Faulted);
             }
-            Err(RunError::Void) => return Ok(RunEnd::Faulted),
         };
         let mut next = carried;
         loop {
@@ -172,10 +171,15 @@ impl Feeder {
                     Prepared::Ready(batches, input) => open.fold(morsel, batches, input),
                     Prepared::Returned => {}
                     Prepared::NoRoom if !open.in_flight.is_empty() => {
-                        next = Some(morsel);
-                        if self.settle(&mut open, seconds_per_row).await?.is_some() {
-                            self.give_back(&[morsel], Reason::DeviceMemory)?;
-                            return Ok(RunEnd::Faulted);
+                        match self.settle(&mut open, seconds_per_row).await? {
+                            None => next = Some(morsel),
+                            Some(Setback::StateTooLarge) if !self.atomic => {
+                                return self.flush(open, rows, Some(morsel)).await;
+                            }
+                            Some(_) => {
+                                self.give_back(&[morsel], Reason::DeviceMemory)?;
+                                return Ok(RunEnd::Faulted);
+                            }
                         }
                     }
                     Prepared::NoRoom if !open.folded.is_empty() && !self.atomic => {
@@ -221,6 +225,9 @@ impl Feeder {
                 DeviceClaim::Unlisted(piece) => {
                     let sizes = self.loader.list(piece).await.map_err(RunFailure::Load)?;
                     self.queue.list(piece, sizes);
+                }
+                DeviceClaim::Later if self.ending.load(Ordering::Acquire) => {
+                    return Ok(DeviceClaim::Empty);
                 }
                 DeviceClaim::Later if backlog.idle => changed.await,
                 claim => return Ok(claim),
@@ -320,6 +327,7 @@ impl Feeder {
         while !open.in_flight.is_empty() {
             let setback = self.settle(&mut open, &mut seconds_per_row).await?;
             if matches!(setback, Some(Setback::Fault)) {
+                self.give_back(carried.as_slice(), Reason::DeviceFault("launch failed".into()))?;
                 return Ok(RunEnd::Faulted);
             }
         }

@@ -138,6 +138,11 @@ impl MorselQueue {
         self.changed.notify_waiters();
     }
 
+    /// Wakes whoever waits for a change.
+    pub fn wake(&self) {
+        self.changed.notify_waiters();
+    }
+
     /// Counts every piece in.
     pub fn open_all(&self) {
         let mut guard = self.pieces.lock();
@@ -256,6 +261,7 @@ impl MorselQueue {
         let mut rows_waiting = 0;
         for (number, piece) in pieces.iter().enumerate().rev() {
             if !is_open(piece) {
+                may_come = true;
                 continue;
             }
             let Some(slots) = &piece.slots else {

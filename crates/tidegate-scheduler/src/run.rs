@@ -2,6 +2,7 @@
 //! brings the devices' rows and whatever the host must still do.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use arrow_array::RecordBatch;
@@ -53,7 +54,12 @@ pub struct RunSpec {
 }
 
 impl RunSpec {
-    fn feeder(&self, device: &Arc<dyn PipelineDevice>, atomic: bool) -> Feeder {
+    fn feeder(
+        &self,
+        device: &Arc<dyn PipelineDevice>,
+        atomic: bool,
+        ending: Arc<AtomicBool>,
+    ) -> Feeder {
         Feeder {
             device: Arc::clone(device),
             pipeline: Arc::clone(&self.pipeline),
@@ -62,6 +68,7 @@ impl RunSpec {
             counters: Arc::clone(&self.counters),
             choice: self.choice.clone(),
             atomic,
+            ending,
             strict: self.strict,
             started: Instant::now(),
         }
@@ -91,6 +98,8 @@ pub struct MixedRun {
 #[derive(Debug, Default)]
 struct Live {
     streams: usize,
+    /// Set when the last stream has ended, for the feeders of that generation.
+    ending: Arc<AtomicBool>,
     feeders: JoinSet<Result<Vec<RecordBatch>, RunFailure>>,
 }
 
@@ -142,8 +151,9 @@ impl MixedRun {
         let mut live = self.live.lock();
         live.streams += 1;
         if live.streams == 1 && live.feeders.is_empty() {
+            live.ending = Arc::default();
             for device in &self.spec.devices {
-                let feeder = self.spec.feeder(device, false);
+                let feeder = self.spec.feeder(device, false, Arc::clone(&live.ending));
                 live.feeders.spawn(feeder.feed());
             }
         }
@@ -170,6 +180,9 @@ impl Visit {
             if live.streams > 0 {
                 return Ok(None);
             }
+            // Nobody is left who could open or grow a piece: these feeders must not wait for it.
+            live.ending.store(true, Ordering::Release);
+            spec.queue.wake();
             std::mem::take(&mut live.feeders)
         };
         let mut rows = Vec::new();
@@ -215,7 +228,7 @@ impl AllOrNothing {
         };
         spec.queue.open_all();
         let mut feeders = JoinSet::new();
-        feeders.spawn(spec.feeder(device, true).feed());
+        feeders.spawn(spec.feeder(device, true, Arc::default()).feed());
         let mut rows = Vec::new();
         while let Some(fed) = feeders.join_next().await {
             rows.extend(fed??);

@@ -1,12 +1,16 @@
 //! Cuts SQL text into statements, and bounds a statement before it is parsed.
 //!
-//! Everything here works on the tokens of the dialect that the engine parses with (sqlparser's generic one), so strings, dollar quotes, quoted names and
-//! comments end where the parser thinks they end, and none of it recurses: text of any size and shape is read in linear time on a constant stack.
+//! Everything here works on the tokens of the dialect that the engine parses with (sqlparser's
+//! generic one), so strings, dollar quotes, quoted names and comments end where the parser thinks
+//! they end, and none of it recurses: text of any size and shape is read in linear time on a
+//! constant stack.
 //!
-//! [`split`] and [`locate`] cut a script at its semicolons; [`is_complete`] tells a prompt whether to ask for another line; [`check_depth`] refuses what would
-//! overflow the stack of the parser or the planner, or keep the parser busy for ever.
+//! [`split`] and [`locate`] cut a script at its semicolons; [`is_complete`] tells a prompt whether
+//! to ask for another line; [`check_depth`] refuses what would overflow the stack of the parser or
+//! the planner, or keep the parser busy for ever.
 
 mod depth;
+mod level;
 mod limits;
 mod words;
 
@@ -18,7 +22,8 @@ pub use limits::{
     MAX_BACKTRACKING, MAX_CHAIN, MAX_JOINS, MAX_NESTING, MAX_QUERIES, MAX_SET_OPERATIONS,
 };
 
-/// Bytes that are tokenized at a time, so that a script needs memory for its largest statement and not for all of them.
+/// Bytes that are tokenized at a time, so that a script needs memory for its largest statement and
+/// not for all of them.
 const WINDOW: usize = 1 << 20;
 
 /// The longest excerpt of a statement that a message quotes, in characters.
@@ -58,9 +63,10 @@ pub enum StatementError {
         /// Levels allowed, [`MAX_NESTING`].
         limit: usize,
     },
-    /// Calls with a syntax of their own are nested so deep that the parser, which tries each in two ways, might not come back.
+    /// Calls with a syntax of their own, dotted names or NOT are nested so deep that the parser,
+    /// which tries each in two ways, might not come back.
     #[error(
-        "nesting of {found} calls such as CAST, SUBSTRING or a.b[i] exceeds the limit of {limit}: compute the inner ones in a subquery"
+        "nesting of {found} calls such as CAST or SUBSTRING, name parts or NOT exceeds the limit of {limit}: compute the inner ones in a subquery"
     )]
     Backtracking {
         /// Levels found; POSITION counts twice.
@@ -139,7 +145,8 @@ impl Statement {
 
 /// Cuts `text` at every semicolon that is not part of a string, a quoted name or a comment.
 ///
-/// Statements keep their text, comments included; what holds only space and comments is dropped. Fails, with nothing cut, when the text cannot be tokenized.
+/// Statements keep their text, comments included; what holds only space and comments is dropped.
+/// Fails, with nothing cut, when the text cannot be tokenized.
 pub fn split(text: &str) -> Result<Vec<String>, StatementError> {
     Ok(locate(text)?.into_iter().map(|s| s.text).collect())
 }
@@ -153,7 +160,8 @@ pub fn locate(text: &str) -> Result<Vec<Statement>, StatementError> {
     loop {
         let end = text.floor_char_boundary(start.saturating_add(size));
         let window = &text[start..end];
-        // What the end of the window cuts in two is behind its last semicolon, which is all that is used of a window unless it is the last.
+        // What the end of the window cuts in two is behind its last semicolon, which is all that is
+        // used of a window unless it is the last.
         let (tokens, error) = tokenize(window);
         let mut cutter = Cutter::new(window, base);
         for token in &tokens {
@@ -178,8 +186,9 @@ pub fn locate(text: &str) -> Result<Vec<Statement>, StatementError> {
     }
 }
 
-/// Tells whether a prompt should run `text` as it stands: it ends with a semicolon and no quote, comment, parenthesis or bracket is open. Blank text and text
-/// with an error that no further line can mend are complete too.
+/// Tells whether a prompt should run `text` as it stands: it ends with a semicolon and no quote,
+/// comment, parenthesis or bracket is open. Blank text and text with an error that no further line
+/// can mend are complete too.
 pub fn is_complete(text: &str) -> bool {
     let (tokens, error) = tokenize(text);
     if let Some(error) = error {
@@ -210,7 +219,8 @@ fn tokenize(text: &str) -> (Vec<TokenWithSpan>, Option<TokenizerError>) {
     (tokens, error)
 }
 
-/// Tells an open quote or comment from an error inside one. An escape string (`E'...'`) reports both alike, so there the semicolon decides.
+/// Tells an open quote or comment from an error inside one. An escape string (`E'...'`) reports
+/// both alike, so there the semicolon decides.
 fn can_be_continued(error: &TokenizerError, text: &str) -> bool {
     let message = error.message.as_str();
     if message.contains("encoded string") {
@@ -237,7 +247,8 @@ fn syntax_error(error: &TokenizerError, base: Location) -> StatementError {
     }
 }
 
-/// Walks the tokens of a window and the text beside them, since tokens know lines and columns where cutting needs bytes.
+/// Walks the tokens of a window and the text beside them, since tokens know lines and columns where
+/// cutting needs bytes.
 struct Cutter<'a> {
     window: &'a str,
     /// Location of the window's first character in the whole text.
@@ -275,7 +286,8 @@ impl<'a> Cutter<'a> {
         }
         while self.location < token.span.start && self.step() {}
         if self.window[self.offset..].starts_with("/*!") {
-            // The tokenizer replaces a hint comment by what stands in it, located as if its opening were not there. It belongs to the statement whole.
+            // The tokenizer replaces a hint comment by what stands in it, located as if its opening
+            // were not there. It belongs to the statement whole.
             self.head.get_or_insert((self.offset, self.line()));
             self.skip_comment();
             self.hint_end = self.location;

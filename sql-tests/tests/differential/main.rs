@@ -89,7 +89,6 @@ impl Tally {
             (Lane::Atomic, "device"),
         ] {
             let rows = rows(lane, place).unwrap_or(0);
-            eprintln!("{:?}", self.rows);
             assert!(rows > 1000, "{}: {rows} rows on {place}, of {:?}", lane.name(), self.rows);
         }
     }

@@ -93,10 +93,11 @@ fn what_is_given_back_is_taken_once_and_what_is_committed_never() {
 fn pieces_of_a_partition_wait_until_it_is_polled() {
     let queue = MorselQueue::new(ClaimPolicy::Shared, vec![Some(0), Some(1)]);
     queue.list(0, [size(1)]);
-    assert_eq!(queue.claim_for_device(DEVICE, |_, _| true), DeviceClaim::Empty);
+    assert_eq!(queue.claim_for_device(DEVICE, |_, _| true), DeviceClaim::Later);
     queue.open_partition(0);
     assert_eq!(device(&queue), Some(MorselId { piece: 0, index: 0 }));
     assert!(queue.unlisted().is_empty());
+    assert_eq!(queue.claim_for_device(DEVICE, |_, _| true), DeviceClaim::Later);
     queue.open_partition(1);
     assert_eq!(queue.claim_for_device(DEVICE, |_, _| true), DeviceClaim::Unlisted(1));
     assert_eq!(queue.unlisted(), [1]);

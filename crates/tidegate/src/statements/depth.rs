@@ -1,24 +1,31 @@
 //! Bounds the shape of statements from their tokens.
 //!
-//! A parser, a planner and the code that drops a tree recurse as deep as the tree is. sqlparser counts its own recursion in most places, but an operator chain
-//! is read in a loop and comes out as deep as it is long, types and INTERVAL recurse uncounted, and calls with a syntax of their own are tried twice a level.
-//! One pass over the tokens with a stack of at most [`MAX_NESTING`] levels finds an upper bound for each of these.
+//! A parser, a planner and the code that drops a tree recurse as deep as the tree is. sqlparser
+//! counts its own recursion in most places, but an operator chain is read in a loop and comes out
+//! as deep as it is long, types and INTERVAL recurse uncounted, and calls with a syntax of their
+//! own are tried twice a level. One pass over the tokens with a stack of at most [`MAX_NESTING`]
+//! levels finds an upper bound for each of these.
 //!
-//! sqlparser takes almost any keyword for a name where it expects an operand, so a keyword ends a chain here only where it cannot be one: behind an operand.
-//! Where the two readings differ, the count is too high, never too low.
+//! sqlparser takes almost any keyword for a name where it expects an operand, so a keyword ends a
+//! chain here only where it cannot be one: behind an operand. Where the two readings differ, the
+//! count is too high, never too low.
 
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Location, Token};
 
+use super::level::{Level, Opener, Place, Seen};
 use super::limits::{Found, MAX_NESTING};
 use super::words::{
-    is_call, is_infix, is_join, is_literal, is_set_operation, is_type, takes_by,
+    continues_operator, is_call, is_infix, is_join, is_literal, is_read_twice, is_set_operation,
+    is_type, takes_by,
 };
 use super::{StatementError, syntax_error, tokenize};
 
-/// Refuses text with a statement whose shape could overflow a stack or keep the parser busy for ever.
+/// Refuses text with a statement whose shape could overflow a stack or keep the parser busy for
+/// ever.
 ///
-/// Names the first limit that is passed, how far, and a way out. Text that cannot be tokenized is refused too.
+/// Names the first limit that is passed, how far, and a way out. Text that cannot be tokenized is
+/// refused too.
 pub fn check_depth(text: &str) -> Result<(), StatementError> {
     let (tokens, error) = tokenize(text);
     let mut scan = Scan::new();
@@ -35,89 +42,6 @@ pub fn check_depth(text: &str) -> Result<(), StatementError> {
         Some(error) => Err(syntax_error(&error, Location::new(1, 1))),
         None => Ok(()),
     }
-}
-
-/// What opened a level of nesting.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Opener {
-    Statement,
-    Bracket,
-    Case,
-    /// `<` of `ARRAY<...>`.
-    Type,
-}
-
-/// Where the scan stands in one level of nesting. The tree under way is at most `logical + operators + path` deep: looser operators hold tighter ones.
-struct Level {
-    opener: Opener,
-    /// AND, OR and XOR since the expression began.
-    logical: usize,
-    /// Other operators since the last of those.
-    operators: usize,
-    /// Field accesses and subscripts since the last operator.
-    path: usize,
-    /// In the list of tables of a FROM clause.
-    in_from: bool,
-    /// A FROM stood where it may also have been a name, so nothing ends its list.
-    from_unsure: bool,
-    /// Words since the last comma, clause, AND or OR that the parser takes for an operator or a name, whichever gets it further.
-    retried: usize,
-    /// What the parser tries twice around this level.
-    backtracking: usize,
-    /// The brackets of `OPERATOR(...)`, behind which an operand follows.
-    is_operator: bool,
-}
-
-impl Level {
-    fn new(opener: Opener, backtracking: usize) -> Self {
-        Self {
-            opener,
-            logical: 0,
-            operators: 0,
-            path: 0,
-            in_from: false,
-            from_unsure: false,
-            retried: 0,
-            backtracking,
-            is_operator: false,
-        }
-    }
-
-    fn end_expression(&mut self) {
-        (self.logical, self.operators, self.path) = (0, 0, 0);
-        self.retried = 0;
-    }
-
-    fn operator(&mut self) {
-        self.operators += 1;
-        self.path = 0;
-    }
-
-    fn backtracking(&self) -> usize {
-        self.backtracking + self.retried + self.path
-    }
-}
-
-/// What may stand at the scan's place.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
-    /// An expression, a list or a query begins: a word is a name or opens a query, `*` stands for all columns.
-    Start,
-    /// An operator wants its operand: a word is a name.
-    Operator,
-    /// An operand has ended: a word is an operator, a clause or an alias.
-    Operand,
-}
-
-/// An earlier token, as far as it decides what a later one means.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Seen {
-    /// A word with a meaning of its own; names are [`Seen::Other`].
-    Word(Keyword),
-    Parenthesis,
-    Closed,
-    Period,
-    Other,
 }
 
 struct Scan {
@@ -147,7 +71,7 @@ impl Scan {
         if matches!(token, Token::Whitespace(_)) {
             return;
         }
-        if self.is_tried_twice(token) {
+        if matches!(self.seen[0], Seen::Word(word) if is_read_twice(word, token)) {
             self.top().retried += 1;
             self.count_backtracking(0);
         }
@@ -216,7 +140,7 @@ impl Scan {
             Keyword::DISTINCT if self.follows_is() => {}
             Keyword::WHEN if self.place == Place::Start => {}
             Keyword::PRIOR | Keyword::CONNECT_BY_ROOT if self.place != Place::Operand => self.not(),
-            keyword if self.continues_operator(keyword) => self.operator(),
+            keyword if self.place == Place::Operator && self.continues(keyword) => self.operator(),
             // Where these are names, counting them is safe.
             keyword if is_set_operation(keyword) => {
                 self.found.set_operations += 1;
@@ -243,7 +167,8 @@ impl Scan {
         Seen::Word(keyword)
     }
 
-    /// Takes a word that cannot be an operand: an infix operator, a clause, an alias, or a later part of one.
+    /// Takes a word that cannot be an operand: an infix operator, a clause, an alias, or a later
+    /// part of one.
     fn word_behind_operand(&mut self, keyword: Keyword) -> Seen {
         match keyword {
             Keyword::AND | Keyword::OR | Keyword::XOR => {
@@ -305,21 +230,6 @@ impl Scan {
         self.top().in_from = true;
     }
 
-    /// Tells whether the word before `token` and what follows it are read once more, as a name, if reading them as CASE or INTERVAL fails.
-    fn is_tried_twice(&self, token: &Token) -> bool {
-        let Seen::Word(before) = self.seen[0] else {
-            return false;
-        };
-        match before {
-            Keyword::CASE => match token {
-                Token::Word(word) => word.keyword != Keyword::NoKeyword && word.keyword != Keyword::WHEN,
-                token => !is_literal(token),
-            },
-            Keyword::INTERVAL => !is_literal(token),
-            _ => false,
-        }
-    }
-
     /// Tells whether a DISTINCT here belongs to IS [NOT] DISTINCT FROM.
     fn follows_is(&self) -> bool {
         let is = Seen::Word(Keyword::IS);
@@ -327,22 +237,8 @@ impl Scan {
             && (self.seen[0] == is || self.seen == [Seen::Word(Keyword::NOT), is])
     }
 
-    /// Tells the later words of operators such as NOT LIKE, SIMILAR TO and AT TIME ZONE.
-    fn continues_operator(&self, keyword: Keyword) -> bool {
-        let Seen::Word(before) = self.seen[0] else {
-            return false;
-        };
-        self.place == Place::Operator
-            && match keyword {
-                Keyword::TO => before == Keyword::SIMILAR,
-                Keyword::OF => before == Keyword::MEMBER,
-                Keyword::TIME => before == Keyword::AT,
-                Keyword::BERNOULLI | Keyword::SYSTEM | Keyword::ROW | Keyword::BLOCK => {
-                    matches!(before, Keyword::TABLESAMPLE | Keyword::SAMPLE)
-                }
-                Keyword::ZONE => before == Keyword::TIME,
-                keyword => before == Keyword::NOT && is_infix(keyword),
-            }
+    fn continues(&self, keyword: Keyword) -> bool {
+        matches!(self.seen[0], Seen::Word(before) if continues_operator(before, keyword))
     }
 
     /// Ends an expression and, if it is one, the list of tables in FROM.
@@ -421,7 +317,8 @@ impl Scan {
         self.found.nesting = self.found.nesting.max(depth);
     }
 
-    /// Closes the innermost bracket and whatever was left open in it; a bracket that was never opened closes nothing.
+    /// Closes the innermost bracket and whatever was left open in it; a bracket that was never
+    /// opened closes nothing.
     fn close_bracket(&mut self) {
         self.place = Place::Operand;
         if self.beyond > 0 {

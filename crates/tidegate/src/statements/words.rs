@@ -25,7 +25,35 @@ pub(super) fn is_infix(keyword: Keyword) -> bool {
     )
 }
 
-/// Tells which words make the parser read what follows in its own syntax and, where that fails, once more as an ordinary call.
+/// Tells the later words of operators such as NOT LIKE, SIMILAR TO and AT TIME ZONE, and of
+/// TABLESAMPLE, which wants an operand too.
+pub(super) fn continues_operator(before: Keyword, keyword: Keyword) -> bool {
+    match keyword {
+        Keyword::TO => before == Keyword::SIMILAR,
+        Keyword::OF => before == Keyword::MEMBER,
+        Keyword::TIME => before == Keyword::AT,
+        Keyword::ZONE => before == Keyword::TIME,
+        Keyword::BERNOULLI | Keyword::SYSTEM | Keyword::ROW | Keyword::BLOCK => {
+            matches!(before, Keyword::TABLESAMPLE | Keyword::SAMPLE)
+        }
+        keyword => before == Keyword::NOT && is_infix(keyword),
+    }
+}
+
+/// Tells whether CASE or INTERVAL and what follows them are read once more, as a name, if reading
+/// them as what they are fails.
+pub(super) fn is_read_twice(before: Keyword, token: &Token) -> bool {
+    match (before, token) {
+        (Keyword::CASE, Token::Word(word)) => {
+            !matches!(word.keyword, Keyword::NoKeyword | Keyword::WHEN)
+        }
+        (Keyword::CASE | Keyword::INTERVAL, token) => !is_literal(token),
+        _ => false,
+    }
+}
+
+/// Tells which words make the parser read what follows in its own syntax and, where that fails,
+/// once more as an ordinary call.
 pub(super) fn is_call(keyword: Keyword) -> bool {
     matches!(
         keyword,

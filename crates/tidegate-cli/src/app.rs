@@ -1,0 +1,118 @@
+//! Threads with room to plan, a session, and the door that the command line names.
+
+use std::io::{self, IsTerminal};
+use std::process::ExitCode;
+use std::thread;
+use std::time::Duration;
+
+use tidegate::Session;
+use tokio::runtime::{Builder, Runtime};
+
+use crate::args::{Args, Door, SessionArgs, Source};
+use crate::demo::Demo;
+use crate::run::{Runner, Script};
+use crate::{console, doctor, environment, panics, repl, run};
+
+/// Stack of the thread that everything starts from.
+const MAIN_STACK_BYTES: usize = 64 << 20;
+/// Stack of each thread that runs statements.
+const WORKER_STACK_BYTES: usize = 16 << 20;
+/// How long the end waits for work that does not stop when told to.
+const SHUTDOWN_MAX: Duration = Duration::from_secs(1);
+
+/// The exit status if all went well.
+pub(crate) const DONE: u8 = 0;
+/// The exit status if a statement failed, or could not be tried.
+pub(crate) const FAILED: u8 = 1;
+
+/// Runs what the command line asks for.
+pub(crate) fn start(args: Args) -> ExitCode {
+    let main = thread::Builder::new().name("tidegate".into()).stack_size(MAIN_STACK_BYTES);
+    let status = match main.spawn(move || run_to_end(args)).map(thread::JoinHandle::join) {
+        Ok(Ok(status)) => status,
+        Ok(Err(_)) => {
+            let message = panics::take();
+            console::error(format_args!("internal error: {message}; please report it"), None);
+            FAILED
+        }
+        Err(error) => {
+            console::error(format_args!("cannot start a thread: {error}"), None);
+            FAILED
+        }
+    };
+    ExitCode::from(status)
+}
+
+fn run_to_end(args: Args) -> u8 {
+    let runtime = match runtime(&args.session) {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            console::error(format_args!("cannot start threads: {error}"), None);
+            return FAILED;
+        }
+    };
+    let status = runtime.block_on(open(args));
+    runtime.shutdown_timeout(SHUTDOWN_MAX);
+    status
+}
+
+fn runtime(args: &SessionArgs) -> io::Result<Runtime> {
+    let mut builder = Builder::new_multi_thread();
+    builder.enable_all().thread_name("tidegate-worker").thread_stack_size(WORKER_STACK_BYTES);
+    if let Some(threads) = args.threads {
+        builder.worker_threads(threads.get());
+    }
+    builder.build()
+}
+
+async fn open(args: Args) -> u8 {
+    let is_simulated = !args.session.simulate_device.is_empty();
+    let session = match session(args.session) {
+        Ok(session) => session,
+        Err(failure) => {
+            console::error(failure, None);
+            return FAILED;
+        }
+    };
+    let sources = match args.sources.is_empty() {
+        true => vec![Source::Stdin],
+        false => args.sources.clone(),
+    };
+    match args.door {
+        Some(Door::Doctor) => doctor::run(&session),
+        Some(Door::Demo { scale_factor }) => {
+            let demo = Demo { scale_factor, is_simulated };
+            demo.run(session, &args.output).await
+        }
+        None if args.sources.is_empty() && at_terminal() => repl::run(session, &args.output).await,
+        None => {
+            let runner = Runner::new(session, &args.output, None);
+            run::scripts(&runner, sources.iter().map(Script::read), args.keep_going).await
+        }
+    }
+}
+
+fn at_terminal() -> bool {
+    io::stdin().is_terminal() && io::stdout().is_terminal()
+}
+
+fn session(args: SessionArgs) -> Result<Session, crate::failure::Failure> {
+    let mut builder =
+        Session::builder().file_urls().site_packages(environment::site_packages());
+    if let Some(limit) = args.memory_limit {
+        builder = builder.memory_limit(limit.0);
+    }
+    if let Some(folder) = args.temp_dir {
+        builder = builder.temp_dir(folder);
+    }
+    if let Some(limit) = args.temp_limit {
+        builder = builder.temp_limit(limit.0);
+    }
+    if let Some(threads) = args.threads {
+        builder = builder.target_partitions(threads.get());
+    }
+    for spec in args.simulate_device {
+        builder = builder.simulate_device(spec);
+    }
+    Ok(builder.build()?)
+}

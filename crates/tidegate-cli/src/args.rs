@@ -1,0 +1,284 @@
+//! The command line: what can be typed, and what it means.
+
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::parser::ValueSource;
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use tidegate::SimulatedSpec;
+use tidegate::options::parse_bytes;
+
+/// SQL over Parquet, CSV and Arrow data, on the host and on CUDA devices.
+///
+/// Without arguments: a prompt on a terminal, else the statements on standard input.
+#[derive(Debug, Parser)]
+#[command(name = "tidegate", version, max_term_width = 100)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) door: Option<Door>,
+
+    /// Run these statements; may be given several times, in order with -f
+    #[arg(short = 'c', long = "command", value_name = "SQL", allow_hyphen_values = true)]
+    commands: Vec<String>,
+
+    /// Run the statements of this file; `-` is standard input
+    #[arg(short = 'f', long = "file", value_name = "FILE")]
+    files: Vec<PathBuf>,
+
+    /// What runs, in the order of the command line.
+    #[arg(skip)]
+    pub(crate) sources: Vec<Source>,
+
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+
+    /// Go on with the next statement when one fails; the exit status is still 1
+    #[arg(long)]
+    pub(crate) keep_going: bool,
+
+    #[command(flatten)]
+    pub(crate) session: SessionArgs,
+}
+
+/// How results are shown.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct OutputArgs {
+    /// How to write results
+    #[arg(long, value_enum, default_value_t = Format::Table, global = true)]
+    pub(crate) format: Format,
+
+    /// Show so many rows of a table, or `all`; at the prompt 40 unless given
+    #[arg(long, value_name = "N", global = true)]
+    pub(crate) maxrows: Option<MaxRows>,
+
+    /// Print how long each statement took
+    #[arg(long, global = true)]
+    pub(crate) timing: bool,
+
+    /// Print where each query ran, and why
+    #[arg(long, global = true)]
+    pub(crate) placement: bool,
+
+    /// Print results and errors only
+    #[arg(short, long, global = true)]
+    pub(crate) quiet: bool,
+}
+
+/// What the session may use.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct SessionArgs {
+    /// Host memory for statements, such as 512MB or 1.5GB [default: 70 % of what there is]
+    #[arg(long, value_name = "SIZE", env = "TIDEGATE_MEMORY_LIMIT", global = true)]
+    pub(crate) memory_limit: Option<ByteSize>,
+
+    /// Spill into this folder [default: the system's folder for temporary files]
+    #[arg(long, value_name = "FOLDER", global = true)]
+    pub(crate) temp_dir: Option<PathBuf>,
+
+    /// Spill at most this much [default: 100GB]
+    #[arg(long, value_name = "SIZE", global = true)]
+    pub(crate) temp_limit: Option<ByteSize>,
+
+    /// Work with so many threads [default: one a core]
+    #[arg(long, value_name = "N", global = true)]
+    pub(crate) threads: Option<NonZeroUsize>,
+
+    /// Add a simulated device with this memory, such as 2GB: it shows placement, it is not a GPU
+    #[arg(long, value_name = "SPEC", global = true)]
+    pub(crate) simulate_device: Vec<SimulatedSpec>,
+}
+
+/// The subcommands.
+#[derive(Debug, Clone, Subcommand)]
+pub(crate) enum Door {
+    /// Run a filter, projection and group-by on generated TPC-H data, and tell where it ran
+    Demo {
+        /// Size of the data: 1 is 6 million rows, about 1 GB as text
+        #[arg(long, value_name = "SF", default_value = "0.1")]
+        scale_factor: ScaleFactor,
+    },
+    /// Tell which devices were found, or where each was looked for, and what statements may use
+    Doctor,
+}
+
+/// Where statements come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Source {
+    /// The command line.
+    Text(String),
+    /// A file.
+    File(PathBuf),
+    /// Standard input.
+    Stdin,
+}
+
+/// How results are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// Columns in a frame, for reading
+    Table,
+    /// Comma-separated values, with a header
+    Csv,
+    /// One JSON array of objects for each statement
+    Json,
+    /// One JSON object on each line
+    Ndjson,
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Table => "table",
+            Self::Csv => "csv",
+            Self::Json => "json",
+            Self::Ndjson => "ndjson",
+        })
+    }
+}
+
+/// How many rows of a table are shown; `None` is all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct MaxRows(pub(crate) Option<usize>);
+
+impl FromStr for MaxRows {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.trim() {
+            "all" => Ok(Self(None)),
+            number => match number.parse() {
+                Ok(rows) => Ok(Self(Some(rows))),
+                Err(_) => Err("expected a number of rows or 'all'".to_string()),
+            },
+        }
+    }
+}
+
+/// A number of bytes above zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ByteSize(pub(crate) u64);
+
+impl FromStr for ByteSize {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match parse_bytes(text) {
+            Some(0) => Err("the size must be above zero".to_string()),
+            Some(u64::MAX) => Err("the size is too large".to_string()),
+            Some(bytes) => Ok(Self(bytes)),
+            None => Err("expected a size such as 512MB, 1.5GB or 2GiB".to_string()),
+        }
+    }
+}
+
+/// A TPC-H scale factor that fits a demonstration.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct ScaleFactor(pub(crate) f64);
+
+impl FromStr for ScaleFactor {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse::<f64>() {
+            Ok(scale) if (0.001..=1000.0).contains(&scale) => Ok(Self(scale)),
+            _ => Err("expected a number from 0.001 to 1000".to_string()),
+        }
+    }
+}
+
+/// Reads the command line; prints help, or the mistake in it, and ends the process.
+pub(crate) fn parse() -> Args {
+    from_matches(&Args::command().get_matches()).unwrap_or_else(|error| error.exit())
+}
+
+fn from_matches(matches: &ArgMatches) -> Result<Args, clap::Error> {
+    let mut args = Args::from_arg_matches(matches)?;
+    args.sources = sources(&args, matches);
+    if args.door.is_some() && !args.sources.is_empty() {
+        let message = "-c and -f cannot be used together with a subcommand";
+        return Err(Args::command().error(clap::error::ErrorKind::ArgumentConflict, message));
+    }
+    Ok(args)
+}
+
+/// Puts -c and -f into the order in which they were written.
+fn sources(args: &Args, matches: &ArgMatches) -> Vec<Source> {
+    let places = |id: &str| match matches.value_source(id) {
+        Some(ValueSource::CommandLine) => matches.indices_of(id).into_iter().flatten().collect(),
+        _ => Vec::new(),
+    };
+    let texts = args.commands.iter().cloned().map(Source::Text);
+    let files = args.files.iter().map(|file| match file.as_os_str() == "-" {
+        true => Source::Stdin,
+        false => Source::File(file.clone()),
+    });
+    let mut placed: Vec<(usize, Source)> = places("commands").into_iter().zip(texts).collect();
+    placed.extend(places("files").into_iter().zip(files));
+    placed.sort_by_key(|(place, _)| *place);
+    placed.into_iter().map(|(_, source)| source).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(words: &[&str]) -> Result<Args, clap::Error> {
+        let words = std::iter::once("tidegate").chain(words.iter().copied());
+        from_matches(&Args::command().try_get_matches_from(words)?)
+    }
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn sources_keep_their_order() {
+        let args = parsed(&["-f", "a.sql", "-c", "x", "-f", "-", "-c", "-- y"]).unwrap();
+        let expect = [
+            Source::File("a.sql".into()),
+            Source::Text("x".into()),
+            Source::Stdin,
+            Source::Text("-- y".into()),
+        ];
+        assert_eq!(args.sources, expect);
+    }
+
+    #[test]
+    fn session_options_may_follow_the_subcommand() {
+        let args = parsed(&["demo", "--scale-factor", "0.01", "--memory-limit", "1GB"]).unwrap();
+        assert_eq!(args.session.memory_limit, Some(ByteSize(1 << 30)));
+        assert!(matches!(args.door, Some(Door::Demo { scale_factor: ScaleFactor(0.01) })));
+    }
+
+    #[test]
+    fn sizes_have_units() {
+        let table = [("1", 1), ("512MB", 512 << 20), ("1.5G", 3 << 29), ("2 GiB", 2 << 30)];
+        for (text, bytes) in table {
+            assert_eq!(text.parse(), Ok(ByteSize(bytes)), "{text}");
+        }
+        for text in ["", "0", "0GB", "-1GB", "GB", "1XB", "1 2", "1e9999", "99999999999TB"] {
+            assert!(text.parse::<ByteSize>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn mistakes_are_usage_errors() {
+        for words in [
+            &["--nope"][..],
+            &["-c"],
+            &["--memory-limit", "lots"],
+            &["--threads", "0"],
+            &["--format", "xml"],
+            &["--maxrows", "-1"],
+            &["demo", "--scale-factor", "0"],
+            &["-c", "SELECT 1", "demo"],
+            &["--simulate-device", "soon"],
+            &["file.sql"],
+        ] {
+            assert_eq!(parsed(words).unwrap_err().exit_code(), 2, "{words:?}");
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! What the environment says; nothing below this crate reads it.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// Tells whether colours are welcome (<https://no-color.org>).
+pub(crate) fn colours() -> bool {
+    env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+/// Returns what `CUDA_VISIBLE_DEVICES` says, to be told only: the driver obeys it by itself.
+pub(crate) fn visible_devices() -> Option<String> {
+    env::var_os("CUDA_VISIBLE_DEVICES").map(|value| value.display().to_string())
+}
+
+/// Returns where the prompt keeps its history: below `$XDG_STATE_HOME`, else `~/.local/state`.
+pub(crate) fn history_file() -> Option<PathBuf> {
+    state_home(env::var_os("XDG_STATE_HOME"), env::home_dir())
+        .map(|folder| folder.join("tidegate").join("history"))
+}
+
+fn state_home(xdg: Option<OsString>, home: Option<PathBuf>) -> Option<PathBuf> {
+    // A relative path is to be ignored, says the XDG base directory specification.
+    let xdg = xdg.map(PathBuf::from).filter(|folder| folder.is_absolute());
+    xdg.or_else(|| Some(home.filter(|home| home.is_absolute())?.join(".local").join("state")))
+}
+
+/// Returns the folders into which Python packages are installed, where a wheel of NVRTC may be.
+pub(crate) fn site_packages() -> Vec<PathBuf> {
+    let prefixes = ["VIRTUAL_ENV", "CONDA_PREFIX"].iter().filter_map(env::var_os);
+    let user = env::home_dir().map(|home| home.join(".local"));
+    let system = ["/usr/local", "/usr"].map(PathBuf::from);
+    let prefixes = prefixes.map(PathBuf::from).chain(user).chain(system);
+    prefixes.flat_map(|prefix| python_folders(&prefix.join("lib"))).collect()
+}
+
+fn python_folders(lib: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(lib).into_iter().flatten().flatten();
+    let pythons = entries
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with("python3"))
+        .flat_map(|entry| {
+            ["site-packages", "dist-packages"].map(|folder| entry.path().join(folder))
+        });
+    let mut folders: Vec<PathBuf> = pythons.filter(|folder| folder.is_dir()).collect();
+    folders.sort();
+    folders
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn history_lives_in_the_state_folder() {
+        let home = || Some(PathBuf::from("/home/a"));
+        assert_eq!(state_home(Some("/s".into()), home()), Some("/s".into()));
+        let default = Some(PathBuf::from("/home/a/.local/state"));
+        assert_eq!(state_home(None, home()), default);
+        assert_eq!(state_home(Some("s".into()), home()), default);
+        assert_eq!(state_home(Some("".into()), home()), default);
+        assert_eq!(state_home(None, None), None);
+    }
+}

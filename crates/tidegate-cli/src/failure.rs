@@ -1,0 +1,130 @@
+//! Why a statement gave no result, or not all of it.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::io;
+
+use arrow::error::ArrowError;
+use tidegate::ErrorKind;
+
+use crate::panics;
+use crate::signals::Signal;
+
+/// Why a statement gave no result, or not all of it.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The statement, its data or its limits.
+    Query(tidegate::Error),
+    /// A value has no form in the output format.
+    Encode(ArrowError),
+    /// The result could not be written.
+    Output(io::Error),
+    /// Nobody reads the results any more.
+    OutputClosed,
+    /// The user stopped it.
+    Stopped(Signal),
+    /// A defect.
+    Panic(String),
+}
+
+impl Failure {
+    /// Sorts an error of standard output.
+    pub(crate) fn output(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Self::OutputClosed,
+            _ => Self::Output(error),
+        }
+    }
+
+    /// Tells why a task ended early.
+    pub(crate) fn join(error: &tokio::task::JoinError) -> Self {
+        match error.is_panic() {
+            true => Self::Panic(panics::take()),
+            false => Self::Stopped(Signal::Interrupt),
+        }
+    }
+}
+
+impl From<tidegate::Error> for Failure {
+    fn from(error: tidegate::Error) -> Self {
+        Self::Query(error)
+    }
+}
+
+impl From<ArrowError> for Failure {
+    fn from(error: ArrowError) -> Self {
+        Self::Encode(error)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Query(error) if error.kind() == ErrorKind::Internal => {
+                write!(f, "internal error: {}; please report it", chain(error))
+            }
+            Self::Query(error) => f.write_str(&chain(error)),
+            Self::Encode(error) => {
+                write!(f, "the result cannot be written in this format: {error}")
+            }
+            Self::Output(error) => write!(f, "the result cannot be written: {error}"),
+            Self::OutputClosed => f.write_str("the output is closed"),
+            Self::Stopped(_) => f.write_str("cancelled"),
+            Self::Panic(message) => write!(f, "internal error: {message}; please report it"),
+        }
+    }
+}
+
+/// Writes an error and its causes on one line, less the causes that only repeat what was said.
+fn chain(error: &dyn StdError) -> String {
+    let mut text = one_line(&error.to_string());
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let said = one_line(&error.to_string());
+        if !text.contains(&said) && !said.contains(beginning(&text)) {
+            text = format!("{text}: {said}");
+        }
+        cause = error.source();
+    }
+    text
+}
+
+/// Returns as much of an error's text as tells it from another one.
+fn beginning(text: &str) -> &str {
+    &text[..text.floor_char_boundary(40)]
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate::Error;
+
+    #[test]
+    fn causes_are_told_once() {
+        let missing = || io::Error::other("no such file");
+        let check = |message: &str, expect: &str| {
+            let error = Error::with_source(ErrorKind::Io, message, missing());
+            assert_eq!(Failure::Query(error).to_string(), expect);
+        };
+        check("cannot read a.csv", "cannot read a.csv: no such file");
+        check("cannot read a.csv: no such file", "cannot read a.csv: no such file");
+        check("no such", "no such");
+    }
+
+    #[test]
+    fn defects_ask_for_a_report() {
+        let failure = Failure::Query(Error::new(ErrorKind::Internal, "a\n  b"));
+        assert_eq!(failure.to_string(), "internal error: a b; please report it");
+    }
+
+    #[test]
+    fn a_closed_pipe_is_no_error_of_output() {
+        let closed = Failure::output(io::ErrorKind::BrokenPipe.into());
+        assert!(matches!(closed, Failure::OutputClosed));
+        assert!(matches!(Failure::output(io::Error::other("full")), Failure::Output(_)));
+    }
+}

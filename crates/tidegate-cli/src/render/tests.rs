@@ -1,0 +1,138 @@
+//! Each format, to the byte.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use arrow::array::{Decimal128Array, Float64Array, Int64Array, ListArray};
+use arrow::datatypes::Int64Type;
+use futures::executor::block_on;
+
+use super::*;
+
+/// The batches of a result.
+struct Batches(SchemaRef, std::vec::IntoIter<RecordBatch>);
+
+impl Stream for Batches {
+    type Item = Result<RecordBatch, tidegate::Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        Poll::Ready(self.1.next().map(Ok))
+    }
+}
+
+impl HasSchema for Batches {
+    fn schema_ref(&self) -> SchemaRef {
+        self.0.clone()
+    }
+}
+
+fn shown(batches: &[RecordBatch], format: Format, maxrows: Option<usize>) -> (String, Shown) {
+    let stream = Batches(batches[0].schema(), batches.to_vec().into_iter());
+    let mut text = Vec::new();
+    let shown = block_on(render(stream, Style { format, maxrows }, &mut text)).unwrap();
+    (String::from_utf8(text).unwrap(), shown)
+}
+
+fn check(batches: &[RecordBatch], format: Format, expect: &str) {
+    assert_eq!(shown(batches, format, None).0, expect);
+}
+
+fn numbers(values: impl IntoIterator<Item = i64>) -> RecordBatch {
+    let values: ArrayRef = Arc::new(Int64Array::from_iter_values(values));
+    RecordBatch::try_from_iter([("n", values)]).unwrap()
+}
+
+/// Text that needs quotes, nulls, a list and a float without a JSON form.
+fn awkward() -> RecordBatch {
+    let text: ArrayRef = Arc::new(StringArray::from(vec![Some("a,\"b\"\nc"), None]));
+    let lists = [Some(vec![Some(1), None]), None];
+    let list: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>(lists));
+    let float: ArrayRef = Arc::new(Float64Array::from(vec![f64::NAN, 0.5]));
+    let price = Decimal128Array::from(vec![1250, -1]).with_precision_and_scale(15, 2).unwrap();
+    let columns = [("t", text), ("l", list), ("f", float), ("p", Arc::new(price) as ArrayRef)];
+    RecordBatch::try_from_iter_with_nullable(columns.map(|(name, column)| (name, column, true))).unwrap()
+}
+
+#[test]
+fn csv_quotes_what_must_be_quoted() {
+    let expect = "t,l,f,p\n\"a,\"\"b\"\"\nc\",\"[1, ]\",NaN,12.50\n,,0.5,-0.01\n";
+    check(&[awkward()], Format::Csv, expect);
+    check(&[numbers([1]), numbers([]), numbers([2, 3])], Format::Csv, "n\n1\n2\n3\n");
+}
+
+#[test]
+fn json_is_an_array_or_lines() {
+    let objects = [
+        r#"{"t":"a,\"b\"\nc","l":[1,null],"f":null,"p":12.50}"#,
+        r#"{"t":null,"l":null,"f":0.5,"p":-0.01}"#,
+    ];
+    check(&[awkward()], Format::Ndjson, &format!("{}\n{}\n", objects[0], objects[1]));
+    check(&[awkward()], Format::Json, &format!("[{},\n{}]\n", objects[0], objects[1]));
+    let batches = [numbers([]), numbers([1]), numbers([2])];
+    check(&batches, Format::Json, "[{\"n\":1},\n{\"n\":2}]\n");
+    let (text, _) = shown(&[awkward()], Format::Json, None);
+    serde_json::from_str::<serde_json::Value>(&text).unwrap();
+}
+
+#[test]
+fn no_rows_still_have_a_form() {
+    check(&[numbers([])], Format::Table, "+---+\n| n |\n+---+\n+---+\n");
+    check(&[numbers([])], Format::Csv, "n\n");
+    check(&[numbers([])], Format::Json, "[]\n");
+    check(&[numbers([])], Format::Ndjson, "");
+}
+
+#[test]
+fn no_columns_are_no_result() {
+    let nothing = RecordBatch::new_empty(Arc::new(Schema::empty()));
+    for format in [Format::Table, Format::Csv, Format::Json, Format::Ndjson] {
+        check(&[nothing.clone()], format, "");
+    }
+}
+
+#[test]
+fn tables_tell_null_from_empty() {
+    let text: ArrayRef = Arc::new(StringArray::from(vec![Some(""), None]));
+    let batch = RecordBatch::try_from_iter([("t", text)]).unwrap();
+    check(&[batch], Format::Table, "+------+\n| t    |\n+------+\n|      |\n| NULL |\n+------+\n");
+}
+
+#[test]
+fn tables_stop_at_maxrows() {
+    let batches = [numbers(0..3), numbers(3..5)];
+    for (maxrows, num_shown) in [(0, 0), (1, 1), (3, 3), (4, 4), (5, 5), (9, 5)] {
+        let (text, shown) = shown(&batches, Format::Table, Some(maxrows));
+        assert_eq!(text.lines().count(), 4 + num_shown);
+        assert_eq!(shown, Shown { columns: 1, rows: 5, hidden: 5 - num_shown });
+    }
+    assert_eq!(shown(&batches, Format::Csv, Some(1)).1.hidden, 0);
+}
+
+#[test]
+fn long_tables_are_several_frames() {
+    let block = table::BLOCK_ROWS as i64;
+    for (num_rows, num_frames) in [(block - 1, 1), (block, 1), (block + 1, 2), (2 * block, 2)] {
+        let (text, shown) = shown(&[numbers(0..num_rows)], Format::Table, None);
+        assert_eq!(shown.rows as i64, num_rows);
+        assert_eq!(text.lines().count() as i64, num_rows + 4 * num_frames);
+    }
+}
+
+#[test]
+fn a_closed_output_says_so() {
+    struct Closed;
+    impl Write for Closed {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::BrokenPipe.into())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let batch = numbers([1]);
+    let stream = Batches(batch.schema(), vec![batch].into_iter());
+    let style = Style { format: Format::Csv, maxrows: None };
+    let failure = block_on(render(stream, style, &mut Closed)).unwrap_err();
+    assert!(matches!(failure, Failure::OutputClosed));
+}

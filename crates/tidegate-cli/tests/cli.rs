@@ -1,0 +1,374 @@
+//! The `tidegate` command as its users meet it: what it prints where, and how it exits.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+struct Ran {
+    code: Option<i32>,
+    out: String,
+    err: String,
+}
+
+impl Ran {
+    fn of(output: Output) -> Self {
+        let ran = Self {
+            code: output.status.code(),
+            out: String::from_utf8(output.stdout).unwrap(),
+            err: String::from_utf8(output.stderr).unwrap(),
+        };
+        let all = format!("{}{}", ran.out, ran.err);
+        assert!(
+            !all.contains("panicked") && !all.contains("RUST_BACKTRACE"),
+            "{all}"
+        );
+        assert!(!all.contains("internal error"), "{all}");
+        ran
+    }
+
+    #[track_caller]
+    fn prints(self, out: &str) -> Self {
+        assert_eq!(
+            (self.out.as_str(), self.code),
+            (out, Some(0)),
+            "{}",
+            self.err
+        );
+        self
+    }
+
+    #[track_caller]
+    fn fails(self, words: &[&str]) -> Self {
+        assert_eq!(self.code, Some(1), "{} {}", self.out, self.err);
+        assert!(self.err.contains("error: "), "{}", self.err);
+        for word in words {
+            assert!(self.err.contains(word), "no '{word}' in: {}", self.err);
+        }
+        self
+    }
+}
+
+fn tidegate<S: AsRef<OsStr>>(words: impl IntoIterator<Item = S>) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    command
+        .args(words)
+        .env_remove("TIDEGATE_MEMORY_LIMIT")
+        .stdin(Stdio::null());
+    command
+}
+
+fn run<S: AsRef<OsStr>>(words: impl IntoIterator<Item = S>) -> Ran {
+    Ran::of(tidegate(words).output().unwrap())
+}
+
+fn sql(text: &str) -> Ran {
+    run(["--format", "csv", "-c", text])
+}
+
+fn piped(words: &[&str], script: &[u8]) -> Ran {
+    let mut child = tidegate(words)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(script).unwrap();
+    Ran::of(child.wait_with_output().unwrap())
+}
+
+fn path(folder: &tempfile::TempDir, name: &str) -> String {
+    folder.path().join(name).to_str().unwrap().to_string()
+}
+
+#[test]
+fn a_table_is_the_default() {
+    let ran = run(["-c", "SELECT 1 AS a, NULL AS b"]);
+    let ran = ran.prints("+---+------+\n| a | b    |\n+---+------+\n| 1 | NULL |\n+---+------+\n");
+    assert_eq!(ran.err, "");
+}
+
+#[test]
+fn formats_are_exact() {
+    let query = "SELECT * FROM (VALUES (1, 'a,b', 1.5), (2, NULL, NULL)) AS t(x, y, z) ORDER BY x";
+    let run = |format| run(["--format", format, "-c", query]);
+    run("csv").prints("x,y,z\n1,\"a,b\",1.5\n2,,\n");
+    let rows = [
+        r#"{"x":1,"y":"a,b","z":1.5}"#,
+        r#"{"x":2,"y":null,"z":null}"#,
+    ];
+    run("json").prints(&format!("[{},\n{}]\n", rows[0], rows[1]));
+    run("ndjson").prints(&format!("{}\n{}\n", rows[0], rows[1]));
+}
+
+#[test]
+fn an_empty_result_has_its_frame() {
+    let run = |format| run(["--format", format, "-c", "SELECT 1 AS x WHERE false"]);
+    run("csv").prints("x\n");
+    run("json").prints("[]\n");
+    run("ndjson").prints("");
+    run("table").prints("+---+\n| x |\n+---+\n+---+\n");
+}
+
+#[test]
+fn statements_without_rows_print_nothing() {
+    for format in ["table", "csv", "json", "ndjson"] {
+        let script = "SET tidegate.placement = 'host'; CREATE TABLE t AS VALUES (1); ; -- end";
+        let ran = run(["--format", format, "-c", script]).prints("");
+        assert_eq!(ran.err, "");
+    }
+}
+
+#[test]
+fn several_options_run_in_order_in_one_session() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = path(&folder, "two.sql");
+    fs::write(&file, "INSERT INTO t VALUES (2);\n").unwrap();
+    let create = "CREATE TABLE t AS VALUES (1)";
+    let words = [
+        "--format",
+        "csv",
+        "-c",
+        create,
+        "-f",
+        &file,
+        "-c",
+        "SELECT sum(column1) s FROM t",
+    ];
+    run(words).prints("count\n1\ns\n3\n");
+}
+
+#[test]
+fn a_failing_statement_ends_the_script() {
+    let ran = sql("SELECT 1 AS a; SELECT nonsense FROM nowhere; SELECT 3 AS c");
+    assert_eq!(ran.out, "a\n1\n");
+    ran.fails(&["in: SELECT nonsense FROM nowhere"]);
+}
+
+#[test]
+fn keep_going_goes_on_and_exits_with_one() {
+    let words = [
+        "--keep-going",
+        "--format",
+        "csv",
+        "-c",
+        "SELECT 1/0; SELECT 2 AS b",
+    ];
+    let ran = run(words
+        .into_iter()
+        .chain(["-f", "missing.sql", "-c", "SELECT 3 AS c"]));
+    assert_eq!(ran.out, "b\n2\nc\n3\n");
+    ran.fails(&["in: SELECT 1/0", "missing.sql"]);
+}
+
+#[test]
+fn a_script_comes_through_a_pipe() {
+    piped(&["--format", "csv"], b"SELECT 1 AS a;\nSELECT\n 2 AS b").prints("a\n1\nb\n2\n");
+    piped(&["--format", "csv", "-f", "-"], b"SELECT ';' AS a;").prints("a\n;\n");
+    piped(&[], b"").prints("");
+    piped(&[], b"SELECT '\xff'").fails(&["UTF-8"]);
+    piped(&[], b"SELECT 1;\n\nSELECT x;\n").fails(&["line 3: SELECT x"]);
+}
+
+#[test]
+fn bad_names_are_answered_with_the_nearest() {
+    sql("CREATE TABLE orders AS VALUES (1); SELECT * FROM order_s").fails(&["orders"]);
+    sql("SET tidegate.placemnt = 'host'").fails(&["tidegate.placement"]);
+}
+
+#[test]
+fn bad_data_is_an_error() {
+    sql("SELECT 1 / 0").fails(&["ivide by zero"]);
+    sql("SELECT 'unclosed").fails(&["nterminated"]);
+    sql("SELECT * FROM 'no-such-file.parquet'").fails(&["no-such-file", "not found"]);
+    sql("SELECT CAST('x' AS INT)").fails(&["'x'"]);
+}
+
+#[test]
+fn a_script_that_is_not_there_is_an_error() {
+    run(["-f", "missing.sql"]).fails(&["missing.sql"]);
+}
+
+#[test]
+fn long_chains_are_refused() {
+    for bytes in [5 << 10, 1 << 20] {
+        let chain = format!("SELECT 1{}", "+1".repeat(bytes / 2));
+        let ran = piped(&["--format", "csv"], chain.as_bytes());
+        ran.fails(&["operators", "limit"]);
+    }
+}
+
+#[test]
+fn deep_nesting_is_refused() {
+    let nested = format!("SELECT {}1{}", "(".repeat(5_000), ")".repeat(5_000));
+    sql(&nested).fails(&["nesting"]);
+}
+
+#[test]
+fn files_go_there_and_back() {
+    let folder = tempfile::tempdir().unwrap();
+    for form in ["parquet", "csv"] {
+        let file = path(&folder, &format!("t.{form}"));
+        let copy = format!("COPY (SELECT * FROM (VALUES (1, 'a'), (2, 'b')) t(x, y)) TO '{file}'");
+        let copy = if form == "csv" {
+            copy + " OPTIONS ('format.has_header' 'true')"
+        } else {
+            copy
+        };
+        sql(&copy).prints("count\n2\n");
+        sql(&format!("SELECT * FROM '{file}' ORDER BY x")).prints("x,y\n1,a\n2,b\n");
+    }
+}
+
+#[test]
+fn a_truncated_file_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = path(&folder, "t.parquet");
+    sql(&format!(
+        "COPY (SELECT value FROM generate_series(1, 10000)) TO '{file}'"
+    ))
+    .prints("count\n10000\n");
+    let bytes = fs::read(&file).unwrap();
+    for length in [0, 3, bytes.len() / 2, bytes.len() - 1] {
+        fs::write(&file, &bytes[..length]).unwrap();
+        let ran = sql(&format!("SELECT count(value) FROM '{file}'"));
+        assert_eq!(ran.code, Some(1), "{length}: {} {}", ran.out, ran.err);
+        ran.fails(&[]);
+    }
+}
+
+#[test]
+fn a_csv_with_a_broken_row_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = path(&folder, "t.csv");
+    fs::write(&file, "a,b\n1,2\n3\n").unwrap();
+    sql(&format!("SELECT * FROM '{file}'")).fails(&[]);
+}
+
+#[test]
+fn usage_errors_exit_with_two() {
+    for words in [
+        &["--nonsense"][..],
+        &["--memory-limit", "lots"],
+        &["-c", "SELECT 1", "demo"],
+    ] {
+        let ran = run(words);
+        assert_eq!((ran.code, ran.out.as_str()), (Some(2), ""), "{words:?}");
+    }
+    assert!(run(["--memory-limit", "lots"]).err.contains("512MB"));
+    assert!(run(["--simulate-device", "soon"]).err.contains("2GB"));
+}
+
+#[test]
+fn the_environment_limits_memory() {
+    let mut command = tidegate(["doctor"]);
+    let ran = Ran::of(
+        command
+            .env("TIDEGATE_MEMORY_LIMIT", "256MB")
+            .output()
+            .unwrap(),
+    );
+    assert!(ran.out.contains("256 MB"), "{}", ran.out);
+    let ran = Ran::of(command.args(["--memory-limit", "512MB"]).output().unwrap());
+    assert!(ran.out.contains("512 MB"), "{}", ran.out);
+}
+
+#[test]
+fn tables_are_cut_on_request() {
+    let series = "SELECT value AS v FROM generate_series(1, 50)";
+    let ran = run(["--maxrows", "2", "-c", series]);
+    assert_eq!(ran.out.lines().count(), 6);
+    assert!(ran.err.starts_with("… 48 more rows"), "{}", ran.err);
+    assert_eq!(run(["-c", series]).out.lines().count(), 54);
+    assert_eq!(run(["-q", "--maxrows", "2", "-c", series]).err, "");
+}
+
+#[test]
+fn timing_goes_to_standard_error() {
+    let ran = run(["--timing", "--format", "csv", "-c", "SELECT 1 AS a"]).prints("a\n1\n");
+    assert!(
+        ran.err.starts_with("1 row in ") && ran.err.ends_with(" s\n"),
+        "{}",
+        ran.err
+    );
+}
+
+#[test]
+fn the_demo_answers() {
+    let ran = run(["demo", "--scale-factor", "0.01", "--format", "csv"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert_eq!(ran.out.lines().count(), 5, "{}", ran.out);
+    assert!(
+        ran.out.starts_with("l_returnflag,l_linestatus,sum_quantity"),
+        "{}",
+        ran.out
+    );
+    assert!(ran.err.contains("SELECT l_returnflag") && ran.err.contains("placement of region 1"));
+}
+
+#[test]
+fn the_demo_on_a_simulated_device_has_the_same_answer_and_says_so() {
+    let words = ["demo", "--scale-factor", "0.01", "--format", "csv"];
+    let host = run(words);
+    let ran = run(words.into_iter().chain(["--simulate-device", "2GB"]));
+    let ran = ran.prints(&host.out);
+    assert!(
+        ran.err.contains("simulated device, not a GPU"),
+        "{}",
+        ran.err
+    );
+}
+
+#[test]
+fn the_doctor_reports() {
+    let ran = run(["doctor", "--memory-limit", "1GB", "--threads", "3"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    for words in [env!("CARGO_PKG_VERSION"), "1024 MB", "partitions  3"] {
+        assert!(ran.out.contains(words), "{words}: {}", ran.out);
+    }
+}
+
+#[test]
+fn a_closed_output_ends_quietly() {
+    for format in ["table", "csv", "json", "ndjson"] {
+        let mut child = tidegate(["--format", format, "-c"])
+            .arg("SELECT * FROM generate_series(1, 3000000); SELECT 1/0")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = Vec::new();
+        let mut out = BufReader::with_capacity(64, child.stdout.take().unwrap());
+        if format == "json" {
+            out.fill_buf().unwrap();
+        } else {
+            out.read_until(b'\n', &mut line).unwrap();
+        }
+        drop(out);
+        let ran = Ran::of(child.wait_with_output().unwrap());
+        assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{format}");
+    }
+}
+
+#[test]
+fn a_memory_limit_ends_a_query_with_a_way_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let query = "SELECT array_length(array_agg(value)) FROM generate_series(1, 5000000)";
+    let ran = run([
+        "--memory-limit",
+        "8MB",
+        "--temp-dir",
+        &path(&folder, "spill"),
+        "-c",
+        query,
+    ]);
+    ran.fails(&["memory_limit"]);
+    let spilled = |folder: &Path| fs::read_dir(folder).map_or(0, Iterator::count);
+    assert_eq!(spilled(&folder.path().join("spill")), 0);
+}
+
+#[test]
+fn commands_of_the_prompt_are_told_apart_in_a_script() {
+    piped(&[], b"\\d").fails(&["prompt", "SHOW TABLES"]);
+}
