@@ -1,9 +1,10 @@
 //! Which chunks must stay on the host because of their values.
 //!
 //! A grouped MIN or MAX over floats has, in DataFusion, an answer that depends on the order of the
-//! rows once a NaN is among them. So that there is one answer, such a chunk is left to the host. The
-//! check is conservative: any NaN in a float input column that the aggregate's argument refers to,
-//! through projections, whatever the filters would drop and whatever is computed of it.
+//! rows once a NaN or a −0.0 is among them, and the largest finite float for a group of infinities.
+//! So that there is one answer, such a chunk is left to the host. The check is conservative: any such
+//! value in a float input column that the aggregate's argument refers to, through projections,
+//! whatever the filters would drop and whatever is computed of it.
 
 use std::collections::BTreeSet;
 
@@ -23,14 +24,14 @@ pub fn refuse_chunk(pipeline: &Pipeline, batch: &RecordBatch) -> Option<String> 
             batch
                 .columns()
                 .get(*column)
-                .is_some_and(|array| holds_nan(array.as_ref()))
+                .is_some_and(|array| holds_special(array.as_ref()))
         })?;
     let name = pipeline
         .input
         .fields()
         .get(column)
         .map_or("?", |field| field.name().as_str());
-    Some(format!("min/max over column {name}: the chunk holds NaN"))
+    Some(format!("min/max over column {name}: the chunk holds NaN, an infinity or -0.0"))
 }
 
 /// Returns the input columns of which grouped float MIN and MAX arguments are made.
@@ -112,11 +113,11 @@ fn collect_columns(expr: &Expr, columns: &mut BTreeSet<usize>) {
     }
 }
 
-/// Returns whether a value of the array, NULL aside, is NaN; only floats have any.
-fn holds_nan(array: &dyn Array) -> bool {
+/// Returns whether a value of the array, NULL aside, is NaN, infinite or −0.0; only floats have any.
+fn holds_special(array: &dyn Array) -> bool {
     match array.data_type() {
-        DataType::Float32 => any_value::<Float32Type>(array, f32::is_nan),
-        DataType::Float64 => any_value::<Float64Type>(array, f64::is_nan),
+        DataType::Float32 => any_value::<Float32Type>(array, |v| !v.is_finite() || (v == 0.0 && v.is_sign_negative())),
+        DataType::Float64 => any_value::<Float64Type>(array, |v| !v.is_finite() || (v == 0.0 && v.is_sign_negative())),
         _ => false,
     }
 }

@@ -121,18 +121,28 @@ fn column(array: &ArrayRef) -> Result<Vec<String>, ArrowError> {
             DataType::Float16 => float32(array.as_primitive::<Float16Type>().value(row).to_f32()),
             DataType::Float32 => float32(array.as_primitive::<Float32Type>().value(row)),
             DataType::Float64 => float64(array.as_primitive::<Float64Type>().value(row)),
-            DataType::Decimal32(_, scale) => {
-                decimal(&array.as_primitive::<Decimal32Type>().value(row).to_string(), *scale)
-            }
-            DataType::Decimal64(_, scale) => {
-                decimal(&array.as_primitive::<Decimal64Type>().value(row).to_string(), *scale)
-            }
-            DataType::Decimal128(_, scale) => {
-                decimal(&array.as_primitive::<Decimal128Type>().value(row).to_string(), *scale)
-            }
-            DataType::Decimal256(_, scale) => {
-                decimal(&array.as_primitive::<Decimal256Type>().value(row).to_string(), *scale)
-            }
+            DataType::Decimal32(_, scale) => decimal(
+                &array.as_primitive::<Decimal32Type>().value(row).to_string(),
+                *scale,
+            ),
+            DataType::Decimal64(_, scale) => decimal(
+                &array.as_primitive::<Decimal64Type>().value(row).to_string(),
+                *scale,
+            ),
+            DataType::Decimal128(_, scale) => decimal(
+                &array
+                    .as_primitive::<Decimal128Type>()
+                    .value(row)
+                    .to_string(),
+                *scale,
+            ),
+            DataType::Decimal256(_, scale) => decimal(
+                &array
+                    .as_primitive::<Decimal256Type>()
+                    .value(row)
+                    .to_string(),
+                *scale,
+            ),
             DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => {
                 text(&formatter.value(row).try_to_string()?)
             }
@@ -140,10 +150,12 @@ fn column(array: &ArrayRef) -> Result<Vec<String>, ArrowError> {
         })
     };
     (0..array.len())
-        .map(|row| match array.is_null(row) || array.data_type().is_null() {
-            true => Ok(NULL.to_owned()),
-            false => value(row),
-        })
+        .map(
+            |row| match array.is_null(row) || array.data_type().is_null() {
+                true => Ok(NULL.to_owned()),
+                false => value(row),
+            },
+        )
         .collect()
 }
 
@@ -153,7 +165,12 @@ pub fn float64(value: f64) -> String {
         return not_finite_or_zero(value);
     }
     let rounded = format!("{value:.11e}").parse().unwrap_or(value);
-    readable(rounded, f64::abs(rounded), |v| format!("{v}"), |v| format!("{v:e}"))
+    readable(
+        rounded,
+        f64::abs(rounded),
+        |v| format!("{v}"),
+        |v| format!("{v:e}"),
+    )
 }
 
 /// Renders a single exactly: its arithmetic is row by row, no summation order enters it.

@@ -42,7 +42,10 @@ fn main() -> ExitCode {
             }
             let runtime = Arc::clone(&runtime);
             let run = move || runtime.block_on(run_file(lane, mode, &path));
-            trials.push(Trial::test(format!("{}::{}", lane.name(), name.display()), run));
+            trials.push(Trial::test(
+                format!("{}::{}", lane.name(), name.display()),
+                run,
+            ));
         }
     }
     if mode == Mode::Check {
@@ -118,7 +121,12 @@ where
     }
     match failures.is_empty() {
         true => Ok(()),
-        false => Err(format!("{} records failed\n\n{}", failures.len(), failures.join("\n\n")).into()),
+        false => Err(format!(
+            "{} records failed\n\n{}",
+            failures.len(),
+            failures.join("\n\n")
+        )
+        .into()),
     }
 }
 
@@ -129,7 +137,11 @@ fn shorten(message: &str) -> String {
         true => {
             let (first, rest) = lines.split_at(MESSAGE_LINES_MAX);
             let last = rest.last().unwrap_or(&"");
-            format!("{}\n... {} lines ...\n{last}", first.join("\n"), rest.len() - 1)
+            format!(
+                "{}\n... {} lines ...\n{last}",
+                first.join("\n"),
+                rest.len() - 1
+            )
         }
         false => message.to_owned(),
     }

@@ -27,12 +27,20 @@ pub(crate) const FAILED: u8 = 1;
 
 /// Runs what the command line asks for.
 pub(crate) fn start(args: Args) -> ExitCode {
-    let main = thread::Builder::new().name("tidegate".into()).stack_size(MAIN_STACK_BYTES);
-    let status = match main.spawn(move || run_to_end(args)).map(thread::JoinHandle::join) {
+    let main = thread::Builder::new()
+        .name("tidegate".into())
+        .stack_size(MAIN_STACK_BYTES);
+    let status = match main
+        .spawn(move || run_to_end(args))
+        .map(thread::JoinHandle::join)
+    {
         Ok(Ok(status)) => status,
         Ok(Err(_)) => {
             let message = panics::take();
-            console::error(format_args!("internal error: {message}; please report it"), None);
+            console::error(
+                format_args!("internal error: {message}; please report it"),
+                None,
+            );
             FAILED
         }
         Err(error) => {
@@ -58,7 +66,10 @@ fn run_to_end(args: Args) -> u8 {
 
 fn runtime(args: &SessionArgs) -> io::Result<Runtime> {
     let mut builder = Builder::new_multi_thread();
-    builder.enable_all().thread_name("tidegate-worker").thread_stack_size(WORKER_STACK_BYTES);
+    builder
+        .enable_all()
+        .thread_name("tidegate-worker")
+        .thread_stack_size(WORKER_STACK_BYTES);
     if let Some(threads) = args.threads {
         builder.worker_threads(threads.get());
     }
@@ -81,7 +92,10 @@ async fn open(args: Args) -> u8 {
     match args.door {
         Some(Door::Doctor) => doctor::run(&session),
         Some(Door::Demo { scale_factor }) => {
-            let demo = Demo { scale_factor, is_simulated };
+            let demo = Demo {
+                scale_factor,
+                is_simulated,
+            };
             demo.run(session, &args.output).await
         }
         None if args.sources.is_empty() && at_terminal() => repl::run(session, &args.output).await,
@@ -97,8 +111,9 @@ fn at_terminal() -> bool {
 }
 
 fn session(args: SessionArgs) -> Result<Session, crate::failure::Failure> {
-    let mut builder =
-        Session::builder().file_urls().site_packages(environment::site_packages());
+    let mut builder = Session::builder()
+        .file_urls()
+        .site_packages(environment::site_packages());
     if let Some(limit) = args.memory_limit {
         builder = builder.memory_limit(limit.0);
     }

@@ -20,7 +20,12 @@ pub(crate) struct Args {
     pub(crate) door: Option<Door>,
 
     /// Run these statements; may be given several times, in order with -f
-    #[arg(short = 'c', long = "command", value_name = "SQL", allow_hyphen_values = true)]
+    #[arg(
+        short = 'c',
+        long = "command",
+        value_name = "SQL",
+        allow_hyphen_values = true
+    )]
     commands: Vec<String>,
 
     /// Run the statements of this file; `-` is standard input
@@ -70,7 +75,12 @@ pub(crate) struct OutputArgs {
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct SessionArgs {
     /// Host memory for statements, such as 512MB or 1.5GB [default: 70 % of what there is]
-    #[arg(long, value_name = "SIZE", env = "TIDEGATE_MEMORY_LIMIT", global = true)]
+    #[arg(
+        long,
+        value_name = "SIZE",
+        env = "TIDEGATE_MEMORY_LIMIT",
+        global = true
+    )]
     pub(crate) memory_limit: Option<ByteSize>,
 
     /// Spill into this folder [default: the system's folder for temporary files]
@@ -250,16 +260,36 @@ mod tests {
     fn session_options_may_follow_the_subcommand() {
         let args = parsed(&["demo", "--scale-factor", "0.01", "--memory-limit", "1GB"]).unwrap();
         assert_eq!(args.session.memory_limit, Some(ByteSize(1 << 30)));
-        assert!(matches!(args.door, Some(Door::Demo { scale_factor: ScaleFactor(0.01) })));
+        assert!(matches!(
+            args.door,
+            Some(Door::Demo {
+                scale_factor: ScaleFactor(0.01)
+            })
+        ));
     }
 
     #[test]
     fn sizes_have_units() {
-        let table = [("1", 1), ("512MB", 512 << 20), ("1.5G", 3 << 29), ("2 GiB", 2 << 30)];
+        let table = [
+            ("1", 1),
+            ("512MB", 512 << 20),
+            ("1.5G", 3 << 29),
+            ("2 GiB", 2 << 30),
+        ];
         for (text, bytes) in table {
             assert_eq!(text.parse(), Ok(ByteSize(bytes)), "{text}");
         }
-        for text in ["", "0", "0GB", "-1GB", "GB", "1XB", "1 2", "1e9999", "99999999999TB"] {
+        for text in [
+            "",
+            "0",
+            "0GB",
+            "-1GB",
+            "GB",
+            "1XB",
+            "1 2",
+            "1e9999",
+            "99999999999TB",
+        ] {
             assert!(text.parse::<ByteSize>().is_err(), "{text}");
         }
     }

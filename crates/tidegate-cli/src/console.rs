@@ -13,7 +13,11 @@ pub(crate) fn note(text: impl Display) {
 /// Writes an error and where it happened to standard error.
 pub(crate) fn error(message: impl Display, place: Option<&str>) {
     let red = io::stderr().is_terminal() && environment::colours();
-    let label = if red { "\x1b[1;31merror:\x1b[0m" } else { "error:" };
+    let label = if red {
+        "\x1b[1;31merror:\x1b[0m"
+    } else {
+        "error:"
+    };
     note(format_args!("{label} {message}"));
     if let Some(place) = place {
         note(format_args!("  {place}"));
@@ -47,10 +51,18 @@ mod tests {
 
     #[test]
     fn numbers_have_their_thousands_apart() {
-        let table = [(0, "0"), (999, "999"), (1000, "1,000"), (1234567, "1,234,567")];
+        let table = [
+            (0, "0"),
+            (999, "999"),
+            (1000, "1,000"),
+            (1234567, "1,234,567"),
+        ];
         for (number, text) in table {
             assert_eq!(count(number), text);
         }
-        assert_eq!((rows(0), rows(1), rows(2)), ("0 rows".into(), "1 row".into(), "2 rows".into()));
+        assert_eq!(
+            (rows(0), rows(1), rows(2)),
+            ("0 rows".into(), "1 row".into(), "2 rows".into())
+        );
     }
 }

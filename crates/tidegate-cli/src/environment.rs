@@ -23,16 +23,26 @@ pub(crate) fn history_file() -> Option<PathBuf> {
 fn state_home(xdg: Option<OsString>, home: Option<PathBuf>) -> Option<PathBuf> {
     // A relative path is to be ignored, says the XDG base directory specification.
     let xdg = xdg.map(PathBuf::from).filter(|folder| folder.is_absolute());
-    xdg.or_else(|| Some(home.filter(|home| home.is_absolute())?.join(".local").join("state")))
+    xdg.or_else(|| {
+        Some(
+            home.filter(|home| home.is_absolute())?
+                .join(".local")
+                .join("state"),
+        )
+    })
 }
 
 /// Returns the folders into which Python packages are installed, where a wheel of NVRTC may be.
 pub(crate) fn site_packages() -> Vec<PathBuf> {
-    let prefixes = ["VIRTUAL_ENV", "CONDA_PREFIX"].iter().filter_map(env::var_os);
+    let prefixes = ["VIRTUAL_ENV", "CONDA_PREFIX"]
+        .iter()
+        .filter_map(env::var_os);
     let user = env::home_dir().map(|home| home.join(".local"));
     let system = ["/usr/local", "/usr"].map(PathBuf::from);
     let prefixes = prefixes.map(PathBuf::from).chain(user).chain(system);
-    prefixes.flat_map(|prefix| python_folders(&prefix.join("lib"))).collect()
+    prefixes
+        .flat_map(|prefix| python_folders(&prefix.join("lib")))
+        .collect()
 }
 
 fn python_folders(lib: &Path) -> Vec<PathBuf> {

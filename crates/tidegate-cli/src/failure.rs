@@ -111,7 +111,10 @@ mod tests {
             assert_eq!(Failure::Query(error).to_string(), expect);
         };
         check("cannot read a.csv", "cannot read a.csv: no such file");
-        check("cannot read a.csv: no such file", "cannot read a.csv: no such file");
+        check(
+            "cannot read a.csv: no such file",
+            "cannot read a.csv: no such file",
+        );
         check("no such", "no such");
     }
 
@@ -125,6 +128,9 @@ mod tests {
     fn a_closed_pipe_is_no_error_of_output() {
         let closed = Failure::output(io::ErrorKind::BrokenPipe.into());
         assert!(matches!(closed, Failure::OutputClosed));
-        assert!(matches!(Failure::output(io::Error::other("full")), Failure::Output(_)));
+        assert!(matches!(
+            Failure::output(io::Error::other("full")),
+            Failure::Output(_)
+        ));
     }
 }

@@ -61,7 +61,11 @@ where
     tidegate::Error: From<E>,
 {
     let schema = stream.schema_ref();
-    let mut shown = Shown { columns: schema.fields().len(), rows: 0, hidden: 0 };
+    let mut shown = Shown {
+        columns: schema.fields().len(),
+        rows: 0,
+        hidden: 0,
+    };
     let mut printer: Box<dyn Printer> = match style.format {
         Format::Table => Box::new(table::Table::new(schema, style.maxrows)),
         Format::Csv => Box::new(csv::Csv::new(schema)),
@@ -104,7 +108,11 @@ fn with_text(
     has_no_form: fn(&DataType) -> bool,
 ) -> Result<RecordBatch, ArrowError> {
     let schema = batch.schema();
-    if !schema.fields().iter().any(|field| has_no_form(field.data_type())) {
+    if !schema
+        .fields()
+        .iter()
+        .any(|field| has_no_form(field.data_type()))
+    {
         return Ok(batch.clone());
     }
     let mut fields = Vec::new();

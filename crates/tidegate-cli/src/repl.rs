@@ -3,18 +3,20 @@
 mod command;
 mod line;
 
+use std::panic;
 use std::path::PathBuf;
 
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{Config, Editor};
-use tidegate::{Session, statements};
+use tidegate::Session;
+use tidegate::statements::{self, Statement};
 
 use crate::app::{DONE, FAILED};
 use crate::args::{MaxRows, OutputArgs};
 use crate::failure::Failure;
 use crate::run::Runner;
-use crate::{console, environment};
+use crate::{console, environment, panics};
 use command::{Command, HELP};
 use line::LineRules;
 
@@ -37,7 +39,10 @@ pub(crate) async fn run(session: Session, output: &OutputArgs) -> u8 {
     let mut editor = match editor() {
         Ok(editor) => editor,
         Err(error) => {
-            console::error(format_args!("cannot read from this terminal: {error}"), None);
+            console::error(
+                format_args!("cannot read from this terminal: {error}"),
+                None,
+            );
             return FAILED;
         }
     };
@@ -61,7 +66,10 @@ pub(crate) async fn run(session: Session, output: &OutputArgs) -> u8 {
             Err(ReadlineError::Interrupted) => {}
             Err(ReadlineError::Eof) => return DONE,
             Err(error) => {
-                console::error(format_args!("cannot read from this terminal: {error}"), None);
+                console::error(
+                    format_args!("cannot read from this terminal: {error}"),
+                    None,
+                );
                 return FAILED;
             }
         }
@@ -83,24 +91,41 @@ async fn answer(runner: &mut Runner, text: &str) -> Then {
             console::error(message, None);
             Then::Prompt
         }
-        None => match statements::split(text) {
-            Ok(statements) => run_all(runner, &statements).await,
-            Err(error) => {
-                console::error(error, None);
-                Then::Prompt
-            }
-        },
+        None => run_typed(runner, text).await,
     }
 }
 
-/// Runs statements until one fails.
-async fn run_all(runner: &Runner, statements: &[String]) -> Then {
-    for sql in statements {
-        match runner.interruptible(sql).await {
+/// Runs the statements of a text.
+async fn run_typed(runner: &Runner, text: &str) -> Then {
+    match cut(text) {
+        Ok(statements) => run_all(runner, &statements).await,
+        Err(message) => {
+            console::error(message, None);
+            Then::Prompt
+        }
+    }
+}
+
+/// Cuts text into statements on this thread, where a panic would end the prompt.
+fn cut(text: &str) -> Result<Vec<Statement>, String> {
+    match panic::catch_unwind(|| statements::locate(text)) {
+        Ok(statements) => statements.map_err(|error| error.to_string()),
+        Err(_) => Err(Failure::Panic(panics::take()).to_string()),
+    }
+}
+
+/// Runs statements until one fails; of several, says which.
+async fn run_all(runner: &Runner, statements: &[Statement]) -> Then {
+    for statement in statements {
+        match runner.interruptible(statement.text()).await {
             Ok(()) => {}
             Err(Failure::OutputClosed) => return Then::Leave,
             Err(failure) => {
-                console::error(failure, None);
+                let place = format!("in: {}", statement.excerpt());
+                console::error(
+                    failure,
+                    Some(place.as_str()).filter(|_| statements.len() > 1),
+                );
                 return Then::Prompt;
             }
         }
@@ -112,9 +137,9 @@ async fn obey(runner: &mut Runner, command: Command) -> Then {
     match command {
         Command::Quit => return Then::Leave,
         Command::Help => console::note(HELP),
-        Command::Describe(None) => return run_all(runner, &["SHOW TABLES".to_string()]).await,
+        Command::Describe(None) => return run_typed(runner, "SHOW TABLES").await,
         Command::Describe(Some(name)) => {
-            return run_all(runner, &[format!("DESCRIBE {name}")]).await;
+            return run_typed(runner, &format!("DESCRIBE {name}")).await;
         }
         Command::Timing(on) => {
             runner.timing = on.unwrap_or(!runner.timing);
@@ -125,7 +150,9 @@ async fn obey(runner: &mut Runner, command: Command) -> Then {
             console::note(format_args!("placement is {}", on_or_off(runner.placement)));
         }
         Command::Format(format) => {
-            runner.style = runner.style.with_format(format.unwrap_or(runner.style.format));
+            runner.style = runner
+                .style
+                .with_format(format.unwrap_or(runner.style.format));
             console::note(format_args!("format is {}", runner.style.format));
         }
         Command::MaxRows(rows) => {
@@ -168,7 +195,10 @@ impl History {
         }
         let Some(file) = &self.file else { return };
         if let Err(error) = editor.append_history(file) {
-            console::note(format_args!("history is not kept in {}: {error}", file.display()));
+            console::note(format_args!(
+                "history is not kept in {}: {error}",
+                file.display()
+            ));
             self.file = None;
         }
     }

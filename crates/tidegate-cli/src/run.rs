@@ -41,13 +41,19 @@ impl Script {
     /// Reads a source to its end.
     pub(crate) fn read(source: &Source) -> Self {
         match source {
-            Source::Text(text) => Self { name: None, text: Ok(text.clone()) },
+            Source::Text(text) => Self {
+                name: None,
+                text: Ok(text.clone()),
+            },
             Source::File(path) => {
                 let name = path.display().to_string();
                 let text = fs::read(path)
                     .map_err(|error| format!("cannot read {name}: {error}"))
                     .and_then(|bytes| decode(&name, bytes));
-                Self { name: Some(name), text }
+                Self {
+                    name: Some(name),
+                    text,
+                }
             }
             Source::Stdin => {
                 let name = "standard input";
@@ -56,7 +62,10 @@ impl Script {
                     Ok(_) => decode(name, bytes),
                     Err(error) => Err(format!("cannot read {name}: {error}")),
                 };
-                Self { name: Some(name.to_string()), text }
+                Self {
+                    name: Some(name.to_string()),
+                    text,
+                }
             }
         }
     }
@@ -83,7 +92,9 @@ fn decode(name: &str, bytes: Vec<u8>) -> Result<String, String> {
         let place = error.utf8_error().valid_up_to();
         format!("{name} is not UTF-8 text: byte {place} begins no character")
     })?;
-    Ok(text.strip_prefix('\u{feff}').map_or_else(|| text.clone(), str::to_string))
+    Ok(text
+        .strip_prefix('\u{feff}')
+        .map_or_else(|| text.clone(), str::to_string))
 }
 
 /// Runs scripts in order until a statement fails, or to the end if `keep_going`; returns the exit
@@ -191,7 +202,9 @@ impl Runner {
     fn tell(&self, answer: &Answer) {
         if answer.shown.hidden > 0 && !self.quiet {
             let hidden = console::rows(answer.shown.hidden).replacen(' ', " more ", 1);
-            console::note(format_args!("… {hidden}; --maxrows or \\maxrows shows more of them"));
+            console::note(format_args!(
+                "… {hidden}; --maxrows or \\maxrows shows more of them"
+            ));
         }
         if self.timing {
             let took = answer.took.as_secs_f64();
@@ -230,7 +243,11 @@ async fn answer(session: &Session, style: Style, sql: &str) -> Result<Answer, Fa
     // SET and CREATE have no place to tell of.
     let is_news = |id| shown.columns > 0 && Some(id) != before;
     let report = session.last_report().filter(|report| is_news(report.id));
-    Ok(Answer { shown, took, placement: report.map(|report| report.to_string()) })
+    Ok(Answer {
+        shown,
+        took,
+        placement: report.map(|report| report.to_string()),
+    })
 }
 
 impl Style {

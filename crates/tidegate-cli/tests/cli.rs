@@ -1,5 +1,7 @@
 //! The `tidegate` command as its users meet it: what it prints where, and how it exits.
 
+#![allow(clippy::unwrap_used)]
+
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -300,7 +302,8 @@ fn the_demo_answers() {
     assert_eq!(ran.code, Some(0), "{}", ran.err);
     assert_eq!(ran.out.lines().count(), 5, "{}", ran.out);
     assert!(
-        ran.out.starts_with("l_returnflag,l_linestatus,sum_quantity"),
+        ran.out
+            .starts_with("l_returnflag,l_linestatus,sum_quantity"),
         "{}",
         ran.out
     );

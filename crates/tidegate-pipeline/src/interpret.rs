@@ -48,7 +48,7 @@ pub enum EvalError {
         operation: String,
     },
     /// A value has no image under CAST.
-    #[error("cannot cast {value} to {to}")]
+    #[error("cannot cast {value} to {to}: out of range")]
     CastFailed {
         /// The value.
         value: String,

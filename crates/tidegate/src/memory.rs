@@ -15,7 +15,7 @@ use sysinfo::System;
 const DEFAULT_SHARE: f64 = 0.7;
 
 /// Consumers named in an error.
-const TOP_CONSUMERS: NonZeroUsize = NonZeroUsize::new(3).expect("three is not zero");
+const TOP_CONSUMERS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(2);
 
 /// A memory limit and where it comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]

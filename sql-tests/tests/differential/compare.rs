@@ -22,18 +22,31 @@ pub(crate) fn difference(
 ) -> Option<String> {
     let (expected_types, actual_types) = (types(&expected.0), types(&actual.0));
     if expected_types != actual_types {
-        return Some(format!("types differ\n  DataFusion {expected_types:?}\n  lane {actual_types:?}"));
+        return Some(format!(
+            "types differ\n  DataFusion {expected_types:?}\n  lane {actual_types:?}"
+        ));
     }
     let (expected, actual) = (cells(query, expected), cells(query, actual));
     if expected.len() != actual.len() {
         return Some(format!("{} rows, not {}", actual.len(), expected.len()));
     }
-    let unequal = expected.iter().zip(&actual).find(|(e, a)| !rows_agree(query, e, a))?;
-    Some(format!("  DataFusion {}\n  lane       {}", unequal.0.join(" | "), unequal.1.join(" | ")))
+    let unequal = expected
+        .iter()
+        .zip(&actual)
+        .find(|(e, a)| !rows_agree(query, e, a))?;
+    Some(format!(
+        "  DataFusion {}\n  lane       {}",
+        unequal.0.join(" | "),
+        unequal.1.join(" | ")
+    ))
 }
 
 fn types(schema: &SchemaRef) -> Vec<&DataType> {
-    schema.fields().iter().map(|field| field.data_type()).collect()
+    schema
+        .fields()
+        .iter()
+        .map(|field| field.data_type())
+        .collect()
 }
 
 /// Gives the cells as text, with every digit of the floats, sorted unless the query orders them.
@@ -42,7 +55,11 @@ fn cells(query: &Query, answer: &(SchemaRef, Vec<RecordBatch>)) -> Vec<Vec<Strin
     let batch = concat_batches(schema, batches).expect("batches of one schema");
     let mut rows = format::rows(std::slice::from_ref(&batch)).expect("values that can be shown");
     for (index, column) in batch.columns().iter().enumerate() {
-        for (row, cells) in rows.iter_mut().enumerate().filter(|(row, _)| column.is_valid(*row)) {
+        for (row, cells) in rows
+            .iter_mut()
+            .enumerate()
+            .filter(|(row, _)| column.is_valid(*row))
+        {
             match column.data_type() {
                 DataType::Float64 => {
                     cells[index] = format!("{:?}", column.as_primitive::<Float64Type>().value(row));
@@ -63,7 +80,11 @@ fn cells(query: &Query, answer: &(SchemaRef, Vec<RecordBatch>)) -> Vec<Vec<Strin
 
 fn rows_agree(query: &Query, expected: &[String], actual: &[String]) -> bool {
     (0..expected.len()).all(|column| {
-        if let Some(inexact) = query.inexact.iter().find(|inexact| inexact.column == column) {
+        if let Some(inexact) = query
+            .inexact
+            .iter()
+            .find(|inexact| inexact.column == column)
+        {
             return floats_agree(inexact, expected, actual);
         }
         let is_scale = query.inexact.iter().any(|inexact| inexact.scale == column);

@@ -72,24 +72,26 @@ struct Tally {
 
 impl Tally {
     fn report(&self) -> String {
-        let rest = format!(
-            "{} failures in {} queries",
-            self.failures.len(),
-            self.asked
-        );
+        let rest = format!("{} failures in {} queries", self.failures.len(), self.asked);
         format!("{}\n\n{rest}", self.failures.join("\n\n"))
     }
 
     /// Fails where the lanes would have compared the host with itself.
     fn assert_both_sides_worked(&self) {
-        let rows = |lane: Lane, place: &str| self.rows.get(&(lane.name(), place.to_owned())).copied();
+        let rows =
+            |lane: Lane, place: &str| self.rows.get(&(lane.name(), place.to_owned())).copied();
         for (lane, place) in [
             (Lane::Simulated, "host"),
             (Lane::Simulated, "device"),
             (Lane::Atomic, "device"),
         ] {
             let rows = rows(lane, place).unwrap_or(0);
-            assert!(rows > 1000, "{}: {rows} rows on {place}, of {:?}", lane.name(), self.rows);
+            assert!(
+                rows > 1000,
+                "{}: {rows} rows on {place}, of {:?}",
+                lane.name(),
+                self.rows
+            );
         }
     }
 
@@ -147,7 +149,11 @@ async fn connect(lane: Lane, table: &Table, parquet: &std::path::Path) -> Connec
         .register_table("t", Arc::new(memory))
         .expect("t is registered");
     context
-        .register_parquet("p", parquet.display().to_string(), ParquetReadOptions::default())
+        .register_parquet(
+            "p",
+            parquet.display().to_string(),
+            ParquetReadOptions::default(),
+        )
         .await
         .expect("p is registered");
     connection

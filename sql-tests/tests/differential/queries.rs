@@ -67,7 +67,12 @@ fn projection(rng: &mut StdRng) -> Query {
         source(rng),
         where_clause(&filter),
     );
-    Query { sql, ordered, filtered: filter.is_some(), inexact: Vec::new() }
+    Query {
+        sql,
+        ordered,
+        filtered: filter.is_some(),
+        inexact: Vec::new(),
+    }
 }
 
 fn aggregate(rng: &mut StdRng) -> Query {
@@ -85,11 +90,18 @@ fn aggregate(rng: &mut StdRng) -> Query {
             false => String::new(),
         };
         if rng.random_bool(0.6) {
-            columns.push(format!("{}{condition} AS a{i}", exact_aggregate(rng, keys.is_empty())));
+            columns.push(format!(
+                "{}{condition} AS a{i}",
+                exact_aggregate(rng, keys.is_empty())
+            ));
             continue;
         }
         let (call, scale, spread) = inexact_aggregate(rng);
-        inexact.push(Inexact { column: columns.len(), scale: columns.len() + 1, spread });
+        inexact.push(Inexact {
+            column: columns.len(),
+            scale: columns.len() + 1,
+            spread,
+        });
         columns.push(format!("{call}{condition} AS a{i}"));
         columns.push(format!("{scale}{condition} AS m{i}"));
     }
@@ -118,7 +130,12 @@ fn aggregate(rng: &mut StdRng) -> Query {
         source(rng),
         where_clause(&filter),
     );
-    Query { sql, ordered, filtered: filter.is_some(), inexact }
+    Query {
+        sql,
+        ordered,
+        filtered: filter.is_some(),
+        inexact,
+    }
 }
 
 fn source(rng: &mut StdRng) -> &'static str {
@@ -145,9 +162,29 @@ fn limit(rng: &mut StdRng) -> usize {
 
 fn group_keys(rng: &mut StdRng) -> Vec<&'static str> {
     let mut keys = [
-        "k", "k", "s", "e", "p", "f", "n", "w", "u8", "i8", "i64", "v", "d", "ts", "k % 2", "i32 % 3",
-        "extract(year FROM d) % 4", "extract(month FROM d)", "d < DATE '1990-06-15'", "u64",
-        "CASE WHEN i16 > 20 THEN 'high' WHEN i16 > 5 THEN 'low' END", "coalesce(k, 9)", "s = 'a'",
+        "k",
+        "k",
+        "s",
+        "e",
+        "p",
+        "f",
+        "n",
+        "w",
+        "u8",
+        "i8",
+        "i64",
+        "v",
+        "d",
+        "ts",
+        "k % 2",
+        "i32 % 3",
+        "extract(year FROM d) % 4",
+        "extract(month FROM d)",
+        "d < DATE '1990-06-15'",
+        "u64",
+        "CASE WHEN i16 > 20 THEN 'high' WHEN i16 > 5 THEN 'low' END",
+        "coalesce(k, 9)",
+        "s = 'a'",
     ];
     keys.shuffle(rng);
     let count = *[0, 0, 1, 1, 1, 2, 2, 3].choose(rng).expect("counts");
@@ -156,19 +193,25 @@ fn group_keys(rng: &mut StdRng) -> Vec<&'static str> {
 
 fn exact_aggregate(rng: &mut StdRng, ungrouped: bool) -> String {
     let any = [
-        "k", "i8", "i16", "i32", "i64", "u8", "u32", "u64", "g", "h", "n", "m", "w", "d", "ts", "ms", "s", "v",
-        "e", "p",
+        "k", "i8", "i16", "i32", "i64", "u8", "u32", "u64", "g", "h", "n", "m", "w", "d", "ts",
+        "ms", "s", "v", "e", "p",
     ];
     match rng.random_range(0..12) {
         0 => "count(*)".to_owned(),
         1 => format!("count({})", any.choose(rng).expect("columns")),
         2 | 3 => format!("sum({})", integer(rng, 2)),
-        4 => format!("sum({})", ["u8", "u32", "u64", "k"].choose(rng).expect("columns")),
+        4 => format!(
+            "sum({})",
+            ["u8", "u32", "u64", "k"].choose(rng).expect("columns")
+        ),
         5 => format!("sum({})", decimal(rng)),
         6 => format!("avg({})", ["n", "m", "n + m"].choose(rng).expect("columns")),
         7 if ungrouped => format!("{}(f)", ["min", "max"].choose(rng).expect("functions")),
         8 => format!("max({})", integer(rng, 1)),
-        9 => format!("count(DISTINCT {})", ["k", "s", "i16", "p"].choose(rng).expect("columns")),
+        9 => format!(
+            "count(DISTINCT {})",
+            ["k", "s", "i16", "p"].choose(rng).expect("columns")
+        ),
         10 => format!("min({})", any.choose(rng).expect("columns")),
         _ => format!("max({})", any.choose(rng).expect("columns")),
     }
@@ -215,10 +258,23 @@ fn value(rng: &mut StdRng) -> String {
         }
         _ => {
             let calls = [
-                "d + INTERVAL '1 month'", "d - INTERVAL '40 days'", "d + 7", "upper(s)", "s || '-' || v",
-                "nullif(k, 1)", "date_trunc('month', ts)", "CASE WHEN k > 0 THEN s ELSE 'none' END",
-                "try_cast(v AS int)", "i16::double", "n::double", "p::int", "k::varchar",
-                "extract(dow FROM d)", "extract(hour FROM ts)", "coalesce(f, -1)", "f = f",
+                "d + INTERVAL '1 month'",
+                "d - INTERVAL '40 days'",
+                "d + 7",
+                "upper(s)",
+                "s || '-' || v",
+                "nullif(k, 1)",
+                "date_trunc('month', ts)",
+                "CASE WHEN k > 0 THEN s ELSE 'none' END",
+                "try_cast(v AS int)",
+                "i16::double",
+                "n::double",
+                "p::int",
+                "k::varchar",
+                "extract(dow FROM d)",
+                "extract(hour FROM ts)",
+                "coalesce(f, -1)",
+                "f = f",
             ];
             (*calls.choose(rng).expect("calls")).to_owned()
         }
@@ -248,22 +304,53 @@ fn integer(rng: &mut StdRng, depth: u32) -> String {
 
 fn float(rng: &mut StdRng) -> String {
     let terms = [
-        "g", "h", "g + h", "g * 0.25", "g - 1000", "g / 3", "h * h", "i16 * 0.5", "g * (1 - h)", "-g",
-        "CASE WHEN k > 0 THEN g ELSE h END", "coalesce(g, 0.5)", "k::double / 7",
+        "g",
+        "h",
+        "g + h",
+        "g * 0.25",
+        "g - 1000",
+        "g / 3",
+        "h * h",
+        "i16 * 0.5",
+        "g * (1 - h)",
+        "-g",
+        "CASE WHEN k > 0 THEN g ELSE h END",
+        "coalesce(g, 0.5)",
+        "k::double / 7",
     ];
     (*terms.choose(rng).expect("terms")).to_owned()
 }
 
 fn decimal(rng: &mut StdRng) -> String {
     let terms = [
-        "n", "m", "w", "n + m", "n - m", "n * m", "m * (1 - n)", "m * 2", "-n", "w + w", "n * n",
-        "CASE WHEN p THEN n ELSE m END", "coalesce(n, 0)", "m * (1 - n) * (1 + n)",
+        "n",
+        "m",
+        "w",
+        "n + m",
+        "n - m",
+        "n * m",
+        "m * (1 - n)",
+        "m * 2",
+        "-n",
+        "w + w",
+        "n * n",
+        "CASE WHEN p THEN n ELSE m END",
+        "coalesce(n, 0)",
+        "m * (1 - n) * (1 + n)",
     ];
     (*terms.choose(rng).expect("terms")).to_owned()
 }
 
 fn raising(rng: &mut StdRng) -> String {
-    let terms = ["f::bigint", "v::int", "m / n", "n % w", "i64::int", "i32::tinyint", "g::decimal(7, 2)"];
+    let terms = [
+        "f::bigint",
+        "v::int",
+        "m / n",
+        "n % w",
+        "i64::int",
+        "i32::tinyint",
+        "g::decimal(7, 2)",
+    ];
     match rng.random_bool(0.5) {
         true => raising_integer(rng),
         false => (*terms.choose(rng).expect("terms")).to_owned(),
@@ -271,7 +358,14 @@ fn raising(rng: &mut StdRng) -> String {
 }
 
 fn raising_integer(rng: &mut StdRng) -> String {
-    let terms = ["i64 / z", "i32 % z", "k / z", "100 / (k + 3)", "i16 / k", "i64::int"];
+    let terms = [
+        "i64 / z",
+        "i32 % z",
+        "k / z",
+        "100 / (k + 3)",
+        "i16 / k",
+        "i64::int",
+    ];
     (*terms.choose(rng).expect("terms")).to_owned()
 }
 
@@ -282,30 +376,100 @@ fn boolean(rng: &mut StdRng, depth: u32) -> String {
             0 | 1 => format!("({left} AND {right})"),
             2 | 3 => format!("({left} OR {right})"),
             4 => format!("NOT ({left})"),
-            5 => format!("({left}) IS {}", ["TRUE", "NOT TRUE", "FALSE", "UNKNOWN"].choose(rng).expect("tests")),
+            5 => format!(
+                "({left}) IS {}",
+                ["TRUE", "NOT TRUE", "FALSE", "UNKNOWN"]
+                    .choose(rng)
+                    .expect("tests")
+            ),
             _ => left,
         };
     }
-    let operator = *["=", "<>", "<", "<=", ">", ">=", "IS DISTINCT FROM", "IS NOT DISTINCT FROM"]
-        .choose(rng)
-        .expect("operators");
+    let operator = *[
+        "=",
+        "<>",
+        "<",
+        "<=",
+        ">",
+        ">=",
+        "IS DISTINCT FROM",
+        "IS NOT DISTINCT FROM",
+    ]
+    .choose(rng)
+    .expect("operators");
     let small = rng.random_range(-5..60);
     match rng.random_range(0..18) {
         0..3 => format!("{} {operator} {}", integer(rng, 1), integer(rng, 1)),
         3 => format!("{} {operator} {small}", integer(rng, 1)),
-        4 => format!("f {operator} {}", ["0", "1.5", "'NaN'::double", "'inf'::double", "-0.0", "g"].choose(rng).expect("floats")),
-        5 => format!("{} {operator} {}", float(rng), rng.random_range(-1000..500_000)),
-        6 => format!("{} {operator} {}", ["n", "m", "w", "n + m"].choose(rng).expect("columns"), ["0", "12.5", "m", "n"].choose(rng).expect("columns")),
-        7 => format!("d {operator} DATE '{}-0{}-28'", rng.random_range(1925..2020), rng.random_range(1..10)),
-        8 => format!("d + INTERVAL '{} months' {operator} DATE '1971-03-01'", rng.random_range(-20..20)),
+        4 => format!(
+            "f {operator} {}",
+            ["0", "1.5", "'NaN'::double", "'inf'::double", "-0.0", "g"]
+                .choose(rng)
+                .expect("floats")
+        ),
+        5 => format!(
+            "{} {operator} {}",
+            float(rng),
+            rng.random_range(-1000..500_000)
+        ),
+        6 => format!(
+            "{} {operator} {}",
+            ["n", "m", "w", "n + m"].choose(rng).expect("columns"),
+            ["0", "12.5", "m", "n"].choose(rng).expect("columns")
+        ),
+        7 => format!(
+            "d {operator} DATE '{}-0{}-28'",
+            rng.random_range(1925..2020),
+            rng.random_range(1..10)
+        ),
+        8 => format!(
+            "d + INTERVAL '{} months' {operator} DATE '1971-03-01'",
+            rng.random_range(-20..20)
+        ),
         9 => format!("ts {operator} TIMESTAMP '1970-01-01T00:00:00'"),
-        10 => format!("extract({} FROM d) {operator} {small}", ["year", "month", "day", "doy"].choose(rng).expect("parts")),
-        11 => format!("{} {operator} '{}'", ["s", "e", "v"].choose(rng).expect("columns"), ["", "a", "promo", "key 7"].choose(rng).expect("strings")),
-        12 => format!("{} {}LIKE '{}'", ["s", "e", "v"].choose(rng).expect("columns"), ["", "NOT "].choose(rng).expect("words"), ["a%", "%o%", "_", "%", "%1_", "key%"].choose(rng).expect("patterns")),
-        13 => format!("k {}IN ({small}, 1, 2{})", ["", "NOT "].choose(rng).expect("words"), ["", ", NULL"].choose(rng).expect("words")),
-        14 => format!("{} {}IN ('a', '', 'promo')", ["s", "e"].choose(rng).expect("columns"), ["", "NOT "].choose(rng).expect("words")),
-        15 => format!("{} IS {}NULL", ["k", "f", "s", "e", "d", "n", "p", "i64"].choose(rng).expect("columns"), ["", "NOT "].choose(rng).expect("words")),
-        16 => format!("{} BETWEEN {} AND {}", ["i16", "g", "n", "u8", "i64"].choose(rng).expect("columns"), rng.random_range(-10..10), rng.random_range(0..200)),
-        _ => (*["p", "NOT p", "p = (k > 0)", "u64 > 50"].choose(rng).expect("terms")).to_owned(),
+        10 => format!(
+            "extract({} FROM d) {operator} {small}",
+            ["year", "month", "day", "doy"].choose(rng).expect("parts")
+        ),
+        11 => format!(
+            "{} {operator} '{}'",
+            ["s", "e", "v"].choose(rng).expect("columns"),
+            ["", "a", "promo", "key 7"].choose(rng).expect("strings")
+        ),
+        12 => format!(
+            "{} {}LIKE '{}'",
+            ["s", "e", "v"].choose(rng).expect("columns"),
+            ["", "NOT "].choose(rng).expect("words"),
+            ["a%", "%o%", "_", "%", "%1_", "key%"]
+                .choose(rng)
+                .expect("patterns")
+        ),
+        13 => format!(
+            "k {}IN ({small}, 1, 2{})",
+            ["", "NOT "].choose(rng).expect("words"),
+            ["", ", NULL"].choose(rng).expect("words")
+        ),
+        14 => format!(
+            "{} {}IN ('a', '', 'promo')",
+            ["s", "e"].choose(rng).expect("columns"),
+            ["", "NOT "].choose(rng).expect("words")
+        ),
+        15 => format!(
+            "{} IS {}NULL",
+            ["k", "f", "s", "e", "d", "n", "p", "i64"]
+                .choose(rng)
+                .expect("columns"),
+            ["", "NOT "].choose(rng).expect("words")
+        ),
+        16 => format!(
+            "{} BETWEEN {} AND {}",
+            ["i16", "g", "n", "u8", "i64"].choose(rng).expect("columns"),
+            rng.random_range(-10..10),
+            rng.random_range(0..200)
+        ),
+        _ => (*["p", "NOT p", "p = (k > 0)", "u64 > 50"]
+            .choose(rng)
+            .expect("terms"))
+        .to_owned(),
     }
 }

@@ -97,31 +97,127 @@ fn random_rows(rng: &mut StdRng) -> RecordBatch {
     let dictionary: DictionaryArray<Int32Type> = column.draw(few).into_iter().collect();
     let columns: Vec<(&str, ArrayRef)> = vec![
         ("id", Arc::new(Int64Array::from(ids))),
-        ("k", Arc::new(Int32Array::from(column.draw(|rng| rng.random_range(-2..4))))),
-        ("i8", Arc::new(Int8Array::from(column.draw(|rng| edge(rng, i8::MIN, i8::MAX))))),
-        ("i16", Arc::new(Int16Array::from(column.draw(|rng| edge(rng, i16::MIN, i16::MAX))))),
-        ("i32", Arc::new(Int32Array::from(column.draw(|rng| edge(rng, i32::MIN, i32::MAX))))),
-        ("i64", Arc::new(Int64Array::from(column.draw(|rng| edge(rng, i64::MIN, i64::MAX))))),
-        ("u8", Arc::new(UInt8Array::from(column.draw(|rng| edge(rng, u8::MIN, u8::MAX))))),
-        ("u32", Arc::new(UInt32Array::from(column.draw(|rng| edge(rng, u32::MIN, u32::MAX))))),
-        ("u64", Arc::new(UInt64Array::from(column.draw(|rng| edge(rng, u64::MIN, u64::MAX))))),
-        ("z", Arc::new(Int64Array::from(column.draw(|rng| divisor(rng, zero_divisors))))),
-        ("f", Arc::new(Float64Array::from(column.draw(special_float)))),
-        ("g", Arc::new(Float64Array::from(column.draw(|rng| rng.random_range(1.0..1e6))))),
-        ("h", Arc::new(Float32Array::from(column.draw(|rng| rng.random_range(-50.0_f32..-0.1))))),
-        ("n", Arc::new(decimal128(column.draw(|rng| rng.random_range(-500_000..500_000)), 9, 2))),
-        ("m", Arc::new(decimal128(column.draw(|rng| rng.random_range(0..10_000_000)), 15, 2))),
-        ("w", Arc::new(decimal32(column.draw(|rng| rng.random_range(-9_999_999..=9_999_999))))),
-        ("d", Arc::new(Date32Array::from(column.draw(|rng| rng.random_range(-20_000..20_000))))),
-        ("ts", Arc::new(TimestampNanosecondArray::from(column.draw(instant)))),
-        ("ms", Arc::new(TimestampMillisecondArray::from(column.draw(|rng| instant(rng) / 1_000_000)))),
+        (
+            "k",
+            Arc::new(Int32Array::from(column.draw(|rng| rng.random_range(-2..4)))),
+        ),
+        (
+            "i8",
+            Arc::new(Int8Array::from(
+                column.draw(|rng| edge(rng, i8::MIN, i8::MAX)),
+            )),
+        ),
+        (
+            "i16",
+            Arc::new(Int16Array::from(
+                column.draw(|rng| edge(rng, i16::MIN, i16::MAX)),
+            )),
+        ),
+        (
+            "i32",
+            Arc::new(Int32Array::from(
+                column.draw(|rng| edge(rng, i32::MIN, i32::MAX)),
+            )),
+        ),
+        (
+            "i64",
+            Arc::new(Int64Array::from(
+                column.draw(|rng| edge(rng, i64::MIN, i64::MAX)),
+            )),
+        ),
+        (
+            "u8",
+            Arc::new(UInt8Array::from(
+                column.draw(|rng| edge(rng, u8::MIN, u8::MAX)),
+            )),
+        ),
+        (
+            "u32",
+            Arc::new(UInt32Array::from(
+                column.draw(|rng| edge(rng, u32::MIN, u32::MAX)),
+            )),
+        ),
+        (
+            "u64",
+            Arc::new(UInt64Array::from(
+                column.draw(|rng| edge(rng, u64::MIN, u64::MAX)),
+            )),
+        ),
+        (
+            "z",
+            Arc::new(Int64Array::from(
+                column.draw(|rng| divisor(rng, zero_divisors)),
+            )),
+        ),
+        (
+            "f",
+            Arc::new(Float64Array::from(column.draw(special_float))),
+        ),
+        (
+            "g",
+            Arc::new(Float64Array::from(
+                column.draw(|rng| rng.random_range(1.0..1e6)),
+            )),
+        ),
+        (
+            "h",
+            Arc::new(Float32Array::from(
+                column.draw(|rng| rng.random_range(-50.0_f32..-0.1)),
+            )),
+        ),
+        (
+            "n",
+            Arc::new(decimal128(
+                column.draw(|rng| rng.random_range(-500_000..500_000)),
+                9,
+                2,
+            )),
+        ),
+        (
+            "m",
+            Arc::new(decimal128(
+                column.draw(|rng| rng.random_range(0..10_000_000)),
+                15,
+                2,
+            )),
+        ),
+        (
+            "w",
+            Arc::new(decimal32(
+                column.draw(|rng| rng.random_range(-9_999_999..=9_999_999)),
+            )),
+        ),
+        (
+            "d",
+            Arc::new(Date32Array::from(
+                column.draw(|rng| rng.random_range(-20_000..20_000)),
+            )),
+        ),
+        (
+            "ts",
+            Arc::new(TimestampNanosecondArray::from(column.draw(instant))),
+        ),
+        (
+            "ms",
+            Arc::new(TimestampMillisecondArray::from(
+                column.draw(|rng| instant(rng) / 1_000_000),
+            )),
+        ),
         ("s", Arc::new(StringArray::from(column.draw(few)))),
-        ("v", Arc::new(StringViewArray::from(column.draw(many_strings)))),
+        (
+            "v",
+            Arc::new(StringViewArray::from(column.draw(many_strings))),
+        ),
         ("e", Arc::new(dictionary)),
-        ("p", Arc::new(BooleanArray::from(column.draw(|rng| rng.random_bool(0.5))))),
+        (
+            "p",
+            Arc::new(BooleanArray::from(column.draw(|rng| rng.random_bool(0.5)))),
+        ),
     ];
     RecordBatch::try_from_iter_with_nullable(
-        columns.into_iter().map(|(name, array)| (name, array, name != "id")),
+        columns
+            .into_iter()
+            .map(|(name, array)| (name, array, name != "id")),
     )
     .expect("columns of one length")
 }
@@ -134,7 +230,9 @@ struct Columns<'a> {
 impl Columns<'_> {
     /// Draws the values of a column: without, with some, with many or with only NULLs.
     fn draw<T>(&mut self, value: impl Fn(&mut StdRng) -> T) -> Vec<Option<T>> {
-        let nulls = *[0.0, 0.0, 0.1, 0.1, 0.5, 1.0].choose(self.rng).expect("ratios");
+        let nulls = *[0.0, 0.0, 0.1, 0.1, 0.5, 1.0]
+            .choose(self.rng)
+            .expect("ratios");
         let rng = &mut *self.rng;
         (0..self.n)
             .map(|_| (!rng.random_bool(nulls)).then(|| value(rng)))
@@ -159,7 +257,16 @@ fn divisor(rng: &mut StdRng, zero: bool) -> i64 {
 }
 
 fn special_float(rng: &mut StdRng) -> f64 {
-    let special = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 0.0, 5e-324, 1.5, -1.5];
+    let special = [
+        f64::NAN,
+        f64::INFINITY,
+        f64::NEG_INFINITY,
+        -0.0,
+        0.0,
+        5e-324,
+        1.5,
+        -1.5,
+    ];
     match rng.random_bool(0.4) {
         true => *special.choose(rng).expect("floats"),
         false => rng.random_range(-1e9..1e9),

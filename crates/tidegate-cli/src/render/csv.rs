@@ -15,14 +15,20 @@ pub(super) struct Csv {
 
 impl Csv {
     pub(super) fn new(schema: SchemaRef) -> Self {
-        Self { schema, has_header: false }
+        Self {
+            schema,
+            has_header: false,
+        }
     }
 }
 
 impl Printer for Csv {
     fn batch(&mut self, batch: RecordBatch, text: &mut Vec<u8>) -> Result<(), ArrowError> {
         let batch = with_text(&batch, DataType::is_nested)?;
-        WriterBuilder::new().with_header(!self.has_header).build(text).write(&batch)?;
+        WriterBuilder::new()
+            .with_header(!self.has_header)
+            .build(text)
+            .write(&batch)?;
         self.has_header = true;
         Ok(())
     }

@@ -17,11 +17,17 @@ pub(super) struct Json {
 
 impl Json {
     pub(super) fn array() -> Self {
-        Self { is_array: true, is_open: false }
+        Self {
+            is_array: true,
+            is_open: false,
+        }
     }
 
     pub(super) fn lines() -> Self {
-        Self { is_array: false, is_open: false }
+        Self {
+            is_array: false,
+            is_open: false,
+        }
     }
 }
 
@@ -38,7 +44,10 @@ impl Printer for Json {
             return Ok(());
         }
         // A line break within a string is written as `\n`, so each line is an object.
-        for object in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        for object in lines
+            .split(|byte| *byte == b'\n')
+            .filter(|line| !line.is_empty())
+        {
             text.extend_from_slice(if self.is_open { b",\n" } else { b"[" });
             text.extend_from_slice(object);
             self.is_open = true;

@@ -49,16 +49,28 @@ fn awkward() -> RecordBatch {
     let lists = [Some(vec![Some(1), None]), None];
     let list: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>(lists));
     let float: ArrayRef = Arc::new(Float64Array::from(vec![f64::NAN, 0.5]));
-    let price = Decimal128Array::from(vec![1250, -1]).with_precision_and_scale(15, 2).unwrap();
-    let columns = [("t", text), ("l", list), ("f", float), ("p", Arc::new(price) as ArrayRef)];
-    RecordBatch::try_from_iter_with_nullable(columns.map(|(name, column)| (name, column, true))).unwrap()
+    let price = Decimal128Array::from(vec![1250, -1])
+        .with_precision_and_scale(15, 2)
+        .unwrap();
+    let columns = [
+        ("t", text),
+        ("l", list),
+        ("f", float),
+        ("p", Arc::new(price) as ArrayRef),
+    ];
+    RecordBatch::try_from_iter_with_nullable(columns.map(|(name, column)| (name, column, true)))
+        .unwrap()
 }
 
 #[test]
 fn csv_quotes_what_must_be_quoted() {
     let expect = "t,l,f,p\n\"a,\"\"b\"\"\nc\",\"[1, ]\",NaN,12.50\n,,0.5,-0.01\n";
     check(&[awkward()], Format::Csv, expect);
-    check(&[numbers([1]), numbers([]), numbers([2, 3])], Format::Csv, "n\n1\n2\n3\n");
+    check(
+        &[numbers([1]), numbers([]), numbers([2, 3])],
+        Format::Csv,
+        "n\n1\n2\n3\n",
+    );
 }
 
 #[test]
@@ -67,8 +79,16 @@ fn json_is_an_array_or_lines() {
         r#"{"t":"a,\"b\"\nc","l":[1,null],"f":null,"p":12.50}"#,
         r#"{"t":null,"l":null,"f":0.5,"p":-0.01}"#,
     ];
-    check(&[awkward()], Format::Ndjson, &format!("{}\n{}\n", objects[0], objects[1]));
-    check(&[awkward()], Format::Json, &format!("[{},\n{}]\n", objects[0], objects[1]));
+    check(
+        &[awkward()],
+        Format::Ndjson,
+        &format!("{}\n{}\n", objects[0], objects[1]),
+    );
+    check(
+        &[awkward()],
+        Format::Json,
+        &format!("[{},\n{}]\n", objects[0], objects[1]),
+    );
     let batches = [numbers([]), numbers([1]), numbers([2])];
     check(&batches, Format::Json, "[{\"n\":1},\n{\"n\":2}]\n");
     let (text, _) = shown(&[awkward()], Format::Json, None);
@@ -77,7 +97,11 @@ fn json_is_an_array_or_lines() {
 
 #[test]
 fn no_rows_still_have_a_form() {
-    check(&[numbers([])], Format::Table, "+---+\n| n |\n+---+\n+---+\n");
+    check(
+        &[numbers([])],
+        Format::Table,
+        "+---+\n| n |\n+---+\n+---+\n",
+    );
     check(&[numbers([])], Format::Csv, "n\n");
     check(&[numbers([])], Format::Json, "[]\n");
     check(&[numbers([])], Format::Ndjson, "");
@@ -95,7 +119,11 @@ fn no_columns_are_no_result() {
 fn tables_tell_null_from_empty() {
     let text: ArrayRef = Arc::new(StringArray::from(vec![Some(""), None]));
     let batch = RecordBatch::try_from_iter([("t", text)]).unwrap();
-    check(&[batch], Format::Table, "+------+\n| t    |\n+------+\n|      |\n| NULL |\n+------+\n");
+    check(
+        &[batch],
+        Format::Table,
+        "+------+\n| t    |\n+------+\n|      |\n| NULL |\n+------+\n",
+    );
 }
 
 #[test]
@@ -104,7 +132,14 @@ fn tables_stop_at_maxrows() {
     for (maxrows, num_shown) in [(0, 0), (1, 1), (3, 3), (4, 4), (5, 5), (9, 5)] {
         let (text, shown) = shown(&batches, Format::Table, Some(maxrows));
         assert_eq!(text.lines().count(), 4 + num_shown);
-        assert_eq!(shown, Shown { columns: 1, rows: 5, hidden: 5 - num_shown });
+        assert_eq!(
+            shown,
+            Shown {
+                columns: 1,
+                rows: 5,
+                hidden: 5 - num_shown
+            }
+        );
     }
     assert_eq!(shown(&batches, Format::Csv, Some(1)).1.hidden, 0);
 }
@@ -132,7 +167,10 @@ fn a_closed_output_says_so() {
     }
     let batch = numbers([1]);
     let stream = Batches(batch.schema(), vec![batch].into_iter());
-    let style = Style { format: Format::Csv, maxrows: None };
+    let style = Style {
+        format: Format::Csv,
+        maxrows: None,
+    };
     let failure = block_on(render(stream, style, &mut Closed)).unwrap_err();
     assert!(matches!(failure, Failure::OutputClosed));
 }

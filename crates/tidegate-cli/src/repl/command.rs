@@ -53,13 +53,21 @@ pub(super) fn parse(text: &str) -> Option<Result<Command, String>> {
         return Some(Ok(Command::Help));
     }
     let command = line.strip_prefix(['\\', '.'])?;
-    let (name, argument) = command.split_once(char::is_whitespace).unwrap_or((command, ""));
-    Some(named(name, Some(argument.trim()).filter(|argument| !argument.is_empty())))
+    let (name, argument) = command
+        .split_once(char::is_whitespace)
+        .unwrap_or((command, ""));
+    Some(named(
+        name,
+        Some(argument.trim()).filter(|argument| !argument.is_empty()),
+    ))
 }
 
 fn named(name: &str, argument: Option<&str>) -> Result<Command, String> {
     let lower = name.to_ascii_lowercase();
-    let Some((command, _)) = NAMES.iter().find(|(_, names)| names.contains(&lower.as_str())) else {
+    let Some((command, _)) = NAMES
+        .iter()
+        .find(|(_, names)| names.contains(&lower.as_str()))
+    else {
         return Err(unknown(&lower));
     };
     let command = match *command {
@@ -91,7 +99,9 @@ fn switch(name: &str, argument: Option<&str>) -> Result<Option<bool>, String> {
 }
 
 fn unknown(name: &str) -> String {
-    let names = NAMES.iter().flat_map(|(first, names)| names.iter().map(move |name| (name, first)));
+    let names = NAMES
+        .iter()
+        .flat_map(|(first, names)| names.iter().map(move |name| (name, first)));
     let near = names
         .map(|(known, first)| (distance(name, known), first))
         .filter(|(distance, _)| *distance <= 1 + name.len() / 4)
@@ -136,7 +146,10 @@ mod tests {
         }
         check("\\d", Command::Describe(None));
         check(".tables", Command::Describe(None));
-        check("\\d  \"My table\" ;", Command::Describe(Some("\"My table\"".into())));
+        check(
+            "\\d  \"My table\" ;",
+            Command::Describe(Some("\"My table\"".into())),
+        );
         check("\\timing", Command::Timing(None));
         check(".timer on", Command::Timing(Some(true)));
         check("\\placement off", Command::Placement(Some(false)));
@@ -156,12 +169,21 @@ mod tests {
     #[test]
     fn mistakes_get_a_way_out() {
         let check = |text: &str, expect: &str| assert_eq!(parse(text), Some(Err(expect.into())));
-        check("\\formt csv", "there is no command \\formt; did you mean \\format?");
-        check(".timings", "there is no command \\timings; did you mean \\timing?");
+        check(
+            "\\formt csv",
+            "there is no command \\formt; did you mean \\format?",
+        );
+        check(
+            ".timings",
+            "there is no command \\timings; did you mean \\timing?",
+        );
         check("\\table", "there is no command \\table; did you mean \\d?");
         check("\\xyzzy", "there is no command \\xyzzy; \\? lists them");
         check("\\timing maybe", "\\timing takes on, off or nothing");
         check("\\format xml", "\\format takes table, csv, json or ndjson");
-        check("\\maxrows x", "\\maxrows: expected a number of rows or 'all'");
+        check(
+            "\\maxrows x",
+            "\\maxrows: expected a number of rows or 'all'",
+        );
     }
 }

@@ -29,10 +29,24 @@ mod tests {
 
     #[test]
     fn enter_runs_commands_and_whole_statements() {
-        for text in ["", "\\d", ".timing", "\\nonsense", "quit", "SELECT 1;", "SELECT\n1;\n"] {
+        for text in [
+            "",
+            "\\d",
+            ".timing",
+            "\\nonsense",
+            "quit",
+            "SELECT 1;",
+            "SELECT\n1;\n",
+        ] {
             assert!(is_complete(text), "{text}");
         }
-        for text in ["SELECT 1", "SELECT 'a;", "SELECT (1;", "quit job", "SELECT\n\\d"] {
+        for text in [
+            "SELECT 1",
+            "SELECT 'a;",
+            "SELECT (1;",
+            "quit job",
+            "SELECT\n\\d",
+        ] {
             assert!(!is_complete(text), "{text}");
         }
     }

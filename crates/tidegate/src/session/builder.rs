@@ -19,6 +19,9 @@ use crate::system;
 /// Bytes that statements may spill by default.
 const SPILL_BYTES_MAX: u64 = 100 << 30;
 
+/// Steps that the parser may recurse, for `statements::MAX_NESTING` levels.
+const PARSER_STEPS_MAX: &str = "2000";
+
 /// Options of a [`Session`], each with a safe default.
 #[derive(Debug, Default)]
 pub struct SessionBuilder {
@@ -122,7 +125,7 @@ impl SessionBuilder {
             .with_disk_manager_builder(self.spill_folder()?)
             .build_arc()?;
         let builder = SessionStateBuilder::new()
-            .with_config(self.config())
+            .with_config(self.config()?)
             .with_runtime_env(environment)
             .with_default_features();
         let mut ctx = SessionContext::new_with_state(add_to(builder, &runtime).build());
@@ -146,16 +149,19 @@ impl SessionBuilder {
         })
     }
 
-    fn config(&self) -> SessionConfig {
+    fn config(&self) -> Result<SessionConfig, Error> {
         let mut config = SessionConfig::new().with_information_schema(true);
         if let Some(partitions) = self.target_partitions {
             config = config.with_target_partitions(partitions.max(1));
         }
+        // sqlparser counts several of its own steps for each level of nesting; what may nest is
+        // bounded before it parses.
+        config.options_mut().set("datafusion.sql_parser.recursion_limit", PARSER_STEPS_MAX)?;
         let optimizer = &mut config.options_mut().optimizer;
         // MIN and MAX over several files can lose rows: the bound of one argument prunes rows that
         // another needs (https://github.com/apache/datafusion/issues/24816; #24817 is not in 55.2).
         optimizer.enable_aggregate_dynamic_filter_pushdown = false;
-        config
+        Ok(config)
     }
 
     fn spill_folder(&self) -> Result<DiskManagerBuilder, Error> {

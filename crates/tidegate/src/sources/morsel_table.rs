@@ -165,11 +165,12 @@ impl DataSource for MorselScan {
         Ok(Arc::new(statistics))
     }
 
-    fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn DataSource>> {
-        Some(Arc::new(Self { limit, ..self.clone() }))
+    // A limit is a hint here: whole batches leave, and whoever needs exactly n rows must cut them, so
+    // the scan takes no limit over from the nodes above.
+    fn with_fetch(&self, _: Option<usize>) -> Option<Arc<dyn DataSource>> {
+        None
     }
 
-    // A limit is a hint here: whole batches leave, and whoever needs exactly n rows cuts them.
     fn fetch(&self) -> Option<usize> {
         None
     }

@@ -1,5 +1,6 @@
 //! The library as an embedding program sees it.
 
+mod expressions;
 mod faults;
 mod partitions;
 mod placement;
