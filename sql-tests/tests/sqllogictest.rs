@@ -4,6 +4,8 @@
 //! - `TIDEGATE_SLT_COMPLETE=1`: write the stock lane's answers into the files
 //! - `TIDEGATE_REQUIRE_DEVICE=1`: a device lane that was skipped is a failure
 
+use std::error::Error;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -27,43 +29,44 @@ enum Mode {
     Complete,
 }
 
-fn main() -> ExitCode {
+fn main() -> Result<ExitCode, Box<dyn Error>> {
     let arguments = Arguments::from_args();
-    let runtime = Arc::new(Runtime::new().expect("the test runtime starts"));
+    let runtime = Arc::new(Runtime::new()?);
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("slt");
-    let (lanes, mode) = lanes_from_env();
+    let files = slt_files(&root)?;
+    let (lanes, mode) = lanes_from_env()?;
 
     let mut trials = Vec::new();
     for lane in lanes {
-        for path in slt_files(&root) {
-            let name = path.strip_prefix(&root).unwrap_or(&path).to_owned();
+        for path in files.clone() {
+            let name = path.strip_prefix(&root)?.to_owned();
             if lane == Lane::Stock && NOT_STOCK.iter().any(|folder| name.starts_with(folder)) {
                 continue;
             }
             let runtime = Arc::clone(&runtime);
             let run = move || runtime.block_on(run_file(lane, mode, &path));
-            trials.push(Trial::test(
-                format!("{}::{}", lane.name(), name.display()),
-                run,
-            ));
+            let name = format!("{}::{}", lane.name(), name.display());
+            trials.push(Trial::test(name, run));
         }
     }
     if mode == Mode::Check {
         trials.push(device_lane());
     }
-    libtest_mimic::run(&arguments, trials).exit_code()
+    Ok(libtest_mimic::run(&arguments, trials).exit_code())
 }
 
 /// Reads which lanes run, and whether they check or complete.
-fn lanes_from_env() -> (Vec<Lane>, Mode) {
+fn lanes_from_env() -> Result<(Vec<Lane>, Mode), String> {
     if flag("TIDEGATE_SLT_COMPLETE") {
-        return (vec![Lane::Stock], Mode::Complete);
+        return Ok((vec![Lane::Stock], Mode::Complete));
     }
-    let lanes = match std::env::var("TIDEGATE_SLT_LANE") {
-        Ok(name) => vec![Lane::from_name(&name).expect("TIDEGATE_SLT_LANE names a lane")],
-        Err(_) => Lane::TESTED.to_vec(),
+    let Ok(name) = std::env::var("TIDEGATE_SLT_LANE") else {
+        return Ok((Lane::TESTED.to_vec(), Mode::Check));
     };
-    (lanes, Mode::Check)
+    match Lane::from_name(&name) {
+        Some(lane) => Ok((vec![lane], Mode::Check)),
+        None => Err(format!("TIDEGATE_SLT_LANE={name} is no lane")),
+    }
 }
 
 fn flag(name: &str) -> bool {
@@ -71,19 +74,18 @@ fn flag(name: &str) -> bool {
 }
 
 /// Lists the `.slt` files below `folder`, sorted.
-fn slt_files(folder: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).expect("the slt folder can be read");
-    let mut paths: Vec<_> = entries
-        .map(|entry| entry.expect("the slt folder can be listed").path())
-        .collect();
+fn slt_files(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut paths = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            paths.extend(slt_files(&path)?);
+        } else if path.extension().is_some_and(|ext| ext == "slt") {
+            paths.push(path);
+        }
+    }
     paths.sort();
-    let nested = paths.into_iter().flat_map(|path| match path.is_dir() {
-        true => slt_files(&path),
-        false => vec![path],
-    });
-    nested
-        .filter(|path| path.extension().is_some_and(|ext| ext == "slt"))
-        .collect()
+    Ok(paths)
 }
 
 /// Runs or completes one file on a session and in a scratch folder of its own.

@@ -140,19 +140,23 @@ fn describe(error: &DataFusionError) -> String {
 
 /// Drops the prefixes with which DataFusion nests its errors and everything after a backtrace.
 fn strip_nesting(message: &str) -> String {
-    const NESTING: [&str; 8] = [
+    const NESTING: [&str; 12] = [
         "Error during planning: ",
         "SQL error: ",
         "Execution error: ",
         "Arrow error: ",
         "External error: ",
         "Schema error: ",
-        "Optimizer rule ",
+        "Optimizer rule 'simplify_expressions' failed",
+        "caused by",
+        "Parquet error: ",
+        "Invalid or Unsupported Configuration: ",
+        "Object Store error: ",
         "Resources exhausted: ",
     ];
     let mut rest = message.split("\n\nbacktrace").next().unwrap_or(message).trim();
     while let Some(inner) = NESTING.iter().find_map(|prefix| rest.strip_prefix(prefix)) {
-        rest = inner;
+        rest = inner.trim_start();
     }
     rest.to_string()
 }

@@ -2,16 +2,21 @@
 
 use datafusion::error::DataFusionError;
 
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::session::Session;
 
 /// Describes a planning error; for a table that is not there, names the one that was probably meant.
-pub(crate) async fn explain(error: DataFusionError, session: &Session) -> Error {
+pub(crate) async fn explain(error: DataFusionError, sql: &str, session: &Session) -> Error {
     let described = Error::from(error);
     let message = described.to_string();
     let Some(missing) = missing_table(&message) else {
         return described;
     };
+    if let Some(path) = quoted_path(sql) {
+        let message = format!("'{path}' not found: no such file, folder or glob, or its ending is \
+                               none of .parquet, .csv, .json, .arrow, .avro");
+        return Error::new(ErrorKind::Io, message);
+    }
     let names = table_names(session).await;
     let name = missing.rsplit('.').next().unwrap_or(missing);
     let likeness = |candidate: &String| strsim::jaro_winkler(candidate, name);
@@ -29,6 +34,17 @@ pub(crate) async fn explain(error: DataFusionError, session: &Session) -> Error 
         _ => format!("there are {}", names.join(", ")),
     };
     Error::new(described.kind(), format!("table '{name}' not found: {hint}"))
+}
+
+/// Finds a quoted path of which the text selects, as `FROM 'data/t.parquet'`, that is not there.
+fn quoted_path(sql: &str) -> Option<&str> {
+    let quoted = sql.split('\'').skip(1).step_by(2);
+    let mut paths = quoted.filter(|text| text.contains('/') || text.contains('.'));
+    paths.find(|path| {
+        let before = sql.split(*path).next().unwrap_or_default().trim_end_matches('\'');
+        let word = before.split_whitespace().last().unwrap_or_default().to_ascii_uppercase();
+        matches!(word.as_str(), "FROM" | "JOIN") || word.ends_with(',')
+    })
 }
 
 fn missing_table(message: &str) -> Option<&str> {

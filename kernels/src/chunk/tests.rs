@@ -1,4 +1,4 @@
-//! NaN reaches a grouped float MIN or MAX by whatever way, and nothing else is refused.
+//! Special floats reach a grouped MIN or MAX by whatever way, and nothing else is refused.
 
 use std::sync::Arc;
 
@@ -89,11 +89,15 @@ fn check(steps: Vec<Step>, batch: &RecordBatch, expect: Option<&str>) {
 }
 
 #[test]
-fn a_nan_under_a_grouped_min_or_max_is_refused() {
+fn a_special_float_under_a_grouped_min_or_max_is_refused() {
     let nan = batch(vec![Some(1.0), Some(f64::NAN)], 0.0, 0.0);
-    let clean = batch(vec![Some(1.0), Some(f64::INFINITY)], 0.0, 0.0);
+    let infinite = batch(vec![Some(1.0), Some(f64::INFINITY)], 0.0, 0.0);
+    let negative_zero = batch(vec![Some(-0.0)], 0.0, 0.0);
+    let clean = batch(vec![Some(1.0), Some(0.0)], 0.0, 0.0);
     for function in [AggregateFunction::Min, AggregateFunction::Max] {
-        check(vec![by_key(function, double(1))], &nan, Some("v"));
+        for special in [&nan, &infinite, &negative_zero] {
+            check(vec![by_key(function, double(1))], special, Some("v"));
+        }
         check(vec![by_key(function, double(1))], &clean, None);
     }
     let single = batch(vec![Some(1.0)], 0.0, f32::NAN);

@@ -7,6 +7,8 @@
 //!
 //! `TIDEGATE_FUZZ_SEED` and `TIDEGATE_FUZZ_QUERIES` choose other queries and more of them.
 
+#![allow(clippy::expect_used)] // all of it is a test
+
 mod compare;
 mod queries;
 mod tables;

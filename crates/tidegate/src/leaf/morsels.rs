@@ -238,12 +238,14 @@ impl GatedMorsels {
                 run.queue().list(piece, sizes);
             }
             let morsel = run.queue().claim_for_host(piece, 1).first().copied()?;
-            run.count_host(&morsel);
-            Some((morsel, (run, None)))
+            Some(((morsel, Arc::clone(&run)), (run, None)))
         });
         let batches = claims
-            .map(move |morsel| {
+            .map(move |(mut morsel, run)| {
                 let read = pieces.read(morsel.id, batch_size)?;
+                // The size was an estimate; the books tell what was read.
+                morsel.size.num_rows = read.iter().map(|batch| batch.num_rows() as u64).sum();
+                run.count_host(&morsel);
                 Ok::<_, DataFusionError>(stream::iter(read.into_iter().map(Ok)))
             })
             .try_flatten();

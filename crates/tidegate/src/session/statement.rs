@@ -38,7 +38,7 @@ async fn plan_checked(
     state.config_mut().set_extension(Arc::new(StatementText(sql.into())));
     let plan = match state.create_logical_plan(sql).await {
         Ok(plan) => plan,
-        Err(error) => return Err(suggest::explain(error, session).await),
+        Err(error) => return Err(suggest::explain(error, sql, session).await),
     };
     allowed.verify_plan(&plan)?;
     match plan {

@@ -16,8 +16,8 @@ use sqlparser::tokenizer::{Location, Token};
 use super::level::{Level, Opener, Place, Seen};
 use super::limits::{Found, MAX_NESTING};
 use super::words::{
-    continues_operator, is_call, is_infix, is_join, is_literal, is_read_twice, is_set_operation,
-    is_type, takes_by,
+    continues_operator, goes_on_from_name, is_call, is_infix, is_join, is_literal, is_read_twice,
+    is_set_operation, is_type, takes_by,
 };
 use super::{StatementError, syntax_error, tokenize};
 
@@ -71,10 +71,14 @@ impl Scan {
         if matches!(token, Token::Whitespace(_)) {
             return;
         }
-        if matches!(self.seen[0], Seen::Word(word) if is_read_twice(word, token)) {
-            self.top().retried += 1;
-            self.count_backtracking(0);
+        match self.seen[0] {
+            Seen::Word(Keyword::SELECT) if goes_on_from_name(token) => {
+                self.top().backtracking += 1;
+            }
+            Seen::Word(word) if is_read_twice(word, token) => self.top().retried += 1,
+            _ => {}
         }
+        self.count_backtracking(0);
         let now = match token {
             Token::Word(word) => self.word(word.keyword),
             token => self.symbol(token),

@@ -52,6 +52,21 @@ pub(super) fn is_read_twice(before: Keyword, token: &Token) -> bool {
     }
 }
 
+/// Tells whether a SELECT before `token` may be a name: `IN (SELECT ...)` is read as a list of
+/// expressions if reading it as a query fails.
+pub(super) fn goes_on_from_name(token: &Token) -> bool {
+    match token {
+        Token::Word(word) => {
+            is_infix(word.keyword)
+                || matches!(
+                    word.keyword,
+                    Keyword::NOT | Keyword::AND | Keyword::OR | Keyword::XOR | Keyword::NOTNULL
+                )
+        }
+        token => !is_literal(token),
+    }
+}
+
 /// Tells which words make the parser read what follows in its own syntax and, where that fails,
 /// once more as an ordinary call.
 pub(super) fn is_call(keyword: Keyword) -> bool {
