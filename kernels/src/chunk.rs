@@ -31,7 +31,9 @@ pub fn refuse_chunk(pipeline: &Pipeline, batch: &RecordBatch) -> Option<String> 
         .fields()
         .get(column)
         .map_or("?", |field| field.name().as_str());
-    Some(format!("min/max over column {name}: the chunk holds NaN, an infinity or -0.0"))
+    Some(format!(
+        "min/max over column {name}: the chunk holds NaN, an infinity or -0.0"
+    ))
 }
 
 /// Returns the input columns of which grouped float MIN and MAX arguments are made.
@@ -116,8 +118,12 @@ fn collect_columns(expr: &Expr, columns: &mut BTreeSet<usize>) {
 /// Returns whether a value of the array, NULL aside, is NaN, infinite or −0.0; only floats have any.
 fn holds_special(array: &dyn Array) -> bool {
     match array.data_type() {
-        DataType::Float32 => any_value::<Float32Type>(array, |v| !v.is_finite() || (v == 0.0 && v.is_sign_negative())),
-        DataType::Float64 => any_value::<Float64Type>(array, |v| !v.is_finite() || (v == 0.0 && v.is_sign_negative())),
+        DataType::Float32 => any_value::<Float32Type>(array, |v| {
+            !v.is_finite() || (v == 0.0 && v.is_sign_negative())
+        }),
+        DataType::Float64 => any_value::<Float64Type>(array, |v| {
+            !v.is_finite() || (v == 0.0 && v.is_sign_negative())
+        }),
         _ => false,
     }
 }

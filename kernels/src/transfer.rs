@@ -27,9 +27,9 @@ fn array_bytes(array: &dyn Array) -> u64 {
 mod tests {
     use std::sync::Arc;
 
-    use arrow_array::{ArrayRef, Int64Array, StringArray};
+    use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 
-    use super::*;
+    use super::referenced_bytes;
 
     fn batch(column: ArrayRef) -> RecordBatch {
         RecordBatch::try_from_iter([("c", column)]).unwrap()

@@ -240,7 +240,7 @@ fn text(value: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{decimal, float32, float64, text};
 
     #[test]
     fn floats_keep_twelve_digits() {

@@ -7,7 +7,7 @@
 //!
 //! Nothing here knows about plans, pipelines or devices: a lane is a session plus a few `SET`s.
 //!
-//! - [`format`]: the one textual form of a value, shared by all lanes
+//! - [`mod@format`]: the one textual form of a value, shared by all lanes
 //! - [`lane`]: the lanes and the connection that the runner drives
 //!
 //! `tests/sqllogictest.rs` runs the files, `tests/differential.rs` compares random queries with a

@@ -150,7 +150,7 @@ fn shorten(message: &str) -> String {
 }
 
 /// Compares text as it stands: what is between two spaces is part of the answer.
-#[allow(clippy::ptr_arg)]
+#[expect(clippy::ptr_arg, reason = "the runner wants this very signature")]
 fn verbatim(text: &String) -> String {
     text.clone()
 }

@@ -232,7 +232,9 @@ fn sources(args: &Args, matches: &ArgMatches) -> Vec<Source> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use clap::CommandFactory;
+
+    use super::{Args, ByteSize, Door, ScaleFactor, Source, from_matches};
 
     fn parsed(words: &[&str]) -> Result<Args, clap::Error> {
         let words = std::iter::once("tidegate").chain(words.iter().copied());

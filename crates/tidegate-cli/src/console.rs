@@ -47,7 +47,7 @@ pub(crate) fn rows(number: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{count, rows};
 
     #[test]
     fn numbers_have_their_thousands_apart() {

@@ -59,13 +59,15 @@ fn python_folders(lib: &Path) -> Vec<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::path::PathBuf;
+
+    use super::state_home;
 
     #[test]
     fn history_lives_in_the_state_folder() {
-        let home = || Some(PathBuf::from("/home/a"));
+        let home = || Some(PathBuf::from("/people/a"));
         assert_eq!(state_home(Some("/s".into()), home()), Some("/s".into()));
-        let default = Some(PathBuf::from("/home/a/.local/state"));
+        let default = Some(PathBuf::from("/people/a/.local/state"));
         assert_eq!(state_home(None, home()), default);
         assert_eq!(state_home(Some("s".into()), home()), default);
         assert_eq!(state_home(Some("".into()), home()), default);

@@ -100,8 +100,11 @@ fn one_line(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use tidegate::Error;
+    use std::io;
+
+    use tidegate::{Error, ErrorKind};
+
+    use super::Failure;
 
     #[test]
     fn causes_are_told_once() {

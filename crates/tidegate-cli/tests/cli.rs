@@ -1,6 +1,9 @@
 //! The `tidegate` command as its users meet it: what it prints where, and how it exits.
 
-#![allow(clippy::unwrap_used)]
+#![expect(
+    clippy::unwrap_used,
+    reason = "the helpers of a test fail it by panicking"
+)]
 
 use std::ffi::OsStr;
 use std::fs;

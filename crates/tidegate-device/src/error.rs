@@ -69,7 +69,8 @@ fn memory_shortage(wanted: u64, free: u64, limit: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::DeviceError;
+    use crate::info::DeviceId;
 
     fn out_of_memory(wanted: u64) -> DeviceError {
         DeviceError::OutOfMemory {

@@ -77,7 +77,7 @@ impl fmt::Display for DeviceInfo {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{DeviceId, DeviceInfo, DeviceKind, DeviceRates};
 
     fn info(kind: DeviceKind, name: &str) -> DeviceInfo {
         DeviceInfo {

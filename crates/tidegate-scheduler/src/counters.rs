@@ -69,7 +69,12 @@ impl RegionCounters {
     /// Counts why something went to `place`.
     pub fn reason(&self, place: Place, reason: Reason) {
         let mut places = self.places.lock();
-        *places.entry(place).or_default().reasons.entry(reason).or_default() += 1;
+        *places
+            .entry(place)
+            .or_default()
+            .reasons
+            .entry(reason)
+            .or_default() += 1;
     }
 
     /// Returns the rows counted at `place`.
@@ -91,7 +96,11 @@ impl RegionCounters {
             rows: count.rows,
             bytes: count.bytes,
             seconds: count.time.as_secs_f64(),
-            reasons: count.reasons.iter().map(|(why, times)| (why.to_string(), *times)).collect(),
+            reasons: count
+                .reasons
+                .iter()
+                .map(|(why, times)| (why.to_string(), *times))
+                .collect(),
         };
         places.iter().map(report).collect()
     }

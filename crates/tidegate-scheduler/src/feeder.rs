@@ -17,7 +17,9 @@ use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesOrdered;
 use tidegate_device::{DeviceError, Reservation};
-use tidegate_kernels::{FoldReport, PipelineDevice, PipelineRun, RunError, referenced_bytes, refuse_chunk};
+use tidegate_kernels::{
+    FoldReport, PipelineDevice, PipelineRun, RunError, referenced_bytes, refuse_chunk,
+};
 use tidegate_pipeline::Pipeline;
 
 use crate::counters::RegionCounters;
@@ -123,7 +125,10 @@ impl Feeder {
         let mut carried = None;
         let mut seconds_per_row = 1.0 / self.device.info().rates.rows_per_second;
         loop {
-            match self.run_once(&mut rows, carried.take(), &mut seconds_per_row).await? {
+            match self
+                .run_once(&mut rows, carried.take(), &mut seconds_per_row)
+                .await?
+            {
                 RunEnd::Drained => return Ok(rows),
                 RunEnd::Flushed(morsel) => carried = morsel,
                 RunEnd::Faulted => {
@@ -163,7 +168,12 @@ impl Feeder {
                 None => {
                     let (rows, idle) = (open.rows_in_flight, open.in_flight.is_empty());
                     let seconds_per_row = *seconds_per_row;
-                    self.claim(Backlog { rows, idle, seconds_per_row }).await?
+                    self.claim(Backlog {
+                        rows,
+                        idle,
+                        seconds_per_row,
+                    })
+                    .await?
                 }
             };
             if let DeviceClaim::Morsel(morsel) = claimed {
@@ -209,7 +219,12 @@ impl Feeder {
     fn open(&self) -> Result<OpenRun, RunError> {
         let run = self.device.open(Arc::clone(&self.pipeline))?;
         let in_flight = FuturesOrdered::new();
-        Ok(OpenRun { run, folded: Vec::new(), in_flight, rows_in_flight: 0 })
+        Ok(OpenRun {
+            run,
+            folded: Vec::new(),
+            in_flight,
+            rows_in_flight: 0,
+        })
     }
 
     /// Claims the next morsel, listing pieces on the way; waits only with nothing in flight.
@@ -218,9 +233,8 @@ impl Feeder {
             let changed = self.queue.changed();
             let mut changed = std::pin::pin!(changed);
             changed.as_mut().enable();
-            let accepts = |morsel: &Morsel, rows_waiting| {
-                self.accepts(morsel, rows_waiting, backlog)
-            };
+            let accepts =
+                |morsel: &Morsel, rows_waiting| self.accepts(morsel, rows_waiting, backlog);
             match self.queue.claim_for_device(self.device.info().id, accepts) {
                 DeviceClaim::Unlisted(piece) => {
                     let sizes = self.loader.list(piece).await.map_err(RunFailure::Load)?;
@@ -243,7 +257,11 @@ impl Feeder {
         let host_rows = self.counters.rows(Place::Host) as f64;
         let elapsed = self.started.elapsed().as_secs_f64();
         let assumed = HOST_ROWS_PER_SECOND * host_partitions as f64;
-        let host_rate = if host_rows > 0.0 && elapsed > 1e-3 { host_rows / elapsed } else { assumed };
+        let host_rate = if host_rows > 0.0 && elapsed > 1e-3 {
+            host_rows / elapsed
+        } else {
+            assumed
+        };
         device_takes(&Forecast {
             device_backlog: backlog.rows as f64 * backlog.seconds_per_row,
             transfer: morsel.size.num_bytes as f64 / rates.copy_bytes_per_second,
@@ -254,8 +272,14 @@ impl Feeder {
 
     /// Loads a morsel and reserves room for it, or says why it will not be folded.
     async fn prepare(&self, morsel: &Morsel) -> Result<Prepared, RunFailure> {
-        let batches = self.loader.load(morsel.id).await.map_err(RunFailure::Load)?;
-        let refused = batches.iter().find_map(|batch| refuse_chunk(&self.pipeline, batch));
+        let batches = self
+            .loader
+            .load(morsel.id)
+            .await
+            .map_err(RunFailure::Load)?;
+        let refused = batches
+            .iter()
+            .find_map(|batch| refuse_chunk(&self.pipeline, batch));
         if let Some(why) = refused {
             self.give_back(&[*morsel], Reason::ChunkRefused(why))?;
             return Ok(Prepared::Returned);
@@ -287,8 +311,14 @@ impl Feeder {
                 if report.rows > 0 {
                     *seconds_per_row = report.device_seconds / report.rows as f64;
                 }
-                let size = MorselSize { num_rows: report.rows, num_bytes: report.bytes };
-                open.folded.push(Morsel { id: morsel.id, size });
+                let size = MorselSize {
+                    num_rows: report.rows,
+                    num_bytes: report.bytes,
+                };
+                open.folded.push(Morsel {
+                    id: morsel.id,
+                    size,
+                });
                 return Ok((!report.state_fits).then_some(Setback::StateTooLarge));
             }
             Err(RunError::Eval(error)) => return Err(RunFailure::Eval(error)),
@@ -310,7 +340,8 @@ impl Feeder {
             Choice::Always(reason) => reason.clone(),
             Choice::EarliestFinish { .. } => Reason::EarliestFinish,
         };
-        self.counters.morsel(self.place(), report.rows, report.bytes);
+        self.counters
+            .morsel(self.place(), report.rows, report.bytes);
         self.counters.reason(self.place(), reason);
         let seconds = Duration::from_secs_f64(report.device_seconds.max(0.0));
         self.counters.time(self.place(), seconds);
@@ -327,7 +358,10 @@ impl Feeder {
         while !open.in_flight.is_empty() {
             let setback = self.settle(&mut open, &mut seconds_per_row).await?;
             if matches!(setback, Some(Setback::Fault)) {
-                self.give_back(carried.as_slice(), Reason::DeviceFault("launch failed".into()))?;
+                self.give_back(
+                    carried.as_slice(),
+                    Reason::DeviceFault("launch failed".into()),
+                )?;
                 return Ok(RunEnd::Faulted);
             }
         }
@@ -359,7 +393,8 @@ impl Feeder {
     fn abandon(&self, folded: &[Morsel], reason: Reason) -> Result<(), RunFailure> {
         let rows = folded.iter().map(|morsel| morsel.size.num_rows).sum();
         let bytes = folded.iter().map(|morsel| morsel.size.num_bytes).sum();
-        self.counters.undo(self.place(), folded.len() as u64, rows, bytes);
+        self.counters
+            .undo(self.place(), folded.len() as u64, rows, bytes);
         self.give_back(folded, reason)
     }
 
@@ -383,7 +418,8 @@ impl OpenRun {
     fn fold(&mut self, morsel: Morsel, batches: Vec<RecordBatch>, input: Reservation) {
         let fold = self.run.fold(batches, input);
         self.rows_in_flight += morsel.size.num_rows;
-        self.in_flight.push_back(Box::pin(async move { (morsel, fold.await) }));
+        self.in_flight
+            .push_back(Box::pin(async move { (morsel, fold.await) }));
     }
 }
 
@@ -400,9 +436,7 @@ fn fault(error: &RunError) -> Reason {
         RunError::Device(DeviceError::LaunchFailed { .. }) => {
             Reason::DeviceFault("launch failed".into())
         }
-        RunError::Device(DeviceError::Lost { .. }) => {
-            Reason::DeviceFault("device lost".into())
-        }
+        RunError::Device(DeviceError::Lost { .. }) => Reason::DeviceFault("device lost".into()),
         _ => Reason::DeviceFault("run void".into()),
     }
 }

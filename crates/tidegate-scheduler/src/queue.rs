@@ -116,7 +116,11 @@ pub struct MorselQueue {
 impl MorselQueue {
     /// Makes a queue of unlisted pieces; `partitions` gives each piece's owner, if it has one.
     pub fn new(policy: ClaimPolicy, partitions: Vec<Option<usize>>) -> Self {
-        let piece = |partition| Piece { partition, slots: None, growing: false };
+        let piece = |partition| Piece {
+            partition,
+            slots: None,
+            growing: false,
+        };
         Self {
             policy,
             pieces: Mutex::new(Pieces {
@@ -155,7 +159,10 @@ impl MorselQueue {
         let mut guard = self.pieces.lock();
         let entry = &mut guard.pieces[piece];
         if entry.slots.is_none() {
-            let slot = |size| Slot { size, state: State::Waiting };
+            let slot = |size| Slot {
+                size,
+                state: State::Waiting,
+            };
             entry.slots = Some(sizes.into_iter().map(slot).collect());
         }
         drop(guard);
@@ -241,7 +248,10 @@ impl MorselQueue {
             .take(waiting.len().div_ceil(2).min(limit))
             .map(|&index| {
                 slots[index].state = State::Host;
-                Morsel { id: MorselId { piece, index }, size: slots[index].size }
+                Morsel {
+                    id: MorselId { piece, index },
+                    size: slots[index].size,
+                }
             })
             .collect()
     }
@@ -276,13 +286,19 @@ impl MorselQueue {
                     continue;
                 }
                 rows_waiting += slot.size.num_rows;
-                let id = MorselId { piece: number, index };
+                let id = MorselId {
+                    piece: number,
+                    index,
+                };
                 let allowed = match &self.policy {
                     ClaimPolicy::Replay(pattern) => pattern.on_device(id.number()),
                     _ => true,
                 };
                 if allowed && found.is_none() {
-                    found = Some(Morsel { id, size: slot.size });
+                    found = Some(Morsel {
+                        id,
+                        size: slot.size,
+                    });
                 }
             }
         }
@@ -321,8 +337,14 @@ impl MorselQueue {
                 let waits = also_waiting && open && slot.state == State::Waiting;
                 if waits || slot.state == State::Returned {
                     slot.state = State::Host;
-                    let id = MorselId { piece: number, index };
-                    rest.push(Morsel { id, size: slot.size });
+                    let id = MorselId {
+                        piece: number,
+                        index,
+                    };
+                    rest.push(Morsel {
+                        id,
+                        size: slot.size,
+                    });
                 }
             }
         }
@@ -332,7 +354,11 @@ impl MorselQueue {
     /// Returns the open pieces that nobody has listed yet.
     pub fn unlisted(&self) -> Vec<usize> {
         let guard = self.pieces.lock();
-        let open = |piece: &Piece| piece.partition.is_none_or(|owner| guard.polled.contains(&owner));
+        let open = |piece: &Piece| {
+            piece
+                .partition
+                .is_none_or(|owner| guard.polled.contains(&owner))
+        };
         (0..guard.pieces.len())
             .filter(|&number| guard.pieces[number].slots.is_none() && open(&guard.pieces[number]))
             .collect()

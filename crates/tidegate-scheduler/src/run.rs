@@ -106,7 +106,10 @@ struct Live {
 impl MixedRun {
     /// Makes a run that nobody has entered yet.
     pub fn new(spec: RunSpec) -> Arc<Self> {
-        Arc::new(Self { spec, live: Mutex::default() })
+        Arc::new(Self {
+            spec,
+            live: Mutex::default(),
+        })
     }
 
     /// Returns the scan's queue.
@@ -131,7 +134,12 @@ impl MixedRun {
 
     /// Makes the morsels of a piece known, if they are not.
     pub async fn list(&self, piece: usize) -> Result<(), RunFailure> {
-        let sizes = self.spec.loader.list(piece).await.map_err(RunFailure::Load)?;
+        let sizes = self
+            .spec
+            .loader
+            .list(piece)
+            .await
+            .map_err(RunFailure::Load)?;
         self.spec.queue.list(piece, sizes);
         Ok(())
     }
@@ -140,10 +148,13 @@ impl MixedRun {
     pub fn count_host(&self, morsel: &Morsel) {
         let counters = &self.spec.counters;
         counters.morsel(Place::Host, morsel.size.num_rows, morsel.size.num_bytes);
-        counters.reason(Place::Host, match self.spec.queue.policy() {
-            ClaimPolicy::Replay(_) => Reason::Replayed,
-            _ => Reason::EarliestFinish,
-        });
+        counters.reason(
+            Place::Host,
+            match self.spec.queue.policy() {
+                ClaimPolicy::Replay(_) => Reason::Replayed,
+                _ => Reason::EarliestFinish,
+            },
+        );
     }
 
     /// Starts the feeders if this is the only stream. Must be called within a tokio runtime.
@@ -157,7 +168,10 @@ impl MixedRun {
                 live.feeders.spawn(feeder.feed());
             }
         }
-        Visit { run: Arc::clone(self), left: false }
+        Visit {
+            run: Arc::clone(self),
+            left: false,
+        }
     }
 }
 

@@ -37,7 +37,11 @@ pub struct Error {
 impl Error {
     /// Makes an error without a cause.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), source: None }
+        Self {
+            kind,
+            message: message.into(),
+            source: None,
+        }
     }
 
     /// Makes an error with a cause; the message should not repeat the cause's.
@@ -46,7 +50,11 @@ impl Error {
         message: impl Into<String>,
         source: impl StdError + Send + Sync + 'static,
     ) -> Self {
-        Self { kind, message: message.into(), source: Some(Arc::new(source)) }
+        Self {
+            kind,
+            message: message.into(),
+            source: Some(Arc::new(source)),
+        }
     }
 
     /// Describes an error that goes on its way.
@@ -54,7 +62,11 @@ impl Error {
         if let Some(own) = find_own(error) {
             return own.clone();
         }
-        Self { kind: kind_of(error), message: describe(error), source: None }
+        Self {
+            kind: kind_of(error),
+            message: describe(error),
+            source: None,
+        }
     }
 
     /// Returns who must act.
@@ -77,14 +89,19 @@ impl fmt::Debug for Error {
 
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        self.source.as_deref().map(|source| source as &(dyn StdError + 'static))
+        self.source
+            .as_deref()
+            .map(|source| source as &(dyn StdError + 'static))
     }
 }
 
 impl From<DataFusionError> for Error {
     fn from(error: DataFusionError) -> Self {
         let described = Self::from_ref(&error);
-        Self { source: described.source.clone().or_else(|| Some(Arc::new(error))), ..described }
+        Self {
+            source: described.source.clone().or_else(|| Some(Arc::new(error))),
+            ..described
+        }
     }
 }
 
@@ -154,7 +171,11 @@ fn strip_nesting(message: &str) -> String {
         "Object Store error: ",
         "Resources exhausted: ",
     ];
-    let mut rest = message.split("\n\nbacktrace").next().unwrap_or(message).trim();
+    let mut rest = message
+        .split("\n\nbacktrace")
+        .next()
+        .unwrap_or(message)
+        .trim();
     while let Some(inner) = NESTING.iter().find_map(|prefix| rest.strip_prefix(prefix)) {
         rest = inner.trim_start();
     }

@@ -36,7 +36,9 @@ impl Reasons {
 
     /// Keeps what was lowered, or notes why it was not.
     pub(crate) fn keep<T>(&mut self, lowered: std::result::Result<T, Unsupported>) -> Option<T> {
-        lowered.map_err(|unsupported| self.push(unsupported.what)).ok()
+        lowered
+            .map_err(|unsupported| self.push(unsupported.what))
+            .ok()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -76,7 +78,10 @@ pub(crate) fn bind(pipeline: &Arc<Pipeline>, bindings: &[Binding]) -> Result<Arc
             return datafusion::common::internal_err!("a late parameter cannot hold {value}");
         };
         let declared = &mut bound.parameters[binding.parameter];
-        *declared = Scalar { data_type: declared.data_type.clone(), value: scalar.value };
+        *declared = Scalar {
+            data_type: declared.data_type.clone(),
+            value: scalar.value,
+        };
     }
     Ok(Arc::new(bound))
 }

@@ -36,7 +36,10 @@ impl HostLimit {
             _ => (machine, "the machine's memory"),
         };
         let bytes = (total as f64 * DEFAULT_SHARE) as u64;
-        Self { bytes, origin: format!("70 % of {whose}, {total} bytes") }
+        Self {
+            bytes,
+            origin: format!("70 % of {whose}, {total} bytes"),
+        }
     }
 }
 
@@ -92,16 +95,18 @@ impl MemoryPool for StatementPool {
             self.inner.grow(reservation, additional);
             return Ok(());
         }
-        self.inner.try_grow(reservation, additional).map_err(|error| match error {
-            DataFusionError::ResourcesExhausted(message) => {
-                DataFusionError::ResourcesExhausted(format!(
-                    "{message}; raise tidegate.memory_limit (now {} MB), or lower \
+        self.inner
+            .try_grow(reservation, additional)
+            .map_err(|error| match error {
+                DataFusionError::ResourcesExhausted(message) => {
+                    DataFusionError::ResourcesExhausted(format!(
+                        "{message}; raise tidegate.memory_limit (now {} MB), or lower \
                      datafusion.execution.target_partitions so that fewer operators share it",
-                    self.limit >> 20
-                ))
-            }
-            other => other,
-        })
+                        self.limit >> 20
+                    ))
+                }
+                other => other,
+            })
     }
 
     fn reserved(&self) -> usize {

@@ -83,7 +83,10 @@ const SETTINGS: [Setting; 7] = [
         help: "a recorded placement to replay, one letter a morsel, H host or D device, repeated; \
                empty for none",
     },
-    Setting { name: "morsel_rows", help: "rows of a morsel of a memory table or pulled source" },
+    Setting {
+        name: "morsel_rows",
+        help: "rows of a morsel of a memory table or pulled source",
+    },
     Setting {
         name: "float_sums",
         help: "any, or ordered (the same bits on every run, or an error)",
@@ -210,7 +213,10 @@ fn unknown(key: &str) -> Result<()> {
         }
         _ => {
             let names: Vec<&str> = SETTINGS.iter().map(|setting| setting.name).collect();
-            config_err!("unknown setting tidegate.{key}: there are {}", names.join(", "))
+            config_err!(
+                "unknown setting tidegate.{key}: there are {}",
+                names.join(", ")
+            )
         }
     }
 }
@@ -219,7 +225,9 @@ fn unknown(key: &str) -> Result<()> {
 /// powers of 1024, as DataFusion reads them.
 pub fn parse_bytes(text: &str) -> Option<u64> {
     let text = text.trim();
-    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
     let number: f64 = text[..digits].parse().ok()?;
     let unit = match text[digits..].trim().to_ascii_lowercase().as_str() {
         "" | "b" => 1.0,
@@ -233,7 +241,9 @@ pub fn parse_bytes(text: &str) -> Option<u64> {
 }
 
 fn parse_duration(text: &str) -> Option<Duration> {
-    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
     let number: f64 = text[..digits].parse().ok()?;
     let unit = match text[digits..].trim().to_ascii_lowercase().as_str() {
         "ms" => 1e-3,

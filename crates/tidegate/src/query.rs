@@ -47,7 +47,10 @@ impl DataFusionQueryPlanner for QueryPlanner {
         let plan = on_large_stack(planner.create_physical_plan(logical_plan, session)).await?;
         let text = session.config().get_extension::<StatementText>();
         let timeout = TidegateOptions::of(session.config_options()).statement_timeout;
-        let record = self.runtime.history().planned(text.map(|text| Arc::clone(&text.0)));
+        let record = self
+            .runtime
+            .history()
+            .planned(text.map(|text| Arc::clone(&text.0)));
         Ok(Arc::new(QueryExec::new(plan, timeout, record)))
     }
 }

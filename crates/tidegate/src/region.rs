@@ -104,9 +104,11 @@ impl Region {
 
     /// Names a place as reports do: a device with what it is.
     pub(crate) fn place_name(&self, place: tidegate_scheduler::Place) -> String {
-        let named = self.devices.iter().map(|device| device.info()).find(|info| {
-            tidegate_scheduler::Place::Device(info.id) == place
-        });
+        let named = self
+            .devices
+            .iter()
+            .map(|device| device.info())
+            .find(|info| tidegate_scheduler::Place::Device(info.id) == place);
         named.map_or_else(|| place.to_string(), ToString::to_string)
     }
 }
@@ -117,7 +119,11 @@ pub(crate) fn failure(failure: RunFailure) -> DataFusionError {
     match failure {
         RunFailure::Load(error) => load_error(error),
         RunFailure::Eval(error) => DataFusionError::from(Error::with_source(
-            if error.is_arithmetic() { ErrorKind::Sql } else { ErrorKind::Internal },
+            if error.is_arithmetic() {
+                ErrorKind::Sql
+            } else {
+                ErrorKind::Internal
+            },
             error.to_string(),
             error,
         )),

@@ -17,9 +17,7 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
-use datafusion::physical_plan::{
-    ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions,
-};
+use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
 use tidegate_kernels::PipelineDevice;
 use tidegate_scheduler::{Choice, ClaimPolicy, PlacementMode, Reason};
 
@@ -58,7 +56,12 @@ impl PhysicalOptimizerRule for PlacePipelines {
             morsel_rows: options.morsel_rows,
             file_work_stealing: config.execution.enable_file_stream_work_stealing,
         };
-        Placer { runtime: &self.runtime, options, leaf_options }.place(&plan)
+        Placer {
+            runtime: &self.runtime,
+            options,
+            leaf_options,
+        }
+        .place(&plan)
     }
 
     fn name(&self) -> &str {
@@ -87,14 +90,23 @@ impl Placer<'_> {
         {
             return Ok(region);
         }
-        if is_candidate(plan) { self.additive(plan) } else { self.place_inputs(plan) }
+        if is_candidate(plan) {
+            self.additive(plan)
+        } else {
+            self.place_inputs(plan)
+        }
     }
 
     fn place_inputs(&self, plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
         let children = plan.children();
-        let placed = children.iter().map(|input| self.place(input)).collect::<Result<Vec<_>>>()?;
-        let unchanged =
-            placed.iter().zip(&children).all(|(new, old)| Arc::ptr_eq(new, old));
+        let placed = children
+            .iter()
+            .map(|input| self.place(input))
+            .collect::<Result<Vec<_>>>()?;
+        let unchanged = placed
+            .iter()
+            .zip(&children)
+            .all(|(new, old)| Arc::ptr_eq(new, old));
         if unchanged {
             return Ok(Arc::clone(plan));
         }
@@ -107,8 +119,10 @@ impl Placer<'_> {
             RegionForms::Atomic => true,
             RegionForms::Additive => false,
             RegionForms::Auto => {
-                matches!(self.options.placement, PlacementMode::Device | PlacementMode::Strict)
-                    && self.options.replay_placement.is_none()
+                matches!(
+                    self.options.placement,
+                    PlacementMode::Device | PlacementMode::Strict
+                ) && self.options.replay_placement.is_none()
             }
         };
         asked && self.options.placement != PlacementMode::Host && !self.runtime.devices().is_empty()
@@ -136,7 +150,12 @@ impl Placer<'_> {
             policy: ClaimPolicy::DeviceOnly,
             counters: Arc::default(),
         };
-        Some(Arc::new(PipelineExec::atomic(Arc::clone(plan), planned, leaf, region)))
+        Some(Arc::new(PipelineExec::atomic(
+            Arc::clone(plan),
+            planned,
+            leaf,
+            region,
+        )))
     }
 
     fn additive(&self, plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
@@ -145,7 +164,11 @@ impl Placer<'_> {
         let lowered = match lower_additive(chain) {
             Ok(lowered) => lowered,
             Err(reasons) => {
-                let not_lowered = reasons.into_vec().into_iter().map(Reason::NotLowered).collect();
+                let not_lowered = reasons
+                    .into_vec()
+                    .into_iter()
+                    .map(Reason::NotLowered)
+                    .collect();
                 let host = self.place_inputs(plan)?;
                 return self.on_host(host, None, not_lowered);
             }
@@ -182,15 +205,20 @@ impl Placer<'_> {
             PlacementMode::Device | PlacementMode::Strict
         );
         let (choice, policy) = match &self.options.replay_placement {
-            Some(pattern) => {
-                (Choice::Always(Reason::Replayed), ClaimPolicy::Replay(pattern.clone()))
-            }
-            None if requested => {
-                (Choice::Always(Reason::DeviceRequested), ClaimPolicy::DeviceOnly)
-            }
+            Some(pattern) => (
+                Choice::Always(Reason::Replayed),
+                ClaimPolicy::Replay(pattern.clone()),
+            ),
+            None if requested => (
+                Choice::Always(Reason::DeviceRequested),
+                ClaimPolicy::DeviceOnly,
+            ),
             None => {
                 let host_partitions = std::thread::available_parallelism().map_or(1, usize::from);
-                (Choice::EarliestFinish { host_partitions }, ClaimPolicy::Shared)
+                (
+                    Choice::EarliestFinish { host_partitions },
+                    ClaimPolicy::Shared,
+                )
             }
         };
         Region {
@@ -263,12 +291,18 @@ impl Placer<'_> {
             )
             .into());
         }
-        Ok(Arc::new(PipelineExec::on_host(host, Region::on_host(program, reasons))))
+        Ok(Arc::new(PipelineExec::on_host(
+            host,
+            Region::on_host(program, reasons),
+        )))
     }
 }
 
 fn program(lowered: Lowered) -> Program {
-    Program { pipeline: Arc::new(lowered.pipeline), bindings: lowered.bindings }
+    Program {
+        pipeline: Arc::new(lowered.pipeline),
+        bindings: lowered.bindings,
+    }
 }
 
 /// The two halves of an aggregate that was planned as one, so that its partial states can be mixed.
@@ -294,7 +328,10 @@ impl Halves {
             Arc::clone(aggregate.input()),
             aggregate.input_schema(),
         )?;
-        Ok(Some(Self { partial: Arc::new(partial), whole: Arc::clone(plan) }))
+        Ok(Some(Self {
+            partial: Arc::new(partial),
+            whole: Arc::clone(plan),
+        }))
     }
 
     /// Puts the final half above the placed partial one.
@@ -354,16 +391,23 @@ fn is_candidate(plan: &Arc<dyn ExecutionPlan>) -> bool {
 
 fn is_round_robin(plan: &Arc<dyn ExecutionPlan>) -> bool {
     use datafusion::physical_plan::Partitioning;
-    plan.downcast_ref::<RepartitionExec>().is_some_and(|exchange| {
-        matches!(exchange.partitioning(), Partitioning::RoundRobinBatch(_))
-    })
+    plan.downcast_ref::<RepartitionExec>()
+        .is_some_and(|exchange| matches!(exchange.partitioning(), Partitioning::RoundRobinBatch(_)))
 }
 
 /// Refuses a plan whose float sums could differ from run to run.
 fn refuse_unordered_sums(plan: &Arc<dyn ExecutionPlan>) -> Result<()> {
     if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
-        const ROUNDING: [&str; 8] =
-            ["sum", "avg", "var", "var_pop", "stddev", "stddev_pop", "corr", "covar_samp"];
+        const ROUNDING: [&str; 8] = [
+            "sum",
+            "avg",
+            "var",
+            "var_pop",
+            "stddev",
+            "stddev_pop",
+            "corr",
+            "covar_samp",
+        ];
         for call in aggregate.aggr_expr() {
             let floating = call.field().data_type().is_floating();
             if floating && ROUNDING.contains(&call.fun().name()) {
@@ -379,6 +423,7 @@ fn refuse_unordered_sums(plan: &Arc<dyn ExecutionPlan>) -> Result<()> {
             }
         }
     }
-    plan.children().into_iter().try_for_each(refuse_unordered_sums)
+    plan.children()
+        .into_iter()
+        .try_for_each(refuse_unordered_sums)
 }
-

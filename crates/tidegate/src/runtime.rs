@@ -37,7 +37,12 @@ impl Runtime {
             })
             .collect::<Result<Vec<_>, DeviceError>>()?;
         let why_no_device = discovery.why_none();
-        Ok(Self { devices, discovery, why_no_device, history: History::default() })
+        Ok(Self {
+            devices,
+            discovery,
+            why_no_device,
+            history: History::default(),
+        })
     }
 
     /// Returns the devices that regions can run on.

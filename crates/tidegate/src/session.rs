@@ -36,7 +36,9 @@ pub struct Session {
 
 impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Session").field("id", &self.ctx.session_id()).finish_non_exhaustive()
+        f.debug_struct("Session")
+            .field("id", &self.ctx.session_id())
+            .finish_non_exhaustive()
     }
 }
 
@@ -97,7 +99,10 @@ impl Session {
     /// # Errors
     /// [`crate::ErrorKind::Io`] if nothing is there or it is not Parquet.
     pub async fn read_parquet(&self, path: &str) -> Result<DataFrame, Error> {
-        Ok(self.ctx.read_parquet(path, ParquetReadOptions::default()).await?)
+        Ok(self
+            .ctx
+            .read_parquet(path, ParquetReadOptions::default())
+            .await?)
     }
 
     /// Reads CSV with a header: a file, a folder or a glob.
@@ -113,7 +118,10 @@ impl Session {
     /// # Errors
     /// [`crate::ErrorKind::Io`] if nothing is there or it is not Parquet.
     pub async fn register_parquet(&self, name: &str, path: &str) -> Result<(), Error> {
-        Ok(self.ctx.register_parquet(name, path, ParquetReadOptions::default()).await?)
+        Ok(self
+            .ctx
+            .register_parquet(name, path, ParquetReadOptions::default())
+            .await?)
     }
 
     /// Gives a CSV file, folder or glob with a header a name.
@@ -121,7 +129,10 @@ impl Session {
     /// # Errors
     /// [`crate::ErrorKind::Io`] if nothing is there or it is not CSV.
     pub async fn register_csv(&self, name: &str, path: &str) -> Result<(), Error> {
-        Ok(self.ctx.register_csv(name, path, CsvReadOptions::default()).await?)
+        Ok(self
+            .ctx
+            .register_csv(name, path, CsvReadOptions::default())
+            .await?)
     }
 
     /// Gives a batch a name.
@@ -137,11 +148,7 @@ impl Session {
     ///
     /// # Errors
     /// [`crate::ErrorKind::Sql`] if the name is taken.
-    pub fn register_table(
-        &self,
-        name: &str,
-        table: Arc<dyn TableProvider>,
-    ) -> Result<(), Error> {
+    pub fn register_table(&self, name: &str, table: Arc<dyn TableProvider>) -> Result<(), Error> {
         self.ctx.register_table(name, table)?;
         Ok(())
     }
@@ -194,8 +201,13 @@ impl PlacementExt for DataFrame {
 pub fn add_to(builder: SessionStateBuilder, runtime: &Arc<Runtime>) -> SessionStateBuilder {
     let mut builder = builder
         .with_physical_optimizer_rule(Arc::new(PlacePipelines::new(Arc::clone(runtime))))
-        .with_query_planner(Arc::new(QueryPlanner { runtime: Arc::clone(runtime) }));
+        .with_query_planner(Arc::new(QueryPlanner {
+            runtime: Arc::clone(runtime),
+        }));
     let config = builder.config().get_or_insert_default();
-    config.options_mut().extensions.insert(crate::options::TidegateOptions::default());
+    config
+        .options_mut()
+        .extensions
+        .insert(crate::options::TidegateOptions::default());
     builder
 }

@@ -13,8 +13,10 @@ pub(crate) async fn explain(error: DataFusionError, sql: &str, session: &Session
         return described;
     };
     if let Some(path) = quoted_path(sql) {
-        let message = format!("'{path}' not found: no such file, folder or glob, or its ending is \
-                               none of .parquet, .csv, .json, .arrow, .avro");
+        let message = format!(
+            "'{path}' not found: no such file, folder or glob, or its ending is \
+                               none of .parquet, .csv, .json, .arrow, .avro"
+        );
         return Error::new(ErrorKind::Io, message);
     }
     let names = table_names(session).await;
@@ -33,7 +35,10 @@ pub(crate) async fn explain(error: DataFusionError, sql: &str, session: &Session
         }
         _ => format!("there are {}", names.join(", ")),
     };
-    Error::new(described.kind(), format!("table '{name}' not found: {hint}"))
+    Error::new(
+        described.kind(),
+        format!("table '{name}' not found: {hint}"),
+    )
 }
 
 /// Finds a quoted path of which the text selects, as `FROM 'data/t.parquet'`, that is not there.
@@ -41,8 +46,16 @@ fn quoted_path(sql: &str) -> Option<&str> {
     let quoted = sql.split('\'').skip(1).step_by(2);
     let mut paths = quoted.filter(|text| text.contains('/') || text.contains('.'));
     paths.find(|path| {
-        let before = sql.split(*path).next().unwrap_or_default().trim_end_matches('\'');
-        let word = before.split_whitespace().last().unwrap_or_default().to_ascii_uppercase();
+        let before = sql
+            .split(*path)
+            .next()
+            .unwrap_or_default()
+            .trim_end_matches('\'');
+        let word = before
+            .split_whitespace()
+            .last()
+            .unwrap_or_default()
+            .to_ascii_uppercase();
         matches!(word.as_str(), "FROM" | "JOIN") || word.ends_with(',')
     })
 }
@@ -58,12 +71,19 @@ async fn table_names(session: &Session) -> Vec<String> {
     let ctx = session.context();
     let mut names = Vec::new();
     for catalog in ctx.catalog_names() {
-        let Some(catalog) = ctx.catalog(&catalog) else { continue };
+        let Some(catalog) = ctx.catalog(&catalog) else {
+            continue;
+        };
         for schema in catalog.schema_names() {
             if schema == "information_schema" || schema == "system" {
                 continue;
             }
-            names.extend(catalog.schema(&schema).into_iter().flat_map(|schema| schema.table_names()));
+            names.extend(
+                catalog
+                    .schema(&schema)
+                    .into_iter()
+                    .flat_map(|schema| schema.table_names()),
+            );
         }
     }
     names.sort();

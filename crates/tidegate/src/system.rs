@@ -27,8 +27,17 @@ use crate::runtime::Runtime;
 /// Registers the schema `system`.
 pub(crate) fn register(ctx: &SessionContext, runtime: &Arc<Runtime>) -> Result<()> {
     let schema = MemorySchemaProvider::new();
-    for content in [Content::Devices, Content::Queries, Content::Placements, Content::Settings] {
-        let table = SystemTable { content, schema: content.schema(), runtime: Arc::clone(runtime) };
+    for content in [
+        Content::Devices,
+        Content::Queries,
+        Content::Placements,
+        Content::Settings,
+    ] {
+        let table = SystemTable {
+            content,
+            schema: content.schema(),
+            runtime: Arc::clone(runtime),
+        };
         schema.register_table(content.name().into(), Arc::new(table))?;
     }
     let config = ctx.copied_config();
@@ -86,7 +95,11 @@ impl TableProvider for SystemTable {
         };
         let rows = RecordBatch::try_new(Arc::clone(&self.schema), columns)?;
         let schema = Arc::clone(&self.schema);
-        Ok(MemorySourceConfig::try_new_exec(&[vec![rows]], schema, projection.cloned())?)
+        Ok(MemorySourceConfig::try_new_exec(
+            &[vec![rows]],
+            schema,
+            projection.cloned(),
+        )?)
     }
 }
 
@@ -168,14 +181,19 @@ fn devices(runtime: &Runtime) -> Vec<ArrayRef> {
 
 fn queries(reports: &[QueryReport]) -> Vec<ArrayRef> {
     let started = reports.iter().map(|report| {
-        report.started.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
+        report
+            .started
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |since| since.as_millis() as i64)
     });
     vec![
         counts(reports.iter().map(|report| report.id)),
         texts(reports.iter().map(|report| report.sql.clone())),
         texts(reports.iter().map(|report| Some(report.state.to_string()))),
         Arc::new(TimestampMillisecondArray::from_iter_values(started)),
-        Arc::new(Float64Array::from_iter_values(reports.iter().map(|report| report.seconds))),
+        Arc::new(Float64Array::from_iter_values(
+            reports.iter().map(|report| report.seconds),
+        )),
         counts(reports.iter().map(|report| report.rows)),
         texts(reports.iter().map(|report| report.error.clone())),
     ]
@@ -196,7 +214,13 @@ fn placements(reports: &[QueryReport]) -> Vec<ArrayRef> {
         for (index, region) in report.regions.iter().enumerate() {
             for place in &region.places {
                 let (query, number) = (report.id, index as u64 + 1);
-                let line = |reason| Line { query, number, region, place, reason };
+                let line = |reason| Line {
+                    query,
+                    number,
+                    region,
+                    place,
+                    reason,
+                };
                 if place.reasons.is_empty() {
                     lines.push(line(None));
                 }
@@ -213,7 +237,11 @@ fn placements(reports: &[QueryReport]) -> Vec<ArrayRef> {
         texts(lines.iter().map(|line| line.region.program_json.as_ref())),
         texts(lines.iter().map(|line| Some(&line.place.place))),
         texts(lines.iter().map(|line| line.reason.map(|(why, _)| why))),
-        counts(lines.iter().map(|line| line.reason.map_or(0, |(_, times)| *times))),
+        counts(
+            lines
+                .iter()
+                .map(|line| line.reason.map_or(0, |(_, times)| *times)),
+        ),
         counts(lines.iter().map(|line| line.place.morsels)),
         counts(lines.iter().map(|line| line.place.rows)),
         counts(lines.iter().map(|line| line.place.bytes)),

@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, Float32Array, Float64Array, Int64Array};
-use arrow_schema::{Field, Schema, SchemaRef};
-use tidegate_pipeline::{AggregateOutput, ArithmeticOp, NamedExpr};
+use arrow_array::{ArrayRef, Float32Array, Float64Array, Int64Array, RecordBatch};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use tidegate_pipeline::{
+    Aggregate, AggregateCall, AggregateFunction, AggregateOutput, ArithmeticOp, Expr, ExprKind,
+    NamedExpr, Pipeline, Step,
+};
 
-use super::*;
+use super::refuse_chunk;
 
 /// The columns of every test: a key, two doubles and a float.
 fn input() -> SchemaRef {
@@ -84,7 +87,9 @@ fn check(steps: Vec<Step>, batch: &RecordBatch, expect: Option<&str>) {
         steps,
         output: input(),
     };
-    let expect = expect.map(|name| format!("min/max over column {name}: the chunk holds NaN, an infinity or -0.0"));
+    let expect = expect.map(|name| {
+        format!("min/max over column {name}: the chunk holds NaN, an infinity or -0.0")
+    });
     assert_eq!(refuse_chunk(&pipeline, batch), expect);
 }
 

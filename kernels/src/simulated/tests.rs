@@ -1,18 +1,21 @@
 //! The simulated backend answers as the interpreter does, whatever fails in between.
 
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use futures::executor::block_on;
-use futures::future::join_all;
-use tidegate_device::{DeviceId, SimulatedSpec};
+use futures::future::{BoxFuture, join_all};
+use tidegate_device::{Cost, DeviceError, DeviceId, SimulatedDevice, SimulatedSpec};
 use tidegate_pipeline::{
     Aggregate, AggregateCall, AggregateFunction, AggregateOutput, ArithmeticOp, Expr, ExprKind,
-    NamedExpr, Step,
+    Interpreter, NamedExpr, Pipeline, Step,
 };
 
-use super::*;
+use super::SimulatedPipelineDevice;
+use crate::backend::{FoldReport, PipelineDevice, PipelineRun, RunError};
+use crate::transfer::referenced_bytes;
 
 fn schema(names: [&str; 2]) -> SchemaRef {
     let field = |name| Field::new(name, DataType::Int64, true);
@@ -270,7 +273,11 @@ fn state_beyond_the_memory_asks_to_be_finished() {
             break;
         }
     }
-    let left: usize = block_on(run.finish()).unwrap().iter().map(RecordBatch::num_rows).sum();
+    let left: usize = block_on(run.finish())
+        .unwrap()
+        .iter()
+        .map(RecordBatch::num_rows)
+        .sum();
     assert_eq!(left as u64, rows);
     assert_eq!(device.budget().used(), 0);
 }

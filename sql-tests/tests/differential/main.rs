@@ -7,7 +7,7 @@
 //!
 //! `TIDEGATE_FUZZ_SEED` and `TIDEGATE_FUZZ_QUERIES` choose other queries and more of them.
 
-#![allow(clippy::expect_used)] // all of it is a test
+#![expect(clippy::expect_used, reason = "all of it is a test")]
 
 mod compare;
 mod queries;

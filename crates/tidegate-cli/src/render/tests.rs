@@ -1,14 +1,21 @@
 //! Each format, to the byte.
 
-use std::io;
+use std::io::{self, Write};
 use std::pin::Pin;
+use std::slice;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use arrow::array::{Decimal128Array, Float64Array, Int64Array, ListArray};
-use arrow::datatypes::Int64Type;
+use arrow::array::{
+    ArrayRef, Decimal128Array, Float64Array, Int64Array, ListArray, RecordBatch, StringArray,
+};
+use arrow::datatypes::{Int64Type, Schema, SchemaRef};
+use futures::Stream;
 use futures::executor::block_on;
 
-use super::*;
+use super::{HasSchema, Shown, Style, render, table};
+use crate::args::Format;
+use crate::failure::Failure;
 
 /// The batches of a result.
 struct Batches(SchemaRef, std::vec::IntoIter<RecordBatch>);
@@ -28,7 +35,7 @@ impl HasSchema for Batches {
 }
 
 fn shown(batches: &[RecordBatch], format: Format, maxrows: Option<usize>) -> (String, Shown) {
-    let stream = Batches(batches[0].schema(), batches.to_vec().into_iter());
+    let stream = Batches(batches[0].schema(), Vec::from(batches).into_iter());
     let mut text = Vec::new();
     let shown = block_on(render(stream, Style { format, maxrows }, &mut text)).unwrap();
     (String::from_utf8(text).unwrap(), shown)
@@ -111,7 +118,7 @@ fn no_rows_still_have_a_form() {
 fn no_columns_are_no_result() {
     let nothing = RecordBatch::new_empty(Arc::new(Schema::empty()));
     for format in [Format::Table, Format::Csv, Format::Json, Format::Ndjson] {
-        check(&[nothing.clone()], format, "");
+        check(slice::from_ref(&nothing), format, "");
     }
 }
 

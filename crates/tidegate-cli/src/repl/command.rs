@@ -130,7 +130,8 @@ fn distance(a: &str, b: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{Command, parse};
+    use crate::args::{Format, MaxRows};
 
     fn check(text: &str, expect: Command) {
         assert_eq!(parse(text), Some(Ok(expect)), "{text}");

@@ -25,7 +25,7 @@ fn is_complete(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::is_complete;
 
     #[test]
     fn enter_runs_commands_and_whole_statements() {

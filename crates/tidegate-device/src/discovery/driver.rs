@@ -248,7 +248,8 @@ fn format_uuid(bytes: [u8; 16]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{CallError, Driver, DriverCalls, format_uuid, open_library};
+    use crate::discovery::Outcome;
 
     #[test]
     fn a_uuid_has_the_usual_form() {

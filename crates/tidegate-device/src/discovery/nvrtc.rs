@@ -86,7 +86,9 @@ fn version(library: &libloading::Library) -> Result<(c_int, c_int), CallError> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{NAMES, WHEEL_FOLDERS, judge, look, open};
+    use crate::discovery::Outcome;
+    use crate::discovery::driver::DriverVersion;
 
     const DRIVER_12: DriverVersion = DriverVersion {
         major: 12,

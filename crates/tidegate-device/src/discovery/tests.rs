@@ -1,7 +1,10 @@
 //! Every way in which no device comes out says why.
 
-use super::driver::CallError;
-use super::*;
+use super::driver::{CallError, DriverCalls, DriverVersion};
+use super::{
+    Discovery, DiscoveryOptions, Outcome, conclude, describe_absence, discover, list_devices,
+    open_driver,
+};
 
 /// A driver whose start ends with `init`, and whose devices are of these names.
 struct FakeDriver {

@@ -60,7 +60,7 @@ fn find(entry: &str, uuids: &[Option<String>]) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::select;
 
     fn check(list: &str, ordinals: &[u32], ended_by: Option<&str>) {
         let uuids = ["GPU-aa01", "GPU-aa02", "GPU-bb03"].map(|uuid| Some(uuid.to_owned()));

@@ -1,8 +1,11 @@
 //! The budget holds under every order of reserving and giving back.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::*;
+use super::MemoryBudget;
+use crate::error::DeviceError;
+use crate::info::DeviceId;
 
 fn budget(limit: u64) -> Arc<MemoryBudget> {
     MemoryBudget::new(DeviceId(0), limit)

@@ -117,7 +117,8 @@ impl FromStr for FaultPlan {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{Fault, FaultPlan};
+    use crate::simulated::spec::SpecError;
 
     #[test]
     fn a_plan_reads_back_as_it_prints() {

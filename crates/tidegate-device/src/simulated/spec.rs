@@ -226,7 +226,10 @@ fn scaled(text: &str, units: &[(&str, f64)]) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::time::Duration;
+
+    use super::{LAUNCH_TIME_MAX, SimulatedSpec, SpecError};
+    use crate::simulated::Cost;
 
     fn check(text: &str, expect: SimulatedSpec) {
         assert_eq!(text.parse(), Ok(expect), "{text}");

@@ -1,13 +1,16 @@
 //! The simulated device keeps order, time, memory and its fault plan, and always ends.
 
-use std::sync::mpsc;
-use std::time::Instant;
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use futures::executor::block_on;
 use futures::future::join_all;
 
-use super::*;
+use super::{Completion, Cost, SimulatedDevice, SimulatedSpec};
+use crate::error::DeviceError;
+use crate::info::DeviceId;
 
 fn device(spec: SimulatedSpec) -> SimulatedDevice {
     SimulatedDevice::new(DeviceId(7), spec).unwrap()

@@ -1,3 +1,5 @@
+//! Which types each node takes and gives, and how a refusal reads.
+
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, IntervalUnit, TimeUnit};

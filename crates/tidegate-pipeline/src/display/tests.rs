@@ -1,3 +1,5 @@
+//! Each step, expression and literal prints as the plans show it.
+
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Schema, TimeUnit};

@@ -1,3 +1,5 @@
+//! Whole pipelines: laziness, grouping, sorting, batching, and the faults of the caller.
+
 use std::sync::Arc;
 
 use arrow_array::types::Int32Type;

@@ -31,7 +31,13 @@ fn drain(num_morsels: usize, host_seconds: f64, device_seconds: f64) -> f64 {
 
 #[test]
 fn mixed_is_never_much_slower_than_the_better_place_alone() {
-    for (host, device) in [(1.0, 1.0), (1.0, 0.1), (1.0, 10.0), (1.0, 100.0), (1.0, 3.0)] {
+    for (host, device) in [
+        (1.0, 1.0),
+        (1.0, 0.1),
+        (1.0, 10.0),
+        (1.0, 100.0),
+        (1.0, 3.0),
+    ] {
         for num_morsels in [50, 100, 1000] {
             let mixed = drain(num_morsels, host, device);
             let alone = num_morsels as f64 * f64::min(host, device);
@@ -49,7 +55,10 @@ fn with_few_morsels_mixed_is_within_one_morsel_of_the_better_place() {
         for device in [0.1, 1.0, 5.0, 20.0] {
             let mixed = drain(num_morsels, 1.0, device);
             let alone = num_morsels as f64 * f64::min(1.0, device);
-            assert!(mixed <= alone + f64::max(1.0, device), "{num_morsels} {device}: {mixed}");
+            assert!(
+                mixed <= alone + f64::max(1.0, device),
+                "{num_morsels} {device}: {mixed}"
+            );
         }
     }
 }

@@ -6,7 +6,10 @@ use tidegate_device::DeviceId;
 const DEVICE: DeviceId = DeviceId(0);
 
 fn size(num_rows: u64) -> MorselSize {
-    MorselSize { num_rows, num_bytes: num_rows * 8 }
+    MorselSize {
+        num_rows,
+        num_bytes: num_rows * 8,
+    }
 }
 
 fn queue(policy: ClaimPolicy, pieces: &[usize]) -> MorselQueue {
@@ -28,14 +31,23 @@ fn device(queue: &MorselQueue) -> Option<MorselId> {
 fn the_host_claims_guided_runs_from_the_front_and_the_device_from_the_back() {
     let queue = queue(ClaimPolicy::Shared, &[4, 3]);
     assert_eq!(device(&queue), Some(MorselId { piece: 1, index: 2 }));
-    let run = |piece| queue.claim_for_host(piece, usize::MAX).iter().map(|m| m.id.index).collect::<Vec<_>>();
+    let run = |piece| {
+        queue
+            .claim_for_host(piece, usize::MAX)
+            .iter()
+            .map(|m| m.id.index)
+            .collect::<Vec<_>>()
+    };
     assert_eq!(run(0), [0, 1]);
     assert_eq!(run(0), [2]);
     assert_eq!(run(0), [3]);
     assert_eq!(run(0), [0_usize; 0]);
     assert_eq!(device(&queue), Some(MorselId { piece: 1, index: 1 }));
     assert_eq!(run(1), [0]);
-    assert_eq!(queue.claim_for_device(DEVICE, |_, _| true), DeviceClaim::Empty);
+    assert_eq!(
+        queue.claim_for_device(DEVICE, |_, _| true),
+        DeviceClaim::Empty
+    );
 }
 
 #[test]
@@ -57,7 +69,10 @@ fn every_morsel_is_claimed_once_under_contention() {
         };
         let mut threads = vec![host(0), host(1)];
         threads.push(scope.spawn(|| std::iter::from_fn(|| device(&queue)).collect()));
-        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+        threads
+            .into_iter()
+            .flat_map(|thread| thread.join().unwrap())
+            .collect()
     });
     let distinct: std::collections::BTreeSet<_> = claimed.iter().collect();
     assert_eq!((claimed.len(), distinct.len()), (200, 200));
@@ -66,11 +81,12 @@ fn every_morsel_is_claimed_once_under_contention() {
 #[test]
 fn a_recorded_placement_decides_alone() {
     let queue = queue(ClaimPolicy::Replay("HD".parse().unwrap()), &[5]);
-    let host: Vec<usize> =
-        std::iter::from_fn(|| Some(queue.claim_for_host(0, usize::MAX)).filter(|run| !run.is_empty()))
-            .flatten()
-            .map(|morsel| morsel.id.index)
-            .collect();
+    let host: Vec<usize> = std::iter::from_fn(|| {
+        Some(queue.claim_for_host(0, usize::MAX)).filter(|run| !run.is_empty())
+    })
+    .flatten()
+    .map(|morsel| morsel.id.index)
+    .collect();
     assert_eq!(host, [0, 2, 4]);
     assert_eq!(device(&queue).map(|id| id.index), Some(3));
     assert_eq!(device(&queue).map(|id| id.index), Some(1));
@@ -84,7 +100,11 @@ fn what_is_given_back_is_taken_once_and_what_is_committed_never() {
     let (last, middle) = (device(&queue).unwrap(), device(&queue).unwrap());
     queue.commit(&[last]);
     queue.give_back(&[middle]);
-    let rest: Vec<usize> = queue.take_rest(true).iter().map(|morsel| morsel.id.index).collect();
+    let rest: Vec<usize> = queue
+        .take_rest(true)
+        .iter()
+        .map(|morsel| morsel.id.index)
+        .collect();
     assert_eq!(rest, [0, 1]);
     assert!(queue.take_rest(true).is_empty());
 }
@@ -93,13 +113,22 @@ fn what_is_given_back_is_taken_once_and_what_is_committed_never() {
 fn pieces_of_a_partition_wait_until_it_is_polled() {
     let queue = MorselQueue::new(ClaimPolicy::Shared, vec![Some(0), Some(1)]);
     queue.list(0, [size(1)]);
-    assert_eq!(queue.claim_for_device(DEVICE, |_, _| true), DeviceClaim::Later);
+    assert_eq!(
+        queue.claim_for_device(DEVICE, |_, _| true),
+        DeviceClaim::Later
+    );
     queue.open_partition(0);
     assert_eq!(device(&queue), Some(MorselId { piece: 0, index: 0 }));
     assert!(queue.unlisted().is_empty());
-    assert_eq!(queue.claim_for_device(DEVICE, |_, _| true), DeviceClaim::Later);
+    assert_eq!(
+        queue.claim_for_device(DEVICE, |_, _| true),
+        DeviceClaim::Later
+    );
     queue.open_partition(1);
-    assert_eq!(queue.claim_for_device(DEVICE, |_, _| true), DeviceClaim::Unlisted(1));
+    assert_eq!(
+        queue.claim_for_device(DEVICE, |_, _| true),
+        DeviceClaim::Unlisted(1)
+    );
     assert_eq!(queue.unlisted(), [1]);
 }
 
@@ -107,13 +136,22 @@ fn pieces_of_a_partition_wait_until_it_is_polled() {
 fn a_growing_piece_says_later_until_it_is_closed() {
     let queue = MorselQueue::new(ClaimPolicy::Shared, vec![None]);
     queue.grow(0);
-    assert_eq!(queue.claim_for_device(DEVICE, |_, _| true), DeviceClaim::Later);
+    assert_eq!(
+        queue.claim_for_device(DEVICE, |_, _| true),
+        DeviceClaim::Later
+    );
     queue.append(0, size(1), true);
     queue.append(0, size(2), false);
     assert_eq!(device(&queue), Some(MorselId { piece: 0, index: 1 }));
-    assert_eq!(queue.claim_for_device(DEVICE, |_, _| true), DeviceClaim::Later);
+    assert_eq!(
+        queue.claim_for_device(DEVICE, |_, _| true),
+        DeviceClaim::Later
+    );
     queue.close(0);
-    assert_eq!(queue.claim_for_device(DEVICE, |_, _| true), DeviceClaim::Empty);
+    assert_eq!(
+        queue.claim_for_device(DEVICE, |_, _| true),
+        DeviceClaim::Empty
+    );
 }
 
 #[test]

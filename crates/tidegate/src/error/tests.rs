@@ -10,14 +10,26 @@ use super::{Error, ErrorKind};
 #[test]
 fn kinds_say_who_must_act() {
     let table: [(DataFusionError, ErrorKind, &str); 4] = [
-        (DataFusionError::Plan("no table x".into()), ErrorKind::Sql, "no table x"),
+        (
+            DataFusionError::Plan("no table x".into()),
+            ErrorKind::Sql,
+            "no table x",
+        ),
         (
             DataFusionError::ArrowError(Box::new(ArrowError::DivideByZero), None),
             ErrorKind::Sql,
             "Divide by zero error",
         ),
-        (DataFusionError::NotImplemented("x".into()), ErrorKind::NotSupported, "x"),
-        (DataFusionError::IoError(std::io::Error::other("disk")), ErrorKind::Io, "disk"),
+        (
+            DataFusionError::NotImplemented("x".into()),
+            ErrorKind::NotSupported,
+            "x",
+        ),
+        (
+            DataFusionError::IoError(std::io::Error::other("disk")),
+            ErrorKind::Io,
+            "disk",
+        ),
     ];
     for (given, kind, text) in table {
         let error = Error::from(given);
@@ -31,11 +43,17 @@ fn an_error_of_ours_survives_the_way_through_datafusion() {
     let ours = Error::new(ErrorKind::Cancelled, "statement timeout");
     let wrapped = DataFusionError::Shared(Arc::new(DataFusionError::from(ours)));
     let back = Error::from(wrapped.context("while collecting"));
-    assert_eq!((back.kind(), back.to_string().as_str()), (ErrorKind::Cancelled, "statement timeout"));
+    assert_eq!(
+        (back.kind(), back.to_string().as_str()),
+        (ErrorKind::Cancelled, "statement timeout")
+    );
 }
 
 #[test]
 fn exhausted_memory_names_the_setting() {
     let error = Error::from(DataFusionError::ResourcesExhausted("wanted 5 MB".into()));
-    assert!(error.to_string().contains("tidegate.memory_limit"), "{error}");
+    assert!(
+        error.to_string().contains("tidegate.memory_limit"),
+        "{error}"
+    );
 }

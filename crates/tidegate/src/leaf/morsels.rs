@@ -68,7 +68,12 @@ impl MorselLeaf {
                 columns: Arc::clone(&scan.columns),
             };
             let pieces = Arc::new(pieces);
-            return Some(Ok(Self { planned, schema, pieces, owned: false }));
+            return Some(Ok(Self {
+                planned,
+                schema,
+                pieces,
+                owned: false,
+            }));
         }
         let memory = planned.downcast_ref::<MemorySourceConfig>()?;
         if memory.fetch().is_some() {
@@ -78,7 +83,12 @@ impl MorselLeaf {
             return Some(Err("the scan claims an order".into()));
         }
         let pieces = Arc::new(Memory::new(memory, options.morsel_rows));
-        Some(Ok(Self { planned, schema, pieces, owned: true }))
+        Some(Ok(Self {
+            planned,
+            schema,
+            pieces,
+            owned: true,
+        }))
     }
 }
 
@@ -104,7 +114,10 @@ impl Leaf for MorselLeaf {
 
     fn loader(&self, ctx: &Arc<TaskContext>) -> Result<Arc<dyn MorselLoader>> {
         let batch_size = ctx.session_config().batch_size();
-        Ok(Arc::new(PiecesLoader { pieces: Arc::clone(&self.pieces), batch_size }))
+        Ok(Arc::new(PiecesLoader {
+            pieces: Arc::clone(&self.pieces),
+            batch_size,
+        }))
     }
 
     fn replay(
@@ -169,7 +182,10 @@ impl Memory {
             num_rows: batch.num_rows() as u64,
             num_bytes: slice_bytes(batch),
         };
-        let sizes = morsels.iter().map(|piece| piece.iter().map(size).collect()).collect();
+        let sizes = morsels
+            .iter()
+            .map(|piece| piece.iter().map(size).collect())
+            .collect();
         Self { sizes, morsels }
     }
 }
@@ -190,9 +206,8 @@ impl Pieces for Memory {
 
 /// Estimates the bytes of a slice: what its arrays hold, in proportion.
 fn slice_bytes(batch: &RecordBatch) -> u64 {
-    let bytes = |column: &ArrayRef| {
-        column.to_data().get_slice_memory_size().unwrap_or_default() as u64
-    };
+    let bytes =
+        |column: &ArrayRef| column.to_data().get_slice_memory_size().unwrap_or_default() as u64;
     batch.columns().iter().map(bytes).sum()
 }
 
@@ -249,7 +264,10 @@ impl GatedMorsels {
                 Ok::<_, DataFusionError>(stream::iter(read.into_iter().map(Ok)))
             })
             .try_flatten();
-        Some(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), batches)))
+        Some(Box::pin(RecordBatchStreamAdapter::new(
+            Arc::clone(&self.schema),
+            batches,
+        )))
     }
 }
 

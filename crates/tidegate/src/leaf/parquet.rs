@@ -93,7 +93,12 @@ impl ParquetLeaf {
             file.extension::<ParquetAccessPlan>().is_some()
                 || file.extension::<ParquetRowSelection>().is_some()
         };
-        if config.file_groups.iter().flat_map(FileGroup::iter).any(selected) {
+        if config
+            .file_groups
+            .iter()
+            .flat_map(FileGroup::iter)
+            .any(selected)
+        {
             return Err("the scan already selects rows of its files".into());
         }
         let mut config = config.clone();
@@ -107,7 +112,12 @@ impl ParquetLeaf {
             *group = FileGroup::new(group.iter().map(mark).collect());
         }
         let row_groups = Arc::new(RowGroups::new(&config));
-        Ok(Self { config, columns, partitions, row_groups })
+        Ok(Self {
+            config,
+            columns,
+            partitions,
+            row_groups,
+        })
     }
 }
 
@@ -123,8 +133,9 @@ impl Leaf for ParquetLeaf {
     fn gated(&self, slot: &Arc<Slot>) -> Result<Arc<dyn ExecutionPlan>> {
         let inner = Arc::clone(self.config.file_source());
         let gated = GatedSource::new(inner, Arc::clone(slot), Arc::clone(&self.row_groups));
-        let config =
-            FileScanConfigBuilder::from(self.config.clone()).with_source(Arc::new(gated)).build();
+        let config = FileScanConfigBuilder::from(self.config.clone())
+            .with_source(Arc::new(gated))
+            .build();
         Ok(DataSourceExec::from_data_source(config))
     }
 

@@ -51,13 +51,19 @@ impl PulledLeaf {
             return Err("the scan has no end".into());
         }
         let morsel_rows = options.morsel_rows;
-        Ok(Self { leaf: Arc::clone(plan), morsel_rows, retained: Arc::default() })
+        Ok(Self {
+            leaf: Arc::clone(plan),
+            morsel_rows,
+            retained: Arc::default(),
+        })
     }
 }
 
 impl Leaf for PulledLeaf {
     fn pieces(&self) -> Vec<Option<usize>> {
-        (0..self.leaf.output_partitioning().partition_count()).map(Some).collect()
+        (0..self.leaf.output_partitioning().partition_count())
+            .map(Some)
+            .collect()
     }
 
     fn rereads(&self) -> bool {
@@ -90,7 +96,11 @@ impl Leaf for PulledLeaf {
                 None => return internal_err!("a pulled morsel was not retained"),
             }
         }
-        Ok(MemorySourceConfig::try_new_exec(&[batches], self.leaf.schema(), None)?)
+        Ok(MemorySourceConfig::try_new_exec(
+            &[batches],
+            self.leaf.schema(),
+            None,
+        )?)
     }
 }
 
@@ -197,10 +207,16 @@ impl ExecutionPlan for PullGateExec {
                 Some(batch) => (gate.offer(batch).await, Some(gate)),
                 None => (gate.settle().await, None),
             };
-            Ok(Some((stream::iter(passed.into_iter().map(Ok)), (batches, gate))))
+            Ok(Some((
+                stream::iter(passed.into_iter().map(Ok)),
+                (batches, gate),
+            )))
         })
         .try_flatten();
-        Ok(Box::pin(RecordBatchStreamAdapter::new(self.leaf.schema(), passed.boxed())))
+        Ok(Box::pin(RecordBatchStreamAdapter::new(
+            self.leaf.schema(),
+            passed.boxed(),
+        )))
     }
 }
 
@@ -246,7 +262,10 @@ impl Gate {
         }
         let size = MorselSize {
             num_rows: gathered.iter().map(|batch| batch.num_rows() as u64).sum(),
-            num_bytes: gathered.iter().map(|batch| batch.get_array_memory_size() as u64).sum(),
+            num_bytes: gathered
+                .iter()
+                .map(|batch| batch.get_array_memory_size() as u64)
+                .sum(),
         };
         let queue = self.run.queue();
         let to_device = match queue.replayed(self.piece) {

@@ -42,7 +42,9 @@ pub(crate) fn lower_call(
         [argument] if function == AggregateFunction::Count && is_value(argument) => Some(None),
         [argument] => lowering.lower(argument, input).map(Some),
         _ => {
-            lowering.reasons.push(format!("{name} of several arguments"));
+            lowering
+                .reasons
+                .push(format!("{name} of several arguments"));
             None
         }
     };
@@ -58,8 +60,14 @@ pub(crate) fn lower_call(
         }
     };
     let data_type = call.field().data_type().clone();
-    let lowered =
-        AggregateCall::new(function, argument?, filter?, data_type, state, call.name().to_string());
+    let lowered = AggregateCall::new(
+        function,
+        argument?,
+        filter?,
+        data_type,
+        state,
+        call.name().to_string(),
+    );
     lowering.reasons.keep(lowered)
 }
 

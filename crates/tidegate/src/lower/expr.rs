@@ -47,14 +47,21 @@ impl ExprLowering {
         }
         if let Some(cast) = expr.downcast_ref::<CastExpr>() {
             let inner = self.lower(cast.expr(), input)?;
-            let failure =
-                if cast.cast_options().safe { CastFailure::Null } else { CastFailure::Raise };
-            return self.reasons.keep(Expr::cast(inner, cast.cast_type().clone(), failure));
+            let failure = if cast.cast_options().safe {
+                CastFailure::Null
+            } else {
+                CastFailure::Raise
+            };
+            return self
+                .reasons
+                .keep(Expr::cast(inner, cast.cast_type().clone(), failure));
         }
         if let Some(cast) = expr.downcast_ref::<TryCastExpr>() {
             let inner = self.lower(cast.expr(), input)?;
             let target = cast.cast_type().clone();
-            return self.reasons.keep(Expr::cast(inner, target, CastFailure::Null));
+            return self
+                .reasons
+                .keep(Expr::cast(inner, target, CastFailure::Null));
         }
         if let Some(not) = expr.downcast_ref::<NotExpr>() {
             let inner = self.lower(not.arg(), input)?;
@@ -78,13 +85,17 @@ impl ExprLowering {
         if let Some(in_list) = expr.downcast_ref::<InListExpr>() {
             let needle = self.lower(in_list.expr(), input);
             let list = self.all(in_list.list(), input);
-            return self.reasons.keep(Expr::in_list(needle?, list?, in_list.negated()));
+            return self
+                .reasons
+                .keep(Expr::in_list(needle?, list?, in_list.negated()));
         }
         if let Some(like) = expr.downcast_ref::<LikeExpr>() {
             let text = self.lower(like.expr(), input);
             let pattern = self.lower(like.pattern(), input);
             let (negated, insensitive) = (like.negated(), like.case_insensitive());
-            return self.reasons.keep(Expr::like(text?, pattern?, negated, insensitive));
+            return self
+                .reasons
+                .keep(Expr::like(text?, pattern?, negated, insensitive));
         }
         if let Some(function) = expr.downcast_ref::<ScalarFunctionExpr>() {
             return self.function(function, input);
@@ -98,14 +109,15 @@ impl ExprLowering {
 
     fn all(&mut self, exprs: &[Arc<dyn PhysicalExpr>], input: &Schema) -> Option<Vec<Expr>> {
         // Every one is lowered before the first failure counts: all reasons, not the first.
-        let lowered: Vec<Option<Expr>> =
-            exprs.iter().map(|expr| self.lower(expr, input)).collect();
+        let lowered: Vec<Option<Expr>> = exprs.iter().map(|expr| self.lower(expr, input)).collect();
         lowered.into_iter().collect()
     }
 
     fn parameter(&mut self, scalar: Scalar) -> Option<Expr> {
         let data_type = scalar.data_type.clone();
-        let lowered = self.reasons.keep(Expr::parameter(self.parameters.len(), data_type))?;
+        let lowered = self
+            .reasons
+            .keep(Expr::parameter(self.parameters.len(), data_type))?;
         self.parameters.push(scalar);
         Some(lowered)
     }
@@ -114,7 +126,8 @@ impl ExprLowering {
         match scalar(value) {
             Some(scalar) => self.parameter(scalar),
             None => {
-                self.reasons.push(format!("literal of type {}", value.data_type()));
+                self.reasons
+                    .push(format!("literal of type {}", value.data_type()));
                 None
             }
         }
@@ -123,8 +136,14 @@ impl ExprLowering {
     fn late(&mut self, expr: &Arc<dyn PhysicalExpr>, input: &Schema) -> Option<Expr> {
         let data_type = expr.data_type(input).ok()?;
         let parameter = self.parameters.len();
-        let lowered = self.parameter(Scalar { data_type, value: IrValue::Null })?;
-        self.bindings.push(Binding { parameter, expr: Arc::clone(expr) });
+        let lowered = self.parameter(Scalar {
+            data_type,
+            value: IrValue::Null,
+        })?;
+        self.bindings.push(Binding {
+            parameter,
+            expr: Arc::clone(expr),
+        });
         Some(lowered)
     }
 
@@ -142,7 +161,9 @@ impl ExprLowering {
         }
         if let Some(arithmetic) = arithmetic_op(op) {
             let data_type = expr.data_type(input).ok()?;
-            return self.reasons.keep(Expr::arithmetic(arithmetic, left?, right?, data_type));
+            return self
+                .reasons
+                .keep(Expr::arithmetic(arithmetic, left?, right?, data_type));
         }
         match op {
             Operator::And => self.reasons.keep(Expr::and(left?, right?)),
@@ -181,7 +202,8 @@ impl ExprLowering {
             let then = self.lower(then, input);
             let condition = match &operand {
                 Some(operand) => {
-                    self.reasons.keep(Expr::compare(CompareOp::Eq, operand.clone(), when?))
+                    self.reasons
+                        .keep(Expr::compare(CompareOp::Eq, operand.clone(), when?))
                 }
                 None => when,
             };
@@ -192,7 +214,8 @@ impl ExprLowering {
             None => None,
         };
         let data_type = expr.data_type(input).ok()?;
-        self.reasons.keep(Expr::case(branches, otherwise, data_type))
+        self.reasons
+            .keep(Expr::case(branches, otherwise, data_type))
     }
 
     fn function(&mut self, function: &ScalarFunctionExpr, input: &Schema) -> Option<Expr> {
@@ -217,7 +240,9 @@ impl ExprLowering {
                 let text = self.lower(text, input)?;
                 let data_type = function.return_type().clone();
                 let length = length.flatten();
-                return self.reasons.keep(Expr::substring(text, start, length, data_type));
+                return self
+                    .reasons
+                    .keep(Expr::substring(text, start, length, data_type));
             }
         }
         self.reasons.push(format!("function {}", function.name()));
@@ -285,11 +310,17 @@ fn literal_int(expr: &Arc<dyn PhysicalExpr>) -> Option<i64> {
 pub(crate) fn scalar(value: &ScalarValue) -> Option<Scalar> {
     let data_type = value.data_type();
     if let ScalarValue::Dictionary(_, inner) = value {
-        return scalar(inner).map(|inner| Scalar { data_type, value: inner.value });
+        return scalar(inner).map(|inner| Scalar {
+            data_type,
+            value: inner.value,
+        });
     }
     if value.is_null() {
         let known = !matches!(data_type, DataType::Null);
-        return known.then_some(Scalar { data_type, value: IrValue::Null });
+        return known.then_some(Scalar {
+            data_type,
+            value: IrValue::Null,
+        });
     }
     let int = |number: i64| Some(IrValue::Int(number));
     let value = match value {
@@ -324,9 +355,11 @@ pub(crate) fn scalar(value: &ScalarValue) -> Option<Scalar> {
         ScalarValue::Utf8(v) | ScalarValue::LargeUtf8(v) | ScalarValue::Utf8View(v) => {
             v.as_deref().map(|v| IrValue::Utf8(v.into()))
         }
-        ScalarValue::IntervalYearMonth(v) => {
-            v.map(|months| IrValue::Interval { months, days: 0, nanoseconds: 0 })
-        }
+        ScalarValue::IntervalYearMonth(v) => v.map(|months| IrValue::Interval {
+            months,
+            days: 0,
+            nanoseconds: 0,
+        }),
         ScalarValue::IntervalDayTime(v) => v.map(|v| IrValue::Interval {
             months: 0,
             days: v.days,

@@ -13,6 +13,7 @@
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::Schema;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
@@ -52,20 +53,44 @@ pub(crate) fn lower_atomic(root: &Arc<dyn ExecutionPlan>) -> Result<Lowered, Rea
 }
 
 fn lower(root: &Arc<dyn ExecutionPlan>, atomic: bool) -> Result<Lowered, Reasons> {
-    let mut chain = Chain { exprs: ExprLowering::default(), atomic, below_aggregate: false };
+    let mut chain = Chain {
+        exprs: ExprLowering::default(),
+        atomic,
+        bounds: Vec::new(),
+        below_aggregate: false,
+    };
     let lowered = chain.lower(root);
-    let ExprLowering { parameters, bindings, mut reasons } = chain.exprs;
+    let ExprLowering {
+        parameters,
+        bindings,
+        mut reasons,
+    } = chain.exprs;
     let Some((steps, leaf)) = lowered else {
         return Err(reasons);
     };
-    let pipeline = Pipeline { input: leaf.schema(), parameters, steps, output: root.schema() };
+    let pipeline = Pipeline {
+        input: leaf.schema(),
+        parameters,
+        steps,
+        output: root.schema(),
+    };
     reasons.keep(pipeline.validate());
-    if reasons.is_empty() { Ok(Lowered { pipeline, bindings, leaf }) } else { Err(reasons) }
+    if reasons.is_empty() {
+        Ok(Lowered {
+            pipeline,
+            bindings,
+            leaf,
+        })
+    } else {
+        Err(reasons)
+    }
 }
 
 struct Chain {
     exprs: ExprLowering,
     atomic: bool,
+    /// Dynamic filters that aggregates of the chain feed.
+    bounds: Vec<u64>,
     /// An aggregate stands above, so that the order and partitioning of rows no longer matter.
     below_aggregate: bool,
 }
@@ -114,13 +139,35 @@ impl Chain {
 
     fn leaf(&mut self, plan: &Arc<dyn ExecutionPlan>) -> Option<Steps> {
         if !plan.children().is_empty() {
-            self.exprs.reasons.push(format!("{} is no scan", plan.name()));
+            self.exprs
+                .reasons
+                .push(format!("{} is no scan", plan.name()));
             return None;
         }
         if plan.fetch().is_some() {
             self.exprs.reasons.push("LIMIT inside the region");
         }
+        if self.reads_own_bound(plan) {
+            // A replay would prune by the bound that the first run left behind.
+            self.exprs
+                .reasons
+                .push("an aggregate that feeds its scan's dynamic filter");
+        }
         Some((Vec::new(), Arc::clone(plan)))
+    }
+
+    /// Returns whether the leaf filters by what an aggregate of this chain has seen.
+    fn reads_own_bound(&self, leaf: &Arc<dyn ExecutionPlan>) -> bool {
+        let mut found = false;
+        let walked = leaf.apply_expressions(&mut |expr| {
+            expr.apply(|node| {
+                found |= node
+                    .expression_id()
+                    .is_some_and(|id| self.bounds.contains(&id));
+                Ok(TreeNodeRecursion::Continue)
+            })
+        });
+        found || walked.is_err()
     }
 
     fn filter(&mut self, filter: &FilterExec) -> Option<Steps> {
@@ -144,10 +191,16 @@ impl Chain {
             let field = input.field(index);
             let expr = Expr::column(index, field.data_type().clone());
             let expr = self.exprs.reasons.keep(expr)?;
-            Some(NamedExpr { expr, name: field.name().clone() })
+            Some(NamedExpr {
+                expr,
+                name: field.name().clone(),
+            })
         };
         let lowered: Vec<Option<NamedExpr>> = columns.iter().map(column).collect();
-        lowered.into_iter().collect::<Option<_>>().map(Step::Project)
+        lowered
+            .into_iter()
+            .collect::<Option<_>>()
+            .map(Step::Project)
     }
 
     fn projection(&mut self, projection: &ProjectionExec) -> Option<Step> {
@@ -157,10 +210,16 @@ impl Chain {
             .iter()
             .map(|named| {
                 let expr = self.exprs.lower(&named.expr, &input)?;
-                Some(NamedExpr { expr, name: named.alias.clone() })
+                Some(NamedExpr {
+                    expr,
+                    name: named.alias.clone(),
+                })
             })
             .collect();
-        lowered.into_iter().collect::<Option<_>>().map(Step::Project)
+        lowered
+            .into_iter()
+            .collect::<Option<_>>()
+            .map(Step::Project)
     }
 
     fn repartition(&mut self, exchange: &RepartitionExec) -> Option<Steps> {
@@ -173,7 +232,9 @@ impl Chain {
             _ => false,
         };
         if !allowed {
-            self.exprs.reasons.push(format!("RepartitionExec({})", exchange.partitioning()));
+            self.exprs
+                .reasons
+                .push(format!("RepartitionExec({})", exchange.partitioning()));
         }
         self.lower(exchange.input())
     }
@@ -181,7 +242,10 @@ impl Chain {
     fn sort(&mut self, sort: &SortExec) -> Option<Steps> {
         let keys = self.sort_keys(sort.expr().iter(), &sort.input().schema());
         let (mut steps, leaf) = self.lower(sort.input())?;
-        steps.push(Step::Sort(Sort { keys: keys?, fetch: sort.fetch() }));
+        steps.push(Step::Sort(Sort {
+            keys: keys?,
+            fetch: sort.fetch(),
+        }));
         Some((steps, leaf))
     }
 
@@ -197,7 +261,10 @@ impl Chain {
                 None
             }
         };
-        steps.push(Step::Sort(Sort { keys: keys?, fetch: merge.fetch().or(below) }));
+        steps.push(Step::Sort(Sort {
+            keys: keys?,
+            fetch: merge.fetch().or(below),
+        }));
         Some((steps, leaf))
     }
 
@@ -210,7 +277,11 @@ impl Chain {
             .map(|key| {
                 let expr = self.exprs.lower(&key.expr, input)?;
                 let (descending, nulls_first) = (key.options.descending, key.options.nulls_first);
-                Some(SortKey { expr, descending, nulls_first })
+                Some(SortKey {
+                    expr,
+                    descending,
+                    nulls_first,
+                })
             })
             .collect();
         lowered.into_iter().collect()
@@ -226,16 +297,23 @@ impl Chain {
             }
             AggregateMode::Final | AggregateMode::FinalPartitioned if self.atomic => {
                 let partial = find_partial(aggregate.input());
-                match partial.as_ref().and_then(|plan| plan.downcast_ref::<AggregateExec>()) {
+                match partial
+                    .as_ref()
+                    .and_then(|plan| plan.downcast_ref::<AggregateExec>())
+                {
                     Some(partial) => self.grouping(partial, AggregateOutput::Value),
                     None => {
-                        self.exprs.reasons.push("a final aggregate without its partial one");
+                        self.exprs
+                            .reasons
+                            .push("a final aggregate without its partial one");
                         None
                     }
                 }
             }
             mode => {
-                self.exprs.reasons.push(format!("aggregate in mode {mode:?}"));
+                self.exprs
+                    .reasons
+                    .push(format!("aggregate in mode {mode:?}"));
                 None
             }
         }
@@ -251,7 +329,10 @@ impl Chain {
             .iter()
             .map(|(expr, name)| {
                 let expr = self.exprs.lower(expr, &input)?;
-                Some(NamedExpr { expr, name: name.clone() })
+                Some(NamedExpr {
+                    expr,
+                    name: name.clone(),
+                })
             })
             .collect();
         let filters = aggregate.filter_expr();
@@ -264,23 +345,27 @@ impl Chain {
         let (mut steps, leaf) = self.lower(aggregate.input())?;
         let keys = keys.into_iter().collect::<Option<_>>()?;
         let calls = calls.into_iter().collect::<Option<_>>()?;
-        steps.push(Step::Aggregate(Aggregate { keys, calls, output }));
+        steps.push(Step::Aggregate(Aggregate {
+            keys,
+            calls,
+            output,
+        }));
         Some((steps, leaf))
     }
 
     fn refuse_special_aggregates(&mut self, aggregate: &AggregateExec) {
         let reasons = &mut self.exprs.reasons;
-        if aggregate.group_expr().has_grouping_set() || !aggregate.group_expr().null_expr().is_empty()
+        if aggregate.group_expr().has_grouping_set()
+            || !aggregate.group_expr().null_expr().is_empty()
         {
             reasons.push("GROUPING SETS");
         }
         if *aggregate.input_order_mode() != InputOrderMode::Linear {
             reasons.push("an aggregate over ordered input");
         }
-        if !aggregate.dynamic_expressions_produced().is_empty() {
-            // A replay would see the bound that the first run left behind.
-            reasons.push("an aggregate that feeds a dynamic filter");
-        }
+        let produced = aggregate.dynamic_expressions_produced();
+        self.bounds
+            .extend(produced.iter().filter_map(|expr| expr.expression_id()));
     }
 }
 
@@ -314,6 +399,7 @@ pub(crate) fn claims_order(root: &Arc<dyn ExecutionPlan>) -> Option<&'static str
 pub(crate) fn plain_columns<'a>(
     exprs: impl Iterator<Item = &'a Arc<dyn datafusion::physical_expr::PhysicalExpr>>,
 ) -> Option<Vec<usize>> {
-    exprs.map(|expr| expr.downcast_ref::<Column>().map(Column::index)).collect()
+    exprs
+        .map(|expr| expr.downcast_ref::<Column>().map(Column::index))
+        .collect()
 }
-

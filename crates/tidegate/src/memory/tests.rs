@@ -9,9 +9,15 @@ use super::{HostLimit, StatementPool};
 #[test]
 fn a_refusal_names_the_operator_the_bytes_and_the_setting() {
     let pool = StatementPool::new(1 << 20) as Arc<dyn MemoryPool>;
-    let sort = MemoryConsumer::new("ExternalSorter[0]").with_can_spill(true).register(&pool);
+    let sort = MemoryConsumer::new("ExternalSorter[0]")
+        .with_can_spill(true)
+        .register(&pool);
     let message = sort.try_grow(2 << 20).unwrap_err().to_string();
-    for part in ["ExternalSorter[0]", "2.0 MB", "tidegate.memory_limit (now 1 MB)"] {
+    for part in [
+        "ExternalSorter[0]",
+        "2.0 MB",
+        "tidegate.memory_limit (now 1 MB)",
+    ] {
         assert!(message.contains(part), "{message}");
     }
 }
@@ -20,7 +26,9 @@ fn a_refusal_names_the_operator_the_bytes_and_the_setting() {
 #[test]
 fn a_repartition_is_charged_but_never_refused() {
     let pool = StatementPool::new(1 << 20) as Arc<dyn MemoryPool>;
-    let exchange = MemoryConsumer::new("RepartitionExec[1]").with_can_spill(true).register(&pool);
+    let exchange = MemoryConsumer::new("RepartitionExec[1]")
+        .with_can_spill(true)
+        .register(&pool);
     exchange.try_grow(4 << 20).unwrap();
     assert_eq!(pool.reserved(), 4 << 20);
     let merge = MemoryConsumer::new("RepartitionExec[Merge 1]").register(&pool);

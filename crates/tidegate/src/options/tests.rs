@@ -25,7 +25,10 @@ fn settings_round_trip() {
     }
     options.set("replay_placement", "").unwrap();
     options.set("statement_timeout", "0").unwrap();
-    assert_eq!((options.replay_placement, options.statement_timeout), (None, None));
+    assert_eq!(
+        (options.replay_placement, options.statement_timeout),
+        (None, None)
+    );
 }
 
 #[test]
@@ -44,6 +47,9 @@ fn sizes_and_times_parse() {
     assert_eq!(parse_bytes("1.5G"), Some(1_610_612_736));
     assert_eq!(parse_bytes("77"), Some(77));
     assert_eq!(parse_bytes("GB"), None);
-    assert_eq!(super::parse_duration("2min"), Some(Duration::from_secs(120)));
+    assert_eq!(
+        super::parse_duration("2min"),
+        Some(Duration::from_secs(120))
+    );
     assert_eq!(super::parse_duration("-1s"), None);
 }

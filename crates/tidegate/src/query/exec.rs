@@ -37,7 +37,11 @@ impl QueryExec {
         timeout: Option<Duration>,
         record: Arc<Record>,
     ) -> Self {
-        Self { plan, timeout, record }
+        Self {
+            plan,
+            timeout,
+            record,
+        }
     }
 }
 
@@ -79,7 +83,11 @@ impl ExecutionPlan for QueryExec {
             return internal_err!("QueryExec has one input");
         };
         let (timeout, record) = (self.timeout, Arc::clone(&self.record));
-        Ok(Arc::new(Self { plan, timeout, record }))
+        Ok(Arc::new(Self {
+            plan,
+            timeout,
+            record,
+        }))
     }
 
     fn execute(
@@ -101,35 +109,37 @@ impl ExecutionPlan for QueryExec {
                 return Err(error);
             }
         };
-        let deadline = self.timeout.map(|timeout| (Instant::now() + timeout, timeout));
+        let deadline = self
+            .timeout
+            .map(|timeout| (Instant::now() + timeout, timeout));
         let schema = inner.schema();
         let caught = AssertUnwindSafe(inner).catch_unwind().map(flatten_panic);
-        let watched = stream::unfold((caught, Some(guard)), move |(mut inner, guard)| async move {
-            let mut guard = guard?;
-            match next(&mut inner, deadline).await {
-                Some(Ok(batch)) => {
-                    guard.record.count(batch.num_rows());
-                    Some((Ok(batch), (inner, Some(guard))))
+        let watched = stream::unfold(
+            (caught, Some(guard)),
+            move |(mut inner, guard)| async move {
+                let mut guard = guard?;
+                match next(&mut inner, deadline).await {
+                    Some(Ok(batch)) => {
+                        guard.record.count(batch.num_rows());
+                        Some((Ok(batch), (inner, Some(guard))))
+                    }
+                    Some(Err(error)) => {
+                        guard.fail(&error);
+                        Some((Err(error), (inner, None)))
+                    }
+                    None => {
+                        guard.end();
+                        None
+                    }
                 }
-                Some(Err(error)) => {
-                    guard.fail(&error);
-                    Some((Err(error), (inner, None)))
-                }
-                None => {
-                    guard.end();
-                    None
-                }
-            }
-        });
+            },
+        );
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, watched)))
     }
 }
 
 /// Waits for the next item, at most until the deadline.
-async fn next<S, T>(
-    stream: &mut S,
-    deadline: Option<(Instant, Duration)>,
-) -> Option<Result<T>>
+async fn next<S, T>(stream: &mut S, deadline: Option<(Instant, Duration)>) -> Option<Result<T>>
 where
     S: futures::Stream<Item = Result<T>> + Unpin,
 {
@@ -150,9 +160,7 @@ where
     }
 }
 
-fn flatten_panic<T>(
-    caught: std::result::Result<Result<T>, Box<dyn Any + Send>>,
-) -> Result<T> {
+fn flatten_panic<T>(caught: std::result::Result<Result<T>, Box<dyn Any + Send>>) -> Result<T> {
     caught.unwrap_or_else(|panic| {
         let text = panic
             .downcast_ref::<String>()
@@ -160,7 +168,10 @@ fn flatten_panic<T>(
             .or_else(|| panic.downcast_ref::<&str>().copied())
             .unwrap_or("no message");
         let message = format!("the query stopped at a defect of the engine: {text}");
-        Err(DataFusionError::from(Error::new(ErrorKind::Internal, message)))
+        Err(DataFusionError::from(Error::new(
+            ErrorKind::Internal,
+            message,
+        )))
     })
 }
 
@@ -194,7 +205,9 @@ impl Drop for Guard {
 
 /// Gathers the reports of a plan's regions, from the root down.
 pub(crate) fn regions(plan: &Arc<dyn ExecutionPlan>) -> Vec<RegionReport> {
-    let own = plan.downcast_ref::<PipelineExec>().map(PipelineExec::report);
+    let own = plan
+        .downcast_ref::<PipelineExec>()
+        .map(PipelineExec::report);
     let below = plan.children().into_iter().flat_map(regions);
     own.into_iter().chain(below).collect()
 }

@@ -140,9 +140,9 @@ impl History {
     pub(crate) fn last(&self) -> Option<QueryReport> {
         let records = self.records.lock();
         let ended = records.iter().rev().map(|record| record.report());
-        ended.into_iter().find(|report| {
-            !matches!(report.state, QueryState::Planned | QueryState::Running)
-        })
+        ended
+            .into_iter()
+            .find(|report| !matches!(report.state, QueryState::Planned | QueryState::Running))
     }
 }
 
@@ -186,16 +186,20 @@ impl Record {
         progress.streams_live -= 1;
         let cancelled = error.kind() == ErrorKind::Cancelled;
         progress.error.get_or_insert_with(|| error.to_string());
-        let state = if cancelled { QueryState::Cancelled } else { QueryState::Failed };
+        let state = if cancelled {
+            QueryState::Cancelled
+        } else {
+            QueryState::Failed
+        };
         progress.close(state, regions);
     }
 
     fn report(&self) -> QueryReport {
         let progress = self.progress.lock();
         let seconds = match progress.state {
-            QueryState::Running => {
-                progress.clock.map_or(0.0, |clock| clock.elapsed().as_secs_f64())
-            }
+            QueryState::Running => progress
+                .clock
+                .map_or(0.0, |clock| clock.elapsed().as_secs_f64()),
             _ => progress.seconds,
         };
         QueryReport {
@@ -216,7 +220,9 @@ impl Progress {
     fn close(&mut self, state: QueryState, regions: impl FnOnce() -> Vec<RegionReport>) {
         if matches!(self.state, QueryState::Planned | QueryState::Running) {
             self.state = state;
-            self.seconds = self.clock.map_or(0.0, |clock| clock.elapsed().as_secs_f64());
+            self.seconds = self
+                .clock
+                .map_or(0.0, |clock| clock.elapsed().as_secs_f64());
             self.regions = regions();
         }
     }

@@ -16,7 +16,10 @@ const STACK_BYTES: usize = 64 << 20;
 
 /// Polls a future with room to recurse.
 pub(crate) async fn on_large_stack<F: Future>(future: F) -> F::Output {
-    LargeStack { inner: Box::pin(future) }.await
+    LargeStack {
+        inner: Box::pin(future),
+    }
+    .await
 }
 
 struct LargeStack<F> {
@@ -27,6 +30,8 @@ impl<F: Future> Future for LargeStack<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, ctx: &mut Context<'_>) -> Poll<Self::Output> {
-        stacker::maybe_grow(RED_ZONE_BYTES, STACK_BYTES, || self.inner.as_mut().poll(ctx))
+        stacker::maybe_grow(RED_ZONE_BYTES, STACK_BYTES, || {
+            self.inner.as_mut().poll(ctx)
+        })
     }
 }

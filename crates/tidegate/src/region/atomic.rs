@@ -42,7 +42,11 @@ impl Question {
     ) -> SendableRecordBatchStream {
         let schema = self.host.schema();
         let rows = stream::once(async move {
-            let answer = self.answer.partitions.get_or_try_init(|| self.ask()).await?;
+            let answer = self
+                .answer
+                .partitions
+                .get_or_try_init(|| self.ask())
+                .await?;
             Ok::<_, datafusion::error::DataFusionError>(match answer {
                 Some(partitions) => {
                     let rows = partitions[partition].clone();

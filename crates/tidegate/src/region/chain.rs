@@ -5,9 +5,7 @@ use std::sync::Arc;
 use datafusion::common::internal_err;
 use datafusion::error::Result;
 use datafusion::physical_plan::repartition::RepartitionExec;
-use datafusion::physical_plan::{
-    ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions,
-};
+use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
 
 /// Returns the chain with `leaf` in place of its leaf; every node above is new.
 pub(crate) fn with_leaf(

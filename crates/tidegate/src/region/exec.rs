@@ -48,7 +48,11 @@ struct Shared {
 impl PipelineExec {
     /// Stands for a subtree that runs on the host, and says why.
     pub(crate) fn on_host(host: Arc<dyn ExecutionPlan>, region: Region) -> Self {
-        Self { host, region: Arc::new(region), shared: None }
+        Self {
+            host,
+            region: Arc::new(region),
+            shared: None,
+        }
     }
 
     /// Stands for a region that host and devices share; `planned` is the leaf of `chain`.
@@ -62,8 +66,17 @@ impl PipelineExec {
         let gated = leaf.gated(&slot)?;
         let is_planned = |node: &dyn ExecutionPlan| std::ptr::addr_eq(node, Arc::as_ptr(planned));
         let host = with_leaf(chain, &is_planned, &gated, Exchanges::Keep)?;
-        let shared = Shared { leaf, gated, slot, answer: Arc::default() };
-        Ok(Self { host, region: Arc::new(region), shared: Some(shared) })
+        let shared = Shared {
+            leaf,
+            gated,
+            slot,
+            answer: Arc::default(),
+        };
+        Ok(Self {
+            host,
+            region: Arc::new(region),
+            shared: Some(shared),
+        })
     }
 
     /// Stands for a region of which a device answers all or nothing; the host's half is untouched.
@@ -74,8 +87,17 @@ impl PipelineExec {
         region: Region,
     ) -> Self {
         let (slot, answer) = (Arc::default(), Arc::default());
-        let shared = Shared { leaf, gated: planned, slot, answer };
-        Self { host, region: Arc::new(region), shared: Some(shared) }
+        let shared = Shared {
+            leaf,
+            gated: planned,
+            slot,
+            answer,
+        };
+        Self {
+            host,
+            region: Arc::new(region),
+            shared: Some(shared),
+        }
     }
 
     /// Reports what the region is and what it has done so far.
@@ -84,7 +106,11 @@ impl PipelineExec {
     }
 
     fn begin(&self, shared: &Shared, ctx: &Arc<TaskContext>) -> Result<Arc<MixedRun>> {
-        let begin = || Ok(MixedRun::new(self.region.run_spec(shared.leaf.as_ref(), ctx)?));
+        let begin = || {
+            Ok(MixedRun::new(
+                self.region.run_spec(shared.leaf.as_ref(), ctx)?,
+            ))
+        };
         shared.slot.begin(begin).map(Arc::clone)
     }
 }
@@ -147,7 +173,11 @@ impl ExecutionPlan for PipelineExec {
             slot: Arc::clone(&shared.slot),
             answer: Arc::clone(&shared.answer),
         });
-        Ok(Arc::new(Self { host, region: Arc::clone(&self.region), shared }))
+        Ok(Arc::new(Self {
+            host,
+            region: Arc::clone(&self.region),
+            shared,
+        }))
     }
 
     fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
@@ -160,13 +190,25 @@ impl ExecutionPlan for PipelineExec {
             Form::Additive => {
                 let gated = shared.leaf.gated(&slot)?;
                 let is_leaf = |node: &dyn ExecutionPlan| node.name() == shared.gated.name();
-                (with_leaf(&self.host, &is_leaf, &gated, Exchanges::Keep)?, gated)
+                (
+                    with_leaf(&self.host, &is_leaf, &gated, Exchanges::Keep)?,
+                    gated,
+                )
             }
             _ => (Arc::clone(&self.host), Arc::clone(&shared.gated)),
         };
         let leaf = Arc::clone(&shared.leaf);
-        let shared = Some(Shared { leaf, gated, slot, answer });
-        Ok(Arc::new(Self { host, region: Arc::clone(&self.region), shared }))
+        let shared = Some(Shared {
+            leaf,
+            gated,
+            slot,
+            answer,
+        });
+        Ok(Arc::new(Self {
+            host,
+            region: Arc::clone(&self.region),
+            shared,
+        }))
     }
 
     fn execute(
@@ -209,7 +251,10 @@ impl ExecutionPlan for PipelineExec {
     }
 
     fn partition_statistics(&self, partition: Option<usize>) -> Result<Arc<Statistics>> {
-        #[expect(deprecated, reason = "the successor takes the inputs' statistics, which are ours")]
+        #[expect(
+            deprecated,
+            reason = "the successor takes the inputs' statistics, which are ours"
+        )]
         self.host.partition_statistics(partition)
     }
 
@@ -224,6 +269,9 @@ impl ExecutionPlan for PipelineExec {
         _: &ConfigOptions,
     ) -> Result<FilterDescription> {
         // The rule runs last: whatever could be pushed has been.
-        Ok(FilterDescription::all_unsupported(&parent_filters, &self.children()))
+        Ok(FilterDescription::all_unsupported(
+            &parent_filters,
+            &self.children(),
+        ))
     }
 }

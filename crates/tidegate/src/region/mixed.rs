@@ -44,7 +44,10 @@ impl Replay {
         let chain = with_leaf(&self.chain, &is_gated, &leaf, Exchanges::Drop)?;
         let replayed = chain.execute(0, Arc::clone(&self.ctx))?;
         let replayed = Timed::new(replayed, Arc::clone(run.counters()));
-        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows.chain(replayed))))
+        Ok(Box::pin(RecordBatchStreamAdapter::new(
+            schema,
+            rows.chain(replayed),
+        )))
     }
 }
 
@@ -94,7 +97,11 @@ struct Timed {
 
 impl Timed {
     fn new(inner: SendableRecordBatchStream, counters: Arc<RegionCounters>) -> Self {
-        Self { inner, busy: Duration::ZERO, counters }
+        Self {
+            inner,
+            busy: Duration::ZERO,
+            counters,
+        }
     }
 }
 

@@ -44,7 +44,11 @@ impl RegionReport {
             program: pipeline.map(ToString::to_string),
             program_json: pipeline.and_then(|pipeline| serde_json::to_string(pipeline).ok()),
             reasons: region.reasons.iter().map(ToString::to_string).collect(),
-            devices: region.devices.iter().map(|device| device.info().to_string()).collect(),
+            devices: region
+                .devices
+                .iter()
+                .map(|device| device.info().to_string())
+                .collect(),
             float_sums: rounds.then_some("unordered"),
             places,
         }
@@ -91,9 +95,16 @@ impl fmt::Display for RegionReport {
 }
 
 fn place_line(place: &PlaceReport) -> String {
-    let reasons: Vec<String> =
-        place.reasons.iter().map(|(why, times)| format!("{why} ×{times}")).collect();
-    let because = if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join(", ")) };
+    let reasons: Vec<String> = place
+        .reasons
+        .iter()
+        .map(|(why, times)| format!("{why} ×{times}"))
+        .collect();
+    let because = if reasons.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", reasons.join(", "))
+    };
     format!(
         "{}: {} morsels, {} rows, {} bytes{because}",
         place.place, place.morsels, place.rows, place.bytes
@@ -109,17 +120,26 @@ fn host_report(region: &Region, host: &Arc<dyn ExecutionPlan>) -> Option<PlaceRe
     }
     let metrics = leaf.metrics()?;
     let rows = metrics.output_rows()? as u64;
-    let busy = host.metrics().and_then(|metrics| metrics.elapsed_compute()).unwrap_or(0);
-    let partitions = metrics.iter().filter(|metric| {
-        matches!(metric.value(), MetricValue::OutputRows(rows) if rows.value() > 0)
-    });
+    let busy = host
+        .metrics()
+        .and_then(|metrics| metrics.elapsed_compute())
+        .unwrap_or(0);
+    let partitions = metrics.iter().filter(
+        |metric| matches!(metric.value(), MetricValue::OutputRows(rows) if rows.value() > 0),
+    );
     Some(PlaceReport {
         place: Place::Host.to_string(),
         morsels: partitions.count() as u64,
         rows,
-        bytes: metrics.sum_by_name("bytes_scanned").map_or(0, |bytes| bytes.as_usize() as u64),
+        bytes: metrics
+            .sum_by_name("bytes_scanned")
+            .map_or(0, |bytes| bytes.as_usize() as u64),
         seconds: Duration::from_nanos(busy as u64).as_secs_f64(),
-        reasons: region.reasons.iter().map(|reason| (reason.to_string(), 1)).collect(),
+        reasons: region
+            .reasons
+            .iter()
+            .map(|reason| (reason.to_string(), 1))
+            .collect(),
     })
 }
 
@@ -129,24 +149,49 @@ pub(super) fn metrics(report: &RegionReport) -> MetricsSet {
     let mut count = |name: String, value: u64| {
         let count = Count::new();
         count.add(value as usize);
-        let value = MetricValue::Count { name: name.into(), count };
+        let value = MetricValue::Count {
+            name: name.into(),
+            count,
+        };
         metrics.push(Arc::new(Metric::new(value, None)));
     };
     let is_host = |place: &&PlaceReport| place.place == "host";
     let sides = [
-        ("host", report.places.iter().filter(is_host).collect::<Vec<_>>()),
-        ("device", report.places.iter().filter(|place| !is_host(place)).collect()),
+        (
+            "host",
+            report.places.iter().filter(is_host).collect::<Vec<_>>(),
+        ),
+        (
+            "device",
+            report
+                .places
+                .iter()
+                .filter(|place| !is_host(place))
+                .collect(),
+        ),
     ];
     for (side, places) in &sides {
-        count(format!("{side}_morsels"), places.iter().map(|place| place.morsels).sum());
-        count(format!("{side}_rows"), places.iter().map(|place| place.rows).sum());
-        count(format!("{side}_bytes"), places.iter().map(|place| place.bytes).sum());
+        count(
+            format!("{side}_morsels"),
+            places.iter().map(|place| place.morsels).sum(),
+        );
+        count(
+            format!("{side}_rows"),
+            places.iter().map(|place| place.rows).sum(),
+        );
+        count(
+            format!("{side}_bytes"),
+            places.iter().map(|place| place.bytes).sum(),
+        );
     }
     for (side, places) in &sides {
         let time = Time::new();
         let seconds: f64 = places.iter().map(|place| place.seconds).sum();
         time.add_duration(Duration::from_secs_f64(seconds.max(0.0)));
-        let value = MetricValue::Time { name: format!("{side}_time").into(), time };
+        let value = MetricValue::Time {
+            name: format!("{side}_time").into(),
+            time,
+        };
         metrics.push(Arc::new(Metric::new(value, None)));
     }
     metrics

@@ -113,7 +113,10 @@ impl SessionBuilder {
                 let message = "the memory limit is 0 bytes: statements need at least a few MB";
                 return Err(Error::new(ErrorKind::ResourcesExhausted, message));
             }
-            Some(bytes) => HostLimit { bytes, origin: "set by the user".into() },
+            Some(bytes) => HostLimit {
+                bytes,
+                origin: "set by the user".into(),
+            },
             None => HostLimit::of_machine(),
         };
         let runtime = match &self.runtime {
@@ -136,7 +139,11 @@ impl SessionBuilder {
         if self.file_urls == FileUrls::Allowed {
             ctx = ctx.enable_url_table();
         }
-        Ok(Session { ctx, runtime, memory })
+        Ok(Session {
+            ctx,
+            runtime,
+            memory,
+        })
     }
 
     fn discover(&self) -> Result<Runtime, Error> {
@@ -145,7 +152,11 @@ impl SessionBuilder {
             site_packages: self.site_packages.clone(),
         };
         Runtime::new(&options, self.simulated.clone()).map_err(|error| {
-            Error::with_source(ErrorKind::Device, "a simulated device could not be started", error)
+            Error::with_source(
+                ErrorKind::Device,
+                "a simulated device could not be started",
+                error,
+            )
         })
     }
 
@@ -156,7 +167,9 @@ impl SessionBuilder {
         }
         // sqlparser counts several of its own steps for each level of nesting; what may nest is
         // bounded before it parses.
-        config.options_mut().set("datafusion.sql_parser.recursion_limit", PARSER_STEPS_MAX)?;
+        config
+            .options_mut()
+            .set("datafusion.sql_parser.recursion_limit", PARSER_STEPS_MAX)?;
         let optimizer = &mut config.options_mut().optimizer;
         // MIN and MAX over several files can lose rows: the bound of one argument prunes rows that
         // another needs (https://github.com/apache/datafusion/issues/24816; #24817 is not in 55.2).
@@ -179,6 +192,8 @@ impl SessionBuilder {
             }
         };
         let limit = self.temp_limit.unwrap_or(SPILL_BYTES_MAX);
-        Ok(DiskManagerBuilder::default().with_mode(mode).with_max_temp_directory_size(limit))
+        Ok(DiskManagerBuilder::default()
+            .with_mode(mode)
+            .with_max_temp_directory_size(limit))
     }
 }

@@ -34,17 +34,30 @@ impl DoctorReport {
         let device = |info: &tidegate_device::DeviceInfo| {
             format!("{info}: {}, {} MB", info.name, info.memory_bytes >> 20)
         };
-        let devices: Vec<String> =
-            runtime.devices().iter().map(|found| device(found.info())).collect();
+        let devices: Vec<String> = runtime
+            .devices()
+            .iter()
+            .map(|found| device(found.info()))
+            .collect();
         let disk = &session.ctx.runtime_env().disk_manager;
         let spill_folders = match disk.temp_dir_paths().as_slice() {
             [] => vec![describe_folder(&std::env::temp_dir())],
-            folders => folders.iter().map(|folder| describe_folder(folder)).collect(),
+            folders => folders
+                .iter()
+                .map(|folder| describe_folder(folder))
+                .collect(),
         };
         Self {
-            no_device: devices.is_empty().then(|| runtime.why_no_device().to_string()),
+            no_device: devices
+                .is_empty()
+                .then(|| runtime.why_no_device().to_string()),
             devices,
-            findings: runtime.discovery().findings.iter().map(ToString::to_string).collect(),
+            findings: runtime
+                .discovery()
+                .findings
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
             memory_limit: session.memory.bytes,
             memory_limit_origin: session.memory.origin.clone(),
             spill_folders,
@@ -70,9 +83,17 @@ impl fmt::Display for DoctorReport {
             writeln!(f, "looked at   {finding}")?;
         }
         let megabytes = self.memory_limit >> 20;
-        writeln!(f, "memory      {megabytes} MB for statements ({})", self.memory_limit_origin)?;
+        writeln!(
+            f,
+            "memory      {megabytes} MB for statements ({})",
+            self.memory_limit_origin
+        )?;
         for folder in &self.spill_folders {
-            writeln!(f, "spill       {folder}, at most {} MB", self.spill_limit >> 20)?;
+            writeln!(
+                f,
+                "spill       {folder}, at most {} MB",
+                self.spill_limit >> 20
+            )?;
         }
         write!(f, "partitions  {}", self.target_partitions)
     }

@@ -35,7 +35,9 @@ async fn plan_checked(
     allowed: SQLOptions,
 ) -> Result<DataFrame, Error> {
     let mut state = session.ctx.state();
-    state.config_mut().set_extension(Arc::new(StatementText(sql.into())));
+    state
+        .config_mut()
+        .set_extension(Arc::new(StatementText(sql.into())));
     let plan = match state.create_logical_plan(sql).await {
         Ok(plan) => plan,
         Err(error) => return Err(suggest::explain(error, sql, session).await),
@@ -78,6 +80,8 @@ fn limit_memory(session: &Session) -> Result<(), Error> {
     let environment = RuntimeEnvBuilder::from_runtime_env(state.runtime_env())
         .with_memory_pool(StatementPool::new(bytes))
         .build_arc()?;
-    *state = SessionStateBuilder::from(state.clone()).with_runtime_env(environment).build();
+    *state = SessionStateBuilder::from(state.clone())
+        .with_runtime_env(environment)
+        .build();
     Ok(())
 }

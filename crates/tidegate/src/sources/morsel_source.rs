@@ -37,5 +37,10 @@ pub trait MorselSource: Debug + Send + Sync {
     fn exact_rows(&self) -> bool;
 
     /// Reads morsel `index`, in batches of at most `batch_size` rows.
-    fn read(&self, index: usize, projection: &[usize], batch_size: usize) -> Result<Vec<RecordBatch>>;
+    fn read(
+        &self,
+        index: usize,
+        projection: &[usize],
+        batch_size: usize,
+    ) -> Result<Vec<RecordBatch>>;
 }

@@ -60,9 +60,19 @@ impl TableProvider for MorselTable {
         let all = || (0..self.source.schema().fields().len()).collect();
         let columns: Vec<usize> = projection.cloned().unwrap_or_else(all);
         let schema = Arc::new(self.source.schema().project(&columns)?);
-        let partitions = state.config().target_partitions().min(self.source.morsels().len()).max(1);
+        let partitions = state
+            .config()
+            .target_partitions()
+            .min(self.source.morsels().len())
+            .max(1);
         let source = Arc::clone(&self.source);
-        let scan = MorselScan { source, columns: columns.into(), schema, partitions, limit };
+        let scan = MorselScan {
+            source,
+            columns: columns.into(),
+            schema,
+            partitions,
+            limit,
+        };
         Ok(DataSourceExec::from_data_source(scan))
     }
 }
@@ -95,7 +105,10 @@ impl MorselScan {
             })
             .try_flatten();
         let schema = Arc::clone(&self.schema);
-        Box::pin(RecordBatchStreamAdapter::new(schema, cut(batches, self.limit)))
+        Box::pin(RecordBatchStreamAdapter::new(
+            schema,
+            cut(batches, self.limit),
+        ))
     }
 }
 
@@ -125,7 +138,10 @@ impl DataSource for MorselScan {
     }
 
     fn open_with_args(&self, args: OpenArgs) -> Result<SendableRecordBatchStream> {
-        let shared = args.sibling_state.as_ref().and_then(|state| state.downcast_ref::<Counter>());
+        let shared = args
+            .sibling_state
+            .as_ref()
+            .and_then(|state| state.downcast_ref::<Counter>());
         match shared {
             Some(counter) => {
                 let batch_size = args.context.session_config().batch_size();
@@ -136,7 +152,12 @@ impl DataSource for MorselScan {
     }
 
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<&str> = self.schema.fields().iter().map(|field| field.name().as_str()).collect();
+        let names: Vec<&str> = self
+            .schema
+            .fields()
+            .iter()
+            .map(|field| field.name().as_str())
+            .collect();
         let num_morsels = self.source.morsels().len();
         write!(
             f,
@@ -160,7 +181,11 @@ impl DataSource for MorselScan {
         if partition.is_none() && self.limit.is_none() {
             let exact = self.source.exact_rows();
             let rows = rows as usize;
-            statistics.num_rows = if exact { Precision::Exact(rows) } else { Precision::Inexact(rows) };
+            statistics.num_rows = if exact {
+                Precision::Exact(rows)
+            } else {
+                Precision::Inexact(rows)
+            };
         }
         Ok(Arc::new(statistics))
     }
@@ -180,14 +205,18 @@ impl DataSource for MorselScan {
         projection: &ProjectionExprs,
     ) -> Result<Option<Arc<dyn DataSource>>> {
         let plain = crate::lower::plan::plain_columns(projection.iter().map(|named| &named.expr));
-        let renamed = projection.iter().any(|named| {
-            self.schema.column_with_name(&named.alias).is_none()
-        });
+        let renamed = projection
+            .iter()
+            .any(|named| self.schema.column_with_name(&named.alias).is_none());
         match plain {
             Some(indices) if !renamed => {
                 let columns = indices.iter().map(|&index| self.columns[index]).collect();
                 let schema = Arc::new(self.schema.project(&indices)?);
-                Ok(Some(Arc::new(Self { columns, schema, ..self.clone() })))
+                Ok(Some(Arc::new(Self {
+                    columns,
+                    schema,
+                    ..self.clone()
+                })))
             }
             _ => Ok(None),
         }

@@ -2,7 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use super::*;
+use super::{
+    EXCERPT_MAX, MAX_CHAIN, MAX_JOINS, StatementError, WINDOW, check_depth, is_complete, locate,
+    split,
+};
 
 fn check_split(text: &str, expect: &[&str]) {
     assert_eq!(split(text).unwrap(), expect, "{text}");
@@ -246,6 +249,17 @@ fn nesting_is_bounded() {
 }
 
 #[test]
+fn subqueries_nest_deeper_than_what_is_tried_twice() {
+    for opener in [
+        "(SELECT * FROM ",
+        "(SELECT a, b FROM t WHERE a IN ",
+        "(SELECT 1 + ",
+    ] {
+        allowed(&format!("SELECT {}1{}", opener.repeat(90), ")".repeat(90)));
+    }
+}
+
+#[test]
 fn what_the_parser_tries_twice_is_bounded() {
     for opener in [
         "CAST(",
@@ -260,6 +274,7 @@ fn what_the_parser_tries_twice_is_bounded() {
         "CASE -",
         "INTERVAL ",
         "INTERVAL (",
+        "(SELECT IN ",
         "a.b[",
         "a.",
     ] {

@@ -63,6 +63,7 @@ pub(super) fn goes_on_from_name(token: &Token) -> bool {
                     Keyword::NOT | Keyword::AND | Keyword::OR | Keyword::XOR | Keyword::NOTNULL
                 )
         }
+        Token::Mul => false,
         token => !is_literal(token),
     }
 }

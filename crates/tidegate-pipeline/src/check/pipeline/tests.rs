@@ -1,3 +1,5 @@
+//! The invariants of a pipeline hold however it was made, out of JSON too.
+
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Schema};

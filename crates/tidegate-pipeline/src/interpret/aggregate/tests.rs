@@ -1,3 +1,5 @@
+//! States and values of every aggregate, by type, with nulls and without rows.
+
 use std::sync::Arc;
 
 use arrow_array::types::{Decimal32Type, Decimal64Type, Decimal128Type};

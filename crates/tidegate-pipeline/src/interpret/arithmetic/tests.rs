@@ -1,3 +1,5 @@
+//! Wrapping, division, overflow and nulls, for each kind of number and of time.
+
 use std::sync::Arc;
 
 use arrow_array::types::{Decimal32Type, Decimal128Type};

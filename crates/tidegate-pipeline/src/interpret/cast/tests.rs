@@ -1,3 +1,5 @@
+//! Every cast of the matrix, at its limits and beyond.
+
 use std::sync::Arc;
 
 use arrow_array::types::{Decimal32Type, Decimal64Type, Decimal128Type};
@@ -36,7 +38,12 @@ fn fails(from: ArrayRef, to: &DataType) {
     let error = cast(Arc::clone(&from), to, CastFailure::Raise).unwrap_err();
     assert!(matches!(error, EvalError::CastFailed { .. }), "{error}");
     assert!(error.is_arithmetic());
-    assert!(error.to_string().ends_with(&format!(" to {to}: out of range")), "{error}");
+    assert!(
+        error
+            .to_string()
+            .ends_with(&format!(" to {to}: out of range")),
+        "{error}"
+    );
     let nulls = cast(from, to, CastFailure::Null).unwrap();
     assert_eq!((nulls.len(), nulls.null_count()), (1, 1));
 }

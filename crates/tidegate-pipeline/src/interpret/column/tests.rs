@@ -1,3 +1,5 @@
+//! Every type goes into a column and comes back.
+
 use std::sync::Arc;
 
 use arrow_array::types::{Int8Type, Int32Type, UInt8Type};

@@ -1,3 +1,5 @@
+//! Where the SQL order and the total order differ: nulls, NaN and zeros.
+
 use std::cmp::Ordering;
 
 use super::{compare, total_order};

@@ -1,3 +1,5 @@
+//! Three-valued logic, and what is not needed does not raise.
+
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BooleanArray, Float64Array, Int64Array, StringViewArray};

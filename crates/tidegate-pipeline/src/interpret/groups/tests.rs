@@ -1,3 +1,5 @@
+//! Keys are equal exactly when their bytes are, and groups keep their numbers.
+
 use super::{GroupTable, encode};
 use crate::interpret::value::Value;
 

@@ -1,3 +1,5 @@
+//! Wildcards, escapes and letter case.
+
 use super::LikePattern;
 
 fn check(cases: &[(&str, &str, bool)], case_insensitive: bool) {

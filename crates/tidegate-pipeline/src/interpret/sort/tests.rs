@@ -1,3 +1,5 @@
+//! Directions, nulls, ties and a small fetch.
+
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef, Float64Array, Int64Array, RecordBatch};

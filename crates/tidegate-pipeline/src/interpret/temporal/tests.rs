@@ -1,3 +1,5 @@
+//! The calendar before 1970, at the ends of months and at its own ends.
+
 use std::sync::Arc;
 
 use arrow_array::{

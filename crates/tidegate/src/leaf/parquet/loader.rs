@@ -41,8 +41,12 @@ struct Listed {
 impl RowGroups {
     /// Makes the list of a scan's files, in the order of their pieces.
     pub(crate) fn new(config: &FileScanConfig) -> Self {
-        let files: Vec<PartitionedFile> =
-            config.file_groups.iter().flat_map(FileGroup::iter).cloned().collect();
+        let files: Vec<PartitionedFile> = config
+            .file_groups
+            .iter()
+            .flat_map(FileGroup::iter)
+            .cloned()
+            .collect();
         let listed = Mutex::new(vec![None; files.len()]);
         Self { files, listed }
     }
@@ -60,8 +64,14 @@ impl RowGroups {
         morsels: impl Iterator<Item = usize>,
     ) -> Result<PartitionedFile> {
         let listed = self.listed.lock()[piece].clone();
-        let Some(Listed { num_row_groups, morsels: row_groups }) = listed else {
-            return internal_err!("piece {piece} of a Parquet scan was claimed before it was listed");
+        let Some(Listed {
+            num_row_groups,
+            morsels: row_groups,
+        }) = listed
+        else {
+            return internal_err!(
+                "piece {piece} of a Parquet scan was claimed before it was listed"
+            );
         };
         let mut access = ParquetAccessPlan::new_none(num_row_groups);
         morsels.for_each(|index| access.scan(row_groups[index].0));
@@ -95,7 +105,12 @@ impl RowGroupLister {
                 Arc::new(DefaultParquetFileReaderFactory::new(store)) as _
             }
         };
-        Ok(Self { row_groups, readers, columns, metrics: ExecutionPlanMetricsSet::new() })
+        Ok(Self {
+            row_groups,
+            readers,
+            columns,
+            metrics: ExecutionPlanMetricsSet::new(),
+        })
     }
 
     /// Lists a piece, reading its footer unless it is known.
@@ -105,21 +120,32 @@ impl RowGroupLister {
         }
         let file = &self.row_groups.files[piece];
         let hint = file.metadata_size_hint;
-        let mut reader = self.readers.create_reader(0, file.clone(), hint, &self.metrics)?;
+        let mut reader = self
+            .readers
+            .create_reader(0, file.clone(), hint, &self.metrics)?;
         // The page index comes along, for the source would load it again for each access plan.
         let options = ArrowReaderOptions::new().with_page_index_policy(PageIndexPolicy::Optional);
         let metadata = reader.get_metadata(Some(&options)).await.map_err(|error| {
-            DataFusionError::from(error)
-                .context(format!("reading the footer of {}", file.object_meta.location))
+            DataFusionError::from(error).context(format!(
+                "reading the footer of {}",
+                file.object_meta.location
+            ))
         })?;
         let morsels = self.morsels(file, &metadata);
         let sizes = morsels.iter().map(|(_, size)| *size).collect();
         let num_row_groups = metadata.num_row_groups();
-        self.row_groups.listed.lock()[piece] = Some(Listed { num_row_groups, morsels });
+        self.row_groups.listed.lock()[piece] = Some(Listed {
+            num_row_groups,
+            morsels,
+        });
         Ok(sizes)
     }
 
-    fn morsels(&self, file: &PartitionedFile, metadata: &ParquetMetaData) -> Arc<[(usize, MorselSize)]> {
+    fn morsels(
+        &self,
+        file: &PartitionedFile,
+        metadata: &ParquetMetaData,
+    ) -> Arc<[(usize, MorselSize)]> {
         let in_range = |row_group: &RowGroupMetaData| match &file.range {
             Some(range) if row_group.num_columns() > 0 => range.contains(first_page(row_group)),
             _ => true,
@@ -136,15 +162,22 @@ impl RowGroupLister {
             let root = column.column_path().parts().first();
             root.is_some_and(|root| self.columns.contains(root))
         });
-        let num_bytes = read.map(|column| column.uncompressed_size().max(0) as u64).sum();
-        MorselSize { num_rows: row_group.num_rows().max(0) as u64, num_bytes }
+        let num_bytes = read
+            .map(|column| column.uncompressed_size().max(0) as u64)
+            .sum();
+        MorselSize {
+            num_rows: row_group.num_rows().max(0) as u64,
+            num_bytes,
+        }
     }
 }
 
 /// Returns the offset by which DataFusion assigns a row group to a byte range: its first page's.
 fn first_page(row_group: &RowGroupMetaData) -> i64 {
     let column = row_group.column(0);
-    column.dictionary_page_offset().unwrap_or_else(|| column.data_page_offset())
+    column
+        .dictionary_page_offset()
+        .unwrap_or_else(|| column.data_page_offset())
 }
 
 /// Reads single row groups of a Parquet scan.
@@ -177,13 +210,19 @@ impl ParquetLoader {
             source = source.with_predicate(predicate);
         }
         let table = planned.table_schema().table_schema();
-        let names: Arc<[String]> =
-            columns.iter().map(|&index| table.field(index).name().clone()).collect();
+        let names: Arc<[String]> = columns
+            .iter()
+            .map(|&index| table.field(index).name().clone())
+            .collect();
         let lister = RowGroupLister::try_new(config, planned, names, row_groups, ctx)?;
         let config = FileScanConfigBuilder::new(config.object_store_url.clone(), Arc::new(source))
             .with_projection_indices(Some(columns.to_vec()))?
             .build();
-        Ok(Self { config, lister, ctx: Arc::clone(ctx) })
+        Ok(Self {
+            config,
+            lister,
+            ctx: Arc::clone(ctx),
+        })
     }
 
     /// Returns what lists the scan's row groups.
@@ -199,7 +238,10 @@ impl MorselLoader for ParquetLoader {
     }
 
     fn load(&self, morsel: MorselId) -> BoxFuture<'static, Result<Vec<RecordBatch>, LoadError>> {
-        let file = self.lister.row_groups.file_with(morsel.piece, std::iter::once(morsel.index));
+        let file = self
+            .lister
+            .row_groups
+            .file_with(morsel.piece, std::iter::once(morsel.index));
         let config = self.config.clone();
         let ctx = Arc::clone(&self.ctx);
         async move {

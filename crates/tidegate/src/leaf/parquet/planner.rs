@@ -50,7 +50,9 @@ struct GatedPlanner {
 
 impl fmt::Debug for GatedPlanner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("GatedPlanner").field("piece", &self.piece).finish_non_exhaustive()
+        f.debug_struct("GatedPlanner")
+            .field("piece", &self.piece)
+            .finish_non_exhaustive()
     }
 }
 
@@ -105,4 +107,3 @@ impl GatedPlanner {
         })
     }
 }
-

@@ -36,7 +36,11 @@ impl GatedSource {
         slot: Arc<Slot>,
         row_groups: Arc<RowGroups>,
     ) -> Self {
-        Self { inner, slot, row_groups }
+        Self {
+            inner,
+            slot,
+            row_groups,
+        }
     }
 }
 
@@ -47,7 +51,8 @@ impl FileSource for GatedSource {
         base_config: &FileScanConfig,
         partition: usize,
     ) -> Result<Arc<dyn FileOpener>> {
-        self.inner.create_file_opener(object_store, base_config, partition)
+        self.inner
+            .create_file_opener(object_store, base_config, partition)
     }
 
     fn create_morselizer(
@@ -56,13 +61,20 @@ impl FileSource for GatedSource {
         base_config: &FileScanConfig,
         partition: usize,
     ) -> Result<Box<dyn Morselizer>> {
-        let inner = self.inner.create_morselizer(object_store, base_config, partition)?;
+        let inner = self
+            .inner
+            .create_morselizer(object_store, base_config, partition)?;
         match self.slot.run() {
             None => Ok(inner),
             Some(run) => {
                 let inner: Arc<dyn Morselizer> = Arc::from(inner);
                 let (run, row_groups) = (Arc::clone(run), Arc::clone(&self.row_groups));
-                Ok(Box::new(GatedMorselizer { inner, run, row_groups, partition }))
+                Ok(Box::new(GatedMorselizer {
+                    inner,
+                    run,
+                    row_groups,
+                    partition,
+                }))
             }
         }
     }
@@ -73,7 +85,10 @@ impl FileSource for GatedSource {
 
     // Called each time the scan is opened: what comes back must still be gated.
     fn with_batch_size(&self, batch_size: usize) -> Arc<dyn FileSource> {
-        Arc::new(Self { inner: self.inner.with_batch_size(batch_size), ..self.clone() })
+        Arc::new(Self {
+            inner: self.inner.with_batch_size(batch_size),
+            ..self.clone()
+        })
     }
 
     fn filter(&self) -> Option<Arc<dyn PhysicalExpr>> {

@@ -1,0 +1,101 @@
+//! What EXPLAIN prints for regions, as snapshots.
+
+use tidegate::Session;
+
+use crate::support::{host_only, rows, simulated};
+
+/// Returns the lines of EXPLAIN that stand for regions, without the plan's indentation.
+async fn regions(session: &Session, sql: &str) -> String {
+    let explained = session.collect(&format!("EXPLAIN FORMAT INDENT {sql}")).await.unwrap();
+    let text = datafusion::arrow::util::pretty::pretty_format_batches(&explained).unwrap().to_string();
+    let lines = text.lines().filter_map(|line| line.split_once("PipelineExec: "));
+    lines.map(|(_, region)| region.trim_end_matches(['|', ' '])).collect::<Vec<_>>().join("\n")
+}
+
+const GROUP_BY: &str = "SELECT k, sum(v), avg(v) FROM t WHERE v > 7 AND s LIKE 's%' GROUP BY k";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_region_without_a_device() {
+    let session = host_only();
+    session.register_batch("t", rows(0, 100)).unwrap();
+    // What was looked for and found differs from machine to machine.
+    let told = regions(&session, GROUP_BY).await;
+    let (told, looked_for) = told.split_once("no device: ").unwrap();
+    assert!(looked_for.starts_with("looked for the NVIDIA driver"), "{looked_for}");
+    insta::assert_snapshot!(told, @r#"
+    host, program=[filter v > 7 and s like 's%' → project k, v → group by k: sum(v), avg(cast(v as Float64)) [state]], float_sums=unordered, reasons=[
+    "#);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_additive_region() {
+    let session = simulated("1GB", &["replay_placement = 'HD'"]).await;
+    session.register_batch("t", rows(0, 100)).unwrap();
+    insta::assert_snapshot!(regions(&session, GROUP_BY).await, @r#"
+    additive on host, device 0 (simulated device, not a GPU), program=[filter v > 7 and s like 's%' → project k, v → group by k: sum(v), avg(cast(v as Float64)) [state]], float_sums=unordered
+    "#);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_atomic_region() {
+    let session = simulated("1GB", &["placement = 'device'"]).await;
+    session.register_batch("t", rows(0, 100)).unwrap();
+    let sql = format!("{GROUP_BY} HAVING sum(v) > 10 ORDER BY sum(v) DESC LIMIT 3");
+    insta::assert_snapshot!(regions(&session, &sql).await, @r#"
+    atomic on device 0 (simulated device, not a GPU), program=[filter v > 7 and s like 's%' → project k, v → group by k: sum(v), avg(cast(v as Float64)) → filter sum(t.v) > 10 → sort by sum(t.v) desc nulls first fetch 3], float_sums=unordered
+    "#);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_row_wise_region_stays_where_its_rows_go() {
+    let session = simulated("1GB", &[]).await;
+    session.register_batch("t", rows(0, 100)).unwrap();
+    let sql = "SELECT v * 2 AS w FROM t WHERE v BETWEEN 3 AND 5";
+    insta::assert_snapshot!(regions(&session, sql).await, @r#"
+    host, program=[filter v >= 3 and v <= 5 → project v * 2 as w], reasons=[the rows return to the host: moving them costs more than filtering them]
+    "#);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_region_that_cannot_be_said() {
+    let session = simulated("1GB", &["placement = 'device'"]).await;
+    session.register_batch("t", rows(0, 100)).unwrap();
+    let sql = "SELECT upper(s), median(v), count(DISTINCT v) FROM t GROUP BY upper(s)";
+    insta::assert_snapshot!(regions(&session, sql).await, @r#"
+    host, no program, reasons=[not lowered: function upper; not lowered: function median; not lowered: count(DISTINCT)]
+    "#);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn messages() {
+    let session = host_only();
+    session.register_batch("trips", rows(0, 100)).unwrap();
+    let mut told = Vec::new();
+    for sql in [
+        "SELECT * FROM trip",
+        "SELECT * FROM 'no/such/file.parquet'",
+        "SELECT vv FROM trips",
+        "SELECT v / 0 FROM trips",
+        "SELECT CAST(v AS DECIMAL(3, 2)) FROM trips",
+        "SET tidegate.placment = 'host'",
+        "SET tidegate.placement = 'gpu'",
+        "SELECT * FROM tpch('lineitems', 1)",
+    ] {
+        let error = session.collect(sql).await.err();
+        told.push(match error {
+            Some(error) => format!("{:?}: {error}", error.kind()),
+            None => format!("no error: {sql}"),
+        });
+    }
+    insta::assert_snapshot!(told.join("\n"), @r#"
+    Sql: table 'trip' not found: did you mean 'trips'?
+    Io: 'no/such/file.parquet' not found: no such file, folder or glob, or its ending is none of .parquet, .csv, .json, .arrow, .avro
+    Sql: No field named vv. Did you mean 'trips.v'?
+    Valid fields are trips.k, trips.v, trips.s.
+    Sql: Divide by zero error
+    Sql: Invalid argument error: 10.00 is too large to store in a Decimal128 of precision 3. Max is 9.99
+    Sql: unknown setting tidegate.placment: did you mean tidegate.placement?
+    Sql: tidegate.placement = 'gpu': expected auto, host, device or strict
+    Sql: tpch has no table 'lineitems', did you mean 'lineitem'?; its tables are customer, lineitem, nation, orders, part, partsupp, region, supplier
+    "#);
+}
