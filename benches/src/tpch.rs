@@ -31,5 +31,6 @@ const QUERIES: [&str; 22] = [
 ];
 
 /// The eight tables.
-pub const TABLES: [&str; 8] =
-    ["customer", "lineitem", "nation", "orders", "part", "partsupp", "region", "supplier"];
+pub const TABLES: [&str; 8] = [
+    "customer", "lineitem", "nation", "orders", "part", "partsupp", "region", "supplier",
+];

@@ -22,7 +22,10 @@ type Failure = Box<dyn std::error::Error>;
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
     let mut args = std::env::args().skip(1);
-    let folder = PathBuf::from(args.next().ok_or("usage: tpch_ratio FOLDER [SF] [PAIRS] [DEVICE]")?);
+    let folder = PathBuf::from(
+        args.next()
+            .ok_or("usage: tpch_ratio FOLDER [SF] [PAIRS] [DEVICE]")?,
+    );
     let scale_factor = args.next().unwrap_or_else(|| "1".into());
     let pairs: usize = args.next().map_or(Ok(15), |text| text.parse())?;
     let device = args.next().unwrap_or_else(|| "none".into());
@@ -33,14 +36,20 @@ async fn main() -> Result<(), Failure> {
     let ours = our_session(&folder, &device).await?;
     let stock = stock_session(&folder).await?;
     println!("device: {device}, scale factor {scale_factor}, {pairs} pairs, medians in ms");
-    println!("{:>5} {:>9} {:>9} {:>7}", "query", "tidegate", "stock", "ratio");
+    println!(
+        "{:>5} {:>9} {:>9} {:>7}",
+        "query", "tidegate", "stock", "ratio"
+    );
     let mut logarithms = Vec::new();
     for number in 1..=22 {
         if !chosen.is_empty() && !chosen.contains(&number) {
             continue;
         }
         let row = compare(&ours, &stock, number, pairs).await?;
-        println!("{number:>5} {:>9.1} {:>9.1} {:>7.3}", row.ours, row.stock, row.ratio);
+        println!(
+            "{number:>5} {:>9.1} {:>9.1} {:>7.3}",
+            row.ours, row.stock, row.ratio
+        );
         logarithms.push(row.ratio.ln());
     }
     let mean = (logarithms.iter().sum::<f64>() / logarithms.len() as f64).exp();
@@ -75,7 +84,9 @@ async fn our_session(folder: &Path, device: &str) -> Result<Session, Failure> {
     }
     for table in TABLES {
         let path = folder.join(format!("{table}.parquet"));
-        session.register_parquet(table, &path.to_string_lossy()).await?;
+        session
+            .register_parquet(table, &path.to_string_lossy())
+            .await?;
     }
     Ok(session)
 }
@@ -85,7 +96,8 @@ async fn stock_session(folder: &Path) -> Result<SessionContext, Failure> {
     for table in TABLES {
         let path = folder.join(format!("{table}.parquet"));
         let options = ParquetReadOptions::default();
-        ctx.register_parquet(table, path.to_string_lossy().as_ref(), options).await?;
+        ctx.register_parquet(table, path.to_string_lossy().as_ref(), options)
+            .await?;
     }
     Ok(ctx)
 }
@@ -109,9 +121,11 @@ async fn compare(
         let (our_rows, stock_rows);
         if pair % 2 == 0 {
             (our_time, our_rows) = timed(async { Ok(ours.collect(sql).await?) }).await?;
-            (stock_time, stock_rows) = timed(async { Ok(stock.sql(sql).await?.collect().await?) }).await?;
+            (stock_time, stock_rows) =
+                timed(async { Ok(stock.sql(sql).await?.collect().await?) }).await?;
         } else {
-            (stock_time, stock_rows) = timed(async { Ok(stock.sql(sql).await?.collect().await?) }).await?;
+            (stock_time, stock_rows) =
+                timed(async { Ok(stock.sql(sql).await?.collect().await?) }).await?;
             (our_time, our_rows) = timed(async { Ok(ours.collect(sql).await?) }).await?;
         }
         if sorted_lines(&our_rows)? != sorted_lines(&stock_rows)? {
@@ -124,7 +138,11 @@ async fn compare(
             ratios.push(our_time / stock_time);
         }
     }
-    Ok(Row { ours: median(our_times), stock: median(stock_times), ratio: median(ratios) })
+    Ok(Row {
+        ours: median(our_times),
+        stock: median(stock_times),
+        ratio: median(ratios),
+    })
 }
 
 async fn timed(

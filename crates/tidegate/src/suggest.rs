@@ -10,12 +10,22 @@ pub(crate) async fn explain(error: DataFusionError, sql: &str, session: &Session
     let described = Error::from(error);
     let message = described.to_string();
     let Some(missing) = missing_table(&message) else {
-        return described;
+        return match quoted_path(sql) {
+            // DataFusion does not say which file it is that cannot be read.
+            Some(path) if described.kind() == ErrorKind::Io && !message.contains(path) => {
+                Error::with_source(
+                    ErrorKind::Io,
+                    format!("reading '{path}': {message}"),
+                    described,
+                )
+            }
+            _ => described,
+        };
     };
     if let Some(path) = quoted_path(sql) {
         let message = format!(
-            "'{path}' not found: no such file, folder or glob, or its ending is \
-                               none of .parquet, .csv, .json, .arrow, .avro"
+            "'{path}' not found: no such file, folder or glob, or its ending is none of .parquet, \
+             .csv, .json, .arrow, .avro"
         );
         return Error::new(ErrorKind::Io, message);
     }

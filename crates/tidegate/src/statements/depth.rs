@@ -51,6 +51,8 @@ struct Scan {
     place: Place,
     /// The two tokens before, the nearer one first.
     seen: [Seen; 2],
+    /// Whether the last NOT is known to stand before its operand.
+    is_prefix: bool,
     explains: usize,
     found: Found,
 }
@@ -62,6 +64,7 @@ impl Scan {
             beyond: 0,
             place: Place::Start,
             seen: [Seen::Other; 2],
+            is_prefix: false,
             explains: 0,
             found: Found::default(),
         }
@@ -72,9 +75,14 @@ impl Scan {
             return;
         }
         match self.seen[0] {
+            // These are read again with all that stands in their level.
             Seen::Word(Keyword::SELECT) if goes_on_from_name(token) => {
                 self.top().backtracking += 1;
             }
+            Seen::Word(Keyword::CASE) if is_read_twice(Keyword::CASE, token) => {
+                self.top().backtracking += 1;
+            }
+            Seen::Word(Keyword::NOT) if self.is_prefix => {}
             Seen::Word(word) if is_read_twice(word, token) => self.top().retried += 1,
             _ => {}
         }
@@ -156,7 +164,7 @@ impl Scan {
             }
             _ if self.place == Place::Operand => return self.word_behind_operand(keyword),
             Keyword::TABLE | Keyword::VALUES if self.seen[0] == Seen::Parenthesis => {
-                self.found.queries += 1;
+                self.query_without_select();
                 self.place = Place::Operand;
             }
             _ => {
@@ -226,12 +234,21 @@ impl Scan {
         if self.seen[0] == Seen::Word(Keyword::DISTINCT) && self.place == Place::Operator {
             return; // IS [NOT] DISTINCT FROM
         }
-        self.found.queries += usize::from(self.seen[0] == Seen::Parenthesis);
+        if self.seen[0] == Seen::Parenthesis {
+            self.query_without_select();
+        }
         if self.place == Place::Operator {
             self.top().from_unsure = true;
         }
         self.end_expression();
         self.top().in_from = true;
+    }
+
+    /// Counts `(FROM t)`, `(TABLE t)` and `(VALUES ...)`, where the first word may be a name too.
+    fn query_without_select(&mut self) {
+        self.found.queries += 1;
+        self.top().backtracking += 1;
+        self.count_backtracking(0);
     }
 
     /// Tells whether a DISTINCT here belongs to IS [NOT] DISTINCT FROM.
@@ -270,11 +287,12 @@ impl Scan {
         self.count_chain();
     }
 
+    /// Takes a NOT. Behind an operand it may still begin one, as in TRIM(BOTH NOT ...): what follows
+    /// tells.
     fn not(&mut self) {
-        if self.place != Place::Operand && self.seen[0] != Seen::Word(Keyword::IS) {
-            self.top().retried += 1;
-            self.count_backtracking(0);
-        }
+        self.is_prefix = self.place != Place::Operand && self.seen[0] != Seen::Word(Keyword::IS);
+        self.top().retried += usize::from(self.is_prefix);
+        self.count_backtracking(0);
         self.operator();
     }
 
@@ -286,8 +304,9 @@ impl Scan {
 
     fn open_parenthesis(&mut self) {
         let tries = match self.seen[0] {
-            // POSITION is tried in three ways; `)(` goes on with a call that may be one.
-            Seen::Word(Keyword::POSITION) | Seen::Closed => 2,
+            // POSITION is tried in three ways; the others go on with a call that may be one.
+            Seen::Word(Keyword::POSITION | Keyword::FILTER | Keyword::OVER | Keyword::GROUP)
+            | Seen::Closed => 2,
             Seen::Word(Keyword::VALUES) => {
                 let level = self.top();
                 level.in_from = level.from_unsure;

@@ -40,13 +40,17 @@ pub(super) fn continues_operator(before: Keyword, keyword: Keyword) -> bool {
     }
 }
 
-/// Tells whether CASE or INTERVAL and what follows them are read once more, as a name, if reading
-/// them as what they are fails.
+/// Tells whether NOT, CASE or INTERVAL and what follows them are read once more, as a name, if
+/// reading them as what they are fails.
 pub(super) fn is_read_twice(before: Keyword, token: &Token) -> bool {
     match (before, token) {
+        (Keyword::NOT, Token::Word(word)) => {
+            word.keyword != Keyword::NULL && !is_infix(word.keyword)
+        }
         (Keyword::CASE, Token::Word(word)) => {
             !matches!(word.keyword, Keyword::NoKeyword | Keyword::WHEN)
         }
+        (Keyword::NOT, _) => true,
         (Keyword::CASE | Keyword::INTERVAL, token) => !is_literal(token),
         _ => false,
     }

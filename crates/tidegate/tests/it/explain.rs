@@ -1,15 +1,24 @@
 //! What EXPLAIN prints for regions, as snapshots.
 
+use datafusion::arrow::util::pretty::pretty_format_batches;
 use tidegate::Session;
 
 use crate::support::{host_only, rows, simulated};
 
 /// Returns the lines of EXPLAIN that stand for regions, without the plan's indentation.
 async fn regions(session: &Session, sql: &str) -> String {
-    let explained = session.collect(&format!("EXPLAIN FORMAT INDENT {sql}")).await.unwrap();
-    let text = datafusion::arrow::util::pretty::pretty_format_batches(&explained).unwrap().to_string();
-    let lines = text.lines().filter_map(|line| line.split_once("PipelineExec: "));
-    lines.map(|(_, region)| region.trim_end_matches(['|', ' '])).collect::<Vec<_>>().join("\n")
+    let explained = session
+        .collect(&format!("EXPLAIN FORMAT INDENT {sql}"))
+        .await
+        .unwrap();
+    let text = pretty_format_batches(&explained).unwrap().to_string();
+    let lines = text
+        .lines()
+        .filter_map(|line| line.split_once("PipelineExec: "));
+    lines
+        .map(|(_, region)| region.trim_end_matches(['|', ' ']))
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 const GROUP_BY: &str = "SELECT k, sum(v), avg(v) FROM t WHERE v > 7 AND s LIKE 's%' GROUP BY k";
@@ -21,7 +30,10 @@ async fn a_region_without_a_device() {
     // What was looked for and found differs from machine to machine.
     let told = regions(&session, GROUP_BY).await;
     let (told, looked_for) = told.split_once("no device: ").unwrap();
-    assert!(looked_for.starts_with("looked for the NVIDIA driver"), "{looked_for}");
+    assert!(
+        looked_for.starts_with("looked for the NVIDIA driver"),
+        "{looked_for}"
+    );
     insta::assert_snapshot!(told, @r#"
     host, program=[filter v > 7 and s like 's%' → project k, v → group by k: sum(v), avg(cast(v as Float64)) [state]], float_sums=unordered, reasons=[
     "#);

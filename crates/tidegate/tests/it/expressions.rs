@@ -38,25 +38,35 @@ fn rows(random: &mut StdRng) -> RecordBatch {
     }
     let small = |random: &mut StdRng| random.random_range(-3..4_i32);
     let columns: Vec<(&str, ArrayRef)> = vec![
-        ("i8", Arc::new(Int8Array::from(column(random, |r| r.random::<i8>())))),
+        (
+            "i8",
+            Arc::new(Int8Array::from(column(random, |r| r.random::<i8>()))),
+        ),
         ("i32", Arc::new(Int32Array::from(column(random, small)))),
         (
             "i64",
-            Arc::new(Int64Array::from(column(random, |r| match r.random_range(0..6) {
-                0 => i64::MAX,
-                1 => i64::MIN,
-                _ => r.random_range(-1000..1000),
+            Arc::new(Int64Array::from(column(random, |r| {
+                match r.random_range(0..6) {
+                    0 => i64::MAX,
+                    1 => i64::MIN,
+                    _ => r.random_range(-1000..1000),
+                }
             }))),
         ),
-        ("u16", Arc::new(UInt16Array::from(column(random, |r| r.random::<u16>())))),
+        (
+            "u16",
+            Arc::new(UInt16Array::from(column(random, |r| r.random::<u16>()))),
+        ),
         (
             "f64",
-            Arc::new(Float64Array::from(column(random, |r| match r.random_range(0..8) {
-                0 => f64::NAN,
-                1 => -0.0,
-                2 => 0.0,
-                3 => f64::INFINITY,
-                _ => f64::from(r.random_range(-50..50)) / 4.0,
+            Arc::new(Float64Array::from(column(random, |r| {
+                match r.random_range(0..8) {
+                    0 => f64::NAN,
+                    1 => -0.0,
+                    2 => 0.0,
+                    3 => f64::INFINITY,
+                    _ => f64::from(r.random_range(-50..50)) / 4.0,
+                }
             }))),
         ),
         (
@@ -73,16 +83,26 @@ fn rows(random: &mut StdRng) -> RecordBatch {
                 ["", "a", "ab", "abc", "b%", "Äb", "a_c", "zz"][r.random_range(0..8)]
             }))),
         ),
-        ("day", Arc::new(Date32Array::from(column(random, |r| r.random_range(-40_000..40_000))))),
+        (
+            "day",
+            Arc::new(Date32Array::from(column(random, |r| {
+                r.random_range(-40_000..40_000)
+            }))),
+        ),
         (
             "ts",
             Arc::new(TimestampMicrosecondArray::from(column(random, |r| {
                 r.random_range(-4_000_000_000_000_000..4_000_000_000_000_000)
             }))),
         ),
-        ("b", Arc::new(BooleanArray::from(column(random, |r| r.random::<bool>())))),
+        (
+            "b",
+            Arc::new(BooleanArray::from(column(random, |r| r.random::<bool>()))),
+        ),
     ];
-    let named = columns.into_iter().map(|(name, column)| (name, column, true));
+    let named = columns
+        .into_iter()
+        .map(|(name, column)| (name, column, true));
     RecordBatch::try_from_iter_with_nullable(named).unwrap()
 }
 
@@ -97,7 +117,10 @@ fn expression(random: &mut StdRng, kind: Kind, depth: u32) -> String {
     let next = depth - 1;
     if random.random_bool(0.12) {
         let when = expression(random, Kind::Truth, next);
-        let (then, otherwise) = (expression(random, kind, next), expression(random, kind, next));
+        let (then, otherwise) = (
+            expression(random, kind, next),
+            expression(random, kind, next),
+        );
         return format!("CASE WHEN {when} THEN {then} ELSE {otherwise} END");
     }
     match kind {
@@ -108,12 +131,19 @@ fn expression(random: &mut StdRng, kind: Kind, depth: u32) -> String {
         }
         Kind::Text => {
             let text = expression(random, kind, next);
-            format!("substr({text}, {}, {})", random.random_range(-1..4), random.random_range(0..3))
+            format!(
+                "substr({text}, {}, {})",
+                random.random_range(-1..4),
+                random.random_range(0..3)
+            )
         }
         Kind::Date => {
             let date = expression(random, kind, next);
             let unit = pick(random, &["day", "month", "year"]);
-            format!("({date} + INTERVAL '{}' {unit})", random.random_range(-20..20))
+            format!(
+                "({date} + INTERVAL '{}' {unit})",
+                random.random_range(-20..20)
+            )
         }
         Kind::Truth => truth(random, next),
     }
@@ -121,12 +151,21 @@ fn expression(random: &mut StdRng, kind: Kind, depth: u32) -> String {
 
 fn number(random: &mut StdRng, depth: u32) -> String {
     match random.random_range(0..6) {
-        0 => format!("date_part('{}', day)", pick(random, &["year", "month", "day", "dow", "doy", "week"])),
-        1 => format!("date_part('{}', ts)", pick(random, &["year", "hour", "minute", "second", "quarter"])),
+        0 => format!(
+            "date_part('{}', day)",
+            pick(random, &["year", "month", "day", "dow", "doy", "week"])
+        ),
+        1 => format!(
+            "date_part('{}', ts)",
+            pick(random, &["year", "hour", "minute", "second", "quarter"])
+        ),
         2 => format!("(- {})", expression(random, Kind::Number, depth)),
         3 => {
             let inner = expression(random, Kind::Number, depth);
-            format!("TRY_CAST({inner} AS {})", pick(random, &["INT", "SMALLINT", "DOUBLE", "BIGINT"]))
+            format!(
+                "TRY_CAST({inner} AS {})",
+                pick(random, &["INT", "SMALLINT", "DOUBLE", "BIGINT"])
+            )
         }
         _ => {
             let left = expression(random, Kind::Number, depth);
@@ -146,20 +185,50 @@ fn truth(random: &mut StdRng, depth: u32) -> String {
         }
         3 => {
             let pattern = pick(random, &["a%", "%b", "_b%", "", "%", "a\\_c", "b\\%"]);
-            format!("{} {} '{pattern}'", expression(random, Kind::Text, depth), pick(random, &["LIKE", "NOT LIKE", "ILIKE"]))
+            format!(
+                "{} {} '{pattern}'",
+                expression(random, Kind::Text, depth),
+                pick(random, &["LIKE", "NOT LIKE", "ILIKE"])
+            )
         }
         4 => {
             let list = pick(random, &["(1, 2, NULL)", "(-1, 0, 3)", "(2)"]);
             format!("i32 {} {list}", pick(random, &["IN", "NOT IN"]))
         }
         5 => {
-            let kind = [Kind::Number, Kind::Text, Kind::Date, Kind::Decimal][random.random_range(0..4)];
-            format!("({}) IS {}NULL", expression(random, kind, depth), pick(random, &["", "NOT "]))
+            let kind =
+                [Kind::Number, Kind::Text, Kind::Date, Kind::Decimal][random.random_range(0..4)];
+            format!(
+                "({}) IS {}NULL",
+                expression(random, kind, depth),
+                pick(random, &["", "NOT "])
+            )
         }
         _ => {
-            let kind = [Kind::Number, Kind::Number, Kind::Text, Kind::Date, Kind::Decimal][random.random_range(0..5)];
-            let (left, right) = (expression(random, kind, depth), expression(random, kind, depth));
-            let op = pick(random, &["=", "<>", "<", "<=", ">", ">=", "IS DISTINCT FROM", "IS NOT DISTINCT FROM"]);
+            let kind = [
+                Kind::Number,
+                Kind::Number,
+                Kind::Text,
+                Kind::Date,
+                Kind::Decimal,
+            ][random.random_range(0..5)];
+            let (left, right) = (
+                expression(random, kind, depth),
+                expression(random, kind, depth),
+            );
+            let op = pick(
+                random,
+                &[
+                    "=",
+                    "<>",
+                    "<",
+                    "<=",
+                    ">",
+                    ">=",
+                    "IS DISTINCT FROM",
+                    "IS NOT DISTINCT FROM",
+                ],
+            );
             format!("({left} {op} {right})")
         }
     }
@@ -167,7 +236,17 @@ fn truth(random: &mut StdRng, depth: u32) -> String {
 
 fn leaf(random: &mut StdRng, kind: Kind) -> String {
     let choices: &[&str] = match kind {
-        Kind::Number => &["i8", "i32", "i64", "u16", "f64", "7", "-2", "0.5e0", "NULL::int"],
+        Kind::Number => &[
+            "i8",
+            "i32",
+            "i64",
+            "u16",
+            "f64",
+            "7",
+            "-2",
+            "0.5e0",
+            "NULL::int",
+        ],
         Kind::Decimal => &["d", "1.25", "-0.01", "CAST(i32 AS DECIMAL(6, 1))"],
         Kind::Text => &["s", "'ab'", "''", "NULL::varchar"],
         Kind::Date => &["day", "DATE '2000-02-29'", "CAST(ts AS DATE)"],
@@ -177,7 +256,11 @@ fn leaf(random: &mut StdRng, kind: Kind) -> String {
 }
 
 async fn run(session: &Session, sql: &str) -> Result<Vec<String>, String> {
-    session.collect(sql).await.map(|rows| lines(&rows)).map_err(|error| error.to_string())
+    session
+        .collect(sql)
+        .await
+        .map(|rows| lines(&rows))
+        .map_err(|error| error.to_string())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -196,7 +279,13 @@ async fn random_expressions_agree() {
             session.context().deregister_table("t").unwrap();
             session.register_batch("t", batch.clone()).unwrap();
         }
-        let kinds = [Kind::Number, Kind::Decimal, Kind::Text, Kind::Date, Kind::Truth];
+        let kinds = [
+            Kind::Number,
+            Kind::Decimal,
+            Kind::Text,
+            Kind::Date,
+            Kind::Truth,
+        ];
         let kind = kinds[random.random_range(0..kinds.len())];
         let value = expression(&mut random, kind, 3);
         let predicate = expression(&mut random, Kind::Truth, 2);
@@ -210,8 +299,16 @@ async fn random_expressions_agree() {
         }
         ran += 1;
         let report = device.last_report().unwrap();
-        placed += u64::from(report.regions.iter().any(|region| region.form == "additive"));
+        placed += u64::from(
+            report
+                .regions
+                .iter()
+                .any(|region| region.form == "additive"),
+        );
     }
     assert!(ran * 2 > count, "only {ran} of {count} expressions ran");
-    assert!(placed * 2 > ran, "only {placed} of {ran} expressions were lowered");
+    assert!(
+        placed * 2 > ran,
+        "only {placed} of {ran} expressions were lowered"
+    );
 }

@@ -13,8 +13,11 @@ async fn a_fault_at_every_launch_changes_no_row() {
     let host = host_only();
     host.register_parquet("t", &path).await.unwrap();
     let expected = answer(&host, SQL).await;
-    let placements: [&[&str]; 3] =
-        [&["replay_placement = 'HD'"], &["regions = 'additive'", "placement = 'device'"], &["placement = 'device'"]];
+    let placements: [&[&str]; 3] = [
+        &["replay_placement = 'HD'"],
+        &["regions = 'additive'", "placement = 'device'"],
+        &["placement = 'device'"],
+    ];
     for settings in placements {
         for fault in ["fail", "lost"] {
             for launch in 1..=14 {
@@ -48,7 +51,10 @@ async fn a_lost_device_is_named_and_its_morsels_run_on_the_host() {
     let folder = tempfile::tempdir().unwrap();
     write_parquet(folder.path(), 1, 10_000, 1_000);
     let session = simulated("1GB,faults=launch:3=lost", &["replay_placement = 'HD'"]).await;
-    session.register_parquet("t", &folder.path().to_string_lossy()).await.unwrap();
+    session
+        .register_parquet("t", &folder.path().to_string_lossy())
+        .await
+        .unwrap();
     answer(&session, SQL).await;
     assert_eq!(sides(&session), ((10, 10_000), (0, 0)));
     let report = session.last_report().unwrap().to_string();
@@ -60,7 +66,10 @@ async fn strict_fails_where_device_would_fall_back() {
     let folder = tempfile::tempdir().unwrap();
     write_parquet(folder.path(), 1, 10_000, 1_000);
     let session = simulated("1GB,faults=launch:3=fail", &["placement = 'strict'"]).await;
-    session.register_parquet("t", &folder.path().to_string_lossy()).await.unwrap();
+    session
+        .register_parquet("t", &folder.path().to_string_lossy())
+        .await
+        .unwrap();
     let error = session.collect(SQL).await.unwrap_err();
     assert_eq!(error.kind(), tidegate::ErrorKind::Device, "{error}");
     assert!(error.to_string().contains("launch failed"), "{error}");
@@ -92,8 +101,7 @@ async fn a_state_too_large_for_the_device_leaves_in_parts() {
     let sql = "SELECT v, count(*), sum(v) FROM t GROUP BY v";
     let expected = answer(&host, sql).await;
     for memory in ["64KB", "128KB", "256KB"] {
-        let session =
-            simulated(memory, &["replay_placement = 'D'", "regions = 'additive'"]).await;
+        let session = simulated(memory, &["replay_placement = 'D'", "regions = 'additive'"]).await;
         session.register_parquet("t", &path).await.unwrap();
         assert_eq!(answer(&session, sql).await, expected, "{memory}");
     }

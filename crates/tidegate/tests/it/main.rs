@@ -1,5 +1,12 @@
 //! The library as an embedding program sees it.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test stops at what it did not expect"
+)]
+
+mod examples;
 mod explain;
 mod expressions;
 mod faults;

@@ -13,13 +13,21 @@ use crate::support::{answer, host_only, lines, simulated, write_parquet};
 const NUM_ROWS: i64 = 20_000;
 
 async fn plan(session: &Session, sql: &str) -> Arc<dyn ExecutionPlan> {
-    session.sql(sql).await.unwrap().create_physical_plan().await.unwrap()
+    session
+        .sql(sql)
+        .await
+        .unwrap()
+        .create_physical_plan()
+        .await
+        .unwrap()
 }
 
 async fn in_sequence(session: &Session, plan: &Arc<dyn ExecutionPlan>) -> Vec<RecordBatch> {
     let mut rows = Vec::new();
     for partition in 0..plan.output_partitioning().partition_count() {
-        let stream = plan.execute(partition, session.context().task_ctx()).unwrap();
+        let stream = plan
+            .execute(partition, session.context().task_ctx())
+            .unwrap();
         rows.extend(stream.try_collect::<Vec<_>>().await.unwrap());
     }
     rows
@@ -29,7 +37,9 @@ async fn at_once(session: &Session, plan: &Arc<dyn ExecutionPlan>) -> Vec<Record
     let partitions = 0..plan.output_partitioning().partition_count();
     let tasks: Vec<_> = partitions
         .map(|partition| {
-            let stream = plan.execute(partition, session.context().task_ctx()).unwrap();
+            let stream = plan
+                .execute(partition, session.context().task_ctx())
+                .unwrap();
             tokio::spawn(stream.try_collect::<Vec<_>>())
         })
         .collect();
@@ -73,9 +83,17 @@ async fn sequence_equals_at_once_equals_stock() {
                 );
                 session.collect(&set).await.unwrap();
                 let once = at_once(&session, &plan(&session, sql).await).await;
-                assert_eq!(lines(&once), expected, "at once: {sql} {settings:?} {stealing}");
+                assert_eq!(
+                    lines(&once),
+                    expected,
+                    "at once: {sql} {settings:?} {stealing}"
+                );
                 let sequence = in_sequence(&session, &plan(&session, sql).await).await;
-                assert_eq!(lines(&sequence), expected, "sequence: {sql} {settings:?} {stealing}");
+                assert_eq!(
+                    lines(&sequence),
+                    expected,
+                    "sequence: {sql} {settings:?} {stealing}"
+                );
             }
         }
     }
@@ -87,11 +105,18 @@ async fn a_plan_that_is_reset_runs_again() {
     write_parquet(folder.path(), 2, NUM_ROWS, 1_000);
     for settings in PLACEMENTS {
         let session = simulated("1GB", settings).await;
-        session.register_parquet("t", &folder.path().to_string_lossy()).await.unwrap();
+        session
+            .register_parquet("t", &folder.path().to_string_lossy())
+            .await
+            .unwrap();
         let sql = "SELECT k, count(*), sum(v) FROM t WHERE v >= 10 GROUP BY k";
         let first = plan(&session, sql).await;
         let expected = lines(&at_once(&session, &first).await);
         let again = datafusion::physical_plan::execution_plan::reset_plan_states(first).unwrap();
-        assert_eq!(lines(&at_once(&session, &again).await), expected, "{settings:?}");
+        assert_eq!(
+            lines(&at_once(&session, &again).await),
+            expected,
+            "{settings:?}"
+        );
     }
 }

@@ -11,12 +11,19 @@ async fn one_query_runs_on_both_sides() {
     let host = host_only();
     let session = simulated("1GB", &["replay_placement = 'HD'"]).await;
     for session in [&host, &session] {
-        session.register_parquet("t", &folder.path().to_string_lossy()).await.unwrap();
+        session
+            .register_parquet("t", &folder.path().to_string_lossy())
+            .await
+            .unwrap();
     }
     assert_eq!(answer(&session, SQL).await, answer(&host, SQL).await);
     assert_eq!(sides(&session), ((5, 5_000), (5, 5_000)));
     let report = session.last_report().unwrap().to_string();
-    for part in ["additive region: filter v > 7", "simulated device, not a GPU", "replayed placement ×5"] {
+    for part in [
+        "additive region: filter v > 7",
+        "simulated device, not a GPU",
+        "replayed placement ×5",
+    ] {
         assert!(report.contains(part), "{report}");
     }
 }
@@ -31,26 +38,51 @@ async fn every_kind_of_leaf_is_shared() {
     for session in [&host, &session] {
         session.register_batch("m", rows(0, 6_000)).unwrap();
     }
-    host.collect(&format!("COPY m TO '{}' STORED AS CSV", path("t.csv"))).await.unwrap();
-    host.collect(&format!("COPY m TO '{}' STORED AS PARQUET", path("t.parquet"))).await.unwrap();
+    host.collect(&format!("COPY m TO '{}' STORED AS CSV", path("t.csv")))
+        .await
+        .unwrap();
+    host.collect(&format!(
+        "COPY m TO '{}' STORED AS PARQUET",
+        path("t.parquet")
+    ))
+    .await
+    .unwrap();
     for session in [&host, &session] {
         session.register_csv("c", &path("t.csv")).await.unwrap();
-        session.register_parquet("p", &path("t.parquet")).await.unwrap();
+        session
+            .register_parquet("p", &path("t.parquet"))
+            .await
+            .unwrap();
     }
     for (source, morsels) in [
         ("m", true),
         ("c", true),
         ("p", false),
         ("h2o_g1(300000, 10)", false),
-        ("(SELECT value AS k, value AS v FROM generate_series(1, 5000))", true),
+        (
+            "(SELECT value AS k, value AS v FROM generate_series(1, 5000))",
+            true,
+        ),
     ] {
         let value = if source.starts_with("h2o") { "v1" } else { "v" };
-        let sql = format!("SELECT count(*), sum({value}), min({value}) FROM {source} AS t WHERE {value} <> 3");
-        assert_eq!(answer(&session, &sql).await, answer(&host, &sql).await, "{sql}");
+        let sql = format!(
+            "SELECT count(*), sum({value}), min({value}) FROM {source} AS t WHERE {value} <> 3"
+        );
+        assert_eq!(
+            answer(&session, &sql).await,
+            answer(&host, &sql).await,
+            "{sql}"
+        );
         let (on_host, on_device) = sides(&session);
-        assert!(on_host.0 + on_device.0 > 0, "{sql}: {on_host:?} {on_device:?}");
+        assert!(
+            on_host.0 + on_device.0 > 0,
+            "{sql}: {on_host:?} {on_device:?}"
+        );
         if morsels {
-            assert!(on_host.0 > 0 && on_device.0 > 0, "{sql}: {on_host:?} {on_device:?}");
+            assert!(
+                on_host.0 > 0 && on_device.0 > 0,
+                "{sql}: {on_host:?} {on_device:?}"
+            );
         }
     }
 }
@@ -65,7 +97,10 @@ async fn without_a_device_every_region_says_what_was_looked_for() {
     let reason = &report.regions[0].reasons[0];
     assert!(reason.starts_with("no device: looked for"), "{reason}");
     let explained = answer(&session, &format!("EXPLAIN {SQL}")).await.join("\n");
-    assert!(explained.contains("PipelineExec: host, program=[filter v > 7"), "{explained}");
+    assert!(
+        explained.contains("PipelineExec: host, program=[filter v > 7"),
+        "{explained}"
+    );
     assert!(explained.contains("no device: looked for"), "{explained}");
 }
 
@@ -91,7 +126,10 @@ async fn settings_choose_the_place() {
         (&["placement = 'device'", "regions = 'additive'"], 0, 10_000),
     ] {
         let session = simulated("1GB", settings).await;
-        session.register_parquet("t", &folder.path().to_string_lossy()).await.unwrap();
+        session
+            .register_parquet("t", &folder.path().to_string_lossy())
+            .await
+            .unwrap();
         answer(&session, SQL).await;
         let (on_host, on_device) = sides(&session);
         assert_eq!((on_host.1, on_device.1), (host, device), "{settings:?}");
@@ -102,9 +140,15 @@ async fn settings_choose_the_place() {
 async fn strict_refuses_a_region_without_a_program() {
     let session = simulated("1GB", &["placement = 'strict'"]).await;
     session.register_batch("t", rows(0, 100)).unwrap();
-    let error = session.collect("SELECT median(v) FROM t").await.unwrap_err();
+    let error = session
+        .collect("SELECT median(v) FROM t")
+        .await
+        .unwrap_err();
     assert!(error.to_string().contains("function median"), "{error}");
-    assert!(error.to_string().contains("tidegate.placement = 'device'"), "{error}");
+    assert!(
+        error.to_string().contains("tidegate.placement = 'device'"),
+        "{error}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -120,12 +164,24 @@ async fn system_tables_tell_the_same() {
     .await
     .join("\n");
     assert!(told.contains("simulated device, not a GPU"), "{told}");
-    let queries = answer(&session, "SELECT sql, state, rows FROM system.queries").await.join("\n");
-    assert!(queries.contains(SQL) && queries.contains("finished"), "{queries}");
-    let settings =
-        answer(&session, "SELECT value FROM system.settings WHERE name = 'tidegate.replay_placement'")
-            .await;
+    let queries = answer(&session, "SELECT sql, state, rows FROM system.queries")
+        .await
+        .join("\n");
+    assert!(
+        queries.contains(SQL) && queries.contains("finished"),
+        "{queries}"
+    );
+    let settings = answer(
+        &session,
+        "SELECT value FROM system.settings WHERE name = 'tidegate.replay_placement'",
+    )
+    .await;
     assert!(settings.join("\n").contains("HD"), "{settings:?}");
-    let devices = answer(&session, "SELECT kind, memory_used FROM system.devices").await.join("\n");
-    assert!(devices.contains("simulated") && devices.contains("| 0 "), "{devices}");
+    let devices = answer(&session, "SELECT kind, memory_used FROM system.devices")
+        .await
+        .join("\n");
+    assert!(
+        devices.contains("simulated") && devices.contains("| 0 "),
+        "{devices}"
+    );
 }

@@ -18,24 +18,32 @@ const OPERATIONS: [(&str, &str); 17] = [
     ("= <", "SELECT count(*) FROM t WHERE c = o OR c < o"),
     ("IN", "SELECT count(*) FROM t WHERE c IN (o, c)"),
     ("IS NULL", "SELECT count(*) FROM t WHERE c IS NULL"),
-    ("CASE", "SELECT count(CASE WHEN k > 0 THEN c ELSE o END) FROM t"),
+    (
+        "CASE",
+        "SELECT count(CASE WHEN k > 0 THEN c ELSE o END) FROM t",
+    ),
     ("+ -", "SELECT count(c + o), count(c - o) FROM t"),
     ("*", "SELECT count(c * o) FROM t"),
     ("/ %", "SELECT count(c / o), count(c % o) FROM t"),
     ("+ INTERVAL", "SELECT count(c + INTERVAL '1 month') FROM t"),
     ("date_part", "SELECT count(date_part('year', c)) FROM t"),
-    ("LIKE, substr", "SELECT count(substr(c, 1, 2)) FROM t WHERE c LIKE 'a%'"),
+    (
+        "LIKE, substr",
+        "SELECT count(substr(c, 1, 2)) FROM t WHERE c LIKE 'a%'",
+    ),
     ("CAST to BIGINT", "SELECT count(CAST(c AS BIGINT)) FROM t"),
     ("count", "SELECT k, count(c) FROM t GROUP BY k"),
     ("min, max", "SELECT k, min(c), max(c) FROM t GROUP BY k"),
     ("sum", "SELECT k, sum(c) FROM t GROUP BY k"),
     ("avg", "SELECT k, avg(c) FROM t GROUP BY k"),
-    ("var, stddev", "SELECT k, var(c), stddev(c) FROM t GROUP BY k"),
+    (
+        "var, stddev",
+        "SELECT k, var(c), stddev(c) FROM t GROUP BY k",
+    ),
 ];
 
 fn types() -> Vec<DataType> {
-    let dictionary =
-        DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
+    let dictionary = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
     vec![
         DataType::Boolean,
         DataType::Int8,
@@ -83,8 +91,10 @@ async fn place(session: &Session, sql: &str) -> Option<Result<(), String>> {
     match refused.as_slice() {
         [] => Some(Ok(())),
         reasons => {
-            let texts: Vec<String> =
-                reasons.iter().map(|reason| reason.replace("not lowered: ", "")).collect();
+            let texts: Vec<String> = reasons
+                .iter()
+                .map(|reason| reason.replace("not lowered: ", ""))
+                .collect();
             Some(Err(texts.join("; ")))
         }
     }
@@ -104,9 +114,15 @@ async fn page() -> String {
             field("o", data_type.clone()),
             field("k", DataType::Int32),
         ]));
-        let columns = schema.fields().iter().map(|f| new_null_array(f.data_type(), 3)).collect();
+        let columns = schema
+            .fields()
+            .iter()
+            .map(|f| new_null_array(f.data_type(), 3))
+            .collect();
         session.context().deregister_table("t").unwrap();
-        session.register_batch("t", RecordBatch::try_new(schema, columns).unwrap()).unwrap();
+        session
+            .register_batch("t", RecordBatch::try_new(schema, columns).unwrap())
+            .unwrap();
         let mut cells = Vec::new();
         for (_, sql) in OPERATIONS {
             cells.push(match place(&session, sql).await {
@@ -125,10 +141,13 @@ async fn page() -> String {
         writeln!(table, "| {data_type} | {} |", cells.join(" | ")).unwrap();
     }
     let notes: String =
-        reasons.iter().enumerate().fold(String::new(), |mut notes, (index, reason)| {
-            writeln!(notes, "{}. {reason}", index + 1).unwrap();
-            notes
-        });
+        reasons
+            .iter()
+            .enumerate()
+            .fold(String::new(), |mut notes, (index, reason)| {
+                writeln!(notes, "{}. {reason}", index + 1).unwrap();
+                notes
+            });
     format!(
         "# What runs on a device\n\n\
          Written by a test from what the lowering code says; `TIDEGATE_UPDATE_DOCS=1 cargo test \
@@ -153,5 +172,8 @@ async fn the_support_matrix_is_what_lowering_says() {
         std::fs::write(&path, &expected).unwrap();
     }
     let found = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(found == expected, "docs/SUPPORT.md is out of date: run with TIDEGATE_UPDATE_DOCS=1");
+    assert!(
+        found == expected,
+        "docs/SUPPORT.md is out of date: run with TIDEGATE_UPDATE_DOCS=1"
+    );
 }

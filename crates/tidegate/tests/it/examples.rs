@@ -1,0 +1,39 @@
+//! The examples run, and check their own answers.
+
+use std::process::Command;
+
+/// Runs an example that was built beside this test; returns what it printed.
+fn run(name: &str) -> String {
+    let test = std::env::current_exe().unwrap();
+    let example = test.ancestors().nth(2).unwrap().join("examples").join(name);
+    let output = Command::new(&example)
+        .output()
+        .unwrap_or_else(|error| panic!("{}: {error}", example.display()));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{name}: {errors}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn dataframe() {
+    let printed = run("dataframe");
+    assert!(
+        printed.contains("group by id1: sum(v1), avg(v3)"),
+        "{printed}"
+    );
+}
+
+#[test]
+fn web_service() {
+    let printed = run("web_service");
+    assert!(printed.contains("HTTP/1.1 200 OK"), "{printed}");
+}
+
+#[test]
+fn own_session_state() {
+    let printed = run("own_session_state");
+    assert!(
+        printed.contains("atomic on device 0 (simulated device, not a GPU)"),
+        "{printed}"
+    );
+}
