@@ -1,10 +1,11 @@
 //! Prints our time over stock DataFusion's for each TPC-H query over Parquet.
 //!
-//! Usage: `tpch_ratio FOLDER [SCALE_FACTOR] [PAIRS] [none|host|auto] [QUERY …]`. Tables are generated
+//! Usage: `tpch_ratio FOLDER [SCALE_FACTOR] [PAIRS] [none|host|gated|auto] [QUERY …]`. Tables are generated
 //! into FOLDER once. Each pair runs both engines, in alternating order; what is printed is the median
 //! of each and the median of the pairs' ratios. Answers are compared, and a difference is an error.
-//! The third argument chooses the device: none, a simulated one with everything placed on the host,
-//! or a simulated one that is free to take part.
+//! The fourth argument chooses the device: none, a simulated one with everything placed on the host,
+//! one whose regions share their scans but leave every morsel to the host (the gate's own cost), or
+//! one that is free to take part.
 
 #![expect(clippy::print_stdout, reason = "the table is the program's result")]
 

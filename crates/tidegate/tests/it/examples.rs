@@ -18,7 +18,7 @@ fn run(name: &str) -> String {
 fn dataframe() {
     let printed = run("dataframe");
     assert!(
-        printed.contains("group by id1: sum(v1), avg(v3)"),
+        printed.contains("group by id1: sum(cast(v1 as Int64)), avg(v3)"),
         "{printed}"
     );
 }

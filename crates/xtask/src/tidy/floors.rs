@@ -45,8 +45,9 @@ const FLOORS: [Floor; 9] = [
         may_use: &["tidegate"],
     },
     Floor {
+        // Benchmarks measure each floor by itself.
         member: "tidegate-benches",
-        may_use: &["tidegate"],
+        may_use: &["tidegate", "tidegate-scheduler", "tidegate-device"],
     },
     Floor {
         member: "xtask",
