@@ -9,6 +9,7 @@
 
 #![expect(clippy::print_stdout, reason = "the table is the program's result")]
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -37,20 +38,16 @@ async fn main() -> Result<(), Failure> {
     let ours = our_session(&folder, &device).await?;
     let stock = stock_session(&folder).await?;
     println!("device: {device}, scale factor {scale_factor}, {pairs} pairs, medians in ms");
-    println!(
-        "{:>5} {:>9} {:>9} {:>7}",
-        "query", "tidegate", "stock", "ratio"
-    );
+    println!("query  tidegate     stock   ratio  rows by place");
     let mut logarithms = Vec::new();
     for number in 1..=22 {
         if !chosen.is_empty() && !chosen.contains(&number) {
             continue;
         }
         let row = compare(&ours, &stock, number, pairs).await?;
-        println!(
-            "{number:>5} {:>9.1} {:>9.1} {:>7.3}",
-            row.ours, row.stock, row.ratio
-        );
+        let (time, stock_time, ratio) = (row.ours, row.stock, row.ratio);
+        let places = rows_by_place(&ours);
+        println!("{number:>5} {time:>9.1} {stock_time:>9.1} {ratio:>7.3}  {places}");
         logarithms.push(row.ratio.ln());
     }
     let mean = (logarithms.iter().sum::<f64>() / logarithms.len() as f64).exp();
@@ -82,6 +79,11 @@ async fn our_session(folder: &Path, device: &str) -> Result<Session, Failure> {
     let session = builder.build()?;
     if device == "host" {
         session.collect("SET tidegate.placement = 'host'").await?;
+    }
+    if device == "gated" {
+        session
+            .collect("SET tidegate.replay_placement = 'H'")
+            .await?;
     }
     for table in TABLES {
         let path = folder.join(format!("{table}.parquet"));
@@ -152,6 +154,23 @@ async fn timed(
     let started = Instant::now();
     let rows = run.await?;
     Ok((started.elapsed().as_secs_f64() * 1e3, rows))
+}
+
+/// Says where the rows of the last query's regions were read.
+fn rows_by_place(session: &Session) -> String {
+    let mut rows = BTreeMap::new();
+    let regions = session
+        .last_report()
+        .map(|report| report.regions)
+        .unwrap_or_default();
+    for place in regions.into_iter().flat_map(|region| region.places) {
+        *rows.entry(place.place).or_insert(0) += place.rows;
+    }
+    let told: Vec<String> = rows
+        .iter()
+        .map(|(place, rows)| format!("{place} {rows}"))
+        .collect();
+    told.join(", ")
 }
 
 fn sorted_lines(rows: &[RecordBatch]) -> Result<Vec<String>, Failure> {
