@@ -81,7 +81,10 @@ fn chain(error: &dyn StdError) -> String {
     let mut cause = error.source();
     while let Some(error) = cause {
         let said = one_line(&error.to_string());
-        if !text.contains(&said) && !said.contains(beginning(&text)) {
+        let unlabelled = said
+            .split_once(": ")
+            .map_or(said.as_str(), |(_, said)| said);
+        if !text.contains(unlabelled) && !said.contains(beginning(&text)) {
             text = format!("{text}: {said}");
         }
         cause = error.source();
@@ -119,6 +122,9 @@ mod tests {
             "cannot read a.csv: no such file",
         );
         check("no such", "no such");
+        let labelled = io::Error::other("parser: expected x");
+        let error = Error::with_source(ErrorKind::Sql, "expected x", labelled);
+        assert_eq!(Failure::Query(error).to_string(), "expected x");
     }
 
     #[test]

@@ -19,7 +19,7 @@ use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, TokenizerE
 
 pub use depth::check_depth;
 pub use limits::{
-    MAX_BACKTRACKING, MAX_CHAIN, MAX_JOINS, MAX_NESTING, MAX_QUERIES, MAX_SET_OPERATIONS,
+    MAX_CHAIN, MAX_DOUBLING, MAX_JOINS, MAX_NESTING, MAX_QUERIES, MAX_SET_OPERATIONS,
 };
 
 /// Bytes that are tokenized at a time, so that a script needs memory for its largest statement and
@@ -63,15 +63,15 @@ pub enum StatementError {
         /// Levels allowed, [`MAX_NESTING`].
         limit: usize,
     },
-    /// Calls with a syntax of their own, dotted names or NOT are nested so deep that the parser,
-    /// which tries each in two ways, might not come back.
+    /// Expression subqueries, calls with a syntax of their own, dotted names or NOT are nested so
+    /// deep that the parser and the planner, which go through each twice, might not come back.
     #[error(
-        "nesting of {found} calls such as CAST or SUBSTRING, name parts or NOT exceeds the limit of {limit}: compute the inner ones in a subquery"
+        "nesting of {found} subqueries, calls such as CAST, name parts or NOT exceeds the limit of {limit}: name inner parts in a WITH clause"
     )]
-    Backtracking {
+    Doubling {
         /// Levels found; POSITION counts twice.
         found: usize,
-        /// Levels allowed, [`MAX_BACKTRACKING`].
+        /// Levels allowed, [`MAX_DOUBLING`].
         limit: usize,
     },
     /// One statement has too many UNION, EXCEPT or INTERSECT.

@@ -3,8 +3,8 @@
 //! A parser, a planner and the code that drops a tree recurse as deep as the tree is. sqlparser
 //! counts its own recursion in most places, but an operator chain is read in a loop and comes out
 //! as deep as it is long, types and INTERVAL recurse uncounted, and calls with a syntax of their
-//! own are tried twice a level. One pass over the tokens with a stack of at most [`MAX_NESTING`]
-//! levels finds an upper bound for each of these.
+//! own are tried twice a level, as expression subqueries are planned twice. One pass over the
+//! tokens with a stack of at most [`MAX_NESTING`] levels finds an upper bound for each of these.
 //!
 //! sqlparser takes almost any keyword for a name where it expects an operand, so a keyword ends a
 //! chain here only where it cannot be one: behind an operand. Where the two readings differ, the
@@ -77,16 +77,16 @@ impl Scan {
         match self.seen[0] {
             // These are read again with all that stands in their level.
             Seen::Word(Keyword::SELECT) if goes_on_from_name(token) => {
-                self.top().backtracking += 1;
+                self.top().doubling += 1;
             }
             Seen::Word(Keyword::CASE) if is_read_twice(Keyword::CASE, token) => {
-                self.top().backtracking += 1;
+                self.top().doubling += 1;
             }
             Seen::Word(Keyword::NOT) if self.is_prefix => {}
             Seen::Word(word) if is_read_twice(word, token) => self.top().retried += 1,
             _ => {}
         }
-        self.count_backtracking(0);
+        self.count_doubling(0);
         let now = match token {
             Token::Word(word) => self.word(word.keyword),
             token => self.symbol(token),
@@ -206,9 +206,11 @@ impl Scan {
             Keyword::BY if matches!(self.seen[0], Seen::Word(word) if takes_by(word)) => {
                 self.end_clause();
             }
-            Keyword::ON | Keyword::USING | Keyword::LIMIT | Keyword::OFFSET => {
+            Keyword::ON => {
                 self.end_expression();
+                self.place = Place::Operator;
             }
+            Keyword::USING | Keyword::LIMIT | Keyword::OFFSET => self.end_expression(),
             Keyword::WHEN | Keyword::THEN | Keyword::ELSE if self.in_case() => {
                 self.end_expression();
             }
@@ -223,9 +225,10 @@ impl Scan {
 
     fn select(&mut self) {
         self.found.queries += 1;
-        if self.seen == [Seen::Parenthesis; 2] {
-            self.top().backtracking += 1;
-            self.count_backtracking(0);
+        let is_subquery = self.seen[0] == Seen::Parenthesis && !self.top().is_table;
+        if is_subquery || self.seen == [Seen::Parenthesis; 2] {
+            self.top().doubling += 1;
+            self.count_doubling(0);
         }
         self.end_clause();
     }
@@ -247,8 +250,8 @@ impl Scan {
     /// Counts `(FROM t)`, `(TABLE t)` and `(VALUES ...)`, where the first word may be a name too.
     fn query_without_select(&mut self) {
         self.found.queries += 1;
-        self.top().backtracking += 1;
-        self.count_backtracking(0);
+        self.top().doubling += 1;
+        self.count_doubling(0);
     }
 
     /// Tells whether a DISTINCT here belongs to IS [NOT] DISTINCT FROM.
@@ -287,18 +290,18 @@ impl Scan {
         self.count_chain();
     }
 
-    /// Takes a NOT. Behind an operand it may still begin one, as in TRIM(BOTH NOT ...): what follows
-    /// tells.
+    /// Takes a NOT. Behind an operand it may still begin one, as in TRIM(BOTH NOT ...): what
+    /// follows tells.
     fn not(&mut self) {
         self.is_prefix = self.place != Place::Operand && self.seen[0] != Seen::Word(Keyword::IS);
         self.top().retried += usize::from(self.is_prefix);
-        self.count_backtracking(0);
+        self.count_doubling(0);
         self.operator();
     }
 
     fn access(&mut self) {
         self.top().path += 1;
-        self.count_backtracking(0);
+        self.count_doubling(0);
         self.count_chain();
     }
 
@@ -315,7 +318,9 @@ impl Scan {
             Seen::Word(keyword) => usize::from(is_call(keyword)),
             _ => 0,
         };
+        let in_from = self.place == Place::Start && self.top().in_from;
         self.open(Opener::Bracket, tries);
+        self.top().is_table = in_from || self.seen[0] == Seen::Word(Keyword::AS);
         self.top().is_operator = self.seen[0] == Seen::Word(Keyword::OPERATOR);
     }
 
@@ -329,12 +334,12 @@ impl Scan {
 
     fn open(&mut self, opener: Opener, tries: usize) {
         self.place = Place::Start;
-        self.count_backtracking(tries);
+        self.count_doubling(tries);
         if self.levels.len() > MAX_NESTING {
             self.beyond += 1;
         } else {
-            let backtracking = self.top().backtracking() + tries;
-            self.levels.push(Level::new(opener, backtracking));
+            let doubling = self.top().doubling() + tries;
+            self.levels.push(Level::new(opener, doubling));
         }
         let depth = self.levels.len() - 1 + self.beyond;
         self.found.nesting = self.found.nesting.max(depth);
@@ -400,8 +405,8 @@ impl Scan {
         self.found.chain = self.found.chain.max(chain);
     }
 
-    fn count_backtracking(&mut self, more: usize) {
-        let open = self.top().backtracking() + more;
-        self.found.backtracking = self.found.backtracking.max(open);
+    fn count_doubling(&mut self, more: usize) {
+        let open = self.top().doubling() + more;
+        self.found.doubling = self.found.doubling.max(open);
     }
 }

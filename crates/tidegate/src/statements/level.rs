@@ -29,14 +29,16 @@ pub(super) struct Level {
     /// Words since the last comma, clause, AND or OR that the parser takes for an operator or a
     /// name, whichever gets it further.
     pub(super) retried: usize,
-    /// What the parser tries twice around this level.
-    pub(super) backtracking: usize,
+    /// What doubles the work on this level, around and in it.
+    pub(super) doubling: usize,
+    /// Stands where a table does: a query in it is no subquery of an expression.
+    pub(super) is_table: bool,
     /// The brackets of `OPERATOR(...)`, behind which an operand follows.
     pub(super) is_operator: bool,
 }
 
 impl Level {
-    pub(super) fn new(opener: Opener, backtracking: usize) -> Self {
+    pub(super) fn new(opener: Opener, doubling: usize) -> Self {
         Self {
             opener,
             logical: 0,
@@ -45,7 +47,8 @@ impl Level {
             in_from: false,
             from_unsure: false,
             retried: 0,
-            backtracking,
+            doubling,
+            is_table: false,
             is_operator: false,
         }
     }
@@ -60,8 +63,8 @@ impl Level {
         self.path = 0;
     }
 
-    pub(super) fn backtracking(&self) -> usize {
-        self.backtracking + self.retried + self.path
+    pub(super) fn doubling(&self) -> usize {
+        self.doubling + self.retried + self.path
     }
 }
 

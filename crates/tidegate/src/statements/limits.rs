@@ -6,8 +6,9 @@ use super::StatementError;
 pub const MAX_CHAIN: usize = 1000;
 /// The most levels of parentheses, brackets, CASE, type brackets and EXPLAIN.
 pub const MAX_NESTING: usize = 100;
-/// The most nested calls that the parser tries in two ways: `2^16` attempts take it half a second.
-pub const MAX_BACKTRACKING: usize = 16;
+/// The most nested things that double the work of the parser, which tries some calls in two ways,
+/// or of the planner, which walks expression subqueries twice: `2^16` steps take half a second.
+pub const MAX_DOUBLING: usize = 16;
 /// The most UNION, EXCEPT and INTERSECT in one statement.
 pub const MAX_SET_OPERATIONS: usize = 200;
 /// The most joins in one statement; a comma in FROM is one.
@@ -20,7 +21,7 @@ pub const MAX_QUERIES: usize = 500;
 pub(super) struct Found {
     pub(super) chain: usize,
     pub(super) nesting: usize,
-    pub(super) backtracking: usize,
+    pub(super) doubling: usize,
     pub(super) set_operations: usize,
     pub(super) joins: usize,
     pub(super) queries: usize,
@@ -37,8 +38,8 @@ impl Found {
             (self.chain, MAX_CHAIN, |found, limit| {
                 StatementError::Chain { found, limit }
             }),
-            (self.backtracking, MAX_BACKTRACKING, |found, limit| {
-                StatementError::Backtracking { found, limit }
+            (self.doubling, MAX_DOUBLING, |found, limit| {
+                StatementError::Doubling { found, limit }
             }),
             (self.set_operations, MAX_SET_OPERATIONS, |found, limit| {
                 StatementError::SetOperations { found, limit }

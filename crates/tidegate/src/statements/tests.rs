@@ -249,18 +249,28 @@ fn nesting_is_bounded() {
 }
 
 #[test]
-fn subqueries_nest_deeper_than_what_is_tried_twice() {
+fn tables_nest_deeper_than_subqueries_of_expressions() {
+    let nested =
+        |opener: &str, depth| format!("SELECT {}1{}", opener.repeat(depth), ")".repeat(depth));
     for opener in [
-        "(SELECT * FROM ",
-        "(SELECT a, b FROM t WHERE a IN ",
-        "(SELECT 1 + ",
+        "* FROM (SELECT ",
+        "* FROM a JOIN (SELECT ",
+        "* FROM a, (SELECT ",
     ] {
-        allowed(&format!("SELECT {}1{}", opener.repeat(90), ")".repeat(90)));
+        allowed(&nested(opener, 90));
+    }
+    for opener in [
+        "a FROM t WHERE a IN (SELECT ",
+        "(SELECT 1 + ",
+        "a WHERE EXISTS (SELECT ",
+    ] {
+        allowed(&nested(opener, 12));
+        refused(&nested(opener, 40), "exceeds the limit of 16");
     }
 }
 
 #[test]
-fn what_the_parser_tries_twice_is_bounded() {
+fn what_doubles_the_work_is_bounded() {
     for opener in [
         "CAST(",
         "substring(",
@@ -278,7 +288,7 @@ fn what_the_parser_tries_twice_is_bounded() {
         "a.b[",
         "a.",
     ] {
-        allowed(&format!("SELECT {}1", opener.repeat(8)));
+        allowed(&format!("SELECT {}1", opener.repeat(5)));
         refused(
             &format!("SELECT {}1", opener.repeat(40)),
             "exceeds the limit of 16",
