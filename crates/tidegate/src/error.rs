@@ -146,6 +146,11 @@ fn kind_of(error: &DataFusionError) -> ErrorKind {
 }
 
 fn describe(error: &DataFusionError) -> String {
+    if let DataFusionError::SQL(syntax, _) = error.find_root() {
+        let message = syntax.to_string();
+        let expected = message.strip_prefix("sql parser error: ");
+        return format!("syntax error: {}", expected.unwrap_or(&message));
+    }
     let mut message = strip_nesting(&error.strip_backtrace());
     if kind_of(error) == ErrorKind::ResourcesExhausted && !message.contains("tidegate.") {
         message.push_str(

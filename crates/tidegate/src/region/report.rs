@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use datafusion::common::stats::Precision;
+use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::metrics::{Count, Metric, MetricValue, MetricsSet, Time};
 use serde::Serialize;
@@ -118,18 +120,23 @@ fn host_report(region: &Region, host: &Arc<dyn ExecutionPlan>) -> Option<PlaceRe
     while let [input] = leaf.children().as_slice() {
         leaf = input;
     }
-    let metrics = leaf.metrics()?;
-    let rows = metrics.output_rows()? as u64;
+    let metrics = leaf.metrics().unwrap_or_default();
+    let (rows, morsels) = match metrics.output_rows() {
+        Some(rows) => {
+            let partitions = metrics.iter().filter(
+                |metric| matches!(metric.value(), MetricValue::OutputRows(rows) if rows.value() > 0),
+            );
+            (rows as u64, partitions.count() as u64)
+        }
+        None => (rows_of_unmetered(leaf, host)?, 1),
+    };
     let busy = host
         .metrics()
         .and_then(|metrics| metrics.elapsed_compute())
         .unwrap_or(0);
-    let partitions = metrics.iter().filter(
-        |metric| matches!(metric.value(), MetricValue::OutputRows(rows) if rows.value() > 0),
-    );
     Some(PlaceReport {
         place: Place::Host.to_string(),
-        morsels: partitions.count() as u64,
+        morsels,
         rows,
         bytes: metrics
             .sum_by_name("bytes_scanned")
@@ -141,6 +148,17 @@ fn host_report(region: &Region, host: &Arc<dyn ExecutionPlan>) -> Option<PlaceRe
             .map(|reason| (reason.to_string(), 1))
             .collect(),
     })
+}
+
+/// Returns the rows of a leaf that keeps no metrics, such as a memory table, once its chain has run.
+fn rows_of_unmetered(leaf: &Arc<dyn ExecutionPlan>, chain: &Arc<dyn ExecutionPlan>) -> Option<u64> {
+    chain.metrics()?.output_rows()?;
+    let scan = leaf.downcast_ref::<DataSourceExec>()?;
+    let statistics = scan.data_source().partition_statistics(None).ok()?;
+    match statistics.num_rows {
+        Precision::Exact(rows) => Some(rows as u64),
+        _ => None,
+    }
 }
 
 /// Makes EXPLAIN ANALYZE's metrics of a report: the same names whatever ran where.

@@ -20,6 +20,7 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_expr::projection::ProjectionExprs;
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan, Partitioning};
 use datafusion_datasource::source::OpenArgs;
@@ -72,6 +73,7 @@ impl TableProvider for MorselTable {
             schema,
             partitions,
             limit,
+            metrics: ExecutionPlanMetricsSet::new(),
         };
         Ok(DataSourceExec::from_data_source(scan))
     }
@@ -85,14 +87,21 @@ pub(crate) struct MorselScan {
     schema: SchemaRef,
     partitions: usize,
     pub(crate) limit: Option<usize>,
+    metrics: ExecutionPlanMetricsSet,
 }
 
 /// The next morsel that nobody has taken.
 type Counter = Arc<AtomicUsize>;
 
 impl MorselScan {
-    fn stream(&self, counter: Counter, batch_size: usize) -> SendableRecordBatchStream {
+    fn stream(
+        &self,
+        partition: usize,
+        counter: Counter,
+        batch_size: usize,
+    ) -> SendableRecordBatchStream {
         let scan = self.clone();
+        let output_rows = MetricBuilder::new(&self.metrics).output_rows(partition);
         let num_morsels = scan.source.morsels().len();
         let taken = stream::unfold(counter, move |counter| async move {
             let index = counter.fetch_add(1, Ordering::Relaxed);
@@ -101,6 +110,7 @@ impl MorselScan {
         let batches = taken
             .map(move |index| {
                 let read = scan.source.read(index, &scan.columns, batch_size)?;
+                output_rows.add(read.iter().map(RecordBatch::num_rows).sum());
                 Ok::<_, DataFusionError>(stream::iter(read.into_iter().map(Ok)))
             })
             .try_flatten();
@@ -126,11 +136,15 @@ fn cut(
 }
 
 impl DataSource for MorselScan {
-    fn open(&self, _: usize, ctx: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+    fn open(&self, partition: usize, ctx: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         if self.partitions > 1 {
             return internal_err!("a scan of several partitions must share its counter");
         }
-        Ok(self.stream(Counter::default(), ctx.session_config().batch_size()))
+        Ok(self.stream(
+            partition,
+            Counter::default(),
+            ctx.session_config().batch_size(),
+        ))
     }
 
     fn create_sibling_state(&self, _: &ConfigOptions) -> Option<Arc<dyn Any + Send + Sync>> {
@@ -145,7 +159,7 @@ impl DataSource for MorselScan {
         match shared {
             Some(counter) => {
                 let batch_size = args.context.session_config().batch_size();
-                Ok(self.stream(Arc::clone(counter), batch_size))
+                Ok(self.stream(args.partition, Arc::clone(counter), batch_size))
             }
             None => self.open(args.partition, args.context),
         }
@@ -188,6 +202,10 @@ impl DataSource for MorselScan {
             };
         }
         Ok(Arc::new(statistics))
+    }
+
+    fn metrics(&self) -> ExecutionPlanMetricsSet {
+        self.metrics.clone()
     }
 
     // A limit is a hint here: whole batches leave, and whoever needs exactly n rows must cut them, so

@@ -94,6 +94,7 @@ async fn without_a_device_every_region_says_what_was_looked_for() {
     answer(&session, SQL).await;
     let report = session.last_report().unwrap();
     assert_eq!(report.regions.len(), 1, "{report}");
+    assert_eq!(sides(&session).0.1, 100, "{report}");
     let reason = &report.regions[0].reasons[0];
     assert!(reason.starts_with("no device: looked for"), "{reason}");
     let explained = answer(&session, &format!("EXPLAIN {SQL}")).await.join("\n");
@@ -102,6 +103,24 @@ async fn without_a_device_every_region_says_what_was_looked_for() {
         "{explained}"
     );
     assert!(explained.contains("no device: looked for"), "{explained}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_read_on_the_host_are_counted_for_every_source() {
+    let folder = tempfile::tempdir().unwrap();
+    write_parquet(folder.path(), 2, 10_000, 1_000);
+    let session = host_only();
+    session
+        .register_parquet("p", &folder.path().to_string_lossy())
+        .await
+        .unwrap();
+    session.register_batch("m", rows(0, 300)).unwrap();
+    for (source, expected) in [("p", 10_000), ("m", 300), ("tpch('orders', 0.01)", 15_000)] {
+        let sql = format!("SELECT count(*) FROM {source} AS t GROUP BY 1 = 2");
+        answer(&session, &sql).await;
+        let ((_, on_host), on_device) = sides(&session);
+        assert_eq!((on_host, on_device), (expected, (0, 0)), "{source}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
