@@ -98,8 +98,16 @@ impl StdError for Error {
 impl From<DataFusionError> for Error {
     fn from(error: DataFusionError) -> Self {
         let described = Self::from_ref(&error);
+        let syntax = match error.find_root() {
+            DataFusionError::SQL(syntax, _) => Some(syntax.as_ref().clone()),
+            _ => None,
+        };
+        let cause: Arc<dyn StdError + Send + Sync> = match syntax {
+            Some(syntax) => Arc::new(syntax),
+            None => Arc::new(error),
+        };
         Self {
-            source: described.source.clone().or_else(|| Some(Arc::new(error))),
+            source: described.source.clone().or(Some(cause)),
             ..described
         }
     }
