@@ -133,8 +133,6 @@ pub enum Reason {
     Replayed,
     /// It finishes there first.
     EarliestFinish,
-    /// The whole scan is too small to be worth a device.
-    SmallScan,
     /// The region returns its rows to the host: moving them costs more than filtering them.
     RowsReturn,
     /// The program, or one of its parts, has no device form.
@@ -159,7 +157,6 @@ impl fmt::Display for Reason {
             Reason::DeviceRequested => f.write_str("device requested by tidegate.placement"),
             Reason::Replayed => f.write_str("replayed placement"),
             Reason::EarliestFinish => f.write_str("earliest finish"),
-            Reason::SmallScan => f.write_str("the scan is too small to be worth a device"),
             Reason::RowsReturn => f.write_str(
                 "the rows return to the host: moving them costs more than filtering them",
             ),
