@@ -2,19 +2,20 @@
 //!
 //! The NVIDIA driver and NVRTC are opened at run time; a machine without them is no error. A
 //! missing library, a missing symbol or a failing call becomes a [`Finding`], never a panic.
-//! Devices are only reported: this build has no CUDA kernels, and each finding says so.
+//! Each device found is judged: it can be used, or its finding says why not and what helps.
 
 mod driver;
 mod nvrtc;
+mod usable;
 mod visible;
 
 use std::fmt;
 use std::path::PathBuf;
 
 use crate::info::{DeviceId, DeviceInfo, DeviceKind, DeviceRates};
+use crate::library::CallError;
 use driver::{Driver, DriverCalls, DriverVersion};
-
-const NOT_USED: &str = "not used: this build has no CUDA kernels yet";
+use nvrtc::Nvrtc;
 
 /// Where to look and what to show.
 #[derive(Clone, Debug, Default)]
@@ -34,11 +35,28 @@ pub struct DiscoveryOptions {
 /// What was found, and what was not.
 #[derive(Clone, Debug)]
 pub struct Discovery {
-    /// The devices found, in visible order.
+    /// The devices found, in visible order, also those that cannot be used.
     pub devices: Vec<DeviceInfo>,
+    /// The same devices, with what opening one needs.
+    pub cuda: Vec<CudaFound>,
+    /// Where NVRTC is: a file, or a name that the system's loader knows.
+    pub nvrtc: Option<PathBuf>,
     /// Every place looked at, in order.
     pub findings: Vec<Finding>,
     reason: String,
+}
+
+/// A device of the NVIDIA driver.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CudaFound {
+    /// What it is called.
+    pub info: DeviceInfo,
+    /// Its index as the driver counts.
+    pub ordinal: u32,
+    /// Its compute capability, major and minor.
+    pub capability: (u32, u32),
+    /// Why it cannot be used, with what helps; `None` if it can.
+    pub why_not: Option<String>,
 }
 
 /// A place that was looked at.
@@ -68,18 +86,51 @@ pub fn discover(options: &DiscoveryOptions) -> Discovery {
     let mut findings = Vec::new();
     let driver = open_driver(&driver::LIBRARIES, &mut findings);
     let version = driver.as_ref().and_then(|driver| driver.version().ok());
+    // The devices are judged by the compiler that there is, and reported before it.
+    let mut places = Vec::new();
+    let nvrtc = nvrtc::look(&options.site_packages, version, &mut places);
     let devices = match &driver {
         None => Err(describe_absence(&findings)),
-        Some(driver) => list_devices(driver, options.visible_devices.as_deref(), &mut findings),
+        Some(driver) => {
+            let visible_devices = options.visible_devices.as_deref();
+            list_devices(driver, visible_devices, nvrtc.as_ref(), &mut findings)
+        }
     };
-    nvrtc::look(&options.site_packages, version, &mut findings);
-    conclude(devices, findings)
+    findings.append(&mut places);
+    conclude(devices, nvrtc, findings)
+}
+
+/// Starts the driver, or says why it cannot be used. Cheap once it is started.
+pub(crate) fn start_driver() -> Result<(), String> {
+    let mut findings = Vec::new();
+    let Some(driver) = open_driver(&driver::LIBRARIES, &mut findings) else {
+        return Err(describe_absence(&findings));
+    };
+    let refused = |error: CallError| format!("its driver does not start: {error}");
+    let version = driver.version().map_err(refused)?;
+    if let Some(why) = usable::refuse_driver(Some(version)) {
+        return Err(why);
+    }
+    driver.init().map_err(refused)
 }
 
 impl Discovery {
     /// Says in one line why no device of this machine is used.
     pub fn why_none(&self) -> String {
         format!("no device: {}", self.reason)
+    }
+}
+
+impl CudaFound {
+    /// Says what the device is and whether it can be used.
+    fn describe(&self) -> String {
+        let memory = self.info.memory_bytes as f64 / (1u64 << 30) as f64;
+        let (major, minor) = self.capability;
+        let what = format!("{memory:.1} GiB, compute capability {major}.{minor}");
+        match &self.why_not {
+            None => format!("{what}, can be used"),
+            Some(why) => format!("{what}, cannot be used: {why}"),
+        }
     }
 }
 
@@ -125,8 +176,9 @@ fn open_driver(names: &[&str], findings: &mut Vec<Finding>) -> Option<Driver> {
 fn list_devices(
     driver: &dyn DriverCalls,
     visible_devices: Option<&str>,
+    nvrtc: Option<&Nvrtc>,
     findings: &mut Vec<Finding>,
-) -> Result<Vec<DeviceInfo>, String> {
+) -> Result<Vec<CudaFound>, String> {
     let driver_name = describe_driver(driver.version().ok());
     let started = driver.init().and_then(|()| driver.count());
     let count = started.map_err(|error| {
@@ -149,9 +201,10 @@ fn list_devices(
     }
     let mut devices = Vec::new();
     for (id, ordinal) in (0..).map(DeviceId).zip(ordinals) {
-        match describe_device(driver, id, ordinal) {
-            Ok((device, what)) => {
-                findings.push(Finding::new(device.to_string(), Outcome::Found(what)));
+        match describe_device(driver, id, ordinal, nvrtc) {
+            Ok(device) => {
+                let what = Outcome::Found(device.describe());
+                findings.push(Finding::new(device.info.to_string(), what));
                 devices.push(device);
             }
             Err(error) => {
@@ -196,7 +249,8 @@ fn describe_device(
     driver: &dyn DriverCalls,
     id: DeviceId,
     ordinal: u32,
-) -> Result<(DeviceInfo, String), driver::CallError> {
+    nvrtc: Option<&Nvrtc>,
+) -> Result<CudaFound, CallError> {
     let info = DeviceInfo {
         id,
         kind: DeviceKind::Cuda,
@@ -204,10 +258,13 @@ fn describe_device(
         memory_bytes: driver.memory_bytes(ordinal)?,
         rates: DeviceRates::CUDA_START,
     };
-    let (major, minor) = driver.compute_capability(ordinal)?;
-    let memory = info.memory_bytes as f64 / (1u64 << 30) as f64;
-    let what = format!("{memory:.1} GiB, compute capability {major}.{minor}, {NOT_USED}");
-    Ok((info, what))
+    let capability = driver.compute_capability(ordinal)?;
+    Ok(CudaFound {
+        info,
+        ordinal,
+        capability,
+        why_not: usable::refuse(capability, driver.version().ok(), nvrtc),
+    })
 }
 
 /// Says what came of looking for the driver's library.
@@ -234,20 +291,45 @@ fn describe_driver(version: Option<DriverVersion>) -> String {
     )
 }
 
-fn conclude(devices: Result<Vec<DeviceInfo>, String>, findings: Vec<Finding>) -> Discovery {
-    let (devices, reason) = match devices {
+fn conclude(
+    cuda: Result<Vec<CudaFound>, String>,
+    nvrtc: Option<Nvrtc>,
+    findings: Vec<Finding>,
+) -> Discovery {
+    let (cuda, reason) = match cuda {
         Err(reason) => (Vec::new(), reason),
-        Ok(devices) => {
-            let names: Vec<String> = devices.iter().map(DeviceInfo::to_string).collect();
-            let reason = format!("found {}, {NOT_USED}", names.join(", "));
-            (devices, reason)
+        Ok(cuda) => {
+            let reason = describe_use(&cuda);
+            (cuda, reason)
         }
     };
     Discovery {
-        devices,
+        devices: cuda.iter().map(|found| found.info.clone()).collect(),
+        cuda,
+        nvrtc: nvrtc.map(|nvrtc| nvrtc.place),
         findings,
         reason,
     }
+}
+
+/// Says of the devices found which cannot be used and why, or that they were left alone.
+fn describe_use(cuda: &[CudaFound]) -> String {
+    let usable: Vec<String> = cuda
+        .iter()
+        .filter(|found| found.why_not.is_none())
+        .map(|found| found.info.to_string())
+        .collect();
+    if !usable.is_empty() {
+        return format!("found {}, not opened", usable.join(", "));
+    }
+    let refused: Vec<String> = cuda
+        .iter()
+        .map(|found| {
+            let why = found.why_not.as_deref().unwrap_or_default();
+            format!("found {} but cannot use it: {why}", found.info)
+        })
+        .collect();
+    refused.join("; ")
 }
 
 #[cfg(test)]

@@ -31,6 +31,16 @@ pub enum DeviceError {
         /// What is known of the cause.
         why: String,
     },
+    /// A call was not done as asked; nothing was changed and the device goes on.
+    #[error("{device} refuses to {what}: {why}")]
+    Refused {
+        /// Where.
+        device: DeviceId,
+        /// What was asked for, as a verb and its object.
+        what: String,
+        /// What is known of the cause.
+        why: String,
+    },
     /// The device answers no more, and whatever it held is gone.
     #[error("{device} is lost: {why}; its work can run elsewhere")]
     Lost {

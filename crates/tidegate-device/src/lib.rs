@@ -5,7 +5,8 @@
 //! at, so that "no device" always comes with its reason. A [`MemoryBudget`] promises bytes as
 //! [`Reservation`]s before work starts. A [`SimulatedDevice`] is a thread with a memory limit,
 //! modelled bandwidth and speed, asynchronous completion and a [`FaultPlan`]; it runs closures,
-//! never knowing what they compute.
+//! never knowing what they compute. A [`CudaDevice`] is a thread too, which alone calls the driver
+//! for its GPU. A [`Compiler`] makes the code that it runs, and an [`ImageCache`] keeps it.
 //!
 //! This crate must not know: pipelines, queries, Arrow, DataFusion, or which settings and
 //! environment variables its arguments came from.
@@ -21,15 +22,21 @@
 //! ```
 //!
 //! In reading order: [`info`] and [`error`] are the words, [`memory`] the budget, [`simulated`] the
-//! simulated device, [`discovery`] how real ones are found.
+//! simulated device, [`discovery`] how real ones are found, [`cuda`] how they are driven, and
+//! [`compiler`] where their code comes from.
 
+pub mod compiler;
+pub mod cuda;
 pub mod discovery;
 pub mod error;
 pub mod info;
+mod library;
 pub mod memory;
 pub mod simulated;
 
-pub use discovery::{Discovery, DiscoveryOptions, Finding, Outcome, discover};
+pub use compiler::{CompileError, Compiled, Compiler, ImageCache};
+pub use cuda::{CudaDevice, CudaOptions};
+pub use discovery::{CudaFound, Discovery, DiscoveryOptions, Finding, Outcome, discover};
 pub use error::DeviceError;
 pub use info::{DeviceId, DeviceInfo, DeviceKind, DeviceRates};
 pub use memory::{MemoryBudget, Reservation};

@@ -13,8 +13,8 @@ mod decimal;
 mod node;
 mod pipeline;
 
-pub(crate) use cast::{CastRule, Number, cast_rule};
-pub(crate) use decimal::decimal_rule;
+pub use cast::{CastRule, Number, cast_rule};
+pub use decimal::{DecimalRule, decimal_rule};
 
 use arrow_schema::{DataType, TimeUnit};
 

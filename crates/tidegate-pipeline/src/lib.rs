@@ -33,8 +33,9 @@ pub mod interpret;
 pub mod pipeline;
 pub mod scalar;
 
+pub mod types;
+
 mod display;
-mod types;
 
 #[cfg(test)]
 mod testing;

@@ -6,7 +6,7 @@ use arrow_schema::{
 
 /// The integer that holds a decimal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum DecimalWidth {
+pub enum DecimalWidth {
     /// `Decimal32`.
     W32,
     /// `Decimal64`.
@@ -17,7 +17,7 @@ pub(crate) enum DecimalWidth {
 
 impl DecimalWidth {
     /// Returns the most digits that the width is declared to hold.
-    pub(crate) fn max_precision(self) -> u8 {
+    pub fn max_precision(self) -> u8 {
         match self {
             Self::W32 => DECIMAL32_MAX_PRECISION,
             Self::W64 => DECIMAL64_MAX_PRECISION,
@@ -26,12 +26,12 @@ impl DecimalWidth {
     }
 
     /// Returns `value` if the width holds it.
-    pub(crate) fn fit(self, value: i128) -> Option<i128> {
+    pub fn fit(self, value: i128) -> Option<i128> {
         (self.wrap(value) == value).then_some(value)
     }
 
     /// Returns `value` modulo the width, as two's complement wraps.
-    pub(crate) fn wrap(self, value: i128) -> i128 {
+    pub fn wrap(self, value: i128) -> i128 {
         match self {
             Self::W32 => i128::from(value as i32),
             Self::W64 => i128::from(value as i64),
@@ -40,7 +40,7 @@ impl DecimalWidth {
     }
 
     /// Returns 10 to the `exponent` if the width holds it.
-    pub(crate) fn power_of_ten(self, exponent: u32) -> Option<i128> {
+    pub fn power_of_ten(self, exponent: u32) -> Option<i128> {
         10_i128
             .checked_pow(exponent)
             .and_then(|power| self.fit(power))
@@ -49,18 +49,18 @@ impl DecimalWidth {
 
 /// A decimal type of up to 128 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Decimal {
+pub struct Decimal {
     /// The integer beneath.
-    pub(crate) width: DecimalWidth,
+    pub width: DecimalWidth,
     /// Digits in all.
-    pub(crate) precision: u8,
+    pub precision: u8,
     /// Digits after the point.
-    pub(crate) scale: i8,
+    pub scale: i8,
 }
 
 impl Decimal {
     /// Returns the family of `data_type`, if it is a decimal of up to 128 bits.
-    pub(crate) fn of(data_type: &DataType) -> Option<Self> {
+    pub fn of(data_type: &DataType) -> Option<Self> {
         let (width, precision, scale) = match data_type {
             DataType::Decimal32(precision, scale) => (DecimalWidth::W32, precision, scale),
             DataType::Decimal64(precision, scale) => (DecimalWidth::W64, precision, scale),
@@ -75,7 +75,7 @@ impl Decimal {
     }
 
     /// Returns the Arrow type.
-    pub(crate) fn data_type(self) -> DataType {
+    pub fn data_type(self) -> DataType {
         match self.width {
             DecimalWidth::W32 => DataType::Decimal32(self.precision, self.scale),
             DecimalWidth::W64 => DataType::Decimal64(self.precision, self.scale),
@@ -84,14 +84,14 @@ impl Decimal {
     }
 
     /// Returns whether `value` has no more digits than the precision, and fits the width.
-    pub(crate) fn holds(self, value: i128) -> bool {
+    pub fn holds(self, value: i128) -> bool {
         let limit = 10_u128.pow(u32::from(self.precision.min(DECIMAL128_MAX_PRECISION)));
         self.width.fit(value).is_some() && value.unsigned_abs() < limit
     }
 }
 
 /// Returns whether values of the type are strings, in whatever layout.
-pub(crate) fn is_string(data_type: &DataType) -> bool {
+pub fn is_string(data_type: &DataType) -> bool {
     match data_type {
         DataType::Dictionary(_, value) => value.is_string(),
         other => other.is_string(),
@@ -99,17 +99,17 @@ pub(crate) fn is_string(data_type: &DataType) -> bool {
 }
 
 /// Returns whether values of both types are of one kind: the types are equal, or both are strings.
-pub(crate) fn same_values(left: &DataType, right: &DataType) -> bool {
+pub fn same_values(left: &DataType, right: &DataType) -> bool {
     left == right || (is_string(left) && is_string(right))
 }
 
 /// Returns whether the type is `Float32` or `Float64`.
-pub(crate) fn is_float(data_type: &DataType) -> bool {
+pub fn is_float(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Float32 | DataType::Float64)
 }
 
 /// Returns how many of the unit make a second.
-pub(crate) fn per_second(unit: TimeUnit) -> i64 {
+pub fn per_second(unit: TimeUnit) -> i64 {
     match unit {
         TimeUnit::Second => 1,
         TimeUnit::Millisecond => 1_000,
@@ -119,13 +119,13 @@ pub(crate) fn per_second(unit: TimeUnit) -> i64 {
 }
 
 /// Seconds in a day.
-pub(crate) const SECONDS_PER_DAY: i64 = 86_400;
+pub const SECONDS_PER_DAY: i64 = 86_400;
 
 /// Milliseconds in a day, the unit of a `Date64` day.
-pub(crate) const MILLISECONDS_PER_DAY: i64 = 86_400_000;
+pub const MILLISECONDS_PER_DAY: i64 = 86_400_000;
 
 /// Returns the bits of an integer type, and whether it is signed.
-pub(crate) fn integer_bits(data_type: &DataType) -> Option<(u32, bool)> {
+pub fn integer_bits(data_type: &DataType) -> Option<(u32, bool)> {
     match data_type {
         DataType::Int8 => Some((8, true)),
         DataType::Int16 => Some((16, true)),

@@ -7,15 +7,14 @@
     reason = "a library found at run time is called through its symbols"
 )]
 
-use std::error::Error as _;
-use std::ffi::{CStr, OsStr, c_char, c_int, c_uchar, c_uint};
+use std::ffi::{CStr, c_char, c_int, c_uchar, c_uint};
 use std::fmt;
 use std::mem::ManuallyDrop;
 
 use libloading::{Library, Symbol};
-use thiserror::Error;
 
 use super::Outcome;
+use crate::library::{CallError, check, open_library, symbol};
 
 /// The driver's library, by the names that installations give it.
 pub(super) const LIBRARIES: [&str; 2] = ["libcuda.so.1", "libcuda.so"];
@@ -34,7 +33,7 @@ pub(super) trait DriverCalls {
 }
 
 /// The CUDA version that a driver offers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct DriverVersion {
     pub(super) major: u32,
     pub(super) minor: u32,
@@ -43,32 +42,6 @@ pub(super) struct DriverVersion {
 impl fmt::Display for DriverVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.major, self.minor)
-    }
-}
-
-/// Why a call of a library gave nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub(super) enum CallError {
-    #[error("the symbol {0} is missing")]
-    Missing(&'static str),
-    #[error("{function} failed with {code} ({})", meaning(*code))]
-    Failed { function: &'static str, code: c_int },
-}
-
-/// Gives the meaning of the codes that a start of the driver is known to end with (`cuda.h`).
-fn meaning(code: c_int) -> &'static str {
-    match code {
-        1 => "invalid value",
-        2 => "out of memory",
-        3 => "not initialised",
-        34 => "a stub library, not a driver",
-        46 => "device unavailable",
-        100 => "no CUDA-capable device",
-        101 => "invalid device",
-        802 => "system not yet ready",
-        803 => "the driver's parts differ in version",
-        804 => "no forward compatibility on this GPU",
-        _ => "see CUresult in the CUDA driver API",
     }
 }
 
@@ -198,43 +171,6 @@ impl DriverCalls for Driver {
     }
 }
 
-/// Opens a library, or says whether it is not there or cannot be opened.
-pub(super) fn open_library(file: &OsStr) -> Result<Library, Outcome> {
-    // SAFETY: opening runs the library's initialisers. The names opened here are those of NVIDIA's
-    // driver and compiler, which are made to be opened at run time from any thread.
-    unsafe { Library::new(file) }.map_err(|error| {
-        let text = error
-            .source()
-            .map_or_else(|| error.to_string(), ToString::to_string);
-        // The loader names the file that it misses: another one's absence is another matter.
-        let misses_it = text.starts_with(&*file.to_string_lossy());
-        if misses_it && text.ends_with("No such file or directory") {
-            return Outcome::NotFound;
-        }
-        Outcome::Failed(format!("cannot be opened: {text}"))
-    })
-}
-
-/// Looks a function up.
-///
-/// # Safety
-/// `T` must be the function pointer type of the library's declaration of `name`.
-pub(super) unsafe fn symbol<'lib, T>(
-    library: &'lib Library,
-    name: &'static str,
-) -> Result<Symbol<'lib, T>, CallError> {
-    // SAFETY: the caller vouches for the type; the symbol cannot outlive the library it borrows.
-    unsafe { library.get(name) }.map_err(|_| CallError::Missing(name))
-}
-
-/// Turns a result code into a result; 0 is success in the driver and in NVRTC.
-pub(super) fn check(function: &'static str, code: c_int) -> Result<(), CallError> {
-    if code == 0 {
-        return Ok(());
-    }
-    Err(CallError::Failed { function, code })
-}
-
 fn format_uuid(bytes: [u8; 16]) -> String {
     let mut text = String::from("GPU");
     for (i, byte) in bytes.iter().enumerate() {
@@ -248,8 +184,9 @@ fn format_uuid(bytes: [u8; 16]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{CallError, Driver, DriverCalls, format_uuid, open_library};
+    use super::{Driver, DriverCalls, format_uuid};
     use crate::discovery::Outcome;
+    use crate::library::CallError;
 
     #[test]
     fn a_uuid_has_the_usual_form() {
@@ -264,13 +201,6 @@ mod tests {
     fn a_library_that_is_not_there_is_not_found() {
         let outcome = Driver::open("libtidegate-has-no-such.so.1").err();
         assert_eq!(outcome, Some(Outcome::NotFound));
-    }
-
-    #[test]
-    fn a_file_that_is_no_library_cannot_be_opened() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        let outcome = open_library(file.path().as_os_str()).err();
-        assert!(matches!(outcome, Some(Outcome::Failed(_))), "{outcome:?}");
     }
 
     #[test]

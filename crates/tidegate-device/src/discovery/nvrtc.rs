@@ -13,27 +13,52 @@ use std::path::PathBuf;
 
 use libloading::Symbol;
 
-use super::driver::{CallError, DriverVersion, check, open_library, symbol};
+use super::driver::DriverVersion;
 use super::{Finding, Outcome};
+use crate::library::{CallError, check, open_library, symbol};
 
 const NAMES: [&str; 2] = ["libnvrtc.so.13", "libnvrtc.so.12"];
 
 /// Where the wheels of CUDA 13 and of CUDA 12 unpack, below `site-packages`.
 const WHEEL_FOLDERS: [&str; 2] = ["nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib"];
 
+/// A compiler that the driver can take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Nvrtc {
+    /// A file, or a name that the system's loader knows.
+    pub(super) place: PathBuf,
+    pub(super) major: u32,
+    pub(super) minor: u32,
+}
+
 /// Looks for NVRTC and records every place.
 pub(super) fn look(
     site_packages: &[PathBuf],
     driver: Option<DriverVersion>,
     findings: &mut Vec<Finding>,
-) {
+) -> Option<Nvrtc> {
     for place in places(site_packages) {
-        let outcome = open(place.as_os_str(), driver);
-        let is_found = matches!(outcome, Outcome::Found(_));
-        findings.push(Finding::new(place.display().to_string(), outcome));
-        if is_found {
-            return;
+        match open(place.as_os_str(), driver) {
+            Ok((major, minor)) => {
+                let what = Outcome::Found(format!("NVRTC {major}.{minor}"));
+                findings.push(Finding::new(place.display().to_string(), what));
+                return Some(Nvrtc {
+                    place,
+                    major,
+                    minor,
+                });
+            }
+            Err(outcome) => findings.push(Finding::new(place.display().to_string(), outcome)),
         }
+    }
+    None
+}
+
+/// Gives the command that installs an NVRTC which this driver can take.
+pub(super) fn installation(driver: Option<DriverVersion>) -> &'static str {
+    match driver {
+        Some(driver) if driver.major < 13 => "pip install nvidia-cuda-nvrtc-cu12",
+        _ => "pip install nvidia-cuda-nvrtc",
     }
 }
 
@@ -47,28 +72,27 @@ fn places(site_packages: &[PathBuf]) -> impl Iterator<Item = PathBuf> {
     by_loader.chain(by_wheel)
 }
 
-fn open(file: &OsStr, driver: Option<DriverVersion>) -> Outcome {
-    let library = match open_library(file) {
-        Ok(library) => library,
-        Err(outcome) => return outcome,
-    };
-    match version(&library) {
-        Err(error) => Outcome::Failed(error.to_string()),
-        Ok((major, minor)) => judge(major, minor, driver),
-    }
+fn open(file: &OsStr, driver: Option<DriverVersion>) -> Result<(u32, u32), Outcome> {
+    let library = open_library(file)?;
+    let version = version(&library).map_err(|error| Outcome::Failed(error.to_string()))?;
+    judge(version, driver).map_err(Outcome::Failed)
 }
 
 /// A driver loads code of its own major version at most.
-fn judge(major: c_int, minor: c_int, driver: Option<DriverVersion>) -> Outcome {
+fn judge(
+    (major, minor): (c_int, c_int),
+    driver: Option<DriverVersion>,
+) -> Result<(u32, u32), String> {
     let is_newer = |driver: &DriverVersion| i64::from(major) > i64::from(driver.major);
-    match driver.filter(is_newer) {
-        Some(driver) => Outcome::Failed(format!(
-            "NVRTC {major}.{minor} is newer than the driver's {driver}: \
-             install nvidia-cuda-nvrtc-cu{}",
-            driver.major
-        )),
-        None => Outcome::Found(format!("NVRTC {major}.{minor}")),
+    if let Some(newest) = driver.filter(is_newer) {
+        return Err(format!(
+            "NVRTC {major}.{minor} is newer than the driver's {newest}; install one of its own \
+             version: {}",
+            installation(driver)
+        ));
     }
+    let number = |part: c_int| u32::try_from(part).unwrap_or(0);
+    Ok((number(major), number(minor)))
 }
 
 type Version = unsafe extern "C" fn(*mut c_int, *mut c_int) -> c_int;
@@ -99,12 +123,9 @@ mod tests {
     fn every_place_is_recorded() {
         let site = tempfile::tempdir().unwrap();
         let mut findings = Vec::new();
-        look(&[site.path().to_path_buf()], None, &mut findings);
-        let is_found = findings
-            .iter()
-            .any(|finding| matches!(finding.outcome, Outcome::Found(_)));
+        let found = look(&[site.path().to_path_buf()], None, &mut findings);
         // A machine with NVRTC in the loader's path stops there.
-        assert!(is_found || findings.len() == NAMES.len() * (1 + WHEEL_FOLDERS.len()));
+        assert!(found.is_some() || findings.len() == NAMES.len() * (1 + WHEEL_FOLDERS.len()));
         assert_eq!(findings[0].place, "libnvrtc.so.13");
     }
 
@@ -115,16 +136,18 @@ mod tests {
         std::fs::create_dir_all(file.parent().unwrap()).unwrap();
         std::fs::write(&file, "no library").unwrap();
         let outcome = open(file.as_os_str(), None);
-        assert!(matches!(outcome, Outcome::Failed(_)), "{outcome:?}");
+        assert!(matches!(outcome, Err(Outcome::Failed(_))), "{outcome:?}");
     }
 
     #[test]
     fn a_compiler_newer_than_the_driver_is_refused() {
-        assert!(matches!(judge(13, 0, Some(DRIVER_12)), Outcome::Failed(_)));
+        let why = judge((13, 0), Some(DRIVER_12)).unwrap_err();
         assert_eq!(
-            judge(12, 9, Some(DRIVER_12)),
-            Outcome::Found("NVRTC 12.9".to_owned())
+            why,
+            "NVRTC 13.0 is newer than the driver's 12.4; install one of its own version: \
+             pip install nvidia-cuda-nvrtc-cu12"
         );
-        assert_eq!(judge(13, 0, None), Outcome::Found("NVRTC 13.0".to_owned()));
+        assert_eq!(judge((12, 9), Some(DRIVER_12)), Ok((12, 9)));
+        assert_eq!(judge((13, 0), None), Ok((13, 0)));
     }
 }

@@ -1,10 +1,12 @@
 //! Every way in which no device comes out says why.
 
-use super::driver::{CallError, DriverCalls, DriverVersion};
+use super::driver::{DriverCalls, DriverVersion};
+use super::nvrtc::Nvrtc;
 use super::{
     Discovery, DiscoveryOptions, Outcome, conclude, describe_absence, discover, list_devices,
     open_driver,
 };
+use crate::library::CallError;
 
 /// A driver whose start ends with `init`, and whose devices are of these names.
 struct FakeDriver {
@@ -56,9 +58,18 @@ fn find(init: Result<(), CallError>, names: &[&'static str], visible: Option<&st
         init,
         names: names.to_vec(),
     };
+    find_with(&driver, visible, Some(13))
+}
+
+fn find_with(driver: &FakeDriver, visible: Option<&str>, nvrtc: Option<u32>) -> Discovery {
+    let nvrtc = nvrtc.map(|major| Nvrtc {
+        place: "libnvrtc.so.13".into(),
+        major,
+        minor: 0,
+    });
     let mut findings = Vec::new();
-    let devices = list_devices(&driver, visible, &mut findings);
-    conclude(devices, findings)
+    let devices = list_devices(driver, visible, nvrtc.as_ref(), &mut findings);
+    conclude(devices, nvrtc, findings)
 }
 
 fn names(discovery: &Discovery) -> Vec<String> {
@@ -66,25 +77,46 @@ fn names(discovery: &Discovery) -> Vec<String> {
 }
 
 #[test]
-fn found_devices_are_reported_as_not_used() {
+fn found_devices_can_be_used() {
     let discovery = find(Ok(()), &["A", "B"], None);
     assert_eq!(names(&discovery), ["device 0 (A)", "device 1 (B)"]);
     assert_eq!(
         discovery.findings[0].to_string(),
-        "device 0 (A): found, 80.0 GiB, compute capability 9.0, \
-         not used: this build has no CUDA kernels yet"
+        "device 0 (A): found, 80.0 GiB, compute capability 9.0, can be used"
     );
     assert_eq!(
         discovery.why_none(),
-        "no device: found device 0 (A), device 1 (B), \
-         not used: this build has no CUDA kernels yet"
+        "no device: found device 0 (A), device 1 (B), not opened"
     );
+    assert_eq!(discovery.nvrtc, Some("libnvrtc.so.13".into()));
+}
+
+#[test]
+fn a_device_without_a_compiler_says_what_installs_one() {
+    let driver = FakeDriver {
+        init: Ok(()),
+        names: vec!["A"],
+    };
+    let discovery = find_with(&driver, None, None);
+    let why = "there is no NVRTC; install it: pip install nvidia-cuda-nvrtc";
+    assert_eq!(
+        discovery.findings[0].to_string(),
+        format!("device 0 (A): found, 80.0 GiB, compute capability 9.0, cannot be used: {why}")
+    );
+    assert_eq!(
+        discovery.why_none(),
+        format!("no device: found device 0 (A) but cannot use it: {why}")
+    );
+    assert_eq!(discovery.cuda[0].why_not.as_deref(), Some(why));
 }
 
 #[test]
 fn visible_devices_select_and_order() {
     let discovery = find(Ok(()), &["A", "B", "C"], Some("2,GPU-00000000"));
     assert_eq!(names(&discovery), ["device 0 (C)", "device 1 (A)"]);
+    let ordinals: Vec<u32> = discovery.cuda.iter().map(|found| found.ordinal).collect();
+    assert_eq!(ordinals, [2, 0]);
+    assert_eq!(discovery.cuda[0].capability, (9, 0));
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::types::{
 
 /// A number type that a cast can give.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Number {
+pub enum Number {
     /// TRUE unless zero.
     Boolean,
     /// Signed, of so many bits.
@@ -29,29 +29,53 @@ pub(crate) enum Number {
 
 /// What a conversion does to a value that is not NULL.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum CastRule {
+pub enum CastRule {
     /// The representation stays: another layout, unit-free temporal and integer, a wider decimal.
     Keep,
     /// Between booleans, integers and floats: towards zero, and it fails out of range.
     Number(Number),
     /// Integer to decimal: reduced to the decimal's width, multiplied, held against the precision.
-    IntegerToDecimal { factor: i128, to: Decimal },
+    IntegerToDecimal {
+        /// 10 to the scale.
+        factor: i128,
+        /// What it becomes.
+        to: Decimal,
+    },
     /// Float to decimal: multiplied by 10^scale, rounded half away from zero.
-    FloatToDecimal { to: Decimal },
+    FloatToDecimal {
+        /// What it becomes.
+        to: Decimal,
+    },
     /// Decimal to integer: divided towards zero.
-    DecimalToInteger { divisor: i128, to: Number },
+    DecimalToInteger {
+        /// 10 to the scale.
+        divisor: i128,
+        /// What it becomes.
+        to: Number,
+    },
     /// Decimal to float: divided by 10^scale in double precision.
-    DecimalToFloat { scale: i32, to: Number },
+    DecimalToFloat {
+        /// Digits after the point.
+        scale: i32,
+        /// What it becomes.
+        to: Number,
+    },
     /// To a greater or equal scale. Unchecked where the digits are bound to suffice.
     DecimalUp {
+        /// The power of ten that lies between the scales.
         factor: i128,
+        /// What it becomes.
         to: Decimal,
+        /// Whether the digits may not suffice.
         checked: bool,
     },
     /// To a smaller scale, rounded half away from zero.
     DecimalDown {
+        /// The power of ten that lies between the scales.
         divisor: i128,
+        /// What it becomes.
         to: Decimal,
+        /// Whether the digits may not suffice.
         checked: bool,
     },
     /// To a scale so much smaller that every value rounds to zero.
@@ -67,7 +91,7 @@ pub(crate) enum CastRule {
 }
 
 /// Returns what the cast does, or why the IR does not have it.
-pub(crate) fn cast_rule(
+pub fn cast_rule(
     from: &DataType,
     to: &DataType,
     on_failure: CastFailure,

@@ -11,17 +11,17 @@ use crate::types::Decimal;
 
 /// What one decimal operation does: both operands are multiplied by their factor, then combined.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct DecimalRule {
+pub struct DecimalRule {
     /// The result's type.
-    pub(crate) result: Decimal,
+    pub result: Decimal,
     /// What the left operand is multiplied by.
-    pub(crate) left_factor: i128,
+    pub left_factor: i128,
     /// What the right operand is multiplied by.
-    pub(crate) right_factor: i128,
+    pub right_factor: i128,
 }
 
 /// Returns the rule for `left op right`; both have to be of one width.
-pub(crate) fn decimal_rule(
+pub fn decimal_rule(
     op: ArithmeticOp,
     left: Decimal,
     right: Decimal,

@@ -1,0 +1,87 @@
+//! The options that every program is compiled with.
+
+/// Since this version NVRTC keeps a cache of its own.
+const OWN_CACHE_SINCE: (u32, u32) = (12, 9);
+
+/// Lists NVRTC's options: the architecture, the project's, then `extra` ones.
+///
+/// Products and sums are rounded one by one (`--fmad=false`), so that a device's arithmetic is the
+/// host's. The assembler's report goes to the log.
+pub(super) fn list(version: (u32, u32), architecture: &str, extra: &[&str]) -> Vec<String> {
+    let mut options = vec![
+        format!("--gpu-architecture={architecture}"),
+        "--std=c++17".to_owned(),
+        "--fmad=false".to_owned(),
+        "--device-int128".to_owned(),
+        "-default-device".to_owned(),
+    ];
+    if !is_virtual(architecture) {
+        options.push("--ptxas-options=-v".to_owned());
+    }
+    if version >= OWN_CACHE_SINCE {
+        options.push("--no-cache".to_owned());
+    }
+    options.extend(extra.iter().map(|&option| option.to_owned()));
+    options
+}
+
+/// Tells whether code for this architecture is PTX, which has no registers yet.
+pub(super) fn is_virtual(architecture: &str) -> bool {
+    architecture.starts_with("compute_")
+}
+
+/// Names the architecture for a compute capability among those that NVRTC knows (`90` for 9.0): the
+/// device's own, or else the newest one before it, as PTX.
+pub(super) fn architecture((major, minor): (u32, u32), known: &[u32]) -> String {
+    let wanted = major * 10 + minor;
+    let before = known.iter().copied().filter(|&arch| arch < wanted).max();
+    match before {
+        Some(before) if !known.contains(&wanted) => format!("compute_{before}"),
+        _ => format!("sm_{wanted}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{architecture, list};
+
+    #[test]
+    fn options_end_with_the_extra_ones() {
+        assert_eq!(
+            list((12, 4), "sm_90", &["-DN=4"]),
+            [
+                "--gpu-architecture=sm_90",
+                "--std=c++17",
+                "--fmad=false",
+                "--device-int128",
+                "-default-device",
+                "--ptxas-options=-v",
+                "-DN=4",
+            ]
+        );
+    }
+
+    #[test]
+    fn the_compilers_own_cache_is_off_where_there_is_one() {
+        let has = |version| list(version, "sm_90", &[]).contains(&"--no-cache".to_owned());
+        assert!(!has((12, 8)));
+        assert!(has((12, 9)));
+        assert!(has((13, 0)));
+    }
+
+    #[test]
+    fn ptx_has_no_assembler_report() {
+        let options = list((13, 0), "compute_90", &[]);
+        assert!(!options.iter().any(|option| option.contains("ptxas")));
+    }
+
+    #[test]
+    fn a_device_newer_than_the_compiler_gets_ptx() {
+        let known = [75, 80, 90, 120];
+        assert_eq!(architecture((9, 0), &known), "sm_90");
+        assert_eq!(architecture((13, 0), &known), "compute_120");
+        assert_eq!(architecture((11, 0), &known), "compute_90");
+        assert_eq!(architecture((7, 0), &known), "sm_70");
+        assert_eq!(architecture((9, 0), &[]), "sm_90");
+    }
+}

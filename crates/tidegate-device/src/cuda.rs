@@ -1,0 +1,46 @@
+//! Devices of the NVIDIA driver: memory, copies, loaded code and launches.
+//!
+//! A [`CudaDevice`] is a handle to a thread, the device's feeder, which alone calls the driver for
+//! it. Work is [submitted](CudaDevice::submit) as a closure over a [`Lane`], the set of things that
+//! may be asked of the device; its result arrives as a [`Pending`] future. What is dropped
+//! elsewhere, a [`DeviceBuffer`] say, is given back by the feeder.
+//!
+//! The device runs two streams. Launches, fills, copies on the device and downloads go to the
+//! compute stream, in order; memory is taken and freed in that order too. Large uploads go to the
+//! copy stream, behind what the compute stream holds at that moment, and what is put on the compute
+//! stream later waits for them. So within a lane everything seems to happen in order.
+//!
+//! An error that breaks the device's context makes the device lost: from then on everything fails
+//! with [`DeviceError::Lost`](crate::DeviceError::Lost), also work that waits. The primary context
+//! is shared with whoever else is in the process, and never reset.
+
+mod buffer;
+mod crew;
+mod device;
+mod driver;
+mod engine;
+mod facts;
+mod fault;
+mod feeder;
+mod lane;
+mod mailbox;
+mod mark;
+mod module;
+mod options;
+mod pending;
+mod ring;
+mod shared;
+mod staging;
+
+pub use buffer::DeviceBuffer;
+pub use device::CudaDevice;
+pub use facts::CudaFacts;
+pub use lane::Lane;
+pub use mark::Mark;
+pub use module::{Kernel, KernelFacts, LaunchShape, Module};
+pub use options::CudaOptions;
+pub use pending::Pending;
+pub use shared::MemoryCounters;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,139 @@
+//! Threads that copy host memory together: one alone does not keep up with the link.
+
+#![expect(unsafe_code, reason = "threads copy ranges that they are lent")]
+
+use std::ptr;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread;
+
+/// Less than this is copied by the caller alone.
+const SHARED_BYTES_MIN: usize = 1 << 20;
+/// Threads beside the caller: about 8 reach the rate of a PCIe 5 link.
+const NUM_THREADS_MAX: usize = 7;
+
+/// The threads; they start with the first copy that is worth it, and end when this is dropped.
+#[derive(Default)]
+pub(super) struct Crew {
+    threads: Option<Threads>,
+}
+
+struct Threads {
+    orders: Vec<Sender<Order>>,
+    done: Receiver<()>,
+}
+
+/// A copy for one thread.
+struct Order {
+    from: *const u8,
+    to: *mut u8,
+    bytes: usize,
+}
+
+// SAFETY: an order is two ranges that the crew's caller lends until the thread says that it is
+// done; nobody else writes to either meanwhile.
+unsafe impl Send for Order {}
+
+impl Crew {
+    /// Copies `from` to `to`, which must have the same length, and returns when all is copied.
+    ///
+    /// # Panics
+    /// If the lengths differ.
+    pub(super) fn copy(&mut self, from: &[u8], to: &mut [u8]) {
+        assert_eq!(from.len(), to.len(), "a copy has two sides of one length");
+        if from.len() < SHARED_BYTES_MIN {
+            to.copy_from_slice(from);
+            return;
+        }
+        self.threads
+            .get_or_insert_with(Threads::start)
+            .copy(from, to);
+    }
+}
+
+impl Threads {
+    fn start() -> Self {
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        let (report, done) = mpsc::channel();
+        let orders = (0..NUM_THREADS_MAX.min(cores / 2))
+            .map_while(|_| {
+                let (order, orders) = mpsc::channel();
+                let report = report.clone();
+                // A system that gives fewer threads gets slower copies.
+                thread::Builder::new()
+                    .name("tidegate-copy".to_owned())
+                    .spawn(move || serve(&orders, &report))
+                    .ok()
+                    .map(|_| order)
+            })
+            .collect();
+        Self { orders, done }
+    }
+
+    fn copy(&self, from: &[u8], to: &mut [u8]) {
+        let share = share_bytes(from.len(), self.orders.len() + 1);
+        let mut shares = from.chunks(share).zip(to.chunks_mut(share));
+        let mine = shares.next();
+        let mut given = 0;
+        for ((from, to), thread) in shares.zip(&self.orders) {
+            let order = Order {
+                from: from.as_ptr(),
+                to: to.as_mut_ptr(),
+                bytes: to.len(),
+            };
+            match thread.send(order) {
+                Ok(()) => given += 1,
+                // The thread is gone, which only a system out of order brings about.
+                Err(_) => to.copy_from_slice(from),
+            }
+        }
+        if let Some((from, to)) = mine {
+            to.copy_from_slice(from);
+        }
+        for _ in 0..given {
+            // An error means that every thread is gone: none copies any more.
+            let _ = self.done.recv();
+        }
+    }
+}
+
+fn serve(orders: &Receiver<Order>, report: &Sender<()>) {
+    while let Ok(Order { from, to, bytes }) = orders.recv() {
+        // SAFETY: both pointers are to as many bytes, borrowed by the caller of copy(), who waits
+        // for the report below; the slices that they were cut from do not overlap.
+        unsafe { ptr::copy_nonoverlapping(from, to, bytes) };
+        if report.send(()).is_err() {
+            return;
+        }
+    }
+}
+
+/// Cuts so many bytes into at most `num_shares` of whole cache lines.
+fn share_bytes(bytes: usize, num_shares: usize) -> usize {
+    bytes.div_ceil(num_shares.max(1)).next_multiple_of(64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Crew, SHARED_BYTES_MIN, share_bytes};
+
+    #[test]
+    fn every_byte_is_copied() {
+        let mut crew = Crew::default();
+        for bytes in [0, 1, SHARED_BYTES_MIN - 1, SHARED_BYTES_MIN, 5_000_001] {
+            let from: Vec<u8> = (0..bytes).map(|i| (i * 31 % 251) as u8).collect();
+            let mut to = vec![0; bytes];
+            crew.copy(&from, &mut to);
+            assert!(from == to, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn shares_suffice() {
+        for num_shares in 1..9 {
+            for bytes in [1, 63, 64, 65, 1 << 20, (1 << 20) + 1] {
+                assert!(share_bytes(bytes, num_shares) * num_shares >= bytes);
+                assert_eq!(share_bytes(bytes, num_shares) % 64, 0);
+            }
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! What the device's thread holds of the driver, and the order in which things are given back.
+
+#![expect(unsafe_code, reason = "memory is freed by its address")]
+
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+
+use super::driver::{self, Context, Event, ParameterBlock, Pool, Stream};
+use super::facts::CudaFacts;
+use super::fault::{Fault, Severity};
+use super::options::CudaOptions;
+use super::shared::{Garbage, Letter, Shared};
+use super::staging::Staging;
+use crate::error::DeviceError;
+use crate::info::DeviceInfo;
+use crate::memory::MemoryBudget;
+
+/// The driver's side of one device. It lives and dies on the device's thread; its fields are
+/// dropped in order, the context last.
+pub(super) struct Engine {
+    pub(super) staging: RefCell<Staging>,
+    pub(super) parameters: RefCell<Box<ParameterBlock>>,
+    /// Recorded on the compute stream before an upload, which waits for it.
+    pub(super) before_copy: Event,
+    /// Recorded on the copy stream after an upload; the compute stream waits for it.
+    pub(super) after_copy: Event,
+    pool: Pool,
+    pub(super) copy: Stream,
+    pub(super) compute: Stream,
+    launches: Cell<u64>,
+    last_kernel: RefCell<String>,
+    shared: Arc<Shared>,
+    _context: Context,
+}
+
+impl Engine {
+    /// Opens the device on this thread, which becomes its own.
+    pub(super) fn open(
+        ordinal: u32,
+        info: DeviceInfo,
+        options: &CudaOptions,
+    ) -> Result<Self, String> {
+        driver::start()?;
+        Self::open_started(ordinal, info, options)
+            .map_err(|fault| format!("it cannot be opened: {}", fault.describe()))
+    }
+
+    fn open_started(ordinal: u32, info: DeviceInfo, options: &CudaOptions) -> Result<Self, Fault> {
+        let context = Context::open(ordinal)?;
+        let facts = CudaFacts::of(&context)?;
+        let compute = Stream::new()?;
+        let copy = Stream::new()?;
+        let pool = Pool::new(&context)?;
+        let (before_copy, after_copy) = (Event::order()?, Event::order()?);
+        let (free, _) = context.memory()?;
+        let budget = MemoryBudget::new(info.id, options.budget_bytes(free));
+        Ok(Self {
+            staging: RefCell::new(Staging::new(options)),
+            parameters: RefCell::new(ParameterBlock::new()),
+            before_copy,
+            after_copy,
+            pool,
+            copy,
+            compute,
+            launches: Cell::new(0),
+            last_kernel: RefCell::default(),
+            shared: Arc::new(Shared::new(info, facts, budget)),
+            _context: context,
+        })
+    }
+
+    pub(super) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// Turns a fault of the driver into an error; one that breaks the context makes the device
+    /// lost. `wanted` bytes were asked for, if it was memory.
+    pub(super) fn error(&self, what: &str, wanted: u64, fault: Fault) -> DeviceError {
+        match fault.severity() {
+            Severity::OutOfMemory if wanted > 0 => self.shared.budget.shortage(wanted),
+            Severity::OutOfMemory | Severity::Refused => self.shared.refuse(what, fault.describe()),
+            Severity::Fatal => self.shared.lose(self.blame(fault)),
+        }
+    }
+
+    /// Says which launch was the last before a fault: errors of kernels show at a later call.
+    fn blame(&self, fault: Fault) -> String {
+        let launches = self.launches.get();
+        if launches == 0 {
+            return fault.describe();
+        }
+        let kernel = self.last_kernel.borrow();
+        format!("{}, after launch {launches} ({kernel})", fault.describe())
+    }
+
+    /// Counts a launch that is about to begin.
+    pub(super) fn count_launch(&self, kernel: &str) {
+        self.launches.set(self.launches.get() + 1);
+        let last = &mut *self.last_kernel.borrow_mut();
+        last.clear();
+        last.push_str(kernel);
+    }
+
+    pub(super) fn launch_failed(&self, why: String) -> DeviceError {
+        DeviceError::LaunchFailed {
+            device: self.shared.info.id,
+            launch: self.launches.get(),
+            why,
+        }
+    }
+
+    /// Takes memory of the pool. If there is none, gives back what can be, and tries once more.
+    pub(super) fn alloc(&self, bytes: u64) -> Result<u64, DeviceError> {
+        self.collect();
+        let Ok(size) = usize::try_from(bytes) else {
+            return Err(self.shared.budget.shortage(bytes));
+        };
+        let first = self.pool.alloc(size, &self.compute);
+        let outcome = match first {
+            Err(fault) if fault.severity() == Severity::OutOfMemory => self
+                .reclaim()
+                .and_then(|()| self.pool.alloc(size, &self.compute)),
+            other => other,
+        };
+        outcome.map_err(|fault| self.error(&format!("allocate {bytes} bytes"), bytes, fault))
+    }
+
+    /// Waits until all that was freed is free, and gives it to the system, so that the pool can
+    /// take it in other shapes.
+    fn reclaim(&self) -> Result<(), Fault> {
+        let is_garbage = |letter: &Letter| matches!(letter, Letter::Garbage(_));
+        while let Some(Letter::Garbage(garbage)) = self.shared.mailbox.next_if(is_garbage) {
+            self.give_back(garbage);
+        }
+        self.copy.synchronize()?;
+        self.compute.synchronize()?;
+        self.pool.trim()
+    }
+
+    /// Gives back what was dropped on this thread.
+    pub(super) fn collect(&self) {
+        for garbage in self.shared.take_dropped_here() {
+            self.give_back(garbage);
+        }
+    }
+
+    /// Gives something back to the driver.
+    pub(super) fn give_back(&self, garbage: Garbage) {
+        let outcome = match garbage {
+            // SAFETY: the address came from the pool and only its buffer's drop sends it here. The
+            // copy stream is done with it before the compute stream gets here: after each upload
+            // the compute stream waits.
+            Garbage::Memory(address) => unsafe { self.compute.free(address) },
+            Garbage::Image(image) => {
+                // Its kernels may still run.
+                let ended = self.compute.synchronize();
+                drop(image);
+                ended
+            }
+            Garbage::Event(event) => {
+                drop(event);
+                Ok(())
+            }
+        };
+        // What cannot be given back is forgotten, unless the whole device is.
+        if let Err(fault) = outcome
+            && fault.severity() == Severity::Fatal
+        {
+            self.shared.lose(self.blame(fault));
+        }
+    }
+
+    /// Gives free memory to the system, now that nothing waits. Returns whether there is no more to
+    /// do; a device that still computes is not waited for.
+    pub(super) fn rest(&self) -> bool {
+        if self.shared.check_alive().is_err() {
+            return true;
+        }
+        let trimmed = self.compute.is_idle().and_then(|is_idle| {
+            if !is_idle {
+                return Ok(false);
+            }
+            // The driver takes frees as done once they were waited for.
+            self.compute.synchronize()?;
+            self.pool.trim()?;
+            Ok(true)
+        });
+        match trimmed {
+            Ok(is_done) => is_done,
+            Err(fault) => {
+                if fault.severity() == Severity::Fatal {
+                    self.shared.lose(self.blame(fault));
+                }
+                true
+            }
+        }
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        // Copies from and to pinned memory end before that memory is freed. A device that is lost
+        // copies nothing any more.
+        let _ = self.copy.synchronize();
+        let _ = self.compute.synchronize();
+    }
+}

@@ -1,0 +1,86 @@
+//! The device's thread: does work in order, gives back what was dropped, and trims when idle.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+
+use super::engine::Engine;
+use super::lane::Lane;
+use super::mailbox::Next;
+use super::options::CudaOptions;
+use super::shared::{Letter, Shared};
+use crate::error::DeviceError;
+use crate::info::DeviceInfo;
+
+/// Memory that is free in the pool for so long goes back to the system.
+const IDLE: Duration = Duration::from_secs(3);
+
+/// Opens the device, tells how that went, and serves it until nobody holds a handle.
+pub(super) fn run(
+    ordinal: u32,
+    info: DeviceInfo,
+    options: &CudaOptions,
+    opened: &Sender<Result<Arc<Shared>, String>>,
+) {
+    // The bindings panic where a library is not what it seems.
+    let engine = catch_unwind(AssertUnwindSafe(|| Engine::open(ordinal, info, options)))
+        .unwrap_or_else(|_| Err("its driver does not answer as a driver does".to_owned()));
+    let engine = match engine {
+        Ok(engine) => engine,
+        Err(why) => {
+            // Whoever opens the device waits for this, or is gone.
+            let _ = opened.send(Err(why));
+            return;
+        }
+    };
+    // However the thread ends, nobody is left waiting.
+    let _end = End(&engine);
+    if opened.send(Ok(Arc::clone(engine.shared()))).is_ok() {
+        serve(&engine);
+    }
+}
+
+fn serve(engine: &Engine) {
+    let shared = engine.shared();
+    // Waiting has an end only while there may be something to trim.
+    let mut patience = None;
+    loop {
+        match shared.mailbox.next(patience) {
+            Next::End => return,
+            Next::Idle => {
+                patience = (!engine.rest()).then_some(IDLE);
+                continue;
+            }
+            Next::Letter(Letter::Garbage(garbage)) => engine.give_back(garbage),
+            Next::Letter(Letter::Work(job)) => match shared.check_alive() {
+                Err(lost) => job.fail(lost),
+                Ok(()) => job.run(&Lane::new(engine), &|ran| verdict(engine, ran)),
+            },
+        }
+        engine.collect();
+        patience = Some(IDLE);
+    }
+}
+
+/// Says whether the result of work may be believed.
+fn verdict(engine: &Engine, ran: Result<(), String>) -> Result<(), DeviceError> {
+    engine.shared().check_alive()?;
+    ran.map_err(|why| engine.launch_failed(why))
+}
+
+/// Ends the mailbox when it is dropped.
+struct End<'a>(&'a Engine);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        let shared = self.0.shared();
+        for letter in shared.mailbox.end() {
+            match letter {
+                Letter::Garbage(garbage) => self.0.give_back(garbage),
+                Letter::Work(job) => job.fail(shared.lose("its thread ended".to_owned())),
+            }
+        }
+        self.0.collect();
+    }
+}

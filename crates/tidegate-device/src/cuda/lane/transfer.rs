@@ -1,0 +1,184 @@
+//! Copies between host and device, through pinned memory.
+//!
+//! An upload fills a part of the ring while the device copies the part before it. A download of
+//! several pieces has the device fill one while the host copies from the other.
+
+use super::Lane;
+use crate::cuda::buffer::DeviceBuffer;
+use crate::cuda::engine::Engine;
+use crate::cuda::fault::Fault;
+use crate::cuda::staging::{PIECE_BYTES, Reader, SMALL_BYTES, Staging};
+use crate::error::DeviceError;
+
+impl Lane<'_> {
+    /// Copies host bytes into a buffer. Returns when the bytes were read: what the device has not
+    /// copied yet is in pinned memory. What is queued later finds the bytes in the buffer.
+    ///
+    /// # Errors
+    /// As [`Lane`] says.
+    pub fn upload(
+        &self,
+        buffer: &DeviceBuffer,
+        offset: u64,
+        bytes: &[u8],
+    ) -> Result<(), DeviceError> {
+        const WHAT: &str = "upload to a buffer";
+        let address = self.range(WHAT, buffer, offset, bytes.len() as u64)?;
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let staging = &mut *self.engine.staging.borrow_mut();
+        let outcome = if bytes.len() < SMALL_BYTES {
+            upload_small(self.engine, staging, address, bytes)
+        } else {
+            upload_large(self.engine, staging, address, bytes)
+        };
+        self.done(WHAT, outcome)
+    }
+
+    /// Copies from a buffer into host memory, after all that was queued so far. Blocks until the
+    /// bytes are there.
+    ///
+    /// # Errors
+    /// As [`Lane`] says; then `into` may hold a part of the bytes.
+    pub fn download(
+        &self,
+        buffer: &DeviceBuffer,
+        offset: u64,
+        into: &mut [u8],
+    ) -> Result<(), DeviceError> {
+        const WHAT: &str = "download from a buffer";
+        let address = self.range(WHAT, buffer, offset, into.len() as u64)?;
+        if into.is_empty() {
+            return Ok(());
+        }
+        let staging = &mut *self.engine.staging.borrow_mut();
+        let outcome = if into.len() <= SMALL_BYTES {
+            download_small(self.engine, staging, address, into)
+        } else {
+            download_large(self.engine, staging, address, into)
+        };
+        self.done(WHAT, outcome)
+    }
+}
+
+fn upload_small(
+    engine: &Engine,
+    staging: &mut Staging,
+    address: u64,
+    bytes: &[u8],
+) -> Result<(), Fault> {
+    let stream = &engine.compute;
+    let mut to = address;
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let part = staging.small.claim(&Reader(stream), rest.len())?;
+        let (now, later) = rest.split_at(part.bytes);
+        // SAFETY: the ring gave this part out once, and not again before the device is done with
+        // what was copied from its piece.
+        let pinned = unsafe { part.piece.memory.range(part.offset, part.bytes) };
+        pinned.copy_from_slice(now);
+        // SAFETY: the target was checked to lie in the buffer, which is freed on this stream, later;
+        // the ring keeps the part until the copy is done.
+        unsafe { stream.upload(pinned, to) }?;
+        to += now.len() as u64;
+        rest = later;
+    }
+    Ok(())
+}
+
+fn upload_large(
+    engine: &Engine,
+    staging: &mut Staging,
+    address: u64,
+    bytes: &[u8],
+) -> Result<(), Fault> {
+    // The buffer's memory may still be in use by what the compute stream holds.
+    engine.before_copy.record(&engine.compute)?;
+    engine.copy.wait(&engine.before_copy)?;
+    let moved = move_pieces(engine, staging, address, bytes);
+    // Also after a failure: pieces on their way arrive before the buffer is freed.
+    engine.after_copy.record(&engine.copy)?;
+    engine.compute.wait(&engine.after_copy)?;
+    moved
+}
+
+fn move_pieces(
+    engine: &Engine,
+    staging: &mut Staging,
+    address: u64,
+    bytes: &[u8],
+) -> Result<(), Fault> {
+    let mut to = address;
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let wanted = rest.len().min(PIECE_BYTES);
+        let part = staging.large.claim(&Reader(&engine.copy), wanted)?;
+        let (now, later) = rest.split_at(part.bytes);
+        // SAFETY: the ring gave this part out once, and not again before the device is done with
+        // what was copied from its piece.
+        let pinned = unsafe { part.piece.memory.range(part.offset, part.bytes) };
+        staging.crew.copy(now, pinned);
+        // SAFETY: the target was checked to lie in the buffer; the copy stream is behind what the
+        // compute stream did with it before, and the compute stream waits before it goes on. The
+        // ring keeps the part until the copy is done.
+        unsafe { engine.copy.upload(pinned, to) }?;
+        to += now.len() as u64;
+        rest = later;
+    }
+    Ok(())
+}
+
+fn download_small(
+    engine: &Engine,
+    staging: &mut Staging,
+    address: u64,
+    into: &mut [u8],
+) -> Result<(), Fault> {
+    let piece = staging.small_landing()?;
+    // SAFETY: downloads alone use this piece, and each waits until its copy is done.
+    let pinned = unsafe { piece.memory.range(0, into.len()) };
+    // SAFETY: the source was checked to lie in the buffer, which is freed on this stream, later;
+    // nobody looks at the pinned bytes before the stream is waited for.
+    unsafe { engine.compute.download(address, pinned) }?;
+    engine.compute.synchronize()?;
+    into.copy_from_slice(pinned);
+    Ok(())
+}
+
+fn download_large(
+    engine: &Engine,
+    staging: &mut Staging,
+    address: u64,
+    into: &mut [u8],
+) -> Result<(), Fault> {
+    let (pieces, crew) = staging.large_landing()?;
+    let mut from = address;
+    // What the device fills while the host copies from the other piece.
+    let mut on_its_way = None;
+    let chunks = into.chunks_mut(PIECE_BYTES).map(Some);
+    for (chunk, piece) in chunks.chain([None]).zip(pieces.into_iter().cycle()) {
+        let next = match chunk {
+            None => None,
+            Some(chunk) => {
+                // SAFETY: downloads alone use this piece; the one before last, which used it too,
+                // was waited for and copied from.
+                let pinned = unsafe { piece.memory.range(0, chunk.len()) };
+                // SAFETY: the source was checked to lie in the buffer, which is freed on this
+                // stream, later; nobody looks at the pinned bytes before the event below.
+                unsafe { engine.compute.download(from, pinned) }?;
+                piece.event.record(&engine.compute)?;
+                from += chunk.len() as u64;
+                Some((piece, chunk))
+            }
+        };
+        if let Some((piece, chunk)) = std::mem::replace(&mut on_its_way, next) {
+            piece.event.wait()?;
+            // SAFETY: the device has filled these bytes and fills them again only after this
+            // borrow ended.
+            let pinned = unsafe { piece.memory.range(0, chunk.len()) };
+            crew.copy(pinned, chunk);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,129 @@
+//! What a device's thread and everyone who holds something of the device share.
+
+use std::mem;
+use std::sync::{Arc, OnceLock};
+use std::thread::{self, ThreadId};
+
+use parking_lot::Mutex;
+
+use super::driver::{Event, Image};
+use super::facts::CudaFacts;
+use super::mailbox::Mailbox;
+use super::pending::Job;
+use crate::error::DeviceError;
+use crate::info::DeviceInfo;
+use crate::memory::MemoryBudget;
+
+/// The device memory that buffers hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryCounters {
+    /// Bytes of the buffers that there are.
+    pub live_bytes: u64,
+    /// The most bytes that there ever were at once.
+    pub peak_bytes: u64,
+    /// Buffers that there are, empty ones not counted.
+    pub live_buffers: u64,
+}
+
+/// What comes to the device's thread.
+pub(super) enum Letter {
+    Work(Box<dyn Job>),
+    Garbage(Garbage),
+}
+
+/// What was dropped and is to be given back on the device's thread.
+pub(super) enum Garbage {
+    /// The address of memory of the pool.
+    Memory(u64),
+    Image(Image),
+    Event(Event),
+}
+
+pub(super) struct Shared {
+    pub(super) info: DeviceInfo,
+    pub(super) facts: CudaFacts,
+    pub(super) budget: Arc<MemoryBudget>,
+    pub(super) mailbox: Mailbox<Letter>,
+    /// What the device's thread itself dropped while it did some work.
+    dropped_here: Mutex<Vec<Garbage>>,
+    counters: Mutex<MemoryCounters>,
+    lost: OnceLock<String>,
+    feeder: ThreadId,
+}
+
+impl Shared {
+    /// Makes the shared part; called on the device's thread.
+    pub(super) fn new(info: DeviceInfo, facts: CudaFacts, budget: Arc<MemoryBudget>) -> Self {
+        Self {
+            info,
+            facts,
+            budget,
+            mailbox: Mailbox::new(),
+            dropped_here: Mutex::default(),
+            counters: Mutex::default(),
+            lost: OnceLock::new(),
+            feeder: thread::current().id(),
+        }
+    }
+
+    pub(super) fn check_alive(&self) -> Result<(), DeviceError> {
+        match self.lost.get() {
+            None => Ok(()),
+            Some(why) => Err(self.lost_error(why)),
+        }
+    }
+
+    /// Marks the device as lost; the first cause stays.
+    pub(super) fn lose(&self, why: String) -> DeviceError {
+        self.lost_error(self.lost.get_or_init(|| why))
+    }
+
+    fn lost_error(&self, why: &str) -> DeviceError {
+        DeviceError::Lost {
+            device: self.info.id,
+            why: why.to_owned(),
+        }
+    }
+
+    pub(super) fn refuse(&self, what: impl Into<String>, why: impl Into<String>) -> DeviceError {
+        DeviceError::Refused {
+            device: self.info.id,
+            what: what.into(),
+            why: why.into(),
+        }
+    }
+
+    /// Has something given back: in turn with the work that waits, or, if the work that is being
+    /// done drops it, before the next allocation. After the end of the thread it is forgotten.
+    pub(super) fn discard(&self, garbage: Garbage) {
+        if thread::current().id() == self.feeder {
+            self.dropped_here.lock().push(garbage);
+            return;
+        }
+        if let Err(letter) = self.mailbox.post(Letter::Garbage(garbage)) {
+            // Its context is gone, and it with it.
+            mem::forget(letter);
+        }
+    }
+
+    pub(super) fn take_dropped_here(&self) -> Vec<Garbage> {
+        mem::take(&mut *self.dropped_here.lock())
+    }
+
+    pub(super) fn memory(&self) -> MemoryCounters {
+        *self.counters.lock()
+    }
+
+    pub(super) fn count_buffer(&self, bytes: u64) {
+        let counters = &mut *self.counters.lock();
+        counters.live_bytes += bytes;
+        counters.peak_bytes = counters.peak_bytes.max(counters.live_bytes);
+        counters.live_buffers += 1;
+    }
+
+    pub(super) fn uncount_buffer(&self, bytes: u64) {
+        let counters = &mut *self.counters.lock();
+        counters.live_bytes = counters.live_bytes.saturating_sub(bytes);
+        counters.live_buffers = counters.live_buffers.saturating_sub(1);
+    }
+}

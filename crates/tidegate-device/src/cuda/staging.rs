@@ -1,0 +1,101 @@
+//! The pinned memory between the host and a device, and the pieces that copies move.
+
+use super::crew::Crew;
+use super::driver::{Event, Pinned, Stream};
+use super::fault::Fault;
+use super::options::CudaOptions;
+use super::ring::{Ring, Source};
+
+/// What one copy moves at the most.
+pub(super) const PIECE_BYTES: usize = 16 << 20;
+/// Uploads of fewer bytes go straight to the compute stream.
+pub(super) const SMALL_BYTES: usize = 64 << 10;
+
+const SMALL_PIECE_BYTES: usize = 256 << 10;
+const NUM_SMALL_PIECES: usize = 4;
+
+/// Pinned memory, with the event after which the device does not need it.
+pub(super) struct Piece {
+    pub(super) memory: Pinned,
+    pub(super) event: Event,
+}
+
+impl Piece {
+    fn new(bytes: usize) -> Result<Self, Fault> {
+        Ok(Self {
+            event: Event::order()?,
+            memory: Pinned::new(bytes)?,
+        })
+    }
+}
+
+/// All of a device's pinned memory; it starts with none.
+pub(super) struct Staging {
+    pub(super) crew: Crew,
+    /// Uploads on the copy stream.
+    pub(super) large: Ring<Piece>,
+    /// Uploads on the compute stream.
+    pub(super) small: Ring<Piece>,
+    landing: Landing,
+}
+
+/// Where downloads arrive.
+#[derive(Default)]
+struct Landing {
+    small: Option<Piece>,
+    /// One is filled while the other is copied from.
+    large: [Option<Piece>; 2],
+}
+
+impl Staging {
+    pub(super) fn new(options: &CudaOptions) -> Self {
+        Self {
+            crew: Crew::default(),
+            large: Ring::new(PIECE_BYTES, options.staging_pieces(PIECE_BYTES)),
+            small: Ring::new(SMALL_PIECE_BYTES, NUM_SMALL_PIECES),
+            landing: Landing::default(),
+        }
+    }
+
+    /// Returns memory for downloads of at most [`SMALL_BYTES`].
+    pub(super) fn small_landing(&mut self) -> Result<&Piece, Fault> {
+        ready(&mut self.landing.small, SMALL_BYTES)
+    }
+
+    /// Returns two pieces of [`PIECE_BYTES`] for downloads, and who copies from them.
+    pub(super) fn large_landing(&mut self) -> Result<([&Piece; 2], &mut Crew), Fault> {
+        let [even, odd] = &mut self.landing.large;
+        let pieces = [ready(even, PIECE_BYTES)?, ready(odd, PIECE_BYTES)?];
+        Ok((pieces, &mut self.crew))
+    }
+}
+
+fn ready(piece: &mut Option<Piece>, bytes: usize) -> Result<&Piece, Fault> {
+    match piece {
+        Some(piece) => Ok(piece),
+        None => Ok(piece.insert(Piece::new(bytes)?)),
+    }
+}
+
+/// The stream that copies from a ring's pieces.
+pub(super) struct Reader<'a>(pub(super) &'a Stream);
+
+impl Source for Reader<'_> {
+    type Piece = Piece;
+
+    fn pin(&self, bytes: usize) -> Result<Piece, Fault> {
+        Piece::new(bytes)
+    }
+
+    fn seal(&self, piece: &Piece) -> Result<(), Fault> {
+        piece.event.record(self.0)
+    }
+
+    fn is_done(&self, piece: &Piece) -> Result<bool, Fault> {
+        piece.event.is_done()
+    }
+
+    fn wait(&self, piece: &Piece) -> Result<(), Fault> {
+        piece.event.wait()
+    }
+}
