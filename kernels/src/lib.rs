@@ -12,10 +12,18 @@
 
 pub mod backend;
 pub mod chunk;
+pub mod cuda;
+pub mod encode;
+pub mod engine;
+pub mod groups;
+pub mod program;
+pub mod rows;
+pub mod table;
 pub mod simulated;
 pub mod transfer;
 
 pub use backend::{FoldReport, PipelineDevice, PipelineRun, RunError};
 pub use chunk::refuse_chunk;
+pub use cuda::CudaPipelineDevice;
 pub use simulated::SimulatedPipelineDevice;
 pub use transfer::referenced_bytes;

@@ -68,10 +68,10 @@ impl Lane {
     pub async fn connect(self) -> Result<Connection, LaneError> {
         let engine = match self {
             Self::Stock => Engine::Stock(Box::new(stock_context())),
-            Self::Host => Engine::Tidegate(tidegate::Session::builder().build()?),
+            Self::Host => Engine::Tidegate(no_gpu().build()?),
             Self::Simulated | Self::Atomic => {
                 let device = tidegate::SimulatedSpec::with_memory(DEVICE_BYTES);
-                let builder = tidegate::Session::builder().simulate_device(device);
+                let builder = no_gpu().simulate_device(device);
                 Engine::Tidegate(builder.build()?)
             }
         };
@@ -81,6 +81,11 @@ impl Lane {
         }
         Ok(connection)
     }
+}
+
+/// Starts a session that shows no GPU, whatever the machine has.
+fn no_gpu() -> tidegate::SessionBuilder {
+    tidegate::Session::builder().visible_devices(Some(String::new()))
 }
 
 /// Makes a plain DataFusion session that can answer `SHOW`.

@@ -113,7 +113,11 @@ fn at_terminal() -> bool {
 fn session(args: SessionArgs) -> Result<Session, crate::failure::Failure> {
     let mut builder = Session::builder()
         .file_urls()
-        .site_packages(environment::site_packages());
+        .site_packages(environment::site_packages())
+        .kernel_folder(environment::kernel_folder());
+    if let Some(limit) = args.device_memory_limit {
+        builder = builder.device_memory_limit(limit.0);
+    }
     if let Some(limit) = args.memory_limit {
         builder = builder.memory_limit(limit.0);
     }

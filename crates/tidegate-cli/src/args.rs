@@ -83,6 +83,15 @@ pub(crate) struct SessionArgs {
     )]
     pub(crate) memory_limit: Option<ByteSize>,
 
+    /// Memory that each GPU may use, such as 40GB [default: 90 % of what is free]
+    #[arg(
+        long,
+        value_name = "SIZE",
+        env = "TIDEGATE_DEVICE_MEMORY_LIMIT",
+        global = true
+    )]
+    pub(crate) device_memory_limit: Option<ByteSize>,
+
     /// Spill into this folder [default: the system's folder for temporary files]
     #[arg(long, value_name = "FOLDER", global = true)]
     pub(crate) temp_dir: Option<PathBuf>,

@@ -20,16 +20,24 @@ pub(crate) fn history_file() -> Option<PathBuf> {
         .map(|folder| folder.join("tidegate").join("history"))
 }
 
+/// Returns where compiled kernels are kept: below `$XDG_CACHE_HOME`, else `~/.cache`.
+pub(crate) fn kernel_folder() -> Option<PathBuf> {
+    cache_home(env::var_os("XDG_CACHE_HOME"), env::home_dir())
+        .map(|folder| folder.join("tidegate").join("kernels"))
+}
+
 fn state_home(xdg: Option<OsString>, home: Option<PathBuf>) -> Option<PathBuf> {
+    xdg_folder(xdg, home, Path::new(".local/state"))
+}
+
+fn cache_home(xdg: Option<OsString>, home: Option<PathBuf>) -> Option<PathBuf> {
+    xdg_folder(xdg, home, Path::new(".cache"))
+}
+
+fn xdg_folder(xdg: Option<OsString>, home: Option<PathBuf>, below: &Path) -> Option<PathBuf> {
     // A relative path is to be ignored, says the XDG base directory specification.
     let xdg = xdg.map(PathBuf::from).filter(|folder| folder.is_absolute());
-    xdg.or_else(|| {
-        Some(
-            home.filter(|home| home.is_absolute())?
-                .join(".local")
-                .join("state"),
-        )
-    })
+    xdg.or_else(|| Some(home.filter(|home| home.is_absolute())?.join(below)))
 }
 
 /// Returns the folders into which Python packages are installed, where a wheel of NVRTC may be.
@@ -61,7 +69,7 @@ fn python_folders(lib: &Path) -> Vec<PathBuf> {
 mod tests {
     use std::path::PathBuf;
 
-    use super::state_home;
+    use super::{cache_home, state_home};
 
     #[test]
     fn history_lives_in_the_state_folder() {
@@ -72,5 +80,7 @@ mod tests {
         assert_eq!(state_home(Some("s".into()), home()), default);
         assert_eq!(state_home(Some("".into()), home()), default);
         assert_eq!(state_home(None, None), None);
+        let default = Some(PathBuf::from("/people/a/.cache"));
+        assert_eq!(cache_home(None, home()), default);
     }
 }

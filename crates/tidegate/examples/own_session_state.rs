@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
-use tidegate::{Runtime, SimulatedSpec, add_to};
+use tidegate::{Runtime, RuntimeOptions, SimulatedSpec, add_to};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let runtime = Runtime::new(
-        &Default::default(),
-        vec![SimulatedSpec::with_memory(1 << 30)],
-    )?;
+    let runtime = Runtime::new(&RuntimeOptions {
+        simulated: vec![SimulatedSpec::with_memory(1 << 30)],
+        ..RuntimeOptions::default()
+    })?;
     let theirs = SessionStateBuilder::new()
         .with_config(SessionConfig::new().with_target_partitions(2))
         .with_default_features();

@@ -45,5 +45,5 @@ pub use query::{QueryReport, QueryState};
 pub use region::PipelineExec;
 pub use region::report::RegionReport;
 pub use rule::PlacePipelines;
-pub use runtime::{Runtime, SimulatedSpec};
+pub use runtime::{Runtime, RuntimeOptions, SimulatedSpec};
 pub use session::{DoctorReport, PlacementExt, Session, SessionBuilder, add_to};

@@ -1,13 +1,29 @@
 //! What the sessions of a process share: its devices, and what is remembered of its queries.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use tidegate_device::compiler::{Compiler, ImageCache};
+use tidegate_device::cuda::{CudaDevice, CudaOptions};
 use tidegate_device::{DeviceError, DeviceId, Discovery, DiscoveryOptions, SimulatedDevice};
-use tidegate_kernels::{PipelineDevice, SimulatedPipelineDevice};
+use tidegate_kernels::{CudaPipelineDevice, PipelineDevice, SimulatedPipelineDevice};
 
 use crate::query::History;
 
 pub use tidegate_device::SimulatedSpec;
+
+/// What a process's devices are looked for and opened with.
+#[derive(Clone, Debug, Default)]
+pub struct RuntimeOptions {
+    /// Where to look, and which devices to show.
+    pub discovery: DiscoveryOptions,
+    /// Simulated devices, which are added only because somebody asked for them.
+    pub simulated: Vec<SimulatedSpec>,
+    /// Bytes of its memory that each GPU may use; `None` for 90 % of what is free when it is opened.
+    pub device_memory_limit: Option<u64>,
+    /// The folder in which compiled kernels are kept for other processes; `None` for memory alone.
+    pub kernel_folder: Option<PathBuf>,
+}
 
 /// The devices of a process and the history of its queries.
 #[derive(Debug)]
@@ -19,24 +35,24 @@ pub struct Runtime {
 }
 
 impl Runtime {
-    /// Looks for devices; `simulated` ones are added only because somebody asked for them.
+    /// Looks for devices and opens those that can be used. One that cannot be opened is left out,
+    /// with the reason.
     ///
     /// # Errors
     /// Fails if a simulated device cannot be started.
-    pub fn new(
-        discovery: &DiscoveryOptions,
-        simulated: Vec<SimulatedSpec>,
-    ) -> Result<Self, DeviceError> {
-        let discovery = tidegate_device::discover(discovery);
-        let devices = simulated
-            .into_iter()
-            .enumerate()
-            .map(|(index, spec)| {
-                let device = SimulatedDevice::new(DeviceId(index as u32), spec)?;
-                Ok(Arc::new(SimulatedPipelineDevice::new(device)) as Arc<dyn PipelineDevice>)
-            })
-            .collect::<Result<Vec<_>, DeviceError>>()?;
-        let why_no_device = discovery.why_none();
+    pub fn new(options: &RuntimeOptions) -> Result<Self, DeviceError> {
+        let discovery = tidegate_device::discover(&options.discovery);
+        let mut devices: Vec<Arc<dyn PipelineDevice>> = Vec::new();
+        let mut why_no_device = discovery.why_none();
+        match open_gpus(&discovery, options) {
+            Ok(gpus) => devices.extend(gpus),
+            Err(why) => why_no_device = why,
+        }
+        for spec in &options.simulated {
+            let id = DeviceId(devices.len() as u32);
+            let device = SimulatedDevice::new(id, spec.clone())?;
+            devices.push(Arc::new(SimulatedPipelineDevice::new(device)));
+        }
         Ok(Self {
             devices,
             discovery,
@@ -64,4 +80,43 @@ impl Runtime {
     pub(crate) fn history(&self) -> &History {
         &self.history
     }
+}
+
+/// Opens the GPUs that can be used, or says why none is.
+fn open_gpus(
+    discovery: &Discovery,
+    options: &RuntimeOptions,
+) -> Result<Vec<Arc<dyn PipelineDevice>>, String> {
+    let usable: Vec<_> = discovery
+        .cuda
+        .iter()
+        .filter(|found| found.why_not.is_none())
+        .collect();
+    let (Some(place), false) = (&discovery.nvrtc, usable.is_empty()) else {
+        return Err(discovery.why_none());
+    };
+    let compiler = Compiler::open(place).map_err(|error| error.to_string())?;
+    let images = ImageCache::new(compiler.clone(), options.kernel_folder.clone());
+    let mut gpus: Vec<Arc<dyn PipelineDevice>> = Vec::new();
+    let mut trouble = Vec::new();
+    for found in usable {
+        let cuda = CudaOptions {
+            memory_limit_bytes: options.device_memory_limit,
+            ..CudaOptions::default()
+        };
+        let mut info = found.info.clone();
+        info.id = DeviceId(gpus.len() as u32);
+        match CudaDevice::open(found.ordinal, info, &cuda) {
+            Ok(device) => {
+                let architecture = compiler.architecture(found.capability);
+                let gpu = CudaPipelineDevice::new(device, images.clone(), architecture);
+                gpus.push(Arc::new(gpu));
+            }
+            Err(error) => trouble.push(error.to_string()),
+        }
+    }
+    if gpus.is_empty() {
+        return Err(trouble.join("; "));
+    }
+    Ok(gpus)
 }

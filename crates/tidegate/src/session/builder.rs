@@ -13,7 +13,7 @@ use super::{Session, add_to};
 use crate::error::{Error, ErrorKind};
 use crate::generate::table_functions;
 use crate::memory::{HostLimit, StatementPool};
-use crate::runtime::{Runtime, SimulatedSpec};
+use crate::runtime::{Runtime, RuntimeOptions, SimulatedSpec};
 use crate::system;
 
 /// Bytes that statements may spill by default.
@@ -32,6 +32,8 @@ pub struct SessionBuilder {
     simulated: Vec<SimulatedSpec>,
     visible_devices: Option<String>,
     site_packages: Vec<PathBuf>,
+    device_memory_limit: Option<u64>,
+    kernel_folder: Option<PathBuf>,
     runtime: Option<Arc<Runtime>>,
     file_urls: FileUrls,
 }
@@ -87,6 +89,18 @@ impl SessionBuilder {
     /// Looks for NVRTC in these Python `site-packages` folders too.
     pub fn site_packages(mut self, folders: Vec<PathBuf>) -> Self {
         self.site_packages = folders;
+        self
+    }
+
+    /// Lets each GPU use so many bytes of its memory; by default 90 % of what is free.
+    pub fn device_memory_limit(mut self, bytes: u64) -> Self {
+        self.device_memory_limit = Some(bytes);
+        self
+    }
+
+    /// Keeps compiled kernels in this folder, for later processes; by default in memory alone.
+    pub fn kernel_folder(mut self, folder: Option<PathBuf>) -> Self {
+        self.kernel_folder = folder;
         self
     }
 
@@ -147,11 +161,16 @@ impl SessionBuilder {
     }
 
     fn discover(&self) -> Result<Runtime, Error> {
-        let options = DiscoveryOptions {
-            visible_devices: self.visible_devices.clone(),
-            site_packages: self.site_packages.clone(),
+        let options = RuntimeOptions {
+            discovery: DiscoveryOptions {
+                visible_devices: self.visible_devices.clone(),
+                site_packages: self.site_packages.clone(),
+            },
+            simulated: self.simulated.clone(),
+            device_memory_limit: self.device_memory_limit,
+            kernel_folder: self.kernel_folder.clone(),
         };
-        Runtime::new(&options, self.simulated.clone()).map_err(|error| {
+        Runtime::new(&options).map_err(|error| {
             Error::with_source(
                 ErrorKind::Device,
                 "a simulated device could not be started",

@@ -10,7 +10,7 @@ struct Floor {
 }
 
 /// The whole table, from the vocabulary up. A new member needs a row.
-const FLOORS: [Floor; 9] = [
+const FLOORS: [Floor; 10] = [
     Floor {
         member: "tidegate-pipeline",
         may_use: &[],
@@ -22,6 +22,10 @@ const FLOORS: [Floor; 9] = [
     Floor {
         member: "tidegate-kernels",
         may_use: &["tidegate-pipeline", "tidegate-device"],
+    },
+    Floor {
+        member: "tidegate-device-benches",
+        may_use: &["tidegate-kernels", "tidegate-pipeline", "tidegate-device"],
     },
     Floor {
         member: "tidegate-scheduler",

@@ -1,0 +1,286 @@
+//! The CUDA backend: a pipeline's own kernel, compiled for the device and launched over chunks.
+//!
+//! A fold encodes its batches, copies them to the device and launches the kernel over them, all on
+//! the device's thread. The kernel is made for what is known of the values so far; when a chunk
+//! widens that, another kernel takes over, and where its groups' layout differs the groups gathered
+//! until then are brought back first and merged at the end.
+
+mod run;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tidegate_device::compiler::ImageCache;
+use tidegate_device::cuda::{CudaDevice, DeviceBuffer, Kernel, Lane, LaunchShape};
+use tidegate_device::{DeviceError, DeviceId, DeviceInfo, MemoryBudget, Reservation};
+use tidegate_pipeline::{Interpreter, Pipeline};
+
+use crate::backend::{PipelineDevice, PipelineRun, RunError};
+use crate::engine::{Engine, bytes_of_words};
+use crate::program::{DeviceProgram, ProgramOptions, SlotFacts, generate};
+
+/// A GPU that runs pipelines.
+#[derive(Clone)]
+pub struct CudaPipelineDevice {
+    shared: Arc<Shared>,
+}
+
+/// What the device's runs have in common.
+pub(crate) struct Shared {
+    pub(crate) device: CudaDevice,
+    images: ImageCache,
+    architecture: String,
+    pub(crate) options: ProgramOptions,
+    /// Kernels that are loaded, by their source.
+    loaded: Mutex<HashMap<String, Arc<Loaded>>>,
+}
+
+/// The kernels of one program on the device.
+struct Loaded {
+    kernels: Vec<Kernel>,
+}
+
+/// Kernels kept loaded; more are forgotten together.
+const LOADED_MAX: usize = 256;
+
+impl CudaPipelineDevice {
+    /// Makes the device run pipelines with kernels of this cache, compiled for `architecture`, as
+    /// `sm_90`.
+    pub fn new(device: CudaDevice, images: ImageCache, architecture: String) -> Self {
+        images.warm_up();
+        Self {
+            shared: Arc::new(Shared {
+                device,
+                images,
+                architecture,
+                options: ProgramOptions::default(),
+                loaded: Mutex::default(),
+            }),
+        }
+    }
+
+    /// Returns the device underneath.
+    pub fn device(&self) -> &CudaDevice {
+        &self.shared.device
+    }
+
+    /// Returns the device's thread as an engine for a program, whose kernels are compiled and loaded
+    /// if they are not.
+    ///
+    /// # Errors
+    /// What the compiler says; a lost device.
+    pub fn engine<'a, 'l>(
+        &self,
+        lane: &'a Lane<'l>,
+        program: &DeviceProgram,
+    ) -> Result<LaneEngine<'a, 'l>, DeviceError> {
+        self.shared.engine(lane, program)
+    }
+
+    /// Returns what kernels are compiled for.
+    pub fn architecture(&self) -> &str {
+        &self.shared.architecture
+    }
+
+    /// Returns the cache of compiled kernels.
+    pub fn images(&self) -> &ImageCache {
+        &self.shared.images
+    }
+}
+
+impl fmt::Debug for CudaPipelineDevice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CudaPipelineDevice")
+            .field("device", &self.shared.device)
+            .field("architecture", &self.shared.architecture)
+            .finish_non_exhaustive()
+    }
+}
+
+impl PipelineDevice for CudaPipelineDevice {
+    fn info(&self) -> &DeviceInfo {
+        self.shared.device.info()
+    }
+
+    fn budget(&self) -> &Arc<MemoryBudget> {
+        self.shared.device.budget()
+    }
+
+    fn refusals(&self, pipeline: &Pipeline) -> Vec<String> {
+        let lost = self.shared.device.check_alive().err();
+        let lost = lost.map(|error| error.to_string());
+        let unable = match Interpreter::new(Arc::new(pipeline.clone())) {
+            Err(error) => Some(error.to_string()),
+            Ok(_) => declared_program(pipeline, &self.shared.options).err(),
+        };
+        lost.into_iter().chain(unable).collect()
+    }
+
+    fn reserve(&self, bytes: u64) -> Result<Reservation, DeviceError> {
+        self.shared.device.reserve(bytes)
+    }
+
+    fn open(&self, pipeline: Arc<Pipeline>) -> Result<Box<dyn PipelineRun>, RunError> {
+        self.shared.device.check_alive()?;
+        Ok(Box::new(run::CudaRun::new(&self.shared, pipeline)?))
+    }
+
+    fn is_lost(&self) -> bool {
+        self.shared.device.is_lost()
+    }
+}
+
+/// Writes the program of a pipeline of whose values nothing is known.
+///
+/// # Errors
+/// Why the pipeline has no device form.
+pub fn declared_program(
+    pipeline: &Pipeline,
+    options: &ProgramOptions,
+) -> Result<DeviceProgram, String> {
+    let facts = |slot: &crate::program::Slot| SlotFacts::declared(&slot.expr.data_type, true);
+    generate(pipeline, &facts, options)
+}
+
+impl Shared {
+    pub(crate) fn engine<'a, 'l>(
+        &self,
+        lane: &'a Lane<'l>,
+        program: &DeviceProgram,
+    ) -> Result<LaneEngine<'a, 'l>, DeviceError> {
+        Ok(LaneEngine {
+            lane,
+            device: self.device.info().id,
+            loaded: self.load(lane, program)?,
+        })
+    }
+
+    /// Returns the program's kernels, compiled and loaded if they are not.
+    fn load(
+        &self,
+        lane: &Lane<'_>,
+        program: &DeviceProgram,
+    ) -> Result<Arc<Loaded>, DeviceError> {
+        if let Some(loaded) = self.loaded.lock().get(&program.text) {
+            return Ok(Arc::clone(loaded));
+        }
+        let failed = |why: String| DeviceError::LaunchFailed {
+            device: self.device.info().id,
+            launch: 0,
+            why,
+        };
+        let compiled = self
+            .images
+            .get("pipeline.cu", &program.text, &self.architecture, &[])
+            .map_err(|error| failed(error.to_string()))?;
+        let module = lane.load(&compiled.image)?;
+        let mut kernels = Vec::new();
+        for name in program.kernel_names() {
+            kernels.push(lane.kernel(&module, name)?);
+        }
+        let loaded = Arc::new(Loaded { kernels });
+        let mut all = self.loaded.lock();
+        if all.len() >= LOADED_MAX {
+            all.clear();
+        }
+        all.insert(program.text.clone(), Arc::clone(&loaded));
+        Ok(loaded)
+    }
+}
+
+/// The device's thread as an engine for one program.
+pub struct LaneEngine<'a, 'l> {
+    lane: &'a Lane<'l>,
+    device: DeviceId,
+    loaded: Arc<Loaded>,
+}
+
+impl LaneEngine<'_, '_> {
+    /// Returns a kernel of the program by its name.
+    ///
+    /// # Errors
+    /// The program has none of that name.
+    pub fn kernel(&self, name: &str) -> Result<&Kernel, DeviceError> {
+        let kernel = self.loaded.kernels.iter().find(|kernel| kernel.name() == name);
+        kernel.ok_or_else(|| DeviceError::Refused {
+            device: self.device,
+            what: "launch".into(),
+            why: format!("the program has no kernel {name}"),
+        })
+    }
+}
+
+impl Engine for LaneEngine<'_, '_> {
+    type Buffer = DeviceBuffer;
+
+    fn device(&self) -> DeviceId {
+        self.device
+    }
+
+    fn alloc(&self, bytes: u64) -> Result<DeviceBuffer, DeviceError> {
+        self.lane.alloc(bytes)
+    }
+
+    fn address(&self, buffer: &DeviceBuffer) -> u64 {
+        buffer.address()
+    }
+
+    fn fill(
+        &self,
+        buffer: &DeviceBuffer,
+        offset: u64,
+        bytes: u64,
+        value: u8,
+    ) -> Result<(), DeviceError> {
+        self.lane.fill(buffer, offset, bytes, value)
+    }
+
+    fn write(&self, buffer: &DeviceBuffer, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
+        self.lane.upload(buffer, offset, bytes)
+    }
+
+    fn read(&self, buffer: &DeviceBuffer, offset: u64, into: &mut [u8]) -> Result<(), DeviceError> {
+        self.lane.download(buffer, offset, into)
+    }
+
+    fn copy(
+        &self,
+        from: &DeviceBuffer,
+        from_offset: u64,
+        to: &DeviceBuffer,
+        to_offset: u64,
+        bytes: u64,
+    ) -> Result<(), DeviceError> {
+        self.lane.copy(from, from_offset, to, to_offset, bytes)
+    }
+
+    fn resident_blocks(
+        &self,
+        kernel: &str,
+        threads: u32,
+        shared_bytes: u32,
+    ) -> Result<u32, DeviceError> {
+        let kernel = self.kernel(kernel)?;
+        let blocks = self.lane.resident_blocks(kernel, threads, shared_bytes)?;
+        Ok((blocks * self.lane.facts().multiprocessors).max(1))
+    }
+
+    fn launch(
+        &self,
+        kernel: &str,
+        blocks: u32,
+        threads: u32,
+        shared_bytes: u32,
+        parameters: &[u64],
+    ) -> Result<(), DeviceError> {
+        let shape = LaunchShape {
+            blocks,
+            threads,
+            shared_bytes,
+        };
+        self.lane
+            .launch(self.kernel(kernel)?, shape, &bytes_of_words(parameters))
+    }
+}

@@ -1,0 +1,327 @@
+//! What running a program asks of a machine: memory, copies and launches.
+//!
+//! The launch logic of [`table`](crate::table) and [`rows`](crate::rows) is written over [`Engine`],
+//! so that the same code drives a GPU and, in tests, kernels compiled for the host.
+
+use tidegate_device::{DeviceError, DeviceId};
+use thiserror::Error;
+use tidegate_pipeline::EvalError;
+
+use crate::backend::RunError;
+use crate::encode::EncodedColumn;
+use crate::program::{DeviceProgram, NUM_LAUNCH_FIELDS, launch_words};
+
+/// A machine with memory of its own.
+///
+/// # Contract
+/// Everything happens in the order of the calls; `read` waits for what came before.
+pub trait Engine {
+    /// A piece of memory, freed when it is dropped.
+    type Buffer: std::fmt::Debug + Send;
+
+    /// Returns the device that errors name.
+    fn device(&self) -> DeviceId;
+
+    /// Takes memory, whose content is undefined.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`].
+    fn alloc(&self, bytes: u64) -> Result<Self::Buffer, DeviceError>;
+
+    /// Returns the address by which kernels know a buffer.
+    fn address(&self, buffer: &Self::Buffer) -> u64;
+
+    /// Sets every byte of a range.
+    ///
+    /// # Errors
+    /// A range outside of the buffer; a lost device.
+    fn fill(&self, buffer: &Self::Buffer, offset: u64, bytes: u64, value: u8)
+    -> Result<(), DeviceError>;
+
+    /// Copies to the device.
+    ///
+    /// # Errors
+    /// A range outside of the buffer; a lost device.
+    fn write(&self, buffer: &Self::Buffer, offset: u64, bytes: &[u8]) -> Result<(), DeviceError>;
+
+    /// Copies from the device.
+    ///
+    /// # Errors
+    /// A range outside of the buffer; a lost device.
+    fn read(&self, buffer: &Self::Buffer, offset: u64, into: &mut [u8]) -> Result<(), DeviceError>;
+
+    /// Copies on the device.
+    ///
+    /// # Errors
+    /// A range outside of a buffer; a lost device.
+    fn copy(
+        &self,
+        from: &Self::Buffer,
+        from_offset: u64,
+        to: &Self::Buffer,
+        to_offset: u64,
+        bytes: u64,
+    ) -> Result<(), DeviceError>;
+
+    /// Returns how many blocks of a kernel the machine runs at once, at least 1.
+    ///
+    /// # Errors
+    /// A kernel that is not there or cannot run; a lost device.
+    fn resident_blocks(&self, kernel: &str, threads: u32, shared_bytes: u32)
+    -> Result<u32, DeviceError>;
+
+    /// Starts a kernel; `parameters` are the words of its launch.
+    ///
+    /// # Errors
+    /// A kernel that is not there or cannot run; a lost device.
+    fn launch(
+        &self,
+        kernel: &str,
+        blocks: u32,
+        threads: u32,
+        shared_bytes: u32,
+        parameters: &[u64],
+    ) -> Result<(), DeviceError>;
+}
+
+/// One column of a chunk that lies on a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ResidentColumn {
+    /// Where its raw values are; anything for a constant.
+    pub values: u64,
+    /// Where its validity is; 0 if no value is NULL.
+    pub validity: u64,
+    /// See [`EncodedColumn::base`].
+    pub base: i64,
+    /// See [`EncodedColumn::factor`].
+    pub factor: i64,
+    /// See [`EncodedColumn::width`].
+    pub width: u32,
+}
+
+impl ResidentColumn {
+    /// Describes an encoded column whose bytes are at these addresses.
+    pub fn at(column: &EncodedColumn, values: u64, validity: u64) -> Self {
+        Self {
+            values,
+            validity: if column.validity.is_some() { validity } else { 0 },
+            base: column.base,
+            factor: column.factor,
+            width: column.width,
+        }
+    }
+}
+
+/// A chunk that lies on a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResidentChunk {
+    /// Rows.
+    pub num_rows: u64,
+    /// Its columns, in the order of the program's slots.
+    pub columns: Vec<ResidentColumn>,
+}
+
+/// Rows of a segment, unless its chunk has fewer: a multiple of every tile.
+const SEGMENT_ROWS: u64 = 1 << 20;
+
+/// The chunks of a launch as the kernel reads them.
+#[derive(Clone, Debug)]
+pub struct Segments {
+    columns: Vec<u64>,
+    rows: Vec<u32>,
+    tiles_per_segment: u64,
+    /// Rows in all.
+    pub num_rows: u64,
+}
+
+impl Segments {
+    /// Cuts chunks into segments.
+    pub fn of(program: &DeviceProgram, chunks: &[ResidentChunk]) -> Self {
+        let mut segments = Self {
+            columns: Vec::new(),
+            rows: Vec::new(),
+            tiles_per_segment: 1,
+            num_rows: 0,
+        };
+        for chunk in chunks {
+            segments.num_rows += chunk.num_rows;
+            let mut start = 0;
+            while start < chunk.num_rows {
+                let rows = SEGMENT_ROWS.min(chunk.num_rows - start);
+                segments.rows.push(rows as u32);
+                for column in &chunk.columns {
+                    segments.columns.extend([
+                        column.values + start * u64::from(column.width),
+                        if column.validity == 0 { 0 } else { column.validity + start / 8 },
+                        column.base as u64,
+                        column.factor as u64,
+                        u64::from(column.width),
+                    ]);
+                }
+                if program.slots.is_empty() {
+                    segments.columns.extend([0; 5]);
+                }
+                let tiles = rows.div_ceil(u64::from(program.tile_rows));
+                segments.tiles_per_segment = segments.tiles_per_segment.max(tiles);
+                start += rows;
+            }
+        }
+        segments
+    }
+
+    /// Returns how many tiles there are.
+    pub fn num_tiles(&self) -> u64 {
+        self.rows.len() as u64 * self.tiles_per_segment
+    }
+}
+
+/// Segments on the device, and the words of a launch over them.
+#[derive(Debug)]
+pub struct Prepared<B> {
+    _columns: B,
+    _rows: B,
+    /// The words of a launch; what belongs to its store is still zero.
+    pub words: Vec<u64>,
+    /// Tiles of the launch.
+    pub num_tiles: u64,
+}
+
+impl<B> Prepared<B> {
+    /// Copies the segments to the device.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`]; a lost device.
+    pub fn new<E: Engine<Buffer = B>>(
+        engine: &E,
+        literals: &[u64],
+        segments: &Segments,
+    ) -> Result<Self, DeviceError> {
+        let columns = engine.alloc(segments.columns.len().max(1) as u64 * 8)?;
+        let rows = engine.alloc(segments.rows.len().max(1) as u64 * 4)?;
+        engine.write(&columns, 0, &bytes_of_words(&segments.columns))?;
+        let row_bytes: Vec<u8> = segments.rows.iter().flat_map(|rows| rows.to_le_bytes()).collect();
+        engine.write(&rows, 0, &row_bytes)?;
+        let mut words = vec![0; NUM_LAUNCH_FIELDS];
+        words[launch_words("columns")] = engine.address(&columns);
+        words[launch_words("segment_rows")] = engine.address(&rows);
+        words[launch_words("num_tiles")] = segments.num_tiles();
+        words[launch_words("tiles_per_segment")] = segments.tiles_per_segment;
+        words.extend(literals);
+        if literals.is_empty() {
+            words.push(0);
+        }
+        Ok(Self {
+            _columns: columns,
+            _rows: rows,
+            words,
+            num_tiles: segments.num_tiles(),
+        })
+    }
+}
+
+/// Returns words as the bytes that a device reads.
+pub fn bytes_of_words(words: &[u64]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+}
+
+/// Reads words from a device.
+///
+/// # Errors
+/// A range outside of the buffer; a lost device.
+pub fn read_words<E: Engine>(
+    engine: &E,
+    buffer: &E::Buffer,
+    count: u64,
+) -> Result<Vec<u64>, DeviceError> {
+    let mut bytes = vec![0; count as usize * 8];
+    engine.read(buffer, 0, &mut bytes)?;
+    let (words, _) = bytes.as_chunks::<8>();
+    Ok(words.iter().map(|word| u64::from_le_bytes(*word)).collect())
+}
+
+/// The flags of a launch: what its rows had to say.
+#[derive(Debug)]
+pub struct Flags<B>(B);
+
+const NUM_FLAGS: usize = 8;
+const ERROR: usize = 0;
+const FLOAT_RANGE: usize = 1;
+const SPILLED: usize = 2;
+const KEY_RANGE: usize = 3;
+
+/// Why a launch did not take its rows in.
+#[derive(Debug, Error)]
+pub enum Refused {
+    /// A value was outside of what the kernel was made for.
+    #[error("{0}")]
+    Values(&'static str),
+    /// A selected row raises.
+    #[error(transparent)]
+    Eval(#[from] EvalError),
+}
+
+impl<B> Flags<B> {
+    /// Makes flags, all unset.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`]; a lost device.
+    pub fn new<E: Engine<Buffer = B>>(engine: &E) -> Result<Self, DeviceError> {
+        let buffer = engine.alloc(NUM_FLAGS as u64 * 4)?;
+        let flags = Self(buffer);
+        flags.clear(engine)?;
+        Ok(flags)
+    }
+
+    /// Unsets all.
+    ///
+    /// # Errors
+    /// A lost device.
+    pub fn clear<E: Engine<Buffer = B>>(&self, engine: &E) -> Result<(), DeviceError> {
+        engine.fill(&self.0, 0, NUM_FLAGS as u64 * 4, 0)
+    }
+
+    /// Returns the flags' address.
+    pub fn address<E: Engine<Buffer = B>>(&self, engine: &E) -> u64 {
+        engine.address(&self.0)
+    }
+
+    /// Waits for the launch and returns how many records it spilled, or why its rows are not in.
+    ///
+    /// # Errors
+    /// What the rows raise; values outside of the kernel's ranges; a lost device.
+    pub fn read<E: Engine<Buffer = B>>(&self, engine: &E) -> Result<u64, RunError> {
+        let mut bytes = [0; NUM_FLAGS * 4];
+        engine.read(&self.0, 0, &mut bytes)?;
+        let (words, _) = bytes.as_chunks::<4>();
+        let flag = |index: usize| u32::from_le_bytes(words[index]);
+        let overflow = |operation: &str| EvalError::Overflow {
+            operation: operation.into(),
+        };
+        match flag(ERROR) {
+            0 => {}
+            1 => return Err(EvalError::DivideByZero.into()),
+            2 => return Err(overflow("an operation of the device's program").into()),
+            _ => {
+                return Err(EvalError::CastFailed {
+                    value: "a value".into(),
+                    to: "the type of a cast in the device's program".into(),
+                }
+                .into());
+            }
+        }
+        let refused = |why: &str| {
+            RunError::Device(DeviceError::LaunchFailed {
+                device: engine.device(),
+                launch: 0,
+                why: why.into(),
+            })
+        };
+        if flag(FLOAT_RANGE) != 0 {
+            return Err(refused("a float is outside of the fixed point of its sum"));
+        }
+        if flag(KEY_RANGE) != 0 {
+            return Err(refused("a group key is outside of its column's range"));
+        }
+        Ok(u64::from(flag(SPILLED)))
+    }
+}

@@ -1,0 +1,514 @@
+//! Groups on their way from a device's words to Arrow arrays.
+//!
+//! A table's slots are decoded to [`Groups`], column by column. A run whose table had to be replaced
+//! by one of another layout has several; they are merged by their keys.
+
+mod arrays;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, RecordBatch};
+use arrow_buffer::NullBuffer;
+use arrow_schema::{DataType, Schema};
+use tidegate_pipeline::types::Decimal;
+use tidegate_pipeline::{
+    Aggregate, AggregateCall, AggregateFunction, AggregateOutput, EvalError, Step,
+};
+
+use crate::encode::Dictionary;
+use crate::program::{GroupPlan, KeyPlan, Store, Sums};
+
+pub use arrays::{dictionary_array, integer_array};
+use arrays::{float32_array, float64_array};
+
+/// The groups of an aggregate.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Groups {
+    num_groups: usize,
+    keys: Vec<Vec<Option<i128>>>,
+    calls: Vec<CallColumn>,
+}
+
+/// One call's state in every group.
+#[derive(Clone, Debug, PartialEq)]
+struct CallColumn {
+    counts: Vec<u64>,
+    sums: SumColumn,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum SumColumn {
+    None,
+    /// Modulo 2^128.
+    Integers(Vec<i128>),
+    Floats(Vec<f64>),
+    /// Images in unsigned order: the greatest wins.
+    Extremes {
+        images: Vec<u64>,
+        complement: bool,
+    },
+}
+
+/// A group table as it was copied from a device.
+#[derive(Clone, Copy, Debug)]
+pub struct TableImage<'a> {
+    /// The packed keys of a hash table's slots; empty for the other stores.
+    pub keys: &'a [u64],
+    /// The words of every slot, slot after slot; of a hash table two more for keys of their own.
+    pub words: &'a [u64],
+}
+
+impl Groups {
+    /// Returns how many groups there are.
+    pub fn len(&self) -> usize {
+        self.num_groups
+    }
+
+    /// Returns whether there is no group.
+    pub fn is_empty(&self) -> bool {
+        self.num_groups == 0
+    }
+
+    /// Returns a key of a group: an integer, the bits of a float, the code of a string.
+    pub fn key_of(&self, key: usize, group: usize) -> Option<i128> {
+        self.keys[key][group]
+    }
+
+    /// Returns how many values a call has seen in a group.
+    pub fn count_of(&self, call: usize, group: usize) -> u64 {
+        self.calls[call].counts[group]
+    }
+
+    /// Returns a call's sum in a group, if it is one of integers.
+    pub fn integer_of(&self, call: usize, group: usize) -> Option<i128> {
+        match &self.calls[call].sums {
+            SumColumn::Integers(sums) => sums.get(group).copied(),
+            _ => None,
+        }
+    }
+
+    /// Returns a call's sum in a group, rounded if it is one of integers.
+    pub fn sum_of(&self, call: usize, group: usize) -> Option<f64> {
+        match &self.calls[call].sums {
+            SumColumn::Integers(sums) => sums.get(group).map(|sum| *sum as f64),
+            SumColumn::Floats(sums) => sums.get(group).copied(),
+            _ => None,
+        }
+    }
+
+    /// Decodes a table. `literals` are those of its launches.
+    pub fn decode(plan: &GroupPlan, literals: &[u64], table: TableImage<'_>) -> Self {
+        let num_words = plan.num_words();
+        let slots: Vec<(usize, PackedKey)> = if plan.keys.is_empty() {
+            vec![(0, PackedKey::Packed(0))]
+        } else {
+            occupied(plan, table)
+        };
+        let keys = plan
+            .keys
+            .iter()
+            .map(|key| slots.iter().map(|(_, packed)| key_of(key, *packed)).collect())
+            .collect();
+        let word = |slot: usize, index: usize| table.words[slot * num_words + index];
+        let column = |call: &crate::program::CallPlan| CallColumn {
+            counts: slots.iter().map(|(slot, _)| word(*slot, call.count)).collect(),
+            sums: match &call.sums {
+                Sums::None => SumColumn::None,
+                Sums::Limbs(limbs) => {
+                    let sum = |slot: usize| {
+                        limbs.iter().fold(0_i128, |sum, (index, shift)| {
+                            let limb = i128::from(word(slot, *index) as i64);
+                            sum.wrapping_add(limb.wrapping_shl(*shift))
+                        })
+                    };
+                    SumColumn::Integers(slots.iter().map(|(slot, _)| sum(*slot)).collect())
+                }
+                Sums::Float(digits, scale) => {
+                    let units = digit_units(&literals[scale.literal..], scale.levels);
+                    let sum = |slot: usize| {
+                        let digit = |(index, unit): (&usize, &f64)| (word(slot, *index) as i64, *unit);
+                        fixed_point_sum(digits.iter().zip(&units).map(digit))
+                    };
+                    SumColumn::Floats(slots.iter().map(|(slot, _)| sum(*slot)).collect())
+                }
+                Sums::Extreme { word: at, complement } => SumColumn::Extremes {
+                    images: slots.iter().map(|(slot, _)| word(*slot, *at)).collect(),
+                    complement: *complement,
+                },
+            },
+        };
+        Self {
+            num_groups: slots.len(),
+            keys,
+            calls: plan.calls.iter().map(column).collect(),
+        }
+    }
+
+    /// Merges the groups of several tables of one run.
+    pub fn merged(parts: Vec<Self>) -> Self {
+        let mut parts = parts.into_iter();
+        let Some(mut all) = parts.next() else {
+            return Self::default();
+        };
+        let key_of = |groups: &Self, row: usize| -> Vec<Option<i128>> {
+            groups.keys.iter().map(|column| column[row]).collect()
+        };
+        let mut rows: HashMap<Vec<Option<i128>>, usize> =
+            (0..all.num_groups).map(|row| (key_of(&all, row), row)).collect();
+        for part in parts {
+            for row in 0..part.num_groups {
+                let key = key_of(&part, row);
+                match rows.get(&key) {
+                    Some(at) => all.add(*at, &part, row),
+                    None => {
+                        rows.insert(key, all.num_groups);
+                        all.push(&part, row);
+                    }
+                }
+            }
+        }
+        all
+    }
+
+    fn push(&mut self, from: &Self, row: usize) {
+        self.num_groups += 1;
+        for (to, from) in self.keys.iter_mut().zip(&from.keys) {
+            to.push(from[row]);
+        }
+        for (to, from) in self.calls.iter_mut().zip(&from.calls) {
+            to.counts.push(from.counts[row]);
+            match (&mut to.sums, &from.sums) {
+                (SumColumn::Integers(to), SumColumn::Integers(from)) => to.push(from[row]),
+                (SumColumn::Floats(to), SumColumn::Floats(from)) => to.push(from[row]),
+                (SumColumn::Extremes { images: to, .. }, SumColumn::Extremes { images, .. }) => {
+                    to.push(images[row]);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn add(&mut self, at: usize, from: &Self, row: usize) {
+        for (to, from) in self.calls.iter_mut().zip(&from.calls) {
+            to.counts[at] += from.counts[row];
+            match (&mut to.sums, &from.sums) {
+                (SumColumn::Integers(to), SumColumn::Integers(from)) => {
+                    to[at] = to[at].wrapping_add(from[row]);
+                }
+                (SumColumn::Floats(to), SumColumn::Floats(from)) => to[at] += from[row],
+                (SumColumn::Extremes { images: to, .. }, SumColumn::Extremes { images, .. }) => {
+                    to[at] = to[at].max(images[row]);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Returns the rows that leave the aggregate. Strings among the keys are looked up in the
+    /// dictionary of their column.
+    ///
+    /// # Errors
+    /// An average that its type does not hold; a NULL in a column declared without.
+    pub fn to_batch(
+        &self,
+        aggregate: &Aggregate,
+        dictionaries: &[Option<&Dictionary>],
+        schema: &Arc<Schema>,
+    ) -> Result<RecordBatch, EvalError> {
+        let mut columns: Vec<ArrayRef> = Vec::with_capacity(schema.fields().len());
+        for (index, key) in aggregate.keys.iter().enumerate() {
+            let data_type = &key.expr.data_type;
+            let values = &self.keys[index];
+            columns.push(match dictionaries.get(index) {
+                Some(Some(dictionary)) => dictionary_array(data_type, values, dictionary)?,
+                _ => integer_array(data_type, values)?,
+            });
+        }
+        for (call, column) in aggregate.calls.iter().zip(&self.calls) {
+            match aggregate.output {
+                AggregateOutput::State => columns.extend(column.state(call)?),
+                AggregateOutput::Value => columns.push(column.value(call)?),
+            }
+        }
+        let options = arrow_array::RecordBatchOptions::new().with_row_count(Some(self.num_groups));
+        Ok(RecordBatch::try_new_with_options(
+            Arc::clone(schema),
+            columns,
+            &options,
+        )?)
+    }
+
+    /// Returns about how many bytes the groups take.
+    pub fn memory_bytes(&self) -> usize {
+        let key = size_of::<Option<i128>>() * self.keys.len();
+        let call = (size_of::<u64>() + size_of::<i128>()) * self.calls.len();
+        self.num_groups * (key + call)
+    }
+}
+
+/// Returns the schema of an aggregate's output.
+pub fn output_schema(aggregate: &Aggregate) -> Arc<Schema> {
+    let step = Step::Aggregate(aggregate.clone());
+    Arc::new(step.output_schema(&Schema::empty()))
+}
+
+/// What names a group in its table.
+#[derive(Clone, Copy, Debug)]
+enum PackedKey {
+    Packed(u64),
+    /// The one NULL of a key that fills 64 bits.
+    Null,
+}
+
+fn occupied(plan: &GroupPlan, table: TableImage<'_>) -> Vec<(usize, PackedKey)> {
+    let num_words = plan.num_words();
+    // The first word counts the rows of a group.
+    let is_there = |slot: usize| table.words[slot * num_words] != 0;
+    if plan.store != Store::Hash {
+        let slots = 0..table.words.len() / num_words;
+        return slots
+            .filter(|slot| is_there(*slot))
+            .map(|slot| (slot, PackedKey::Packed(slot as u64)))
+            .collect();
+    }
+    let capacity = table.keys.len();
+    let mut slots: Vec<(usize, PackedKey)> = table
+        .keys
+        .iter()
+        .enumerate()
+        .filter(|(slot, key)| **key != crate::program::EMPTY_KEY && is_there(*slot))
+        .map(|(slot, key)| (slot, PackedKey::Packed(*key)))
+        .collect();
+    let apart = [
+        (capacity, PackedKey::Packed(crate::program::EMPTY_KEY)),
+        (capacity + 1, PackedKey::Null),
+    ];
+    slots.extend(apart.into_iter().filter(|(slot, _)| is_there(*slot)));
+    slots
+}
+
+fn key_of(key: &KeyPlan, packed: PackedKey) -> Option<i128> {
+    let PackedKey::Packed(packed) = packed else {
+        return None;
+    };
+    let indices = key.num_values + u128::from(key.nullable);
+    let index = (u128::from(packed) / u128::from(key.stride)) % indices.max(1);
+    // A key that fills 64 bits has its NULL apart.
+    if index == key.num_values {
+        return None;
+    }
+    Some(key.low.wrapping_add(index as i128))
+}
+
+/// Returns the value of one unit of each digit, from the literals of its scale.
+fn digit_units(literals: &[u64], levels: usize) -> Vec<f64> {
+    let magic = |word: &u64| f64::from_bits(*word) / (1.5 * 4_503_599_627_370_496.0);
+    literals[2..2 + levels].iter().map(magic).collect()
+}
+
+/// Adds digits of fixed point up and rounds once, or nearly so: the digits are carried into each
+/// other until they do not overlap, and are added from the least.
+fn fixed_point_sum(digits: impl Iterator<Item = (i64, f64)>) -> f64 {
+    let mut digits: Vec<(i128, f64)> = digits.map(|(digit, unit)| (i128::from(digit), unit)).collect();
+    for level in (1..digits.len()).rev() {
+        let carry = digits[level].0 >> 32;
+        digits[level].0 -= carry << 32;
+        digits[level - 1].0 += carry;
+    }
+    // The leading digits are joined, so that a difference of two of them does not cancel.
+    let mut sum = 0.0;
+    let mut joined = 0_i128;
+    for (position, (digit, unit)) in digits.iter().enumerate() {
+        let is_free = joined.unsigned_abs() < 1 << 80;
+        if is_free {
+            joined = (joined << if position == 0 { 0 } else { 32 }) + digit;
+            sum = joined as f64 * unit;
+        } else {
+            sum += *digit as f64 * unit;
+        }
+    }
+    sum
+}
+
+/// Brings scales for the values of a program's float sums into its literals.
+pub fn fill_float_scales(plan: &GroupPlan, literals: &mut [u64]) {
+    for call in &plan.calls {
+        let Sums::Float(_, scale) = &call.sums else {
+            continue;
+        };
+        let exponent = scale_exponent(scale.bound);
+        let unit = |level: usize| 2_f64.powi(exponent - 31 - 32 * level as i32);
+        let last = unit(scale.levels - 1);
+        literals[scale.literal] = 2_f64.powi(exponent).to_bits();
+        // Half of the last unit is 2^-44 of it.
+        literals[scale.literal + 1] = (last * 2_f64.powi(43)).to_bits();
+        for level in 0..scale.levels {
+            let magic = 1.5 * 4_503_599_627_370_496.0 * unit(level);
+            literals[scale.literal + 2 + level] = magic.to_bits();
+        }
+    }
+}
+
+/// Returns an exponent whose power of two is beyond every value of the bound: a multiple of 8, so
+/// that chunks of about the same values share one.
+pub fn scale_exponent(bound: f64) -> i32 {
+    if !bound.is_finite() {
+        return 64;
+    }
+    let exponent = if bound == 0.0 { 0 } else { bound.log2().floor() as i32 + 1 };
+    (exponent.div_euclid(8) * 8 + 8).clamp(-800, 960)
+}
+
+impl CallColumn {
+    fn nulls(&self) -> Option<NullBuffer> {
+        if self.counts.iter().all(|count| *count > 0) {
+            return None;
+        }
+        Some(NullBuffer::from_iter(self.counts.iter().map(|count| *count > 0)))
+    }
+
+    /// Returns the columns of the partial state.
+    fn state(&self, call: &AggregateCall) -> Result<Vec<ArrayRef>, EvalError> {
+        match call.function {
+            AggregateFunction::Avg => {
+                let counts: Vec<Option<i128>> = self
+                    .counts
+                    .iter()
+                    .map(|count| (*count > 0).then_some(i128::from(*count)))
+                    .collect();
+                let sum_type = call.state.get(1).map(|field| field.data_type());
+                let sum_type = sum_type.unwrap_or(&call.data_type);
+                Ok(vec![
+                    integer_array(&DataType::UInt64, &counts)?,
+                    self.sum(sum_type)?,
+                ])
+            }
+            _ => Ok(vec![self.value(call)?]),
+        }
+    }
+
+    fn value(&self, call: &AggregateCall) -> Result<ArrayRef, EvalError> {
+        match call.function {
+            AggregateFunction::Count => {
+                let counts: Vec<Option<i128>> =
+                    self.counts.iter().map(|count| Some(i128::from(*count))).collect();
+                integer_array(&call.data_type, &counts)
+            }
+            AggregateFunction::Avg => self.average(call),
+            _ => self.sum(&call.data_type),
+        }
+    }
+
+    /// Returns the sums or extremes, NULL where there is no value.
+    fn sum(&self, data_type: &DataType) -> Result<ArrayRef, EvalError> {
+        let there = |row: usize| self.counts[row] > 0;
+        match &self.sums {
+            SumColumn::None => integer_array(data_type, &[]),
+            SumColumn::Integers(sums) if *data_type == DataType::Float64 => Ok(float64_array(
+                sums.iter().map(|sum| *sum as f64).collect(),
+                self.nulls(),
+            )),
+            SumColumn::Integers(sums) => {
+                let value = |(row, sum): (usize, &i128)| there(row).then(|| wrapped(data_type, *sum));
+                let values: Vec<_> = sums.iter().enumerate().map(value).collect();
+                integer_array(data_type, &values)
+            }
+            SumColumn::Floats(sums) => Ok(float64_array(sums.clone(), self.nulls())),
+            SumColumn::Extremes { images, complement } => {
+                let image_of = |image: &u64| if *complement { !*image } else { *image };
+                let word = |image: &u64| (image_of(image) ^ (1 << 63)) as i64;
+                match data_type {
+                    DataType::Float64 => Ok(float64_array(
+                        images.iter().map(|image| double_of(word(image))).collect(),
+                        self.nulls(),
+                    )),
+                    DataType::Float32 => Ok(float32_array(
+                        images.iter().map(|image| single_of(word(image))).collect(),
+                        self.nulls(),
+                    )),
+                    _ => {
+                        let value = |(row, image): (usize, &u64)| {
+                            there(row).then(|| match data_type {
+                                // What is unsigned is its own image.
+                                DataType::UInt64 => i128::from(image_of(image)),
+                                _ => i128::from(word(image)),
+                            })
+                        };
+                        let values: Vec<_> = images.iter().enumerate().map(value).collect();
+                        integer_array(data_type, &values)
+                    }
+                }
+            }
+        }
+    }
+
+    fn average(&self, call: &AggregateCall) -> Result<ArrayRef, EvalError> {
+        let overflow = || EvalError::Overflow {
+            operation: format!("avg as {}", call.data_type),
+        };
+        match &self.sums {
+            SumColumn::Floats(sums) => Ok(float64_array(
+                sums.iter()
+                    .zip(&self.counts)
+                    .map(|(sum, count)| sum / *count as f64)
+                    .collect(),
+                self.nulls(),
+            )),
+            SumColumn::Integers(sums) if call.data_type == DataType::Float64 => Ok(float64_array(
+                sums.iter()
+                    .zip(&self.counts)
+                    .map(|(sum, count)| *sum as f64 / *count as f64)
+                    .collect(),
+                self.nulls(),
+            )),
+            SumColumn::Integers(sums) => {
+                let state = call.state.get(1).map(|field| field.data_type());
+                let summed = state.and_then(Decimal::of);
+                let given = Decimal::of(&call.data_type);
+                let average = |(sum, count): (&i128, &u64)| {
+                    if *count == 0 {
+                        return Ok(None);
+                    }
+                    let (Some(summed), Some(given)) = (summed, given) else {
+                        // A mean of durations.
+                        let sum = *sum as i64;
+                        return Ok(Some(i128::from(sum.wrapping_div(*count as i64))));
+                    };
+                    let digits = u32::try_from(given.scale - summed.scale).map_err(|_| overflow())?;
+                    let factor = summed.width.power_of_ten(digits).ok_or_else(overflow)?;
+                    let scaled = summed.width.wrap(*sum).checked_mul(factor);
+                    let scaled = scaled.and_then(|scaled| summed.width.fit(scaled));
+                    let average = scaled.ok_or_else(overflow)? / i128::from(*count);
+                    if given.holds(average) { Ok(Some(average)) } else { Err(overflow()) }
+                };
+                let values = sums.iter().zip(&self.counts).map(average);
+                integer_array(&call.data_type, &values.collect::<Result<Vec<_>, EvalError>>()?)
+            }
+            _ => Err(EvalError::Internal {
+                what: "an average without a sum".into(),
+            }),
+        }
+    }
+}
+
+/// Reduces a sum modulo 2^128 to the width of its type, as DataFusion's sums wrap.
+fn wrapped(data_type: &DataType, sum: i128) -> i128 {
+    match (Decimal::of(data_type), data_type) {
+        (Some(decimal), _) => decimal.width.wrap(sum),
+        (None, DataType::UInt64) => i128::from(sum as u64),
+        _ => i128::from(sum as i64),
+    }
+}
+
+fn double_of(ordered: i64) -> f64 {
+    f64::from_bits((ordered ^ ((ordered >> 63) as u64 >> 1) as i64) as u64)
+}
+
+fn single_of(ordered: i64) -> f32 {
+    let ordered = ordered as i32;
+    f32::from_bits((ordered ^ ((ordered >> 31) as u32 >> 1) as i32) as u32)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,128 @@
+//! From a pipeline to the CUDA C++ of its kernel.
+//!
+//! A [`DeviceProgram`] covers a pipeline's steps up to and with its first aggregate, or all of them
+//! if rows leave; what comes after is done with the groups. In reading order: [`interval`] is what
+//! is known of integers, [`slots`] what the device reads, `emit` writes the code of one row,
+//! `store` that of the groups' state, `source` puts the kernel together.
+
+pub mod interval;
+pub mod slots;
+
+mod emit;
+mod source;
+mod store;
+
+use tidegate_pipeline::{Aggregate, Pipeline, Step};
+
+pub use emit::{CallPlan, FloatScaleAt, STATE_ROWS_MAX, Sums, WordOp};
+pub use interval::Interval;
+pub use slots::{Slot, SlotFacts, SlotKind};
+pub use source::{NUM_LAUNCH_FIELDS, launch_words};
+pub use store::{EMPTY_KEY, GroupPlan, HOT_KEYS, KeyPlan, Store, StoreLimits};
+
+use emit::Emitter;
+
+/// How a kernel is to be made.
+#[derive(Clone, Debug)]
+pub struct ProgramOptions {
+    /// Threads of a block, a multiple of 32.
+    pub threads: u32,
+    /// What bounds the choice of the store.
+    pub limits: StoreLimits,
+}
+
+impl Default for ProgramOptions {
+    fn default() -> Self {
+        Self {
+            threads: 256,
+            limits: StoreLimits::default(),
+        }
+    }
+}
+
+/// A kernel's source, and what its launcher has to know.
+#[derive(Clone, Debug)]
+pub struct DeviceProgram {
+    /// CUDA C++ without a header.
+    pub text: String,
+    /// What the kernel reads, in the order of its columns, with what was assumed of each.
+    pub slots: Vec<(Slot, SlotFacts)>,
+    /// The literals of the launch. Those of keys and float sums are filled in by the launcher.
+    pub literals: Vec<u64>,
+    /// What becomes of the rows.
+    pub sink: Sink,
+    /// How many steps of the pipeline the kernel does.
+    pub num_steps: usize,
+    /// Threads of a block.
+    pub threads: u32,
+    /// Rows of a tile.
+    pub tile_rows: u32,
+}
+
+impl DeviceProgram {
+    /// Returns the names of the kernels in the source.
+    pub fn kernel_names(&self) -> &'static [&'static str] {
+        match &self.sink {
+            Sink::Rows(_) => &["count_rows", "write_rows"],
+            Sink::Groups(plan) if plan.store == Store::Hash => &["fold", "absorb"],
+            Sink::Groups(_) => &["fold"],
+        }
+    }
+}
+
+/// What becomes of the selected rows.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Sink {
+    /// They are grouped.
+    Groups(GroupPlan),
+    /// They are written out, in the order of the input.
+    Rows(Vec<OutputColumn>),
+}
+
+/// A column that leaves the device.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OutputColumn {
+    /// Bytes of a value as it is written.
+    pub width: u32,
+    /// Whether a byte of validity is written for each value.
+    pub nullable: bool,
+    /// The slot whose dictionary the codes are of, if the column holds strings.
+    pub dictionary: Option<usize>,
+}
+
+/// Writes the kernel of a pipeline.
+///
+/// `facts_of` tells what is known of the values of a slot; [`SlotFacts::declared`] if nothing is.
+///
+/// # Errors
+/// Why the pipeline has no device form.
+pub fn generate(
+    pipeline: &Pipeline,
+    facts_of: &dyn Fn(&Slot) -> SlotFacts,
+    options: &ProgramOptions,
+) -> Result<DeviceProgram, String> {
+    let mut emitter = Emitter::new(&pipeline.parameters, facts_of);
+    let mut scope = emitter.input_scope(&pipeline.input);
+    for (position, step) in pipeline.steps.iter().enumerate() {
+        match step {
+            Step::Filter(predicate) => emitter.filter(predicate, &scope)?,
+            Step::Project(columns) => scope = emitter.project(columns, &scope)?,
+            Step::Aggregate(aggregate) => {
+                return source::grouped(emitter, aggregate, &scope, position + 1, options);
+            }
+            Step::Sort(_) => return Err("a sort before any aggregate has no device form".into()),
+        }
+    }
+    source::compacted(emitter, pipeline, &scope, options)
+}
+
+/// Returns the aggregate that the program of this pipeline ends with, if it groups.
+pub fn first_aggregate(pipeline: &Pipeline) -> Option<&Aggregate> {
+    pipeline.steps.iter().find_map(|step| match step {
+        Step::Aggregate(aggregate) => Some(aggregate),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,414 @@
+//! Row expressions as CUDA C++.
+//!
+//! Each node becomes one variable, in the narrowest of 32, 64 and 128 bits that the ranges of its
+//! operands prove to be enough; code is free of branches, and what may raise does so under a guard
+//! that says whether its row is selected and its value wanted. The text depends on types, on ranges
+//! as far as they decide widths, and on which inputs may be NULL; constants are parameters of the
+//! launch.
+
+mod aggregate;
+mod cast;
+mod expr;
+
+use tidegate_pipeline::types::is_string;
+use tidegate_pipeline::{Expr, NamedExpr, Scalar, ScalarValue};
+
+use super::interval::Interval;
+use super::slots::{Slot, SlotFacts, SlotKind, count_nodes, over_input, slot_kind};
+
+pub use aggregate::{CallPlan, FloatScaleAt, STATE_ROWS_MAX, Sums, WordOp};
+pub(crate) use aggregate::{Word, Words};
+
+/// How a C++ variable holds a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Class {
+    Bool,
+    I32,
+    I64,
+    I128,
+    F32,
+    F64,
+}
+
+impl Class {
+    /// Returns the narrowest class that holds every integer of the range.
+    pub(crate) fn of(range: Interval) -> Self {
+        if range.is_within(Interval::signed(32)) {
+            Self::I32
+        } else if range.is_within(Interval::signed(64)) {
+            Self::I64
+        } else {
+            Self::I128
+        }
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Bool => "bool",
+            Self::I32 => "i32",
+            Self::I64 => "i64",
+            Self::I128 => "i128",
+            Self::F32 => "float",
+            Self::F64 => "double",
+        }
+    }
+}
+
+/// Whether a value is there.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Valid {
+    Always,
+    Never,
+    If(String),
+}
+
+impl Valid {
+    /// Returns the C++ condition.
+    pub(crate) fn code(&self) -> &str {
+        match self {
+            Self::Always => "true",
+            Self::Never => "false",
+            Self::If(code) => code,
+        }
+    }
+}
+
+/// A value as the generated code has it. What it is where it is not valid is unspecified, but
+/// harmless: of its class, and in its range where it is an integer.
+#[derive(Clone, Debug)]
+pub(crate) struct Val {
+    pub(crate) code: String,
+    pub(crate) class: Class,
+    /// Of integers and booleans.
+    pub(crate) range: Interval,
+    /// Of floats: none is farther from zero.
+    pub(crate) bound: f64,
+    pub(crate) valid: Valid,
+}
+
+/// One column of a step's input.
+#[derive(Clone, Debug)]
+enum Cell {
+    /// A value in a variable.
+    Value(Val),
+    /// A column of the pipeline's input, or strings: known only as an expression over the input.
+    Lazy,
+}
+
+/// The columns that a step sees.
+pub(crate) struct Scope {
+    cells: Vec<Cell>,
+    /// Each column over the pipeline's input, where it is small enough.
+    over_input: Vec<Option<Expr>>,
+}
+
+/// The largest expression that is carried along for the host to evaluate.
+const CARRIED_NODES_MAX: usize = 64;
+
+/// Writes the code of one row.
+pub(crate) struct Emitter<'a> {
+    parameters: &'a [Scalar],
+    facts_of: &'a dyn Fn(&Slot) -> SlotFacts,
+    pub(crate) lines: Vec<String>,
+    pub(crate) slots: Vec<(Slot, SlotFacts)>,
+    pub(crate) literals: Vec<u64>,
+    literal_at: Vec<Option<usize>>,
+    next: usize,
+    /// Whether the row is selected so far, and what is being computed wanted.
+    pub(crate) guard: String,
+    /// What the code cannot say; the first reason is as good as any.
+    pub(crate) uses_checked: bool,
+    pub(crate) uses_calendar: bool,
+    pub(crate) uses_float_sum: bool,
+}
+
+impl<'a> Emitter<'a> {
+    pub(crate) fn new(
+        parameters: &'a [Scalar],
+        facts_of: &'a dyn Fn(&Slot) -> SlotFacts,
+    ) -> Self {
+        Self {
+            parameters,
+            facts_of,
+            lines: Vec::new(),
+            slots: Vec::new(),
+            literals: Vec::new(),
+            literal_at: vec![None; parameters.len()],
+            next: 0,
+            guard: "selected".into(),
+            uses_checked: false,
+            uses_calendar: false,
+            uses_float_sum: false,
+        }
+    }
+
+    /// Returns the scope of the first step.
+    pub(crate) fn input_scope(&self, input: &arrow_schema::Schema) -> Scope {
+        let column = |(index, field): (usize, &arrow_schema::FieldRef)| {
+            Expr::column(index, field.data_type().clone()).ok()
+        };
+        Scope {
+            cells: vec![Cell::Lazy; input.fields().len()],
+            over_input: input.fields().iter().enumerate().map(column).collect(),
+        }
+    }
+
+    /// Emits a projection and returns the scope after it.
+    pub(crate) fn project(
+        &mut self,
+        columns: &[NamedExpr],
+        scope: &Scope,
+    ) -> Result<Scope, String> {
+        let mut next = Scope {
+            cells: Vec::with_capacity(columns.len()),
+            over_input: Vec::with_capacity(columns.len()),
+        };
+        for NamedExpr { expr, .. } in columns {
+            let carried = over_input(expr, &scope.over_input)
+                .ok()
+                .filter(|expr| count_nodes(expr) <= CARRIED_NODES_MAX);
+            next.over_input.push(carried);
+            let cell = match &expr.kind {
+                // A column that is passed on is read by whoever uses it.
+                tidegate_pipeline::ExprKind::Column(index) => scope.cells[*index].clone(),
+                _ if is_string(&expr.data_type) => Cell::Lazy,
+                _ => Cell::Value(self.value(expr, scope)?),
+            };
+            next.cells.push(cell);
+        }
+        Ok(next)
+    }
+
+    /// Emits a filter: rows for which the predicate is not TRUE are selected no more.
+    pub(crate) fn filter(&mut self, predicate: &Expr, scope: &Scope) -> Result<(), String> {
+        let value = self.value(predicate, scope)?;
+        let holds = self.truth(&value);
+        let selected = self.bind(Class::Bool, &format!("{} && {holds}", self.guard));
+        self.guard = selected;
+        Ok(())
+    }
+
+    /// Returns the C++ condition for TRUE.
+    pub(crate) fn truth(&self, value: &Val) -> String {
+        match &value.valid {
+            Valid::Always => value.code.clone(),
+            Valid::Never => "false".into(),
+            Valid::If(valid) => format!("({valid} && {})", value.code),
+        }
+    }
+
+    /// Binds an expression to a new variable and returns its name.
+    pub(crate) fn bind(&mut self, class: Class, code: &str) -> String {
+        let name = format!("v{}", self.next);
+        self.next += 1;
+        self.lines
+            .push(format!("const {} {name} = {code};", class.name()));
+        name
+    }
+
+    /// Binds an integer expression of this range.
+    pub(crate) fn integer(&mut self, code: &str, range: Interval, valid: Valid) -> Val {
+        let class = Class::of(range);
+        Val {
+            code: self.bind(class, code),
+            class,
+            range,
+            bound: 0.0,
+            valid,
+        }
+    }
+
+    pub(crate) fn boolean(&mut self, code: &str, valid: Valid) -> Val {
+        Val {
+            code: self.bind(Class::Bool, code),
+            class: Class::Bool,
+            range: Interval::new(0, 1),
+            bound: 0.0,
+            valid,
+        }
+    }
+
+    pub(crate) fn float(&mut self, class: Class, code: &str, bound: f64, valid: Valid) -> Val {
+        Val {
+            code: self.bind(class, code),
+            class,
+            range: Interval::ALL,
+            bound: if bound.is_nan() { f64::INFINITY } else { bound },
+            valid,
+        }
+    }
+
+    /// Returns the validity of a result that is NULL if any of these is.
+    pub(crate) fn all_valid(&mut self, values: &[&Val]) -> Valid {
+        let mut conditions: Vec<&str> = Vec::new();
+        for value in values {
+            match &value.valid {
+                Valid::Always => {}
+                Valid::Never => return Valid::Never,
+                Valid::If(code) if conditions.contains(&code.as_str()) => {}
+                Valid::If(code) => conditions.push(code),
+            }
+        }
+        match conditions.as_slice() {
+            [] => Valid::Always,
+            [one] => Valid::If((*one).to_owned()),
+            many => {
+                let code = many.join(" && ");
+                Valid::If(self.bind(Class::Bool, &code))
+            }
+        }
+    }
+
+    /// Raises under the guard where `bad` holds and the operands are there.
+    pub(crate) fn raise_if(&mut self, bad: &str, valid: &Valid, error: &str) {
+        let guard = match valid {
+            Valid::Always => self.guard.clone(),
+            Valid::Never => return,
+            Valid::If(valid) => format!("{} && {valid}", self.guard),
+        };
+        self.lines
+            .push(format!("if ({guard} && {bad}) raise(p.flags, {error});"));
+    }
+
+    /// Returns the value of a slot, making it one if it is not.
+    pub(crate) fn slot(&mut self, expr: Expr) -> Result<Val, String> {
+        let kind = slot_kind(&expr.data_type)?;
+        let slot = Slot { expr, kind };
+        let index = match self.slots.iter().position(|(known, _)| *known == slot) {
+            Some(index) => index,
+            None => {
+                let facts = (self.facts_of)(&slot);
+                self.slots.push((slot.clone(), facts));
+                self.slots.len() - 1
+            }
+        };
+        let facts = &self.slots[index].1;
+        let valid = if facts.nullable {
+            Valid::If(format!("((b{index} >> r) & 1)"))
+        } else {
+            Valid::Always
+        };
+        let (class, code) = match kind {
+            SlotKind::Float32 => (Class::F32, format!("c{index}[r]")),
+            SlotKind::Float64 => (Class::F64, format!("c{index}[r]")),
+            _ if slot.expr.data_type == arrow_schema::DataType::Boolean => {
+                (Class::Bool, format!("(c{index}[r] != 0)"))
+            }
+            _ => (Class::of(facts.range), format!("c{index}[r]")),
+        };
+        Ok(Val {
+            code,
+            class,
+            range: facts.range,
+            bound: facts.float_bound,
+            valid,
+        })
+    }
+
+    /// Returns the value of the scope's column.
+    fn column(&mut self, index: usize, scope: &Scope) -> Result<Val, String> {
+        match &scope.cells[index] {
+            Cell::Value(value) => Ok(value.clone()),
+            Cell::Lazy => match &scope.over_input[index] {
+                Some(expr) => self.slot(expr.clone()),
+                None => Err("an expression over strings that is too large".into()),
+            },
+        }
+    }
+
+    /// Makes an expression over strings an input.
+    pub(crate) fn lifted(&mut self, expr: &Expr, scope: &Scope) -> Result<Val, String> {
+        let expr = over_input(expr, &scope.over_input)?;
+        self.slot(expr)
+    }
+
+    /// Returns the value of a group key or an output column; of a string its code.
+    pub(crate) fn key(&mut self, expr: &Expr, scope: &Scope) -> Result<Val, String> {
+        if is_string(&expr.data_type) {
+            return self.lifted(expr, scope);
+        }
+        self.value(expr, scope)
+    }
+
+    /// Returns the slot whose codes a value is, if it is strings.
+    pub(crate) fn dictionary_of(&self, value: &Val) -> Option<usize> {
+        let code_of = |index: usize| format!("c{index}[r]");
+        self.slots
+            .iter()
+            .enumerate()
+            .find(|(index, (slot, _))| slot.kind == SlotKind::Code && code_of(*index) == value.code)
+            .map(|(index, _)| index)
+    }
+
+    fn parameter(&mut self, index: usize) -> Result<Val, String> {
+        let scalar = &self.parameters[index];
+        let class = match slot_kind(&scalar.data_type)? {
+            SlotKind::Float32 => Some(Class::F32),
+            SlotKind::Float64 => Some(Class::F64),
+            SlotKind::Integer => None,
+            SlotKind::Code => return Err("a string outside of a comparison".into()),
+        };
+        let constant = |code: &str, class, range, bound, valid| Val {
+            code: code.to_owned(),
+            class,
+            range,
+            bound,
+            valid,
+        };
+        let zero = Interval::of(0);
+        let value = match &scalar.value {
+            ScalarValue::Null => {
+                let class = match scalar.data_type {
+                    arrow_schema::DataType::Boolean => Class::Bool,
+                    _ => class.unwrap_or(Class::I32),
+                };
+                let code = format!("({})0", class.name());
+                return Ok(constant(&code, class, zero, 0.0, Valid::Never));
+            }
+            ScalarValue::Boolean(value) => i128::from(*value),
+            ScalarValue::Int(value) => i128::from(*value),
+            ScalarValue::UInt(value) => i128::from(*value),
+            ScalarValue::Decimal(value) => *value,
+            ScalarValue::Float(value) => {
+                let at = self.literal(index, &[value.to_bits()]);
+                let code = format!("__longlong_as_double((i64)p.literals[{at}])");
+                let class = class.unwrap_or(Class::F64);
+                let code = match class {
+                    Class::F32 => format!("(float){code}"),
+                    _ => code,
+                };
+                let bound = if value.is_nan() { f64::INFINITY } else { value.abs() };
+                return Ok(constant(&code, class, Interval::ALL, bound, Valid::Always));
+            }
+            ScalarValue::Utf8(_) | ScalarValue::Interval { .. } => {
+                return Err(format!("a parameter of {} on a device", scalar.data_type));
+            }
+        };
+        let range = Interval::of(value);
+        let words = [value as u64, (value >> 64) as u64];
+        let at = self.literal(index, &words);
+        if matches!(scalar.value, ScalarValue::Boolean(_)) {
+            let code = format!("(p.literals[{at}] != 0)");
+            return Ok(constant(&code, Class::Bool, Interval::new(0, 1), 0.0, Valid::Always));
+        }
+        let class = Class::of(range);
+        let code = match class {
+            Class::I128 => {
+                format!("(i128)(((u128)p.literals[{}] << 64) | p.literals[{at}])", at + 1)
+            }
+            class => format!("({})p.literals[{at}]", class.name()),
+        };
+        Ok(constant(&code, class, range, 0.0, Valid::Always))
+    }
+
+    /// Returns where the parameter's words are among the literals.
+    fn literal(&mut self, parameter: usize, words: &[u64]) -> usize {
+        if let Some(at) = self.literal_at[parameter] {
+            return at;
+        }
+        let at = self.literals.len();
+        self.literals.extend_from_slice(words);
+        self.literal_at[parameter] = Some(at);
+        at
+    }
+}

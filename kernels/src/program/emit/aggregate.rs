@@ -1,0 +1,340 @@
+//! Aggregate calls as words: sums of integers modulo 2^64 and greatest unsigned integers.
+//!
+//! Both commute, so a state does not depend on the order of its rows. A sum that 64 bits may not hold
+//! is kept in limbs of 32 bits, each summed in a word of its own; a float sum is the sum of the
+//! digits of its fixed point; an extreme is the greatest of the values' images in unsigned integers
+//! of the same order. A call without a value is told by a count.
+
+use arrow_schema::DataType;
+use tidegate_pipeline::{AggregateCall, AggregateFunction, Expr, ExprKind};
+
+use super::super::interval::Interval;
+use super::{Class, Emitter, Scope, Val, Valid};
+
+/// How a word takes in a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WordOp {
+    /// One more row; a block sees fewer than 2^32.
+    Count,
+    /// The sum, modulo 2^64.
+    Add,
+    /// The greatest, unsigned; 0 for none.
+    Max,
+}
+
+/// One 64-bit word of a group's state.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Word {
+    pub(crate) op: WordOp,
+    /// The C++ value, of type `u64`; empty for a count.
+    pub(crate) code: String,
+    /// The C++ condition under which a row counts.
+    pub(crate) condition: String,
+    /// Where the value lies, as a signed integer.
+    pub(crate) range: Interval,
+    /// In global memory the word is two: its low 32 bits are summed apart from the rest.
+    pub(crate) split: bool,
+    /// Where the word is in global memory.
+    pub(crate) index: usize,
+}
+
+/// Where a call's state is among the words in global memory.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CallPlan {
+    /// How many values the call has seen.
+    pub count: usize,
+    /// The rest of it.
+    pub sums: Sums,
+}
+
+/// The part of a call's state beside its count.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Sums {
+    /// None: the call is a count.
+    None,
+    /// The sum of words shifted left by so many bits, modulo 2^128.
+    Limbs(Vec<(usize, u32)>),
+    /// The digits of a fixed point.
+    Float(Vec<usize>, FloatScaleAt),
+    /// A greatest image; `complement` for a least value.
+    Extreme {
+        /// The word.
+        word: usize,
+        /// Whether the image is the complement, so that the least is kept.
+        complement: bool,
+    },
+}
+
+/// A fixed point's parameters among the literals, and the bound of the values that go into it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FloatScaleAt {
+    /// The first of `2 + levels` words.
+    pub literal: usize,
+    /// How many digits there are.
+    pub levels: usize,
+    /// No value is farther from zero; infinite if that is not known.
+    pub bound: f64,
+}
+
+/// Rows that one block folds before it adds its own state to the global one.
+pub(crate) const LOCAL_ROWS_MAX: i128 = 1 << 24;
+
+/// Rows that go into one global state. More, and a low limb of 32 bits could overflow its word.
+pub const STATE_ROWS_MAX: u64 = 1 << 31;
+
+/// Digits of a float sum whose values have a known bound, and of one whose values have not.
+const LEVELS: usize = 3;
+const LEVELS_UNBOUNDED: usize = 5;
+
+/// The words of a group.
+#[derive(Default)]
+pub(crate) struct Words {
+    pub(crate) words: Vec<Word>,
+    pub(crate) num_global: usize,
+}
+
+impl Words {
+    /// Adds a word, unless there is one like it, and returns where it is in global memory.
+    pub(crate) fn add(&mut self, mut word: Word) -> usize {
+        word.index = self.num_global;
+        let known = self.words.iter().find(|known| {
+            known.op == word.op && known.code == word.code && known.condition == word.condition
+        });
+        if let Some(known) = known {
+            return known.index;
+        }
+        self.num_global += if word.split { 2 } else { 1 };
+        self.words.push(word);
+        self.words[self.words.len() - 1].index
+    }
+
+    /// Adds a count of the rows for which the condition holds.
+    pub(crate) fn count(&mut self, condition: &str) -> usize {
+        self.add(Word {
+            op: WordOp::Count,
+            code: String::new(),
+            condition: condition.to_owned(),
+            range: Interval::of(1),
+            split: false,
+            index: 0,
+        })
+    }
+}
+
+impl Emitter<'_> {
+    /// Emits a call's argument and adds its words.
+    pub(crate) fn call(
+        &mut self,
+        call: &AggregateCall,
+        scope: &Scope,
+        words: &mut Words,
+    ) -> Result<CallPlan, String> {
+        let outer = self.guard.clone();
+        if let Some(filter) = &call.filter {
+            let filter = self.value(filter, scope)?;
+            let holds = self.truth(&filter);
+            self.guard = self.bind(Class::Bool, &format!("{outer} && {holds}"));
+        }
+        let plan = self.call_under_guard(call, scope, words);
+        self.guard = outer;
+        plan
+    }
+
+    fn call_under_guard(
+        &mut self,
+        call: &AggregateCall,
+        scope: &Scope,
+        words: &mut Words,
+    ) -> Result<CallPlan, String> {
+        use AggregateFunction::{Avg, Count, Max, Min, Sum};
+
+        let Some(argument) = &call.argument else {
+            let count = words.count(&self.guard);
+            return Ok(CallPlan {
+                count,
+                sums: Sums::None,
+            });
+        };
+        if call.function == Count {
+            let valid = self.validity(argument, scope)?;
+            let condition = self.condition(&valid);
+            let count = words.count(&condition);
+            return Ok(CallPlan {
+                count,
+                sums: Sums::None,
+            });
+        }
+        if !matches!(call.function, Avg | Max | Min | Sum) {
+            return Err(format!("{} has no device form yet", call.function));
+        }
+        if argument.data_type.is_string() || call.data_type.is_string() {
+            return Err(format!(
+                "{} of strings has no device form yet",
+                call.function
+            ));
+        }
+        let value = self.value(summed(call.function, argument), scope)?;
+        let condition = self.condition(&value.valid);
+        let count = words.count(&condition);
+        let sums = match call.function {
+            Min | Max => {
+                let unsigned = call.data_type == DataType::UInt64;
+                self.extreme(&value, call.function == Min, unsigned, &condition, words)?
+            }
+            _ if matches!(value.class, Class::F32 | Class::F64) => {
+                self.float_sum(&value, &condition, words)
+            }
+            _ => {
+                let wraps = call.function == Sum
+                    && tidegate_pipeline::types::Decimal::of(&call.data_type).is_none();
+                self.limbs(&value, wraps, &condition, words)
+            }
+        };
+        Ok(CallPlan { count, sums })
+    }
+
+    /// Returns the validity of an expression of which nothing else is wanted.
+    fn validity(&mut self, expr: &Expr, scope: &Scope) -> Result<Valid, String> {
+        if !tidegate_pipeline::types::is_string(&expr.data_type) {
+            return Ok(self.value(expr, scope)?.valid);
+        }
+        let is_there = Expr::is_not_null(expr.clone()).map_err(|error| error.to_string())?;
+        let value = self.lifted(&is_there, scope)?;
+        Ok(Valid::If(value.code))
+    }
+
+    fn condition(&mut self, valid: &Valid) -> String {
+        match valid {
+            Valid::Always => self.guard.clone(),
+            Valid::Never => "false".into(),
+            Valid::If(valid) => {
+                let code = format!("{} && {valid}", self.guard);
+                self.bind(Class::Bool, &code)
+            }
+        }
+    }
+
+    fn extreme(
+        &mut self,
+        value: &Val,
+        complement: bool,
+        unsigned: bool,
+        condition: &str,
+        words: &mut Words,
+    ) -> Result<Sums, String> {
+        let image = match value.class {
+            Class::F32 | Class::F64 => format!("extreme_bits((i64)total_order({}))", value.code),
+            // What is unsigned is its own image.
+            _ if unsigned => format!("(u64){}", value.code),
+            Class::I128 => return Err("min or max beyond 64 bits has no device form yet".into()),
+            _ => format!("extreme_bits((i64){})", value.code),
+        };
+        let sign = if complement { "~" } else { "" };
+        let word = words.add(Word {
+            op: WordOp::Max,
+            code: format!("{sign}{image}"),
+            condition: condition.to_owned(),
+            range: Interval::ALL,
+            split: false,
+            index: 0,
+        });
+        Ok(Sums::Extreme { word, complement })
+    }
+
+    fn float_sum(&mut self, value: &Val, condition: &str, words: &mut Words) -> Sums {
+        self.uses_float_sum = true;
+        let levels = if value.bound.is_finite() { LEVELS } else { LEVELS_UNBOUNDED };
+        let at = self.lines.len();
+        let literal = self.literals.len();
+        self.literals.resize(literal + 2 + levels, 0);
+        let scale: Vec<String> = (0..2 + levels)
+            .map(|word| format!("__longlong_as_double((i64)p.literals[{}])", literal + word))
+            .collect();
+        self.lines.push(format!(
+            "const FloatScale<{levels}> scale{at} = {{{}, {}, {{{}}}}};",
+            scale[0],
+            scale[1],
+            scale[2..].join(", ")
+        ));
+        self.lines.push(format!("u64 digits{at}[{levels}];"));
+        self.lines.push(format!(
+            "if (!float_digits<{levels}>({}, scale{at}, digits{at}) && {condition}) atomicMax(&p.flags[FLAG_FLOAT_RANGE], 1u);",
+            value.code
+        ));
+        let word = |level: usize| Word {
+            op: WordOp::Add,
+            code: format!("digits{at}[{level}]"),
+            condition: condition.to_owned(),
+            range: Interval::new(-(1 << 31), 1 << 31),
+            split: false,
+            index: 0,
+        };
+        let indices = (0..levels).map(|level| words.add(word(level))).collect();
+        let bound = value.bound;
+        Sums::Float(
+            indices,
+            FloatScaleAt {
+                literal,
+                levels,
+                bound,
+            },
+        )
+    }
+
+    fn limbs(&mut self, value: &Val, wraps: bool, condition: &str, words: &mut Words) -> Sums {
+        let word = |code: String, range: Interval, split: bool| Word {
+            op: WordOp::Add,
+            code,
+            condition: condition.to_owned(),
+            range,
+            split,
+            index: 0,
+        };
+        let whole = format!("(u64)(i64){}", value.code);
+        let local_max = i128::from(i64::MAX) / LOCAL_ROWS_MAX;
+        if wraps {
+            let index = words.add(word(whole, value.range, false));
+            return Sums::Limbs(vec![(index, 0)]);
+        }
+        if value.range.is_within(Interval::new(-local_max, local_max)) {
+            let state_max = i128::from(i64::MAX) / i128::from(STATE_ROWS_MAX);
+            let split = !value.range.is_within(Interval::new(-state_max, state_max));
+            let index = words.add(word(whole, value.range, split));
+            let mut limbs = vec![(index, 0)];
+            if split {
+                limbs.push((index + 1, 32));
+            }
+            return Sums::Limbs(limbs);
+        }
+        let num_limbs = match value.class {
+            Class::I128 => 4,
+            _ => 2,
+        };
+        let limbs = (0..num_limbs).map(|limb| {
+            let shift = 32 * limb;
+            let (code, range) = if limb + 1 < num_limbs {
+                let code = format!("(u64)(u32)({} >> {shift})", value.code);
+                (code, Interval::new(0, (1 << 32) - 1))
+            } else {
+                let code = format!("(u64)(i64)({} >> {shift})", value.code);
+                (code, Interval::signed(33))
+            };
+            (words.add(word(code, range, false)), shift as u32)
+        });
+        Sums::Limbs(limbs.collect())
+    }
+}
+
+/// Returns what is summed: for the mean of integers the integers themselves, whose sum is exact.
+fn summed(function: AggregateFunction, argument: &Expr) -> &Expr {
+    match &argument.kind {
+        ExprKind::Cast { expr, .. }
+            if function == AggregateFunction::Avg
+                && argument.data_type == DataType::Float64
+                && expr.data_type.is_integer() =>
+        {
+            expr
+        }
+        _ => argument,
+    }
+}

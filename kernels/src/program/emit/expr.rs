@@ -1,0 +1,678 @@
+//! One node of an expression.
+
+use arrow_schema::{DataType, TimeUnit};
+use tidegate_pipeline::check::decimal_rule;
+use tidegate_pipeline::types::{
+    Decimal, DecimalWidth, MILLISECONDS_PER_DAY, SECONDS_PER_DAY, integer_bits, is_float, is_string,
+    per_second,
+};
+use tidegate_pipeline::{ArithmeticOp, CompareOp, DatePart, Expr, ExprKind};
+
+use super::super::interval::Interval;
+use super::super::slots::{may_raise, reads_strings};
+use super::{Class, Emitter, Scope, Val, Valid};
+
+impl Emitter<'_> {
+    /// Emits an expression and returns its value, or why the device cannot compute it.
+    pub(crate) fn value(&mut self, expr: &Expr, scope: &Scope) -> Result<Val, String> {
+        if reads_strings(expr) {
+            return self.lifted(expr, scope);
+        }
+        match &expr.kind {
+            ExprKind::Column(index) => self.column(*index, scope),
+            ExprKind::Parameter(index) => self.parameter(*index),
+            _ if is_string(&expr.data_type) => self.lifted(expr, scope),
+            ExprKind::Arithmetic { op, left, right } => {
+                let types = (&left.data_type, &right.data_type);
+                let (left, right) = (self.value(left, scope)?, self.value(right, scope)?);
+                self.arithmetic(*op, types, left, right)
+            }
+            ExprKind::Compare { op, left, right } => {
+                let (left, right) = (self.value(left, scope)?, self.value(right, scope)?);
+                Ok(self.compare(*op, &left, &right))
+            }
+            ExprKind::And(left, right) => self.connect(left, right, false, scope),
+            ExprKind::Or(left, right) => self.connect(left, right, true, scope),
+            ExprKind::Not(inner) => {
+                let inner = self.value(inner, scope)?;
+                Ok(self.boolean(&format!("!{}", inner.code), inner.valid))
+            }
+            ExprKind::Negate(inner) => {
+                let data_type = &inner.data_type;
+                let inner = self.value(inner, scope)?;
+                self.negate(&inner, data_type)
+            }
+            ExprKind::IsNull(inner) => {
+                let inner = self.value(inner, scope)?;
+                Ok(self.boolean(&format!("!({})", inner.valid.code()), Valid::Always))
+            }
+            ExprKind::IsNotNull(inner) => {
+                let inner = self.value(inner, scope)?;
+                let code = inner.valid.code().to_owned();
+                Ok(self.boolean(&code, Valid::Always))
+            }
+            ExprKind::Case {
+                branches,
+                otherwise,
+            } => self.case(branches, otherwise.as_deref(), &expr.data_type, scope),
+            ExprKind::InList {
+                expr,
+                list,
+                negated,
+            } => self.in_list(expr, list, *negated, scope),
+            ExprKind::Cast {
+                expr: from,
+                on_failure,
+            } => {
+                let value = self.value(from, scope)?;
+                self.cast(value, &from.data_type, &expr.data_type, *on_failure)
+            }
+            ExprKind::DatePart { part, expr } => {
+                let value = self.value(expr, scope)?;
+                self.date_part(*part, &expr.data_type, value)
+            }
+            ExprKind::Like { .. } | ExprKind::Substring { .. } => self.lifted(expr, scope),
+        }
+    }
+
+    /// Evaluates under a narrower guard, where anything beneath may raise.
+    fn guarded(&mut self, expr: &Expr, wanted: &str, scope: &Scope) -> Result<Val, String> {
+        if !raises_beneath(expr) {
+            return self.value(expr, scope);
+        }
+        let outer = self.guard.clone();
+        self.guard = self.bind(Class::Bool, &format!("{outer} && {wanted}"));
+        let value = self.value(expr, scope);
+        self.guard = outer;
+        value
+    }
+
+    fn connect(
+        &mut self,
+        left: &Expr,
+        right: &Expr,
+        is_or: bool,
+        scope: &Scope,
+    ) -> Result<Val, String> {
+        let left = self.value(left, scope)?;
+        // The right side is not wanted where the left side decides.
+        let decided = self.decided(&left, is_or);
+        let right = self.guarded(right, &format!("!({decided})"), scope)?;
+        let decided_right = self.decided(&right, is_or);
+        let operator = if is_or { "||" } else { "&&" };
+        let valid = match (&left.valid, &right.valid) {
+            (Valid::Always, Valid::Always) => {
+                let code = format!("{} {operator} {}", left.code, right.code);
+                return Ok(self.boolean(&code, Valid::Always));
+            }
+            (left, right) => {
+                let (left, right) = (left.code(), right.code());
+                let code = format!("({left} && {right}) || {decided} || {decided_right}");
+                Valid::If(self.bind(Class::Bool, &code))
+            }
+        };
+        // Where the result is valid, one side decides or both are there.
+        let code = if is_or {
+            format!("{decided} || {decided_right}")
+        } else {
+            format!("!({decided} || {decided_right})")
+        };
+        Ok(self.boolean(&code, valid))
+    }
+
+    /// Returns the condition under which one side of AND is FALSE, of OR is TRUE.
+    fn decided(&self, side: &Val, is_or: bool) -> String {
+        let sign = if is_or { "" } else { "!" };
+        match &side.valid {
+            Valid::Always => format!("({sign}{})", side.code),
+            Valid::Never => "false".into(),
+            Valid::If(valid) => format!("({valid} && {sign}{})", side.code),
+        }
+    }
+
+    pub(crate) fn arithmetic(
+        &mut self,
+        op: ArithmeticOp,
+        types: (&DataType, &DataType),
+        left: Val,
+        right: Val,
+    ) -> Result<Val, String> {
+        let valid = self.all_valid(&[&left, &right]);
+        if let (Some(left_type), Some(right_type)) = (Decimal::of(types.0), Decimal::of(types.1)) {
+            return self.decimal(op, (left_type, right_type), &left, &right, valid);
+        }
+        if is_float(types.0) {
+            return Ok(self.float_arithmetic(op, &left, &right, valid));
+        }
+        let none = || Err(format!("{} {op} {} has no device form", types.0, types.1));
+        match types {
+            (DataType::Date32, DataType::Date32) => {
+                let exact = left.range - right.range;
+                Ok(self.plain(op, &left, &right, exact, valid))
+            }
+            (DataType::Date64, DataType::Date64) => {
+                let exact = left.range - right.range;
+                if !exact.is_within(Interval::signed(64)) {
+                    return none();
+                }
+                let days = self.plain(op, &left, &right, exact, valid);
+                let range = Interval::new(
+                    exact.low / i128::from(MILLISECONDS_PER_DAY),
+                    exact.high / i128::from(MILLISECONDS_PER_DAY),
+                );
+                let code = format!("(i64){} / {MILLISECONDS_PER_DAY}ll", days.code);
+                Ok(self.integer(&code, range, days.valid))
+            }
+            (DataType::Interval(_), _) | (_, DataType::Interval(_)) => none(),
+            (DataType::Timestamp(_, _) | DataType::Duration(_), _) => {
+                Ok(self.checked_time(op, &left, &right, valid))
+            }
+            (data_type, _) => match integer_bits(data_type) {
+                Some((bits, signed)) => {
+                    Ok(self.integer_arithmetic(op, (bits, signed), &left, &right, valid))
+                }
+                None => none(),
+            },
+        }
+    }
+
+    /// Computes `+`, `-` or `*` where the result is known to fit.
+    fn plain(
+        &mut self,
+        op: ArithmeticOp,
+        left: &Val,
+        right: &Val,
+        exact: Interval,
+        valid: Valid,
+    ) -> Val {
+        let class = Class::of(exact).name();
+        let function = wrapping(op);
+        let code = format!("{function}(({class}){}, ({class}){})", left.code, right.code);
+        self.integer(&code, exact, valid)
+    }
+
+    fn integer_arithmetic(
+        &mut self,
+        op: ArithmeticOp,
+        (bits, signed): (u32, bool),
+        left: &Val,
+        right: &Val,
+        valid: Valid,
+    ) -> Val {
+        let limit = type_range(bits, signed);
+        let exact = exact(op, left.range, right.range);
+        if matches!(op, ArithmeticOp::Divide | ArithmeticOp::Modulo) {
+            return self.division(op, left, right, limit, exact, valid, bits);
+        }
+        if exact.is_within(limit) {
+            return self.plain(op, left, right, exact, valid);
+        }
+        // The low bits of the result depend on the low bits of the operands alone.
+        let class = if bits == 64 { "i64" } else { "i32" };
+        let function = wrapping(op);
+        let wide = format!("{function}(({class}){}, ({class}){})", left.code, right.code);
+        let narrow = match (bits, signed) {
+            (8, true) => "signed char",
+            (16, true) => "short",
+            (8, false) => "u8",
+            (16, false) => "u16",
+            (32, false) => "u32",
+            (64, false) => "u64",
+            (32, true) => "i32",
+            _ => "i64",
+        };
+        let code = format!("({narrow})({wide})");
+        self.integer(&code, limit, valid)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "a division has that many sides")]
+    fn division(
+        &mut self,
+        op: ArithmeticOp,
+        left: &Val,
+        right: &Val,
+        limit: Interval,
+        exact: Interval,
+        valid: Valid,
+        bits: u32,
+    ) -> Val {
+        self.uses_checked = true;
+        if right.range.contains(0) {
+            let code = format!("{} == 0", right.code);
+            self.raise_if(&code, &valid, "DIVIDE_BY_ZERO");
+        }
+        let class = Class::of(left.range.hull(right.range).hull(exact)).name();
+        let divisor = format!("safe_divisor(({class}){})", right.code);
+        let divides = op == ArithmeticOp::Divide;
+        let overflows = left.range.contains(limit.low)
+            && limit.low < 0
+            && right.range.contains(-1)
+            // Arrow raises for the remainder of decimals, but not of integers.
+            && (divides || bits == 0);
+        if overflows {
+            let least = least_literal(limit);
+            let code = format!("({} == {least} && {} == -1)", left.code, right.code);
+            self.raise_if(&code, &valid, "OVERFLOW");
+        }
+        let function = if divides { "quotient" } else { "remainder_of" };
+        let code = format!("{function}(({class}){}, {divisor})", left.code);
+        let range = Interval::new(exact.low.max(limit.low), exact.high.min(limit.high));
+        let class = Class::of(range).name();
+        self.integer(&format!("({class}){code}"), range, valid)
+    }
+
+    fn float_arithmetic(
+        &mut self,
+        op: ArithmeticOp,
+        left: &Val,
+        right: &Val,
+        valid: Valid,
+    ) -> Val {
+        let class = left.class;
+        // One part in 2^50 covers the rounding of the bound and of the value.
+        let slack = 1.0 + f64::EPSILON * 4.0;
+        let (sign, bound) = match op {
+            ArithmeticOp::Add => ("+", (left.bound + right.bound) * slack),
+            ArithmeticOp::Subtract => ("-", (left.bound + right.bound) * slack),
+            ArithmeticOp::Multiply => ("*", left.bound * right.bound * slack),
+            ArithmeticOp::Divide => ("/", f64::INFINITY),
+            ArithmeticOp::Modulo => {
+                let function = if class == Class::F32 { "fmodf" } else { "fmod" };
+                let code = format!("{function}({}, {})", left.code, right.code);
+                return self.float(class, &code, left.bound.min(f64::INFINITY), valid);
+            }
+        };
+        let bound = if class == Class::F32 { bound * (1.0 + 1e-6) } else { bound };
+        let code = format!("{} {sign} {}", left.code, right.code);
+        self.float(class, &code, bound, valid)
+    }
+
+    fn decimal(
+        &mut self,
+        op: ArithmeticOp,
+        (left_type, right_type): (Decimal, Decimal),
+        left: &Val,
+        right: &Val,
+        valid: Valid,
+    ) -> Result<Val, String> {
+        let rule = decimal_rule(op, left_type, right_type).map_err(|error| error.to_string())?;
+        let limit = width_range(left_type.width);
+        let left = self.scaled(left, rule.left_factor, limit, &valid);
+        let right = self.scaled(right, rule.right_factor, limit, &valid);
+        let exact = exact(op, left.range, right.range);
+        if matches!(op, ArithmeticOp::Divide | ArithmeticOp::Modulo) {
+            return Ok(self.division(op, &left, &right, limit, exact, valid, 0));
+        }
+        // The bounds of 128 bits are where ranges saturate: what reaches them is not proven.
+        if exact.is_within(limit) && exact.low > i128::MIN && exact.high < i128::MAX {
+            return Ok(self.plain(op, &left, &right, exact, valid));
+        }
+        let name = match op {
+            ArithmeticOp::Add => "checked_add",
+            ArithmeticOp::Subtract => "checked_sub",
+            _ => "checked_mul",
+        };
+        Ok(self.checked(name, &left.code, &right.code, limit, valid))
+    }
+
+    /// Multiplies a decimal by a power of ten, raising where its width does not hold it.
+    fn scaled(&mut self, value: &Val, factor: i128, limit: Interval, valid: &Valid) -> Val {
+        if factor == 1 {
+            return value.clone();
+        }
+        let exact = value.range * Interval::of(factor);
+        if exact.is_within(limit) && exact.low > i128::MIN && exact.high < i128::MAX {
+            let class = Class::of(exact).name();
+            let code = format!(
+                "wrapping_mul(({class}){}, ({class}){})",
+                value.code,
+                literal(factor)
+            );
+            return self.integer(&code, exact, value.valid.clone());
+        }
+        self.checked("checked_mul", &value.code, &literal(factor), limit, valid.clone())
+    }
+
+    /// Computes in 128 bits and raises where the width does not hold the result.
+    pub(crate) fn checked(
+        &mut self,
+        function: &str,
+        left: &str,
+        right: &str,
+        limit: Interval,
+        valid: Valid,
+    ) -> Val {
+        self.uses_checked = true;
+        let bad = format!("bad{}", self.lines.len());
+        self.lines.push(format!("bool {bad} = false;"));
+        let wide = self.bind(
+            Class::I128,
+            &format!("{function}((i128){left}, (i128){right}, {bad})"),
+        );
+        let bits = bits_of(limit);
+        self.raise_if(&format!("({bad} || !fits({wide}, {bits}))"), &valid, "OVERFLOW");
+        let class = Class::of(limit).name();
+        self.integer(&format!("({class}){wide}"), limit, valid)
+    }
+
+    fn checked_time(&mut self, op: ArithmeticOp, left: &Val, right: &Val, valid: Valid) -> Val {
+        let limit = Interval::signed(64);
+        let exact = exact(op, left.range, right.range);
+        if exact.is_within(limit) {
+            return self.plain(op, left, right, exact, valid);
+        }
+        let name = if op == ArithmeticOp::Add { "checked_add" } else { "checked_sub" };
+        self.checked(name, &left.code, &right.code, limit, valid)
+    }
+
+    fn negate(&mut self, inner: &Val, data_type: &DataType) -> Result<Val, String> {
+        if is_float(data_type) {
+            let code = format!("-{}", inner.code);
+            return Ok(self.float(inner.class, &code, inner.bound, inner.valid.clone()));
+        }
+        let zero = Val {
+            code: "0".into(),
+            class: Class::I32,
+            range: Interval::of(0),
+            bound: 0.0,
+            valid: Valid::Always,
+        };
+        let valid = inner.valid.clone();
+        if let Some((bits, signed)) = integer_bits(data_type) {
+            let op = ArithmeticOp::Subtract;
+            return Ok(self.integer_arithmetic(op, (bits, signed), &zero, inner, valid));
+        }
+        let Some(limit) = Interval::of_type(data_type) else {
+            return Err(format!("- {data_type} has no device form"));
+        };
+        let exact = -inner.range;
+        if exact.is_within(limit) && inner.range.low > i128::MIN {
+            return Ok(self.plain(ArithmeticOp::Subtract, &zero, inner, exact, valid));
+        }
+        Ok(self.checked("checked_sub", "0", &inner.code, limit, valid))
+    }
+
+    fn compare(&mut self, op: CompareOp, left: &Val, right: &Val) -> Val {
+        let ordered = |value: &Val| match value.class {
+            Class::F32 | Class::F64 => format!("total_order(fold_zero({}))", value.code),
+            Class::Bool => format!("(i32){}", value.code),
+            _ => value.code.clone(),
+        };
+        let (a, b) = (ordered(left), ordered(right));
+        let sign = match op {
+            CompareOp::Eq | CompareOp::IsNotDistinctFrom => "==",
+            CompareOp::NotEq | CompareOp::IsDistinctFrom => "!=",
+            CompareOp::Lt => "<",
+            CompareOp::LtEq => "<=",
+            CompareOp::Gt => ">",
+            CompareOp::GtEq => ">=",
+        };
+        let holds = format!("({a} {sign} {b})");
+        if !matches!(op, CompareOp::IsDistinctFrom | CompareOp::IsNotDistinctFrom) {
+            let valid = self.all_valid(&[left, right]);
+            return self.boolean(&holds, valid);
+        }
+        let (l, r) = (left.valid.code().to_owned(), right.valid.code().to_owned());
+        let code = if op == CompareOp::IsNotDistinctFrom {
+            format!("({l} && {r}) ? {holds} : ({l} == {r})")
+        } else {
+            format!("({l} && {r}) ? {holds} : ({l} != {r})")
+        };
+        self.boolean(&code, Valid::Always)
+    }
+
+    fn case(
+        &mut self,
+        branches: &[(Expr, Expr)],
+        otherwise: Option<&Expr>,
+        data_type: &DataType,
+        scope: &Scope,
+    ) -> Result<Val, String> {
+        let mut open = "true".to_owned();
+        let mut taken: Vec<(String, Val)> = Vec::new();
+        for (when, then) in branches {
+            let condition = self.guarded(when, &open, scope)?;
+            let holds = self.truth(&condition);
+            let holds = self.bind(Class::Bool, &format!("{open} && {holds}"));
+            let value = self.guarded(then, &holds, scope)?;
+            open = self.bind(Class::Bool, &format!("{open} && !{holds}"));
+            taken.push((holds, value));
+        }
+        let last = match otherwise {
+            Some(otherwise) => Some(self.guarded(otherwise, &open, scope)?),
+            None => None,
+        };
+        let values: Vec<&Val> = taken.iter().map(|(_, value)| value).chain(&last).collect();
+        let class = if is_float(data_type) || *data_type == DataType::Boolean {
+            values[0].class
+        } else {
+            Class::of(hull(&values))
+        };
+        let name = class.name();
+        let first = last
+            .as_ref()
+            .map_or_else(|| format!("({name})0"), |value| format!("({name}){}", value.code));
+        let code = taken.iter().rev().fold(first, |rest, (holds, value)| {
+            format!("{holds} ? ({name}){} : ({rest})", value.code)
+        });
+        let all_there = last.is_some() && values.iter().all(|value| value.valid == Valid::Always);
+        let valid = if all_there {
+            Valid::Always
+        } else {
+            let none = last.as_ref().map_or("false", |value| value.valid.code());
+            let code = taken.iter().rev().fold(none.to_owned(), |rest, (holds, value)| {
+                format!("{holds} ? {} : ({rest})", value.valid.code())
+            });
+            Valid::If(self.bind(Class::Bool, &code))
+        };
+        let range = hull(&values).hull(Interval::of(0));
+        let bound = values.iter().map(|value| value.bound).fold(0.0, f64::max);
+        Ok(match class {
+            Class::Bool => self.boolean(&code, valid),
+            Class::F32 | Class::F64 => self.float(class, &code, bound, valid),
+            _ => self.integer(&code, range, valid),
+        })
+    }
+
+    fn in_list(
+        &mut self,
+        expr: &Expr,
+        list: &[Expr],
+        negated: bool,
+        scope: &Scope,
+    ) -> Result<Val, String> {
+        let needle = self.value(expr, scope)?;
+        let mut found = Vec::new();
+        let mut nulls = Vec::new();
+        for item in list {
+            let item = self.value(item, scope)?;
+            // IN compares bits: −0.0 is not +0.0 here.
+            let bits = |value: &Val| match value.class {
+                Class::F32 => format!("__float_as_int({})", value.code),
+                Class::F64 => format!("__double_as_longlong({})", value.code),
+                _ => value.code.clone(),
+            };
+            let same = format!("{} == {}", bits(&needle), bits(&item));
+            match &item.valid {
+                Valid::Always => found.push(format!("({same})")),
+                Valid::Never => nulls.push("true".to_owned()),
+                Valid::If(valid) => {
+                    found.push(format!("({valid} && {same})"));
+                    nulls.push(format!("!{valid}"));
+                }
+            }
+        }
+        let any = if found.is_empty() { "false".into() } else { found.join(" || ") };
+        let any = self.bind(Class::Bool, &any);
+        let valid = if nulls.is_empty() {
+            needle.valid.clone()
+        } else {
+            let code = format!("{} && ({any} || !({}))", needle.valid.code(), nulls.join(" || "));
+            Valid::If(self.bind(Class::Bool, &code))
+        };
+        let code = if negated { format!("!{any}") } else { any };
+        Ok(self.boolean(&code, valid))
+    }
+
+    fn date_part(
+        &mut self,
+        part: DatePart,
+        data_type: &DataType,
+        value: Val,
+    ) -> Result<Val, String> {
+        let (per_day, per_second) = match data_type {
+            DataType::Date32 => (1, 0),
+            DataType::Date64 => (MILLISECONDS_PER_DAY, 1_000),
+            DataType::Timestamp(unit, None) => {
+                (SECONDS_PER_DAY * per_second(*unit), per_second(*unit))
+            }
+            other => return Err(format!("date_part of {other} has no device form")),
+        };
+        if part == DatePart::Epoch {
+            let float = format!("(double){}", value.code);
+            let code = match data_type {
+                DataType::Date32 => format!("{float} * 86400.0"),
+                DataType::Timestamp(TimeUnit::Second, _) => float,
+                _ => format!("{float} / {per_second}.0"),
+            };
+            let bound = (value.range.magnitude() as f64) * 86_401.0;
+            return Ok(self.float(Class::F64, &code, bound, value.valid));
+        }
+        self.uses_calendar = true;
+        let days = if per_day == 1 {
+            value.clone()
+        } else {
+            let range = Interval::new(
+                value.range.low / i128::from(per_day) - 1,
+                value.range.high / i128::from(per_day),
+            );
+            let code = format!("floor_divide({}, {per_day}ll)", value.code);
+            self.integer(&code, range, value.valid.clone())
+        };
+        if per_day == 1 && matches!(part, DatePart::Hour | DatePart::Minute | DatePart::Second) {
+            return Ok(self.integer("0", Interval::of(0), value.valid));
+        }
+        let days = self.within_calendar(days);
+        let valid = days.valid.clone();
+        let day = self.bind(Class::I32, &format!("(i32){}", days.code));
+        if matches!(part, DatePart::Hour | DatePart::Minute | DatePart::Second) {
+            let seconds = format!(
+                "(i32)(((i64){} - (i64){day} * {per_day}ll) / {per_second}ll)",
+                value.code
+            );
+            let seconds = self.bind(Class::I32, &seconds);
+            let code = match part {
+                DatePart::Hour => format!("{seconds} / 3600"),
+                DatePart::Minute => format!("{seconds} / 60 % 60"),
+                _ => format!("{seconds} % 60"),
+            };
+            return Ok(self.integer(&code, Interval::new(0, 59), valid));
+        }
+        let (code, range) = match part {
+            DatePart::Year => (format!("civil_of({day}).year"), Interval::new(-270_000, 270_000)),
+            DatePart::Quarter => (
+                format!("(civil_of({day}).month - 1) / 3 + 1"),
+                Interval::new(1, 4),
+            ),
+            DatePart::Month => (format!("civil_of({day}).month"), Interval::new(1, 12)),
+            DatePart::Day => (format!("civil_of({day}).day"), Interval::new(1, 31)),
+            DatePart::DayOfYear => (format!("day_of_year(civil_of({day}))"), Interval::new(1, 366)),
+            DatePart::DayOfWeek => (format!("iso_weekday({day}) % 7"), Interval::new(0, 6)),
+            _ => (format!("iso_week({day})"), Interval::new(1, 53)),
+        };
+        Ok(self.integer(&code, range, valid))
+    }
+
+    /// Makes days outside of the calendar NULL.
+    pub(crate) fn within_calendar(&mut self, days: Val) -> Val {
+        if days.range.is_within(CALENDAR) {
+            return days;
+        }
+        let Interval { low, high } = CALENDAR;
+        let inside = self.bind(
+            Class::Bool,
+            &format!("{0} >= {low} && {0} <= {high}", days.code),
+        );
+        let valid = match &days.valid {
+            Valid::Always => Valid::If(inside.clone()),
+            Valid::Never => Valid::Never,
+            Valid::If(valid) => Valid::If(self.bind(Class::Bool, &format!("{valid} && {inside}"))),
+        };
+        let range = Interval::new(days.range.low.max(low), days.range.high.min(high)).hull(Interval::of(0));
+        self.integer(&format!("(i32)({inside} ? {} : 0)", days.code), range, valid)
+    }
+}
+
+/// The days from -262143-01-01 to 262142-12-31: the calendar of chrono, and so of Arrow.
+const CALENDAR: Interval = Interval {
+    low: -96465292,
+    high: 95026236,
+};
+
+fn raises_beneath(expr: &Expr) -> bool {
+    may_raise(expr) || expr.children().into_iter().any(raises_beneath)
+}
+
+fn hull(values: &[&Val]) -> Interval {
+    let ranges = values.iter().map(|value| value.range);
+    ranges.reduce(Interval::hull).unwrap_or(Interval::of(0))
+}
+
+fn exact(op: ArithmeticOp, left: Interval, right: Interval) -> Interval {
+    match op {
+        ArithmeticOp::Add => left + right,
+        ArithmeticOp::Subtract => left - right,
+        ArithmeticOp::Multiply => left * right,
+        ArithmeticOp::Divide => left.divided_by(right),
+        ArithmeticOp::Modulo => left.remainder(right),
+    }
+}
+
+fn wrapping(op: ArithmeticOp) -> &'static str {
+    match op {
+        ArithmeticOp::Add => "wrapping_add",
+        ArithmeticOp::Subtract => "wrapping_sub",
+        _ => "wrapping_mul",
+    }
+}
+
+fn type_range(bits: u32, signed: bool) -> Interval {
+    if signed {
+        Interval::signed(bits)
+    } else {
+        Interval::new(0, (1 << bits) - 1)
+    }
+}
+
+pub(crate) fn width_range(width: DecimalWidth) -> Interval {
+    match width {
+        DecimalWidth::W32 => Interval::signed(32),
+        DecimalWidth::W64 => Interval::signed(64),
+        DecimalWidth::W128 => Interval::ALL,
+    }
+}
+
+pub(crate) fn bits_of(limit: Interval) -> u32 {
+    match Class::of(limit) {
+        Class::I32 => 32,
+        Class::I64 => 64,
+        _ => 128,
+    }
+}
+
+fn least_literal(limit: Interval) -> String {
+    literal(limit.low)
+}
+
+/// Writes an integer as C++.
+pub(crate) fn literal(value: i128) -> String {
+    if let Ok(small) = i32::try_from(value)
+        && small > i32::MIN
+    {
+        return small.to_string();
+    }
+    match i64::try_from(value) {
+        Ok(value) if value > i64::MIN => format!("{value}ll"),
+        _ => format!("i128_of({}ull, {}ull)", (value >> 64) as u64, value as u64),
+    }
+}

@@ -1,0 +1,232 @@
+//! Ranges of integers, which decide how many bits an expression is computed in.
+
+use arrow_schema::DataType;
+use tidegate_pipeline::types::{Decimal, DecimalWidth, integer_bits};
+
+/// The values from `low` to `high`, both included. Where a bound would leave 128 bits, it is the
+/// bound of 128 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interval {
+    /// The least value.
+    pub low: i128,
+    /// The greatest value.
+    pub high: i128,
+}
+
+impl Interval {
+    /// Every value of 128 bits.
+    pub const ALL: Self = Self {
+        low: i128::MIN,
+        high: i128::MAX,
+    };
+
+    /// Makes the range between two values.
+    pub fn new(low: i128, high: i128) -> Self {
+        Self { low, high }
+    }
+
+    /// Makes the range of signed integers of so many bits.
+    pub fn signed(bits: u32) -> Self {
+        match bits {
+            128.. => Self::ALL,
+            bits => Self::new(-(1 << (bits - 1)), (1 << (bits - 1)) - 1),
+        }
+    }
+
+    /// Makes the range of one value.
+    pub fn of(value: i128) -> Self {
+        Self::new(value, value)
+    }
+
+    /// Returns what the Arrow type can hold; `None` if its values are no integers.
+    pub fn of_type(data_type: &DataType) -> Option<Self> {
+        if let Some((bits, signed)) = integer_bits(data_type) {
+            return Some(if signed {
+                Self::signed(bits)
+            } else {
+                Self::new(0, (1 << bits) - 1)
+            });
+        }
+        if let Some(decimal) = Decimal::of(data_type) {
+            return Some(match decimal.width {
+                DecimalWidth::W32 => Self::signed(32),
+                DecimalWidth::W64 => Self::signed(64),
+                DecimalWidth::W128 => Self::ALL,
+            });
+        }
+        match data_type {
+            DataType::Boolean => Some(Self::new(0, 1)),
+            DataType::Date32 | DataType::Time32(_) => Some(Self::signed(32)),
+            DataType::Date64
+            | DataType::Time64(_)
+            | DataType::Timestamp(_, _)
+            | DataType::Duration(_) => Some(Self::signed(64)),
+            _ => None,
+        }
+    }
+
+    /// Returns whether every value of `self` is in `other`.
+    pub fn is_within(self, other: Self) -> bool {
+        other.low <= self.low && self.high <= other.high
+    }
+
+    /// Returns whether `value` is in the range.
+    pub fn contains(self, value: i128) -> bool {
+        self.low <= value && value <= self.high
+    }
+
+    /// Returns the least range that holds both.
+    pub fn hull(self, other: Self) -> Self {
+        Self::new(self.low.min(other.low), self.high.max(other.high))
+    }
+
+    /// Returns the greatest distance from zero.
+    pub fn magnitude(self) -> u128 {
+        self.low.unsigned_abs().max(self.high.unsigned_abs())
+    }
+
+    /// Returns how many values there are, if they can be counted.
+    pub fn num_values(self) -> Option<u128> {
+        self.high
+            .checked_sub(self.low)
+            .and_then(|distance| (distance as u128).checked_add(1))
+    }
+
+    /// Returns the range widened to a whole number of bytes, so that inputs of about the same range
+    /// share a kernel. Never beyond `limit`, which holds `self`.
+    pub fn rounded(self, limit: Self) -> Self {
+        let bits = [7, 8, 15, 16, 23, 24, 31, 32, 39, 47, 55, 63, 64];
+        let high = bits
+            .iter()
+            .map(|bits| (1i128 << bits) - 1)
+            .find(|high| self.high <= *high)
+            .unwrap_or(i128::MAX);
+        let low = if self.low >= 0 {
+            0
+        } else {
+            bits.iter()
+                .map(|bits| -(1i128 << bits))
+                .find(|low| *low <= self.low)
+                .unwrap_or(i128::MIN)
+        };
+        Self::new(low.max(limit.low), high.min(limit.high))
+    }
+}
+
+impl std::ops::Add for Interval {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self::new(
+            self.low.saturating_add(other.low),
+            self.high.saturating_add(other.high),
+        )
+    }
+}
+
+impl std::ops::Sub for Interval {
+    type Output = Self;
+
+    fn sub(self, other: Self) -> Self {
+        Self::new(
+            self.low.saturating_sub(other.high),
+            self.high.saturating_sub(other.low),
+        )
+    }
+}
+
+impl std::ops::Mul for Interval {
+    type Output = Self;
+
+    fn mul(self, other: Self) -> Self {
+        let products = [
+            self.low.saturating_mul(other.low),
+            self.low.saturating_mul(other.high),
+            self.high.saturating_mul(other.low),
+            self.high.saturating_mul(other.high),
+        ];
+        let low = products.iter().copied().min().unwrap_or(i128::MIN);
+        let high = products.iter().copied().max().unwrap_or(i128::MAX);
+        Self::new(low, high)
+    }
+}
+
+impl std::ops::Neg for Interval {
+    type Output = Self;
+
+    fn neg(self) -> Self {
+        Self::new(self.high.saturating_neg(), self.low.saturating_neg())
+    }
+}
+
+impl Interval {
+    /// Returns the range of quotients, rounded towards zero. A divisor of zero does not count, and
+    /// MIN / −1 gives one more than the range holds.
+    pub fn divided_by(self, divisor: Self) -> Self {
+        let most = i128::try_from(self.magnitude()).unwrap_or(i128::MAX);
+        if divisor.low > 0 {
+            return Self::new(
+                self.low.min(0).max(self.low / divisor.low),
+                if self.high > 0 { self.high / divisor.low } else { 0 },
+            )
+            .hull(Self::of(self.low / divisor.low))
+            .hull(Self::of(0));
+        }
+        Self::new(-most, most)
+    }
+
+    /// Returns the range of remainders: the dividend's sign, smaller than the divisor.
+    pub fn remainder(self, divisor: Self) -> Self {
+        let most = i128::try_from(divisor.magnitude())
+            .unwrap_or(i128::MAX)
+            .saturating_sub(1)
+            .max(0);
+        Self::new(
+            if self.low < 0 { (-most).max(self.low) } else { 0 },
+            if self.high > 0 { most.min(self.high) } else { 0 },
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Interval;
+
+    #[test]
+    fn ranges_follow_arithmetic() {
+        let (a, b) = (Interval::new(-3, 5), Interval::new(2, 4));
+        assert_eq!(a + b, Interval::new(-1, 9));
+        assert_eq!(a - b, Interval::new(-7, 3));
+        assert_eq!(a * b, Interval::new(-12, 20));
+        assert_eq!(-a, Interval::new(-5, 3));
+        assert_eq!(a.divided_by(b), Interval::new(-1, 2));
+        assert_eq!(a.remainder(b), Interval::new(-3, 3));
+        assert_eq!(Interval::ALL + b, Interval::new(i128::MIN + 2, i128::MAX));
+    }
+
+    #[test]
+    fn every_quotient_is_in_the_range() {
+        let ranges = [(-7, -2), (-7, 3), (0, 9), (4, 9)];
+        let divisors = [(1, 3), (2, 2), (-3, -1), (-2, 4)];
+        for (low, high) in ranges {
+            for (least, most) in divisors {
+                let quotients = Interval::new(low, high).divided_by(Interval::new(least, most));
+                let rests = Interval::new(low, high).remainder(Interval::new(least, most));
+                for a in low..=high {
+                    for b in (least..=most).filter(|b| *b != 0) {
+                        assert!(quotients.contains(a / b), "{a} / {b} in {quotients:?}");
+                        assert!(rests.contains(a % b), "{a} % {b} in {rests:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn rounding_keeps_the_range_and_its_limit() {
+        let rounded = Interval::new(90_000, 10_500_000).rounded(Interval::signed(64));
+        assert_eq!(rounded, Interval::new(0, (1 << 24) - 1));
+        let all = Interval::signed(64);
+        assert_eq!(all.rounded(all), all);
+    }
+}

@@ -1,0 +1,198 @@
+//! What a program reads on the device.
+//!
+//! A device sees no strings. A column of strings becomes one of codes into a dictionary, and every
+//! expression over strings that gives something else (a comparison, LIKE, IN, IS NULL) is evaluated
+//! on the host as the chunk is made, by the reference interpreter, once per distinct string where
+//! there is one column; its value is then an input like any other. Such an input is a [`Slot`].
+
+use arrow_schema::DataType;
+use tidegate_pipeline::types::is_string;
+use tidegate_pipeline::{ArithmeticOp, CastFailure, Expr, ExprKind};
+
+use super::interval::Interval;
+
+/// One input of a device program, as an expression over the pipeline's input columns.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Slot {
+    /// A column, or what the host makes of string columns.
+    pub expr: Expr,
+    /// How the device holds its values.
+    pub kind: SlotKind,
+}
+
+/// How the device holds the values of a slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SlotKind {
+    /// Integers, decimals, dates, times and booleans.
+    Integer,
+    /// `Float32`.
+    Float32,
+    /// `Float64`.
+    Float64,
+    /// Codes into a dictionary of strings.
+    Code,
+}
+
+/// What is known of a slot's values over all chunks that a kernel will read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SlotFacts {
+    /// Where integers and codes lie.
+    pub range: Interval,
+    /// No float is farther from zero; infinite if one may be infinite or NaN.
+    pub float_bound: f64,
+    /// Whether some value may be NULL.
+    pub nullable: bool,
+    /// The widths in bytes of the chunks' raw values, ascending, 0 for constants.
+    pub widths: Vec<u32>,
+    /// Whether some chunk's factor is not 1.
+    pub scaled: bool,
+}
+
+impl SlotFacts {
+    /// Returns what holds for a slot of this type of which no value has been seen.
+    pub fn declared(data_type: &DataType, nullable: bool) -> Self {
+        let range = match data_type {
+            string if is_string(string) => Interval::new(0, i128::from(u32::MAX - 1)),
+            // A value may be beyond its precision; then the chunk's own range says so.
+            DataType::Decimal128(precision, _) => {
+                let most = 10_i128.pow(u32::from(*precision).min(38)) - 1;
+                Interval::new(-most, most)
+            }
+            other => Interval::of_type(other).unwrap_or(Interval::ALL),
+        };
+        let is_float = data_type.is_floating();
+        // Only a chunk with a value beyond 64 bits is 16 bytes wide.
+        let wide = matches!(data_type, DataType::Decimal128(_, _))
+            && !range.is_within(Interval::signed(64));
+        let widths = match (is_float, wide) {
+            (true, _) if *data_type == DataType::Float32 => vec![4],
+            (true, _) => vec![8],
+            (false, true) => vec![0, 1, 2, 4, 8, 16],
+            (false, false) => vec![0, 1, 2, 4, 8],
+        };
+        Self {
+            range,
+            float_bound: f64::INFINITY,
+            nullable,
+            widths,
+            scaled: !is_float,
+        }
+    }
+
+    /// Returns what holds for the chunks of both.
+    pub fn join(&self, other: &Self) -> Self {
+        let mut widths = self.widths.clone();
+        widths.extend(&other.widths);
+        widths.sort_unstable();
+        widths.dedup();
+        Self {
+            range: self.range.hull(other.range),
+            float_bound: self.float_bound.max(other.float_bound),
+            nullable: self.nullable || other.nullable,
+            widths,
+            scaled: self.scaled || other.scaled,
+        }
+    }
+}
+
+/// Returns how the device holds values of a type, or why it does not.
+pub(crate) fn slot_kind(data_type: &DataType) -> Result<SlotKind, String> {
+    match data_type {
+        DataType::Float32 => Ok(SlotKind::Float32),
+        DataType::Float64 => Ok(SlotKind::Float64),
+        string if is_string(string) => Ok(SlotKind::Code),
+        other if Interval::of_type(other).is_some() => Ok(SlotKind::Integer),
+        other => Err(format!("a column of {other} has no device form")),
+    }
+}
+
+/// Returns whether the node is computed from strings directly, so that the host evaluates it.
+pub(crate) fn reads_strings(expr: &Expr) -> bool {
+    expr.children()
+        .iter()
+        .any(|child| is_string(&child.data_type))
+}
+
+/// The most nodes of an expression that the host evaluates.
+const HOST_NODES_MAX: usize = 256;
+
+/// Returns the expression with the columns of a step replaced by what they are over the pipeline's
+/// input, or why the host cannot evaluate it.
+pub(crate) fn over_input(expr: &Expr, columns: &[Option<Expr>]) -> Result<Expr, String> {
+    let mut nodes = 0;
+    let replaced = replace(expr, columns, &mut nodes)?;
+    Ok(replaced)
+}
+
+fn replace(expr: &Expr, columns: &[Option<Expr>], nodes: &mut usize) -> Result<Expr, String> {
+    *nodes += 1;
+    if *nodes > HOST_NODES_MAX {
+        return Err(format!(
+            "an expression over strings of more than {HOST_NODES_MAX} nodes"
+        ));
+    }
+    if let ExprKind::Column(index) = expr.kind {
+        return match columns.get(index) {
+            Some(Some(input)) => {
+                *nodes += count_nodes(input);
+                Ok(input.clone())
+            }
+            _ => Err("an expression over strings and a computed column that is too large".into()),
+        };
+    }
+    if may_raise(expr) {
+        return Err("an expression over strings that can raise".into());
+    }
+    let mut copy = expr.clone();
+    for child in children_mut(&mut copy) {
+        *child = replace(child, columns, nodes)?;
+    }
+    Ok(copy)
+}
+
+pub(crate) fn count_nodes(expr: &Expr) -> usize {
+    1 + expr.children().into_iter().map(count_nodes).sum::<usize>()
+}
+
+/// Returns whether the node itself can raise for some values of its operands.
+pub(crate) fn may_raise(expr: &Expr) -> bool {
+    match &expr.kind {
+        ExprKind::Arithmetic { op, left, .. } => {
+            let divides = matches!(op, ArithmeticOp::Divide | ArithmeticOp::Modulo);
+            !left.data_type.is_floating() && (divides || !left.data_type.is_integer())
+        }
+        ExprKind::Negate(inner) => !inner.data_type.is_floating() && !inner.data_type.is_integer(),
+        ExprKind::Cast { on_failure, expr } => {
+            *on_failure == CastFailure::Raise && !is_string(&expr.data_type)
+        }
+        _ => false,
+    }
+}
+
+fn children_mut(expr: &mut Expr) -> Vec<&mut Expr> {
+    match &mut expr.kind {
+        ExprKind::Column(_) | ExprKind::Parameter(_) => vec![],
+        ExprKind::Arithmetic { left, right, .. }
+        | ExprKind::Compare { left, right, .. }
+        | ExprKind::And(left, right)
+        | ExprKind::Or(left, right) => vec![left, right],
+        ExprKind::Not(inner)
+        | ExprKind::Negate(inner)
+        | ExprKind::IsNull(inner)
+        | ExprKind::IsNotNull(inner) => vec![inner],
+        ExprKind::Case {
+            branches,
+            otherwise,
+        } => {
+            let pairs = branches.iter_mut().flat_map(|(when, then)| [when, then]);
+            pairs.chain(otherwise.as_deref_mut()).collect()
+        }
+        ExprKind::InList { expr, list, .. } => {
+            std::iter::once(expr.as_mut()).chain(list).collect()
+        }
+        ExprKind::Cast { expr, .. }
+        | ExprKind::DatePart { expr, .. }
+        | ExprKind::Substring { expr, .. } => vec![expr],
+        ExprKind::Like { expr, pattern, .. } => vec![expr, pattern],
+    }
+}

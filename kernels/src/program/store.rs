@@ -1,0 +1,262 @@
+//! Where the groups' state is kept, chosen from the ranges of the keys.
+
+use arrow_schema::DataType;
+use tidegate_pipeline::types::is_float;
+use tidegate_pipeline::{Aggregate, Expr};
+
+use super::emit::{CallPlan, Class, Emitter, Scope, Val, Valid, Word, WordOp, Words};
+use super::interval::Interval;
+
+/// What bounds the choice of a store.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StoreLimits {
+    /// Shared memory that a block may use, in bytes.
+    pub shared_bytes: u64,
+    /// Global memory that a table addressed by its keys may use, in bytes.
+    pub dense_bytes: u64,
+    /// Rows that will be folded, as far as that is known: a table is not made much larger.
+    pub rows: u64,
+}
+
+impl Default for StoreLimits {
+    fn default() -> Self {
+        Self {
+            shared_bytes: 96 << 10,
+            dense_bytes: 4 << 30,
+            rows: 1 << 31,
+        }
+    }
+}
+
+/// Where the state of groups is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Store {
+    /// One group: in registers, reduced over each warp at the end.
+    Registers,
+    /// A table addressed by the keys in each block's shared memory, in so many copies, of which each
+    /// lane uses one.
+    Shared {
+        /// Copies; a power of two of at most 32.
+        replicas: u32,
+    },
+    /// A table addressed by the keys in global memory, and the first keys that a block meets in
+    /// shared memory.
+    Dense,
+    /// An open-addressed table in global memory, and the same.
+    Hash,
+}
+
+impl Store {
+    /// Returns the store's name in plans.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Registers => "registers",
+            Self::Shared { .. } => "shared table",
+            Self::Dense => "direct-addressed table",
+            Self::Hash => "hash table",
+        }
+    }
+}
+
+/// One group key.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KeyPlan {
+    /// The key's type.
+    pub data_type: DataType,
+    /// The least integer that stands for a key; a key's index is counted from it.
+    pub low: i128,
+    /// Indices of values. The next one is NULL's, if there is one.
+    pub num_values: u128,
+    /// Whether NULL is a key.
+    pub nullable: bool,
+    /// What the index is multiplied by.
+    pub stride: u64,
+    /// The slot whose dictionary the key's codes are of, if it is a string.
+    pub dictionary: Option<usize>,
+}
+
+/// Everything about the groups of a program.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GroupPlan {
+    /// The keys, in order.
+    pub keys: Vec<KeyPlan>,
+    /// Where the keys' literals begin: three words a key, its least value, NULL's index, the stride.
+    pub key_literals: usize,
+    /// How many packed keys there can be; `None` if 64 bits do not tell them from [`EMPTY_KEY`].
+    pub num_packed: Option<u64>,
+    /// The calls, in order.
+    pub calls: Vec<CallPlan>,
+    /// How each word of a group's state is taken in.
+    pub words: Vec<WordOp>,
+    /// Where the state is.
+    pub store: Store,
+    /// Shared memory that a block needs, in bytes.
+    pub shared_bytes: u32,
+}
+
+/// What a vacant slot of a hash table holds instead of a packed key.
+pub const EMPTY_KEY: u64 = u64::MAX;
+
+/// Keys that a block keeps in shared memory in front of a global table.
+pub const HOT_KEYS: u32 = 512;
+
+impl GroupPlan {
+    /// Returns how many words a group's state has.
+    pub fn num_words(&self) -> usize {
+        self.words.len()
+    }
+}
+
+/// The words and keys of a grouping, on their way into a plan.
+pub(crate) struct Grouping {
+    pub(crate) words: Words,
+    pub(crate) calls: Vec<CallPlan>,
+    pub(crate) keys: Vec<(KeyPlan, Val)>,
+    /// The words of the state, by their place in global memory.
+    pub(crate) ops: Vec<WordOp>,
+}
+
+impl Grouping {
+    pub(crate) fn emit(
+        emitter: &mut Emitter<'_>,
+        aggregate: &Aggregate,
+        scope: &Scope,
+    ) -> Result<Self, String> {
+        let mut words = Words::default();
+        let mut keys = Vec::new();
+        for key in &aggregate.keys {
+            keys.push(emit_key(emitter, &key.expr, scope)?);
+        }
+        if !keys.is_empty() {
+            // A group is there if a row of it was selected.
+            words.count(&emitter.guard.clone());
+        }
+        let mut calls = Vec::new();
+        for call in &aggregate.calls {
+            calls.push(emitter.call(call, scope, &mut words)?);
+        }
+        let mut ops = Vec::new();
+        for word in &words.words {
+            ops.push(word.op);
+            if word.split {
+                ops.push(word.op);
+            }
+        }
+        Ok(Self {
+            words,
+            calls,
+            keys,
+            ops,
+        })
+    }
+
+    /// Returns how many packed keys there are, setting each key's stride; `None` if too many.
+    pub(crate) fn pack(&mut self) -> Option<u64> {
+        let mut total: u128 = 1;
+        let mut fits = true;
+        for (key, _) in &mut self.keys {
+            match u64::try_from(total) {
+                Ok(stride) => key.stride = stride,
+                Err(_) => fits = false,
+            }
+            let indices = key.num_values.saturating_add(u128::from(key.nullable));
+            total = total.saturating_mul(indices.max(1));
+        }
+        u64::try_from(total)
+            .ok()
+            .filter(|total| fits && *total < u64::MAX)
+    }
+
+    /// Returns the bytes that one cell of a shared table takes.
+    pub(crate) fn cell_bytes(&self) -> u64 {
+        self.words.words.iter().map(word_bytes).sum()
+    }
+
+    pub(crate) fn choose(&self, packed: Option<u64>, limits: StoreLimits) -> Store {
+        let Some(packed) = packed else {
+            return Store::Hash;
+        };
+        if self.keys.is_empty() {
+            return Store::Registers;
+        }
+        let cell = self.cell_bytes().max(1);
+        let one = packed.saturating_mul(cell);
+        if one <= limits.shared_bytes {
+            // Copies keep lanes apart; beyond 32 KiB they would cost occupancy.
+            let mut replicas = 1;
+            while replicas < 32 && one * (replicas * 2) <= 32 << 10 {
+                replicas *= 2;
+            }
+            return Store::Shared {
+                replicas: replicas as u32,
+            };
+        }
+        let bytes = packed.saturating_mul(8 * self.ops.len() as u64);
+        let rows = limits.rows.saturating_mul(4).max(1 << 20);
+        if bytes <= limits.dense_bytes && packed <= rows && packed < u64::from(u32::MAX) {
+            Store::Dense
+        } else {
+            Store::Hash
+        }
+    }
+}
+
+/// Returns the bytes that a word takes in shared memory.
+fn word_bytes(word: &Word) -> u64 {
+    match word.op {
+        WordOp::Count => 4,
+        WordOp::Add if is_one_plane(word) => 4,
+        WordOp::Add | WordOp::Max => 8,
+    }
+}
+
+/// Rows after which a block adds what it has to global memory, if some sum has one plane only.
+pub(crate) const ONE_PLANE_ROWS: i128 = 1 << 18;
+
+/// Returns whether 32 bits hold the word's sum over [`ONE_PLANE_ROWS`].
+pub(crate) fn is_one_plane(word: &Word) -> bool {
+    word.op == WordOp::Add
+        && word.range.low >= 0
+        && word.range.high < (1_i128 << 32) / ONE_PLANE_ROWS
+}
+
+fn emit_key(
+    emitter: &mut Emitter<'_>,
+    expr: &Expr,
+    scope: &Scope,
+) -> Result<(KeyPlan, Val), String> {
+    let data_type = expr.data_type.clone();
+    let value = emitter.key(expr, scope)?;
+    let dictionary = emitter.dictionary_of(&value);
+    let value = if is_float(&data_type) {
+        let (class, bits) = if value.class == Class::F32 {
+            (Class::I32, 32)
+        } else {
+            (Class::I64, 64)
+        };
+        let code = emitter.bind(class, &format!("key_bits({})", value.code));
+        Val {
+            code,
+            class,
+            range: Interval::signed(bits),
+            bound: 0.0,
+            valid: value.valid,
+        }
+    } else {
+        value
+    };
+    let num_values = value
+        .range
+        .num_values()
+        .filter(|values| *values <= 1 << 64)
+        .ok_or("a group key of more than 64 bits has no device form")?;
+    let plan = KeyPlan {
+        data_type,
+        low: value.range.low,
+        num_values,
+        nullable: value.valid != Valid::Always,
+        stride: 1,
+        dictionary,
+    };
+    Ok((plan, value))
+}
