@@ -10,13 +10,15 @@
 #define NO_SLOT 0xffffffffffffffffull
 #define PROBES_MAX 128u
 
-__device__ __forceinline__ u64 find_or_insert(u64* keys, u64 mask, u64 key) {
+// `records` holds a key every `stride` words.
+__device__ __forceinline__ u64 find_or_insert(u64* records, u32 stride, u64 mask, u64 key) {
     u64 slot = mix(key) & mask;
     for (u32 probe = 0; probe < PROBES_MAX; probe++) {
-        u64 seen = *(volatile u64*)(keys + slot);
+        u64* place = records + slot * stride;
+        u64 seen = *(volatile u64*)place;
         if (seen == key) return slot;
         if (seen == EMPTY) {
-            seen = atomicCAS(keys + slot, EMPTY, key);
+            seen = atomicCAS(place, EMPTY, key);
             if (seen == EMPTY || seen == key) return slot;
         }
         slot = (slot + 1) & mask;

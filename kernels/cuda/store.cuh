@@ -16,6 +16,12 @@ __device__ __forceinline__ void max_word(u64* state, u64 value) {
     if (*(volatile u64*)state < value) atomicMax(state, value);
 }
 
+// Marks a group as there. A stale bit costs an atomic that changes nothing.
+__device__ __forceinline__ void mark_present(u32* map, u32 group) {
+    u32 bit = 1u << (group & 31);
+    if ((map[group >> 5] & bit) == 0) atomicOr(&map[group >> 5], bit);
+}
+
 // Reduces over a warp whose 32 lanes are all here; lane 0 has the result.
 __device__ __forceinline__ u64 warp_sum(u64 value) {
 #pragma unroll

@@ -3,11 +3,13 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use arrow_array::RecordBatch;
+use arrow_array::{ArrayRef, RecordBatch};
 use futures::future::BoxFuture;
 use thiserror::Error;
 use tidegate_device::{DeviceError, DeviceInfo, MemoryBudget, Reservation};
 use tidegate_pipeline::{EvalError, Pipeline};
+
+use crate::stored::{ColumnDictionary, StoredColumn, StoredMorsel};
 
 /// A device that can run pipelines.
 ///
@@ -41,6 +43,21 @@ pub trait PipelineDevice: Send + Sync + Debug {
     /// [`RunError::Device`] if the device is lost, [`RunError::Eval`] if it refuses the pipeline.
     fn open(&self, pipeline: Arc<Pipeline>) -> Result<Box<dyn PipelineRun>, RunError>;
 
+    /// Encodes one column of a morsel and keeps it on the device: arrays of one type, one after
+    /// another. `dictionary` is the table column's own, shared by all of its chunks; only strings
+    /// use it. Encoding happens as the future is polled and may take milliseconds of the thread.
+    ///
+    /// The memory is reserved first, at once or not at all.
+    ///
+    /// # Errors
+    /// [`RunError::Device`] with [`DeviceError::OutOfMemory`] if the column does not fit,
+    /// [`RunError::Eval`] for a type that the device does not hold.
+    fn store(
+        &self,
+        arrays: Vec<ArrayRef>,
+        dictionary: Arc<ColumnDictionary>,
+    ) -> BoxFuture<'static, Result<StoredColumn, RunError>>;
+
     /// Returns whether the device is gone for good.
     fn is_lost(&self) -> bool;
 }
@@ -64,6 +81,13 @@ pub trait PipelineRun: Send {
         &mut self,
         batches: Vec<RecordBatch>,
         input: Reservation,
+    ) -> BoxFuture<'static, Result<FoldReport, RunError>>;
+
+    /// Folds morsels that are on the device already, in one launch where the device can. All
+    /// columns of one input share a dictionary.
+    fn fold_stored(
+        &mut self,
+        morsels: Vec<StoredMorsel>,
     ) -> BoxFuture<'static, Result<FoldReport, RunError>>;
 
     /// Ends the run and brings its rows back to the host, in batches of `pipeline.output`; after all

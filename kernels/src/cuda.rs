@@ -5,12 +5,17 @@
 //! widens that, another kernel takes over, and where its groups' layout differs the groups gathered
 //! until then are brought back first and merged at the end.
 
+mod lookup;
 mod run;
+mod store;
 
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
+use arrow_array::ArrayRef;
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use tidegate_device::compiler::ImageCache;
 use tidegate_device::cuda::{CudaDevice, DeviceBuffer, Kernel, Lane, LaunchShape};
@@ -20,6 +25,7 @@ use tidegate_pipeline::{Interpreter, Pipeline};
 use crate::backend::{PipelineDevice, PipelineRun, RunError};
 use crate::engine::{Engine, bytes_of_words};
 use crate::program::{DeviceProgram, ProgramOptions, SlotFacts, generate};
+use crate::stored::{ColumnDictionary, StoredColumn};
 
 /// A GPU that runs pipelines.
 #[derive(Clone)]
@@ -127,6 +133,14 @@ impl PipelineDevice for CudaPipelineDevice {
         Ok(Box::new(run::CudaRun::new(&self.shared, pipeline)?))
     }
 
+    fn store(
+        &self,
+        arrays: Vec<ArrayRef>,
+        dictionary: Arc<ColumnDictionary>,
+    ) -> BoxFuture<'static, Result<StoredColumn, RunError>> {
+        store::store(Arc::clone(&self.shared), arrays, dictionary).boxed()
+    }
+
     fn is_lost(&self) -> bool {
         self.shared.device.is_lost()
     }
@@ -141,7 +155,11 @@ pub fn declared_program(
     options: &ProgramOptions,
 ) -> Result<DeviceProgram, String> {
     let facts = |slot: &crate::program::Slot| SlotFacts::declared(&slot.expr.data_type, true);
-    generate(pipeline, &facts, options)
+    let options = ProgramOptions {
+        unseen_keys: true,
+        ..options.clone()
+    };
+    generate(pipeline, &facts, &options)
 }
 
 impl Shared {
@@ -158,11 +176,7 @@ impl Shared {
     }
 
     /// Returns the program's kernels, compiled and loaded if they are not.
-    fn load(
-        &self,
-        lane: &Lane<'_>,
-        program: &DeviceProgram,
-    ) -> Result<Arc<Loaded>, DeviceError> {
+    fn load(&self, lane: &Lane<'_>, program: &DeviceProgram) -> Result<Arc<Loaded>, DeviceError> {
         if let Some(loaded) = self.loaded.lock().get(&program.text) {
             return Ok(Arc::clone(loaded));
         }
@@ -203,7 +217,11 @@ impl LaneEngine<'_, '_> {
     /// # Errors
     /// The program has none of that name.
     pub fn kernel(&self, name: &str) -> Result<&Kernel, DeviceError> {
-        let kernel = self.loaded.kernels.iter().find(|kernel| kernel.name() == name);
+        let kernel = self
+            .loaded
+            .kernels
+            .iter()
+            .find(|kernel| kernel.name() == name);
         kernel.ok_or_else(|| DeviceError::Refused {
             device: self.device,
             what: "launch".into(),

@@ -50,6 +50,27 @@ impl EncodedColumn {
     }
 }
 
+impl EncodedColumn {
+    /// Returns every value as a word of 64 bits: integers sign-extended, the bits of floats.
+    pub fn words(&self) -> Vec<i64> {
+        let width = self.width as usize;
+        let raw = |row: usize| {
+            let mut bytes = [0; 8];
+            let from = row * width;
+            let taken = width.min(8);
+            bytes[..taken].copy_from_slice(&self.values[from..from + taken]);
+            i64::from_le_bytes(bytes)
+        };
+        let value = |row: usize| raw(row).wrapping_mul(self.factor).wrapping_add(self.base);
+        (0..self.num_rows).map(value).collect()
+    }
+
+    /// Returns whether a row has a value.
+    pub fn is_valid(&self, row: usize) -> bool {
+        is_valid(self.validity.as_deref(), row)
+    }
+}
+
 /// How far a chunk is narrowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Narrowing {
@@ -131,8 +152,16 @@ fn float64(arrays: &[ArrayRef], num_rows: usize, validity: Option<Vec<u32>>) -> 
     let mut row = 0;
     for array in arrays {
         for value in array.as_primitive::<Float64Type>().values() {
-            let value = if is_valid(validity.as_deref(), row) { *value } else { 0.0 };
-            bound = if value.is_finite() { bound.max(value.abs()) } else { f64::INFINITY };
+            let value = if is_valid(validity.as_deref(), row) {
+                *value
+            } else {
+                0.0
+            };
+            bound = if value.is_finite() {
+                bound.max(value.abs())
+            } else {
+                f64::INFINITY
+            };
             values.extend_from_slice(&value.to_le_bytes());
             row += 1;
         }
@@ -146,9 +175,17 @@ fn float32(arrays: &[ArrayRef], num_rows: usize, validity: Option<Vec<u32>>) -> 
     let mut row = 0;
     for array in arrays {
         for value in array.as_primitive::<Float32Type>().values() {
-            let value = if is_valid(validity.as_deref(), row) { *value } else { 0.0 };
+            let value = if is_valid(validity.as_deref(), row) {
+                *value
+            } else {
+                0.0
+            };
             let size = f64::from(value.abs());
-            bound = if value.is_finite() { bound.max(size) } else { f64::INFINITY };
+            bound = if value.is_finite() {
+                bound.max(size)
+            } else {
+                f64::INFINITY
+            };
             values.extend_from_slice(&value.to_le_bytes());
             row += 1;
         }
@@ -170,6 +207,7 @@ fn float_column(
         nullable: validity.is_some(),
         widths: vec![width],
         scaled: false,
+        lookup: None,
     };
     EncodedColumn {
         num_rows,
@@ -194,7 +232,13 @@ fn narrowed(
         Integers::Wide(values) => return wide(&values, num_rows, validity),
     };
     let valid = validity.as_deref();
-    let as_value = |word: i64| if unsigned { i128::from(word as u64) } else { i128::from(word) };
+    let as_value = |word: i64| {
+        if unsigned {
+            i128::from(word as u64)
+        } else {
+            i128::from(word)
+        }
+    };
     let mut range: Option<Interval> = None;
     if valid.is_none() && !unsigned {
         if let (Some(low), Some(high)) = (values.iter().min(), values.iter().max()) {
@@ -238,9 +282,18 @@ fn narrowed(
     match width {
         0 => {}
         1 => bytes.extend(values.iter().map(|value| raw(value) as u8)),
-        2 => write(&mut bytes, values.iter().map(|value| (raw(value) as u16).to_le_bytes())),
-        4 => write(&mut bytes, values.iter().map(|value| (raw(value) as u32).to_le_bytes())),
-        _ => write(&mut bytes, values.iter().map(|value| raw(value).to_le_bytes())),
+        2 => write(
+            &mut bytes,
+            values.iter().map(|value| (raw(value) as u16).to_le_bytes()),
+        ),
+        4 => write(
+            &mut bytes,
+            values.iter().map(|value| (raw(value) as u32).to_le_bytes()),
+        ),
+        _ => write(
+            &mut bytes,
+            values.iter().map(|value| raw(value).to_le_bytes()),
+        ),
     }
     bytes.resize(rows * width as usize, 0);
     let facts = SlotFacts {
@@ -249,6 +302,7 @@ fn narrowed(
         nullable: validity.is_some(),
         widths: vec![width],
         scaled: factor != 1,
+        lookup: None,
     };
     EncodedColumn {
         num_rows,
@@ -295,7 +349,11 @@ fn wide(values: &[i128], num_rows: usize, validity: Option<Vec<u32>>) -> Encoded
     }
     let range = range.unwrap_or(Interval::of(0));
     for (row, value) in values.iter().enumerate() {
-        let value = if is_valid(valid, row) { *value } else { range.low };
+        let value = if is_valid(valid, row) {
+            *value
+        } else {
+            range.low
+        };
         bytes.extend_from_slice(&value.to_le_bytes());
     }
     bytes.resize(padded(num_rows) * 16, 0);
@@ -305,6 +363,7 @@ fn wide(values: &[i128], num_rows: usize, validity: Option<Vec<u32>>) -> Encoded
         nullable: validity.is_some(),
         widths: vec![16],
         scaled: false,
+        lookup: None,
     };
     EncodedColumn {
         num_rows,

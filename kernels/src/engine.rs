@@ -3,8 +3,8 @@
 //! The launch logic of [`table`](crate::table) and [`rows`](crate::rows) is written over [`Engine`],
 //! so that the same code drives a GPU and, in tests, kernels compiled for the host.
 
-use tidegate_device::{DeviceError, DeviceId};
 use thiserror::Error;
+use tidegate_device::{DeviceError, DeviceId};
 use tidegate_pipeline::EvalError;
 
 use crate::backend::RunError;
@@ -35,8 +35,13 @@ pub trait Engine {
     ///
     /// # Errors
     /// A range outside of the buffer; a lost device.
-    fn fill(&self, buffer: &Self::Buffer, offset: u64, bytes: u64, value: u8)
-    -> Result<(), DeviceError>;
+    fn fill(
+        &self,
+        buffer: &Self::Buffer,
+        offset: u64,
+        bytes: u64,
+        value: u8,
+    ) -> Result<(), DeviceError>;
 
     /// Copies to the device.
     ///
@@ -67,8 +72,12 @@ pub trait Engine {
     ///
     /// # Errors
     /// A kernel that is not there or cannot run; a lost device.
-    fn resident_blocks(&self, kernel: &str, threads: u32, shared_bytes: u32)
-    -> Result<u32, DeviceError>;
+    fn resident_blocks(
+        &self,
+        kernel: &str,
+        threads: u32,
+        shared_bytes: u32,
+    ) -> Result<u32, DeviceError>;
 
     /// Starts a kernel; `parameters` are the words of its launch.
     ///
@@ -104,7 +113,11 @@ impl ResidentColumn {
     pub fn at(column: &EncodedColumn, values: u64, validity: u64) -> Self {
         Self {
             values,
-            validity: if column.validity.is_some() { validity } else { 0 },
+            validity: if column.validity.is_some() {
+                validity
+            } else {
+                0
+            },
             base: column.base,
             factor: column.factor,
             width: column.width,
@@ -152,7 +165,11 @@ impl Segments {
                 for column in &chunk.columns {
                     segments.columns.extend([
                         column.values + start * u64::from(column.width),
-                        if column.validity == 0 { 0 } else { column.validity + start / 8 },
+                        if column.validity == 0 {
+                            0
+                        } else {
+                            column.validity + start / 8
+                        },
                         column.base as u64,
                         column.factor as u64,
                         u64::from(column.width),
@@ -199,7 +216,11 @@ impl<B> Prepared<B> {
         let columns = engine.alloc(segments.columns.len().max(1) as u64 * 8)?;
         let rows = engine.alloc(segments.rows.len().max(1) as u64 * 4)?;
         engine.write(&columns, 0, &bytes_of_words(&segments.columns))?;
-        let row_bytes: Vec<u8> = segments.rows.iter().flat_map(|rows| rows.to_le_bytes()).collect();
+        let row_bytes: Vec<u8> = segments
+            .rows
+            .iter()
+            .flat_map(|rows| rows.to_le_bytes())
+            .collect();
         engine.write(&rows, 0, &row_bytes)?;
         let mut words = vec![0; NUM_LAUNCH_FIELDS];
         words[launch_words("columns")] = engine.address(&columns);
@@ -239,13 +260,16 @@ pub fn read_words<E: Engine>(
     Ok(words.iter().map(|word| u64::from_le_bytes(*word)).collect())
 }
 
+/// Why a launch failed that met a float beyond its sum's digits, NaN and infinities included.
+pub const FLOAT_RANGE: &str = "a float is outside of the fixed point of its sum";
+
 /// The flags of a launch: what its rows had to say.
 #[derive(Debug)]
 pub struct Flags<B>(B);
 
 const NUM_FLAGS: usize = 8;
 const ERROR: usize = 0;
-const FLOAT_RANGE: usize = 1;
+const FLOAT_RANGE_FLAG: usize = 1;
 const SPILLED: usize = 2;
 const KEY_RANGE: usize = 3;
 
@@ -316,8 +340,8 @@ impl<B> Flags<B> {
                 why: why.into(),
             })
         };
-        if flag(FLOAT_RANGE) != 0 {
-            return Err(refused("a float is outside of the fixed point of its sum"));
+        if flag(FLOAT_RANGE_FLAG) != 0 {
+            return Err(refused(FLOAT_RANGE));
         }
         if flag(KEY_RANGE) != 0 {
             return Err(refused("a group key is outside of its column's range"));

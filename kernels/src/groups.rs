@@ -17,7 +17,7 @@ use tidegate_pipeline::{
 };
 
 use crate::encode::Dictionary;
-use crate::program::{GroupPlan, KeyPlan, Store, Sums};
+use crate::program::{EMPTY_KEY, GroupPlan, KeyPlan, Presence, Store, Sums};
 
 pub use arrays::{dictionary_array, integer_array};
 use arrays::{float32_array, float64_array};
@@ -53,9 +53,10 @@ enum SumColumn {
 /// A group table as it was copied from a device.
 #[derive(Clone, Copy, Debug)]
 pub struct TableImage<'a> {
-    /// The packed keys of a hash table's slots; empty for the other stores.
-    pub keys: &'a [u64],
-    /// The words of every slot, slot after slot; of a hash table two more for keys of their own.
+    /// A bit for each group of a direct-addressed table, if that is what tells the group.
+    pub present: &'a [u32],
+    /// The words of every slot, slot after slot. A hash table's slots begin with their key, and the
+    /// last two are for the packed key that is the same as EMPTY and for NULL.
     pub words: &'a [u64],
 }
 
@@ -99,20 +100,25 @@ impl Groups {
 
     /// Decodes a table. `literals` are those of its launches.
     pub fn decode(plan: &GroupPlan, literals: &[u64], table: TableImage<'_>) -> Self {
-        let num_words = plan.num_words();
-        let slots: Vec<(usize, PackedKey)> = if plan.keys.is_empty() {
-            vec![(0, PackedKey::Packed(0))]
-        } else {
-            occupied(plan, table)
-        };
+        let slots = occupied(plan, table);
         let keys = plan
             .keys
             .iter()
-            .map(|key| slots.iter().map(|(_, packed)| key_of(key, *packed)).collect())
+            .map(|key| {
+                slots
+                    .iter()
+                    .map(|(_, packed)| key_of(key, *packed))
+                    .collect()
+            })
             .collect();
-        let word = |slot: usize, index: usize| table.words[slot * num_words + index];
+        let (stride, first) = record_of(plan);
+        let word = |slot: usize, index: usize| table.words[slot * stride + first + index];
         let column = |call: &crate::program::CallPlan| CallColumn {
-            counts: slots.iter().map(|(slot, _)| word(*slot, call.count)).collect(),
+            counts: match call.count {
+                Some(count) => slots.iter().map(|(slot, _)| word(*slot, count)).collect(),
+                // A group that is there has a row, and every row a value.
+                None => vec![1; slots.len()],
+            },
             sums: match &call.sums {
                 Sums::None => SumColumn::None,
                 Sums::Limbs(limbs) => {
@@ -127,12 +133,22 @@ impl Groups {
                 Sums::Float(digits, scale) => {
                     let units = digit_units(&literals[scale.literal..], scale.levels);
                     let sum = |slot: usize| {
-                        let digit = |(index, unit): (&usize, &f64)| (word(slot, *index) as i64, *unit);
-                        fixed_point_sum(digits.iter().zip(&units).map(digit))
+                        let digit = |(low, high): &(usize, Option<usize>)| match high {
+                            None => i128::from(word(slot, *low) as i64),
+                            Some(high) => {
+                                i128::from(word(slot, *low))
+                                    + (i128::from(word(slot, *high) as i64) << 32)
+                            }
+                        };
+                        let digits = digits.iter().map(digit).zip(units.iter().copied());
+                        fixed_point_sum(digits, scale.digit_bits)
                     };
                     SumColumn::Floats(slots.iter().map(|(slot, _)| sum(*slot)).collect())
                 }
-                Sums::Extreme { word: at, complement } => SumColumn::Extremes {
+                Sums::Extreme {
+                    word: at,
+                    complement,
+                } => SumColumn::Extremes {
                     images: slots.iter().map(|(slot, _)| word(*slot, *at)).collect(),
                     complement: *complement,
                 },
@@ -154,8 +170,9 @@ impl Groups {
         let key_of = |groups: &Self, row: usize| -> Vec<Option<i128>> {
             groups.keys.iter().map(|column| column[row]).collect()
         };
-        let mut rows: HashMap<Vec<Option<i128>>, usize> =
-            (0..all.num_groups).map(|row| (key_of(&all, row), row)).collect();
+        let mut rows: HashMap<Vec<Option<i128>>, usize> = (0..all.num_groups)
+            .map(|row| (key_of(&all, row), row))
+            .collect();
         for part in parts {
             for row in 0..part.num_groups {
                 let key = key_of(&part, row);
@@ -261,31 +278,48 @@ enum PackedKey {
     Null,
 }
 
-fn occupied(plan: &GroupPlan, table: TableImage<'_>) -> Vec<(usize, PackedKey)> {
-    let num_words = plan.num_words();
-    // The first word counts the rows of a group.
-    let is_there = |slot: usize| table.words[slot * num_words] != 0;
-    if plan.store != Store::Hash {
-        let slots = 0..table.words.len() / num_words;
-        return slots
-            .filter(|slot| is_there(*slot))
-            .map(|slot| (slot, PackedKey::Packed(slot as u64)))
-            .collect();
+/// Returns the words from one slot to the next, and where a group's own begin.
+fn record_of(plan: &GroupPlan) -> (usize, usize) {
+    match plan.store {
+        Store::Hash => (plan.num_words() + 1, 1),
+        _ => (plan.num_words(), 0),
     }
-    let capacity = table.keys.len();
-    let mut slots: Vec<(usize, PackedKey)> = table
-        .keys
-        .iter()
-        .enumerate()
-        .filter(|(slot, key)| **key != crate::program::EMPTY_KEY && is_there(*slot))
-        .map(|(slot, key)| (slot, PackedKey::Packed(*key)))
-        .collect();
-    let apart = [
-        (capacity, PackedKey::Packed(crate::program::EMPTY_KEY)),
-        (capacity + 1, PackedKey::Null),
-    ];
-    slots.extend(apart.into_iter().filter(|(slot, _)| is_there(*slot)));
-    slots
+}
+
+fn occupied(plan: &GroupPlan, table: TableImage<'_>) -> Vec<(usize, PackedKey)> {
+    let (stride, _) = record_of(plan);
+    let by_place = |slot: usize| (slot, PackedKey::Packed(slot as u64));
+    match plan.presence {
+        Presence::Always => vec![by_place(0)],
+        Presence::Word(index) => (0..table.words.len() / stride)
+            .filter(|slot| table.words[slot * stride + index] != 0)
+            .map(by_place)
+            .collect(),
+        Presence::Bit => table
+            .present
+            .iter()
+            .enumerate()
+            .flat_map(|(word, bits)| {
+                let bits = *bits;
+                (0..32)
+                    .filter(move |bit| bits >> bit & 1 == 1)
+                    .map(move |bit| word * 32 + bit)
+            })
+            .map(by_place)
+            .collect(),
+        Presence::Key => {
+            let slots = table.words.len() / stride;
+            let key = |slot: usize| table.words[slot * stride];
+            (0..slots)
+                .filter(|slot| key(*slot) != EMPTY_KEY)
+                .map(|slot| match slots - slot {
+                    1 => (slot, PackedKey::Null),
+                    2 => (slot, PackedKey::Packed(EMPTY_KEY)),
+                    _ => (slot, PackedKey::Packed(key(slot))),
+                })
+                .collect()
+        }
+    }
 }
 
 fn key_of(key: &KeyPlan, packed: PackedKey) -> Option<i128> {
@@ -309,11 +343,11 @@ fn digit_units(literals: &[u64], levels: usize) -> Vec<f64> {
 
 /// Adds digits of fixed point up and rounds once, or nearly so: the digits are carried into each
 /// other until they do not overlap, and are added from the least.
-fn fixed_point_sum(digits: impl Iterator<Item = (i64, f64)>) -> f64 {
-    let mut digits: Vec<(i128, f64)> = digits.map(|(digit, unit)| (i128::from(digit), unit)).collect();
+fn fixed_point_sum(digits: impl Iterator<Item = (i128, f64)>, digit_bits: u32) -> f64 {
+    let mut digits: Vec<(i128, f64)> = digits.collect();
     for level in (1..digits.len()).rev() {
-        let carry = digits[level].0 >> 32;
-        digits[level].0 -= carry << 32;
+        let carry = digits[level].0 >> digit_bits;
+        digits[level].0 -= carry << digit_bits;
         digits[level - 1].0 += carry;
     }
     // The leading digits are joined, so that a difference of two of them does not cancel.
@@ -322,7 +356,7 @@ fn fixed_point_sum(digits: impl Iterator<Item = (i64, f64)>) -> f64 {
     for (position, (digit, unit)) in digits.iter().enumerate() {
         let is_free = joined.unsigned_abs() < 1 << 80;
         if is_free {
-            joined = (joined << if position == 0 { 0 } else { 32 }) + digit;
+            joined = (joined << if position == 0 { 0 } else { digit_bits }) + digit;
             sum = joined as f64 * unit;
         } else {
             sum += *digit as f64 * unit;
@@ -338,7 +372,10 @@ pub fn fill_float_scales(plan: &GroupPlan, literals: &mut [u64]) {
             continue;
         };
         let exponent = scale_exponent(scale.bound);
-        let unit = |level: usize| 2_f64.powi(exponent - 31 - 32 * level as i32);
+        let unit = |level: usize| {
+            let bits = scale.digit_bits as i32;
+            2_f64.powi(exponent - (bits - 1) - bits * level as i32)
+        };
         let last = unit(scale.levels - 1);
         literals[scale.literal] = 2_f64.powi(exponent).to_bits();
         // Half of the last unit is 2^-44 of it.
@@ -346,6 +383,7 @@ pub fn fill_float_scales(plan: &GroupPlan, literals: &mut [u64]) {
         for level in 0..scale.levels {
             let magic = 1.5 * 4_503_599_627_370_496.0 * unit(level);
             literals[scale.literal + 2 + level] = magic.to_bits();
+            literals[scale.literal + 2 + scale.levels + level] = (1.0 / unit(level)).to_bits();
         }
     }
 }
@@ -356,7 +394,11 @@ pub fn scale_exponent(bound: f64) -> i32 {
     if !bound.is_finite() {
         return 64;
     }
-    let exponent = if bound == 0.0 { 0 } else { bound.log2().floor() as i32 + 1 };
+    let exponent = if bound == 0.0 {
+        0
+    } else {
+        bound.log2().floor() as i32 + 1
+    };
     (exponent.div_euclid(8) * 8 + 8).clamp(-800, 960)
 }
 
@@ -365,7 +407,9 @@ impl CallColumn {
         if self.counts.iter().all(|count| *count > 0) {
             return None;
         }
-        Some(NullBuffer::from_iter(self.counts.iter().map(|count| *count > 0)))
+        Some(NullBuffer::from_iter(
+            self.counts.iter().map(|count| *count > 0),
+        ))
     }
 
     /// Returns the columns of the partial state.
@@ -391,8 +435,11 @@ impl CallColumn {
     fn value(&self, call: &AggregateCall) -> Result<ArrayRef, EvalError> {
         match call.function {
             AggregateFunction::Count => {
-                let counts: Vec<Option<i128>> =
-                    self.counts.iter().map(|count| Some(i128::from(*count))).collect();
+                let counts: Vec<Option<i128>> = self
+                    .counts
+                    .iter()
+                    .map(|count| Some(i128::from(*count)))
+                    .collect();
                 integer_array(&call.data_type, &counts)
             }
             AggregateFunction::Avg => self.average(call),
@@ -410,7 +457,8 @@ impl CallColumn {
                 self.nulls(),
             )),
             SumColumn::Integers(sums) => {
-                let value = |(row, sum): (usize, &i128)| there(row).then(|| wrapped(data_type, *sum));
+                let value =
+                    |(row, sum): (usize, &i128)| there(row).then(|| wrapped(data_type, *sum));
                 let values: Vec<_> = sums.iter().enumerate().map(value).collect();
                 integer_array(data_type, &values)
             }
@@ -475,15 +523,23 @@ impl CallColumn {
                         let sum = *sum as i64;
                         return Ok(Some(i128::from(sum.wrapping_div(*count as i64))));
                     };
-                    let digits = u32::try_from(given.scale - summed.scale).map_err(|_| overflow())?;
+                    let digits =
+                        u32::try_from(given.scale - summed.scale).map_err(|_| overflow())?;
                     let factor = summed.width.power_of_ten(digits).ok_or_else(overflow)?;
                     let scaled = summed.width.wrap(*sum).checked_mul(factor);
                     let scaled = scaled.and_then(|scaled| summed.width.fit(scaled));
                     let average = scaled.ok_or_else(overflow)? / i128::from(*count);
-                    if given.holds(average) { Ok(Some(average)) } else { Err(overflow()) }
+                    if given.holds(average) {
+                        Ok(Some(average))
+                    } else {
+                        Err(overflow())
+                    }
                 };
                 let values = sums.iter().zip(&self.counts).map(average);
-                integer_array(&call.data_type, &values.collect::<Result<Vec<_>, EvalError>>()?)
+                integer_array(
+                    &call.data_type,
+                    &values.collect::<Result<Vec<_>, EvalError>>()?,
+                )
             }
             _ => Err(EvalError::Internal {
                 what: "an average without a sum".into(),

@@ -18,12 +18,14 @@ pub mod engine;
 pub mod groups;
 pub mod program;
 pub mod rows;
-pub mod table;
 pub mod simulated;
+pub mod stored;
+pub mod table;
 pub mod transfer;
 
 pub use backend::{FoldReport, PipelineDevice, PipelineRun, RunError};
 pub use chunk::refuse_chunk;
 pub use cuda::CudaPipelineDevice;
 pub use simulated::SimulatedPipelineDevice;
+pub use stored::{ColumnDictionary, StoredColumn, StoredMorsel};
 pub use transfer::referenced_bytes;

@@ -3,24 +3,30 @@
 //! A [`DeviceProgram`] covers a pipeline's steps up to and with its first aggregate, or all of them
 //! if rows leave; what comes after is done with the groups. In reading order: [`interval`] is what
 //! is known of integers, [`slots`] what the device reads, `emit` writes the code of one row,
-//! `store` that of the groups' state, `source` puts the kernel together.
+//! `store` chooses where the groups' state is and `store_code` writes what keeps it, `source` and
+//! `compact` put the kernel together.
 
 pub mod interval;
 pub mod slots;
 
+mod compact;
 mod emit;
 mod source;
 mod store;
+mod store_code;
+
+use std::cell::RefCell;
 
 use tidegate_pipeline::{Aggregate, Pipeline, Step};
 
 pub use emit::{CallPlan, FloatScaleAt, STATE_ROWS_MAX, Sums, WordOp};
 pub use interval::Interval;
-pub use slots::{Slot, SlotFacts, SlotKind};
+pub use slots::{Lookup, Slot, SlotFacts, SlotKind, slot_kind};
 pub use source::{NUM_LAUNCH_FIELDS, launch_words};
-pub use store::{EMPTY_KEY, GroupPlan, HOT_KEYS, KeyPlan, Store, StoreLimits};
+pub use store::{EMPTY_KEY, GroupPlan, HOT_KEYS, KeyPlan, Presence, Store, StoreLimits};
 
 use emit::Emitter;
+pub(crate) use slots::children_mut;
 
 /// How a kernel is to be made.
 #[derive(Clone, Debug)]
@@ -29,6 +35,10 @@ pub struct ProgramOptions {
     pub threads: u32,
     /// What bounds the choice of the store.
     pub limits: StoreLimits,
+    /// Nothing is known of the keys' ranges yet: whether they can be packed is seen later.
+    pub unseen_keys: bool,
+    /// Float sums are kept in more digits, for values some of which are very small beside others.
+    pub wide_floats: bool,
 }
 
 impl Default for ProgramOptions {
@@ -36,6 +46,8 @@ impl Default for ProgramOptions {
         Self {
             threads: 256,
             limits: StoreLimits::default(),
+            unseen_keys: false,
+            wide_floats: false,
         }
     }
 }
@@ -49,6 +61,10 @@ pub struct DeviceProgram {
     pub slots: Vec<(Slot, SlotFacts)>,
     /// The literals of the launch. Those of keys and float sums are filled in by the launcher.
     pub literals: Vec<u64>,
+    /// The slots whose values are looked up, each with the first of its three literals: the
+    /// addresses of the values as 64-bit words and of a byte of validity for each, and the index of
+    /// what NULL has. The launcher fills them in.
+    pub lookups: Vec<(usize, usize)>,
     /// What becomes of the rows.
     pub sink: Sink,
     /// How many steps of the pipeline the kernel does.
@@ -63,8 +79,8 @@ impl DeviceProgram {
     /// Returns the names of the kernels in the source.
     pub fn kernel_names(&self) -> &'static [&'static str] {
         match &self.sink {
-            Sink::Rows(_) => &["count_rows", "write_rows"],
-            Sink::Groups(plan) if plan.store == Store::Hash => &["fold", "absorb"],
+            Sink::Rows(_) => &["write_rows"],
+            Sink::Groups(plan) if plan.store == Store::Hash => &["fold", "absorb", "clear"],
             Sink::Groups(_) => &["fold"],
         }
     }
@@ -101,7 +117,19 @@ pub fn generate(
     facts_of: &dyn Fn(&Slot) -> SlotFacts,
     options: &ProgramOptions,
 ) -> Result<DeviceProgram, String> {
-    let mut emitter = Emitter::new(&pipeline.parameters, facts_of);
+    // Code may be written twice, for one store and for another; a slot is asked about once.
+    let known: RefCell<Vec<(Slot, SlotFacts)>> = RefCell::default();
+    let facts_of = |slot: &Slot| {
+        let mut known = known.borrow_mut();
+        if let Some((_, facts)) = known.iter().find(|(other, _)| other == slot) {
+            return facts.clone();
+        }
+        let facts = facts_of(slot);
+        known.push((slot.clone(), facts.clone()));
+        facts
+    };
+    let mut emitter = Emitter::new(&pipeline.parameters, &facts_of);
+    emitter.wide_floats = options.wide_floats;
     let mut scope = emitter.input_scope(&pipeline.input);
     for (position, step) in pipeline.steps.iter().enumerate() {
         match step {
@@ -113,7 +141,7 @@ pub fn generate(
             Step::Sort(_) => return Err("a sort before any aggregate has no device form".into()),
         }
     }
-    source::compacted(emitter, pipeline, &scope, options)
+    compact::compacted(emitter, pipeline, &scope, options)
 }
 
 /// Returns the aggregate that the program of this pipeline ends with, if it groups.

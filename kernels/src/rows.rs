@@ -1,8 +1,8 @@
 //! Rows that a program writes out, in the order of the input.
 //!
-//! One kernel counts the selected rows of each tile, the host adds the counts up, a second kernel
-//! writes every row to its place.
+//! One kernel does it in one pass; there has to be room for all rows, for none is counted before.
 
+use std::borrow::Borrow;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
@@ -13,6 +13,9 @@ use crate::encode::Dictionary;
 use crate::engine::{Engine, Flags, Prepared, Segments, bytes_of_words};
 use crate::groups::{dictionary_array, integer_array};
 use crate::program::{DeviceProgram, OutputColumn, launch_words};
+
+/// The bits of a tile's state that count rows (`compact.cuh`).
+const TILE_VALUE: u64 = (1 << 62) - 1;
 
 /// Rows that lie on the device.
 #[derive(Debug)]
@@ -36,43 +39,36 @@ pub fn write_rows<E: Engine>(
     let mut prepared = Prepared::new(engine, &program.literals, segments)?;
     let flags = Flags::new(engine)?;
     let num_tiles = prepared.num_tiles;
-    let counts = engine.alloc(num_tiles.max(1) * 4)?;
-    engine.fill(&counts, 0, num_tiles * 4, 0)?;
-    prepared.words[launch_words("flags")] = flags.address(engine);
-    prepared.words[launch_words("tile_counts")] = engine.address(&counts);
-    let resident = engine.resident_blocks("count_rows", program.threads, 0)?;
-    let blocks = |resident: u32| u64::from(resident).min(num_tiles).max(1) as u32;
-    if num_tiles > 0 {
-        engine.launch("count_rows", blocks(resident), program.threads, 0, &prepared.words)?;
-    }
-    flags.read(engine)?;
-    let mut count_bytes = vec![0; num_tiles as usize * 4];
-    engine.read(&counts, 0, &mut count_bytes)?;
-    let (count_words, _) = count_bytes.as_chunks::<4>();
-    let mut num_rows = 0_u64;
-    let mut positions = Vec::with_capacity(count_words.len());
-    for count in count_words {
-        positions.push(num_rows);
-        num_rows += u64::from(u32::from_le_bytes(*count));
-    }
+    // A word of state for each tile, then the next ticket.
+    let tiles = engine.alloc((num_tiles + 1) * 8)?;
+    engine.fill(&tiles, 0, (num_tiles + 1) * 8, 0)?;
     let mut buffers = Vec::new();
     let mut addresses = Vec::new();
     for column in columns {
-        let values = engine.alloc(num_rows * u64::from(column.width))?;
-        let validity = engine.alloc(if column.nullable { num_rows } else { 0 })?;
+        let values = engine.alloc(segments.num_rows * u64::from(column.width))?;
+        let validity = engine.alloc(if column.nullable {
+            segments.num_rows
+        } else {
+            0
+        })?;
         addresses.extend([engine.address(&values), engine.address(&validity)]);
         buffers.push((values, validity));
     }
-    if num_rows > 0 {
-        let offsets = engine.alloc(positions.len().max(1) as u64 * 8)?;
-        engine.write(&offsets, 0, &bytes_of_words(&positions))?;
-        let table = engine.alloc(addresses.len().max(1) as u64 * 8)?;
-        engine.write(&table, 0, &bytes_of_words(&addresses))?;
-        prepared.words[launch_words("from_words")] = engine.address(&offsets);
-        prepared.words[launch_words("outputs")] = engine.address(&table);
+    let table = engine.alloc(addresses.len().max(1) as u64 * 8)?;
+    engine.write(&table, 0, &bytes_of_words(&addresses))?;
+    prepared.words[launch_words("flags")] = flags.address(engine);
+    prepared.words[launch_words("spill")] = engine.address(&tiles);
+    prepared.words[launch_words("resume")] = engine.address(&tiles) + num_tiles * 8;
+    prepared.words[launch_words("outputs")] = engine.address(&table);
+    let mut num_rows = 0;
+    if num_tiles > 0 {
         let resident = engine.resident_blocks("write_rows", program.threads, 0)?;
-        engine.launch("write_rows", blocks(resident), program.threads, 0, &prepared.words)?;
+        let blocks = u64::from(resident).min(num_tiles) as u32;
+        engine.launch("write_rows", blocks, program.threads, 0, &prepared.words)?;
         flags.read(engine)?;
+        let mut last = [0; 8];
+        engine.read(&tiles, (num_tiles - 1) * 8, &mut last)?;
+        num_rows = u64::from_le_bytes(last) & TILE_VALUE;
     }
     Ok(DeviceRows { num_rows, buffers })
 }
@@ -85,12 +81,14 @@ pub fn read_rows<E: Engine>(
     engine: &E,
     rows: &DeviceRows<E::Buffer>,
     columns: &[OutputColumn],
-    dictionaries: &[Dictionary],
+    dictionaries: &[impl Borrow<Dictionary>],
     schema: &Arc<Schema>,
 ) -> Result<RecordBatch, RunError> {
     let num_rows = rows.num_rows;
     let mut arrays: Vec<ArrayRef> = Vec::with_capacity(columns.len());
-    for ((column, (values, validity)), field) in columns.iter().zip(&rows.buffers).zip(schema.fields()) {
+    for ((column, (values, validity)), field) in
+        columns.iter().zip(&rows.buffers).zip(schema.fields())
+    {
         let mut bytes = vec![0; (num_rows * u64::from(column.width)) as usize];
         let mut valid = vec![1; num_rows as usize];
         engine.read(values, 0, &mut bytes)?;
@@ -103,7 +101,7 @@ pub fn read_rows<E: Engine>(
             .map(|(bytes, valid)| (*valid != 0).then(|| integer_of(bytes)))
             .collect();
         arrays.push(match column.dictionary {
-            Some(slot) => dictionary_array(field.data_type(), &cells, &dictionaries[slot])?,
+            Some(slot) => dictionary_array(field.data_type(), &cells, dictionaries[slot].borrow())?,
             None => integer_array(field.data_type(), &cells)?,
         });
     }

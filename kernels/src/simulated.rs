@@ -8,14 +8,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use arrow_array::RecordBatch;
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_schema::SchemaRef;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use tidegate_device::{Cost, DeviceError, DeviceInfo, MemoryBudget, Reservation, SimulatedDevice};
-use tidegate_pipeline::{Interpreter, Pipeline};
+use tidegate_pipeline::{EvalError, Interpreter, Pipeline};
 
 use crate::backend::{FoldReport, PipelineDevice, PipelineRun, RunError};
+use crate::stored::{ColumnDictionary, Payload, StoredColumn, StoredMorsel};
 use crate::transfer::referenced_bytes;
 
 /// A simulated device that runs pipelines.
@@ -65,6 +67,7 @@ impl PipelineDevice for SimulatedPipelineDevice {
 
     fn open(&self, pipeline: Arc<Pipeline>) -> Result<Box<dyn PipelineRun>, RunError> {
         self.device.check_alive()?;
+        let input = Arc::clone(&pipeline.input);
         let state = State {
             interpreter: Interpreter::new(pipeline)?,
             // State is no input: growing it by resize passes by the fault plan's count.
@@ -72,12 +75,41 @@ impl PipelineDevice for SimulatedPipelineDevice {
         };
         Ok(Box::new(SimulatedRun {
             device: Arc::clone(&self.device),
+            input,
             state: Arc::new(RunState {
                 state: Mutex::new(Some(state)),
                 is_void: AtomicBool::new(false),
             }),
             is_finished: false,
         }))
+    }
+
+    fn store(
+        &self,
+        arrays: Vec<ArrayRef>,
+        _: Arc<ColumnDictionary>,
+    ) -> BoxFuture<'static, Result<StoredColumn, RunError>> {
+        let device = Arc::clone(&self.device);
+        async move {
+            let bytes = arrays.iter().map(|array| {
+                let data = array.to_data();
+                data.get_slice_memory_size().unwrap_or_default() as u64
+            });
+            let bytes = bytes.sum();
+            let memory = device.reserve(bytes)?;
+            device.copy(bytes).await?;
+            Ok(StoredColumn {
+                device: device.info().id,
+                num_rows: arrays.iter().map(|array| array.len() as u64).sum(),
+                device_bytes: bytes,
+                plain_bytes: bytes,
+                encoding: "plain".into(),
+                dictionary: None,
+                payload: Payload::Arrays(arrays),
+                memory,
+            })
+        }
+        .boxed()
     }
 
     fn is_lost(&self) -> bool {
@@ -87,6 +119,7 @@ impl PipelineDevice for SimulatedPipelineDevice {
 
 struct SimulatedRun {
     device: Arc<SimulatedDevice>,
+    input: SchemaRef,
     state: Arc<RunState>,
     is_finished: bool,
 }
@@ -127,6 +160,39 @@ impl PipelineRun for SimulatedRun {
             Ok(FoldReport {
                 rows: cost.rows,
                 bytes: cost.copy_bytes,
+                device_seconds: worked.max(modelled).as_secs_f64(),
+                state_bytes,
+                state_fits,
+            })
+        }
+        .boxed()
+    }
+
+    fn fold_stored(
+        &mut self,
+        morsels: Vec<StoredMorsel>,
+    ) -> BoxFuture<'static, Result<FoldReport, RunError>> {
+        let cost = Cost {
+            copy_bytes: 0,
+            rows: morsels.iter().map(|morsel| morsel.num_rows).sum(),
+        };
+        let modelled = self.device.modelled_time(cost);
+        let pending = PendingFold::new(&self.state);
+        let schema = Arc::clone(&self.input);
+        let completion = self.device.submit(cost, move || {
+            let began = Instant::now();
+            let mut batches = Vec::new();
+            for morsel in &morsels {
+                batches.extend(stored_batches(morsel, &schema)?);
+            }
+            let state_bytes = pending.run(&batches)?;
+            Ok::<_, RunError>((state_bytes, began.elapsed()))
+        });
+        async move {
+            let ((state_bytes, state_fits), worked) = completion.await??;
+            Ok(FoldReport {
+                rows: cost.rows,
+                bytes: 0,
                 device_seconds: worked.max(modelled).as_secs_f64(),
                 state_bytes,
                 state_fits,
@@ -186,6 +252,35 @@ impl RunState {
         let state = self.state.lock().take().ok_or(RunError::Void)?;
         Ok((state.interpreter.finish()?, state.memory))
     }
+}
+
+/// Puts a stored morsel's columns together, in the batches that they were stored in.
+fn stored_batches(morsel: &StoredMorsel, schema: &SchemaRef) -> Result<Vec<RecordBatch>, RunError> {
+    let mismatch = || {
+        RunError::Eval(EvalError::ShapeMismatch {
+            what: "columns of another device or of other batches were folded".into(),
+        })
+    };
+    let mut columns: Vec<&[ArrayRef]> = Vec::with_capacity(morsel.columns.len());
+    for column in &morsel.columns {
+        match &column.payload {
+            Payload::Arrays(arrays) => columns.push(arrays),
+            Payload::Cuda { .. } => return Err(mismatch()),
+        }
+    }
+    let Some(first) = columns.first() else {
+        let rows = RecordBatchOptions::new().with_row_count(Some(morsel.num_rows as usize));
+        let batch = RecordBatch::try_new_with_options(Arc::clone(schema), vec![], &rows);
+        return Ok(vec![batch.map_err(EvalError::from)?]);
+    };
+    let mut batches = Vec::with_capacity(first.len());
+    for position in 0..first.len() {
+        let arrays = columns.iter().map(|arrays| arrays.get(position).cloned());
+        let arrays = arrays.collect::<Option<Vec<_>>>().ok_or_else(mismatch)?;
+        let batch = RecordBatch::try_new(Arc::clone(schema), arrays);
+        batches.push(batch.map_err(EvalError::from)?);
+    }
+    Ok(batches)
 }
 
 /// A fold on its way. Unless it succeeds it voids its run, also if its launch fails without running

@@ -6,14 +6,15 @@ use crate::backend::RunError;
 use crate::engine::{Engine, Flags, Prepared, Segments, bytes_of_words, read_words};
 use crate::groups::{Groups, TableImage};
 use crate::program::{
-    DeviceProgram, EMPTY_KEY, GroupPlan, HOT_KEYS, STATE_ROWS_MAX, Store, launch_words,
+    DeviceProgram, EMPTY_KEY, GroupPlan, HOT_KEYS, NUM_LAUNCH_FIELDS, Presence, STATE_ROWS_MAX,
+    Store, launch_words,
 };
 
 /// Slots with which a hash table begins.
-const HASH_SLOTS_START: u64 = 1 << 17;
+const HASH_SLOTS_START: u64 = 1 << 18;
 
-/// How much a hash table grows by when a key finds no slot.
-const GROWTH: u64 = 8;
+/// How much a hash table grows by at least when a key finds no slot.
+const GROWTH: u64 = 4;
 
 /// The groups' state of one run.
 #[derive(Debug)]
@@ -21,7 +22,8 @@ pub struct GroupTable<B> {
     plan: GroupPlan,
     literals: Vec<u64>,
     state: B,
-    keys: Option<B>,
+    /// A bit for each group, where that tells the group.
+    present: Option<B>,
     num_slots: u64,
     rows: u64,
 }
@@ -33,27 +35,30 @@ impl<B: std::fmt::Debug + Send> GroupTable<B> {
     /// [`DeviceError::OutOfMemory`]; a lost device.
     pub fn new<E: Engine<Buffer = B>>(
         engine: &E,
+        program: &DeviceProgram,
         plan: &GroupPlan,
-        literals: Vec<u64>,
         slots_hint: Option<u64>,
     ) -> Result<Self, DeviceError> {
         let num_slots = match (plan.store, plan.num_packed) {
             (Store::Hash, _) => slots_hint.unwrap_or(HASH_SLOTS_START).next_power_of_two(),
             (_, packed) => packed.unwrap_or(1),
         };
-        let mut table = Self {
+        let present = if plan.presence == Presence::Bit {
+            let bytes = present_bytes(num_slots);
+            let present = engine.alloc(bytes)?;
+            engine.fill(&present, 0, bytes, 0)?;
+            Some(present)
+        } else {
+            None
+        };
+        Ok(Self {
             plan: plan.clone(),
-            literals,
-            state: engine.alloc(state_bytes(plan, num_slots))?,
-            keys: None,
+            literals: program.literals.clone(),
+            state: empty_state(engine, program, plan, num_slots)?,
+            present,
             num_slots,
             rows: 0,
-        };
-        engine.fill(&table.state, 0, state_bytes(plan, num_slots), 0)?;
-        if plan.store == Store::Hash {
-            table.keys = Some(empty_keys(engine, num_slots)?);
-        }
-        Ok(table)
+        })
     }
 
     /// Returns the table's plan.
@@ -68,8 +73,16 @@ impl<B: std::fmt::Debug + Send> GroupTable<B> {
 
     /// Returns the bytes that the table takes.
     pub fn bytes(&self) -> u64 {
-        let keys = if self.keys.is_some() { self.num_slots * 8 } else { 0 };
-        state_bytes(&self.plan, self.num_slots) + keys
+        let present = self
+            .present
+            .as_ref()
+            .map_or(0, |_| present_bytes(self.num_slots));
+        state_bytes(&self.plan, self.num_slots) + present
+    }
+
+    /// Returns whether no row was folded.
+    pub fn is_empty(&self) -> bool {
+        self.rows == 0
     }
 
     /// Returns whether so many more rows may be folded.
@@ -113,10 +126,9 @@ impl<B: std::fmt::Debug + Send> GroupTable<B> {
         flags: &Flags<B>,
         blocks: u32,
     ) -> Result<(), RunError> {
-        let record = (self.plan.num_words() as u64 + 1) * 8;
         // Every row of the tiles begun, and every hot key, finds room.
         let records = u64::from(blocks) * u64::from(program.tile_rows + HOT_KEYS);
-        let spill = engine.alloc(records * record)?;
+        let spill = engine.alloc(records * record_bytes(&self.plan))?;
         let resume = engine.alloc(u64::from(blocks) * 8)?;
         let first: Vec<u64> = (0..u64::from(blocks)).collect();
         engine.write(&resume, 0, &bytes_of_words(&first))?;
@@ -131,10 +143,30 @@ impl<B: std::fmt::Debug + Send> GroupTable<B> {
             if spilled == 0 {
                 return Ok(());
             }
-            self.grow(engine, program, &prepared, flags, &spill, spilled)?;
+            let resumed = read_words(engine, &resume, u64::from(blocks))?;
+            let tiles = resumed
+                .iter()
+                .map(|tile| tile.saturating_sub(1).min(prepared.num_tiles));
+            // Each block takes every so many-th tile.
+            let tiles_done: u64 = tiles.map(|tile| tile / u64::from(blocks)).sum();
+            let rows_done = (tiles_done.max(1) * u64::from(program.tile_rows)).max(spilled + 1);
+            let slots = self.slots_wanted(rows_done, spilled);
+            self.grow(engine, program, &prepared, flags, &spill, spilled, slots)?;
         }
     }
 
+    /// Estimates how many slots the keys want. The table is about full: of all groups it holds the
+    /// share whose rows have found a slot.
+    fn slots_wanted(&self, rows_done: u64, spilled: u64) -> u64 {
+        let found = (rows_done - spilled) as f64 / rows_done as f64;
+        let groups = self.num_slots as f64 / found.max(1e-6);
+        let slots = ((groups * 1.5) as u64)
+            .min(STATE_ROWS_MAX)
+            .next_power_of_two();
+        slots.max(self.num_slots.saturating_mul(GROWTH))
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "what a launch has at hand")]
     /// Makes the table larger, moves its groups and takes the spilled records in.
     fn grow<E: Engine<Buffer = B>>(
         &mut self,
@@ -144,40 +176,33 @@ impl<B: std::fmt::Debug + Send> GroupTable<B> {
         flags: &Flags<B>,
         spill: &B,
         spilled: u64,
+        mut slots: u64,
     ) -> Result<(), RunError> {
-        let mut slots = self.num_slots;
+        let record = record_bytes(&self.plan);
         loop {
-            slots = slots.saturating_mul(GROWTH);
-            let bytes = state_bytes(&self.plan, slots);
-            let state = engine.alloc(bytes)?;
-            engine.fill(&state, 0, bytes, 0)?;
-            let keys = empty_keys(engine, slots)?;
+            let state = empty_state(engine, program, &self.plan, slots)?;
             let old_state = std::mem::replace(&mut self.state, state);
-            let old_keys = self.keys.replace(keys);
             let old_slots = std::mem::replace(&mut self.num_slots, slots);
-            let moves = [
-                (old_keys.as_ref(), &old_state, old_slots),
-                (None, spill, spilled),
-            ];
-            let word_bytes = 8 * self.plan.num_words() as u64;
+            // The two slots apart have a place of their own in each table.
             engine.copy(
                 &old_state,
-                old_slots * word_bytes,
+                old_slots * record,
                 &self.state,
-                slots * word_bytes,
-                2 * word_bytes,
+                slots * record,
+                2 * record,
             )?;
             flags.clear(engine)?;
             let resident = engine.resident_blocks("absorb", program.threads, 0)?;
-            for (keys, words_from, count) in moves {
+            for (from, count) in [(&old_state, old_slots), (spill, spilled)] {
                 let mut words = prepared.words.clone();
                 self.address(engine, &mut words, flags);
-                words[launch_words("from_keys")] = keys.map_or(0, |keys| engine.address(keys));
-                words[launch_words("from_words")] = engine.address(words_from);
+                words[launch_words("from_words")] = engine.address(from);
                 words[launch_words("from_count")] = count;
                 // What finds no slot here is only counted, and the table is made larger still.
                 words[launch_words("spill_capacity")] = 0;
-                let blocks = count.div_ceil(u64::from(program.threads)).min(u64::from(resident));
+                let blocks = count
+                    .div_ceil(u64::from(program.threads))
+                    .min(u64::from(resident));
                 engine.launch("absorb", blocks.max(1) as u32, program.threads, 0, &words)?;
             }
             if flags.read(engine)? == 0 {
@@ -185,15 +210,15 @@ impl<B: std::fmt::Debug + Send> GroupTable<B> {
             }
             // Begin again from the old table, which is untouched.
             self.state = old_state;
-            self.keys = old_keys;
             self.num_slots = old_slots;
+            slots = slots.saturating_mul(GROWTH);
             flags.clear(engine)?;
         }
     }
 
     fn address<E: Engine<Buffer = B>>(&self, engine: &E, words: &mut [u64], flags: &Flags<B>) {
         words[launch_words("state")] = engine.address(&self.state);
-        words[launch_words("keys")] = self.keys.as_ref().map_or(0, |keys| engine.address(keys));
+        words[launch_words("keys")] = self.present.as_ref().map_or(0, |map| engine.address(map));
         words[launch_words("num_slots")] = self.num_slots;
         words[launch_words("flags")] = flags.address(engine);
     }
@@ -205,26 +230,56 @@ impl<B: std::fmt::Debug + Send> GroupTable<B> {
     pub fn read<E: Engine<Buffer = B>>(&self, engine: &E) -> Result<Groups, DeviceError> {
         let num_words = state_bytes(&self.plan, self.num_slots) / 8;
         let words = read_words(engine, &self.state, num_words)?;
-        let keys = match &self.keys {
-            Some(keys) => read_words(engine, keys, self.num_slots)?,
-            None => Vec::new(),
-        };
+        let mut present = Vec::new();
+        if let Some(map) = &self.present {
+            let mut bytes = vec![0; present_bytes(self.num_slots) as usize];
+            engine.read(map, 0, &mut bytes)?;
+            let (bits, _) = bytes.as_chunks::<4>();
+            present.extend(bits.iter().map(|bits| u32::from_le_bytes(*bits)));
+        }
         let table = TableImage {
-            keys: &keys,
+            present: &present,
             words: &words,
         };
         Ok(Groups::decode(&self.plan, &self.literals, table))
     }
 }
 
-fn state_bytes(plan: &GroupPlan, num_slots: u64) -> u64 {
-    let apart = if plan.store == Store::Hash { 2 } else { 0 };
-    (num_slots + apart) * plan.num_words() as u64 * 8
+/// Bytes of a slot.
+fn record_bytes(plan: &GroupPlan) -> u64 {
+    let key = u64::from(plan.store == Store::Hash);
+    (plan.num_words() as u64 + key) * 8
 }
 
-fn empty_keys<E: Engine>(engine: &E, num_slots: u64) -> Result<E::Buffer, DeviceError> {
+fn state_bytes(plan: &GroupPlan, num_slots: u64) -> u64 {
+    let apart = if plan.store == Store::Hash { 2 } else { 0 };
+    (num_slots + apart) * record_bytes(plan)
+}
+
+fn present_bytes(num_slots: u64) -> u64 {
+    num_slots.div_ceil(32) * 4
+}
+
+fn empty_state<E: Engine>(
+    engine: &E,
+    program: &DeviceProgram,
+    plan: &GroupPlan,
+    num_slots: u64,
+) -> Result<E::Buffer, DeviceError> {
     const { assert!(EMPTY_KEY == u64::MAX, "a vacant slot is all ones") };
-    let keys = engine.alloc(num_slots * 8)?;
-    engine.fill(&keys, 0, num_slots * 8, 0xff)?;
-    Ok(keys)
+    let bytes = state_bytes(plan, num_slots);
+    let state = engine.alloc(bytes)?;
+    if plan.store != Store::Hash {
+        engine.fill(&state, 0, bytes, 0)?;
+        return Ok(state);
+    }
+    let mut words = vec![0; NUM_LAUNCH_FIELDS + program.literals.len().max(1)];
+    words[launch_words("state")] = engine.address(&state);
+    words[launch_words("num_slots")] = num_slots;
+    let resident = engine.resident_blocks("clear", program.threads, 0)?;
+    let blocks = (bytes / 8)
+        .div_ceil(u64::from(program.threads))
+        .min(u64::from(resident));
+    engine.launch("clear", blocks.max(1) as u32, program.threads, 0, &words)?;
+    Ok(state)
 }

@@ -12,6 +12,7 @@ use futures::TryStreamExt;
 use sqllogictest::{AsyncDB, DBOutput};
 
 use crate::format::{self, ColumnKind};
+use crate::gpus::{Gpus, NoGpu};
 
 /// A statement that takes longer has hung.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(240);
@@ -28,13 +29,23 @@ pub enum Lane {
     Simulated,
     /// The simulated device answers all that it can express.
     Atomic,
+    /// A GPU answers all that it can express.
+    Device,
+    /// Additive regions whose morsels go to the host and to a GPU in turn.
+    Mixed,
     /// Plain DataFusion, which is where expected answers come from.
     Stock,
 }
 
 impl Lane {
     /// The lanes that every run covers; `Stock` has to be asked for.
-    pub const TESTED: [Self; 3] = [Self::Host, Self::Simulated, Self::Atomic];
+    pub const TESTED: [Self; 5] = [
+        Self::Host,
+        Self::Simulated,
+        Self::Atomic,
+        Self::Device,
+        Self::Mixed,
+    ];
 
     /// Gives the name used in test names and as a label.
     pub fn name(self) -> &'static str {
@@ -42,30 +53,56 @@ impl Lane {
             Self::Host => "host",
             Self::Simulated => "simulated",
             Self::Atomic => "atomic",
+            Self::Device => "device",
+            Self::Mixed => "mixed",
             Self::Stock => "stock",
         }
     }
 
     /// Looks a lane up by its name.
     pub fn from_name(name: &str) -> Option<Self> {
-        let mut lanes = Self::TESTED.into_iter().chain([Self::Stock]);
-        lanes.find(|lane| lane.name() == name)
+        Self::all().find(|lane| lane.name() == name)
+    }
+
+    fn all() -> impl Iterator<Item = Self> {
+        Self::TESTED.into_iter().chain([Self::Stock])
+    }
+
+    /// Tells whether the lane is one that a machine without a GPU skips.
+    pub fn needs_gpu(self) -> bool {
+        matches!(self, Self::Device | Self::Mixed)
+    }
+
+    /// Reads from the environment which lanes run: `TIDEGATE_SLT_LANE` has their names, with commas
+    /// between them; without it all of [`Lane::TESTED`] do.
+    ///
+    /// # Errors
+    /// Fails if a name is not a lane's.
+    pub fn chosen() -> Result<Vec<Self>, LaneError> {
+        let Ok(names) = std::env::var("TIDEGATE_SLT_LANE") else {
+            return Ok(Self::TESTED.to_vec());
+        };
+        let lanes: Option<Vec<Self>> = names.split(',').map(Self::from_name).collect();
+        lanes.ok_or(LaneError::Unknown { names })
     }
 
     /// Gives the settings that make the lane what it is.
     fn settings(self) -> &'static [&'static str] {
         match self {
             Self::Host | Self::Stock => &[],
-            Self::Simulated => &[
+            Self::Simulated | Self::Mixed => &[
                 "SET tidegate.replay_placement = 'HD'",
                 "SET tidegate.morsel_rows = 3",
             ],
-            Self::Atomic => &["SET tidegate.placement = 'device'"],
+            Self::Atomic | Self::Device => &["SET tidegate.placement = 'device'"],
         }
     }
 
     /// Opens a new connection: a session of its own, with the lane's settings.
-    pub async fn connect(self) -> Result<Connection, LaneError> {
+    ///
+    /// # Errors
+    /// Fails if the lane needs a GPU and `gpus` has none.
+    pub async fn connect(self, gpus: &Gpus) -> Result<Connection, LaneError> {
         let engine = match self {
             Self::Stock => Engine::Stock(Box::new(stock_context())),
             Self::Host => Engine::Tidegate(no_gpu().build()?),
@@ -74,6 +111,7 @@ impl Lane {
                 let builder = no_gpu().simulate_device(device);
                 Engine::Tidegate(builder.build()?)
             }
+            Self::Device | Self::Mixed => Engine::Tidegate(gpus.builder()?.build()?),
         };
         let connection = Connection { lane: self, engine };
         for setting in self.settings() {
@@ -170,7 +208,21 @@ pub enum LaneError {
     /// Tidegate's error.
     #[error("{0}")]
     Tidegate(#[from] tidegate::Error),
+    /// The lane needs a GPU.
+    #[error("{0}")]
+    NoGpu(#[from] NoGpu),
+    /// The environment names a lane that there is not.
+    #[error("TIDEGATE_SLT_LANE={names}: the lanes are {lanes}", lanes = lane_names())]
+    Unknown {
+        /// What it says.
+        names: String,
+    },
     /// The statement did not end.
     #[error("statement timed out after {} s", STATEMENT_TIMEOUT.as_secs())]
     TimedOut,
+}
+
+fn lane_names() -> String {
+    let names: Vec<_> = Lane::all().map(Lane::name).collect();
+    names.join(", ")
 }

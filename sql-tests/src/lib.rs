@@ -2,19 +2,26 @@
 //!
 //! The cases are the `.slt` files under `slt/`, one topic each; `README.md` says how to write one.
 //! Every file runs once per [`Lane`], which is one way to answer SQL: the host alone, host and
-//! simulated device taking turns morsel by morsel, or the device for all it can express. A file
-//! that passes in every lane is the proof that placement changes no answer.
+//! device taking turns morsel by morsel, or the device for all it can express; the device is a
+//! simulated one or a GPU. A file that passes in every lane is the proof that placement changes no
+//! answer.
 //!
 //! Nothing here knows about plans, pipelines or devices: a lane is a session plus a few `SET`s.
 //!
 //! - [`mod@format`]: the one textual form of a value, shared by all lanes
+//! - [`gpus`]: the machine's GPUs, opened once for the lanes that need one
 //! - [`lane`]: the lanes and the connection that the runner drives
+//! - [`runner`]: runs the files
+//! - [`differential`]: compares random queries with a plain DataFusion session
 //!
-//! `tests/sqllogictest.rs` runs the files, `tests/differential.rs` compares random queries with a
-//! plain DataFusion session.
+//! The last two are tests under `tests/`, and a program for machines that cannot build.
 
+pub mod differential;
 pub mod format;
+pub mod gpus;
 pub mod lane;
+pub mod runner;
 
 pub use format::ColumnKind;
+pub use gpus::{Gpus, NoGpu};
 pub use lane::{Connection, Lane, LaneError};

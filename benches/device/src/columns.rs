@@ -90,7 +90,9 @@ impl Column {
 
     /// Returns the raw word of a row, as it is stored.
     pub(crate) fn raw(&self, row: u64, quantiles: &[u32]) -> u64 {
-        let h = mix(row.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(self.seed));
+        let h = mix(row
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            .wrapping_add(self.seed));
         let raw = match self.values {
             Values::Uniform { count } => h % count,
             Values::Hundredths { low, count } => {
@@ -104,7 +106,11 @@ impl Column {
                 from + (h & 0xffff_ffff) % (to - from + 1)
             }
             Values::Half { count } => {
-                if h & 1 == 1 { 0 } else { (h >> 1) % count }
+                if h & 1 == 1 {
+                    0
+                } else {
+                    (h >> 1) % count
+                }
             }
         };
         let raw = if self.sparse { mix(raw) } else { raw };
@@ -142,6 +148,7 @@ impl Column {
             nullable: false,
             widths: vec![self.width],
             scaled: self.factor != 1,
+            lookup: None,
         }
     }
 }

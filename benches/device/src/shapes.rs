@@ -42,7 +42,10 @@ pub(crate) struct Shape {
 
 impl Shape {
     pub(crate) fn row_bytes(&self) -> u64 {
-        self.columns.iter().map(|column| u64::from(column.width)).sum()
+        self.columns
+            .iter()
+            .map(|column| u64::from(column.width))
+            .sum()
     }
 }
 
@@ -122,7 +125,14 @@ fn sum(argument: Expr, name: &str) -> Result<AggregateCall, Unsupported> {
         None => argument.data_type.clone(),
     };
     let state = vec![Field::new(name, data_type.clone(), true)];
-    AggregateCall::new(AggregateFunction::Sum, Some(argument), None, data_type, state, name)
+    AggregateCall::new(
+        AggregateFunction::Sum,
+        Some(argument),
+        None,
+        data_type,
+        state,
+        name,
+    )
 }
 
 fn average(argument: Expr, name: &str) -> Result<AggregateCall, Unsupported> {
@@ -137,12 +147,26 @@ fn average(argument: Expr, name: &str) -> Result<AggregateCall, Unsupported> {
         Field::new("count", DataType::UInt64, true),
         Field::new("sum", state, true),
     ];
-    AggregateCall::new(AggregateFunction::Avg, Some(argument), None, value, state, name)
+    AggregateCall::new(
+        AggregateFunction::Avg,
+        Some(argument),
+        None,
+        value,
+        state,
+        name,
+    )
 }
 
 fn count() -> Result<AggregateCall, Unsupported> {
     let state = vec![Field::new("count", DataType::Int64, false)];
-    AggregateCall::new(AggregateFunction::Count, None, None, DataType::Int64, state, "count")
+    AggregateCall::new(
+        AggregateFunction::Count,
+        None,
+        None,
+        DataType::Int64,
+        state,
+        "count",
+    )
 }
 
 fn pipeline(
@@ -206,9 +230,8 @@ fn q6(packed: bool) -> Result<Shape, Unsupported> {
 
 /// shipdate, discount, quantity, price, tax, returnflag, linestatus.
 fn lineitem_columns(packed: bool) -> Vec<Column> {
-    let cents = |low: u64, count: u64, seed: u64| {
-        column(Values::Hundredths { low, count }, 8, seed)
-    };
+    let cents =
+        |low: u64, count: u64, seed: u64| column(Values::Hundredths { low, count }, 8, seed);
     let narrow = |count: u64, width: u32, base: i64, factor: i64, seed: u64| Column {
         base,
         factor,
@@ -244,7 +267,8 @@ fn q1(packed: bool) -> Result<Shape, Unsupported> {
     let money = if packed { DECIMAL } else { DataType::Float64 };
     let mut builder = Builder::default();
     let column_of = |index| Expr::column(index, money.clone());
-    let (discount, quantity, price, tax) = (column_of(1)?, column_of(2)?, column_of(3)?, column_of(4)?);
+    let (discount, quantity, price, tax) =
+        (column_of(1)?, column_of(2)?, column_of(3)?, column_of(4)?);
     let date = Expr::column(0, DataType::Date32)?;
     let filter = Expr::compare(CompareOp::LtEq, date, builder.date(10_471)?)?;
     let one = |builder: &mut Builder| builder.money(&money, 100);
@@ -298,7 +322,11 @@ fn group_by(
     cudf: Option<f64>,
     target: f64,
 ) -> Result<Shape, Unsupported> {
-    let value_type = if float { DataType::Float64 } else { DataType::Int64 };
+    let value_type = if float {
+        DataType::Float64
+    } else {
+        DataType::Int64
+    };
     let values = if float { Values::Unit } else { Values::Full };
     let steps = vec![Step::Aggregate(Aggregate {
         keys: vec![named(Expr::column(0, DataType::Int64)?, "k")],
@@ -314,7 +342,11 @@ fn group_by(
         plain_row_bytes: 16,
         columns: vec![key, column(values, 8, 9)],
         pipeline: pipeline(fields, Builder::default(), steps)?,
-        check: if float { Check::FloatGroups } else { Check::IntegerGroups },
+        check: if float {
+            Check::FloatGroups
+        } else {
+            Check::IntegerGroups
+        },
         cudf,
         target,
     })
@@ -353,17 +385,35 @@ fn half_of_the_rows() -> Result<Shape, Unsupported> {
 
 /// Returns all shapes.
 pub(crate) fn shapes() -> Result<Vec<Shape>, Unsupported> {
-    let mut shapes = vec![q6(false)?, q6(true)?, q1(false)?, q1(true)?, half_of_the_rows()?];
+    let mut shapes = vec![
+        q6(false)?,
+        q6(true)?,
+        q1(false)?,
+        q1(true)?,
+        half_of_the_rows()?,
+    ];
     let key = |values: Values, sparse: bool| Column {
         sparse,
         ..column(values, 8, 8)
     };
     let uniform = |count: u64| Values::Uniform { count };
     for (count, cudf) in [(10, 41.0), (1_000, 29.0)] {
-        shapes.push(group_by(format!("{count} groups i64"), key(uniform(count), false), false, Some(cudf), 2.0)?);
+        shapes.push(group_by(
+            format!("{count} groups i64"),
+            key(uniform(count), false),
+            false,
+            Some(cudf),
+            2.0,
+        )?);
     }
     for (count, cudf) in [(10, 47.0), (1_000, 27.0)] {
-        shapes.push(group_by(format!("{count} groups f64 ordered"), key(uniform(count), false), true, Some(cudf), 2.2)?);
+        shapes.push(group_by(
+            format!("{count} groups f64 ordered"),
+            key(uniform(count), false),
+            true,
+            Some(cudf),
+            2.2,
+        )?);
     }
     let many = [
         (100_000, 28.0, 6.5, 10.0),
@@ -375,9 +425,27 @@ pub(crate) fn shapes() -> Result<Vec<Shape>, Unsupported> {
         for (is_sparse, target) in [(false, dense), (true, sparse)] {
             let spread = if is_sparse { "sparse" } else { "dense" };
             let named = |law: &str| format!("{:.0e} groups {spread}{law}", count as f64);
-            shapes.push(group_by(named(""), key(uniform(count), is_sparse), false, Some(cudf), target)?);
-            shapes.push(group_by(named(" zipf 1.1"), key(Values::Zipf { count }, is_sparse), false, None, 2.0 * target)?);
-            shapes.push(group_by(named(" half on one"), key(Values::Half { count }, is_sparse), false, None, 2.0 * target)?);
+            shapes.push(group_by(
+                named(""),
+                key(uniform(count), is_sparse),
+                false,
+                Some(cudf),
+                target,
+            )?);
+            shapes.push(group_by(
+                named(" zipf 1.1"),
+                key(Values::Zipf { count }, is_sparse),
+                false,
+                None,
+                2.0 * target,
+            )?);
+            shapes.push(group_by(
+                named(" half on one"),
+                key(Values::Half { count }, is_sparse),
+                false,
+                None,
+                2.0 * target,
+            )?);
         }
     }
     Ok(shapes)

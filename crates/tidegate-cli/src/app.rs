@@ -1,5 +1,6 @@
 //! Threads with room to plan, a session, and the door that the command line names.
 
+use std::ffi::OsString;
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::thread;
@@ -8,7 +9,7 @@ use std::time::Duration;
 use tidegate::Session;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::args::{Args, Door, SessionArgs, Source};
+use crate::args::{self, Args, Door, SessionArgs, Source};
 use crate::demo::Demo;
 use crate::run::{Runner, Script};
 use crate::{console, doctor, environment, panics, repl, run};
@@ -25,8 +26,13 @@ pub(crate) const DONE: u8 = 0;
 /// The exit status if a statement failed, or could not be tried.
 pub(crate) const FAILED: u8 = 1;
 
-/// Runs what the command line asks for.
-pub(crate) fn start(args: Args) -> ExitCode {
+/// Runs what the command line asks for; its first word is the program's name. Prints help, or the
+/// mistake in it, and ends the process.
+///
+/// Panics of the whole process are held back from here on: they are told as errors.
+pub fn start(arguments: Vec<OsString>) -> ExitCode {
+    panics::hold_back();
+    let args = args::parse(arguments);
     let main = thread::Builder::new()
         .name("tidegate".into())
         .stack_size(MAIN_STACK_BYTES);

@@ -1,5 +1,6 @@
 //! The command line: what can be typed, and what it means.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -208,8 +209,9 @@ impl FromStr for ScaleFactor {
 }
 
 /// Reads the command line; prints help, or the mistake in it, and ends the process.
-pub(crate) fn parse() -> Args {
-    from_matches(&Args::command().get_matches()).unwrap_or_else(|error| error.exit())
+pub(crate) fn parse(arguments: Vec<OsString>) -> Args {
+    let matches = Args::command().get_matches_from(arguments);
+    from_matches(&matches).unwrap_or_else(|error| error.exit())
 }
 
 fn from_matches(matches: &ArgMatches) -> Result<Args, clap::Error> {

@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use serde::Serialize;
 
 use crate::place::{Place, Reason};
+use crate::queue::Morsel;
 
 /// Counts morsels, rows, bytes and time by place, and reasons by place.
 ///
@@ -50,6 +51,23 @@ impl RegionCounters {
         count.morsels += 1;
         count.rows += rows;
         count.bytes += bytes;
+    }
+
+    /// Counts morsels that run at `place` for one reason.
+    pub fn morsels(&self, place: Place, morsels: &[Morsel], reason: Reason) {
+        let mut places = self.places.lock();
+        let count = places.entry(place).or_default();
+        let num_morsels = morsels.len() as u64;
+        count.morsels += num_morsels;
+        count.rows += morsels
+            .iter()
+            .map(|morsel| morsel.size.num_rows)
+            .sum::<u64>();
+        count.bytes += morsels
+            .iter()
+            .map(|morsel| morsel.size.num_bytes)
+            .sum::<u64>();
+        *count.reasons.entry(reason).or_default() += num_morsels;
     }
 
     /// Takes morsels out of the books of a place whose work on them came to nothing.

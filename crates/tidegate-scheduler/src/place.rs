@@ -133,6 +133,9 @@ pub enum Reason {
     Replayed,
     /// It finishes there first.
     EarliestFinish,
+    /// All that the region reads is in the column cache, and the device is done with it before the
+    /// host would be.
+    Resident,
     /// The region returns its rows to the host: moving them costs more than filtering them.
     RowsReturn,
     /// The program, or one of its parts, has no device form.
@@ -157,6 +160,7 @@ impl fmt::Display for Reason {
             Reason::DeviceRequested => f.write_str("device requested by tidegate.placement"),
             Reason::Replayed => f.write_str("replayed placement"),
             Reason::EarliestFinish => f.write_str("earliest finish"),
+            Reason::Resident => f.write_str("resident in the column cache"),
             Reason::RowsReturn => f.write_str(
                 "the rows return to the host: moving them costs more than filtering them",
             ),

@@ -8,6 +8,7 @@
 //! only while that partition is polled.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 use tidegate_device::DeviceId;
@@ -109,6 +110,8 @@ struct Pieces {
 #[derive(Debug)]
 pub struct MorselQueue {
     policy: ClaimPolicy,
+    /// The host stays out of it, whatever the policy was.
+    kept_from_host: AtomicBool,
     pieces: Mutex<Pieces>,
     changed: Notify,
 }
@@ -123,6 +126,7 @@ impl MorselQueue {
         };
         Self {
             policy,
+            kept_from_host: AtomicBool::new(false),
             pieces: Mutex::new(Pieces {
                 pieces: partitions.into_iter().map(piece).collect(),
                 polled: BTreeSet::new(),
@@ -134,6 +138,16 @@ impl MorselQueue {
     /// Returns who may claim.
     pub fn policy(&self) -> &ClaimPolicy {
         &self.policy
+    }
+
+    /// Leaves everything that still waits to devices.
+    pub fn keep_from_host(&self) {
+        self.kept_from_host.store(true, Ordering::Release);
+    }
+
+    /// Returns whether only devices may claim.
+    pub fn is_for_devices(&self) -> bool {
+        self.policy == ClaimPolicy::DeviceOnly || self.kept_from_host.load(Ordering::Acquire)
     }
 
     /// Counts the pieces that belong to `partition` in from now on.
@@ -231,13 +245,15 @@ impl MorselQueue {
     /// Claims a guided run of a listed piece for the host: half of what waits there, at least one, at
     /// most `limit`, in order. Empty if nothing is left for the host.
     pub fn claim_for_host(&self, piece: usize, limit: usize) -> Vec<Morsel> {
+        if self.is_for_devices() {
+            return Vec::new();
+        }
         let mut guard = self.pieces.lock();
         let Some(slots) = guard.pieces[piece].slots.as_mut() else {
             return Vec::new();
         };
         let for_host = |index: usize| match &self.policy {
-            ClaimPolicy::Shared => true,
-            ClaimPolicy::DeviceOnly => false,
+            ClaimPolicy::Shared | ClaimPolicy::DeviceOnly => true,
             ClaimPolicy::Replay(pattern) => !pattern.on_device(MorselId { piece, index }.number()),
         };
         let waiting: Vec<usize> = (0..slots.len())
@@ -313,6 +329,68 @@ impl MorselQueue {
             None if may_come => DeviceClaim::Later,
             None => DeviceClaim::Empty,
         }
+    }
+
+    /// Claims waiting morsels for a device from the back, as long as `accepts` takes the next; stops
+    /// at a piece that is not listed.
+    pub fn claim_run_for_device(
+        &self,
+        device: DeviceId,
+        mut accepts: impl FnMut(&Morsel) -> bool,
+    ) -> Vec<Morsel> {
+        let mut guard = self.pieces.lock();
+        let Pieces { pieces, polled } = &mut *guard;
+        let mut run = Vec::new();
+        for (piece, entry) in pieces.iter_mut().enumerate().rev() {
+            if entry
+                .partition
+                .is_some_and(|owner| !polled.contains(&owner))
+            {
+                continue;
+            }
+            let Some(slots) = &mut entry.slots else {
+                return run;
+            };
+            for (index, slot) in slots.iter_mut().enumerate().rev() {
+                let id = MorselId { piece, index };
+                let allowed = match &self.policy {
+                    ClaimPolicy::Replay(pattern) => pattern.on_device(id.number()),
+                    _ => true,
+                };
+                if slot.state != State::Waiting || !allowed {
+                    continue;
+                }
+                let morsel = Morsel {
+                    id,
+                    size: slot.size,
+                };
+                if !accepts(&morsel) {
+                    return run;
+                }
+                slot.state = State::Device(device);
+                run.push(morsel);
+            }
+        }
+        run
+    }
+
+    /// Returns every morsel that is known, whoever has it.
+    pub fn morsels(&self) -> Vec<Morsel> {
+        let guard = self.pieces.lock();
+        let mut morsels = Vec::new();
+        for (piece, entry) in guard.pieces.iter().enumerate() {
+            let slots = entry.slots.iter().flatten().enumerate();
+            morsels.extend(slots.map(|(index, slot)| Morsel {
+                id: MorselId { piece, index },
+                size: slot.size,
+            }));
+        }
+        morsels
+    }
+
+    /// Returns how many pieces there are.
+    pub fn num_pieces(&self) -> usize {
+        self.pieces.lock().pieces.len()
     }
 
     /// Marks morsels as done: their rows have left the device.

@@ -10,12 +10,15 @@ use parking_lot::Mutex;
 use thiserror::Error;
 use tidegate_kernels::PipelineDevice;
 use tidegate_pipeline::{EvalError, Pipeline};
+use tokio::sync::OnceCell;
 use tokio::task::JoinSet;
 
+use crate::cache::ColumnCache;
 use crate::counters::RegionCounters;
-use crate::feeder::{Choice, Feeder, LoadError, MorselLoader};
-use crate::place::{Place, Reason};
+use crate::feeder::{Choice, Feeder, HOST_ROWS_PER_SECOND, LoadError, MorselLoader};
+use crate::place::{Forecast, Place, Reason, device_takes};
 use crate::queue::{ClaimPolicy, Morsel, MorselQueue};
+use crate::residency::Residency;
 
 /// Why a region's device half came to nothing.
 #[derive(Debug, Error)]
@@ -45,6 +48,8 @@ pub struct RunSpec {
     pub queue: Arc<MorselQueue>,
     /// How its morsels are read.
     pub loader: Arc<dyn MorselLoader>,
+    /// What devices hold from query to query.
+    pub cache: Arc<ColumnCache>,
     /// Where its books are kept.
     pub counters: Arc<RegionCounters>,
     /// How devices choose.
@@ -57,6 +62,7 @@ impl RunSpec {
     fn feeder(
         &self,
         device: &Arc<dyn PipelineDevice>,
+        choice: Choice,
         atomic: bool,
         ending: Arc<AtomicBool>,
     ) -> Feeder {
@@ -65,8 +71,9 @@ impl RunSpec {
             pipeline: Arc::clone(&self.pipeline),
             queue: Arc::clone(&self.queue),
             loader: Arc::clone(&self.loader),
+            cache: Arc::clone(&self.cache),
             counters: Arc::clone(&self.counters),
-            choice: self.choice.clone(),
+            choice,
             atomic,
             ending,
             strict: self.strict,
@@ -92,6 +99,8 @@ pub struct Tail {
 #[derive(Debug)]
 pub struct MixedRun {
     spec: RunSpec,
+    /// The device that gets the whole scan because it holds all of it, once that was weighed.
+    holder: OnceCell<Option<Arc<dyn PipelineDevice>>>,
     live: Mutex<Live>,
 }
 
@@ -108,6 +117,7 @@ impl MixedRun {
     pub fn new(spec: RunSpec) -> Arc<Self> {
         Arc::new(Self {
             spec,
+            holder: OnceCell::new(),
             live: Mutex::default(),
         })
     }
@@ -129,7 +139,7 @@ impl MixedRun {
 
     /// Returns whether the host may claim nothing.
     pub fn devices_only(&self) -> bool {
-        *self.spec.queue.policy() == ClaimPolicy::DeviceOnly
+        self.spec.queue.is_for_devices()
     }
 
     /// Makes the morsels of a piece known, if they are not.
@@ -157,14 +167,67 @@ impl MixedRun {
         );
     }
 
+    /// Leaves the whole scan to a device that holds all of it, if the placement is free and the
+    /// device would be done before the host. To be called before [`MixedRun::enter`].
+    pub async fn weigh_residency(&self) -> Result<(), RunFailure> {
+        let weighed = self.holder.get_or_try_init(|| async {
+            let Choice::EarliestFinish { host_partitions } = self.spec.choice else {
+                return Ok(None);
+            };
+            for device in &self.spec.devices {
+                if self.is_faster_with_all(device, host_partitions).await? {
+                    self.spec.queue.keep_from_host();
+                    return Ok(Some(Arc::clone(device)));
+                }
+            }
+            Ok(None)
+        });
+        weighed.await.map(|_| ())
+    }
+
+    async fn is_faster_with_all(
+        &self,
+        device: &Arc<dyn PipelineDevice>,
+        host_partitions: usize,
+    ) -> Result<bool, RunFailure> {
+        let RunSpec {
+            cache,
+            loader,
+            pipeline,
+            queue,
+            ..
+        } = &self.spec;
+        let residency = Residency::new(cache, device.info().id, loader, pipeline);
+        let Some(scan) = residency.whole_scan(queue).await? else {
+            return Ok(false);
+        };
+        let rates = &device.info().rates;
+        let rows = scan.num_rows as f64;
+        Ok(device_takes(&Forecast {
+            device_backlog: 0.0,
+            transfer: 0.0,
+            kernel: rates.launch_seconds + rows / rates.rows_per_second,
+            host_rest: rows / (HOST_ROWS_PER_SECOND * host_partitions as f64),
+        }))
+    }
+
     /// Starts the feeders if this is the only stream. Must be called within a tokio runtime.
     pub fn enter(self: &Arc<Self>) -> Visit {
         let mut live = self.live.lock();
         live.streams += 1;
         if live.streams == 1 && live.feeders.is_empty() {
             live.ending = Arc::default();
-            for device in &self.spec.devices {
-                let feeder = self.spec.feeder(device, false, Arc::clone(&live.ending));
+            let holder = self.holder.get().and_then(Option::as_ref);
+            let (devices, choice) = match holder {
+                Some(device) => (
+                    std::slice::from_ref(device),
+                    Choice::Always(Reason::Resident),
+                ),
+                None => (self.spec.devices.as_slice(), self.spec.choice.clone()),
+            };
+            for device in devices {
+                let ending = Arc::clone(&live.ending);
+                let feeder = self.spec.feeder(device, choice.clone(), false, ending);
                 live.feeders.spawn(feeder.feed());
             }
         }
@@ -242,7 +305,10 @@ impl AllOrNothing {
         };
         spec.queue.open_all();
         let mut feeders = JoinSet::new();
-        feeders.spawn(spec.feeder(device, true, Arc::default()).feed());
+        feeders.spawn(
+            spec.feeder(device, spec.choice.clone(), true, Arc::default())
+                .feed(),
+        );
         let mut rows = Vec::new();
         while let Some(fed) = feeders.join_next().await {
             rows.extend(fed??);
@@ -250,3 +316,6 @@ impl AllOrNothing {
         Ok(rows)
     }
 }
+
+#[cfg(test)]
+mod tests;

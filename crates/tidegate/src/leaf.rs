@@ -15,12 +15,15 @@ pub(crate) mod pulled;
 use std::fmt::Debug;
 use std::sync::{Arc, OnceLock};
 
+use datafusion::common::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::execution::TaskContext;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
 use tidegate_scheduler::{MixedRun, Morsel, MorselLoader};
+
+use crate::options::TidegateOptions;
 
 /// What the gated leaf and its region's streams share: the run of this instance of the plan.
 #[derive(Debug, Default)]
@@ -83,6 +86,16 @@ pub(crate) struct LeafOptions {
     pub(crate) morsel_rows: usize,
     /// DataFusion lets file streams take over each other's files.
     pub(crate) file_work_stealing: bool,
+}
+
+impl LeafOptions {
+    /// Reads them from a configuration.
+    pub(crate) fn of(config: &ConfigOptions) -> Self {
+        Self {
+            morsel_rows: TidegateOptions::of(config).morsel_rows,
+            file_work_stealing: config.execution.enable_file_stream_work_stealing,
+        }
+    }
 }
 
 /// Finds how a leaf is shared, or why it is not.

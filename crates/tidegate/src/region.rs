@@ -18,8 +18,8 @@ use datafusion::execution::TaskContext;
 use tidegate_kernels::PipelineDevice;
 use tidegate_pipeline::Pipeline;
 use tidegate_scheduler::{
-    Choice, ClaimPolicy, LoadError, MorselQueue, PlacementMode, Reason, RegionCounters, RunFailure,
-    RunSpec,
+    Choice, ClaimPolicy, ColumnCache, LoadError, MorselQueue, PlacementMode, Reason,
+    RegionCounters, RunFailure, RunSpec,
 };
 
 use crate::error::{Error, ErrorKind};
@@ -68,6 +68,7 @@ pub(crate) struct Region {
     pub(crate) mode: PlacementMode,
     pub(crate) choice: Choice,
     pub(crate) policy: ClaimPolicy,
+    pub(crate) cache: Arc<ColumnCache>,
     pub(crate) counters: Arc<RegionCounters>,
 }
 
@@ -82,6 +83,7 @@ impl Region {
             mode: PlacementMode::Host,
             choice: Choice::Always(Reason::HostRequested),
             policy: ClaimPolicy::Shared,
+            cache: Arc::default(),
             counters: Arc::default(),
         }
     }
@@ -96,6 +98,7 @@ impl Region {
             devices: self.devices.clone(),
             queue: Arc::new(MorselQueue::new(self.policy.clone(), leaf.pieces())),
             loader: leaf.loader(ctx)?,
+            cache: Arc::clone(&self.cache),
             counters: Arc::clone(&self.counters),
             choice: self.choice.clone(),
             strict: self.mode == PlacementMode::Strict,

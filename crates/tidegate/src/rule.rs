@@ -52,10 +52,7 @@ impl PhysicalOptimizerRule for PlacePipelines {
         if options.float_sums == FloatSums::Ordered {
             refuse_unordered_sums(&plan)?;
         }
-        let leaf_options = LeafOptions {
-            morsel_rows: options.morsel_rows,
-            file_work_stealing: config.execution.enable_file_stream_work_stealing,
-        };
+        let leaf_options = LeafOptions::of(config);
         Placer {
             runtime: &self.runtime,
             options,
@@ -148,6 +145,7 @@ impl Placer<'_> {
             mode: self.options.placement,
             choice: Choice::Always(Reason::DeviceRequested),
             policy: ClaimPolicy::DeviceOnly,
+            cache: Arc::clone(self.runtime.cache()),
             counters: Arc::default(),
         };
         Some(Arc::new(PipelineExec::atomic(
@@ -229,6 +227,7 @@ impl Placer<'_> {
             mode: self.options.placement,
             choice,
             policy,
+            cache: Arc::clone(self.runtime.cache()),
             counters: Arc::default(),
         }
     }

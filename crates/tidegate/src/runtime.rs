@@ -1,4 +1,5 @@
-//! What the sessions of a process share: its devices, and what is remembered of its queries.
+//! What the sessions of a process share: its devices, what is kept on them, and what is remembered of
+//! its queries.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -7,6 +8,7 @@ use tidegate_device::compiler::{Compiler, ImageCache};
 use tidegate_device::cuda::{CudaDevice, CudaOptions};
 use tidegate_device::{DeviceError, DeviceId, Discovery, DiscoveryOptions, SimulatedDevice};
 use tidegate_kernels::{CudaPipelineDevice, PipelineDevice, SimulatedPipelineDevice};
+use tidegate_scheduler::ColumnCache;
 
 use crate::query::History;
 
@@ -25,12 +27,13 @@ pub struct RuntimeOptions {
     pub kernel_folder: Option<PathBuf>,
 }
 
-/// The devices of a process and the history of its queries.
+/// The devices of a process, the columns that are kept on them, and the history of its queries.
 #[derive(Debug)]
 pub struct Runtime {
     devices: Vec<Arc<dyn PipelineDevice>>,
     discovery: Discovery,
     why_no_device: String,
+    cache: Arc<ColumnCache>,
     history: History,
 }
 
@@ -57,6 +60,7 @@ impl Runtime {
             devices,
             discovery,
             why_no_device,
+            cache: Arc::default(),
             history: History::default(),
         })
     }
@@ -74,6 +78,11 @@ impl Runtime {
     /// Says in one line what was looked for and not found.
     pub fn why_no_device(&self) -> &str {
         &self.why_no_device
+    }
+
+    /// Returns what is kept on the devices from query to query.
+    pub(crate) fn cache(&self) -> &Arc<ColumnCache> {
+        &self.cache
     }
 
     /// Returns what is remembered of queries.

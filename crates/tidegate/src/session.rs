@@ -1,6 +1,7 @@
 //! A session: SQL and DataFrames in, Arrow batches out.
 
 mod builder;
+mod cache;
 mod doctor;
 mod statement;
 

@@ -7,8 +7,10 @@
 //!
 //! [`split`] and [`locate`] cut a script at its semicolons; [`is_complete`] tells a prompt whether
 //! to ask for another line; [`check_depth`] refuses what would overflow the stack of the parser or
-//! the planner, or keep the parser busy for ever.
+//! the planner, or keep the parser busy for ever; `cache_statement` reads the statements that DataFusion
+//! does not plan.
 
+mod cache;
 mod depth;
 mod level;
 mod limits;
@@ -17,6 +19,7 @@ mod words;
 use sqlparser::dialect::GenericDialect;
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, TokenizerError};
 
+pub(crate) use cache::{CacheStatement, NamePart, Tier, cache_statement};
 pub use depth::check_depth;
 pub use limits::{
     MAX_CHAIN, MAX_DOUBLING, MAX_JOINS, MAX_NESTING, MAX_QUERIES, MAX_SET_OPERATIONS,

@@ -31,13 +31,8 @@ pub(crate) async fn explain(error: DataFusionError, sql: &str, session: &Session
     }
     let names = table_names(session).await;
     let name = missing.rsplit('.').next().unwrap_or(missing);
-    let likeness = |candidate: &String| strsim::jaro_winkler(candidate, name);
-    let nearest = names
-        .iter()
-        .map(|candidate| (likeness(candidate), candidate))
-        .max_by(|left, right| left.0.total_cmp(&right.0));
-    let hint = match nearest {
-        Some((likeness, candidate)) if likeness > 0.75 => format!("did you mean '{candidate}'?"),
+    let hint = match nearest(&names, name) {
+        Some(candidate) => format!("did you mean '{candidate}'?"),
         _ if names.is_empty() => {
             "there are no tables yet: CREATE EXTERNAL TABLE, or a table function such as \
              tpch('lineitem', 0.1)"
@@ -49,6 +44,17 @@ pub(crate) async fn explain(error: DataFusionError, sql: &str, session: &Session
         described.kind(),
         format!("table '{name}' not found: {hint}"),
     )
+}
+
+/// Finds the name that was probably meant.
+pub(crate) fn nearest<'a>(names: &'a [String], name: &str) -> Option<&'a str> {
+    let likeness = |candidate: &'a String| (strsim::jaro_winkler(candidate, name), candidate);
+    let nearest = names
+        .iter()
+        .map(likeness)
+        .max_by(|left, right| left.0.total_cmp(&right.0));
+    let (likeness, candidate) = nearest?;
+    (likeness > 0.75).then_some(candidate)
 }
 
 /// Finds a quoted path of which the text selects, as `FROM 'data/t.parquet'`, that is not there.

@@ -1,4 +1,4 @@
-//! The system tables: `system.devices`, `system.queries`, `system.placements`, `system.settings`.
+//! The system tables: `system.devices`, `system.cache`, `system.queries`, `system.placements`, `system.settings`.
 //!
 //! Each is made anew when it is scanned, from the runtime or from the session that asks.
 
@@ -18,7 +18,7 @@ use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionContext;
-use tidegate_scheduler::PlaceReport;
+use tidegate_scheduler::{ColumnReport, PlaceReport};
 
 use crate::query::QueryReport;
 use crate::region::report::RegionReport;
@@ -29,6 +29,7 @@ pub(crate) fn register(ctx: &SessionContext, runtime: &Arc<Runtime>) -> Result<(
     let schema = MemorySchemaProvider::new();
     for content in [
         Content::Devices,
+        Content::Cache,
         Content::Queries,
         Content::Placements,
         Content::Settings,
@@ -52,6 +53,7 @@ pub(crate) fn register(ctx: &SessionContext, runtime: &Arc<Runtime>) -> Result<(
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Content {
     Devices,
+    Cache,
     Queries,
     Placements,
     Settings,
@@ -89,6 +91,7 @@ impl TableProvider for SystemTable {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let columns = match self.content {
             Content::Devices => devices(&self.runtime),
+            Content::Cache => cache(&self.runtime.cache().reports()),
             Content::Queries => queries(&self.runtime.history().reports()),
             Content::Placements => placements(&self.runtime.history().reports()),
             Content::Settings => settings(state),
@@ -107,6 +110,7 @@ impl Content {
     fn name(self) -> &'static str {
         match self {
             Content::Devices => "devices",
+            Content::Cache => "cache",
             Content::Queries => "queries",
             Content::Placements => "placements",
             Content::Settings => "settings",
@@ -127,6 +131,17 @@ impl Content {
                 count("memory_limit"),
                 count("memory_used"),
                 count("memory_peak"),
+            ],
+            Content::Cache => vec![
+                text("table"),
+                text("column"),
+                text("device"),
+                text("encoding"),
+                count("chunks"),
+                count("rows"),
+                count("device_bytes"),
+                count("plain_bytes"),
+                count("hits"),
             ],
             Content::Queries => vec![
                 count("query_id"),
@@ -176,6 +191,21 @@ fn devices(runtime: &Runtime) -> Vec<ArrayRef> {
         counts(budgets().map(|budget| budget.limit())),
         counts(budgets().map(|budget| budget.used())),
         counts(budgets().map(|budget| budget.peak())),
+    ]
+}
+
+fn cache(columns: &[ColumnReport]) -> Vec<ArrayRef> {
+    let count = |of: fn(&ColumnReport) -> u64| counts(columns.iter().map(of));
+    vec![
+        texts(columns.iter().map(|column| Some(&column.table))),
+        texts(columns.iter().map(|column| Some(&column.column))),
+        texts(columns.iter().map(|column| Some(column.device.to_string()))),
+        texts(columns.iter().map(|column| Some(&column.encoding))),
+        count(|column| column.num_chunks),
+        count(|column| column.num_rows),
+        count(|column| column.device_bytes),
+        count(|column| column.plain_bytes),
+        count(|column| column.hits),
     ]
 }
 

@@ -19,6 +19,10 @@ pub(crate) enum Failure {
     Encoding(String),
     /// A file of the project could not be read.
     Read { path: PathBuf, source: io::Error },
+    /// A file could not be written.
+    Write { path: PathBuf, source: io::Error },
+    /// An archive is above its limit.
+    TooLarge { path: PathBuf, limit_mib: u64 },
     /// The answer of `cargo metadata` does not have the documented form.
     Metadata(serde_json::Error),
     /// `tidy` found this many breaches.
@@ -45,6 +49,12 @@ impl fmt::Display for Failure {
             Failure::Read { path, source } => {
                 write!(f, "cannot read {}: {source}", path.display())
             }
+            Failure::Write { path, source } => {
+                write!(f, "cannot write {}: {source}", path.display())
+            }
+            Failure::TooLarge { path, limit_mib } => {
+                write!(f, "{} is above {limit_mib} MiB", path.display())
+            }
             Failure::Metadata(source) => write!(f, "cannot understand cargo metadata: {source}"),
             Failure::Untidy(1) => f.write_str("tidy: 1 finding"),
             Failure::Untidy(num_findings) => write!(f, "tidy: {num_findings} findings"),
@@ -55,7 +65,9 @@ impl fmt::Display for Failure {
 impl Error for Failure {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         match self {
-            Failure::Start { source, .. } | Failure::Read { source, .. } => Some(source),
+            Failure::Start { source, .. }
+            | Failure::Read { source, .. }
+            | Failure::Write { source, .. } => Some(source),
             Failure::Metadata(source) => Some(source),
             _ => None,
         }

@@ -1,7 +1,8 @@
 //! The project's automation: `cargo xtask <verb>`.
 //!
 //! Each verb is one module: `tidy` checks the rules that no compiler knows, `ci` runs every check
-//! but the tests. `process` runs the commands that both need, `failure` says what went wrong.
+//! but the tests, `bundle` packs what a GPU host without a toolchain needs. `process` runs the
+//! commands that they need, `failure` says what went wrong.
 
 #![expect(
     clippy::print_stdout,
@@ -9,6 +10,7 @@
     reason = "a command-line tool talks to its user"
 )]
 
+mod bundle;
 mod ci;
 mod failure;
 mod process;
@@ -20,10 +22,13 @@ use std::process::ExitCode;
 use failure::Failure;
 
 const USAGE: &str = "\
-usage: cargo xtask <verb>
+usage: cargo xtask <verb> [option]
 
   tidy   check layout, wording, crate floors and the names in the docs
-  ci     fmt, clippy, tidy and rustdoc, stopping at the first failure";
+  ci     fmt, clippy, tidy and rustdoc, stopping at the first failure
+  bundle [--nvrtc FOLDER]
+         pack the command, the SQL tests and the device benches for a host that cannot build;
+         with the NVRTC in FOLDER, if the host has none";
 
 fn main() -> ExitCode {
     match run_verb(&env::args().skip(1).collect::<Vec<_>>()) {
@@ -36,12 +41,16 @@ fn main() -> ExitCode {
 }
 
 fn run_verb(args: &[String]) -> Result<(), Failure> {
-    let [verb] = args else {
+    let Some((verb, options)) = args.split_first() else {
         return Err(Failure::Usage(USAGE));
     };
     match verb.as_str() {
-        "tidy" => tidy::run(&process::workspace_root()?),
-        "ci" => ci::run(&process::workspace_root()?),
+        "tidy" if options.is_empty() => tidy::run(&process::workspace_root()?),
+        "ci" if options.is_empty() => ci::run(&process::workspace_root()?),
+        "bundle" => {
+            let options = bundle::Options::parse(options).ok_or(Failure::Usage(USAGE))?;
+            bundle::run(&process::workspace_root()?, &options)
+        }
         "help" | "-h" | "--help" => {
             println!("{USAGE}");
             Ok(())

@@ -8,20 +8,23 @@ use std::time::Instant;
 use arrow_array::RecordBatch;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use tidegate_device::cuda::{DeviceBuffer, Lane};
 use tidegate_device::{DeviceError, Reservation};
-use tidegate_pipeline::{EvalError, Interpreter, Pipeline, Step};
+use tidegate_pipeline::{EvalError, ExprKind, Interpreter, Pipeline, Step};
 
+use super::lookup::{self, LookupTable};
 use super::{Shared, declared_program};
 use crate::backend::{FoldReport, PipelineRun, RunError};
 use crate::encode::{Dictionary, EncodedColumn, Narrowing, encode};
-use crate::engine::{ResidentChunk, ResidentColumn, Segments};
+use crate::engine::{FLOAT_RANGE, ResidentChunk, ResidentColumn, Segments};
 use crate::groups::{Groups, fill_float_scales, output_schema};
 use crate::program::{
-    DeviceProgram, Interval, Sink, Slot, SlotFacts, SlotKind, first_aggregate, generate,
+    DeviceProgram, Interval, ProgramOptions, Sink, Slot, SlotFacts, SlotKind, first_aggregate,
+    generate,
 };
 use crate::rows::{read_rows, write_rows};
+use crate::stored::{ColumnDictionary, Payload, StoredMorsel};
 use crate::table::GroupTable;
 
 /// Rows of a batch that leaves.
@@ -46,8 +49,12 @@ struct Inner {
     pipeline: Arc<Pipeline>,
     slots: Vec<Slot>,
     facts: Vec<Option<SlotFacts>>,
-    dictionaries: Vec<Dictionary>,
+    dictionaries: Vec<Arc<ColumnDictionary>>,
+    /// The values of slots that are looked up by the codes of stored columns.
+    tables: Vec<Option<LookupTable>>,
     table: Option<GroupTable<DeviceBuffer>>,
+    /// Some float was too small beside others for the usual digits.
+    wide_floats: bool,
     /// Groups of tables of another layout.
     retired: Vec<Groups>,
     /// Rows written by a program without groups.
@@ -66,9 +73,11 @@ impl CudaRun {
         let inner = Inner {
             pipeline,
             facts: vec![None; slots.len()],
-            dictionaries: vec![Dictionary::default(); slots.len()],
+            dictionaries: slots.iter().map(|_| ColumnDictionary::new()).collect(),
+            tables: slots.iter().map(|_| None).collect(),
             slots,
             table: None,
+            wide_floats: false,
             retired: Vec::new(),
             rows: Vec::new(),
             memory: shared.device.budget().reserve(0)?,
@@ -97,6 +106,29 @@ impl PipelineRun for CudaRun {
                 state.is_void.store(true, Ordering::Release);
             }
             drop(input);
+            folded
+        });
+        let state = Arc::clone(&self.state);
+        async move {
+            let folded = pending.await;
+            if folded.is_err() {
+                state.is_void.store(true, Ordering::Release);
+            }
+            folded?
+        }
+        .boxed()
+    }
+
+    fn fold_stored(
+        &mut self,
+        morsels: Vec<StoredMorsel>,
+    ) -> BoxFuture<'static, Result<FoldReport, RunError>> {
+        let (shared, state) = (Arc::clone(&self.shared), Arc::clone(&self.state));
+        let pending = self.shared.device.submit(move |lane| {
+            let folded = state.fold_stored(&shared, lane, &morsels);
+            if folded.is_err() {
+                state.is_void.store(true, Ordering::Release);
+            }
             folded
         });
         let state = Arc::clone(&self.state);
@@ -164,6 +196,29 @@ impl RunState {
         })
     }
 
+    fn fold_stored(
+        &self,
+        shared: &Shared,
+        lane: &Lane<'_>,
+        morsels: &[StoredMorsel],
+    ) -> Result<FoldReport, RunError> {
+        self.check()?;
+        let mut slot = self.inner.lock();
+        let inner = slot.as_mut().ok_or(RunError::Void)?;
+        let from = lane.mark()?;
+        let chunks = inner.adopt(shared, lane, morsels)?;
+        inner.launch(shared, lane, &chunks)?;
+        let to = lane.mark()?;
+        let state_bytes = inner.state_bytes();
+        Ok(FoldReport {
+            rows: morsels.iter().map(|morsel| morsel.num_rows).sum(),
+            bytes: 0,
+            device_seconds: lane.elapsed_seconds(&from, &to)?,
+            state_bytes,
+            state_fits: inner.memory.resize(state_bytes).is_ok(),
+        })
+    }
+
     fn finish(&self, shared: &Shared, lane: &Lane<'_>) -> Result<Vec<RecordBatch>, RunError> {
         self.check()?;
         let inner = self.inner.lock().take().ok_or(RunError::Void)?;
@@ -172,16 +227,17 @@ impl RunState {
 }
 
 impl Inner {
-    fn encode(&mut self, batches: &[RecordBatch]) -> Result<Vec<EncodedColumn>, RunError> {
+    fn encode(&self, batches: &[RecordBatch]) -> Result<Vec<EncodedColumn>, RunError> {
         let parameters = &self.pipeline.parameters;
         let encoded: Vec<Result<EncodedColumn, EvalError>> = thread::scope(|scope| {
             let threads: Vec<_> = self
                 .slots
                 .iter()
-                .zip(&mut self.dictionaries)
+                .zip(&self.dictionaries)
                 .map(|(slot, dictionary)| {
                     scope.spawn(move || {
-                        encode(slot, parameters, batches, dictionary, Narrowing::Width)
+                        let mut strings = dictionary.strings.lock();
+                        encode(slot, parameters, batches, &mut strings, Narrowing::Width)
                     })
                 })
                 .collect();
@@ -198,9 +254,99 @@ impl Inner {
         Ok(encoded?)
     }
 
+    /// Takes stored columns for the slots, and learns what is known of them.
+    fn adopt(
+        &mut self,
+        shared: &Shared,
+        lane: &Lane<'_>,
+        morsels: &[StoredMorsel],
+    ) -> Result<Vec<ResidentChunk>, RunError> {
+        let mut chunks: Vec<ResidentChunk> = morsels
+            .iter()
+            .map(|morsel| ResidentChunk {
+                num_rows: morsel.num_rows,
+                columns: Vec::with_capacity(self.slots.len()),
+            })
+            .collect();
+        for index in 0..self.slots.len() {
+            let slot = self.slots[index].clone();
+            let column = lookup::column_of(&slot.expr).map_err(|why| refused(shared, why))?;
+            let mut known = self.facts[index].take();
+            let mut dictionary: Option<&Arc<ColumnDictionary>> = None;
+            for (morsel, chunk) in morsels.iter().zip(&mut chunks) {
+                let stored = &morsel.columns[column];
+                let Payload::Cuda { column, facts, .. } = &stored.payload else {
+                    return Err(refused(shared, "a column of another device".into()));
+                };
+                chunk.columns.push(*column);
+                let facts = match known.take() {
+                    Some(known) => known.join(facts),
+                    None => facts.clone(),
+                };
+                known = Some(facts);
+                if let (Some(of_run), Some(of_chunk)) = (dictionary, &stored.dictionary)
+                    && !Arc::ptr_eq(of_run, of_chunk)
+                {
+                    return Err(refused(
+                        shared,
+                        "chunks with codes of several dictionaries".into(),
+                    ));
+                }
+                dictionary = dictionary.or(stored.dictionary.as_ref());
+            }
+            self.facts[index] = known;
+            if let Some(dictionary) = dictionary {
+                self.take_dictionary(shared, lane, index, dictionary)?;
+            }
+        }
+        Ok(chunks)
+    }
+
+    /// Makes a slot's codes those of a stored column.
+    fn take_dictionary(
+        &mut self,
+        shared: &Shared,
+        lane: &Lane<'_>,
+        index: usize,
+        dictionary: &Arc<ColumnDictionary>,
+    ) -> Result<(), RunError> {
+        let slot = &self.slots[index];
+        if matches!(slot.expr.kind, ExprKind::Column(_)) {
+            let own = &self.dictionaries[index];
+            if !Arc::ptr_eq(own, dictionary) {
+                if own.num_values() > 0 {
+                    return Err(refused(
+                        shared,
+                        "loaded and stored codes of one column".into(),
+                    ));
+                }
+                self.dictionaries[index] = Arc::clone(dictionary);
+            }
+            return Ok(());
+        }
+        let num_values = dictionary.num_values();
+        let is_made = self.tables[index].as_ref().is_some_and(|table| {
+            table.num_values == num_values && Arc::ptr_eq(&table.dictionary, dictionary)
+        });
+        if !is_made {
+            let parameters = &self.pipeline.parameters;
+            let strings = &self.dictionaries[index];
+            let made = LookupTable::new(lane, slot, parameters, dictionary, strings)?;
+            self.tables[index] = Some(made);
+        }
+        if let (Some(facts), Some(table)) = (&mut self.facts[index], &self.tables[index]) {
+            facts.lookup = Some(table.facts);
+        }
+        Ok(())
+    }
+
     /// Widens what is known of the values by a chunk.
     fn learn(&mut self, columns: &[EncodedColumn]) {
         for ((slot, known), column) in self.slots.iter().zip(&mut self.facts).zip(columns) {
+            if let Some(known) = known {
+                // What was looked up by stored codes is here as it is.
+                known.lookup = None;
+            }
             let mut facts = match known.take() {
                 Some(known) => known.join(&column.facts),
                 None => column.facts.clone(),
@@ -220,10 +366,19 @@ impl Inner {
             let facts = position.and_then(|position| self.facts[position].clone());
             facts.unwrap_or_else(|| SlotFacts::declared(&slot.expr.data_type, true))
         };
-        let mut program = generate(&self.pipeline, &facts_of, &shared.options)
-            .map_err(|why| refused(shared, why))?;
+        let options = ProgramOptions {
+            wide_floats: self.wide_floats,
+            ..shared.options.clone()
+        };
+        let mut program =
+            generate(&self.pipeline, &facts_of, &options).map_err(|why| refused(shared, why))?;
         if let Sink::Groups(plan) = &program.sink {
             fill_float_scales(plan, &mut program.literals);
+        }
+        for (slot, literal) in &program.lookups {
+            if let Some(table) = &self.tables[*slot] {
+                program.literals[*literal..literal + 3].copy_from_slice(&table.literals());
+            }
         }
         let in_order = program.slots.iter().map(|(slot, _)| slot).eq(&self.slots);
         if !in_order {
@@ -244,9 +399,9 @@ impl Inner {
         match &program.sink {
             Sink::Rows(columns) => {
                 let schema = &self.pipeline.output;
-                let dictionaries = &self.dictionaries;
                 let rows = write_rows(&engine, &program, columns, &segments)?;
-                let rows = read_rows(&engine, &rows, columns, dictionaries, schema)?;
+                let strings = Strings::of(&self.dictionaries);
+                let rows = read_rows(&engine, &rows, columns, &strings.all(), schema)?;
                 self.rows.push(rows);
                 Ok(())
             }
@@ -260,13 +415,23 @@ impl Inner {
                     if let Some(table) = self.table.take() {
                         self.retired.push(table.read(&engine)?);
                     }
-                    let literals = program.literals.clone();
-                    self.table = Some(GroupTable::new(&engine, plan, literals, None)?);
+                    self.table = Some(GroupTable::new(&engine, &program, plan, None)?);
                 }
-                match &mut self.table {
-                    Some(table) => table.fold(&engine, &program, &segments),
-                    None => Ok(()),
+                let Some(table) = &mut self.table else {
+                    return Ok(());
+                };
+                let is_first = table.is_empty();
+                let folded = table.fold(&engine, &program, &segments);
+                // Nothing but this fold is lost: with more digits it may do.
+                if is_first
+                    && !self.wide_floats
+                    && matches!(&folded, Err(error) if is_float_range(error))
+                {
+                    self.wide_floats = true;
+                    self.table = None;
+                    return self.launch(shared, lane, chunks);
                 }
+                folded
             }
         }
     }
@@ -287,11 +452,12 @@ impl Inner {
         };
         let program = self.program(shared)?;
         let engine = shared.engine(lane, &program)?;
+        let strings = Strings::of(&self.dictionaries);
         let dictionaries: Vec<Option<&Dictionary>> = table
             .plan()
             .keys
             .iter()
-            .map(|key| key.dictionary.map(|slot| &self.dictionaries[slot]))
+            .map(|key| key.dictionary.map(|slot| strings.slot(slot)))
             .collect();
         let mut parts = std::mem::take(&mut self.retired);
         parts.push(table.read(&engine)?);
@@ -321,6 +487,46 @@ impl Inner {
     }
 }
 
+/// Locked dictionaries; slots of one column share theirs.
+struct Strings<'a> {
+    locked: Vec<MutexGuard<'a, Dictionary>>,
+    of_slot: Vec<usize>,
+}
+
+impl<'a> Strings<'a> {
+    fn of(dictionaries: &'a [Arc<ColumnDictionary>]) -> Self {
+        let mut distinct: Vec<&Arc<ColumnDictionary>> = Vec::new();
+        let mut of_slot = Vec::with_capacity(dictionaries.len());
+        for dictionary in dictionaries {
+            let known = distinct
+                .iter()
+                .position(|known| Arc::ptr_eq(known, dictionary));
+            of_slot.push(known.unwrap_or(distinct.len()));
+            if known.is_none() {
+                distinct.push(dictionary);
+            }
+        }
+        Self {
+            locked: distinct.iter().map(|each| each.strings.lock()).collect(),
+            of_slot,
+        }
+    }
+
+    fn slot(&self, slot: usize) -> &Dictionary {
+        &self.locked[self.of_slot[slot]]
+    }
+
+    fn all(&self) -> Vec<&Dictionary> {
+        (0..self.of_slot.len())
+            .map(|slot| self.slot(slot))
+            .collect()
+    }
+}
+
+fn is_float_range(error: &RunError) -> bool {
+    matches!(error, RunError::Device(DeviceError::LaunchFailed { why, .. }) if why == FLOAT_RANGE)
+}
+
 fn refused(shared: &Shared, why: String) -> RunError {
     RunError::Device(DeviceError::LaunchFailed {
         device: shared.device.info().id,
@@ -330,13 +536,14 @@ fn refused(shared: &Shared, why: String) -> RunError {
 }
 
 /// Copies a chunk's columns into one buffer on the device.
-fn upload(
+pub(super) fn upload(
     lane: &Lane<'_>,
     num_rows: u64,
     columns: &[EncodedColumn],
 ) -> Result<(ResidentChunk, DeviceBuffer), DeviceError> {
     let aligned = |bytes: usize| (bytes as u64).next_multiple_of(COLUMN_ALIGNMENT);
-    let validity_bytes = |column: &EncodedColumn| column.validity.as_ref().map_or(0, |words| words.len() * 4);
+    let validity_bytes =
+        |column: &EncodedColumn| column.validity.as_ref().map_or(0, |words| words.len() * 4);
     let total = columns
         .iter()
         .map(|column| aligned(column.values.len()) + aligned(validity_bytes(column)))

@@ -72,7 +72,11 @@ impl Dictionary {
                 self.append(array.values().as_ref(), &mut of_values)?;
                 let keys = array.normalized_keys();
                 codes.extend(keys.into_iter().enumerate().map(|(row, key)| {
-                    if array.keys().is_valid(row) { of_values[key] } else { 0 }
+                    if array.keys().is_valid(row) {
+                        of_values[key]
+                    } else {
+                        0
+                    }
                 }));
             }
             other => return Err(unsupported(other)),

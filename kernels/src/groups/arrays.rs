@@ -22,10 +22,7 @@ use crate::encode::Dictionary;
 ///
 /// # Errors
 /// A type without integers beneath.
-pub fn integer_array(
-    data_type: &DataType,
-    values: &[Option<i128>],
-) -> Result<ArrayRef, EvalError> {
+pub fn integer_array(data_type: &DataType, values: &[Option<i128>]) -> Result<ArrayRef, EvalError> {
     use DataType as T;
 
     let array: ArrayRef = match data_type {
@@ -40,12 +37,12 @@ pub fn integer_array(
         T::UInt16 => primitive::<UInt16Type>(data_type, values, |value| value as u16),
         T::UInt32 => primitive::<UInt32Type>(data_type, values, |value| value as u32),
         T::UInt64 => primitive::<UInt64Type>(data_type, values, |value| value as u64),
-        T::Float32 => primitive::<Float32Type>(data_type, values, |value| {
-            f32::from_bits(value as u32)
-        }),
-        T::Float64 => primitive::<Float64Type>(data_type, values, |value| {
-            f64::from_bits(value as u64)
-        }),
+        T::Float32 => {
+            primitive::<Float32Type>(data_type, values, |value| f32::from_bits(value as u32))
+        }
+        T::Float64 => {
+            primitive::<Float64Type>(data_type, values, |value| f64::from_bits(value as u64))
+        }
         T::Date32 => primitive::<Date32Type>(data_type, values, |value| value as i32),
         T::Date64 => primitive::<Date64Type>(data_type, values, |value| value as i64),
         T::Decimal32(_, _) => primitive::<Decimal32Type>(data_type, values, |value| value as i32),
@@ -101,7 +98,10 @@ fn primitive<T: ArrowPrimitiveType>(
         .iter()
         .any(Option::is_none)
         .then(|| NullBuffer::from_iter(values.iter().map(Option::is_some)));
-    let values: Vec<T::Native> = values.iter().map(|value| native(value.unwrap_or(0))).collect();
+    let values: Vec<T::Native> = values
+        .iter()
+        .map(|value| native(value.unwrap_or(0)))
+        .collect();
     let array = PrimitiveArray::<T>::new(values.into(), nulls);
     Arc::new(array.with_data_type(data_type.clone()))
 }
@@ -127,17 +127,23 @@ pub fn dictionary_array(
     match data_type {
         DataType::Utf8 => {
             let mut builder = StringBuilder::new();
-            codes.iter().for_each(|code| builder.append_option(text(code)));
+            codes
+                .iter()
+                .for_each(|code| builder.append_option(text(code)));
             Ok(Arc::new(builder.finish()))
         }
         DataType::LargeUtf8 => {
             let mut builder = LargeStringBuilder::new();
-            codes.iter().for_each(|code| builder.append_option(text(code)));
+            codes
+                .iter()
+                .for_each(|code| builder.append_option(text(code)));
             Ok(Arc::new(builder.finish()))
         }
         DataType::Utf8View => {
             let mut builder = StringViewBuilder::new();
-            codes.iter().for_each(|code| builder.append_option(text(code)));
+            codes
+                .iter()
+                .for_each(|code| builder.append_option(text(code)));
             Ok(Arc::new(builder.finish()))
         }
         DataType::Dictionary(key, value) => {
@@ -169,7 +175,11 @@ fn dictionary_of<K: ArrowDictionaryKeyType>(
         Some(code) => K::Native::from_usize(*code as usize)
             .map(Some)
             .ok_or_else(|| EvalError::Internal {
-                what: format!("{} strings in a dictionary of {}", values.len(), K::DATA_TYPE),
+                what: format!(
+                    "{} strings in a dictionary of {}",
+                    values.len(),
+                    K::DATA_TYPE
+                ),
             }),
     };
     let keys = codes.iter().map(key).collect::<Result<Vec<_>, _>>()?;

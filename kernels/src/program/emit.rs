@@ -10,17 +10,19 @@ mod aggregate;
 mod cast;
 mod expr;
 
+use std::collections::HashMap;
+
 use tidegate_pipeline::types::is_string;
 use tidegate_pipeline::{Expr, NamedExpr, Scalar, ScalarValue};
 
 use super::interval::Interval;
-use super::slots::{Slot, SlotFacts, SlotKind, count_nodes, over_input, slot_kind};
+use super::slots::{Lookup, Slot, SlotFacts, SlotKind, count_nodes, over_input, slot_kind};
 
 pub use aggregate::{CallPlan, FloatScaleAt, STATE_ROWS_MAX, Sums, WordOp};
 pub(crate) use aggregate::{Word, Words};
 
 /// How a C++ variable holds a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Class {
     Bool,
     I32,
@@ -106,39 +108,55 @@ pub(crate) struct Scope {
 const CARRIED_NODES_MAX: usize = 64;
 
 /// Writes the code of one row.
+#[derive(Clone)]
 pub(crate) struct Emitter<'a> {
     parameters: &'a [Scalar],
     facts_of: &'a dyn Fn(&Slot) -> SlotFacts,
     pub(crate) lines: Vec<String>,
     pub(crate) slots: Vec<(Slot, SlotFacts)>,
     pub(crate) literals: Vec<u64>,
+    /// Slots whose values are looked up, and where their literals begin.
+    pub(crate) lookups: Vec<(usize, usize)>,
+    /// Variables that hold looked-up codes, and the slots whose dictionary they are of.
+    code_of: Vec<(String, usize)>,
     literal_at: Vec<Option<usize>>,
     next: usize,
+    /// The variables of expressions.
+    bound: HashMap<(Class, String), String>,
     /// Whether the row is selected so far, and what is being computed wanted.
     pub(crate) guard: String,
     /// What the code cannot say; the first reason is as good as any.
     pub(crate) uses_checked: bool,
     pub(crate) uses_calendar: bool,
     pub(crate) uses_float_sum: bool,
+    /// Float sums are kept as sums of doubles that are multiples of a unit, not as integers.
+    pub(crate) keeps_parts: bool,
+    /// They are kept in more digits.
+    pub(crate) wide_floats: bool,
+    /// The sums of floats so far, by value and condition.
+    float_sums: Vec<(String, String, Sums)>,
 }
 
 impl<'a> Emitter<'a> {
-    pub(crate) fn new(
-        parameters: &'a [Scalar],
-        facts_of: &'a dyn Fn(&Slot) -> SlotFacts,
-    ) -> Self {
+    pub(crate) fn new(parameters: &'a [Scalar], facts_of: &'a dyn Fn(&Slot) -> SlotFacts) -> Self {
         Self {
             parameters,
             facts_of,
             lines: Vec::new(),
             slots: Vec::new(),
             literals: Vec::new(),
+            lookups: Vec::new(),
+            code_of: Vec::new(),
             literal_at: vec![None; parameters.len()],
             next: 0,
+            bound: HashMap::new(),
             guard: "selected".into(),
             uses_checked: false,
             uses_calendar: false,
             uses_float_sum: false,
+            keeps_parts: false,
+            wide_floats: false,
+            float_sums: Vec::new(),
         }
     }
 
@@ -197,12 +215,17 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// Binds an expression to a new variable and returns its name.
+    /// Binds an expression to a variable and returns its name; the same expression to the same one.
+    /// Nothing that is bound has an effect, and variables never change.
     pub(crate) fn bind(&mut self, class: Class, code: &str) -> String {
+        if let Some(name) = self.bound.get(&(class, code.to_owned())) {
+            return name.clone();
+        }
         let name = format!("v{}", self.next);
         self.next += 1;
         self.lines
             .push(format!("const {} {name} = {code};", class.name()));
+        self.bound.insert((class, code.to_owned()), name.clone());
         name
     }
 
@@ -282,6 +305,9 @@ impl<'a> Emitter<'a> {
                 self.slots.len() - 1
             }
         };
+        if let Some(lookup) = self.slots[index].1.lookup {
+            return Ok(self.looked_up(index, lookup));
+        }
         let facts = &self.slots[index].1;
         let valid = if facts.nullable {
             Valid::If(format!("((b{index} >> r) & 1)"))
@@ -303,6 +329,61 @@ impl<'a> Emitter<'a> {
             bound: facts.float_bound,
             valid,
         })
+    }
+
+    /// Looks a slot's value up by its code.
+    fn looked_up(&mut self, index: usize, lookup: Lookup) -> Val {
+        let known = self.lookups.iter().find(|(slot, _)| *slot == index);
+        let at = match known {
+            Some((_, at)) => *at,
+            None => {
+                let at = self.literals.len();
+                self.literals.extend([0; 3]);
+                self.lookups.push((index, at));
+                at
+            }
+        };
+        let (slot, facts) = &self.slots[index];
+        let (kind, bound) = (slot.kind, f64::INFINITY);
+        let is_boolean = slot.expr.data_type == arrow_schema::DataType::Boolean;
+        let place = if facts.nullable {
+            format!(
+                "(((b{index} >> r) & 1) ? (u64)c{index}[r] : p.literals[{}])",
+                at + 2
+            )
+        } else {
+            format!("(u64)c{index}[r]")
+        };
+        let word = format!("((const i64*)p.literals[{at}])[{place}]");
+        let valid = if lookup.nullable {
+            let code = format!("((const u8*)p.literals[{}])[{place}] != 0", at + 1);
+            Valid::If(self.bind(Class::Bool, &code))
+        } else {
+            Valid::Always
+        };
+        match kind {
+            SlotKind::Float64 => self.float(
+                Class::F64,
+                &format!("__longlong_as_double({word})"),
+                bound,
+                valid,
+            ),
+            SlotKind::Float32 => self.float(
+                Class::F32,
+                &format!("__int_as_float((i32){word})"),
+                bound,
+                valid,
+            ),
+            _ if is_boolean => self.boolean(&format!("{word} != 0"), valid),
+            _ => {
+                let class = Class::of(lookup.range).name();
+                let value = self.integer(&format!("({class}){word}"), lookup.range, valid);
+                if kind == SlotKind::Code {
+                    self.code_of.push((value.code.clone(), index));
+                }
+                value
+            }
+        }
     }
 
     /// Returns the value of the scope's column.
@@ -333,11 +414,13 @@ impl<'a> Emitter<'a> {
     /// Returns the slot whose codes a value is, if it is strings.
     pub(crate) fn dictionary_of(&self, value: &Val) -> Option<usize> {
         let code_of = |index: usize| format!("c{index}[r]");
-        self.slots
-            .iter()
-            .enumerate()
-            .find(|(index, (slot, _))| slot.kind == SlotKind::Code && code_of(*index) == value.code)
-            .map(|(index, _)| index)
+        let is_code = |index: &usize| self.slots[*index].0.kind == SlotKind::Code;
+        let read = |index: &usize| code_of(*index) == value.code;
+        let looked_up = self.code_of.iter().find(|(code, _)| *code == value.code);
+        (0..self.slots.len())
+            .filter(is_code)
+            .find(read)
+            .or(looked_up.map(|(_, index)| *index))
     }
 
     fn parameter(&mut self, index: usize) -> Result<Val, String> {
@@ -377,7 +460,11 @@ impl<'a> Emitter<'a> {
                     Class::F32 => format!("(float){code}"),
                     _ => code,
                 };
-                let bound = if value.is_nan() { f64::INFINITY } else { value.abs() };
+                let bound = if value.is_nan() {
+                    f64::INFINITY
+                } else {
+                    value.abs()
+                };
                 return Ok(constant(&code, class, Interval::ALL, bound, Valid::Always));
             }
             ScalarValue::Utf8(_) | ScalarValue::Interval { .. } => {
@@ -389,12 +476,21 @@ impl<'a> Emitter<'a> {
         let at = self.literal(index, &words);
         if matches!(scalar.value, ScalarValue::Boolean(_)) {
             let code = format!("(p.literals[{at}] != 0)");
-            return Ok(constant(&code, Class::Bool, Interval::new(0, 1), 0.0, Valid::Always));
+            return Ok(constant(
+                &code,
+                Class::Bool,
+                Interval::new(0, 1),
+                0.0,
+                Valid::Always,
+            ));
         }
         let class = Class::of(range);
         let code = match class {
             Class::I128 => {
-                format!("(i128)(((u128)p.literals[{}] << 64) | p.literals[{at}])", at + 1)
+                format!(
+                    "(i128)(((u128)p.literals[{}] << 64) | p.literals[{at}])",
+                    at + 1
+                )
             }
             class => format!("({})p.literals[{at}]", class.name()),
         };

@@ -167,7 +167,11 @@ impl Interval {
         if divisor.low > 0 {
             return Self::new(
                 self.low.min(0).max(self.low / divisor.low),
-                if self.high > 0 { self.high / divisor.low } else { 0 },
+                if self.high > 0 {
+                    self.high / divisor.low
+                } else {
+                    0
+                },
             )
             .hull(Self::of(self.low / divisor.low))
             .hull(Self::of(0));
@@ -182,8 +186,16 @@ impl Interval {
             .saturating_sub(1)
             .max(0);
         Self::new(
-            if self.low < 0 { (-most).max(self.low) } else { 0 },
-            if self.high > 0 { most.min(self.high) } else { 0 },
+            if self.low < 0 {
+                (-most).max(self.low)
+            } else {
+                0
+            },
+            if self.high > 0 {
+                most.min(self.high)
+            } else {
+                0
+            },
         )
     }
 }

@@ -46,6 +46,17 @@ pub struct SlotFacts {
     pub widths: Vec<u32>,
     /// Whether some chunk's factor is not 1.
     pub scaled: bool,
+    /// The chunks hold codes, and the slot's value is looked up by them.
+    pub lookup: Option<Lookup>,
+}
+
+/// What is known of the values that an expression has for each string of a dictionary.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Lookup {
+    /// Where integers and codes lie.
+    pub range: Interval,
+    /// Whether some value is NULL.
+    pub nullable: bool,
 }
 
 impl SlotFacts {
@@ -76,6 +87,7 @@ impl SlotFacts {
             nullable,
             widths,
             scaled: !is_float,
+            lookup: None,
         }
     }
 
@@ -91,12 +103,16 @@ impl SlotFacts {
             nullable: self.nullable || other.nullable,
             widths,
             scaled: self.scaled || other.scaled,
+            lookup: self.lookup,
         }
     }
 }
 
-/// Returns how the device holds values of a type, or why it does not.
-pub(crate) fn slot_kind(data_type: &DataType) -> Result<SlotKind, String> {
+/// Returns how the device holds values of a type.
+///
+/// # Errors
+/// Why it does not.
+pub fn slot_kind(data_type: &DataType) -> Result<SlotKind, String> {
     match data_type {
         DataType::Float32 => Ok(SlotKind::Float32),
         DataType::Float64 => Ok(SlotKind::Float64),
@@ -162,14 +178,20 @@ pub(crate) fn may_raise(expr: &Expr) -> bool {
             !left.data_type.is_floating() && (divides || !left.data_type.is_integer())
         }
         ExprKind::Negate(inner) => !inner.data_type.is_floating() && !inner.data_type.is_integer(),
-        ExprKind::Cast { on_failure, expr } => {
-            *on_failure == CastFailure::Raise && !is_string(&expr.data_type)
+        ExprKind::Cast {
+            on_failure,
+            expr: from,
+        } => {
+            // A timestamp's day raises even under TRY_CAST.
+            let always = matches!(from.data_type, DataType::Timestamp(_, _))
+                && expr.data_type == DataType::Date32;
+            (always || *on_failure == CastFailure::Raise) && !is_string(&from.data_type)
         }
         _ => false,
     }
 }
 
-fn children_mut(expr: &mut Expr) -> Vec<&mut Expr> {
+pub(crate) fn children_mut(expr: &mut Expr) -> Vec<&mut Expr> {
     match &mut expr.kind {
         ExprKind::Column(_) | ExprKind::Parameter(_) => vec![],
         ExprKind::Arithmetic { left, right, .. }
@@ -187,9 +209,7 @@ fn children_mut(expr: &mut Expr) -> Vec<&mut Expr> {
             let pairs = branches.iter_mut().flat_map(|(when, then)| [when, then]);
             pairs.chain(otherwise.as_deref_mut()).collect()
         }
-        ExprKind::InList { expr, list, .. } => {
-            std::iter::once(expr.as_mut()).chain(list).collect()
-        }
+        ExprKind::InList { expr, list, .. } => std::iter::once(expr.as_mut()).chain(list).collect(),
         ExprKind::Cast { expr, .. }
         | ExprKind::DatePart { expr, .. }
         | ExprKind::Substring { expr, .. } => vec![expr],

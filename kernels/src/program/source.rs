@@ -8,13 +8,13 @@
 use std::fmt::Write;
 
 use arrow_schema::DataType;
-use tidegate_pipeline::types::is_string;
-use tidegate_pipeline::{Aggregate, Expr, Pipeline};
+use tidegate_pipeline::Aggregate;
 
-use super::emit::{Class, Emitter, Scope, Val, Valid, Word, WordOp};
+use super::emit::{Class, Emitter, Scope};
 use super::slots::{Slot, SlotFacts, SlotKind};
-use super::store::{GroupPlan, Grouping, HOT_KEYS, KeyPlan, ONE_PLANE_ROWS, Store, is_one_plane};
-use super::{DeviceProgram, OutputColumn, ProgramOptions, Sink};
+use super::store::{GroupPlan, Grouping, Store};
+use super::store_code::StoreCode;
+use super::{DeviceProgram, ProgramOptions, Sink};
 
 const PRELUDE: &str = include_str!("../../cuda/prelude.cuh");
 const DECODE: &str = include_str!("../../cuda/decode.cuh");
@@ -71,18 +71,37 @@ pub(super) fn grouped(
     num_steps: usize,
     options: &ProgramOptions,
 ) -> Result<DeviceProgram, String> {
+    // Cells of their own for all threads are best where there is room for them; then float sums are
+    // kept in another form, so that is tried first.
+    let before = emitter.clone();
+    emitter.keeps_parts = true;
     let mut grouping = Grouping::emit(&mut emitter, aggregate, scope)?;
-    let packed = grouping.pack();
-    if packed.is_none() && grouping.keys.len() > 1 {
+    let mut packed = grouping.pack();
+    if packed.is_none() && grouping.keys.len() > 1 && !options.unseen_keys {
         return Err("group keys whose ranges need more than 64 bits have no device form".into());
     }
-    let store = grouping.choose(packed, options.limits);
+    let store = match grouping.choose_private(packed, options) {
+        Some(store) => store,
+        None => {
+            emitter = before;
+            grouping = Grouping::emit(&mut emitter, aggregate, scope)?;
+            packed = grouping.pack();
+            grouping.choose(packed, options.limits)
+        }
+    };
+    grouping.settle_presence(store);
     let key_literals = emitter.literals.len();
     for (key, _) in &grouping.keys {
         let null = key.num_values as u64;
         emitter.literals.extend([key.low as u64, null, key.stride]);
     }
-    let shape = Shape::of(&emitter.slots, options.threads);
+    let threads = match store {
+        Store::Private { threads } => threads,
+        // Fewer blocks leave more of the memory that hot keys take to the first-level cache.
+        Store::Dense | Store::Hash => options.threads * 2,
+        _ => options.threads,
+    };
+    let shape = Shape::of(&emitter.slots, threads);
     let is_full = packed.is_none();
     let code = StoreCode {
         store,
@@ -92,6 +111,7 @@ pub(super) fn grouped(
         key_literals,
         guard: emitter.guard.clone(),
         is_full,
+        presence: grouping.presence,
     };
     let mut text = preamble(&emitter, &shape);
     if store == Store::Hash {
@@ -100,7 +120,7 @@ pub(super) fn grouped(
     code.write_functions(&mut text);
     write_kernel_head(&mut text, "fold", &emitter.slots);
     code.write_begin(&mut text);
-    write_tile_head(&mut text, store == Store::Hash);
+    write_tile_head(&mut text, store == Store::Hash, emitter.slots.len());
     write_loads(&mut text, &emitter.slots);
     for line in &emitter.lines {
         let _ = writeln!(text, "                {line}");
@@ -122,152 +142,18 @@ pub(super) fn grouped(
         calls: grouping.calls,
         words: grouping.ops,
         store,
+        presence: grouping.presence,
         shared_bytes,
     };
-    finish(emitter, text, Sink::Groups(plan), num_steps, &shape, options)
+    finish(emitter, text, Sink::Groups(plan), num_steps, &shape)
 }
 
-/// The kernels that count and write the selected rows.
-pub(super) fn compacted(
-    mut emitter: Emitter<'_>,
-    pipeline: &Pipeline,
-    scope: &Scope,
-    options: &ProgramOptions,
-) -> Result<DeviceProgram, String> {
-    let num_filter_lines = emitter.lines.len();
-    let mut columns = Vec::new();
-    let mut writes = String::new();
-    for (index, field) in pipeline.output.fields().iter().enumerate() {
-        let expr = Expr::column(index, field.data_type().clone()).map_err(|why| why.to_string())?;
-        let value = emitter.key(&expr, scope)?;
-        let dictionary = emitter.dictionary_of(&value);
-        let (name, width) = written_as(field.data_type());
-        let nullable = value.valid != Valid::Always;
-        let _ = writeln!(
-            writes,
-            "                    (({name}*)p.outputs[{}])[position] = ({name}){};",
-            2 * index,
-            value.code
-        );
-        if nullable {
-            let _ = writeln!(
-                writes,
-                "                    ((u8*)p.outputs[{}])[position] = {};",
-                2 * index + 1,
-                value.valid.code()
-            );
-        }
-        columns.push(OutputColumn {
-            width,
-            nullable,
-            dictionary,
-        });
-    }
-    let mut shape = Shape::of(&emitter.slots, options.threads);
-    shape.unroll = 1;
-    shape.steps = (shape.steps * 2).max(1);
-    let mut text = preamble(&emitter, &shape);
-    let guard = emitter.guard.clone();
-    write_kernel_head(&mut text, "count_rows", &emitter.slots);
-    write_tile_head(&mut text, false);
-    text.push_str("        u32 found = 0;\n");
-    let body = text.len();
-    write_loads(&mut text, &emitter.slots);
-    for line in &emitter.lines[..num_filter_lines] {
-        let _ = writeln!(text, "                {line}");
-    }
-    let _ = writeln!(text, "                found += {guard} ? 1 : 0;");
-    text.push_str("            }\n        }\n");
-    // The declaration belongs before the step's loop, which the tile's head has opened.
-    let moved = text[body - "        u32 found = 0;\n".len()..body].to_owned();
-    text.replace_range(body - moved.len()..body, "");
-    let opening = "#pragma unroll 1\n        for (u32 step = 0;";
-    let at = text.rfind(opening).unwrap_or(text.len());
-    text.insert_str(at, &moved);
-    text.push_str(
-        "        found = (u32)warp_sum(found);\n\
-         \x20       if ((threadIdx.x & 31) == 0 && found != 0) atomicAdd(&p.tile_counts[tile], found);\n\
-         \x20   }\n}\n",
-    );
-    write_kernel_head(&mut text, "write_rows", &emitter.slots);
-    text.push_str("    __shared__ u32 warp_counts[TG_BLOCK / 32];\n");
-    write_tile_head(&mut text, false);
-    let opening = "#pragma unroll 1\n        for (u32 step = 0;";
-    let at = text.rfind(opening).unwrap_or(text.len());
-    text.insert_str(at, "        u64 position_of_step = p.from_words[tile];\n");
-    write_write_body(&mut text, &emitter, &guard, &writes);
-    text.push_str("        }\n    }\n}\n");
-    let num_steps = pipeline.steps.len();
-    finish(emitter, text, Sink::Rows(columns), num_steps, &shape, options)
-}
-
-/// Rows keep their order: a thread's rows are consecutive, and its first place is the number of
-/// rows that the threads before it have found in this step.
-fn write_write_body(text: &mut String, emitter: &Emitter<'_>, guard: &str, writes: &str) {
-    // The rows are evaluated twice: once to count them, once to write them. What is loaded stays in
-    // registers.
-    write_load_statements(text, &emitter.slots);
-    text.push_str("            u32 found = 0;\n            u32 mask = 0;\n");
-    write_row_loop(text, &emitter.slots);
-    for line in &emitter.lines {
-        let _ = writeln!(text, "                {line}");
-    }
-    let _ = writeln!(text, "                mask |= ({guard} ? 1u : 0u) << r;");
-    text.push_str(
-        "            }\n\
-         \x20           found = __popc(mask);\n\
-         \x20           u32 before = found;\n\
-         #pragma unroll\n\
-         \x20           for (int distance = 1; distance < 32; distance *= 2) {\n\
-         \x20               u32 other = __shfl_up_sync(0xffffffffu, before, distance);\n\
-         \x20               if ((threadIdx.x & 31) >= distance) before += other;\n\
-         \x20           }\n\
-         \x20           if ((threadIdx.x & 31) == 31) warp_counts[threadIdx.x / 32] = before;\n\
-         \x20           __syncthreads();\n\
-         \x20           u32 total = 0;\n\
-         \x20           for (u32 warp = 0; warp < TG_BLOCK / 32; warp++) {\n\
-         \x20               if (warp == threadIdx.x / 32) before += total;\n\
-         \x20               total += warp_counts[warp];\n\
-         \x20           }\n\
-         \x20           __syncthreads();\n\
-         \x20           u64 position = position_of_step + before - found;\n\
-         \x20           position_of_step += total;\n",
-    );
-    write_row_loop(text, &emitter.slots);
-    for line in &emitter.lines {
-        let _ = writeln!(text, "                {line}");
-    }
-    let _ = writeln!(text, "                if ({guard}) {{\n{writes}                    position++;\n                }}");
-    text.push_str("            }\n");
-}
-
-/// Returns how values of a type are written for the host: as Arrow has them, booleans as bytes,
-/// strings as codes.
-fn written_as(data_type: &DataType) -> (&'static str, u32) {
-    if is_string(data_type) {
-        return ("u32", 4);
-    }
-    match data_type {
-        DataType::Boolean => ("u8", 1),
-        DataType::Float32 => ("float", 4),
-        DataType::Float64 => ("double", 8),
-        other => match other.primitive_width() {
-            Some(1) => ("u8", 1),
-            Some(2) => ("u16", 2),
-            Some(4) => ("u32", 4),
-            Some(8) => ("u64", 8),
-            _ => ("i128", 16),
-        },
-    }
-}
-
-fn finish(
+pub(super) fn finish(
     emitter: Emitter<'_>,
     text: String,
     sink: Sink,
     num_steps: usize,
     shape: &Shape,
-    options: &ProgramOptions,
 ) -> Result<DeviceProgram, String> {
     if emitter.literals.len() > LITERALS_MAX {
         return Err(format!("more than {LITERALS_MAX} words of literals"));
@@ -276,29 +162,35 @@ fn finish(
         text,
         slots: emitter.slots,
         literals: emitter.literals,
+        lookups: emitter.lookups,
         sink,
         num_steps,
-        threads: options.threads,
+        threads: shape.threads,
         tile_rows: shape.tile_rows(),
     })
 }
 
 /// How a tile is cut up among threads.
 #[derive(Clone, Copy, Debug)]
-struct Shape {
-    threads: u32,
+pub(super) struct Shape {
+    pub(super) threads: u32,
     /// Consecutive rows that a thread reads at once.
     rows: u32,
     /// Such runs of rows in flight.
     unroll: u32,
     /// Steps of a tile.
     steps: u32,
+    /// A warp's rows of a step are consecutive; else a block's.
+    warp_by_warp: bool,
 }
 
 impl Shape {
-    fn of(slots: &[(Slot, SlotFacts)], threads: u32) -> Self {
-        let widest = |facts: &SlotFacts| facts.widths.iter().copied().max().unwrap_or(8).max(1);
-        let width = slots.iter().map(|(_, facts)| widest(facts)).max().unwrap_or(8);
+    pub(super) fn of(slots: &[(Slot, SlotFacts)], threads: u32) -> Self {
+        let width = slots
+            .iter()
+            .map(|(_, facts)| widest(facts))
+            .max()
+            .unwrap_or(8);
         let rows = (16 / width).clamp(2, 8);
         let row_bytes: u32 = slots.iter().map(|(_, facts)| widest(facts)).sum();
         // About 64 bytes of loads a thread are in flight.
@@ -311,15 +203,35 @@ impl Shape {
             rows,
             unroll,
             steps,
+            warp_by_warp: false,
         }
     }
 
-    fn tile_rows(&self) -> u32 {
+    /// A tile of one step, in which each warp has consecutive rows.
+    pub(super) fn of_one_step(slots: &[(Slot, SlotFacts)], threads: u32) -> Self {
+        let shape = Self::of(slots, threads);
+        // About 256 bytes of a thread's registers hold what it has read.
+        let bytes = slots.iter().map(|(_, facts)| widest(facts)).sum::<u32>() * shape.rows;
+        let unroll = (256 / bytes.max(1)).clamp(1, (32 / shape.rows).min(8));
+        Self {
+            unroll: 1 << unroll.ilog2(),
+            steps: 1,
+            warp_by_warp: true,
+            ..shape
+        }
+    }
+
+    pub(super) fn tile_rows(&self) -> u32 {
         self.threads * self.rows * self.unroll * self.steps
     }
 }
 
-fn preamble(emitter: &Emitter<'_>, shape: &Shape) -> String {
+/// Returns the bytes of the widest raw value of a slot.
+fn widest(facts: &SlotFacts) -> u32 {
+    facts.widths.iter().copied().max().unwrap_or(8).max(1)
+}
+
+pub(super) fn preamble(emitter: &Emitter<'_>, shape: &Shape) -> String {
     let mut text = String::with_capacity(32 << 10);
     for (name, value) in [
         ("TG_BLOCK", shape.threads),
@@ -329,6 +241,12 @@ fn preamble(emitter: &Emitter<'_>, shape: &Shape) -> String {
     ] {
         let _ = writeln!(text, "#define {name} {value}");
     }
+    // Where a thread's run of rows begins in a step.
+    text.push_str(if shape.warp_by_warp {
+        "#define TG_RUN(u) (((threadIdx.x / 32 * TG_UNROLL + u) * 32 + threadIdx.x % 32) * TG_ROWS)\n"
+    } else {
+        "#define TG_RUN(u) ((u * TG_BLOCK + threadIdx.x) * TG_ROWS)\n"
+    });
     text.push_str(PRELUDE);
     text.push_str(DECODE);
     for (used, block) in [
@@ -350,7 +268,7 @@ fn preamble(emitter: &Emitter<'_>, shape: &Shape) -> String {
     text
 }
 
-fn write_kernel_head(text: &mut String, name: &str, slots: &[(Slot, SlotFacts)]) {
+pub(super) fn write_kernel_head(text: &mut String, name: &str, slots: &[(Slot, SlotFacts)]) {
     let _ = writeln!(
         text,
         "extern \"C\" __global__ void __launch_bounds__(TG_BLOCK) {name}(const __grid_constant__ Launch p) {{"
@@ -358,9 +276,11 @@ fn write_kernel_head(text: &mut String, name: &str, slots: &[(Slot, SlotFacts)])
     let _ = writeln!(text, "    const u32 num_columns = {};", slots.len().max(1));
 }
 
-fn write_tile_head(text: &mut String, resumes: bool) {
+fn write_tile_head(text: &mut String, resumes: bool, num_slots: usize) {
     if resumes {
-        text.push_str("    for (u64 tile = p.resume[blockIdx.x]; tile < p.num_tiles; tile += gridDim.x) {\n");
+        text.push_str(
+            "    for (u64 tile = p.resume[blockIdx.x]; tile < p.num_tiles; tile += gridDim.x) {\n",
+        );
     } else {
         text.push_str("    for (u64 tile = blockIdx.x; tile < p.num_tiles; tile += gridDim.x) {\n");
     }
@@ -371,10 +291,18 @@ fn write_tile_head(text: &mut String, resumes: bool) {
          \x20       if (first >= rows) continue;\n\
          \x20       const Column* columns = p.columns + segment * num_columns;\n",
     );
+    write_columns(text, num_slots);
     text.push_str(
         "#pragma unroll 1\n\
          \x20       for (u32 step = 0; step < TG_TILE; step += TG_BLOCK * TG_ROWS * TG_UNROLL) {\n",
     );
+}
+
+/// Reads the descriptions of a segment's columns, once for a tile.
+pub(super) fn write_columns(text: &mut String, num_slots: usize) {
+    for index in 0..num_slots {
+        let _ = writeln!(text, "        const Column k{index} = columns[{index}];");
+    }
 }
 
 /// Loads all columns of a step, then opens the loop over its rows.
@@ -383,9 +311,8 @@ fn write_loads(text: &mut String, slots: &[(Slot, SlotFacts)]) {
     write_row_loop(text, slots);
 }
 
-fn write_load_statements(text: &mut String, slots: &[(Slot, SlotFacts)]) {
+pub(super) fn write_load_statements(text: &mut String, slots: &[(Slot, SlotFacts)]) {
     for (index, (slot, facts)) in slots.iter().enumerate() {
-        let _ = writeln!(text, "            const Column& k{index} = columns[{index}];");
         let class = slot_class(slot, facts).name();
         let _ = writeln!(text, "            {class} d{index}[TG_UNROLL][TG_ROWS];");
         if facts.nullable {
@@ -395,7 +322,7 @@ fn write_load_statements(text: &mut String, slots: &[(Slot, SlotFacts)]) {
     text.push_str(
         "#pragma unroll\n\
          \x20           for (int u = 0; u < TG_UNROLL; u++) {\n\
-         \x20               const u32 at = first + step + (u * TG_BLOCK + threadIdx.x) * TG_ROWS;\n\
+         \x20               const u32 at = first + step + TG_RUN(u);\n\
          \x20               if (at < rows) {\n",
     );
     for (index, (slot, facts)) in slots.iter().enumerate() {
@@ -414,26 +341,29 @@ fn write_load_statements(text: &mut String, slots: &[(Slot, SlotFacts)]) {
     text.push_str("                }\n            }\n");
 }
 
-fn write_row_loop(text: &mut String, slots: &[(Slot, SlotFacts)]) {
+pub(super) fn write_row_loop(text: &mut String, slots: &[(Slot, SlotFacts)]) {
     text.push_str(
         "#pragma unroll\n\
          \x20           for (int ur = 0; ur < TG_UNROLL * TG_ROWS; ur++) {\n\
          \x20               const int u = ur / TG_ROWS, r = ur % TG_ROWS;\n\
-         \x20               const u32 at = first + step + (u * TG_BLOCK + threadIdx.x) * TG_ROWS;\n\
+         \x20               const u32 at = first + step + TG_RUN(u);\n\
          \x20               const bool selected = at + r < rows;\n",
     );
     for (index, (slot, facts)) in slots.iter().enumerate() {
         let class = slot_class(slot, facts).name();
-        let _ = writeln!(text, "                const {class}* const c{index} = d{index}[u];");
+        let _ = writeln!(
+            text,
+            "                const {class}* const c{index} = d{index}[u];"
+        );
         if facts.nullable {
             let _ = writeln!(text, "                const u32 b{index} = n{index}[u];");
         }
     }
-    text.push_str("                (void)at;\n");
 }
 
 fn slot_class(slot: &Slot, facts: &SlotFacts) -> Class {
     match slot.kind {
+        _ if facts.lookup.is_some() => Class::of(facts.range),
         SlotKind::Float32 => Class::F32,
         SlotKind::Float64 => Class::F64,
         _ => Class::of(facts.range),
@@ -443,7 +373,12 @@ fn slot_class(slot: &Slot, facts: &SlotFacts) -> Class {
 fn write_load(text: &mut String, index: usize, slot: &Slot, facts: &SlotFacts) {
     let indent = "                    ";
     let class = slot_class(slot, facts);
-    let call = |width: u32| match (slot.kind, class, width) {
+    let kind = if facts.lookup.is_some() {
+        SlotKind::Code
+    } else {
+        slot.kind
+    };
+    let call = |width: u32| match (kind, class, width) {
         (SlotKind::Float32, ..) => format!("decode_float<TG_ROWS>(k{index}, at, d{index}[u]);"),
         (SlotKind::Float64, ..) => format!("decode_double<TG_ROWS>(k{index}, at, d{index}[u]);"),
         (_, _, 0) => format!("decode_constant<TG_ROWS>(k{index}, d{index}[u]);"),
@@ -473,435 +408,5 @@ fn write_load(text: &mut String, index: usize, slot: &Slot, facts: &SlotFacts) {
     }
     if facts.nullable {
         let _ = writeln!(text, "{indent}n{index}[u] = validity_of(k{index}, at);");
-    }
-}
-
-/// Writes the parts of a kernel that keep the groups.
-struct StoreCode<'a> {
-    store: Store,
-    words: &'a [Word],
-    num_words: usize,
-    keys: &'a [(KeyPlan, Val)],
-    key_literals: usize,
-    guard: String,
-    /// The key is one of all 64-bit integers: the one that EMPTY is has a slot of its own.
-    is_full: bool,
-}
-
-impl StoreCode<'_> {
-    fn cells(&self) -> String {
-        match self.store {
-            Store::Shared { replicas } => format!("((u32)p.num_slots * {replicas}u)"),
-            _ => format!("{HOT_KEYS}u"),
-        }
-    }
-
-    fn shared_bytes(&self, packed: Option<u64>) -> u32 {
-        let cell: u64 = self.words.iter().map(|word| self.planes(word).0 * 4).sum();
-        let bytes = match self.store {
-            Store::Registers => 0,
-            Store::Shared { replicas } => packed.unwrap_or(0) * u64::from(replicas) * cell,
-            Store::Dense | Store::Hash => u64::from(HOT_KEYS) * (cell + 8),
-        };
-        u32::try_from(bytes.next_multiple_of(16)).unwrap_or(u32::MAX)
-    }
-
-    /// Returns how many planes of 32 bits a word has in shared memory, and whether it is whole.
-    fn planes(&self, word: &Word) -> (u64, bool) {
-        match word.op {
-            WordOp::Count => (1, false),
-            WordOp::Max => (2, true),
-            WordOp::Add if self.has_one_plane(word) => (1, false),
-            WordOp::Add => (2, false),
-        }
-    }
-
-    fn has_one_plane(&self, word: &Word) -> bool {
-        // A hot key's state is kept to the end, so that only the shared table is flushed in time.
-        matches!(self.store, Store::Shared { .. }) && is_one_plane(word)
-    }
-
-    /// Returns the C++ address of a word's planes at a cell.
-    fn plane(&self, position: usize, cell: &str) -> (String, String) {
-        let word = &self.words[position];
-        if word.op == WordOp::Max {
-            let before = self.words[..position]
-                .iter()
-                .filter(|word| word.op == WordOp::Max)
-                .count();
-            return (format!("whole_plane + {before}u * cells + {cell}"), String::new());
-        }
-        let before: u64 = self.words[..position]
-            .iter()
-            .filter(|word| word.op != WordOp::Max)
-            .map(|word| self.planes(word).0)
-            .sum();
-        (
-            format!("plane + {before}u * cells + {cell}"),
-            format!("plane + {}u * cells + {cell}", before + 1),
-        )
-    }
-
-    /// The functions that put a group's words into global memory.
-    fn write_functions(&self, text: &mut String) {
-        let _ = writeln!(text, "#define NUM_WORDS {}", self.num_words);
-        text.push_str(
-            "\n// Adds what one row, or a block, has for a group.\n\
-             __device__ __forceinline__ void absorb_words(u64* state, const u64 (&words)[NUM_WORDS + 1]) {\n",
-        );
-        for word in self.words {
-            let index = word.index;
-            let _ = match (word.op, word.split) {
-                (WordOp::Max, _) => writeln!(text, "    if (words[{index}] != 0) max_word(state + {index}, words[{index}]);"),
-                (_, true) => writeln!(
-                    text,
-                    "    if (words[{index}] != 0) add_word(state + {index}, words[{index}]);\n    if (words[{0}] != 0) add_word(state + {0}, words[{0}]);",
-                    index + 1
-                ),
-                (_, false) => writeln!(text, "    if (words[{index}] != 0) add_word(state + {index}, words[{index}]);"),
-            };
-        }
-        text.push_str("}\n");
-        if self.store == Store::Hash {
-            self.write_hash_functions(text);
-        }
-    }
-
-    fn write_hash_functions(&self, text: &mut String) {
-        text.push_str(
-            "\n// Adds to a group, which is made if it is not there; without room, to the spill buffer.\n\
-             __device__ __forceinline__ void absorb_key(const Launch& p, u64 key, const u64 (&words)[NUM_WORDS + 1]) {\n\
-             \x20   u64 slot = key == EMPTY ? p.num_slots : find_or_insert(p.keys, p.num_slots - 1, key);\n\
-             \x20   if (slot != NO_SLOT) {\n\
-             \x20       absorb_words(p.state + slot * NUM_WORDS, words);\n\
-             \x20       return;\n\
-             \x20   }\n\
-             \x20   u64 record = atomicAdd(&p.flags[FLAG_SPILLED], 1u);\n\
-             \x20   if (record >= p.spill_capacity) return;\n\
-             \x20   u64* to = p.spill + record * (NUM_WORDS + 1);\n\
-             \x20   to[0] = key;\n\
-             #pragma unroll\n\
-             \x20   for (int word = 0; word < NUM_WORDS; word++) to[1 + word] = words[word];\n\
-             }\n",
-        );
-    }
-
-    /// Moves the groups of an older table, or spilled records, into the table of the launch.
-    fn write_absorb(&self, text: &mut String) {
-        text.push_str(
-            "\nextern \"C\" __global__ void __launch_bounds__(TG_BLOCK) absorb(const __grid_constant__ Launch p) {\n\
-             \x20   for (u64 i = blockIdx.x * (u64)TG_BLOCK + threadIdx.x; i < p.from_count; i += gridDim.x * (u64)TG_BLOCK) {\n\
-             \x20       const u64* from = p.from_keys ? p.from_words + i * NUM_WORDS : p.from_words + i * (NUM_WORDS + 1) + 1;\n\
-             \x20       u64 key = p.from_keys ? p.from_keys[i] : from[-1];\n\
-             \x20       if (p.from_keys && key == EMPTY) continue;\n\
-             \x20       u64 words[NUM_WORDS + 1];\n\
-             #pragma unroll\n\
-             \x20       for (int word = 0; word < NUM_WORDS; word++) words[word] = from[word];\n\
-             \x20       absorb_key(p, key, words);\n\
-             \x20   }\n\
-             }\n",
-        );
-    }
-
-    fn write_begin(&self, text: &mut String) {
-        match self.store {
-            Store::Registers => {
-                for (position, word) in self.words.iter().enumerate() {
-                    let class = if word.op == WordOp::Count { "u32" } else { "u64" };
-                    let _ = writeln!(text, "    {class} sum{position} = 0;");
-                }
-                return;
-            }
-            Store::Shared { .. } => {}
-            Store::Dense | Store::Hash => {}
-        }
-        let wholes = self.words.iter().filter(|word| word.op == WordOp::Max).count();
-        let planes: u64 = self.words.iter().map(|word| self.planes(word).0).sum();
-        text.push_str("    extern __shared__ __align__(16) unsigned char shared_memory[];\n");
-        let _ = writeln!(text, "    const u32 cells = {};", self.cells());
-        if matches!(self.store, Store::Shared { .. }) {
-            text.push_str("    u64* const whole_plane = (u64*)shared_memory;\n");
-        } else {
-            text.push_str(
-                "    u64* const hot_keys = (u64*)shared_memory;\n\
-                 \x20   u64* const whole_plane = hot_keys + cells;\n\
-                 \x20   for (u32 i = threadIdx.x; i < cells; i += TG_BLOCK) hot_keys[i] = 0xffffffffffffffffull;\n",
-            );
-        }
-        let _ = writeln!(text, "    u32* const plane = (u32*)(whole_plane + {wholes}u * cells);");
-        let _ = writeln!(
-            text,
-            "    for (u32 i = threadIdx.x; i < {planes}u * cells; i += TG_BLOCK) ((u32*)whole_plane)[i] = 0;\n    __syncthreads();"
-        );
-        if let Store::Shared { replicas } = self.store {
-            let _ = writeln!(text, "    const u32 replica = threadIdx.x & {}u;\n    u32 tiles_done = 0;", replicas - 1);
-        }
-    }
-
-    /// Returns the C++ condition and value of a word.
-    fn addend(&self, word: &Word) -> (String, String) {
-        let value = match word.op {
-            WordOp::Count => "1ull".to_owned(),
-            _ => word.code.clone(),
-        };
-        (word.condition.clone(), value)
-    }
-
-    fn write_key(&self, text: &mut String) {
-        let wide = matches!(self.store, Store::Hash);
-        let word = if wide { "u64" } else { "u32" };
-        let mut terms = Vec::new();
-        for (position, (_, value)) in self.keys.iter().enumerate() {
-            let at = self.key_literals + 3 * position;
-            let cast = if wide && value.class != Class::I128 { "(u64)(i64)" } else { "" };
-            let index = format!("(({word}){cast}{} - ({word})p.literals[{at}])", value.code);
-            let index = match &value.valid {
-                Valid::Always => index,
-                valid => format!("({} ? {index} : ({word})p.literals[{}])", valid.code(), at + 1),
-            };
-            terms.push(if position == 0 {
-                index
-            } else {
-                format!("{index} * ({word})p.literals[{}]", at + 2)
-            });
-        }
-        let _ = writeln!(text, "                const {word} key = {};", terms.join(" + "));
-    }
-
-    fn write_update(&self, text: &mut String) {
-        let indent = "                ";
-        match self.store {
-            Store::Registers => {
-                for (position, word) in self.words.iter().enumerate() {
-                    let (condition, value) = self.addend(word);
-                    let _ = match word.op {
-                        WordOp::Count => writeln!(text, "{indent}sum{position} += {condition} ? 1u : 0u;"),
-                        WordOp::Add => writeln!(text, "{indent}sum{position} += {condition} ? {value} : 0ull;"),
-                        WordOp::Max => writeln!(
-                            text,
-                            "{indent}{{ const u64 image = {value}; if ({condition} && image > sum{position}) sum{position} = image; }}"
-                        ),
-                    };
-                }
-            }
-            Store::Shared { replicas } => {
-                self.write_key(text);
-                let _ = writeln!(text, "{indent}if ({} && key >= (u32)p.num_slots) atomicMax(&p.flags[FLAG_KEY_RANGE], 1u);", self.guard);
-                let _ = writeln!(text, "{indent}else if ({}) {{", self.guard);
-                let _ = writeln!(text, "{indent}    const u32 cell = key * {replicas}u + replica;");
-                self.write_shared_update(text, "cell");
-                let _ = writeln!(text, "{indent}}}");
-            }
-            Store::Dense | Store::Hash => self.write_global_update(text),
-        }
-    }
-
-    fn write_shared_update(&self, text: &mut String, cell: &str) {
-        let indent = "                    ";
-        for (position, word) in self.words.iter().enumerate() {
-            let (condition, value) = self.addend(word);
-            let (low, high) = self.plane(position, cell);
-            let guard = if condition == self.guard {
-                String::new()
-            } else {
-                format!("if ({condition}) ")
-            };
-            let _ = match word.op {
-                WordOp::Count => writeln!(text, "{indent}{guard}atomicAdd({low}, 1u);"),
-                WordOp::Add if self.has_one_plane(word) => {
-                    writeln!(text, "{indent}{guard}atomicAdd({low}, (u32)({value}));")
-                }
-                WordOp::Add => writeln!(text, "{indent}{guard}shared_add({low}, {high}, {value});"),
-                WordOp::Max => writeln!(text, "{indent}{guard}max_word({low}, {value});"),
-            };
-        }
-    }
-
-    fn write_global_update(&self, text: &mut String) {
-        let indent = "                ";
-        self.write_key(text);
-        if self.store == Store::Dense {
-            let _ = writeln!(text, "{indent}if ({} && key >= (u32)p.num_slots) atomicMax(&p.flags[FLAG_KEY_RANGE], 1u);", self.guard);
-            let _ = writeln!(text, "{indent}else if ({}) {{", self.guard);
-            let _ = writeln!(text, "{indent}    const u32 cell = (key * 2654435761u) >> {};", 32 - HOT_KEYS.ilog2());
-        } else {
-            let _ = writeln!(text, "{indent}if ({}) {{", self.guard);
-            let _ = writeln!(text, "{indent}    const u32 cell = (u32)((key * 11400714819323198485ull) >> {});", 64 - HOT_KEYS.ilog2());
-        }
-        let valid = self.keys.first().map_or("true", |(_, value)| value.valid.code());
-        let null_apart = self.is_full && self.keys.iter().any(|(key, _)| key.nullable);
-        if null_apart {
-            let _ = writeln!(text, "{indent}    if (!({valid})) {{");
-            self.write_row_words(text);
-            let _ = writeln!(text, "{indent}        absorb_words(p.state + (p.num_slots + 1) * NUM_WORDS, words);\n{indent}    }} else {{");
-        }
-        let _ = writeln!(
-            text,
-            "{indent}    u64 held = ((volatile u64*)hot_keys)[cell];\n\
-             {indent}    if (held == 0xffffffffffffffffull) {{\n\
-             {indent}        held = atomicCAS(hot_keys + cell, 0xffffffffffffffffull, (u64)key);\n\
-             {indent}        if (held == 0xffffffffffffffffull) held = key;\n\
-             {indent}    }}"
-        );
-        // EMPTY itself may be a key where all 64-bit integers are; it never gets a cell.
-        let is_key = if self.is_full { "held == key && key != 0xffffffffffffffffull" } else { "held == key" };
-        let _ = writeln!(text, "{indent}    if ({is_key}) {{");
-        self.write_shared_update(text, "cell");
-        let _ = writeln!(text, "{indent}    }} else {{");
-        self.write_row_words(text);
-        if self.store == Store::Dense {
-            let _ = writeln!(text, "{indent}        absorb_words(p.state + (u64)key * NUM_WORDS, words);");
-        } else {
-            let _ = writeln!(text, "{indent}        absorb_key(p, key, words);");
-        }
-        let close = if null_apart { "}" } else { "" };
-        let _ = writeln!(text, "{indent}    }}{close}\n{indent}}}");
-    }
-
-    fn write_row_words(&self, text: &mut String) {
-        let indent = "                        ";
-        let _ = writeln!(text, "{indent}u64 words[NUM_WORDS + 1];");
-        for word in self.words {
-            let (condition, value) = self.addend(word);
-            let chosen = if condition == self.guard {
-                value
-            } else {
-                format!("({condition} ? {value} : 0ull)")
-            };
-            let index = word.index;
-            let _ = if word.split {
-                writeln!(
-                    text,
-                    "{indent}{{ const u64 whole = {chosen}; words[{index}] = (u32)whole; words[{}] = (u64)((i64)whole >> 32); }}",
-                    index + 1
-                )
-            } else {
-                writeln!(text, "{indent}words[{index}] = {chosen};")
-            };
-        }
-    }
-
-    fn write_tile_end(&self, text: &mut String, shape: &Shape) {
-        match self.store {
-            Store::Shared { .. } => {
-                let any = self.words.iter().any(|word| self.has_one_plane(word));
-                let rows = if any { ONE_PLANE_ROWS } else { 1 << 24 };
-                let tiles = (rows / i128::from(shape.tile_rows())).max(1);
-                let _ = writeln!(text, "        if (++tiles_done == {tiles}u) {{\n            tiles_done = 0;");
-                self.write_flush(text, "            ");
-                text.push_str("        }\n");
-            }
-            Store::Hash => text.push_str(
-                "        // Whoever sees a spill stops before the next tile; the first barrier makes all see one.\n\
-                 \x20       const int spilled = *(volatile u32*)&p.flags[FLAG_SPILLED] != 0;\n\
-                 \x20       if (__syncthreads_or(spilled)) {\n\
-                 \x20           if (threadIdx.x == 0) p.resume[blockIdx.x] = tile + gridDim.x;\n\
-                 \x20           break;\n\
-                 \x20       }\n\
-                 \x20       if (threadIdx.x == 0) p.resume[blockIdx.x] = tile + gridDim.x;\n",
-            ),
-            _ => {}
-        }
-    }
-
-    /// Adds the shared table to the global one and clears it.
-    fn write_flush(&self, text: &mut String, indent: &str) {
-        let Store::Shared { replicas } = self.store else {
-            return;
-        };
-        let _ = writeln!(text, "{indent}__syncthreads();");
-        let _ = writeln!(text, "{indent}for (u32 slot = threadIdx.x; slot < (u32)p.num_slots; slot += TG_BLOCK) {{");
-        let _ = writeln!(text, "{indent}    u64* const state = p.state + (u64)slot * NUM_WORDS;");
-        for (position, word) in self.words.iter().enumerate() {
-            let (low, high) = self.plane(position, "cell");
-            let (read, clear, join) = match word.op {
-                WordOp::Max => (
-                    format!("*({low})"),
-                    format!("*({low}) = 0;"),
-                    "total = part > total ? part : total;",
-                ),
-                WordOp::Add if !self.has_one_plane(word) => (
-                    format!("shared_word({low}, {high})"),
-                    format!("*({low}) = 0; *({high}) = 0;"),
-                    "total += part;",
-                ),
-                _ => (format!("(u64)*({low})"), format!("*({low}) = 0;"), "total += part;"),
-            };
-            let index = word.index;
-            let add = match (word.op, word.split) {
-                (WordOp::Max, _) => format!("max_word(state + {index}, total)"),
-                (_, true) => format!("add_split(state + {index}, total)"),
-                (_, false) => format!("add_word(state + {index}, total)"),
-            };
-            let _ = writeln!(
-                text,
-                "{indent}    {{\n\
-                 {indent}        u64 total = 0;\n\
-                 #pragma unroll 1\n\
-                 {indent}        for (u32 i = 0; i < {replicas}u; i++) {{\n\
-                 {indent}            const u32 cell = slot * {replicas}u + ((i + threadIdx.x) & {}u);\n\
-                 {indent}            const u64 part = {read};\n\
-                 {indent}            {clear}\n\
-                 {indent}            {join}\n\
-                 {indent}        }}\n\
-                 {indent}        if (total != 0) {add};\n\
-                 {indent}    }}",
-                replicas - 1
-            );
-        }
-        let _ = writeln!(text, "{indent}}}\n{indent}__syncthreads();");
-    }
-
-    fn write_end(&self, text: &mut String) {
-        match self.store {
-            Store::Registers => {
-                for (position, word) in self.words.iter().enumerate() {
-                    let index = word.index;
-                    let reduce = if word.op == WordOp::Max { "warp_max" } else { "warp_sum" };
-                    let add = match (word.op, word.split) {
-                        (WordOp::Max, _) => "max_word",
-                        (_, true) => "add_split",
-                        (_, false) => "add_word",
-                    };
-                    let _ = writeln!(
-                        text,
-                        "    {{\n        const u64 total = {reduce}(sum{position});\n        if ((threadIdx.x & 31) == 0 && total != 0) {add}(p.state + {index}, total);\n    }}"
-                    );
-                }
-            }
-            Store::Shared { .. } => self.write_flush(text, "    "),
-            Store::Dense | Store::Hash => {
-                text.push_str(
-                    "    __syncthreads();\n\
-                     \x20   for (u32 cell = threadIdx.x; cell < cells; cell += TG_BLOCK) {\n\
-                     \x20       const u64 key = hot_keys[cell];\n\
-                     \x20       if (key == 0xffffffffffffffffull) continue;\n\
-                     \x20       u64 words[NUM_WORDS + 1];\n",
-                );
-                for (position, word) in self.words.iter().enumerate() {
-                    let (low, high) = self.plane(position, "cell");
-                    let read = match word.op {
-                        WordOp::Max => format!("*({low})"),
-                        WordOp::Add => format!("shared_word({low}, {high})"),
-                        WordOp::Count => format!("(u64)*({low})"),
-                    };
-                    let index = word.index;
-                    let _ = if word.split {
-                        writeln!(
-                            text,
-                            "        {{ const u64 whole = {read}; words[{index}] = (u32)whole; words[{}] = (u64)((i64)whole >> 32); }}",
-                            index + 1
-                        )
-                    } else {
-                        writeln!(text, "        words[{index}] = {read};")
-                    };
-                }
-                text.push_str(if self.store == Store::Dense {
-                    "        absorb_words(p.state + key * NUM_WORDS, words);\n    }\n"
-                } else {
-                    "        absorb_key(p, key, words);\n    }\n"
-                });
-            }
-        }
     }
 }

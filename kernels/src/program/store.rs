@@ -4,6 +4,7 @@ use arrow_schema::DataType;
 use tidegate_pipeline::types::is_float;
 use tidegate_pipeline::{Aggregate, Expr};
 
+use super::ProgramOptions;
 use super::emit::{CallPlan, Class, Emitter, Scope, Val, Valid, Word, WordOp, Words};
 use super::interval::Interval;
 
@@ -12,6 +13,8 @@ use super::interval::Interval;
 pub struct StoreLimits {
     /// Shared memory that a block may use, in bytes.
     pub shared_bytes: u64,
+    /// Shared memory that a block may use for cells of each thread's own, in bytes.
+    pub private_bytes: u64,
     /// Global memory that a table addressed by its keys may use, in bytes.
     pub dense_bytes: u64,
     /// Rows that will be folded, as far as that is known: a table is not made much larger.
@@ -22,6 +25,8 @@ impl Default for StoreLimits {
     fn default() -> Self {
         Self {
             shared_bytes: 96 << 10,
+            // Two blocks of a full size share a multiprocessor, or three of half the size.
+            private_bytes: 76 << 10,
             dense_bytes: 4 << 30,
             rows: 1 << 31,
         }
@@ -39,6 +44,12 @@ pub enum Store {
         /// Copies; a power of two of at most 32.
         replicas: u32,
     },
+    /// A table addressed by the keys in each block's shared memory, with cells of its own for each of
+    /// so many threads.
+    Private {
+        /// Threads of a block.
+        threads: u32,
+    },
     /// A table addressed by the keys in global memory, and the first keys that a block meets in
     /// shared memory.
     Dense,
@@ -52,6 +63,7 @@ impl Store {
         match self {
             Self::Registers => "registers",
             Self::Shared { .. } => "shared table",
+            Self::Private { .. } => "private cells",
             Self::Dense => "direct-addressed table",
             Self::Hash => "hash table",
         }
@@ -75,6 +87,19 @@ pub struct KeyPlan {
     pub dictionary: Option<usize>,
 }
 
+/// How a group is told from a place where none is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// There are no keys, so that there is one group.
+    Always,
+    /// This word of its state is not 0.
+    Word(usize),
+    /// Its bit is set in a map beside the table.
+    Bit,
+    /// Its slot has a key.
+    Key,
+}
+
 /// Everything about the groups of a program.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GroupPlan {
@@ -90,6 +115,8 @@ pub struct GroupPlan {
     pub words: Vec<WordOp>,
     /// Where the state is.
     pub store: Store,
+    /// How a group is told.
+    pub presence: Presence,
     /// Shared memory that a block needs, in bytes.
     pub shared_bytes: u32,
 }
@@ -114,6 +141,7 @@ pub(crate) struct Grouping {
     pub(crate) keys: Vec<(KeyPlan, Val)>,
     /// The words of the state, by their place in global memory.
     pub(crate) ops: Vec<WordOp>,
+    pub(crate) presence: Presence,
 }
 
 impl Grouping {
@@ -122,18 +150,35 @@ impl Grouping {
         aggregate: &Aggregate,
         scope: &Scope,
     ) -> Result<Self, String> {
-        let mut words = Words::default();
+        let mut words = Words {
+            grouped: !aggregate.keys.is_empty(),
+            rows: emitter.guard.clone(),
+            ..Words::default()
+        };
         let mut keys = Vec::new();
         for key in &aggregate.keys {
             keys.push(emit_key(emitter, &key.expr, scope)?);
         }
-        if !keys.is_empty() {
-            // A group is there if a row of it was selected.
-            words.count(&emitter.guard.clone());
+        if words.grouped {
+            words.seen(&emitter.guard.clone());
         }
         let mut calls = Vec::new();
         for call in &aggregate.calls {
             calls.push(emitter.call(call, scope, &mut words)?);
+        }
+        let counted = |word: &&Word| word.op == WordOp::Count && word.condition == words.rows;
+        let mut presence = match words.words.iter().find(counted) {
+            _ if !words.grouped => Presence::Always,
+            Some(word) => Presence::Word(word.index),
+            None => Presence::Word(0),
+        };
+        if let Presence::Word(index) = &mut presence
+            && *index > 0
+        {
+            // A count of all rows tells the group as well.
+            *index -= 1;
+            words.without_first();
+            calls.iter_mut().for_each(CallPlan::without_first);
         }
         let mut ops = Vec::new();
         for word in &words.words {
@@ -147,7 +192,30 @@ impl Grouping {
             calls,
             keys,
             ops,
+            presence,
         })
+    }
+
+    /// Leaves it to the store to tell groups, which a table in global memory does by itself.
+    pub(crate) fn settle_presence(&mut self, store: Store) {
+        let by_itself = match store {
+            Store::Registers | Store::Shared { .. } | Store::Private { .. } => return,
+            Store::Dense => Presence::Bit,
+            Store::Hash => Presence::Key,
+        };
+        if self
+            .words
+            .words
+            .first()
+            .is_some_and(|word| word.op == WordOp::Seen)
+        {
+            self.words.without_first();
+            self.calls.iter_mut().for_each(CallPlan::without_first);
+            self.ops.remove(0);
+            self.presence = by_itself;
+        } else if store == Store::Hash {
+            self.presence = by_itself;
+        }
     }
 
     /// Returns how many packed keys there are, setting each key's stride; `None` if too many.
@@ -170,6 +238,27 @@ impl Grouping {
     /// Returns the bytes that one cell of a shared table takes.
     pub(crate) fn cell_bytes(&self) -> u64 {
         self.words.words.iter().map(word_bytes).sum()
+    }
+
+    /// Returns the store with cells for every thread, if a few groups with many words make it worth
+    /// its shared memory.
+    pub(crate) fn choose_private(
+        &self,
+        packed: Option<u64>,
+        options: &ProgramOptions,
+    ) -> Option<Store> {
+        let cell: u64 = self.words.words.iter().map(private_bytes).sum();
+        let packed =
+            packed.filter(|packed| *packed <= PRIVATE_SLOTS_MAX && !self.keys.is_empty())?;
+        let room = options.limits.private_bytes;
+        if cell < PRIVATE_CELL_MIN {
+            return None;
+        }
+        [options.threads, options.threads / 2]
+            .into_iter()
+            .filter(|threads| *threads >= 64 && threads % 32 == 0)
+            .find(|threads| packed * cell * u64::from(*threads) <= room)
+            .map(|threads| Store::Private { threads })
     }
 
     pub(crate) fn choose(&self, packed: Option<u64>, limits: StoreLimits) -> Store {
@@ -204,20 +293,34 @@ impl Grouping {
 /// Returns the bytes that a word takes in shared memory.
 fn word_bytes(word: &Word) -> u64 {
     match word.op {
-        WordOp::Count => 4,
-        WordOp::Add if is_one_plane(word) => 4,
-        WordOp::Add | WordOp::Max => 8,
+        WordOp::Count | WordOp::Seen => 4,
+        WordOp::Add if is_one_plane(word, ONE_PLANE_ROWS) => 4,
+        WordOp::Add | WordOp::Max | WordOp::Part => 8,
+    }
+}
+
+/// The most groups for which each thread has cells of its own, and the fewest bytes of a cell.
+const PRIVATE_SLOTS_MAX: u64 = 64;
+const PRIVATE_CELL_MIN: u64 = 28;
+
+/// Rows after which a thread's own cells are added to global memory: with parts of 42 bits, doubles
+/// are exact up to here.
+pub(crate) const PRIVATE_ROWS: i128 = 1 << 12;
+
+fn private_bytes(word: &Word) -> u64 {
+    match word.op {
+        WordOp::Count | WordOp::Seen => 4,
+        WordOp::Add if is_one_plane(word, PRIVATE_ROWS) => 4,
+        _ => 8,
     }
 }
 
 /// Rows after which a block adds what it has to global memory, if some sum has one plane only.
 pub(crate) const ONE_PLANE_ROWS: i128 = 1 << 18;
 
-/// Returns whether 32 bits hold the word's sum over [`ONE_PLANE_ROWS`].
-pub(crate) fn is_one_plane(word: &Word) -> bool {
-    word.op == WordOp::Add
-        && word.range.low >= 0
-        && word.range.high < (1_i128 << 32) / ONE_PLANE_ROWS
+/// Returns whether 32 bits hold the word's sum over so many rows.
+pub(crate) fn is_one_plane(word: &Word, rows: i128) -> bool {
+    word.op == WordOp::Add && word.range.low >= 0 && word.range.high < (1_i128 << 32) / rows
 }
 
 fn emit_key(

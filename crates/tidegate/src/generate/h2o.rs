@@ -134,6 +134,10 @@ impl MorselSource for H2oG1Source {
         self.name.clone()
     }
 
+    fn identity(&self) -> Option<String> {
+        Some(format!("{} in {} parts", self.name, self.morsels.len()))
+    }
+
     fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
     }

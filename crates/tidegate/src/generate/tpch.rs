@@ -85,6 +85,10 @@ impl MorselSource for TpchSource {
         format!("tpch({}, {})", self.table.name(), self.scale_factor)
     }
 
+    fn identity(&self) -> Option<String> {
+        Some(format!("{} in {} parts", self.name(), self.morsels.len()))
+    }
+
     fn schema(&self) -> SchemaRef {
         self.table.schema()
     }

@@ -1,10 +1,10 @@
 //! Memory tables and generated tables: sources whose morsels are read by plain calls.
 
 use std::any::Any;
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef};
+use datafusion::arrow::array::{Array, ArrayData, ArrayRef};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::Statistics;
@@ -21,7 +21,7 @@ use datafusion::physical_plan::{
 };
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
-use tidegate_scheduler::{LoadError, Morsel, MorselId, MorselLoader, MorselSize};
+use tidegate_scheduler::{ChunkKey, LoadError, Morsel, MorselId, MorselLoader, MorselSize};
 
 use super::{Leaf, LeafOptions, Slot};
 use crate::sources::{MorselScan, MorselSource};
@@ -33,6 +33,15 @@ trait Pieces: fmt::Debug + Send + Sync {
 
     /// Reads one morsel, in the leaf's columns.
     fn read(&self, morsel: MorselId, batch_size: usize) -> Result<Vec<RecordBatch>>;
+
+    /// Returns whether morsels can be told from others by keys.
+    fn names_chunks(&self) -> bool;
+
+    /// Names a column of a morsel.
+    fn chunk_key(&self, morsel: MorselId, column: usize) -> Option<ChunkKey>;
+
+    /// Returns whether keys are addresses.
+    fn keys_are_addresses(&self) -> bool;
 }
 
 /// A scan of such a source that can be shared.
@@ -62,12 +71,8 @@ impl MorselLeaf {
                 num_rows: size.num_rows,
                 num_bytes: size.num_bytes,
             });
-            let pieces = Generated {
-                sizes: vec![sizes.collect()],
-                source: Arc::clone(&scan.source),
-                columns: Arc::clone(&scan.columns),
-            };
-            let pieces = Arc::new(pieces);
+            let sizes = vec![sizes.collect()];
+            let pieces = Arc::new(Generated::new(&scan.source, &scan.columns, sizes));
             return Some(Ok(Self {
                 planned,
                 schema,
@@ -140,6 +145,29 @@ struct Generated {
     sizes: Vec<Vec<MorselSize>>,
     source: Arc<dyn MorselSource>,
     columns: Arc<[usize]>,
+    identity: Option<Arc<str>>,
+    column_names: Vec<Arc<str>>,
+}
+
+impl Generated {
+    fn new(
+        source: &Arc<dyn MorselSource>,
+        columns: &Arc<[usize]>,
+        sizes: Vec<Vec<MorselSize>>,
+    ) -> Self {
+        let schema = source.schema();
+        let column_names = columns.iter().map(|&column| {
+            let field = schema.field(column);
+            format!("{}: {}", field.name(), field.data_type()).into()
+        });
+        Self {
+            sizes,
+            source: Arc::clone(source),
+            columns: Arc::clone(columns),
+            identity: source.identity().map(Arc::from),
+            column_names: column_names.collect(),
+        }
+    }
 }
 
 impl Pieces for Generated {
@@ -150,11 +178,28 @@ impl Pieces for Generated {
     fn read(&self, morsel: MorselId, batch_size: usize) -> Result<Vec<RecordBatch>> {
         self.source.read(morsel.index, &self.columns, batch_size)
     }
+
+    fn names_chunks(&self) -> bool {
+        self.identity.is_some()
+    }
+
+    fn chunk_key(&self, morsel: MorselId, column: usize) -> Option<ChunkKey> {
+        Some(ChunkKey {
+            source: Arc::clone(self.identity.as_ref()?),
+            column: Arc::clone(&self.column_names[column]),
+            part: morsel.index as u64,
+        })
+    }
+
+    fn keys_are_addresses(&self) -> bool {
+        false
+    }
 }
 
 /// A memory table: each partition a piece, each batch cut into slices of so many rows.
 #[derive(Debug)]
 struct Memory {
+    name: Arc<str>,
     sizes: Vec<Vec<MorselSize>>,
     morsels: Vec<Vec<RecordBatch>>,
 }
@@ -186,7 +231,11 @@ impl Memory {
             .iter()
             .map(|piece| piece.iter().map(size).collect())
             .collect();
-        Self { sizes, morsels }
+        Self {
+            name: "memory".into(),
+            sizes,
+            morsels,
+        }
     }
 }
 
@@ -202,6 +251,50 @@ impl Pieces for Memory {
             .map(|start| batch.slice(start, batch_size.min(batch.num_rows() - start)))
             .collect())
     }
+
+    fn names_chunks(&self) -> bool {
+        true
+    }
+
+    fn chunk_key(&self, morsel: MorselId, column: usize) -> Option<ChunkKey> {
+        let batch = &self.morsels[morsel.piece][morsel.index];
+        let mut identity = format!("{}: ", batch.schema_ref().field(column).name());
+        write_identity(&batch.column(column).to_data(), &mut identity).ok()?;
+        Some(ChunkKey {
+            source: Arc::clone(&self.name),
+            column: identity.into(),
+            part: 0,
+        })
+    }
+
+    fn keys_are_addresses(&self) -> bool {
+        true
+    }
+}
+
+/// Writes where an array lies: its type, and the address, offset and length of all that it is made
+/// of. While it is alive no other array has the same.
+fn write_identity(data: &ArrayData, text: &mut String) -> fmt::Result {
+    write!(
+        text,
+        "{} {}+{}",
+        data.data_type(),
+        data.offset(),
+        data.len()
+    )?;
+    for buffer in data.buffers() {
+        write!(text, " {:x}", buffer.as_ptr().addr())?;
+    }
+    if let Some(nulls) = data.nulls() {
+        let (bits, offset) = (nulls.validity().as_ptr().addr(), nulls.offset());
+        write!(text, " nulls {bits:x}+{offset}")?;
+    }
+    for child in data.child_data() {
+        text.write_str(" (")?;
+        write_identity(child, text)?;
+        text.write_str(")")?;
+    }
+    Ok(())
 }
 
 /// Estimates the bytes of a slice: what its arrays hold, in proportion.
@@ -226,6 +319,18 @@ impl MorselLoader for PiecesLoader {
     fn load(&self, morsel: MorselId) -> BoxFuture<'static, Result<Vec<RecordBatch>, LoadError>> {
         let (pieces, batch_size) = (Arc::clone(&self.pieces), self.batch_size);
         async move { pieces.read(morsel, batch_size).map_err(LoadError::from) }.boxed()
+    }
+
+    fn names_chunks(&self) -> bool {
+        self.pieces.names_chunks()
+    }
+
+    fn chunk_key(&self, morsel: MorselId, column: usize) -> Option<ChunkKey> {
+        self.pieces.chunk_key(morsel, column)
+    }
+
+    fn keys_are_addresses(&self) -> bool {
+        self.pieces.keys_are_addresses()
     }
 }
 

@@ -10,6 +10,7 @@
 //! A device's loader reads a row group through the same source, with the leaf's columns, so both
 //! sides see the same rows by construction.
 
+mod identity;
 mod loader;
 mod planner;
 mod source;

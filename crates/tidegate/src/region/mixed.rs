@@ -60,6 +60,7 @@ pub(crate) fn stream(
     let schema: SchemaRef = host.schema();
     // Nothing happens before the first poll.
     let begun = stream::once(async move {
+        run.weigh_residency().await.map_err(failure)?;
         let visit = run.enter();
         let host = Timed::new(host, Arc::clone(run.counters()));
         let end = stream::once(async move {

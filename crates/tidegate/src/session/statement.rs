@@ -9,7 +9,7 @@ use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::logical_expr::{LogicalPlan, SetVariable, Statement as PlanStatement};
 use datafusion::prelude::SQLOptions;
 
-use super::Session;
+use super::{Session, cache};
 use crate::error::{Error, ErrorKind};
 use crate::memory::StatementPool;
 use crate::options::TidegateOptions;
@@ -26,6 +26,11 @@ pub(super) async fn plan(
     // ends the process: bound what is typed, and plan what passes on a large stack.
     statements::check_depth(sql)
         .map_err(|error| Error::with_source(ErrorKind::Sql, error.to_string(), error))?;
+    let own = statements::cache_statement(sql)
+        .map_err(|error| Error::with_source(ErrorKind::Sql, error.to_string(), error))?;
+    if let Some(own) = own {
+        return on_large_stack(cache::run(session, own, sql, allowed)).await;
+    }
     on_large_stack(plan_checked(session, sql, allowed)).await
 }
 

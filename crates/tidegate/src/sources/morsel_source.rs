@@ -27,6 +27,12 @@ pub trait MorselSource: Debug + Send + Sync {
     /// Returns the source's name as EXPLAIN prints it, such as `tpch(lineitem, 1)`.
     fn name(&self) -> String;
 
+    /// Returns a text that no source of other rows has, so that the column cache knows the rows
+    /// again; `None` if there is none, and then the source cannot be cached.
+    fn identity(&self) -> Option<String> {
+        None
+    }
+
     /// Returns the columns.
     fn schema(&self) -> SchemaRef;
 

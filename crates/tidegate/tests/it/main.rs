@@ -6,6 +6,7 @@
     reason = "a test stops at what it did not expect"
 )]
 
+mod cache;
 mod examples;
 mod explain;
 mod expressions;

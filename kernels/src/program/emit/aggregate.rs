@@ -14,12 +14,16 @@ use super::{Class, Emitter, Scope, Val, Valid};
 /// How a word takes in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WordOp {
+    /// Not 0 once a row was there.
+    Seen,
     /// One more row; a block sees fewer than 2^32.
     Count,
     /// The sum, modulo 2^64.
     Add,
     /// The greatest, unsigned; 0 for none.
     Max,
+    /// The sum of doubles that are multiples of a unit; in global memory, of their counts of it.
+    Part,
 }
 
 /// One 64-bit word of a group's state.
@@ -36,13 +40,32 @@ pub(crate) struct Word {
     pub(crate) split: bool,
     /// Where the word is in global memory.
     pub(crate) index: usize,
+    /// Of a part: the C++ value that turns it into units.
+    pub(crate) inverse: String,
+}
+
+impl CallPlan {
+    /// Moves the call's words a place down.
+    pub(crate) fn without_first(&mut self) {
+        let words = self.count.iter_mut().chain(match &mut self.sums {
+            Sums::None => Vec::new(),
+            Sums::Limbs(limbs) => limbs.iter_mut().map(|(word, _)| word).collect(),
+            Sums::Float(digits, _) => digits
+                .iter_mut()
+                .flat_map(|(low, high)| std::iter::once(low).chain(high))
+                .collect(),
+            Sums::Extreme { word, .. } => vec![word],
+        });
+        words.for_each(|word| *word -= 1);
+    }
 }
 
 /// Where a call's state is among the words in global memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CallPlan {
-    /// How many values the call has seen.
-    pub count: usize,
+    /// The word that counts the values that the call has seen; `None` if every row of a group has one
+    /// and only that is asked.
+    pub count: Option<usize>,
     /// The rest of it.
     pub sums: Sums,
 }
@@ -54,8 +77,8 @@ pub enum Sums {
     None,
     /// The sum of words shifted left by so many bits, modulo 2^128.
     Limbs(Vec<(usize, u32)>),
-    /// The digits of a fixed point.
-    Float(Vec<usize>, FloatScaleAt),
+    /// The digits of a fixed point: each a word, or two of which the second counts 2^32.
+    Float(Vec<(usize, Option<usize>)>, FloatScaleAt),
     /// A greatest image; `complement` for a least value.
     Extreme {
         /// The word.
@@ -72,6 +95,8 @@ pub struct FloatScaleAt {
     pub literal: usize,
     /// How many digits there are.
     pub levels: usize,
+    /// Bits of a digit.
+    pub digit_bits: u32,
     /// No value is farther from zero; infinite if that is not known.
     pub bound: f64,
 }
@@ -82,13 +107,24 @@ pub(crate) const LOCAL_ROWS_MAX: i128 = 1 << 24;
 /// Rows that go into one global state. More, and a low limb of 32 bits could overflow its word.
 pub const STATE_ROWS_MAX: u64 = 1 << 31;
 
-/// Digits of a float sum whose values have a known bound, and of one whose values have not.
+/// Digits of a float sum whose values have a known bound, and of one whose values have not, or lie
+/// far apart.
 const LEVELS: usize = 3;
 const LEVELS_UNBOUNDED: usize = 5;
+const DIGIT_BITS: u32 = 32;
+
+/// The same where the digits are kept as doubles for a while.
+const PARTS: usize = 2;
+const PARTS_UNBOUNDED: usize = 4;
+const PART_BITS: u32 = 42;
 
 /// The words of a group.
 #[derive(Default)]
 pub(crate) struct Words {
+    /// There are keys, so that a group without a row is not there.
+    pub(crate) grouped: bool,
+    /// The condition under which a row is selected.
+    pub(crate) rows: String,
     pub(crate) words: Vec<Word>,
     pub(crate) num_global: usize,
 }
@@ -108,6 +144,28 @@ impl Words {
         self.words[self.words.len() - 1].index
     }
 
+    /// Adds a word that tells whether a group has a row.
+    pub(crate) fn seen(&mut self, condition: &str) -> usize {
+        self.add(Word {
+            op: WordOp::Seen,
+            code: String::new(),
+            condition: condition.to_owned(),
+            range: Interval::of(1),
+            split: false,
+            index: 0,
+            inverse: String::new(),
+        })
+    }
+
+    /// Takes the first word out of global memory, and the others a place down.
+    pub(crate) fn without_first(&mut self) {
+        self.words.remove(0);
+        for word in &mut self.words {
+            word.index -= 1;
+        }
+        self.num_global -= 1;
+    }
+
     /// Adds a count of the rows for which the condition holds.
     pub(crate) fn count(&mut self, condition: &str) -> usize {
         self.add(Word {
@@ -117,6 +175,7 @@ impl Words {
             range: Interval::of(1),
             split: false,
             index: 0,
+            inverse: String::new(),
         })
     }
 }
@@ -151,7 +210,7 @@ impl Emitter<'_> {
         let Some(argument) = &call.argument else {
             let count = words.count(&self.guard);
             return Ok(CallPlan {
-                count,
+                count: Some(count),
                 sums: Sums::None,
             });
         };
@@ -160,7 +219,7 @@ impl Emitter<'_> {
             let condition = self.condition(&valid);
             let count = words.count(&condition);
             return Ok(CallPlan {
-                count,
+                count: Some(count),
                 sums: Sums::None,
             });
         }
@@ -175,7 +234,12 @@ impl Emitter<'_> {
         }
         let value = self.value(summed(call.function, argument), scope)?;
         let condition = self.condition(&value.valid);
-        let count = words.count(&condition);
+        let is_every_row = words.grouped && condition == words.rows && call.function != Avg;
+        let count = if is_every_row {
+            None
+        } else {
+            Some(words.count(&condition))
+        };
         let sums = match call.function {
             Min | Max => {
                 let unsigned = call.data_type == DataType::UInt64;
@@ -237,48 +301,74 @@ impl Emitter<'_> {
             range: Interval::ALL,
             split: false,
             index: 0,
+            inverse: String::new(),
         });
         Ok(Sums::Extreme { word, complement })
     }
 
     fn float_sum(&mut self, value: &Val, condition: &str, words: &mut Words) -> Sums {
         self.uses_float_sum = true;
-        let levels = if value.bound.is_finite() { LEVELS } else { LEVELS_UNBOUNDED };
+        let same =
+            |(code, under, _): &&(String, String, Sums)| *code == value.code && under == condition;
+        if let Some((_, _, sums)) = self.float_sums.iter().find(same) {
+            return sums.clone();
+        }
+        let known = value.bound.is_finite() && !self.wide_floats;
+        let (levels, digit_bits) = match (self.keeps_parts, known) {
+            (false, true) => (LEVELS, DIGIT_BITS),
+            (false, false) => (LEVELS_UNBOUNDED, DIGIT_BITS),
+            (true, true) => (PARTS, PART_BITS),
+            (true, false) => (PARTS_UNBOUNDED, PART_BITS),
+        };
         let at = self.lines.len();
         let literal = self.literals.len();
-        self.literals.resize(literal + 2 + levels, 0);
-        let scale: Vec<String> = (0..2 + levels)
-            .map(|word| format!("__longlong_as_double((i64)p.literals[{}])", literal + word))
-            .collect();
+        self.literals.resize(literal + 2 + 2 * levels, 0);
+        let double =
+            |word: usize| format!("__longlong_as_double((i64)p.literals[{}])", literal + word);
+        let magic: Vec<String> = (0..levels).map(|level| double(2 + level)).collect();
         self.lines.push(format!(
             "const FloatScale<{levels}> scale{at} = {{{}, {}, {{{}}}}};",
-            scale[0],
-            scale[1],
-            scale[2..].join(", ")
+            double(0),
+            double(1),
+            magic.join(", ")
         ));
-        self.lines.push(format!("u64 digits{at}[{levels}];"));
+        let (name, data_type, function) = if self.keeps_parts {
+            ("parts", "double", "float_parts")
+        } else {
+            ("digits", "u64", "float_digits")
+        };
+        self.lines
+            .push(format!("{data_type} {name}{at}[{levels}];"));
         self.lines.push(format!(
-            "if (!float_digits<{levels}>({}, scale{at}, digits{at}) && {condition}) atomicMax(&p.flags[FLAG_FLOAT_RANGE], 1u);",
+            "if (!{function}<{levels}>({}, scale{at}, {name}{at}) && {condition}) atomicMax(&p.flags[FLAG_FLOAT_RANGE], 1u);",
             value.code
         ));
+        let parts = self.keeps_parts;
         let word = |level: usize| Word {
-            op: WordOp::Add,
-            code: format!("digits{at}[{level}]"),
+            op: if parts { WordOp::Part } else { WordOp::Add },
+            code: format!("{name}{at}[{level}]"),
             condition: condition.to_owned(),
-            range: Interval::new(-(1 << 31), 1 << 31),
-            split: false,
+            range: Interval::new(-(1 << (digit_bits - 1)), 1 << (digit_bits - 1)),
+            split: parts,
             index: 0,
+            inverse: double(2 + levels + level),
         };
-        let indices = (0..levels).map(|level| words.add(word(level))).collect();
-        let bound = value.bound;
-        Sums::Float(
-            indices,
+        let digits = (0..levels).map(|level| {
+            let index = words.add(word(level));
+            (index, parts.then_some(index + 1))
+        });
+        let sums = Sums::Float(
+            digits.collect(),
             FloatScaleAt {
                 literal,
                 levels,
-                bound,
+                digit_bits,
+                bound: value.bound,
             },
-        )
+        );
+        let known = (value.code.clone(), condition.to_owned(), sums.clone());
+        self.float_sums.push(known);
+        sums
     }
 
     fn limbs(&mut self, value: &Val, wraps: bool, condition: &str, words: &mut Words) -> Sums {
@@ -289,6 +379,7 @@ impl Emitter<'_> {
             range,
             split,
             index: 0,
+            inverse: String::new(),
         };
         let whole = format!("(u64)(i64){}", value.code);
         let local_max = i128::from(i64::MAX) / LOCAL_ROWS_MAX;

@@ -30,7 +30,7 @@ impl Emitter<'_> {
         let valid = value.valid.clone();
         let converted = match rule {
             CastRule::Keep => value,
-            CastRule::Number(to) => self.to_number(*to, value, on_failure),
+            CastRule::Number(to) => self.number_of(*to, value, on_failure),
             CastRule::Then(first, second) => {
                 let value = self.convert(first, value, on_failure)?;
                 self.convert(second, value, on_failure)?
@@ -75,10 +75,8 @@ impl Emitter<'_> {
             } => {
                 self.uses_checked = true;
                 let range = value.range.divided_by(Interval::of(*divisor));
-                let range = Interval::new(
-                    range.low.saturating_sub(1),
-                    range.high.saturating_add(1),
-                );
+                let range =
+                    Interval::new(range.low.saturating_sub(1), range.high.saturating_add(1));
                 let class = Class::of(value.range.hull(Interval::of(*divisor)).hull(range)).name();
                 let code = format!(
                     "divide_rounding(({class}){}, ({class}){})",
@@ -86,7 +84,11 @@ impl Emitter<'_> {
                     literal(*divisor)
                 );
                 let rounded = self.integer(&code, range, valid);
-                let limit = if *checked { holds(*to) } else { width_range(to.width) };
+                let limit = if *checked {
+                    holds(*to)
+                } else {
+                    width_range(to.width)
+                };
                 self.limited(rounded, limit, on_failure)
             }
             CastRule::DecimalZero => self.integer("0", Interval::of(0), valid),
@@ -113,12 +115,9 @@ impl Emitter<'_> {
                 let scaled = self.float(Class::F64, &scaled, f64::INFINITY, valid);
                 self.truncated(scaled, holds(*to), on_failure)
             }
-            CastRule::Multiply(factor) => self.multiplied(
-                value,
-                i128::from(*factor),
-                Interval::signed(64),
-                on_failure,
-            ),
+            CastRule::Multiply(factor) => {
+                self.multiplied(value, i128::from(*factor), Interval::signed(64), on_failure)
+            }
             CastRule::Divide(divisor) => {
                 let range = value.range.divided_by(Interval::of(i128::from(*divisor)));
                 let code = format!("(i64){} / {divisor}ll", value.code);
@@ -166,7 +165,11 @@ impl Emitter<'_> {
         self.uses_checked = true;
         let bad = format!("bad{}", self.lines.len());
         self.lines.push(format!("bool {bad} = false;"));
-        let code = format!("checked_mul((i128){}, {}, {bad})", value.code, literal(factor));
+        let code = format!(
+            "checked_mul((i128){}, {}, {bad})",
+            value.code,
+            literal(factor)
+        );
         let scaled = self.integer(&code, Interval::ALL, value.valid);
         self.held(scaled, &bad, limit, on_failure)
     }
@@ -186,17 +189,32 @@ impl Emitter<'_> {
         let class = Class::of(value.range.hull(limit)).name();
         let mut outside = vec![bad.to_owned()];
         if value.range.low < limit.low {
-            outside.push(format!("({class}){} < ({class}){}", value.code, literal(limit.low)));
+            outside.push(format!(
+                "({class}){} < ({class}){}",
+                value.code,
+                literal(limit.low)
+            ));
         }
         if value.range.high > limit.high {
-            outside.push(format!("({class}){} > ({class}){}", value.code, literal(limit.high)));
+            outside.push(format!(
+                "({class}){} > ({class}){}",
+                value.code,
+                literal(limit.high)
+            ));
         }
         let bad = self.bind(Class::Bool, &outside.join(" || "));
         let valid = self.failed(&bad, &value.valid, on_failure);
-        let range = Interval::new(value.range.low.max(limit.low), value.range.high.min(limit.high))
-            .hull(Interval::of(0));
+        let range = Interval::new(
+            value.range.low.max(limit.low),
+            value.range.high.min(limit.high),
+        )
+        .hull(Interval::of(0));
         let class = Class::of(range).name();
-        self.integer(&format!("({class})({bad} ? 0 : {})", value.code), range, valid)
+        self.integer(
+            &format!("({class})({bad} ? 0 : {})", value.code),
+            range,
+            valid,
+        )
     }
 
     /// Returns the validity after values that have no image.
@@ -212,7 +230,7 @@ impl Emitter<'_> {
         }
     }
 
-    fn to_number(&mut self, to: Number, value: Val, on_failure: CastFailure) -> Val {
+    fn number_of(&mut self, to: Number, value: Val, on_failure: CastFailure) -> Val {
         let valid = value.valid.clone();
         let is_float = matches!(value.class, Class::F32 | Class::F64);
         match to {
@@ -230,7 +248,11 @@ impl Emitter<'_> {
             }
             Number::Float32 | Number::Float64 => {
                 let bound = value.range.magnitude() as f64 * (1.0 + 1e-6);
-                let class = if to == Number::Float32 { Class::F32 } else { Class::F64 };
+                let class = if to == Number::Float32 {
+                    Class::F32
+                } else {
+                    Class::F64
+                };
                 let code = match (value.class, class) {
                     (Class::I128, Class::F64) => {
                         self.uses_checked = true;
@@ -263,7 +285,11 @@ impl Emitter<'_> {
         if to != Number::Float32 {
             return wide;
         }
-        let bound = if wide.bound < 3e38 { wide.bound * (1.0 + 1e-6) } else { f64::INFINITY };
+        let bound = if wide.bound < 3e38 {
+            wide.bound * (1.0 + 1e-6)
+        } else {
+            f64::INFINITY
+        };
         let code = format!("(float){}", wide.code);
         self.float(Class::F32, &code, bound, wide.valid)
     }

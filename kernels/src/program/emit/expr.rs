@@ -3,8 +3,8 @@
 use arrow_schema::{DataType, TimeUnit};
 use tidegate_pipeline::check::decimal_rule;
 use tidegate_pipeline::types::{
-    Decimal, DecimalWidth, MILLISECONDS_PER_DAY, SECONDS_PER_DAY, integer_bits, is_float, is_string,
-    per_second,
+    Decimal, DecimalWidth, MILLISECONDS_PER_DAY, SECONDS_PER_DAY, integer_bits, is_float,
+    is_string, per_second,
 };
 use tidegate_pipeline::{ArithmeticOp, CompareOp, DatePart, Expr, ExprKind};
 
@@ -187,7 +187,10 @@ impl Emitter<'_> {
     ) -> Val {
         let class = Class::of(exact).name();
         let function = wrapping(op);
-        let code = format!("{function}(({class}){}, ({class}){})", left.code, right.code);
+        let code = format!(
+            "{function}(({class}){}, ({class}){})",
+            left.code, right.code
+        );
         self.integer(&code, exact, valid)
     }
 
@@ -210,7 +213,10 @@ impl Emitter<'_> {
         // The low bits of the result depend on the low bits of the operands alone.
         let class = if bits == 64 { "i64" } else { "i32" };
         let function = wrapping(op);
-        let wide = format!("{function}(({class}){}, ({class}){})", left.code, right.code);
+        let wide = format!(
+            "{function}(({class}){}, ({class}){})",
+            left.code, right.code
+        );
         let narrow = match (bits, signed) {
             (8, true) => "signed char",
             (16, true) => "short",
@@ -261,13 +267,7 @@ impl Emitter<'_> {
         self.integer(&format!("({class}){code}"), range, valid)
     }
 
-    fn float_arithmetic(
-        &mut self,
-        op: ArithmeticOp,
-        left: &Val,
-        right: &Val,
-        valid: Valid,
-    ) -> Val {
+    fn float_arithmetic(&mut self, op: ArithmeticOp, left: &Val, right: &Val, valid: Valid) -> Val {
         let class = left.class;
         // One part in 2^50 covers the rounding of the bound and of the value.
         let slack = 1.0 + f64::EPSILON * 4.0;
@@ -282,7 +282,11 @@ impl Emitter<'_> {
                 return self.float(class, &code, left.bound.min(f64::INFINITY), valid);
             }
         };
-        let bound = if class == Class::F32 { bound * (1.0 + 1e-6) } else { bound };
+        let bound = if class == Class::F32 {
+            bound * (1.0 + 1e-6)
+        } else {
+            bound
+        };
         let code = format!("{} {sign} {}", left.code, right.code);
         self.float(class, &code, bound, valid)
     }
@@ -330,7 +334,13 @@ impl Emitter<'_> {
             );
             return self.integer(&code, exact, value.valid.clone());
         }
-        self.checked("checked_mul", &value.code, &literal(factor), limit, valid.clone())
+        self.checked(
+            "checked_mul",
+            &value.code,
+            &literal(factor),
+            limit,
+            valid.clone(),
+        )
     }
 
     /// Computes in 128 bits and raises where the width does not hold the result.
@@ -350,7 +360,11 @@ impl Emitter<'_> {
             &format!("{function}((i128){left}, (i128){right}, {bad})"),
         );
         let bits = bits_of(limit);
-        self.raise_if(&format!("({bad} || !fits({wide}, {bits}))"), &valid, "OVERFLOW");
+        self.raise_if(
+            &format!("({bad} || !fits({wide}, {bits}))"),
+            &valid,
+            "OVERFLOW",
+        );
         let class = Class::of(limit).name();
         self.integer(&format!("({class}){wide}"), limit, valid)
     }
@@ -361,7 +375,11 @@ impl Emitter<'_> {
         if exact.is_within(limit) {
             return self.plain(op, left, right, exact, valid);
         }
-        let name = if op == ArithmeticOp::Add { "checked_add" } else { "checked_sub" };
+        let name = if op == ArithmeticOp::Add {
+            "checked_add"
+        } else {
+            "checked_sub"
+        };
         self.checked(name, &left.code, &right.code, limit, valid)
     }
 
@@ -449,9 +467,10 @@ impl Emitter<'_> {
             Class::of(hull(&values))
         };
         let name = class.name();
-        let first = last
-            .as_ref()
-            .map_or_else(|| format!("({name})0"), |value| format!("({name}){}", value.code));
+        let first = last.as_ref().map_or_else(
+            || format!("({name})0"),
+            |value| format!("({name}){}", value.code),
+        );
         let code = taken.iter().rev().fold(first, |rest, (holds, value)| {
             format!("{holds} ? ({name}){} : ({rest})", value.code)
         });
@@ -460,9 +479,12 @@ impl Emitter<'_> {
             Valid::Always
         } else {
             let none = last.as_ref().map_or("false", |value| value.valid.code());
-            let code = taken.iter().rev().fold(none.to_owned(), |rest, (holds, value)| {
-                format!("{holds} ? {} : ({rest})", value.valid.code())
-            });
+            let code = taken
+                .iter()
+                .rev()
+                .fold(none.to_owned(), |rest, (holds, value)| {
+                    format!("{holds} ? {} : ({rest})", value.valid.code())
+                });
             Valid::If(self.bind(Class::Bool, &code))
         };
         let range = hull(&values).hull(Interval::of(0));
@@ -482,10 +504,15 @@ impl Emitter<'_> {
         scope: &Scope,
     ) -> Result<Val, String> {
         let needle = self.value(expr, scope)?;
-        let mut found = Vec::new();
+        let mut found: Vec<String> = Vec::new();
         let mut nulls = Vec::new();
         for item in list {
-            let item = self.value(item, scope)?;
+            // An item is not wanted where the needle is NULL or has been found.
+            let wanted = match found.as_slice() {
+                [] => needle.valid.code().to_owned(),
+                found => format!("{} && !({})", needle.valid.code(), found.join(" || ")),
+            };
+            let item = self.guarded(item, &wanted, scope)?;
             // IN compares bits: −0.0 is not +0.0 here.
             let bits = |value: &Val| match value.class {
                 Class::F32 => format!("__float_as_int({})", value.code),
@@ -502,12 +529,20 @@ impl Emitter<'_> {
                 }
             }
         }
-        let any = if found.is_empty() { "false".into() } else { found.join(" || ") };
+        let any = if found.is_empty() {
+            "false".into()
+        } else {
+            found.join(" || ")
+        };
         let any = self.bind(Class::Bool, &any);
         let valid = if nulls.is_empty() {
             needle.valid.clone()
         } else {
-            let code = format!("{} && ({any} || !({}))", needle.valid.code(), nulls.join(" || "));
+            let code = format!(
+                "{} && ({any} || !({}))",
+                needle.valid.code(),
+                nulls.join(" || ")
+            );
             Valid::If(self.bind(Class::Bool, &code))
         };
         let code = if negated { format!("!{any}") } else { any };
@@ -569,14 +604,20 @@ impl Emitter<'_> {
             return Ok(self.integer(&code, Interval::new(0, 59), valid));
         }
         let (code, range) = match part {
-            DatePart::Year => (format!("civil_of({day}).year"), Interval::new(-270_000, 270_000)),
+            DatePart::Year => (
+                format!("civil_of({day}).year"),
+                Interval::new(-270_000, 270_000),
+            ),
             DatePart::Quarter => (
                 format!("(civil_of({day}).month - 1) / 3 + 1"),
                 Interval::new(1, 4),
             ),
             DatePart::Month => (format!("civil_of({day}).month"), Interval::new(1, 12)),
             DatePart::Day => (format!("civil_of({day}).day"), Interval::new(1, 31)),
-            DatePart::DayOfYear => (format!("day_of_year(civil_of({day}))"), Interval::new(1, 366)),
+            DatePart::DayOfYear => (
+                format!("day_of_year(civil_of({day}))"),
+                Interval::new(1, 366),
+            ),
             DatePart::DayOfWeek => (format!("iso_weekday({day}) % 7"), Interval::new(0, 6)),
             _ => (format!("iso_week({day})"), Interval::new(1, 53)),
         };
@@ -598,8 +639,13 @@ impl Emitter<'_> {
             Valid::Never => Valid::Never,
             Valid::If(valid) => Valid::If(self.bind(Class::Bool, &format!("{valid} && {inside}"))),
         };
-        let range = Interval::new(days.range.low.max(low), days.range.high.min(high)).hull(Interval::of(0));
-        self.integer(&format!("(i32)({inside} ? {} : 0)", days.code), range, valid)
+        let range =
+            Interval::new(days.range.low.max(low), days.range.high.min(high)).hull(Interval::of(0));
+        self.integer(
+            &format!("(i32)({inside} ? {} : 0)", days.code),
+            range,
+            valid,
+        )
     }
 }
 

@@ -1,5 +1,6 @@
 //! Row groups of a scan's files, and their rows for a device.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use datafusion::arrow::record_batch::RecordBatch;
@@ -21,7 +22,9 @@ use futures::{FutureExt, TryStreamExt};
 use parking_lot::Mutex;
 use parquet::arrow::arrow_reader::ArrowReaderOptions;
 use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, RowGroupMetaData};
-use tidegate_scheduler::{LoadError, MorselId, MorselLoader, MorselSize};
+use tidegate_scheduler::{ChunkKey, LoadError, MorselId, MorselLoader, MorselSize};
+
+use super::identity::Identities;
 
 /// The files of a scan, and for each that was listed the row groups that are its morsels.
 #[derive(Debug)]
@@ -36,6 +39,8 @@ struct Listed {
     num_row_groups: usize,
     /// The row groups of this piece of it, with their sizes.
     morsels: Arc<[(usize, MorselSize)]>,
+    /// A hash of where the footer says that row groups lie.
+    footer: u64,
 }
 
 impl RowGroups {
@@ -49,6 +54,24 @@ impl RowGroups {
             .collect();
         let listed = Mutex::new(vec![None; files.len()]);
         Self { files, listed }
+    }
+
+    /// Returns a piece's file as it was when the scan was planned.
+    pub(super) fn file(&self, piece: usize) -> &PartitionedFile {
+        &self.files[piece]
+    }
+
+    /// Returns how many files there are.
+    pub(super) fn num_files(&self) -> usize {
+        self.files.len()
+    }
+
+    /// Returns the hash of a listed piece's footer, and the row groups of its morsels.
+    pub(super) fn footer(&self, piece: usize) -> Option<(u64, Vec<u64>)> {
+        let listed = self.listed.lock();
+        let listed = listed[piece].as_ref()?;
+        let numbers = listed.morsels.iter().map(|(number, _)| *number as u64);
+        Some((listed.footer, numbers.collect()))
     }
 
     fn sizes(&self, piece: usize) -> Option<Vec<MorselSize>> {
@@ -67,6 +90,7 @@ impl RowGroups {
         let Some(Listed {
             num_row_groups,
             morsels: row_groups,
+            ..
         }) = listed
         else {
             return internal_err!(
@@ -137,6 +161,7 @@ impl RowGroupLister {
         self.row_groups.listed.lock()[piece] = Some(Listed {
             num_row_groups,
             morsels,
+            footer: footer_hash(&metadata),
         });
         Ok(sizes)
     }
@@ -172,6 +197,20 @@ impl RowGroupLister {
     }
 }
 
+/// Hashes where the row groups of a file lie and how many rows they have.
+fn footer_hash(metadata: &ParquetMetaData) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for row_group in metadata.row_groups() {
+        row_group.num_rows().hash(&mut hasher);
+        row_group.total_byte_size().hash(&mut hasher);
+        row_group.compressed_size().hash(&mut hasher);
+        if row_group.num_columns() > 0 {
+            first_page(row_group).hash(&mut hasher);
+        }
+    }
+    hasher.finish()
+}
+
 /// Returns the offset by which DataFusion assigns a row group to a byte range: its first page's.
 fn first_page(row_group: &RowGroupMetaData) -> i64 {
     let column = row_group.column(0);
@@ -186,6 +225,7 @@ pub(crate) struct ParquetLoader {
     /// The scan without files.
     config: FileScanConfig,
     lister: RowGroupLister,
+    identities: Arc<Identities>,
     ctx: Arc<TaskContext>,
 }
 
@@ -215,12 +255,14 @@ impl ParquetLoader {
             .map(|&index| table.field(index).name().clone())
             .collect();
         let lister = RowGroupLister::try_new(config, planned, names, row_groups, ctx)?;
+        let identities = Identities::new(config, planned, columns, &lister.row_groups, ctx)?;
         let config = FileScanConfigBuilder::new(config.object_store_url.clone(), Arc::new(source))
             .with_projection_indices(Some(columns.to_vec()))?
             .build();
         Ok(Self {
             config,
             lister,
+            identities: Arc::new(identities),
             ctx: Arc::clone(ctx),
         })
     }
@@ -253,5 +295,18 @@ impl MorselLoader for ParquetLoader {
             Ok(batches)
         }
         .boxed()
+    }
+
+    fn names_chunks(&self) -> bool {
+        true
+    }
+
+    fn identify(&self, piece: usize) -> BoxFuture<'static, Result<(), LoadError>> {
+        let identities = Arc::clone(&self.identities);
+        async move { identities.find(piece).await.map_err(LoadError::from) }.boxed()
+    }
+
+    fn chunk_key(&self, morsel: MorselId, column: usize) -> Option<ChunkKey> {
+        self.identities.chunk_key(morsel, column)
     }
 }

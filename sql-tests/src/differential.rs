@@ -5,7 +5,9 @@
 //! order of summation explains. An error on one side must be an error on the other, except that a
 //! lane need not raise for rows that a filter drops.
 //!
-//! `TIDEGATE_FUZZ_SEED` and `TIDEGATE_FUZZ_QUERIES` choose other queries and more of them.
+//! `TIDEGATE_FUZZ_SEED` and `TIDEGATE_FUZZ_QUERIES` choose other queries and more of them,
+//! `TIDEGATE_SLT_LANE` other lanes. Those that need a GPU are left out where there is none, which is
+//! a failure under `TIDEGATE_REQUIRE_DEVICE=1`.
 
 #![expect(clippy::expect_used, reason = "all of it is a test")]
 
@@ -14,6 +16,7 @@ mod queries;
 mod tables;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::SchemaRef;
@@ -22,11 +25,13 @@ use datafusion::datasource::MemTable;
 use datafusion::prelude::ParquetReadOptions;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
-use tidegate_sql_tests::{Connection, Lane, LaneError, format};
 
-use crate::compare::difference;
-use crate::queries::Query;
-use crate::tables::Table;
+use self::compare::difference;
+use self::queries::Query;
+use self::tables::Table;
+use crate::format;
+use crate::gpus::{self, Gpus, NoGpu};
+use crate::lane::{Connection, Lane, LaneError};
 
 const SEED: u64 = 20_261_120;
 const QUERIES: u64 = 150;
@@ -37,25 +42,60 @@ const FAILURES_MAX: usize = 10;
 
 type Answer = Result<(SchemaRef, Vec<RecordBatch>), LaneError>;
 
-#[tokio::test(flavor = "multi_thread")]
-async fn lanes_answer_as_datafusion_does() {
+/// Asks all of the queries in each lane. Needs a runtime of several threads.
+///
+/// # Panics
+/// Panics if a lane answers otherwise than DataFusion, or if its queries did not run where they
+/// should.
+pub async fn lanes_answer_as_datafusion_does() {
+    let (lanes, gpus) = lanes();
     let seed = number_from_env("TIDEGATE_FUZZ_SEED").unwrap_or(SEED);
     let queries = number_from_env("TIDEGATE_FUZZ_QUERIES").unwrap_or(QUERIES);
     let mut tally = Tally::default();
     for round in 0..queries.div_ceil(QUERIES_PER_TABLE) {
         let asked = QUERIES_PER_TABLE.min(queries - round * QUERIES_PER_TABLE);
         // Each round has a seed of its own, so that it can be asked for alone.
-        ask_round(seed + round, asked, &mut tally).await;
+        ask_round(seed + round, asked, &lanes, &gpus, &mut tally).await;
         assert!(tally.failures.len() < FAILURES_MAX, "{}", tally.report());
     }
     assert!(tally.failures.is_empty(), "{}", tally.report());
-    tally.assert_both_sides_worked();
+    tally.assert_both_sides_worked(&lanes);
     let answered = tally.asked - tally.raised;
     assert!(
         answered * 10 >= tally.asked * 7,
         "only {answered} of {} queries have an answer to compare",
         tally.asked
     );
+}
+
+/// Chooses the lanes and opens the GPUs that they need.
+fn lanes() -> (Vec<Lane>, Gpus) {
+    let mut lanes = Lane::chosen().expect("lanes");
+    lanes.retain(|lane| *lane != Lane::Stock);
+    let gpus = match lanes.iter().any(|lane| lane.needs_gpu()) {
+        true => Gpus::open().expect("a session"),
+        false => Gpus::unopened(),
+    };
+    if let Some(why) = gpus.why_none() {
+        lanes.retain(|lane| !lane.needs_gpu() || skipped(*lane, why));
+    }
+    assert!(
+        !lanes.is_empty(),
+        "no lane is left to compare with DataFusion"
+    );
+    (lanes, gpus)
+}
+
+/// Says that a lane is left out, and returns that it is not kept.
+#[expect(clippy::print_stderr, reason = "a skip is never silent")]
+fn skipped(lane: Lane, why: &NoGpu) -> bool {
+    let name = lane.name();
+    assert!(
+        !gpus::is_required(),
+        "{name}: {why}; and TIDEGATE_REQUIRE_DEVICE=1"
+    );
+    eprintln!("{name}: skipped: {why}");
+    false
 }
 
 fn number_from_env(name: &str) -> Option<u64> {
@@ -79,28 +119,32 @@ impl Tally {
     }
 
     /// Fails where the lanes would have compared the host with itself.
-    fn assert_both_sides_worked(&self) {
-        let rows =
-            |lane: Lane, place: &str| self.rows.get(&(lane.name(), place.to_owned())).copied();
+    fn assert_both_sides_worked(&self, lanes: &[Lane]) {
         for (lane, place) in [
             (Lane::Simulated, "host"),
             (Lane::Simulated, "device"),
             (Lane::Atomic, "device"),
+            (Lane::Device, "device"),
+            (Lane::Mixed, "host"),
+            (Lane::Mixed, "device"),
         ] {
-            let rows = rows(lane, place).unwrap_or(0);
+            let rows = self.rows.get(&(lane.name(), place.to_owned()));
             assert!(
-                rows > 1000,
-                "{}: {rows} rows on {place}, of {:?}",
+                !lanes.contains(&lane) || rows.is_some_and(|rows| *rows > 1000),
+                "{}: {rows:?} rows on {place}, of {:?}",
                 lane.name(),
                 self.rows
             );
         }
     }
 
-    async fn count_rows(&mut self, lane: Lane, connection: &Connection) {
-        let sql = "SELECT split_part(place, ' ', 1), sum(rows)::bigint FROM system.placements \
-                   WHERE rows > 0 GROUP BY 1";
-        let (_, batches) = connection.collect(sql).await.expect("the placements");
+    /// Counts what the connection's process has placed since `query_id`.
+    async fn count_rows(&mut self, lane: Lane, connection: &Connection, query_id: i64) {
+        let sql = format!(
+            "SELECT split_part(place, ' ', 1), sum(rows)::bigint FROM system.placements \
+             WHERE rows > 0 AND query_id > {query_id} GROUP BY 1"
+        );
+        let (_, batches) = connection.collect(&sql).await.expect("the placements");
         for row in format::rows(&batches).expect("text") {
             let rows: i64 = row[1].parse().expect("a number of rows");
             *self.rows.entry((lane.name(), row[0].clone())).or_default() += rows;
@@ -108,26 +152,36 @@ impl Tally {
     }
 }
 
+/// Returns the number of the query that was remembered last: lanes may share their memory.
+async fn last_query(connection: &Connection) -> i64 {
+    let sql = "SELECT coalesce(max(query_id), 0)::bigint FROM system.queries";
+    let (_, batches) = connection.collect(sql).await.expect("the queries");
+    let rows = format::rows(&batches).expect("text");
+    rows[0][0].parse().expect("a number")
+}
+
 /// Makes one table and asks `queries` of it in every lane.
-async fn ask_round(seed: u64, queries: u64, tally: &mut Tally) {
+async fn ask_round(seed: u64, queries: u64, lanes: &[Lane], gpus: &Gpus, tally: &mut Tally) {
     let mut rng = StdRng::seed_from_u64(seed);
     let table = Table::random(&mut rng);
     let folder = tempfile::tempdir().expect("a scratch folder");
     table.write_parquet(&mut rng, folder.path());
 
-    let stock = connect(Lane::Stock, &table, folder.path()).await;
-    let mut lanes = Vec::new();
-    for lane in Lane::TESTED {
-        lanes.push((lane, connect(lane, &table, folder.path()).await));
-    }
+    let stock = connect(Lane::Stock, gpus, &table, folder.path()).await;
+    let mut asked = Vec::new();
     for _ in 0..queries {
         let query = Query::random(&mut rng);
         let expected = stock.collect(&query.sql).await;
         tally.asked += 1;
         tally.raised += u64::from(expected.is_err());
-        for (lane, connection) in &lanes {
+        asked.push((query, expected));
+    }
+    for lane in lanes {
+        let connection = connect(*lane, gpus, &table, folder.path()).await;
+        let before = last_query(&connection).await;
+        for (query, expected) in &asked {
             let actual = connection.collect(&query.sql).await;
-            if let Some(difference) = verdict(&query, &expected, &actual) {
+            if let Some(difference) = verdict(query, expected, &actual) {
                 tally.failures.push(format!(
                     "TIDEGATE_FUZZ_SEED={seed} TIDEGATE_FUZZ_QUERIES={QUERIES_PER_TABLE}, lane {}, \
                      {} rows:\n{}\n{difference}",
@@ -137,14 +191,12 @@ async fn ask_round(seed: u64, queries: u64, tally: &mut Tally) {
                 ));
             }
         }
-    }
-    for (lane, connection) in &lanes {
-        tally.count_rows(*lane, connection).await;
+        tally.count_rows(*lane, &connection, before).await;
     }
 }
 
-async fn connect(lane: Lane, table: &Table, parquet: &std::path::Path) -> Connection {
-    let connection = lane.connect().await.expect("the lane opens");
+async fn connect(lane: Lane, gpus: &Gpus, table: &Table, parquet: &Path) -> Connection {
+    let connection = lane.connect(gpus).await.expect("the lane opens");
     let memory = MemTable::try_new(table.schema(), table.partitions()).expect("a memory table");
     let context = connection.context();
     context

@@ -4,9 +4,9 @@ use datafusion::arrow::array::AsArray;
 use datafusion::arrow::compute::concat_batches;
 use datafusion::arrow::datatypes::{DataType, Float32Type, Float64Type, SchemaRef};
 use datafusion::arrow::record_batch::RecordBatch;
-use tidegate_sql_tests::format;
 
-use crate::queries::{Inexact, Query, Spread};
+use super::queries::{Inexact, Query, Spread};
+use crate::format;
 
 /// Twice the bound that the engine promises against the exact sum: both answers may be off by it.
 const SUM_TOLERANCE: f64 = 512.0 * f64::EPSILON;

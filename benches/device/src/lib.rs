@@ -1,0 +1,16 @@
+//! Times kernels over resident columns on a GPU, with their answers checked.
+//!
+//! The columns are filled on the device from the rows' numbers; the host computes the answer from
+//! the same formula. What is timed is the device's time from before the group table is made to after
+//! the last launch, zeroing and growing included.
+//!
+//! [`start`] is given the words of a command line and returns how the process ends. In reading
+//! order: `shapes` (the queries), `columns` (what they read), `timing` (the runs), `answer` (what
+//! they have to give).
+
+mod answer;
+mod columns;
+mod shapes;
+mod timing;
+
+pub use timing::start;

@@ -1,0 +1,29 @@
+//! The command `tidegate` as a function: SQL from a prompt, the command line, files or standard input.
+//!
+//! [`start`] is given the words of a command line and returns how the process ends. Results go to
+//! standard output and everything else to standard error. Nothing in here knows plans or CUDA: the
+//! crate `tidegate` answers, this one asks and prints.
+//!
+//! In reading order: `args` (what can be typed), `app` (threads, and which of the doors opens),
+//! `run` (statements, one after the other), `render` (rows become text), `repl` (the prompt),
+//! `demo` and `doctor` (the subcommands). `console`, `environment`, `failure`, `panics` and
+//! `signals` are what they all stand on.
+//!
+//! ```no_run
+//! let status = tidegate_cli::start(vec!["tidegate".into(), "doctor".into()]);
+//! ```
+
+mod app;
+mod args;
+mod console;
+mod demo;
+mod doctor;
+mod environment;
+mod failure;
+mod panics;
+mod render;
+mod repl;
+mod run;
+mod signals;
+
+pub use app::start;

@@ -1,0 +1,221 @@
+//! Which of a scan's morsels a device holds already.
+
+use std::sync::{Arc, OnceLock};
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float32Type, Float64Type};
+use arrow_array::{Array, ArrayRef, RecordBatch, new_null_array};
+use arrow_array::{Float32Array, Float64Array};
+use arrow_schema::{DataType, Field, Schema};
+use futures::{StreamExt, stream};
+use tidegate_device::DeviceId;
+use tidegate_kernels::{StoredMorsel, refuse_chunk};
+use tidegate_pipeline::Pipeline;
+
+use crate::cache::{CachedTable, ColumnCache};
+use crate::feeder::MorselLoader;
+use crate::queue::{MorselId, MorselQueue};
+use crate::run::RunFailure;
+
+/// Pieces that are identified at a time.
+const PIECES_AT_A_TIME: usize = 16;
+
+/// A scan that is on the device as a whole.
+#[derive(Debug)]
+pub(crate) struct ResidentScan {
+    /// What holds it.
+    pub(crate) table: Arc<CachedTable>,
+    /// Its rows.
+    pub(crate) num_rows: u64,
+}
+
+/// A morsel that is on the device.
+#[derive(Debug)]
+pub(crate) struct ResidentMorsel {
+    /// What holds it.
+    pub(crate) table: Arc<CachedTable>,
+    /// Its columns.
+    pub(crate) stored: StoredMorsel,
+    /// The numbers of its columns in the table.
+    columns: Vec<usize>,
+}
+
+impl ResidentMorsel {
+    /// Counts a use of each of its chunks.
+    pub(crate) fn hit(&self) {
+        for column in &self.columns {
+            self.table.hit(*column);
+        }
+    }
+}
+
+/// Finds resident morsels for one pipeline on one device, in the tables that were cached when it
+/// was made.
+#[derive(Debug)]
+pub(crate) struct Residency {
+    tables: Vec<Arc<CachedTable>>,
+    loader: Arc<dyn MorselLoader>,
+    pipeline: Arc<Pipeline>,
+    /// Input columns of which grouped float MIN or MAX are made.
+    order_dependent: OnceLock<Vec<bool>>,
+}
+
+impl Residency {
+    pub(crate) fn new(
+        cache: &ColumnCache,
+        device: DeviceId,
+        loader: &Arc<dyn MorselLoader>,
+        pipeline: &Arc<Pipeline>,
+    ) -> Self {
+        // A morsel of no columns has nothing that could be resident.
+        let may_be_resident = loader.names_chunks() && !pipeline.input.fields().is_empty();
+        Self {
+            tables: if may_be_resident {
+                cache.on_device(device)
+            } else {
+                Vec::new()
+            },
+            loader: Arc::clone(loader),
+            pipeline: Arc::clone(pipeline),
+            order_dependent: OnceLock::new(),
+        }
+    }
+
+    /// Returns whether nothing can be resident.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.tables.is_empty()
+    }
+
+    /// Looks only in this table from now on; in none with `None`.
+    pub(crate) fn pin(&mut self, table: Option<Arc<CachedTable>>) {
+        self.tables = table.into_iter().collect();
+    }
+
+    /// Lists the whole scan, and returns the table that holds all of it, if one does.
+    pub(crate) async fn whole_scan(
+        &self,
+        queue: &MorselQueue,
+    ) -> Result<Option<ResidentScan>, RunFailure> {
+        if self.is_empty() {
+            return Ok(None);
+        }
+        identify(&self.loader, queue, (0..queue.num_pieces()).collect()).await?;
+        let morsels = queue.morsels();
+        let rows_in = |table: &Arc<CachedTable>| {
+            let found = morsels.iter().map(|morsel| self.find_in(table, morsel.id));
+            let rows = found.map(|morsel| morsel.map(|morsel| morsel.stored.num_rows));
+            rows.sum::<Option<u64>>()
+        };
+        Ok(self.tables.iter().find_map(|table| {
+            let num_rows = rows_in(table).filter(|rows| *rows > 0)?;
+            let table = Arc::clone(table);
+            Some(ResidentScan { table, num_rows })
+        }))
+    }
+
+    /// Finds a morsel of an identified piece.
+    pub(crate) fn find(&self, morsel: MorselId) -> Option<ResidentMorsel> {
+        self.tables
+            .iter()
+            .find_map(|table| self.find_in(table, morsel))
+    }
+
+    fn find_in(&self, table: &Arc<CachedTable>, morsel: MorselId) -> Option<ResidentMorsel> {
+        let num_columns = self.pipeline.input.fields().len();
+        let mut stored = Vec::with_capacity(num_columns);
+        let mut columns = Vec::with_capacity(num_columns);
+        for column in 0..num_columns {
+            let key = self.loader.chunk_key(morsel, column)?;
+            let (number, chunk) = table.get(&key)?;
+            if chunk.holds_special && self.order_dependent()[column] {
+                return None;
+            }
+            stored.push(Arc::clone(&chunk.stored));
+            columns.push(number);
+        }
+        let num_rows = stored.first()?.num_rows();
+        if stored.iter().any(|column| column.num_rows() != num_rows) {
+            return None;
+        }
+        Some(ResidentMorsel {
+            table: Arc::clone(table),
+            stored: StoredMorsel {
+                num_rows,
+                columns: stored,
+            },
+            columns,
+        })
+    }
+
+    fn order_dependent(&self) -> &[bool] {
+        self.order_dependent
+            .get_or_init(|| order_dependent_columns(&self.pipeline))
+    }
+}
+
+/// Lists and identifies pieces, several at a time.
+pub(crate) async fn identify(
+    loader: &Arc<dyn MorselLoader>,
+    queue: &MorselQueue,
+    pieces: Vec<usize>,
+) -> Result<(), RunFailure> {
+    let each = pieces.into_iter().map(|piece| async move {
+        let sizes = loader.list(piece).await?;
+        loader.identify(piece).await?;
+        Ok((piece, sizes))
+    });
+    let mut identified = stream::iter(each).buffer_unordered(PIECES_AT_A_TIME);
+    while let Some(listed) = identified.next().await {
+        let (piece, sizes) = listed.map_err(RunFailure::Load)?;
+        queue.list(piece, sizes);
+    }
+    Ok(())
+}
+
+/// Asks of each input column whether a NaN in it would keep a chunk on the host.
+fn order_dependent_columns(pipeline: &Pipeline) -> Vec<bool> {
+    let fields = pipeline.input.fields();
+    let nullable = fields
+        .iter()
+        .map(|field| Field::new(field.name(), field.data_type().clone(), true));
+    let schema = Arc::new(Schema::new(nullable.collect::<Vec<_>>()));
+    let probe = |asked: usize| {
+        let column = |(index, field): (usize, &Arc<Field>)| match field.data_type() {
+            DataType::Float32 if index == asked => {
+                Arc::new(Float32Array::from(vec![f32::NAN])) as ArrayRef
+            }
+            DataType::Float64 if index == asked => Arc::new(Float64Array::from(vec![f64::NAN])),
+            other => new_null_array(other, 1),
+        };
+        let columns = fields.iter().enumerate().map(column).collect();
+        RecordBatch::try_new(Arc::clone(&schema), columns)
+    };
+    let is_float = |index: usize| fields[index].data_type().is_floating();
+    (0..fields.len())
+        .map(|index| {
+            // What cannot be asked is taken for order-dependent.
+            is_float(index)
+                && probe(index).map_or(true, |batch| refuse_chunk(pipeline, &batch).is_some())
+        })
+        .collect()
+}
+
+/// Returns whether a value, NULL aside, is NaN, infinite or −0.0; only floats have any.
+///
+/// These are the values for which `tidegate_kernels::refuse_chunk` refuses a chunk.
+pub fn holds_special(array: &dyn Array) -> bool {
+    let is_special = |value: f64| !value.is_finite() || (value == 0.0 && value.is_sign_negative());
+    match array.data_type() {
+        DataType::Float32 => array
+            .as_primitive::<Float32Type>()
+            .iter()
+            .flatten()
+            .any(|value| is_special(f64::from(value))),
+        DataType::Float64 => array
+            .as_primitive::<Float64Type>()
+            .iter()
+            .flatten()
+            .any(is_special),
+        _ => false,
+    }
+}

@@ -1,0 +1,284 @@
+//! A run over a simulated device, with and without morsels in the column cache.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
+use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use tidegate_device::{DeviceId, SimulatedDevice, SimulatedSpec};
+use tidegate_kernels::{ColumnDictionary, PipelineDevice, SimulatedPipelineDevice};
+use tidegate_pipeline::{
+    Aggregate, AggregateCall, AggregateFunction, AggregateOutput, Expr, Pipeline, Step,
+};
+
+use super::{AllOrNothing, MixedRun, RunFailure, RunSpec, Tail};
+use crate::cache::{CachedChunk, CachedTable, ChunkKey, ColumnCache};
+use crate::feeder::{Choice, LoadError, MorselLoader};
+use crate::place::{Place, Reason};
+use crate::queue::{ClaimPolicy, MorselId, MorselQueue, MorselSize};
+
+const DEVICE: DeviceId = DeviceId(0);
+const ROWS: i64 = 10;
+const MORSELS: usize = 12;
+
+/// Morsels of ten rows; counts how often one is loaded.
+#[derive(Debug)]
+struct Numbers {
+    schema: SchemaRef,
+    loads: AtomicUsize,
+}
+
+impl Numbers {
+    fn new() -> Arc<Self> {
+        let field = Field::new("v", DataType::Int64, true);
+        Arc::new(Self {
+            schema: Arc::new(Schema::new(vec![field])),
+            loads: AtomicUsize::new(0),
+        })
+    }
+
+    fn column(index: usize) -> ArrayRef {
+        let first = index as i64 * ROWS;
+        Arc::new(Int64Array::from_iter_values(first..first + ROWS))
+    }
+}
+
+impl MorselLoader for Numbers {
+    fn list(&self, _: usize) -> BoxFuture<'static, Result<Vec<MorselSize>, LoadError>> {
+        let size = MorselSize {
+            num_rows: ROWS as u64,
+            num_bytes: 8 * ROWS as u64,
+        };
+        futures::future::ready(Ok(vec![size; MORSELS])).boxed()
+    }
+
+    fn load(&self, morsel: MorselId) -> BoxFuture<'static, Result<Vec<RecordBatch>, LoadError>> {
+        self.loads.fetch_add(1, Ordering::Relaxed);
+        let columns = vec![Self::column(morsel.index)];
+        let batch = RecordBatch::try_new(Arc::clone(&self.schema), columns);
+        futures::future::ready(batch.map(|batch| vec![batch]).map_err(LoadError::from)).boxed()
+    }
+
+    fn names_chunks(&self) -> bool {
+        true
+    }
+
+    fn chunk_key(&self, morsel: MorselId, _: usize) -> Option<ChunkKey> {
+        Some(key(morsel.index))
+    }
+}
+
+fn key(index: usize) -> ChunkKey {
+    ChunkKey {
+        source: "numbers".into(),
+        column: "v".into(),
+        part: index as u64,
+    }
+}
+
+/// `sum(v)`, as partial state.
+fn sum(input: &SchemaRef) -> Arc<Pipeline> {
+    let state = vec![Field::new("s", DataType::Int64, true)];
+    let argument = Expr::column(0, DataType::Int64).unwrap();
+    let call = AggregateCall::new(
+        AggregateFunction::Sum,
+        Some(argument),
+        None,
+        DataType::Int64,
+        state,
+        "v",
+    )
+    .unwrap();
+    let step = Step::Aggregate(Aggregate {
+        keys: vec![],
+        calls: vec![call],
+        output: AggregateOutput::State,
+    });
+    Arc::new(Pipeline {
+        input: Arc::clone(input),
+        parameters: vec![],
+        output: Arc::new(step.output_schema(input)),
+        steps: vec![step],
+    })
+}
+
+struct Bench {
+    spec: RunSpec,
+    loader: Arc<Numbers>,
+    device: Arc<dyn PipelineDevice>,
+}
+
+impl Bench {
+    /// Makes a device of this specification that holds these morsels.
+    async fn new(device: &str, resident: impl IntoIterator<Item = usize>) -> Self {
+        let spec: SimulatedSpec = device.parse().unwrap();
+        let device = SimulatedDevice::new(DEVICE, spec).unwrap();
+        let device: Arc<dyn PipelineDevice> = Arc::new(SimulatedPipelineDevice::new(device));
+        let mut table = CachedTable::new("t", DEVICE, ["v".to_string()]);
+        for index in resident {
+            let arrays = vec![Numbers::column(index)];
+            let stored = device.store(arrays, ColumnDictionary::new()).await.unwrap();
+            let chunk = CachedChunk {
+                stored: Arc::new(stored),
+                holds_special: false,
+                anchor: vec![],
+            };
+            table.insert(0, key(index), chunk);
+        }
+        let cache = ColumnCache::default();
+        cache.insert(table);
+        let loader = Numbers::new();
+        let spec = RunSpec {
+            pipeline: sum(&loader.schema),
+            devices: vec![Arc::clone(&device)],
+            queue: Arc::new(MorselQueue::new(ClaimPolicy::DeviceOnly, vec![None])),
+            loader: Arc::clone(&loader) as _,
+            cache: Arc::new(cache),
+            counters: Arc::default(),
+            choice: Choice::Always(Reason::DeviceRequested),
+            strict: false,
+        };
+        Self {
+            spec,
+            loader,
+            device,
+        }
+    }
+
+    fn free_to_choose(mut self) -> Self {
+        self.spec.queue = Arc::new(MorselQueue::new(ClaimPolicy::Shared, vec![None]));
+        self.spec.choice = Choice::EarliestFinish { host_partitions: 1 };
+        self
+    }
+
+    /// Runs a region whose host never claims; returns its tail.
+    async fn run(&self) -> Tail {
+        let run = MixedRun::new(self.spec.clone());
+        run.weigh_residency().await.unwrap();
+        let visit = run.enter();
+        visit.leave().await.unwrap().unwrap()
+    }
+
+    fn loads(&self) -> usize {
+        self.loader.loads.load(Ordering::Relaxed)
+    }
+
+    fn device_report(&self) -> (u64, u64, u64) {
+        let report = self.spec.counters.report(|place| place.to_string());
+        let name = Place::Device(DEVICE).to_string();
+        let own = report.into_iter().find(|report| report.place == name);
+        own.map_or((0, 0, 0), |own| (own.morsels, own.rows, own.bytes))
+    }
+}
+
+/// Sums the device's partial rows and the morsels that the host must still run.
+fn total(tail: &Tail) -> i64 {
+    let sums = tail.rows.iter().map(|batch| {
+        let column = batch.column(0).as_primitive::<Int64Type>();
+        column.iter().flatten().sum::<i64>()
+    });
+    let rest = tail.rest.iter().map(|morsel| {
+        let first = morsel.id.index as i64 * ROWS;
+        (first..first + ROWS).sum::<i64>()
+    });
+    sums.sum::<i64>() + rest.sum::<i64>()
+}
+
+const ALL: i64 = (MORSELS as i64 * ROWS) * (MORSELS as i64 * ROWS - 1) / 2;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn resident_morsels_are_folded_in_one_run_without_being_loaded() {
+    let bench = Bench::new("1GB", 0..MORSELS).await;
+    let tail = bench.run().await;
+    assert_eq!(total(&tail), ALL);
+    assert!(tail.rest.is_empty());
+    assert_eq!(bench.loads(), 0);
+    assert_eq!(bench.device_report(), (12, 120, 0));
+    assert_eq!(bench.spec.cache.reports()[0].hits, 12);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_resident_is_loaded() {
+    let bench = Bench::new("1GB", [0, 1, 5, 6, 7]).await;
+    let tail = bench.run().await;
+    assert_eq!(total(&tail), ALL);
+    assert_eq!(bench.loads(), 7);
+    assert_eq!(bench.device_report(), (12, 120, 7 * 80));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_atomic_run_takes_columns_from_one_place() {
+    for (resident, loads) in [(BTreeSet::from([0, 1, 5]), 12), ((0..MORSELS).collect(), 0)] {
+        let bench = Bench::new("1GB", resident).await;
+        let rows = AllOrNothing::run(&bench.spec).await.unwrap();
+        let rest = Vec::new();
+        assert_eq!(total(&Tail { rows, rest }), ALL);
+        assert_eq!(bench.loads(), loads);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fault_gives_each_resident_row_back_once() {
+    for fault in ["fail", "lost"] {
+        // Storing copies and is no launch; the first launch folds, the second finishes.
+        for launch in 1..=4 {
+            let device = format!("1GB,faults=launch:{launch}={fault}");
+            let bench = Bench::new(&device, [0, 1, 2, 3, 9, 10, 11]).await;
+            let tail = bench.run().await;
+            assert_eq!(total(&tail), ALL, "{device}");
+            let ids: BTreeSet<_> = tail.rest.iter().map(|morsel| morsel.id).collect();
+            assert_eq!(ids.len(), tail.rest.len(), "{device}");
+            let (morsels, rows, _) = bench.device_report();
+            assert_eq!(morsels as usize + ids.len(), MORSELS, "{device}");
+            assert_eq!(rows, morsels * ROWS as u64, "{device}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_strict_fault_is_a_failure() {
+    let mut bench = Bench::new("1GB,faults=launch:1=fail", 0..MORSELS).await;
+    bench.spec.strict = true;
+    let run = MixedRun::new(bench.spec.clone());
+    let failed = run.enter().leave().await.unwrap_err();
+    assert!(matches!(failed, RunFailure::Fallback(_)), "{failed}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_scan_that_is_wholly_resident_is_kept_from_the_host() {
+    let fast = "1GB,launch=1ns,rows=1e12/s";
+    let bench = Bench::new(fast, 0..MORSELS).await.free_to_choose();
+    let run = MixedRun::new(bench.spec.clone());
+    run.weigh_residency().await.unwrap();
+    assert!(bench.spec.queue.claim_for_host(0, 1).is_empty());
+    let tail = run.enter().leave().await.unwrap().unwrap();
+    assert_eq!((total(&tail), bench.loads()), (ALL, 0));
+
+    let partly = Bench::new(fast, 1..MORSELS).await.free_to_choose();
+    let run = MixedRun::new(partly.spec.clone());
+    run.weigh_residency().await.unwrap();
+    assert!(!partly.spec.queue.is_for_devices());
+
+    let slow = Bench::new("1GB,rows=10/s", 0..MORSELS)
+        .await
+        .free_to_choose();
+    let run = MixedRun::new(slow.spec.clone());
+    run.weigh_residency().await.unwrap();
+    assert!(!slow.spec.queue.is_for_devices());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn memory_comes_back_when_a_table_goes() {
+    let bench = Bench::new("1GB", 0..MORSELS).await;
+    assert_eq!(bench.device.budget().used(), 12 * 80);
+    assert!(bench.spec.cache.remove("t").is_some());
+    assert!(bench.spec.cache.remove("t").is_none());
+    assert_eq!(bench.device.budget().used(), 0);
+    assert_eq!(total(&bench.run().await), ALL);
+    assert_eq!(bench.loads(), 12);
+}

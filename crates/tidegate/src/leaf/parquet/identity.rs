@@ -1,0 +1,133 @@
+//! What the column chunks of a Parquet scan are read from, as the column cache knows them.
+//!
+//! A key names the file with its size, time and tags as the store tells them *now*, its footer, the
+//! row group, the column, and everything that decides how its values are read. A file that is not
+//! what it was when the scan was planned has no keys: its rows are read again.
+
+use std::sync::Arc;
+
+use datafusion::datasource::physical_plan::{FileScanConfig, ParquetSource};
+use datafusion::error::Result;
+use datafusion::execution::TaskContext;
+use datafusion_datasource::file::FileSource;
+use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt as _};
+use parking_lot::Mutex;
+use tidegate_scheduler::{ChunkKey, MorselId};
+
+use super::loader::RowGroups;
+
+/// The identities of a scan's files, as far as they were asked for.
+#[derive(Debug)]
+pub(super) struct Identities {
+    store: Arc<dyn ObjectStore>,
+    url: String,
+    row_groups: Arc<RowGroups>,
+    columns: Vec<Column>,
+    found: Mutex<Vec<Option<Identity>>>,
+}
+
+/// A column of the leaf.
+#[derive(Debug)]
+enum Column {
+    /// Read from the file, in this way.
+    File(Arc<str>),
+    /// A partition column: its name and type, and its place among the files' partition values.
+    Partition(String, usize),
+}
+
+#[derive(Clone, Debug)]
+struct Identity {
+    source: Arc<str>,
+    columns: Arc<[Arc<str>]>,
+    /// The row groups of the piece's morsels.
+    row_groups: Arc<[u64]>,
+}
+
+impl Identities {
+    pub(super) fn new(
+        config: &FileScanConfig,
+        planned: &ParquetSource,
+        columns: &[usize],
+        row_groups: &Arc<RowGroups>,
+        ctx: &TaskContext,
+    ) -> Result<Self> {
+        let schema = planned.table_schema();
+        let num_file_columns = schema.file_schema().fields().len();
+        let options = &planned.table_parquet_options().global;
+        let how = format!(
+            "binary_as_string={} coerce_int96={:?} {:?}",
+            options.binary_as_string, options.coerce_int96, options.coerce_int96_tz
+        );
+        let column = |&index: &usize| {
+            let field = schema.table_schema().field(index);
+            let column = format!("{}: {}", field.name(), field.data_type());
+            if index < num_file_columns {
+                Column::File(format!("{column}, {how}").into())
+            } else {
+                Column::Partition(column, index - num_file_columns)
+            }
+        };
+        let num_files = row_groups.num_files();
+        Ok(Self {
+            store: ctx.runtime_env().object_store(&config.object_store_url)?,
+            url: config.object_store_url.to_string(),
+            row_groups: Arc::clone(row_groups),
+            columns: columns.iter().map(column).collect(),
+            found: Mutex::new(vec![None; num_files]),
+        })
+    }
+
+    /// Finds out what a listed piece's file is now.
+    pub(super) async fn find(&self, piece: usize) -> Result<()> {
+        if self.found.lock()[piece].is_some() {
+            return Ok(());
+        }
+        let Some((footer, row_groups)) = self.row_groups.footer(piece) else {
+            return Ok(());
+        };
+        let file = self.row_groups.file(piece);
+        let planned = &file.object_meta;
+        let now = self.store.head(&planned.location).await?;
+        if !is_same(planned, &now) {
+            return Ok(());
+        }
+        let source = format!(
+            "{}{} size={} time={} tag={:?} version={:?} footer={footer:x}",
+            self.url,
+            now.location,
+            now.size,
+            now.last_modified.timestamp_nanos_opt().unwrap_or_default(),
+            now.e_tag,
+            now.version,
+        );
+        let column = |column: &Column| match column {
+            Column::File(name) => Arc::clone(name),
+            Column::Partition(name, index) => {
+                format!("{name} = {:?}", file.partition_values.get(*index)).into()
+            }
+        };
+        self.found.lock()[piece] = Some(Identity {
+            source: source.into(),
+            columns: self.columns.iter().map(column).collect(),
+            row_groups: row_groups.into(),
+        });
+        Ok(())
+    }
+
+    /// Names a column of a morsel.
+    pub(super) fn chunk_key(&self, morsel: MorselId, column: usize) -> Option<ChunkKey> {
+        let found = self.found.lock();
+        let identity = found[morsel.piece].as_ref()?;
+        Some(ChunkKey {
+            source: Arc::clone(&identity.source),
+            column: Arc::clone(&identity.columns[column]),
+            part: *identity.row_groups.get(morsel.index)?,
+        })
+    }
+}
+
+/// Returns whether a file is what it was; a tag that one side does not tell decides nothing.
+fn is_same(planned: &ObjectMeta, now: &ObjectMeta) -> bool {
+    let same_tag = planned.e_tag.is_none() || now.e_tag.is_none() || planned.e_tag == now.e_tag;
+    planned.size == now.size && planned.last_modified == now.last_modified && same_tag
+}

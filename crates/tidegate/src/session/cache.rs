@@ -1,0 +1,323 @@
+//! `CACHE TABLE … ON DEVICE` and `UNCACHE TABLE`: brings a table's columns to a device to stay.
+//!
+//! The table is planned as `SELECT columns FROM name`, and its scan read morsel by morsel through
+//! the same loader with which regions read it, so that a region's scan finds its morsels by what they
+//! were read from.
+
+mod store;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use datafusion::arrow::array::{ArrayRef, Float64Array, RecordBatch, StringArray, UInt64Array};
+use datafusion::dataframe::DataFrame;
+use datafusion::execution::context::SessionState;
+use datafusion::logical_expr::{LogicalPlan, SetVariable, Statement as PlanStatement};
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::coop::CooperativeExec;
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
+use datafusion::prelude::SQLOptions;
+use tidegate_scheduler::CachedTable;
+
+use super::Session;
+use crate::error::{Error, ErrorKind};
+use crate::leaf::{Leaf, LeafOptions, leaf_of};
+use crate::lower::plan::plain_columns;
+use crate::options::TidegateOptions;
+use crate::query::StatementText;
+use crate::statements::{CacheStatement, NamePart, Tier};
+use crate::suggest;
+
+/// Runs a statement about the column cache; its one row tells what was done.
+pub(super) async fn run(
+    session: &Session,
+    statement: CacheStatement,
+    sql: &str,
+    allowed: SQLOptions,
+) -> Result<DataFrame, Error> {
+    check_allowed(allowed)?;
+    let mut state = session.ctx.state();
+    state
+        .config_mut()
+        .set_extension(Arc::new(StatementText(sql.into())));
+    let names = Names::of(&state);
+    let row = match statement {
+        CacheStatement::Uncache { table } => uncache(session, &names.table(&table)?)?,
+        CacheStatement::Cache {
+            tier: Tier::Host, ..
+        } => {
+            return Err(Error::new(
+                ErrorKind::NotSupported,
+                "CACHE TABLE ON HOST: the host tier is not there yet; use ON DEVICE",
+            ));
+        }
+        CacheStatement::Cache { table, columns, .. } => {
+            let name = names.table(&table)?;
+            let timeout = TidegateOptions::of(state.config_options()).statement_timeout;
+            let select = names.select(&table, &columns)?;
+            let caching = cache(session, &state, &name, &select);
+            within(timeout, caching).await?
+        }
+    };
+    let (_, plan) = session.ctx.read_batch(row)?.into_parts();
+    Ok(DataFrame::new(state, plan))
+}
+
+/// Refuses where statements that change something are refused.
+fn check_allowed(allowed: SQLOptions) -> Result<(), Error> {
+    let like_set = LogicalPlan::Statement(PlanStatement::SetVariable(SetVariable {
+        variable: String::new(),
+        value: String::new(),
+    }));
+    allowed.verify_plan(&like_set).map_err(|error| {
+        let message = "statements such as CACHE TABLE are not allowed here";
+        Error::with_source(ErrorKind::NotSupported, message, error)
+    })
+}
+
+async fn within<T>(
+    timeout: Option<Duration>,
+    work: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    let Some(timeout) = timeout else {
+        return work.await;
+    };
+    tokio::time::timeout(timeout, work).await.unwrap_or_else(|_| {
+        Err(Error::new(
+            ErrorKind::Cancelled,
+            format!(
+                "the statement ran longer than tidegate.statement_timeout = {} ms; raise it, or \
+                 set it to 0 for no limit",
+                timeout.as_millis()
+            ),
+        ))
+    })
+}
+
+/// How a session writes names.
+struct Names {
+    normalized: bool,
+    catalog: String,
+    schema: String,
+}
+
+impl Names {
+    fn of(state: &SessionState) -> Self {
+        let options = state.config_options();
+        Self {
+            normalized: options.sql_parser.enable_ident_normalization,
+            catalog: options.catalog.default_catalog.clone(),
+            schema: options.catalog.default_schema.clone(),
+        }
+    }
+
+    fn text(&self, part: &NamePart) -> String {
+        if self.normalized && !part.quoted {
+            part.text.to_lowercase()
+        } else {
+            part.text.clone()
+        }
+    }
+
+    /// Names a table as `system.cache` does: without the catalog and schema that are the session's.
+    fn table(&self, parts: &[NamePart]) -> Result<String, Error> {
+        let mut parts: Vec<String> = parts.iter().map(|part| self.text(part)).collect();
+        if parts.len() > 3 {
+            let message = format!(
+                "'{}' has more parts than catalog.schema.table",
+                parts.join(".")
+            );
+            return Err(Error::new(ErrorKind::Sql, message));
+        }
+        if parts.len() == 3 && parts[0] == self.catalog {
+            parts.remove(0);
+        }
+        if parts.len() == 2 && parts[0] == self.schema {
+            parts.remove(0);
+        }
+        Ok(parts.join("."))
+    }
+
+    /// Writes the query that reads what is to be cached.
+    fn select(&self, table: &[NamePart], columns: &[NamePart]) -> Result<String, Error> {
+        let quoted = |part: &NamePart| format!("\"{}\"", self.text(part).replace('"', "\"\""));
+        let table: Vec<String> = table.iter().map(quoted).collect();
+        let columns: Vec<String> = columns.iter().map(quoted).collect();
+        let repeated = (1..columns.len()).find(|&index| columns[..index].contains(&columns[index]));
+        if let Some(index) = repeated {
+            let message = format!("column {} is named twice", columns[index]);
+            return Err(Error::new(ErrorKind::Sql, message));
+        }
+        let columns = match columns.as_slice() {
+            [] => "*".to_string(),
+            columns => columns.join(", "),
+        };
+        Ok(format!("SELECT {columns} FROM {}", table.join(".")))
+    }
+}
+
+async fn cache(
+    session: &Session,
+    state: &SessionState,
+    name: &str,
+    select: &str,
+) -> Result<RecordBatch, Error> {
+    let started = Instant::now();
+    let Some(device) = session.runtime.devices().first() else {
+        let why = session.runtime.why_no_device();
+        return Err(Error::new(
+            ErrorKind::Device,
+            format!("CACHE TABLE {name} ON DEVICE: {why}"),
+        ));
+    };
+    // A listing from before a file was replaced would name the old one.
+    if let Some(lists) = state.runtime_env().cache_manager.get_list_files_cache() {
+        lists.clear();
+    }
+    let scan = scan(session, state, name, select).await?;
+    let leaf = rereadable(&scan, state, name)?;
+    let loader = leaf.loader(&state.task_ctx())?;
+    if !loader.names_chunks() {
+        return Err(not_cacheable(
+            name,
+            "its rows cannot be told from those of another source",
+        ));
+    }
+    let schema = scan.schema();
+    let columns = schema.fields().iter().map(|field| field.name().clone());
+    let empty = CachedTable::new(name, device.info().id, columns);
+    // What was cached under this name makes room first.
+    session.runtime.cache().remove(name);
+    let filling = store::Filling {
+        device: Arc::clone(device),
+        loader,
+        schema: Arc::clone(&schema),
+        num_pieces: leaf.pieces().len(),
+    };
+    let (table, num_rows) = filling.fill(empty).await?;
+    let names: Vec<&str> = schema
+        .fields()
+        .iter()
+        .map(|field| field.name().as_str())
+        .collect();
+    let (device_bytes, plain_bytes) = (table.device_bytes(), table.plain_bytes());
+    session.runtime.cache().insert(table);
+    row(&[
+        ("table", Arc::new(StringArray::from(vec![name]))),
+        (
+            "columns",
+            Arc::new(StringArray::from(vec![names.join(", ")])),
+        ),
+        ("rows", Arc::new(UInt64Array::from(vec![num_rows]))),
+        (
+            "device_bytes",
+            Arc::new(UInt64Array::from(vec![device_bytes])),
+        ),
+        (
+            "plain_bytes",
+            Arc::new(UInt64Array::from(vec![plain_bytes])),
+        ),
+        (
+            "seconds",
+            Arc::new(Float64Array::from(vec![started.elapsed().as_secs_f64()])),
+        ),
+    ])
+}
+
+fn uncache(session: &Session, name: &str) -> Result<RecordBatch, Error> {
+    let cache = session.runtime.cache();
+    let Some(table) = cache.remove(name) else {
+        let cached = cache.names();
+        let hint = match suggest::nearest(&cached, name) {
+            Some(nearest) => format!("did you mean '{nearest}'?"),
+            None if cached.is_empty() => {
+                "nothing is: CACHE TABLE name ON DEVICE caches a table".to_string()
+            }
+            None => format!("there are {}", cached.join(", ")),
+        };
+        let message = format!("table '{name}' is not cached: {hint}");
+        return Err(Error::new(ErrorKind::Sql, message));
+    };
+    row(&[
+        ("table", Arc::new(StringArray::from(vec![name]))),
+        (
+            "device_bytes",
+            Arc::new(UInt64Array::from(vec![table.device_bytes()])),
+        ),
+    ])
+}
+
+fn row(columns: &[(&str, ArrayRef)]) -> Result<RecordBatch, Error> {
+    let columns = columns
+        .iter()
+        .map(|(name, array)| (*name, Arc::clone(array)));
+    Ok(RecordBatch::try_from_iter(columns).map_err(datafusion::error::DataFusionError::from)?)
+}
+
+/// Plans the query and finds the scan that it is.
+async fn scan(
+    session: &Session,
+    state: &SessionState,
+    name: &str,
+    select: &str,
+) -> Result<Arc<dyn ExecutionPlan>, Error> {
+    let plan = match state.create_logical_plan(select).await {
+        Ok(plan) => state.optimize(&plan)?,
+        Err(error) => return Err(suggest::explain(error, select, session).await),
+    };
+    let planner = DefaultPhysicalPlanner::default();
+    let plan = planner.create_physical_plan(&plan, state).await?;
+    match scan_below(&plan) {
+        Some(scan) => Ok(Arc::clone(scan)),
+        None => Err(not_cacheable(
+            name,
+            "it is computed, not read from one place",
+        )),
+    }
+}
+
+/// Descends through what passes a scan's rows on as they are.
+fn scan_below(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn ExecutionPlan>> {
+    let passes_on = plan.is::<CooperativeExec>()
+        || plan.is::<CoalescePartitionsExec>()
+        || plan
+            .downcast_ref::<ProjectionExec>()
+            .is_some_and(|projection| {
+                plain_columns(projection.expr().iter().map(|named| &named.expr)).is_some()
+            });
+    match plan.children().as_slice() {
+        [] => Some(plan),
+        [input] if passes_on => scan_below(input),
+        _ => None,
+    }
+}
+
+fn rereadable(
+    scan: &Arc<dyn ExecutionPlan>,
+    state: &SessionState,
+    name: &str,
+) -> Result<Arc<dyn Leaf>, Error> {
+    let options = LeafOptions::of(state.config_options());
+    let leaf = leaf_of(scan, options).map_err(|why| not_cacheable(name, &why))?;
+    if leaf.rereads() {
+        return Ok(leaf);
+    }
+    let partitions = scan.output_partitioning().partition_count();
+    let what = format!(
+        "{} of {partitions} partitions gives its rows once",
+        scan.name()
+    );
+    Err(not_cacheable(name, &what))
+}
+
+fn not_cacheable(name: &str, why: &str) -> Error {
+    Error::new(
+        ErrorKind::NotSupported,
+        format!(
+            "table '{name}' cannot be cached: {why}; Parquet files, memory tables and generated \
+             tables can: CREATE TABLE other AS SELECT * FROM {name} makes one"
+        ),
+    )
+}

@@ -1,0 +1,195 @@
+//! Reads a scan's morsels, several at a time, and has a device keep their columns.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::ArrayRef;
+use datafusion::arrow::datatypes::SchemaRef;
+use futures::{StreamExt, stream};
+use tidegate_device::DeviceError;
+use tidegate_kernels::{ColumnDictionary, PipelineDevice, RunError};
+use tidegate_scheduler::{
+    CachedChunk, CachedTable, ChunkKey, MorselId, MorselLoader, RunFailure, holds_special,
+};
+use tokio::runtime::Handle;
+
+use crate::error::{Error, ErrorKind};
+use crate::region::failure;
+
+/// A table on its way to a device.
+pub(super) struct Filling {
+    pub(super) device: Arc<dyn PipelineDevice>,
+    pub(super) loader: Arc<dyn MorselLoader>,
+    /// The columns that the loader gives.
+    pub(super) schema: SchemaRef,
+    pub(super) num_pieces: usize,
+}
+
+/// What every morsel's task needs.
+struct Shared {
+    device: Arc<dyn PipelineDevice>,
+    loader: Arc<dyn MorselLoader>,
+    schema: SchemaRef,
+    dictionaries: Vec<Arc<ColumnDictionary>>,
+    table: String,
+}
+
+/// A morsel's chunks with their keys, by column.
+struct StoredChunks {
+    num_rows: u64,
+    chunks: Vec<(ChunkKey, CachedChunk)>,
+}
+
+impl Filling {
+    /// Fills the table; returns it with the number of its rows. If something does not go well,
+    /// nothing stays on the device.
+    pub(super) async fn fill(self, mut table: CachedTable) -> Result<(CachedTable, u64), Error> {
+        let morsels = self.morsels(table.name()).await?;
+        let columns = self.schema.fields().iter();
+        let shared = Arc::new(Shared {
+            device: self.device,
+            loader: self.loader,
+            dictionaries: columns.map(|_| ColumnDictionary::new()).collect(),
+            schema: self.schema,
+            table: table.name().to_string(),
+        });
+        let at_a_time = std::thread::available_parallelism().map_or(1, usize::from);
+        let tasks = morsels.into_iter().map(|(morsel, keys)| {
+            let (shared, handle) = (Arc::clone(&shared), Handle::current());
+            async move {
+                // Reading and encoding hold their thread for milliseconds.
+                let task = move || handle.block_on(shared.store(morsel, keys));
+                tokio::task::spawn_blocking(task).await
+            }
+        });
+        let mut stored = stream::iter(tasks).buffer_unordered(at_a_time);
+        let mut num_rows = 0;
+        while let Some(done) = stored.next().await {
+            let done = done.map_err(|error| {
+                let message = "a task of CACHE TABLE stopped";
+                Error::with_source(ErrorKind::Internal, message, error)
+            })?;
+            let StoredChunks {
+                num_rows: rows,
+                chunks,
+            } = done.map_err(|error| shared.explain(error, &table))?;
+            num_rows += rows;
+            for (column, (key, chunk)) in chunks.into_iter().enumerate() {
+                table.insert(column, key, chunk);
+            }
+        }
+        Ok((table, num_rows))
+    }
+
+    /// Lists the scan's morsels with the keys of their columns.
+    async fn morsels(&self, table: &str) -> Result<Vec<(MorselId, Vec<ChunkKey>)>, Error> {
+        let mut morsels = Vec::new();
+        for piece in 0..self.num_pieces {
+            let sizes = self.loader.list(piece).await.map_err(unreadable)?;
+            self.loader.identify(piece).await.map_err(unreadable)?;
+            for index in 0..sizes.len() {
+                let morsel = MorselId { piece, index };
+                let keys = (0..self.schema.fields().len())
+                    .map(|column| self.loader.chunk_key(morsel, column))
+                    .collect::<Option<Vec<_>>>();
+                let Some(keys) = keys else {
+                    let message = format!("a file of table '{table}' is being changed; try again");
+                    return Err(Error::new(ErrorKind::Io, message));
+                };
+                morsels.push((morsel, keys));
+            }
+        }
+        Ok(morsels)
+    }
+}
+
+/// Why a morsel could not be stored.
+enum StoreError {
+    Load(Error),
+    Device {
+        /// The column's name and type.
+        column: String,
+        error: RunError,
+    },
+}
+
+impl Shared {
+    async fn store(
+        &self,
+        morsel: MorselId,
+        keys: Vec<ChunkKey>,
+    ) -> Result<StoredChunks, StoreError> {
+        let loaded = self.loader.load(morsel).await;
+        let batches = loaded.map_err(|error| StoreError::Load(unreadable(error)))?;
+        let num_rows = batches.iter().map(|batch| batch.num_rows() as u64).sum();
+        let mut chunks = Vec::with_capacity(keys.len());
+        if num_rows == 0 {
+            return Ok(StoredChunks { num_rows, chunks });
+        }
+        for (column, key) in keys.into_iter().enumerate() {
+            let arrays = batches.iter().map(|batch| Arc::clone(batch.column(column)));
+            let arrays: Vec<ArrayRef> = arrays.collect();
+            let holds_special = arrays.iter().any(|array| holds_special(array.as_ref()));
+            let anchor = if self.loader.keys_are_addresses() {
+                arrays.clone()
+            } else {
+                Vec::new()
+            };
+            let dictionary = Arc::clone(&self.dictionaries[column]);
+            let stored = self.device.store(arrays, dictionary).await;
+            let stored = stored.map_err(|error| {
+                let field = self.schema.field(column);
+                let column = format!("'{}' of type {}", field.name(), field.data_type());
+                StoreError::Device { column, error }
+            })?;
+            let chunk = CachedChunk {
+                stored: Arc::new(stored),
+                holds_special,
+                anchor,
+            };
+            chunks.push((key, chunk));
+        }
+        Ok(StoredChunks { num_rows, chunks })
+    }
+
+    /// Describes a failure to whoever asked for the table.
+    fn explain(&self, error: StoreError, so_far: &CachedTable) -> Error {
+        let (column, error) = match error {
+            StoreError::Load(error) => return error,
+            StoreError::Device { column, error } => (column, error),
+        };
+        let table = &self.table;
+        let device = self.device.info().id;
+        match &error {
+            RunError::Device(DeviceError::OutOfMemory {
+                wanted,
+                free,
+                limit,
+                ..
+            }) => {
+                let stored = so_far.device_bytes();
+                let message = format!(
+                    "table '{table}' does not fit on {device}: after {stored} bytes, a chunk of \
+                     column {column} wanted {wanted} more, and {free} of the limit of {limit} were \
+                     free; nothing of it stays cached: name fewer columns, UNCACHE another table, \
+                     or raise the device memory limit"
+                );
+                Error::with_source(ErrorKind::ResourcesExhausted, message, error)
+            }
+            RunError::Eval(why) => {
+                let message = format!(
+                    "column {column} of table '{table}' cannot be kept on {device}: {why}; name \
+                     the columns to cache: CACHE TABLE {table} (column, ...) ON DEVICE"
+                );
+                Error::with_source(ErrorKind::NotSupported, message, error)
+            }
+            _ => {
+                let message = format!("caching table '{table}' on {device}: {error}");
+                Error::with_source(ErrorKind::Device, message, error)
+            }
+        }
+    }
+}
+
+fn unreadable(error: tidegate_scheduler::LoadError) -> Error {
+    Error::from(failure(RunFailure::Load(error)))
+}

@@ -1,0 +1,98 @@
+//! Columns brought to a GPU to stay there.
+
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_schema::{DataType, Field, Schema};
+use tidegate_device::Reservation;
+use tidegate_pipeline::{EvalError, Expr};
+
+use super::Shared;
+use super::run::upload;
+use crate::backend::RunError;
+use crate::encode::{Dictionary, EncodedColumn, Narrowing, encode};
+use crate::program::{Slot, SlotKind, slot_kind};
+use crate::stored::{ColumnDictionary, Payload, StoredColumn};
+
+/// Encodes a column and copies it to the device.
+pub(super) async fn store(
+    shared: Arc<Shared>,
+    arrays: Vec<ArrayRef>,
+    dictionary: Arc<ColumnDictionary>,
+) -> Result<StoredColumn, RunError> {
+    let plain_bytes = arrays.iter().map(|array| slice_bytes(array.as_ref())).sum();
+    let (column, kind) = encoded(&arrays, &dictionary)?;
+    drop(arrays);
+    let memory: Reservation = shared.device.reserve(column.device_bytes())?;
+    let encoding = describe(&column, kind);
+    let facts = column.facts.clone();
+    let (num_rows, device_bytes) = (column.num_rows as u64, column.device_bytes());
+    let uploaded = shared.device.submit(move |lane| {
+        let columns = [column];
+        upload(lane, columns[0].num_rows as u64, &columns)
+    });
+    let (chunk, buffer) = uploaded.await??;
+    Ok(StoredColumn {
+        device: shared.device.info().id,
+        num_rows,
+        device_bytes,
+        plain_bytes,
+        encoding,
+        dictionary: (kind == SlotKind::Code).then_some(dictionary),
+        payload: Payload::Cuda {
+            column: chunk.columns[0],
+            facts,
+            _buffer: buffer,
+        },
+        memory,
+    })
+}
+
+fn slice_bytes(array: &dyn Array) -> u64 {
+    let data = array.to_data();
+    data.get_slice_memory_size().unwrap_or_default() as u64
+}
+
+fn encoded(
+    arrays: &[ArrayRef],
+    dictionary: &ColumnDictionary,
+) -> Result<(EncodedColumn, SlotKind), RunError> {
+    let data_type = arrays
+        .first()
+        .map_or(DataType::Int64, |array| array.data_type().clone());
+    let unsupported = |what: String| RunError::Eval(EvalError::Internal { what });
+    let kind = slot_kind(&data_type).map_err(unsupported)?;
+    let slot = Slot {
+        expr: Expr::column(0, data_type.clone()).map_err(EvalError::from)?,
+        kind,
+    };
+    let schema = Arc::new(Schema::new(vec![Field::new("column", data_type, true)]));
+    let batches = arrays
+        .iter()
+        .map(|array| RecordBatch::try_new(Arc::clone(&schema), vec![Arc::clone(array)]))
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(EvalError::from)?;
+    let column = if kind == SlotKind::Code {
+        let mut strings = dictionary.strings.lock();
+        encode(&slot, &[], &batches, &mut strings, Narrowing::Factor)?
+    } else {
+        let mut none = Dictionary::default();
+        encode(&slot, &[], &batches, &mut none, Narrowing::Factor)?
+    };
+    Ok((column, kind))
+}
+
+fn describe(column: &EncodedColumn, kind: SlotKind) -> String {
+    let width = column.width;
+    let bytes = if width == 1 { "byte" } else { "bytes" };
+    match kind {
+        _ if width == 0 => "constant".into(),
+        SlotKind::Code => format!("codes of {width} {bytes}"),
+        SlotKind::Integer if width == 16 => "plain".into(),
+        SlotKind::Integer if column.factor != 1 => {
+            format!("narrowed to {width} {bytes} with a factor")
+        }
+        SlotKind::Integer => format!("narrowed to {width} {bytes}"),
+        SlotKind::Float32 | SlotKind::Float64 => "plain".into(),
+    }
+}

@@ -1,0 +1,155 @@
+//! The kernel that writes the selected rows.
+//!
+//! A thread holds all of its rows of a tile in registers. It evaluates them twice: once to find which
+//! are selected, once to write them, with the places in between.
+
+use std::fmt::Write;
+
+use arrow_schema::DataType;
+use tidegate_pipeline::types::is_string;
+use tidegate_pipeline::{Expr, Pipeline};
+
+use super::emit::{Emitter, Scope, Valid};
+use super::source::{
+    Shape, finish, preamble, write_columns, write_kernel_head, write_load_statements,
+    write_row_loop,
+};
+use super::{DeviceProgram, OutputColumn, ProgramOptions, Sink};
+
+const COMPACT: &str = include_str!("../../cuda/compact.cuh");
+
+/// Returns the program that writes the rows of the last step.
+pub(super) fn compacted(
+    mut emitter: Emitter<'_>,
+    pipeline: &Pipeline,
+    scope: &Scope,
+    options: &ProgramOptions,
+) -> Result<DeviceProgram, String> {
+    let mut columns = Vec::new();
+    let mut writes = String::new();
+    for (index, field) in pipeline.output.fields().iter().enumerate() {
+        let expr = Expr::column(index, field.data_type().clone()).map_err(|why| why.to_string())?;
+        let value = emitter.key(&expr, scope)?;
+        let dictionary = emitter.dictionary_of(&value);
+        let (name, width) = written_as(field.data_type());
+        let nullable = value.valid != Valid::Always;
+        let _ = writeln!(
+            writes,
+            "                    (({name}*)p.outputs[{}])[position] = ({name}){};",
+            2 * index,
+            value.code
+        );
+        if nullable {
+            let _ = writeln!(
+                writes,
+                "                    ((u8*)p.outputs[{}])[position] = {};",
+                2 * index + 1,
+                value.valid.code()
+            );
+        }
+        columns.push(OutputColumn {
+            width,
+            nullable,
+            dictionary,
+        });
+    }
+    let shape = Shape::of_one_step(&emitter.slots, options.threads);
+    let guard = emitter.guard.clone();
+    let mut text = preamble(&emitter, &shape);
+    text.push_str(COMPACT);
+    write_kernel_head(&mut text, "write_rows", &emitter.slots);
+    text.push_str(
+        "    __shared__ u32 warp_counts[TG_BLOCK / 32];\n\
+         \x20   __shared__ u64 ticket, first_place;\n\
+         \x20   const u32 warp = threadIdx.x / 32, lane = threadIdx.x & 31;\n\
+         \x20   while (true) {\n\
+         \x20       __syncthreads();\n\
+         \x20       if (threadIdx.x == 0) ticket = atomicAdd(p.resume, 1ull);\n\
+         \x20       __syncthreads();\n\
+         \x20       const u64 tile = ticket;\n\
+         \x20       if (tile >= p.num_tiles) break;\n\
+         \x20       const u64 segment = tile / p.tiles_per_segment;\n\
+         \x20       const u32 first = (u32)(tile % p.tiles_per_segment) * TG_TILE;\n\
+         \x20       const u32 rows = p.segment_rows[segment];\n\
+         \x20       const Column* columns = p.columns + segment * num_columns;\n\
+         \x20       const u32 step = 0;\n",
+    );
+    write_columns(&mut text, emitter.slots.len());
+    text.push_str("        {\n");
+    write_load_statements(&mut text, &emitter.slots);
+    text.push_str("            u32 mask = 0;\n");
+    write_row_loop(&mut text, &emitter.slots);
+    for line in &emitter.lines {
+        let _ = writeln!(text, "                {line}");
+    }
+    let _ = writeln!(
+        text,
+        "                mask |= ({guard} ? 1u : 0u) << ur;\n            }}"
+    );
+    text.push_str(
+        "            // A warp's rows are consecutive: run u of all its lanes, then run u + 1.\n\
+         \x20           const u32 lanes_before = (1u << lane) - 1;\n\
+         \x20           u32 place_in_warp[TG_UNROLL];\n\
+         \x20           u32 found = 0;\n\
+         #pragma unroll\n\
+         \x20           for (int u = 0; u < TG_UNROLL; u++) {\n\
+         \x20               u32 before = 0, all = 0;\n\
+         #pragma unroll\n\
+         \x20               for (int r = 0; r < TG_ROWS; r++) {\n\
+         \x20                   const u32 selected = __ballot_sync(0xffffffffu, (mask >> (u * TG_ROWS + r)) & 1);\n\
+         \x20                   before += __popc(selected & lanes_before);\n\
+         \x20                   all += __popc(selected);\n\
+         \x20               }\n\
+         \x20               place_in_warp[u] = found + before;\n\
+         \x20               found += all;\n\
+         \x20           }\n\
+         \x20           if (lane == 0) warp_counts[warp] = found;\n\
+         \x20           __syncthreads();\n\
+         \x20           u32 place_of_warp = 0, total = 0;\n\
+         \x20           for (u32 other = 0; other < TG_BLOCK / 32; other++) {\n\
+         \x20               if (other == warp) place_of_warp = total;\n\
+         \x20               total += warp_counts[other];\n\
+         \x20           }\n\
+         \x20           if (warp == 0) {\n\
+         \x20               if (lane == 0) atomicExch(p.spill + tile, (tile == 0 ? TILE_SUMMED : TILE_COUNTED) | total);\n\
+         \x20               const u64 before = rows_before(p.spill, tile);\n\
+         \x20               if (lane == 0) {\n\
+         \x20                   atomicExch(p.spill + tile, TILE_SUMMED | (before + total));\n\
+         \x20                   first_place = before;\n\
+         \x20               }\n\
+         \x20           }\n\
+         \x20           __syncthreads();\n\
+         \x20           const u64 place = first_place + place_of_warp;\n",
+    );
+    write_row_loop(&mut text, &emitter.slots);
+    text.push_str("                if (((mask >> ur) & 1) == 0) continue;\n");
+    for line in &emitter.lines {
+        let _ = writeln!(text, "                {line}");
+    }
+    let _ = writeln!(
+        text,
+        "                {{\n                    const u64 position = place + place_in_warp[u] + __popc((mask >> (u * TG_ROWS)) & ((1u << r) - 1));\n{writes}                }}\n            }}\n        }}\n    }}\n}}"
+    );
+    let num_steps = pipeline.steps.len();
+    finish(emitter, text, Sink::Rows(columns), num_steps, &shape)
+}
+
+/// Returns how values of a type are written for the host: as Arrow has them, booleans as bytes,
+/// strings as codes.
+fn written_as(data_type: &DataType) -> (&'static str, u32) {
+    if is_string(data_type) {
+        return ("u32", 4);
+    }
+    match data_type {
+        DataType::Boolean => ("u8", 1),
+        DataType::Float32 => ("float", 4),
+        DataType::Float64 => ("double", 8),
+        other => match other.primitive_width() {
+            Some(1) => ("u8", 1),
+            Some(2) => ("u16", 2),
+            Some(4) => ("u32", 4),
+            Some(8) => ("u64", 8),
+            _ => ("i128", 16),
+        },
+    }
+}

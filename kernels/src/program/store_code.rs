@@ -1,0 +1,680 @@
+//! The parts of a kernel that keep the groups.
+
+use std::fmt::Write;
+
+use super::emit::{Class, Val, Valid, Word, WordOp};
+use super::source::Shape;
+use super::store::{
+    HOT_KEYS, KeyPlan, ONE_PLANE_ROWS, PRIVATE_ROWS, Presence, Store, is_one_plane,
+};
+
+/// Writes the parts of a kernel that keep the groups.
+pub(super) struct StoreCode<'a> {
+    pub(super) store: Store,
+    pub(super) words: &'a [Word],
+    pub(super) num_words: usize,
+    pub(super) keys: &'a [(KeyPlan, Val)],
+    pub(super) key_literals: usize,
+    pub(super) guard: String,
+    /// The key is one of all 64-bit integers: the one that EMPTY is has a slot of its own.
+    pub(super) is_full: bool,
+    pub(super) presence: Presence,
+}
+
+impl StoreCode<'_> {
+    fn cells(&self) -> String {
+        match self.store {
+            Store::Shared { replicas } => format!("((u32)p.num_slots * {replicas}u)"),
+            Store::Private { threads } => format!("((u32)p.num_slots * {threads}u)"),
+            _ => format!("{HOT_KEYS}u"),
+        }
+    }
+
+    pub(super) fn shared_bytes(&self, packed: Option<u64>) -> u32 {
+        let cell: u64 = self.words.iter().map(|word| self.planes(word).0 * 4).sum();
+        let bytes = match self.store {
+            Store::Registers => 0,
+            Store::Shared { replicas: copies } | Store::Private { threads: copies } => {
+                packed.unwrap_or(0) * u64::from(copies) * cell
+            }
+            Store::Dense | Store::Hash => u64::from(HOT_KEYS) * (cell + 8),
+        };
+        u32::try_from(bytes.next_multiple_of(16)).unwrap_or(u32::MAX)
+    }
+
+    /// Returns how many planes of 32 bits a word has in shared memory, and whether it is whole.
+    fn planes(&self, word: &Word) -> (u64, bool) {
+        match word.op {
+            WordOp::Count | WordOp::Seen => (1, false),
+            WordOp::Max | WordOp::Part => (2, true),
+            WordOp::Add if self.is_private() && !self.has_one_plane(word) => (2, true),
+            WordOp::Add if self.has_one_plane(word) => (1, false),
+            WordOp::Add => (2, false),
+        }
+    }
+
+    fn has_one_plane(&self, word: &Word) -> bool {
+        // A hot key's state is kept to the end, so that only the others are flushed in time.
+        match self.store {
+            Store::Shared { .. } => is_one_plane(word, ONE_PLANE_ROWS),
+            Store::Private { .. } => is_one_plane(word, PRIVATE_ROWS),
+            _ => false,
+        }
+    }
+
+    fn is_private(&self) -> bool {
+        matches!(self.store, Store::Private { .. })
+    }
+
+    /// Returns whether a word has whole 64-bit cells in shared memory.
+    fn is_whole(&self, word: &Word) -> bool {
+        self.planes(word).1
+    }
+
+    /// Returns the C++ address of a word's planes at a cell.
+    fn plane(&self, position: usize, cell: &str) -> (String, String) {
+        let word = &self.words[position];
+        if self.is_whole(word) {
+            let before = self.words[..position]
+                .iter()
+                .filter(|word| self.is_whole(word))
+                .count();
+            let place = format!("whole_plane + {before}u * cells + {cell}");
+            let place = match word.op {
+                WordOp::Part => format!("(double*)({place})"),
+                _ => place,
+            };
+            return (place, String::new());
+        }
+        let before: u64 = self.words[..position]
+            .iter()
+            .filter(|word| !self.is_whole(word))
+            .map(|word| self.planes(word).0)
+            .sum();
+        (
+            format!("plane + {before}u * cells + {cell}"),
+            format!("plane + {}u * cells + {cell}", before + 1),
+        )
+    }
+
+    /// The functions that put a group's words into global memory.
+    pub(super) fn write_functions(&self, text: &mut String) {
+        let _ = writeln!(text, "#define NUM_WORDS {}", self.num_words);
+        text.push_str(
+            "\n// Adds what one row, or a block, has for a group.\n\
+             __device__ __forceinline__ void absorb_words(u64* state, const u64 (&words)[NUM_WORDS + 1]) {\n",
+        );
+        for word in self.words {
+            let index = word.index;
+            let _ = match (word.op, word.split) {
+                (WordOp::Max | WordOp::Seen, _) => writeln!(
+                    text,
+                    "    if (words[{index}] != 0) max_word(state + {index}, words[{index}]);"
+                ),
+                (_, true) => writeln!(
+                    text,
+                    "    if (words[{index}] != 0) add_word(state + {index}, words[{index}]);\n    if (words[{0}] != 0) add_word(state + {0}, words[{0}]);",
+                    index + 1
+                ),
+                (_, false) => writeln!(
+                    text,
+                    "    if (words[{index}] != 0) add_word(state + {index}, words[{index}]);"
+                ),
+            };
+        }
+        text.push_str("}\n");
+        if self.store == Store::Hash {
+            self.write_hash_functions(text);
+        }
+    }
+
+    /// Slots are records: a key, then the group's words.
+    fn write_hash_functions(&self, text: &mut String) {
+        text.push_str(
+            "\n#define RECORD (NUM_WORDS + 1)\n\
+             \n// Adds to a group, which is made if it is not there; without room, to the spill buffer.\n\
+             __device__ __forceinline__ void absorb_key(const Launch& p, u64 key, const u64 (&words)[NUM_WORDS + 1]) {\n",
+        );
+        if self.is_full {
+            text.push_str(
+                "    if (key == EMPTY) {\n\
+                 \x20       u64* apart = p.state + p.num_slots * RECORD;\n\
+                 \x20       *(volatile u64*)apart = 0;\n\
+                 \x20       absorb_words(apart + 1, words);\n\
+                 \x20       return;\n\
+                 \x20   }\n",
+            );
+        }
+        text.push_str(
+            "    u64 slot = find_or_insert(p.state, RECORD, p.num_slots - 1, key);\n\
+             \x20   if (slot != NO_SLOT) {\n\
+             \x20       absorb_words(p.state + slot * RECORD + 1, words);\n\
+             \x20       return;\n\
+             \x20   }\n\
+             \x20   u64 record = atomicAdd(&p.flags[FLAG_SPILLED], 1u);\n\
+             \x20   if (record >= p.spill_capacity) return;\n\
+             \x20   u64* to = p.spill + record * RECORD;\n\
+             \x20   to[0] = key;\n\
+             #pragma unroll\n\
+             \x20   for (int word = 0; word < NUM_WORDS; word++) to[1 + word] = words[word];\n\
+             }\n",
+        );
+    }
+
+    /// Moves the records of an older table, or spilled ones, into the table of the launch; and makes
+    /// a table empty.
+    pub(super) fn write_absorb(&self, text: &mut String) {
+        text.push_str(
+            "\nextern \"C\" __global__ void __launch_bounds__(TG_BLOCK) absorb(const __grid_constant__ Launch p) {\n\
+             \x20   for (u64 i = blockIdx.x * (u64)TG_BLOCK + threadIdx.x; i < p.from_count; i += gridDim.x * (u64)TG_BLOCK) {\n\
+             \x20       const u64* from = p.from_words + i * RECORD;\n\
+             \x20       if (from[0] == EMPTY) continue;\n\
+             \x20       u64 words[NUM_WORDS + 1];\n\
+             #pragma unroll\n\
+             \x20       for (int word = 0; word < NUM_WORDS; word++) words[word] = from[1 + word];\n\
+             \x20       absorb_key(p, from[0], words);\n\
+             \x20   }\n\
+             }\n\
+             \nextern \"C\" __global__ void __launch_bounds__(TG_BLOCK) clear(const __grid_constant__ Launch p) {\n\
+             \x20   const u64 count = (p.num_slots + 2) * RECORD;\n\
+             \x20   for (u64 i = blockIdx.x * (u64)TG_BLOCK + threadIdx.x; i < count; i += gridDim.x * (u64)TG_BLOCK) {\n\
+             \x20       p.state[i] = i % RECORD == 0 ? EMPTY : 0;\n\
+             \x20   }\n\
+             }\n",
+        );
+    }
+
+    pub(super) fn write_begin(&self, text: &mut String) {
+        match self.store {
+            Store::Registers => {
+                for (position, word) in self.words.iter().enumerate() {
+                    let class = if matches!(word.op, WordOp::Count | WordOp::Seen) {
+                        "u32"
+                    } else {
+                        "u64"
+                    };
+                    let _ = writeln!(text, "    {class} sum{position} = 0;");
+                }
+                return;
+            }
+            Store::Shared { .. } | Store::Private { .. } => {}
+            Store::Dense | Store::Hash => {}
+        }
+        let wholes = self.words.iter().filter(|word| self.is_whole(word)).count();
+        let planes: u64 = self.words.iter().map(|word| self.planes(word).0).sum();
+        text.push_str("    extern __shared__ __align__(16) unsigned char shared_memory[];\n");
+        let _ = writeln!(text, "    const u32 cells = {};", self.cells());
+        if matches!(self.store, Store::Shared { .. } | Store::Private { .. }) {
+            text.push_str("    u64* const whole_plane = (u64*)shared_memory;\n");
+        } else {
+            text.push_str(
+                "    u64* const hot_keys = (u64*)shared_memory;\n\
+                 \x20   u64* const whole_plane = hot_keys + cells;\n\
+                 \x20   for (u32 i = threadIdx.x; i < cells; i += TG_BLOCK) hot_keys[i] = 0xffffffffffffffffull;\n",
+            );
+        }
+        let _ = writeln!(
+            text,
+            "    u32* const plane = (u32*)(whole_plane + {wholes}u * cells);"
+        );
+        let _ = writeln!(
+            text,
+            "    for (u32 i = threadIdx.x; i < {planes}u * cells; i += TG_BLOCK) ((u32*)whole_plane)[i] = 0;\n    __syncthreads();"
+        );
+        if self.is_private() {
+            text.push_str("    u32 tiles_done = 0;\n");
+        }
+        if let Store::Shared { replicas } = self.store {
+            let _ = writeln!(
+                text,
+                "    const u32 replica = threadIdx.x & {}u;\n    u32 tiles_done = 0;",
+                replicas - 1
+            );
+        }
+    }
+
+    /// Returns the C++ condition and value of a word.
+    fn addend(&self, word: &Word) -> (String, String) {
+        let value = match word.op {
+            WordOp::Count | WordOp::Seen => "1ull".to_owned(),
+            _ => word.code.clone(),
+        };
+        (word.condition.clone(), value)
+    }
+
+    fn write_key(&self, text: &mut String) {
+        let wide = matches!(self.store, Store::Hash);
+        let word = if wide { "u64" } else { "u32" };
+        let mut terms = Vec::new();
+        for (position, (_, value)) in self.keys.iter().enumerate() {
+            let at = self.key_literals + 3 * position;
+            let cast = if wide && value.class != Class::I128 {
+                "(u64)(i64)"
+            } else {
+                ""
+            };
+            let index = format!("(({word}){cast}{} - ({word})p.literals[{at}])", value.code);
+            let index = match &value.valid {
+                Valid::Always => index,
+                valid => format!(
+                    "({} ? {index} : ({word})p.literals[{}])",
+                    valid.code(),
+                    at + 1
+                ),
+            };
+            terms.push(if position == 0 {
+                index
+            } else {
+                format!("{index} * ({word})p.literals[{}]", at + 2)
+            });
+        }
+        let _ = writeln!(
+            text,
+            "                const {word} key = {};",
+            terms.join(" + ")
+        );
+    }
+
+    pub(super) fn write_update(&self, text: &mut String) {
+        let indent = "                ";
+        match self.store {
+            Store::Registers => {
+                for (position, word) in self.words.iter().enumerate() {
+                    let (condition, value) = self.addend(word);
+                    let _ = match word.op {
+                        WordOp::Count | WordOp::Seen => {
+                            writeln!(text, "{indent}sum{position} += {condition} ? 1u : 0u;")
+                        }
+                        WordOp::Add | WordOp::Part => writeln!(
+                            text,
+                            "{indent}sum{position} += {condition} ? {value} : 0ull;"
+                        ),
+                        WordOp::Max => writeln!(
+                            text,
+                            "{indent}{{ const u64 image = {value}; if ({condition} && image > sum{position}) sum{position} = image; }}"
+                        ),
+                    };
+                }
+            }
+            Store::Shared { replicas } => {
+                self.write_key(text);
+                let _ = writeln!(
+                    text,
+                    "{indent}if ({} && key >= (u32)p.num_slots) atomicMax(&p.flags[FLAG_KEY_RANGE], 1u);",
+                    self.guard
+                );
+                let _ = writeln!(text, "{indent}else if ({}) {{", self.guard);
+                let _ = writeln!(
+                    text,
+                    "{indent}    const u32 cell = key * {replicas}u + replica;"
+                );
+                self.write_shared_update(text, "cell");
+                let _ = writeln!(text, "{indent}}}");
+            }
+            Store::Private { threads } => {
+                self.write_key(text);
+                let _ = writeln!(
+                    text,
+                    "{indent}if ({} && key >= (u32)p.num_slots) atomicMax(&p.flags[FLAG_KEY_RANGE], 1u);",
+                    self.guard
+                );
+                let _ = writeln!(text, "{indent}else if ({}) {{", self.guard);
+                let _ = writeln!(
+                    text,
+                    "{indent}    const u32 cell = key * {threads}u + threadIdx.x;"
+                );
+                self.write_private_update(text);
+                let _ = writeln!(text, "{indent}}}");
+            }
+            Store::Dense | Store::Hash => self.write_global_update(text),
+        }
+    }
+
+    /// Each thread has cells of its own: nothing here is atomic.
+    fn write_private_update(&self, text: &mut String) {
+        let indent = "                    ";
+        for (position, word) in self.words.iter().enumerate() {
+            let (condition, value) = self.addend(word);
+            let (place, _) = self.plane(position, "cell");
+            let guard = if condition == self.guard {
+                String::new()
+            } else {
+                format!("if ({condition}) ")
+            };
+            let _ = match word.op {
+                WordOp::Seen => writeln!(text, "{indent}{guard}*({place}) = 1u;"),
+                WordOp::Count => writeln!(text, "{indent}{guard}*({place}) += 1u;"),
+                WordOp::Max => writeln!(
+                    text,
+                    "{indent}{guard}{{ const u64 image = {value}; if (image > *({place})) *({place}) = image; }}"
+                ),
+                WordOp::Add if self.has_one_plane(word) => {
+                    writeln!(text, "{indent}{guard}*({place}) += (u32)({value});")
+                }
+                WordOp::Add | WordOp::Part => {
+                    writeln!(text, "{indent}{guard}*({place}) += {value};")
+                }
+            };
+        }
+    }
+
+    fn write_shared_update(&self, text: &mut String, cell: &str) {
+        let indent = "                    ";
+        for (position, word) in self.words.iter().enumerate() {
+            let (condition, value) = self.addend(word);
+            let (low, high) = self.plane(position, cell);
+            let guard = if condition == self.guard {
+                String::new()
+            } else {
+                format!("if ({condition}) ")
+            };
+            let _ = match word.op {
+                WordOp::Seen => writeln!(text, "{indent}{guard}*({low}) = 1u;"),
+                WordOp::Count => writeln!(text, "{indent}{guard}atomicAdd({low}, 1u);"),
+                WordOp::Add if self.has_one_plane(word) => {
+                    writeln!(text, "{indent}{guard}atomicAdd({low}, (u32)({value}));")
+                }
+                WordOp::Add | WordOp::Part => {
+                    writeln!(text, "{indent}{guard}shared_add({low}, {high}, {value});")
+                }
+                WordOp::Max => writeln!(text, "{indent}{guard}max_word({low}, {value});"),
+            };
+        }
+    }
+
+    fn write_global_update(&self, text: &mut String) {
+        let indent = "                ";
+        self.write_key(text);
+        if self.store == Store::Dense {
+            let _ = writeln!(
+                text,
+                "{indent}if ({} && key >= (u32)p.num_slots) atomicMax(&p.flags[FLAG_KEY_RANGE], 1u);",
+                self.guard
+            );
+            let _ = writeln!(text, "{indent}else if ({}) {{", self.guard);
+            let _ = writeln!(
+                text,
+                "{indent}    const u32 cell = (key * 2654435761u) >> {};",
+                32 - HOT_KEYS.ilog2()
+            );
+        } else {
+            let _ = writeln!(text, "{indent}if ({}) {{", self.guard);
+            let _ = writeln!(
+                text,
+                "{indent}    const u32 cell = (u32)((key * 11400714819323198485ull) >> {});",
+                64 - HOT_KEYS.ilog2()
+            );
+        }
+        let valid = self
+            .keys
+            .first()
+            .map_or("true", |(_, value)| value.valid.code());
+        let null_apart = self.is_full && self.keys.iter().any(|(key, _)| key.nullable);
+        if null_apart {
+            let _ = writeln!(text, "{indent}    if (!({valid})) {{");
+            self.write_row_words(text);
+            let _ = writeln!(
+                text,
+                "{indent}        u64* const apart = p.state + (p.num_slots + 1) * RECORD;\n{indent}        *(volatile u64*)apart = 0;\n{indent}        absorb_words(apart + 1, words);\n{indent}    }} else {{"
+            );
+        }
+        let _ = writeln!(
+            text,
+            "{indent}    u64 held = ((volatile u64*)hot_keys)[cell];\n\
+             {indent}    if (held == 0xffffffffffffffffull) {{\n\
+             {indent}        held = atomicCAS(hot_keys + cell, 0xffffffffffffffffull, (u64)key);\n\
+             {indent}        if (held == 0xffffffffffffffffull) held = key;\n\
+             {indent}    }}"
+        );
+        // EMPTY itself may be a key where all 64-bit integers are; it never gets a cell.
+        let is_key = if self.is_full {
+            "held == key && key != 0xffffffffffffffffull"
+        } else {
+            "held == key"
+        };
+        let _ = writeln!(text, "{indent}    if ({is_key}) {{");
+        self.write_shared_update(text, "cell");
+        let _ = writeln!(text, "{indent}    }} else {{");
+        self.write_row_words(text);
+        if self.store == Store::Dense {
+            if self.presence == Presence::Bit {
+                let _ = writeln!(text, "{indent}        mark_present((u32*)p.keys, key);");
+            }
+            let _ = writeln!(
+                text,
+                "{indent}        absorb_words(p.state + (u64)key * NUM_WORDS, words);"
+            );
+        } else {
+            let _ = writeln!(text, "{indent}        absorb_key(p, key, words);");
+        }
+        let close = if null_apart { "}" } else { "" };
+        let _ = writeln!(text, "{indent}    }}{close}\n{indent}}}");
+    }
+
+    fn write_row_words(&self, text: &mut String) {
+        let indent = "                        ";
+        let _ = writeln!(text, "{indent}u64 words[NUM_WORDS + 1];");
+        for word in self.words {
+            let (condition, value) = self.addend(word);
+            let chosen = if condition == self.guard {
+                value
+            } else {
+                format!("({condition} ? {value} : 0ull)")
+            };
+            let index = word.index;
+            let _ = if word.split {
+                writeln!(
+                    text,
+                    "{indent}{{ const u64 whole = {chosen}; words[{index}] = (u32)whole; words[{}] = (u64)((i64)whole >> 32); }}",
+                    index + 1
+                )
+            } else {
+                writeln!(text, "{indent}words[{index}] = {chosen};")
+            };
+        }
+    }
+
+    pub(super) fn write_tile_end(&self, text: &mut String, shape: &Shape) {
+        match self.store {
+            Store::Private { .. } => {
+                let rows = PRIVATE_ROWS * i128::from(shape.threads);
+                let tiles = (rows / i128::from(shape.tile_rows())).max(1);
+                let _ = writeln!(text, "        if (++tiles_done == {tiles}u) {{\n            tiles_done = 0;");
+                self.write_private_flush(text, "            ");
+                text.push_str("        }\n");
+            }
+            Store::Shared { .. } => {
+                let any = self.words.iter().any(|word| self.has_one_plane(word));
+                let rows = if any { ONE_PLANE_ROWS } else { 1 << 24 };
+                let tiles = (rows / i128::from(shape.tile_rows())).max(1);
+                let _ = writeln!(text, "        if (++tiles_done == {tiles}u) {{\n            tiles_done = 0;");
+                self.write_flush(text, "            ");
+                text.push_str("        }\n");
+            }
+            Store::Hash => text.push_str(
+                "        // Whoever sees a spill stops before the next tile; the first barrier makes all see one.\n\
+                 \x20       const int spilled = *(volatile u32*)&p.flags[FLAG_SPILLED] != 0;\n\
+                 \x20       if (__syncthreads_or(spilled)) {\n\
+                 \x20           if (threadIdx.x == 0) p.resume[blockIdx.x] = tile + gridDim.x;\n\
+                 \x20           break;\n\
+                 \x20       }\n\
+                 \x20       if (threadIdx.x == 0) p.resume[blockIdx.x] = tile + gridDim.x;\n",
+            ),
+            _ => {}
+        }
+    }
+
+    /// Adds the shared table to the global one and clears it.
+    fn write_flush(&self, text: &mut String, indent: &str) {
+        let Store::Shared { replicas } = self.store else {
+            return;
+        };
+        let _ = writeln!(text, "{indent}__syncthreads();");
+        let _ = writeln!(
+            text,
+            "{indent}for (u32 slot = threadIdx.x; slot < (u32)p.num_slots; slot += TG_BLOCK) {{"
+        );
+        let _ = writeln!(
+            text,
+            "{indent}    u64* const state = p.state + (u64)slot * NUM_WORDS;"
+        );
+        for (position, word) in self.words.iter().enumerate() {
+            let (low, high) = self.plane(position, "cell");
+            let (read, clear, join) = match word.op {
+                WordOp::Max => (
+                    format!("*({low})"),
+                    format!("*({low}) = 0;"),
+                    "total = part > total ? part : total;",
+                ),
+                WordOp::Add if !self.has_one_plane(word) => (
+                    format!("shared_word({low}, {high})"),
+                    format!("*({low}) = 0; *({high}) = 0;"),
+                    "total += part;",
+                ),
+                _ => (
+                    format!("(u64)*({low})"),
+                    format!("*({low}) = 0;"),
+                    "total += part;",
+                ),
+            };
+            let index = word.index;
+            let add = match (word.op, word.split) {
+                (WordOp::Max, _) => format!("max_word(state + {index}, total)"),
+                (WordOp::Seen, _) => format!("max_word(state + {index}, 1)"),
+                (_, true) => format!("add_split(state + {index}, total)"),
+                (_, false) => format!("add_word(state + {index}, total)"),
+            };
+            let _ = writeln!(
+                text,
+                "{indent}    {{\n\
+                 {indent}        u64 total = 0;\n\
+                 #pragma unroll 1\n\
+                 {indent}        for (u32 i = 0; i < {replicas}u; i++) {{\n\
+                 {indent}            const u32 cell = slot * {replicas}u + ((i + threadIdx.x) & {}u);\n\
+                 {indent}            const u64 part = {read};\n\
+                 {indent}            {clear}\n\
+                 {indent}            {join}\n\
+                 {indent}        }}\n\
+                 {indent}        if (total != 0) {add};\n\
+                 {indent}    }}",
+                replicas - 1
+            );
+        }
+        let _ = writeln!(text, "{indent}}}\n{indent}__syncthreads();");
+    }
+
+    /// Adds the threads' cells to the global state and clears them, a warp at a time for each word of
+    /// each group.
+    fn write_private_flush(&self, text: &mut String, indent: &str) {
+        let Store::Private { threads } = self.store else {
+            return;
+        };
+        let _ = writeln!(
+            text,
+            "{indent}__syncthreads();\n\
+             #pragma unroll 1\n\
+             {indent}for (u32 slot = threadIdx.x / 32; slot < (u32)p.num_slots; slot += TG_BLOCK / 32) {{\n\
+             {indent}    u64* const state = p.state + (u64)slot * NUM_WORDS;"
+        );
+        for (position, word) in self.words.iter().enumerate() {
+            let (place, _) = self.plane(position, "cell");
+            let (part, join, reduce) = match word.op {
+                WordOp::Max => (
+                    format!("*({place})"),
+                    "total = part > total ? part : total;",
+                    "warp_max",
+                ),
+                // A multiple of its unit, and few enough of them to be exact.
+                WordOp::Part => (
+                    format!("(u64)(i64)(*({place}) * {})", word.inverse),
+                    "total += part;",
+                    "warp_sum",
+                ),
+                _ => (format!("(u64)*({place})"), "total += part;", "warp_sum"),
+            };
+            let index = word.index;
+            let add = match (word.op, word.split) {
+                (WordOp::Max, _) => format!("max_word(state + {index}, total)"),
+                (WordOp::Seen, _) => format!("max_word(state + {index}, 1)"),
+                (_, true) => format!("add_split(state + {index}, total)"),
+                (_, false) => format!("add_word(state + {index}, total)"),
+            };
+            let _ = writeln!(
+                text,
+                "{indent}    {{\n\
+                 {indent}        u64 total = 0;\n\
+                 #pragma unroll 1\n\
+                 {indent}        for (u32 cell = slot * {threads}u + (threadIdx.x & 31); cell < (slot + 1) * {threads}u; cell += 32) {{\n\
+                 {indent}            const u64 part = {part};\n\
+                 {indent}            *({place}) = 0;\n\
+                 {indent}            {join}\n\
+                 {indent}        }}\n\
+                 {indent}        total = {reduce}(total);\n\
+                 {indent}        if ((threadIdx.x & 31) == 0 && total != 0) {add};\n\
+                 {indent}    }}"
+            );
+        }
+        let _ = writeln!(text, "{indent}}}\n{indent}__syncthreads();");
+    }
+
+    pub(super) fn write_end(&self, text: &mut String) {
+        match self.store {
+            Store::Private { .. } => self.write_private_flush(text, "    "),
+            Store::Registers => {
+                for (position, word) in self.words.iter().enumerate() {
+                    let index = word.index;
+                    let reduce = if word.op == WordOp::Max {
+                        "warp_max"
+                    } else {
+                        "warp_sum"
+                    };
+                    let add = match (word.op, word.split) {
+                        (WordOp::Max, _) => "max_word",
+                        (_, true) => "add_split",
+                        (_, false) => "add_word",
+                    };
+                    let _ = writeln!(
+                        text,
+                        "    {{\n        const u64 total = {reduce}(sum{position});\n        if ((threadIdx.x & 31) == 0 && total != 0) {add}(p.state + {index}, total);\n    }}"
+                    );
+                }
+            }
+            Store::Shared { .. } => self.write_flush(text, "    "),
+            Store::Dense | Store::Hash => {
+                text.push_str(
+                    "    __syncthreads();\n\
+                     \x20   for (u32 cell = threadIdx.x; cell < cells; cell += TG_BLOCK) {\n\
+                     \x20       const u64 key = hot_keys[cell];\n\
+                     \x20       if (key == 0xffffffffffffffffull) continue;\n\
+                     \x20       u64 words[NUM_WORDS + 1];\n",
+                );
+                for (position, word) in self.words.iter().enumerate() {
+                    let (low, high) = self.plane(position, "cell");
+                    let read = match word.op {
+                        WordOp::Max => format!("*({low})"),
+                        WordOp::Add | WordOp::Part => format!("shared_word({low}, {high})"),
+                        WordOp::Count | WordOp::Seen => format!("(u64)*({low})"),
+                    };
+                    let index = word.index;
+                    let _ = if word.split {
+                        writeln!(
+                            text,
+                            "        {{ const u64 whole = {read}; words[{index}] = (u32)whole; words[{}] = (u64)((i64)whole >> 32); }}",
+                            index + 1
+                        )
+                    } else {
+                        writeln!(text, "        words[{index}] = {read};")
+                    };
+                }
+                if self.presence == Presence::Bit {
+                    text.push_str("        mark_present((u32*)p.keys, (u32)key);\n");
+                }
+                text.push_str(if self.store == Store::Dense {
+                    "        absorb_words(p.state + key * NUM_WORDS, words);\n    }\n"
+                } else {
+                    "        absorb_key(p, key, words);\n    }\n"
+                });
+            }
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! The text of every case, compiled by NVRTC for GPUs of several generations: no warning, and a
+//! report of registers and spills.
+//!
+//! NVRTC is the one that `TIDEGATE_NVRTC` names, or else the one that the loader finds. Without one
+//! nothing is compiled, unless `TIDEGATE_REQUIRE_NVRTC=1` says that this is a failure.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use tidegate_device::Compiler;
+
+use crate::check::{Case, Facts};
+use crate::shim::keep;
+use crate::{aggregates, conversions, encodings, errors, expressions, keys, random, rows};
+
+const ARCHITECTURES: [&str; 4] = ["sm_75", "sm_80", "sm_90", "sm_100"];
+const THREADS: u32 = 256;
+
+fn compiler() -> Option<Compiler> {
+    let named = std::env::var_os("TIDEGATE_NVRTC").map(PathBuf::from);
+    let place = named.unwrap_or_else(|| "libnvrtc.so.13".into());
+    match Compiler::open(&place) {
+        Ok(compiler) => Some(compiler),
+        Err(error) => {
+            let required =
+                std::env::var_os("TIDEGATE_REQUIRE_NVRTC").is_some_and(|value| value == "1");
+            assert!(!required, "{error}");
+            println!("skipped: no NVRTC: {error}");
+            None
+        }
+    }
+}
+
+/// Compiles the texts of cases, those that are equal once: of all of them about `wanted`, unless
+/// `TIDEGATE_KERNEL_CASES` is set. Every eighth is compiled for all architectures, the others for one.
+fn compile(cases: Vec<Case>, wanted: usize) {
+    let Some(compiler) = compiler() else {
+        return;
+    };
+    let mut texts = BTreeMap::new();
+    for case in &cases {
+        for facts in [Facts::Seen, Facts::Declared, Facts::LookedUp] {
+            // What cannot be said of the types alone has a program for its values only.
+            if let Ok((program, _)) = case.program(facts, THREADS) {
+                texts
+                    .entry(program.text)
+                    .or_insert_with(|| format!("{} ({facts:?})", case.name));
+            }
+        }
+    }
+    let all = std::env::var_os("TIDEGATE_KERNEL_CASES").is_some();
+    let step = if all { 1 } else { texts.len().div_ceil(wanted) };
+    for (index, (text, name)) in texts.iter().step_by(step).enumerate() {
+        let architectures = if index % 8 == 0 {
+            &ARCHITECTURES[..]
+        } else {
+            &ARCHITECTURES[2..3]
+        };
+        for architecture in architectures {
+            let compiled = compiler.compile(name, text, architecture, &[]);
+            let compiled = compiled.unwrap_or_else(|error| {
+                panic!(
+                    "{error}\nthe program is {}",
+                    keep(text, &format!("{name}.cu")).display()
+                )
+            });
+            let log = &compiled.log;
+            assert!(!log.contains("warning"), "{name} for {architecture}: {log}");
+            let found = usage(log);
+            assert!(
+                !found.is_empty(),
+                "{name} for {architecture}: no report in {log}"
+            );
+            for usage in found {
+                println!("{architecture} {name}: {usage}");
+            }
+        }
+    }
+}
+
+/// Returns a line for each kernel of the assembler's report: its name, registers, and bytes spilled
+/// if any.
+fn usage(log: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let (mut kernel, mut spilled) = ("?", "0");
+    for line in log.lines() {
+        if let Some((_, name)) = line.split_once("entry function '") {
+            kernel = name.split('\'').next().unwrap_or("?");
+        }
+        if let Some((before, _)) = line.split_once(" bytes spill stores") {
+            spilled = before.rsplit(' ').next().unwrap_or("0");
+        }
+        if let Some((_, used)) = line.split_once("Used ") {
+            let registers = used.split(' ').next().unwrap_or("?");
+            found.push(match spilled {
+                "0" => format!("{kernel}: {registers} registers"),
+                bytes => format!("{kernel}: {registers} registers, {bytes} bytes spilled"),
+            });
+        }
+    }
+    found
+}
+
+#[test]
+fn group_tables() {
+    compile(keys::cases(), 24);
+}
+
+#[test]
+fn aggregate_calls() {
+    compile(aggregates::cases(), 24);
+}
+
+#[test]
+fn expressions_of_every_kind() {
+    compile([expressions::cases(), conversions::cases()].concat(), 24);
+}
+
+#[test]
+fn rows_and_encodings() {
+    compile([rows::cases(), encodings::cases()].concat(), 24);
+}
+
+#[test]
+fn what_may_raise() {
+    compile(errors::cases(), 24);
+}
+
+#[test]
+fn random_pipelines() {
+    compile(random::cases(), 24);
+}

@@ -1,0 +1,29 @@
+//! Generated programs held against the reference interpreter, on a machine without a GPU.
+//!
+//! Each case is a pipeline with its input. Its program is generated, compiled for the host against
+//! the shim of `kernels/shim`, and run by the launch logic that also drives a GPU. In reading order:
+//! `shim` compiles and runs kernels, `plan` and `data` build pipelines and columns, `cells` compares
+//! results, `check` brings it together; then the cases by topic, the random ones, and `corpus`,
+//! which compiles the text of all cases with NVRTC if there is one.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test stops at what it did not expect, and says what it skipped"
+)]
+
+mod aggregates;
+mod cells;
+mod check;
+mod conversions;
+mod corpus;
+mod data;
+mod encodings;
+mod errors;
+mod expressions;
+mod keys;
+mod plan;
+mod random;
+mod rows;
+mod shim;

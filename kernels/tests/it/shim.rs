@@ -1,0 +1,317 @@
+//! An engine without a device: kernels compiled for the host, and memory that is the host's.
+//!
+//! New memory is filled with garbage and lies between two guards, which are looked at when it is
+//! freed. What a kernel is made of is kept under the target folder by a hash of its text.
+
+#![expect(
+    unsafe_code,
+    reason = "kernels are foreign code over raw addresses, as on a device"
+)]
+
+use std::alloc::{Layout, alloc, dealloc};
+use std::cell::Cell;
+use std::ffi::CStr;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use libloading::Library;
+use tidegate_device::{DeviceError, DeviceId};
+use tidegate_kernels::engine::Engine;
+use tidegate_kernels::program::DeviceProgram;
+
+const SHIM_HEADER: &str = include_str!("../../shim/shim.hpp");
+const SHIM_SOURCE: &str = include_str!("../../shim/shim.cpp");
+/// Bytes on each side of a buffer that nobody may write.
+const GUARD_BYTES: usize = 256;
+const GUARD: u8 = 0x5c;
+const GARBAGE: u8 = 0xa5;
+
+/// `tg_run_<kernel>` of the shim.
+type Run = unsafe extern "C" fn(*const u8, u64, u32, u32, u32, u64, u32, *mut u8, u64) -> i32;
+
+/// The kernels of one program.
+pub(crate) struct Kernels(Library);
+
+impl Kernels {
+    /// Compiles a program's text with the system's C++ compiler.
+    pub(crate) fn compile(program: &DeviceProgram) -> Self {
+        let folder = cache();
+        let path = folder.join(format!("{:016x}.so", hash(&program.text)));
+        if !path.exists() {
+            let mut source = format!("#include \"shim.hpp\"\n{}", program.text);
+            for kernel in program.kernel_names() {
+                source.push_str(&format!("TG_SHIM_ENTRY({kernel}, Launch)\n"));
+            }
+            compile(
+                &source,
+                &["-shared", &object(&folder).to_string_lossy()],
+                &path,
+            );
+        }
+        // SAFETY: the library was compiled from a generated program and the shim, neither of which
+        // runs anything when it is loaded.
+        Self(unsafe { Library::new(&path) }.unwrap())
+    }
+}
+
+fn hash(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Returns the folder of what was compiled with this shim.
+fn cache() -> PathBuf {
+    let shim = hash(&format!("{SHIM_HEADER}{SHIM_SOURCE}"));
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("shim-{shim:016x}"));
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+/// Returns the scheduler's object file.
+fn object(folder: &Path) -> PathBuf {
+    let path = folder.join("shim.o");
+    if !path.exists() {
+        compile(SHIM_SOURCE, &["-c"], &path);
+    }
+    path
+}
+
+/// Compiles a source to a file, which appears whole or not at all.
+fn compile(source: &str, extra: &[&str], to: &Path) {
+    let folder = tempfile::tempdir_in(to.parent().unwrap()).unwrap();
+    let (from, made) = (folder.path().join("source.cpp"), folder.path().join("made"));
+    std::fs::write(&from, source).unwrap();
+    let include = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/shim");
+    let output = Command::new("c++")
+        .args([
+            "-std=c++17",
+            "-O1",
+            "-fno-strict-aliasing",
+            "-ffp-contract=off",
+            "-fPIC",
+        ])
+        .args([
+            "-Wall",
+            "-Wno-unused",
+            "-Wno-unknown-pragmas",
+            "-Wno-parentheses",
+            include,
+        ])
+        .arg("-o")
+        .arg(&made)
+        .arg(&from)
+        .args(extra)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success(),
+        "{said}\nthe source is {}",
+        keep(source, "rejected.cpp").display()
+    );
+    std::fs::rename(&made, to).unwrap();
+}
+
+/// Keeps a source to be looked at, and returns where.
+pub(crate) fn keep(source: &str, name: &str) -> PathBuf {
+    let path =
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join(name.replace([' ', '/', '(', ')', ','], "-"));
+    std::fs::write(&path, source).unwrap();
+    path
+}
+
+/// Runs kernels in an order that the seed decides.
+pub(crate) struct ShimEngine<'a> {
+    kernels: &'a Kernels,
+    seed: u64,
+    launches: Cell<u64>,
+}
+
+impl<'a> ShimEngine<'a> {
+    pub(crate) fn new(kernels: &'a Kernels, seed: u64) -> Self {
+        Self {
+            kernels,
+            seed,
+            launches: Cell::new(0),
+        }
+    }
+
+    fn refused(&self, what: &str, why: String) -> DeviceError {
+        DeviceError::Refused {
+            device: self.device(),
+            what: what.into(),
+            why,
+        }
+    }
+
+    /// Returns the address of a range that lies in the buffer.
+    fn range(&self, buffer: &Buffer, offset: u64, bytes: u64) -> Result<*mut u8, DeviceError> {
+        let end = offset.checked_add(bytes);
+        if end.is_none_or(|end| end > buffer.bytes as u64) {
+            let why = format!("{offset} + {bytes} of {} bytes", buffer.bytes);
+            return Err(self.refused("reach beyond a buffer", why));
+        }
+        Ok((buffer.start() + offset as usize) as *mut u8)
+    }
+}
+
+/// Memory between two guards.
+#[derive(Debug)]
+pub(crate) struct Buffer {
+    /// The first guard's address.
+    at: usize,
+    bytes: usize,
+}
+
+impl Buffer {
+    fn layout(bytes: usize) -> Layout {
+        Layout::from_size_align(bytes + 2 * GUARD_BYTES, GUARD_BYTES).unwrap()
+    }
+
+    fn new(bytes: usize) -> Self {
+        // SAFETY: the layout is at least two guards large.
+        let at = unsafe { alloc(Self::layout(bytes)) };
+        assert!(!at.is_null(), "{bytes} bytes");
+        // SAFETY: the three ranges make up the allocation.
+        unsafe {
+            at.write_bytes(GUARD, GUARD_BYTES);
+            at.add(GUARD_BYTES).write_bytes(GARBAGE, bytes);
+            at.add(GUARD_BYTES + bytes).write_bytes(GUARD, GUARD_BYTES);
+        }
+        Self {
+            at: at as usize,
+            bytes,
+        }
+    }
+
+    fn start(&self) -> usize {
+        self.at + GUARD_BYTES
+    }
+
+    fn guards_hold(&self) -> bool {
+        [self.at, self.start() + self.bytes]
+            .into_iter()
+            .all(|guard| {
+                // SAFETY: both guards are part of the allocation, which nobody else frees.
+                let guard = unsafe { std::slice::from_raw_parts(guard as *const u8, GUARD_BYTES) };
+                guard.iter().all(|byte| *byte == GUARD)
+            })
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        let held = self.guards_hold();
+        // SAFETY: `new` allocated it with this layout.
+        unsafe { dealloc(self.at as *mut u8, Self::layout(self.bytes)) };
+        assert!(
+            held || std::thread::panicking(),
+            "a kernel wrote beside its memory"
+        );
+    }
+}
+
+impl Engine for ShimEngine<'_> {
+    type Buffer = Buffer;
+
+    fn device(&self) -> DeviceId {
+        DeviceId(0)
+    }
+
+    fn alloc(&self, bytes: u64) -> Result<Buffer, DeviceError> {
+        const LIMIT: u64 = 1 << 30;
+        if bytes > LIMIT {
+            return Err(DeviceError::OutOfMemory {
+                device: self.device(),
+                wanted: bytes,
+                free: LIMIT,
+                limit: LIMIT,
+            });
+        }
+        Ok(Buffer::new(bytes as usize))
+    }
+
+    fn address(&self, buffer: &Buffer) -> u64 {
+        buffer.start() as u64
+    }
+
+    fn fill(&self, buffer: &Buffer, offset: u64, bytes: u64, value: u8) -> Result<(), DeviceError> {
+        let to = self.range(buffer, offset, bytes)?;
+        // SAFETY: the range lies in the buffer.
+        unsafe { to.write_bytes(value, bytes as usize) };
+        Ok(())
+    }
+
+    fn write(&self, buffer: &Buffer, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
+        let to = self.range(buffer, offset, bytes.len() as u64)?;
+        // SAFETY: the range lies in the buffer, and the slice elsewhere.
+        unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+        Ok(())
+    }
+
+    fn read(&self, buffer: &Buffer, offset: u64, into: &mut [u8]) -> Result<(), DeviceError> {
+        let from = self.range(buffer, offset, into.len() as u64)?;
+        // SAFETY: the range lies in the buffer, and the slice elsewhere.
+        unsafe { into.as_mut_ptr().copy_from_nonoverlapping(from, into.len()) };
+        Ok(())
+    }
+
+    fn copy(
+        &self,
+        from: &Buffer,
+        from_offset: u64,
+        to: &Buffer,
+        to_offset: u64,
+        bytes: u64,
+    ) -> Result<(), DeviceError> {
+        let from = self.range(from, from_offset, bytes)?;
+        let to = self.range(to, to_offset, bytes)?;
+        // SAFETY: both ranges lie in their buffers; they may overlap.
+        unsafe { to.copy_from(from, bytes as usize) };
+        Ok(())
+    }
+
+    fn resident_blocks(&self, kernel: &str, _: u32, _: u32) -> Result<u32, DeviceError> {
+        // Once more of them than a warp has lanes.
+        const RESIDENT: [u32; 4] = [1, 2, 4, 37];
+        Ok(RESIDENT[(self.seed ^ hash(kernel)) as usize % RESIDENT.len()])
+    }
+
+    fn launch(
+        &self,
+        kernel: &str,
+        blocks: u32,
+        threads: u32,
+        shared_bytes: u32,
+        parameters: &[u64],
+    ) -> Result<(), DeviceError> {
+        let launch = self.launches.get() + 1;
+        self.launches.set(launch);
+        let resident = self.resident_blocks(kernel, threads, shared_bytes)?;
+        let mut message = [0_u8; 1024];
+        let name = format!("tg_run_{kernel}");
+        // SAFETY: the shim defines the function with this signature; the parameters are as many
+        // bytes as are told, and the message has room for as many.
+        let status = unsafe {
+            let run = self.kernels.0.get::<Run>(name.as_bytes()).unwrap();
+            run(
+                parameters.as_ptr().cast(),
+                size_of_val(parameters) as u64,
+                blocks,
+                threads,
+                shared_bytes,
+                self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ launch,
+                resident,
+                message.as_mut_ptr(),
+                message.len() as u64,
+            )
+        };
+        if status == 0 {
+            return Ok(());
+        }
+        let why = CStr::from_bytes_until_nul(&message).unwrap();
+        Err(self.refused(&format!("run {kernel}"), why.to_string_lossy().into_owned()))
+    }
+}
