@@ -1,14 +1,16 @@
 //! Programs that run a [`Pipeline`](tidegate_pipeline::Pipeline) on a device.
 //!
 //! A [`PipelineDevice`] opens a [`PipelineRun`] per pipeline; the run folds batches into state that
-//! stays on the device until it is finished. [`SimulatedPipelineDevice`] is the one backend so far:
-//! the reference interpreter on a simulated device's thread.
+//! stays on the device until it is finished. [`CudaPipelineDevice`] is a GPU with a kernel for each
+//! pipeline; [`SimulatedPipelineDevice`] the reference interpreter on a simulated device's thread.
 //!
 //! This crate must not know: which rows a device is given or why, sessions, SQL, DataFusion plans.
 //!
 //! In reading order: [`backend`] is the contract of every device, [`chunk`] what must stay on the
-//! host because of its values, [`transfer`] how many bytes a batch is, [`simulated`] the simulated
-//! backend.
+//! host because of its values, [`transfer`] how many bytes a batch is, [`stored`] columns that stay,
+//! [`simulated`] the simulated backend. Then the way of a pipeline to a GPU: [`encode`] makes column
+//! chunks, [`program`] the kernel, [`engine`] is what a machine has to offer, [`table`] and [`rows`]
+//! launch over it, [`groups`] brings groups back, [`cuda`] is the backend.
 
 pub mod backend;
 pub mod chunk;

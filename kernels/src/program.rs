@@ -19,7 +19,7 @@ use std::cell::RefCell;
 
 use tidegate_pipeline::{Aggregate, Pipeline, Step};
 
-pub use emit::{CallPlan, FloatScaleAt, STATE_ROWS_MAX, Sums, WordOp};
+pub use emit::{CallPlan, FloatScaleAt, LOCAL_ROWS_MAX, STATE_ROWS_MAX, Sums, WordOp};
 pub use interval::Interval;
 pub use slots::{Lookup, Slot, SlotFacts, SlotKind, slot_kind};
 pub use source::{NUM_LAUNCH_FIELDS, launch_words};
@@ -33,6 +33,8 @@ pub(crate) use slots::children_mut;
 pub struct ProgramOptions {
     /// Threads of a block, a multiple of 32.
     pub threads: u32,
+    /// About how many bytes of loads each thread has in flight; `None` for what was measured best.
+    pub load_bytes: Option<u32>,
     /// What bounds the choice of the store.
     pub limits: StoreLimits,
     /// Nothing is known of the keys' ranges yet: whether they can be packed is seen later.
@@ -45,6 +47,7 @@ impl Default for ProgramOptions {
     fn default() -> Self {
         Self {
             threads: 256,
+            load_bytes: None,
             limits: StoreLimits::default(),
             unseen_keys: false,
             wide_floats: false,

@@ -6,8 +6,8 @@ use crate::backend::RunError;
 use crate::engine::{Engine, Flags, Prepared, Segments, bytes_of_words, read_words};
 use crate::groups::{Groups, TableImage};
 use crate::program::{
-    DeviceProgram, EMPTY_KEY, GroupPlan, HOT_KEYS, NUM_LAUNCH_FIELDS, Presence, STATE_ROWS_MAX,
-    Store, launch_words,
+    DeviceProgram, EMPTY_KEY, GroupPlan, HOT_KEYS, LOCAL_ROWS_MAX, NUM_LAUNCH_FIELDS, Presence,
+    STATE_ROWS_MAX, Store, launch_words,
 };
 
 /// Slots with which a hash table begins.
@@ -108,7 +108,12 @@ impl<B: std::fmt::Debug + Send> GroupTable<B> {
         let flags = Flags::new(engine)?;
         let shared = self.plan.shared_bytes;
         let resident = engine.resident_blocks("fold", program.threads, shared)?;
-        let blocks = u64::from(resident).min(prepared.num_tiles).max(1) as u32;
+        // A block's own sums hold so many rows.
+        let least = segments.num_rows.div_ceil(LOCAL_ROWS_MAX);
+        let blocks = u64::from(resident)
+            .max(least)
+            .min(prepared.num_tiles)
+            .max(1) as u32;
         if self.plan.store != Store::Hash {
             self.address(engine, &mut prepared.words, &flags);
             engine.launch("fold", blocks, program.threads, shared, &prepared.words)?;

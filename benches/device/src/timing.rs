@@ -38,6 +38,9 @@ struct Args {
     /// Threads of a block.
     #[arg(long, default_value_t = 256)]
     threads: u32,
+    /// Bytes of loads that each thread has in flight, if not what suits the store.
+    #[arg(long)]
+    load_bytes: Option<u32>,
     /// Where NVRTC is, if the loader does not know.
     #[arg(long)]
     nvrtc: Option<PathBuf>,
@@ -179,6 +182,7 @@ fn program_of(shape: &Shape, args: &Args) -> Result<DeviceProgram, Failure> {
     };
     let options = ProgramOptions {
         threads: args.threads,
+        load_bytes: args.load_bytes,
         limits: StoreLimits {
             rows: args.rows,
             ..StoreLimits::default()

@@ -16,6 +16,7 @@ use tidegate_pipeline::{EvalError, ExprKind, Interpreter, Pipeline, Step};
 use super::lookup::{self, LookupTable};
 use super::{Shared, declared_program};
 use crate::backend::{FoldReport, PipelineRun, RunError};
+use crate::chunk::refuse_chunk;
 use crate::encode::{Dictionary, EncodedColumn, Narrowing, encode};
 use crate::engine::{FLOAT_RANGE, ResidentChunk, ResidentColumn, Segments};
 use crate::groups::{Groups, fill_float_scales, output_schema};
@@ -26,6 +27,7 @@ use crate::program::{
 use crate::rows::{read_rows, write_rows};
 use crate::stored::{ColumnDictionary, Payload, StoredMorsel};
 use crate::table::GroupTable;
+use crate::transfer::referenced_bytes;
 
 /// Rows of a batch that leaves.
 const BATCH_ROWS: usize = 8192;
@@ -64,13 +66,26 @@ struct Inner {
 
 impl CudaRun {
     pub(super) fn new(shared: &Arc<Shared>, pipeline: Arc<Pipeline>) -> Result<Self, RunError> {
+        Ok(Self {
+            shared: Arc::clone(shared),
+            state: Arc::new(RunState {
+                inner: Mutex::new(Some(Inner::new(shared, pipeline)?)),
+                is_void: AtomicBool::new(false),
+            }),
+            is_finished: false,
+        })
+    }
+}
+
+impl Inner {
+    fn new(shared: &Shared, pipeline: Arc<Pipeline>) -> Result<Self, RunError> {
         let program = declared_program(&pipeline, &shared.options).map_err(|why| {
             RunError::Eval(EvalError::Internal {
                 what: format!("a refused pipeline was opened: {why}"),
             })
         })?;
         let slots: Vec<Slot> = program.slots.into_iter().map(|(slot, _)| slot).collect();
-        let inner = Inner {
+        Ok(Self {
             pipeline,
             facts: vec![None; slots.len()],
             dictionaries: slots.iter().map(|_| ColumnDictionary::new()).collect(),
@@ -81,14 +96,29 @@ impl CudaRun {
             retired: Vec::new(),
             rows: Vec::new(),
             memory: shared.device.budget().reserve(0)?,
-        };
-        Ok(Self {
-            shared: Arc::clone(shared),
-            state: Arc::new(RunState {
-                inner: Mutex::new(Some(inner)),
-                is_void: AtomicBool::new(false),
-            }),
-            is_finished: false,
+        })
+    }
+
+    fn fold(
+        &mut self,
+        shared: &Shared,
+        lane: &Lane<'_>,
+        batches: &[RecordBatch],
+    ) -> Result<FoldReport, RunError> {
+        let began = Instant::now();
+        let columns = self.encode(batches)?;
+        let rows = batches.iter().map(|batch| batch.num_rows() as u64).sum();
+        let (chunk, buffer) = upload(lane, rows, &columns)?;
+        self.learn(&columns);
+        self.launch(shared, lane, &[chunk])?;
+        drop(buffer);
+        let state_bytes = self.state_bytes();
+        Ok(FoldReport {
+            rows,
+            bytes: columns.iter().map(EncodedColumn::device_bytes).sum(),
+            device_seconds: began.elapsed().as_secs_f64(),
+            state_bytes,
+            state_fits: self.memory.resize(state_bytes).is_ok(),
         })
     }
 }
@@ -178,22 +208,7 @@ impl RunState {
         self.check()?;
         let mut slot = self.inner.lock();
         let inner = slot.as_mut().ok_or(RunError::Void)?;
-        let began = Instant::now();
-        let columns = inner.encode(batches)?;
-        let rows = batches.iter().map(|batch| batch.num_rows() as u64).sum();
-        let (chunk, buffer) = upload(lane, rows, &columns)?;
-        inner.learn(&columns);
-        inner.launch(shared, lane, &[chunk])?;
-        drop(buffer);
-        let state_bytes = inner.state_bytes();
-        let state_fits = inner.memory.resize(state_bytes).is_ok();
-        Ok(FoldReport {
-            rows,
-            bytes: columns.iter().map(EncodedColumn::device_bytes).sum(),
-            device_seconds: began.elapsed().as_secs_f64(),
-            state_bytes,
-            state_fits,
-        })
+        inner.fold(shared, lane, batches)
     }
 
     fn fold_stored(
@@ -270,14 +285,19 @@ impl Inner {
             .collect();
         for index in 0..self.slots.len() {
             let slot = self.slots[index].clone();
-            let column = lookup::column_of(&slot.expr).map_err(|why| refused(shared, why))?;
+            let column = lookup::column_of(&slot.expr).map_err(|why| not_stored(shared, &why))?;
             let mut known = self.facts[index].take();
             let mut dictionary: Option<&Arc<ColumnDictionary>> = None;
             for (morsel, chunk) in morsels.iter().zip(&mut chunks) {
                 let stored = &morsel.columns[column];
                 let Payload::Cuda { column, facts, .. } = &stored.payload else {
-                    return Err(refused(shared, "a column of another device".into()));
+                    return Err(not_stored(shared, "a column of another device"));
                 };
+                let is_computed = !matches!(slot.expr.kind, ExprKind::Column(_));
+                if is_computed && stored.dictionary.is_none() {
+                    let why = "an expression that the host evaluates, over a stored column";
+                    return Err(not_stored(shared, why));
+                }
                 chunk.columns.push(*column);
                 let facts = match known.take() {
                     Some(known) => known.join(facts),
@@ -481,10 +501,40 @@ impl Inner {
             steps: rest.to_vec(),
             output: Arc::clone(&self.pipeline.output),
         };
-        let mut interpreter = Interpreter::new(Arc::new(rest))?;
-        interpreter.fold(&batch)?;
-        Ok(interpreter.finish()?)
+        finish_groups(shared, lane, Arc::new(rest), &batch)
     }
+}
+
+/// Groups from which on the steps after them are worth the device.
+const DEVICE_GROUPS_MIN: usize = 100_000;
+
+/// Runs what comes after the groups: on the device again where there are many and it groups them
+/// once more, else with the reference interpreter.
+fn finish_groups(
+    shared: &Shared,
+    lane: &Lane<'_>,
+    rest: Arc<Pipeline>,
+    batch: &RecordBatch,
+) -> Result<Vec<RecordBatch>, RunError> {
+    let is_worth_it = batch.num_rows() >= DEVICE_GROUPS_MIN
+        && rest.aggregates()
+        && declared_program(&rest, &shared.options).is_ok()
+        && refuse_chunk(&rest, batch).is_none();
+    let input = shared.device.reserve(referenced_bytes(batch));
+    if is_worth_it && input.is_ok() {
+        let mut inner = Inner::new(shared, Arc::clone(&rest))?;
+        match inner.fold(shared, lane, std::slice::from_ref(batch)) {
+            Ok(_) => return inner.finish(shared, lane),
+            // The values did not suit: nothing has left, and the host can do it.
+            Err(RunError::Device(
+                DeviceError::LaunchFailed { .. } | DeviceError::OutOfMemory { .. },
+            )) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let mut interpreter = Interpreter::new(rest)?;
+    interpreter.fold(batch)?;
+    Ok(interpreter.finish()?)
 }
 
 /// Locked dictionaries; slots of one column share theirs.
@@ -525,6 +575,15 @@ impl<'a> Strings<'a> {
 
 fn is_float_range(error: &RunError) -> bool {
     matches!(error, RunError::Device(DeviceError::LaunchFailed { why, .. }) if why == FLOAT_RANGE)
+}
+
+/// Says that stored columns do not do, while loaded ones would.
+fn not_stored(shared: &Shared, why: &str) -> RunError {
+    RunError::Device(DeviceError::Refused {
+        device: shared.device.info().id,
+        what: "fold stored columns".into(),
+        why: why.into(),
+    })
 }
 
 fn refused(shared: &Shared, why: String) -> RunError {

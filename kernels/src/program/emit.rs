@@ -18,7 +18,7 @@ use tidegate_pipeline::{Expr, NamedExpr, Scalar, ScalarValue};
 use super::interval::Interval;
 use super::slots::{Lookup, Slot, SlotFacts, SlotKind, count_nodes, over_input, slot_kind};
 
-pub use aggregate::{CallPlan, FloatScaleAt, STATE_ROWS_MAX, Sums, WordOp};
+pub use aggregate::{CallPlan, FloatScaleAt, LOCAL_ROWS_MAX, STATE_ROWS_MAX, Sums, WordOp};
 pub(crate) use aggregate::{Word, Words};
 
 /// How a C++ variable holds a value.

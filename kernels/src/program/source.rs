@@ -24,6 +24,10 @@ const FLOAT_SUM: &str = include_str!("../../cuda/float_sum.cuh");
 const STORE: &str = include_str!("../../cuda/store.cuh");
 const HASH: &str = include_str!("../../cuda/hash.cuh");
 
+/// Bytes of loads that a thread has in flight. On an H200 the Q6 shape over packed columns takes
+/// 1.04 ms with 32 bytes, 1.12 with 64 and 1.4 with 128; Q1 2.17, 2.19 and 2.8.
+const LOAD_BYTES: u32 = 32;
+
 /// Rows of a tile of 256 threads.
 const ROWS_PER_TILE: u32 = 4096;
 
@@ -101,7 +105,8 @@ pub(super) fn grouped(
         Store::Dense | Store::Hash => options.threads * 2,
         _ => options.threads,
     };
-    let shape = Shape::of(&emitter.slots, threads);
+    let load_bytes = options.load_bytes.unwrap_or(LOAD_BYTES);
+    let shape = Shape::of(&emitter.slots, threads, load_bytes);
     let is_full = packed.is_none();
     let code = StoreCode {
         store,
@@ -185,7 +190,7 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    pub(super) fn of(slots: &[(Slot, SlotFacts)], threads: u32) -> Self {
+    pub(super) fn of(slots: &[(Slot, SlotFacts)], threads: u32, load_bytes: u32) -> Self {
         let width = slots
             .iter()
             .map(|(_, facts)| widest(facts))
@@ -193,8 +198,7 @@ impl Shape {
             .unwrap_or(8);
         let rows = (16 / width).clamp(2, 8);
         let row_bytes: u32 = slots.iter().map(|(_, facts)| widest(facts)).sum();
-        // About 64 bytes of loads a thread are in flight.
-        let unroll = (64 / (row_bytes * rows).max(1)).clamp(1, 4);
+        let unroll = (load_bytes / (row_bytes * rows).max(1)).clamp(1, 4);
         let unroll = 1 << unroll.ilog2();
         let step = threads * rows * unroll;
         let steps = (ROWS_PER_TILE * threads / 256 / step).max(1);
@@ -209,7 +213,7 @@ impl Shape {
 
     /// A tile of one step, in which each warp has consecutive rows.
     pub(super) fn of_one_step(slots: &[(Slot, SlotFacts)], threads: u32) -> Self {
-        let shape = Self::of(slots, threads);
+        let shape = Self::of(slots, threads, LOAD_BYTES);
         // About 256 bytes of a thread's registers hold what it has read.
         let bytes = slots.iter().map(|(_, facts)| widest(facts)).sum::<u32>() * shape.rows;
         let unroll = (256 / bytes.max(1)).clamp(1, (32 / shape.rows).min(8));

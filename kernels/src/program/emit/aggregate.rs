@@ -102,7 +102,7 @@ pub struct FloatScaleAt {
 }
 
 /// Rows that one block folds before it adds its own state to the global one.
-pub(crate) const LOCAL_ROWS_MAX: i128 = 1 << 24;
+pub const LOCAL_ROWS_MAX: u64 = 1 << 24;
 
 /// Rows that go into one global state. More, and a low limb of 32 bits could overflow its word.
 pub const STATE_ROWS_MAX: u64 = 1 << 31;
@@ -382,7 +382,7 @@ impl Emitter<'_> {
             inverse: String::new(),
         };
         let whole = format!("(u64)(i64){}", value.code);
-        let local_max = i128::from(i64::MAX) / LOCAL_ROWS_MAX;
+        let local_max = i128::from(i64::MAX) / i128::from(LOCAL_ROWS_MAX);
         if wraps {
             let index = words.add(word(whole, value.range, false));
             return Sums::Limbs(vec![(index, 0)]);
