@@ -24,9 +24,11 @@ const FLOAT_SUM: &str = include_str!("../../cuda/float_sum.cuh");
 const STORE: &str = include_str!("../../cuda/store.cuh");
 const HASH: &str = include_str!("../../cuda/hash.cuh");
 
-/// Bytes of loads that a thread has in flight. On an H200 the Q6 shape over packed columns takes
-/// 1.04 ms with 32 bytes, 1.12 with 64 and 1.4 with 128; Q1 2.17, 2.19 and 2.8.
-const LOAD_BYTES: u32 = 32;
+/// Bytes of loads that a thread has in flight, and the fewer for rows of less than 16 bytes, whose
+/// decoding takes registers. On an H200 the Q6 shape over packed columns takes 1.05 ms with 32 bytes,
+/// 1.12 with 64 and 1.4 with 128; a million groups of plain columns 7.0 ms with 32 and 6.2 with 64.
+const LOAD_BYTES: u32 = 64;
+const LOAD_BYTES_NARROW: u32 = 32;
 
 /// Rows of a tile of 256 threads.
 const ROWS_PER_TILE: u32 = 4096;
@@ -105,8 +107,7 @@ pub(super) fn grouped(
         Store::Dense | Store::Hash => options.threads * 2,
         _ => options.threads,
     };
-    let load_bytes = options.load_bytes.unwrap_or(LOAD_BYTES);
-    let shape = Shape::of(&emitter.slots, threads, load_bytes);
+    let shape = Shape::of(&emitter.slots, threads, options.load_bytes);
     let is_full = packed.is_none();
     let code = StoreCode {
         store,
@@ -190,7 +191,7 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    pub(super) fn of(slots: &[(Slot, SlotFacts)], threads: u32, load_bytes: u32) -> Self {
+    pub(super) fn of(slots: &[(Slot, SlotFacts)], threads: u32, load_bytes: Option<u32>) -> Self {
         let width = slots
             .iter()
             .map(|(_, facts)| widest(facts))
@@ -198,6 +199,12 @@ impl Shape {
             .unwrap_or(8);
         let rows = (16 / width).clamp(2, 8);
         let row_bytes: u32 = slots.iter().map(|(_, facts)| widest(facts)).sum();
+        let suits = if row_bytes < 16 {
+            LOAD_BYTES_NARROW
+        } else {
+            LOAD_BYTES
+        };
+        let load_bytes = load_bytes.unwrap_or(suits);
         let unroll = (load_bytes / (row_bytes * rows).max(1)).clamp(1, 4);
         let unroll = 1 << unroll.ilog2();
         let step = threads * rows * unroll;
@@ -213,7 +220,7 @@ impl Shape {
 
     /// A tile of one step, in which each warp has consecutive rows.
     pub(super) fn of_one_step(slots: &[(Slot, SlotFacts)], threads: u32) -> Self {
-        let shape = Self::of(slots, threads, LOAD_BYTES);
+        let shape = Self::of(slots, threads, None);
         // About 256 bytes of a thread's registers hold what it has read.
         let bytes = slots.iter().map(|(_, facts)| widest(facts)).sum::<u32>() * shape.rows;
         let unroll = (256 / bytes.max(1)).clamp(1, (32 / shape.rows).min(8));
