@@ -12,7 +12,7 @@ use tokio::runtime::{Builder, Runtime};
 use crate::args::{self, Args, Door, SessionArgs, Source};
 use crate::demo::Demo;
 use crate::run::{Runner, Script};
-use crate::{console, doctor, environment, panics, repl, run};
+use crate::{console, doctor, environment, kernel, panics, repl, run};
 
 /// Stack of the thread that everything starts from.
 const MAIN_STACK_BYTES: usize = 64 << 20;
@@ -97,6 +97,7 @@ async fn open(args: Args) -> u8 {
     };
     match args.door {
         Some(Door::Doctor) => doctor::run(&session),
+        Some(Door::Kernel(asked)) => kernel::run(&session, &asked).await,
         Some(Door::Demo { scale_factor }) => {
             let demo = Demo {
                 scale_factor,

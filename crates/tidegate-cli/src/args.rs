@@ -121,6 +121,24 @@ pub(crate) enum Door {
     },
     /// Tell which devices were found, or where each was looked for, and what statements may use
     Doctor,
+    /// Compile the CUDA kernels of a query with NVRTC, without running it: no GPU is needed
+    Kernel(KernelArgs),
+}
+
+/// What `kernel` compiles, and how.
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
+pub(crate) struct KernelArgs {
+    /// The architecture to compile for
+    #[arg(long, value_name = "ARCH", default_value = "sm_90")]
+    pub(crate) arch: Architecture,
+
+    /// Print the CUDA C++ of each kernel too
+    #[arg(long)]
+    pub(crate) source: bool,
+
+    /// The query; `EXPLAIN (FORMAT CUDA)` before it gives the same source as rows
+    #[arg(value_name = "QUERY")]
+    pub(crate) query: String,
 }
 
 /// Where statements come from.
@@ -172,6 +190,24 @@ impl FromStr for MaxRows {
                 Ok(rows) => Ok(Self(Some(rows))),
                 Err(_) => Err("expected a number of rows or 'all'".to_string()),
             },
+        }
+    }
+}
+
+/// The name of a GPU architecture with code of its own, such as `sm_90` or `sm_90a`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Architecture(pub(crate) String);
+
+impl FromStr for Architecture {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let version = text.strip_prefix("sm_").unwrap_or_default();
+        let number = version.strip_suffix(['a', 'f']).unwrap_or(version);
+        let is_number = number.bytes().all(|digit| digit.is_ascii_digit());
+        match is_number && (2..=3).contains(&number.len()) {
+            true => Ok(Self(text.to_string())),
+            false => Err("expected an architecture such as sm_90".to_string()),
         }
     }
 }
@@ -245,7 +281,7 @@ fn sources(args: &Args, matches: &ArgMatches) -> Vec<Source> {
 mod tests {
     use clap::CommandFactory;
 
-    use super::{Args, ByteSize, Door, ScaleFactor, Source, from_matches};
+    use super::{Architecture, Args, ByteSize, Door, ScaleFactor, Source, from_matches};
 
     fn parsed(words: &[&str]) -> Result<Args, clap::Error> {
         let words = std::iter::once("tidegate").chain(words.iter().copied());
@@ -308,6 +344,20 @@ mod tests {
     }
 
     #[test]
+    fn kernels_have_an_architecture() {
+        for (words, expect) in [
+            (&["kernel", "SELECT 1"][..], "sm_90"),
+            (&["kernel", "--arch", "sm_100a", "SELECT 1"], "sm_100a"),
+        ] {
+            let Some(Door::Kernel(kernel)) = parsed(words).unwrap().door else {
+                unreachable!("{words:?}")
+            };
+            assert_eq!(kernel.arch, Architecture(expect.into()));
+            assert_eq!(kernel.query, "SELECT 1");
+        }
+    }
+
+    #[test]
     fn mistakes_are_usage_errors() {
         for words in [
             &["--nope"][..],
@@ -320,6 +370,9 @@ mod tests {
             &["-c", "SELECT 1", "demo"],
             &["--simulate-device", "soon"],
             &["file.sql"],
+            &["kernel"],
+            &["kernel", "--arch", "compute_90", "SELECT 1"],
+            &["kernel", "--arch", "sm_", "SELECT 1"],
         ] {
             assert_eq!(parsed(words).unwrap_err().exit_code(), 2, "{words:?}");
         }

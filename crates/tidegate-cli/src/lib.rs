@@ -6,7 +6,7 @@
 //!
 //! In reading order: `args` (what can be typed), `app` (threads, and which of the doors opens),
 //! `run` (statements, one after the other), `render` (rows become text), `repl` (the prompt),
-//! `demo` and `doctor` (the subcommands). `console`, `environment`, `failure`, `panics` and
+//! `demo`, `doctor` and `kernel` (the subcommands). `console`, `environment`, `failure`, `panics` and
 //! `signals` are what they all stand on.
 //!
 //! ```no_run
@@ -20,6 +20,7 @@ mod demo;
 mod doctor;
 mod environment;
 mod failure;
+mod kernel;
 mod panics;
 mod render;
 mod repl;

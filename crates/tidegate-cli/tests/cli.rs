@@ -336,6 +336,41 @@ fn the_doctor_reports() {
 }
 
 #[test]
+fn kernels_are_compiled_where_there_is_a_compiler() {
+    let query = "SELECT sum(value) FROM generate_series(1, 9) WHERE value > 3";
+    let ran = run(["kernel", "--source", query]);
+    assert!(
+        ran.out.starts_with("region 1: filter value > 3"),
+        "{}",
+        ran.out
+    );
+    assert!(ran.out.contains("__global__"), "{}", ran.out);
+    match ran.code {
+        Some(0) => assert!(ran.out.contains("registers"), "{}", ran.out),
+        _ => drop(ran.fails(&[
+            "no NVRTC",
+            "libnvrtc.so.13: not found",
+            "pip install nvidia-cuda-nvrtc",
+        ])),
+    }
+}
+
+#[test]
+fn a_query_without_kernels_needs_no_compiler() {
+    let ran = run(["kernel", "SELECT 1"]).prints("");
+    assert!(ran.err.contains("there is no kernel"), "{}", ran.err);
+    let ran = run(["kernel", "SELECT median(value) FROM generate_series(1, 9)"]);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    assert!(
+        ran.out.contains("no kernel: not lowered: function median"),
+        "{}",
+        ran.out
+    );
+    run(["kernel", "SET tidegate.placement = 'host'"]).fails(&["only a query has kernels"]);
+    assert_eq!(run(["kernel"]).code, Some(2));
+}
+
+#[test]
 fn a_closed_output_ends_quietly() {
     for format in ["table", "csv", "json", "ndjson"] {
         let mut child = tidegate(["--format", format, "-c"])

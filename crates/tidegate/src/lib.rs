@@ -46,4 +46,7 @@ pub use region::PipelineExec;
 pub use region::report::RegionReport;
 pub use rule::PlacePipelines;
 pub use runtime::{Runtime, RuntimeOptions, SimulatedSpec};
-pub use session::{DoctorReport, PlacementExt, Session, SessionBuilder, add_to};
+pub use session::{
+    CompiledKernel, DoctorReport, EntryPoint, KernelCompiler, KernelReport, KernelSource,
+    PlacementExt, Session, SessionBuilder, add_to,
+};

@@ -3,6 +3,7 @@
 mod builder;
 mod cache;
 mod doctor;
+mod kernels;
 mod statement;
 
 use std::fmt;
@@ -25,6 +26,7 @@ use crate::runtime::Runtime;
 
 pub use builder::SessionBuilder;
 pub use doctor::DoctorReport;
+pub use kernels::{CompiledKernel, EntryPoint, KernelCompiler, KernelReport, KernelSource};
 
 /// A session with its own settings and tables, over the devices of its runtime. Cheap to clone; every
 /// clone is the same session.
@@ -93,6 +95,24 @@ impl Session {
     pub async fn collect(&self, sql: &str) -> Result<Vec<RecordBatch>, Error> {
         let stream = self.execute(sql).await?;
         Ok(datafusion::physical_plan::common::collect(stream).await?)
+    }
+
+    /// Plans a query and reports each of its regions with its kernel, from the root of the plan down.
+    /// Nothing runs, and no device is needed.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::Sql`] for what is no query; see there for the others.
+    pub async fn kernels(&self, sql: &str) -> Result<Vec<KernelReport>, Error> {
+        statement::kernels(self, sql).await
+    }
+
+    /// Opens the NVRTC that was found, which compiles kernels.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::Device`] if there is none, with where it was looked for and how to
+    /// install it.
+    pub fn kernel_compiler(&self) -> Result<KernelCompiler, Error> {
+        KernelCompiler::of(self.runtime.discovery())
     }
 
     /// Reads Parquet: a file, a folder or a glob.

@@ -7,13 +7,15 @@
 //!
 //! [`split`] and [`locate`] cut a script at its semicolons; [`is_complete`] tells a prompt whether
 //! to ask for another line; [`check_depth`] refuses what would overflow the stack of the parser or
-//! the planner, or keep the parser busy for ever; `cache_statement` reads the statements that DataFusion
-//! does not plan.
+//! the planner, or keep the parser busy for ever; `cache_statement` and `explained_kernels` read the
+//! statements that DataFusion does not plan.
 
 mod cache;
 mod depth;
+mod explain;
 mod level;
 mod limits;
+mod own;
 mod words;
 
 use sqlparser::dialect::GenericDialect;
@@ -21,6 +23,7 @@ use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, TokenizerE
 
 pub(crate) use cache::{CacheStatement, NamePart, Tier, cache_statement};
 pub use depth::check_depth;
+pub(crate) use explain::explained_kernels;
 pub use limits::{
     MAX_CHAIN, MAX_DOUBLING, MAX_JOINS, MAX_NESTING, MAX_QUERIES, MAX_SET_OPERATIONS,
 };

@@ -20,7 +20,7 @@ use tidegate_scheduler::MixedRun;
 
 use super::chain::{Exchanges, with_leaf};
 use super::report::{RegionReport, metrics};
-use super::{Form, Region, atomic, mixed};
+use super::{Form, Program, Region, atomic, mixed};
 use crate::leaf::{Leaf, Slot};
 
 /// Stands for a region: the original DataFusion subtree, and the program that means the same.
@@ -103,6 +103,11 @@ impl PipelineExec {
     /// Reports what the region is and what it has done so far.
     pub fn report(&self) -> RegionReport {
         RegionReport::of(&self.region, &self.host)
+    }
+
+    /// Returns the program that means the same as the subtree, if there is one.
+    pub(crate) fn program(&self) -> Option<&Program> {
+        self.region.program.as_ref()
     }
 
     fn begin(&self, shared: &Shared, ctx: &Arc<TaskContext>) -> Result<Arc<MixedRun>> {

@@ -9,11 +9,12 @@ use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::logical_expr::{LogicalPlan, SetVariable, Statement as PlanStatement};
 use datafusion::prelude::SQLOptions;
 
-use super::{Session, cache};
+use super::{KernelReport, Session, cache, kernels};
 use crate::error::{Error, ErrorKind};
 use crate::memory::StatementPool;
 use crate::options::TidegateOptions;
 use crate::query::{StatementText, on_large_stack};
+use crate::statements::StatementError;
 use crate::{statements, suggest};
 
 /// Plans a statement; runs it if it is none that gives rows.
@@ -24,14 +25,28 @@ pub(super) async fn plan(
 ) -> Result<DataFrame, Error> {
     // A chain of a few thousand operators overflows the stack somewhere in DataFusion, and that
     // ends the process: bound what is typed, and plan what passes on a large stack.
-    statements::check_depth(sql)
-        .map_err(|error| Error::with_source(ErrorKind::Sql, error.to_string(), error))?;
-    let own = statements::cache_statement(sql)
-        .map_err(|error| Error::with_source(ErrorKind::Sql, error.to_string(), error))?;
-    if let Some(own) = own {
+    statements::check_depth(sql).map_err(refused)?;
+    if let Some(own) = statements::cache_statement(sql).map_err(refused)? {
         return on_large_stack(cache::run(session, own, sql, allowed)).await;
     }
+    if let Some(query) = statements::explained_kernels(sql).map_err(refused)? {
+        // Behind the words before it, the scan may have taken the query for another thing.
+        statements::check_depth(&query).map_err(refused)?;
+        return on_large_stack(kernels::explain(session, &query, sql, allowed)).await;
+    }
     on_large_stack(plan_checked(session, sql, allowed)).await
+}
+
+fn refused(error: StatementError) -> Error {
+    Error::with_source(ErrorKind::Sql, error.to_string(), error)
+}
+
+/// Plans a query and reports the kernels of its regions.
+pub(super) async fn kernels(session: &Session, sql: &str) -> Result<Vec<KernelReport>, Error> {
+    statements::check_depth(sql).map_err(refused)?;
+    let state = session.ctx.state();
+    let reports = kernels::reports(session, &state, sql, SQLOptions::new());
+    on_large_stack(reports).await
 }
 
 async fn plan_checked(

@@ -5,8 +5,9 @@
 //! UNCACHE TABLE name
 //! ```
 
-use sqlparser::tokenizer::{Location, Token, TokenWithSpan};
+use sqlparser::tokenizer::{Location, Token};
 
+use super::own::Words;
 use super::{StatementError, syntax_error, tokenize};
 
 /// One part of a name, as it was written.
@@ -68,47 +69,7 @@ pub(crate) fn cache_statement(sql: &str) -> Result<Option<CacheStatement>, State
     Ok(Some(statement))
 }
 
-/// The tokens of a statement without space and comments, and how far they were read.
-struct Words {
-    tokens: Vec<TokenWithSpan>,
-    next: usize,
-    end: Location,
-}
-
 impl Words {
-    fn new(tokens: Vec<TokenWithSpan>) -> Self {
-        let end = tokens
-            .last()
-            .map_or(Location::new(1, 1), |token| token.span.end);
-        let is_word = |token: &TokenWithSpan| !matches!(token.token, Token::Whitespace(_));
-        Self {
-            tokens: tokens.into_iter().filter(is_word).collect(),
-            next: 0,
-            end,
-        }
-    }
-
-    fn peek(&self) -> Option<&Token> {
-        self.tokens.get(self.next).map(|token| &token.token)
-    }
-
-    /// Moves over an unquoted word, if it comes next.
-    fn takes(&mut self, expected: &str) -> bool {
-        let is_next = matches!(
-            self.peek(),
-            Some(Token::Word(word))
-                if word.quote_style.is_none() && word.value.eq_ignore_ascii_case(expected)
-        );
-        self.next += usize::from(is_next);
-        is_next
-    }
-
-    fn takes_token(&mut self, expected: &Token) -> bool {
-        let is_next = self.peek() == Some(expected);
-        self.next += usize::from(is_next);
-        is_next
-    }
-
     fn part(&mut self, what: &str) -> Result<NamePart, StatementError> {
         let Some(Token::Word(word)) = self.peek() else {
             return Err(self.expected(what));
@@ -117,7 +78,7 @@ impl Words {
             text: word.value.clone(),
             quoted: word.quote_style.is_some(),
         };
-        self.next += 1;
+        self.advance();
         Ok(part)
     }
 
@@ -156,25 +117,6 @@ impl Words {
             return Ok(Tier::Host);
         }
         Err(self.expected("DEVICE"))
-    }
-
-    fn end(&mut self) -> Result<(), StatementError> {
-        while self.takes_token(&Token::SemiColon) {}
-        match self.peek() {
-            None => Ok(()),
-            Some(_) => Err(self.expected("the end of the statement")),
-        }
-    }
-
-    fn expected(&self, what: &str) -> StatementError {
-        let found = self.tokens.get(self.next);
-        let at = found.map_or(self.end, |token| token.span.start);
-        let found = found.map_or("nothing".to_string(), |token| token.token.to_string());
-        StatementError::Syntax {
-            message: format!("syntax error: expected {what}, found {found}"),
-            line: at.line,
-            column: at.column,
-        }
     }
 }
 

@@ -7,6 +7,7 @@
 )]
 
 mod cache;
+mod cuda;
 mod examples;
 mod explain;
 mod expressions;

@@ -1,0 +1,189 @@
+//! The kernels of a query: what `EXPLAIN (FORMAT CUDA)` and `tidegate kernel` tell, without running
+//! the query and without a device.
+//!
+//! The query is planned as the session plans it, and each region's program is written as CUDA C++ in
+//! the form that fits any values. A run may use a narrower form of it once it has seen some.
+
+mod compiler;
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
+use datafusion::arrow::datatypes::{DataType, Field, Schema};
+use datafusion::dataframe::DataFrame;
+use datafusion::error::DataFusionError;
+use datafusion::execution::context::SessionState;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
+use datafusion::prelude::SQLOptions;
+use tidegate_kernels::cuda::declared_program;
+use tidegate_kernels::program::{ProgramOptions, Sink};
+
+use super::Session;
+use crate::error::{Error, ErrorKind};
+use crate::lower::bind;
+use crate::query::StatementText;
+use crate::region::{PipelineExec, Program};
+use crate::suggest;
+
+pub use compiler::{CompiledKernel, EntryPoint, KernelCompiler};
+
+/// A region of a query, and the kernel that a device would run for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelReport {
+    /// The region's number, from 1, from the root of the plan down.
+    pub region: u64,
+    /// Its program in one line, as EXPLAIN prints it, if it has one.
+    pub program: Option<String>,
+    /// Its kernel, or why it has none.
+    pub kernel: Result<KernelSource, String>,
+}
+
+/// A kernel in CUDA C++.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KernelSource {
+    /// Where the groups' state is kept; `rows` if rows leave instead of groups.
+    pub store: &'static str,
+    /// The source; it includes no header.
+    pub text: String,
+}
+
+/// Answers `EXPLAIN (FORMAT CUDA) query`; `sql` is all of the statement.
+pub(super) async fn explain(
+    session: &Session,
+    query: &str,
+    sql: &str,
+    allowed: SQLOptions,
+) -> Result<DataFrame, Error> {
+    let mut state = session.ctx.state();
+    state
+        .config_mut()
+        .set_extension(Arc::new(StatementText(sql.into())));
+    let reports = reports(session, &state, query, allowed).await?;
+    let (_, plan) = session.ctx.read_batch(table(&reports)?)?.into_parts();
+    Ok(DataFrame::new(state, plan))
+}
+
+/// Plans a query and reports the kernel of each of its regions.
+pub(super) async fn reports(
+    session: &Session,
+    state: &SessionState,
+    query: &str,
+    allowed: SQLOptions,
+) -> Result<Vec<KernelReport>, Error> {
+    let plan = match state.create_logical_plan(query).await {
+        Ok(plan) => plan,
+        Err(error) => return Err(suggest::explain(error, query, session).await),
+    };
+    allowed.verify_plan(&plan)?;
+    if !is_query(&plan) {
+        return Err(Error::new(
+            ErrorKind::Sql,
+            "only a query has kernels: expected SELECT, WITH, VALUES or TABLE",
+        ));
+    }
+    let plan = state.optimize(&plan)?;
+    // The session's own planner would note in the history a query that never runs.
+    let planner = DefaultPhysicalPlanner::default();
+    let plan = planner.create_physical_plan(&plan, state).await?;
+    let mut regions = Vec::new();
+    gather(&plan, &mut regions);
+    Ok((1..)
+        .zip(regions)
+        .map(|(number, region)| KernelReport::of(number, region))
+        .collect())
+}
+
+fn is_query(plan: &LogicalPlan) -> bool {
+    !matches!(
+        plan,
+        LogicalPlan::Ddl(_)
+            | LogicalPlan::Dml(_)
+            | LogicalPlan::Copy(_)
+            | LogicalPlan::Statement(_)
+            | LogicalPlan::Explain(_)
+            | LogicalPlan::Analyze(_)
+            | LogicalPlan::DescribeTable(_)
+    )
+}
+
+/// Gathers a plan's regions, from the root down.
+fn gather<'a>(plan: &'a Arc<dyn ExecutionPlan>, regions: &mut Vec<&'a PipelineExec>) {
+    regions.extend(plan.downcast_ref::<PipelineExec>());
+    for input in plan.children() {
+        gather(input, regions);
+    }
+}
+
+impl KernelReport {
+    fn of(number: u64, region: &PipelineExec) -> Self {
+        let kernel = match region.program() {
+            Some(program) => KernelSource::of(program),
+            None => Err(region.report().reasons.join("; ")),
+        };
+        Self {
+            region: number,
+            program: region.program().map(|program| program.pipeline.to_string()),
+            kernel,
+        }
+    }
+
+    fn store(&self) -> Option<&'static str> {
+        Some(self.kernel.as_ref().ok()?.store)
+    }
+
+    fn text(&self) -> Option<&str> {
+        Some(&self.kernel.as_ref().ok()?.text)
+    }
+
+    fn reason(&self) -> Option<&str> {
+        self.kernel.as_ref().err().map(String::as_str)
+    }
+}
+
+impl KernelSource {
+    fn of(program: &Program) -> Result<Self, String> {
+        // A value that is not there yet would be taken for NULL, and code be left out for it.
+        let pipeline = bind(&program.pipeline, &program.bindings).map_err(|_| {
+            "it needs the value of a subquery, which is known only when the query runs".to_string()
+        })?;
+        let written = declared_program(&pipeline, &ProgramOptions::default())?;
+        let store = match &written.sink {
+            Sink::Groups(groups) => groups.store.name(),
+            Sink::Rows(_) => "rows",
+        };
+        Ok(Self {
+            store,
+            text: written.text,
+        })
+    }
+}
+
+/// Lays reports out as a table, a row for each region.
+fn table(reports: &[KernelReport]) -> Result<RecordBatch, DataFusionError> {
+    let text = |name: &str| Field::new(name, DataType::Utf8, true);
+    let schema = Schema::new(vec![
+        Field::new("region", DataType::UInt64, false),
+        text("program"),
+        text("store"),
+        text("cuda"),
+        text("reason"),
+    ]);
+    let regions: UInt64Array = reports.iter().map(|report| Some(report.region)).collect();
+    let programs: StringArray = reports
+        .iter()
+        .map(|report| report.program.as_deref())
+        .collect();
+    let stores: StringArray = reports.iter().map(KernelReport::store).collect();
+    let sources: StringArray = reports.iter().map(KernelReport::text).collect();
+    let reasons: StringArray = reports.iter().map(KernelReport::reason).collect();
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(regions),
+        Arc::new(programs),
+        Arc::new(stores),
+        Arc::new(sources),
+        Arc::new(reasons),
+    ];
+    Ok(RecordBatch::try_new(Arc::new(schema), columns)?)
+}
