@@ -167,6 +167,9 @@ impl Groups {
         let Some(mut all) = parts.next() else {
             return Self::default();
         };
+        if parts.len() == 0 {
+            return all;
+        }
         let key_of = |groups: &Self, row: usize| -> Vec<Option<i128>> {
             groups.keys.iter().map(|column| column[row]).collect()
         };
@@ -327,7 +330,12 @@ fn key_of(key: &KeyPlan, packed: PackedKey) -> Option<i128> {
         return None;
     };
     let indices = key.num_values + u128::from(key.nullable);
-    let index = (u128::from(packed) / u128::from(key.stride)) % indices.max(1);
+    let strides = packed / key.stride;
+    // Only a key that fills 64 bits has more indices than a word counts, and needs no remainder.
+    let index = match u64::try_from(indices) {
+        Ok(indices) => u128::from(strides % indices.max(1)),
+        Err(_) => u128::from(strides),
+    };
     // A key that fills 64 bits has its NULL apart.
     if index == key.num_values {
         return None;

@@ -92,7 +92,7 @@ pub fn integer_array(data_type: &DataType, values: &[Option<i128>]) -> Result<Ar
 fn primitive<T: ArrowPrimitiveType>(
     data_type: &DataType,
     values: &[Option<i128>],
-    native: fn(i128) -> T::Native,
+    native: impl Fn(i128) -> T::Native,
 ) -> ArrayRef {
     let nulls = values
         .iter()
