@@ -125,6 +125,9 @@ pub(super) fn grouped(
     }
     code.write_functions(&mut text);
     write_kernel_head(&mut text, "fold", &emitter.slots);
+    if emitter.uses_float_sum {
+        text.push_str("    bool float_outside = false;\n");
+    }
     code.write_begin(&mut text);
     write_tile_head(&mut text, store == Store::Hash, emitter.slots.len());
     write_loads(&mut text, &emitter.slots);
@@ -135,6 +138,9 @@ pub(super) fn grouped(
     text.push_str("            }\n        }\n");
     code.write_tile_end(&mut text, &shape);
     text.push_str("    }\n");
+    if emitter.uses_float_sum {
+        text.push_str("    if (float_outside) atomicMax(&p.flags[FLAG_FLOAT_RANGE], 1u);\n");
+    }
     code.write_end(&mut text);
     text.push_str("}\n");
     if store == Store::Hash {

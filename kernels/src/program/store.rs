@@ -257,7 +257,7 @@ impl Grouping {
         [options.threads, options.threads / 2]
             .into_iter()
             .filter(|threads| *threads >= 64 && threads % 32 == 0)
-            .find(|threads| packed * cell * u64::from(*threads) <= room)
+            .find(|threads| (packed + 1) * cell * u64::from(*threads) <= room)
             .map(|threads| Store::Private { threads })
     }
 

@@ -340,7 +340,7 @@ impl Emitter<'_> {
         self.lines
             .push(format!("{data_type} {name}{at}[{levels}];"));
         self.lines.push(format!(
-            "if (!{function}<{levels}>({}, scale{at}, {name}{at}) && {condition}) atomicMax(&p.flags[FLAG_FLOAT_RANGE], 1u);",
+            "float_outside |= !{function}<{levels}>({}, scale{at}, {name}{at}) && {condition};",
             value.code
         ));
         let parts = self.keeps_parts;
