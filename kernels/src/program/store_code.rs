@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::emit::{Class, Val, Valid, Word, WordOp};
 use super::source::Shape;
 use super::store::{
-    HOT_KEYS, KeyPlan, ONE_PLANE_ROWS, PRIVATE_ROWS, Presence, Store, is_one_plane,
+    HOT_KEYS, KeyPlan, ONE_PLANE_ROWS, PRIVATE_ROWS, Presence, Store, is_one_plane, spare_slots,
 };
 
 /// Writes the parts of a kernel that keep the groups.
@@ -25,7 +25,10 @@ impl StoreCode<'_> {
     fn cells(&self) -> String {
         match self.store {
             Store::Shared { replicas } => format!("((u32)p.num_slots * {replicas}u)"),
-            Store::Private { threads } => format!("(((u32)p.num_slots + 1) * {threads}u)"),
+            Store::Private { threads } => {
+                let spare = spare_slots(self.words);
+                format!("(((u32)p.num_slots + {spare}) * {threads}u)")
+            }
             _ => format!("{HOT_KEYS}u"),
         }
     }
@@ -35,7 +38,9 @@ impl StoreCode<'_> {
         let bytes = match self.store {
             Store::Registers => 0,
             Store::Shared { replicas } => packed.unwrap_or(0) * u64::from(replicas) * cell,
-            Store::Private { threads } => (packed.unwrap_or(0) + 1) * u64::from(threads) * cell,
+            Store::Private { threads } => {
+                (packed.unwrap_or(0) + spare_slots(self.words)) * u64::from(threads) * cell
+            }
             Store::Dense | Store::Hash => u64::from(HOT_KEYS) * (cell + 8),
         };
         u32::try_from(bytes.next_multiple_of(16)).unwrap_or(u32::MAX)
@@ -313,16 +318,18 @@ impl StoreCode<'_> {
             Store::Private { threads } => {
                 self.write_key(text);
                 let guard = &self.guard;
+                let branches = spare_slots(self.words) == 0;
+                let slot = if branches {
+                    "key"
+                } else {
+                    "(counts ? key : (u32)p.num_slots)"
+                };
                 let _ = writeln!(
                     text,
                     "{indent}const bool counts = {guard} && key < (u32)p.num_slots;\n\
                      {indent}key_outside |= {guard} && !counts;\n\
-                     {indent}const u32 cell = (counts ? key : (u32)p.num_slots) * {threads}u + threadIdx.x;"
+                     {indent}const u32 cell = {slot} * {threads}u + threadIdx.x;"
                 );
-                // With doubles to add, rows that do not count go to a cell behind the groups': without
-                // a branch the long chains of several rows interleave (Q1 on an H200: 7.4 ms for 8.3).
-                // Integers are better off skipping them (2.3 for 2.4).
-                let branches = !self.words.iter().any(|word| word.op == WordOp::Part);
                 if branches {
                     let _ = writeln!(text, "{indent}if (counts) {{");
                 }
