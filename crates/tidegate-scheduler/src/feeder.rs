@@ -39,7 +39,7 @@ const FOLDS_IN_FLIGHT: usize = 2;
 const FAULTS_TOLERATED: usize = 3;
 
 /// Resident morsels that one launch takes at the most.
-const RUN_MORSELS_MAX: usize = 1024;
+const RUN_MORSELS_MAX: usize = 1 << 16;
 
 /// Rows that one launch takes at the most, unless a single morsel has more.
 const RUN_ROWS_MAX: u64 = 1 << 30;

@@ -287,6 +287,7 @@ impl Inner {
             let slot = self.slots[index].clone();
             let column = lookup::column_of(&slot.expr).map_err(|why| not_stored(shared, &why))?;
             let mut known = self.facts[index].take();
+            let range_before = known.as_ref().map(|known| known.range);
             let mut dictionary: Option<&Arc<ColumnDictionary>> = None;
             for (morsel, chunk) in morsels.iter().zip(&mut chunks) {
                 let stored = &morsel.columns[column];
@@ -313,6 +314,13 @@ impl Inner {
                     ));
                 }
                 dictionary = dictionary.or(stored.dictionary.as_ref());
+            }
+            if let (Some(before), Some(known)) = (range_before, &mut known)
+                && before != known.range
+            {
+                // It grows from fold to fold: a rounded range does so less often.
+                let limit = Interval::of_type(&slot.expr.data_type).unwrap_or(Interval::ALL);
+                known.range = known.range.rounded(limit);
             }
             self.facts[index] = known;
             if let Some(dictionary) = dictionary {
