@@ -37,7 +37,7 @@ pub fn refuse_chunk(pipeline: &Pipeline, batch: &RecordBatch) -> Option<String> 
 }
 
 /// Returns the input columns of which grouped float MIN and MAX arguments are made.
-fn order_dependent_columns(pipeline: &Pipeline) -> BTreeSet<usize> {
+pub fn order_dependent_columns(pipeline: &Pipeline) -> BTreeSet<usize> {
     let mut columns = BTreeSet::new();
     for (position, step) in pipeline.steps.iter().enumerate() {
         let Step::Aggregate(aggregate) = step else {
@@ -116,7 +116,7 @@ fn collect_columns(expr: &Expr, columns: &mut BTreeSet<usize>) {
 }
 
 /// Returns whether a value of the array, NULL aside, is NaN, infinite or −0.0; only floats have any.
-fn holds_special(array: &dyn Array) -> bool {
+pub fn holds_special(array: &dyn Array) -> bool {
     match array.data_type() {
         DataType::Float32 => any_value::<Float32Type>(array, |v| {
             !v.is_finite() || (v == 0.0 && v.is_sign_negative())

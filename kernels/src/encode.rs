@@ -382,6 +382,3 @@ fn unsupported(data_type: &DataType) -> EvalError {
         what: format!("a chunk of {data_type} was given to a device"),
     }
 }
-
-#[cfg(test)]
-mod tests;

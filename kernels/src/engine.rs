@@ -3,7 +3,6 @@
 //! The launch logic of [`table`](crate::table) and [`rows`](crate::rows) is written over [`Engine`],
 //! so that the same code drives a GPU and, in tests, kernels compiled for the host.
 
-use thiserror::Error;
 use tidegate_device::{DeviceError, DeviceId};
 use tidegate_pipeline::EvalError;
 
@@ -272,17 +271,6 @@ const ERROR: usize = 0;
 const FLOAT_RANGE_FLAG: usize = 1;
 const SPILLED: usize = 2;
 const KEY_RANGE: usize = 3;
-
-/// Why a launch did not take its rows in.
-#[derive(Debug, Error)]
-pub enum Refused {
-    /// A value was outside of what the kernel was made for.
-    #[error("{0}")]
-    Values(&'static str),
-    /// A selected row raises.
-    #[error(transparent)]
-    Eval(#[from] EvalError),
-}
 
 impl<B> Flags<B> {
     /// Makes flags, all unset.

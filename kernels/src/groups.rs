@@ -573,6 +573,3 @@ fn single_of(ordered: i64) -> f32 {
     let ordered = ordered as i32;
     f32::from_bits((ordered ^ ((ordered >> 31) as u32 >> 1) as i32) as u32)
 }
-
-#[cfg(test)]
-mod tests;

@@ -26,7 +26,7 @@ pub mod table;
 pub mod transfer;
 
 pub use backend::{FoldReport, PipelineDevice, PipelineRun, RunError};
-pub use chunk::refuse_chunk;
+pub use chunk::{holds_special, order_dependent_columns, refuse_chunk};
 pub use cuda::CudaPipelineDevice;
 pub use simulated::SimulatedPipelineDevice;
 pub use stored::{ColumnDictionary, StoredColumn, StoredMorsel};

@@ -26,7 +26,6 @@ pub use source::{NUM_LAUNCH_FIELDS, launch_words};
 pub use store::{EMPTY_KEY, GroupPlan, HOT_KEYS, KeyPlan, Presence, Store, StoreLimits};
 
 use emit::Emitter;
-pub(crate) use slots::children_mut;
 
 /// How a kernel is to be made.
 #[derive(Clone, Debug)]
@@ -154,6 +153,3 @@ pub fn first_aggregate(pipeline: &Pipeline) -> Option<&Aggregate> {
         _ => None,
     })
 }
-
-#[cfg(test)]
-mod tests;

@@ -223,7 +223,7 @@ impl<B: std::fmt::Debug + Send> GroupTable<B> {
 
     fn address<E: Engine<Buffer = B>>(&self, engine: &E, words: &mut [u64], flags: &Flags<B>) {
         words[launch_words("state")] = engine.address(&self.state);
-        words[launch_words("keys")] = self.present.as_ref().map_or(0, |map| engine.address(map));
+        words[launch_words("present")] = self.present.as_ref().map_or(0, |map| engine.address(map));
         words[launch_words("num_slots")] = self.num_slots;
         words[launch_words("flags")] = flags.address(engine);
     }

@@ -29,5 +29,4 @@ pub use counters::{PlaceReport, RegionCounters};
 pub use feeder::{Choice, LoadError, MorselLoader};
 pub use place::{Forecast, Place, PlacementMode, PlacementPattern, Reason};
 pub use queue::{ClaimPolicy, Morsel, MorselId, MorselQueue, MorselSize};
-pub use residency::holds_special;
 pub use run::{AllOrNothing, MixedRun, RunFailure, RunSpec, Tail, Visit};

@@ -1,15 +1,11 @@
 //! Which of a scan's morsels a device holds already.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
-use arrow_array::cast::AsArray;
-use arrow_array::types::{Float32Type, Float64Type};
-use arrow_array::{Array, ArrayRef, RecordBatch, new_null_array};
-use arrow_array::{Float32Array, Float64Array};
-use arrow_schema::{DataType, Field, Schema};
 use futures::{StreamExt, stream};
 use tidegate_device::DeviceId;
-use tidegate_kernels::{StoredMorsel, refuse_chunk};
+use tidegate_kernels::{StoredMorsel, order_dependent_columns};
 use tidegate_pipeline::Pipeline;
 
 use crate::cache::{CachedTable, ColumnCache};
@@ -57,7 +53,7 @@ pub(crate) struct Residency {
     loader: Arc<dyn MorselLoader>,
     pipeline: Arc<Pipeline>,
     /// Input columns of which grouped float MIN or MAX are made.
-    order_dependent: OnceLock<Vec<bool>>,
+    order_dependent: OnceLock<BTreeSet<usize>>,
 }
 
 impl Residency {
@@ -127,7 +123,7 @@ impl Residency {
         for column in 0..num_columns {
             let key = self.loader.chunk_key(morsel, column)?;
             let (number, chunk) = table.get(&key)?;
-            if chunk.holds_special && self.order_dependent()[column] {
+            if chunk.holds_special && self.order_dependent().contains(&column) {
                 return None;
             }
             stored.push(Arc::clone(&chunk.stored));
@@ -147,7 +143,7 @@ impl Residency {
         })
     }
 
-    fn order_dependent(&self) -> &[bool] {
+    fn order_dependent(&self) -> &BTreeSet<usize> {
         self.order_dependent
             .get_or_init(|| order_dependent_columns(&self.pipeline))
     }
@@ -170,52 +166,4 @@ pub(crate) async fn identify(
         queue.list(piece, sizes);
     }
     Ok(())
-}
-
-/// Asks of each input column whether a NaN in it would keep a chunk on the host.
-fn order_dependent_columns(pipeline: &Pipeline) -> Vec<bool> {
-    let fields = pipeline.input.fields();
-    let nullable = fields
-        .iter()
-        .map(|field| Field::new(field.name(), field.data_type().clone(), true));
-    let schema = Arc::new(Schema::new(nullable.collect::<Vec<_>>()));
-    let probe = |asked: usize| {
-        let column = |(index, field): (usize, &Arc<Field>)| match field.data_type() {
-            DataType::Float32 if index == asked => {
-                Arc::new(Float32Array::from(vec![f32::NAN])) as ArrayRef
-            }
-            DataType::Float64 if index == asked => Arc::new(Float64Array::from(vec![f64::NAN])),
-            other => new_null_array(other, 1),
-        };
-        let columns = fields.iter().enumerate().map(column).collect();
-        RecordBatch::try_new(Arc::clone(&schema), columns)
-    };
-    let is_float = |index: usize| fields[index].data_type().is_floating();
-    (0..fields.len())
-        .map(|index| {
-            // What cannot be asked is taken for order-dependent.
-            is_float(index)
-                && probe(index).map_or(true, |batch| refuse_chunk(pipeline, &batch).is_some())
-        })
-        .collect()
-}
-
-/// Returns whether a value, NULL aside, is NaN, infinite or −0.0; only floats have any.
-///
-/// These are the values for which `tidegate_kernels::refuse_chunk` refuses a chunk.
-pub fn holds_special(array: &dyn Array) -> bool {
-    let is_special = |value: f64| !value.is_finite() || (value == 0.0 && value.is_sign_negative());
-    match array.data_type() {
-        DataType::Float32 => array
-            .as_primitive::<Float32Type>()
-            .iter()
-            .flatten()
-            .any(|value| is_special(f64::from(value))),
-        DataType::Float64 => array
-            .as_primitive::<Float64Type>()
-            .iter()
-            .flatten()
-            .any(is_special),
-        _ => false,
-    }
 }

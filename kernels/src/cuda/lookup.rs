@@ -111,7 +111,7 @@ fn over_one_column(expr: &Expr, source: &mut Option<arrow_schema::DataType>) -> 
         *index = 0;
         *source = Some(copy.data_type.clone());
     }
-    for child in crate::program::children_mut(&mut copy) {
+    for child in copy.children_mut() {
         *child = over_one_column(child, source);
     }
     copy

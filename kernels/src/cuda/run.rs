@@ -123,53 +123,53 @@ impl Inner {
     }
 }
 
+impl CudaRun {
+    /// Folds on the device's thread. Unless that succeeds the run is void, also if the device is lost
+    /// before it comes to it.
+    fn submit(
+        &self,
+        fold: impl FnOnce(&RunState, &Shared, &Lane<'_>) -> Result<FoldReport, RunError>
+        + Send
+        + 'static,
+    ) -> BoxFuture<'static, Result<FoldReport, RunError>> {
+        let (shared, state) = (Arc::clone(&self.shared), Arc::clone(&self.state));
+        let pending = self.shared.device.submit(move |lane| {
+            let folded = fold(&state, &shared, lane);
+            if folded.is_err() {
+                state.is_void.store(true, Ordering::Release);
+            }
+            folded
+        });
+        let state = Arc::clone(&self.state);
+        async move {
+            let folded = pending.await;
+            if folded.is_err() {
+                state.is_void.store(true, Ordering::Release);
+            }
+            folded?
+        }
+        .boxed()
+    }
+}
+
 impl PipelineRun for CudaRun {
     fn fold(
         &mut self,
         batches: Vec<RecordBatch>,
         input: Reservation,
     ) -> BoxFuture<'static, Result<FoldReport, RunError>> {
-        let (shared, state) = (Arc::clone(&self.shared), Arc::clone(&self.state));
-        let pending = self.shared.device.submit(move |lane| {
-            let folded = state.fold(&shared, lane, &batches);
-            if folded.is_err() {
-                state.is_void.store(true, Ordering::Release);
-            }
+        self.submit(move |state, shared, lane| {
+            let folded = state.fold(shared, lane, &batches);
             drop(input);
             folded
-        });
-        let state = Arc::clone(&self.state);
-        async move {
-            let folded = pending.await;
-            if folded.is_err() {
-                state.is_void.store(true, Ordering::Release);
-            }
-            folded?
-        }
-        .boxed()
+        })
     }
 
     fn fold_stored(
         &mut self,
         morsels: Vec<StoredMorsel>,
     ) -> BoxFuture<'static, Result<FoldReport, RunError>> {
-        let (shared, state) = (Arc::clone(&self.shared), Arc::clone(&self.state));
-        let pending = self.shared.device.submit(move |lane| {
-            let folded = state.fold_stored(&shared, lane, &morsels);
-            if folded.is_err() {
-                state.is_void.store(true, Ordering::Release);
-            }
-            folded
-        });
-        let state = Arc::clone(&self.state);
-        async move {
-            let folded = pending.await;
-            if folded.is_err() {
-                state.is_void.store(true, Ordering::Release);
-            }
-            folded?
-        }
-        .boxed()
+        self.submit(move |state, shared, lane| state.fold_stored(shared, lane, &morsels))
     }
 
     fn finish(mut self: Box<Self>) -> BoxFuture<'static, Result<Vec<RecordBatch>, RunError>> {

@@ -160,7 +160,7 @@ fn replace(expr: &Expr, columns: &[Option<Expr>], nodes: &mut usize) -> Result<E
         return Err("an expression over strings that can raise".into());
     }
     let mut copy = expr.clone();
-    for child in children_mut(&mut copy) {
+    for child in copy.children_mut() {
         *child = replace(child, columns, nodes)?;
     }
     Ok(copy)
@@ -188,31 +188,5 @@ pub(crate) fn may_raise(expr: &Expr) -> bool {
             (always || *on_failure == CastFailure::Raise) && !is_string(&from.data_type)
         }
         _ => false,
-    }
-}
-
-pub(crate) fn children_mut(expr: &mut Expr) -> Vec<&mut Expr> {
-    match &mut expr.kind {
-        ExprKind::Column(_) | ExprKind::Parameter(_) => vec![],
-        ExprKind::Arithmetic { left, right, .. }
-        | ExprKind::Compare { left, right, .. }
-        | ExprKind::And(left, right)
-        | ExprKind::Or(left, right) => vec![left, right],
-        ExprKind::Not(inner)
-        | ExprKind::Negate(inner)
-        | ExprKind::IsNull(inner)
-        | ExprKind::IsNotNull(inner) => vec![inner],
-        ExprKind::Case {
-            branches,
-            otherwise,
-        } => {
-            let pairs = branches.iter_mut().flat_map(|(when, then)| [when, then]);
-            pairs.chain(otherwise.as_deref_mut()).collect()
-        }
-        ExprKind::InList { expr, list, .. } => std::iter::once(expr.as_mut()).chain(list).collect(),
-        ExprKind::Cast { expr, .. }
-        | ExprKind::DatePart { expr, .. }
-        | ExprKind::Substring { expr, .. } => vec![expr],
-        ExprKind::Like { expr, pattern, .. } => vec![expr, pattern],
     }
 }

@@ -34,7 +34,7 @@ const LOAD_BYTES_NARROW: u32 = 32;
 const ROWS_PER_TILE: u32 = 4096;
 
 /// The fields of a launch before its literals, each a word of 64 bits, in order.
-const LAUNCH_FIELDS: [(&str, &str); 16] = [
+const LAUNCH_FIELDS: [(&str, &str); 14] = [
     ("const Column*", "columns"),
     ("const u32*", "segment_rows"),
     ("u64", "num_tiles"),
@@ -42,14 +42,12 @@ const LAUNCH_FIELDS: [(&str, &str); 16] = [
     ("u64*", "state"),
     ("u32*", "flags"),
     ("u64", "num_slots"),
-    ("u64*", "keys"),
+    ("u32*", "present"),
     ("u64*", "spill"),
     ("u64", "spill_capacity"),
     ("u64*", "resume"),
-    ("const u64*", "from_keys"),
     ("const u64*", "from_words"),
     ("u64", "from_count"),
-    ("u32*", "tile_counts"),
     ("const u64*", "outputs"),
 ];
 

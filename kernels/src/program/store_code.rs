@@ -455,7 +455,7 @@ impl StoreCode<'_> {
         self.write_row_words(text);
         if self.store == Store::Dense {
             if self.presence == Presence::Bit {
-                let _ = writeln!(text, "{indent}        mark_present((u32*)p.keys, key);");
+                let _ = writeln!(text, "{indent}        mark_present(p.present, key);");
             }
             let _ = writeln!(
                 text,
@@ -687,7 +687,7 @@ impl StoreCode<'_> {
                     };
                 }
                 if self.presence == Presence::Bit {
-                    text.push_str("        mark_present((u32*)p.keys, (u32)key);\n");
+                    text.push_str("        mark_present(p.present, (u32)key);\n");
                 }
                 text.push_str(if self.store == Store::Dense {
                     "        absorb_words(p.state + key * NUM_WORDS, words);\n    }\n"

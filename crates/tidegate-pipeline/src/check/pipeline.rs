@@ -127,6 +127,35 @@ impl Expr {
             ExprKind::Like { expr, pattern, .. } => vec![expr, pattern],
         }
     }
+
+    /// Returns the expressions directly beneath, in the same order, to be replaced.
+    pub fn children_mut(&mut self) -> Vec<&mut Self> {
+        match &mut self.kind {
+            ExprKind::Column(_) | ExprKind::Parameter(_) => vec![],
+            ExprKind::Arithmetic { left, right, .. }
+            | ExprKind::Compare { left, right, .. }
+            | ExprKind::And(left, right)
+            | ExprKind::Or(left, right) => vec![left, right],
+            ExprKind::Not(inner)
+            | ExprKind::Negate(inner)
+            | ExprKind::IsNull(inner)
+            | ExprKind::IsNotNull(inner) => vec![inner],
+            ExprKind::Case {
+                branches,
+                otherwise,
+            } => {
+                let pairs = branches.iter_mut().flat_map(|(when, then)| [when, then]);
+                pairs.chain(otherwise.as_deref_mut()).collect()
+            }
+            ExprKind::InList { expr, list, .. } => {
+                std::iter::once(expr.as_mut()).chain(list).collect()
+            }
+            ExprKind::Cast { expr, .. }
+            | ExprKind::DatePart { expr, .. }
+            | ExprKind::Substring { expr, .. } => vec![expr],
+            ExprKind::Like { expr, pattern, .. } => vec![expr, pattern],
+        }
+    }
 }
 
 impl Step {

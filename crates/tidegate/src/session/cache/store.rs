@@ -6,10 +6,8 @@ use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::datatypes::SchemaRef;
 use futures::{StreamExt, stream};
 use tidegate_device::DeviceError;
-use tidegate_kernels::{ColumnDictionary, PipelineDevice, RunError};
-use tidegate_scheduler::{
-    CachedChunk, CachedTable, ChunkKey, MorselId, MorselLoader, RunFailure, holds_special,
-};
+use tidegate_kernels::{ColumnDictionary, PipelineDevice, RunError, holds_special};
+use tidegate_scheduler::{CachedChunk, CachedTable, ChunkKey, MorselId, MorselLoader, RunFailure};
 use tokio::runtime::Handle;
 
 use crate::error::{Error, ErrorKind};
