@@ -153,8 +153,9 @@ async fn page() -> String {
          Written by a test from what the lowering code says; `TIDEGATE_UPDATE_DOCS=1 cargo test \
          --workspace support_matrix` writes it anew.\n\n\
          Rows are types, columns operations, with nullable columns throughout: NULL changes no cell. \
-         Columns are in the plain encoding, the only one so far. An empty cell is no valid SQL; a \
-         number is the reason why the host runs it.\n\n\
+         Encodings change no cell either. A GPU refuses some of it still, with its own reason in EXPLAIN: \
+         variance, min and max of strings, intervals. An empty cell is no valid SQL; a number \
+         is the reason why the host runs it.\n\n\
          {table}\n\
          The reasons:\n\n\
          {notes}\n\
