@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef, RecordBatch};
-use arrow_schema::{DataType, Field, Schema};
+use arrow_array::{Array, ArrayRef};
+use arrow_schema::DataType;
 use tidegate_device::Reservation;
-use tidegate_pipeline::{EvalError, Expr};
+use tidegate_pipeline::EvalError;
 
 use super::Shared;
 use super::run::upload;
 use crate::backend::RunError;
-use crate::encode::{Dictionary, EncodedColumn, Narrowing, encode};
-use crate::program::{Slot, SlotKind, slot_kind};
+use crate::encode::{EncodedColumn, Narrowing, encode_column};
+use crate::program::{SlotKind, slot_kind};
 use crate::stored::{ColumnDictionary, Payload, StoredColumn};
 
 /// Encodes a column and copies it to the device.
@@ -62,23 +62,7 @@ fn encoded(
         .map_or(DataType::Int64, |array| array.data_type().clone());
     let unsupported = |what: String| RunError::Eval(EvalError::Internal { what });
     let kind = slot_kind(&data_type).map_err(unsupported)?;
-    let slot = Slot {
-        expr: Expr::column(0, data_type.clone()).map_err(EvalError::from)?,
-        kind,
-    };
-    let schema = Arc::new(Schema::new(vec![Field::new("column", data_type, true)]));
-    let batches = arrays
-        .iter()
-        .map(|array| RecordBatch::try_new(Arc::clone(&schema), vec![Arc::clone(array)]))
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(EvalError::from)?;
-    let column = if kind == SlotKind::Code {
-        let mut strings = dictionary.strings.lock();
-        encode(&slot, &[], &batches, &mut strings, Narrowing::Factor)?
-    } else {
-        let mut none = Dictionary::default();
-        encode(&slot, &[], &batches, &mut none, Narrowing::Factor)?
-    };
+    let column = encode_column(kind, arrays, &dictionary.strings, Narrowing::Factor)?;
     Ok((column, kind))
 }
 

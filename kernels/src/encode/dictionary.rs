@@ -43,39 +43,71 @@ impl Dictionary {
         code
     }
 
-    /// Returns the codes of all values of the arrays, 0 for NULL.
-    pub(super) fn codes(
-        &mut self,
-        arrays: &[ArrayRef],
-        num_rows: usize,
-    ) -> Result<Vec<i64>, EvalError> {
-        let mut codes = Vec::with_capacity(num_rows);
-        for array in arrays {
-            self.append(array.as_ref(), &mut codes)?;
-        }
-        Ok(codes)
+    /// Returns the code of each of a chunk's strings, 0 for NULL.
+    pub(super) fn adopt(&mut self, chunk: &ChunkStrings<'_>) -> Vec<i64> {
+        let codes: Vec<i64> = chunk
+            .values
+            .iter()
+            .map(|value| i64::from(self.code(value)))
+            .collect();
+        let code = |place: &u32| codes.get(*place as usize).copied().unwrap_or(0);
+        chunk.places.iter().map(code).collect()
     }
+}
 
-    fn append(&mut self, array: &dyn Array, codes: &mut Vec<i64>) -> Result<(), EvalError> {
+/// The strings of one chunk, found without the column's dictionary: chunks can be looked through at
+/// once, and the dictionary is then asked for each string once.
+pub(super) struct ChunkStrings<'a> {
+    values: Vec<&'a str>,
+    /// The place of each row's string among the values; [`NULL`] for none.
+    places: Vec<u32>,
+}
+
+/// The place of a NULL.
+const NULL: u32 = u32::MAX;
+
+impl<'a> ChunkStrings<'a> {
+    pub(super) fn of(arrays: &'a [ArrayRef]) -> Result<Self, EvalError> {
+        let num_rows = arrays.iter().map(|array| array.len()).sum();
+        let mut found = Finder::default();
+        let mut places = Vec::with_capacity(num_rows);
+        for array in arrays {
+            found.append(array.as_ref(), &mut places)?;
+        }
+        Ok(Self {
+            values: found.values,
+            places,
+        })
+    }
+}
+
+#[derive(Default)]
+struct Finder<'a> {
+    values: Vec<&'a str>,
+    places: hashbrown::HashMap<&'a str, u32>,
+}
+
+impl<'a> Finder<'a> {
+    fn append(&mut self, array: &'a dyn Array, places: &mut Vec<u32>) -> Result<(), EvalError> {
         match array.data_type() {
-            DataType::Utf8 => self.append_strings(array.as_string::<i32>().iter(), codes),
-            DataType::LargeUtf8 => self.append_strings(array.as_string::<i64>().iter(), codes),
-            DataType::Utf8View => self.append_strings(array.as_string_view().iter(), codes),
+            DataType::Utf8 => self.append_strings(array.as_string::<i32>().iter(), places),
+            DataType::LargeUtf8 => self.append_strings(array.as_string::<i64>().iter(), places),
+            DataType::Utf8View => self.append_strings(array.as_string_view().iter(), places),
             DataType::Dictionary(_, _) => {
                 let array = array.as_any_dictionary();
                 if array.values().is_empty() {
                     // Every row is NULL.
-                    codes.resize(codes.len() + array.len(), 0);
+                    places.resize(places.len() + array.len(), NULL);
                     return Ok(());
                 }
                 let mut of_values = Vec::with_capacity(array.values().len());
                 self.append(array.values().as_ref(), &mut of_values)?;
                 let keys = array.normalized_keys();
-                codes.extend(keys.into_iter().enumerate().map(|(row, key)| {
+                places.extend(keys.into_iter().enumerate().map(|(row, key)| {
                     if array.keys().is_valid(row) {
                         of_values[key]
                     } else {
-                        0
+                        NULL
                     }
                 }));
             }
@@ -84,13 +116,21 @@ impl Dictionary {
         Ok(())
     }
 
-    fn append_strings<'a>(
+    fn append_strings(
         &mut self,
         strings: impl Iterator<Item = Option<&'a str>>,
-        codes: &mut Vec<i64>,
+        places: &mut Vec<u32>,
     ) {
         for string in strings {
-            codes.push(string.map_or(0, |string| i64::from(self.code(string))));
+            let place = match string {
+                None => NULL,
+                Some(string) => *self.places.entry(string).or_insert_with(|| {
+                    self.values.push(string);
+                    // A chunk has fewer rows than 2^32.
+                    (self.values.len() - 1) as u32
+                }),
+            };
+            places.push(place);
         }
     }
 }
