@@ -7,12 +7,14 @@ use std::thread;
 use std::time::Duration;
 
 use tidegate::Session;
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::args::{self, Args, Door, SessionArgs, Source};
+use crate::config::Setting;
 use crate::demo::Demo;
-use crate::run::{Runner, Script};
-use crate::{console, doctor, environment, kernel, panics, repl, run};
+use crate::run::Runner;
+use crate::script::Script;
+use crate::{configuration, console, doctor, environment, kernel, panics, repl, shell};
 
 /// Stack of the thread that everything starts from.
 const MAIN_STACK_BYTES: usize = 64 << 20;
@@ -58,19 +60,22 @@ pub fn start(arguments: Vec<OsString>) -> ExitCode {
 }
 
 fn run_to_end(args: Args) -> u8 {
-    let runtime = match runtime(&args.session) {
-        Ok(runtime) => runtime,
+    // Signals and timers have a runtime of their own: statements may keep every worker busy.
+    let front = Builder::new_current_thread().enable_all().build();
+    let (front, workers) = match front.and_then(|front| Ok((front, workers(&args.session)?))) {
+        Ok(runtimes) => runtimes,
         Err(error) => {
             console::error(format_args!("cannot start threads: {error}"), None);
             return FAILED;
         }
     };
-    let status = runtime.block_on(open(args));
-    runtime.shutdown_timeout(SHUTDOWN_MAX);
+    let status = front.block_on(open(args, workers.handle()));
+    workers.shutdown_timeout(SHUTDOWN_MAX);
     status
 }
 
-fn runtime(args: &SessionArgs) -> io::Result<Runtime> {
+/// Starts the threads that run statements.
+fn workers(args: &SessionArgs) -> io::Result<Runtime> {
     let mut builder = Builder::new_multi_thread();
     builder
         .enable_all()
@@ -82,9 +87,12 @@ fn runtime(args: &SessionArgs) -> io::Result<Runtime> {
     builder.build()
 }
 
-async fn open(args: Args) -> u8 {
+async fn open(args: Args, workers: &Handle) -> u8 {
+    if let Some(Door::Config { reference: true }) = args.door {
+        return configuration::reference();
+    }
     let is_simulated = !args.session.simulate_device.is_empty();
-    let session = match session(args.session) {
+    let session = match session(args.session, &args.settings).await {
         Ok(session) => session,
         Err(failure) => {
             console::error(failure, None);
@@ -97,18 +105,30 @@ async fn open(args: Args) -> u8 {
     };
     match args.door {
         Some(Door::Doctor) => doctor::run(&session),
+        Some(Door::Config { .. }) => {
+            configuration::run(
+                &session,
+                workers,
+                &args.options,
+                &args.settings,
+                &args.output,
+            )
+            .await
+        }
         Some(Door::Kernel(asked)) => kernel::run(&session, &asked).await,
         Some(Door::Demo { scale_factor }) => {
             let demo = Demo {
                 scale_factor,
                 is_simulated,
             };
-            demo.run(session, &args.output).await
+            demo.run(session, workers, &args.output).await
         }
-        None if args.sources.is_empty() && at_terminal() => repl::run(session, &args.output).await,
+        None if args.sources.is_empty() && at_terminal() => {
+            repl::run(session, workers, &args.output).await
+        }
         None => {
-            let runner = Runner::new(session, &args.output, None);
-            run::scripts(&runner, sources.iter().map(Script::read), args.keep_going).await
+            let runner = Runner::new(session, workers, &args.output, None);
+            shell::scripts(runner, sources.iter().map(Script::read), args.keep_going).await
         }
     }
 }
@@ -117,7 +137,10 @@ fn at_terminal() -> bool {
     io::stdin().is_terminal() && io::stdout().is_terminal()
 }
 
-fn session(args: SessionArgs) -> Result<Session, crate::failure::Failure> {
+async fn session(
+    args: SessionArgs,
+    settings: &[Setting],
+) -> Result<Session, crate::failure::Failure> {
     let mut builder = Session::builder()
         .file_urls()
         .site_packages(environment::site_packages())
@@ -140,5 +163,17 @@ fn session(args: SessionArgs) -> Result<Session, crate::failure::Failure> {
     for spec in args.simulate_device {
         builder = builder.simulate_device(spec);
     }
-    Ok(builder.build()?)
+    let session = builder.build()?;
+    for setting in settings {
+        let Setting {
+            name,
+            value,
+            origin,
+        } = setting;
+        session.set(name, value).await.map_err(|error| {
+            let message = format!("{origin}: {error}");
+            tidegate::Error::with_source(error.kind(), message, error)
+        })?;
+    }
+    Ok(session)
 }

@@ -11,6 +11,8 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand, Value
 use tidegate::SimulatedSpec;
 use tidegate::options::parse_bytes;
 
+use crate::config::{File, OptionReport, Setting};
+
 /// SQL over Parquet, CSV and Arrow data, on the host and on CUDA devices.
 ///
 /// Without arguments: a prompt on a terminal, else the statements on standard input.
@@ -46,17 +48,39 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     pub(crate) session: SessionArgs,
+
+    /// Read the configuration from this file [default: tidegate/config.toml below $XDG_CONFIG_HOME]
+    #[arg(long, value_name = "FILE", env = "TIDEGATE_CONFIG", global = true)]
+    config: Option<PathBuf>,
+
+    /// Set a setting of the session, such as tidegate.placement=host; may be given several times
+    #[arg(long = "set", value_name = "NAME=VALUE", global = true)]
+    set: Vec<String>,
+
+    /// The settings of the session, of wherever they come from.
+    #[arg(skip)]
+    pub(crate) settings: Vec<Setting>,
+
+    /// The options that can be configured, with their values and origins.
+    #[arg(skip)]
+    pub(crate) options: Vec<OptionReport>,
 }
 
 /// How results are shown.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct OutputArgs {
     /// How to write results
-    #[arg(long, value_enum, default_value_t = Format::Table, global = true)]
+    #[arg(
+        long,
+        value_enum,
+        default_value_t = Format::Table,
+        env = "TIDEGATE_FORMAT",
+        global = true
+    )]
     pub(crate) format: Format,
 
     /// Show so many rows of a table, or `all`; at the prompt 40 unless given
-    #[arg(long, value_name = "N", global = true)]
+    #[arg(long, value_name = "N", env = "TIDEGATE_MAXROWS", global = true)]
     pub(crate) maxrows: Option<MaxRows>,
 
     /// Print how long each statement took
@@ -94,15 +118,15 @@ pub(crate) struct SessionArgs {
     pub(crate) device_memory_limit: Option<ByteSize>,
 
     /// Spill into this folder [default: the system's folder for temporary files]
-    #[arg(long, value_name = "FOLDER", global = true)]
+    #[arg(long, value_name = "FOLDER", env = "TIDEGATE_TEMP_DIR", global = true)]
     pub(crate) temp_dir: Option<PathBuf>,
 
     /// Spill at most this much [default: 100GB]
-    #[arg(long, value_name = "SIZE", global = true)]
+    #[arg(long, value_name = "SIZE", env = "TIDEGATE_TEMP_LIMIT", global = true)]
     pub(crate) temp_limit: Option<ByteSize>,
 
     /// Work with so many threads [default: one a core]
-    #[arg(long, value_name = "N", global = true)]
+    #[arg(long, value_name = "N", env = "TIDEGATE_THREADS", global = true)]
     pub(crate) threads: Option<NonZeroUsize>,
 
     /// Add a simulated device with this memory, such as 2GB: it shows placement, it is not a GPU
@@ -121,6 +145,12 @@ pub(crate) enum Door {
     },
     /// Tell which devices were found, or where each was looked for, and what statements may use
     Doctor,
+    /// List every option and setting, its value, and where that came from
+    Config {
+        /// Print the reference page, in Markdown
+        #[arg(long)]
+        reference: bool,
+    },
     /// Compile the CUDA kernels of a query with NVRTC, without running it: no GPU is needed
     Kernel(KernelArgs),
 }
@@ -157,21 +187,43 @@ pub(crate) enum Source {
 pub(crate) enum Format {
     /// Columns in a frame, for reading
     Table,
+    /// Each row as a block of lines, for rows that are wider than the screen
+    Expanded,
     /// Comma-separated values, with a header
     Csv,
+    /// Tab-separated values, with a header; null is \N
+    Tsv,
     /// One JSON array of objects for each statement
     Json,
     /// One JSON object on each line
     Ndjson,
+    /// A table in Markdown
+    Markdown,
+    /// An Arrow IPC stream
+    Arrow,
+    /// A Parquet file
+    Parquet,
+}
+
+impl Format {
+    /// Returns whether it is for programs alone, and holds one result.
+    pub(crate) fn is_binary(self) -> bool {
+        matches!(self, Self::Arrow | Self::Parquet)
+    }
 }
 
 impl fmt::Display for Format {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Table => "table",
+            Self::Expanded => "expanded",
             Self::Csv => "csv",
+            Self::Tsv => "tsv",
             Self::Json => "json",
             Self::Ndjson => "ndjson",
+            Self::Markdown => "markdown",
+            Self::Arrow => "arrow",
+            Self::Parquet => "parquet",
         })
     }
 }
@@ -245,9 +297,25 @@ impl FromStr for ScaleFactor {
 }
 
 /// Reads the command line; prints help, or the mistake in it, and ends the process.
+///
+/// The configuration file is read first: what it says are the defaults.
 pub(crate) fn parse(arguments: Vec<OsString>) -> Args {
-    let matches = Args::command().get_matches_from(arguments);
-    from_matches(&matches).unwrap_or_else(|error| error.exit())
+    let refuse = |message: String| -> ! {
+        let error = clap::error::ErrorKind::ValueValidation;
+        Args::command().error(error, message).exit()
+    };
+    let file = match File::find(&arguments) {
+        Ok(file) => file,
+        Err(message) => refuse(message),
+    };
+    let matches = file.apply(Args::command()).get_matches_from(arguments);
+    let mut args = from_matches(&matches).unwrap_or_else(|error| error.exit());
+    args.settings = match file.settings(&args.set) {
+        Ok(settings) => settings,
+        Err(message) => refuse(message),
+    };
+    args.options = file.options(&matches);
+    args
 }
 
 fn from_matches(matches: &ArgMatches) -> Result<Args, clap::Error> {

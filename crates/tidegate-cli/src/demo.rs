@@ -1,6 +1,7 @@
 //! `tidegate demo`: a filter, a projection and a group-by over generated data, and where they ran.
 
 use tidegate::Session;
+use tokio::runtime::Handle;
 
 use crate::app::{DONE, FAILED};
 use crate::args::{OutputArgs, ScaleFactor};
@@ -27,8 +28,8 @@ const MORE: &str = "\nsee more: EXPLAIN ANALYZE before a query tells its morsels
 
 impl Demo {
     /// Runs the demonstration; returns the exit status.
-    pub(crate) async fn run(&self, session: Session, output: &OutputArgs) -> u8 {
-        match self.tell(session, output).await {
+    pub(crate) async fn run(&self, session: Session, workers: &Handle, output: &OutputArgs) -> u8 {
+        match self.tell(session, workers, output).await {
             Ok(()) | Err(Failure::OutputClosed) => DONE,
             Err(failure) => {
                 console::error(&failure, None);
@@ -40,8 +41,13 @@ impl Demo {
         }
     }
 
-    async fn tell(&self, session: Session, output: &OutputArgs) -> Result<(), Failure> {
-        let mut runner = Runner::new(session, output, None);
+    async fn tell(
+        &self,
+        session: Session,
+        workers: &Handle,
+        output: &OutputArgs,
+    ) -> Result<(), Failure> {
+        let mut runner = Runner::new(session, workers, output, None);
         runner.timing = !output.quiet;
         runner.placement = !output.quiet;
         let say = |text: &str| {
@@ -63,7 +69,7 @@ impl Demo {
         }
         let query = self.query();
         say(&format!("{query};\n"));
-        runner.interruptible(&query).await?;
+        runner.run(&query).await?;
         say(MORE);
         Ok(())
     }

@@ -9,6 +9,23 @@ pub(crate) fn colours() -> bool {
     env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
+/// Returns the pager that the user prefers, with its arguments.
+pub(crate) fn pager() -> Option<String> {
+    ["TIDEGATE_PAGER", "PAGER"]
+        .into_iter()
+        .filter_map(|name| env::var(name).ok())
+        .find(|pager| !pager.trim().is_empty())
+}
+
+/// Returns the editor that the user prefers, with its arguments.
+pub(crate) fn editor() -> String {
+    ["VISUAL", "EDITOR"]
+        .into_iter()
+        .filter_map(|name| env::var(name).ok())
+        .find(|editor| !editor.trim().is_empty())
+        .unwrap_or_else(|| "vi".into())
+}
+
 /// Returns what `CUDA_VISIBLE_DEVICES` says, to be told only: the driver obeys it by itself.
 pub(crate) fn visible_devices() -> Option<String> {
     env::var_os("CUDA_VISIBLE_DEVICES").map(|value| value.display().to_string())
@@ -18,6 +35,26 @@ pub(crate) fn visible_devices() -> Option<String> {
 pub(crate) fn history_file() -> Option<PathBuf> {
     state_home(env::var_os("XDG_STATE_HOME"), env::home_dir())
         .map(|folder| folder.join("tidegate").join("history"))
+}
+
+/// Returns the user's configuration: below `$XDG_CONFIG_HOME`, else `~/.config`.
+pub(crate) fn config_file() -> Option<PathBuf> {
+    let home = Path::new(".config");
+    xdg_folder(env::var_os("XDG_CONFIG_HOME"), env::home_dir(), home)
+        .map(|folder| folder.join("tidegate").join("config.toml"))
+}
+
+/// Returns the variables that begin with `TIDEGATE_`, in order; what is no text is left out.
+pub(crate) fn own_variables() -> Vec<(String, String)> {
+    let text = |(name, value): (OsString, OsString)| {
+        Some((name.into_string().ok()?, value.into_string().ok()?))
+    };
+    let mut variables: Vec<(String, String)> = env::vars_os()
+        .filter_map(text)
+        .filter(|(name, _)| name.starts_with("TIDEGATE_"))
+        .collect();
+    variables.sort();
+    variables
 }
 
 /// Returns where compiled kernels are kept: below `$XDG_CACHE_HOME`, else `~/.cache`.

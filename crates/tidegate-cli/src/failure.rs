@@ -17,6 +17,8 @@ pub(crate) enum Failure {
     Query(tidegate::Error),
     /// A value has no form in the output format.
     Encode(ArrowError),
+    /// The output format does not suit.
+    Format(String),
     /// The result could not be written.
     Output(io::Error),
     /// Nobody reads the results any more.
@@ -67,6 +69,7 @@ impl fmt::Display for Failure {
             Self::Encode(error) => {
                 write!(f, "the result cannot be written in this format: {error}")
             }
+            Self::Format(message) => f.write_str(message),
             Self::Output(error) => write!(f, "the result cannot be written: {error}"),
             Self::OutputClosed => f.write_str("the output is closed"),
             Self::Stopped(_) => f.write_str("cancelled"),

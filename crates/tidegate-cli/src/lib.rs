@@ -4,10 +4,11 @@
 //! standard output and everything else to standard error. Nothing in here knows plans or CUDA: the
 //! crate `tidegate` answers, this one asks and prints.
 //!
-//! In reading order: `args` (what can be typed), `app` (threads, and which of the doors opens),
-//! `run` (statements, one after the other), `render` (rows become text), `repl` (the prompt),
-//! `demo`, `doctor` and `kernel` (the subcommands). `console`, `environment`, `failure`, `panics` and
-//! `signals` are what they all stand on.
+//! In reading order: `args` (what can be typed), `config` (where values come from), `app` (threads,
+//! and which of the doors opens), `script` (text is cut into steps), `shell` (steps are run, one after
+//! the other), `run` (one statement), `render` (rows become text), `destination` (a screen, a file or
+//! a pager), `repl` (the prompt), `demo`, `doctor`, `configuration` and `kernel` (the subcommands).
+//! `console`, `environment`, `failure`, `panics` and `signals` are what they all stand on.
 //!
 //! ```no_run
 //! let status = tidegate_cli::start(vec!["tidegate".into(), "doctor".into()]);
@@ -15,8 +16,11 @@
 
 mod app;
 mod args;
+mod config;
+mod configuration;
 mod console;
 mod demo;
+mod destination;
 mod doctor;
 mod environment;
 mod failure;
@@ -25,6 +29,8 @@ mod panics;
 mod render;
 mod repl;
 mod run;
+mod script;
+mod shell;
 mod signals;
 
 pub use app::start;

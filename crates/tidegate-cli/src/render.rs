@@ -1,11 +1,15 @@
 //! Rows become text.
 //!
-//! CSV and JSON are written batch by batch as the batches come. A table is laid out as a whole, so
-//! its rows are kept; [`table`] says how many at most.
+//! All formats but the table are written batch by batch as the batches come. A table is laid out as
+//! a whole, so its rows are kept; [`table`] says how many at most.
 
+mod binary;
 mod csv;
+mod expanded;
 mod json;
+mod markdown;
 mod table;
+mod tsv;
 
 use std::io::Write;
 use std::sync::Arc;
@@ -36,7 +40,7 @@ pub(crate) struct Shown {
     pub(crate) hidden: usize,
 }
 
-/// Turns the batches of one result into text.
+/// Turns the batches of one result into bytes.
 trait Printer: Send {
     /// Appends what can be written once `batch` is there.
     fn batch(&mut self, batch: RecordBatch, text: &mut Vec<u8>) -> Result<(), ArrowError>;
@@ -45,7 +49,7 @@ trait Printer: Send {
     fn finish(&mut self, text: &mut Vec<u8>) -> Result<usize, ArrowError>;
 }
 
-/// Writes a statement's result to `output`. A result without columns, such as that of SET, writes
+/// Writes a statement's result to `output`, and flushes it. A result without columns, such as that of SET, writes
 /// nothing.
 ///
 /// # Errors
@@ -66,26 +70,35 @@ where
         rows: 0,
         hidden: 0,
     };
+    if shown.columns == 0 {
+        while let Some(batch) = stream.next().await {
+            shown.rows += batch
+                .map_err(|error| Failure::Query(error.into()))?
+                .num_rows();
+        }
+        return Ok(shown);
+    }
     let mut printer: Box<dyn Printer> = match style.format {
         Format::Table => Box::new(table::Table::new(schema, style.maxrows)),
+        Format::Expanded => Box::new(expanded::Expanded::new(&schema, style.maxrows)),
         Format::Csv => Box::new(csv::Csv::new(schema)),
+        Format::Tsv => Box::new(tsv::Tsv::new(schema)),
         Format::Json => Box::new(json::Json::array()),
         Format::Ndjson => Box::new(json::Json::lines()),
+        Format::Markdown => Box::new(markdown::Markdown::new(schema)),
+        Format::Arrow => Box::new(binary::ArrowStream::new(&schema)?),
+        Format::Parquet => Box::new(binary::Parquet::new(&schema)?),
     };
     let mut text = Vec::new();
     while let Some(batch) = stream.next().await {
         let batch = batch.map_err(|error| Failure::Query(error.into()))?;
         shown.rows += batch.num_rows();
-        if shown.columns > 0 {
-            printer.batch(batch, &mut text)?;
-            output.write_all(&text).map_err(Failure::output)?;
-            text.clear();
-        }
-    }
-    if shown.columns > 0 {
-        shown.hidden = printer.finish(&mut text)?;
+        printer.batch(batch, &mut text)?;
         output.write_all(&text).map_err(Failure::output)?;
+        text.clear();
     }
+    shown.hidden = printer.finish(&mut text)?;
+    output.write_all(&text).map_err(Failure::output)?;
     output.flush().map_err(Failure::output)?;
     Ok(shown)
 }

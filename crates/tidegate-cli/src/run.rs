@@ -1,182 +1,93 @@
-//! Statements, one after the other: run, shown, and timed.
+//! One statement: run, shown, and timed.
 
-use std::fs;
-use std::io::{self, BufWriter, Read};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use tidegate::Session;
-use tidegate::statements::{self, Statement};
+use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use crate::app::{DONE, FAILED};
-use crate::args::{Format, MaxRows, OutputArgs, Source};
+use crate::args::{Format, MaxRows, OutputArgs};
+use crate::destination::Destination;
 use crate::failure::Failure;
 use crate::render::{self, Shown, Style};
 use crate::{console, signals};
 
 /// How long a statement that was told to stop is waited for.
 const STOP_MAX: Duration = Duration::from_secs(2);
-/// Bytes of results that are written at a time.
-const OUTPUT_BYTES: usize = 1 << 16;
-
 /// A session, and how its answers are shown.
 #[derive(Debug, Clone)]
 pub(crate) struct Runner {
     pub(crate) session: Session,
+    /// Where statements run.
+    workers: Handle,
     pub(crate) style: Style,
+    pub(crate) destination: Destination,
+    /// A result in a binary format was written to the destination.
+    is_taken: Arc<AtomicBool>,
     pub(crate) timing: bool,
     pub(crate) placement: bool,
     pub(crate) quiet: bool,
+    pub(crate) stop: Stop,
 }
 
-/// Text with statements, and what to call it.
-#[derive(Debug)]
-pub(crate) struct Script {
-    name: Option<String>,
-    text: Result<String, String>,
-}
-
-impl Script {
-    /// Reads a source to its end.
-    pub(crate) fn read(source: &Source) -> Self {
-        match source {
-            Source::Text(text) => Self {
-                name: None,
-                text: Ok(text.clone()),
-            },
-            Source::File(path) => {
-                let name = path.display().to_string();
-                let text = fs::read(path)
-                    .map_err(|error| format!("cannot read {name}: {error}"))
-                    .and_then(|bytes| decode(&name, bytes));
-                Self {
-                    name: Some(name),
-                    text,
-                }
-            }
-            Source::Stdin => {
-                let name = "standard input";
-                let mut bytes = Vec::new();
-                let text = match io::stdin().lock().read_to_end(&mut bytes) {
-                    Ok(_) => decode(name, bytes),
-                    Err(error) => Err(format!("cannot read {name}: {error}")),
-                };
-                Self {
-                    name: Some(name.to_string()),
-                    text,
-                }
-            }
-        }
-    }
-
-    fn statements(&self) -> Result<Vec<Statement>, String> {
-        let text = self.text.as_ref().map_err(String::clone)?;
-        statements::locate(text).map_err(|error| match &self.name {
-            Some(name) => format!("{name}: {error}"),
-            None => error.to_string(),
-        })
-    }
-
-    fn place(&self, statement: &Statement) -> String {
-        let (line, excerpt) = (statement.line(), statement.excerpt());
-        match &self.name {
-            Some(name) => format!("in {name}, line {line}: {excerpt}"),
-            None => format!("in: {excerpt}"),
-        }
-    }
-}
-
-fn decode(name: &str, bytes: Vec<u8>) -> Result<String, String> {
-    let text = String::from_utf8(bytes).map_err(|error| {
-        let place = error.utf8_error().valid_up_to();
-        format!("{name} is not UTF-8 text: byte {place} begins no character")
-    })?;
-    Ok(text
-        .strip_prefix('\u{feff}')
-        .map_or_else(|| text.clone(), str::to_string))
-}
-
-/// Runs scripts in order until a statement fails, or to the end if `keep_going`; returns the exit
-/// status. All are read and cut before the first statement runs.
-pub(crate) async fn scripts(
-    runner: &Runner,
-    scripts: impl Iterator<Item = Script>,
-    keep_going: bool,
-) -> u8 {
-    let mut status = DONE;
-    let mut queue = Vec::new();
-    for script in scripts {
-        match script.statements() {
-            Ok(statements) => queue.push((script, statements)),
-            Err(message) => {
-                console::error(message, None);
-                status = FAILED;
-                if !keep_going {
-                    return status;
-                }
-            }
-        }
-    }
-    for (script, statements) in &queue {
-        for statement in statements {
-            let failure = match runner.checked(statement).await {
-                Ok(()) => continue,
-                Err(failure) => failure,
-            };
-            match &failure {
-                Failure::OutputClosed => return status,
-                Failure::Stopped(signal) => {
-                    console::error(&failure, Some(&script.place(statement)));
-                    return signal.status();
-                }
-                failure => console::error(failure, Some(&script.place(statement))),
-            }
-            status = FAILED;
-            if !keep_going || matches!(failure, Failure::Output(_)) {
-                return status;
-            }
-        }
-    }
-    status
+/// Which signals end a statement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// Ctrl-C; a request to terminate ends the process.
+    Interrupt,
+    /// Either ends the statement, and the process in good order.
+    InterruptOrTerminate,
 }
 
 impl Runner {
     /// Makes a runner; `maxrows` holds unless the command line says how many rows to show.
-    pub(crate) fn new(session: Session, output: &OutputArgs, maxrows: Option<usize>) -> Self {
+    pub(crate) fn new(
+        session: Session,
+        workers: &Handle,
+        output: &OutputArgs,
+        maxrows: Option<usize>,
+    ) -> Self {
         Self {
             session,
+            workers: workers.clone(),
             style: Style {
                 format: output.format,
                 maxrows: output.maxrows.unwrap_or(MaxRows(maxrows)).0,
             },
+            destination: Destination::Stdout,
+            is_taken: Arc::default(),
             timing: output.timing && !output.quiet,
             placement: output.placement && !output.quiet,
             quiet: output.quiet,
+            stop: Stop::Interrupt,
         }
     }
 
-    /// Runs a statement of a script.
-    async fn checked(&self, statement: &Statement) -> Result<(), Failure> {
-        if statement.excerpt().starts_with(['\\', '.']) {
-            let message = "commands such as \\d work at the prompt only; SHOW TABLES, DESCRIBE name \
-                           and the options of `tidegate --help` do the same";
-            return Err(tidegate::Error::new(tidegate::ErrorKind::Sql, message).into());
-        }
-        let task = self.spawn(statement.text());
-        self.finish(task, signals::interrupt_or_terminate()).await
+    /// Sends results somewhere else from now on.
+    pub(crate) fn redirect(&mut self, destination: Destination) {
+        self.destination = destination;
+        self.is_taken = Arc::default();
     }
 
-    /// Runs a statement until it ends or the user presses Ctrl-C.
-    pub(crate) async fn interruptible(&self, sql: &str) -> Result<(), Failure> {
-        self.finish(self.spawn(sql), signals::interrupt()).await
+    /// Runs a statement until it ends or a signal asks it to.
+    pub(crate) async fn run(&self, sql: &str) -> Result<(), Failure> {
+        let task = self.spawn(sql);
+        match self.stop {
+            Stop::Interrupt => self.finish(task, signals::interrupt()).await,
+            Stop::InterruptOrTerminate => {
+                self.finish(task, signals::interrupt_or_terminate()).await
+            }
+        }
     }
 
     /// Starts a statement on a task of its own: it can be given up wherever it is, and a panic in it
     /// is the end of the task alone.
     fn spawn(&self, sql: &str) -> JoinHandle<Result<Answer, Failure>> {
-        let (session, style, sql) = (self.session.clone(), self.style, sql.to_string());
-        tokio::spawn(async move { answer(&session, style, &sql).await })
+        let (runner, sql) = (self.clone(), sql.to_string());
+        self.workers.spawn(async move { runner.answer(&sql).await })
     }
 
     async fn finish(
@@ -232,22 +143,52 @@ struct Answer {
     placement: Option<String>,
 }
 
-async fn answer(session: &Session, style: Style, sql: &str) -> Result<Answer, Failure> {
-    let last = || session.last_report().map(|report| report.id);
-    let before = last();
-    let start = Instant::now();
-    let mut output = BufWriter::with_capacity(OUTPUT_BYTES, io::stdout());
-    let stream = session.execute(sql).await?;
-    let shown = render::render(stream, style, &mut output).await?;
-    let took = start.elapsed();
-    // SET and CREATE have no place to tell of.
-    let is_news = |id| shown.columns > 0 && Some(id) != before;
-    let report = session.last_report().filter(|report| is_news(report.id));
-    Ok(Answer {
-        shown,
-        took,
-        placement: report.map(|report| report.to_string()),
-    })
+impl Runner {
+    async fn answer(&self, sql: &str) -> Result<Answer, Failure> {
+        let session = &self.session;
+        let last = || session.last_report().map(|report| report.id);
+        let before = last();
+        let start = Instant::now();
+        let stream = session.execute(sql).await?;
+        if !stream.schema().fields().is_empty() {
+            self.check_format()?;
+        }
+        let mut output = self.destination.open();
+        let shown = render::render(stream, self.style, &mut output).await?;
+        let took = start.elapsed();
+        output.end().map_err(Failure::output)?;
+        // SET and CREATE have no place to tell of.
+        let is_news = |id| shown.columns > 0 && Some(id) != before;
+        let report = session.last_report().filter(|report| is_news(report.id));
+        Ok(Answer {
+            shown,
+            took,
+            placement: report.map(|report| report.to_string()),
+        })
+    }
+
+    /// Refuses a binary format for a terminal, and for a second result.
+    fn check_format(&self) -> Result<(), Failure> {
+        let format = self.style.format;
+        if !format.is_binary() {
+            return Ok(());
+        }
+        if self.destination.is_terminal() {
+            let message = format!(
+                "{format} is not for a terminal: write to a file with \\o FILE at the prompt, or \
+                 redirect standard output"
+            );
+            return Err(Failure::Format(message));
+        }
+        if self.is_taken.swap(true, Ordering::Relaxed) {
+            let message = format!(
+                "{format} holds one result, and this is the second: run one statement, or use \
+                 COPY (...) TO 'file'"
+            );
+            return Err(Failure::Format(message));
+        }
+        Ok(())
+    }
 }
 
 impl Style {

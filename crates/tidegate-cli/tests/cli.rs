@@ -59,6 +59,7 @@ fn tidegate<S: AsRef<OsStr>>(words: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
     command
         .args(words)
+        .env("XDG_CONFIG_HOME", "/nonexistent")
         .env_remove("TIDEGATE_MEMORY_LIMIT")
         .stdin(Stdio::null());
     command
@@ -410,6 +411,131 @@ fn a_memory_limit_ends_a_query_with_a_way_out() {
 }
 
 #[test]
-fn commands_of_the_prompt_are_told_apart_in_a_script() {
-    piped(&[], b"\\d").fails(&["prompt", "SHOW TABLES"]);
+fn scripts_hold_commands() {
+    let folder = tempfile::tempdir().unwrap();
+    let (inner, out) = (path(&folder, "inner.sql"), path(&folder, "out.csv"));
+    fs::write(&inner, "SELECT 3 AS n;\n\\q\nSELECT 4;").unwrap();
+    let script =
+        format!(".mode csv\nSELECT 1 AS n;\n\\o {out}\nSELECT 2 AS n;\n\\o\n\\x on\n\\i {inner}\n");
+    piped(&["--quiet"], script.as_bytes()).prints("n\n1\n-- row 1 --\nn | 3\n");
+    assert_eq!(fs::read_to_string(&out).unwrap(), "n\n2\n");
+    piped(&[], b"SELECT 1;\n\\nope\n").fails(&["no command", "line 2"]);
+    piped(&[], b"\\i /nope.sql\n").fails(&["cannot read", "/nope.sql"]);
+    piped(&[], b"\\o /nope/out\n").fails(&["cannot write", "/nope/out"]);
+    fs::write(&inner, format!("\\i {inner}\n")).unwrap();
+    piped(&[], format!("\\i {inner}\n").as_bytes()).fails(&["files read each other"]);
+}
+
+#[test]
+fn results_go_to_files_for_other_programs() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = path(&folder, "t.parquet");
+    let script = format!(
+        "\\format parquet\n\\o {file}\nSELECT 1 AS n;\n\\o\n\\format csv\nSELECT n + 1 AS m FROM '{file}';"
+    );
+    piped(&["--quiet"], script.as_bytes()).prints("m\n2\n");
+    let twice = tidegate(["--format", "arrow", "-c", "SELECT 1; SELECT 2"])
+        .output()
+        .unwrap();
+    assert_eq!(twice.status.code(), Some(1));
+    let told = String::from_utf8(twice.stderr).unwrap();
+    assert!(told.contains("holds one result"), "{told}");
+}
+
+#[test]
+fn values_come_from_the_file_the_environment_and_the_command_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = path(&folder, "c.toml");
+    fs::write(
+        &file,
+        "format = \"csv\"\nthreads = 3\n[tidegate]\nplacement = \"host\"\nmorsel_rows = 7\n",
+    )
+    .unwrap();
+    let query = "SELECT value FROM information_schema.df_settings WHERE name IN \
+                 ('tidegate.placement', 'tidegate.morsel_rows', \
+                 'datafusion.execution.target_partitions') ORDER BY name";
+    let words = ["--config", &file, "-c", query];
+    run(words).prints("value\n3\n7\nhost\n");
+    let mut with_variables = tidegate(words);
+    with_variables
+        .env("TIDEGATE_PLACEMENT", "device")
+        .env("TIDEGATE_THREADS", "2");
+    Ran::of(with_variables.output().unwrap()).prints("value\n2\n7\ndevice\n");
+    let mut with_all = tidegate(words);
+    with_all
+        .env("TIDEGATE_PLACEMENT", "device")
+        .args(["--set", "tidegate.placement=auto"]);
+    with_all.args(["--threads", "1", "--format", "tsv"]);
+    Ran::of(with_all.output().unwrap()).prints("value\n1\n7\nauto\n");
+    let told = run([
+        "config",
+        "--config",
+        &file,
+        "--set",
+        "datafusion.catalog.location=/x",
+    ]);
+    for words in [
+        "threads,3,",
+        "tidegate.morsel_rows,7,",
+        "datafusion.catalog.location,/x,--set",
+    ] {
+        assert!(told.out.contains(words), "{words}: {}", told.out);
+    }
+    assert_eq!(told.out.matches(&file).count(), 4, "{}", told.out);
+}
+
+#[test]
+fn mistakes_in_the_configuration_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = path(&folder, "c.toml");
+    let with = |text: &str| {
+        fs::write(&file, text).unwrap();
+        run(["--config", &file, "-c", "SELECT 1"])
+    };
+    for (text, words) in [
+        ("thread = 1", "did you mean threads?"),
+        ("threads = 0", "threads = '0'"),
+        (
+            "[tidegate]\nplacemnt = 1",
+            "did you mean tidegate.placement?",
+        ),
+        (
+            "[tidegate]\nplacement = 1",
+            "expected auto, host, device or strict",
+        ),
+        ("[datafusion]\nnope = 1", "nope"),
+    ] {
+        let ran = with(text);
+        assert!(matches!(ran.code, Some(1 | 2)), "{}", ran.err);
+        assert!(
+            ran.err.contains(words) && ran.err.contains(&file),
+            "{words}: {}",
+            ran.err
+        );
+    }
+    let missing = run(["--config", "/nope.toml", "-c", "SELECT 1"]);
+    assert_eq!(missing.code, Some(2));
+    let mut wrong = tidegate(["-c", "SELECT 1"]);
+    let wrong = Ran::of(wrong.env("TIDEGATE_PLACEMNT", "x").output().unwrap());
+    assert!(
+        wrong.err.contains("did you mean TIDEGATE_PLACEMENT?"),
+        "{}",
+        wrong.err
+    );
+    assert_eq!(run(["--set", "x", "-c", "SELECT 1"]).code, Some(2));
+}
+
+#[test]
+fn the_reference_page_is_what_the_code_says() {
+    let page = run(["config", "--reference"]).out;
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/CONFIGURATION.md");
+    if std::env::var_os("TIDEGATE_UPDATE_DOCS").is_some() {
+        fs::write(&file, &page).unwrap();
+    }
+    let written = fs::read_to_string(&file).unwrap_or_default();
+    assert!(
+        written == page,
+        "docs/CONFIGURATION.md is not what `tidegate config --reference` prints; \
+         TIDEGATE_UPDATE_DOCS=1 writes it anew"
+    );
 }

@@ -47,6 +47,6 @@ pub use region::report::RegionReport;
 pub use rule::PlacePipelines;
 pub use runtime::{Runtime, RuntimeOptions, SimulatedSpec};
 pub use session::{
-    CompiledKernel, DoctorReport, EntryPoint, KernelCompiler, KernelReport, KernelSource,
-    PlacementExt, Session, SessionBuilder, add_to,
+    CompiledKernel, DoctorReport, EntryPoint, KernelCompiler, KernelReport, KernelSource, Names,
+    PlacementExt, Session, SessionBuilder, TableNames, add_to,
 };

@@ -221,6 +221,33 @@ fn unknown(key: &str) -> Result<()> {
     }
 }
 
+/// Returns the names of the settings, without their prefix.
+pub fn names() -> Vec<&'static str> {
+    SETTINGS.iter().map(|setting| setting.name).collect()
+}
+
+/// A setting with its default, as reference pages list it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettingDefault {
+    /// Its whole name.
+    pub name: String,
+    /// `None` if it has none.
+    pub value: Option<String>,
+    /// What it does.
+    pub help: &'static str,
+}
+
+/// Returns every setting with its default.
+pub fn defaults() -> Vec<SettingDefault> {
+    let default = |entry: ConfigEntry| SettingDefault {
+        name: entry.key,
+        value: entry.value,
+        help: entry.description,
+    };
+    let entries = TidegateOptions::default().entries();
+    entries.into_iter().map(default).collect()
+}
+
 /// Reads a size such as `512MB`, `2GiB`, `1.5G` or a number of bytes. Units of both families are
 /// powers of 1024, as DataFusion reads them.
 pub fn parse_bytes(text: &str) -> Option<u64> {

@@ -4,6 +4,7 @@ mod builder;
 mod cache;
 mod doctor;
 mod kernels;
+mod names;
 mod statement;
 
 use std::fmt;
@@ -27,6 +28,7 @@ use crate::runtime::Runtime;
 pub use builder::SessionBuilder;
 pub use doctor::DoctorReport;
 pub use kernels::{CompiledKernel, EntryPoint, KernelCompiler, KernelReport, KernelSource};
+pub use names::{Names, TableNames};
 
 /// A session with its own settings and tables, over the devices of its runtime. Cheap to clone; every
 /// clone is the same session.
@@ -113,6 +115,14 @@ impl Session {
     /// install it.
     pub fn kernel_compiler(&self) -> Result<KernelCompiler, Error> {
         KernelCompiler::of(self.runtime.discovery())
+    }
+
+    /// Sets a setting, as `SET name = 'value'` does.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::Sql`] for a setting or a value that there is not.
+    pub async fn set(&self, name: &str, value: &str) -> Result<(), Error> {
+        statement::set(self, name, value).await
     }
 
     /// Reads Parquet: a file, a folder or a glob.

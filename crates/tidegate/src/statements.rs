@@ -8,7 +8,7 @@
 //! [`split`] and [`locate`] cut a script at its semicolons; [`is_complete`] tells a prompt whether
 //! to ask for another line; [`check_depth`] refuses what would overflow the stack of the parser or
 //! the planner, or keep the parser busy for ever; `cache_statement` and `explained_kernels` read the
-//! statements that DataFusion does not plan.
+//! statements that DataFusion does not plan; [`pieces`] tells a prompt what to colour.
 
 mod cache;
 mod depth;
@@ -16,6 +16,7 @@ mod explain;
 mod level;
 mod limits;
 mod own;
+mod pieces;
 mod words;
 
 use sqlparser::dialect::GenericDialect;
@@ -27,6 +28,7 @@ pub(crate) use explain::explained_kernels;
 pub use limits::{
     MAX_CHAIN, MAX_DOUBLING, MAX_JOINS, MAX_NESTING, MAX_QUERIES, MAX_SET_OPERATIONS,
 };
+pub use pieces::{KEYWORDS, Piece, PieceKind, pieces};
 
 /// Bytes that are tokenized at a time, so that a script needs memory for its largest statement and
 /// not for all of them.

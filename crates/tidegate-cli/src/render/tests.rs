@@ -10,8 +10,10 @@ use arrow::array::{
     ArrayRef, Decimal128Array, Float64Array, Int64Array, ListArray, RecordBatch, StringArray,
 };
 use arrow::datatypes::{Int64Type, Schema, SchemaRef};
+use clap::ValueEnum;
 use futures::Stream;
 use futures::executor::block_on;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
 
 use super::{HasSchema, Shown, Style, render, table};
 use crate::args::Format;
@@ -103,6 +105,69 @@ fn json_is_an_array_or_lines() {
 }
 
 #[test]
+fn a_row_of_tsv_is_a_line() {
+    let expect = "t\tl\tf\tp\na,\"b\"\\nc\t[1, ]\tNaN\t12.50\n\\N\t\\N\t0.5\t-0.01\n";
+    check(&[awkward()], Format::Tsv, expect);
+}
+
+#[test]
+fn markdown_escapes_what_ends_a_cell() {
+    let text: ArrayRef = Arc::new(StringArray::from(vec![Some("a|b\nc"), None]));
+    let number: ArrayRef = Arc::new(Int64Array::from(vec![1, 2]));
+    let batch = RecordBatch::try_from_iter([("t", text), ("n", number)]).unwrap();
+    let expect = "| t | n |\n| --- | ---: |\n| a\\|b<br>c | 1 |\n| NULL | 2 |\n";
+    check(&[batch], Format::Markdown, expect);
+}
+
+#[test]
+fn expanded_rows_stand_below_each_other() {
+    let text: ArrayRef = Arc::new(StringArray::from(vec![Some("x"), None]));
+    let number: ArrayRef = Arc::new(Int64Array::from(vec![1, 2]));
+    let batch = RecordBatch::try_from_iter([("text", text), ("n", number)]).unwrap();
+    let rows = [
+        "-- row 1 --\ntext | x\nn    | 1\n",
+        "-- row 2 --\ntext | NULL\nn    | 2\n",
+    ];
+    check(slice::from_ref(&batch), Format::Expanded, &rows.concat());
+    let (text, shown) = shown(&[batch], Format::Expanded, Some(1));
+    assert_eq!((text.as_str(), shown.hidden), (rows[0], 1));
+    check(&[numbers([])], Format::Expanded, "(no rows)\n");
+}
+
+fn bytes(batches: &[RecordBatch], format: Format) -> Vec<u8> {
+    let stream = Batches(batches[0].schema(), Vec::from(batches).into_iter());
+    let style = Style {
+        format,
+        maxrows: None,
+    };
+    let mut bytes = Vec::new();
+    block_on(render(stream, style, &mut bytes)).unwrap();
+    bytes
+}
+
+#[test]
+fn arrow_and_parquet_come_back_as_they_were() {
+    for batches in [
+        vec![awkward()],
+        vec![numbers(0..3), numbers([]), numbers(3..5)],
+    ] {
+        let whole = arrow::compute::concat_batches(&batches[0].schema(), &batches).unwrap();
+        let stream = bytes(&batches, Format::Arrow);
+        let read = arrow::ipc::reader::StreamReader::try_new(stream.as_slice(), None).unwrap();
+        let read: Vec<RecordBatch> = read.map(Result::unwrap).collect();
+        let read = arrow::compute::concat_batches(&batches[0].schema(), &read).unwrap();
+        assert_eq!(read, whole);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.parquet");
+        std::fs::write(&path, bytes(&batches, Format::Parquet)).unwrap();
+        let file = std::fs::File::open(path).unwrap();
+        let read = ParquetRecordBatchReader::try_new(file, 1024);
+        let read: Vec<RecordBatch> = read.unwrap().map(Result::unwrap).collect();
+        assert_eq!(read[0].columns(), whole.columns());
+    }
+}
+
+#[test]
 fn no_rows_still_have_a_form() {
     check(
         &[numbers([])],
@@ -112,12 +177,14 @@ fn no_rows_still_have_a_form() {
     check(&[numbers([])], Format::Csv, "n\n");
     check(&[numbers([])], Format::Json, "[]\n");
     check(&[numbers([])], Format::Ndjson, "");
+    check(&[numbers([])], Format::Tsv, "n\n");
+    check(&[numbers([])], Format::Markdown, "| n |\n| ---: |\n");
 }
 
 #[test]
 fn no_columns_are_no_result() {
     let nothing = RecordBatch::new_empty(Arc::new(Schema::empty()));
-    for format in [Format::Table, Format::Csv, Format::Json, Format::Ndjson] {
+    for format in Format::value_variants().iter().copied() {
         check(slice::from_ref(&nothing), format, "");
     }
 }

@@ -81,6 +81,16 @@ pub(super) async fn execute(
     Ok(on_large_stack(frame.execute_stream()).await?)
 }
 
+/// Sets a setting.
+pub(super) async fn set(session: &Session, name: &str, value: &str) -> Result<(), Error> {
+    let set = SetVariable {
+        variable: name.into(),
+        value: value.into(),
+    };
+    set_variable(session, set).await?;
+    Ok(())
+}
+
 async fn set_variable(session: &Session, set: SetVariable) -> Result<DataFrame, Error> {
     let limits_memory = set.variable == "tidegate.memory_limit";
     let plan = LogicalPlan::Statement(PlanStatement::SetVariable(set));

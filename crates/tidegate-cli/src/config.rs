@@ -1,0 +1,474 @@
+//! Where an option's value comes from: its default, the configuration file, the environment, the
+//! command line; each overrides those before it, and SET overrides them all.
+//!
+//! The file is TOML. Its keys are the long options of the command line with `_` for `-`; its tables
+//! `[tidegate]` and `[datafusion]` are settings of the session, as SET knows them:
+//!
+//! ```toml
+//! memory_limit = "8GB"
+//! format = "csv"
+//!
+//! [tidegate]
+//! placement = "host"
+//! ```
+//!
+//! Each option of the file becomes the default of its argument, so that the command line's own rules
+//! read, check and override it.
+
+use std::ffi::OsString;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory};
+use toml::{Table, Value};
+
+use crate::args::Args;
+use crate::environment;
+
+/// The arguments that the file may set, by their names there.
+const FILE_KEYS: [&str; 11] = [
+    "device_memory_limit",
+    "format",
+    "keep_going",
+    "maxrows",
+    "memory_limit",
+    "quiet",
+    "simulate_device",
+    "temp_dir",
+    "temp_limit",
+    "threads",
+    "timing",
+];
+
+/// The tables of the file that hold settings of the session.
+const SETTING_TABLES: [&str; 2] = ["tidegate", "datafusion"];
+
+/// Variables that begin as ours and are none of the configuration.
+const OTHER_VARIABLES: [&str; 7] = [
+    "TIDEGATE_CONFIG",
+    "TIDEGATE_UPDATE_DOCS",
+    "TIDEGATE_PAGER",
+    "TIDEGATE_NVRTC",
+    "TIDEGATE_REQUIRE_",
+    "TIDEGATE_SLT_",
+    "TIDEGATE_KERNEL_",
+];
+
+/// A setting of the session and where it was made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Setting {
+    pub(crate) name: String,
+    pub(crate) value: String,
+    pub(crate) origin: String,
+}
+
+/// What the configuration file says.
+#[derive(Debug, Default)]
+pub(crate) struct File {
+    path: Option<PathBuf>,
+    /// Arguments with their values.
+    options: Vec<(String, Vec<String>)>,
+    settings: Vec<Setting>,
+}
+
+/// An option as `tidegate config` lists it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OptionReport {
+    pub(crate) name: String,
+    /// `None` where nothing was said.
+    pub(crate) value: Option<String>,
+    pub(crate) origin: String,
+    pub(crate) help: String,
+}
+
+impl File {
+    /// Reads the file that the command line or the environment names, or the user's own if there is
+    /// one.
+    pub(crate) fn find(words: &[OsString]) -> Result<Self, String> {
+        let lenient = Args::command().ignore_errors(true);
+        let named = lenient.try_get_matches_from(words).ok();
+        let named = named.and_then(|matches| matches.get_one::<PathBuf>("config").cloned());
+        if let Some(path) = named {
+            let text = std::fs::read_to_string(&path).map_err(|error| {
+                format!("cannot read the configuration {}: {error}", path.display())
+            })?;
+            return Self::read(&path, &text);
+        }
+        let Some(path) = environment::config_file() else {
+            return Ok(Self::default());
+        };
+        match std::fs::read_to_string(&path) {
+            Ok(text) => Self::read(&path, &text),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Self::default()),
+            Err(error) => Err(format!(
+                "cannot read the configuration {}: {error}",
+                path.display()
+            )),
+        }
+    }
+
+    fn read(path: &Path, text: &str) -> Result<Self, String> {
+        let place = path.display();
+        let table: Table = text.parse().map_err(|error: toml::de::Error| {
+            format!(
+                "the configuration {place} is not TOML: {}",
+                error.to_string().trim_end()
+            )
+        })?;
+        let mut file = Self {
+            path: Some(path.to_path_buf()),
+            ..Self::default()
+        };
+        for (key, value) in table {
+            let wrong = |why: String| format!("the configuration {place}: {why}");
+            if SETTING_TABLES.contains(&key.as_str()) {
+                let Value::Table(settings) = value else {
+                    return Err(wrong(format!(
+                        "{key} is a table: write [{key}] and settings below"
+                    )));
+                };
+                file.flatten(&key, settings).map_err(wrong)?;
+            } else if FILE_KEYS.contains(&key.as_str()) {
+                let values = texts(&key, value).map_err(wrong)?;
+                check(&key, &values).map_err(wrong)?;
+                file.options.push((key, values));
+            } else {
+                return Err(wrong(unknown_key(&key)));
+            }
+        }
+        Ok(file)
+    }
+
+    /// Takes the settings of a table and of those in it.
+    fn flatten(&mut self, prefix: &str, table: Table) -> Result<(), String> {
+        for (key, value) in table {
+            let name = format!("{prefix}.{key}");
+            match value {
+                Value::Table(inner) => self.flatten(&name, inner)?,
+                value => {
+                    let value = text(&name, value)?;
+                    let origin = self.path.as_ref().map(|path| path.display().to_string());
+                    self.settings.push(Setting {
+                        name,
+                        value,
+                        origin: origin.unwrap_or_default(),
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes what the file says the defaults of a command line.
+    pub(crate) fn apply(&self, mut command: Command) -> Command {
+        for (key, values) in &self.options {
+            let values: Vec<clap::builder::OsStr> =
+                values.iter().map(|value| value.clone().into()).collect();
+            command = command.mut_arg(key, |arg| arg.default_values(values));
+        }
+        command
+    }
+
+    /// Gathers the settings of the session: of the file, the environment, and `--set`.
+    pub(crate) fn settings(&self, set: &[String]) -> Result<Vec<Setting>, String> {
+        let mut settings = self.settings.clone();
+        settings.extend(from_environment(environment::own_variables())?);
+        for assignment in set {
+            let Some((name, value)) = assignment.split_once('=') else {
+                return Err(format!(
+                    "--set {assignment}: expected NAME=VALUE, such as tidegate.placement=host"
+                ));
+            };
+            settings.push(Setting {
+                name: name.trim().to_string(),
+                value: value.trim().to_string(),
+                origin: "--set".to_string(),
+            });
+        }
+        Ok(settings)
+    }
+
+    /// Lists the options of the command line that can be configured.
+    pub(crate) fn options(&self, matches: &ArgMatches) -> Vec<OptionReport> {
+        let command = Args::command();
+        let arguments = command
+            .get_arguments()
+            .filter(|arg| FILE_KEYS.contains(&arg.get_id().as_str()));
+        let mut reports: Vec<OptionReport> =
+            arguments.map(|arg| self.report(arg, matches)).collect();
+        reports.sort_by(|left, right| left.name.cmp(&right.name));
+        reports
+    }
+
+    fn report(&self, arg: &Arg, matches: &ArgMatches) -> OptionReport {
+        let id = arg.get_id().as_str();
+        let in_file = self.options.iter().any(|(key, _)| key == id);
+        let origin = match matches.value_source(id) {
+            Some(ValueSource::CommandLine) => format!("--{}", id.replace('_', "-")),
+            Some(ValueSource::EnvVariable) => variable(arg),
+            _ if in_file => self
+                .path
+                .as_ref()
+                .map_or_else(String::new, |path| path.display().to_string()),
+            _ => "default".to_string(),
+        };
+        let raw = matches.get_raw(id).map(|values| {
+            let texts: Vec<String> = values.map(|value| value.to_string_lossy().into()).collect();
+            texts.join(", ")
+        });
+        OptionReport {
+            name: id.to_string(),
+            value: raw.filter(|value| !value.is_empty()),
+            origin,
+            help: arg.get_help().map(ToString::to_string).unwrap_or_default(),
+        }
+    }
+}
+
+fn variable(arg: &Arg) -> String {
+    arg.get_env()
+        .map(|name| name.to_string_lossy().into())
+        .unwrap_or_default()
+}
+
+/// Reads settings from variables: `TIDEGATE_PLACEMENT` is `tidegate.placement`. Those of arguments
+/// are left to the command line.
+fn from_environment(variables: Vec<(String, String)>) -> Result<Vec<Setting>, String> {
+    let command = Args::command();
+    let of_arguments: Vec<String> = command.get_arguments().map(variable).collect();
+    let known = tidegate::options::names();
+    let mut settings = Vec::new();
+    for (name, value) in variables {
+        let is_other = OTHER_VARIABLES.iter().any(|other| name.starts_with(other));
+        if is_other || of_arguments.contains(&name) {
+            continue;
+        }
+        let key = name.trim_start_matches("TIDEGATE_").to_ascii_lowercase();
+        if !known.contains(&key.as_str()) {
+            let all = of_arguments.iter().filter(|name| !name.is_empty()).cloned();
+            let all = all.chain(
+                known
+                    .iter()
+                    .map(|key| format!("TIDEGATE_{}", key.to_ascii_uppercase())),
+            );
+            return Err(format!("unknown variable {name}: {}", hint(&name, all)));
+        }
+        settings.push(Setting {
+            name: format!("tidegate.{key}"),
+            value,
+            origin: name,
+        });
+    }
+    Ok(settings)
+}
+
+/// Tries a value of the file as the command line would.
+fn check(key: &str, values: &[String]) -> Result<(), String> {
+    let command = Args::command();
+    let arg = command.get_arguments().find(|arg| arg.get_id() == key);
+    if arg.is_some_and(|arg| matches!(arg.get_action(), ArgAction::SetTrue)) {
+        return match values {
+            [value] if value == "true" || value == "false" => Ok(()),
+            _ => Err(format!("{key} is true or false")),
+        };
+    }
+    for value in values {
+        let words = [
+            "tidegate".to_string(),
+            format!("--{}={value}", key.replace('_', "-")),
+        ];
+        if let Err(error) = Args::command().try_get_matches_from(words) {
+            let message = error.to_string();
+            let first = message.lines().next().unwrap_or_default();
+            let why = first.rsplit_once(": ").map_or(first, |(_, why)| why);
+            return Err(format!("{key} = '{value}': {why}"));
+        }
+    }
+    Ok(())
+}
+
+fn texts(key: &str, value: Value) -> Result<Vec<String>, String> {
+    match value {
+        Value::Array(values) => values.into_iter().map(|value| text(key, value)).collect(),
+        value => Ok(vec![text(key, value)?]),
+    }
+}
+
+fn text(key: &str, value: Value) -> Result<String, String> {
+    match value {
+        Value::String(text) => Ok(text),
+        Value::Integer(number) => Ok(number.to_string()),
+        Value::Float(number) => Ok(number.to_string()),
+        Value::Boolean(value) => Ok(value.to_string()),
+        Value::Datetime(_) | Value::Array(_) | Value::Table(_) => {
+            Err(format!("{key} is a string, a number, true or false"))
+        }
+    }
+}
+
+fn unknown_key(key: &str) -> String {
+    let known = FILE_KEYS
+        .iter()
+        .chain(&SETTING_TABLES)
+        .map(ToString::to_string);
+    format!("unknown key {key}: {}", hint(key, known))
+}
+
+fn hint(name: &str, known: impl Iterator<Item = String>) -> String {
+    let known: Vec<String> = known.collect();
+    let likeness = |known: &&String| (strsim::jaro_winkler(known, name) * 1e6) as u64;
+    match known.iter().max_by_key(likeness) {
+        Some(nearest) if strsim::jaro_winkler(nearest, name) > 0.8 => {
+            format!("did you mean {nearest}?")
+        }
+        _ => format!("there are {}", known.join(", ")),
+    }
+}
+
+/// Writes the reference page: every option and setting, its default, where it can be given.
+pub(crate) fn reference() -> String {
+    let command = Args::command();
+    let mut page = String::from(
+        "# Configuration\n\nThis page is written by `tidegate config --reference`.\n\n\
+         A value comes from, each overriding those before it: the default; the configuration file \
+         (`--config FILE`, `TIDEGATE_CONFIG`, or config.toml in the folder tidegate of `$XDG_CONFIG_HOME`, by \
+         default `~/.config`); the environment; the command line; `SET`.\n\
+         An unknown key or variable is an error.\n`tidegate config` lists each value and where it \
+         came from.\n\n## Options\n\n\
+         In the file, keys of the first level.\n\n\
+         | file | environment | command line | what it does |\n|---|---|---|---|\n",
+    );
+    let mut rows: Vec<String> = command
+        .get_arguments()
+        .filter(|arg| FILE_KEYS.contains(&arg.get_id().as_str()))
+        .map(|arg| {
+            let id = arg.get_id().as_str();
+            let variable = match variable(arg).as_str() {
+                "" => String::new(),
+                name => format!("`{name}`"),
+            };
+            let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+            format!(
+                "| `{id}` | {variable} | `--{}` | {help} |\n",
+                id.replace('_', "-")
+            )
+        })
+        .collect();
+    rows.sort();
+    page.extend(rows);
+    page.push_str(
+        "\n## Settings of a session\n\n\
+         In the file, keys of the table `[tidegate]`; on the command line `--set NAME=VALUE`; in SQL \
+         `SET NAME = VALUE`; in the environment as `TIDEGATE_PLACEMENT` for `tidegate.placement`.\n\
+         The settings of DataFusion, `datafusion.*`, can be given in the same \
+         ways but the environment.\n\n\
+         | setting | default | what it does |\n|---|---|---|\n",
+    );
+    for setting in tidegate::options::defaults() {
+        let default = setting
+            .value
+            .map(|value| format!("`{value}`"))
+            .unwrap_or_default();
+        // Writing to a string does not fail.
+        let _ = writeln!(
+            page,
+            "| `{}` | {default} | {} |",
+            setting.name, setting.help
+        );
+    }
+    page.push_str(
+        "\n## Example\n\n```toml\nmemory_limit = \"8GB\"\nformat = \"csv\"\n\n[tidegate]\n\
+         placement = \"host\"\n\n[datafusion.execution]\nbatch_size = 8192\n```\n",
+    );
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::{File, from_environment};
+
+    fn read(text: &str) -> Result<File, String> {
+        File::read(Path::new("c.toml"), text)
+    }
+
+    #[test]
+    fn a_file_holds_options_and_settings() {
+        let file = read(
+            "memory_limit = \"1GB\"\nthreads = 2\nquiet = true\nsimulate_device = [\"1GB\"]\n\
+             [tidegate]\nplacement = \"host\"\n[datafusion.execution]\nbatch_size = 100\n",
+        )
+        .unwrap();
+        let options: Vec<(&str, &str)> = file
+            .options
+            .iter()
+            .map(|(key, values)| (key.as_str(), values[0].as_str()))
+            .collect();
+        let expect = [
+            ("memory_limit", "1GB"),
+            ("quiet", "true"),
+            ("simulate_device", "1GB"),
+            ("threads", "2"),
+        ];
+        let mut sorted = options;
+        sorted.sort_unstable();
+        assert_eq!(sorted, expect);
+        let mut settings: Vec<String> = file
+            .settings
+            .iter()
+            .map(|setting| format!("{}={}", setting.name, setting.value))
+            .collect();
+        settings.sort();
+        assert_eq!(
+            settings,
+            [
+                "datafusion.execution.batch_size=100",
+                "tidegate.placement=host"
+            ]
+        );
+    }
+
+    #[test]
+    fn mistakes_in_a_file_name_the_place_and_a_way_out() {
+        for (text, expect) in [
+            (
+                "memory_limt = 1",
+                "unknown key memory_limt: did you mean memory_limit?",
+            ),
+            (
+                "memory_limit = \"lots\"",
+                "memory_limit = 'lots': expected a size",
+            ),
+            ("quiet = 3", "quiet is true or false"),
+            ("format = \"xml\"", "format = 'xml'"),
+            ("tidegate = 3", "tidegate is a table"),
+            ("= 3", "is not TOML"),
+            (
+                "threads = { a = 1 }",
+                "threads is a string, a number, true or false",
+            ),
+        ] {
+            let message = read(text).unwrap_err();
+            assert!(
+                message.contains("c.toml") && message.contains(expect),
+                "{message}"
+            );
+        }
+    }
+
+    #[test]
+    fn variables_are_settings() {
+        let read = |name: &str| from_environment(vec![(name.to_string(), "host".to_string())]);
+        let settings = read("TIDEGATE_PLACEMENT").unwrap();
+        assert_eq!(settings[0].name, "tidegate.placement");
+        assert!(read("TIDEGATE_REQUIRE_DEVICE").unwrap().is_empty());
+        assert!(read("TIDEGATE_MEMORY_LIMIT").unwrap().is_empty());
+        let message = read("TIDEGATE_PLACEMNT").unwrap_err();
+        assert!(
+            message.ends_with("did you mean TIDEGATE_PLACEMENT?"),
+            "{message}"
+        );
+    }
+}

@@ -1,0 +1,380 @@
+//! Commands of the prompt: `\name` or `.name`, and an argument. Each is defined once, in [`COMMANDS`].
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::ValueEnum;
+
+use crate::args::{Format, MaxRows};
+
+/// How often `\watch` runs a statement unless told otherwise.
+const WATCH_INTERVAL: Duration = Duration::from_secs(2);
+
+/// A command of the prompt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Command {
+    Quit,
+    Help,
+    /// Lists the tables, or the columns of one.
+    Describe(Option<String>),
+    /// Lists the functions whose names hold this.
+    Functions(Option<String>),
+    /// Without an argument, turns it on or off.
+    Timing(Option<bool>),
+    Placement(Option<bool>),
+    Pager(Option<bool>),
+    Expanded(Option<bool>),
+    /// Without an argument, tells.
+    Format(Option<Format>),
+    MaxRows(Option<MaxRows>),
+    /// Writes results to a file, or to the screen again.
+    Output(Option<PathBuf>),
+    /// Runs the statements of a file.
+    Include(PathBuf),
+    /// Runs the last statement again and again.
+    Watch(Duration),
+    /// Edits the last statement, and runs it.
+    Edit,
+}
+
+/// What a command takes, as far as Tab knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Argument {
+    /// The name of a table.
+    Table,
+    Path,
+    OneOf(&'static [&'static str]),
+    /// Nothing that could be proposed.
+    Free,
+}
+
+/// A command's definition.
+struct Definition {
+    /// Its names, the first being the one that is listed and suggested.
+    names: &'static [&'static str],
+    argument: Argument,
+    /// How it is typed, and what it does.
+    usage: &'static str,
+    help: &'static str,
+    read: fn(&str, Option<&str>) -> Result<Command, String>,
+}
+
+const ON_OR_OFF: Argument = Argument::OneOf(&["on", "off"]);
+
+const FORMATS: &[&str] = &[
+    "table", "expanded", "csv", "tsv", "json", "ndjson", "markdown", "arrow", "parquet",
+];
+
+const COMMANDS: [Definition; 14] = [
+    Definition {
+        names: &["d", "dt", "describe", "tables", "schema"],
+        argument: Argument::Table,
+        usage: "\\d [TABLE]",
+        help: "list the tables, or the columns of one",
+        read: |_, argument| Ok(Command::Describe(argument.map(str::to_string))),
+    },
+    Definition {
+        names: &["df", "functions"],
+        argument: Argument::Free,
+        usage: "\\df [TEXT]",
+        help: "list the functions whose names hold a text",
+        read: |_, argument| Ok(Command::Functions(argument.map(str::to_string))),
+    },
+    Definition {
+        names: &["timing", "timer"],
+        argument: ON_OR_OFF,
+        usage: "\\timing [on|off]",
+        help: "print how long statements take",
+        read: |name, argument| Ok(Command::Timing(switch(name, argument)?)),
+    },
+    Definition {
+        names: &["placement"],
+        argument: ON_OR_OFF,
+        usage: "\\placement [on|off]",
+        help: "print where each query ran, and why",
+        read: |name, argument| Ok(Command::Placement(switch(name, argument)?)),
+    },
+    Definition {
+        names: &["x", "expanded"],
+        argument: ON_OR_OFF,
+        usage: "\\x [on|off]",
+        help: "write each row as a block of lines",
+        read: |name, argument| Ok(Command::Expanded(switch(name, argument)?)),
+    },
+    Definition {
+        names: &["format", "mode"],
+        argument: Argument::OneOf(FORMATS),
+        usage: "\\format [NAME]",
+        help: "write results as table, expanded, csv, tsv, json, ndjson, markdown, arrow, parquet",
+        read: |name, argument| {
+            let format = argument.map(|argument| Format::from_str(argument, true));
+            let wrong = |_| format!("\\{name} takes one of {}", FORMATS.join(", "));
+            Ok(Command::Format(format.transpose().map_err(wrong)?))
+        },
+    },
+    Definition {
+        names: &["maxrows"],
+        argument: Argument::OneOf(&["all"]),
+        usage: "\\maxrows [N|all]",
+        help: "show so many rows of a table",
+        read: |name, argument| {
+            let rows = argument.map(str::parse).transpose();
+            let rows = rows.map_err(|error| format!("\\{name}: {error}"))?;
+            Ok(Command::MaxRows(rows))
+        },
+    },
+    Definition {
+        names: &["pager"],
+        argument: ON_OR_OFF,
+        usage: "\\pager [on|off]",
+        help: "show what is taller than the screen with $PAGER",
+        read: |name, argument| Ok(Command::Pager(switch(name, argument)?)),
+    },
+    Definition {
+        names: &["o", "output"],
+        argument: Argument::Path,
+        usage: "\\o [FILE]",
+        help: "write results to a file; without one, to the screen again",
+        read: |_, argument| Ok(Command::Output(argument.map(path))),
+    },
+    Definition {
+        names: &["i", "read", "include"],
+        argument: Argument::Path,
+        usage: "\\i FILE",
+        help: "run the statements of a file",
+        read: |name, argument| match argument {
+            Some(file) => Ok(Command::Include(path(file))),
+            None => Err(format!("\\{name} takes the name of a file")),
+        },
+    },
+    Definition {
+        names: &["watch"],
+        argument: Argument::Free,
+        usage: "\\watch [SECONDS]",
+        help: "run the last statement every 2 s, or so often, until Ctrl-C",
+        read: |name, argument| {
+            let Some(argument) = argument else {
+                return Ok(Command::Watch(WATCH_INTERVAL));
+            };
+            match argument.parse::<f64>() {
+                Ok(seconds) if (0.1..=86_400.0).contains(&seconds) => {
+                    Ok(Command::Watch(Duration::from_secs_f64(seconds)))
+                }
+                _ => Err(format!("\\{name} takes seconds, from 0.1 to 86400")),
+            }
+        },
+    },
+    Definition {
+        names: &["e", "edit"],
+        argument: Argument::Free,
+        usage: "\\e",
+        help: "edit the last statement with $EDITOR, then run it",
+        read: |_, _| Ok(Command::Edit),
+    },
+    Definition {
+        names: &["?", "h", "help"],
+        argument: Argument::Free,
+        usage: "\\?, \\h",
+        help: "this list",
+        read: |_, _| Ok(Command::Help),
+    },
+    Definition {
+        names: &["q", "quit", "exit"],
+        argument: Argument::Free,
+        usage: "\\q",
+        help: "leave; so does Ctrl-D",
+        read: |_, _| Ok(Command::Quit),
+    },
+];
+
+/// Returns what `\?` prints.
+pub(crate) fn help() -> String {
+    let width = COMMANDS.iter().map(|command| command.usage.len()).max();
+    let width = width.unwrap_or(0);
+    let mut text: String = COMMANDS
+        .iter()
+        .map(|command| format!("{:width$}  {}\n", command.usage, command.help))
+        .collect();
+    text.push_str(
+        "A dot does as well as a backslash. A statement ends with a semicolon and may take several \
+         lines.\nTab completes; Ctrl-R searches the history; Ctrl-C clears what is typed, or cancels \
+         the statement that runs.",
+    );
+    text
+}
+
+/// Returns all names of commands.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    COMMANDS.iter().map(|command| command.names[0])
+}
+
+/// Returns what a command takes.
+pub(crate) fn argument(name: &str) -> Argument {
+    definition(name).map_or(Argument::Free, |command| command.argument)
+}
+
+fn definition(name: &str) -> Option<&'static Definition> {
+    COMMANDS
+        .iter()
+        .find(|command| command.names.contains(&name))
+}
+
+/// Reads a command; `None` if `text` is none, an error if it is one that does not exist.
+pub(crate) fn parse(text: &str) -> Option<Result<Command, String>> {
+    let text = text.trim();
+    let line = text.trim_end_matches(';').trim_end();
+    if matches!(line.to_ascii_lowercase().as_str(), "quit" | "exit") {
+        return Some(Ok(Command::Quit));
+    }
+    if line.eq_ignore_ascii_case("help") {
+        return Some(Ok(Command::Help));
+    }
+    let command = line.strip_prefix(['\\', '.'])?;
+    let (name, argument) = command
+        .split_once(char::is_whitespace)
+        .unwrap_or((command, ""));
+    let argument = Some(argument.trim()).filter(|argument| !argument.is_empty());
+    let lower = name.to_ascii_lowercase();
+    Some(match definition(&lower) {
+        Some(command) => (command.read)(name, argument),
+        None => Err(unknown(&lower)),
+    })
+}
+
+/// Reads a path as it is typed, in quotes or not.
+fn path(text: &str) -> PathBuf {
+    let inner = ['\'', '"'].iter().find_map(|quote| {
+        let inner = text.strip_prefix(*quote)?;
+        inner.strip_suffix(*quote)
+    });
+    PathBuf::from(inner.unwrap_or(text))
+}
+
+fn switch(name: &str, argument: Option<&str>) -> Result<Option<bool>, String> {
+    match argument {
+        None => Ok(None),
+        Some("on") => Ok(Some(true)),
+        Some("off") => Ok(Some(false)),
+        Some(_) => Err(format!("\\{name} takes on, off or nothing")),
+    }
+}
+
+fn unknown(name: &str) -> String {
+    let near = COMMANDS
+        .iter()
+        .flat_map(|command| command.names)
+        .map(|known| (distance(name, known), known))
+        .filter(|(distance, _)| *distance <= 1 + name.len() / 4)
+        .min_by_key(|(distance, _)| *distance);
+    let first = near
+        .and_then(|(_, known)| definition(known))
+        .map(|command| command.names[0]);
+    match first {
+        Some(first) => format!("there is no command \\{name}; did you mean \\{first}?"),
+        None => format!("there is no command \\{name}; \\? lists them"),
+    }
+}
+
+/// Counts the letters to insert, drop or change that turn `a` into `b` (Levenshtein).
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, to) in b.iter().enumerate() {
+            let changed = diagonal + usize::from(from != *to);
+            diagonal = row[j + 1];
+            row[j + 1] = changed.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::ValueEnum;
+
+    use super::{Command, parse};
+    use crate::args::{Format, MaxRows};
+
+    fn check(text: &str, expect: Command) {
+        assert_eq!(parse(text), Some(Ok(expect)), "{text}");
+    }
+
+    #[test]
+    fn commands_have_two_prefixes_and_some_names() {
+        for text in ["\\q", ".q", ".quit", "\\EXIT", "quit", "exit;", " quit ; "] {
+            check(text, Command::Quit);
+        }
+        for text in ["\\h", "\\?", ".help", "help"] {
+            check(text, Command::Help);
+        }
+        check("\\d", Command::Describe(None));
+        check(".tables", Command::Describe(None));
+        check(
+            "\\d  \"My table\" ;",
+            Command::Describe(Some("\"My table\"".into())),
+        );
+        check("\\timing", Command::Timing(None));
+        check(".timer on", Command::Timing(Some(true)));
+        check("\\placement off", Command::Placement(Some(false)));
+        check("\\format JSON", Command::Format(Some(Format::Json)));
+        check(".mode", Command::Format(None));
+        check("\\maxrows all", Command::MaxRows(Some(MaxRows(None))));
+        check("\\x", Command::Expanded(None));
+        check("\\o", Command::Output(None));
+        check("\\o 'a b.csv'", Command::Output(Some("a b.csv".into())));
+        check("\\i a.sql", Command::Include("a.sql".into()));
+        check(".read a.sql", Command::Include("a.sql".into()));
+        check(
+            "\\watch 0.5",
+            Command::Watch(std::time::Duration::from_millis(500)),
+        );
+        check("\\dt", Command::Describe(None));
+        check("\\df pad", Command::Functions(Some("pad".into())));
+        check("\\maxrows 7", Command::MaxRows(Some(MaxRows(Some(7)))));
+    }
+
+    #[test]
+    fn formats_have_the_names_of_the_command_line() {
+        let names: Vec<String> = Format::value_variants()
+            .iter()
+            .map(Format::to_string)
+            .collect();
+        assert_eq!(names, super::FORMATS);
+    }
+
+    #[test]
+    fn sql_is_no_command() {
+        for text in ["", "SELECT 1", "quit job;", "SELECT '\\d'", "-- \\d"] {
+            assert_eq!(parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn mistakes_get_a_way_out() {
+        let check = |text: &str, expect: &str| assert_eq!(parse(text), Some(Err(expect.into())));
+        check(
+            "\\formt csv",
+            "there is no command \\formt; did you mean \\format?",
+        );
+        check(
+            ".timings",
+            "there is no command \\timings; did you mean \\timing?",
+        );
+        check("\\table", "there is no command \\table; did you mean \\d?");
+        check("\\xyzzy", "there is no command \\xyzzy; \\? lists them");
+        check("\\timing maybe", "\\timing takes on, off or nothing");
+        check(
+            "\\format xml",
+            "\\format takes one of table, expanded, csv, tsv, json, ndjson, markdown, arrow, parquet",
+        );
+        check("\\i", "\\i takes the name of a file");
+        check("\\watch 0", "\\watch takes seconds, from 0.1 to 86400");
+        check(
+            "\\maxrows x",
+            "\\maxrows: expected a number of rows or 'all'",
+        );
+    }
+}

@@ -1,0 +1,204 @@
+//! The prompt as its users meet it, through a pseudo-terminal.
+
+#![cfg(unix)]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "the helpers of a test fail it by panicking"
+)]
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::process::{Child, Command};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::pty::{Winsize, openpty};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+/// How long an answer is waited for.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const LINES: u16 = 24;
+
+struct Terminal {
+    child: Child,
+    keys: File,
+    screen: Receiver<Vec<u8>>,
+    /// What came and was not looked for yet.
+    seen: String,
+    folder: tempfile::TempDir,
+}
+
+impl Terminal {
+    fn open(variables: &[(&str, &str)]) -> Self {
+        let size = Winsize {
+            ws_row: LINES,
+            ws_col: 100,
+            ws_xpixel: 0,
+            ws_ypixel: 0,
+        };
+        let pair = openpty(Some(&size), None).unwrap();
+        let end = |fd: &OwnedFd| fd.try_clone().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+            .env("TERM", "xterm")
+            .env("NO_COLOR", "1")
+            .env("XDG_STATE_HOME", folder.path())
+            .env("XDG_CONFIG_HOME", folder.path())
+            .envs(variables.iter().copied())
+            .stdin(end(&pair.slave))
+            .stdout(end(&pair.slave))
+            .stderr(pair.slave)
+            .spawn()
+            .unwrap();
+        let mut screen = File::from(end(&pair.master));
+        let (send, receive) = channel();
+        thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(count @ 1..) = screen.read(&mut bytes) {
+                if send.send(bytes[..count].to_vec()).is_err() {
+                    return;
+                }
+            }
+        });
+        let mut terminal = Self {
+            child,
+            keys: File::from(pair.master),
+            screen: receive,
+            seen: String::new(),
+            folder,
+        };
+        terminal.sees("tidegate> ");
+        terminal
+    }
+
+    fn types(&mut self, keys: &str) -> &mut Self {
+        self.keys.write_all(keys.as_bytes()).unwrap();
+        self
+    }
+
+    /// Waits for words on the screen; what comes behind them is looked at by the next call.
+    #[track_caller]
+    fn sees(&mut self, words: &str) -> &mut Self {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            if let Some(place) = self.seen.find(words) {
+                self.seen.drain(..place + words.len());
+                return self;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.screen.recv_timeout(left) {
+                Ok(bytes) => self.seen.push_str(&String::from_utf8_lossy(&bytes)),
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                    panic!("no '{words}' in: {}", self.seen)
+                }
+            }
+        }
+    }
+
+    /// Leaves the prompt; returns the exit status.
+    fn leaves(&mut self) -> i32 {
+        self.types("\\q\n");
+        self.child.wait().unwrap().code().unwrap()
+    }
+}
+
+#[test]
+fn statements_and_commands_are_answered() {
+    let mut terminal = Terminal::open(&[]);
+    terminal
+        .types("SELECT 40 +\n2 AS n;\n")
+        .sees("| 42 |")
+        .sees("1 row in");
+    terminal.types("\\x\n").sees("format is expanded");
+    terminal
+        .types("SELECT 1 AS a;\n")
+        .sees("-- row 1 --")
+        .sees("a | 1");
+    terminal.types(".mode table\n").sees("format is table");
+    terminal
+        .types("SELECT nope;\n")
+        .sees("error:")
+        .sees("tidegate> ");
+    terminal.types("\\df date_tr\n").sees("date_trunc");
+    let out = terminal.folder.path().join("out.csv");
+    terminal
+        .types(&format!("\\o {}\n", out.display()))
+        .sees("results go to");
+    terminal.types("\\format csv\n").sees("format is csv");
+    terminal.types("SELECT 7 AS n;\n").sees("1 row in");
+    assert_eq!(fs::read_to_string(out).unwrap(), "n\n7\n");
+    let history = terminal.folder.path().join("tidegate").join("history");
+    assert_eq!(terminal.leaves(), 0);
+    assert!(
+        fs::read_to_string(history)
+            .unwrap()
+            .contains("SELECT nope;")
+    );
+}
+
+#[test]
+fn tab_completes() {
+    let mut terminal = Terminal::open(&[]);
+    terminal
+        .types("CREATE TABLE lines (quantity INT) AS VALUES (5);\n")
+        .sees("done in");
+    terminal
+        .types("SELECT max(quan")
+        .types("tity) FROM lin\t")
+        .sees("lines");
+    terminal.types(" WHERE lines.qu\t").sees("lines.quantity");
+    terminal.types(" > 1;\n").sees("| 5");
+    terminal
+        .types("\\tim\t")
+        .sees("\\timing")
+        .types(" off\n")
+        .sees("timing is off");
+    assert_eq!(terminal.leaves(), 0);
+}
+
+#[test]
+fn what_is_taller_than_the_screen_is_paged() {
+    let folder = tempfile::tempdir().unwrap();
+    let paged = folder.path().join("paged");
+    let pager = format!("tee {}", paged.display());
+    let mut terminal = Terminal::open(&[("TIDEGATE_PAGER", &pager)]);
+    terminal
+        .types("SELECT 1 AS n;\n")
+        .sees("| 1 |")
+        .sees("1 row in");
+    assert!(!paged.exists());
+    terminal
+        .types("SELECT value FROM generate_series(1, 30);\n")
+        .sees("| 30")
+        .sees("30 rows in");
+    assert_eq!(fs::read_to_string(&paged).unwrap().lines().count(), 34);
+    fs::remove_file(&paged).unwrap();
+    terminal.types("\\pager off\n").sees("pager is off");
+    terminal
+        .types("SELECT value FROM generate_series(1, 30);\n")
+        .sees("30 rows in");
+    assert!(!paged.exists());
+    assert_eq!(terminal.leaves(), 0);
+}
+
+#[test]
+fn ctrl_c_cancels_the_statement_alone() {
+    let mut terminal = Terminal::open(&[]);
+    let long = "SELECT count(*) FROM generate_series(1, 1000) a, generate_series(1, 2000000000) b \
+                WHERE a.value + b.value = 3;\n";
+    terminal.types(long).sees("b.value = 3;");
+    thread::sleep(Duration::from_secs(1));
+    let process = Pid::from_raw(terminal.child.id() as i32);
+    kill(process, Signal::SIGINT).unwrap();
+    terminal.sees("cancelled").sees("tidegate> ");
+    terminal.types("SELECT 3 AS n;\n").sees("| 3 |");
+    terminal.types("\\watch 0.1\n").sees("| 3 |").sees("| 3 |");
+    kill(process, Signal::SIGINT).unwrap();
+    terminal.sees("tidegate> ");
+    assert_eq!(terminal.leaves(), 0);
+}
