@@ -33,3 +33,26 @@ __device__ __forceinline__ u64 rows_before(u64* tiles, u64 tile) {
     }
     return before;
 }
+
+// Returns where the rows go that a warp has selected in a tile, `found` of them; called by the whole block, whose
+// warps take the tile's rows in order. `warp_counts` has a word for each warp.
+__device__ __forceinline__ u64 place_of_warp(u64* tiles, u64 tile, u32 found, u32* warp_counts, u64* first_place) {
+    const u32 warp = threadIdx.x / 32, lane = threadIdx.x & 31;
+    if (lane == 0) warp_counts[warp] = found;
+    __syncthreads();
+    u32 place_in_tile = 0, total = 0;
+    for (u32 other = 0; other < TG_BLOCK / 32; other++) {
+        if (other == warp) place_in_tile = total;
+        total += warp_counts[other];
+    }
+    if (warp == 0) {
+        if (lane == 0) atomicExch(tiles + tile, (tile == 0 ? TILE_SUMMED : TILE_COUNTED) | total);
+        const u64 before = rows_before(tiles, tile);
+        if (lane == 0) {
+            atomicExch(tiles + tile, TILE_SUMMED | (before + total));
+            *first_place = before;
+        }
+    }
+    __syncthreads();
+    return *first_place + place_in_tile;
+}

@@ -1,11 +1,9 @@
 //! The CUDA backend: a pipeline's own kernel, compiled for the device and launched over chunks.
 //!
 //! A fold encodes its batches, copies them to the device and launches the kernel over them, all on
-//! the device's thread. The kernel is made for what is known of the values so far; when a chunk
-//! widens that, another kernel takes over, and where its groups' layout differs the groups gathered
-//! until then are brought back first and merged at the end.
+//! the device's thread: [`Execution`](crate::execution::Execution) says how. Only what is left to do
+//! once the last bytes have left is done elsewhere.
 
-mod lookup;
 mod run;
 mod store;
 
@@ -23,9 +21,11 @@ use tidegate_device::{DeviceError, DeviceId, DeviceInfo, MemoryBudget, Reservati
 use tidegate_pipeline::{Interpreter, Pipeline};
 
 use crate::backend::{PipelineDevice, PipelineRun, RunError};
-use crate::engine::{Engine, bytes_of_words};
-use crate::program::{DeviceProgram, ProgramOptions, SlotFacts, generate};
+use crate::engine::{Engine, Machine, bytes_of_words};
+use crate::program::{DeviceProgram, ProgramOptions};
 use crate::stored::{ColumnDictionary, StoredColumn};
+
+pub use crate::program::declared_program;
 
 /// A GPU that runs pipelines.
 #[derive(Clone)]
@@ -78,11 +78,17 @@ impl CudaPipelineDevice {
     /// # Errors
     /// What the compiler says; a lost device.
     pub fn engine<'a, 'l>(
-        &self,
+        &'a self,
         lane: &'a Lane<'l>,
         program: &DeviceProgram,
     ) -> Result<LaneEngine<'a, 'l>, DeviceError> {
-        self.shared.engine(lane, program)
+        self.machine(lane)
+            .engine(&program.text, program.kernel_names())
+    }
+
+    /// Returns the device's thread as a machine.
+    pub fn machine<'a, 'l>(&'a self, lane: &'a Lane<'l>) -> LaneMachine<'a, 'l> {
+        LaneMachine::new(&self.shared, lane)
     }
 
     /// Returns what kernels are compiled for.
@@ -146,38 +152,15 @@ impl PipelineDevice for CudaPipelineDevice {
     }
 }
 
-/// Writes the program of a pipeline of whose values nothing is known.
-///
-/// # Errors
-/// Why the pipeline has no device form.
-pub fn declared_program(
-    pipeline: &Pipeline,
-    options: &ProgramOptions,
-) -> Result<DeviceProgram, String> {
-    let facts = |slot: &crate::program::Slot| SlotFacts::declared(&slot.expr.data_type, true);
-    let options = ProgramOptions {
-        unseen_keys: true,
-        ..options.clone()
-    };
-    generate(pipeline, &facts, &options)
-}
-
 impl Shared {
-    pub(crate) fn engine<'a, 'l>(
+    /// Returns the kernels of a source, compiled and loaded if they are not.
+    fn load(
         &self,
-        lane: &'a Lane<'l>,
-        program: &DeviceProgram,
-    ) -> Result<LaneEngine<'a, 'l>, DeviceError> {
-        Ok(LaneEngine {
-            lane,
-            device: self.device.info().id,
-            loaded: self.load(lane, program)?,
-        })
-    }
-
-    /// Returns the program's kernels, compiled and loaded if they are not.
-    fn load(&self, lane: &Lane<'_>, program: &DeviceProgram) -> Result<Arc<Loaded>, DeviceError> {
-        if let Some(loaded) = self.loaded.lock().get(&program.text) {
+        lane: &Lane<'_>,
+        text: &str,
+        names: &[&'static str],
+    ) -> Result<Arc<Loaded>, DeviceError> {
+        if let Some(loaded) = self.loaded.lock().get(text) {
             return Ok(Arc::clone(loaded));
         }
         let failed = |why: String| DeviceError::LaunchFailed {
@@ -187,11 +170,11 @@ impl Shared {
         };
         let compiled = self
             .images
-            .get("pipeline.cu", &program.text, &self.architecture, &[])
+            .get("pipeline.cu", text, &self.architecture, &[])
             .map_err(|error| failed(error.to_string()))?;
         let module = lane.load(&compiled.image)?;
         let mut kernels = Vec::new();
-        for name in program.kernel_names() {
+        for name in names {
             kernels.push(lane.kernel(&module, name)?);
         }
         let loaded = Arc::new(Loaded { kernels });
@@ -199,12 +182,57 @@ impl Shared {
         if all.len() >= LOADED_MAX {
             all.clear();
         }
-        all.insert(program.text.clone(), Arc::clone(&loaded));
+        all.insert(text.to_owned(), Arc::clone(&loaded));
         Ok(loaded)
     }
 }
 
-/// The device's thread as an engine for one program.
+/// The device's thread as a machine.
+pub struct LaneMachine<'a, 'l> {
+    shared: &'a Shared,
+    lane: &'a Lane<'l>,
+}
+
+impl<'a, 'l> LaneMachine<'a, 'l> {
+    pub(crate) fn new(shared: &'a Shared, lane: &'a Lane<'l>) -> Self {
+        Self { shared, lane }
+    }
+}
+
+impl<'a, 'l> Machine for LaneMachine<'a, 'l> {
+    type Buffer = DeviceBuffer;
+    type Engine = LaneEngine<'a, 'l>;
+
+    fn budget(&self) -> &Arc<MemoryBudget> {
+        self.shared.device.budget()
+    }
+
+    fn upload(&self, parts: &[(u64, &[u8])], bytes: u64) -> Result<DeviceBuffer, DeviceError> {
+        let buffer = self.lane.alloc(bytes)?;
+        for (offset, part) in parts {
+            self.lane.upload(&buffer, *offset, part)?;
+        }
+        Ok(buffer)
+    }
+
+    fn address(&self, buffer: &DeviceBuffer) -> u64 {
+        buffer.address()
+    }
+
+    fn engine(
+        &self,
+        text: &str,
+        kernels: &'static [&'static str],
+    ) -> Result<LaneEngine<'a, 'l>, DeviceError> {
+        Ok(LaneEngine {
+            lane: self.lane,
+            device: self.shared.device.info().id,
+            loaded: self.shared.load(self.lane, text, kernels)?,
+        })
+    }
+}
+
+/// The device's thread as an engine for one source.
 pub struct LaneEngine<'a, 'l> {
     lane: &'a Lane<'l>,
     device: DeviceId,

@@ -1,9 +1,13 @@
 //! What running a program asks of a machine: memory, copies and launches.
 //!
-//! The launch logic of [`table`](crate::table) and [`rows`](crate::rows) is written over [`Engine`],
-//! so that the same code drives a GPU and, in tests, kernels compiled for the host.
+//! The launch logic of [`table`](crate::table), [`rows`](crate::rows) and [`finish`](crate::finish)
+//! is written over [`Engine`], the kernels of one program, and an [`execution`](crate::execution)
+//! over a [`Machine`], which has engines for all of its programs: so the same code drives a GPU and,
+//! in tests, kernels compiled for the host.
 
-use tidegate_device::{DeviceError, DeviceId};
+use std::sync::Arc;
+
+use tidegate_device::{DeviceError, DeviceId, MemoryBudget};
 use tidegate_pipeline::EvalError;
 
 use crate::backend::RunError;
@@ -90,6 +94,36 @@ pub trait Engine {
         shared_bytes: u32,
         parameters: &[u64],
     ) -> Result<(), DeviceError>;
+}
+
+/// A device, with an engine for whatever source.
+pub trait Machine {
+    /// A piece of memory, freed when it is dropped.
+    type Buffer: std::fmt::Debug + Send;
+    /// The kernels of one source.
+    type Engine: Engine<Buffer = Self::Buffer>;
+
+    /// Returns the budget of the device's memory.
+    fn budget(&self) -> &Arc<MemoryBudget>;
+
+    /// Takes so much memory and copies parts into it, each to its offset.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`]; a part that reaches beyond the end; a lost device.
+    fn upload(&self, parts: &[(u64, &[u8])], bytes: u64) -> Result<Self::Buffer, DeviceError>;
+
+    /// Returns the address by which kernels know a buffer.
+    fn address(&self, buffer: &Self::Buffer) -> u64;
+
+    /// Returns the named kernels of a source, which is compiled if it is not.
+    ///
+    /// # Errors
+    /// What the compiler says; a lost device.
+    fn engine(
+        &self,
+        text: &str,
+        kernels: &'static [&'static str],
+    ) -> Result<Self::Engine, DeviceError>;
 }
 
 /// One column of a chunk that lies on a device.

@@ -17,9 +17,9 @@ use tidegate_pipeline::{
 };
 
 use crate::encode::Dictionary;
-use crate::program::{EMPTY_KEY, GroupPlan, KeyPlan, Presence, Store, Sums};
+use crate::program::{EMPTY_KEY, GroupPlan, KeyPlan, Presence, Sums};
 
-pub use arrays::{dictionary_array, integer_array};
+pub use arrays::{code_array, dictionary_array, integer_array, plain_array};
 use arrays::{float32_array, float64_array};
 
 /// The groups of an aggregate.
@@ -111,7 +111,7 @@ impl Groups {
                     .collect()
             })
             .collect();
-        let (stride, first) = record_of(plan);
+        let (stride, first) = plan.record();
         let word = |slot: usize, index: usize| table.words[slot * stride + first + index];
         let column = |call: &crate::program::CallPlan| CallColumn {
             counts: match call.count {
@@ -281,16 +281,8 @@ enum PackedKey {
     Null,
 }
 
-/// Returns the words from one slot to the next, and where a group's own begin.
-fn record_of(plan: &GroupPlan) -> (usize, usize) {
-    match plan.store {
-        Store::Hash => (plan.num_words() + 1, 1),
-        _ => (plan.num_words(), 0),
-    }
-}
-
 fn occupied(plan: &GroupPlan, table: TableImage<'_>) -> Vec<(usize, PackedKey)> {
-    let (stride, _) = record_of(plan);
+    let (stride, _) = plan.record();
     let by_place = |slot: usize| (slot, PackedKey::Packed(slot as u64));
     match plan.presence {
         Presence::Always => vec![by_place(0)],

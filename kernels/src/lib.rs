@@ -9,14 +9,18 @@
 //! In reading order: [`backend`] is the contract of every device, [`chunk`] what must stay on the
 //! host because of its values, [`transfer`] how many bytes a batch is, [`stored`] columns that stay,
 //! [`simulated`] the simulated backend. Then the way of a pipeline to a GPU: [`encode`] makes column
-//! chunks, [`program`] the kernel, [`engine`] is what a machine has to offer, [`table`] and [`rows`]
-//! launch over it, [`groups`] brings groups back, [`cuda`] is the backend.
+//! chunks, [`program`] the kernel, [`engine`] is what a machine has to offer, [`table`], [`rows`],
+//! [`columns`] and [`finish`] launch over it, [`groups`] brings groups back, an [`execution`] folds
+//! chunks and lets the result leave, [`cuda`] is the backend.
 
 pub mod backend;
 pub mod chunk;
+pub mod columns;
 pub mod cuda;
 pub mod encode;
 pub mod engine;
+pub mod execution;
+pub mod finish;
 pub mod groups;
 pub mod program;
 pub mod rows;

@@ -4,23 +4,28 @@
 //! if rows leave; what comes after is done with the groups. In reading order: [`interval`] is what
 //! is known of integers, [`slots`] what the device reads, `emit` writes the code of one row,
 //! `store` chooses where the groups' state is and `store_code` writes what keeps it, `source` and
-//! `compact` put the kernel together.
+//! `compact` put the kernel together; `order` adds words to rows by which they are ordered, and
+//! `finish` is the kernel that turns groups into columns.
 
 pub mod interval;
 pub mod slots;
 
 mod compact;
 mod emit;
+mod finish;
+mod order;
 mod source;
 mod store;
 mod store_code;
 
 use std::cell::RefCell;
 
-use tidegate_pipeline::{Aggregate, Pipeline, Step};
+use tidegate_pipeline::{Aggregate, Pipeline, SortKey, Step};
 
 pub use emit::{CallPlan, FloatScaleAt, LOCAL_ROWS_MAX, STATE_ROWS_MAX, Sums, WordOp};
+pub use finish::{FinishLayout, FinishProgram, FinishedColumn, Noted, finish_program};
 pub use interval::Interval;
+pub use order::generate_ordered;
 pub use slots::{Lookup, Slot, SlotFacts, SlotKind, slot_kind};
 pub use source::{NUM_LAUNCH_FIELDS, launch_words};
 pub use store::{EMPTY_KEY, GroupPlan, HOT_KEYS, KeyPlan, Presence, Store, StoreLimits};
@@ -119,6 +124,17 @@ pub fn generate(
     facts_of: &dyn Fn(&Slot) -> SlotFacts,
     options: &ProgramOptions,
 ) -> Result<DeviceProgram, String> {
+    let (program, _) = generate_with(pipeline, facts_of, options, &[])?;
+    Ok(program)
+}
+
+/// Writes the kernel of a pipeline, and of rows also the words of an order: their bits come back.
+fn generate_with(
+    pipeline: &Pipeline,
+    facts_of: &dyn Fn(&Slot) -> SlotFacts,
+    options: &ProgramOptions,
+    order: &[SortKey],
+) -> Result<(DeviceProgram, Vec<u32>), String> {
     // Code may be written twice, for one store and for another; a slot is asked about once.
     let known: RefCell<Vec<(Slot, SlotFacts)>> = RefCell::default();
     let facts_of = |slot: &Slot| {
@@ -138,12 +154,33 @@ pub fn generate(
             Step::Filter(predicate) => emitter.filter(predicate, &scope)?,
             Step::Project(columns) => scope = emitter.project(columns, &scope)?,
             Step::Aggregate(aggregate) => {
-                return source::grouped(emitter, aggregate, &scope, position + 1, options);
+                let grouped = source::grouped(emitter, aggregate, &scope, position + 1, options)?;
+                return Ok((grouped, Vec::new()));
             }
             Step::Sort(_) => return Err("a sort before any aggregate has no device form".into()),
         }
     }
-    compact::compacted(emitter, pipeline, &scope, options)
+    compact::compacted(emitter, pipeline, &scope, options, order)
+}
+
+/// Writes the program of a pipeline of whose values nothing is known.
+///
+/// # Errors
+/// Why the pipeline has no device form.
+pub fn declared_program(
+    pipeline: &Pipeline,
+    options: &ProgramOptions,
+) -> Result<DeviceProgram, String> {
+    let options = ProgramOptions {
+        unseen_keys: true,
+        ..options.clone()
+    };
+    generate(pipeline, &declared_facts, &options)
+}
+
+/// Returns what is known of a slot before its first chunk.
+pub(crate) fn declared_facts(slot: &Slot) -> SlotFacts {
+    SlotFacts::declared(&slot.expr.data_type, true)
 }
 
 /// Returns the aggregate that the program of this pipeline ends with, if it groups.

@@ -1,17 +1,22 @@
-//! Rows that a program writes out, in the order of the input.
+//! Rows that a program writes out, in the order of the input, and their way to the host.
 //!
-//! One kernel does it in one pass; there has to be room for all rows, for none is counted before.
+//! One kernel writes them in one pass; there has to be room for all rows, for none is counted before.
+//! What is copied back is what Arrow's arrays are made of, so that only strings and bits are looked
+//! at one by one, and that not on the device's thread.
 
 use std::borrow::Borrow;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_buffer::{Buffer, MutableBuffer};
 use arrow_schema::Schema;
+use tidegate_device::DeviceError;
 
 use crate::backend::RunError;
+use crate::columns::{Picked, gather};
 use crate::encode::Dictionary;
 use crate::engine::{Engine, Flags, Prepared, Segments, bytes_of_words};
-use crate::groups::{dictionary_array, integer_array};
+use crate::groups::{code_array, plain_array};
 use crate::program::{DeviceProgram, OutputColumn, launch_words};
 
 /// The bits of a tile's state that count rows (`compact.cuh`).
@@ -73,45 +78,98 @@ pub fn write_rows<E: Engine>(
     Ok(DeviceRows { num_rows, buffers })
 }
 
-/// Brings rows back to the host.
+/// Copies the picked rows. The engine is that of [`columns::SOURCE`](crate::columns::SOURCE).
 ///
 /// # Errors
-/// A NULL in a column declared without; a lost device.
-pub fn read_rows<E: Engine>(
+/// The device's own.
+pub fn pick_rows<E: Engine>(
     engine: &E,
     rows: &DeviceRows<E::Buffer>,
     columns: &[OutputColumn],
-    dictionaries: &[impl Borrow<Dictionary>],
-    schema: &Arc<Schema>,
-) -> Result<RecordBatch, RunError> {
-    let num_rows = rows.num_rows;
-    let mut arrays: Vec<ArrayRef> = Vec::with_capacity(columns.len());
-    for ((column, (values, validity)), field) in
-        columns.iter().zip(&rows.buffers).zip(schema.fields())
-    {
-        let mut bytes = vec![0; (num_rows * u64::from(column.width)) as usize];
-        let mut valid = vec![1; num_rows as usize];
-        engine.read(values, 0, &mut bytes)?;
-        if column.nullable {
-            engine.read(validity, 0, &mut valid)?;
-        }
-        let cells: Vec<Option<i128>> = bytes
-            .chunks_exact(column.width as usize)
-            .zip(&valid)
-            .map(|(bytes, valid)| (*valid != 0).then(|| integer_of(bytes)))
-            .collect();
-        arrays.push(match column.dictionary {
-            Some(slot) => dictionary_array(field.data_type(), &cells, dictionaries[slot].borrow())?,
-            None => integer_array(field.data_type(), &cells)?,
-        });
+    picked: &Picked<E::Buffer>,
+) -> Result<DeviceRows<E::Buffer>, RunError> {
+    let mut buffers = Vec::with_capacity(columns.len());
+    for (column, (values, validity)) in columns.iter().zip(&rows.buffers) {
+        let values = gather(engine, picked, values, column.width)?;
+        let validity = if column.nullable {
+            gather(engine, picked, validity, 1)?
+        } else {
+            engine.alloc(0)?
+        };
+        buffers.push((values, validity));
     }
-    let options = RecordBatchOptions::new().with_row_count(Some(num_rows as usize));
-    let batch = RecordBatch::try_new_with_options(Arc::clone(schema), arrays, &options);
-    batch.map_err(|error| RunError::Eval(error.into()))
+    Ok(DeviceRows {
+        num_rows: picked.num_rows,
+        buffers,
+    })
 }
 
-fn integer_of(bytes: &[u8]) -> i128 {
-    let mut wide = [0; 16];
-    wide[..bytes.len()].copy_from_slice(bytes);
-    i128::from_le_bytes(wide)
+/// Rows on the host, in the bytes that a device wrote.
+#[derive(Debug)]
+pub struct HostRows {
+    num_rows: usize,
+    columns: Vec<(OutputColumn, Buffer, Option<Buffer>)>,
+}
+
+/// Copies rows to the host.
+///
+/// # Errors
+/// A lost device.
+pub fn download_rows<E: Engine>(
+    engine: &E,
+    rows: &DeviceRows<E::Buffer>,
+    columns: &[OutputColumn],
+) -> Result<HostRows, DeviceError> {
+    let num_rows = rows.num_rows as usize;
+    let download = |from: &E::Buffer, bytes: usize| {
+        let mut buffer = MutableBuffer::from_len_zeroed(bytes);
+        engine.read(from, 0, buffer.as_slice_mut())?;
+        Ok::<Buffer, DeviceError>(buffer.into())
+    };
+    let mut downloaded = Vec::with_capacity(columns.len());
+    for (column, (values, validity)) in columns.iter().zip(&rows.buffers) {
+        let values = download(values, num_rows * column.width as usize)?;
+        let validity = if column.nullable {
+            Some(download(validity, num_rows)?)
+        } else {
+            None
+        };
+        downloaded.push((column.clone(), values, validity));
+    }
+    Ok(HostRows {
+        num_rows,
+        columns: downloaded,
+    })
+}
+
+impl HostRows {
+    /// Returns how many rows there are.
+    pub fn num_rows(&self) -> usize {
+        self.num_rows
+    }
+
+    /// Makes a batch of the rows. Strings are looked up in the dictionary of their slot.
+    ///
+    /// # Errors
+    /// A NULL in a column declared without; more strings than a dictionary's keys can count.
+    pub fn into_batch(
+        self,
+        dictionaries: &[impl Borrow<Dictionary>],
+        schema: &Arc<Schema>,
+    ) -> Result<RecordBatch, RunError> {
+        let mut arrays: Vec<ArrayRef> = Vec::with_capacity(self.columns.len());
+        for ((column, values, validity), field) in self.columns.into_iter().zip(schema.fields()) {
+            let data_type = field.data_type();
+            arrays.push(match column.dictionary {
+                Some(slot) => {
+                    let strings = dictionaries[slot].borrow();
+                    code_array(data_type, &values, validity.as_deref(), strings)?
+                }
+                None => plain_array(data_type, self.num_rows, values, validity.as_deref())?,
+            });
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(self.num_rows));
+        let batch = RecordBatch::try_new_with_options(Arc::clone(schema), arrays, &options);
+        batch.map_err(|error| RunError::Eval(error.into()))
+    }
 }

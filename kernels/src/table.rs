@@ -1,8 +1,11 @@
-//! A group table on a device: made, folded into, grown, read back.
+//! A group table on a device: made, folded into, grown, counted, read back.
 
-use tidegate_device::DeviceError;
+use std::sync::Arc;
+
+use tidegate_device::{DeviceError, MemoryBudget, Reservation};
 
 use crate::backend::RunError;
+use crate::columns::{self, Slots, ToldBy};
 use crate::engine::{Engine, Flags, Prepared, Segments, bytes_of_words, read_words};
 use crate::groups::{Groups, TableImage};
 use crate::program::{
@@ -26,6 +29,8 @@ pub struct GroupTable<B> {
     present: Option<B>,
     num_slots: u64,
     rows: u64,
+    /// What is promised for the table, if it is held to a budget.
+    memory: Option<Reservation>,
 }
 
 impl<B: std::fmt::Debug + Send> GroupTable<B> {
@@ -39,10 +44,7 @@ impl<B: std::fmt::Debug + Send> GroupTable<B> {
         plan: &GroupPlan,
         slots_hint: Option<u64>,
     ) -> Result<Self, DeviceError> {
-        let num_slots = match (plan.store, plan.num_packed) {
-            (Store::Hash, _) => slots_hint.unwrap_or(HASH_SLOTS_START).next_power_of_two(),
-            (_, packed) => packed.unwrap_or(1),
-        };
+        let num_slots = first_slots(plan, slots_hint);
         let present = if plan.presence == Presence::Bit {
             let bytes = present_bytes(num_slots);
             let present = engine.alloc(bytes)?;
@@ -58,7 +60,25 @@ impl<B: std::fmt::Debug + Send> GroupTable<B> {
             present,
             num_slots,
             rows: 0,
+            memory: None,
         })
+    }
+
+    /// Makes an empty table whose memory, also as it grows, is promised by a budget before it is
+    /// taken.
+    ///
+    /// # Errors
+    /// As [`GroupTable::new`].
+    pub fn within<E: Engine<Buffer = B>>(
+        engine: &E,
+        program: &DeviceProgram,
+        plan: &GroupPlan,
+        budget: &Arc<MemoryBudget>,
+    ) -> Result<Self, DeviceError> {
+        let memory = budget.reserve(table_bytes(plan, first_slots(plan, None)))?;
+        let mut table = Self::new(engine, program, plan, None)?;
+        table.memory = Some(memory);
+        Ok(table)
     }
 
     /// Returns the table's plan.
@@ -73,11 +93,38 @@ impl<B: std::fmt::Debug + Send> GroupTable<B> {
 
     /// Returns the bytes that the table takes.
     pub fn bytes(&self) -> u64 {
-        let present = self
-            .present
-            .as_ref()
-            .map_or(0, |_| present_bytes(self.num_slots));
-        state_bytes(&self.plan, self.num_slots) + present
+        table_bytes(&self.plan, self.num_slots)
+    }
+
+    /// Returns how many slots there are, without the two apart of a hash table.
+    pub fn num_slots(&self) -> u64 {
+        self.num_slots
+    }
+
+    /// Returns how many slots have a place in memory.
+    pub(crate) fn num_places(&self) -> u64 {
+        self.num_slots + slots_apart(&self.plan)
+    }
+
+    /// Counts the groups. The engine is that of [`columns::SOURCE`].
+    ///
+    /// # Errors
+    /// The device's own.
+    pub fn count<E: Engine<Buffer = B>>(&self, engine: &E) -> Result<u64, RunError> {
+        let told_by = match self.plan.presence {
+            Presence::Always => return Ok(1),
+            Presence::Word(word) => ToldBy::Word(word as u64),
+            Presence::Bit => ToldBy::Bit,
+            Presence::Key => ToldBy::Key,
+        };
+        let slots = Slots {
+            state: engine.address(&self.state),
+            present: self.present.as_ref().map_or(0, |map| engine.address(map)),
+            num_slots: self.num_places(),
+            stride: record_bytes(&self.plan) / 8,
+            told_by,
+        };
+        columns::count_groups(engine, slots)
     }
 
     /// Returns whether no row was folded.
@@ -185,6 +232,8 @@ impl<B: std::fmt::Debug + Send> GroupTable<B> {
     ) -> Result<(), RunError> {
         let record = record_bytes(&self.plan);
         loop {
+            // Both tables are there while the groups move.
+            self.promise(self.bytes() + state_bytes(&self.plan, slots))?;
             let state = empty_state(engine, program, &self.plan, slots)?;
             let old_state = std::mem::replace(&mut self.state, state);
             let old_slots = std::mem::replace(&mut self.num_slots, slots);
@@ -211,7 +260,8 @@ impl<B: std::fmt::Debug + Send> GroupTable<B> {
                 engine.launch("absorb", blocks.max(1) as u32, program.threads, 0, &words)?;
             }
             if flags.read(engine)? == 0 {
-                return Ok(());
+                drop(old_state);
+                return Ok(self.promise(self.bytes())?);
             }
             // Begin again from the old table, which is untouched.
             self.state = old_state;
@@ -221,7 +271,20 @@ impl<B: std::fmt::Debug + Send> GroupTable<B> {
         }
     }
 
-    fn address<E: Engine<Buffer = B>>(&self, engine: &E, words: &mut [u64], flags: &Flags<B>) {
+    fn promise(&mut self, bytes: u64) -> Result<(), DeviceError> {
+        match &mut self.memory {
+            Some(memory) => memory.resize(bytes),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes the table's addresses among the words of a launch.
+    pub(crate) fn address<E: Engine<Buffer = B>>(
+        &self,
+        engine: &E,
+        words: &mut [u64],
+        flags: &Flags<B>,
+    ) {
         words[launch_words("state")] = engine.address(&self.state);
         words[launch_words("present")] = self.present.as_ref().map_or(0, |map| engine.address(map));
         words[launch_words("num_slots")] = self.num_slots;
@@ -256,9 +319,30 @@ fn record_bytes(plan: &GroupPlan) -> u64 {
     (plan.num_words() as u64 + key) * 8
 }
 
+/// Slots that a table begins with.
+fn first_slots(plan: &GroupPlan, slots_hint: Option<u64>) -> u64 {
+    match (plan.store, plan.num_packed) {
+        (Store::Hash, _) => slots_hint.unwrap_or(HASH_SLOTS_START).next_power_of_two(),
+        (_, packed) => packed.unwrap_or(1),
+    }
+}
+
+/// Slots behind those of the table.
+fn slots_apart(plan: &GroupPlan) -> u64 {
+    if plan.store == Store::Hash { 2 } else { 0 }
+}
+
 fn state_bytes(plan: &GroupPlan, num_slots: u64) -> u64 {
-    let apart = if plan.store == Store::Hash { 2 } else { 0 };
-    (num_slots + apart) * record_bytes(plan)
+    (num_slots + slots_apart(plan)) * record_bytes(plan)
+}
+
+fn table_bytes(plan: &GroupPlan, num_slots: u64) -> u64 {
+    let present = if plan.presence == Presence::Bit {
+        present_bytes(num_slots)
+    } else {
+        0
+    };
+    state_bytes(plan, num_slots) + present
 }
 
 fn present_bytes(num_slots: u64) -> u64 {

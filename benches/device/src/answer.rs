@@ -35,7 +35,7 @@ pub(crate) fn check(shape: &Shape, answer: &Answer, rows: u64, quantiles: &[u32]
 }
 
 /// Folds all rows, each thread a range of them.
-fn over_rows<T: Default + Send>(
+pub(crate) fn over_rows<T: Default + Send>(
     rows: u64,
     fold: impl Fn(&mut T, u64) + Sync,
     join: impl Fn(&mut T, T),

@@ -6,10 +6,11 @@
 //!
 //! [`start`] is given the words of a command line and returns how the process ends. In reading
 //! order: `shapes` (the queries), `columns` (what they read), `timing` (the runs), `answer` (what
-//! they have to give).
+//! they have to give), `finish` (what is done with many groups).
 
 mod answer;
 mod columns;
+mod finish;
 mod shapes;
 mod timing;
 

@@ -19,22 +19,23 @@ use tidegate_kernels::table::GroupTable;
 
 use crate::answer::{self, Answer};
 use crate::columns::{Column, Values, zipf_quantiles};
+use crate::finish;
 use crate::shapes::{self, Shape};
 
 /// What H200 reads from its memory at most, in bytes a second, measured.
 const READ_RATE: f64 = 4.6e12;
 
 #[derive(Parser)]
-struct Args {
+pub(crate) struct Args {
     /// Rows of every shape.
     #[arg(long, default_value_t = 500_000_000)]
-    rows: u64,
+    pub(crate) rows: u64,
     /// Only shapes whose name contains this.
     #[arg(long, default_value = "")]
-    shape: String,
+    pub(crate) shape: String,
     /// Timed runs of each shape; the median is printed.
     #[arg(long, default_value_t = 7)]
-    runs: usize,
+    pub(crate) runs: usize,
     /// Threads of a block.
     #[arg(long, default_value_t = 256)]
     threads: u32,
@@ -46,7 +47,7 @@ struct Args {
     nvrtc: Option<PathBuf>,
     /// Leaves the answers unchecked.
     #[arg(long)]
-    unchecked: bool,
+    pub(crate) unchecked: bool,
     /// Only compiles the kernels, for an architecture as `sm_90`; needs no GPU, but `--nvrtc`.
     #[arg(long)]
     compile: Option<String>,
@@ -55,7 +56,7 @@ struct Args {
     source: bool,
 }
 
-type Failure = Box<dyn Error + Send + Sync>;
+pub(crate) type Failure = Box<dyn Error + Send + Sync>;
 
 /// Times what the command line asks for; its first word is the program's name. Prints help, or the
 /// mistake in it, and ends the process.
@@ -161,7 +162,7 @@ fn run(args: Args) -> Result<(), Failure> {
             timed.most * 1e3,
         );
     }
-    Ok(())
+    finish::run(&pipelines, &args)
 }
 
 struct Timed {
@@ -300,7 +301,7 @@ fn time(
 }
 
 /// Fills a column on the device.
-fn fill(
+pub(crate) fn fill(
     device: &CudaPipelineDevice,
     lane: &Lane<'_>,
     column: &Column,

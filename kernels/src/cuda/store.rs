@@ -7,10 +7,10 @@ use arrow_schema::DataType;
 use tidegate_device::Reservation;
 use tidegate_pipeline::EvalError;
 
-use super::Shared;
-use super::run::upload;
+use super::{LaneMachine, Shared};
 use crate::backend::RunError;
 use crate::encode::{EncodedColumn, Narrowing, encode_column};
+use crate::execution::upload;
 use crate::program::{SlotKind, slot_kind};
 use crate::stored::{ColumnDictionary, Payload, StoredColumn};
 
@@ -27,9 +27,11 @@ pub(super) async fn store(
     let encoding = describe(&column, kind);
     let facts = column.facts.clone();
     let (num_rows, device_bytes) = (column.num_rows as u64, column.device_bytes());
+    let of_thread = Arc::clone(&shared);
     let uploaded = shared.device.submit(move |lane| {
         let columns = [column];
-        upload(lane, columns[0].num_rows as u64, &columns)
+        let machine = LaneMachine::new(&of_thread, lane);
+        upload(&machine, columns[0].num_rows as u64, &columns)
     });
     let (chunk, buffer) = uploaded.await??;
     Ok(StoredColumn {

@@ -11,8 +11,11 @@ use arrow_array::types::{
     TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type,
     UInt32Type, UInt64Type,
 };
-use arrow_array::{ArrayRef, ArrowPrimitiveType, BooleanArray, DictionaryArray, PrimitiveArray};
-use arrow_buffer::{ArrowNativeType, NullBuffer};
+use arrow_array::{
+    ArrayRef, ArrowPrimitiveType, BooleanArray, DictionaryArray, PrimitiveArray, make_array,
+};
+use arrow_buffer::{ArrowNativeType, BooleanBuffer, Buffer, NullBuffer};
+use arrow_data::ArrayData;
 use arrow_schema::{DataType, TimeUnit};
 use tidegate_pipeline::EvalError;
 
@@ -114,6 +117,56 @@ pub(super) fn float32_array(values: Vec<f32>, nulls: Option<NullBuffer>) -> Arra
     Arc::new(PrimitiveArray::<Float32Type>::new(values.into(), nulls))
 }
 
+/// Builds an array of a fixed-width type from the bytes of its values, booleans a byte each, and a
+/// byte of validity for each value.
+///
+/// # Errors
+/// Bytes that are not those of so many values of the type.
+pub fn plain_array(
+    data_type: &DataType,
+    num_rows: usize,
+    values: Buffer,
+    validity: Option<&[u8]>,
+) -> Result<ArrayRef, EvalError> {
+    let nulls = validity
+        .map(nulls_of)
+        .filter(|nulls| nulls.null_count() > 0);
+    if *data_type == DataType::Boolean {
+        return Ok(Arc::new(BooleanArray::new(bits_of(&values), nulls)));
+    }
+    let data = ArrayData::builder(data_type.clone())
+        .len(num_rows)
+        .nulls(nulls)
+        .add_buffer(values)
+        .build()?;
+    Ok(make_array(data))
+}
+
+/// Builds an array of a string type from codes of 32 bits, and a byte of validity for each.
+///
+/// # Errors
+/// More strings than the keys of a dictionary type can count.
+pub fn code_array(
+    data_type: &DataType,
+    codes: &[u8],
+    validity: Option<&[u8]>,
+    dictionary: &Dictionary,
+) -> Result<ArrayRef, EvalError> {
+    let (codes, _) = codes.as_chunks::<4>();
+    let there = |row: usize| validity.is_none_or(|bytes| bytes[row] != 0);
+    let code =
+        |(row, code): (usize, &[u8; 4])| there(row).then(|| i128::from(u32::from_le_bytes(*code)));
+    string_array(data_type, codes.iter().enumerate().map(code), dictionary)
+}
+
+fn bits_of(bytes: &[u8]) -> BooleanBuffer {
+    BooleanBuffer::collect_bool(bytes.len(), |row| bytes[row] != 0)
+}
+
+fn nulls_of(validity: &[u8]) -> NullBuffer {
+    NullBuffer::new(bits_of(validity))
+}
+
 /// Builds an array of a string type from codes of a dictionary.
 ///
 /// # Errors
@@ -123,27 +176,29 @@ pub fn dictionary_array(
     codes: &[Option<i128>],
     dictionary: &Dictionary,
 ) -> Result<ArrayRef, EvalError> {
-    let text = |code: &Option<i128>| code.map(|code| dictionary.values()[code as usize].as_ref());
+    string_array(data_type, codes.iter().copied(), dictionary)
+}
+
+fn string_array(
+    data_type: &DataType,
+    codes: impl Iterator<Item = Option<i128>>,
+    dictionary: &Dictionary,
+) -> Result<ArrayRef, EvalError> {
+    let text = |code: Option<i128>| code.map(|code| dictionary.values()[code as usize].as_ref());
     match data_type {
         DataType::Utf8 => {
             let mut builder = StringBuilder::new();
-            codes
-                .iter()
-                .for_each(|code| builder.append_option(text(code)));
+            codes.for_each(|code| builder.append_option(text(code)));
             Ok(Arc::new(builder.finish()))
         }
         DataType::LargeUtf8 => {
             let mut builder = LargeStringBuilder::new();
-            codes
-                .iter()
-                .for_each(|code| builder.append_option(text(code)));
+            codes.for_each(|code| builder.append_option(text(code)));
             Ok(Arc::new(builder.finish()))
         }
         DataType::Utf8View => {
             let mut builder = StringViewBuilder::new();
-            codes
-                .iter()
-                .for_each(|code| builder.append_option(text(code)));
+            codes.for_each(|code| builder.append_option(text(code)));
             Ok(Arc::new(builder.finish()))
         }
         DataType::Dictionary(key, value) => {
@@ -167,12 +222,12 @@ pub fn dictionary_array(
 }
 
 fn dictionary_of<K: ArrowDictionaryKeyType>(
-    codes: &[Option<i128>],
+    codes: impl Iterator<Item = Option<i128>>,
     values: ArrayRef,
 ) -> Result<ArrayRef, EvalError> {
-    let key = |code: &Option<i128>| match code {
+    let key = |code: Option<i128>| match code {
         None => Ok(None),
-        Some(code) => K::Native::from_usize(*code as usize)
+        Some(code) => K::Native::from_usize(code as usize)
             .map(Some)
             .ok_or_else(|| EvalError::Internal {
                 what: format!(
@@ -182,7 +237,7 @@ fn dictionary_of<K: ArrowDictionaryKeyType>(
                 ),
             }),
     };
-    let keys = codes.iter().map(key).collect::<Result<Vec<_>, _>>()?;
+    let keys = codes.map(key).collect::<Result<Vec<_>, _>>()?;
     let keys = PrimitiveArray::<K>::from_iter(keys);
     Ok(Arc::new(DictionaryArray::<K>::try_new(keys, values)?))
 }

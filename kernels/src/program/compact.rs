@@ -7,24 +7,27 @@ use std::fmt::Write;
 
 use arrow_schema::DataType;
 use tidegate_pipeline::types::is_string;
-use tidegate_pipeline::{Expr, Pipeline};
+use tidegate_pipeline::{Expr, Pipeline, SortKey};
 
 use super::emit::{Emitter, Scope, Valid};
+use super::order::order_words;
 use super::source::{
     Shape, finish, preamble, write_columns, write_kernel_head, write_load_statements,
     write_row_loop,
 };
 use super::{DeviceProgram, OutputColumn, ProgramOptions, Sink};
 
-const COMPACT: &str = include_str!("../../cuda/compact.cuh");
+pub(super) const COMPACT: &str = include_str!("../../cuda/compact.cuh");
 
-/// Returns the program that writes the rows of the last step.
+/// Returns the program that writes the rows of the last step, and behind their columns the words of
+/// the order, whose bits come back.
 pub(super) fn compacted(
     mut emitter: Emitter<'_>,
     pipeline: &Pipeline,
     scope: &Scope,
     options: &ProgramOptions,
-) -> Result<DeviceProgram, String> {
+    order: &[SortKey],
+) -> Result<(DeviceProgram, Vec<u32>), String> {
     let mut columns = Vec::new();
     let mut writes = String::new();
     for (index, field) in pipeline.output.fields().iter().enumerate() {
@@ -53,6 +56,20 @@ pub(super) fn compacted(
             dictionary,
         });
     }
+    let order = order_words(&mut emitter, order, scope)?;
+    for word in &order {
+        let _ = writeln!(
+            writes,
+            "                    ((u64*)p.outputs[{}])[position] = {};",
+            2 * columns.len(),
+            word.code
+        );
+        columns.push(OutputColumn {
+            width: 8,
+            nullable: false,
+            dictionary: None,
+        });
+    }
     let shape = Shape::of_one_step(&emitter.slots, options.threads);
     let guard = emitter.guard.clone();
     let mut text = preamble(&emitter, &shape);
@@ -61,7 +78,7 @@ pub(super) fn compacted(
     text.push_str(
         "    __shared__ u32 warp_counts[TG_BLOCK / 32];\n\
          \x20   __shared__ u64 ticket, first_place;\n\
-         \x20   const u32 warp = threadIdx.x / 32, lane = threadIdx.x & 31;\n\
+         \x20   const u32 lane = threadIdx.x & 31;\n\
          \x20   while (true) {\n\
          \x20       __syncthreads();\n\
          \x20       if (threadIdx.x == 0) ticket = atomicAdd(p.resume, 1ull);\n\
@@ -103,23 +120,7 @@ pub(super) fn compacted(
          \x20               place_in_warp[u] = found + before;\n\
          \x20               found += all;\n\
          \x20           }\n\
-         \x20           if (lane == 0) warp_counts[warp] = found;\n\
-         \x20           __syncthreads();\n\
-         \x20           u32 place_of_warp = 0, total = 0;\n\
-         \x20           for (u32 other = 0; other < TG_BLOCK / 32; other++) {\n\
-         \x20               if (other == warp) place_of_warp = total;\n\
-         \x20               total += warp_counts[other];\n\
-         \x20           }\n\
-         \x20           if (warp == 0) {\n\
-         \x20               if (lane == 0) atomicExch(p.spill + tile, (tile == 0 ? TILE_SUMMED : TILE_COUNTED) | total);\n\
-         \x20               const u64 before = rows_before(p.spill, tile);\n\
-         \x20               if (lane == 0) {\n\
-         \x20                   atomicExch(p.spill + tile, TILE_SUMMED | (before + total));\n\
-         \x20                   first_place = before;\n\
-         \x20               }\n\
-         \x20           }\n\
-         \x20           __syncthreads();\n\
-         \x20           const u64 place = first_place + place_of_warp;\n",
+         \x20           const u64 place = place_of_warp(p.spill, tile, found, warp_counts, &first_place);\n",
     );
     write_row_loop(&mut text, &emitter.slots);
     text.push_str("                if (((mask >> ur) & 1) == 0) continue;\n");
@@ -131,12 +132,13 @@ pub(super) fn compacted(
         "                {{\n                    const u64 position = place + place_in_warp[u] + __popc((mask >> (u * TG_ROWS)) & ((1u << r) - 1));\n{writes}                }}\n            }}\n        }}\n    }}\n}}"
     );
     let num_steps = pipeline.steps.len();
-    finish(emitter, text, Sink::Rows(columns), num_steps, &shape)
+    let program = finish(emitter, text, Sink::Rows(columns), num_steps, &shape)?;
+    Ok((program, order.iter().map(|word| word.bits).collect()))
 }
 
 /// Returns how values of a type are written for the host: as Arrow has them, booleans as bytes,
 /// strings as codes.
-fn written_as(data_type: &DataType) -> (&'static str, u32) {
+pub(super) fn written_as(data_type: &DataType) -> (&'static str, u32) {
     if is_string(data_type) {
         return ("u32", 4);
     }

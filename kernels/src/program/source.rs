@@ -16,12 +16,12 @@ use super::store::{GroupPlan, Grouping, Store};
 use super::store_code::StoreCode;
 use super::{DeviceProgram, ProgramOptions, Sink};
 
-const PRELUDE: &str = include_str!("../../cuda/prelude.cuh");
+pub(super) const PRELUDE: &str = include_str!("../../cuda/prelude.cuh");
 const DECODE: &str = include_str!("../../cuda/decode.cuh");
-const CHECKED: &str = include_str!("../../cuda/checked.cuh");
+pub(super) const CHECKED: &str = include_str!("../../cuda/checked.cuh");
 const CALENDAR: &str = include_str!("../../cuda/calendar.cuh");
 const FLOAT_SUM: &str = include_str!("../../cuda/float_sum.cuh");
-const STORE: &str = include_str!("../../cuda/store.cuh");
+pub(super) const STORE: &str = include_str!("../../cuda/store.cuh");
 const HASH: &str = include_str!("../../cuda/hash.cuh");
 
 /// Bytes of loads that a thread has in flight, and the fewer for rows of less than 16 bytes, whose
@@ -65,7 +65,7 @@ pub fn launch_words(field: &str) -> usize {
 pub const NUM_LAUNCH_FIELDS: usize = LAUNCH_FIELDS.len();
 
 /// The most literals of a launch: a kernel's parameters are limited to 4 KiB.
-const LITERALS_MAX: usize = 480;
+pub(super) const LITERALS_MAX: usize = 480;
 
 /// The kernel that groups rows.
 pub(super) fn grouped(
@@ -274,13 +274,17 @@ pub(super) fn preamble(emitter: &Emitter<'_>, shape: &Shape) -> String {
             text.push_str(block);
         }
     }
+    write_launch(&mut text, emitter.literals.len());
+    text
+}
+
+/// Declares the parameters of a launch with so many literals.
+pub(super) fn write_launch(text: &mut String, num_literals: usize) {
     text.push_str("\nstruct Launch {\n");
     for (data_type, name) in LAUNCH_FIELDS {
         let _ = writeln!(text, "    {data_type} {name};");
     }
-    let literals = emitter.literals.len().max(1);
-    let _ = writeln!(text, "    u64 literals[{literals}];\n}};\n");
-    text
+    let _ = writeln!(text, "    u64 literals[{}];\n}};\n", num_literals.max(1));
 }
 
 pub(super) fn write_kernel_head(text: &mut String, name: &str, slots: &[(Slot, SlotFacts)]) {
@@ -397,7 +401,12 @@ fn write_load(text: &mut String, index: usize, slot: &Slot, facts: &SlotFacts) {
         (SlotKind::Float32, ..) => format!("decode_float<TG_ROWS>(k{index}, at, d{index}[u]);"),
         (SlotKind::Float64, ..) => format!("decode_double<TG_ROWS>(k{index}, at, d{index}[u]);"),
         (_, _, 0) => format!("decode_constant<TG_ROWS>(k{index}, d{index}[u]);"),
-        (_, _, 16) => format!("decode_wide<TG_ROWS>(k{index}, at, d{index}[u]);"),
+        (_, Class::I128, 16) => format!("decode_wide<TG_ROWS>(k{index}, at, d{index}[u]);"),
+        // Plain, and of values that are known to need less.
+        (_, class, 16) => format!(
+            "{{ i128 wide[TG_ROWS]; decode_wide<TG_ROWS>(k{index}, at, wide); for (int r = 0; r < TG_ROWS; r++) d{index}[u][r] = ({})wide[r]; }}",
+            class.name()
+        ),
         (_, Class::I128, 8) if slot.expr.data_type == DataType::UInt64 => {
             format!("decode_unsigned<TG_ROWS>(k{index}, at, d{index}[u]);")
         }

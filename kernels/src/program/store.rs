@@ -132,6 +132,14 @@ impl GroupPlan {
     pub fn num_words(&self) -> usize {
         self.words.len()
     }
+
+    /// Returns the words from one slot to the next, and where a group's own begin.
+    pub fn record(&self) -> (usize, usize) {
+        match self.store {
+            Store::Hash => (self.num_words() + 1, 1),
+            _ => (self.num_words(), 0),
+        }
+    }
 }
 
 /// The words and keys of a grouping, on their way into a plan.

@@ -9,25 +9,25 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use arrow_array::{RecordBatch, new_null_array};
-use arrow_schema::{DataType, Schema};
+use arrow_schema::Schema;
 use tidegate_kernels::RunError;
+use tidegate_kernels::columns;
 use tidegate_kernels::encode::{Dictionary, EncodedColumn, Narrowing, encode};
-use tidegate_kernels::engine::{Engine, ResidentChunk, ResidentColumn, Segments};
+use tidegate_kernels::engine::{Engine, Machine, ResidentChunk, ResidentColumn, Segments};
+use tidegate_kernels::finish::finish_groups;
 use tidegate_kernels::groups::{Groups, dictionary_array, fill_float_scales, output_schema};
 use tidegate_kernels::program::{
-    DeviceProgram, Interval, Lookup, ProgramOptions, Sink, Slot, SlotFacts, SlotKind, StoreLimits,
-    first_aggregate, generate,
+    DeviceProgram, FinishLayout, FinishProgram, Interval, Lookup, ProgramOptions, Sink, Slot,
+    SlotFacts, SlotKind, StoreLimits, finish_program, first_aggregate, generate,
 };
-use tidegate_kernels::rows::{read_rows, write_rows};
+use tidegate_kernels::rows::{download_rows, write_rows};
 use tidegate_kernels::table::GroupTable;
 use tidegate_pipeline::types::is_string;
-use tidegate_pipeline::{
-    Aggregate, AggregateFunction, AggregateOutput, CompareOp, EvalError, Expr, ExprKind,
-    Interpreter, NamedExpr, Pipeline, Scalar, ScalarValue, Step,
-};
+use tidegate_pipeline::{Aggregate, EvalError, Expr, ExprKind, NamedExpr, Pipeline, Scalar, Step};
 
-use crate::cells::{Cell, compare_groups, compare_rows, rows_of};
-use crate::shim::{Buffer, Kernels, ShimEngine, keep};
+use crate::cells::{Cell, rows_of};
+use crate::reference::Reference;
+use crate::shim::{Buffer, Kernels, ShimEngine, ShimMachine, keep};
 
 /// A pipeline and its input.
 #[derive(Clone, Debug)]
@@ -345,7 +345,8 @@ impl Case {
                 let segments = Segments::of(program, &chunks);
                 let schema = Arc::clone(&self.pipeline.output);
                 let rows = write_rows(engine, program, columns, &segments)?;
-                return read_rows(engine, &rows, columns, &input.dictionaries, &schema);
+                let rows = download_rows(engine, &rows, columns)?;
+                return rows.into_batch(&input.dictionaries, &schema);
             }
         };
         let mut filled = program.clone();
@@ -372,8 +373,71 @@ impl Case {
         };
         let dictionaries: Vec<Option<&Dictionary>> = plan.keys.iter().map(dictionary).collect();
         let schema = output_schema(aggregate);
-        Ok(groups.to_batch(aggregate, &dictionaries, &schema)?)
+        let batch = groups.to_batch(aggregate, &dictionaries, &schema);
+        if tables.len() == 1 && run.chunking == 0 {
+            let found = finished(
+                run.seed,
+                aggregate,
+                &tables[0],
+                &input.dictionaries,
+                &schema,
+            );
+            agree(&batch, found)?;
+        }
+        Ok(batch?)
     }
+}
+
+/// Finishes the groups of a table on the device.
+fn finished(
+    seed: u64,
+    aggregate: &Aggregate,
+    table: &GroupTable<Buffer>,
+    dictionaries: &[Dictionary],
+    schema: &Arc<Schema>,
+) -> Result<RecordBatch, RunError> {
+    let literals = table.literals().len();
+    let program = finish_program(aggregate, table.plan(), literals, FinishLayout::Arrow);
+    let program = program.map_err(|what| EvalError::Internal { what })?;
+    let machine = ShimMachine::new(seed, 1 << 30);
+    let num_groups = table.count(&machine.engine(&columns::SOURCE, &columns::KERNELS)?)?;
+    let engine = machine.engine(&program.text, &FinishProgram::KERNELS)?;
+    let groups = finish_groups(&engine, &program, table, num_groups)?;
+    let outputs: Vec<_> = program
+        .columns
+        .into_iter()
+        .map(|column| column.output)
+        .collect();
+    let rows = download_rows(&engine, &groups.rows, &outputs)?;
+    rows.into_batch(dictionaries, schema)
+}
+
+/// Holds what the device has finished against what the host has: the same rows in the same order.
+fn agree(
+    host: &Result<RecordBatch, EvalError>,
+    device: Result<RecordBatch, RunError>,
+) -> Result<(), RunError> {
+    let what = match (host, device) {
+        (Ok(host), Ok(device)) => {
+            let (host, device) = (rows_of(std::slice::from_ref(host)), rows_of(&[device]));
+            match host
+                .iter()
+                .zip(&device)
+                .find(|(host, device)| host != device)
+            {
+                None if host.len() == device.len() => return Ok(()),
+                None => format!("{} groups finished instead of {}", device.len(), host.len()),
+                Some((host, device)) => format!("finished {device:?} instead of {host:?}"),
+            }
+        }
+        (Err(host), Err(RunError::Eval(device)))
+            if host.is_arithmetic() && device.is_arithmetic() =>
+        {
+            return Ok(());
+        }
+        (host, device) => format!("finished {device:?} instead of {host:?}"),
+    };
+    Err(EvalError::Internal { what }.into())
 }
 
 fn is_float_range(error: &RunError) -> bool {
@@ -587,193 +651,6 @@ impl Input {
         let chunks = chunks.collect();
         (chunks, held)
     }
-}
-
-/// What the interpreter gives up to and with the first aggregate.
-struct Reference {
-    rows: Result<Vec<Vec<Cell>>, EvalError>,
-    num_keys: Option<usize>,
-    /// How large a float sum's terms are, where a column is one.
-    sizes: Vec<Vec<Option<f64>>>,
-    /// Units of rounding by which a float sum may differ: those of the reference grow with its rows.
-    units: f64,
-    after: Option<After>,
-}
-
-impl Reference {
-    fn of(case: &Case) -> Self {
-        let pipeline = &case.pipeline;
-        let num_rows = case
-            .batches
-            .iter()
-            .map(RecordBatch::num_rows)
-            .sum::<usize>() as f64;
-        let Some(aggregate) = first_aggregate(pipeline) else {
-            return Self {
-                rows: interpret(pipeline, &case.batches).map(|batches| rows_of(&batches)),
-                num_keys: None,
-                sizes: Vec::new(),
-                units: 0.0,
-                after: None,
-            };
-        };
-        let position = pipeline
-            .steps
-            .iter()
-            .position(|step| matches!(step, Step::Aggregate(_)))
-            .unwrap();
-        let upto = truncated(pipeline, position + 1, aggregate);
-        let rows = interpret(&upto, &case.batches).map(|batches| rows_of(&batches));
-        let columns = float_sums(aggregate);
-        let sizes = match &rows {
-            Ok(rows) if columns.contains(&true) => {
-                let sized = interpret(&with_sizes(&upto, position), &case.batches).unwrap();
-                let size = |(column, cell): (usize, &Cell)| {
-                    columns[column].then(|| cell.float().unwrap_or(0.0))
-                };
-                let sizes = rows_of(&sized);
-                assert_eq!(sizes.len(), rows.len());
-                sizes
-                    .iter()
-                    .map(|row| row.iter().enumerate().map(size).collect())
-                    .collect()
-            }
-            _ => Vec::new(),
-        };
-        let after = (position + 1 < pipeline.steps.len() && sizes.is_empty() && rows.is_ok())
-            .then(|| After::of(case, position + 1, &upto));
-        Self {
-            rows,
-            num_keys: Some(aggregate.keys.len()),
-            sizes,
-            units: num_rows.max(256.0 * 64.0) / 64.0,
-            after,
-        }
-    }
-
-    fn compare(&self, found: &[Vec<Cell>]) -> Result<(), String> {
-        let expected = self.rows.as_ref().map_err(ToString::to_string)?;
-        let Some(num_keys) = self.num_keys else {
-            return compare_rows(expected, found);
-        };
-        let within = |row: usize, column: usize| {
-            let size = self.sizes.get(row).and_then(|sizes| sizes[column]);
-            size.map(|size| size * self.units * f64::EPSILON)
-        };
-        compare_groups(expected, found, num_keys, &within)
-    }
-}
-
-/// The steps after the first aggregate, and what the whole pipeline gives.
-struct After {
-    rest: Pipeline,
-    rows: Vec<String>,
-}
-
-impl After {
-    fn of(case: &Case, from: usize, upto: &Pipeline) -> Self {
-        let rest = Pipeline {
-            input: Arc::clone(&upto.output),
-            parameters: case.pipeline.parameters.clone(),
-            steps: case.pipeline.steps[from..].to_vec(),
-            output: Arc::clone(&case.pipeline.output),
-        };
-        let rows = interpret(&case.pipeline, &case.batches).unwrap();
-        Self {
-            rest,
-            rows: sorted(&rows),
-        }
-    }
-
-    fn compare(&self, groups: &RecordBatch) -> Result<(), String> {
-        let found = sorted(&interpret(&self.rest, std::slice::from_ref(groups)).unwrap());
-        if found == self.rows {
-            return Ok(());
-        }
-        Err(format!(
-            "after the groups {found:?} instead of {:?}",
-            self.rows
-        ))
-    }
-}
-
-fn sorted(batches: &[RecordBatch]) -> Vec<String> {
-    let mut rows: Vec<String> = rows_of(batches)
-        .iter()
-        .map(|row| format!("{row:?}"))
-        .collect();
-    rows.sort();
-    rows
-}
-
-/// Runs a pipeline in the interpreter.
-pub(crate) fn interpret(
-    pipeline: &Pipeline,
-    batches: &[RecordBatch],
-) -> Result<Vec<RecordBatch>, EvalError> {
-    let mut interpreter = Interpreter::new(Arc::new(pipeline.clone())).unwrap();
-    for batch in batches {
-        interpreter.fold(batch)?;
-    }
-    interpreter.finish()
-}
-
-fn truncated(pipeline: &Pipeline, num_steps: usize, aggregate: &Aggregate) -> Pipeline {
-    Pipeline {
-        steps: pipeline.steps[..num_steps].to_vec(),
-        output: output_schema(aggregate),
-        ..pipeline.clone()
-    }
-}
-
-/// Returns which columns of an aggregate's output are float sums.
-fn float_sums(aggregate: &Aggregate) -> Vec<bool> {
-    let mut columns = vec![false; aggregate.keys.len()];
-    for call in &aggregate.calls {
-        let floats = matches!(
-            call.function,
-            AggregateFunction::Sum | AggregateFunction::Avg
-        ) && call.data_type == DataType::Float64;
-        match aggregate.output {
-            AggregateOutput::Value => columns.push(floats),
-            AggregateOutput::State => columns.extend(
-                call.state
-                    .iter()
-                    .map(|field| floats && *field.data_type() == DataType::Float64),
-            ),
-        }
-    }
-    columns
-}
-
-/// Replaces what float sums add up by its distance from zero.
-fn with_sizes(pipeline: &Pipeline, position: usize) -> Pipeline {
-    let mut pipeline = pipeline.clone();
-    let zero = Expr::parameter(pipeline.parameters.len(), DataType::Float64).unwrap();
-    pipeline.parameters.push(Scalar {
-        data_type: DataType::Float64,
-        value: ScalarValue::Float(0.0),
-    });
-    let Step::Aggregate(aggregate) = &mut pipeline.steps[position] else {
-        return pipeline;
-    };
-    for call in &mut aggregate.calls {
-        let sums = matches!(
-            call.function,
-            AggregateFunction::Sum | AggregateFunction::Avg
-        );
-        if let Some(argument) = &mut call.argument
-            && sums
-            && argument.data_type == DataType::Float64
-        {
-            let value = argument.clone();
-            let negative = Expr::compare(CompareOp::Lt, value.clone(), zero.clone()).unwrap();
-            let negated = Expr::negate(value.clone()).unwrap();
-            *argument =
-                Expr::case(vec![(negative, negated)], Some(value), DataType::Float64).unwrap();
-        }
-    }
-    pipeline
 }
 
 /// Runs cases, of which each names itself where it fails.

@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use tidegate_device::Compiler;
+use tidegate_kernels::columns;
+use tidegate_kernels::program::{FinishLayout, Sink, finish_program, first_aggregate};
 
 use crate::check::{Case, Facts};
 use crate::shim::keep;
@@ -34,9 +36,6 @@ fn compiler() -> Option<Compiler> {
 /// Compiles the texts of cases, those that are equal once: of all of them about `wanted`, unless
 /// `TIDEGATE_KERNEL_CASES` is set. Every eighth is compiled for all architectures, the others for one.
 fn compile(cases: Vec<Case>, wanted: usize) {
-    let Some(compiler) = compiler() else {
-        return;
-    };
     let mut texts = BTreeMap::new();
     for case in &cases {
         for facts in [Facts::Seen, Facts::Declared, Facts::LookedUp] {
@@ -48,6 +47,38 @@ fn compile(cases: Vec<Case>, wanted: usize) {
             }
         }
     }
+    compile_texts(&texts, wanted);
+}
+
+/// Compiles the kernels that finish the groups of cases, for the host and for another program.
+fn compile_finishes(cases: Vec<Case>, wanted: usize) {
+    let mut texts = BTreeMap::new();
+    for case in &cases {
+        let Ok((program, _)) = case.program(Facts::Seen, THREADS) else {
+            continue;
+        };
+        let (Sink::Groups(plan), Some(aggregate)) =
+            (&program.sink, first_aggregate(&case.pipeline))
+        else {
+            continue;
+        };
+        for layout in [FinishLayout::Arrow, FinishLayout::Stored] {
+            let literals = program.literals.len();
+            if let Ok(finish) = finish_program(aggregate, plan, literals, layout) {
+                texts
+                    .entry(finish.text)
+                    .or_insert_with(|| format!("{} ({layout:?})", case.name));
+            }
+        }
+    }
+    compile_texts(&texts, wanted);
+}
+
+/// Compiles about so many of the texts.
+fn compile_texts(texts: &BTreeMap<String, String>, wanted: usize) {
+    let Some(compiler) = compiler() else {
+        return;
+    };
     let all = std::env::var_os("TIDEGATE_KERNEL_CASES").is_some();
     let step = if all { 1 } else { texts.len().div_ceil(wanted) };
     for (index, (text, name)) in texts.iter().step_by(step).enumerate() {
@@ -124,6 +155,17 @@ fn rows_and_encodings() {
 #[test]
 fn what_may_raise() {
     compile(errors::cases(), 24);
+}
+
+#[test]
+fn finished_groups() {
+    compile_finishes([keys::cases(), aggregates::cases()].concat(), 24);
+}
+
+#[test]
+fn plain_columns() {
+    let text = (columns::SOURCE.clone(), "columns".to_owned());
+    compile_texts(&BTreeMap::from([text]), 1);
 }
 
 #[test]

@@ -6,11 +6,12 @@
 use arrow_schema::{DataType, TimeUnit};
 use tidegate_pipeline::{ArithmeticOp, CompareOp, Expr, Pipeline, ScalarValue};
 
-use crate::check::{Case, Facts, interpret};
+use crate::check::{Case, Facts};
 use crate::data::{batch, cut, floats_as, integers};
 use crate::plan::{
     Plan, add, arithmetic, avg, cast, compare, count, divide, filtered, max, min, sum, try_cast,
 };
+use crate::reference::interpret;
 
 use ArithmeticOp::{Divide, Modulo, Multiply, Subtract};
 use DataType::{

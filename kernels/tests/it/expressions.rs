@@ -6,9 +6,10 @@
 use arrow_schema::{DataType, TimeUnit};
 use tidegate_pipeline::{ArithmeticOp, CompareOp, Expr, ScalarValue};
 
-use crate::check::{Case, check_all, interpret};
+use crate::check::{Case, check_all};
 use crate::data::{Shape, batch, column, cut, integers, random};
 use crate::plan::{Plan, add, arithmetic, cast, compare, count, divide, sum, try_arithmetic};
+use crate::reference::interpret;
 
 use ArithmeticOp::{Add, Divide, Modulo, Multiply, Subtract};
 use DataType::{

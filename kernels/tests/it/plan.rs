@@ -126,6 +126,11 @@ impl Plan {
         self
     }
 
+    /// Adds a step as it is.
+    pub(crate) fn push(&mut self, step: Step) {
+        self.steps.push(step);
+    }
+
     fn output(&self) -> arrow_schema::Schema {
         self.steps
             .iter()

@@ -9,15 +9,17 @@
 )]
 
 use std::alloc::{Layout, alloc, dealloc};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::ffi::CStr;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 use libloading::Library;
-use tidegate_device::{DeviceError, DeviceId};
-use tidegate_kernels::engine::Engine;
+use tidegate_device::{DeviceError, DeviceId, MemoryBudget};
+use tidegate_kernels::engine::{Engine, Machine};
 use tidegate_kernels::program::DeviceProgram;
 
 const SHIM_HEADER: &str = include_str!("../../shim/shim.hpp");
@@ -36,11 +38,16 @@ pub(crate) struct Kernels(Library);
 impl Kernels {
     /// Compiles a program's text with the system's C++ compiler.
     pub(crate) fn compile(program: &DeviceProgram) -> Self {
+        Self::of(&program.text, program.kernel_names())
+    }
+
+    /// Compiles the named kernels of a text.
+    pub(crate) fn of(text: &str, kernels: &[&str]) -> Self {
         let folder = cache();
-        let path = folder.join(format!("{:016x}.so", hash(&program.text)));
+        let path = folder.join(format!("{:016x}.so", hash(text)));
         if !path.exists() {
-            let mut source = format!("#include \"shim.hpp\"\n{}", program.text);
-            for kernel in program.kernel_names() {
+            let mut source = format!("#include \"shim.hpp\"\n{text}");
+            for kernel in kernels {
                 source.push_str(&format!("TG_SHIM_ENTRY({kernel}, Launch)\n"));
             }
             compile(
@@ -154,6 +161,63 @@ impl<'a> ShimEngine<'a> {
             return Err(self.refused("reach beyond a buffer", why));
         }
         Ok((buffer.start() + offset as usize) as *mut u8)
+    }
+}
+
+/// The shim as a machine, whose kernels stay loaded.
+pub(crate) struct ShimMachine {
+    seed: u64,
+    budget: Arc<MemoryBudget>,
+    loaded: RefCell<HashMap<String, &'static Kernels>>,
+    /// The kernels asked for, in order.
+    pub(crate) asked: RefCell<Vec<&'static [&'static str]>>,
+}
+
+impl ShimMachine {
+    pub(crate) fn new(seed: u64, memory_bytes: u64) -> Self {
+        Self {
+            seed,
+            budget: MemoryBudget::new(DeviceId(0), memory_bytes),
+            loaded: RefCell::default(),
+            asked: RefCell::default(),
+        }
+    }
+}
+
+impl Machine for ShimMachine {
+    type Buffer = Buffer;
+    type Engine = ShimEngine<'static>;
+
+    fn budget(&self) -> &Arc<MemoryBudget> {
+        &self.budget
+    }
+
+    fn upload(&self, parts: &[(u64, &[u8])], bytes: u64) -> Result<Buffer, DeviceError> {
+        let buffer = Buffer::new(bytes as usize);
+        for (offset, part) in parts {
+            let end = *offset as usize + part.len();
+            assert!(end <= buffer.bytes, "{end} of {} bytes", buffer.bytes);
+            let to = (buffer.start() + *offset as usize) as *mut u8;
+            // SAFETY: the range lies in the buffer, and the slice elsewhere.
+            unsafe { to.copy_from_nonoverlapping(part.as_ptr(), part.len()) };
+        }
+        Ok(buffer)
+    }
+
+    fn address(&self, buffer: &Buffer) -> u64 {
+        buffer.start() as u64
+    }
+
+    fn engine(
+        &self,
+        text: &str,
+        kernels: &'static [&'static str],
+    ) -> Result<ShimEngine<'static>, DeviceError> {
+        self.asked.borrow_mut().push(kernels);
+        let mut loaded = self.loaded.borrow_mut();
+        let known = loaded.entry(text.to_owned());
+        let kernels = *known.or_insert_with(|| Box::leak(Box::new(Kernels::of(text, kernels))));
+        Ok(ShimEngine::new(kernels, self.seed))
     }
 }
 

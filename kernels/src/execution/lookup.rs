@@ -7,22 +7,23 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{Field, Schema};
-use tidegate_device::cuda::{DeviceBuffer, Lane};
 use tidegate_pipeline::{EvalError, Expr, ExprKind, Scalar};
 
 use crate::backend::RunError;
 use crate::encode::{Narrowing, encode};
+use crate::engine::Machine;
 use crate::groups::dictionary_array;
 use crate::program::{Lookup, Slot};
 use crate::stored::ColumnDictionary;
 
 /// The values of a slot for every code, on the device.
-pub(super) struct LookupTable {
+#[derive(Debug)]
+pub(super) struct LookupTable<B> {
     pub(super) dictionary: Arc<ColumnDictionary>,
     pub(super) num_values: usize,
     pub(super) facts: Lookup,
-    values: DeviceBuffer,
-    validity: DeviceBuffer,
+    values: B,
+    validity: B,
 }
 
 /// Returns the one input column that an expression reads.
@@ -44,11 +45,11 @@ fn collect(expr: &Expr, columns: &mut BTreeSet<usize>) {
     }
 }
 
-impl LookupTable {
+impl<B> LookupTable<B> {
     /// Evaluates the slot for all strings of the dictionary. `strings` is the slot's own dictionary,
     /// if it is strings again.
-    pub(super) fn new(
-        lane: &Lane<'_>,
+    pub(super) fn new<M: Machine<Buffer = B>>(
+        machine: &M,
         slot: &Slot,
         parameters: &[Scalar],
         dictionary: &Arc<ColumnDictionary>,
@@ -77,11 +78,9 @@ impl LookupTable {
         let valid: Vec<u8> = (0..=num_values)
             .map(|row| u8::from(column.is_valid(row)))
             .collect();
-        let values = lane.alloc(words.len() as u64 * 8)?;
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        lane.upload(&values, 0, &bytes)?;
-        let validity = lane.alloc(valid.len() as u64)?;
-        lane.upload(&validity, 0, &valid)?;
+        let values = machine.upload(&[(0, &bytes)], bytes.len() as u64)?;
+        let validity = machine.upload(&[(0, &valid)], valid.len() as u64)?;
         Ok(Self {
             dictionary: Arc::clone(dictionary),
             num_values,
@@ -95,10 +94,10 @@ impl LookupTable {
     }
 
     /// Returns the literals of a launch: where values and validity are, and what NULL looks up.
-    pub(super) fn literals(&self) -> [u64; 3] {
+    pub(super) fn literals<M: Machine<Buffer = B>>(&self, machine: &M) -> [u64; 3] {
         [
-            self.values.address(),
-            self.validity.address(),
+            machine.address(&self.values),
+            machine.address(&self.validity),
             self.num_values as u64,
         ]
     }

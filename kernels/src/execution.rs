@@ -1,0 +1,269 @@
+//! One execution of a pipeline on a machine: chunks are folded in, and what is left leaves.
+//!
+//! The kernel is made for what is known of the values so far; when a chunk widens that, another kernel
+//! takes over, and where its groups' layout differs the groups gathered until then are brought back
+//! first and merged at the end. What comes after the first aggregate is another execution, over the
+//! groups as columns (`finish`), if they are many; else the reference interpreter's.
+
+mod finish;
+mod inputs;
+mod leaving;
+mod lookup;
+
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use tidegate_device::{DeviceError, MemoryBudget, Reservation};
+use tidegate_pipeline::{EvalError, Pipeline, Sort};
+
+use crate::backend::RunError;
+use crate::engine::{FLOAT_RANGE, Machine, ResidentChunk, ResidentColumn, Segments};
+use crate::groups::{Groups, fill_float_scales};
+use crate::program::{
+    DeviceProgram, ProgramOptions, Sink, Slot, SlotFacts, declared_program, generate,
+    generate_ordered,
+};
+use crate::rows::{download_rows, write_rows};
+use crate::stored::{Payload, StoredMorsel};
+use crate::table::GroupTable;
+
+pub use finish::FinishLimits;
+pub use leaving::Leaving;
+
+pub(crate) use inputs::upload;
+use inputs::{ColumnView, Inputs, Strings};
+
+/// The state of an execution.
+pub struct Execution<B> {
+    pipeline: Arc<Pipeline>,
+    options: ProgramOptions,
+    /// Rows are written with the words of this order.
+    order: Option<Sort>,
+    inputs: Inputs<B>,
+    table: Option<GroupTable<B>>,
+    /// Some float was too small beside others for the usual digits.
+    wide_floats: bool,
+    /// Groups of tables of another layout.
+    retired: Vec<Groups>,
+    /// Rows written by a program without groups.
+    rows: Vec<RecordBatch>,
+    /// What is promised for the state beside the table, which has a promise of its own.
+    memory: Reservation,
+}
+
+impl<B: std::fmt::Debug + Send> Execution<B> {
+    /// Begins with empty state.
+    ///
+    /// # Errors
+    /// A pipeline without a device form.
+    pub fn new(
+        budget: &Arc<MemoryBudget>,
+        pipeline: Arc<Pipeline>,
+        options: &ProgramOptions,
+    ) -> Result<Self, RunError> {
+        let program = declared_program(&pipeline, options).map_err(|why| {
+            RunError::Eval(EvalError::Internal {
+                what: format!("a refused pipeline was opened: {why}"),
+            })
+        })?;
+        Self::with_inputs(budget, pipeline, options, Inputs::of(program))
+    }
+
+    fn with_inputs(
+        budget: &Arc<MemoryBudget>,
+        pipeline: Arc<Pipeline>,
+        options: &ProgramOptions,
+        inputs: Inputs<B>,
+    ) -> Result<Self, RunError> {
+        Ok(Self {
+            pipeline,
+            options: options.clone(),
+            order: None,
+            inputs,
+            table: None,
+            wide_floats: false,
+            retired: Vec::new(),
+            rows: Vec::new(),
+            memory: budget.reserve(0)?,
+        })
+    }
+
+    /// Encodes batches, copies them to the device and folds them; returns the bytes copied. After an
+    /// error the execution is void.
+    ///
+    /// # Errors
+    /// What the rows raise; values outside of what the device holds; the device's own errors.
+    pub fn fold<M: Machine<Buffer = B>>(
+        &mut self,
+        machine: &M,
+        batches: &[RecordBatch],
+    ) -> Result<u64, RunError> {
+        let columns = self.inputs.encode(&self.pipeline.parameters, batches)?;
+        let rows = batches.iter().map(|batch| batch.num_rows() as u64).sum();
+        let (chunk, buffer) = upload(machine, rows, &columns)?;
+        self.inputs.learn(&columns);
+        self.launch(machine, &[chunk])?;
+        drop(buffer);
+        Ok(columns.iter().map(|column| column.device_bytes()).sum())
+    }
+
+    /// Folds morsels that are on the device, in one launch. After an error the execution is void.
+    ///
+    /// # Errors
+    /// As [`Execution::fold`]; [`DeviceError::Refused`] for columns that do not do as they are stored.
+    pub fn fold_stored<M: Machine<Buffer = B>>(
+        &mut self,
+        machine: &M,
+        morsels: &[StoredMorsel],
+    ) -> Result<(), RunError> {
+        let rows: Vec<u64> = morsels.iter().map(|morsel| morsel.num_rows).collect();
+        let parameters = &self.pipeline.parameters;
+        let chunks = self
+            .inputs
+            .adopt(machine, parameters, &rows, |morsel, column| {
+                let stored = &morsels[morsel].columns[column];
+                let Payload::Cuda { column, facts, .. } = &stored.payload else {
+                    return Err(not_as_stored(machine, "a column of another device"));
+                };
+                Ok(ColumnView {
+                    column: *column,
+                    facts,
+                    dictionary: stored.dictionary.as_ref(),
+                })
+            })?;
+        self.launch(machine, &chunks)
+    }
+
+    /// Folds a chunk whose columns were put on the device by the caller, with what holds of their
+    /// values; none of them strings. After an error the execution is void.
+    ///
+    /// # Errors
+    /// As [`Execution::fold`].
+    pub fn fold_resident<M: Machine<Buffer = B>>(
+        &mut self,
+        machine: &M,
+        num_rows: u64,
+        columns: &[(ResidentColumn, SlotFacts)],
+    ) -> Result<(), RunError> {
+        let parameters = &self.pipeline.parameters;
+        let chunks = self
+            .inputs
+            .adopt(machine, parameters, &[num_rows], |_, index| {
+                let (column, facts) = &columns[index];
+                Ok(ColumnView {
+                    column: *column,
+                    facts,
+                    dictionary: None,
+                })
+            })?;
+        self.launch(machine, &chunks)
+    }
+
+    /// Returns the bytes of the state.
+    pub fn state_bytes(&self) -> u64 {
+        self.table.as_ref().map_or(0, GroupTable::bytes) + self.retired_bytes()
+    }
+
+    /// Returns whether the budget covers the state.
+    pub fn state_fits(&mut self) -> bool {
+        let bytes = self.retired_bytes();
+        self.memory.resize(bytes).is_ok()
+    }
+
+    fn retired_bytes(&self) -> u64 {
+        let retired: usize = self.retired.iter().map(Groups::memory_bytes).sum();
+        retired as u64
+    }
+
+    /// Returns the program for what is known now, and the bits of the words of its order.
+    fn program<M: Machine<Buffer = B>>(
+        &self,
+        machine: &M,
+    ) -> Result<(DeviceProgram, Vec<u32>), RunError> {
+        let facts_of = |slot: &Slot| self.inputs.facts_of(slot);
+        let options = ProgramOptions {
+            wide_floats: self.wide_floats,
+            ..self.options.clone()
+        };
+        let made = match &self.order {
+            Some(sort) => generate_ordered(&self.pipeline, sort, &facts_of, &options),
+            None => generate(&self.pipeline, &facts_of, &options).map(|made| (made, Vec::new())),
+        };
+        let (mut program, bits) = made.map_err(|why| refused(machine, why))?;
+        if let Sink::Groups(plan) = &program.sink {
+            fill_float_scales(plan, &mut program.literals);
+        }
+        self.inputs.fill_lookups(machine, &mut program);
+        let slots = program.slots.iter().map(|(slot, _)| slot);
+        if !slots.eq(&self.inputs.slots) {
+            return Err(refused(machine, "its inputs depend on its values".into()));
+        }
+        Ok((program, bits))
+    }
+
+    fn launch<M: Machine<Buffer = B>>(
+        &mut self,
+        machine: &M,
+        chunks: &[ResidentChunk],
+    ) -> Result<(), RunError> {
+        let (program, _) = self.program(machine)?;
+        let segments = Segments::of(&program, chunks);
+        let engine = machine.engine(&program.text, program.kernel_names())?;
+        let plan = match &program.sink {
+            Sink::Rows(columns) => {
+                let rows = write_rows(&engine, &program, columns, &segments)?;
+                let rows = download_rows(&engine, &rows, columns)?;
+                let strings = Strings::of(&self.inputs.dictionaries);
+                let batch = rows.into_batch(&strings.all(), &self.pipeline.output)?;
+                self.rows.push(batch);
+                return Ok(());
+            }
+            Sink::Groups(plan) => plan,
+        };
+        let goes_on = self.table.as_ref().is_some_and(|table| {
+            table.plan() == plan
+                && table.literals() == program.literals
+                && table.has_room_for(segments.num_rows)
+        });
+        if !goes_on {
+            if let Some(table) = self.table.take() {
+                self.retired.push(table.read(&engine)?);
+            }
+            let table = GroupTable::within(&engine, &program, plan, machine.budget())?;
+            self.table = Some(table);
+        }
+        let Some(table) = &mut self.table else {
+            return Ok(());
+        };
+        let is_first = table.is_empty();
+        let folded = table.fold(&engine, &program, &segments);
+        // Nothing but this fold is lost: with more digits it may do.
+        if is_first && !self.wide_floats && matches!(&folded, Err(error) if is_float_range(error)) {
+            self.wide_floats = true;
+            self.table = None;
+            return self.launch(machine, chunks);
+        }
+        folded
+    }
+}
+
+fn is_float_range(error: &RunError) -> bool {
+    matches!(error, RunError::Device(DeviceError::LaunchFailed { why, .. }) if why == FLOAT_RANGE)
+}
+
+/// Says that stored columns do not do, while loaded ones would.
+fn not_as_stored<M: Machine>(machine: &M, why: &str) -> RunError {
+    RunError::Device(DeviceError::Refused {
+        device: machine.budget().device(),
+        what: "fold stored columns".into(),
+        why: why.into(),
+    })
+}
+
+fn refused<M: Machine>(machine: &M, why: String) -> RunError {
+    RunError::Device(DeviceError::LaunchFailed {
+        device: machine.budget().device(),
+        launch: 0,
+        why,
+    })
+}

@@ -1,0 +1,485 @@
+//! The end of an execution: what its groups become.
+//!
+//! Many groups stay on the device as columns. Steps that follow run there as another execution; before
+//! an ordering with a limit only rows that can be among the first ones leave, and the host orders
+//! these. Few groups, and whatever a device cannot do, are read back as they are and finished by the
+//! host; [`Leaving::host_reason`] then says why.
+
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_schema::{Schema, SchemaRef};
+use tidegate_device::{DeviceError, Reservation};
+use tidegate_pipeline::{Aggregate, Pipeline, Sort, Step};
+
+use super::inputs::{ColumnView, Inputs, Strings};
+use super::{Execution, Leaving};
+use crate::backend::RunError;
+use crate::chunk::{order_dependent_columns, refuse_chunk};
+use crate::columns;
+use crate::encode::Dictionary;
+use crate::engine::{Machine, ResidentChunk, Segments};
+use crate::finish::{FinishedGroups, StoredGroups, column_bytes, finish_groups, store_groups};
+use crate::groups::{Groups, output_schema};
+use crate::program::{
+    FinishLayout, FinishProgram, OutputColumn, ProgramOptions, Sink, SlotFacts, declared_facts,
+    declared_program, finish_program, first_aggregate, generate_ordered,
+};
+use crate::rows::{DeviceRows, download_rows, pick_rows, write_rows};
+use crate::stored::ColumnDictionary;
+use crate::table::GroupTable;
+use crate::transfer::referenced_bytes;
+
+/// From what sizes on a device finishes groups.
+#[derive(Clone, Copy, Debug)]
+pub struct FinishLimits {
+    /// Fewer slots are copied to the host as they are, which takes less than a millisecond.
+    pub slots_min: u64,
+    /// Fewer groups leave before the steps that follow, which the interpreter runs in some
+    /// milliseconds, while another program may have to be compiled.
+    pub groups_min: u64,
+    /// A table of fewer groups that takes no more bytes is copied as it is.
+    pub copied_bytes_max: u64,
+    /// The most rows of an ordering's limit for which the device looks for the first rows.
+    pub first_rows_max: usize,
+    /// So many more rows may leave, if that spares the device work.
+    pub spare_rows: u64,
+}
+
+impl Default for FinishLimits {
+    fn default() -> Self {
+        Self {
+            slots_min: 1 << 16,
+            groups_min: 20_000,
+            copied_bytes_max: 32 << 20,
+            first_rows_max: 1024,
+            spare_rows: 1024,
+        }
+    }
+}
+
+/// Why a device did not finish.
+enum Halt {
+    /// The host can.
+    Host(String),
+    Failed(RunError),
+}
+
+impl From<RunError> for Halt {
+    fn from(error: RunError) -> Self {
+        match error {
+            RunError::Device(error) => error.into(),
+            other => Self::Failed(other),
+        }
+    }
+}
+
+impl From<DeviceError> for Halt {
+    fn from(error: DeviceError) -> Self {
+        match &error {
+            // The groups are as they were.
+            DeviceError::LaunchFailed { .. }
+            | DeviceError::OutOfMemory { .. }
+            | DeviceError::Refused { .. } => Self::Host(error.to_string()),
+            DeviceError::Lost { .. } => Self::Failed(error.into()),
+        }
+    }
+}
+
+/// What comes after the groups.
+enum Next {
+    /// They leave, and the host does what is left.
+    Leave(Option<Arc<Pipeline>>),
+    /// They are rows of another pipeline, some of which leave.
+    Rows {
+        /// The filters and projections.
+        head: Arc<Pipeline>,
+        /// The ordering whose first rows are wanted, and how many.
+        first: Option<(Sort, usize)>,
+        tail: Option<Arc<Pipeline>>,
+    },
+    /// They are grouped again.
+    Groups(Arc<Pipeline>),
+}
+
+impl<B: std::fmt::Debug + Send> Execution<B> {
+    /// Ends the execution. What still has to be done on the host is left to what is returned.
+    ///
+    /// # Errors
+    /// What the groups raise; the device's own errors.
+    pub fn finish<M: Machine<Buffer = B>>(
+        mut self,
+        machine: &M,
+        limits: &FinishLimits,
+    ) -> Result<Leaving, RunError> {
+        let Some(aggregate) = first_aggregate(&self.pipeline).cloned() else {
+            return Ok(Leaving::batches(std::mem::take(&mut self.rows), None));
+        };
+        if self.table.is_none() {
+            // No row came: the answer over none is the interpreter's.
+            return Ok(Leaving::batches(Vec::new(), Some(self.pipeline)));
+        }
+        match self.finish_on_device(machine, &aggregate, limits) {
+            Ok(leaving) => Ok(leaving),
+            Err(Halt::Failed(error)) => Err(error),
+            Err(Halt::Host(why)) => Ok(self
+                .finish_on_host(machine, &aggregate, limits)?
+                .because(why)),
+        }
+    }
+
+    /// Takes the table only if it succeeds.
+    fn finish_on_device<M: Machine<Buffer = B>>(
+        &mut self,
+        machine: &M,
+        aggregate: &Aggregate,
+        limits: &FinishLimits,
+    ) -> Result<Leaving, Halt> {
+        let Some(table) = self.table.as_ref() else {
+            return Err(Halt::Host("there is no table".into()));
+        };
+        let (num_groups, next) = self.worth_of(machine, aggregate, table, limits)?;
+        let layout = match &next {
+            Next::Leave(_) => FinishLayout::Arrow,
+            Next::Rows { .. } | Next::Groups(_) => FinishLayout::Stored,
+        };
+        let program = finish_program(aggregate, table.plan(), table.literals().len(), layout);
+        let program = program.map_err(Halt::Host)?;
+        let outputs: Vec<OutputColumn> = program
+            .columns
+            .iter()
+            .map(|column| column.output.clone())
+            .collect();
+        let bytes = column_bytes(outputs.iter(), num_groups);
+        let memory = machine.budget().reserve(bytes)?;
+        let engine = machine.engine(&program.text, &FinishProgram::KERNELS)?;
+        let groups = finish_groups(&engine, &program, table, num_groups)?;
+        match next {
+            Next::Leave(rest) => {
+                let rows = download_rows(&engine, &groups.rows, &outputs)?;
+                let schema = match &rest {
+                    Some(rest) => Arc::clone(&rest.input),
+                    None => Arc::clone(&self.pipeline.output),
+                };
+                let dictionaries = self.inputs.dictionaries.clone();
+                Ok(Leaving::columns(rows, schema, dictionaries, rest))
+            }
+            Next::Groups(pipeline) => {
+                let columns = self.stored(machine, &program, groups, memory)?;
+                let mut next = Self::new(machine.budget(), pipeline, &self.options)?;
+                let chunk = next.adopt_groups(machine, &columns)?;
+                next.launch(machine, &[chunk])?;
+                drop(columns);
+                self.table = None;
+                next.finish(machine, limits).map_err(Halt::Failed)
+            }
+            Next::Rows { head, first, tail } => {
+                let columns = self.stored(machine, &program, groups, memory)?;
+                self.write_first(machine, &columns, head, first, tail, limits)
+            }
+        }
+    }
+
+    /// Counts the groups and decides what comes after them, if the device is to finish them.
+    fn worth_of<M: Machine<Buffer = B>>(
+        &self,
+        machine: &M,
+        aggregate: &Aggregate,
+        table: &GroupTable<B>,
+        limits: &FinishLimits,
+    ) -> Result<(u64, Next), Halt> {
+        if !self.retired.is_empty() {
+            let why = "groups of several tables are merged by the host";
+            return Err(Halt::Host(why.into()));
+        }
+        let num_slots = table.num_slots();
+        if num_slots < limits.slots_min {
+            return Err(Halt::Host(format!("{num_slots} slots are copied faster")));
+        }
+        let num_groups = table.count(&machine.engine(&columns::SOURCE, &columns::KERNELS)?)?;
+        if num_groups >= limits.groups_min {
+            return Ok((num_groups, self.next(aggregate, limits)));
+        }
+        if table.bytes() <= limits.copied_bytes_max {
+            return Err(Halt::Host(format!("{num_groups} groups are copied faster")));
+        }
+        Ok((num_groups, Next::Leave(self.rest(aggregate))))
+    }
+
+    /// Makes finished groups readable by another program.
+    fn stored<M: Machine<Buffer = B>>(
+        &self,
+        machine: &M,
+        program: &FinishProgram,
+        groups: FinishedGroups<B>,
+        memory: Reservation,
+    ) -> Result<GroupColumns<B>, Halt> {
+        let engine = machine.engine(&columns::SOURCE, &columns::KERNELS)?;
+        let stored = store_groups(&engine, program, &groups)?;
+        let columns = program.columns.iter().zip(&groups.noted);
+        let dictionary_of = |slot: usize| Arc::clone(&self.inputs.dictionaries[slot]);
+        Ok(GroupColumns {
+            stored,
+            facts: columns
+                .clone()
+                .map(|(column, noted)| column.facts(*noted))
+                .collect(),
+            special: columns
+                .map(|(column, noted)| column.holds_special(*noted))
+                .collect(),
+            dictionaries: program
+                .columns
+                .iter()
+                .map(|column| column.output.dictionary.map(dictionary_of))
+                .collect(),
+            num_rows: groups.rows.num_rows,
+            _groups: groups,
+            _memory: memory,
+        })
+    }
+
+    /// Returns the steps after the groups, if there are any.
+    fn rest(&self, aggregate: &Aggregate) -> Option<Arc<Pipeline>> {
+        let is_first = |step: &Step| matches!(step, Step::Aggregate(_));
+        let position = self.pipeline.steps.iter().position(is_first)?;
+        let steps = &self.pipeline.steps[position + 1..];
+        if steps.is_empty() {
+            return None;
+        }
+        Some(self.over(
+            output_schema(aggregate),
+            steps,
+            Arc::clone(&self.pipeline.output),
+        ))
+    }
+
+    fn over(&self, input: SchemaRef, steps: &[Step], output: SchemaRef) -> Arc<Pipeline> {
+        Arc::new(Pipeline {
+            input,
+            parameters: self.pipeline.parameters.clone(),
+            steps: steps.to_vec(),
+            output,
+        })
+    }
+
+    /// Decides what the device does after the groups.
+    fn next(&self, aggregate: &Aggregate, limits: &FinishLimits) -> Next {
+        let Some(rest) = self.rest(aggregate) else {
+            return Next::Leave(None);
+        };
+        let needs_all = |step: &Step| matches!(step, Step::Aggregate(_) | Step::Sort(_));
+        let position = rest.steps.iter().position(needs_all);
+        if let Some(position) = position
+            && matches!(rest.steps[position], Step::Aggregate(_))
+        {
+            return match declared_program(&rest, &self.options) {
+                Ok(_) => Next::Groups(rest),
+                // The interpreter says what the device cannot.
+                Err(_) => Next::Leave(Some(rest)),
+            };
+        }
+        let (head, tail) = rest.steps.split_at(position.unwrap_or(rest.steps.len()));
+        let schema = head
+            .iter()
+            .fold(rest.input.as_ref().clone(), |schema: Schema, step| {
+                step.output_schema(&schema)
+            });
+        let schema = if tail.is_empty() {
+            Arc::clone(&rest.output)
+        } else {
+            Arc::new(schema)
+        };
+        let tail_of = |tail: &[Step]| {
+            (!tail.is_empty())
+                .then(|| self.over(Arc::clone(&schema), tail, Arc::clone(&rest.output)))
+        };
+        let head_of = self.over(Arc::clone(&rest.input), head, Arc::clone(&schema));
+        let first = match tail.first() {
+            Some(Step::Sort(sort)) => sort
+                .fetch
+                .filter(|fetch| (1..=limits.first_rows_max).contains(fetch))
+                .map(|fetch| (sort.clone(), fetch))
+                .filter(|(sort, _)| {
+                    generate_ordered(&head_of, sort, &declared_facts, &self.options).is_ok()
+                }),
+            _ => None,
+        };
+        let says_head = declared_program(&head_of, &self.options).is_ok();
+        if !says_head || (head.is_empty() && first.is_none()) {
+            return Next::Leave(Some(rest));
+        }
+        Next::Rows {
+            tail: tail_of(tail),
+            head: head_of,
+            first,
+        }
+    }
+
+    /// Takes the groups of another execution for the slots.
+    fn adopt_groups<M: Machine<Buffer = B>>(
+        &mut self,
+        machine: &M,
+        columns: &GroupColumns<B>,
+    ) -> Result<ResidentChunk, Halt> {
+        let order_dependent = order_dependent_columns(&self.pipeline);
+        if order_dependent
+            .iter()
+            .any(|column| columns.special[*column])
+        {
+            let why = "min/max over groups with NaN, an infinity or -0.0";
+            return Err(Halt::Host(why.into()));
+        }
+        let parameters = &self.pipeline.parameters;
+        let mut chunks =
+            self.inputs
+                .adopt(machine, parameters, &[columns.num_rows], |_, column| {
+                    Ok(ColumnView {
+                        column: columns.stored.columns[column],
+                        facts: &columns.facts[column],
+                        dictionary: columns.dictionaries[column].as_ref(),
+                    })
+                })?;
+        chunks
+            .pop()
+            .ok_or_else(|| Halt::Host("no chunk of the groups".into()))
+    }
+
+    /// Runs filters and projections over the groups and lets rows leave: all, or what can be among
+    /// the first of an ordering.
+    fn write_first<M: Machine<Buffer = B>>(
+        &self,
+        machine: &M,
+        columns: &GroupColumns<B>,
+        head: Arc<Pipeline>,
+        first: Option<(Sort, usize)>,
+        tail: Option<Arc<Pipeline>>,
+        limits: &FinishLimits,
+    ) -> Result<Leaving, Halt> {
+        let declared = match &first {
+            Some((sort, _)) => generate_ordered(&head, sort, &declared_facts, &self.options)
+                .map(|(program, _)| program),
+            None => declared_program(&head, &self.options),
+        };
+        let inputs = Inputs::of(declared.map_err(Halt::Host)?);
+        let schema = Arc::clone(&head.output);
+        let num_columns = schema.fields().len();
+        let mut writer = Self::with_inputs(machine.budget(), head, &self.options, inputs)?;
+        writer.order = first.as_ref().map(|(sort, _)| sort.clone());
+        let chunk = writer.adopt_groups(machine, columns)?;
+        let (program, bits) = writer.program(machine)?;
+        let Sink::Rows(outputs) = &program.sink else {
+            return Err(Halt::Host("rows were expected".into()));
+        };
+        let _memory = machine
+            .budget()
+            .reserve(column_bytes(outputs.iter(), columns.num_rows))?;
+        let engine = machine.engine(&program.text, program.kernel_names())?;
+        let segments = Segments::of(&program, &[chunk]);
+        let mut rows = write_rows(&engine, &program, outputs, &segments)?;
+        if let Some((_, fetch)) = first {
+            rows = first_rows(machine, rows, outputs, &bits, fetch as u64, limits)?;
+        }
+        let rows = download_rows(&engine, &rows, &outputs[..num_columns])?;
+        let dictionaries = writer.inputs.dictionaries.clone();
+        Ok(Leaving::columns(rows, schema, dictionaries, tail))
+    }
+
+    /// Reads the groups back.
+    fn finish_on_host<M: Machine<Buffer = B>>(
+        mut self,
+        machine: &M,
+        aggregate: &Aggregate,
+        limits: &FinishLimits,
+    ) -> Result<Leaving, RunError> {
+        let rest = self.rest(aggregate);
+        let mut parts = std::mem::take(&mut self.retired);
+        let mut of_keys = Vec::new();
+        if let Some(table) = self.table.take() {
+            of_keys = table.plan().keys.iter().map(|key| key.dictionary).collect();
+            let (program, _) = self.program(machine)?;
+            let engine = machine.engine(&program.text, program.kernel_names())?;
+            parts.push(table.read(&engine)?);
+        }
+        let strings = Strings::of(&self.inputs.dictionaries);
+        let dictionaries: Vec<Option<&Dictionary>> = of_keys
+            .into_iter()
+            .map(|slot| slot.map(|slot| strings.slot(slot)))
+            .collect();
+        let groups = Groups::merged(parts);
+        let schema = match &rest {
+            Some(rest) => Arc::clone(&rest.input),
+            None => Arc::clone(&self.pipeline.output),
+        };
+        let batch = groups.to_batch(aggregate, &dictionaries, &schema)?;
+        let Some(rest) = rest else {
+            return Ok(Leaving::batches(vec![batch], None));
+        };
+        finish_batch(machine, &self.options, rest, batch, limits)
+    }
+}
+
+/// Runs what comes after groups that are on the host: on the device again where there are many and it
+/// groups them once more, else it is left to the interpreter.
+fn finish_batch<M: Machine>(
+    machine: &M,
+    options: &ProgramOptions,
+    rest: Arc<Pipeline>,
+    batch: RecordBatch,
+    limits: &FinishLimits,
+) -> Result<Leaving, RunError> {
+    let is_worth_it = batch.num_rows() as u64 >= limits.groups_min
+        && rest.aggregates()
+        && declared_program(&rest, options).is_ok()
+        && refuse_chunk(&rest, &batch).is_none();
+    let input = machine.budget().reserve(referenced_bytes(&batch));
+    if is_worth_it && input.is_ok() {
+        let mut next = Execution::new(machine.budget(), Arc::clone(&rest), options)?;
+        match next.fold(machine, std::slice::from_ref(&batch)) {
+            Ok(_) => return next.finish(machine, limits),
+            // The values did not suit: nothing has left, and the host can do it.
+            Err(RunError::Device(
+                DeviceError::LaunchFailed { .. } | DeviceError::OutOfMemory { .. },
+            )) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Leaving::batches(vec![batch], Some(rest)))
+}
+
+/// Groups as columns on the device.
+struct GroupColumns<B> {
+    stored: StoredGroups<B>,
+    facts: Vec<SlotFacts>,
+    /// Which columns hold floats that are NaN, infinite or −0.0.
+    special: Vec<bool>,
+    dictionaries: Vec<Option<Arc<ColumnDictionary>>>,
+    num_rows: u64,
+    /// What the stored columns point into.
+    _groups: FinishedGroups<B>,
+    _memory: Reservation,
+}
+
+/// Keeps the rows that can be among the first of an order, whose words are the last columns.
+fn first_rows<M: Machine>(
+    machine: &M,
+    rows: DeviceRows<M::Buffer>,
+    outputs: &[OutputColumn],
+    bits: &[u32],
+    fetch: u64,
+    limits: &FinishLimits,
+) -> Result<DeviceRows<M::Buffer>, Halt> {
+    let is_counted = rows.num_rows < u64::from(u32::MAX);
+    if rows.num_rows <= fetch + limits.spare_rows || !is_counted {
+        return Ok(rows);
+    }
+    let num_columns = outputs.len() - bits.len();
+    let (columns, words) = (&outputs[..num_columns], &rows.buffers[num_columns..]);
+    let words: Vec<(u64, u32)> = words
+        .iter()
+        .zip(bits)
+        .map(|((word, _), bits)| (machine.address(word), *bits))
+        .collect();
+    let engine = machine.engine(&columns::SOURCE, &columns::KERNELS)?;
+    let picked = columns::pick_first(&engine, &words, rows.num_rows, fetch, limits.spare_rows)?;
+    Ok(pick_rows(&engine, &rows, columns, &picked)?)
+}

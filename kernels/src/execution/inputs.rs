@@ -1,0 +1,282 @@
+//! What an execution's program reads: its slots, and what is known of their values so far.
+
+use std::sync::Arc;
+use std::thread;
+
+use arrow_array::RecordBatch;
+use parking_lot::MutexGuard;
+use tidegate_device::DeviceError;
+use tidegate_pipeline::{EvalError, ExprKind, Scalar};
+
+use super::lookup::{LookupTable, column_of};
+use super::{not_as_stored, refused};
+use crate::backend::RunError;
+use crate::encode::{Dictionary, EncodedColumn, Narrowing, encode};
+use crate::engine::{Machine, ResidentChunk, ResidentColumn};
+use crate::program::{DeviceProgram, Interval, Slot, SlotFacts, SlotKind, declared_facts};
+use crate::stored::ColumnDictionary;
+
+/// Columns of a chunk begin at multiples of this on the device.
+const COLUMN_ALIGNMENT: usize = 256;
+
+/// The slots of a program, with what was learnt of them.
+pub(super) struct Inputs<B> {
+    pub(super) slots: Vec<Slot>,
+    facts: Vec<Option<SlotFacts>>,
+    pub(super) dictionaries: Vec<Arc<ColumnDictionary>>,
+    /// The values of slots that are looked up by the codes of stored columns.
+    tables: Vec<Option<LookupTable<B>>>,
+}
+
+/// A column that lies on the device.
+#[derive(Clone, Copy)]
+pub(super) struct ColumnView<'a> {
+    pub(super) column: ResidentColumn,
+    pub(super) facts: &'a SlotFacts,
+    /// The dictionary of its codes, if it holds strings.
+    pub(super) dictionary: Option<&'a Arc<ColumnDictionary>>,
+}
+
+impl<B> Inputs<B> {
+    pub(super) fn of(program: DeviceProgram) -> Self {
+        let slots: Vec<Slot> = program.slots.into_iter().map(|(slot, _)| slot).collect();
+        Self {
+            facts: vec![None; slots.len()],
+            dictionaries: slots.iter().map(|_| ColumnDictionary::new()).collect(),
+            tables: slots.iter().map(|_| None).collect(),
+            slots,
+        }
+    }
+
+    /// Returns what is known of a slot.
+    pub(super) fn facts_of(&self, slot: &Slot) -> SlotFacts {
+        let position = self.slots.iter().position(|known| known == slot);
+        let facts = position.and_then(|position| self.facts[position].clone());
+        facts.unwrap_or_else(|| declared_facts(slot))
+    }
+
+    /// Fills in where a program looks values up.
+    pub(super) fn fill_lookups<M: Machine<Buffer = B>>(
+        &self,
+        machine: &M,
+        program: &mut DeviceProgram,
+    ) {
+        for (slot, literal) in &program.lookups {
+            if let Some(Some(table)) = self.tables.get(*slot) {
+                program.literals[*literal..literal + 3].copy_from_slice(&table.literals(machine));
+            }
+        }
+    }
+
+    /// Encodes batches, each slot on a thread of its own.
+    pub(super) fn encode(
+        &self,
+        parameters: &[Scalar],
+        batches: &[RecordBatch],
+    ) -> Result<Vec<EncodedColumn>, RunError> {
+        let encoded: Vec<Result<EncodedColumn, EvalError>> = thread::scope(|scope| {
+            let threads: Vec<_> = self
+                .slots
+                .iter()
+                .zip(&self.dictionaries)
+                .map(|(slot, dictionary)| {
+                    scope.spawn(move || {
+                        let mut strings = dictionary.strings.lock();
+                        encode(slot, parameters, batches, &mut strings, Narrowing::Width)
+                    })
+                })
+                .collect();
+            let joined = threads.into_iter().map(|thread| {
+                thread.join().unwrap_or_else(|_| {
+                    Err(EvalError::Internal {
+                        what: "a chunk could not be encoded".into(),
+                    })
+                })
+            });
+            joined.collect()
+        });
+        let encoded: Result<Vec<_>, EvalError> = encoded.into_iter().collect();
+        Ok(encoded?)
+    }
+
+    /// Takes columns of the device for the slots, and learns what is known of them. `rows` are those
+    /// of each chunk; `view` gives a chunk's input column.
+    pub(super) fn adopt<'a, M: Machine<Buffer = B>>(
+        &mut self,
+        machine: &M,
+        parameters: &[Scalar],
+        rows: &[u64],
+        view: impl Fn(usize, usize) -> Result<ColumnView<'a>, RunError>,
+    ) -> Result<Vec<ResidentChunk>, RunError> {
+        let mut chunks: Vec<ResidentChunk> = rows
+            .iter()
+            .map(|rows| ResidentChunk {
+                num_rows: *rows,
+                columns: Vec::with_capacity(self.slots.len()),
+            })
+            .collect();
+        for index in 0..self.slots.len() {
+            let slot = self.slots[index].clone();
+            let column = column_of(&slot.expr).map_err(|why| not_as_stored(machine, &why))?;
+            let mut known = self.facts[index].take();
+            let range_before = known.as_ref().map(|known| known.range);
+            let mut dictionary: Option<&Arc<ColumnDictionary>> = None;
+            for (position, chunk) in chunks.iter_mut().enumerate() {
+                let stored = view(position, column)?;
+                let is_computed = !matches!(slot.expr.kind, ExprKind::Column(_));
+                if is_computed && stored.dictionary.is_none() {
+                    let why = "an expression that the host evaluates, over a stored column";
+                    return Err(not_as_stored(machine, why));
+                }
+                chunk.columns.push(stored.column);
+                known = Some(match known.take() {
+                    Some(known) => known.join(stored.facts),
+                    None => stored.facts.clone(),
+                });
+                if let (Some(of_run), Some(of_chunk)) = (dictionary, stored.dictionary)
+                    && !Arc::ptr_eq(of_run, of_chunk)
+                {
+                    let why = "chunks with codes of several dictionaries";
+                    return Err(refused(machine, why.into()));
+                }
+                dictionary = dictionary.or(stored.dictionary);
+            }
+            if let (Some(before), Some(known)) = (range_before, &mut known)
+                && before != known.range
+            {
+                // It grows from fold to fold: a rounded range does so less often.
+                let limit = Interval::of_type(&slot.expr.data_type).unwrap_or(Interval::ALL);
+                known.range = known.range.rounded(limit);
+            }
+            self.facts[index] = known;
+            if let Some(dictionary) = dictionary {
+                self.take_dictionary(machine, parameters, index, dictionary)?;
+            }
+        }
+        Ok(chunks)
+    }
+
+    /// Makes a slot's codes those of a stored column.
+    fn take_dictionary<M: Machine<Buffer = B>>(
+        &mut self,
+        machine: &M,
+        parameters: &[Scalar],
+        index: usize,
+        dictionary: &Arc<ColumnDictionary>,
+    ) -> Result<(), RunError> {
+        let slot = &self.slots[index];
+        if matches!(slot.expr.kind, ExprKind::Column(_)) {
+            let own = &self.dictionaries[index];
+            if !Arc::ptr_eq(own, dictionary) {
+                if own.num_values() > 0 {
+                    let why = "loaded and stored codes of one column";
+                    return Err(refused(machine, why.into()));
+                }
+                self.dictionaries[index] = Arc::clone(dictionary);
+            }
+            return Ok(());
+        }
+        let num_values = dictionary.num_values();
+        let is_made = self.tables[index].as_ref().is_some_and(|table| {
+            table.num_values == num_values && Arc::ptr_eq(&table.dictionary, dictionary)
+        });
+        if !is_made {
+            let strings = &self.dictionaries[index];
+            let made = LookupTable::new(machine, slot, parameters, dictionary, strings)?;
+            self.tables[index] = Some(made);
+        }
+        if let (Some(facts), Some(table)) = (&mut self.facts[index], &self.tables[index]) {
+            facts.lookup = Some(table.facts);
+        }
+        Ok(())
+    }
+
+    /// Widens what is known of the values by a chunk.
+    pub(super) fn learn(&mut self, columns: &[EncodedColumn]) {
+        for ((slot, known), column) in self.slots.iter().zip(&mut self.facts).zip(columns) {
+            if let Some(known) = known {
+                // What was looked up by stored codes is here as it is.
+                known.lookup = None;
+            }
+            let mut facts = match known.take() {
+                Some(known) => known.join(&column.facts),
+                None => column.facts.clone(),
+            };
+            if matches!(slot.kind, SlotKind::Integer | SlotKind::Code) {
+                let limit = Interval::of_type(&slot.expr.data_type).unwrap_or(Interval::ALL);
+                facts.range = facts.range.rounded(limit);
+            }
+            *known = Some(facts);
+        }
+    }
+}
+
+/// Copies a chunk's columns into one buffer on the device.
+pub(crate) fn upload<M: Machine>(
+    machine: &M,
+    num_rows: u64,
+    columns: &[EncodedColumn],
+) -> Result<(ResidentChunk, M::Buffer), DeviceError> {
+    let validities: Vec<Vec<u8>> = columns
+        .iter()
+        .map(|column| {
+            let words = column.validity.iter().flatten();
+            words.flat_map(|word| word.to_le_bytes()).collect()
+        })
+        .collect();
+    let mut parts: Vec<(u64, &[u8])> = Vec::with_capacity(2 * columns.len());
+    let mut end = 0;
+    for (column, validity) in columns.iter().zip(&validities) {
+        for bytes in [column.values.as_slice(), validity] {
+            parts.push((end, bytes));
+            end += bytes.len().next_multiple_of(COLUMN_ALIGNMENT) as u64;
+        }
+    }
+    let buffer = machine.upload(&parts, end)?;
+    let base = machine.address(&buffer);
+    let resident = columns.iter().zip(parts.as_chunks::<2>().0);
+    let resident = resident.map(|(column, [values, validity])| {
+        ResidentColumn::at(column, base + values.0, base + validity.0)
+    });
+    let chunk = ResidentChunk {
+        num_rows,
+        columns: resident.collect(),
+    };
+    Ok((chunk, buffer))
+}
+
+/// Locked dictionaries; slots of one column share theirs.
+pub(super) struct Strings<'a> {
+    locked: Vec<MutexGuard<'a, Dictionary>>,
+    of_slot: Vec<usize>,
+}
+
+impl<'a> Strings<'a> {
+    pub(super) fn of(dictionaries: &'a [Arc<ColumnDictionary>]) -> Self {
+        let mut distinct: Vec<&Arc<ColumnDictionary>> = Vec::new();
+        let mut of_slot = Vec::with_capacity(dictionaries.len());
+        for dictionary in dictionaries {
+            let known = distinct
+                .iter()
+                .position(|known| Arc::ptr_eq(known, dictionary));
+            of_slot.push(known.unwrap_or(distinct.len()));
+            if known.is_none() {
+                distinct.push(dictionary);
+            }
+        }
+        Self {
+            locked: distinct.iter().map(|each| each.strings.lock()).collect(),
+            of_slot,
+        }
+    }
+
+    pub(super) fn slot(&self, slot: usize) -> &Dictionary {
+        &self.locked[self.of_slot[slot]]
+    }
+
+    pub(super) fn all(&self) -> Vec<&Dictionary> {
+        (0..self.of_slot.len())
+            .map(|slot| self.slot(slot))
+            .collect()
+    }
+}

@@ -1,0 +1,96 @@
+//! The words by which a device orders rows.
+//!
+//! Each key of a sort becomes one to three unsigned words, so that the rows of the greatest words, the
+//! first word first, are the first rows. Rows whose words are equal are equal in the order.
+
+use tidegate_pipeline::types::is_string;
+use tidegate_pipeline::{Pipeline, Sort, SortKey};
+
+use super::emit::{Class, Emitter, Scope, Valid};
+use super::interval::Interval;
+use super::slots::{Slot, SlotFacts};
+use super::{DeviceProgram, ProgramOptions, generate_with};
+
+/// A word of an order.
+pub(super) struct OrderWord {
+    /// The C++ value, a `u64`.
+    pub(super) code: String,
+    /// How many of its low bits are used.
+    pub(super) bits: u32,
+}
+
+/// Writes the kernel of a pipeline without an aggregate that writes, behind the columns of its rows,
+/// the words of an order of them. Returns it with the bits that each word uses.
+///
+/// # Errors
+/// Why the pipeline, or a key of the order, has no device form.
+pub fn generate_ordered(
+    pipeline: &Pipeline,
+    sort: &Sort,
+    facts_of: &dyn Fn(&Slot) -> SlotFacts,
+    options: &ProgramOptions,
+) -> Result<(DeviceProgram, Vec<u32>), String> {
+    if pipeline.aggregates() {
+        return Err("groups are ordered once they are rows".into());
+    }
+    generate_with(pipeline, facts_of, options, &sort.keys)
+}
+
+/// Emits the keys of an order.
+pub(super) fn order_words(
+    emitter: &mut Emitter<'_>,
+    keys: &[SortKey],
+    scope: &Scope,
+) -> Result<Vec<OrderWord>, String> {
+    let mut words = Vec::new();
+    for key in keys {
+        if is_string(&key.expr.data_type) {
+            return Err("an order of strings has no device form".into());
+        }
+        let value = emitter.value(&key.expr, scope)?;
+        if value.valid != Valid::Always {
+            let valid = value.valid.code();
+            let first = if key.nulls_first {
+                "0ull : 1ull"
+            } else {
+                "1ull : 0ull"
+            };
+            words.push(OrderWord {
+                code: format!("(({valid}) ? {first})"),
+                bits: 1,
+            });
+        }
+        let code = &value.code;
+        let images = match value.class {
+            Class::Bool => vec![(format!("(u64)({code})"), 1)],
+            Class::I32 => vec![(format!("(u64)((u32){code} ^ 0x80000000u)"), 32)],
+            Class::F32 => {
+                let image = format!("(u64)((u32)total_order({code}) ^ 0x80000000u)");
+                vec![(image, 32)]
+            }
+            Class::I64 => vec![(format!("extreme_bits({code})"), 64)],
+            Class::F64 => vec![(format!("extreme_bits(total_order({code}))"), 64)],
+            // What is unsigned is its own image.
+            Class::I128 if value.range.is_within(Interval::new(0, (1 << 64) - 1)) => {
+                vec![(format!("(u64)({code})"), 64)]
+            }
+            Class::I128 => vec![
+                (format!("extreme_bits((i64)({code} >> 64))"), 64),
+                (format!("(u64)({code})"), 64),
+            ],
+        };
+        for (image, bits) in images {
+            let image = if key.descending {
+                image
+            } else {
+                format!("({:#x}ull - ({image}))", u64::MAX >> (64 - bits))
+            };
+            let code = match &value.valid {
+                Valid::Always => image,
+                valid => format!("(({}) ? {image} : 0ull)", valid.code()),
+            };
+            words.push(OrderWord { code, bits });
+        }
+    }
+    Ok(words)
+}
