@@ -39,6 +39,7 @@ template <class T> __device__ __forceinline__ T wrapping_mul(T a, T b) {
 #define FLAG_FLOAT_RANGE 1u  // a value that the fixed point of a float sum cannot hold
 #define FLAG_SPILLED 2u      // records in the spill buffer
 #define FLAG_KEY_RANGE 3u    // a group key outside of the range it is packed by
+#define FLAG_DISTINCT 4u     // distinct keys in a sample
 
 #define DIVIDE_BY_ZERO 1u
 #define OVERFLOW 2u

@@ -227,6 +227,7 @@ impl<'a, 'l> Machine for LaneMachine<'a, 'l> {
         Ok(LaneEngine {
             lane: self.lane,
             device: self.shared.device.info().id,
+            budget: Arc::clone(self.shared.device.budget()),
             loaded: self.shared.load(self.lane, text, kernels)?,
         })
     }
@@ -236,6 +237,7 @@ impl<'a, 'l> Machine for LaneMachine<'a, 'l> {
 pub struct LaneEngine<'a, 'l> {
     lane: &'a Lane<'l>,
     device: DeviceId,
+    budget: Arc<MemoryBudget>,
     loaded: Arc<Loaded>,
 }
 
@@ -267,6 +269,10 @@ impl Engine for LaneEngine<'_, '_> {
 
     fn alloc(&self, bytes: u64) -> Result<DeviceBuffer, DeviceError> {
         self.lane.alloc(bytes)
+    }
+
+    fn reserve(&self, bytes: u64) -> Result<Reservation, DeviceError> {
+        self.budget.reserve(bytes)
     }
 
     fn address(&self, buffer: &DeviceBuffer) -> u64 {

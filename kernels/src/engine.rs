@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use tidegate_device::{DeviceError, DeviceId, MemoryBudget};
+use tidegate_device::{DeviceError, DeviceId, MemoryBudget, Reservation};
 use tidegate_pipeline::EvalError;
 
 use crate::backend::RunError;
@@ -30,6 +30,12 @@ pub trait Engine {
     /// # Errors
     /// [`DeviceError::OutOfMemory`].
     fn alloc(&self, bytes: u64) -> Result<Self::Buffer, DeviceError>;
+
+    /// Promises memory of the device's budget to the caller, who then takes it with `alloc`.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`], at once.
+    fn reserve(&self, bytes: u64) -> Result<Reservation, DeviceError>;
 
     /// Returns the address by which kernels know a buffer.
     fn address(&self, buffer: &Self::Buffer) -> u64;
@@ -234,6 +240,8 @@ pub struct Prepared<B> {
     pub words: Vec<u64>,
     /// Tiles of the launch.
     pub num_tiles: u64,
+    /// Rows of the launch.
+    pub num_rows: u64,
 }
 
 impl<B> Prepared<B> {
@@ -269,6 +277,7 @@ impl<B> Prepared<B> {
             _rows: rows,
             words,
             num_tiles: segments.num_tiles(),
+            num_rows: segments.num_rows,
         })
     }
 }
@@ -305,6 +314,7 @@ const ERROR: usize = 0;
 const FLOAT_RANGE_FLAG: usize = 1;
 const SPILLED: usize = 2;
 const KEY_RANGE: usize = 3;
+const DISTINCT: usize = 4;
 
 impl<B> Flags<B> {
     /// Makes flags, all unset.
@@ -329,6 +339,16 @@ impl<B> Flags<B> {
     /// Returns the flags' address.
     pub fn address<E: Engine<Buffer = B>>(&self, engine: &E) -> u64 {
         engine.address(&self.0)
+    }
+
+    /// Waits for the launch and returns how many distinct keys it found in a sample.
+    ///
+    /// # Errors
+    /// A lost device.
+    pub fn read_distinct<E: Engine<Buffer = B>>(&self, engine: &E) -> Result<u64, DeviceError> {
+        let mut bytes = [0; 4];
+        engine.read(&self.0, 4 * DISTINCT as u64, &mut bytes)?;
+        Ok(u64::from(u32::from_le_bytes(bytes)))
     }
 
     /// Waits for the launch and returns how many records it spilled, or why its rows are not in.

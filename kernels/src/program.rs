@@ -3,9 +3,9 @@
 //! A [`DeviceProgram`] covers a pipeline's steps up to and with its first aggregate, or all of them
 //! if rows leave; what comes after is done with the groups. In reading order: [`interval`] is what
 //! is known of integers, [`slots`] what the device reads, `emit` writes the code of one row,
-//! `store` chooses where the groups' state is and `store_code` writes what keeps it, `source` and
-//! `compact` put the kernel together; `order` adds words to rows by which they are ordered, and
-//! `finish` is the kernel that turns groups into columns.
+//! `store` chooses where the groups' state is and `store_code` writes what keeps it, `radix` what
+//! sorts rows with many groups first, `source` and `compact` put the kernel together; `order` adds
+//! words to rows by which they are ordered, and `finish` is the kernel that turns groups into columns.
 
 pub mod interval;
 pub mod slots;
@@ -14,6 +14,7 @@ mod compact;
 mod emit;
 mod finish;
 mod order;
+mod radix;
 mod source;
 mod store;
 mod store_code;
@@ -26,6 +27,7 @@ pub use emit::{CallPlan, FloatScaleAt, LOCAL_ROWS_MAX, STATE_ROWS_MAX, Sums, Wor
 pub use finish::{FinishLayout, FinishProgram, FinishedColumn, Noted, finish_program};
 pub use interval::Interval;
 pub use order::generate_ordered;
+pub use radix::{RadixLimits, RadixPlan};
 pub use slots::{Lookup, Slot, SlotFacts, SlotKind, slot_kind};
 pub use source::{NUM_LAUNCH_FIELDS, launch_words};
 pub use store::{EMPTY_KEY, GroupPlan, HOT_KEYS, KeyPlan, Presence, Store, StoreLimits};
@@ -87,8 +89,19 @@ impl DeviceProgram {
     pub fn kernel_names(&self) -> &'static [&'static str] {
         match &self.sink {
             Sink::Rows(_) => &["write_rows"],
-            Sink::Groups(plan) if plan.store == Store::Hash => &["fold", "absorb", "clear"],
-            Sink::Groups(_) => &["fold"],
+            Sink::Groups(plan) => match (plan.store, &plan.radix) {
+                (Store::Hash, None) => &["fold", "absorb", "clear"],
+                (Store::Hash, Some(_)) => &[
+                    "fold",
+                    "absorb",
+                    "clear",
+                    "estimate",
+                    "repartition",
+                    "aggregate",
+                ],
+                (_, Some(_)) => &["fold", "aggregate"],
+                (_, None) => &["fold"],
+            },
         }
     }
 }

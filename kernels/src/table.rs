@@ -1,5 +1,7 @@
 //! A group table on a device: made, folded into, grown, counted, read back.
 
+mod radix;
+
 use std::sync::Arc;
 
 use tidegate_device::{DeviceError, MemoryBudget, Reservation};
@@ -161,6 +163,9 @@ impl<B: std::fmt::Debug + Send> GroupTable<B> {
             .max(least)
             .min(prepared.num_tiles)
             .max(1) as u32;
+        if let Some(radix) = self.plan.radix.clone() {
+            return self.fold_sorted(engine, program, &prepared, &flags, &radix);
+        }
         if self.plan.store != Store::Hash {
             self.address(engine, &mut prepared.words, &flags);
             engine.launch("fold", blocks, program.threads, shared, &prepared.words)?;
@@ -248,6 +253,9 @@ impl<B: std::fmt::Debug + Send> GroupTable<B> {
             flags.clear(engine)?;
             let resident = engine.resident_blocks("absorb", program.threads, 0)?;
             for (from, count) in [(&old_state, old_slots), (spill, spilled)] {
+                if count == 0 {
+                    continue;
+                }
                 let mut words = prepared.words.clone();
                 self.address(engine, &mut words, flags);
                 words[launch_words("from_words")] = engine.address(from);

@@ -13,7 +13,9 @@ use tidegate_device::{DiscoveryOptions, discover};
 use tidegate_kernels::CudaPipelineDevice;
 use tidegate_kernels::engine::{ResidentChunk, ResidentColumn, Segments};
 use tidegate_kernels::groups::fill_float_scales;
-use tidegate_kernels::program::{DeviceProgram, ProgramOptions, Sink, Slot, StoreLimits, generate};
+use tidegate_kernels::program::{
+    DeviceProgram, ProgramOptions, RadixLimits, Sink, Slot, StoreLimits, generate,
+};
 use tidegate_kernels::rows::write_rows;
 use tidegate_kernels::table::GroupTable;
 
@@ -42,6 +44,12 @@ pub(crate) struct Args {
     /// Bytes of loads that each thread has in flight, if not what suits the store.
     #[arg(long)]
     load_bytes: Option<u32>,
+    /// Bits of a partition's number where rows are sorted by partition.
+    #[arg(long, default_value_t = 9)]
+    way_bits: u32,
+    /// KiB of shared memory for a block's own table where they are.
+    #[arg(long, default_value_t = 100)]
+    table_kib: u64,
     /// Where NVRTC is, if the loader does not know.
     #[arg(long)]
     nvrtc: Option<PathBuf>,
@@ -186,6 +194,11 @@ fn program_of(shape: &Shape, args: &Args) -> Result<DeviceProgram, Failure> {
         load_bytes: args.load_bytes,
         limits: StoreLimits {
             rows: args.rows,
+            radix: RadixLimits {
+                way_bits: args.way_bits,
+                table_bytes: args.table_kib << 10,
+                ..RadixLimits::default()
+            },
             ..StoreLimits::default()
         },
         ..ProgramOptions::default()

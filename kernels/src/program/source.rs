@@ -11,6 +11,7 @@ use arrow_schema::DataType;
 use tidegate_pipeline::Aggregate;
 
 use super::emit::{Class, Emitter, Scope};
+use super::radix::Radix;
 use super::slots::{Slot, SlotFacts, SlotKind};
 use super::store::{GroupPlan, Grouping, Store};
 use super::store_code::StoreCode;
@@ -34,7 +35,7 @@ const LOAD_BYTES_NARROW: u32 = 32;
 const ROWS_PER_TILE: u32 = 4096;
 
 /// The fields of a launch before its literals, each a word of 64 bits, in order.
-const LAUNCH_FIELDS: [(&str, &str); 14] = [
+const LAUNCH_FIELDS: [(&str, &str); 25] = [
     ("const Column*", "columns"),
     ("const u32*", "segment_rows"),
     ("u64", "num_tiles"),
@@ -49,6 +50,19 @@ const LAUNCH_FIELDS: [(&str, &str); 14] = [
     ("const u64*", "from_words"),
     ("u64", "from_count"),
     ("const u64*", "outputs"),
+    // Records are written to regions of a pool, as many as there are values of `radix_bits` more
+    // bits after the `radix_shift` by which they are told apart already.
+    ("u64", "radix_bits"),
+    ("u64", "radix_shift"),
+    ("u8*", "pool"),
+    ("u64", "pool_records"),
+    ("u32*", "cursors"),
+    ("u64", "region"),
+    ("u8*", "from_pool"),
+    ("u64", "from_records"),
+    ("const u32*", "from_cursors"),
+    ("u64", "from_region"),
+    ("u64", "table_cells"),
 ];
 
 /// Returns the place of a launch's field among its words.
@@ -105,7 +119,21 @@ pub(super) fn grouped(
         Store::Dense | Store::Hash => options.threads * 2,
         _ => options.threads,
     };
-    let shape = Shape::of(&emitter.slots, threads, options.load_bytes);
+    let state_bytes = packed
+        .unwrap_or(0)
+        .saturating_mul(8 * grouping.ops.len() as u64);
+    let radix = Radix::of(
+        &grouping.words.words,
+        &emitter.guard,
+        store,
+        state_bytes,
+        (threads, row_bytes(&emitter.slots)),
+        options,
+    );
+    let shape = match &radix {
+        Some(radix) => Shape::of_rows(&emitter.slots, threads, radix.rows_per_thread()),
+        None => Shape::of(&emitter.slots, threads, options.load_bytes),
+    };
     let is_full = packed.is_none();
     let code = StoreCode {
         store,
@@ -122,29 +150,56 @@ pub(super) fn grouped(
         text.push_str(HASH);
     }
     code.write_functions(&mut text);
+    if let Some(radix) = &radix {
+        radix.write_head(&code, &mut text);
+    }
     write_kernel_head(&mut text, "fold", &emitter.slots);
     if emitter.uses_float_sum {
         text.push_str("    bool float_outside = false;\n");
     }
-    code.write_begin(&mut text);
-    write_tile_head(&mut text, store == Store::Hash, emitter.slots.len());
-    write_loads(&mut text, &emitter.slots);
+    let outside = if emitter.uses_float_sum {
+        "    if (float_outside) atomicMax(&p.flags[FLAG_FLOAT_RANGE], 1u);\n"
+    } else {
+        ""
+    };
+    match &radix {
+        Some(radix) => radix.write_fold_begin(&code, emitter.slots.len(), &mut text),
+        None => {
+            code.write_begin(&mut text);
+            write_tile_head(&mut text, store == Store::Hash, emitter.slots.len());
+        }
+    }
+    if radix.is_some() {
+        write_clamped_loads(&mut text, &emitter.slots);
+        Radix::write_ticket(&mut text);
+    } else {
+        write_load_statements(&mut text, &emitter.slots);
+    }
+    write_row_loop(&mut text, &emitter.slots);
     for line in &emitter.lines {
         let _ = writeln!(text, "                {line}");
     }
-    code.write_update(&mut text);
-    text.push_str("            }\n        }\n");
-    code.write_tile_end(&mut text, &shape);
-    text.push_str("    }\n");
-    if emitter.uses_float_sum {
-        text.push_str("    if (float_outside) atomicMax(&p.flags[FLAG_FLOAT_RANGE], 1u);\n");
+    match &radix {
+        Some(radix) => {
+            radix.write_row(&code, &mut text);
+            radix.write_fold_end(&code, outside, &mut text);
+            radix.write_readers(&code, &mut text);
+        }
+        None => {
+            code.write_update(&mut text);
+            text.push_str("            }\n        }\n");
+            code.write_tile_end(&mut text, &shape);
+            text.push_str("    }\n");
+            text.push_str(outside);
+            code.write_end(&mut text);
+            text.push_str("}\n");
+        }
     }
-    code.write_end(&mut text);
-    text.push_str("}\n");
     if store == Store::Hash {
         code.write_absorb(&mut text);
     }
-    let shared_bytes = code.shared_bytes(packed);
+    let staged = radix.as_ref().map_or(0, |radix| radix.fold_bytes(&shape));
+    let shared_bytes = code.shared_bytes(packed) + staged;
     let plan = GroupPlan {
         keys: grouping.keys.iter().map(|(key, _)| key.clone()).collect(),
         key_literals,
@@ -154,6 +209,7 @@ pub(super) fn grouped(
         store,
         presence: grouping.presence,
         shared_bytes,
+        radix: radix.map(|radix| radix.plan(&code, &shape)),
     };
     finish(emitter, text, Sink::Groups(plan), num_steps, &shape)
 }
@@ -202,7 +258,7 @@ impl Shape {
             .max()
             .unwrap_or(8);
         let rows = (16 / width).clamp(2, 8);
-        let row_bytes: u32 = slots.iter().map(|(_, facts)| widest(facts)).sum();
+        let row_bytes = row_bytes(slots);
         let suits = if row_bytes < 16 {
             LOAD_BYTES_NARROW
         } else {
@@ -219,6 +275,18 @@ impl Shape {
             unroll,
             steps,
             warp_by_warp: false,
+        }
+    }
+
+    /// A tile of one step, of which each thread has so many rows; a power of two.
+    pub(super) fn of_rows(slots: &[(Slot, SlotFacts)], threads: u32, rows: u32) -> Self {
+        let shape = Self::of(slots, threads, None);
+        let run = shape.rows.min(rows);
+        Self {
+            rows: run,
+            unroll: rows / run,
+            steps: 1,
+            ..shape
         }
     }
 
@@ -239,6 +307,11 @@ impl Shape {
     pub(super) fn tile_rows(&self) -> u32 {
         self.threads * self.rows * self.unroll * self.steps
     }
+}
+
+/// Returns the bytes that a row's raw values take at most.
+fn row_bytes(slots: &[(Slot, SlotFacts)]) -> u32 {
+    slots.iter().map(|(_, facts)| widest(facts)).sum()
 }
 
 /// Returns the bytes of the widest raw value of a slot.
@@ -324,13 +397,41 @@ pub(super) fn write_columns(text: &mut String, num_slots: usize) {
     }
 }
 
-/// Loads all columns of a step, then opens the loop over its rows.
-fn write_loads(text: &mut String, slots: &[(Slot, SlotFacts)]) {
-    write_load_statements(text, slots);
-    write_row_loop(text, slots);
+/// Loads all columns of a step.
+pub(super) fn write_load_statements(text: &mut String, slots: &[(Slot, SlotFacts)]) {
+    write_loads(text, slots, |text| {
+        text.push_str(
+            "                const u32 at = first + step + TG_RUN(u);\n                if (at < rows) {\n",
+        );
+        for (index, (slot, facts)) in slots.iter().enumerate() {
+            write_load(text, index, slot, facts);
+        }
+        text.push_str("                } else {\n");
+        for (index, (_, facts)) in slots.iter().enumerate() {
+            let _ = writeln!(
+                text,
+                "#pragma unroll\n                    for (int r = 0; r < TG_ROWS; r++) d{index}[u][r] = 0;"
+            );
+            if facts.nullable {
+                let _ = writeln!(text, "                    n{index}[u] = 0;");
+            }
+        }
+        text.push_str("                }\n");
+    });
 }
 
-pub(super) fn write_load_statements(text: &mut String, slots: &[(Slot, SlotFacts)]) {
+/// Loads all columns of a step without a branch, so that all loads are under way at once: beyond the
+/// last row the run is the last one, of which nothing is selected.
+fn write_clamped_loads(text: &mut String, slots: &[(Slot, SlotFacts)]) {
+    write_loads(text, slots, |text| {
+        text.push_str("                const u32 at = min(first + step + TG_RUN(u), last_run);\n");
+        for (index, (slot, facts)) in slots.iter().enumerate() {
+            write_load(text, index, slot, facts);
+        }
+    });
+}
+
+fn write_loads(text: &mut String, slots: &[(Slot, SlotFacts)], of_run: impl Fn(&mut String)) {
     for (index, (slot, facts)) in slots.iter().enumerate() {
         let class = slot_class(slot, facts).name();
         let _ = writeln!(text, "            {class} d{index}[TG_UNROLL][TG_ROWS];");
@@ -338,28 +439,12 @@ pub(super) fn write_load_statements(text: &mut String, slots: &[(Slot, SlotFacts
             let _ = writeln!(text, "            u32 n{index}[TG_UNROLL];");
         }
     }
-    text.push_str(
-        "#pragma unroll\n\
-         \x20           for (int u = 0; u < TG_UNROLL; u++) {\n\
-         \x20               const u32 at = first + step + TG_RUN(u);\n\
-         \x20               if (at < rows) {\n",
-    );
-    for (index, (slot, facts)) in slots.iter().enumerate() {
-        write_load(text, index, slot, facts);
-    }
-    text.push_str("                } else {\n");
-    for (index, (_, facts)) in slots.iter().enumerate() {
-        let _ = writeln!(
-            text,
-            "#pragma unroll\n                    for (int r = 0; r < TG_ROWS; r++) d{index}[u][r] = 0;"
-        );
-        if facts.nullable {
-            let _ = writeln!(text, "                    n{index}[u] = 0;");
-        }
-    }
-    text.push_str("                }\n            }\n");
+    text.push_str("#pragma unroll\n            for (int u = 0; u < TG_UNROLL; u++) {\n");
+    of_run(text);
+    text.push_str("            }\n");
 }
 
+/// Opens the loop over the rows of a step.
 pub(super) fn write_row_loop(text: &mut String, slots: &[(Slot, SlotFacts)]) {
     text.push_str(
         "#pragma unroll\n\

@@ -7,6 +7,7 @@ use tidegate_pipeline::{Aggregate, Expr};
 use super::ProgramOptions;
 use super::emit::{CallPlan, Class, Emitter, Scope, Val, Valid, Word, WordOp, Words};
 use super::interval::Interval;
+use super::radix::{RadixLimits, RadixPlan};
 
 /// What bounds the choice of a store.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -19,6 +20,8 @@ pub struct StoreLimits {
     pub dense_bytes: u64,
     /// Rows that will be folded, as far as that is known: a table is not made much larger.
     pub rows: u64,
+    /// What bounds the sorting of rows by partition.
+    pub radix: RadixLimits,
 }
 
 impl Default for StoreLimits {
@@ -29,6 +32,7 @@ impl Default for StoreLimits {
             private_bytes: 76 << 10,
             dense_bytes: 4 << 30,
             rows: 1 << 31,
+            radix: RadixLimits::default(),
         }
     }
 }
@@ -119,6 +123,8 @@ pub struct GroupPlan {
     pub presence: Presence,
     /// Shared memory that a block needs, in bytes.
     pub shared_bytes: u32,
+    /// How rows are sorted by partition first, if the store gains by it.
+    pub radix: Option<RadixPlan>,
 }
 
 /// What a vacant slot of a hash table holds instead of a packed key.

@@ -34,7 +34,7 @@ impl StoreCode<'_> {
     }
 
     pub(super) fn shared_bytes(&self, packed: Option<u64>) -> u32 {
-        let cell: u64 = self.words.iter().map(|word| self.planes(word).0 * 4).sum();
+        let cell = self.cell_bytes();
         let bytes = match self.store {
             Store::Registers => 0,
             Store::Shared { replicas } => packed.unwrap_or(0) * u64::from(replicas) * cell,
@@ -150,7 +150,7 @@ impl StoreCode<'_> {
             );
         }
         text.push_str(
-            "    u64 slot = find_or_insert(p.state, RECORD, p.num_slots - 1, key);\n\
+            "    u64 slot = find_or_insert(p.state, RECORD, p.num_slots, key);\n\
              \x20   if (slot != NO_SLOT) {\n\
              \x20       absorb_words(p.state + slot * RECORD + 1, words);\n\
              \x20       return;\n\
@@ -201,13 +201,27 @@ impl StoreCode<'_> {
                 }
                 return;
             }
-            Store::Shared { .. } | Store::Private { .. } => {}
-            Store::Dense | Store::Hash => {}
+            Store::Shared { .. } | Store::Private { .. } | Store::Dense | Store::Hash => {}
         }
+        self.write_cells_begin(text, &self.cells());
+        if self.is_private() {
+            text.push_str("    u32 tiles_done = 0;\n    bool key_outside = false;\n");
+        }
+        if let Store::Shared { replicas } = self.store {
+            let _ = writeln!(
+                text,
+                "    const u32 replica = threadIdx.x & {}u;\n    u32 tiles_done = 0;",
+                replicas - 1
+            );
+        }
+    }
+
+    /// Makes cells in shared memory, all of them vacant.
+    pub(super) fn write_cells_begin(&self, text: &mut String, cells: &str) {
         let wholes = self.words.iter().filter(|word| self.is_whole(word)).count();
         let planes: u64 = self.words.iter().map(|word| self.planes(word).0).sum();
         text.push_str("    extern __shared__ __align__(16) unsigned char shared_memory[];\n");
-        let _ = writeln!(text, "    const u32 cells = {};", self.cells());
+        let _ = writeln!(text, "    const u32 cells = {cells};");
         if matches!(self.store, Store::Shared { .. } | Store::Private { .. }) {
             text.push_str("    u64* const whole_plane = (u64*)shared_memory;\n");
         } else {
@@ -225,16 +239,6 @@ impl StoreCode<'_> {
             text,
             "    for (u32 i = threadIdx.x; i < {planes}u * cells; i += TG_BLOCK) ((u32*)whole_plane)[i] = 0;\n    __syncthreads();"
         );
-        if self.is_private() {
-            text.push_str("    u32 tiles_done = 0;\n    bool key_outside = false;\n");
-        }
-        if let Store::Shared { replicas } = self.store {
-            let _ = writeln!(
-                text,
-                "    const u32 replica = threadIdx.x & {}u;\n    u32 tiles_done = 0;",
-                replicas - 1
-            );
-        }
     }
 
     /// Returns the C++ condition and value of a word.
@@ -246,7 +250,7 @@ impl StoreCode<'_> {
         (word.condition.clone(), value)
     }
 
-    fn write_key(&self, text: &mut String) {
+    pub(super) fn write_key(&self, text: &mut String) {
         let wide = matches!(self.store, Store::Hash);
         let word = if wide { "u64" } else { "u32" };
         let mut terms = Vec::new();
@@ -375,7 +379,7 @@ impl StoreCode<'_> {
         }
     }
 
-    fn write_shared_update(&self, text: &mut String, cell: &str) {
+    pub(super) fn write_shared_update(&self, text: &mut String, cell: &str) {
         let indent = "                    ";
         for (position, word) in self.words.iter().enumerate() {
             let (condition, value) = self.addend(word);
@@ -422,19 +426,7 @@ impl StoreCode<'_> {
                 64 - HOT_KEYS.ilog2()
             );
         }
-        let valid = self
-            .keys
-            .first()
-            .map_or("true", |(_, value)| value.valid.code());
-        let null_apart = self.is_full && self.keys.iter().any(|(key, _)| key.nullable);
-        if null_apart {
-            let _ = writeln!(text, "{indent}    if (!({valid})) {{");
-            self.write_row_words(text);
-            let _ = writeln!(
-                text,
-                "{indent}        u64* const apart = p.state + (p.num_slots + 1) * RECORD;\n{indent}        *(volatile u64*)apart = 0;\n{indent}        absorb_words(apart + 1, words);\n{indent}    }} else {{"
-            );
-        }
+        let null_apart = self.write_null_apart(text);
         let _ = writeln!(
             text,
             "{indent}    u64 held = ((volatile u64*)hot_keys)[cell];\n\
@@ -468,7 +460,27 @@ impl StoreCode<'_> {
         let _ = writeln!(text, "{indent}    }}{close}\n{indent}}}");
     }
 
-    fn write_row_words(&self, text: &mut String) {
+    /// Adds a row whose key is NULL to the slot apart that it has where keys fill 64 bits, and opens
+    /// the block of all other rows; returns whether it has.
+    pub(super) fn write_null_apart(&self, text: &mut String) -> bool {
+        let indent = "                ";
+        let valid = self
+            .keys
+            .first()
+            .map_or("true", |(_, value)| value.valid.code());
+        let null_apart = self.is_full && self.keys.iter().any(|(key, _)| key.nullable);
+        if null_apart {
+            let _ = writeln!(text, "{indent}    if (!({valid})) {{");
+            self.write_row_words(text);
+            let _ = writeln!(
+                text,
+                "{indent}        u64* const apart = p.state + (p.num_slots + 1) * RECORD;\n{indent}        *(volatile u64*)apart = 0;\n{indent}        absorb_words(apart + 1, words);\n{indent}    }} else {{"
+            );
+        }
+        null_apart
+    }
+
+    pub(super) fn write_row_words(&self, text: &mut String) {
         let indent = "                        ";
         let _ = writeln!(text, "{indent}u64 words[NUM_WORDS + 1];");
         for word in self.words {
@@ -661,40 +673,65 @@ impl StoreCode<'_> {
             }
             Store::Shared { .. } => self.write_flush(text, "    "),
             Store::Dense | Store::Hash => {
-                text.push_str(
-                    "    __syncthreads();\n\
-                     \x20   for (u32 cell = threadIdx.x; cell < cells; cell += TG_BLOCK) {\n\
-                     \x20       const u64 key = hot_keys[cell];\n\
-                     \x20       if (key == 0xffffffffffffffffull) continue;\n\
-                     \x20       u64 words[NUM_WORDS + 1];\n",
-                );
-                for (position, word) in self.words.iter().enumerate() {
-                    let (low, high) = self.plane(position, "cell");
-                    let read = match word.op {
-                        WordOp::Max => format!("*({low})"),
-                        WordOp::Add | WordOp::Part => format!("shared_word({low}, {high})"),
-                        WordOp::Count | WordOp::Seen => format!("(u64)*({low})"),
-                    };
-                    let index = word.index;
-                    let _ = if word.split {
-                        writeln!(
-                            text,
-                            "        {{ const u64 whole = {read}; words[{index}] = (u32)whole; words[{}] = (u64)((i64)whole >> 32); }}",
-                            index + 1
-                        )
-                    } else {
-                        writeln!(text, "        words[{index}] = {read};")
-                    };
-                }
-                if self.presence == Presence::Bit {
-                    text.push_str("        mark_present(p.present, (u32)key);\n");
-                }
-                text.push_str(if self.store == Store::Dense {
-                    "        absorb_words(p.state + key * NUM_WORDS, words);\n    }\n"
-                } else {
-                    "        absorb_key(p, key, words);\n    }\n"
-                });
+                text.push_str("    __syncthreads();\n");
+                let absorb = match self.store {
+                    Store::Dense => "absorb_words(p.state + key * NUM_WORDS, words);",
+                    _ => "absorb_key(p, key, words);",
+                };
+                self.write_cells_end(text, absorb, false);
             }
         }
+    }
+
+    /// Adds the cells' groups to global memory, and makes the cells vacant again if they are used on.
+    pub(super) fn write_cells_end(&self, text: &mut String, absorb: &str, clears: bool) {
+        text.push_str(
+            "    for (u32 cell = threadIdx.x; cell < cells; cell += TG_BLOCK) {\n\
+             \x20       const u64 key = hot_keys[cell];\n\
+             \x20       if (key == 0xffffffffffffffffull) continue;\n\
+             \x20       u64 words[NUM_WORDS + 1];\n",
+        );
+        for (position, word) in self.words.iter().enumerate() {
+            let (low, high) = self.plane(position, "cell");
+            let read = match word.op {
+                WordOp::Max => format!("*({low})"),
+                WordOp::Add | WordOp::Part => format!("shared_word({low}, {high})"),
+                WordOp::Count | WordOp::Seen => format!("(u64)*({low})"),
+            };
+            let index = word.index;
+            let _ = if word.split {
+                writeln!(
+                    text,
+                    "        {{ const u64 whole = {read}; words[{index}] = (u32)whole; words[{}] = (u64)((i64)whole >> 32); }}",
+                    index + 1
+                )
+            } else {
+                writeln!(text, "        words[{index}] = {read};")
+            };
+            if clears {
+                let _ = match self.planes(word) {
+                    (2, false) => writeln!(text, "        *({low}) = 0; *({high}) = 0;"),
+                    _ => writeln!(text, "        *({low}) = 0;"),
+                };
+            }
+        }
+        if clears {
+            text.push_str("        hot_keys[cell] = 0xffffffffffffffffull;\n");
+        }
+        if self.presence == Presence::Bit {
+            text.push_str("        mark_present(p.present, (u32)key);\n");
+        }
+        let _ = writeln!(text, "        {absorb}\n    }}");
+    }
+
+    /// Returns the bytes of a cell in shared memory, beside its key.
+    pub(super) fn cell_bytes(&self) -> u64 {
+        self.words.iter().map(|word| self.planes(word).0 * 4).sum()
+    }
+
+    /// Returns how many planes of 32 bits come after the whole ones.
+    pub(super) fn narrow_planes(&self) -> u64 {
+        let narrow = self.words.iter().filter(|word| !self.is_whole(word));
+        narrow.map(|word| self.planes(word).0).sum()
     }
 }

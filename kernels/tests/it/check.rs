@@ -17,8 +17,8 @@ use tidegate_kernels::engine::{Engine, Machine, ResidentChunk, ResidentColumn, S
 use tidegate_kernels::finish::finish_groups;
 use tidegate_kernels::groups::{Groups, dictionary_array, fill_float_scales, output_schema};
 use tidegate_kernels::program::{
-    DeviceProgram, FinishLayout, FinishProgram, Interval, Lookup, ProgramOptions, Sink, Slot,
-    SlotFacts, SlotKind, StoreLimits, finish_program, first_aggregate, generate,
+    DeviceProgram, FinishLayout, FinishProgram, Interval, Lookup, ProgramOptions, RadixLimits, Sink,
+    Slot, SlotFacts, SlotKind, StoreLimits, finish_program, first_aggregate, generate,
 };
 use tidegate_kernels::rows::{download_rows, write_rows};
 use tidegate_kernels::table::GroupTable;
@@ -131,6 +131,25 @@ impl Case {
         self.limits.dense_bytes = 0;
         self.slots = Some(slots);
         self.store("hash table")
+    }
+
+    /// Sorts the rows into 32 partitions first, whatever there are of them; a block's own table has
+    /// so many bytes.
+    pub(crate) fn sorted(mut self, table_bytes: u64) -> Self {
+        self.limits.radix = RadixLimits {
+            rows_min: 1,
+            dense_bytes_min: 0,
+            way_bits: 5,
+            table_bytes,
+            ..RadixLimits::default()
+        };
+        self
+    }
+
+    /// Gives the records of one sorting so many bytes.
+    pub(crate) fn pool(mut self, bytes: u64) -> Self {
+        self.limits.radix.pool_bytes = bytes;
+        self
     }
 
     pub(crate) fn refused(mut self) -> Self {

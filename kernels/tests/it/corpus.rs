@@ -13,7 +13,7 @@ use tidegate_kernels::program::{FinishLayout, Sink, finish_program, first_aggreg
 
 use crate::check::{Case, Facts};
 use crate::shim::keep;
-use crate::{aggregates, conversions, encodings, errors, expressions, keys, random, rows};
+use crate::{aggregates, conversions, encodings, errors, expressions, keys, radix, random, rows};
 
 const ARCHITECTURES: [&str; 4] = ["sm_75", "sm_80", "sm_90", "sm_100"];
 const THREADS: u32 = 256;
@@ -135,6 +135,11 @@ fn usage(log: &str) -> Vec<String> {
 #[test]
 fn group_tables() {
     compile(keys::cases(), 24);
+}
+
+#[test]
+fn sorted_groups() {
+    compile(radix::cases(), 24);
 }
 
 #[test]

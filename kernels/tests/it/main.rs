@@ -25,6 +25,7 @@ mod expressions;
 mod finish;
 mod keys;
 mod plan;
+mod radix;
 mod random;
 mod reference;
 mod rows;

@@ -18,7 +18,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use libloading::Library;
-use tidegate_device::{DeviceError, DeviceId, MemoryBudget};
+use tidegate_device::{DeviceError, DeviceId, MemoryBudget, Reservation};
 use tidegate_kernels::engine::{Engine, Machine};
 use tidegate_kernels::program::DeviceProgram;
 
@@ -28,6 +28,8 @@ const SHIM_SOURCE: &str = include_str!("../../shim/shim.cpp");
 const GUARD_BYTES: usize = 256;
 const GUARD: u8 = 0x5c;
 const GARBAGE: u8 = 0xa5;
+/// Bytes of one buffer, and of all reservations.
+const MEMORY_LIMIT: u64 = 1 << 30;
 
 /// `tg_run_<kernel>` of the shim.
 type Run = unsafe extern "C" fn(*const u8, u64, u32, u32, u32, u64, u32, *mut u8, u64) -> i32;
@@ -134,6 +136,7 @@ pub(crate) struct ShimEngine<'a> {
     kernels: &'a Kernels,
     seed: u64,
     launches: Cell<u64>,
+    budget: Arc<MemoryBudget>,
 }
 
 impl<'a> ShimEngine<'a> {
@@ -142,6 +145,7 @@ impl<'a> ShimEngine<'a> {
             kernels,
             seed,
             launches: Cell::new(0),
+            budget: MemoryBudget::new(DeviceId(0), MEMORY_LIMIT),
         }
     }
 
@@ -217,7 +221,9 @@ impl Machine for ShimMachine {
         let mut loaded = self.loaded.borrow_mut();
         let known = loaded.entry(text.to_owned());
         let kernels = *known.or_insert_with(|| Box::leak(Box::new(Kernels::of(text, kernels))));
-        Ok(ShimEngine::new(kernels, self.seed))
+        let mut engine = ShimEngine::new(kernels, self.seed);
+        engine.budget = Arc::clone(&self.budget);
+        Ok(engine)
     }
 }
 
@@ -285,16 +291,19 @@ impl Engine for ShimEngine<'_> {
     }
 
     fn alloc(&self, bytes: u64) -> Result<Buffer, DeviceError> {
-        const LIMIT: u64 = 1 << 30;
-        if bytes > LIMIT {
+        if bytes > MEMORY_LIMIT {
             return Err(DeviceError::OutOfMemory {
                 device: self.device(),
                 wanted: bytes,
-                free: LIMIT,
-                limit: LIMIT,
+                free: MEMORY_LIMIT,
+                limit: MEMORY_LIMIT,
             });
         }
         Ok(Buffer::new(bytes as usize))
+    }
+
+    fn reserve(&self, bytes: u64) -> Result<Reservation, DeviceError> {
+        self.budget.reserve(bytes)
     }
 
     fn address(&self, buffer: &Buffer) -> u64 {

@@ -1,0 +1,559 @@
+//! The kernels that sort rows with many groups into partitions first, and take partition by partition.
+//!
+//! Beside `fold`, which reads columns and writes records, a program has `aggregate`, which reads the
+//! records of one partition after another. Over a hash table it does so in a table of the block's own
+//! in shared memory; partitions with too many keys for one go through `repartition` before, and
+//! `estimate` counts the keys of a few partitions, so that all of this can be decided.
+
+use std::cmp::Reverse;
+use std::fmt::Write;
+
+use super::ProgramOptions;
+use super::emit::{Word, WordOp};
+use super::interval::Interval;
+use super::source::{Shape, write_columns};
+use super::store::{HOT_KEYS, Presence, Store};
+use super::store_code::StoreCode;
+
+const RADIX: &str = include_str!("../../cuda/radix.cuh");
+const RADIX_DENSE: &str = include_str!("../../cuda/radix_dense.cuh");
+const RADIX_HASH: &str = include_str!("../../cuda/radix_hash.cuh");
+
+/// What bounds the sorting of rows by partition.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RadixLimits {
+    /// Fewer rows are added to the table as they come.
+    pub rows_min: u64,
+    /// A smaller table in global memory that is addressed by its keys stays in the cache as a whole.
+    pub dense_bytes_min: u64,
+    /// Bits of a partition's number, at most 9; there are no more partitions than threads of a block.
+    pub way_bits: u32,
+    /// Shared memory for a block's own table, in bytes.
+    pub table_bytes: u64,
+    /// Shared memory for the records of a tile, in bytes.
+    pub stage_bytes: u64,
+    /// Memory that all records may take, in bytes.
+    pub pool_bytes: u64,
+}
+
+impl Default for RadixLimits {
+    fn default() -> Self {
+        Self {
+            rows_min: 1 << 22,
+            // Of the 50 MB of an H200 each half serves half of the multiprocessors.
+            dense_bytes_min: 20 << 20,
+            way_bits: 9,
+            // Two blocks share a multiprocessor.
+            table_bytes: 100 << 10,
+            stage_bytes: 72 << 10,
+            pool_bytes: 24 << 30,
+        }
+    }
+}
+
+/// What the launcher has to know of a program that sorts rows by partition.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RadixPlan {
+    /// What bounds it.
+    pub limits: RadixLimits,
+    /// Bits of a partition's number.
+    pub way_bits: u32,
+    /// Bytes of a record.
+    pub record_bytes: u64,
+    /// Bytes of a cell of a block's own table.
+    pub cell_bytes: u64,
+    /// Shared memory that a block of `repartition` needs, in bytes.
+    pub repartition_bytes: u32,
+}
+
+/// Partitions of one sorting, at most.
+const WAYS_MAX: u64 = 512;
+
+/// Rows that a thread has in registers at once, at most; bytes of them and of their records.
+const ROWS_MAX: u64 = 16;
+const ROW_BYTES_MAX: u64 = 128;
+
+/// Records that a thread of `aggregate` has in flight.
+const IN_FLIGHT: u32 = 4;
+
+/// A value of a record.
+struct Field {
+    data_type: &'static str,
+    bytes: u64,
+    source: Source,
+}
+
+enum Source {
+    Key,
+    /// What a word adds, by its place among the words.
+    Word(usize),
+    /// The conditions of counts, a bit each.
+    Conditions,
+}
+
+/// Records and what is done with them.
+pub(super) struct Radix {
+    /// The widest first, so that each begins at a multiple of its width.
+    fields: Vec<Field>,
+    conditions: Vec<String>,
+    /// The words as a record `r` has them.
+    words: Vec<Word>,
+    rows_per_thread: u32,
+    limits: RadixLimits,
+}
+
+impl Radix {
+    /// Plans the records, if the store gains by them.
+    pub(super) fn of(
+        words: &[Word],
+        guard: &str,
+        store: Store,
+        state_bytes: u64,
+        (threads, row_bytes): (u32, u32),
+        options: &ProgramOptions,
+    ) -> Option<Self> {
+        let limits = options.limits.radix;
+        let (data_type, bytes) = match store {
+            Store::Hash => ("u64", 8),
+            Store::Dense if state_bytes >= limits.dense_bytes_min => ("u32", 4),
+            _ => return None,
+        };
+        let mut radix = Self {
+            fields: vec![Field {
+                data_type,
+                bytes,
+                source: Source::Key,
+            }],
+            conditions: Vec::new(),
+            words: Vec::new(),
+            rows_per_thread: 1,
+            limits,
+        };
+        for (position, word) in words.iter().enumerate() {
+            radix.add(position, word, guard);
+        }
+        let condition = match radix.conditions.len() {
+            0 => None,
+            1..=8 => Some(("u8", 1)),
+            9..=32 => Some(("u32", 4)),
+            _ => return None,
+        };
+        let condition = condition.map(|(data_type, bytes)| Field {
+            data_type,
+            bytes,
+            source: Source::Conditions,
+        });
+        radix.fields.extend(condition);
+        radix.fields.sort_by_key(|field| Reverse(field.bytes));
+        let record = radix.record_bytes();
+        let rows = (ROW_BYTES_MAX / u64::from(row_bytes.max(1)))
+            .min(ROW_BYTES_MAX / record)
+            .min(limits.stage_bytes / (record * u64::from(threads)))
+            .min(ROWS_MAX);
+        radix.rows_per_thread = 1 << rows.checked_ilog2()?;
+        (limits.way_bits >= 1).then_some(radix)
+    }
+
+    fn add(&mut self, position: usize, word: &Word, guard: &str) {
+        let mut of_record = word.clone();
+        of_record.condition = "true".into();
+        let is_every_row = word.condition == guard;
+        match word.op {
+            WordOp::Count | WordOp::Seen if is_every_row => {}
+            WordOp::Count | WordOp::Seen => {
+                let bit = self.conditions.len();
+                self.conditions.push(word.condition.clone());
+                of_record.condition = format!("((r.conditions >> {bit}) & 1)");
+            }
+            WordOp::Add | WordOp::Max | WordOp::Part => {
+                let (data_type, bytes) = match word.op {
+                    WordOp::Add => type_of(word.range.hull(Interval::of(0))),
+                    _ => ("u64", 8),
+                };
+                let sign = if data_type.starts_with('i') {
+                    "(i64)"
+                } else {
+                    ""
+                };
+                of_record.code = format!("(u64){sign}r.word{position}");
+                self.fields.push(Field {
+                    data_type,
+                    bytes,
+                    source: Source::Word(position),
+                });
+            }
+        }
+        self.words.push(of_record);
+    }
+
+    fn record_bytes(&self) -> u64 {
+        self.fields.iter().map(|field| field.bytes).sum()
+    }
+
+    /// Returns the tile: as many rows as a thread has in registers.
+    pub(super) fn rows_per_thread(&self) -> u32 {
+        self.rows_per_thread
+    }
+
+    fn stage_bytes(&self, shape: &Shape) -> u64 {
+        3 * 4 * WAYS_MAX + 16 + u64::from(shape.tile_rows()) * self.record_bytes()
+    }
+
+    /// Returns the shared memory of a block of `fold`, beside its hot keys.
+    pub(super) fn fold_bytes(&self, shape: &Shape) -> u32 {
+        (self.stage_bytes(shape).next_multiple_of(16) + 16) as u32
+    }
+
+    pub(super) fn plan(&self, code: &StoreCode<'_>, shape: &Shape) -> RadixPlan {
+        let ways = shape.threads.ilog2().min(9);
+        RadixPlan {
+            limits: self.limits,
+            way_bits: self.limits.way_bits.min(ways),
+            record_bytes: self.record_bytes(),
+            cell_bytes: code.cell_bytes() + 8,
+            repartition_bytes: self.fold_bytes(shape),
+        }
+    }
+
+    /// Writes the record and how it is kept in columns.
+    pub(super) fn write_records(&self, text: &mut String) {
+        let fields = || {
+            self.fields
+                .iter()
+                .map(|field| (field.data_type, field.name()))
+        };
+        text.push_str("\ntypedef signed char i8;\ntypedef short i16;\n\nstruct Record {");
+        for (data_type, name) in fields() {
+            let _ = write!(text, " {data_type} {name};");
+        }
+        text.push_str(" };\n// Columns of records.\nstruct Records {");
+        for (data_type, name) in fields() {
+            let _ = write!(text, " {data_type}* {name};");
+        }
+        text.push_str(
+            " };\n__device__ __forceinline__ Records records_at(u8* at, u64 capacity) {\n    Records records;\n",
+        );
+        for (data_type, name) in fields() {
+            let _ = writeln!(
+                text,
+                "    records.{name} = ({data_type}*)at;\n    at += capacity * sizeof({data_type});"
+            );
+        }
+        text.push_str("    return records;\n}\n");
+        let put = "void put(const Records& to, u64 i, const Record& r) {";
+        let take = "Record take(const Records& from, u64 i) {\n    Record r;";
+        let take_once = "Record take_once(const Records& from, u64 i) {\n    Record r;";
+        for (head, line, end) in [
+            (put, "to.#[i] = r.#;", ""),
+            (take, "r.# = from.#[i];", "    return r;\n"),
+            // The pool's records are read once, and leave the caches to the table.
+            (take_once, "r.# = __ldcs(from.# + i);", "    return r;\n"),
+        ] {
+            let _ = writeln!(text, "__device__ __forceinline__ {head}");
+            for (_, name) in fields() {
+                let _ = writeln!(text, "    {}", line.replace('#', &name));
+            }
+            let _ = writeln!(text, "{end}}}");
+        }
+    }
+
+    /// Writes the functions over records: where a key belongs, and how one is added to the table.
+    fn write_functions(&self, rows: &StoreCode<'_>, text: &mut String) {
+        let code = self.over_records(rows);
+        let hot_bits = HOT_KEYS.ilog2();
+        let (cell, part) = if rows.store == Store::Hash {
+            (
+                format!("(u32)key & {}u", HOT_KEYS - 1),
+                "(u32)(key >> (64 - p.radix_shift - p.radix_bits)) & ((1u << p.radix_bits) - 1)",
+            )
+        } else {
+            (
+                format!("(key * 2654435761u) >> {}", 32 - hot_bits),
+                // 32 neighbours stay together.
+                "((key >> 5) * 2654435761u) >> (32 - p.radix_bits)",
+            )
+        };
+        let key = self.key_type();
+        let _ = write!(
+            text,
+            "__device__ __forceinline__ u32 hot_cell_of({key} key) {{ return {cell}; }}\n\
+             __device__ __forceinline__ u32 part_of(const Launch& p, {key} key) {{ return {part}; }}\n"
+        );
+        text.push_str(
+            "\n__device__ __forceinline__ void absorb_record(const Launch& p, const Record& r) {\n",
+        );
+        code.write_row_words(text);
+        text.push_str(if rows.store == Store::Hash {
+            "    absorb_key(p, unmix(r.key), words);\n}\n"
+        } else if rows.presence == Presence::Bit {
+            "    mark_present(p.present, r.key);\n    absorb_words(p.state + (u64)r.key * NUM_WORDS, words);\n}\n"
+        } else {
+            "    absorb_words(p.state + (u64)r.key * NUM_WORDS, words);\n}\n"
+        });
+    }
+
+    /// The same store, with what rows add taken from records.
+    fn over_records<'a>(&'a self, rows: &StoreCode<'a>) -> StoreCode<'a> {
+        StoreCode {
+            store: rows.store,
+            words: &self.words,
+            num_words: rows.num_words,
+            keys: rows.keys,
+            key_literals: rows.key_literals,
+            guard: "true".into(),
+            is_full: rows.is_full,
+            presence: rows.presence,
+        }
+    }
+
+    fn key_type(&self) -> &'static str {
+        let is_key = |field: &&Field| matches!(field.source, Source::Key);
+        self.fields
+            .iter()
+            .find(is_key)
+            .map_or("u64", |field| field.data_type)
+    }
+
+    /// Writes what comes before `fold`.
+    pub(super) fn write_head(&self, rows: &StoreCode<'_>, text: &mut String) {
+        self.write_records(text);
+        self.write_functions(rows, text);
+        text.push('\n');
+        text.push_str(RADIX);
+    }
+
+    /// Opens `fold`: the block's shared memory, and its tiles.
+    pub(super) fn write_fold_begin(
+        &self,
+        rows: &StoreCode<'_>,
+        num_slots: usize,
+        text: &mut String,
+    ) {
+        rows.write_begin(text);
+        let _ = write!(
+            text,
+            "    const Staging staging = staging_at((u8*)(plane + {}u * cells));\n\
+             \x20   __syncthreads();\n\
+             \x20   if (threadIdx.x == 0) *staging.next = take_ticket(p);\n\
+             \x20   __syncthreads();\n\
+             \x20   bool spilled = false;\n\
+             \x20   for (u32 tile = *staging.next; tile < (u32)p.num_tiles; tile = *staging.next) {{\n\
+             \x20       const u64 segment = tile / p.tiles_per_segment;\n\
+             \x20       const u32 first = (u32)(tile % p.tiles_per_segment) * TG_TILE, step = 0;\n\
+             \x20       const u32 rows = p.segment_rows[segment], last_run = (rows - 1) / TG_ROWS * TG_ROWS;\n\
+             \x20       const Column* columns = p.columns + segment * num_columns;\n\
+             \x20       Record records[RECORDS];\n\
+             \x20       u32 places[RECORDS], special = 0, next = NO_TICKET;\n",
+            rows.narrow_planes()
+        );
+        write_columns(text, num_slots);
+    }
+
+    /// Takes the next ticket while the tile's rows are on their way.
+    pub(super) fn write_ticket(text: &mut String) {
+        text.push_str(
+            "        if (threadIdx.x == 0) {\n\
+             \x20           if (!spilled) next = take_ticket(p);\n\
+             \x20           spilled = has_spilled(p);\n\
+             \x20       }\n",
+        );
+    }
+
+    /// Makes a record of one row, and sees whether its key may be hot.
+    pub(super) fn write_row(&self, rows: &StoreCode<'_>, text: &mut String) {
+        let indent = "                ";
+        rows.write_key(text);
+        let guard = &rows.guard;
+        let (hash, counts) = if rows.store == Store::Hash {
+            ("mix(key)", guard.clone())
+        } else {
+            let _ = writeln!(
+                text,
+                "{indent}if ({guard} && key >= (u32)p.num_slots) atomicMax(&p.flags[FLAG_KEY_RANGE], 1u);"
+            );
+            ("key", format!("{guard} && key < (u32)p.num_slots"))
+        };
+        let _ = writeln!(text, "{indent}const {} hash = {hash};", self.key_type());
+        self.write_record_of_row(rows, text);
+        let _ = writeln!(
+            text,
+            "{indent}const u64 held = hot_keys[hot_cell_of(hash)];\n\
+             {indent}places[ur] = NO_PLACE;\n\
+             {indent}if ({counts}) {{"
+        );
+        let null_apart = rows.write_null_apart(text);
+        let _ = writeln!(
+            text,
+            "{indent}    places[ur] = 0;\n\
+             {indent}    special |= (held == hash || held == 0xffffffffffffffffull ? 1u : 0u) << ur;"
+        );
+        let close = if null_apart { "    }\n" } else { "" };
+        let _ = write!(text, "{close}{indent}}}\n            }}\n");
+    }
+
+    /// Adds the rows of hot keys to their cells; a vacant cell's first key is hot from then on.
+    fn write_hot(&self, rows: &StoreCode<'_>, text: &mut String) {
+        // A mixed key of all ones is what a vacant cell has.
+        let is_hot = if rows.store == Store::Hash {
+            "held == r.key && r.key != EMPTY"
+        } else {
+            "held == r.key"
+        };
+        let _ = writeln!(
+            text,
+            "        if (special != 0) {{\n\
+             #pragma unroll\n\
+             \x20           for (int ur = 0; ur < RECORDS; ur++) {{\n\
+             \x20               if (((special >> ur) & 1) == 0) continue;\n\
+             \x20               const Record& r = records[ur];\n\
+             \x20               const u32 cell = hot_cell_of(r.key);\n\
+             \x20               u64 held = ((volatile u64*)hot_keys)[cell];\n\
+             \x20               if (held == 0xffffffffffffffffull) {{\n\
+             \x20                   held = atomicCAS(hot_keys + cell, 0xffffffffffffffffull, (u64)r.key);\n\
+             \x20                   if (held == 0xffffffffffffffffull) held = r.key;\n\
+             \x20               }}\n\
+             \x20               if (!({is_hot})) continue;"
+        );
+        self.over_records(rows).write_shared_update(text, "cell");
+        text.push_str(
+            "                places[ur] = NO_PLACE;\n\
+             \x20           }\n\
+             \x20       }\n",
+        );
+    }
+
+    fn write_record_of_row(&self, rows: &StoreCode<'_>, text: &mut String) {
+        let indent = "                ";
+        for field in &self.fields {
+            let name = field.name();
+            let value = match field.source {
+                Source::Key => "hash".into(),
+                Source::Conditions => {
+                    let bits = self.conditions.iter().enumerate();
+                    let bits = bits.map(|(bit, code)| format!("({code} ? {}u : 0u)", 1_u32 << bit));
+                    bits.collect::<Vec<_>>().join(" | ")
+                }
+                Source::Word(position) => {
+                    let word = &rows.words[position];
+                    if word.condition == rows.guard {
+                        word.code.clone()
+                    } else {
+                        format!("{} ? {} : 0ull", word.condition, word.code)
+                    }
+                }
+            };
+            let _ = writeln!(
+                text,
+                "{indent}records[ur].{name} = ({})({value});",
+                field.data_type
+            );
+        }
+    }
+
+    /// Ends a tile of `fold`, and the kernel.
+    pub(super) fn write_fold_end(&self, rows: &StoreCode<'_>, outside: &str, text: &mut String) {
+        self.write_hot(rows, text);
+        text.push_str(
+            "        sort_tile(p, staging, places, records, 0, next);\n\
+             \x20       if (*staging.crowded != 0) {\n",
+        );
+        let absorb = absorb_cell(rows.store);
+        rows.write_cells_end(text, absorb, true);
+        text.push_str("            __syncthreads();\n        }\n    }\n");
+        text.push_str(outside);
+        text.push_str("    __syncthreads();\n");
+        rows.write_cells_end(text, absorb, false);
+        text.push_str("}\n");
+    }
+
+    /// Writes the kernels that read records.
+    pub(super) fn write_readers(&self, rows: &StoreCode<'_>, text: &mut String) {
+        let code = self.over_records(rows);
+        text.push('\n');
+        if rows.store == Store::Hash {
+            text.push_str(RADIX_HASH);
+            write_aggregate_hashed(&code, text);
+        } else {
+            text.push_str(RADIX_DENSE);
+        }
+    }
+}
+
+impl Field {
+    fn name(&self) -> String {
+        match self.source {
+            Source::Key => "key".into(),
+            Source::Word(position) => format!("word{position}"),
+            Source::Conditions => "conditions".into(),
+        }
+    }
+}
+
+/// Returns how a cell's words are added to the table.
+fn absorb_cell(store: Store) -> &'static str {
+    match store {
+        Store::Hash => "absorb_key(p, unmix(key), words);",
+        _ => "absorb_words(p.state + key * NUM_WORDS, words);",
+    }
+}
+
+/// Returns the narrowest type of all integers of a range, and its bytes.
+fn type_of(range: Interval) -> (&'static str, u64) {
+    let unsigned = [("u8", 1), ("u16", 2), ("u32", 4)];
+    let signed = [("i8", 1), ("i16", 2), ("i32", 4)];
+    let fits = |(name, bytes): (&'static str, u64), range_of: Interval| {
+        range.is_within(range_of).then_some((name, bytes))
+    };
+    unsigned
+        .into_iter()
+        .zip(signed)
+        .find_map(|(unsigned, signed)| {
+            let bits = signed.1 as u32 * 8;
+            fits(unsigned, Interval::new(0, (1 << bits) - 1))
+                .or_else(|| fits(signed, Interval::signed(bits)))
+        })
+        .unwrap_or(("i64", 8))
+}
+
+/// Takes the records of a partition in a table of the block's own.
+fn write_aggregate_hashed(code: &StoreCode<'_>, text: &mut String) {
+    text.push_str(
+        "\nextern \"C\" __global__ void __launch_bounds__(TG_BLOCK) aggregate(const __grid_constant__ Launch p) {\n\
+         \x20   __shared__ u32 next;\n\
+         \x20   const Records from = records_at(p.from_pool, p.from_records);\n\
+         \x20   if (threadIdx.x == 0) next = take_ticket(p);\n",
+    );
+    code.write_cells_begin(text, "(u32)p.table_cells");
+    let _ = writeln!(
+        text,
+        "    for (u32 ticket = next; ticket < (u32)p.num_tiles; ticket = next) {{\n\
+         \x20       const Piece piece = piece_at(p, ticket, (u32)p.from_count);\n\
+         #pragma unroll 1\n\
+         \x20       for (u32 step = piece.begin; step < piece.end; step += {IN_FLIGHT}u * TG_BLOCK) {{\n\
+         \x20           Record records[{IN_FLIGHT}];\n\
+         \x20           // Lanes that have gone apart would each read for themselves.\n\
+         \x20           __syncwarp();\n\
+         #pragma unroll\n\
+         \x20           for (u32 i = 0; i < {IN_FLIGHT}; i++) {{\n\
+         \x20               const u32 at = step + i * TG_BLOCK + threadIdx.x;\n\
+         \x20               if (at < piece.end) records[i] = take_once(from, piece.base + at);\n\
+         \x20           }}\n\
+         #pragma unroll\n\
+         \x20           for (u32 i = 0; i < {IN_FLIGHT}; i++) {{\n\
+         \x20               if (step + i * TG_BLOCK + threadIdx.x >= piece.end) continue;\n\
+         \x20               const Record& r = records[i];\n\
+         \x20               const u32 cell = r.key == EMPTY ? NO_CELL : find_cell(hot_keys, cells, r.key);\n\
+         \x20               if (cell != NO_CELL) {{"
+    );
+    code.write_shared_update(text, "cell");
+    text.push_str(
+        "                } else absorb_record(p, r);\n\
+         \x20           }\n\
+         \x20       }\n\
+         \x20       __syncthreads();\n\
+         \x20       // What this piece has still to spill, another may have to as well.\n\
+         \x20       if (threadIdx.x == 0) next = has_spilled(p) ? NO_TICKET : take_ticket(p);\n",
+    );
+    code.write_cells_end(text, absorb_cell(Store::Hash), true);
+    text.push_str("        __syncthreads();\n    }\n}\n");
+}
