@@ -53,11 +53,17 @@ template <int W, int BYTES> __device__ __forceinline__ u64 raw_value(const Packe
     return (u64)packet.word[2 * i] | ((u64)packet.word[2 * i + 1] << 32);
 }
 
-// What one column's load leaves for its decoding: the packet of the chunk's own width.
-template <int W, int R, class T, bool SCALED>
-__device__ __forceinline__ void decode(const Column& column, u32 at, T (&values)[R]) {
-    Packet<W * R> packet;
-    fetch(packet, column.data + (u64)at * W);
+// Fetches the first BYTES bytes of a packet that may be larger.
+template <int BYTES, int ALL> __device__ __forceinline__ void fetch_part(Packet<ALL>& to, const u8* from) {
+    Packet<BYTES> part;
+    fetch(part, from);
+#pragma unroll
+    for (int i = 0; i < (BYTES + 3) / 4; i++) to.word[i] = part.word[i];
+}
+
+// Decodes a packet of W-byte values.
+template <int W, int R, class T, bool SCALED, int BYTES>
+__device__ __forceinline__ void decode(const Column& column, const Packet<BYTES>& packet, T (&values)[R]) {
 #pragma unroll
     for (int r = 0; r < R; r++) {
         u64 raw = raw_value<W>(packet, r);
@@ -78,16 +84,16 @@ template <int R, class T> __device__ __forceinline__ void decode_constant(const 
 }
 
 // Plain unsigned 64-bit integers, some of them beyond the signed ones.
-template <int R> __device__ __forceinline__ void decode_unsigned(const Column& column, u32 at, i128 (&values)[R]) {
+template <int R, int BYTES>
+__device__ __forceinline__ void decode_unsigned(const Column& column, const Packet<BYTES>& packet, i128 (&values)[R]) {
     i64 words[R];
-    decode<8, R, i64, false>(column, at, words);
+    decode<8, R, i64, false>(column, packet, words);
 #pragma unroll
     for (int r = 0; r < R; r++) values[r] = (i128)(u64)words[r];
 }
 
-template <int R> __device__ __forceinline__ void decode_wide(const Column& column, u32 at, i128 (&values)[R]) {
-    Packet<16 * R> packet;
-    fetch(packet, column.data + (u64)at * 16);
+template <int R, int BYTES>
+__device__ __forceinline__ void decode_wide(const Packet<BYTES>& packet, i128 (&values)[R]) {
 #pragma unroll
     for (int r = 0; r < R; r++) {
         u64 low = raw_value<8>(packet, 2 * r);
@@ -96,21 +102,19 @@ template <int R> __device__ __forceinline__ void decode_wide(const Column& colum
     }
 }
 
-template <int R> __device__ __forceinline__ void decode_double(const Column& column, u32 at, double (&values)[R]) {
-    i64 words[R];
-    decode<8, R, i64, false>(column, at, words);
+template <int R, int BYTES>
+__device__ __forceinline__ void decode_double(const Packet<BYTES>& packet, double (&values)[R]) {
 #pragma unroll
-    for (int r = 0; r < R; r++) values[r] = __longlong_as_double(words[r]);
+    for (int r = 0; r < R; r++) values[r] = __longlong_as_double((i64)raw_value<8>(packet, r));
 }
 
-template <int R> __device__ __forceinline__ void decode_float(const Column& column, u32 at, float (&values)[R]) {
-    i32 words[R];
-    decode<4, R, i32, false>(column, at, words);
+template <int R, int BYTES>
+__device__ __forceinline__ void decode_float(const Packet<BYTES>& packet, float (&values)[R]) {
 #pragma unroll
-    for (int r = 0; r < R; r++) values[r] = __int_as_float(words[r]);
+    for (int r = 0; r < R; r++) values[r] = __int_as_float((i32)raw_value<4>(packet, r));
 }
 
-// The validity bits of rows at .. at + R, from bit 0 on.
-__device__ __forceinline__ u32 validity_of(const Column& column, u32 at) {
-    return column.validity ? __ldcs(column.validity + (at >> 5)) >> (at & 31) : 0xffffffffu;
+// The validity of 32 rows, of which `at` is one.
+__device__ __forceinline__ u32 validity_word(const Column& column, u32 at) {
+    return column.validity ? __ldcs(column.validity + (at >> 5)) : 0xffffffffu;
 }

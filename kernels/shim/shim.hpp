@@ -329,6 +329,13 @@ inline unsigned __float_as_uint(float x) { return tg_bits<unsigned>(x); }
 inline int __float_as_int(float x) { return tg_bits<int>(x); }
 inline float __uint_as_float(unsigned x) { return tg_bits<float>(x); }
 inline float __int_as_float(int x) { return tg_bits<float>(x); }
+// Rounds down: the nearest sum, or its neighbour if the error (Knuth's two-sum) says that it is too large.
+inline double __dadd_rd(double a, double b) {
+    const double sum = a + b, part = sum - a;
+    const double error = (a - (sum - part)) + (b - part);
+    if (!(error < 0)) return sum;
+    return tg_bits<double>(tg_bits<long long>(sum) + (sum > 0 ? -1 : 1));
+}
 inline int __double2hiint(double x) { return static_cast<int>(tg_bits<long long>(x) >> 32); }
 inline int __double2loint(double x) { return static_cast<int>(tg_bits<long long>(x)); }
 inline double __hiloint2double(int high, int low) {

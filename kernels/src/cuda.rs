@@ -56,12 +56,18 @@ impl CudaPipelineDevice {
     /// `sm_90`.
     pub fn new(device: CudaDevice, images: ImageCache, architecture: String) -> Self {
         images.warm_up();
+        let facts = device.facts();
+        let mut options = ProgramOptions::default();
+        options.limits.fit(
+            u64::from(facts.shared_bytes_per_block),
+            u64::from(facts.shared_bytes_per_multiprocessor),
+        );
         Self {
             shared: Arc::new(Shared {
                 device,
                 images,
                 architecture,
-                options: ProgramOptions::default(),
+                options,
                 loaded: Mutex::default(),
             }),
         }

@@ -173,7 +173,7 @@ pub struct ResidentChunk {
     pub columns: Vec<ResidentColumn>,
 }
 
-/// Rows of a segment, unless its chunk has fewer: a multiple of every tile.
+/// Rows of a segment, unless its chunk has fewer.
 const SEGMENT_ROWS: u64 = 1 << 20;
 
 /// The chunks of a launch as the kernel reads them.
@@ -234,8 +234,7 @@ impl Segments {
 /// Segments on the device, and the words of a launch over them.
 #[derive(Debug)]
 pub struct Prepared<B> {
-    _columns: B,
-    _rows: B,
+    _tables: B,
     /// The words of a launch; what belongs to its store is still zero.
     pub words: Vec<u64>,
     /// Tiles of the launch.
@@ -254,18 +253,23 @@ impl<B> Prepared<B> {
         literals: &[u64],
         segments: &Segments,
     ) -> Result<Self, DeviceError> {
-        let columns = engine.alloc(segments.columns.len().max(1) as u64 * 8)?;
-        let rows = engine.alloc(segments.rows.len().max(1) as u64 * 4)?;
-        engine.write(&columns, 0, &bytes_of_words(&segments.columns))?;
-        let row_bytes: Vec<u8> = segments
-            .rows
-            .iter()
-            .flat_map(|rows| rows.to_le_bytes())
-            .collect();
-        engine.write(&rows, 0, &row_bytes)?;
+        if segments.num_tiles() > u64::from(u32::MAX) {
+            return Err(DeviceError::Refused {
+                device: engine.device(),
+                what: format!("fold {} rows at once", segments.num_rows),
+                why: format!("{} tiles are the most", u32::MAX),
+            });
+        }
+        let column_bytes = segments.columns.len() as u64 * 8;
+        let mut bytes = bytes_of_words(&segments.columns);
+        for rows in &segments.rows {
+            bytes.extend_from_slice(&rows.to_le_bytes());
+        }
+        let tables = engine.alloc(bytes.len().max(1) as u64)?;
+        engine.write(&tables, 0, &bytes)?;
         let mut words = vec![0; NUM_LAUNCH_FIELDS];
-        words[launch_words("columns")] = engine.address(&columns);
-        words[launch_words("segment_rows")] = engine.address(&rows);
+        words[launch_words("columns")] = engine.address(&tables);
+        words[launch_words("segment_rows")] = engine.address(&tables) + column_bytes;
         words[launch_words("num_tiles")] = segments.num_tiles();
         words[launch_words("tiles_per_segment")] = segments.tiles_per_segment;
         words.extend(literals);
@@ -273,8 +277,7 @@ impl<B> Prepared<B> {
             words.push(0);
         }
         Ok(Self {
-            _columns: columns,
-            _rows: rows,
+            _tables: tables,
             words,
             num_tiles: segments.num_tiles(),
             num_rows: segments.num_rows,
@@ -284,7 +287,11 @@ impl<B> Prepared<B> {
 
 /// Returns words as the bytes that a device reads.
 pub fn bytes_of_words(words: &[u64]) -> Vec<u8> {
-    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+    let mut bytes = Vec::with_capacity(words.len() * 8);
+    for word in words {
+        bytes.extend_from_slice(&word.to_le_bytes());
+    }
+    bytes
 }
 
 /// Reads words from a device.

@@ -377,9 +377,12 @@ pub fn fill_float_scales(plan: &GroupPlan, literals: &mut [u64]) {
             2_f64.powi(exponent - (bits - 1) - bits * level as i32)
         };
         let last = unit(scale.levels - 1);
-        literals[scale.literal] = 2_f64.powi(exponent).to_bits();
-        // Half of the last unit is 2^-44 of it.
-        literals[scale.literal + 1] = (last * 2_f64.powi(43)).to_bits();
+        // The last unit is 2^-44 of the least value, and the greatest are below the power of two. Both
+        // are told by the upper halves of their bits, doubled.
+        let doubled = |value: f64| (value.to_bits() >> 31) as u32;
+        let least = doubled(last * 2_f64.powi(44));
+        literals[scale.literal] = u64::from(doubled(2_f64.powi(exponent)) - least);
+        literals[scale.literal + 1] = u64::from(least.wrapping_neg());
         for level in 0..scale.levels {
             let magic = 1.5 * 4_503_599_627_370_496.0 * unit(level);
             literals[scale.literal + 2 + level] = magic.to_bits();
@@ -399,7 +402,7 @@ pub fn scale_exponent(bound: f64) -> i32 {
     } else {
         bound.log2().floor() as i32 + 1
     };
-    (exponent.div_euclid(8) * 8 + 8).clamp(-800, 960)
+    ((exponent + 7).div_euclid(8) * 8).clamp(-800, 960)
 }
 
 impl CallColumn {

@@ -3,9 +3,10 @@
 //! A [`DeviceProgram`] covers a pipeline's steps up to and with its first aggregate, or all of them
 //! if rows leave; what comes after is done with the groups. In reading order: [`interval`] is what
 //! is known of integers, [`slots`] what the device reads, `emit` writes the code of one row,
-//! `store` chooses where the groups' state is and `store_code` writes what keeps it, `radix` what
-//! sorts rows with many groups first, `source` and `compact` put the kernel together; `order` adds
-//! words to rows by which they are ordered, and `finish` is the kernel that turns groups into columns.
+//! `load_code` what reads the columns; `store` chooses where the groups' state is, `store_code` and
+//! `private_code` write what keeps it, `radix` what sorts rows with many groups first; `source` and
+//! `compact` put the kernel together; `order` adds words to rows by which they are ordered, and
+//! `finish` is the kernel that turns groups into columns.
 
 pub mod interval;
 pub mod slots;
@@ -13,7 +14,9 @@ pub mod slots;
 mod compact;
 mod emit;
 mod finish;
+mod load_code;
 mod order;
+mod private_code;
 mod radix;
 mod source;
 mod store;

@@ -4,7 +4,7 @@ use std::thread;
 
 use tidegate_kernels::groups::Groups;
 
-use crate::columns::mix;
+use crate::columns::{Column, mix};
 use crate::shapes::{Check, Shape};
 
 /// What a shape gave.
@@ -23,6 +23,7 @@ pub(crate) fn check(shape: &Shape, answer: &Answer, rows: u64, quantiles: &[u32]
         (Check::IntegerGroups, Answer::Groups(groups)) => {
             check_integers(shape, groups, rows, quantiles)
         }
+        (Check::Calls, Answer::Groups(groups)) => check_calls(shape, groups, rows),
         (Check::FloatGroups, Answer::Groups(groups)) => {
             check_floats(shape, groups, rows, quantiles)
         }
@@ -104,6 +105,9 @@ fn check_q6(shape: &Shape, groups: &Groups, rows: u64) -> Result<(), String> {
         |sum: &mut i128, row| {
             let day = date.integer(row, &[]);
             let [discount, quantity, price, _] = hundredths(shape, row);
+            if shape.columns.iter().any(|column| column.is_null(row)) {
+                return;
+            }
             if (8766..9131).contains(&day) && (5..=7).contains(&discount) && quantity < 2400 {
                 *sum += i128::from(price * discount);
             }
@@ -217,6 +221,101 @@ fn check_integers(
         "{found:x?}, not {expected:x?} over {} groups",
         groups.len()
     ))
+}
+
+/// What a call has seen in a group.
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    count: u64,
+    sum: i128,
+}
+
+/// Every count and sum of every group: the shape's first columns are its keys, of few values.
+fn check_calls(shape: &Shape, groups: &Groups, rows: u64) -> Result<(), String> {
+    let keys = &shape.columns[..shape.num_keys];
+    // NULL's index follows the values'.
+    let sizes: Vec<usize> = keys.iter().map(|key| key.count() as usize + 1).collect();
+    let place = |indices: &mut dyn Iterator<Item = usize>| {
+        indices
+            .zip(&sizes)
+            .fold(0, |place, (index, size)| place * size + index)
+    };
+    let num_places: usize = sizes.iter().product();
+    let num_calls = shape.arguments.len();
+    let expected = over_rows(
+        rows,
+        |seen: &mut Vec<Seen>, row| {
+            seen.resize(num_places * num_calls, Seen::default());
+            let index = |key: &Column| match key.is_null(row) {
+                true => key.count() as usize,
+                false => (key.raw(row, &[]) - key.low) as usize,
+            };
+            let first = place(&mut keys.iter().map(index)) * num_calls;
+            for (seen, argument) in seen[first..].iter_mut().zip(&shape.arguments) {
+                let column = argument.map(|argument| &shape.columns[argument]);
+                if column.is_some_and(|column| column.is_null(row)) {
+                    continue;
+                }
+                seen.count += 1;
+                seen.sum += column.map_or(0, |column| column.exact(row));
+            }
+        },
+        |all, part| {
+            all.resize(num_places * num_calls, Seen::default());
+            for (all, part) in all.iter_mut().zip(part) {
+                all.count += part.count;
+                all.sum += part.sum;
+            }
+        },
+    );
+    let num_groups = expected
+        .chunks(num_calls)
+        .filter(|calls| calls.last().is_some_and(|rows| rows.count > 0));
+    if num_groups.clone().count() != groups.len() {
+        return Err(format!(
+            "{} groups, not {}",
+            groups.len(),
+            num_groups.count()
+        ));
+    }
+    for group in 0..groups.len() {
+        let index = |(at, key): (usize, &Column)| match groups.key_of(at, group) {
+            None => key.count() as usize,
+            Some(value) => {
+                ((value - i128::from(key.value_of(key.low))) / i128::from(key.factor)) as usize
+            }
+        };
+        let first = place(&mut keys.iter().enumerate().map(index)) * num_calls;
+        for (call, argument) in shape.arguments.iter().enumerate() {
+            let wanted = expected[first + call];
+            let Some(column) = argument.map(|argument| shape.columns[argument]) else {
+                if groups.count_of(call, group) != wanted.count {
+                    return Err(format!(
+                        "call {call}: {} rows, not {}",
+                        groups.count_of(call, group),
+                        wanted.count
+                    ));
+                }
+                continue;
+            };
+            let is_right = if column.is_float() {
+                let found = groups.sum_of(call, group).ok_or("no sum")?;
+                let sum = wanted.sum as f64 * column.unit();
+                close(found, sum, sum)
+            } else {
+                // Sums of integers wrap at their type's width.
+                let found = groups.integer_of(call, group).ok_or("no sum")?;
+                match column.width {
+                    16 => found == wanted.sum,
+                    _ => found as i64 == wanted.sum as i64,
+                }
+            };
+            if !is_right {
+                return Err(format!("call {call} of group {group}: not {}", wanted.sum));
+            }
+        }
+    }
+    Ok(())
 }
 
 fn check_floats(

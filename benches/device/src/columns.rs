@@ -17,6 +17,8 @@ pub(crate) enum Values {
     Zipf { count: u64 },
     /// Every other row has key 0, the others are uniform.
     Half { count: u64 },
+    /// Integers of 84 bits, uniform.
+    Wide,
 }
 
 /// A column as the benchmark stores it.
@@ -33,6 +35,8 @@ pub(crate) struct Column {
     /// Stored with this added to the raw value: a plain column of a base of its own.
     pub(crate) low: u64,
     pub(crate) seed: u64,
+    /// One of so many rows is NULL; none at 0.
+    pub(crate) null_every: u64,
 }
 
 const QUANTILES: usize = 1 << 16;
@@ -58,6 +62,10 @@ pub(crate) fn mix(mut key: u64) -> u64 {
     key ^ (key >> 33)
 }
 
+fn hash(row: u64, seed: u64) -> u64 {
+    mix(row.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(seed))
+}
+
 impl Column {
     pub(crate) fn kind(&self) -> u64 {
         let kind = match self.values {
@@ -67,6 +75,7 @@ impl Column {
             Values::Unit => 3,
             Values::Zipf { .. } => 4,
             Values::Half { .. } => 5,
+            Values::Wide => 6,
         };
         kind | if self.sparse { 16 } else { 0 }
     }
@@ -77,7 +86,7 @@ impl Column {
             | Values::Hundredths { count, .. }
             | Values::Zipf { count }
             | Values::Half { count } => count,
-            Values::Full | Values::Unit => 1,
+            Values::Full | Values::Unit | Values::Wide => 1,
         }
     }
 
@@ -90,15 +99,13 @@ impl Column {
 
     /// Returns the raw word of a row, as it is stored.
     pub(crate) fn raw(&self, row: u64, quantiles: &[u32]) -> u64 {
-        let h = mix(row
-            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
-            .wrapping_add(self.seed));
+        let h = hash(row, self.seed);
         let raw = match self.values {
             Values::Uniform { count } => h % count,
             Values::Hundredths { low, count } => {
                 return ((low + h % count) as f64 / 100.0).to_bits();
             }
-            Values::Full => h,
+            Values::Full | Values::Wide => h,
             Values::Unit => return ((h >> 11) as f64 * 1.110_223_024_625_156_5e-16).to_bits(),
             Values::Zipf { .. } => {
                 let at = (h >> 48) as usize;
@@ -119,9 +126,74 @@ impl Column {
 
     /// Returns the value of a row as an integer.
     pub(crate) fn integer(&self, row: u64, quantiles: &[u32]) -> i64 {
-        (self.raw(row, quantiles) as i64)
+        self.value_of(self.raw(row, quantiles))
+    }
+
+    /// Returns the value of a raw word, as it is stored.
+    pub(crate) fn value_of(&self, raw: u64) -> i64 {
+        (raw as i64)
             .wrapping_mul(self.factor)
             .wrapping_add(self.base)
+    }
+
+    /// Returns whether a row is NULL.
+    pub(crate) fn is_null(&self, row: u64) -> bool {
+        self.null_every > 0 && hash(row, !self.seed).is_multiple_of(self.null_every)
+    }
+
+    /// Returns what a row adds to a sum, exactly: the value, of a double its hundredths or its
+    /// multiple of 2^-53.
+    pub(crate) fn exact(&self, row: u64) -> i128 {
+        match self.values {
+            Values::Wide => i128::from(self.raw(row, &[])) << 20,
+            Values::Hundredths { .. } => (self.float(row, &[]) * 100.0).round() as i128,
+            Values::Unit => (self.float(row, &[]) * 9_007_199_254_740_992.0) as i128,
+            _ => i128::from(self.integer(row, &[])),
+        }
+    }
+
+    /// Returns what [`Column::exact`] counts in.
+    pub(crate) fn unit(&self) -> f64 {
+        match self.values {
+            Values::Hundredths { .. } => 1e-2,
+            Values::Unit => 1.110_223_024_625_156_5e-16,
+            _ => 1.0,
+        }
+    }
+
+    pub(crate) fn is_float(&self) -> bool {
+        matches!(self.values, Values::Hundredths { .. } | Values::Unit)
+    }
+
+    /// Returns the law of the values and how they are stored.
+    pub(crate) fn description(&self) -> String {
+        let law = match self.values {
+            Values::Uniform { .. } => "uniform",
+            Values::Zipf { .. } => "zipf 1.1",
+            Values::Half { .. } => "half on one",
+            Values::Hundredths { low, count } => {
+                let high = (low + count - 1) as f64 / 100.0;
+                return format!("doubles {} to {high}", low as f64 / 100.0) + &self.stored();
+            }
+            Values::Unit => return "doubles 0 to 1".to_owned() + &self.stored(),
+            Values::Full => return "all of 64 bits".to_owned() + &self.stored(),
+            Values::Wide => return "84 bits".to_owned() + &self.stored(),
+        };
+        let spread = if self.sparse {
+            format!("{} of 64 bits", self.count())
+        } else {
+            let low = self.base + self.low as i64 * self.factor;
+            format!("{low} to {}", low + (self.count() as i64 - 1) * self.factor)
+        };
+        format!("{law} {spread}") + &self.stored()
+    }
+
+    fn stored(&self) -> String {
+        let nulls = match self.null_every {
+            0 => String::new(),
+            every => format!(", {} % NULL", 100 / every),
+        };
+        format!(" in {} B{nulls}", self.width)
     }
 
     /// Returns the value of a row as a double.
@@ -135,6 +207,7 @@ impl Column {
             Values::Hundredths { low, count } => (Interval::ALL, (low + count) as f64 / 100.0),
             Values::Unit => (Interval::ALL, 1.0),
             Values::Full => (whole, 0.0),
+            Values::Wide => (Interval::new(0, (1 << 84) - 1), 0.0),
             _ if self.sparse => (whole, 0.0),
             Values::Uniform { count } | Values::Zipf { count } | Values::Half { count } => {
                 let low = i128::from(self.base) + i128::from(self.low) * i128::from(self.factor);
@@ -145,7 +218,7 @@ impl Column {
         SlotFacts {
             range,
             float_bound: bound,
-            nullable: false,
+            nullable: self.null_every > 0,
             widths: vec![self.width],
             scaled: self.factor != 1,
             lookup: None,

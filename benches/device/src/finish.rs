@@ -115,7 +115,7 @@ fn time(
     let mut buffers = Vec::new();
     let mut resident: Vec<(ResidentColumn, SlotFacts)> = Vec::new();
     for column in &columns {
-        let buffer = fill(device, lane, column, args.rows, &[])?;
+        let buffer = fill(device, lane, "fill", column, args.rows, &[])?;
         let described = ResidentColumn {
             values: buffer.address(),
             validity: 0,
@@ -187,6 +187,7 @@ fn key_column(shape: &Shape) -> Column {
         factor: 1,
         low: 0,
         seed: 0x9d5c_1234_77aa_0001,
+        null_every: 0,
     }
 }
 
@@ -199,6 +200,7 @@ fn value_column() -> Column {
         factor: 1,
         low: 0,
         seed: 0x1b87_a5cd_3311_0003,
+        null_every: 0,
     }
 }
 

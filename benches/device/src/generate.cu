@@ -40,11 +40,28 @@ extern "C" __global__ void fill(const __grid_constant__ Launch p) {
             raw = from + (h & 0xffffffffull) % (to - from + 1);
         }
         if (kind == 5) raw = (h & 1) ? 0 : (h >> 1) % p.count;
+        if (kind == 6) {
+            ((u64*)p.values)[2 * i] = h << 20;
+            ((u64*)p.values)[2 * i + 1] = h >> 44;
+            continue;
+        }
         if (p.kind & 16) raw = mix(raw);
         if (kind != 1 && kind != 3) raw += p.low;
         if (p.width == 1) p.values[i] = (u8)raw;
         if (p.width == 2) ((u16*)p.values)[i] = (u16)raw;
         if (p.width == 4) ((u32*)p.values)[i] = (u32)raw;
         if (p.width == 8) ((u64*)p.values)[i] = raw;
+    }
+}
+
+// Writes the validity of rows: one of `count` is NULL.
+extern "C" __global__ void mark_nulls(const __grid_constant__ Launch p) {
+    for (u64 word = blockIdx.x * (u64)blockDim.x + threadIdx.x; 32 * word < p.num_rows; word += gridDim.x * (u64)blockDim.x) {
+        u32 valid = 0;
+        for (u64 bit = 0; bit < 32; bit++) {
+            u64 h = mix((p.first_row + 32 * word + bit) * 0x9e3779b97f4a7c15ull + ~p.seed);
+            if (h % p.count != 0) valid |= 1u << bit;
+        }
+        ((u32*)p.values)[word] = valid;
     }
 }

@@ -5,13 +5,14 @@
 //! the last launch, zeroing and growing included.
 //!
 //! [`start`] is given the words of a command line and returns how the process ends. In reading
-//! order: `shapes` (the queries), `columns` (what they read), `timing` (the runs), `answer` (what
-//! they have to give), `finish` (what is done with many groups).
+//! order: `shapes` and `variants` (the queries), `columns` (what they read), `timing` (the runs),
+//! `answer` (what they have to give), `finish` (what is done with many groups).
 
 mod answer;
 mod columns;
 mod finish;
 mod shapes;
 mod timing;
+mod variants;
 
 pub use timing::start;

@@ -11,6 +11,7 @@ use tidegate_pipeline::{
 };
 
 use crate::columns::{Column, Values};
+use crate::variants;
 
 /// How a shape's answer is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +24,8 @@ pub(crate) enum Check {
     IntegerGroups,
     /// The same with doubles, within the contract's error.
     FloatGroups,
+    /// Every count and sum of every group; the first columns are keys, and the last call counts rows.
+    Calls,
     /// The rows that a filter lets through.
     Rows,
 }
@@ -37,19 +40,38 @@ pub(crate) struct Shape {
     pub(crate) check: Check,
     /// What cuDF takes for the same shape over 500 M plain rows, in ms, and what is to be reached.
     pub(crate) cudf: Option<f64>,
-    pub(crate) target: f64,
+    pub(crate) target: Option<f64>,
+    /// How many of the first columns are keys, and the column that each call is of, where
+    /// [`Check::Calls`] has to know.
+    pub(crate) num_keys: usize,
+    pub(crate) arguments: Vec<Option<usize>>,
 }
 
 impl Shape {
-    pub(crate) fn row_bytes(&self) -> u64 {
+    /// Returns the bits of a row as it is stored, validity included.
+    pub(crate) fn row_bits(&self) -> u64 {
         self.columns
             .iter()
-            .map(|column| u64::from(column.width))
+            .map(|column| 8 * u64::from(column.width) + u64::from(column.null_every > 0))
             .sum()
+    }
+
+    /// Returns what the columns hold and what is said of float sums.
+    pub(crate) fn description(&self) -> String {
+        let fields = self.pipeline.input.fields().iter();
+        let columns: Vec<String> = fields
+            .zip(&self.columns)
+            .map(|(field, column)| format!("{} {}", field.name(), column.description()))
+            .collect();
+        let floats = match self.columns.iter().any(Column::is_float) {
+            true => "; float sums ordered",
+            false => "",
+        };
+        format!("resident; {}{floats}", columns.join("; "))
     }
 }
 
-fn column(values: Values, width: u32, seed: u64) -> Column {
+pub(crate) fn column(values: Values, width: u32, seed: u64) -> Column {
     Column {
         values,
         sparse: false,
@@ -58,16 +80,17 @@ fn column(values: Values, width: u32, seed: u64) -> Column {
         factor: 1,
         low: 0,
         seed: seed.wrapping_mul(0xd134_2543_de82_ef95),
+        null_every: 0,
     }
 }
 
-const DECIMAL: DataType = DataType::Decimal128(15, 2);
-const DATE_LOW: i64 = 8036;
+pub(crate) const DECIMAL: DataType = DataType::Decimal128(15, 2);
+pub(crate) const DATE_LOW: i64 = 8036;
 const DATES: u64 = 2526;
 
 /// Builds expressions over parameters that grow as they are used.
 #[derive(Default)]
-struct Builder {
+pub(crate) struct Builder {
     parameters: Vec<Scalar>,
 }
 
@@ -108,14 +131,14 @@ fn all(mut conditions: Vec<Expr>) -> Result<Expr, Unsupported> {
     conditions.into_iter().try_fold(first, Expr::and)
 }
 
-fn named(expr: Expr, name: &str) -> NamedExpr {
+pub(crate) fn named(expr: Expr, name: &str) -> NamedExpr {
     NamedExpr {
         expr,
         name: name.into(),
     }
 }
 
-fn sum(argument: Expr, name: &str) -> Result<AggregateCall, Unsupported> {
+pub(crate) fn sum(argument: Expr, name: &str) -> Result<AggregateCall, Unsupported> {
     let data_type = match Decimal::of(&argument.data_type) {
         Some(decimal) => Decimal {
             precision: (decimal.precision + 10).min(38),
@@ -157,7 +180,7 @@ fn average(argument: Expr, name: &str) -> Result<AggregateCall, Unsupported> {
     )
 }
 
-fn count() -> Result<AggregateCall, Unsupported> {
+pub(crate) fn count() -> Result<AggregateCall, Unsupported> {
     let state = vec![Field::new("count", DataType::Int64, false)];
     AggregateCall::new(
         AggregateFunction::Count,
@@ -169,7 +192,7 @@ fn count() -> Result<AggregateCall, Unsupported> {
     )
 }
 
-fn pipeline(
+pub(crate) fn pipeline(
     fields: Vec<Field>,
     builder: Builder,
     steps: Vec<Step>,
@@ -189,8 +212,8 @@ fn pipeline(
     Ok(pipeline)
 }
 
-/// TPC-H Q6: shipdate, discount, quantity, price.
-fn q6(packed: bool) -> Result<Shape, Unsupported> {
+/// TPC-H Q6: shipdate, discount, quantity, price; of each one of so many rows is NULL.
+pub(crate) fn q6(packed: bool, null_every: u64) -> Result<Shape, Unsupported> {
     let money = if packed { DECIMAL } else { DataType::Float64 };
     let mut builder = Builder::default();
     let date = || Expr::column(0, DataType::Date32);
@@ -212,19 +235,30 @@ fn q6(packed: bool) -> Result<Shape, Unsupported> {
         }),
     ];
     let fields = vec![
-        Field::new("shipdate", DataType::Date32, false),
-        Field::new("discount", money.clone(), false),
-        Field::new("quantity", money.clone(), false),
-        Field::new("price", money.clone(), false),
+        Field::new("shipdate", DataType::Date32, null_every > 0),
+        Field::new("discount", money.clone(), null_every > 0),
+        Field::new("quantity", money.clone(), null_every > 0),
+        Field::new("price", money.clone(), null_every > 0),
     ];
+    let name = if packed { "Q6 packed" } else { "Q6 plain f64" };
+    let nulls = if null_every > 0 { ", NULLs" } else { "" };
+    let columns = lineitem_columns(packed)[..4]
+        .iter()
+        .map(|column| Column {
+            null_every,
+            ..*column
+        })
+        .collect();
     Ok(Shape {
-        name: if packed { "Q6 packed" } else { "Q6 plain f64" }.into(),
+        name: format!("{name}{nulls}"),
         plain_row_bytes: 28,
-        columns: lineitem_columns(packed)[..4].to_vec(),
+        columns,
         pipeline: pipeline(fields, builder, steps)?,
         check: Check::Q6,
-        cudf: (!packed).then_some(26.6),
-        target: if packed { 1.1 } else { 3.7 },
+        cudf: (!packed && null_every == 0).then_some(26.6),
+        target: (null_every == 0).then_some(if packed { 1.1 } else { 3.7 }),
+        num_keys: 0,
+        arguments: vec![],
     })
 }
 
@@ -310,7 +344,9 @@ fn q1(packed: bool) -> Result<Shape, Unsupported> {
         pipeline: pipeline(fields, builder, steps)?,
         check: Check::Q1,
         cudf: (!packed).then_some(243.0),
-        target: if packed { 2.2 } else { 5.0 },
+        target: Some(if packed { 2.2 } else { 5.0 }),
+        num_keys: 0,
+        arguments: vec![],
     })
 }
 
@@ -348,7 +384,9 @@ fn group_by(
             Check::IntegerGroups
         },
         cudf,
-        target,
+        target: Some(target),
+        num_keys: 0,
+        arguments: vec![],
     })
 }
 
@@ -379,15 +417,17 @@ fn half_of_the_rows() -> Result<Shape, Unsupported> {
         pipeline: pipeline(fields, builder, steps)?,
         check: Check::Rows,
         cudf: Some(11.6),
-        target: 3.6,
+        target: Some(3.6),
+        num_keys: 0,
+        arguments: vec![],
     })
 }
 
 /// Returns all shapes.
 pub(crate) fn shapes() -> Result<Vec<Shape>, Unsupported> {
     let mut shapes = vec![
-        q6(false)?,
-        q6(true)?,
+        q6(false, 0)?,
+        q6(true, 0)?,
         q1(false)?,
         q1(true)?,
         half_of_the_rows()?,
@@ -415,6 +455,7 @@ pub(crate) fn shapes() -> Result<Vec<Shape>, Unsupported> {
             2.2,
         )?);
     }
+    shapes.extend(variants::shapes()?);
     let many = [
         (100_000, 28.0, 6.5, 10.0),
         (1_000_000, 46.0, 6.5, 10.0),

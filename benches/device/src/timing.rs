@@ -138,7 +138,8 @@ fn run(args: Args) -> Result<(), Failure> {
         }
         let name = shape.name.clone();
         let (target, cudf) = (shape.target, shape.cudf);
-        let (row_bytes, plain_bytes) = (shape.row_bytes(), shape.plain_row_bytes);
+        let description = shape.description();
+        let (row_bits, plain_bits) = (shape.row_bits(), 8 * shape.plain_row_bytes);
         let (device, args_of) = (pipelines.clone(), Arc::clone(&args));
         let timed = pipelines
             .device()
@@ -153,14 +154,18 @@ fn run(args: Args) -> Result<(), Failure> {
                 continue;
             }
         };
-        let rate = |bytes: u64| (bytes * args.rows) as f64 / timed.seconds / 1e9;
+        let or_none = |figure: Option<f64>| {
+            figure.map_or_else(|| "-".into(), |figure| format!("{figure:.1}"))
+        };
+        let rate = |bits: u64| (bits * args.rows) as f64 / 8e9 / timed.seconds;
         println!(
-            "{name:<34} {:>9.3} {target:>9.1} {:>9} {:>8.0} {:>8.0} {:>5.0}% {:>10.1}  {} [{}, {} regs, {} B local, min {:.3}, max {:.3}]",
+            "{name:<34} {:>9.3} {:>9} {:>9} {:>8.0} {:>8.0} {:>5.0}% {:>10.1}  {} [{}, {} regs, {} B local, min {:.3}, max {:.3}]\n    {description}",
             timed.seconds * 1e3,
-            cudf.map_or_else(|| "-".into(), |cudf| format!("{cudf:.1}")),
-            rate(row_bytes),
-            rate(plain_bytes),
-            rate(row_bytes) * 1e9 / READ_RATE * 100.0,
+            or_none(target),
+            or_none(cudf),
+            rate(row_bits),
+            rate(plain_bits),
+            rate(row_bits) * 1e9 / READ_RATE * 100.0,
             timed.compile_seconds * 1e3,
             timed.answer,
             timed.store,
@@ -247,10 +252,16 @@ fn time(
     let mut resident = Vec::new();
     for index in &order {
         let column = &shape.columns[*index];
-        let buffer = fill(device, lane, column, args.rows, &quantiles)?;
+        let buffer = fill(device, lane, "fill", column, args.rows, &quantiles)?;
+        let mut validity = 0;
+        if column.null_every > 0 {
+            let nulls = fill(device, lane, "mark_nulls", column, args.rows, &quantiles)?;
+            validity = nulls.address();
+            buffers.push(nulls);
+        }
         resident.push(ResidentColumn {
             values: buffer.address(),
-            validity: 0,
+            validity,
             base: column.base,
             factor: column.factor,
             width: column.width,
@@ -313,21 +324,27 @@ fn time(
     })
 }
 
-/// Fills a column on the device.
+/// Fills a column on the device, or with `mark_nulls` its validity.
 pub(crate) fn fill(
     device: &CudaPipelineDevice,
     lane: &Lane<'_>,
+    kernel: &str,
     column: &Column,
     rows: u64,
     quantiles: &[u32],
 ) -> Result<DeviceBuffer, Failure> {
     const SOURCE: &str = include_str!("generate.cu");
-    let buffer = lane.alloc(rows.next_multiple_of(32) * u64::from(column.width))?;
+    let padded = rows.next_multiple_of(32);
+    let (bytes, count) = match kernel {
+        "mark_nulls" => (padded / 8, column.null_every),
+        _ => (padded * u64::from(column.width), column.count()),
+    };
+    let buffer = lane.alloc(bytes)?;
     let image = device
         .images()
         .get("generate.cu", SOURCE, device.architecture(), &[])?;
     let module = lane.load(&image.image)?;
-    let kernel = lane.kernel(&module, "fill")?;
+    let kernel = lane.kernel(&module, kernel)?;
     let table = lane.alloc((quantiles.len() * 4) as u64)?;
     let bytes: Vec<u8> = quantiles
         .iter()
@@ -341,7 +358,7 @@ pub(crate) fn fill(
         column.seed,
         column.kind(),
         u64::from(column.width),
-        column.count(),
+        count,
         column.stored_low(),
         table.address(),
     ];

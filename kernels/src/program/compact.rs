@@ -10,11 +10,9 @@ use tidegate_pipeline::types::is_string;
 use tidegate_pipeline::{Expr, Pipeline, SortKey};
 
 use super::emit::{Emitter, Scope, Valid};
+use super::load_code::{write_columns, write_loads, write_row_loop};
 use super::order::order_words;
-use super::source::{
-    Shape, finish, preamble, write_columns, write_kernel_head, write_load_statements,
-    write_row_loop,
-};
+use super::source::{Shape, TILE_PLACE, finish, preamble, write_kernel_head};
 use super::{DeviceProgram, OutputColumn, ProgramOptions, Sink};
 
 pub(super) const COMPACT: &str = include_str!("../../cuda/compact.cuh");
@@ -74,7 +72,7 @@ pub(super) fn compacted(
     let guard = emitter.guard.clone();
     let mut text = preamble(&emitter, &shape);
     text.push_str(COMPACT);
-    write_kernel_head(&mut text, "write_rows", &emitter.slots);
+    write_kernel_head(&mut text, "write_rows", 1, &emitter.slots);
     text.push_str(
         "    __shared__ u32 warp_counts[TG_BLOCK / 32];\n\
          \x20   __shared__ u64 ticket, first_place;\n\
@@ -85,15 +83,12 @@ pub(super) fn compacted(
          \x20       __syncthreads();\n\
          \x20       const u64 tile = ticket;\n\
          \x20       if (tile >= p.num_tiles) break;\n\
-         \x20       const u64 segment = tile / p.tiles_per_segment;\n\
-         \x20       const u32 first = (u32)(tile % p.tiles_per_segment) * TG_TILE;\n\
-         \x20       const u32 rows = p.segment_rows[segment];\n\
-         \x20       const Column* columns = p.columns + segment * num_columns;\n\
          \x20       const u32 step = 0;\n",
     );
+    text.push_str(TILE_PLACE);
     write_columns(&mut text, emitter.slots.len());
     text.push_str("        {\n");
-    write_load_statements(&mut text, &emitter.slots);
+    write_loads(&mut text, &emitter.slots);
     text.push_str("            u32 mask = 0;\n");
     write_row_loop(&mut text, &emitter.slots);
     for line in &emitter.lines {

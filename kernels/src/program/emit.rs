@@ -123,12 +123,18 @@ pub(crate) struct Emitter<'a> {
     next: usize,
     /// The variables of expressions.
     bound: HashMap<(Class, String), String>,
+    /// What tells for which rows a connection, known by its value and its validity, is TRUE.
+    truths: HashMap<(String, String), String>,
     /// Whether the row is selected so far, and what is being computed wanted.
     pub(crate) guard: String,
     /// What the code cannot say; the first reason is as good as any.
     pub(crate) uses_checked: bool,
     pub(crate) uses_calendar: bool,
-    pub(crate) uses_float_sum: bool,
+    /// The numbers of digits that float sums have, each with the first literal of one such sum.
+    pub(crate) float_scales: Vec<(usize, usize)>,
+    /// How far values are from the least ones of their digits, by the number of digits and the
+    /// condition under which they count.
+    float_distances: Vec<(usize, String, String)>,
     /// Float sums are kept as sums of doubles that are multiples of a unit, not as integers.
     pub(crate) keeps_parts: bool,
     /// They are kept in more digits.
@@ -150,10 +156,12 @@ impl<'a> Emitter<'a> {
             literal_at: vec![None; parameters.len()],
             next: 0,
             bound: HashMap::new(),
+            truths: HashMap::new(),
             guard: "selected".into(),
             uses_checked: false,
             uses_calendar: false,
-            uses_float_sum: false,
+            float_scales: Vec::new(),
+            float_distances: Vec::new(),
             keeps_parts: false,
             wide_floats: false,
             float_sums: Vec::new(),
@@ -211,7 +219,10 @@ impl<'a> Emitter<'a> {
         match &value.valid {
             Valid::Always => value.code.clone(),
             Valid::Never => "false".into(),
-            Valid::If(valid) => format!("({valid} && {})", value.code),
+            Valid::If(valid) => {
+                let known = self.truths.get(&(value.code.clone(), valid.clone()));
+                known.map_or_else(|| format!("({valid} && {})", value.code), String::clone)
+            }
         }
     }
 

@@ -11,7 +11,8 @@ use std::fmt::Write;
 use super::ProgramOptions;
 use super::emit::{Word, WordOp};
 use super::interval::Interval;
-use super::source::{Shape, write_columns};
+use super::load_code::write_columns;
+use super::source::Shape;
 use super::store::{HOT_KEYS, Presence, Store};
 use super::store_code::StoreCode;
 
@@ -340,7 +341,7 @@ impl Radix {
              \x20   for (u32 tile = *staging.next; tile < (u32)p.num_tiles; tile = *staging.next) {{\n\
              \x20       const u64 segment = tile / p.tiles_per_segment;\n\
              \x20       const u32 first = (u32)(tile % p.tiles_per_segment) * TG_TILE, step = 0;\n\
-             \x20       const u32 rows = p.segment_rows[segment], last_run = (rows - 1) / TG_ROWS * TG_ROWS;\n\
+             \x20       const u32 rows = p.segment_rows[segment];\n\
              \x20       const Column* columns = p.columns + segment * num_columns;\n\
              \x20       Record records[RECORDS];\n\
              \x20       u32 places[RECORDS], special = 0, next = NO_TICKET;\n",

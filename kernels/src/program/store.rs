@@ -14,7 +14,8 @@ use super::radix::{RadixLimits, RadixPlan};
 pub struct StoreLimits {
     /// Shared memory that a block may use, in bytes.
     pub shared_bytes: u64,
-    /// Shared memory that a block may use for cells of each thread's own, in bytes.
+    /// Shared memory that the blocks of a multiprocessor may use for cells of each thread's own, in
+    /// bytes.
     pub private_bytes: u64,
     /// Global memory that a table addressed by its keys may use, in bytes.
     pub dense_bytes: u64,
@@ -28,12 +29,19 @@ impl Default for StoreLimits {
     fn default() -> Self {
         Self {
             shared_bytes: 96 << 10,
-            // Two blocks of a full size share a multiprocessor, or three of half the size.
-            private_bytes: 76 << 10,
+            private_bytes: 228 << 10,
             dense_bytes: 4 << 30,
             rows: 1 << 31,
             radix: RadixLimits::default(),
         }
+    }
+}
+
+impl StoreLimits {
+    /// Lowers the limits to what a device has for a block and for a multiprocessor, in bytes.
+    pub fn fit(&mut self, block_bytes: u64, multiprocessor_bytes: u64) {
+        self.shared_bytes = self.shared_bytes.min(block_bytes);
+        self.private_bytes = self.private_bytes.min(multiprocessor_bytes);
     }
 }
 
@@ -180,6 +188,7 @@ impl Grouping {
         for call in &aggregate.calls {
             calls.push(emitter.call(call, scope, &mut words)?);
         }
+        emitter.float_checks();
         let counted = |word: &&Word| word.op == WordOp::Count && word.condition == words.rows;
         let mut presence = match words.words.iter().find(counted) {
             _ if !words.grouped => Presence::Always,
@@ -261,21 +270,30 @@ impl Grouping {
         packed: Option<u64>,
         options: &ProgramOptions,
     ) -> Option<Store> {
-        let cell: u64 = self.words.words.iter().map(private_bytes).sum();
         let packed =
             packed.filter(|packed| *packed <= PRIVATE_SLOTS_MAX && !self.keys.is_empty())?;
-        let room = options.limits.private_bytes;
-        if cell < PRIVATE_CELL_MIN {
+        if self.private_cell_bytes() < PRIVATE_CELL_MIN {
             return None;
         }
-        [options.threads, options.threads / 2]
-            .into_iter()
-            .filter(|threads| *threads >= 64 && threads % 32 == 0)
-            .find(|threads| {
-                let slots = packed + spare_slots(&self.words.words);
-                slots * cell * u64::from(*threads) <= room
-            })
+        // As many threads as a multiprocessor has room for; of equals the larger blocks.
+        let resident =
+            |threads: &u32| threads * self.private_blocks(packed, *threads, options.limits);
+        (2..=options.threads / 32)
+            .map(|warps| 32 * warps)
+            .max_by_key(resident)
+            .filter(|threads| resident(threads) >= PRIVATE_THREADS_MIN)
             .map(|threads| Store::Private { threads })
+    }
+
+    /// Returns how many blocks with cells of each thread's own a multiprocessor has room for.
+    pub(crate) fn private_blocks(&self, packed: u64, threads: u32, limits: StoreLimits) -> u32 {
+        let block = packed * self.private_cell_bytes() * u64::from(threads) + BLOCK_RESERVED_BYTES;
+        let room = (limits.private_bytes / block) as u32;
+        room.min(PRIVATE_THREADS_MAX / threads)
+    }
+
+    fn private_cell_bytes(&self) -> u64 {
+        self.words.words.iter().map(private_bytes).sum()
     }
 
     pub(crate) fn choose(&self, packed: Option<u64>, limits: StoreLimits) -> Store {
@@ -320,19 +338,26 @@ fn word_bytes(word: &Word) -> u64 {
 const PRIVATE_SLOTS_MAX: u64 = 64;
 const PRIVATE_CELL_MIN: u64 = 28;
 
-/// Rows after which a thread's own cells are added to global memory: with parts of 42 bits, doubles
-/// are exact up to here.
-pub(crate) const PRIVATE_ROWS: i128 = 1 << 12;
+/// Rows after which a thread's own cells are added to global memory: sums of parts of 41 bits stay in
+/// their binade up to here.
+pub(crate) const PRIVATE_ROWS: i128 = 1 << 11;
 
-/// Returns how many slots rows that do not count need behind the groups' private cells.
-///
-/// With doubles to add there is one: without a branch the long chains of several rows interleave (Q1
-/// on an H200: 7.4 ms for 8.3). Integers are better off with a branch that skips such rows.
-pub(crate) fn spare_slots(words: &[Word]) -> u64 {
-    u64::from(words.iter().any(|word| word.op == WordOp::Part))
+/// Fewer resident threads with cells of their own than this do not hide what they wait for.
+const PRIVATE_THREADS_MIN: u32 = 192;
+
+/// More resident threads would have fewer than 64 registers, and GPUs of capability 7.5 hold no more.
+const PRIVATE_THREADS_MAX: u32 = 1024;
+
+/// Shared memory that a block takes beside what it asks for.
+const BLOCK_RESERVED_BYTES: u64 = 1 << 10;
+
+/// Returns whether a word has 64 bits in a cell of a thread's own.
+pub(crate) fn is_wide_in_private(word: &Word) -> bool {
+    private_bytes(word) == 8
 }
 
-fn private_bytes(word: &Word) -> u64 {
+/// Returns the bytes that a word takes in a cell of a thread's own.
+pub(crate) fn private_bytes(word: &Word) -> u64 {
     match word.op {
         WordOp::Count | WordOp::Seen => 4,
         WordOp::Add if is_one_plane(word, PRIVATE_ROWS) => 4,

@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
-use super::emit::{Class, Val, Valid, Word, WordOp};
+use super::emit::{Class, LOCAL_ROWS_MAX, Val, Valid, Word, WordOp};
 use super::source::Shape;
 use super::store::{
-    HOT_KEYS, KeyPlan, ONE_PLANE_ROWS, PRIVATE_ROWS, Presence, Store, is_one_plane, spare_slots,
+    HOT_KEYS, KeyPlan, ONE_PLANE_ROWS, PRIVATE_ROWS, Presence, Store, is_one_plane,
 };
 
 /// Writes the parts of a kernel that keep the groups.
@@ -25,10 +25,6 @@ impl StoreCode<'_> {
     fn cells(&self) -> String {
         match self.store {
             Store::Shared { replicas } => format!("((u32)p.num_slots * {replicas}u)"),
-            Store::Private { threads } => {
-                let spare = spare_slots(self.words);
-                format!("(((u32)p.num_slots + {spare}) * {threads}u)")
-            }
             _ => format!("{HOT_KEYS}u"),
         }
     }
@@ -39,7 +35,7 @@ impl StoreCode<'_> {
             Store::Registers => 0,
             Store::Shared { replicas } => packed.unwrap_or(0) * u64::from(replicas) * cell,
             Store::Private { threads } => {
-                (packed.unwrap_or(0) + spare_slots(self.words)) * u64::from(threads) * cell
+                packed.unwrap_or(0) * u64::from(threads) * self.private_cell_bytes()
             }
             Store::Dense | Store::Hash => u64::from(HOT_KEYS) * (cell + 8),
         };
@@ -51,7 +47,6 @@ impl StoreCode<'_> {
         match word.op {
             WordOp::Count | WordOp::Seen => (1, false),
             WordOp::Max | WordOp::Part => (2, true),
-            WordOp::Add if self.is_private() && !self.has_one_plane(word) => (2, true),
             WordOp::Add if self.has_one_plane(word) => (1, false),
             WordOp::Add => (2, false),
         }
@@ -61,13 +56,8 @@ impl StoreCode<'_> {
         // A hot key's state is kept to the end, so that only the others are flushed in time.
         match self.store {
             Store::Shared { .. } => is_one_plane(word, ONE_PLANE_ROWS),
-            Store::Private { .. } => is_one_plane(word, PRIVATE_ROWS),
             _ => false,
         }
-    }
-
-    fn is_private(&self) -> bool {
-        matches!(self.store, Store::Private { .. })
     }
 
     /// Returns whether a word has whole 64-bit cells in shared memory.
@@ -84,10 +74,6 @@ impl StoreCode<'_> {
                 .filter(|word| self.is_whole(word))
                 .count();
             let place = format!("whole_plane + {before}u * cells + {cell}");
-            let place = match word.op {
-                WordOp::Part => format!("(double*)({place})"),
-                _ => place,
-            };
             return (place, String::new());
         }
         let before: u64 = self.words[..position]
@@ -104,6 +90,12 @@ impl StoreCode<'_> {
     /// The functions that put a group's words into global memory.
     pub(super) fn write_functions(&self, text: &mut String) {
         let _ = writeln!(text, "#define NUM_WORDS {}", self.num_words);
+        if let Store::Private { threads } = self.store {
+            self.write_private_table(text, threads);
+        }
+        if !matches!(self.store, Store::Dense | Store::Hash) {
+            return;
+        }
         text.push_str(
             "\n// Adds what one row, or a block, has for a group.\n\
              __device__ __forceinline__ void absorb_words(u64* state, const u64 (&words)[NUM_WORDS + 1]) {\n",
@@ -201,16 +193,17 @@ impl StoreCode<'_> {
                 }
                 return;
             }
-            Store::Shared { .. } | Store::Private { .. } | Store::Dense | Store::Hash => {}
+            Store::Private { threads } => {
+                self.write_private_begin(text, threads);
+                return;
+            }
+            Store::Shared { .. } | Store::Dense | Store::Hash => {}
         }
         self.write_cells_begin(text, &self.cells());
-        if self.is_private() {
-            text.push_str("    u32 tiles_done = 0;\n    bool key_outside = false;\n");
-        }
         if let Store::Shared { replicas } = self.store {
             let _ = writeln!(
                 text,
-                "    const u32 replica = threadIdx.x & {}u;\n    u32 tiles_done = 0;",
+                "    const u32 replica = threadIdx.x & {}u;",
                 replicas - 1
             );
         }
@@ -222,7 +215,7 @@ impl StoreCode<'_> {
         let planes: u64 = self.words.iter().map(|word| self.planes(word).0).sum();
         text.push_str("    extern __shared__ __align__(16) unsigned char shared_memory[];\n");
         let _ = writeln!(text, "    const u32 cells = {cells};");
-        if matches!(self.store, Store::Shared { .. } | Store::Private { .. }) {
+        if matches!(self.store, Store::Shared { .. }) {
             text.push_str("    u64* const whole_plane = (u64*)shared_memory;\n");
         } else {
             text.push_str(
@@ -242,7 +235,7 @@ impl StoreCode<'_> {
     }
 
     /// Returns the C++ condition and value of a word.
-    fn addend(&self, word: &Word) -> (String, String) {
+    pub(super) fn addend(&self, word: &Word) -> (String, String) {
         let value = match word.op {
             WordOp::Count | WordOp::Seen => "1ull".to_owned(),
             _ => word.code.clone(),
@@ -321,61 +314,9 @@ impl StoreCode<'_> {
             }
             Store::Private { threads } => {
                 self.write_key(text);
-                let guard = &self.guard;
-                let branches = spare_slots(self.words) == 0;
-                let slot = if branches {
-                    "key"
-                } else {
-                    "(counts ? key : (u32)p.num_slots)"
-                };
-                let _ = writeln!(
-                    text,
-                    "{indent}const bool counts = {guard} && key < (u32)p.num_slots;\n\
-                     {indent}key_outside |= {guard} && !counts;\n\
-                     {indent}const u32 cell = {slot} * {threads}u + threadIdx.x;"
-                );
-                if branches {
-                    let _ = writeln!(text, "{indent}if (counts) {{");
-                }
-                self.write_private_update(text);
-                if branches {
-                    let _ = writeln!(text, "{indent}}}");
-                }
+                self.write_private_update(text, threads);
             }
             Store::Dense | Store::Hash => self.write_global_update(text),
-        }
-    }
-
-    /// Each thread has cells of its own: nothing here is atomic.
-    fn write_private_update(&self, text: &mut String) {
-        let indent = "                ";
-        for (position, word) in self.words.iter().enumerate() {
-            let (condition, value) = self.addend(word);
-            let (place, _) = self.plane(position, "cell");
-            let is_every_row = condition == self.guard;
-            let chosen = |value: &str, none: &str| {
-                if is_every_row {
-                    value.to_owned()
-                } else {
-                    format!("({condition} ? {value} : {none})")
-                }
-            };
-            let _ = match word.op {
-                WordOp::Seen => writeln!(text, "{indent}*({place}) |= {};", chosen("1u", "0u")),
-                WordOp::Count => writeln!(text, "{indent}*({place}) += {};", chosen("1u", "0u")),
-                WordOp::Max => writeln!(
-                    text,
-                    "{indent}{{ const u64 image = {}; if (image > *({place})) *({place}) = image; }}",
-                    chosen(&value, "0ull")
-                ),
-                WordOp::Add if self.has_one_plane(word) => writeln!(
-                    text,
-                    "{indent}*({place}) += {};",
-                    chosen(&format!("(u32)({value})"), "0u")
-                ),
-                WordOp::Add => writeln!(text, "{indent}*({place}) += {};", chosen(&value, "0ull")),
-                WordOp::Part => writeln!(text, "{indent}*({place}) += {};", chosen(&value, "0.0")),
-            };
         }
     }
 
@@ -503,22 +444,28 @@ impl StoreCode<'_> {
         }
     }
 
-    pub(super) fn write_tile_end(&self, text: &mut String, shape: &Shape) {
+    /// Returns after how many tiles a block adds what it has to global memory, if it has to.
+    pub(super) fn flush_tiles(&self, shape: &Shape) -> Option<u32> {
+        let rows = match self.store {
+            Store::Private { threads } => PRIVATE_ROWS * i128::from(threads),
+            Store::Shared { .. } if self.words.iter().any(|word| self.has_one_plane(word)) => {
+                ONE_PLANE_ROWS
+            }
+            Store::Shared { .. } => i128::from(LOCAL_ROWS_MAX),
+            _ => return None,
+        };
+        Some((rows / i128::from(shape.tile_rows())).max(1) as u32)
+    }
+
+    pub(super) fn write_tile_end(&self, text: &mut String) {
         match self.store {
-            Store::Private { .. } => {
-                let rows = PRIVATE_ROWS * i128::from(shape.threads);
-                let tiles = (rows / i128::from(shape.tile_rows())).max(1);
-                let _ = writeln!(text, "        if (++tiles_done == {tiles}u) {{\n            tiles_done = 0;");
-                self.write_private_flush(text, "            ");
-                text.push_str("        }\n");
+            Store::Private { threads } => {
+                text.push_str("    }\n");
+                self.write_private_flush(text, threads);
             }
             Store::Shared { .. } => {
-                let any = self.words.iter().any(|word| self.has_one_plane(word));
-                let rows = if any { ONE_PLANE_ROWS } else { 1 << 24 };
-                let tiles = (rows / i128::from(shape.tile_rows())).max(1);
-                let _ = writeln!(text, "        if (++tiles_done == {tiles}u) {{\n            tiles_done = 0;");
-                self.write_flush(text, "            ");
-                text.push_str("        }\n");
+                text.push_str("    }\n");
+                self.write_flush(text, "        ");
             }
             Store::Hash => text.push_str(
                 "        // Whoever sees a spill stops before the next tile; the first barrier makes all see one.\n\
@@ -592,65 +539,10 @@ impl StoreCode<'_> {
         let _ = writeln!(text, "{indent}}}\n{indent}__syncthreads();");
     }
 
-    /// Adds the threads' cells to the global state and clears them, a warp at a time for each word of
-    /// each group.
-    fn write_private_flush(&self, text: &mut String, indent: &str) {
-        let Store::Private { threads } = self.store else {
-            return;
-        };
-        let _ = writeln!(
-            text,
-            "{indent}__syncthreads();\n\
-             #pragma unroll 1\n\
-             {indent}for (u32 slot = threadIdx.x / 32; slot < (u32)p.num_slots; slot += TG_BLOCK / 32) {{\n\
-             {indent}    u64* const state = p.state + (u64)slot * NUM_WORDS;"
-        );
-        for (position, word) in self.words.iter().enumerate() {
-            let (place, _) = self.plane(position, "cell");
-            let (part, join, reduce) = match word.op {
-                WordOp::Max => (
-                    format!("*({place})"),
-                    "total = part > total ? part : total;",
-                    "warp_max",
-                ),
-                // A multiple of its unit, and few enough of them to be exact.
-                WordOp::Part => (
-                    format!("(u64)(i64)(*({place}) * {})", word.inverse),
-                    "total += part;",
-                    "warp_sum",
-                ),
-                _ => (format!("(u64)*({place})"), "total += part;", "warp_sum"),
-            };
-            let index = word.index;
-            let add = match (word.op, word.split) {
-                (WordOp::Max, _) => format!("max_word(state + {index}, total)"),
-                (WordOp::Seen, _) => format!("max_word(state + {index}, 1)"),
-                (_, true) => format!("add_split(state + {index}, total)"),
-                (_, false) => format!("add_word(state + {index}, total)"),
-            };
-            let _ = writeln!(
-                text,
-                "{indent}    {{\n\
-                 {indent}        u64 total = 0;\n\
-                 #pragma unroll 1\n\
-                 {indent}        for (u32 cell = slot * {threads}u + (threadIdx.x & 31); cell < (slot + 1) * {threads}u; cell += 32) {{\n\
-                 {indent}            const u64 part = {part};\n\
-                 {indent}            *({place}) = 0;\n\
-                 {indent}            {join}\n\
-                 {indent}        }}\n\
-                 {indent}        total = {reduce}(total);\n\
-                 {indent}        if ((threadIdx.x & 31) == 0 && total != 0) {add};\n\
-                 {indent}    }}"
-            );
-        }
-        let _ = writeln!(text, "{indent}}}\n{indent}__syncthreads();");
-    }
-
     pub(super) fn write_end(&self, text: &mut String) {
         match self.store {
             Store::Private { .. } => {
-                text.push_str("    if (key_outside) atomicMax(&p.flags[FLAG_KEY_RANGE], 1u);\n");
-                self.write_private_flush(text, "    ");
+                text.push_str("    if (key_most >= (u32)p.num_slots) atomicMax(&p.flags[FLAG_KEY_RANGE], 1u);\n");
             }
             Store::Registers => {
                 for (position, word) in self.words.iter().enumerate() {
@@ -671,7 +563,7 @@ impl StoreCode<'_> {
                     );
                 }
             }
-            Store::Shared { .. } => self.write_flush(text, "    "),
+            Store::Shared { .. } => {}
             Store::Dense | Store::Hash => {
                 text.push_str("    __syncthreads();\n");
                 let absorb = match self.store {

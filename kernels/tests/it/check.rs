@@ -17,8 +17,8 @@ use tidegate_kernels::engine::{Engine, Machine, ResidentChunk, ResidentColumn, S
 use tidegate_kernels::finish::finish_groups;
 use tidegate_kernels::groups::{Groups, dictionary_array, fill_float_scales, output_schema};
 use tidegate_kernels::program::{
-    DeviceProgram, FinishLayout, FinishProgram, Interval, Lookup, ProgramOptions, RadixLimits, Sink,
-    Slot, SlotFacts, SlotKind, StoreLimits, finish_program, first_aggregate, generate,
+    DeviceProgram, FinishLayout, FinishProgram, Interval, Lookup, ProgramOptions, RadixLimits,
+    Sink, Slot, SlotFacts, SlotKind, StoreLimits, finish_program, first_aggregate, generate,
 };
 use tidegate_kernels::rows::{download_rows, write_rows};
 use tidegate_kernels::table::GroupTable;

@@ -40,8 +40,19 @@ pub(crate) struct Word {
     pub(crate) split: bool,
     /// Where the word is in global memory.
     pub(crate) index: usize,
-    /// Of a part: the C++ value that turns it into units.
-    pub(crate) inverse: String,
+    /// What more there is to a part.
+    pub(crate) part: Option<Part>,
+}
+
+/// A digit of a float sum that is summed as a double.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Part {
+    /// The literal that the sum begins with.
+    pub(crate) zero: usize,
+    /// The literal that turns a sum into units.
+    pub(crate) inverse: usize,
+    /// The C++ name of what the digit leaves to the next; none for the last one.
+    pub(crate) rest: Option<String>,
 }
 
 impl CallPlan {
@@ -116,7 +127,7 @@ const DIGIT_BITS: u32 = 32;
 /// The same where the digits are kept as doubles for a while.
 const PARTS: usize = 2;
 const PARTS_UNBOUNDED: usize = 4;
-const PART_BITS: u32 = 42;
+const PART_BITS: u32 = 41;
 
 /// The words of a group.
 #[derive(Default)]
@@ -153,7 +164,7 @@ impl Words {
             range: Interval::of(1),
             split: false,
             index: 0,
-            inverse: String::new(),
+            part: None,
         })
     }
 
@@ -175,7 +186,7 @@ impl Words {
             range: Interval::of(1),
             split: false,
             index: 0,
-            inverse: String::new(),
+            part: None,
         })
     }
 }
@@ -257,6 +268,15 @@ impl Emitter<'_> {
         Ok(CallPlan { count, sums })
     }
 
+    /// Emits what tells, after the last row, whether the digits held all values.
+    pub(crate) fn float_checks(&mut self) {
+        for (levels, condition, greatest) in std::mem::take(&mut self.float_distances) {
+            self.lines.push(format!(
+                "{{ const u32 distance = {greatest}; float_far{levels} = max(float_far{levels}, {condition} ? distance : 0u); }}"
+            ));
+        }
+    }
+
     /// Returns the validity of an expression of which nothing else is wanted.
     fn validity(&mut self, expr: &Expr, scope: &Scope) -> Result<Valid, String> {
         if !tidegate_pipeline::types::is_string(&expr.data_type) {
@@ -301,13 +321,12 @@ impl Emitter<'_> {
             range: Interval::ALL,
             split: false,
             index: 0,
-            inverse: String::new(),
+            part: None,
         });
         Ok(Sums::Extreme { word, complement })
     }
 
     fn float_sum(&mut self, value: &Val, condition: &str, words: &mut Words) -> Sums {
-        self.uses_float_sum = true;
         let same =
             |(code, under, _): &&(String, String, Sums)| *code == value.code && under == condition;
         if let Some((_, _, sums)) = self.float_sums.iter().find(same) {
@@ -320,45 +339,32 @@ impl Emitter<'_> {
             (true, true) => (PARTS, PART_BITS),
             (true, false) => (PARTS_UNBOUNDED, PART_BITS),
         };
-        let at = self.lines.len();
         let literal = self.literals.len();
         self.literals.resize(literal + 2 + 2 * levels, 0);
-        let double =
-            |word: usize| format!("__longlong_as_double((i64)p.literals[{}])", literal + word);
-        let magic: Vec<String> = (0..levels).map(|level| double(2 + level)).collect();
-        self.lines.push(format!(
-            "const FloatScale<{levels}> scale{at} = {{{}, {}, {{{}}}}};",
-            double(0),
-            double(1),
-            magic.join(", ")
-        ));
-        let (name, data_type, function) = if self.keeps_parts {
-            ("parts", "double", "float_parts")
+        if !self.float_scales.iter().any(|(known, _)| *known == levels) {
+            self.float_scales.push((levels, literal));
+        }
+        let distance = format!(
+            "float_distance({}, (u32)p.literals[{}])",
+            value.code,
+            literal + 1
+        );
+        let same =
+            |(of, under, _): &&mut (usize, String, String)| *of == levels && under == condition;
+        match self.float_distances.iter_mut().find(same) {
+            Some((_, _, greatest)) => *greatest = format!("max({greatest}, {distance})"),
+            None => {
+                let first = (levels, condition.to_owned(), distance);
+                self.float_distances.push(first);
+            }
+        }
+        let digits = if self.keeps_parts {
+            self.float_parts(value, condition, (literal, levels), words)
         } else {
-            ("digits", "u64", "float_digits")
+            self.float_digits(value, condition, (literal, levels), words)
         };
-        self.lines
-            .push(format!("{data_type} {name}{at}[{levels}];"));
-        self.lines.push(format!(
-            "float_outside |= !{function}<{levels}>({}, scale{at}, {name}{at}) && {condition};",
-            value.code
-        ));
-        let parts = self.keeps_parts;
-        let word = |level: usize| Word {
-            op: if parts { WordOp::Part } else { WordOp::Add },
-            code: format!("{name}{at}[{level}]"),
-            condition: condition.to_owned(),
-            range: Interval::new(-(1 << (digit_bits - 1)), 1 << (digit_bits - 1)),
-            split: parts,
-            index: 0,
-            inverse: double(2 + levels + level),
-        };
-        let digits = (0..levels).map(|level| {
-            let index = words.add(word(level));
-            (index, parts.then_some(index + 1))
-        });
         let sums = Sums::Float(
-            digits.collect(),
+            digits,
             FloatScaleAt {
                 literal,
                 levels,
@@ -371,6 +377,77 @@ impl Emitter<'_> {
         sums
     }
 
+    /// Adds the digits of a value as integers, and returns their words.
+    fn float_digits(
+        &mut self,
+        value: &Val,
+        condition: &str,
+        (literal, levels): (usize, usize),
+        words: &mut Words,
+    ) -> Vec<(usize, Option<usize>)> {
+        let magic: Vec<String> = (0..levels)
+            .map(|level| double_literal(literal + 2 + level))
+            .collect();
+        self.lines.extend([
+            format!(
+                "const double magic{literal}[{levels}] = {{{}}};",
+                magic.join(", ")
+            ),
+            format!("u64 digits{literal}[{levels}];"),
+            format!(
+                "float_digits<{levels}>({}, magic{literal}, digits{literal});",
+                value.code
+            ),
+        ]);
+        let word = |level: usize| Word {
+            op: WordOp::Add,
+            code: format!("digits{literal}[{level}]"),
+            condition: condition.to_owned(),
+            range: Interval::new(-(1 << (DIGIT_BITS - 1)), 1 << (DIGIT_BITS - 1)),
+            split: false,
+            index: 0,
+            part: None,
+        };
+        (0..levels)
+            .map(|level| (words.add(word(level)), None))
+            .collect()
+    }
+
+    /// Adds the digits of a value as doubles, and returns their words.
+    fn float_parts(
+        &mut self,
+        value: &Val,
+        condition: &str,
+        (literal, levels): (usize, usize),
+        words: &mut Words,
+    ) -> Vec<(usize, Option<usize>)> {
+        let rest = |level: usize| format!("rest{literal}_{level}");
+        let counted = if condition == words.rows {
+            value.code.clone()
+        } else {
+            format!("{condition} ? {} : 0.0", value.code)
+        };
+        self.lines
+            .push(format!("const double {} = {counted};", rest(0)));
+        let word = |level: usize| Word {
+            op: WordOp::Part,
+            code: rest(level),
+            condition: condition.to_owned(),
+            range: Interval::new(-(1 << (PART_BITS - 1)), 1 << (PART_BITS - 1)),
+            split: true,
+            index: 0,
+            part: Some(Part {
+                zero: literal + 2 + level,
+                inverse: literal + 2 + levels + level,
+                rest: (level + 1 < levels).then(|| rest(level + 1)),
+            }),
+        };
+        (0..levels)
+            .map(|level| words.add(word(level)))
+            .map(|index| (index, Some(index + 1)))
+            .collect()
+    }
+
     fn limbs(&mut self, value: &Val, wraps: bool, condition: &str, words: &mut Words) -> Sums {
         let word = |code: String, range: Interval, split: bool| Word {
             op: WordOp::Add,
@@ -379,7 +456,7 @@ impl Emitter<'_> {
             range,
             split,
             index: 0,
-            inverse: String::new(),
+            part: None,
         };
         let whole = format!("(u64)(i64){}", value.code);
         let local_max = i128::from(i64::MAX) / i128::from(LOCAL_ROWS_MAX);
@@ -414,6 +491,10 @@ impl Emitter<'_> {
         });
         Sums::Limbs(limbs.collect())
     }
+}
+
+fn double_literal(word: usize) -> String {
+    format!("__longlong_as_double((i64)p.literals[{word}])")
 }
 
 /// Returns what is summed: for the mean of integers the integers themselves, whose sum is exact.

@@ -99,6 +99,7 @@ impl Emitter<'_> {
         let decided = self.decided(&left, is_or);
         let right = self.guarded(right, &format!("!({decided})"), scope)?;
         let decided_right = self.decided(&right, is_or);
+        let holds = format!("{} && {}", self.truth(&left), self.truth(&right));
         let operator = if is_or { "||" } else { "&&" };
         let valid = match (&left.valid, &right.valid) {
             (Valid::Always, Valid::Always) => {
@@ -117,7 +118,15 @@ impl Emitter<'_> {
         } else {
             format!("!({decided} || {decided_right})")
         };
-        Ok(self.boolean(&code, valid))
+        let value = self.boolean(&code, valid);
+        // TRUE is told without asking whether there is a value.
+        let holds = match is_or {
+            true => value.code.clone(),
+            false => self.bind(Class::Bool, &holds),
+        };
+        let of = (value.code.clone(), value.valid.code().to_owned());
+        self.truths.insert(of, holds);
+        Ok(value)
     }
 
     /// Returns the condition under which one side of AND is FALSE, of OR is TRUE.

@@ -1,0 +1,361 @@
+//! The code of cells of each thread's own, in shared memory.
+//!
+//! A thread's cell of a group is the group's words, whole 64-bit ones first, cut into units of 16, 8
+//! and 4 bytes. Units lie by group, then by unit, then by thread: a warp's access to a unit has no
+//! bank conflict whatever groups its lanes have, and within a group all offsets are constants. A row
+//! loads its cell, computes all new words and then stores them, so that the words' chains overlap.
+
+use std::fmt::Write;
+
+use super::emit::{Word, WordOp};
+use super::store::{is_wide_in_private, private_bytes};
+use super::store_code::StoreCode;
+
+const LANES: [&str; 4] = ["x", "y", "z", "w"];
+
+/// Consecutive 32-bit parts of a cell that are read and written at once.
+struct Unit {
+    name: String,
+    /// Parts before it, and its own: 4, 2 or 1.
+    first: u32,
+    parts: u32,
+}
+
+impl Unit {
+    fn data_type(&self) -> &'static str {
+        match self.parts {
+            4 => "uint4",
+            2 => "uint2",
+            _ => "u32",
+        }
+    }
+}
+
+/// How a cell is laid out.
+struct Layout<'a> {
+    words: &'a [Word],
+    threads: u32,
+    /// The first 32-bit part of each word.
+    firsts: Vec<u32>,
+    num_parts: u32,
+    units: Vec<Unit>,
+}
+
+impl<'a> Layout<'a> {
+    fn new(words: &'a [Word], threads: u32) -> Self {
+        let mut firsts = vec![0; words.len()];
+        let mut num_parts = 0;
+        for wide in [true, false] {
+            for (word, first) in words.iter().zip(&mut firsts) {
+                if is_wide_in_private(word) == wide {
+                    *first = num_parts;
+                    num_parts += if wide { 2 } else { 1 };
+                }
+            }
+        }
+        let mut units = Vec::new();
+        let mut first = 0;
+        for parts in [4, 2, 1] {
+            while num_parts - first >= parts {
+                units.push(Unit {
+                    name: format!("unit{}", units.len()),
+                    first,
+                    parts,
+                });
+                first += parts;
+            }
+        }
+        Self {
+            words,
+            threads,
+            firsts,
+            num_parts,
+            units,
+        }
+    }
+
+    fn slot_bytes(&self) -> u32 {
+        self.num_parts * 4 * self.threads
+    }
+
+    /// Returns the C++ address of the thread's unit, `slot` being the address of the group's cells.
+    fn address(&self, unit: &Unit) -> String {
+        let offset = unit.first * 4 * self.threads;
+        format!("(slot + {offset}u + threadIdx.x * {}u)", unit.parts * 4)
+    }
+
+    /// Returns where the first thread's value of a word is among a group's cells, and how far the next
+    /// thread's is, in bytes.
+    fn place(&self, position: usize) -> (u32, u32) {
+        let first = self.firsts[position];
+        let unit = self
+            .units
+            .iter()
+            .find(|unit| first < unit.first + unit.parts);
+        unit.map_or((0, 0), |unit| {
+            let within = (first - unit.first) * 4;
+            (unit.first * 4 * self.threads + within, unit.parts * 4)
+        })
+    }
+
+    /// Returns the C++ value of a 32-bit part that has been loaded.
+    fn part(&self, part: u32) -> String {
+        let unit = self
+            .units
+            .iter()
+            .find(|unit| part < unit.first + unit.parts);
+        match unit {
+            Some(unit) if unit.parts > 1 => {
+                format!("{}.{}", unit.name, LANES[(part - unit.first) as usize % 4])
+            }
+            Some(unit) => unit.name.clone(),
+            None => "0u".into(),
+        }
+    }
+
+    /// Returns the C++ value of a word that has been loaded.
+    fn word(&self, position: usize) -> String {
+        let first = self.firsts[position];
+        let low = self.part(first);
+        match &self.words[position] {
+            word if !is_wide_in_private(word) => low,
+            word if word.op == WordOp::Part => {
+                format!("double_of_halves({low}, {})", self.part(first + 1))
+            }
+            _ => format!("joined({low}, {})", self.part(first + 1)),
+        }
+    }
+
+    fn write_loads(&self, text: &mut String, indent: &str) {
+        for unit in &self.units {
+            let (data_type, name) = (unit.data_type(), &unit.name);
+            let address = self.address(unit);
+            let _ = writeln!(
+                text,
+                "{indent}const {data_type} {name} = *(const {data_type}*){address};"
+            );
+        }
+    }
+
+    /// Stores words, `value` giving the C++ value of each.
+    fn write_stores(&self, text: &mut String, indent: &str, value: &dyn Fn(usize) -> String) {
+        let mut parts = vec![String::new(); self.num_parts as usize];
+        for (position, first) in self.firsts.iter().enumerate() {
+            let (first, value) = (*first as usize, value(position));
+            parts[first] = format!("(u32){value}");
+            if is_wide_in_private(&self.words[position]) {
+                parts[first + 1] = format!("(u32)({value} >> 32)");
+            }
+        }
+        for unit in &self.units {
+            let data_type = unit.data_type();
+            let address = self.address(unit);
+            let parts = parts[unit.first as usize..(unit.first + unit.parts) as usize].join(", ");
+            let _ = writeln!(
+                text,
+                "{indent}*({data_type}*){address} = {data_type}{{{parts}}};"
+            );
+        }
+    }
+
+    /// Returns what a word begins with.
+    fn initial(&self, position: usize) -> String {
+        match &self.words[position].part {
+            Some(part) => format!("p.literals[{}]", part.zero),
+            None => "0ull".into(),
+        }
+    }
+}
+
+impl StoreCode<'_> {
+    /// Returns the bytes that private cells take for each group and thread.
+    pub(super) fn private_cell_bytes(&self) -> u64 {
+        self.words.iter().map(private_bytes).sum()
+    }
+
+    pub(super) fn write_private_begin(&self, text: &mut String, threads: u32) {
+        let layout = Layout::new(self.words, threads);
+        let _ = writeln!(
+            text,
+            "    extern __shared__ __align__(16) unsigned char shared_memory[];\n\
+             \x20   u32 key_most = 0;\n\
+             #pragma unroll 1\n\
+             \x20   for (u32 group = 0; group < (u32)p.num_slots; group++) {{\n\
+             \x20       unsigned char* const slot = shared_memory + group * {}u;",
+            layout.slot_bytes()
+        );
+        layout.write_stores(text, "        ", &|position| layout.initial(position));
+        text.push_str("    }\n");
+    }
+
+    /// Nothing here is atomic. A row that does not count computes with the first group's cell and
+    /// stores nothing.
+    pub(super) fn write_private_update(&self, text: &mut String, threads: u32) {
+        let indent = "                ";
+        let layout = Layout::new(self.words, threads);
+        let guard = &self.guard;
+        let _ = writeln!(
+            text,
+            "{indent}const bool counts = {guard} && key < (u32)p.num_slots;\n\
+             {indent}key_most = max(key_most, {guard} ? key : 0u);\n\
+             {indent}unsigned char* const slot = shared_memory + (counts ? key : 0u) * {}u;",
+            layout.slot_bytes()
+        );
+        layout.write_loads(text, indent);
+        for (position, word) in self.words.iter().enumerate() {
+            let (condition, value) = self.addend(word);
+            let old = layout.word(position);
+            let chosen = |value: &str, none: &str| {
+                if condition == self.guard {
+                    value.to_owned()
+                } else {
+                    format!("({condition} ? {value} : {none})")
+                }
+            };
+            let narrow = |value: &str| chosen(&format!("(u32)({value})"), "0u");
+            let wide = is_wide_in_private(word);
+            let _ = match (word.op, &word.part) {
+                (WordOp::Seen, _) => {
+                    writeln!(
+                        text,
+                        "{indent}const u32 new{position} = {old} | {};",
+                        narrow("1")
+                    )
+                }
+                (WordOp::Max, _) => writeln!(
+                    text,
+                    "{indent}const u64 new{position} = greater({old}, {});",
+                    chosen(&value, "0ull")
+                ),
+                (_, Some(part)) => {
+                    let _ = match &part.rest {
+                        Some(rest) => writeln!(
+                            text,
+                            "{indent}const double sum{position} = {old} + {value};\n\
+                             {indent}const double {rest} = {value} - (sum{position} - {old});"
+                        ),
+                        None => writeln!(
+                            text,
+                            "{indent}const double sum{position} = __dadd_rd({old}, {value});"
+                        ),
+                    };
+                    writeln!(
+                        text,
+                        "{indent}const u64 new{position} = (u64)__double_as_longlong(sum{position});"
+                    )
+                }
+                _ if wide => writeln!(
+                    text,
+                    "{indent}const u64 new{position} = {old} + {};",
+                    chosen(&value, "0ull")
+                ),
+                _ => writeln!(
+                    text,
+                    "{indent}const u32 new{position} = {old} + {};",
+                    narrow(&value)
+                ),
+            };
+        }
+        let _ = writeln!(text, "{indent}if (counts) {{");
+        let inner = format!("{indent}    ");
+        layout.write_stores(text, &inner, &|position| format!("new{position}"));
+        let _ = writeln!(text, "{indent}}}");
+    }
+
+    /// Adds the threads' cells to the global state and clears them, a warp at a time for each word of
+    /// each group. All words share the code, so that it is compiled once.
+    pub(super) fn write_private_flush(&self, text: &mut String, threads: u32) {
+        let slot_bytes = Layout::new(self.words, threads).slot_bytes();
+        let count = self.words.len();
+        let is = |kind: u32| self.flush_test(kind);
+        let _ = write!(
+            text,
+            "        __syncthreads();\n\
+             #pragma unroll 1\n\
+             \x20       for (u32 task = threadIdx.x / 32; task < (u32)p.num_slots * {count}u; task += TG_BLOCK / 32) {{\n\
+             \x20           const u32 group = task / {count}u;\n\
+             \x20           const FlushWord word = flush_words[task % {count}u];\n\
+             \x20           unsigned char* cell = shared_memory + group * {slot_bytes}u + word.offset + (threadIdx.x & 31) * word.stride;\n\
+             \x20           u64* const state = p.state + (u64)group * NUM_WORDS + word.state;\n\
+             \x20           u64 total = 0;\n\
+             #pragma unroll 1\n\
+             \x20           for (u32 thread = threadIdx.x & 31; thread < TG_BLOCK; thread += 32) {{\n\
+             \x20               u64 value;\n\
+             \x20               if ({wide}) {{\n\
+             \x20                   value = *(u64*)cell;\n\
+             \x20                   *(u64*)cell = {part} ? p.literals[word.zero] : 0ull;\n\
+             \x20               }} else {{\n\
+             \x20                   value = *(u32*)cell;\n\
+             \x20                   *(u32*)cell = 0;\n\
+             \x20               }}\n\
+             \x20               // A multiple of its unit, and few enough of them to be exact.\n\
+             \x20               if ({part}) value = (u64)(i64)((double_of_bits(value) - double_of_bits(p.literals[word.zero])) * double_of_bits(p.literals[word.inverse]));\n\
+             \x20               total = {max} ? greater(total, value) : total + value;\n\
+             \x20               cell += 32 * word.stride;\n\
+             \x20           }}\n\
+             \x20           total = {max} ? warp_max(total) : warp_sum(total);\n\
+             \x20           if ((threadIdx.x & 31) != 0 || total == 0) continue;\n\
+             \x20           if ({max} || {seen}) max_word(state, {seen} ? 1ull : total);\n\
+             \x20           else if ({split}) add_split(state, total);\n\
+             \x20           else add_word(state, total);\n\
+             \x20       }}\n\
+             \x20       __syncthreads();\n",
+            wide = is(WIDE),
+            part = is(PART),
+            max = is(MAX),
+            seen = is(SEEN),
+            split = is(SPLIT),
+        );
+    }
+
+    /// Writes the table of the words that are flushed.
+    pub(super) fn write_private_table(&self, text: &mut String, threads: u32) {
+        let layout = Layout::new(self.words, threads);
+        text.push_str(
+            "\n// Where a word is in a thread's cell of a group and in the global state, what it is, and of a\n\
+             // part the literals that its sum begins with and that turns it into units.\n\
+             struct FlushWord {\n    u32 offset, stride, state, traits, zero, inverse;\n};\n\
+             __constant__ const FlushWord flush_words[] = {\n",
+        );
+        for (position, word) in self.words.iter().enumerate() {
+            let (offset, stride) = layout.place(position);
+            let (zero, inverse) = word
+                .part
+                .as_ref()
+                .map_or((0, 0), |part| (part.zero, part.inverse));
+            let _ = writeln!(
+                text,
+                "    {{{offset}u, {stride}u, {}u, {}u, {zero}u, {inverse}u}},",
+                word.index,
+                flush_traits(word)
+            );
+        }
+        text.push_str("};\n");
+    }
+
+    /// Returns the C++ condition under which a word is of a kind.
+    fn flush_test(&self, kind: u32) -> String {
+        let mut found = self.words.iter().map(|word| flush_traits(word) & kind != 0);
+        let first = found.next().unwrap_or(false);
+        if found.all(|other| other == first) {
+            return first.to_string();
+        }
+        format!("(word.traits & {kind}u) != 0")
+    }
+}
+
+/// What a word may be, as it is flushed.
+const WIDE: u32 = 1;
+const PART: u32 = 2;
+const MAX: u32 = 4;
+const SEEN: u32 = 8;
+const SPLIT: u32 = 16;
+
+fn flush_traits(word: &Word) -> u32 {
+    let of = |holds: bool, kind: u32| if holds { kind } else { 0 };
+    of(is_wide_in_private(word), WIDE)
+        | of(word.op == WordOp::Part, PART)
+        | of(word.op == WordOp::Max, MAX)
+        | of(word.op == WordOp::Seen, SEEN)
+        | of(word.split, SPLIT)
+}
