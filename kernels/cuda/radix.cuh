@@ -15,6 +15,8 @@
 #define WAYS_MAX 512u
 #define NO_PLACE 0xffffffffu
 #define NO_TICKET 0xffffffffu
+// Words from one cursor to the next: cursors of one line would wait for each other.
+#define CURSOR_STRIDE 32u
 #define RECORDS (TG_UNROLL * TG_ROWS)
 
 // What a block shares while it sorts a tile.
@@ -66,7 +68,7 @@ __device__ __forceinline__ Run claim_runs(const Staging& staging, u32 ways, u32*
     if ((part & ~31u) >= ways) return run;
     run.count = staging.counts[part];
     staging.counts[part] = 0;
-    if (run.count != 0) run.claimed = atomicAdd(cursors + part, run.count);
+    if (run.count != 0) run.claimed = atomicAdd(cursors + part * CURSOR_STRIDE, run.count);
     u32 upto = run.count;
 #pragma unroll
     for (u32 distance = 1; distance < 32; distance *= 2) {
@@ -92,7 +94,7 @@ __device__ __forceinline__ void sort_tile(const Launch& p, const Staging& stagin
         if (places[i] != NO_PLACE) places[i] = atomicAdd(staging.counts + part_of(p, records[i].key), 1u);
     }
     __syncthreads();
-    const Run run = claim_runs(staging, ways, p.cursors + first_part);
+    const Run run = claim_runs(staging, ways, p.cursors + first_part * CURSOR_STRIDE);
     __syncthreads();
     const u32 total = *staging.total;
 #pragma unroll
@@ -132,7 +134,7 @@ __device__ __forceinline__ Piece piece_at(const Launch& p, u32 ticket, u32 recor
     Piece piece;
     piece.part = (u32)(ticket / p.tiles_per_segment);
     piece.begin = (u32)(ticket % p.tiles_per_segment) * records;
-    const u32 count = min(p.from_cursors[piece.part], (u32)p.from_region);
+    const u32 count = min(p.from_cursors[piece.part * CURSOR_STRIDE], (u32)p.from_region);
     piece.end = min(count, piece.begin + records);
     piece.base = piece.part * p.from_region;
     return piece;

@@ -11,7 +11,7 @@ extern "C" __global__ void __launch_bounds__(TG_BLOCK) estimate(const __grid_con
     const u32 region = (u32)p.from_region, mask = (u32)p.spill_capacity - 1;
     u32 found = 0;
     for (u32 part = 0; part < (u32)p.from_count; part++) {
-        const u32 count = min(p.from_cursors[part], region);
+        const u32 count = min(p.from_cursors[part * CURSOR_STRIDE], region);
         for (u32 i = blockIdx.x * TG_BLOCK + threadIdx.x; i < count; i += gridDim.x * TG_BLOCK) {
             const u64 hash = from.key[part * (u64)region + i];
             if (((hash >> SAMPLE_SHIFT) & SAMPLE_MASK) != 0 || hash == EMPTY) continue;

@@ -189,12 +189,7 @@ pub struct Segments {
 impl Segments {
     /// Cuts chunks into segments.
     pub fn of(program: &DeviceProgram, chunks: &[ResidentChunk]) -> Self {
-        let mut segments = Self {
-            columns: Vec::new(),
-            rows: Vec::new(),
-            tiles_per_segment: 1,
-            num_rows: 0,
-        };
+        let mut segments = Self::empty();
         for chunk in chunks {
             segments.num_rows += chunk.num_rows;
             let mut start = 0;
@@ -223,6 +218,26 @@ impl Segments {
             }
         }
         segments
+    }
+
+    /// Makes a launch of no rows, to be filled by [`push`](Self::push).
+    pub(crate) fn empty() -> Self {
+        Self {
+            columns: Vec::new(),
+            rows: Vec::new(),
+            tiles_per_segment: 1,
+            num_rows: 0,
+        }
+    }
+
+    /// Adds a segment that takes `rows` rows of tiles, of which `num_rows` are rows of the input;
+    /// `columns` is five words for each column of the program, or for one if it has none.
+    pub(crate) fn push(&mut self, columns: &[u64], rows: u32, num_rows: u64, tile_rows: u32) {
+        self.columns.extend_from_slice(columns);
+        self.rows.push(rows);
+        self.num_rows += num_rows;
+        let tiles = u64::from(rows.div_ceil(tile_rows));
+        self.tiles_per_segment = self.tiles_per_segment.max(tiles);
     }
 
     /// Returns how many tiles there are.

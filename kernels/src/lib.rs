@@ -11,7 +11,8 @@
 //! [`simulated`] the simulated backend. Then the way of a pipeline to a GPU: [`encode`] makes column
 //! chunks, [`program`] the kernel, [`engine`] is what a machine has to offer, [`table`], [`rows`],
 //! [`columns`] and [`finish`] launch over it, [`groups`] brings groups back, an [`execution`] folds
-//! chunks and lets the result leave, [`cuda`] is the backend.
+//! chunks and lets the result leave, [`cuda`] is the backend. [`random`] stands apart: random arrays,
+//! with the same bits here and there.
 
 pub mod backend;
 pub mod chunk;
@@ -23,6 +24,7 @@ pub mod execution;
 pub mod finish;
 pub mod groups;
 pub mod program;
+pub mod random;
 pub mod rows;
 pub mod simulated;
 pub mod stored;

@@ -3,11 +3,13 @@
 //! A [`DeviceProgram`] covers a pipeline's steps up to and with its first aggregate, or all of them
 //! if rows leave; what comes after is done with the groups. In reading order: [`interval`] is what
 //! is known of integers, [`slots`] what the device reads, `emit` writes the code of one row,
-//! `load_code` what reads the columns; `store` chooses where the groups' state is, `store_code` and
-//! `private_code` write what keeps it, `radix` what sorts rows with many groups first; `source` and
-//! `compact` put the kernel together; `order` adds words to rows by which they are ordered, and
-//! `finish` is the kernel that turns groups into columns.
+//! `load_code` what reads the columns, and [`generated`] what makes them from positions instead;
+//! `store` chooses where the groups' state is, `store_code` and `private_code` write what keeps it,
+//! `radix` what sorts rows with many groups first; `source` and `compact` put the kernel together;
+//! `order` adds words to rows by which they are ordered, and `finish` is the kernel that turns groups
+//! into columns.
 
+pub mod generated;
 pub mod interval;
 pub mod slots;
 
@@ -23,11 +25,13 @@ mod store;
 mod store_code;
 
 use std::cell::RefCell;
+use std::sync::Arc;
 
 use tidegate_pipeline::{Aggregate, Pipeline, SortKey, Step};
 
 pub use emit::{CallPlan, FloatScaleAt, LOCAL_ROWS_MAX, STATE_ROWS_MAX, Sums, WordOp};
 pub use finish::{FinishLayout, FinishProgram, FinishedColumn, Noted, finish_program};
+pub use generated::{Generated, GeneratedColumn, ValuesKernel, value_type, values_kernel};
 pub use interval::Interval;
 pub use order::generate_ordered;
 pub use radix::{RadixLimits, RadixPlan};
@@ -50,6 +54,8 @@ pub struct ProgramOptions {
     pub unseen_keys: bool,
     /// Float sums are kept in more digits, for values some of which are very small beside others.
     pub wide_floats: bool,
+    /// The input's columns are made in the kernel, from the rows' positions in an array.
+    pub generated: Option<Arc<Generated>>,
 }
 
 impl Default for ProgramOptions {
@@ -60,6 +66,7 @@ impl Default for ProgramOptions {
             limits: StoreLimits::default(),
             unseen_keys: false,
             wide_floats: false,
+            generated: None,
         }
     }
 }
@@ -158,12 +165,18 @@ fn generate_with(
         if let Some((_, facts)) = known.iter().find(|(other, _)| other == slot) {
             return facts.clone();
         }
-        let facts = facts_of(slot);
+        let facts = match &options.generated {
+            Some(generated) => generated.facts(slot),
+            None => facts_of(slot),
+        };
         known.push((slot.clone(), facts.clone()));
         facts
     };
     let mut emitter = Emitter::new(&pipeline.parameters, &facts_of);
     emitter.wide_floats = options.wide_floats;
+    if let Some(generated) = &options.generated {
+        emitter.literals = generated.literals();
+    }
     let mut scope = emitter.input_scope(&pipeline.input);
     for (position, step) in pipeline.steps.iter().enumerate() {
         match step {
@@ -175,6 +188,9 @@ fn generate_with(
             }
             Step::Sort(_) => return Err("a sort before any aggregate has no device form".into()),
         }
+    }
+    if options.generated.is_some() {
+        return Err("the rows of a generated array leave from the host".into());
     }
     compact::compacted(emitter, pipeline, &scope, options, order)
 }

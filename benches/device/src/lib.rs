@@ -6,13 +6,16 @@
 //!
 //! [`start`] is given the words of a command line and returns how the process ends. In reading
 //! order: `shapes` and `variants` (the queries), `columns` (what they read), `timing` (the runs),
-//! `answer` (what they have to give), `finish` (what is done with many groups).
+//! `answer` (what they have to give), `finish` (what is done with many groups). `arrays` is apart:
+//! [`start_arrays`] measures random arrays.
 
 mod answer;
+mod arrays;
 mod columns;
 mod finish;
 mod shapes;
 mod timing;
 mod variants;
 
+pub use arrays::start_arrays;
 pub use timing::start;

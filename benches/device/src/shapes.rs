@@ -423,6 +423,19 @@ fn half_of_the_rows() -> Result<Shape, Unsupported> {
     })
 }
 
+/// SELECT sum(x + 1), count(*) over one column.
+pub(crate) fn sum_plus_one(value: DataType) -> Result<Pipeline, Unsupported> {
+    let mut builder = Builder::default();
+    let one = builder.literal(value.clone(), ScalarValue::Float(1.0))?;
+    let sum_of = arithmetic(ArithmeticOp::Add, Expr::column(0, value.clone())?, one)?;
+    let steps = vec![Step::Aggregate(Aggregate {
+        keys: vec![],
+        calls: vec![sum(sum_of, "sum")?, count()?],
+        output: AggregateOutput::Value,
+    })];
+    pipeline(vec![Field::new("x", value, false)], builder, steps)
+}
+
 /// Returns all shapes.
 pub(crate) fn shapes() -> Result<Vec<Shape>, Unsupported> {
     let mut shapes = vec![

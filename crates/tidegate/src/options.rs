@@ -24,6 +24,8 @@ pub struct TidegateOptions {
     pub memory_limit: Option<u64>,
     /// How long a statement may run; `None` is for ever.
     pub statement_timeout: Option<Duration>,
+    /// Arrays generate all of their values, those too that filters on indices leave out.
+    pub generate_all: bool,
 }
 
 /// Which form regions take: `tidegate.regions`.
@@ -58,6 +60,7 @@ impl Default for TidegateOptions {
             float_sums: FloatSums::Any,
             memory_limit: None,
             statement_timeout: None,
+            generate_all: false,
         }
     }
 }
@@ -68,7 +71,7 @@ struct Setting {
     help: &'static str,
 }
 
-const SETTINGS: [Setting; 7] = [
+const SETTINGS: [Setting; 8] = [
     Setting {
         name: "placement",
         help: "where regions run: auto, host, device (host where it must), strict (or fail)",
@@ -99,6 +102,11 @@ const SETTINGS: [Setting; 7] = [
         name: "statement_timeout",
         help: "how long a statement may run, such as 30s or 500ms; 0 for ever",
     },
+    Setting {
+        name: "generate_all",
+        help: "true: arrays generate all of their values, those too that filters on indices leave \
+               out; false: only the others",
+    },
 ];
 
 impl TidegateOptions {
@@ -122,6 +130,7 @@ impl TidegateOptions {
                 FloatSums::Ordered => "ordered".into(),
             },
             "memory_limit" => self.memory_limit?.to_string(),
+            "generate_all" => self.generate_all.to_string(),
             "statement_timeout" => format!("{}ms", self.statement_timeout?.as_millis()),
             _ => return None,
         };
@@ -186,6 +195,10 @@ impl ExtensionOptions for TidegateOptions {
             "statement_timeout" => match parse_duration(value) {
                 Some(time) => self.statement_timeout = Some(time).filter(|time| !time.is_zero()),
                 None => return wrong("a time such as 30s, 500ms or 2min, or 0"),
+            },
+            "generate_all" => match value.to_ascii_lowercase().parse() {
+                Ok(all) => self.generate_all = all,
+                Err(_) => return wrong("true or false"),
             },
             _ => return unknown(key),
         }

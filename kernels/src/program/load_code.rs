@@ -180,7 +180,8 @@ fn decode_of(index: usize, slot: &Slot, facts: &SlotFacts, width: u32) -> String
     }
 }
 
-fn slot_class(slot: &Slot, facts: &SlotFacts) -> Class {
+/// Returns how a slot's values are held in registers.
+pub(super) fn slot_class(slot: &Slot, facts: &SlotFacts) -> Class {
     match slot.kind {
         _ if facts.lookup.is_some() => Class::of(facts.range),
         SlotKind::Float32 => Class::F32,

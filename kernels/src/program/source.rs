@@ -10,8 +10,9 @@ use std::fmt::Write;
 use tidegate_pipeline::Aggregate;
 
 use super::emit::{Emitter, Scope};
+use super::generated::{GeneratedCode, shape_of};
 use super::load_code::{
-    can_run_ahead, write_columns, write_decode_ahead, write_first_fetch, write_loads,
+    can_run_ahead, slot_class, write_columns, write_decode_ahead, write_first_fetch, write_loads,
     write_row_loop,
 };
 use super::radix::Radix;
@@ -25,6 +26,7 @@ const DECODE: &str = include_str!("../../cuda/decode.cuh");
 pub(super) const CHECKED: &str = include_str!("../../cuda/checked.cuh");
 const CALENDAR: &str = include_str!("../../cuda/calendar.cuh");
 const FLOAT_SUM: &str = include_str!("../../cuda/float_sum.cuh");
+const RANDOM: &str = include_str!("../../cuda/random.cuh");
 pub(super) const STORE: &str = include_str!("../../cuda/store.cuh");
 const HASH: &str = include_str!("../../cuda/hash.cuh");
 
@@ -125,24 +127,29 @@ pub(super) fn grouped(
         Store::Dense | Store::Hash => options.threads * 2,
         _ => options.threads,
     };
+    let generated = options.generated.as_deref();
     let state_bytes = packed
         .unwrap_or(0)
         .saturating_mul(8 * grouping.ops.len() as u64);
-    let radix = Radix::of(
-        &grouping.words.words,
-        &emitter.guard,
-        store,
-        state_bytes,
-        (threads, row_bytes(&emitter.slots)),
-        options,
-    );
+    let radix = match generated {
+        Some(_) => None,
+        None => Radix::of(
+            &grouping.words.words,
+            &emitter.guard,
+            store,
+            state_bytes,
+            (threads, row_bytes(&emitter.slots)),
+            options,
+        ),
+    };
     let rows_per_tile = match store {
         Store::Dense | Store::Hash => ROWS_PER_TILE,
         _ => ROWS_PER_LARGE_TILE,
     };
-    let shape = match &radix {
-        Some(radix) => Shape::of_rows(&emitter.slots, threads, radix.rows_per_thread()),
-        None => Shape::of(&emitter.slots, threads, options.load_bytes, rows_per_tile),
+    let shape = match (&radix, generated) {
+        (Some(radix), _) => Shape::of_rows(&emitter.slots, threads, radix.rows_per_thread()),
+        (None, Some(_)) => shape_of(threads, options.load_bytes),
+        (None, None) => Shape::of(&emitter.slots, threads, options.load_bytes, rows_per_tile),
     };
     let is_full = packed.is_none();
     let code = StoreCode {
@@ -156,6 +163,9 @@ pub(super) fn grouped(
         presence: grouping.presence,
     };
     let mut text = preamble(&emitter, &shape);
+    if generated.is_some() {
+        text.push_str(RANDOM);
+    }
     if store == Store::Hash {
         text.push_str(HASH);
     }
@@ -174,32 +184,45 @@ pub(super) fn grouped(
         let _ = writeln!(text, "    u32 float_far{levels} = 0;");
     }
     let outside = floats_outside(&emitter);
-    match &radix {
-        Some(radix) => radix.write_fold_begin(&code, emitter.slots.len(), &mut text),
-        None => {
+    let slots = &emitter.slots;
+    match (&radix, generated) {
+        (Some(radix), _) => {
+            radix.write_fold_begin(&code, slots.len(), &mut text);
+            write_loads(&mut text, slots);
+            Radix::write_ticket(&mut text);
+            write_row_loop(&mut text, slots);
+        }
+        (None, None) => {
             code.write_begin(&mut text);
-            let flush_tiles = code.flush_tiles(&shape);
-            write_tile_head(&mut text, store, flush_tiles, emitter.slots.len());
+            write_tile_head(&mut text, store, code.flush_tiles(&shape), slots.len());
+            let runs_ahead = matches!(store, Store::Private { .. }) && can_run_ahead(slots);
+            if runs_ahead {
+                write_first_fetch(&mut text, slots);
+            }
+            write_steps(&mut text);
+            if runs_ahead {
+                write_decode_ahead(&mut text, slots);
+            } else {
+                write_loads(&mut text, slots);
+            }
+            write_row_loop(&mut text, slots);
+        }
+        (None, Some(source)) => {
+            code.write_begin(&mut text);
+            let columns = GeneratedCode { source, slots };
+            columns.write_begin(&mut text);
+            write_tile_head(
+                &mut text,
+                store,
+                code.flush_tiles(&shape),
+                slots.len().max(1),
+            );
+            columns.write_tile(&mut text);
+            write_steps(&mut text);
+            let class = |(slot, facts): &(Slot, SlotFacts)| slot_class(slot, facts).name();
+            columns.write_rows(&mut text, &slots.iter().map(class).collect::<Vec<_>>());
         }
     }
-    let runs_ahead = matches!(store, Store::Private { .. }) && can_run_ahead(&emitter.slots);
-    if runs_ahead {
-        write_first_fetch(&mut text, &emitter.slots);
-    }
-    if radix.is_none() {
-        text.push_str(
-            "#pragma unroll 1\n        for (u32 step = 0; step < TG_TILE && first + step < rows; step += TG_STEP) {\n",
-        );
-    }
-    if runs_ahead {
-        write_decode_ahead(&mut text, &emitter.slots);
-    } else {
-        write_loads(&mut text, &emitter.slots);
-    }
-    if radix.is_some() {
-        Radix::write_ticket(&mut text);
-    }
-    write_row_loop(&mut text, &emitter.slots);
     for line in &emitter.lines {
         let _ = writeln!(text, "                {line}");
     }
@@ -319,6 +342,18 @@ impl Shape {
         }
     }
 
+    /// Rows by pairs, each made from its position.
+    pub(super) fn of_pairs(threads: u32, unroll: u32, tile_rows: u32) -> Self {
+        let rows = 2;
+        Self {
+            threads,
+            rows,
+            unroll,
+            steps: (tile_rows / (256 * rows * unroll)).max(1),
+            warp_by_warp: false,
+        }
+    }
+
     /// A tile of one step, in which each warp has consecutive rows.
     pub(super) fn of_one_step(slots: &[(Slot, SlotFacts)], threads: u32) -> Self {
         let shape = Self::of(slots, threads, None, ROWS_PER_TILE);
@@ -390,6 +425,11 @@ pub(super) fn write_launch(text: &mut String, num_literals: usize) {
     let _ = writeln!(text, "    u64 literals[{}];\n}};\n", num_literals.max(1));
 }
 
+/// Returns the blocks that a kernel with random values and nothing else is made of.
+pub(super) fn blocks_of_random() -> String {
+    [PRELUDE, DECODE, RANDOM].concat()
+}
+
 /// Opens a kernel of which a multiprocessor is to hold so many blocks.
 pub(super) fn write_kernel_head(
     text: &mut String,
@@ -426,6 +466,13 @@ fn write_tile_head(text: &mut String, store: Store, flush_tiles: Option<u32>, nu
     text.push_str(TILE_PLACE);
     text.push_str("        if (first >= rows) continue;\n");
     write_columns(text, num_slots);
+}
+
+/// Opens the loop over the steps of a tile.
+fn write_steps(text: &mut String) {
+    text.push_str(
+        "#pragma unroll 1\n        for (u32 step = 0; step < TG_TILE && first + step < rows; step += TG_STEP) {\n",
+    );
 }
 
 /// Where a tile is. There are fewer than 2^32 of them.

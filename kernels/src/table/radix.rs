@@ -56,22 +56,24 @@ struct Arena<B> {
 impl<B> Arena<B> {
     fn new<E: Engine<Buffer = B>>(
         engine: &E,
+        plan: &RadixPlan,
         pool_bytes: u64,
         num_pools: u64,
     ) -> Result<Self, DeviceError> {
+        let second = if num_pools > 1 { plan.way_bits } else { 0 };
+        let cursors = (1_u64 << plan.way_bits) + (1 << (plan.way_bits + second));
         let memory = engine.reserve(pool_bytes * num_pools)?;
         Ok(Self {
             records: engine.alloc(pool_bytes * num_pools)?,
-            cursors: engine.alloc((FIRST_CURSORS + SECOND_CURSORS) * 4)?,
+            cursors: engine.alloc(cursors * CURSOR_BYTES)?,
             pool_bytes,
             _memory: memory,
         })
     }
 }
 
-/// Partitions of the first sorting, and of the second, at most.
-const FIRST_CURSORS: u64 = 1 << 9;
-const SECOND_CURSORS: u64 = 1 << 18;
+/// Bytes from one partition's cursor to the next.
+const CURSOR_BYTES: u64 = 128;
 
 /// Regions of records, one for each partition.
 #[derive(Clone, Copy, Debug)]
@@ -101,7 +103,7 @@ impl Pool {
         let records = engine.address(&arena.records);
         Self {
             records: records + if is_second { arena.pool_bytes } else { 0 },
-            first_cursor: if is_second { FIRST_CURSORS } else { 0 },
+            first_cursor: if is_second { 1 << shift } else { 0 },
             region: region_of(num_records, partitions).min(room),
             shift,
             bits,
@@ -113,8 +115,8 @@ impl Pool {
     }
 
     fn clear<E: Engine>(&self, engine: &E, arena: &Arena<E::Buffer>) -> Result<(), DeviceError> {
-        let bytes = self.partitions() * 4;
-        engine.fill(&arena.cursors, self.first_cursor * 4, bytes, 0)
+        let bytes = self.partitions() * CURSOR_BYTES;
+        engine.fill(&arena.cursors, self.first_cursor * CURSOR_BYTES, bytes, 0)
     }
 
     /// Makes a launch write here.
@@ -123,7 +125,8 @@ impl Pool {
         words[launch_words("radix_shift")] = u64::from(self.shift);
         words[launch_words("pool")] = self.records;
         words[launch_words("pool_records")] = self.partitions() * self.region;
-        words[launch_words("cursors")] = engine.address(&arena.cursors) + self.first_cursor * 4;
+        words[launch_words("cursors")] =
+            engine.address(&arena.cursors) + self.first_cursor * CURSOR_BYTES;
         words[launch_words("region")] = self.region;
     }
 
@@ -139,7 +142,7 @@ impl Pool {
         words[launch_words("from_pool")] = self.records;
         words[launch_words("from_records")] = self.partitions() * self.region;
         words[launch_words("from_cursors")] =
-            engine.address(&arena.cursors) + self.first_cursor * 4;
+            engine.address(&arena.cursors) + self.first_cursor * CURSOR_BYTES;
         words[launch_words("from_region")] = self.region;
         words[launch_words("from_count")] = piece;
         words[launch_words("tiles_per_segment")] = pieces;
@@ -301,7 +304,7 @@ impl<B: std::fmt::Debug + Send> GroupTable<B> {
         while rows >= plan.limits.rows_min && slice >= plan.limits.rows_min.min(SLICE_ROWS_MIN) {
             let bytes = bytes_of(slice);
             if bytes * num_pools <= plan.limits.pool_bytes {
-                match Arena::new(engine, bytes, num_pools) {
+                match Arena::new(engine, plan, bytes, num_pools) {
                     Ok(arena) => return Ok((arena, slice)),
                     Err(DeviceError::OutOfMemory { .. }) => {}
                     Err(error) => return Err(error.into()),
@@ -309,7 +312,7 @@ impl<B: std::fmt::Debug + Send> GroupTable<B> {
             }
             slice /= 2;
         }
-        Ok((Arena::new(engine, 0, 1)?, rows))
+        Ok((Arena::new(engine, plan, 0, 1)?, rows))
     }
 
     /// Estimates the groups by a sample, makes the table large enough for them, and decides how the

@@ -13,7 +13,9 @@ use tidegate_kernels::program::{FinishLayout, Sink, finish_program, first_aggreg
 
 use crate::check::{Case, Facts};
 use crate::shim::keep;
-use crate::{aggregates, conversions, encodings, errors, expressions, keys, radix, random, rows};
+use crate::{
+    aggregates, conversions, encodings, errors, expressions, generated, keys, radix, random, rows,
+};
 
 const ARCHITECTURES: [&str; 4] = ["sm_75", "sm_80", "sm_90", "sm_100"];
 const THREADS: u32 = 256;
@@ -33,8 +35,7 @@ fn compiler() -> Option<Compiler> {
     }
 }
 
-/// Compiles the texts of cases, those that are equal once: of all of them about `wanted`, unless
-/// `TIDEGATE_KERNEL_CASES` is set. Every eighth is compiled for all architectures, the others for one.
+/// Compiles the texts of cases, those that are equal once.
 fn compile(cases: Vec<Case>, wanted: usize) {
     let mut texts = BTreeMap::new();
     for case in &cases {
@@ -74,7 +75,8 @@ fn compile_finishes(cases: Vec<Case>, wanted: usize) {
     compile_texts(&texts, wanted);
 }
 
-/// Compiles about so many of the texts.
+/// Compiles texts, each with a name: of all of them about `wanted`, unless `TIDEGATE_KERNEL_CASES` is
+/// set. Every eighth is compiled for all architectures, the others for one.
 fn compile_texts(texts: &BTreeMap<String, String>, wanted: usize) {
     let Some(compiler) = compiler() else {
         return;
@@ -176,4 +178,12 @@ fn plain_columns() {
 #[test]
 fn random_pipelines() {
     compile(random::cases(), 24);
+}
+
+#[test]
+fn generated_arrays() {
+    let named = generated::texts()
+        .into_iter()
+        .map(|(name, text)| (text, name));
+    compile_texts(&named.collect(), 24);
 }

@@ -23,6 +23,7 @@ mod encodings;
 mod errors;
 mod expressions;
 mod finish;
+mod generated;
 mod keys;
 mod plan;
 mod radix;

@@ -1,5 +1,5 @@
 //! The table functions `tpch(table, scale_factor)` and
-//! `h2o_g1(rows, groups [, null_percent [, seed]])`.
+//! `h2o_g1(rows, groups [, null_percent [, seed]])`, and those of arrays.
 //!
 //! Arguments are literals, or what the planner can fold into one. Errors name the argument, what
 //! it was given and what it takes.
@@ -13,7 +13,7 @@ use datafusion::common::{ScalarValue, plan_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::Expr;
 
-use super::{H2oG1Source, TpchSource};
+use super::{H2oG1Source, TpchSource, arrays};
 use crate::sources::{MorselSource, MorselTable};
 
 /// The seed of db-benchmark's own generator.
@@ -21,10 +21,12 @@ const H2O_SEED: u64 = 108;
 
 /// Returns the table functions by the names that SQL calls them by.
 pub fn table_functions() -> Vec<(&'static str, Arc<dyn TableFunctionImpl>)> {
-    vec![
+    let mut functions: Vec<(&'static str, Arc<dyn TableFunctionImpl>)> = vec![
         ("tpch", Arc::new(TpchFunction)),
         ("h2o_g1", Arc::new(H2oG1Function)),
-    ]
+    ];
+    functions.extend(arrays::functions());
+    functions
 }
 
 #[derive(Debug)]
@@ -45,7 +47,7 @@ impl TableFunctionImpl for H2oG1Function {
     }
 }
 
-fn table_of(source: impl MorselSource + 'static) -> Arc<dyn TableProvider> {
+pub(super) fn table_of(source: impl MorselSource + 'static) -> Arc<dyn TableProvider> {
     Arc::new(MorselTable::new(Arc::new(source)))
 }
 
@@ -74,13 +76,13 @@ fn h2o_g1_source(exprs: &[Expr]) -> Result<H2oG1Source> {
 
 /// The arguments of one call, with the signature that their errors begin with.
 #[derive(Clone, Copy)]
-struct Arguments<'a> {
+pub(super) struct Arguments<'a> {
     signature: &'static str,
     exprs: &'a [Expr],
 }
 
 impl<'a> Arguments<'a> {
-    fn try_new(
+    pub(super) fn try_new(
         signature: &'static str,
         exprs: &'a [Expr],
         count: RangeInclusive<usize>,
@@ -107,7 +109,7 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    fn number(&self, index: usize, name: &str) -> Result<f64> {
+    pub(super) fn number(&self, index: usize, name: &str) -> Result<f64> {
         match self.literal(index).and_then(to_number) {
             Some(number) => Ok(number),
             None => self.mismatch(index, name, "a number"),
@@ -115,10 +117,28 @@ impl<'a> Arguments<'a> {
     }
 
     /// Reads a whole number, which may be written with a point or an exponent, as `1e7`.
-    fn whole(&self, index: usize, name: &str) -> Result<u64> {
+    pub(super) fn whole(&self, index: usize, name: &str) -> Result<u64> {
         match self.literal(index).and_then(to_whole) {
             Some(number) => Ok(number),
             None => self.mismatch(index, name, "a whole number, zero or more"),
+        }
+    }
+
+    /// Reads a signed whole number, which may be written with a point or an exponent.
+    pub(super) fn integer(&self, index: usize, name: &str) -> Result<i64> {
+        match self.literal(index).and_then(to_integer) {
+            Some(number) => Ok(number),
+            None => self.mismatch(index, name, "a whole number"),
+        }
+    }
+
+    /// Returns the literal at a place, unless there is none or it is NULL.
+    pub(super) fn given(&self, index: usize) -> Option<&'a ScalarValue> {
+        match self.exprs.get(index) {
+            Some(Expr::Literal(value, _)) => Some(value).filter(|value| !value.is_null()),
+            // What is no literal is told by whoever reads it.
+            Some(_) => Some(&ScalarValue::Null),
+            None => None,
         }
     }
 
@@ -136,7 +156,7 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    fn mismatch<T>(&self, index: usize, name: &str, expected: &str) -> Result<T> {
+    pub(super) fn mismatch<T>(&self, index: usize, name: &str, expected: &str) -> Result<T> {
         let given = match self.exprs.get(index) {
             Some(Expr::Literal(value, _)) => match value.try_as_str() {
                 Some(Some(text)) => format!("'{text}'"),
@@ -173,6 +193,18 @@ fn to_whole(value: &ScalarValue) -> Option<u64> {
     to_number(value)
         .filter(|number| number.fract() == 0.0 && (0.0..=9_007_199_254_740_992.0).contains(number))
         .map(|number| number as u64)
+}
+
+fn to_integer(value: &ScalarValue) -> Option<i64> {
+    if value.data_type().is_integer() {
+        return match value.cast_to(&DataType::Int64) {
+            Ok(ScalarValue::Int64(number)) => number,
+            _ => None,
+        };
+    }
+    to_number(value)
+        .filter(|number| number.fract() == 0.0 && number.abs() <= 9_007_199_254_740_992.0)
+        .map(|number| number as i64)
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ fn settings_round_trip() {
         ("float_sums", "ordered", "ordered"),
         ("memory_limit", "2KB", "2048"),
         ("statement_timeout", "1.5s", "1500ms"),
+        ("generate_all", "TRUE", "true"),
     ];
     assert_eq!(table.len(), SETTINGS.len());
     let mut options = TidegateOptions::default();

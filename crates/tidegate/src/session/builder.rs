@@ -11,7 +11,7 @@ use tidegate_device::DiscoveryOptions;
 
 use super::{Session, add_to};
 use crate::error::{Error, ErrorKind};
-use crate::generate::table_functions;
+use crate::generate::{NamedArguments, table_functions};
 use crate::memory::{HostLimit, StatementPool};
 use crate::runtime::{Runtime, RuntimeOptions, SimulatedSpec};
 use crate::system;
@@ -149,6 +149,7 @@ impl SessionBuilder {
         for (name, function) in table_functions() {
             ctx.register_udtf(name, function);
         }
+        ctx.register_relation_planner(Arc::new(NamedArguments))?;
         system::register(&ctx, &runtime)?;
         if self.file_urls == FileUrls::Allowed {
             ctx = ctx.enable_url_table();

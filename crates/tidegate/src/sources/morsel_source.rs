@@ -2,10 +2,12 @@
 //! generated tables look alike to the scheduler.
 
 use std::fmt::Debug;
+use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::error::Result;
+use datafusion::logical_expr::Expr;
 
 /// What is known about one morsel before it is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +17,9 @@ pub struct MorselSize {
     /// Bytes of all columns as Arrow arrays, an estimate.
     pub num_bytes: u64,
 }
+
+/// The batches of a morsel, made one by one.
+pub type Batches = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
 
 /// A source whose rows are cut into morsels.
 ///
@@ -41,6 +46,18 @@ pub trait MorselSource: Debug + Send + Sync {
 
     /// Returns whether the sizes' `num_rows` are exact.
     fn exact_rows(&self) -> bool;
+
+    /// Returns the source of exactly the rows for which the filter holds, if that needs no rows to be
+    /// read; `None` if the filter has to be applied to rows.
+    fn narrowed(&self, _filter: &Expr) -> Option<Arc<dyn MorselSource>> {
+        None
+    }
+
+    /// Reads morsel `index` as [`read`](Self::read) does, batch by batch where the source can.
+    fn batches(&self, index: usize, projection: &[usize], batch_size: usize) -> Result<Batches> {
+        let batches = self.read(index, projection, batch_size)?;
+        Ok(Box::new(batches.into_iter().map(Ok)))
+    }
 
     /// Reads morsel `index`, in batches of at most `batch_size` rows.
     fn read(

@@ -17,7 +17,7 @@ use datafusion::common::{Statistics, internal_err};
 use datafusion::datasource::source::{DataSource, DataSourceExec};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::logical_expr::{Expr, TableType};
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_expr::projection::ProjectionExprs;
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder};
@@ -51,22 +51,39 @@ impl TableProvider for MorselTable {
         TableType::Base
     }
 
+    fn supports_filters_pushdown(
+        &self,
+        filters: &[&Expr],
+    ) -> Result<Vec<TableProviderFilterPushDown>> {
+        let pushed = |filter: &&Expr| match self.source.narrowed(filter) {
+            Some(_) => TableProviderFilterPushDown::Exact,
+            None => TableProviderFilterPushDown::Unsupported,
+        };
+        Ok(filters.iter().map(pushed).collect())
+    }
+
     async fn scan(
         &self,
         state: &dyn Session,
         projection: Option<&Vec<usize>>,
-        _filters: &[Expr],
+        filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
+        let mut source = Arc::clone(&self.source);
+        for filter in filters {
+            match source.narrowed(filter) {
+                Some(narrowed) => source = narrowed,
+                None => return internal_err!("a filter that {} cannot apply", source.name()),
+            }
+        }
         let all = || (0..self.source.schema().fields().len()).collect();
         let columns: Vec<usize> = projection.cloned().unwrap_or_else(all);
         let schema = Arc::new(self.source.schema().project(&columns)?);
         let partitions = state
             .config()
             .target_partitions()
-            .min(self.source.morsels().len())
+            .min(source.morsels().len())
             .max(1);
-        let source = Arc::clone(&self.source);
         let scan = MorselScan {
             source,
             columns: columns.into(),
@@ -109,9 +126,12 @@ impl MorselScan {
         });
         let batches = taken
             .map(move |index| {
-                let read = scan.source.read(index, &scan.columns, batch_size)?;
-                output_rows.add(read.iter().map(RecordBatch::num_rows).sum());
-                Ok::<_, DataFusionError>(stream::iter(read.into_iter().map(Ok)))
+                let batches = scan.source.batches(index, &scan.columns, batch_size)?;
+                let output_rows = output_rows.clone();
+                let counted = batches.inspect(move |batch| {
+                    output_rows.add(batch.as_ref().map_or(0, RecordBatch::num_rows))
+                });
+                Ok::<_, DataFusionError>(stream::iter(counted))
             })
             .try_flatten();
         let schema = Arc::clone(&self.schema);

@@ -1,0 +1,282 @@
+//! Arrays by position, such as `random_normal([500000, 500000], 10, 1)`: a column for each index,
+//! called i, j, k, l, m, n, o and p, and the values, called x.
+//!
+//! A morsel is a chunk of the array, cut further where it has very many values; nothing is stored, and
+//! a value is a function of its position and the seed. Comparisons of an index with a literal, and of
+//! what an index leaves when it is divided, narrow the source to the indices that they let through.
+
+mod functions;
+mod named;
+mod narrow;
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{
+    ArrayRef, Float64Array, Int64Array, RecordBatch, RecordBatchOptions,
+};
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::common::{exec_err, plan_err};
+use datafusion::error::Result;
+use datafusion::logical_expr::Expr;
+use tidegate_kernels::random::{Array, Part, Simd, Span};
+
+use super::MORSEL_ROWS;
+use crate::sources::{Batches, MorselSize, MorselSource};
+
+pub(super) use functions::functions;
+pub(crate) use named::NamedArguments;
+
+/// What the indices of the dimensions are called.
+const INDEX_NAMES: [&str; Array::DIMENSIONS_MAX] = ["i", "j", "k", "l", "m", "n", "o", "p"];
+
+/// The most morsels of an array, about; larger arrays have larger morsels.
+const MORSELS_MAX: u64 = 65_536;
+/// The most chunks of an array.
+const CHUNKS_MAX: u64 = 10_000_000;
+
+/// An array as a table, or the part of it that filters have left.
+#[derive(Clone, Debug)]
+pub struct ArraySource {
+    name: String,
+    array: Array,
+    /// The chunks' length in each dimension.
+    chunks: Vec<u64>,
+    /// Which indices of each dimension there are.
+    spans: Vec<Span>,
+    /// Everything is generated, whatever the filters are.
+    generate_all: bool,
+    parts: Arc<[Part]>,
+    sizes: Arc<[MorselSize]>,
+    schema: SchemaRef,
+}
+
+impl ArraySource {
+    /// Describes the table of an array; `name` is what EXPLAIN calls it, and tells all of its values.
+    /// Chunks at the far end of a dimension are smaller if its length is no multiple of theirs.
+    ///
+    /// # Errors
+    /// A plan error if a chunk's length is missing or 0, or if there are more than ten million chunks.
+    pub fn try_new(
+        name: String,
+        array: Array,
+        chunks: Vec<u64>,
+        generate_all: bool,
+    ) -> Result<Self> {
+        let shape = array.shape();
+        if chunks.len() != shape.len() {
+            return plan_err!(
+                "{name}: the chunks must have the {} dimensions of the shape, got {}",
+                shape.len(),
+                chunks.len()
+            );
+        }
+        if chunks.contains(&0) {
+            return plan_err!("{name}: a chunk must have a length of at least 1 in each dimension");
+        }
+        let count = shape
+            .iter()
+            .zip(&chunks)
+            .fold(1_u64, |count, (len, chunk)| {
+                count.saturating_mul(len.div_ceil(*chunk))
+            });
+        if count > CHUNKS_MAX {
+            return plan_err!(
+                "{name}: {count} chunks are more than {CHUNKS_MAX}; make the chunks larger"
+            );
+        }
+        let value_type = if array.values().are_integers() {
+            DataType::Int64
+        } else {
+            DataType::Float64
+        };
+        let mut fields: Vec<Field> = INDEX_NAMES[..shape.len()]
+            .iter()
+            .map(|index| Field::new(*index, DataType::Int64, false))
+            .collect();
+        fields.push(Field::new("x", value_type, false));
+        let spans = shape.iter().map(|len| Span::all(*len)).collect();
+        Ok(Self {
+            name,
+            array,
+            chunks,
+            spans,
+            generate_all,
+            parts: Arc::new([]),
+            sizes: Arc::new([]),
+            schema: Arc::new(Schema::new(fields)),
+        }
+        .cut())
+    }
+
+    /// Cuts what the spans have left into morsels.
+    fn cut(mut self) -> Self {
+        let whole = Part {
+            spans: self.spans.clone(),
+        };
+        let target = (whole.num_values() / MORSELS_MAX).max(MORSEL_ROWS);
+        let mut parts = Vec::new();
+        let mut spans = Vec::with_capacity(self.spans.len());
+        self.cut_chunks(&mut spans, target, &mut parts);
+        let row_bytes = 8 * (self.spans.len() as u64 + 1);
+        self.sizes = parts
+            .iter()
+            .map(|part| MorselSize {
+                num_rows: part.num_values(),
+                num_bytes: part.num_values() * row_bytes,
+            })
+            .collect();
+        self.parts = parts.into();
+        self
+    }
+
+    /// Adds the pieces of all chunks that begin with these spans.
+    fn cut_chunks(&self, spans: &mut Vec<Span>, target: u64, parts: &mut Vec<Part>) {
+        let dimension = spans.len();
+        let Some(len) = self.array.shape().get(dimension) else {
+            let part = Part {
+                spans: spans.clone(),
+            };
+            return cut_part(part, 0, target, parts);
+        };
+        let chunk = self.chunks[dimension];
+        for number in 0..len.div_ceil(chunk) {
+            let range = number * chunk..(*len).min((number + 1) * chunk);
+            let span = self.spans[dimension].within(range);
+            if span.count > 0 {
+                spans.push(span);
+                self.cut_chunks(spans, target, parts);
+                spans.pop();
+            }
+        }
+    }
+}
+
+/// Adds the pieces of a part, each of about as many values as are wanted at most; the dimensions before
+/// `dimension` have been cut to single indices.
+fn cut_part(part: Part, dimension: usize, target: u64, parts: &mut Vec<Part>) {
+    let num_values = part.num_values();
+    if num_values <= target || dimension == part.spans.len() {
+        parts.push(part);
+        return;
+    }
+    let span = part.spans[dimension];
+    let below = num_values / span.count;
+    let each = (target / below.max(1)).max(1);
+    let mut place = 0;
+    while place < span.count {
+        let mut piece = part.clone();
+        piece.spans[dimension] = Span {
+            start: span.at(place),
+            step: span.step,
+            count: each.min(span.count - place),
+        };
+        cut_part(piece, dimension + 1, target, parts);
+        place += each;
+    }
+}
+
+impl MorselSource for ArraySource {
+    fn name(&self) -> String {
+        let whole = |(span, len): (&Span, &u64)| *span == Span::all(*len);
+        if self.spans.iter().zip(self.array.shape()).all(whole) {
+            return self.name.clone();
+        }
+        let slices: Vec<String> = self
+            .spans
+            .iter()
+            .zip(INDEX_NAMES)
+            .map(|(span, index)| match span.count {
+                0 => format!("no {index}"),
+                count => format!(
+                    "{index} {}..={} by {}",
+                    span.start,
+                    span.at(count - 1),
+                    span.step
+                ),
+            })
+            .collect();
+        format!("{}, {}", self.name, slices.join(", "))
+    }
+
+    fn identity(&self) -> Option<String> {
+        Some(format!("{} in {} parts", self.name(), self.parts.len()))
+    }
+
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn morsels(&self) -> &[MorselSize] {
+        &self.sizes
+    }
+
+    fn exact_rows(&self) -> bool {
+        true
+    }
+
+    fn narrowed(&self, filter: &Expr) -> Option<Arc<dyn MorselSource>> {
+        if self.generate_all {
+            return None;
+        }
+        let mut spans = self.spans.clone();
+        narrow::narrow(&mut spans, filter)?;
+        let narrowed = Self {
+            spans,
+            ..self.clone()
+        };
+        Some(Arc::new(narrowed.cut()))
+    }
+
+    fn read(
+        &self,
+        index: usize,
+        projection: &[usize],
+        batch_size: usize,
+    ) -> Result<Vec<RecordBatch>> {
+        self.batches(index, projection, batch_size)?.collect()
+    }
+
+    fn batches(&self, index: usize, projection: &[usize], batch_size: usize) -> Result<Batches> {
+        let Some(part) = self.parts.get(index).cloned() else {
+            return exec_err!(
+                "{} has {} morsels, no morsel {index}",
+                self.name,
+                self.parts.len()
+            );
+        };
+        let (array, projection) = (self.array.clone(), projection.to_vec());
+        let schema = Arc::new(self.schema.project(&projection)?);
+        let (num_rows, batch_size) = (part.num_values(), batch_size.max(1) as u64);
+        let starts = (0..num_rows.div_ceil(batch_size)).map(move |batch| batch * batch_size);
+        Ok(Box::new(starts.map(move |from| {
+            let len = batch_size.min(num_rows - from) as usize;
+            let columns = projection
+                .iter()
+                .map(|column| column_of(&array, &part, *column, from, len))
+                .collect();
+            let options = RecordBatchOptions::new().with_row_count(Some(len));
+            let batch = RecordBatch::try_new_with_options(Arc::clone(&schema), columns, &options)?;
+            Ok(batch)
+        })))
+    }
+}
+
+/// Makes a column of `len` rows of a part, from row `from` on.
+fn column_of(array: &Array, part: &Part, column: usize, from: u64, len: usize) -> ArrayRef {
+    if column < array.shape().len() {
+        let mut indices = vec![0; len];
+        array.read_indices(part, column, from, &mut indices);
+        return Arc::new(Int64Array::from(indices));
+    }
+    if array.values().are_integers() {
+        let mut integers = vec![0; len];
+        array.read_integers(Simd::widest(), part, from, &mut integers);
+        return Arc::new(Int64Array::from(integers));
+    }
+    let mut reals = vec![0.0; len];
+    array.read(Simd::widest(), part, from, &mut reals);
+    Arc::new(Float64Array::from(reals))
+}
+
+#[cfg(test)]
+mod tests;

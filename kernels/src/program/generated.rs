@@ -1,0 +1,434 @@
+//! Columns that a kernel makes from the rows' positions: the indices and the values of an array.
+//!
+//! A segment is then a piece of a part of an array, as [`Runs`] of indices, and a thread takes rows by
+//! pairs: TG_ROWS is 2. What stands in the place of a column's description is in `random.cuh`.
+
+use std::fmt::Write;
+
+use arrow_schema::DataType;
+use tidegate_pipeline::ExprKind;
+
+use super::interval::Interval;
+use super::slots::{Slot, SlotFacts};
+use super::source::{Shape, blocks_of_random};
+use crate::engine::Segments;
+use crate::random::{Array, NORMAL_MAX, Part, Runs, Values, device_words};
+
+/// The array whose indices and values a kernel's input columns are.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Generated {
+    /// The array.
+    pub array: Array,
+    /// What each column of the pipeline's input is.
+    pub columns: Vec<GeneratedColumn>,
+    /// How far neighbours of the last dimension are apart in the parts that will be folded.
+    pub step: u64,
+}
+
+/// What a column of a generated array is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GeneratedColumn {
+    /// The index in a dimension.
+    Index(usize),
+    /// The value.
+    Value,
+}
+
+/// The most pairs of a segment.
+const PAIRS_MAX: u64 = 1 << 30;
+/// The farthest that a run reaches in one segment.
+const REACH_MAX: u64 = 1 << 30;
+
+impl Generated {
+    /// Returns what is known of a column's values.
+    pub fn facts(&self, slot: &Slot) -> SlotFacts {
+        let (mut range, mut bound) = (Interval::ALL, 0.0);
+        match self.column(slot) {
+            GeneratedColumn::Index(dimension) => {
+                let last = self.array.shape()[dimension].saturating_sub(1);
+                range = Interval::new(0, i128::from(last));
+            }
+            GeneratedColumn::Value => match self.array.values() {
+                Values::Normal { location, scale } => bound = location.abs() + NORMAL_MAX * scale,
+                Values::Uniform { low, width } => bound = low.abs() + width.abs(),
+                Values::Constant(value) => bound = value.abs(),
+                Values::Integers { low, count } => {
+                    let high = i128::from(low) + i128::from(count.wrapping_sub(1));
+                    range = Interval::new(i128::from(low), high);
+                }
+                Values::Series { start, step } => range = self.series(start, step),
+            },
+        }
+        SlotFacts {
+            range,
+            float_bound: if bound.is_finite() {
+                bound
+            } else {
+                f64::INFINITY
+            },
+            nullable: false,
+            widths: vec![8],
+            scaled: false,
+            lookup: None,
+        }
+    }
+
+    /// Returns where the values of a series lie.
+    fn series(&self, start: i64, step: i64) -> Interval {
+        let last = i128::from(self.array.num_values().saturating_sub(1));
+        let (first, last) = (
+            i128::from(start),
+            i128::from(start) + i128::from(step) * last,
+        );
+        let range = Interval::new(first.min(last), first.max(last));
+        // Beyond 64 bits it wraps.
+        if range.is_within(Interval::signed(64)) {
+            range
+        } else {
+            Interval::signed(64)
+        }
+    }
+
+    fn column(&self, slot: &Slot) -> GeneratedColumn {
+        match slot.expr.kind {
+            ExprKind::Column(index) => self.columns[index],
+            _ => GeneratedColumn::Value,
+        }
+    }
+
+    /// Returns the literals that the kernel's numbers are, in the order of `random.cuh`.
+    pub(super) fn literals(&self) -> Vec<u64> {
+        let mut words = self.array.stream().words().to_vec();
+        words.extend(match self.array.values() {
+            Values::Normal { location, scale } => [location.to_bits(), scale.to_bits()],
+            Values::Uniform { low, width } => [low.to_bits(), width.to_bits()],
+            Values::Integers { low, count } => [low as u64, count],
+            Values::Series { start, step } => [start as u64, step as u64],
+            Values::Constant(value) => [value.to_bits(), 0],
+        });
+        words.push(self.step);
+        words.extend(device_words());
+        words
+    }
+
+    /// Returns whether a slot of the program is an index.
+    fn reads_indices(&self, slots: &[(Slot, SlotFacts)]) -> bool {
+        slots
+            .iter()
+            .any(|(slot, _)| matches!(self.column(slot), GeneratedColumn::Index(_)))
+    }
+
+    /// Returns the power of two that the step is, if a block's two values are both of a run.
+    fn log_step(&self) -> Option<u32> {
+        (self.step.is_power_of_two() && self.step <= 32).then(|| self.step.ilog2())
+    }
+
+    /// Cuts parts of the array into segments for a program of this source. The last span of each must
+    /// have this source's step, unless it has one index.
+    ///
+    /// # Errors
+    /// A part whose step is another.
+    pub fn segments(
+        &self,
+        slots: &[(Slot, SlotFacts)],
+        tile_rows: u32,
+        parts: &[Part],
+    ) -> Result<Segments, String> {
+        let indices = self.reads_indices(slots);
+        let mut segments = Segments::empty();
+        for part in parts {
+            for runs in self.array.runs(part, indices) {
+                if runs.step != self.step && runs.len > 1 {
+                    return Err(format!(
+                        "a part of step {} for a kernel of step {}",
+                        runs.step, self.step
+                    ));
+                }
+                self.push(&mut segments, slots, tile_rows, &runs);
+            }
+        }
+        Ok(segments)
+    }
+
+    /// Adds runs, in pieces that a segment can hold.
+    fn push(
+        &self,
+        segments: &mut Segments,
+        slots: &[(Slot, SlotFacts)],
+        tile_rows: u32,
+        runs: &Runs,
+    ) {
+        let step = self.step;
+        let len_max = (REACH_MAX / step).max(1);
+        let mut begin = 0;
+        while begin < runs.len {
+            let len = len_max.min(runs.len - begin);
+            let reach = (len - 1) * step + 1;
+            let pairs = match self.log_step() {
+                Some(log) => ((reach + 62) / 64 + 1) * (32 >> log),
+                None => len.div_ceil(2),
+            };
+            let runs_max = (PAIRS_MAX / pairs).max(1);
+            let mut run = 0;
+            while run < runs.count {
+                let count = runs_max.min(runs.count - run);
+                let first = runs.first + run * runs.stride + begin * step;
+                let geometry = [first, runs.stride, reach | pairs << 32];
+                let columns = slots.iter().flat_map(|(slot, _)| {
+                    let (base, by) = match self.column(slot) {
+                        GeneratedColumn::Index(dimension) => {
+                            let (at, by) = runs.indices[dimension];
+                            let within = if dimension + 1 == runs.indices.len() {
+                                begin * step
+                            } else {
+                                0
+                            };
+                            (at + run * by + within, by)
+                        }
+                        GeneratedColumn::Value => (0, 0),
+                    };
+                    [geometry[0], geometry[1], base, by, geometry[2]]
+                });
+                let mut words: Vec<u64> = columns.collect();
+                if words.is_empty() {
+                    words.extend([geometry[0], geometry[1], 0, 0, geometry[2]]);
+                }
+                segments.push(&words, (count * pairs * 2) as u32, count * len, tile_rows);
+                run += count;
+            }
+            begin += len;
+        }
+    }
+}
+
+/// Writes what stands for loads and the head of the loop over rows, in the place of a tile's steps.
+pub(super) struct GeneratedCode<'a> {
+    pub(super) source: &'a Generated,
+    pub(super) slots: &'a [(Slot, SlotFacts)],
+}
+
+impl GeneratedCode<'_> {
+    fn needs_tables(&self) -> bool {
+        let is_normal = matches!(self.source.array.values(), Values::Normal { .. });
+        is_normal && self.reads_value()
+    }
+
+    fn reads_value(&self) -> bool {
+        let is_value =
+            |(slot, _): &(Slot, SlotFacts)| self.source.column(slot) == GeneratedColumn::Value;
+        self.slots.iter().any(is_value)
+    }
+
+    /// Writes what comes before the first tile.
+    pub(super) fn write_begin(&self, text: &mut String) {
+        if self.needs_tables() {
+            text.push_str(
+                "    __shared__ RandomTables tables;\n\
+                 \x20   random_tables(p, tables);\n",
+            );
+        }
+    }
+
+    /// Finds the thread's place in a tile.
+    pub(super) fn write_tile(&self, text: &mut String) {
+        text.push_str("        Place place = place_of(k0, first / 2 + threadIdx.x * TG_UNROLL);\n");
+    }
+
+    /// Makes the columns of a step, then opens the loop over its rows.
+    pub(super) fn write_rows(&self, text: &mut String, classes: &[&str]) {
+        for (index, class) in classes.iter().enumerate() {
+            let _ = writeln!(text, "            {class} d{index}[TG_UNROLL][TG_ROWS];");
+        }
+        text.push_str(
+            "            bool inside[TG_UNROLL][TG_ROWS];\n\
+             \x20           Place at = place;\n\
+             #pragma unroll\n\
+             \x20           for (int u = 0; u < TG_UNROLL; u++) {\n",
+        );
+        let pair = match self.source.log_step() {
+            Some(log) => format!("block_pair<{log}>(at, (u32)k0.width)"),
+            None => "neighbour_pair(at, (u32)k0.width, (u32)RANDOM_WORD(RANDOM_STEP))".into(),
+        };
+        let _ = writeln!(
+            text,
+            "                const Pair pair = {pair};\n\
+             #pragma unroll\n                for (int r = 0; r < TG_ROWS; r++) \
+             inside[u][r] = pair.inside[r] && first + step + 2 * (threadIdx.x * TG_UNROLL + u) < rows;"
+        );
+        let mut value_at: Option<usize> = None;
+        for (index, (slot, _)) in self.slots.iter().enumerate() {
+            match self.source.column(slot) {
+                GeneratedColumn::Index(dimension) => {
+                    self.write_index(text, index, dimension, classes[index])
+                }
+                GeneratedColumn::Value => match value_at {
+                    None => {
+                        self.write_values(text, index, classes[index]);
+                        value_at = Some(index);
+                    }
+                    Some(other) => {
+                        let _ = writeln!(
+                            text,
+                            "                for (int r = 0; r < TG_ROWS; r++) d{index}[u][r] = d{other}[u][r];"
+                        );
+                    }
+                },
+            }
+        }
+        text.push_str(
+            "                at = next_place(at, k0);\n\
+             \x20           }\n\
+             \x20           advance(place, k0, TG_BLOCK * TG_UNROLL);\n\
+             #pragma unroll\n\
+             \x20           for (int ur = 0; ur < TG_UNROLL * TG_ROWS; ur++) {\n\
+             \x20               const int u = ur / TG_ROWS, r = ur % TG_ROWS;\n\
+             \x20               const bool selected = inside[u][r];\n",
+        );
+        for (index, class) in classes.iter().enumerate() {
+            let _ = writeln!(
+                text,
+                "                const {class}* const c{index} = d{index}[u];"
+            );
+        }
+    }
+
+    fn write_index(&self, text: &mut String, index: usize, dimension: usize, class: &str) {
+        let within = if dimension + 1 == self.source.array.shape().len() {
+            " + (pair.offset[r] - pair.lead)"
+        } else {
+            ""
+        };
+        let _ = writeln!(
+            text,
+            "#pragma unroll\n                for (int r = 0; r < TG_ROWS; r++) \
+             d{index}[u][r] = ({class})(k{index}.base + k{index}.factor * at.run{within});"
+        );
+    }
+
+    fn write_values(&self, text: &mut String, index: usize, class: &str) {
+        let indent = "                ";
+        let random = match self.source.array.values() {
+            Values::Series { .. } => {
+                let _ = writeln!(
+                    text,
+                    "#pragma unroll\n{indent}for (int r = 0; r < TG_ROWS; r++) \
+                     d{index}[u][r] = ({class})(RANDOM_WORD(RANDOM_FIRST) + RANDOM_WORD(RANDOM_SECOND) * (pair.at + pair.offset[r]));"
+                );
+                return;
+            }
+            Values::Constant(_) => {
+                let _ = writeln!(
+                    text,
+                    "#pragma unroll\n{indent}for (int r = 0; r < TG_ROWS; r++) d{index}[u][r] = RANDOM_REAL(RANDOM_FIRST);"
+                );
+                return;
+            }
+            random => random,
+        };
+        let both = |block: &str, first: &str, second: &str| match random {
+            Values::Normal { .. } => {
+                format!("random_normals(p, tables, {block}, {first}, {second});")
+            }
+            Values::Uniform { .. } => format!(
+                "{first} = random_uniform(p, {block}.word[0], {block}.word[1]); {second} = random_uniform(p, {block}.word[2], {block}.word[3]);"
+            ),
+            _ => format!(
+                "{first} = ({class})random_integer(p, {block}.word[0], {block}.word[1]); {second} = ({class})random_integer(p, {block}.word[2], {block}.word[3]);"
+            ),
+        };
+        if self.source.log_step().is_some() {
+            let (first, second) = (format!("d{index}[u][0]"), format!("d{index}[u][1]"));
+            let _ = writeln!(
+                text,
+                "{indent}const RandomBlock block = random_block(p, pair.at + pair.offset[0]);\n{indent}{}",
+                both("block", &first, &second)
+            );
+            return;
+        }
+        let _ = writeln!(
+            text,
+            "#pragma unroll\n{indent}for (int r = 0; r < TG_ROWS; r++) {{\n\
+             {indent}    const u64 flat = pair.at + pair.offset[r];\n\
+             {indent}    const RandomBlock block = random_block(p, flat & ~32ull);\n\
+             {indent}    {class} first_value, second_value;\n\
+             {indent}    {}\n\
+             {indent}    d{index}[u][r] = flat & 32 ? second_value : first_value;\n\
+             {indent}}}",
+            both("block", "first_value", "second_value")
+        );
+    }
+}
+
+/// Pairs that a thread takes at once, and rows of a tile of 256 threads: a tile costs a division.
+const UNROLL: u32 = 2;
+const ROWS_PER_TILE: u32 = 16_384;
+
+/// Returns how a tile is cut up; `bytes` is how many of a pair's 16 bytes a thread holds at once.
+pub(super) fn shape_of(threads: u32, bytes: Option<u32>) -> Shape {
+    let unroll = bytes.map_or(UNROLL, |bytes| (bytes / 16).clamp(1, 4));
+    Shape::of_pairs(threads, 1 << unroll.ilog2(), ROWS_PER_TILE)
+}
+
+/// A kernel that writes the values at consecutive flat indices.
+#[derive(Clone, Debug)]
+pub struct ValuesKernel {
+    /// CUDA C++ without a header; the kernel is called `write_values`.
+    pub text: String,
+    /// The last words of a launch. Before them come the address of the values, 8 bytes each, the first
+    /// flat index and the number of values, both multiples of 64.
+    pub literals: Vec<u64>,
+}
+
+/// Returns the kernel that writes the values of an array.
+pub fn values_kernel(array: &Array) -> ValuesKernel {
+    let source = Generated {
+        array: array.clone(),
+        columns: vec![GeneratedColumn::Value],
+        step: 1,
+    };
+    let literals = source.literals();
+    let class = if array.values().are_integers() {
+        "i64"
+    } else {
+        "double"
+    };
+    let mut text = blocks_of_random();
+    let _ = write!(
+        text,
+        "\nstruct Launch {{\n    {class}* values;\n    u64 first;\n    u64 count;\n    u64 literals[{}];\n}};\n\n\
+         #define TG_UNROLL 1\n#define TG_ROWS 2\n\
+         extern \"C\" __global__ void __launch_bounds__(256) write_values(const __grid_constant__ Launch p) {{\n",
+        literals.len()
+    );
+    if matches!(array.values(), Values::Normal { .. }) {
+        text.push_str("    __shared__ RandomTables tables;\n    random_tables(p, tables);\n");
+    }
+    let _ = write!(
+        text,
+        "    for (u64 i = blockIdx.x * (u64)blockDim.x + threadIdx.x; i < p.count / 2; i += gridDim.x * (u64)blockDim.x) {{\n\
+         \x20       const int u = 0;\n\
+         \x20       {class} d0[TG_UNROLL][TG_ROWS];\n\
+         \x20       const u64 to = i / 32 * 64 + i % 32;\n\
+         \x20       const Pair pair = {{p.first + to, {{0, 32}}, 0, {{true, true}}}};\n"
+    );
+    let code = GeneratedCode {
+        source: &source,
+        slots: &[],
+    };
+    code.write_values(&mut text, 0, class);
+    text.push_str(
+        "        p.values[to] = d0[u][0];\n\
+         \x20       p.values[to + 32] = d0[u][1];\n\
+         \x20   }\n}\n",
+    );
+    ValuesKernel { text, literals }
+}
+
+/// Returns the type of the values.
+pub fn value_type(values: &Values) -> DataType {
+    if values.are_integers() {
+        DataType::Int64
+    } else {
+        DataType::Float64
+    }
+}

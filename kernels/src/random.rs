@@ -1,0 +1,33 @@
+//! Random arrays by position: the value at an index is a function of (seed, index) alone, with the
+//! same bits on every host and every device.
+//!
+//! Philox4x32-10 turns a counter into 128 bits. One such block serves two values: those at the flat
+//! indices n and n xor 32, whose counter is the index with bit 5 cleared. So lanes that take
+//! consecutive indices, or every second, fourth .. of them, store both values as they come. Only
+//! operations that IEEE 754 rounds correctly are used (+, -, *, fused multiply-add, square root), in
+//! one written order; no library function is.
+//!
+//! In reading order: [`philox`] is the generator, `normal` the transformation to normals with all of
+//! its numbers, `lanes` what a vector machine has to offer, with `avx2` and `avx512`, `fill` goes over
+//! indices. `kernels/cuda/random.cuh` is the same for a device, which is given the numbers of
+//! `normal` with a launch.
+
+pub mod philox;
+
+mod array;
+mod fill;
+mod lanes;
+mod normal;
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+
+#[cfg(test)]
+mod tests;
+
+pub use array::{Array, ArrayError, Part, Runs, Span};
+pub use fill::{Simd, Values};
+pub use normal::{NORMAL_MAX, device_words};
+pub use philox::Stream;

@@ -1,0 +1,62 @@
+//! Four lanes, with AVX2 and FMA.
+
+#![expect(
+    unsafe_code,
+    reason = "instructions of a machine that was found at run time"
+)]
+
+use std::arch::x86_64::{
+    __m256d, __m256i, _mm_cvtsi64_si128, _mm256_add_epi64, _mm256_add_pd, _mm256_and_si256,
+    _mm256_blend_epi32, _mm256_blendv_pd, _mm256_castpd_si256, _mm256_castsi256_pd,
+    _mm256_fmadd_pd, _mm256_i64gather_pd, _mm256_mul_epu32, _mm256_mul_pd, _mm256_or_si256,
+    _mm256_set_epi64x, _mm256_set1_epi64x, _mm256_set1_pd, _mm256_sll_epi64, _mm256_slli_epi64,
+    _mm256_sqrt_pd, _mm256_srl_epi64, _mm256_storeu_pd, _mm256_sub_epi64, _mm256_xor_si256,
+};
+
+use super::lanes::{Lanes, by_instructions};
+
+/// The lanes of a 256-bit register.
+#[derive(Clone, Copy)]
+pub(super) struct Avx2;
+
+impl Lanes for Avx2 {
+    const COUNT: usize = 4;
+    type Word = __m256i;
+    type Real = __m256d;
+
+    by_instructions! {
+        fn splat(value: u64) -> __m256i = _mm256_set1_epi64x(value as i64);
+        fn series(first: u64, step: u64) -> __m256i = {
+            let at = |lane: u64| first.wrapping_add(step.wrapping_mul(lane)) as i64;
+            _mm256_set_epi64x(at(3), at(2), at(1), at(0))
+        };
+        fn add(a: __m256i, b: __m256i) -> __m256i = _mm256_add_epi64(a, b);
+        fn subtract(a: __m256i, b: __m256i) -> __m256i = _mm256_sub_epi64(a, b);
+        fn and(a: __m256i, b: __m256i) -> __m256i = _mm256_and_si256(a, b);
+        fn or(a: __m256i, b: __m256i) -> __m256i = _mm256_or_si256(a, b);
+        fn xor(a: __m256i, b: __m256i) -> __m256i = _mm256_xor_si256(a, b);
+        fn xor3(a: __m256i, b: __m256i, c: __m256i) -> __m256i =
+            _mm256_xor_si256(_mm256_xor_si256(a, c), b);
+        fn shift_right<const BITS>(a: __m256i) -> __m256i =
+            _mm256_srl_epi64(a, _mm_cvtsi64_si128(i64::from(BITS)));
+        fn shift_left<const BITS>(a: __m256i) -> __m256i =
+            _mm256_sll_epi64(a, _mm_cvtsi64_si128(i64::from(BITS)));
+        fn multiply_low(a: __m256i, b: __m256i) -> __m256i = _mm256_mul_epu32(a, b);
+        fn join_halves(low: __m256i, high: __m256i) -> __m256i =
+            _mm256_blend_epi32::<0xaa>(low, _mm256_slli_epi64::<32>(high));
+        fn look_up(table: &[u64; 16], index: __m256i) -> __m256d =
+            _mm256_i64gather_pd::<8>(table.as_ptr().cast(), _mm256_and_si256(index, _mm256_set1_epi64x(15)));
+        fn reals(bits: __m256i) -> __m256d = _mm256_castsi256_pd(bits);
+        fn bits(a: __m256d) -> __m256i = _mm256_castpd_si256(a);
+        fn splat_real(value: f64) -> __m256d = _mm256_set1_pd(value);
+        fn add_reals(a: __m256d, b: __m256d) -> __m256d = _mm256_add_pd(a, b);
+        fn multiply(a: __m256d, b: __m256d) -> __m256d = _mm256_mul_pd(a, b);
+        fn fma(a: __m256d, b: __m256d, c: __m256d) -> __m256d = _mm256_fmadd_pd(a, b, c);
+        fn sqrt(a: __m256d) -> __m256d = _mm256_sqrt_pd(a);
+        fn select<const BIT>(word: __m256i, a: __m256d, b: __m256d) -> __m256d = {
+            let sign = _mm256_sll_epi64(word, _mm_cvtsi64_si128(63 - i64::from(BIT)));
+            _mm256_blendv_pd(a, b, _mm256_castsi256_pd(sign))
+        };
+        fn store(a: __m256d, to: &mut [f64]) = _mm256_storeu_pd(to[..4].as_mut_ptr(), a);
+    }
+}

@@ -1,0 +1,75 @@
+//! Eight lanes, with AVX-512 (F and DQ).
+
+#![expect(
+    unsafe_code,
+    reason = "instructions of a machine that was found at run time"
+)]
+
+use std::arch::x86_64::{
+    __m512d, __m512i, _mm512_add_epi64, _mm512_add_pd, _mm512_and_si512, _mm512_castpd_si512,
+    _mm512_castsi512_pd, _mm512_fmadd_pd, _mm512_loadu_si512, _mm512_mask_blend_epi32,
+    _mm512_mask_blend_pd, _mm512_mul_epu32, _mm512_mul_pd, _mm512_mullo_epi64, _mm512_or_si512,
+    _mm512_permutex2var_epi64, _mm512_set_epi64, _mm512_set1_epi64, _mm512_set1_pd,
+    _mm512_slli_epi64, _mm512_sqrt_pd, _mm512_srli_epi64, _mm512_storeu_pd, _mm512_sub_epi64,
+    _mm512_ternarylogic_epi64, _mm512_test_epi64_mask, _mm512_xor_si512,
+};
+
+use super::lanes::{Lanes, by_instructions};
+
+/// The lanes of a 512-bit register.
+#[derive(Clone, Copy)]
+pub(super) struct Avx512;
+
+/// The truth table of a ^ b ^ c.
+const XOR3: i32 = 0x96;
+
+impl Lanes for Avx512 {
+    const COUNT: usize = 8;
+    type Word = __m512i;
+    type Real = __m512d;
+
+    by_instructions! {
+        fn splat(value: u64) -> __m512i = _mm512_set1_epi64(value as i64);
+        fn series(first: u64, step: u64) -> __m512i = _mm512_add_epi64(
+            _mm512_set1_epi64(first as i64),
+            _mm512_mullo_epi64(
+                _mm512_set1_epi64(step as i64),
+                _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0),
+            ),
+        );
+        fn add(a: __m512i, b: __m512i) -> __m512i = _mm512_add_epi64(a, b);
+        fn subtract(a: __m512i, b: __m512i) -> __m512i = _mm512_sub_epi64(a, b);
+        fn and(a: __m512i, b: __m512i) -> __m512i = _mm512_and_si512(a, b);
+        fn or(a: __m512i, b: __m512i) -> __m512i = _mm512_or_si512(a, b);
+        fn xor(a: __m512i, b: __m512i) -> __m512i = _mm512_xor_si512(a, b);
+        fn xor3(a: __m512i, b: __m512i, c: __m512i) -> __m512i =
+            _mm512_ternarylogic_epi64::<XOR3>(a, b, c);
+        fn shift_right<const BITS>(a: __m512i) -> __m512i = _mm512_srli_epi64::<BITS>(a);
+        fn shift_left<const BITS>(a: __m512i) -> __m512i = _mm512_slli_epi64::<BITS>(a);
+        fn multiply_low(a: __m512i, b: __m512i) -> __m512i = _mm512_mul_epu32(a, b);
+        fn join_halves(low: __m512i, high: __m512i) -> __m512i =
+            _mm512_mask_blend_epi32(0xaaaa, low, _mm512_slli_epi64::<32>(high));
+        fn look_up(table: &[u64; 16], index: __m512i) -> __m512d = {
+            let halves = table.as_ptr();
+            _mm512_castsi512_pd(_mm512_permutex2var_epi64(
+                _mm512_loadu_si512(halves.cast()),
+                index,
+                _mm512_loadu_si512(halves.add(8).cast()),
+            ))
+        };
+        fn reals(bits: __m512i) -> __m512d = _mm512_castsi512_pd(bits);
+        fn bits(a: __m512d) -> __m512i = _mm512_castpd_si512(a);
+        fn splat_real(value: f64) -> __m512d = _mm512_set1_pd(value);
+        fn add_reals(a: __m512d, b: __m512d) -> __m512d = _mm512_add_pd(a, b);
+        fn multiply(a: __m512d, b: __m512d) -> __m512d = _mm512_mul_pd(a, b);
+        fn fma(a: __m512d, b: __m512d, c: __m512d) -> __m512d = _mm512_fmadd_pd(a, b, c);
+        fn sqrt(a: __m512d) -> __m512d = _mm512_sqrt_pd(a);
+        fn select<const BIT>(word: __m512i, a: __m512d, b: __m512d) -> __m512d =
+            _mm512_mask_blend_pd(
+                _mm512_test_epi64_mask(word, _mm512_set1_epi64((1_u64 << BIT) as i64)),
+                a,
+                b,
+            );
+        fn store(a: __m512d, to: &mut [f64]) = _mm512_storeu_pd(to[..8].as_mut_ptr(), a);
+    }
+}
