@@ -5,7 +5,10 @@
 //! to the [`CachedTable`] that was asked for and go with it. All chunks of a run come from one such
 //! table, so that the codes of a string column share one dictionary.
 //!
-//! Nothing is evicted: a table that does not fit is not cached.
+//! Nothing is evicted from a device: a table that does not fit is not cached. What a device does not
+//! hold may lie in the host tier, [`host`].
+
+pub mod host;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -189,13 +192,19 @@ impl CachedTable {
     }
 }
 
-/// The tables that are kept on devices.
+/// The tables that are kept on devices, and the chunks that are kept on the host.
 #[derive(Debug, Default)]
 pub struct ColumnCache {
+    host: host::HostTier,
     tables: RwLock<BTreeMap<String, Arc<CachedTable>>>,
 }
 
 impl ColumnCache {
+    /// Returns the host tier.
+    pub fn host(&self) -> &host::HostTier {
+        &self.host
+    }
+
     /// Keeps a table, in place of one of the same name.
     pub fn insert(&self, table: CachedTable) {
         let mut tables = self.tables.write();

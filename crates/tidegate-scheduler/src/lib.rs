@@ -24,6 +24,7 @@ pub mod run;
 
 mod residency;
 
+pub use cache::host::HostTier;
 pub use cache::{CachedChunk, CachedTable, ChunkKey, ColumnCache, ColumnReport};
 pub use counters::{PlaceReport, RegionCounters};
 pub use feeder::{Choice, LoadError, MorselLoader};

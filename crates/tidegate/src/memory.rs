@@ -1,5 +1,6 @@
 //! Host memory: how much statements may hold, and who is told no.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -10,9 +11,14 @@ use datafusion::execution::memory_pool::{
     FairSpillPool, MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation, TrackConsumersPool,
 };
 use sysinfo::System;
+use tidegate_scheduler::ColumnCache;
+use tidegate_scheduler::cache::host::HostMemory;
 
 /// Share of the machine's or cgroup's memory that statements may hold by default.
 const DEFAULT_SHARE: f64 = 0.7;
+
+/// Share of that limit that cached columns may take by default.
+const CACHE_SHARE: f64 = 0.3;
 
 /// Consumers named in an error.
 const TOP_CONSUMERS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(2);
@@ -43,7 +49,15 @@ impl HostLimit {
     }
 }
 
+/// Returns the bytes that cached columns may take by default.
+pub(crate) fn default_cache_limit(memory_limit: u64) -> u64 {
+    (memory_limit as f64 * CACHE_SHARE) as u64
+}
+
 /// The host memory pool of a session: fair among whoever can spill, and one that says what to do.
+///
+/// Cached columns have what statements leave: before a statement gets bytes, as many go from the
+/// host tier as the two have together over the limit. Only tables of `CACHE TABLE` stay.
 ///
 /// A `RepartitionExec` is never refused. In DataFusion 55.2 it can deadlock once two of its inputs
 /// have spilled (<https://github.com/apache/datafusion/issues/24883>); what it holds is charged, so
@@ -52,13 +66,82 @@ impl HostLimit {
 pub(crate) struct StatementPool {
     inner: TrackConsumersPool<FairSpillPool>,
     limit: usize,
+    cache: Arc<ColumnCache>,
+}
+
+/// What one operator of the statements that run holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Consumer {
+    pub(crate) name: String,
+    pub(crate) used: u64,
+    pub(crate) peak: u64,
 }
 
 impl StatementPool {
-    pub(crate) fn new(limit_bytes: u64) -> Arc<Self> {
+    /// Makes a pool of which the column cache's host tier has what is left.
+    pub(crate) fn new(limit_bytes: u64, cache: &Arc<ColumnCache>) -> Arc<Self> {
         let limit = usize::try_from(limit_bytes).unwrap_or(usize::MAX);
         let inner = TrackConsumersPool::new(FairSpillPool::new(limit), TOP_CONSUMERS);
-        Arc::new(Self { inner, limit })
+        let pool = Arc::new(Self {
+            inner,
+            limit,
+            cache: Arc::clone(cache),
+        });
+        let memory: Arc<dyn HostMemory> = Arc::clone(&pool) as _;
+        cache.host().watch(Arc::downgrade(&memory));
+        pool
+    }
+
+    /// Lists who holds memory, sorted by name; partitions of one operator are one.
+    pub(crate) fn consumers(&self) -> Vec<Consumer> {
+        let mut consumers: BTreeMap<String, Consumer> = BTreeMap::new();
+        for held in self.inner.metrics() {
+            let consumer = consumers.entry(held.name.clone()).or_insert(Consumer {
+                name: held.name,
+                used: 0,
+                peak: 0,
+            });
+            consumer.used += held.reserved as u64;
+            consumer.peak += held.peak as u64;
+        }
+        consumers.into_values().collect()
+    }
+
+    /// Takes from the cache what statements lack for so many more bytes; returns what is lacking
+    /// still, because tables of `CACHE TABLE` hold it.
+    fn take_from_cache(&self, additional: usize) -> u64 {
+        let tier = self.cache.host();
+        let cached = tier.used();
+        if cached == 0 {
+            return 0;
+        }
+        let wanted = (self.inner.reserved() as u64).saturating_add(additional as u64);
+        let over = wanted
+            .saturating_add(cached)
+            .saturating_sub(self.limit as u64);
+        // What queries are reading comes back when they have read it.
+        if over == 0 || tier.give_back(over) >= over {
+            return 0;
+        }
+        wanted
+            .saturating_add(tier.table_bytes())
+            .saturating_sub(self.limit as u64)
+    }
+
+    fn held_by_tables(&self, consumer: &str, additional: usize) -> DataFusionError {
+        DataFusionError::ResourcesExhausted(format!(
+            "{consumer} wants {additional} bytes more, and of tidegate.memory_limit ({} MB) tables of \
+             CACHE TABLE ON HOST hold {} bytes; UNCACHE one (SELECT * FROM system.cache lists \
+             them), or raise the limit",
+            self.limit >> 20,
+            self.cache.host().table_bytes()
+        ))
+    }
+}
+
+impl HostMemory for StatementPool {
+    fn left_by_statements(&self) -> u64 {
+        self.limit.saturating_sub(self.inner.reserved()) as u64
     }
 }
 
@@ -82,6 +165,7 @@ impl MemoryPool for StatementPool {
     }
 
     fn grow(&self, reservation: &MemoryReservation, additional: usize) {
+        self.take_from_cache(additional);
         self.inner.grow(reservation, additional);
     }
 
@@ -91,9 +175,14 @@ impl MemoryPool for StatementPool {
 
     fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
         let consumer = reservation.consumer().name();
+        let lacking = self.take_from_cache(additional);
         if consumer.starts_with("RepartitionExec[") && !consumer.contains("Merge") {
             self.inner.grow(reservation, additional);
             return Ok(());
+        }
+        // What would not fit without those tables either is refused as ever.
+        if lacking > 0 && wants_no_more_than(self.limit, self.inner.reserved(), additional) {
+            return Err(self.held_by_tables(consumer, additional));
         }
         self.inner
             .try_grow(reservation, additional)
@@ -116,6 +205,10 @@ impl MemoryPool for StatementPool {
     fn memory_limit(&self) -> MemoryLimit {
         MemoryLimit::Finite(self.limit)
     }
+}
+
+fn wants_no_more_than(limit: usize, reserved: usize, additional: usize) -> bool {
+    reserved.saturating_add(additional) <= limit
 }
 
 /// Says how much room a spill folder's file system has, if that can be found out.

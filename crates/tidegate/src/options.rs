@@ -26,6 +26,23 @@ pub struct TidegateOptions {
     pub statement_timeout: Option<Duration>,
     /// Arrays generate all of their values, those too that filters on indices leave out.
     pub generate_all: bool,
+    /// What is kept in host memory between queries.
+    pub cache: CacheMode,
+    /// Host bytes of the column cache, shared by the sessions of a process; `None` for 30 % of the
+    /// memory limit.
+    pub host_cache_limit: Option<u64>,
+}
+
+/// What is kept in host memory between queries: `tidegate.cache`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CacheMode {
+    /// What is read, if it finds room, and what is read again, in place of what is not.
+    #[default]
+    Auto,
+    /// What `CACHE TABLE … ON HOST` names.
+    Manual,
+    /// Nothing; what is kept already is not read.
+    Off,
 }
 
 /// Which form regions take: `tidegate.regions`.
@@ -61,6 +78,8 @@ impl Default for TidegateOptions {
             memory_limit: None,
             statement_timeout: None,
             generate_all: false,
+            cache: CacheMode::Auto,
+            host_cache_limit: None,
         }
     }
 }
@@ -71,7 +90,7 @@ struct Setting {
     help: &'static str,
 }
 
-const SETTINGS: [Setting; 8] = [
+const SETTINGS: [Setting; 10] = [
     Setting {
         name: "placement",
         help: "where regions run: auto, host, device (host where it must), strict (or fail)",
@@ -107,6 +126,16 @@ const SETTINGS: [Setting; 8] = [
         help: "true: arrays generate all of their values, those too that filters on indices leave \
                out; false: only the others",
     },
+    Setting {
+        name: "cache",
+        help: "columns of Parquet files that stay in host memory: auto (what is read, if it finds \
+               room), manual (what CACHE TABLE ON HOST names) or off",
+    },
+    Setting {
+        name: "host_cache_limit",
+        help: "host memory that cached columns may take, such as 2GB, in all sessions of the \
+               process; 0 for none; empty for 30 % of the memory limit",
+    },
 ];
 
 impl TidegateOptions {
@@ -132,6 +161,12 @@ impl TidegateOptions {
             "memory_limit" => self.memory_limit?.to_string(),
             "generate_all" => self.generate_all.to_string(),
             "statement_timeout" => format!("{}ms", self.statement_timeout?.as_millis()),
+            "cache" => match self.cache {
+                CacheMode::Auto => "auto".into(),
+                CacheMode::Manual => "manual".into(),
+                CacheMode::Off => "off".into(),
+            },
+            "host_cache_limit" => self.host_cache_limit?.to_string(),
             _ => return None,
         };
         Some(text)
@@ -199,6 +234,19 @@ impl ExtensionOptions for TidegateOptions {
             "generate_all" => match value.to_ascii_lowercase().parse() {
                 Ok(all) => self.generate_all = all,
                 Err(_) => return wrong("true or false"),
+            },
+            "cache" => {
+                self.cache = match value.to_ascii_lowercase().as_str() {
+                    "auto" => CacheMode::Auto,
+                    "manual" => CacheMode::Manual,
+                    "off" => CacheMode::Off,
+                    _ => return wrong("auto, manual or off"),
+                }
+            }
+            "host_cache_limit" if value.is_empty() => self.host_cache_limit = None,
+            "host_cache_limit" => match parse_bytes(value) {
+                Some(bytes) => self.host_cache_limit = Some(bytes),
+                None => return wrong("a size such as 512MB or 2GB, or 0"),
             },
             _ => return unknown(key),
         }

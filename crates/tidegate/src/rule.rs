@@ -22,6 +22,7 @@ use tidegate_kernels::PipelineDevice;
 use tidegate_scheduler::{Choice, ClaimPolicy, PlacementMode, Reason};
 
 use crate::error::{Error, ErrorKind};
+use crate::leaf::parquet::cached::behind_host_tier;
 use crate::leaf::{LeafOptions, leaf_of};
 use crate::lower::plan::{claims_order, plain_columns};
 use crate::lower::{Lowered, lower_additive, lower_atomic};
@@ -53,6 +54,7 @@ impl PhysicalOptimizerRule for PlacePipelines {
             refuse_unordered_sums(&plan)?;
         }
         let leaf_options = LeafOptions::of(config);
+        let plan = behind_host_tier(&plan, self.runtime.host_cache(), &options)?;
         Placer {
             runtime: &self.runtime,
             options,

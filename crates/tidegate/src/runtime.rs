@@ -10,6 +10,7 @@ use tidegate_device::{DeviceError, DeviceId, Discovery, DiscoveryOptions, Simula
 use tidegate_kernels::{CudaPipelineDevice, PipelineDevice, SimulatedPipelineDevice};
 use tidegate_scheduler::ColumnCache;
 
+use crate::leaf::parquet::files::HostCache;
 use crate::query::History;
 
 pub use tidegate_device::SimulatedSpec;
@@ -27,13 +28,14 @@ pub struct RuntimeOptions {
     pub kernel_folder: Option<PathBuf>,
 }
 
-/// The devices of a process, the columns that are kept on them, and the history of its queries.
+/// The devices of a process, the columns that are kept on them and on the host, and the history of
+/// its queries.
 #[derive(Debug)]
 pub struct Runtime {
     devices: Vec<Arc<dyn PipelineDevice>>,
     discovery: Discovery,
     why_no_device: String,
-    cache: Arc<ColumnCache>,
+    cache: Arc<HostCache>,
     history: History,
 }
 
@@ -80,9 +82,21 @@ impl Runtime {
         &self.why_no_device
     }
 
-    /// Returns what is kept on the devices from query to query.
+    /// Returns what is kept on the devices and the host from query to query.
     pub(crate) fn cache(&self) -> &Arc<ColumnCache> {
+        self.cache.columns()
+    }
+
+    /// Returns the host tier with the files that its chunks come from.
+    pub(crate) fn host_cache(&self) -> &Arc<HostCache> {
         &self.cache
+    }
+
+    /// Lets cached columns take so many bytes of host memory. Sessions that are built with
+    /// [`crate::Session::builder`] set it; in a state that somebody else built it is 0 until this is
+    /// called, for its memory pool knows nothing of the cache.
+    pub fn limit_host_cache(&self, bytes: u64) {
+        self.cache().host().set_limit(bytes);
     }
 
     /// Returns what is remembered of queries.

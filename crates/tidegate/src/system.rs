@@ -1,7 +1,9 @@
-//! The system tables: `system.devices`, `system.cache`, `system.queries`, `system.placements`, `system.settings`.
+//! The system tables: `system.devices`, `system.cache`, `system.memory`, `system.queries`,
+//! `system.placements`, `system.settings`.
 //!
 //! Each is made anew when it is scanned, from the runtime or from the session that asks.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
@@ -15,11 +17,14 @@ use datafusion::catalog::{MemorySchemaProvider, SchemaProvider, Session, TablePr
 use datafusion::common::internal_err;
 use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::error::Result;
+use datafusion::execution::memory_pool::MemoryLimit;
 use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionContext;
-use tidegate_scheduler::{ColumnReport, PlaceReport};
+use tidegate_device::DeviceId;
+use tidegate_scheduler::{ColumnCache, ColumnReport, PlaceReport};
 
+use crate::memory::StatementPool;
 use crate::query::QueryReport;
 use crate::region::report::RegionReport;
 use crate::runtime::Runtime;
@@ -30,6 +35,7 @@ pub(crate) fn register(ctx: &SessionContext, runtime: &Arc<Runtime>) -> Result<(
     for content in [
         Content::Devices,
         Content::Cache,
+        Content::Memory,
         Content::Queries,
         Content::Placements,
         Content::Settings,
@@ -54,6 +60,7 @@ pub(crate) fn register(ctx: &SessionContext, runtime: &Arc<Runtime>) -> Result<(
 enum Content {
     Devices,
     Cache,
+    Memory,
     Queries,
     Placements,
     Settings,
@@ -91,7 +98,8 @@ impl TableProvider for SystemTable {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let columns = match self.content {
             Content::Devices => devices(&self.runtime),
-            Content::Cache => cache(&self.runtime.cache().reports()),
+            Content::Cache => cache(self.runtime.cache()),
+            Content::Memory => memory(&self.runtime, state),
             Content::Queries => queries(&self.runtime.history().reports()),
             Content::Placements => placements(&self.runtime.history().reports()),
             Content::Settings => settings(state),
@@ -111,6 +119,7 @@ impl Content {
         match self {
             Content::Devices => "devices",
             Content::Cache => "cache",
+            Content::Memory => "memory",
             Content::Queries => "queries",
             Content::Placements => "placements",
             Content::Settings => "settings",
@@ -135,13 +144,23 @@ impl Content {
             Content::Cache => vec![
                 text("table"),
                 text("column"),
+                text("tier"),
                 text("device"),
                 text("encoding"),
                 count("chunks"),
                 count("rows"),
                 count("device_bytes"),
+                count("host_bytes"),
                 count("plain_bytes"),
                 count("hits"),
+            ],
+            Content::Memory => vec![
+                text("tier"),
+                text("device"),
+                text("consumer"),
+                count("used_bytes"),
+                count("limit_bytes"),
+                count("peak_bytes"),
             ],
             Content::Queries => vec![
                 count("query_id"),
@@ -194,19 +213,129 @@ fn devices(runtime: &Runtime) -> Vec<ArrayRef> {
     ]
 }
 
-fn cache(columns: &[ColumnReport]) -> Vec<ArrayRef> {
-    let count = |of: fn(&ColumnReport) -> u64| counts(columns.iter().map(of));
+/// One line of `system.cache`: a column in a tier.
+struct CachedLine {
+    device: Option<String>,
+    host_bytes: u64,
+    column: ColumnReport,
+}
+
+fn cache(cache: &ColumnCache) -> Vec<ArrayRef> {
+    let on_device = cache.reports().into_iter().map(|column| CachedLine {
+        device: Some(column.device.to_string()),
+        host_bytes: 0,
+        column,
+    });
+    let on_host = cache.host().reports().into_iter().map(|column| CachedLine {
+        device: None,
+        host_bytes: column.host_bytes,
+        column: ColumnReport {
+            table: column.table,
+            column: column.column,
+            device: DeviceId(0),
+            encoding: column.encoding,
+            num_chunks: column.num_chunks,
+            num_rows: column.num_rows,
+            device_bytes: 0,
+            plain_bytes: column.plain_bytes,
+            hits: column.hits,
+        },
+    });
+    let lines: Vec<CachedLine> = on_device.chain(on_host).collect();
+    let columns = || lines.iter().map(|line| &line.column);
+    let count = |of: fn(&ColumnReport) -> u64| counts(columns().map(of));
+    let tier = |line: &CachedLine| {
+        if line.device.is_some() {
+            "device"
+        } else {
+            "host"
+        }
+    };
     vec![
-        texts(columns.iter().map(|column| Some(&column.table))),
-        texts(columns.iter().map(|column| Some(&column.column))),
-        texts(columns.iter().map(|column| Some(column.device.to_string()))),
-        texts(columns.iter().map(|column| Some(&column.encoding))),
+        texts(columns().map(|column| Some(&column.table))),
+        texts(columns().map(|column| Some(&column.column))),
+        texts(lines.iter().map(|line| Some(tier(line)))),
+        texts(lines.iter().map(|line| line.device.as_ref())),
+        texts(columns().map(|column| Some(&column.encoding))),
         count(|column| column.num_chunks),
         count(|column| column.num_rows),
         count(|column| column.device_bytes),
+        counts(lines.iter().map(|line| line.host_bytes)),
         count(|column| column.plain_bytes),
         count(|column| column.hits),
     ]
+}
+
+/// One line of `system.memory`: what somebody takes of a budget.
+struct MemoryLine {
+    device: Option<String>,
+    consumer: String,
+    used: u64,
+    limit: Option<u64>,
+    peak: Option<u64>,
+}
+
+fn memory(runtime: &Runtime, state: &dyn Session) -> Vec<ArrayRef> {
+    let mut lines = host_memory(runtime, state);
+    for device in runtime.devices() {
+        let (id, budget) = (device.info().id, device.budget());
+        let tables = runtime.cache().on_device(id);
+        let line = |consumer: &str, used, limit, peak| MemoryLine {
+            device: Some(id.to_string()),
+            consumer: consumer.into(),
+            used,
+            limit,
+            peak,
+        };
+        let limit = Some(budget.limit());
+        lines.push(line("all", budget.used(), limit, Some(budget.peak())));
+        let cached = tables.iter().map(|table| table.device_bytes()).sum();
+        lines.push(line("column cache", cached, None, None));
+    }
+    let tier = |line: &MemoryLine| {
+        if line.device.is_some() {
+            "device"
+        } else {
+            "host"
+        }
+    };
+    vec![
+        texts(lines.iter().map(|line| Some(tier(line)))),
+        texts(lines.iter().map(|line| line.device.as_ref())),
+        texts(lines.iter().map(|line| Some(&line.consumer))),
+        counts(lines.iter().map(|line| line.used)),
+        Arc::new(lines.iter().map(|line| line.limit).collect::<UInt64Array>()),
+        Arc::new(lines.iter().map(|line| line.peak).collect::<UInt64Array>()),
+    ]
+}
+
+fn host_memory(runtime: &Runtime, state: &dyn Session) -> Vec<MemoryLine> {
+    let pool = &state.runtime_env().memory_pool;
+    let limit = match pool.memory_limit() {
+        MemoryLimit::Finite(bytes) => Some(bytes as u64),
+        _ => None,
+    };
+    let line = |consumer: &str, used, limit, peak| MemoryLine {
+        device: None,
+        consumer: consumer.into(),
+        used,
+        limit,
+        peak,
+    };
+    let tier = runtime.cache().host();
+    let mut lines = vec![
+        line("statements", pool.reserved() as u64, limit, None),
+        line("column cache", tier.used(), Some(tier.limit()), None),
+    ];
+    let pool: &dyn Any = pool.as_ref();
+    let consumers = pool
+        .downcast_ref::<StatementPool>()
+        .map(StatementPool::consumers);
+    for held in consumers.into_iter().flatten() {
+        let consumer = format!("statements: {}", held.name);
+        lines.push(line(&consumer, held.used, None, Some(held.peak)));
+    }
+    lines
 }
 
 fn queries(reports: &[QueryReport]) -> Vec<ArrayRef> {

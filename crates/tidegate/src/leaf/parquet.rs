@@ -9,7 +9,11 @@
 //!
 //! A device's loader reads a row group through the same source, with the leaf's columns, so both
 //! sides see the same rows by construction.
+//!
+//! Below the gate, and where there is none, [`cached`] puts the host tier in front of the files.
 
+pub(crate) mod cached;
+pub(crate) mod files;
 mod identity;
 mod loader;
 mod planner;
@@ -30,6 +34,7 @@ use tidegate_scheduler::{Morsel, MorselLoader};
 use crate::lower::plan::plain_columns;
 
 use super::{Leaf, LeafOptions, Slot};
+use cached::planned_source;
 use loader::{ParquetLoader, RowGroups};
 use source::GatedSource;
 
@@ -56,7 +61,7 @@ impl ParquetLeaf {
     ) -> Option<std::result::Result<Self, String>> {
         let scan = plan.downcast_ref::<DataSourceExec>()?;
         let config = scan.data_source().downcast_ref::<FileScanConfig>()?;
-        let source = config.file_source().downcast_ref::<ParquetSource>()?;
+        let source = planned_source(config.file_source())?;
         Some(Self::try_new(config, source, options))
     }
 

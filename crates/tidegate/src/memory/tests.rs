@@ -8,7 +8,7 @@ use super::{HostLimit, StatementPool};
 
 #[test]
 fn a_refusal_names_the_operator_the_bytes_and_the_setting() {
-    let pool = StatementPool::new(1 << 20) as Arc<dyn MemoryPool>;
+    let pool = StatementPool::new(1 << 20, &Arc::default()) as Arc<dyn MemoryPool>;
     let sort = MemoryConsumer::new("ExternalSorter[0]")
         .with_can_spill(true)
         .register(&pool);
@@ -25,7 +25,7 @@ fn a_refusal_names_the_operator_the_bytes_and_the_setting() {
 /// Spilling is what deadlocks in #24883, so a repartition must not be asked to.
 #[test]
 fn a_repartition_is_charged_but_never_refused() {
-    let pool = StatementPool::new(1 << 20) as Arc<dyn MemoryPool>;
+    let pool = StatementPool::new(1 << 20, &Arc::default()) as Arc<dyn MemoryPool>;
     let exchange = MemoryConsumer::new("RepartitionExec[1]")
         .with_can_spill(true)
         .register(&pool);

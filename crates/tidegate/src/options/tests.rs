@@ -17,6 +17,8 @@ fn settings_round_trip() {
         ("memory_limit", "2KB", "2048"),
         ("statement_timeout", "1.5s", "1500ms"),
         ("generate_all", "TRUE", "true"),
+        ("cache", "Manual", "manual"),
+        ("host_cache_limit", "0", "0"),
     ];
     assert_eq!(table.len(), SETTINGS.len());
     let mut options = TidegateOptions::default();

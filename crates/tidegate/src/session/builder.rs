@@ -12,7 +12,7 @@ use tidegate_device::DiscoveryOptions;
 use super::{Session, add_to};
 use crate::error::{Error, ErrorKind};
 use crate::generate::{NamedArguments, table_functions};
-use crate::memory::{HostLimit, StatementPool};
+use crate::memory::{HostLimit, StatementPool, default_cache_limit};
 use crate::runtime::{Runtime, RuntimeOptions, SimulatedSpec};
 use crate::system;
 
@@ -137,8 +137,12 @@ impl SessionBuilder {
             Some(runtime) => Arc::clone(runtime),
             None => Arc::new(self.discover()?),
         };
+        // Whoever shares a runtime finds the limit that its first session set.
+        if self.runtime.is_none() || runtime.cache().host().limit() == 0 {
+            runtime.limit_host_cache(default_cache_limit(memory.bytes));
+        }
         let environment = RuntimeEnvBuilder::new()
-            .with_memory_pool(StatementPool::new(memory.bytes))
+            .with_memory_pool(StatementPool::new(memory.bytes, runtime.cache()))
             .with_disk_manager_builder(self.spill_folder()?)
             .build_arc()?;
         let builder = SessionStateBuilder::new()

@@ -1,9 +1,10 @@
-//! `CACHE TABLE … ON DEVICE` and `UNCACHE TABLE`: brings a table's columns to a device to stay.
+//! `CACHE TABLE … ON DEVICE | HOST` and `UNCACHE TABLE`: brings a table's columns to a tier to stay.
 //!
 //! The table is planned as `SELECT columns FROM name`, and its scan read morsel by morsel through
 //! the same loader with which regions read it, so that a region's scan finds its morsels by what they
 //! were read from.
 
+mod host;
 mod store;
 
 use std::sync::Arc;
@@ -11,6 +12,8 @@ use std::time::{Duration, Instant};
 
 use datafusion::arrow::array::{ArrayRef, Float64Array, RecordBatch, StringArray, UInt64Array};
 use datafusion::dataframe::DataFrame;
+use datafusion::datasource::physical_plan::FileScanConfig;
+use datafusion::datasource::source::DataSourceExec;
 use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::{LogicalPlan, SetVariable, Statement as PlanStatement};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
@@ -25,7 +28,7 @@ use super::Session;
 use crate::error::{Error, ErrorKind};
 use crate::leaf::{Leaf, LeafOptions, leaf_of};
 use crate::lower::plan::plain_columns;
-use crate::options::TidegateOptions;
+use crate::options::{CacheMode, TidegateOptions};
 use crate::query::StatementText;
 use crate::statements::{CacheStatement, NamePart, Tier};
 use crate::suggest;
@@ -42,27 +45,35 @@ pub(super) async fn run(
     state
         .config_mut()
         .set_extension(Arc::new(StatementText(sql.into())));
+    read_past_host_tier(&mut state);
     let names = Names::of(&state);
     let row = match statement {
         CacheStatement::Uncache { table } => uncache(session, &names.table(&table)?)?,
         CacheStatement::Cache {
-            tier: Tier::Host, ..
+            table,
+            columns,
+            tier,
         } => {
-            return Err(Error::new(
-                ErrorKind::NotSupported,
-                "CACHE TABLE ON HOST: the host tier is not there yet; use ON DEVICE",
-            ));
-        }
-        CacheStatement::Cache { table, columns, .. } => {
             let name = names.table(&table)?;
             let timeout = TidegateOptions::of(state.config_options()).statement_timeout;
             let select = names.select(&table, &columns)?;
-            let caching = cache(session, &state, &name, &select);
-            within(timeout, caching).await?
+            match tier {
+                Tier::Device => within(timeout, cache(session, &state, &name, &select)).await?,
+                Tier::Host => within(timeout, host::cache(session, &state, &name, &select)).await?,
+            }
         }
     };
     let (_, plan) = session.ctx.read_batch(row)?.into_parts();
     Ok(DataFrame::new(state, plan))
+}
+
+/// Has what is read for one tier not kept in the host tier as well. What the host tier holds of a
+/// table may go to make room for it, so it is not read from there.
+fn read_past_host_tier(state: &mut SessionState) {
+    let options = state.config_mut().options_mut();
+    if let Some(options) = options.extensions.get_mut::<TidegateOptions>() {
+        options.cache = CacheMode::Off;
+    }
 }
 
 /// Refuses where statements that change something are refused.
@@ -172,10 +183,7 @@ async fn cache(
             format!("CACHE TABLE {name} ON DEVICE: {why}"),
         ));
     };
-    // A listing from before a file was replaced would name the old one.
-    if let Some(lists) = state.runtime_env().cache_manager.get_list_files_cache() {
-        lists.clear();
-    }
+    forget_listings(state);
     let scan = scan(session, state, name, select).await?;
     let leaf = rereadable(&scan, state, name)?;
     let loader = leaf.loader(&state.task_ctx())?;
@@ -226,26 +234,35 @@ async fn cache(
     ])
 }
 
+/// Has folders listed again: a listing from before a file was replaced would name the old one.
+fn forget_listings(state: &SessionState) {
+    if let Some(lists) = state.runtime_env().cache_manager.get_list_files_cache() {
+        lists.clear();
+    }
+}
+
 fn uncache(session: &Session, name: &str) -> Result<RecordBatch, Error> {
     let cache = session.runtime.cache();
-    let Some(table) = cache.remove(name) else {
-        let cached = cache.names();
+    let on_device = cache.remove(name).map(|table| table.device_bytes());
+    let on_host = cache.host().remove_table(name);
+    if on_device.is_none() && on_host.is_none() {
+        let mut cached = cache.names();
+        cached.extend(cache.host().tables());
         let hint = match suggest::nearest(&cached, name) {
             Some(nearest) => format!("did you mean '{nearest}'?"),
             None if cached.is_empty() => {
-                "nothing is: CACHE TABLE name ON DEVICE caches a table".to_string()
+                "nothing is: CACHE TABLE name ON DEVICE or ON HOST caches a table".to_string()
             }
             None => format!("there are {}", cached.join(", ")),
         };
         let message = format!("table '{name}' is not cached: {hint}");
         return Err(Error::new(ErrorKind::Sql, message));
-    };
+    }
+    let bytes = |of: Option<u64>| Arc::new(UInt64Array::from(vec![of.unwrap_or(0)]));
     row(&[
         ("table", Arc::new(StringArray::from(vec![name]))),
-        (
-            "device_bytes",
-            Arc::new(UInt64Array::from(vec![table.device_bytes()])),
-        ),
+        ("device_bytes", bytes(on_device)),
+        ("host_bytes", bytes(on_host)),
     ])
 }
 
@@ -270,12 +287,26 @@ async fn scan(
     let planner = DefaultPhysicalPlanner::default();
     let plan = planner.create_physical_plan(&plan, state).await?;
     match scan_below(&plan) {
-        Some(scan) => Ok(Arc::clone(scan)),
+        Some(scan) => Ok(in_any_order(scan)),
         None => Err(not_cacheable(
             name,
             "it is computed, not read from one place",
         )),
     }
+}
+
+/// Lets go of the order in which a query would get the rows of files: chunks have none.
+fn in_any_order(scan: &Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+    let source = scan.downcast_ref::<DataSourceExec>();
+    let config = source.and_then(|source| source.data_source().downcast_ref::<FileScanConfig>());
+    let Some(config) = config else {
+        return Arc::clone(scan);
+    };
+    let mut config = config.clone();
+    config.output_ordering = Vec::new();
+    config.preserve_order = false;
+    config.output_partitioning = None;
+    DataSourceExec::from_data_source(config)
 }
 
 /// Descends through what passes a scan's rows on as they are.

@@ -11,7 +11,7 @@ use datafusion::prelude::SQLOptions;
 
 use super::{KernelReport, Session, cache, kernels};
 use crate::error::{Error, ErrorKind};
-use crate::memory::StatementPool;
+use crate::memory::{StatementPool, default_cache_limit};
 use crate::options::TidegateOptions;
 use crate::query::{StatementText, on_large_stack};
 use crate::statements::StatementError;
@@ -93,12 +93,26 @@ pub(super) async fn set(session: &Session, name: &str, value: &str) -> Result<()
 
 async fn set_variable(session: &Session, set: SetVariable) -> Result<DataFrame, Error> {
     let limits_memory = set.variable == "tidegate.memory_limit";
+    let limits_cache = set.variable == "tidegate.host_cache_limit";
     let plan = LogicalPlan::Statement(PlanStatement::SetVariable(set));
     let done = session.ctx.execute_logical_plan(plan).await?;
     if limits_memory {
         limit_memory(session)?;
     }
+    if limits_memory || limits_cache {
+        limit_cache(session);
+    }
     Ok(done)
+}
+
+/// Bounds what cached columns take; what is over the bound goes at once.
+fn limit_cache(session: &Session) {
+    let options = TidegateOptions::of(session.ctx.state().config_options());
+    let memory = options.memory_limit.unwrap_or(session.memory.bytes);
+    let limit = options.host_cache_limit;
+    session
+        .runtime
+        .limit_host_cache(limit.unwrap_or_else(|| default_cache_limit(memory)));
 }
 
 /// Gives the statements from now on a pool of the size set; those that run keep theirs.
@@ -108,7 +122,7 @@ fn limit_memory(session: &Session) -> Result<(), Error> {
     let limit = TidegateOptions::of(state.config_options()).memory_limit;
     let bytes = limit.unwrap_or(session.memory.bytes);
     let environment = RuntimeEnvBuilder::from_runtime_env(state.runtime_env())
-        .with_memory_pool(StatementPool::new(bytes))
+        .with_memory_pool(StatementPool::new(bytes, session.runtime.cache()))
         .build_arc()?;
     *state = SessionStateBuilder::from(state.clone())
         .with_runtime_env(environment)

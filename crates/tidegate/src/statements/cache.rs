@@ -108,7 +108,7 @@ impl Words {
 
     fn tier(&mut self) -> Result<Tier, StatementError> {
         if !self.takes("ON") {
-            return Err(self.expected("ON DEVICE"));
+            return Err(self.expected("ON DEVICE or ON HOST"));
         }
         if self.takes("DEVICE") {
             return Ok(Tier::Device);
@@ -116,7 +116,7 @@ impl Words {
         if self.takes("HOST") {
             return Ok(Tier::Host);
         }
-        Err(self.expected("DEVICE"))
+        Err(self.expected("DEVICE or HOST"))
     }
 }
 
@@ -194,8 +194,14 @@ mod tests {
             "CACHE TABLE 't' ON DEVICE",
             "expected a table's name, found 't'",
         );
-        check_error("CACHE TABLE t", "expected ON DEVICE, found nothing");
-        check_error("CACHE TABLE t ON DISK", "expected DEVICE, found DISK");
+        check_error(
+            "CACHE TABLE t",
+            "expected ON DEVICE or ON HOST, found nothing",
+        );
+        check_error(
+            "CACHE TABLE t ON DISK",
+            "expected DEVICE or HOST, found DISK",
+        );
         check_error("CACHE TABLE t () ON DEVICE", "expected a column's name");
         check_error(
             "CACHE TABLE t (a b) ON DEVICE",

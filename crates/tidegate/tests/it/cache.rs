@@ -167,7 +167,8 @@ async fn columns_and_other_names_of_a_table_are_found() {
     assert!(bytes_moved(&session) > 0);
     let cached = answer(
         &session,
-        "SELECT \"table\", \"column\", chunks, rows, encoding, hits > 0 FROM system.cache",
+        "SELECT \"table\", \"column\", chunks, rows, encoding, hits > 0 FROM system.cache \
+         WHERE tier = 'device'",
     )
     .await;
     assert_eq!(cached.len(), 3, "{cached:?}");
@@ -357,7 +358,7 @@ async fn what_cannot_be_cached_says_why() {
         (
             "CACHE TABLE trips ON HOST",
             ErrorKind::NotSupported,
-            &["use ON DEVICE"],
+            &["it does not read Parquet files"],
         ),
         (
             "CACHE TABLE trip ON DEVICE",

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use datafusion::arrow::datatypes::Field;
 use datafusion::datasource::physical_plan::{FileScanConfig, ParquetSource};
 use datafusion::error::Result;
 use datafusion::execution::TaskContext;
@@ -53,17 +54,13 @@ impl Identities {
     ) -> Result<Self> {
         let schema = planned.table_schema();
         let num_file_columns = schema.file_schema().fields().len();
-        let options = &planned.table_parquet_options().global;
-        let how = format!(
-            "binary_as_string={} coerce_int96={:?} {:?}",
-            options.binary_as_string, options.coerce_int96, options.coerce_int96_tz
-        );
+        let how = how_read(planned);
         let column = |&index: &usize| {
             let field = schema.table_schema().field(index);
-            let column = format!("{}: {}", field.name(), field.data_type());
             if index < num_file_columns {
-                Column::File(format!("{column}, {how}").into())
+                Column::File(column_key(field, &how))
             } else {
+                let column = format!("{}: {}", field.name(), field.data_type());
                 Column::Partition(column, index - num_file_columns)
             }
         };
@@ -91,15 +88,7 @@ impl Identities {
         if !is_same(planned, &now) {
             return Ok(());
         }
-        let source = format!(
-            "{}{} size={} time={} tag={:?} version={:?} footer={footer:x}",
-            self.url,
-            now.location,
-            now.size,
-            now.last_modified.timestamp_nanos_opt().unwrap_or_default(),
-            now.e_tag,
-            now.version,
-        );
+        let source = source_key(&self.url, &now, footer);
         let column = |column: &Column| match column {
             Column::File(name) => Arc::clone(name),
             Column::Partition(name, index) => {
@@ -107,7 +96,7 @@ impl Identities {
             }
         };
         self.found.lock()[piece] = Some(Identity {
-            source: source.into(),
+            source,
             columns: self.columns.iter().map(column).collect(),
             row_groups: row_groups.into(),
         });
@@ -126,8 +115,35 @@ impl Identities {
     }
 }
 
+/// Names a file by the state that it is in.
+pub(super) fn source_key(url: &str, file: &ObjectMeta, footer: u64) -> Arc<str> {
+    let key = format!(
+        "{url}{} size={} time={} tag={:?} version={:?} footer={footer:x}",
+        file.location,
+        file.size,
+        file.last_modified.timestamp_nanos_opt().unwrap_or_default(),
+        file.e_tag,
+        file.version,
+    );
+    key.into()
+}
+
+/// Names what decides how the values of a file's columns are read, beside their types.
+pub(super) fn how_read(planned: &ParquetSource) -> String {
+    let options = &planned.table_parquet_options().global;
+    format!(
+        "binary_as_string={} coerce_int96={:?} {:?}",
+        options.binary_as_string, options.coerce_int96, options.coerce_int96_tz
+    )
+}
+
+/// Names a column of a file.
+pub(super) fn column_key(field: &Field, how: &str) -> Arc<str> {
+    format!("{}: {:?}, {how}", field.name(), field.data_type()).into()
+}
+
 /// Returns whether a file is what it was; a tag that one side does not tell decides nothing.
-fn is_same(planned: &ObjectMeta, now: &ObjectMeta) -> bool {
+pub(super) fn is_same(planned: &ObjectMeta, now: &ObjectMeta) -> bool {
     let same_tag = planned.e_tag.is_none() || now.e_tag.is_none() || planned.e_tag == now.e_tag;
     planned.size == now.size && planned.last_modified == now.last_modified && same_tag
 }

@@ -24,6 +24,7 @@ use parquet::arrow::arrow_reader::ArrowReaderOptions;
 use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, RowGroupMetaData};
 use tidegate_scheduler::{ChunkKey, LoadError, MorselId, MorselLoader, MorselSize};
 
+use super::cached::{self, planned_source};
 use super::identity::Identities;
 
 /// The files of a scan, and for each that was listed the row groups that are its morsels.
@@ -198,7 +199,7 @@ impl RowGroupLister {
 }
 
 /// Hashes where the row groups of a file lie and how many rows they have.
-fn footer_hash(metadata: &ParquetMetaData) -> u64 {
+pub(super) fn footer_hash(metadata: &ParquetMetaData) -> u64 {
     let mut hasher = DefaultHasher::new();
     for row_group in metadata.row_groups() {
         row_group.num_rows().hash(&mut hasher);
@@ -231,14 +232,14 @@ pub(crate) struct ParquetLoader {
 
 impl ParquetLoader {
     /// Makes a loader of these table columns, through a source with the scan's own options,
-    /// predicate (which only prunes) and readers.
+    /// predicate (which only prunes), readers and host tier.
     pub(crate) fn try_new(
         config: &FileScanConfig,
         columns: &[usize],
         row_groups: Arc<RowGroups>,
         ctx: &Arc<TaskContext>,
     ) -> Result<Self> {
-        let Some(planned) = config.file_source().downcast_ref::<ParquetSource>() else {
+        let Some(planned) = planned_source(config.file_source()) else {
             return internal_err!("a Parquet leaf over another source");
         };
         let mut source = ParquetSource::new(planned.table_schema().clone())
@@ -256,11 +257,11 @@ impl ParquetLoader {
             .collect();
         let lister = RowGroupLister::try_new(config, planned, names, row_groups, ctx)?;
         let identities = Identities::new(config, planned, columns, &lister.row_groups, ctx)?;
-        let config = FileScanConfigBuilder::new(config.object_store_url.clone(), Arc::new(source))
+        let single = FileScanConfigBuilder::new(config.object_store_url.clone(), Arc::new(source))
             .with_projection_indices(Some(columns.to_vec()))?
             .build();
         Ok(Self {
-            config,
+            config: cached::as_well(config, single),
             lister,
             identities: Arc::new(identities),
             ctx: Arc::clone(ctx),

@@ -41,7 +41,9 @@ impl Filling {
     /// Fills the table; returns it with the number of its rows. If something does not go well,
     /// nothing stays on the device.
     pub(super) async fn fill(self, mut table: CachedTable) -> Result<(CachedTable, u64), Error> {
-        let morsels = self.morsels(table.name()).await?;
+        let num_columns = self.schema.fields().len();
+        let listing = named_morsels(&self.loader, self.num_pieces, num_columns, table.name());
+        let morsels = listing.await?;
         let columns = self.schema.fields().iter();
         let shared = Arc::new(Shared {
             device: self.device,
@@ -77,27 +79,32 @@ impl Filling {
         }
         Ok((table, num_rows))
     }
+}
 
-    /// Lists the scan's morsels with the keys of their columns.
-    async fn morsels(&self, table: &str) -> Result<Vec<(MorselId, Vec<ChunkKey>)>, Error> {
-        let mut morsels = Vec::new();
-        for piece in 0..self.num_pieces {
-            let sizes = self.loader.list(piece).await.map_err(unreadable)?;
-            self.loader.identify(piece).await.map_err(unreadable)?;
-            for index in 0..sizes.len() {
-                let morsel = MorselId { piece, index };
-                let keys = (0..self.schema.fields().len())
-                    .map(|column| self.loader.chunk_key(morsel, column))
-                    .collect::<Option<Vec<_>>>();
-                let Some(keys) = keys else {
-                    let message = format!("a file of table '{table}' is being changed; try again");
-                    return Err(Error::new(ErrorKind::Io, message));
-                };
-                morsels.push((morsel, keys));
-            }
+/// Lists a scan's morsels with the keys of their columns.
+pub(super) async fn named_morsels(
+    loader: &Arc<dyn MorselLoader>,
+    num_pieces: usize,
+    num_columns: usize,
+    table: &str,
+) -> Result<Vec<(MorselId, Vec<ChunkKey>)>, Error> {
+    let mut morsels = Vec::new();
+    for piece in 0..num_pieces {
+        let sizes = loader.list(piece).await.map_err(unreadable)?;
+        loader.identify(piece).await.map_err(unreadable)?;
+        for index in 0..sizes.len() {
+            let morsel = MorselId { piece, index };
+            let keys = (0..num_columns)
+                .map(|column| loader.chunk_key(morsel, column))
+                .collect::<Option<Vec<_>>>();
+            let Some(keys) = keys else {
+                let message = format!("a file of table '{table}' is being changed; try again");
+                return Err(Error::new(ErrorKind::Io, message));
+            };
+            morsels.push((morsel, keys));
         }
-        Ok(morsels)
     }
+    Ok(morsels)
 }
 
 /// Why a morsel could not be stored.
@@ -188,6 +195,6 @@ impl Shared {
     }
 }
 
-fn unreadable(error: tidegate_scheduler::LoadError) -> Error {
+pub(super) fn unreadable(error: tidegate_scheduler::LoadError) -> Error {
     Error::from(failure(RunFailure::Load(error)))
 }

@@ -1,0 +1,233 @@
+//! Chunks come back as they went in, and what saves most stays.
+
+use std::sync::Arc;
+
+use arrow_array::types::Int32Type;
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, Date32Array, Decimal128Array, DictionaryArray, Float64Array,
+    Int64Array, NullArray, StringArray, StringViewArray, TimestampMicrosecondArray, UInt64Array,
+};
+
+use super::{
+    Bid, ChunkBuilder, ChunkLabel, ChunkReader, Found, HostMemory, HostTier, Offer, ScanNumber,
+};
+use crate::cache::ChunkKey;
+
+const EACH: u64 = 1 << 20;
+
+fn tier(limit: u64) -> HostTier {
+    let tier = HostTier::default();
+    tier.set_limit(limit);
+    tier
+}
+
+fn chunk_of(tier: &HostTier, arrays: &[ArrayRef]) -> super::HostChunk {
+    let mut builder = ChunkBuilder::default();
+    for array in arrays {
+        builder.push(array);
+    }
+    let bytes = builder.host_bytes();
+    let mut charge = tier
+        .charge(
+            bytes,
+            Bid {
+                uses: 1.0,
+                pace: 1.0,
+            },
+        )
+        .unwrap();
+    builder.finish(&mut charge)
+}
+
+fn check(arrays: &[ArrayRef], encoding: &str) {
+    let tier = tier(1 << 30);
+    let chunk = Arc::new(chunk_of(&tier, arrays));
+    assert_eq!(chunk.encoding(), encoding, "{:?}", arrays[0].data_type());
+    for batch_rows in [1, 3, 100_000] {
+        let read = ChunkReader::new(vec![Arc::clone(&chunk)], batch_rows);
+        let read: Vec<ArrayRef> = read.map(|columns| columns.unwrap().remove(0)).collect();
+        let read: Vec<&dyn Array> = read.iter().map(AsRef::as_ref).collect();
+        let want: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();
+        let (read, want) = (
+            arrow_select::concat::concat(&read).unwrap(),
+            arrow_select::concat::concat(&want).unwrap(),
+        );
+        assert_eq!(&read, &want);
+    }
+    drop(chunk);
+    assert_eq!(tier.used(), 0);
+}
+
+#[test]
+fn values_come_back_as_they_went_in() {
+    let some = |rows: i64, by: i64| (0..rows).map(move |row| (row % 7 != 3).then_some(row * by));
+    for rows in [1, 7, 8, 63, 64, 65, 8192] {
+        let ints = |by| Arc::new(some(rows, by).collect::<Int64Array>()) as ArrayRef;
+        check(
+            &[ints(1), ints(1).slice(rows as usize / 2, 1)],
+            if rows == 1 { "constant" } else { "narrowed" },
+        );
+        let decimals: Decimal128Array = some(rows, 1_000).map(|v| v.map(i128::from)).collect();
+        let decimals = decimals.with_precision_and_scale(15, 2).unwrap();
+        check(
+            &[Arc::new(decimals)],
+            if rows == 1 { "constant" } else { "narrowed" },
+        );
+        let views: StringViewArray = some(rows, 1)
+            .map(|v| v.map(|v| format!("a value that is not inlined {}", v % 5)))
+            .collect();
+        check(
+            &[Arc::new(views)],
+            if rows > 256 { "plain" } else { "dictionary" },
+        );
+    }
+    let wide = Int64Array::from(vec![Some(i64::MIN), None, Some(i64::MAX)]);
+    check(&[Arc::new(wide)], "plain");
+    let wide = Decimal128Array::from(vec![i128::MAX / 4, 1]);
+    check(&[Arc::new(wide)], "plain");
+    let days = Date32Array::from(vec![9_000, 9_001, 11_000]);
+    check(&[Arc::new(days)], "narrowed");
+    let times = TimestampMicrosecondArray::from(vec![1_700_000_000_000_000, 1_700_000_000_000_001]);
+    check(&[Arc::new(times.with_timezone("UTC"))], "narrowed");
+    check(&[Arc::new(Float64Array::from(vec![0.5, -0.0]))], "plain");
+    check(
+        &[Arc::new(BooleanArray::from(vec![Some(true), None]))],
+        "plain",
+    );
+    check(&[Arc::new(UInt64Array::from(vec![u64::MAX]))], "plain");
+    check(&[Arc::new(NullArray::new(3))], "plain");
+    check(&[Arc::new(StringArray::from(vec!["a", "b"]))], "plain");
+    let codes: DictionaryArray<Int32Type> = vec!["x", "y", "x"].into_iter().collect();
+    check(&[Arc::new(codes)], "plain");
+}
+
+#[test]
+fn views_of_few_values_let_go_of_their_pages() {
+    let few: StringViewArray = (0..8192)
+        .map(|row| Some(["R", "A", "N"][row % 3]))
+        .collect();
+    let tier = tier(1 << 30);
+    let chunk = chunk_of(&tier, &[Arc::new(few)]);
+    assert_eq!(chunk.encoding(), "dictionary");
+    assert!(chunk.host_bytes() < 10_000, "{}", chunk.host_bytes());
+}
+
+/// Offers part `part` of a table as chunks of one megabyte; returns whether it came in.
+fn offer(tier: &HostTier, scan: ScanNumber, table: &str, part: u64) -> bool {
+    let (source, column): (Arc<str>, Arc<str>) = (table.into(), "c".into());
+    let columns = [Arc::clone(&column)];
+    match tier.look(scan, &source, &columns, part) {
+        Found::All(_) => return true,
+        Found::Some(there) => assert_eq!(there, [false]),
+    }
+    let uses = tier.uses(&source, &columns, part);
+    let pace = 1e-8;
+    let Some(mut charge) = tier.charge(EACH, Bid { uses, pace }) else {
+        return false;
+    };
+    let builder = ChunkBuilder::of_size(EACH);
+    tier.keep(Offer {
+        key: ChunkKey {
+            source: Arc::clone(&source),
+            column: Arc::clone(&column),
+            part,
+        },
+        label: ChunkLabel { source, column },
+        chunk: builder.finish(&mut charge),
+        seconds: pace * EACH as f64,
+    });
+    true
+}
+
+fn scan(tier: &HostTier, table: &str, parts: u64) -> usize {
+    let number = tier.begin_scan();
+    (0..parts)
+        .filter(|part| offer(tier, number, table, *part))
+        .count()
+}
+
+#[test]
+fn one_pass_over_a_large_table_flushes_nothing_that_is_hot() {
+    let tier = tier(10 * EACH);
+    assert_eq!(scan(&tier, "hot", 6), 6);
+    assert_eq!(scan(&tier, "hot", 6), 6);
+    // The first pass fills what is free, and no pass evicts its own head for its tail.
+    assert_eq!(scan(&tier, "large", 1_000), 4);
+    assert_eq!(scan(&tier, "hot", 6), 6);
+    assert_eq!(tier.used(), 10 * EACH);
+}
+
+#[test]
+fn what_is_read_again_displaces_what_was_read_once() {
+    let tier = tier(4 * EACH);
+    assert_eq!(scan(&tier, "once", 4), 4);
+    assert_eq!(scan(&tier, "often", 4), 0);
+    assert_eq!(scan(&tier, "often", 4), 4);
+    assert!(!tier.holds("once"));
+    // What was hot fades while others are read.
+    for _ in 0..200 {
+        tier.begin_scan();
+    }
+    assert_eq!(scan(&tier, "new", 4), 4);
+}
+
+#[test]
+fn tables_stay_and_statements_come_first() {
+    struct Pool(std::sync::atomic::AtomicU64);
+    impl HostMemory for Pool {
+        fn left_by_statements(&self) -> u64 {
+            self.0.load(std::sync::atomic::Ordering::Relaxed)
+        }
+    }
+    let tier = tier(8 * EACH);
+    let pool = Arc::new(Pool((4 * EACH).into()));
+    let watched: Arc<dyn HostMemory> = pool.clone();
+    tier.watch(Arc::downgrade(&watched));
+    assert_eq!(scan(&tier, "t", 6), 4);
+    pool.0
+        .store(100 * EACH, std::sync::atomic::Ordering::Relaxed);
+    assert_eq!(scan(&tier, "u", 6), 4);
+
+    let mut charge = tier.charge_table(2 * EACH).unwrap();
+    assert_eq!(tier.used(), 8 * EACH);
+    let builder = ChunkBuilder::of_size(2 * EACH);
+    let (source, column): (Arc<str>, Arc<str>) = ("v".into(), "c".into());
+    let kept = Offer {
+        key: ChunkKey {
+            source: Arc::clone(&source),
+            column: Arc::clone(&column),
+            part: 0,
+        },
+        label: ChunkLabel { source, column },
+        chunk: builder.finish(&mut charge),
+        seconds: 1.0,
+    };
+    tier.keep_table("trips", vec![kept]);
+    assert_eq!(tier.table_bytes(), 2 * EACH);
+    assert!(tier.charge_table(7 * EACH).is_none());
+    assert_eq!(tier.give_back(100 * EACH), 6 * EACH);
+    assert_eq!(tier.used(), 2 * EACH);
+    assert_eq!(tier.reports()[0].table, "trips");
+    assert_eq!(tier.remove_table("trip"), None);
+    assert_eq!(tier.remove_table("trips"), Some(2 * EACH));
+    assert_eq!(tier.used(), 0);
+}
+
+#[test]
+fn a_source_that_changed_is_forgotten_and_readers_keep_what_they_read() {
+    let tier = tier(8 * EACH);
+    scan(&tier, "t", 2);
+    let key = ChunkKey {
+        source: "t".into(),
+        column: "c".into(),
+        part: 1,
+    };
+    let read = tier.peek(&key).unwrap();
+    // A chunk that is read does not go for another.
+    assert_eq!(tier.give_back(8 * EACH), EACH);
+    tier.forget("t");
+    assert!(tier.peek(&key).is_none());
+    assert_eq!(tier.used(), EACH);
+    drop(read);
+    assert_eq!(tier.used(), 0);
+}

@@ -1,0 +1,217 @@
+//! The host tier in front of Parquet files.
+//!
+//! [`CachedSource`] wraps DataFusion's `ParquetSource` and overrides one thing: how a file is planned.
+//! A file that is what it was when its chunks were read (one request for its metadata tells; it is not
+//! opened) gives the row groups of which all columns are in host memory from there, and has the inner
+//! source read the others. Row groups that the footer's statistics rule out are left out of both.
+//! What the inner source reads anyway is kept on the way, if the tier takes it: a run of whole row
+//! groups whose rows all came. Where pages were skipped, nothing is kept.
+//!
+//! A scan that filters rows itself, computes expressions or has columns that are in no file is left
+//! as it is.
+
+mod fill;
+mod planner;
+mod pruning;
+mod scan;
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::datasource::physical_plan::{FileScanConfig, ParquetSource};
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::error::Result;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::projection::ProjectionExprs;
+use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
+use datafusion::physical_plan::{
+    ChildrenPropertiesMode, DisplayFormatType, ExecutionPlan, ReplaceChildrenOptions,
+};
+use datafusion_datasource::file::FileSource;
+use datafusion_datasource::file_stream::FileOpener;
+use datafusion_datasource::morsel::Morselizer;
+use datafusion_datasource::{PartitionedFile, TableSchema};
+use object_store::ObjectStore;
+
+use super::files::HostCache;
+use crate::options::{CacheMode, TidegateOptions};
+use crate::region::PipelineExec;
+use planner::CachedMorselizer;
+use scan::CachedScan;
+
+/// A `ParquetSource` behind the host tier.
+#[derive(Clone)]
+pub(crate) struct CachedSource {
+    inner: Arc<dyn FileSource>,
+    scan: Arc<CachedScan>,
+    batch_size: usize,
+}
+
+/// Returns the Parquet source of a scan, behind the host tier or not.
+pub(crate) fn planned_source(source: &Arc<dyn FileSource>) -> Option<&ParquetSource> {
+    match source.downcast_ref::<CachedSource>() {
+        Some(cached) => cached.inner.downcast_ref::<ParquetSource>(),
+        None => source.downcast_ref::<ParquetSource>(),
+    }
+}
+
+/// Puts the host tier in front of every Parquet scan of a plan that can do with it.
+pub(crate) fn behind_host_tier(
+    plan: &Arc<dyn ExecutionPlan>,
+    cache: &Arc<HostCache>,
+    options: &TidegateOptions,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let tier = cache.columns().host();
+    let fills = options.cache == CacheMode::Auto && tier.limit() > 0;
+    if options.cache == CacheMode::Off || (!fills && tier.is_empty()) {
+        return Ok(Arc::clone(plan));
+    }
+    wrap(plan, cache, fills)
+}
+
+fn wrap(
+    plan: &Arc<dyn ExecutionPlan>,
+    cache: &Arc<HostCache>,
+    fills: bool,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    if plan.is::<PipelineExec>() {
+        return Ok(Arc::clone(plan));
+    }
+    let children = plan.children();
+    if children.is_empty() {
+        let wrapped = wrapped_scan(plan, cache, fills);
+        return Ok(wrapped.unwrap_or_else(|| Arc::clone(plan)));
+    }
+    let wrapped = children
+        .iter()
+        .map(|input| wrap(input, cache, fills))
+        .collect::<Result<Vec<_>>>()?;
+    let mut pairs = wrapped.iter().zip(&children);
+    if pairs.all(|(new, old)| Arc::ptr_eq(new, old)) {
+        return Ok(Arc::clone(plan));
+    }
+    let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep);
+    Arc::clone(plan).replace_children(wrapped, options)
+}
+
+fn wrapped_scan(
+    plan: &Arc<dyn ExecutionPlan>,
+    cache: &Arc<HostCache>,
+    fills: bool,
+) -> Option<Arc<dyn ExecutionPlan>> {
+    let scan = plan.downcast_ref::<DataSourceExec>()?;
+    let config = scan.data_source().downcast_ref::<FileScanConfig>()?;
+    let mut config = config.clone();
+    config.file_source = Arc::new(CachedSource::over(&config, cache, fills).ok()?);
+    Some(DataSourceExec::from_data_source(config))
+}
+
+/// Puts the host tier in front of `other` if it stands in front of `planned`.
+pub(super) fn as_well(planned: &FileScanConfig, mut other: FileScanConfig) -> FileScanConfig {
+    if let Some(cached) = planned.file_source().downcast_ref::<CachedSource>()
+        && let Ok(source) = CachedSource::over(&other, cached.scan.cache(), cached.scan.fills())
+    {
+        other.file_source = Arc::new(source);
+    }
+    other
+}
+
+impl CachedSource {
+    /// Wraps the source of a scan, or says why it cannot be.
+    pub(crate) fn over(
+        config: &FileScanConfig,
+        cache: &Arc<HostCache>,
+        fills: bool,
+    ) -> std::result::Result<Self, String> {
+        let inner = config.file_source();
+        let Some(planned) = inner.downcast_ref::<ParquetSource>() else {
+            return Err("it does not read Parquet files".into());
+        };
+        Ok(Self {
+            scan: Arc::new(CachedScan::try_new(config, planned, cache, fills)?),
+            inner: Arc::clone(inner),
+            batch_size: 0,
+        })
+    }
+}
+
+impl FileSource for CachedSource {
+    fn create_file_opener(
+        &self,
+        object_store: Arc<dyn ObjectStore>,
+        base_config: &FileScanConfig,
+        partition: usize,
+    ) -> Result<Arc<dyn FileOpener>> {
+        self.inner
+            .create_file_opener(object_store, base_config, partition)
+    }
+
+    fn create_morselizer(
+        &self,
+        object_store: Arc<dyn ObjectStore>,
+        base_config: &FileScanConfig,
+        partition: usize,
+    ) -> Result<Box<dyn Morselizer>> {
+        let store = Arc::clone(&object_store);
+        let inner = self
+            .inner
+            .create_morselizer(object_store, base_config, partition)?;
+        Ok(Box::new(CachedMorselizer::new(
+            Arc::from(inner),
+            Arc::clone(&self.scan),
+            store,
+            self.inner.metrics().clone(),
+            partition,
+            self.batch_size,
+        )))
+    }
+
+    fn table_schema(&self) -> &TableSchema {
+        self.inner.table_schema()
+    }
+
+    // Called each time the scan is opened: what comes back must still be behind the tier.
+    fn with_batch_size(&self, batch_size: usize) -> Arc<dyn FileSource> {
+        Arc::new(Self {
+            inner: self.inner.with_batch_size(batch_size),
+            scan: Arc::clone(&self.scan),
+            batch_size,
+        })
+    }
+
+    fn filter(&self) -> Option<Arc<dyn PhysicalExpr>> {
+        self.inner.filter()
+    }
+
+    fn projection(&self) -> Option<&ProjectionExprs> {
+        self.inner.projection()
+    }
+
+    fn metrics(&self) -> &ExecutionPlanMetricsSet {
+        self.inner.metrics()
+    }
+
+    fn file_type(&self) -> &str {
+        self.inner.file_type()
+    }
+
+    fn fmt_extra(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt_extra(format, f)
+    }
+
+    fn supports_repartitioning(&self) -> bool {
+        self.inner.supports_repartitioning()
+    }
+
+    fn reorder_files(&self, files: Vec<PartitionedFile>) -> Vec<PartitionedFile> {
+        self.inner.reorder_files(files)
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        self.inner.apply_expressions(f)
+    }
+}
