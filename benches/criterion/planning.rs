@@ -1,5 +1,4 @@
-//! What finding and lowering regions costs (planning with and without the placement rule), and what
-//! deciding about one morsel costs.
+//! What finding and lowering regions costs: planning with and without the placement rule.
 
 use std::hint::black_box;
 
@@ -7,10 +6,6 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use datafusion::prelude::SessionContext;
 use tidegate::{Session, SimulatedSpec};
 use tidegate_benches::tpch::{TABLES, query};
-use tidegate_device::DeviceId;
-use tidegate_scheduler::place::{Forecast, device_takes};
-use tidegate_scheduler::queue::DeviceClaim;
-use tidegate_scheduler::{ClaimPolicy, MorselQueue, MorselSize};
 use tokio::runtime::Runtime;
 
 type Failure = Box<dyn std::error::Error>;
@@ -69,36 +64,7 @@ fn planning(criterion: &mut Criterion) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Claims a queue of a thousand morsels empty, one decision each.
-fn placement(criterion: &mut Criterion) {
-    const NUM_MORSELS: usize = 1000;
-    let size = MorselSize {
-        num_rows: 100_000,
-        num_bytes: 1 << 20,
-    };
-    let drain = || {
-        let queue = MorselQueue::new(ClaimPolicy::Shared, vec![None]);
-        queue.list(0, std::iter::repeat_n(size, NUM_MORSELS));
-        let mut claimed = 0;
-        let accepts = |_: &_, rows_waiting: u64| {
-            device_takes(&Forecast {
-                device_backlog: 1e-3,
-                transfer: 1e-4,
-                kernel: 1e-4,
-                host_rest: rows_waiting as f64,
-            })
-        };
-        while let DeviceClaim::Morsel(_) = queue.claim_for_device(DeviceId(0), accepts) {
-            claimed += 1;
-        }
-        claimed
-    };
-    assert_eq!(drain(), NUM_MORSELS, "each morsel is claimed");
-    criterion.bench_function("place 1000 morsels", |bencher| bencher.iter(drain));
-}
-
 fn all(criterion: &mut Criterion) {
-    placement(criterion);
     let planned = planning(criterion);
     assert!(planned.is_ok(), "planning: {planned:?}");
 }

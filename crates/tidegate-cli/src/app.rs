@@ -144,7 +144,8 @@ async fn session(
     let mut builder = Session::builder()
         .file_urls()
         .site_packages(environment::site_packages())
-        .kernel_folder(environment::kernel_folder());
+        .kernel_folder(environment::kernel_folder())
+        .rates_folder(environment::rates_folder());
     if let Some(limit) = args.device_memory_limit {
         builder = builder.device_memory_limit(limit.0);
     }

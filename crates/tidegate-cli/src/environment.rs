@@ -63,6 +63,12 @@ pub(crate) fn kernel_folder() -> Option<PathBuf> {
         .map(|folder| folder.join("tidegate").join("kernels"))
 }
 
+/// Returns where learned rates are kept: below `$XDG_CACHE_HOME`, else `~/.cache`.
+pub(crate) fn rates_folder() -> Option<PathBuf> {
+    cache_home(env::var_os("XDG_CACHE_HOME"), env::home_dir())
+        .map(|folder| folder.join("tidegate").join("rates"))
+}
+
 fn state_home(xdg: Option<OsString>, home: Option<PathBuf>) -> Option<PathBuf> {
     xdg_folder(xdg, home, Path::new(".local/state"))
 }

@@ -4,10 +4,11 @@
 //! the device holds already are not loaded: they are claimed in runs and folded by one call. What
 //! has been folded is *uncommitted* until the device's rows are back on the host; a fault gives every
 //! uncommitted morsel back to the queue, and the feeder goes on with a fresh run unless the device is
-//! lost. Short of device memory it waits for its own folds, then flushes the state as partial rows,
-//! then leaves the morsel to the host.
+//! lost. Each fold takes a turn on the device, which queries share. Short of device memory it does
+//! what the [`ladder`](crate::ladder) says.
 
 mod open_run;
+mod room;
 
 use std::collections::VecDeque;
 use std::error::Error;
@@ -18,19 +19,22 @@ use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
 use futures::future::BoxFuture;
-use tidegate_device::{DeviceError, Reservation};
-use tidegate_kernels::{
-    FoldReport, PipelineDevice, RunError, StoredMorsel, referenced_bytes, refuse_chunk,
-};
+use tidegate_device::DeviceError;
+use tidegate_kernels::{FoldReport, PipelineDevice, RunError, StoredMorsel, refuse_chunk};
 use tidegate_pipeline::Pipeline;
 
+use crate::admission::turns::TURN_SECONDS_MAX;
+use crate::admission::{DeviceTurns, QueryId, Turn};
 use crate::cache::{CachedTable, ChunkKey, ColumnCache};
 use crate::counters::RegionCounters;
-use crate::place::{Forecast, Place, Reason, device_takes};
+use crate::dispatch::Dispatch;
+use crate::ladder::Ladder;
+use crate::place::{Place, Reason, Rest, Roster};
 use crate::queue::{DeviceClaim, Morsel, MorselId, MorselQueue, MorselSize};
+use crate::rates::DeviceRate;
 use crate::residency::{Residency, identify};
 use crate::run::RunFailure;
-use open_run::{Backlog, OpenRun, Origin, ResidentRun, Work, loaded};
+use open_run::{LoadedMorsel, OpenRun, Origin, ResidentRun, Work, loaded};
 
 /// Folds kept in flight on a device.
 const FOLDS_IN_FLIGHT: usize = 2;
@@ -41,13 +45,9 @@ const FAULTS_TOLERATED: usize = 3;
 /// Resident morsels that one launch takes at the most.
 const RUN_MORSELS_MAX: usize = 1 << 16;
 
-/// Rows that one launch takes at the most, unless a single morsel has more.
+/// Rows that one launch takes at the most, unless a single morsel has more; fewer if they would take
+/// longer than a turn.
 const RUN_ROWS_MAX: u64 = 1 << 30;
-
-/// Rows a host partition is taken to get through in a second until it has been seen to.
-///
-/// A filter and group-by over Parquet on one core of the development machine: 10 to 40 million.
-pub(crate) const HOST_ROWS_PER_SECOND: f64 = 2e7;
 
 /// An error of whoever reads rows.
 pub type LoadError = Box<dyn Error + Send + Sync>;
@@ -116,7 +116,20 @@ pub(crate) struct Feeder {
     pub(crate) ending: Arc<AtomicBool>,
     /// The placement is strict: a morsel that comes back is a failure.
     pub(crate) strict: bool,
+    pub(crate) dispatch: Arc<Dispatch>,
+    /// The workers of the region.
+    pub(crate) roster: Arc<Roster>,
+    pub(crate) turns: Arc<DeviceTurns>,
+    pub(crate) query: QueryId,
+    /// When the roster's time began.
     pub(crate) started: Instant,
+}
+
+impl Drop for Feeder {
+    fn drop(&mut self) {
+        self.roster.leave_device(self.device.info().id);
+        self.turns.leave(self.query);
+    }
 }
 
 /// What a feeder knows and has from one run on the device to the next.
@@ -126,31 +139,30 @@ struct Progress {
     /// What was claimed and waits to be folded, the next first.
     pending: VecDeque<Work>,
     residency: Residency,
-    seconds_per_row: f64,
 }
 
 /// How one run on the device ended.
 enum RunEnd {
     Drained,
-    /// The state left as partial rows.
+    /// The state left as partial rows, or there was none worth keeping.
     Flushed,
     /// The device will not fold these as they are stored; they must be loaded.
     NotAsStored(Vec<Morsel>),
     Faulted,
 }
 
-/// What a claim found.
-enum Claim {
-    Work(Work),
-    /// Nothing for now, or nothing at all.
-    Nothing,
-}
-
-/// What became of a claimed morsel.
-enum Prepared {
-    Ready(Vec<RecordBatch>, Reservation),
-    Returned,
-    NoRoom,
+/// What became of work that was to be folded.
+enum Step {
+    /// It is in flight, folded, or given back.
+    Done,
+    /// It waits for the oldest fold of this run.
+    Blocked(Work),
+    /// It waits for the state to leave.
+    Flush(Work),
+    /// It was folded, and the state has no more room.
+    Full,
+    /// The run came to nothing, and all that was in it was given back.
+    Abandoned,
 }
 
 /// Why a run cannot go on as it is.
@@ -169,7 +181,6 @@ impl Feeder {
             rows: Vec::new(),
             pending: VecDeque::new(),
             residency: Residency::new(&self.cache, id, loader, pipeline),
-            seconds_per_row: 1.0 / self.device.info().rates.rows_per_second,
         };
         if self.atomic {
             // One run answers everything, so its columns come from one place.
@@ -209,31 +220,18 @@ impl Feeder {
             Err(error) => return self.give_up(progress, fault(&error)),
         };
         loop {
-            let work = match progress.pending.pop_front() {
-                Some(work) => Some(work),
-                None if open.in_flight.len() >= FOLDS_IN_FLIGHT => None,
-                None => match self
-                    .claim(open.backlog(progress.seconds_per_row), &progress.residency)
-                    .await?
-                {
-                    Claim::Work(work) => Some(work),
-                    Claim::Nothing => None,
-                },
-            };
-            let Some(work) = work else {
+            if progress.pending.is_empty() && open.in_flight.len() < FOLDS_IN_FLIGHT {
+                let idle = open.in_flight.is_empty();
+                let claimed = self.claim(idle, &progress.residency).await?;
+                progress.pending.extend(claimed);
+            }
+            let Some(work) = progress.pending.pop_front() else {
                 if open.in_flight.is_empty() {
                     return self.flush(open, progress, RunEnd::Drained).await;
                 }
-                match self.settle(&mut open, progress).await? {
-                    None => {}
-                    Some(Setback::Fault) => return self.give_up_run(progress),
-                    Some(Setback::NotAsStored(morsels)) => return Ok(RunEnd::NotAsStored(morsels)),
-                    Some(Setback::StateTooLarge) if self.atomic => {
-                        return Err(RunFailure::Fallback(Reason::DeviceMemory));
-                    }
-                    Some(Setback::StateTooLarge) => {
-                        return self.flush(open, progress, RunEnd::Flushed).await;
-                    }
+                match self.settle_oldest(open, progress).await? {
+                    Ok(still_open) => open = still_open,
+                    Err(end) => return Ok(end),
                 }
                 continue;
             };
@@ -241,40 +239,92 @@ impl Feeder {
                 progress.pending.push_front(work);
                 return self.flush(open, progress, RunEnd::Flushed).await;
             }
-            let morsel = match work {
-                Work::Run(run) => {
-                    open.fold_stored(run);
-                    continue;
+            match self.advance(work, &mut open).await? {
+                Step::Done => {}
+                Step::Abandoned => return Ok(RunEnd::Flushed),
+                Step::Full if self.atomic => {
+                    return Err(RunFailure::Fallback(Reason::DeviceMemory));
                 }
-                Work::Load(morsel) => morsel,
-            };
-            match self.prepare(&morsel).await? {
-                Prepared::Ready(batches, input) => open.fold(morsel, batches, input),
-                Prepared::Returned => {}
-                Prepared::NoRoom if !open.in_flight.is_empty() => {
-                    match self.settle(&mut open, progress).await? {
-                        None => progress.pending.push_front(Work::Load(morsel)),
-                        Some(Setback::StateTooLarge) if !self.atomic => {
-                            progress.pending.push_front(Work::Load(morsel));
-                            return self.flush(open, progress, RunEnd::Flushed).await;
-                        }
-                        Some(Setback::NotAsStored(mut morsels)) => {
-                            morsels.push(morsel);
-                            return Ok(RunEnd::NotAsStored(morsels));
-                        }
-                        Some(_) => {
-                            self.give_back(&[morsel], Reason::DeviceMemory)?;
-                            return self.give_up(progress, Reason::DeviceMemory);
-                        }
-                    }
-                }
-                Prepared::NoRoom if !open.folded.is_empty() && !self.atomic => {
-                    progress.pending.push_front(Work::Load(morsel));
+                Step::Full => return self.flush(open, progress, RunEnd::Flushed).await,
+                Step::Flush(work) => {
+                    progress.pending.push_front(work);
                     return self.flush(open, progress, RunEnd::Flushed).await;
                 }
-                Prepared::NoRoom => self.give_back(&[morsel], Reason::DeviceMemory)?,
+                Step::Blocked(work) => {
+                    progress.pending.push_front(work);
+                    match self.settle_oldest(open, progress).await? {
+                        Ok(still_open) => open = still_open,
+                        Err(end) => return Ok(end),
+                    }
+                }
             }
         }
+    }
+
+    /// Waits for the oldest fold; returns the run if it goes on, else how it ended.
+    async fn settle_oldest(
+        &self,
+        mut open: OpenRun,
+        progress: &mut Progress,
+    ) -> Result<Result<OpenRun, RunEnd>, RunFailure> {
+        let end = match self.settle(&mut open).await? {
+            None => return Ok(Ok(open)),
+            Some(Setback::Fault) => self.give_up_run(progress)?,
+            Some(Setback::NotAsStored(morsels)) => RunEnd::NotAsStored(morsels),
+            Some(Setback::StateTooLarge) if self.atomic => {
+                return Err(RunFailure::Fallback(Reason::DeviceMemory));
+            }
+            Some(Setback::StateTooLarge) => self.flush(open, progress, RunEnd::Flushed).await?,
+        };
+        Ok(Err(end))
+    }
+
+    /// Brings work a step further: loads it, finds room and a turn, folds it.
+    async fn advance(&self, work: Work, open: &mut OpenRun) -> Result<Step, RunFailure> {
+        let loaded = match work {
+            Work::Run(run) => {
+                let idle = open.in_flight.is_empty();
+                let rows = run.stored.iter().map(|morsel| morsel.num_rows).sum();
+                let Some(turn) = self.turn(idle, rows, 0).await else {
+                    return Ok(Step::Blocked(Work::Run(run)));
+                };
+                open.fold_stored(run, turn);
+                return Ok(Step::Done);
+            }
+            Work::Load(morsel) => match self.load(&morsel).await? {
+                Some(batches) => LoadedMorsel {
+                    morsel,
+                    batches,
+                    input: None,
+                    ladder: Ladder::default(),
+                },
+                None => return Ok(Step::Done),
+            },
+            Work::Loaded(loaded) => loaded,
+        };
+        self.fold_loaded(loaded, open).await
+    }
+
+    /// Takes a turn on the device for so many rows and bytes; `None` if it must wait and this run is
+    /// not idle: then its folds must be settled first.
+    async fn turn(&self, idle: bool, rows: u64, bytes: u64) -> Option<Turn> {
+        let rate = self.rate();
+        let seconds = rate.launch_seconds
+            + rows as f64 * rate.kernel_seconds_per_row
+            + bytes as f64 * rate.transfer_seconds_per_byte;
+        if idle {
+            return Some(self.turns.take(self.query, seconds).await);
+        }
+        self.turns.try_take(self.query, seconds)
+    }
+
+    fn rate(&self) -> DeviceRate {
+        let rates = self.dispatch.rates();
+        rates.device(self.roster.shape(), self.device.info())
+    }
+
+    fn now(&self) -> f64 {
+        self.started.elapsed().as_secs_f64()
     }
 
     fn open(&self) -> Result<OpenRun, RunError> {
@@ -283,7 +333,7 @@ impl Feeder {
     }
 
     /// Claims what comes next, listing pieces on the way; waits only with nothing in flight.
-    async fn claim(&self, backlog: Backlog, residency: &Residency) -> Result<Claim, RunFailure> {
+    async fn claim(&self, idle: bool, residency: &Residency) -> Result<Option<Work>, RunFailure> {
         loop {
             let changed = self.queue.changed();
             let mut changed = std::pin::pin!(changed);
@@ -291,12 +341,12 @@ impl Feeder {
             if matches!(self.choice, Choice::Always(_))
                 && let Some(run) = self.claim_run(residency)
             {
-                return Ok(Claim::Work(Work::Run(run)));
+                return Ok(Some(Work::Run(run)));
             }
             let mut found = None;
-            let accepts = |morsel: &Morsel, rows_waiting| {
+            let accepts = |morsel: &Morsel, rest| {
                 found = residency.find(morsel.id);
-                self.accepts(morsel, rows_waiting, found.is_some(), backlog)
+                self.accepts(morsel, rest, found.is_some())
             };
             match self.queue.claim_for_device(self.device.info().id, accepts) {
                 DeviceClaim::Unlisted(piece) if residency.is_empty() => {
@@ -306,19 +356,26 @@ impl Feeder {
                 DeviceClaim::Unlisted(_) => {
                     identify(&self.loader, &self.queue, self.queue.unlisted()).await?;
                 }
-                DeviceClaim::Later if self.ending.load(Ordering::Acquire) => {
-                    return Ok(Claim::Nothing);
+                DeviceClaim::Later | DeviceClaim::Declined
+                    if self.ending.load(Ordering::Acquire) || !idle =>
+                {
+                    return Ok(None);
                 }
-                DeviceClaim::Later if backlog.idle => changed.await,
-                DeviceClaim::Later | DeviceClaim::Declined | DeviceClaim::Empty => {
-                    return Ok(Claim::Nothing);
+                DeviceClaim::Later => changed.await,
+                DeviceClaim::Declined => {
+                    // The host may turn out to be slower than it is taken to be.
+                    let ask_again = self.roster.ask_again(self.queue.rest(), self.now());
+                    let ask_again = Duration::from_secs_f64(ask_again);
+                    // Whichever comes first; there is nothing to tell them apart for.
+                    let _ = tokio::time::timeout(ask_again, changed).await;
                 }
+                DeviceClaim::Empty => return Ok(None),
                 DeviceClaim::Morsel(morsel) => {
                     let Some(resident) = found else {
-                        return Ok(Claim::Work(Work::Load(morsel)));
+                        return Ok(Some(Work::Load(morsel)));
                     };
                     resident.hit();
-                    return Ok(Claim::Work(Work::Run(ResidentRun {
+                    return Ok(Some(Work::Run(ResidentRun {
                         table: resident.table,
                         morsels: vec![morsel],
                         stored: vec![resident.stored],
@@ -336,6 +393,7 @@ impl Feeder {
         let mut table: Option<Arc<CachedTable>> = None;
         let mut stored: Vec<StoredMorsel> = Vec::new();
         let mut num_rows = 0;
+        let rows_max = self.rate().rows_within(TURN_SECONDS_MAX).min(RUN_ROWS_MAX);
         let morsels = self
             .queue
             .claim_run_for_device(self.device.info().id, |morsel| {
@@ -345,7 +403,7 @@ impl Feeder {
                 let of_table = table.get_or_insert_with(|| Arc::clone(&resident.table));
                 let rows = num_rows + resident.stored.num_rows;
                 let fits =
-                    stored.is_empty() || (stored.len() < RUN_MORSELS_MAX && rows <= RUN_ROWS_MAX);
+                    stored.is_empty() || (stored.len() < RUN_MORSELS_MAX && rows <= rows_max);
                 if !fits || !Arc::ptr_eq(of_table, &resident.table) {
                     return false;
                 }
@@ -362,77 +420,48 @@ impl Feeder {
         })
     }
 
-    fn accepts(
-        &self,
-        morsel: &Morsel,
-        rows_waiting: u64,
-        is_resident: bool,
-        backlog: Backlog,
-    ) -> bool {
-        let Choice::EarliestFinish { host_partitions } = self.choice else {
+    fn accepts(&self, morsel: &Morsel, rest: Rest, is_resident: bool) -> bool {
+        if matches!(self.choice, Choice::Always(_)) {
             return true;
-        };
-        let rates = &self.device.info().rates;
-        let host_rows = self.counters.rows(Place::Host) as f64;
-        let elapsed = self.started.elapsed().as_secs_f64();
-        let assumed = HOST_ROWS_PER_SECOND * host_partitions as f64;
-        let host_rate = if host_rows > 0.0 && elapsed > 1e-3 {
-            host_rows / elapsed
-        } else {
-            assumed
-        };
-        let bytes_to_move = if is_resident {
-            0
-        } else {
-            morsel.size.num_bytes
-        };
-        device_takes(&Forecast {
-            device_backlog: backlog.rows as f64 * backlog.seconds_per_row,
-            transfer: bytes_to_move as f64 / rates.copy_bytes_per_second,
-            kernel: rates.launch_seconds + morsel.size.num_rows as f64 * backlog.seconds_per_row,
-            host_rest: rows_waiting as f64 / host_rate,
-        })
+        }
+        let others = self.turns.seconds_of_others(self.query);
+        let id = self.device.info().id;
+        self.roster
+            .decide(id, morsel.size, is_resident, rest, others, self.now())
+            .takes
     }
 
-    /// Loads a morsel and reserves room for it, or says why it will not be folded.
-    async fn prepare(&self, morsel: &Morsel) -> Result<Prepared, RunFailure> {
+    /// Loads a morsel; `None` if its values ask for the host, to which it was given back.
+    async fn load(&self, morsel: &Morsel) -> Result<Option<Vec<RecordBatch>>, RunFailure> {
+        let started = Instant::now();
         let batches = self
             .loader
             .load(morsel.id)
             .await
             .map_err(RunFailure::Load)?;
+        let rows = batches.iter().map(|batch| batch.num_rows() as u64).sum();
+        let (rates, shape) = (self.dispatch.rates(), self.roster.shape());
+        rates.learn_load(shape, rows, started.elapsed().as_secs_f64());
         let refused = batches
             .iter()
             .find_map(|batch| refuse_chunk(&self.pipeline, batch));
-        if let Some(why) = refused {
-            self.give_back(&[*morsel], Reason::ChunkRefused(why))?;
-            return Ok(Prepared::Returned);
-        }
-        let bytes = batches.iter().map(referenced_bytes).sum();
-        match self.device.reserve(bytes) {
-            Ok(reservation) => Ok(Prepared::Ready(batches, reservation)),
-            Err(DeviceError::OutOfMemory { .. }) => Ok(Prepared::NoRoom),
-            Err(error) => {
-                self.give_back(&[*morsel], fault(&RunError::Device(error)))?;
-                Ok(Prepared::Returned)
-            }
-        }
+        let Some(why) = refused else {
+            return Ok(Some(batches));
+        };
+        self.roster.cancel(self.device.info().id);
+        self.give_back(&[*morsel], Reason::ChunkRefused(why))?;
+        Ok(None)
     }
 
     /// Waits for the oldest fold and books it.
-    async fn settle(
-        &self,
-        open: &mut OpenRun,
-        progress: &mut Progress,
-    ) -> Result<Option<Setback>, RunFailure> {
+    async fn settle(&self, open: &mut OpenRun) -> Result<Option<Setback>, RunFailure> {
         let Some(settled) = open.next_settled().await else {
             return Ok(None);
         };
+        self.roster.end(self.device.info().id, self.now());
         let error = match settled.folded {
             Ok(report) => {
-                if report.rows > 0 {
-                    progress.seconds_per_row = report.device_seconds / report.rows as f64;
-                }
+                self.learn(&report);
                 let folded = match settled.origin {
                     Origin::Cached(_) => settled.morsels,
                     Origin::Loaded => loaded(&settled.morsels, &report),
@@ -446,6 +475,7 @@ impl Feeder {
         };
         let mut lost = settled.morsels;
         while let Some(other) = open.next_settled().await {
+            self.roster.end(self.device.info().id, self.now());
             lost.extend(other.morsels);
         }
         let refused = matches!(error, RunError::Device(DeviceError::Refused { .. }));
@@ -459,6 +489,19 @@ impl Feeder {
         self.abandon(&open.folded, reason)?;
         open.folded.clear();
         Ok(Some(Setback::Fault))
+    }
+
+    fn learn(&self, report: &FoldReport) {
+        let (info, shape) = (self.device.info(), self.roster.shape());
+        let rates = self.dispatch.rates();
+        rates.learn_fold(
+            shape,
+            info,
+            report.rows,
+            report.bytes,
+            report.device_seconds,
+        );
+        self.roster.state_is(info.id, report.state_bytes);
     }
 
     fn book(&self, folded: &[Morsel], report: &FoldReport) {
@@ -479,7 +522,7 @@ impl Feeder {
         end: RunEnd,
     ) -> Result<RunEnd, RunFailure> {
         while !open.in_flight.is_empty() {
-            match self.settle(&mut open, progress).await? {
+            match self.settle(&mut open).await? {
                 None | Some(Setback::StateTooLarge) => {}
                 Some(Setback::Fault) => return self.give_up_run(progress),
                 Some(Setback::NotAsStored(morsels)) => return Ok(RunEnd::NotAsStored(morsels)),
@@ -489,7 +532,13 @@ impl Feeder {
         if open.folded.is_empty() && !self.atomic {
             return Ok(end);
         }
-        match open.run.finish().await {
+        let id = self.device.info().id;
+        self.roster
+            .begin(id, self.rate().launch_seconds, self.now());
+        let finished = open.run.finish().await;
+        self.roster.end(id, self.now());
+        self.roster.state_left(id);
+        match finished {
             Ok(batches) => {
                 let ids: Vec<MorselId> = open.folded.iter().map(|morsel| morsel.id).collect();
                 self.queue.commit(&ids);

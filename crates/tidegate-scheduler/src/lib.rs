@@ -11,23 +11,36 @@
 //! This crate must not know: DataFusion plans, SQL text, or how rows are read; sources come in
 //! through [`MorselLoader`], devices through `tidegate_kernels::PipelineDevice`.
 //!
-//! In reading order: [`place`] (who should run a morsel), [`queue`] (who does), [`feeder`] (how a
-//! device works its share), [`cache`] (what it need not load), [`run`] (a region's life), [`counters`]
-//! (what can be told afterwards).
+//! In reading order: [`place`] (who should run a morsel), [`rates`] (how fast each is), [`queue`]
+//! (who does), [`feeder`] (how a device works its share), [`ladder`] (what it does when memory is
+//! short), [`cache`] (what it need not load), [`run`] (a region's life), [`admission`] (which queries
+//! run, and whose turn it is), [`dispatch`] (what queries share), [`counters`] (what can be told
+//! afterwards).
 
+pub mod admission;
 pub mod cache;
 pub mod counters;
+pub mod dispatch;
 pub mod feeder;
+pub mod ladder;
 pub mod place;
 pub mod queue;
+pub mod rates;
 pub mod run;
 
 mod residency;
 
+#[cfg(test)]
+mod simulation;
+
+pub use admission::{AdmissionGate, AdmissionLimits, Permit, Refused};
 pub use cache::host::HostTier;
 pub use cache::{CachedChunk, CachedTable, ChunkKey, ColumnCache, ColumnReport};
 pub use counters::{PlaceReport, RegionCounters};
+pub use dispatch::Dispatch;
 pub use feeder::{Choice, LoadError, MorselLoader};
-pub use place::{Forecast, Place, PlacementMode, PlacementPattern, Reason};
+pub use ladder::{Evict, NothingCached};
+pub use place::{HostClaim, Place, PlacementMode, PlacementPattern, Reason, Rest};
 pub use queue::{ClaimPolicy, Morsel, MorselId, MorselQueue, MorselSize};
-pub use run::{AllOrNothing, MixedRun, RunFailure, RunSpec, Tail, Visit};
+pub use rates::{Rates, ShapeKey};
+pub use run::{AllOrNothing, HostClaimer, MixedRun, RunFailure, RunSpec, Tail, Visit};

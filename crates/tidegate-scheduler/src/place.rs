@@ -1,15 +1,19 @@
-//! The placement function and its vocabulary.
-//!
-//! Host and device drain one queue, so a device should take the next morsel exactly if it would be
-//! done with it before the host alone would be done with everything that is left. That is earliest
-//! finish for a shared queue: an idle device helps, a slow one stops helping in time for the host
-//! not to wait for its last morsel.
+//! The vocabulary of placement; [`finish`] decides on a morsel, [`form`] on a region, [`roster`]
+//! keeps what a decision depends on while a region runs.
+
+pub mod finish;
+pub mod form;
+pub mod roster;
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::Serialize;
 use tidegate_device::DeviceId;
+
+pub use finish::{Decision, DeviceState, Estimate, Outlook, Rest, Worker};
+pub use form::{FormChoice, RegionForm, RegionOutlook, choose_form};
+pub use roster::{HostClaim, HostStream, Roster};
 
 /// Where a morsel runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -174,25 +178,6 @@ impl fmt::Display for Reason {
             Reason::DeviceFault(what) => write!(f, "device fault: {what}"),
         }
     }
-}
-
-/// What is known when a device could take the next morsel. All times in seconds.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Forecast {
-    /// Until the device is done with what it has.
-    pub device_backlog: f64,
-    /// To bring the morsel to the device; zero if it is resident.
-    pub transfer: f64,
-    /// To run the program over it there.
-    pub kernel: f64,
-    /// For the host alone to finish everything in the queue, this morsel included.
-    pub host_rest: f64,
-}
-
-/// Returns whether the device should take the next morsel of a shared queue: whether it would be
-/// done with it before the host is done with all that is left.
-pub fn device_takes(forecast: &Forecast) -> bool {
-    forecast.device_backlog + forecast.transfer + forecast.kernel < forecast.host_rest
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use tidegate_device::DeviceId;
 use tokio::sync::Notify;
 
-use crate::place::PlacementPattern;
+use crate::place::{PlacementPattern, Rest};
 
 /// What is known about one morsel before it is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,12 +98,90 @@ struct Piece {
     slots: Option<Vec<Slot>>,
     /// More morsels may be appended.
     growing: bool,
+    /// What nobody has claimed; a morsel never waits again.
+    waiting: Rest,
+    /// All that is known of the piece.
+    known: Rest,
+    /// No morsel before this one waits.
+    front: usize,
+    /// Neither this one nor any after it waits.
+    back: usize,
+}
+
+impl Piece {
+    fn new(partition: Option<usize>) -> Self {
+        Self {
+            partition,
+            slots: None,
+            growing: false,
+            waiting: Rest::default(),
+            known: Rest::default(),
+            front: 0,
+            back: 0,
+        }
+    }
+
+    fn push(&mut self, size: MorselSize, state: State) {
+        let slots = self.slots.get_or_insert_default();
+        slots.push(Slot { size, state });
+        self.known.add(size);
+        if state == State::Waiting {
+            self.waiting.add(size);
+            self.back = slots.len();
+        }
+    }
+
+    fn waits(&self, index: usize) -> bool {
+        let slot = self.slots.as_ref().and_then(|slots| slots.get(index));
+        slot.is_some_and(|slot| slot.state == State::Waiting)
+    }
+
+    /// Gives a waiting morsel to somebody.
+    fn take(&mut self, index: usize, state: State) -> Option<MorselSize> {
+        let slot = self.slots.as_mut()?.get_mut(index)?;
+        slot.state = state;
+        let size = slot.size;
+        self.waiting.subtract(size);
+        while self.front < self.back && !self.waits(self.front) {
+            self.front += 1;
+        }
+        while self.front < self.back && !self.waits(self.back - 1) {
+            self.back -= 1;
+        }
+        Some(size)
+    }
 }
 
 #[derive(Debug)]
 struct Pieces {
     pieces: Vec<Piece>,
     polled: BTreeSet<usize>,
+}
+
+impl Pieces {
+    fn is_open(&self, piece: &Piece) -> bool {
+        piece
+            .partition
+            .is_none_or(|owner| self.polled.contains(&owner))
+    }
+
+    fn rest(&self) -> Rest {
+        let (mut rest, mut known) = (Rest::default(), Rest::default());
+        let (mut listed, mut unlisted) = (0, 0);
+        for piece in self.pieces.iter().filter(|piece| self.is_open(piece)) {
+            if piece.slots.is_none() {
+                unlisted += 1;
+                continue;
+            }
+            listed += 1;
+            rest += piece.waiting;
+            known += piece.known;
+        }
+        if unlisted > 0 && listed > 0 {
+            rest += known.scaled(unlisted as f64 / listed as f64);
+        }
+        rest
+    }
 }
 
 /// The morsels of one scan, and who has which.
@@ -119,16 +197,11 @@ pub struct MorselQueue {
 impl MorselQueue {
     /// Makes a queue of unlisted pieces; `partitions` gives each piece's owner, if it has one.
     pub fn new(policy: ClaimPolicy, partitions: Vec<Option<usize>>) -> Self {
-        let piece = |partition| Piece {
-            partition,
-            slots: None,
-            growing: false,
-        };
         Self {
             policy,
             kept_from_host: AtomicBool::new(false),
             pieces: Mutex::new(Pieces {
-                pieces: partitions.into_iter().map(piece).collect(),
+                pieces: partitions.into_iter().map(Piece::new).collect(),
                 polled: BTreeSet::new(),
             }),
             changed: Notify::new(),
@@ -173,11 +246,10 @@ impl MorselQueue {
         let mut guard = self.pieces.lock();
         let entry = &mut guard.pieces[piece];
         if entry.slots.is_none() {
-            let slot = |size| Slot {
-                size,
-                state: State::Waiting,
-            };
-            entry.slots = Some(sizes.into_iter().map(slot).collect());
+            entry.slots = Some(Vec::new());
+            for size in sizes {
+                entry.push(size, State::Waiting);
+            }
         }
         drop(guard);
         self.changed.notify_waiters();
@@ -199,10 +271,10 @@ impl MorselQueue {
     /// once, else it waits for a device.
     pub fn append(&self, piece: usize, size: MorselSize, to_host: bool) -> MorselId {
         let mut guard = self.pieces.lock();
-        let slots = guard.pieces[piece].slots.get_or_insert_default();
-        let index = slots.len();
+        let entry = &mut guard.pieces[piece];
+        let index = entry.slots.as_ref().map_or(0, Vec::len);
         let state = if to_host { State::Host } else { State::Waiting };
-        slots.push(Slot { size, state });
+        entry.push(size, state);
         drop(guard);
         self.changed.notify_waiters();
         MorselId { piece, index }
@@ -226,9 +298,7 @@ impl MorselQueue {
 
     /// Returns how many morsels of a piece nobody has claimed.
     pub fn waiting(&self, piece: usize) -> usize {
-        let guard = self.pieces.lock();
-        let slots = guard.pieces[piece].slots.iter().flatten();
-        slots.filter(|slot| slot.state == State::Waiting).count()
+        self.pieces.lock().pieces[piece].waiting.num_morsels as usize
     }
 
     /// Says that a growing piece has all its morsels.
@@ -249,85 +319,99 @@ impl MorselQueue {
             return Vec::new();
         }
         let mut guard = self.pieces.lock();
-        let Some(slots) = guard.pieces[piece].slots.as_mut() else {
-            return Vec::new();
-        };
+        let entry = &mut guard.pieces[piece];
         let for_host = |index: usize| match &self.policy {
             ClaimPolicy::Shared | ClaimPolicy::DeviceOnly => true,
             ClaimPolicy::Replay(pattern) => !pattern.on_device(MorselId { piece, index }.number()),
         };
-        let waiting: Vec<usize> = (0..slots.len())
-            .filter(|&index| slots[index].state == State::Waiting && for_host(index))
-            .collect();
-        waiting
-            .iter()
-            .take(waiting.len().div_ceil(2).min(limit))
-            .map(|&index| {
-                slots[index].state = State::Host;
-                Morsel {
-                    id: MorselId { piece, index },
-                    size: slots[index].size,
-                }
-            })
-            .collect()
+        let span = entry.front..entry.back;
+        let waiting = match &self.policy {
+            ClaimPolicy::Replay(_) => span
+                .clone()
+                .filter(|&index| entry.waits(index) && for_host(index))
+                .count(),
+            _ => entry.waiting.num_morsels as usize,
+        };
+        let mut wanted = waiting.div_ceil(2).min(limit);
+        let mut run = Vec::with_capacity(wanted);
+        for index in span {
+            if wanted == 0 {
+                break;
+            }
+            if entry.waits(index)
+                && for_host(index)
+                && let Some(size) = entry.take(index, State::Host)
+            {
+                let id = MorselId { piece, index };
+                run.push(Morsel { id, size });
+                wanted -= 1;
+            }
+        }
+        run
     }
 
-    /// Claims the last waiting morsel for a device, if `accepts` it; `accepts` also gets the rows
-    /// that wait, that morsel's included.
+    /// Returns what nobody has claimed of the open pieces. A piece that is not listed yet counts as
+    /// large as those that are.
+    pub fn rest(&self) -> Rest {
+        self.pieces.lock().rest()
+    }
+
+    /// Claims the last waiting morsel for a device, if `accepts` it; `accepts` also gets what waits,
+    /// that morsel included.
     pub fn claim_for_device(
         &self,
         device: DeviceId,
-        accepts: impl FnOnce(&Morsel, u64) -> bool,
+        accepts: impl FnOnce(&Morsel, Rest) -> bool,
     ) -> DeviceClaim {
         let mut guard = self.pieces.lock();
-        let Pieces { pieces, polled } = &mut *guard;
-        let is_open = |piece: &Piece| piece.partition.is_none_or(|owner| polled.contains(&owner));
         let mut may_come = false;
         let mut found = None;
-        let mut rows_waiting = 0;
-        for (number, piece) in pieces.iter().enumerate().rev() {
-            if !is_open(piece) {
+        for (piece, entry) in guard.pieces.iter().enumerate().rev() {
+            if !guard.is_open(entry) {
                 may_come = true;
                 continue;
             }
-            let Some(slots) = &piece.slots else {
-                if found.is_none() {
-                    return DeviceClaim::Unlisted(number);
-                }
-                continue;
-            };
-            may_come |= piece.growing;
-            for (index, slot) in slots.iter().enumerate().rev() {
-                if slot.state != State::Waiting {
-                    continue;
-                }
-                rows_waiting += slot.size.num_rows;
-                let id = MorselId {
-                    piece: number,
-                    index,
-                };
-                let allowed = match &self.policy {
-                    ClaimPolicy::Replay(pattern) => pattern.on_device(id.number()),
-                    _ => true,
-                };
-                if allowed && found.is_none() {
-                    found = Some(Morsel {
-                        id,
-                        size: slot.size,
-                    });
-                }
+            if entry.slots.is_none() {
+                return DeviceClaim::Unlisted(piece);
+            }
+            may_come |= entry.growing;
+            let last = (entry.front..entry.back).rev().find(|&index| {
+                let id = MorselId { piece, index };
+                entry.waits(index) && self.allows_device(id)
+            });
+            if let Some(index) = last {
+                found = Some(MorselId { piece, index });
+                break;
             }
         }
-        match found {
-            Some(morsel) if accepts(&morsel, rows_waiting) => {
-                if let Some(slots) = &mut pieces[morsel.id.piece].slots {
-                    slots[morsel.id.index].state = State::Device(device);
-                }
-                DeviceClaim::Morsel(morsel)
-            }
-            Some(_) => DeviceClaim::Declined,
-            None if may_come => DeviceClaim::Later,
-            None => DeviceClaim::Empty,
+        let Some(id) = found else {
+            return if may_come {
+                DeviceClaim::Later
+            } else {
+                DeviceClaim::Empty
+            };
+        };
+        let rest = guard.rest();
+        let slots = guard.pieces[id.piece].slots.as_ref();
+        let Some(size) = slots.map(|slots| slots[id.index].size) else {
+            return DeviceClaim::Empty;
+        };
+        let morsel = Morsel { id, size };
+        if !accepts(&morsel, rest) {
+            return DeviceClaim::Declined;
+        }
+        guard.pieces[id.piece].take(id.index, State::Device(device));
+        if guard.pieces[id.piece].waiting.num_morsels == 0 {
+            // Whoever left this to devices need not wait longer.
+            self.changed.notify_waiters();
+        }
+        DeviceClaim::Morsel(morsel)
+    }
+
+    fn allows_device(&self, id: MorselId) -> bool {
+        match &self.policy {
+            ClaimPolicy::Replay(pattern) => pattern.on_device(id.number()),
+            _ => true,
         }
     }
 
@@ -348,26 +432,22 @@ impl MorselQueue {
             {
                 continue;
             }
-            let Some(slots) = &mut entry.slots else {
+            if entry.slots.is_none() {
                 return run;
-            };
-            for (index, slot) in slots.iter_mut().enumerate().rev() {
+            }
+            for index in (entry.front..entry.back).rev() {
                 let id = MorselId { piece, index };
-                let allowed = match &self.policy {
-                    ClaimPolicy::Replay(pattern) => pattern.on_device(id.number()),
-                    _ => true,
-                };
-                if slot.state != State::Waiting || !allowed {
+                if !entry.waits(index) || !self.allows_device(id) {
                     continue;
                 }
-                let morsel = Morsel {
-                    id,
-                    size: slot.size,
+                let Some(size) = entry.slots.as_ref().map(|slots| slots[index].size) else {
+                    return run;
                 };
+                let morsel = Morsel { id, size };
                 if !accepts(&morsel) {
                     return run;
                 }
-                slot.state = State::Device(device);
+                entry.take(index, State::Device(device));
                 run.push(morsel);
             }
         }
@@ -409,20 +489,19 @@ impl MorselQueue {
         let mut guard = self.pieces.lock();
         let Pieces { pieces, polled } = &mut *guard;
         let mut rest = Vec::new();
-        for (number, piece) in pieces.iter_mut().enumerate() {
-            let open = piece.partition.is_none_or(|owner| polled.contains(&owner));
-            for (index, slot) in piece.slots.iter_mut().flatten().enumerate() {
-                let waits = also_waiting && open && slot.state == State::Waiting;
-                if waits || slot.state == State::Returned {
+        for (piece, entry) in pieces.iter_mut().enumerate() {
+            let open = entry.partition.is_none_or(|owner| polled.contains(&owner));
+            for index in 0..entry.slots.as_ref().map_or(0, Vec::len) {
+                let id = MorselId { piece, index };
+                if also_waiting && open && entry.waits(index) {
+                    let taken = entry.take(index, State::Host);
+                    rest.extend(taken.map(|size| Morsel { id, size }));
+                } else if let Some(slot) = entry.slots.as_mut().map(|slots| &mut slots[index])
+                    && slot.state == State::Returned
+                {
                     slot.state = State::Host;
-                    let id = MorselId {
-                        piece: number,
-                        index,
-                    };
-                    rest.push(Morsel {
-                        id,
-                        size: slot.size,
-                    });
+                    let size = slot.size;
+                    rest.push(Morsel { id, size });
                 }
             }
         }
@@ -432,13 +511,10 @@ impl MorselQueue {
     /// Returns the open pieces that nobody has listed yet.
     pub fn unlisted(&self) -> Vec<usize> {
         let guard = self.pieces.lock();
-        let open = |piece: &Piece| {
-            piece
-                .partition
-                .is_none_or(|owner| guard.polled.contains(&owner))
-        };
-        (0..guard.pieces.len())
-            .filter(|&number| guard.pieces[number].slots.is_none() && open(&guard.pieces[number]))
+        let entries = guard.pieces.iter().enumerate();
+        entries
+            .filter(|(_, entry)| entry.slots.is_none() && guard.is_open(entry))
+            .map(|(piece, _)| piece)
             .collect()
     }
 

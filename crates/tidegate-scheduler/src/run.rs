@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
 use parking_lot::Mutex;
@@ -13,11 +13,14 @@ use tidegate_pipeline::{EvalError, Pipeline};
 use tokio::sync::OnceCell;
 use tokio::task::JoinSet;
 
+use crate::admission::QueryId;
 use crate::cache::ColumnCache;
 use crate::counters::RegionCounters;
-use crate::feeder::{Choice, Feeder, HOST_ROWS_PER_SECOND, LoadError, MorselLoader};
-use crate::place::{Forecast, Place, Reason, device_takes};
-use crate::queue::{ClaimPolicy, Morsel, MorselQueue};
+use crate::dispatch::Dispatch;
+use crate::feeder::{Choice, Feeder, LoadError, MorselLoader};
+use crate::place::{DeviceState, HostClaim, HostStream, Outlook, Place, Reason, Rest, Roster};
+use crate::queue::{ClaimPolicy, Morsel, MorselQueue, MorselSize};
+use crate::rates::ShapeKey;
 use crate::residency::Residency;
 
 /// Why a region's device half came to nothing.
@@ -56,6 +59,36 @@ pub struct RunSpec {
     pub choice: Choice,
     /// Falling back to the host is a failure.
     pub strict: bool,
+    /// What it shares with other queries.
+    pub dispatch: Arc<Dispatch>,
+}
+
+/// The workers of a region, and the clock by which they are booked.
+#[derive(Clone, Debug)]
+struct Workers {
+    roster: Arc<Roster>,
+    query: QueryId,
+    started: Instant,
+}
+
+impl Workers {
+    fn of(spec: &RunSpec) -> Self {
+        let host_partitions = match spec.choice {
+            Choice::EarliestFinish { host_partitions } => host_partitions,
+            Choice::Always(_) => 0,
+        };
+        let rates = Arc::clone(spec.dispatch.rates());
+        let shape = ShapeKey::of(&spec.pipeline);
+        Self {
+            roster: Roster::new(rates, shape, host_partitions),
+            query: spec.dispatch.new_query(),
+            started: Instant::now(),
+        }
+    }
+
+    fn now(&self) -> f64 {
+        self.started.elapsed().as_secs_f64()
+    }
 }
 
 impl RunSpec {
@@ -65,7 +98,10 @@ impl RunSpec {
         choice: Choice,
         atomic: bool,
         ending: Arc<AtomicBool>,
+        workers: &Workers,
     ) -> Feeder {
+        let info = device.info();
+        workers.roster.join_device(info, device.budget().limit());
         Feeder {
             device: Arc::clone(device),
             pipeline: Arc::clone(&self.pipeline),
@@ -77,7 +113,11 @@ impl RunSpec {
             atomic,
             ending,
             strict: self.strict,
-            started: Instant::now(),
+            dispatch: Arc::clone(&self.dispatch),
+            roster: Arc::clone(&workers.roster),
+            turns: self.dispatch.turns(info.id),
+            query: workers.query,
+            started: workers.started,
         }
     }
 }
@@ -99,6 +139,7 @@ pub struct Tail {
 #[derive(Debug)]
 pub struct MixedRun {
     spec: RunSpec,
+    workers: Workers,
     /// The device that gets the whole scan because it holds all of it, once that was weighed.
     holder: OnceCell<Option<Arc<dyn PipelineDevice>>>,
     live: Mutex<Live>,
@@ -116,6 +157,7 @@ impl MixedRun {
     /// Makes a run that nobody has entered yet.
     pub fn new(spec: RunSpec) -> Arc<Self> {
         Arc::new(Self {
+            workers: Workers::of(&spec),
             spec,
             holder: OnceCell::new(),
             live: Mutex::default(),
@@ -152,6 +194,14 @@ impl MixedRun {
             .map_err(RunFailure::Load)?;
         self.spec.queue.list(piece, sizes);
         Ok(())
+    }
+
+    /// Gives a host partition its place among those that drain the queue.
+    pub fn host_claimer(self: &Arc<Self>) -> HostClaimer {
+        HostClaimer {
+            run: Arc::clone(self),
+            stream: self.workers.roster.join_host(),
+        }
     }
 
     /// Books a morsel that the host has claimed, and why it was left to it.
@@ -201,14 +251,36 @@ impl MixedRun {
         let Some(scan) = residency.whole_scan(queue).await? else {
             return Ok(false);
         };
-        let rates = &device.info().rates;
-        let rows = scan.num_rows as f64;
-        Ok(device_takes(&Forecast {
-            device_backlog: 0.0,
-            transfer: 0.0,
-            kernel: rates.launch_seconds + rows / rates.rows_per_second,
-            host_rest: rows / (HOST_ROWS_PER_SECOND * host_partitions as f64),
-        }))
+        self.workers.roster.holds_all(device.info().id);
+        let (rates, shape) = (self.spec.dispatch.rates(), self.workers.roster.shape());
+        let info = device.info();
+        let all = MorselSize {
+            num_rows: scan.num_rows,
+            num_bytes: 0,
+        };
+        let outlook = Outlook {
+            rest: Rest {
+                num_morsels: 1,
+                num_rows: all.num_rows,
+                num_bytes: 0,
+            },
+            host_free_in: vec![0.0],
+            // The whole host as one worker, for which the scan is one morsel.
+            host_seconds_per_row: rates.host(shape) / host_partitions.max(1) as f64,
+            devices: vec![DeviceState {
+                id: info.id,
+                free_in: self
+                    .spec
+                    .dispatch
+                    .turns(info.id)
+                    .seconds_of_others(self.workers.query),
+                rate: rates.device(shape, info),
+                resident: true,
+                returns: 0.0,
+                limit_bytes: device.budget().limit(),
+            }],
+        };
+        Ok(outlook.decide(info.id, all).takes)
     }
 
     /// Starts the feeders if this is the only stream. Must be called within a tokio runtime.
@@ -227,7 +299,9 @@ impl MixedRun {
             };
             for device in devices {
                 let ending = Arc::clone(&live.ending);
-                let feeder = self.spec.feeder(device, choice.clone(), false, ending);
+                let feeder = self
+                    .spec
+                    .feeder(device, choice.clone(), false, ending, &self.workers);
                 live.feeders.spawn(feeder.feed());
             }
         }
@@ -235,6 +309,49 @@ impl MixedRun {
             run: Arc::clone(self),
             left: false,
         }
+    }
+}
+
+/// A host partition that claims morsels of a [`MixedRun`]. That it claims again tells that it is done
+/// with what it claimed before, and dropping it that it is done with everything.
+#[derive(Debug)]
+pub struct HostClaimer {
+    run: Arc<MixedRun>,
+    stream: HostStream,
+}
+
+impl HostClaimer {
+    /// Returns the run that it claims from.
+    pub fn run(&self) -> &Arc<MixedRun> {
+        &self.run
+    }
+
+    /// Claims a guided run of a listed piece, of at most `limit` morsels, in order.
+    pub fn claim(&self, piece: usize, limit: usize) -> HostClaim {
+        let MixedRun { spec, workers, .. } = self.run.as_ref();
+        let free = matches!(spec.choice, Choice::EarliestFinish { .. });
+        let now = workers.now();
+        workers
+            .roster
+            .claim_for_host(&self.stream, &spec.queue, piece, limit, free, now)
+    }
+
+    /// As [`HostClaimer::claim`], waiting as long as that asks for; empty if nothing is left.
+    pub async fn claim_in_time(&self, piece: usize, limit: usize) -> Vec<Morsel> {
+        loop {
+            match self.claim(piece, limit) {
+                HostClaim::Run(run) => return run,
+                HostClaim::Empty => return Vec::new(),
+                HostClaim::Later(time) => self.later(time).await,
+            }
+        }
+    }
+
+    /// Waits so long, or until the queue changes.
+    pub async fn later(&self, time: Duration) {
+        let changed = self.run.spec.queue.changed();
+        // Whichever comes first; there is nothing to tell them apart for.
+        let _ = tokio::time::timeout(time, changed).await;
     }
 }
 
@@ -269,6 +386,9 @@ impl Visit {
         for piece in spec.queue.unlisted() {
             self.run.list(piece).await?;
         }
+        let rates = Arc::clone(spec.dispatch.rates());
+        // The answer does not wait for it.
+        drop(tokio::task::spawn_blocking(move || rates.save_if_due()));
         let rest = spec.queue.take_rest(true);
         if spec.strict && !rest.is_empty() {
             let why = "a device gave morsels up".to_string();
@@ -306,8 +426,14 @@ impl AllOrNothing {
         spec.queue.open_all();
         let mut feeders = JoinSet::new();
         feeders.spawn(
-            spec.feeder(device, spec.choice.clone(), true, Arc::default())
-                .feed(),
+            spec.feeder(
+                device,
+                spec.choice.clone(),
+                true,
+                Arc::default(),
+                &Workers::of(spec),
+            )
+            .feed(),
         );
         let mut rows = Vec::new();
         while let Some(fed) = feeders.join_next().await {

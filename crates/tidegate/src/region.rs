@@ -18,7 +18,7 @@ use datafusion::execution::TaskContext;
 use tidegate_kernels::PipelineDevice;
 use tidegate_pipeline::Pipeline;
 use tidegate_scheduler::{
-    Choice, ClaimPolicy, ColumnCache, LoadError, MorselQueue, PlacementMode, Reason,
+    Choice, ClaimPolicy, ColumnCache, Dispatch, LoadError, MorselQueue, PlacementMode, Reason,
     RegionCounters, RunFailure, RunSpec,
 };
 
@@ -69,6 +69,7 @@ pub(crate) struct Region {
     pub(crate) choice: Choice,
     pub(crate) policy: ClaimPolicy,
     pub(crate) cache: Arc<ColumnCache>,
+    pub(crate) dispatch: Arc<Dispatch>,
     pub(crate) counters: Arc<RegionCounters>,
 }
 
@@ -84,6 +85,7 @@ impl Region {
             choice: Choice::Always(Reason::HostRequested),
             policy: ClaimPolicy::Shared,
             cache: Arc::default(),
+            dispatch: Arc::default(),
             counters: Arc::default(),
         }
     }
@@ -102,6 +104,7 @@ impl Region {
             counters: Arc::clone(&self.counters),
             choice: self.choice.clone(),
             strict: self.mode == PlacementMode::Strict,
+            dispatch: Arc::clone(&self.dispatch),
         })
     }
 

@@ -148,6 +148,7 @@ impl Placer<'_> {
             choice: Choice::Always(Reason::DeviceRequested),
             policy: ClaimPolicy::DeviceOnly,
             cache: Arc::clone(self.runtime.cache()),
+            dispatch: Arc::clone(self.runtime.dispatch()),
             counters: Arc::default(),
         };
         Some(Arc::new(PipelineExec::atomic(
@@ -230,6 +231,7 @@ impl Placer<'_> {
             choice,
             policy,
             cache: Arc::clone(self.runtime.cache()),
+            dispatch: Arc::clone(self.runtime.dispatch()),
             counters: Arc::default(),
         }
     }

@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use tidegate_device::compiler::{Compiler, ImageCache};
 use tidegate_device::cuda::{CudaDevice, CudaOptions};
-use tidegate_device::{DeviceError, DeviceId, Discovery, DiscoveryOptions, SimulatedDevice};
+use tidegate_device::{
+    DeviceError, DeviceId, DeviceKind, Discovery, DiscoveryOptions, SimulatedDevice,
+};
 use tidegate_kernels::{CudaPipelineDevice, PipelineDevice, SimulatedPipelineDevice};
-use tidegate_scheduler::ColumnCache;
+use tidegate_scheduler::{ColumnCache, Dispatch};
 
 use crate::leaf::parquet::files::HostCache;
 use crate::query::History;
@@ -26,6 +28,9 @@ pub struct RuntimeOptions {
     pub device_memory_limit: Option<u64>,
     /// The folder in which compiled kernels are kept for other processes; `None` for memory alone.
     pub kernel_folder: Option<PathBuf>,
+    /// The folder in which learned rates of this machine and its GPUs are kept for other processes;
+    /// `None` for memory alone.
+    pub rates_folder: Option<PathBuf>,
 }
 
 /// The devices of a process, the columns that are kept on them and on the host, and the history of
@@ -36,6 +41,7 @@ pub struct Runtime {
     discovery: Discovery,
     why_no_device: String,
     cache: Arc<HostCache>,
+    dispatch: Arc<Dispatch>,
     history: History,
 }
 
@@ -58,8 +64,16 @@ impl Runtime {
             let device = SimulatedDevice::new(id, spec.clone())?;
             devices.push(Arc::new(SimulatedPipelineDevice::new(device)));
         }
+        let is_gpu = |device: &Arc<dyn PipelineDevice>| device.info().kind == DeviceKind::Cuda;
+        let dispatch = if devices.iter().any(is_gpu) {
+            Dispatch::open(options.rates_folder.clone())
+        } else {
+            // What simulated devices take is nothing to remember.
+            Dispatch::default()
+        };
         Ok(Self {
             devices,
+            dispatch: Arc::new(dispatch),
             discovery,
             why_no_device,
             cache: Arc::default(),
@@ -97,6 +111,11 @@ impl Runtime {
     /// called, for its memory pool knows nothing of the cache.
     pub fn limit_host_cache(&self, bytes: u64) {
         self.cache().host().set_limit(bytes);
+    }
+
+    /// Returns what queries share to be placed.
+    pub(crate) fn dispatch(&self) -> &Arc<Dispatch> {
+        &self.dispatch
     }
 
     /// Returns what is remembered of queries.

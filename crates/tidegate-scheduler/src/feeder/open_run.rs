@@ -4,13 +4,16 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::DataType;
+use futures::FutureExt;
 use futures::future::BoxFuture;
 use futures::stream::{FuturesOrdered, StreamExt};
 use tidegate_device::Reservation;
 use tidegate_kernels::{FoldReport, PipelineRun, RunError, StoredMorsel};
 use tidegate_pipeline::Pipeline;
 
+use crate::admission::Turn;
 use crate::cache::CachedTable;
+use crate::ladder::Ladder;
 use crate::queue::{Morsel, MorselSize};
 
 /// Claimed morsels that one fold takes.
@@ -18,8 +21,21 @@ use crate::queue::{Morsel, MorselSize};
 pub(super) enum Work {
     /// One that must be loaded.
     Load(Morsel),
+    /// One that was loaded.
+    Loaded(LoadedMorsel),
     /// Some that are resident.
     Run(ResidentRun),
+}
+
+/// A morsel whose rows wait to be folded.
+#[derive(Debug)]
+pub(super) struct LoadedMorsel {
+    pub(super) morsel: Morsel,
+    pub(super) batches: Vec<RecordBatch>,
+    /// The room for them on the device, once there is any.
+    pub(super) input: Option<Reservation>,
+    /// What was tried to get it.
+    pub(super) ladder: Ladder,
 }
 
 /// Resident morsels, all of one table.
@@ -44,7 +60,6 @@ pub(super) struct OpenRun {
     pub(super) origin: Option<Origin>,
     pub(super) folded: Vec<Morsel>,
     pub(super) in_flight: FuturesOrdered<BoxFuture<'static, Settled>>,
-    pub(super) rows_in_flight: u64,
 }
 
 /// A fold that has ended.
@@ -54,18 +69,11 @@ pub(super) struct Settled {
     pub(super) folded: Result<FoldReport, RunError>,
 }
 
-/// What a device still has to do.
-#[derive(Clone, Copy)]
-pub(super) struct Backlog {
-    pub(super) rows: u64,
-    pub(super) idle: bool,
-    pub(super) seconds_per_row: f64,
-}
-
 impl Work {
     pub(super) fn into_morsels(self) -> Vec<Morsel> {
         match self {
             Work::Load(morsel) => vec![morsel],
+            Work::Loaded(loaded) => vec![loaded.morsel],
             Work::Run(run) => run.morsels,
         }
     }
@@ -78,32 +86,19 @@ impl OpenRun {
             origin: None,
             folded: Vec::new(),
             in_flight: FuturesOrdered::new(),
-            rows_in_flight: 0,
-        }
-    }
-
-    /// Tells what the device has to do until it is idle, at this rate.
-    pub(super) fn backlog(&self, seconds_per_row: f64) -> Backlog {
-        Backlog {
-            rows: self.rows_in_flight,
-            idle: self.in_flight.is_empty(),
-            seconds_per_row,
         }
     }
 
     /// Waits for the oldest fold; `None` if there is none.
     pub(super) async fn next_settled(&mut self) -> Option<Settled> {
-        let settled = self.in_flight.next().await?;
-        let rows = settled.morsels.iter().map(|morsel| morsel.size.num_rows);
-        self.rows_in_flight -= rows.sum::<u64>();
-        Some(settled)
+        self.in_flight.next().await
     }
 
     /// Returns whether the work may join what was folded: the codes of one string column come from
     /// one dictionary.
     pub(super) fn may_fold(&self, work: &Work, pipeline: &Pipeline) -> bool {
         let joins = match (&self.origin, work) {
-            (None, _) | (Some(Origin::Loaded), Work::Load(_)) => true,
+            (None, _) | (Some(Origin::Loaded), Work::Load(_) | Work::Loaded(_)) => true,
             (Some(Origin::Cached(table)), Work::Run(run)) => Arc::ptr_eq(table, &run.table),
             _ => false,
         };
@@ -115,12 +110,18 @@ impl OpenRun {
                 .any(|field| is_string(field.data_type()))
     }
 
-    pub(super) fn fold(&mut self, morsel: Morsel, batches: Vec<RecordBatch>, input: Reservation) {
+    pub(super) fn fold(
+        &mut self,
+        morsel: Morsel,
+        batches: Vec<RecordBatch>,
+        input: Reservation,
+        turn: Turn,
+    ) {
         let fold = self.run.fold(batches, input);
-        self.push(vec![morsel], Origin::Loaded, fold);
+        self.push(vec![morsel], Origin::Loaded, fold, turn);
     }
 
-    pub(super) fn fold_stored(&mut self, run: ResidentRun) {
+    pub(super) fn fold_stored(&mut self, run: ResidentRun, turn: Turn) {
         let exact = run
             .morsels
             .iter()
@@ -134,7 +135,7 @@ impl OpenRun {
             });
         let morsels = exact.collect();
         let fold = self.run.fold_stored(run.stored);
-        self.push(morsels, Origin::Cached(run.table), fold);
+        self.push(morsels, Origin::Cached(run.table), fold, turn);
     }
 
     fn push(
@@ -142,19 +143,23 @@ impl OpenRun {
         morsels: Vec<Morsel>,
         origin: Origin,
         fold: BoxFuture<'static, Result<FoldReport, RunError>>,
+        mut turn: Turn,
     ) {
         self.origin.get_or_insert_with(|| origin.clone());
-        self.rows_in_flight += morsels
-            .iter()
-            .map(|morsel| morsel.size.num_rows)
-            .sum::<u64>();
-        self.in_flight.push_back(Box::pin(async move {
-            Settled {
-                morsels,
-                origin,
-                folded: fold.await,
+        // A task of its own, so that the turn ends with the fold and not when it is looked at.
+        let fold = tokio::spawn(async move {
+            let folded = fold.await;
+            if let Ok(report) = &folded {
+                turn.took(report.device_seconds);
             }
-        }));
+            folded
+        });
+        let settled = fold.map(|folded| Settled {
+            morsels,
+            origin,
+            folded: folded.unwrap_or(Err(RunError::Void)),
+        });
+        self.in_flight.push_back(settled.boxed());
     }
 }
 

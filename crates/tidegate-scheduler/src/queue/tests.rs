@@ -158,8 +158,8 @@ fn a_growing_piece_says_later_until_it_is_closed() {
 fn a_device_may_decline_and_sees_the_rows_that_wait() {
     let queue = queue(ClaimPolicy::Shared, &[3]);
     let mut seen = 0;
-    let claim = queue.claim_for_device(DEVICE, |_, rows_waiting| {
-        seen = rows_waiting;
+    let claim = queue.claim_for_device(DEVICE, |_, rest| {
+        seen = rest.num_rows;
         false
     });
     assert_eq!((claim, seen), (DeviceClaim::Declined, 30));

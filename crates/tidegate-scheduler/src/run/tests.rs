@@ -142,6 +142,7 @@ impl Bench {
             counters: Arc::default(),
             choice: Choice::Always(Reason::DeviceRequested),
             strict: false,
+            dispatch: Arc::default(),
         };
         Self {
             spec,

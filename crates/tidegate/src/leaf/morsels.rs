@@ -352,14 +352,15 @@ impl GatedMorsels {
         let pieces = Arc::clone(&self.pieces);
         let piece = if self.owned { partition } else { 0 };
         let sizes = self.pieces.sizes()[piece].clone();
-        let claims = stream::unfold((run, Some(sizes)), move |(run, unlisted)| async move {
-            if let Some(sizes) = unlisted {
-                run.queue().open_partition(partition);
-                run.queue().list(piece, sizes);
-            }
-            let morsel = run.queue().claim_for_host(piece, 1).first().copied()?;
-            Some(((morsel, Arc::clone(&run)), (run, None)))
+        let begun = stream::once(async move {
+            run.queue().open_partition(partition);
+            run.queue().list(piece, sizes);
+            stream::unfold(run.host_claimer(), move |claimer| async move {
+                let morsel = claimer.claim_in_time(piece, 1).await.first().copied()?;
+                Some(((morsel, Arc::clone(claimer.run())), claimer))
+            })
         });
+        let claims = begun.flatten();
         let batches = claims
             .map(move |(mut morsel, run)| {
                 let read = pieces.read(morsel.id, batch_size)?;

@@ -34,6 +34,7 @@ pub struct SessionBuilder {
     site_packages: Vec<PathBuf>,
     device_memory_limit: Option<u64>,
     kernel_folder: Option<PathBuf>,
+    rates_folder: Option<PathBuf>,
     runtime: Option<Arc<Runtime>>,
     file_urls: FileUrls,
 }
@@ -101,6 +102,13 @@ impl SessionBuilder {
     /// Keeps compiled kernels in this folder, for later processes; by default in memory alone.
     pub fn kernel_folder(mut self, folder: Option<PathBuf>) -> Self {
         self.kernel_folder = folder;
+        self
+    }
+
+    /// Keeps what is learned of the speed of this machine and its GPUs in this folder, for later
+    /// processes; by default in memory alone.
+    pub fn rates_folder(mut self, folder: Option<PathBuf>) -> Self {
+        self.rates_folder = folder;
         self
     }
 
@@ -174,6 +182,7 @@ impl SessionBuilder {
             simulated: self.simulated.clone(),
             device_memory_limit: self.device_memory_limit,
             kernel_folder: self.kernel_folder.clone(),
+            rates_folder: self.rates_folder.clone(),
         };
         Runtime::new(&options).map_err(|error| {
             Error::with_source(

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use datafusion::error::{DataFusionError, Result};
 use datafusion_datasource::PartitionedFile;
 use datafusion_datasource::morsel::{MorselPlan, MorselPlanner, Morselizer};
-use tidegate_scheduler::{MixedRun, RunFailure};
+use tidegate_scheduler::{HostClaim, HostClaimer, MixedRun, RunFailure};
 
 use super::PieceOf;
 use super::loader::RowGroups;
@@ -32,6 +32,7 @@ impl Morselizer for GatedMorselizer {
             morselizer: Arc::clone(&self.inner),
             run: Arc::clone(&self.run),
             row_groups: Arc::clone(&self.row_groups),
+            claimer: None,
             piece,
             planning: VecDeque::new(),
         }))
@@ -44,6 +45,8 @@ struct GatedPlanner {
     morselizer: Arc<dyn Morselizer>,
     run: Arc<MixedRun>,
     row_groups: Arc<RowGroups>,
+    /// There is one once the file's turn has come.
+    claimer: Option<HostClaimer>,
     piece: usize,
     planning: VecDeque<Box<dyn MorselPlanner>>,
 }
@@ -64,10 +67,22 @@ impl MorselPlanner for GatedPlanner {
         if !self.run.queue().is_listed(self.piece) {
             return Ok(Some(self.list()));
         }
-        let claimed = self.run.queue().claim_for_host(self.piece, usize::MAX);
-        if claimed.is_empty() {
-            return Ok(None);
-        }
+        let run = &self.run;
+        let claimer = self.claimer.take();
+        let claimer = claimer.unwrap_or_else(|| run.host_claimer());
+        let claim = claimer.claim(self.piece, usize::MAX);
+        let claimed = match claim {
+            HostClaim::Run(claimed) => claimed,
+            HostClaim::Empty => return Ok(None),
+            HostClaim::Later(time) => {
+                return Ok(Some(MorselPlan::new().with_pending_planner(async move {
+                    claimer.later(time).await;
+                    self.claimer = Some(claimer);
+                    Ok(self as Box<dyn MorselPlanner>)
+                })));
+            }
+        };
+        self.claimer = Some(claimer);
         for morsel in &claimed {
             self.run.count_host(morsel);
         }

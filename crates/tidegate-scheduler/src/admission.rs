@@ -1,0 +1,188 @@
+//! Which queries run, and whose turn it is on a device.
+//!
+//! A [`Line`] lets a limited number of queries run; the others wait, the oldest of the highest
+//! priority first, for a limited time. Waiting raises a query's priority, so that none waits for
+//! ever. The line is a plain state machine; [`AdmissionGate`] is the door that tasks wait at.
+//! [`turns`] shares a device's time between the queries that run.
+
+mod gate;
+pub mod turns;
+
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
+
+use thiserror::Error;
+
+pub use gate::{AdmissionGate, Permit};
+pub use turns::{DeviceTurns, QueryId, Turn, Turns};
+
+/// Seconds of waiting that count as much as one step of priority.
+const SECONDS_PER_PRIORITY: f64 = 10.0;
+
+/// How many queries run and wait.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AdmissionLimits {
+    /// Queries that run at once.
+    pub running_max: usize,
+    /// Queries that wait at once.
+    pub waiting_max: usize,
+    /// How long one waits.
+    pub wait_max: Duration,
+}
+
+impl Default for AdmissionLimits {
+    fn default() -> Self {
+        Self {
+            running_max: 64,
+            waiting_max: 1024,
+            wait_max: Duration::from_secs(60),
+        }
+    }
+}
+
+/// Why a query was not let in. It can be tried again.
+#[derive(Clone, Debug, PartialEq, Error)]
+pub enum Refused {
+    /// Too many wait.
+    #[error(
+        "{running_max} statements run and {waiting_max} wait, which is the limit; try again later, \
+         or raise the limit of running statements"
+    )]
+    LineFull {
+        /// The limit of those that run.
+        running_max: usize,
+        /// The limit of those that wait.
+        waiting_max: usize,
+    },
+    /// It waited as long as it may.
+    #[error(
+        "the statement waited {waited:?} for one of {running_max} to end, which is as long as it may; \
+         try again later, or raise the limit of running statements or of the wait"
+    )]
+    WaitedTooLong {
+        /// The limit of those that run.
+        running_max: usize,
+        /// How long it waited.
+        waited: Duration,
+    },
+}
+
+/// A query's place in the line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(u64);
+
+#[derive(Debug)]
+struct Waiting {
+    ticket: Ticket,
+    priority: i32,
+    since: f64,
+}
+
+/// The queries that run and wait. Times are in seconds from any start.
+#[derive(Debug)]
+pub struct Line {
+    limits: AdmissionLimits,
+    running: BTreeSet<Ticket>,
+    waiting: VecDeque<Waiting>,
+    next: u64,
+}
+
+impl Line {
+    /// Makes a line in which nobody stands.
+    pub fn new(limits: AdmissionLimits) -> Self {
+        Self {
+            limits,
+            running: BTreeSet::new(),
+            waiting: VecDeque::new(),
+            next: 0,
+        }
+    }
+
+    /// Returns the limits.
+    pub fn limits(&self) -> AdmissionLimits {
+        self.limits
+    }
+
+    /// Changes the limits; who runs or waits stays. Returns who may run now.
+    pub fn set_limits(&mut self, limits: AdmissionLimits, now: f64) -> Vec<Ticket> {
+        self.limits = limits;
+        self.admit(now)
+    }
+
+    /// Lets a query in or makes it wait; [`Line::runs`] tells which.
+    ///
+    /// # Errors
+    /// [`Refused::LineFull`].
+    pub fn arrive(&mut self, priority: i32, now: f64) -> Result<Ticket, Refused> {
+        let free = self.running.len() < self.limits.running_max && self.waiting.is_empty();
+        if !free && self.waiting.len() >= self.limits.waiting_max {
+            return Err(Refused::LineFull {
+                running_max: self.limits.running_max,
+                waiting_max: self.limits.waiting_max,
+            });
+        }
+        let ticket = Ticket(self.next);
+        self.next += 1;
+        if free {
+            self.running.insert(ticket);
+        } else {
+            self.waiting.push_back(Waiting {
+                ticket,
+                priority,
+                since: now,
+            });
+        }
+        Ok(ticket)
+    }
+
+    /// Returns whether a query was let in and has not left.
+    pub fn runs(&self, ticket: Ticket) -> bool {
+        self.running.contains(&ticket)
+    }
+
+    /// Returns how many wait.
+    pub fn num_waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Returns how many run.
+    pub fn num_running(&self) -> usize {
+        self.running.len()
+    }
+
+    /// Takes a query out, whether it runs or waits. Returns who may run now.
+    pub fn leave(&mut self, ticket: Ticket, now: f64) -> Vec<Ticket> {
+        self.running.remove(&ticket);
+        self.waiting.retain(|waiting| waiting.ticket != ticket);
+        self.admit(now)
+    }
+
+    fn admit(&mut self, now: f64) -> Vec<Ticket> {
+        let mut admitted = Vec::new();
+        while self.running.len() < self.limits.running_max {
+            let rank = |waiting: &Waiting| {
+                f64::from(waiting.priority) + (now - waiting.since) / SECONDS_PER_PRIORITY
+            };
+            let candidates = self.waiting.iter().enumerate();
+            // Of equals the first: `max_by` would take the last.
+            let best = candidates.reduce(|best, other| {
+                if rank(other.1) > rank(best.1) {
+                    other
+                } else {
+                    best
+                }
+            });
+            let Some(index) = best.map(|(index, _)| index) else {
+                break;
+            };
+            if let Some(next) = self.waiting.remove(index) {
+                self.running.insert(next.ticket);
+                admitted.push(next.ticket);
+            }
+        }
+        admitted
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,97 @@
+//! The door at which tasks wait to be admitted.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout_at};
+
+use super::{AdmissionLimits, Line, Refused, Ticket};
+
+/// Lets a limited number of queries run at once.
+#[derive(Debug)]
+pub struct AdmissionGate {
+    line: Mutex<Line>,
+    moved: Notify,
+    opened: Instant,
+}
+
+/// A query's leave to run; the next is let in when this is dropped.
+#[derive(Debug)]
+#[must_use = "the query counts as ended once the permit is dropped"]
+pub struct Permit {
+    gate: Arc<AdmissionGate>,
+    ticket: Ticket,
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        let now = self.gate.now();
+        let admitted = self.gate.line.lock().leave(self.ticket, now);
+        if !admitted.is_empty() {
+            self.gate.moved.notify_waiters();
+        }
+    }
+}
+
+impl AdmissionGate {
+    /// Opens a gate.
+    pub fn new(limits: AdmissionLimits) -> Arc<Self> {
+        Arc::new(Self {
+            line: Mutex::new(Line::new(limits)),
+            moved: Notify::new(),
+            opened: Instant::now(),
+        })
+    }
+
+    /// Changes the limits, for those too that wait now; their time to wait stays.
+    pub fn set_limits(&self, limits: AdmissionLimits) {
+        let now = self.now();
+        self.line.lock().set_limits(limits, now);
+        self.moved.notify_waiters();
+    }
+
+    /// Returns how many queries run and how many wait.
+    pub fn counts(&self) -> (usize, usize) {
+        let line = self.line.lock();
+        (line.num_running(), line.num_waiting())
+    }
+
+    /// Waits to be let in, for a limited time; a higher priority goes first. Dropping the future
+    /// leaves the line. Only who must wait needs a runtime with timers.
+    ///
+    /// # Errors
+    /// [`Refused`]; trying again later may succeed.
+    pub async fn admit(self: &Arc<Self>, priority: i32) -> Result<Permit, Refused> {
+        let (ticket, limits) = {
+            let mut line = self.line.lock();
+            (line.arrive(priority, self.now())?, line.limits())
+        };
+        let permit = Permit {
+            gate: Arc::clone(self),
+            ticket,
+        };
+        if self.line.lock().runs(ticket) {
+            return Ok(permit);
+        }
+        let deadline = Instant::now() + limits.wait_max;
+        loop {
+            let moved = self.moved.notified();
+            let mut moved = std::pin::pin!(moved);
+            moved.as_mut().enable();
+            if self.line.lock().runs(ticket) {
+                return Ok(permit);
+            }
+            if timeout_at(deadline, moved).await.is_err() {
+                return Err(Refused::WaitedTooLong {
+                    running_max: self.line.lock().limits().running_max,
+                    waited: limits.wait_max,
+                });
+            }
+        }
+    }
+
+    fn now(&self) -> f64 {
+        self.opened.elapsed().as_secs_f64()
+    }
+}

@@ -1,0 +1,199 @@
+//! The line and the turns by a virtual clock, and the gate that tasks wait at.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::turns::{QueryId, TURNS_OUT, Turns};
+use super::{AdmissionGate, AdmissionLimits, DeviceTurns, Line, Refused};
+
+fn limits(running_max: usize, waiting_max: usize) -> AdmissionLimits {
+    AdmissionLimits {
+        running_max,
+        waiting_max,
+        wait_max: Duration::from_secs(3600),
+    }
+}
+
+#[test]
+fn the_oldest_of_the_highest_priority_goes_first() {
+    let mut line = Line::new(limits(1, 10));
+    let runs = line.arrive(0, 0.0).unwrap();
+    let [low, first, second] = [-1, 0, 0].map(|priority| line.arrive(priority, 1.0).unwrap());
+    let high = line.arrive(5, 2.0).unwrap();
+    assert!(line.runs(runs) && !line.runs(high));
+    let mut order = vec![runs];
+    for now in 3..7 {
+        let last = *order.last().unwrap();
+        order.extend(line.leave(last, f64::from(now)));
+    }
+    assert_eq!(order, [runs, high, first, second, low]);
+}
+
+#[test]
+fn waiting_raises_a_priority_so_that_none_waits_for_ever() {
+    let mut line = Line::new(limits(1, 1000));
+    let mut running = line.arrive(0, 0.0).unwrap();
+    let patient = line.arrive(0, 0.0).unwrap();
+    for second in 0..1000 {
+        let now = f64::from(second);
+        line.arrive(3, now).unwrap();
+        let next = line.leave(running, now);
+        running = next[0];
+        if running == patient {
+            assert!(second > 10, "priorities count");
+            return;
+        }
+    }
+    panic!("the patient query starved");
+}
+
+#[test]
+fn a_full_line_refuses_and_says_so() {
+    let mut line = Line::new(limits(1, 1));
+    let first = line.arrive(0, 0.0).unwrap();
+    let second = line.arrive(0, 0.0).unwrap();
+    let refused = line.arrive(9, 0.0).unwrap_err();
+    assert!(
+        refused.to_string().contains("1 statements run and 1 wait"),
+        "{refused}"
+    );
+    assert!(line.leave(second, 1.0).is_empty());
+    assert_eq!((line.num_running(), line.num_waiting()), (1, 0));
+    assert!(line.leave(first, 1.0).is_empty());
+    let again = line.arrive(0, 2.0).unwrap();
+    assert!(line.runs(again));
+    let waits = line.arrive(0, 2.0).unwrap();
+    assert_eq!(line.set_limits(limits(2, 1), 3.0), [waits]);
+}
+
+#[test]
+fn device_time_is_shared_evenly_however_long_turns_are() {
+    let mut turns = Turns::default();
+    let lengths = BTreeMap::from([
+        (QueryId(0), 0.050),
+        (QueryId(1), 0.005),
+        (QueryId(2), 0.020),
+    ]);
+    let mut out = std::collections::VecDeque::new();
+    let mut used: BTreeMap<QueryId, f64> = BTreeMap::new();
+    for _ in 0..3000 {
+        for (&query, &seconds) in &lengths {
+            if let Some(turn) = turns.request(query, seconds, true) {
+                out.push_back((turn, query, seconds));
+            }
+        }
+        assert!(out.len() <= TURNS_OUT);
+        let (turn, query, seconds) = out.pop_front().unwrap();
+        turns.end(turn, seconds);
+        *used.entry(query).or_default() += seconds;
+    }
+    let (least, most) = used
+        .values()
+        .fold((f64::MAX, 0.0_f64), |(least, most), &time| {
+            (least.min(time), most.max(time))
+        });
+    assert!(most / least < 1.1, "{used:?}");
+}
+
+#[test]
+fn a_turn_that_took_longer_than_it_said_is_paid_for() {
+    let mut turns = Turns::default();
+    let (honest, other) = (QueryId(0), QueryId(1));
+    let mut used = [0.0, 0.0];
+    let mut out = std::collections::VecDeque::new();
+    for _ in 0..2000 {
+        for (query, said, real) in [(honest, 0.01, 0.01), (other, 0.01, 0.05)] {
+            if let Some(turn) = turns.request(query, said, true) {
+                out.push_back((turn, query, real));
+            }
+        }
+        let (turn, query, real) = out.pop_front().unwrap();
+        turns.end(turn, real);
+        used[query.0 as usize] += real;
+    }
+    assert!((used[0] / used[1] - 1.0).abs() < 0.1, "{used:?}");
+}
+
+#[test]
+fn a_query_that_comes_late_has_saved_nothing() {
+    let mut turns = Turns::default();
+    for _ in 0..100 {
+        let turn = turns.request(QueryId(0), 1.0, true).unwrap();
+        turns.end(turn, 1.0);
+    }
+    let mut given = [0, 0];
+    for _ in 0..20 {
+        for query in 0..2 {
+            if let Some(turn) = turns.request(QueryId(query), 1.0, true) {
+                given[query as usize] += 1;
+                turns.end(turn, 1.0);
+            }
+        }
+    }
+    assert!(given[0] >= 9 && given[1] >= 9, "{given:?}");
+}
+
+#[tokio::test]
+async fn the_gate_lets_the_next_in_and_forgets_who_gives_up() {
+    let gate = AdmissionGate::new(limits(1, 10));
+    let first = gate.admit(0).await.unwrap();
+    let gives_up = gate.admit(0);
+    assert!(
+        tokio::time::timeout(Duration::from_millis(5), gives_up)
+            .await
+            .is_err()
+    );
+    assert_eq!(gate.counts(), (1, 0));
+    let waiting = tokio::spawn({
+        let gate = std::sync::Arc::clone(&gate);
+        async move { gate.admit(0).await }
+    });
+    while gate.counts() != (1, 1) {
+        tokio::task::yield_now().await;
+    }
+    drop(first);
+    let second = waiting.await.unwrap().unwrap();
+    assert_eq!(gate.counts(), (1, 0));
+    drop(second);
+    assert_eq!(gate.counts(), (0, 0));
+}
+
+#[tokio::test]
+async fn who_waits_too_long_is_told_the_limit_and_the_way_out() {
+    let gate = AdmissionGate::new(AdmissionLimits {
+        wait_max: Duration::from_millis(5),
+        ..limits(1, 10)
+    });
+    let first = gate.admit(0).await.unwrap();
+    let refused = gate.admit(0).await.unwrap_err();
+    assert!(matches!(
+        refused,
+        Refused::WaitedTooLong { running_max: 1, .. }
+    ));
+    assert!(
+        refused.to_string().contains("waited 5ms for one of 1"),
+        "{refused}"
+    );
+    assert_eq!(gate.counts(), (1, 0));
+    drop(first);
+}
+
+#[tokio::test]
+async fn a_turn_is_waited_for_and_given_back() {
+    let device = std::sync::Arc::new(DeviceTurns::default());
+    let (one, two) = (QueryId(0), QueryId(1));
+    let held: Vec<_> = (0..TURNS_OUT)
+        .map(|_| device.try_take(one, 0.01).unwrap())
+        .collect();
+    assert!(device.try_take(one, 0.01).is_none());
+    assert!((device.seconds_of_others(two) - 0.02).abs() < 1e-9);
+    let waits = tokio::time::timeout(Duration::from_millis(5), device.take(two, 0.01));
+    assert!(waits.await.is_err());
+    drop(held);
+    let turn = device.take(two, 0.01).await;
+    assert!(device.others_are_known(one));
+    drop(turn);
+    device.leave(one);
+    device.leave(two);
+    assert!(!device.others_are_known(one));
+}

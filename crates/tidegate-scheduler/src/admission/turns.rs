@@ -1,0 +1,204 @@
+//! Turns on one device: its time is shared between queries by start-time fair queueing.
+//!
+//! Each query has a virtual time, which its turns advance by the device time they take. The next turn
+//! goes to the query whose virtual time is least; one that comes anew starts where the device is now,
+//! so that it neither owes nor has saved anything. A turn is one launch, sized by the learned rate,
+//! so nobody waits for longer than the turns of the others.
+//!
+//! Goyal, Vin, Cheng: Start-time Fair Queuing (SIGCOMM 1996).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+/// Turns that are out at once: one that the device works on, and one behind it.
+pub const TURNS_OUT: usize = 2;
+
+/// What a turn should take at the most, in seconds.
+pub const TURN_SECONDS_MAX: f64 = 0.05;
+
+/// A query, as devices know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct QueryId(pub u64);
+
+#[derive(Clone, Copy, Debug)]
+struct Out {
+    query: QueryId,
+    seconds: f64,
+}
+
+/// The turns of one device, as a plain state machine.
+#[derive(Debug, Default)]
+pub struct Turns {
+    /// Turns that are out, by number.
+    out: BTreeMap<u64, Out>,
+    /// Queries that wait for a turn of so many seconds.
+    waiting: BTreeMap<QueryId, f64>,
+    /// Virtual times of the queries that are known.
+    times: BTreeMap<QueryId, f64>,
+    /// The virtual time of the turn that was given last.
+    floor: f64,
+    next: u64,
+}
+
+impl Turns {
+    /// Gives a query a turn that should take so many seconds, if one is free and no other query
+    /// goes first; else the query waits for one, if `waits`. Asking again changes nothing else.
+    pub fn request(&mut self, query: QueryId, seconds: f64, waits: bool) -> Option<u64> {
+        let start = self.start(query);
+        let goes_first = |(&other, _): (&QueryId, &f64)| {
+            let their = self.start(other);
+            other != query && (their < start || (their == start && other < query))
+        };
+        let is_next = !self.waiting.iter().any(goes_first);
+        if self.out.len() >= TURNS_OUT || !is_next {
+            if waits {
+                self.waiting.insert(query, seconds);
+            }
+            return None;
+        }
+        self.waiting.remove(&query);
+        self.floor = start;
+        self.times.insert(query, start + seconds.max(0.0));
+        let number = self.next;
+        self.next += 1;
+        self.out.insert(number, Out { query, seconds });
+        Some(number)
+    }
+
+    /// Ends a turn that took so many seconds.
+    pub fn end(&mut self, turn: u64, seconds: f64) {
+        let Some(out) = self.out.remove(&turn) else {
+            return;
+        };
+        if let Some(time) = self.times.get_mut(&out.query) {
+            *time += seconds - out.seconds;
+        }
+    }
+
+    /// Takes a query out of those that wait.
+    pub fn withdraw(&mut self, query: QueryId) {
+        self.waiting.remove(&query);
+    }
+
+    /// Forgets a query that has no more to do.
+    pub fn leave(&mut self, query: QueryId) {
+        self.withdraw(query);
+        self.times.remove(&query);
+    }
+
+    /// Returns for how long other queries keep the device from this one: their turns that are out,
+    /// and one more of each that waits.
+    pub fn seconds_of_others(&self, query: QueryId) -> f64 {
+        let out = self.out.values().filter(|out| out.query != query);
+        let waiting = self.waiting.iter().filter(|(other, _)| **other != query);
+        let waiting = waiting.map(|(_, seconds)| *seconds);
+        out.map(|out| out.seconds).chain(waiting).sum()
+    }
+
+    /// Returns whether any other query uses the device.
+    pub fn others_are_known(&self, query: QueryId) -> bool {
+        self.times.keys().any(|other| *other != query)
+    }
+
+    fn start(&self, query: QueryId) -> f64 {
+        let own = self.times.get(&query).copied();
+        own.map_or(self.floor, |time| time.max(self.floor))
+    }
+}
+
+/// The turns of one device, for tasks to wait for.
+#[derive(Debug, Default)]
+pub struct DeviceTurns {
+    turns: Mutex<Turns>,
+    ended: Notify,
+}
+
+/// A turn on a device; it ends when this is dropped.
+#[derive(Debug)]
+#[must_use = "the turn ends once it is dropped"]
+pub struct Turn {
+    device: Arc<DeviceTurns>,
+    number: u64,
+    seconds: f64,
+}
+
+impl Turn {
+    /// Notes what the turn really took.
+    pub fn took(&mut self, seconds: f64) {
+        self.seconds = seconds;
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        self.device.turns.lock().end(self.number, self.seconds);
+        self.device.ended.notify_waiters();
+    }
+}
+
+/// A query that waits for a turn; it stops waiting when this is dropped.
+struct InLine<'a> {
+    device: &'a DeviceTurns,
+    query: QueryId,
+}
+
+impl Drop for InLine<'_> {
+    fn drop(&mut self) {
+        self.device.turns.lock().withdraw(self.query);
+        self.device.ended.notify_waiters();
+    }
+}
+
+impl DeviceTurns {
+    /// Takes a turn if one is free and no other query goes first.
+    pub fn try_take(self: &Arc<Self>, query: QueryId, seconds: f64) -> Option<Turn> {
+        let number = self.turns.lock().request(query, seconds, false)?;
+        Some(self.turn(number, seconds))
+    }
+
+    /// Waits for a turn. Only a query without a turn may wait, or two could wait for each other.
+    pub async fn take(self: &Arc<Self>, query: QueryId, seconds: f64) -> Turn {
+        let in_line = InLine {
+            device: self,
+            query,
+        };
+        loop {
+            let ended = self.ended.notified();
+            let mut ended = std::pin::pin!(ended);
+            ended.as_mut().enable();
+            let taken = self.turns.lock().request(query, seconds, true);
+            if let Some(number) = taken {
+                drop(in_line);
+                return self.turn(number, seconds);
+            }
+            ended.await;
+        }
+    }
+
+    /// Returns for how many seconds other queries keep the device from this one.
+    pub fn seconds_of_others(&self, query: QueryId) -> f64 {
+        self.turns.lock().seconds_of_others(query)
+    }
+
+    /// Returns whether any other query uses the device.
+    pub fn others_are_known(&self, query: QueryId) -> bool {
+        self.turns.lock().others_are_known(query)
+    }
+
+    /// Forgets a query that has no more to do here.
+    pub fn leave(&self, query: QueryId) {
+        self.turns.lock().leave(query);
+        self.ended.notify_waiters();
+    }
+
+    fn turn(self: &Arc<Self>, number: u64, seconds: f64) -> Turn {
+        Turn {
+            device: Arc::clone(self),
+            number,
+            seconds,
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Folding a loaded morsel: room and a turn first, by the ladder if the room is short.
+
+use std::collections::VecDeque;
+
+use arrow_array::RecordBatch;
+use tidegate_device::DeviceError;
+use tidegate_kernels::{FoldReport, RunError, referenced_bytes};
+
+use super::open_run::{LoadedMorsel, OpenRun, Work, loaded as told};
+use super::{Feeder, Step, fault};
+use crate::ladder::{Rung, SPLIT_ROWS_MIN, Shortage};
+use crate::place::Reason;
+use crate::run::RunFailure;
+
+impl Feeder {
+    /// Folds a loaded morsel, or says what it waits for.
+    pub(super) async fn fold_loaded(
+        &self,
+        mut loaded: LoadedMorsel,
+        open: &mut OpenRun,
+    ) -> Result<Step, RunFailure> {
+        let (rows, bytes) = size(&loaded.batches);
+        let input = match loaded.input.take() {
+            Some(input) => input,
+            None => match self.device.reserve(bytes) {
+                Ok(input) => input,
+                Err(DeviceError::OutOfMemory { .. }) => {
+                    return self.climb(loaded, open).await;
+                }
+                Err(error) => {
+                    self.roster.cancel(self.device.info().id);
+                    self.give_back(&[loaded.morsel], fault(&RunError::Device(error)))?;
+                    return Ok(Step::Done);
+                }
+            },
+        };
+        let idle = open.in_flight.is_empty();
+        let Some(turn) = self.turn(idle, rows, bytes).await else {
+            loaded.input = Some(input);
+            return Ok(Step::Blocked(Work::Loaded(loaded)));
+        };
+        open.fold(loaded.morsel, loaded.batches, input, turn);
+        Ok(Step::Done)
+    }
+
+    /// Does what the ladder says until there is room, or something else must happen first.
+    async fn climb(
+        &self,
+        mut loaded: LoadedMorsel,
+        open: &mut OpenRun,
+    ) -> Result<Step, RunFailure> {
+        let (rows, bytes) = size(&loaded.batches);
+        let id = self.device.info().id;
+        loop {
+            let budget = self.device.budget();
+            let shortage = Shortage {
+                wanted_bytes: bytes,
+                free_bytes: budget.free(),
+                limit_bytes: budget.limit(),
+                in_flight: !open.in_flight.is_empty(),
+                others_hold: self.turns.others_are_known(self.query),
+                divisible_rows: rows,
+                may_flush: !open.folded.is_empty() && !self.atomic,
+            };
+            match loaded.ladder.next(&shortage) {
+                Rung::Evict(bytes) => {
+                    self.dispatch.evict().evict(id, bytes);
+                }
+                Rung::AwaitFold => return Ok(Step::Blocked(Work::Loaded(loaded))),
+                Rung::AwaitOthers(time) => tokio::time::sleep(time).await,
+                // A morsel is committed whole, so its parts share a run with nothing else.
+                Rung::Split if shortage.may_flush => return Ok(Step::Flush(Work::Loaded(loaded))),
+                Rung::Split => return self.fold_in_parts(loaded, open).await,
+                Rung::Flush => return Ok(Step::Flush(Work::Loaded(loaded))),
+                Rung::Host => {
+                    self.roster.cancel(id);
+                    self.give_back(&[loaded.morsel], Reason::DeviceMemory)?;
+                    return Ok(Step::Done);
+                }
+            }
+            if let Ok(input) = self.device.reserve(bytes) {
+                loaded.input = Some(input);
+                return Ok(Step::Blocked(Work::Loaded(loaded)));
+            }
+        }
+    }
+
+    /// Folds a morsel part by part, each as large as there is room for. Nothing else is in flight.
+    async fn fold_in_parts(
+        &self,
+        loaded: LoadedMorsel,
+        open: &mut OpenRun,
+    ) -> Result<Step, RunFailure> {
+        let mut parts = VecDeque::from(halves(&loaded.batches));
+        let mut total = FoldReport::default();
+        while let Some(part) = parts.pop_front() {
+            let (rows, bytes) = size(&part);
+            let input = match self.device.reserve(bytes) {
+                Ok(input) => input,
+                Err(DeviceError::OutOfMemory { .. }) if rows >= 2 * SPLIT_ROWS_MIN => {
+                    for half in halves(&part).into_iter().rev() {
+                        parts.push_front(half);
+                    }
+                    continue;
+                }
+                Err(error) => {
+                    return self.abandon_parts(&loaded, open, fault(&RunError::Device(error)));
+                }
+            };
+            let turn = self.turn(true, rows, bytes).await;
+            let folded = open.run.fold(part, input).await;
+            drop(turn);
+            match folded {
+                Ok(report) if report.state_fits || parts.is_empty() => {
+                    self.learn(&report);
+                    total.rows += report.rows;
+                    total.bytes += report.bytes;
+                    total.device_seconds += report.device_seconds;
+                    total.state_fits = report.state_fits;
+                }
+                Ok(_) => return self.abandon_parts(&loaded, open, Reason::DeviceMemory),
+                Err(RunError::Eval(error)) => return Err(RunFailure::Eval(error)),
+                Err(error) => return self.abandon_parts(&loaded, open, fault(&error)),
+            }
+        }
+        self.roster.end(self.device.info().id, self.now());
+        let folded = told(&[loaded.morsel], &total);
+        self.book(&folded, &total);
+        open.folded.extend(folded);
+        if total.state_fits {
+            return Ok(Step::Done);
+        }
+        Ok(Step::Full)
+    }
+
+    /// Gives up a run in which a part of a morsel was folded.
+    fn abandon_parts(
+        &self,
+        loaded: &LoadedMorsel,
+        open: &mut OpenRun,
+        reason: Reason,
+    ) -> Result<Step, RunFailure> {
+        self.roster.cancel(self.device.info().id);
+        self.give_back(&[loaded.morsel], reason.clone())?;
+        self.abandon(&open.folded, reason)?;
+        open.folded.clear();
+        Ok(Step::Abandoned)
+    }
+}
+
+/// Returns the rows of batches and the bytes that must be moved for them.
+fn size(batches: &[RecordBatch]) -> (u64, u64) {
+    let rows = batches.iter().map(|batch| batch.num_rows() as u64).sum();
+    (rows, batches.iter().map(referenced_bytes).sum())
+}
+
+/// Cuts batches in two at the middle row.
+fn halves(batches: &[RecordBatch]) -> Vec<Vec<RecordBatch>> {
+    let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+    let mut left = rows / 2;
+    let (mut first, mut second) = (Vec::new(), Vec::new());
+    for batch in batches {
+        let here = left.min(batch.num_rows());
+        left -= here;
+        if here > 0 {
+            first.push(batch.slice(0, here));
+        }
+        if here < batch.num_rows() {
+            second.push(batch.slice(here, batch.num_rows() - here));
+        }
+    }
+    vec![first, second]
+}

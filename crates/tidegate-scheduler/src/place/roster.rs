@@ -1,0 +1,390 @@
+//! Who drains a region's queue, and until when each is busy.
+//!
+//! A host partition is a [`HostStream`]: that it comes back for its next run tells that the last one
+//! is done, and how long that took. A device has a seat in which its feeder notes what it begins and
+//! what ends. A worker that is overdue is taken to need as long again as it is late, and to be as
+//! slow as it has shown itself; so a device that stands still is soon counted out.
+//!
+//! Nothing here reads a clock: `now` is in seconds, from whatever start the caller keeps.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tidegate_device::{DeviceId, DeviceInfo};
+
+use super::finish::{Decision, DeviceState, Outlook, Rest};
+use crate::queue::{Morsel, MorselQueue, MorselSize};
+use crate::rates::{Rates, ShapeKey};
+
+/// The shortest time, in seconds, after which whoever declined asks again.
+const ASK_AGAIN_MIN: f64 = 5e-4;
+
+/// The longest.
+const ASK_AGAIN_MAX: f64 = 2e-2;
+
+/// What a device may be late, in seconds, before it counts as slow: a thread's wait for its core.
+const LATE_MIN: f64 = 5e-4;
+
+/// The workers of one region.
+#[derive(Debug)]
+pub struct Roster {
+    rates: Arc<Rates>,
+    shape: ShapeKey,
+    seats: Mutex<Seats>,
+}
+
+#[derive(Debug)]
+struct Seats {
+    /// Host partitions that may still come.
+    expected: usize,
+    next_stream: u64,
+    host: BTreeMap<u64, HostSeat>,
+    devices: BTreeMap<DeviceId, DeviceSeat>,
+    /// Devices that hold all that the region reads.
+    holders: BTreeSet<DeviceId>,
+}
+
+#[derive(Debug, Default)]
+struct HostSeat {
+    has: Option<Has>,
+    /// Since when it leaves the rest to devices.
+    declines_since: Option<f64>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Has {
+    rows: u64,
+    since: f64,
+}
+
+#[derive(Debug)]
+struct DeviceSeat {
+    info: DeviceInfo,
+    limit_bytes: u64,
+    /// What each claim was expected to take, the oldest first.
+    has: VecDeque<f64>,
+    /// When the oldest began.
+    since: f64,
+    /// The last claim was of a morsel that it held.
+    resident: bool,
+    /// Bytes of state that must come back, as far as it has grown.
+    state_bytes: u64,
+    /// Until other queries leave it free.
+    others: f64,
+}
+
+/// What a host partition's claim found.
+#[derive(Clone, Debug, PartialEq)]
+pub enum HostClaim {
+    /// These morsels are its own now.
+    Run(Vec<Morsel>),
+    /// The devices will be done first, as it seems: it should claim again after this time.
+    Later(Duration),
+    /// Nothing is left for it.
+    Empty,
+}
+
+/// What an idle host partition should do.
+enum HostRun {
+    /// Claim so many morsels.
+    Take(u64),
+    /// Ask again after so many seconds.
+    Wait(f64),
+}
+
+/// A host partition in a roster; it leaves when this is dropped.
+#[derive(Debug)]
+pub struct HostStream {
+    roster: Arc<Roster>,
+    number: u64,
+}
+
+impl Drop for HostStream {
+    fn drop(&mut self) {
+        self.roster.seats.lock().host.remove(&self.number);
+    }
+}
+
+impl Roster {
+    /// Makes the roster of a region of this shape, whose host has so many partitions.
+    pub fn new(rates: Arc<Rates>, shape: ShapeKey, host_partitions: usize) -> Arc<Self> {
+        Arc::new(Self {
+            rates,
+            shape,
+            seats: Mutex::new(Seats {
+                expected: host_partitions,
+                next_stream: 0,
+                host: BTreeMap::new(),
+                devices: BTreeMap::new(),
+                holders: BTreeSet::new(),
+            }),
+        })
+    }
+
+    /// Returns the rates that decisions are made by.
+    pub fn rates(&self) -> &Arc<Rates> {
+        &self.rates
+    }
+
+    /// Returns the region's shape.
+    pub fn shape(&self) -> ShapeKey {
+        self.shape
+    }
+
+    /// Gives a host partition a seat.
+    pub fn join_host(self: &Arc<Self>) -> HostStream {
+        let mut seats = self.seats.lock();
+        let number = seats.next_stream;
+        seats.next_stream += 1;
+        seats.expected = seats.expected.saturating_sub(1);
+        seats.host.insert(number, HostSeat::default());
+        HostStream {
+            roster: Arc::clone(self),
+            number,
+        }
+    }
+
+    /// Gives a device of this memory limit a seat.
+    pub fn join_device(&self, info: &DeviceInfo, limit_bytes: u64) {
+        let mut seats = self.seats.lock();
+        let seat = DeviceSeat {
+            info: info.clone(),
+            limit_bytes,
+            has: VecDeque::new(),
+            since: 0.0,
+            resident: seats.holders.contains(&info.id),
+            state_bytes: 0,
+            others: 0.0,
+        };
+        seats.devices.insert(info.id, seat);
+    }
+
+    /// Notes, before a device joins, that it holds all that the region reads.
+    pub fn holds_all(&self, device: DeviceId) {
+        self.seats.lock().holders.insert(device);
+    }
+
+    /// Counts a device out.
+    pub fn leave_device(&self, device: DeviceId) {
+        self.seats.lock().devices.remove(&device);
+    }
+
+    /// Decides whether a device takes the next morsel of a queue, which counts in `rest`;
+    /// `others` is when other queries leave the device free. If it does, that is noted.
+    pub fn decide(
+        &self,
+        device: DeviceId,
+        morsel: MorselSize,
+        resident: bool,
+        rest: Rest,
+        others: f64,
+        now: f64,
+    ) -> Decision {
+        let mut seats = self.seats.lock();
+        if let Some(seat) = seats.devices.get_mut(&device) {
+            seat.resident = resident;
+            seat.others = others;
+        }
+        let outlook = self.outlook(&seats, rest, now);
+        let decision = outlook.decide(device, morsel);
+        if decision.takes
+            && let Some(seat) = seats.devices.get_mut(&device)
+        {
+            let free_in = outlook.devices.iter().find(|state| state.id == device);
+            let before = free_in.map_or(0.0, |state| state.free_in);
+            seat.begin((decision.estimate.seconds - before).max(0.0), now);
+        }
+        decision
+    }
+
+    /// Notes that a device begins something that is expected to take so many seconds.
+    pub fn begin(&self, device: DeviceId, seconds: f64, now: f64) {
+        if let Some(seat) = self.seats.lock().devices.get_mut(&device) {
+            seat.begin(seconds, now);
+        }
+    }
+
+    /// Notes that the oldest thing that a device began has ended.
+    pub fn end(&self, device: DeviceId, now: f64) {
+        if let Some(seat) = self.seats.lock().devices.get_mut(&device) {
+            seat.has.pop_front();
+            seat.since = now;
+        }
+    }
+
+    /// Notes that the newest thing that a device began came to nothing.
+    pub fn cancel(&self, device: DeviceId) {
+        if let Some(seat) = self.seats.lock().devices.get_mut(&device) {
+            seat.has.pop_back();
+        }
+    }
+
+    /// Notes how large the state is that a device must bring back.
+    pub fn state_is(&self, device: DeviceId, bytes: u64) {
+        if let Some(seat) = self.seats.lock().devices.get_mut(&device) {
+            seat.state_bytes = bytes;
+        }
+    }
+
+    /// Notes that a device has brought its state back, and learns how large that was.
+    pub fn state_left(&self, device: DeviceId) {
+        let mut seats = self.seats.lock();
+        if let Some(seat) = seats.devices.get_mut(&device) {
+            let bytes = std::mem::take(&mut seat.state_bytes);
+            self.rates.learn_state(self.shape, bytes);
+        }
+    }
+
+    /// Claims for a host partition a run of a listed piece of `queue`, of at most `limit` morsels and
+    /// if the placement is `free` no more than half of its share; or says that it should wait,
+    /// because the devices will be done first. What the partition had before is done, and is learned
+    /// from.
+    pub fn claim_for_host(
+        &self,
+        stream: &HostStream,
+        queue: &MorselQueue,
+        piece: usize,
+        limit: usize,
+        free: bool,
+        now: f64,
+    ) -> HostClaim {
+        self.host_came_back(stream, now);
+        let mut limit = limit;
+        if free && !queue.is_for_devices() && queue.waiting(piece) > 0 {
+            match self.host_run(stream, queue.rest(), limit, now) {
+                HostRun::Take(morsels) => {
+                    limit = usize::try_from(morsels)
+                        .unwrap_or(limit)
+                        .clamp(1, limit.max(1));
+                }
+                HostRun::Wait(seconds) => {
+                    return HostClaim::Later(Duration::from_secs_f64(seconds));
+                }
+            }
+        }
+        let run = queue.claim_for_host(piece, limit);
+        if run.is_empty() {
+            return HostClaim::Empty;
+        }
+        let rows = run.iter().map(|morsel| morsel.size.num_rows).sum();
+        if let Some(seat) = self.seats.lock().host.get_mut(&stream.number) {
+            seat.has = Some(Has { rows, since: now });
+        }
+        HostClaim::Run(run)
+    }
+
+    /// Notes that a host partition is done with what it had, and learns from it.
+    fn host_came_back(&self, stream: &HostStream, now: f64) {
+        let mut seats = self.seats.lock();
+        let had = seats.host.get_mut(&stream.number);
+        let Some(had) = had.and_then(|seat| seat.has.take()) else {
+            return;
+        };
+        // All partitions were polled by now, or come after this one.
+        seats.expected = 0;
+        drop(seats);
+        self.rates.learn_host(self.shape, had.rows, now - had.since);
+    }
+
+    /// Says what a host partition that has nothing should do.
+    ///
+    /// Whoever waits claims in the end: once it has waited for as long as one morsel would have
+    /// taken it, the devices have not kept their promise.
+    fn host_run(&self, stream: &HostStream, rest: Rest, limit: usize, now: f64) -> HostRun {
+        let mut seats = self.seats.lock();
+        let outlook = self.outlook(&seats, rest, now);
+        let number = seats.host.range(..stream.number).count();
+        let mut limit = u64::try_from(limit).unwrap_or(u64::MAX);
+        if !self.rates.host_is_measured(self.shape) {
+            // No share can be told of yet.
+            limit = 1;
+        }
+        let morsels = outlook.host_run(number, limit);
+        let Some(seat) = seats.host.get_mut(&stream.number) else {
+            return HostRun::Take(1);
+        };
+        if morsels > 0 {
+            seat.declines_since = None;
+            return HostRun::Take(morsels);
+        }
+        let own = rest.mean().num_rows as f64 * outlook.host_seconds_per_row;
+        let since = *seat.declines_since.get_or_insert(now);
+        if now - since >= own {
+            seat.declines_since = None;
+            return HostRun::Take(1);
+        }
+        HostRun::Wait(own.clamp(ASK_AGAIN_MIN, ASK_AGAIN_MAX))
+    }
+
+    /// Returns how long a device that declined should wait before it asks again, in seconds: what
+    /// the fastest worker takes for a morsel, since much may have changed by then.
+    pub fn ask_again(&self, rest: Rest, now: f64) -> f64 {
+        let outlook = self.outlook(&self.seats.lock(), rest, now);
+        outlook.fastest_morsel().clamp(ASK_AGAIN_MIN, ASK_AGAIN_MAX)
+    }
+
+    fn outlook(&self, seats: &Seats, rest: Rest, now: f64) -> Outlook {
+        let learned = self.rates.host(self.shape);
+        let has = seats.host.values().filter_map(|seat| seat.has);
+        let shown = has
+            .map(|has| (now - has.since) / has.rows.max(1) as f64)
+            .fold(f64::MAX, f64::min);
+        let slower = shown > learned && shown < f64::MAX;
+        let host_seconds_per_row = if slower { shown } else { learned };
+        let mut host_free_in: Vec<f64> = seats
+            .host
+            .values()
+            .map(|seat| {
+                seat.has.map_or(0.0, |has| {
+                    let expected = has.rows as f64 * host_seconds_per_row;
+                    (expected - (now - has.since)).abs()
+                })
+            })
+            .collect();
+        host_free_in.extend(std::iter::repeat_n(0.0, seats.expected));
+        Outlook {
+            rest,
+            host_free_in,
+            host_seconds_per_row,
+            devices: seats
+                .devices
+                .iter()
+                .map(|(&id, seat)| seat.state(id, &self.rates, self.shape, now))
+                .collect(),
+        }
+    }
+}
+
+impl DeviceSeat {
+    fn begin(&mut self, seconds: f64, now: f64) {
+        if self.has.is_empty() {
+            self.since = now;
+        }
+        self.has.push_back(seconds);
+    }
+
+    fn state(&self, id: DeviceId, rates: &Rates, shape: ShapeKey, now: f64) -> DeviceState {
+        let mut rate = rates.device(shape, &self.info);
+        let mut free_in = self.has.iter().sum::<f64>();
+        if let Some(&expected) = self.has.front() {
+            let took = now - self.since;
+            free_in -= expected;
+            free_in += (expected - took).abs();
+            if took > expected + LATE_MIN {
+                rate.doubt *= took / expected.max(LATE_MIN);
+            }
+        }
+        // The state comes back after the last morsel, whichever that is.
+        let state_bytes = rates.state_bytes(shape).max(self.state_bytes as f64);
+        DeviceState {
+            id,
+            free_in: free_in.max(0.0) + self.others,
+            rate,
+            resident: self.resident,
+            returns: rate.launch_seconds + state_bytes * rate.transfer_seconds_per_byte,
+            limit_bytes: self.limit_bytes,
+        }
+    }
+}

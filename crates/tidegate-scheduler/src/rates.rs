@@ -1,0 +1,344 @@
+//! How fast host and devices are taken to be, for each shape of pipeline.
+//!
+//! A [`Rates`] book starts from a calibration of this machine, learns from every run and morsel by
+//! exponential smoothing, and is kept from process to process. A shape that was never seen starts
+//! from what was measured of all shapes on the same device; a device that was never measured starts
+//! from what it declares, and is doubted.
+
+mod calibrate;
+mod shape;
+mod smooth;
+mod store;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use tidegate_device::{DeviceInfo, DeviceKind};
+
+use crate::place::RegionForm;
+
+pub use calibrate::{Declared, Probe, host_seconds_per_row};
+pub use shape::ShapeKey;
+use smooth::Smoothed;
+use store::Store;
+
+/// How much slower than declared a device is counted of which nothing was ever measured, and one
+/// that was measured under other shapes only.
+const DOUBT_UNMEASURED: f64 = 4.0;
+const DOUBT_OTHER_SHAPE: f64 = 2.0;
+
+/// What loading a row for a device is taken to cost, in host seconds per row, until it was measured:
+/// reading is about half of what a host partition does with a row.
+const LOAD_SHARE: f64 = 0.5;
+
+/// Shapes that are remembered; the ones that were not used for longest go first.
+const SHAPES_MAX: usize = 1024;
+
+/// Time between two writes of the book.
+const SAVE_EVERY: Duration = Duration::from_secs(5);
+
+/// How fast a device is taken to be for one shape. Times in seconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DeviceRate {
+    /// To read a row on the host for a device.
+    pub load_seconds_per_row: f64,
+    /// To move a byte, either way.
+    pub transfer_seconds_per_byte: f64,
+    /// To run the program over a row that is on the device.
+    pub kernel_seconds_per_row: f64,
+    /// What a launch costs before its first row.
+    pub launch_seconds: f64,
+    /// How much slower to count it than that: 1 once the shape was measured here.
+    pub doubt: f64,
+}
+
+impl DeviceRate {
+    /// Returns the rows that a launch may take to be done within `seconds`; at least one.
+    pub fn rows_within(&self, seconds: f64) -> u64 {
+        let rows = seconds / self.kernel_seconds_per_row.max(f64::MIN_POSITIVE);
+        (rows as u64).max(1)
+    }
+}
+
+/// What is remembered, as it is written.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Book {
+    /// A row on one host partition, over all shapes.
+    host: Smoothed,
+    devices: BTreeMap<String, DeviceEntry>,
+    shapes: BTreeMap<ShapeKey, ShapeEntry>,
+    /// Counts uses of shapes, to tell which is oldest.
+    uses: u64,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct DeviceEntry {
+    transfer: Smoothed,
+    kernel: Smoothed,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct ShapeEntry {
+    host: Smoothed,
+    load: Smoothed,
+    kernel: BTreeMap<String, Smoothed>,
+    /// Bytes of a device's state when it came back.
+    state: Smoothed,
+    form: Option<RegionForm>,
+    last_use: u64,
+}
+
+/// The rates of one process, by shape and device.
+#[derive(Debug)]
+pub struct Rates {
+    book: Mutex<Book>,
+    /// What a row takes a host partition if nothing was ever measured.
+    host_start: f64,
+    store: Option<Store>,
+    saved: Mutex<Option<Instant>>,
+}
+
+impl Default for Rates {
+    fn default() -> Self {
+        Self::new(1.0 / HOST_ROWS_PER_SECOND)
+    }
+}
+
+/// Rows a host partition is taken to get through in a second where nothing was measured.
+///
+/// A filter and group-by over Parquet on one core of the development machine: 10 to 40 million.
+pub const HOST_ROWS_PER_SECOND: f64 = 2e7;
+
+impl Rates {
+    /// Makes a book that starts from this time per row of a host partition, in memory alone.
+    pub fn new(host_seconds_per_row: f64) -> Self {
+        Self {
+            book: Mutex::default(),
+            host_start: host_seconds_per_row,
+            store: None,
+            saved: Mutex::new(None),
+        }
+    }
+
+    /// Opens the book that is kept for this machine in `folder`. What cannot be read, or was
+    /// written by another version or machine, is a fresh book, which is calibrated here and now: a
+    /// few milliseconds of one core.
+    pub fn open(folder: Option<PathBuf>) -> Self {
+        let store = folder.map(Store::new);
+        let book = store.as_ref().and_then(Store::read).unwrap_or_default();
+        let host_start = if book.host.is_measured() {
+            1.0 / HOST_ROWS_PER_SECOND
+        } else {
+            host_seconds_per_row()
+        };
+        Self {
+            book: Mutex::new(book),
+            host_start,
+            store,
+            saved: Mutex::new(None),
+        }
+    }
+
+    /// Returns what a row of this shape takes one host partition, in seconds.
+    pub fn host(&self, shape: ShapeKey) -> f64 {
+        let book = self.book.lock();
+        let own = book.shapes.get(&shape).map(|entry| entry.host);
+        own.unwrap_or_default()
+            .or(book.host)
+            .value_or(self.host_start)
+    }
+
+    /// Returns whether a host partition was ever seen to run this shape.
+    pub fn host_is_measured(&self, shape: ShapeKey) -> bool {
+        let book = self.book.lock();
+        let own = book.shapes.get(&shape);
+        own.is_some_and(|entry| entry.host.is_measured())
+    }
+
+    /// Returns how many bytes of state a device is taken to bring back for this shape.
+    pub fn state_bytes(&self, shape: ShapeKey) -> f64 {
+        let book = self.book.lock();
+        let own = book.shapes.get(&shape).map(|entry| entry.state);
+        own.unwrap_or_default().value_or(0.0)
+    }
+
+    /// Learns how many bytes of state a device brought back; none is nothing to learn from.
+    pub fn learn_state(&self, shape: ShapeKey, bytes: u64) {
+        self.book.lock().entry(shape).state.learn(bytes as f64);
+    }
+
+    /// Returns how fast a device is taken to be for this shape.
+    pub fn device(&self, shape: ShapeKey, info: &DeviceInfo) -> DeviceRate {
+        let host = self.host(shape);
+        let book = self.book.lock();
+        let entry = book.shapes.get(&shape);
+        let key = device_key(info);
+        let device = book.devices.get(&key).cloned().unwrap_or_default();
+        let own = entry.and_then(|entry| entry.kernel.get(&key).copied());
+        let own = own.unwrap_or_default();
+        let declared = &info.rates;
+        let doubt = match (own.is_measured(), device.kernel.is_measured()) {
+            (true, _) => 1.0,
+            (false, true) => DOUBT_OTHER_SHAPE,
+            (false, false) => DOUBT_UNMEASURED,
+        };
+        DeviceRate {
+            load_seconds_per_row: entry
+                .map(|entry| entry.load)
+                .unwrap_or_default()
+                .value_or(host * LOAD_SHARE),
+            transfer_seconds_per_byte: device
+                .transfer
+                .value_or(inverse(declared.copy_bytes_per_second)),
+            kernel_seconds_per_row: own
+                .or(device.kernel)
+                .value_or(inverse(declared.rows_per_second)),
+            launch_seconds: declared.launch_seconds.max(0.0),
+            doubt,
+        }
+    }
+
+    /// Learns from what a probe has measured of a device.
+    pub fn calibrate(&self, info: &DeviceInfo, probe: &dyn Probe) {
+        let Some(measured) = probe.measure(info) else {
+            return;
+        };
+        let mut book = self.book.lock();
+        let device = book.devices.entry(device_key(info)).or_default();
+        let transfer = inverse(measured.copy_bytes_per_second);
+        device.transfer.start(transfer);
+        device.kernel.start(inverse(measured.rows_per_second));
+    }
+
+    /// Learns how long one host partition took for so many rows.
+    pub fn learn_host(&self, shape: ShapeKey, rows: u64, seconds: f64) {
+        let Some(each) = per_unit(rows, seconds) else {
+            return;
+        };
+        let mut book = self.book.lock();
+        book.host.learn(each);
+        book.entry(shape).host.learn(each);
+    }
+
+    /// Learns how long reading so many rows for a device took.
+    pub fn learn_load(&self, shape: ShapeKey, rows: u64, seconds: f64) {
+        if let Some(each) = per_unit(rows, seconds) {
+            self.book.lock().entry(shape).load.learn(each);
+        }
+    }
+
+    /// Learns how long a device was busy with so many rows, for which so many bytes moved. What
+    /// the transfer and the kernel took apart is not known: both are taken to be wrong alike.
+    pub fn learn_fold(
+        &self,
+        shape: ShapeKey,
+        info: &DeviceInfo,
+        rows: u64,
+        bytes: u64,
+        seconds: f64,
+    ) {
+        let rate = self.device(shape, info);
+        let busy = seconds - rate.launch_seconds;
+        if rows == 0 || busy <= 0.0 || !busy.is_finite() {
+            return;
+        }
+        let transfer = bytes as f64 * rate.transfer_seconds_per_byte;
+        let kernel = rows as f64 * rate.kernel_seconds_per_row;
+        if transfer + kernel <= 0.0 {
+            return;
+        }
+        let wrong_by = busy / (transfer + kernel);
+        let mut book = self.book.lock();
+        let device = book.devices.entry(device_key(info)).or_default();
+        if bytes > 0 {
+            let each = rate.transfer_seconds_per_byte * wrong_by;
+            device.transfer.learn(each);
+        }
+        let each = rate.kernel_seconds_per_row * wrong_by;
+        device.kernel.learn(each);
+        let own = &mut book.entry(shape).kernel;
+        own.entry(device_key(info)).or_default().learn(each);
+    }
+
+    /// Returns the form that a region of this shape took last.
+    pub fn last_form(&self, shape: ShapeKey) -> Option<RegionForm> {
+        self.book.lock().shapes.get(&shape)?.form
+    }
+
+    /// Remembers the form that a region of this shape takes.
+    pub fn remember_form(&self, shape: ShapeKey, form: RegionForm) {
+        self.book.lock().entry(shape).form = Some(form);
+    }
+
+    /// Writes the book if that was not done lately. Blocks for a small file; what cannot be written
+    /// is not.
+    pub fn save_if_due(&self) {
+        let mut saved = self.saved.lock();
+        if saved.is_none_or(|at| at.elapsed() >= SAVE_EVERY) {
+            *saved = Some(Instant::now());
+            drop(saved);
+            self.save();
+        }
+    }
+
+    /// Writes the book now, if it has a folder. What cannot be written is not.
+    pub fn save(&self) {
+        let Some(store) = &self.store else {
+            return;
+        };
+        let book = self.book.lock().clone();
+        store.write(&book);
+    }
+}
+
+impl Drop for Rates {
+    fn drop(&mut self) {
+        self.save();
+    }
+}
+
+impl Book {
+    /// Finds or makes a shape's entry, and forgets the oldest if there are too many.
+    fn entry(&mut self, shape: ShapeKey) -> &mut ShapeEntry {
+        if self.shapes.len() >= SHAPES_MAX && !self.shapes.contains_key(&shape) {
+            let oldest = self.shapes.iter().min_by_key(|(_, entry)| entry.last_use);
+            if let Some(oldest) = oldest.map(|(&shape, _)| shape) {
+                self.shapes.remove(&oldest);
+            }
+        }
+        self.uses += 1;
+        let uses = self.uses;
+        let entry = self.shapes.entry(shape).or_default();
+        entry.last_use = uses;
+        entry
+    }
+}
+
+/// Names a device by what decides how fast it is: GPUs of one name are alike, simulated devices are
+/// what they were asked to be.
+fn device_key(info: &DeviceInfo) -> String {
+    match info.kind {
+        DeviceKind::Cuda => info.name.clone(),
+        DeviceKind::Simulated => format!("{} {:?}", info.name, info.rates),
+    }
+}
+
+/// Returns the time for each of a rate that is above zero; nothing for one that takes no time.
+fn inverse(per_second: f64) -> f64 {
+    if per_second > 0.0 && per_second.is_finite() {
+        1.0 / per_second
+    } else {
+        0.0
+    }
+}
+
+fn per_unit(amount: u64, seconds: f64) -> Option<f64> {
+    let each = seconds / amount as f64;
+    (amount > 0 && each > 0.0 && each.is_finite()).then_some(each)
+}
+
+#[cfg(test)]
+mod tests;

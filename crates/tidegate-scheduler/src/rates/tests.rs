@@ -1,0 +1,187 @@
+//! What the book starts from, learns, and keeps.
+
+use std::fs;
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, Schema};
+use tidegate_device::{DeviceId, DeviceInfo, DeviceKind, DeviceRates};
+use tidegate_pipeline::{CompareOp, Expr, Pipeline, Scalar, ScalarValue, Step};
+
+use super::{Declared, HOST_ROWS_PER_SECOND, Rates, ShapeKey, host_seconds_per_row};
+use crate::place::RegionForm;
+
+fn info(name: &str) -> DeviceInfo {
+    DeviceInfo {
+        id: DeviceId(0),
+        kind: DeviceKind::Simulated,
+        name: name.into(),
+        memory_bytes: 1 << 30,
+        rates: DeviceRates {
+            copy_bytes_per_second: 1e10,
+            rows_per_second: 1e9,
+            launch_seconds: 1e-5,
+        },
+    }
+}
+
+/// `filter c <op> literal`.
+fn filter(op: CompareOp, literal: i64) -> Pipeline {
+    let schema = Arc::new(Schema::new(vec![Field::new("c", DataType::Int64, true)]));
+    let column = Expr::column(0, DataType::Int64).unwrap();
+    let parameter = Expr::parameter(0, DataType::Int64).unwrap();
+    Pipeline {
+        input: Arc::clone(&schema),
+        parameters: vec![Scalar {
+            data_type: DataType::Int64,
+            value: ScalarValue::Int(literal),
+        }],
+        steps: vec![Step::Filter(Expr::compare(op, column, parameter).unwrap())],
+        output: schema,
+    }
+}
+
+fn shape() -> ShapeKey {
+    ShapeKey::of(&filter(CompareOp::Lt, 1))
+}
+
+fn near(left: f64, right: f64) -> bool {
+    (left / right - 1.0).abs() < 1e-6
+}
+
+#[test]
+fn a_shape_has_no_literals() {
+    assert_eq!(shape(), ShapeKey::of(&filter(CompareOp::Lt, 7)));
+    assert_ne!(shape(), ShapeKey::of(&filter(CompareOp::Gt, 1)));
+    let text = String::from(shape());
+    assert_eq!(ShapeKey::try_from(text).unwrap(), shape());
+}
+
+#[test]
+fn rates_start_from_what_is_declared_and_follow_what_is_measured() {
+    let rates = Rates::default();
+    assert!(near(rates.host(shape()), 1.0 / HOST_ROWS_PER_SECOND));
+    let start = rates.device(shape(), &info("d"));
+    assert!(near(start.kernel_seconds_per_row, 1e-9) && start.doubt > 1.0);
+    rates.learn_host(shape(), 1000, 1e-3);
+    assert!(
+        near(rates.host(shape()), 1e-6),
+        "the first measurement counts fully"
+    );
+    for _ in 0..20 {
+        rates.learn_host(shape(), 1000, 1e-2);
+        rates.learn_fold(shape(), &info("d"), 1000, 0, 1e-3 + 1e-5);
+    }
+    assert!((rates.host(shape()) / 1e-5 - 1.0).abs() < 0.05);
+    let learned = rates.device(shape(), &info("d"));
+    assert!(near(learned.kernel_seconds_per_row, 1e-6));
+    assert!(near(learned.doubt, 1.0));
+    let other = rates.device(ShapeKey::of(&filter(CompareOp::Gt, 1)), &info("d"));
+    assert!(
+        near(other.kernel_seconds_per_row, 1e-6),
+        "from the same device"
+    );
+    assert!(other.doubt > 1.0 && other.doubt < start.doubt);
+}
+
+#[test]
+fn a_transfer_is_told_from_a_kernel_once_both_are_seen() {
+    let (rates, device) = (Rates::default(), info("d"));
+    let (rows, bytes) = (1_000_000, 8_000_000);
+    let (row, byte) = (5e-9, 2e-10);
+    for _ in 0..100 {
+        let kernel = rows as f64 * row;
+        rates.learn_fold(shape(), &device, rows, 0, 1e-5 + kernel);
+        let moved = bytes as f64 * byte;
+        rates.learn_fold(shape(), &device, rows, bytes, 1e-5 + kernel + moved);
+    }
+    let learned = rates.device(shape(), &device);
+    assert!((learned.kernel_seconds_per_row / row - 1.0).abs() < 0.05);
+    assert!((learned.transfer_seconds_per_byte / byte - 1.0).abs() < 0.05);
+}
+
+#[test]
+fn nonsense_is_not_learned() {
+    let rates = Rates::default();
+    rates.learn_host(shape(), 0, 1.0);
+    rates.learn_host(shape(), 10, f64::NAN);
+    rates.learn_host(shape(), 10, -1.0);
+    rates.learn_fold(shape(), &info("d"), 10, 10, f64::INFINITY);
+    rates.learn_load(shape(), 10, 0.0);
+    assert!(near(rates.host(shape()), 1.0 / HOST_ROWS_PER_SECOND));
+    assert!(rates.device(shape(), &info("d")).doubt > 1.0);
+}
+
+#[test]
+fn a_book_is_kept_and_one_that_is_not_ours_is_not_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = || Rates::open(Some(folder.path().to_path_buf()));
+    let rates = open();
+    rates.learn_host(shape(), 1000, 1.0);
+    rates.learn_fold(shape(), &info("d"), 1000, 8000, 1.0);
+    rates.remember_form(shape(), RegionForm::Atomic);
+    let (host, device) = (rates.host(shape()), rates.device(shape(), &info("d")));
+    drop(rates);
+    let again = open();
+    assert!(near(again.host(shape()), host));
+    assert_eq!(again.device(shape(), &info("d")), device);
+    assert_eq!(again.last_form(shape()), Some(RegionForm::Atomic));
+    drop(again);
+    let file = fs::read_dir(folder.path())
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap()
+        .path();
+    let text = fs::read_to_string(&file).unwrap();
+    for broken in [
+        String::new(),
+        text[..text.len() / 2].to_string(),
+        text.replacen("\"version\":1", "\"version\":999", 1),
+        text.replacen("\"machine\":\"", "\"machine\":\"other ", 1),
+        text.replacen("\"value\":", "\"value\":-", 1),
+    ] {
+        fs::write(&file, broken).unwrap();
+        assert!(open().last_form(shape()).is_none());
+        fs::write(&file, &text).unwrap();
+    }
+    assert_eq!(open().last_form(shape()), Some(RegionForm::Atomic));
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_no_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    fs::write(&file, "").unwrap();
+    let rates = Rates::open(Some(file.join("below")));
+    rates.learn_host(shape(), 10, 1.0);
+    rates.save();
+    assert!(near(rates.host(shape()), 0.1));
+}
+
+#[test]
+fn calibration_stays_near_the_start_and_is_replaced_by_what_is_measured() {
+    let host = host_seconds_per_row();
+    let factor = host * HOST_ROWS_PER_SECOND;
+    assert!((0.25..=4.0).contains(&factor), "{factor}");
+    let rates = Rates::new(host);
+    rates.calibrate(&info("d"), &Declared);
+    assert!(near(
+        rates.device(shape(), &info("d")).kernel_seconds_per_row,
+        1e-9
+    ));
+    rates.learn_fold(shape(), &info("d"), 1000, 0, 1.0 + 1e-5);
+    assert!(near(
+        rates.device(shape(), &info("d")).kernel_seconds_per_row,
+        1e-3
+    ));
+}
+
+#[test]
+fn old_shapes_are_forgotten() {
+    let rates = Rates::default();
+    for literal in 0..2000_u64 {
+        let key = ShapeKey::try_from(format!("{literal:x}")).unwrap();
+        rates.learn_host(key, 1, 1.0);
+    }
+    assert_eq!(rates.book.lock().shapes.len(), super::SHAPES_MAX);
+}
