@@ -1,15 +1,17 @@
 //! What every device that runs pipelines promises, whatever stands behind it.
 
 use std::fmt::Debug;
+use std::ops::AddAssign;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch};
 use futures::future::BoxFuture;
+use serde::Serialize;
 use thiserror::Error;
 use tidegate_device::{DeviceError, DeviceInfo, MemoryBudget, Reservation};
 use tidegate_pipeline::{EvalError, Pipeline};
 
-use crate::stored::{ColumnDictionary, StoredColumn, StoredMorsel};
+use crate::stored::{ColumnDictionary, StoredColumn, StoredRun};
 
 /// A device that can run pipelines.
 ///
@@ -84,15 +86,50 @@ pub trait PipelineRun: Send {
     ) -> BoxFuture<'static, Result<FoldReport, RunError>>;
 
     /// Folds morsels that are on the device already, in one launch where the device can. All
-    /// columns of one input share a dictionary.
+    /// columns of one input share a dictionary. What the device finds out about the run it keeps in
+    /// it, for the next fold of the same one.
     fn fold_stored(
         &mut self,
-        morsels: Vec<StoredMorsel>,
+        run: Arc<StoredRun>,
     ) -> BoxFuture<'static, Result<FoldReport, RunError>>;
 
     /// Ends the run and brings its rows back to the host, in batches of `pipeline.output`; after all
     /// folds called before.
-    fn finish(self: Box<Self>) -> BoxFuture<'static, Result<Vec<RecordBatch>, RunError>>;
+    fn finish(self: Box<Self>) -> BoxFuture<'static, Result<Finished, RunError>>;
+}
+
+/// What a finished run gives.
+#[derive(Clone, Debug, Default)]
+pub struct Finished {
+    /// Its rows.
+    pub batches: Vec<RecordBatch>,
+    /// What bringing them back took.
+    pub phases: Phases,
+}
+
+/// Where the seconds of a device's work went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Phases {
+    /// Writing the kernel, and compiling and loading it where that had not been done.
+    pub compile: f64,
+    /// Encoding rows and copying them to the device.
+    pub upload: f64,
+    /// Waiting for what the device was doing.
+    pub queue: f64,
+    /// The kernels.
+    pub kernel: f64,
+    /// Bringing rows back to the host, the steps after the last kernel included.
+    pub download: f64,
+}
+
+impl AddAssign for Phases {
+    fn add_assign(&mut self, other: Self) {
+        self.compile += other.compile;
+        self.upload += other.upload;
+        self.queue += other.queue;
+        self.kernel += other.kernel;
+        self.download += other.download;
+    }
 }
 
 /// What a fold took.
@@ -104,6 +141,8 @@ pub struct FoldReport {
     pub bytes: u64,
     /// How long the device was busy with it, the transfer included.
     pub device_seconds: f64,
+    /// Where the time went.
+    pub phases: Phases,
     /// Bytes of the run's state after it.
     pub state_bytes: u64,
     /// Whether the budget covers the state. If not, the run should be finished now, so that its rows

@@ -7,6 +7,7 @@
 mod run;
 mod store;
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
@@ -16,12 +17,13 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use tidegate_device::compiler::ImageCache;
-use tidegate_device::cuda::{CudaDevice, DeviceBuffer, Kernel, Lane, LaunchShape};
+use tidegate_device::cuda::{CudaDevice, DeviceBuffer, Kernel, Lane, LaunchShape, Mark};
 use tidegate_device::{DeviceError, DeviceId, DeviceInfo, MemoryBudget, Reservation};
 use tidegate_pipeline::{Interpreter, Pipeline};
 
 use crate::backend::{PipelineDevice, PipelineRun, RunError};
 use crate::engine::{Engine, Machine, bytes_of_words};
+use crate::execution::Programs;
 use crate::program::{DeviceProgram, ProgramOptions};
 use crate::stored::{ColumnDictionary, StoredColumn};
 
@@ -39,6 +41,7 @@ pub(crate) struct Shared {
     images: ImageCache,
     architecture: String,
     pub(crate) options: ProgramOptions,
+    programs: Programs,
     /// Kernels that are loaded, by their source.
     loaded: Mutex<HashMap<String, Arc<Loaded>>>,
 }
@@ -68,6 +71,7 @@ impl CudaPipelineDevice {
                 images,
                 architecture,
                 options,
+                programs: Programs::default(),
                 loaded: Mutex::default(),
             }),
         }
@@ -129,9 +133,10 @@ impl PipelineDevice for CudaPipelineDevice {
     fn refusals(&self, pipeline: &Pipeline) -> Vec<String> {
         let lost = self.shared.device.check_alive().err();
         let lost = lost.map(|error| error.to_string());
-        let unable = match Interpreter::new(Arc::new(pipeline.clone())) {
+        let pipeline = Arc::new(pipeline.clone());
+        let unable = match Interpreter::new(Arc::clone(&pipeline)) {
             Err(error) => Some(error.to_string()),
-            Ok(_) => declared_program(pipeline, &self.shared.options).err(),
+            Ok(_) => self.shared.declared_program(&pipeline).err(),
         };
         lost.into_iter().chain(unable).collect()
     }
@@ -159,6 +164,11 @@ impl PipelineDevice for CudaPipelineDevice {
 }
 
 impl Shared {
+    /// As [`declared_program`], written once.
+    fn declared_program(&self, pipeline: &Arc<Pipeline>) -> Result<Arc<DeviceProgram>, String> {
+        self.programs.declared(pipeline, &self.options)
+    }
+
     /// Returns the kernels of a source, compiled and loaded if they are not.
     fn load(
         &self,
@@ -197,11 +207,22 @@ impl Shared {
 pub struct LaneMachine<'a, 'l> {
     shared: &'a Shared,
     lane: &'a Lane<'l>,
+    /// The moment before the first launch of the fold under way.
+    launched: RefCell<Option<Mark>>,
 }
 
 impl<'a, 'l> LaneMachine<'a, 'l> {
     pub(crate) fn new(shared: &'a Shared, lane: &'a Lane<'l>) -> Self {
-        Self { shared, lane }
+        Self {
+            shared,
+            lane,
+            launched: RefCell::default(),
+        }
+    }
+
+    /// Returns the moment before the first launch, if there was one.
+    pub(crate) fn take_launched(&self) -> Option<Mark> {
+        self.launched.take()
     }
 }
 
@@ -223,6 +244,18 @@ impl<'a, 'l> Machine for LaneMachine<'a, 'l> {
 
     fn address(&self, buffer: &DeviceBuffer) -> u64 {
         buffer.address()
+    }
+
+    fn programs(&self) -> &Programs {
+        &self.shared.programs
+    }
+
+    fn launching(&self) -> Result<(), DeviceError> {
+        let mut launched = self.launched.borrow_mut();
+        if launched.is_none() {
+            *launched = Some(self.lane.mark()?);
+        }
+        Ok(())
     }
 
     fn engine(

@@ -5,13 +5,17 @@
 //! over a [`Machine`], which has engines for all of its programs: so the same code drives a GPU and,
 //! in tests, kernels compiled for the host.
 
+use std::any::Any;
+use std::fmt;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tidegate_device::{DeviceError, DeviceId, MemoryBudget, Reservation};
 use tidegate_pipeline::EvalError;
 
 use crate::backend::RunError;
 use crate::encode::EncodedColumn;
+use crate::execution::Programs;
 use crate::program::{DeviceProgram, NUM_LAUNCH_FIELDS, launch_words};
 
 /// A machine with memory of its own.
@@ -20,7 +24,7 @@ use crate::program::{DeviceProgram, NUM_LAUNCH_FIELDS, launch_words};
 /// Everything happens in the order of the calls; `read` waits for what came before.
 pub trait Engine {
     /// A piece of memory, freed when it is dropped.
-    type Buffer: std::fmt::Debug + Send;
+    type Buffer: fmt::Debug + Send + 'static;
 
     /// Returns the device that errors name.
     fn device(&self) -> DeviceId;
@@ -105,7 +109,7 @@ pub trait Engine {
 /// A device, with an engine for whatever source.
 pub trait Machine {
     /// A piece of memory, freed when it is dropped.
-    type Buffer: std::fmt::Debug + Send;
+    type Buffer: fmt::Debug + Send + 'static;
     /// The kernels of one source.
     type Engine: Engine<Buffer = Self::Buffer>;
 
@@ -120,6 +124,17 @@ pub trait Machine {
 
     /// Returns the address by which kernels know a buffer.
     fn address(&self, buffer: &Self::Buffer) -> u64;
+
+    /// Returns the programs that were written for the machine.
+    fn programs(&self) -> &Programs;
+
+    /// Is told that the next call of an engine begins a launch over rows.
+    ///
+    /// # Errors
+    /// A lost device.
+    fn launching(&self) -> Result<(), DeviceError> {
+        Ok(())
+    }
 
     /// Returns the named kernels of a source, which is compiled if it is not.
     ///
@@ -182,8 +197,26 @@ pub struct Segments {
     columns: Vec<u64>,
     rows: Vec<u32>,
     tiles_per_segment: u64,
+    /// Where a device keeps the descriptors, if they are kept.
+    kept: Option<Arc<Kept>>,
     /// Rows in all.
     pub num_rows: u64,
+}
+
+/// Descriptors that stay on the device to which they were copied first.
+#[derive(Default)]
+struct Kept(Mutex<Option<Descriptors>>);
+
+struct Descriptors {
+    columns: u64,
+    rows: u64,
+    _buffer: Box<dyn Any + Send>,
+}
+
+impl fmt::Debug for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Kept({})", self.0.lock().is_some())
+    }
 }
 
 impl Segments {
@@ -226,6 +259,7 @@ impl Segments {
             columns: Vec::new(),
             rows: Vec::new(),
             tiles_per_segment: 1,
+            kept: None,
             num_rows: 0,
         }
     }
@@ -240,16 +274,53 @@ impl Segments {
         self.tiles_per_segment = self.tiles_per_segment.max(tiles);
     }
 
+    /// Has the descriptors stay on the device from the first launch on, for as long as the segments
+    /// live. All launches over them must be on one device.
+    pub fn kept(mut self) -> Self {
+        self.kept = Some(Arc::default());
+        self
+    }
+
     /// Returns how many tiles there are.
     pub fn num_tiles(&self) -> u64 {
         self.rows.len() as u64 * self.tiles_per_segment
+    }
+
+    /// Copies the descriptors to the device; returns the addresses of columns and rows, and what
+    /// they point into unless that is kept.
+    fn describe<E: Engine>(
+        &self,
+        engine: &E,
+    ) -> Result<(u64, u64, Option<E::Buffer>), DeviceError> {
+        let mut kept = self.kept.as_ref().map(|kept| kept.0.lock());
+        if let Some(Some(known)) = kept.as_deref() {
+            return Ok((known.columns, known.rows, None));
+        }
+        let column_bytes = self.columns.len() as u64 * 8;
+        let mut bytes = bytes_of_words(&self.columns);
+        for rows in &self.rows {
+            bytes.extend_from_slice(&rows.to_le_bytes());
+        }
+        let buffer = engine.alloc(bytes.len().max(1) as u64)?;
+        engine.write(&buffer, 0, &bytes)?;
+        let columns = engine.address(&buffer);
+        let rows = columns + column_bytes;
+        let Some(kept) = kept.as_deref_mut() else {
+            return Ok((columns, rows, Some(buffer)));
+        };
+        *kept = Some(Descriptors {
+            columns,
+            rows,
+            _buffer: Box::new(buffer),
+        });
+        Ok((columns, rows, None))
     }
 }
 
 /// Segments on the device, and the words of a launch over them.
 #[derive(Debug)]
 pub struct Prepared<B> {
-    _tables: B,
+    _buffer: Option<B>,
     /// The words of a launch; what belongs to its store is still zero.
     pub words: Vec<u64>,
     /// Tiles of the launch.
@@ -259,7 +330,7 @@ pub struct Prepared<B> {
 }
 
 impl<B> Prepared<B> {
-    /// Copies the segments to the device.
+    /// Copies the segments to the device, unless they are kept there.
     ///
     /// # Errors
     /// [`DeviceError::OutOfMemory`]; a lost device.
@@ -275,16 +346,10 @@ impl<B> Prepared<B> {
                 why: format!("{} tiles are the most", u32::MAX),
             });
         }
-        let column_bytes = segments.columns.len() as u64 * 8;
-        let mut bytes = bytes_of_words(&segments.columns);
-        for rows in &segments.rows {
-            bytes.extend_from_slice(&rows.to_le_bytes());
-        }
-        let tables = engine.alloc(bytes.len().max(1) as u64)?;
-        engine.write(&tables, 0, &bytes)?;
+        let (columns, rows, buffer) = segments.describe(engine)?;
         let mut words = vec![0; NUM_LAUNCH_FIELDS];
-        words[launch_words("columns")] = engine.address(&tables);
-        words[launch_words("segment_rows")] = engine.address(&tables) + column_bytes;
+        words[launch_words("columns")] = columns;
+        words[launch_words("segment_rows")] = rows;
         words[launch_words("num_tiles")] = segments.num_tiles();
         words[launch_words("tiles_per_segment")] = segments.tiles_per_segment;
         words.extend(literals);
@@ -292,7 +357,7 @@ impl<B> Prepared<B> {
             words.push(0);
         }
         Ok(Self {
-            _tables: tables,
+            _buffer: buffer,
             words,
             num_tiles: segments.num_tiles(),
             num_rows: segments.num_rows,

@@ -9,29 +9,32 @@ mod finish;
 mod inputs;
 mod leaving;
 mod lookup;
+mod programs;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use arrow_array::RecordBatch;
 use tidegate_device::{DeviceError, MemoryBudget, Reservation};
 use tidegate_pipeline::{EvalError, Pipeline, Sort};
 
-use crate::backend::RunError;
+use crate::backend::{Phases, RunError};
 use crate::engine::{FLOAT_RANGE, Machine, ResidentChunk, ResidentColumn, Segments};
 use crate::groups::{Groups, fill_float_scales};
 use crate::program::{
-    DeviceProgram, ProgramOptions, Sink, Slot, SlotFacts, declared_program, generate,
-    generate_ordered,
+    DeviceProgram, ProgramOptions, Sink, Slot, SlotFacts, declared_program, generate_ordered,
 };
 use crate::rows::{download_rows, write_rows};
-use crate::stored::{Payload, StoredMorsel};
+use crate::stored::{NotOneColumn, StoredRun};
 use crate::table::GroupTable;
 
 pub use finish::FinishLimits;
 pub use leaving::Leaving;
+pub use programs::Programs;
 
 pub(crate) use inputs::upload;
 use inputs::{ColumnView, Inputs, Strings};
+use programs::Purpose;
 
 /// The state of an execution.
 pub struct Execution<B> {
@@ -49,9 +52,18 @@ pub struct Execution<B> {
     rows: Vec<RecordBatch>,
     /// What is promised for the state beside the table, which has a promise of its own.
     memory: Reservation,
+    /// Where the time of the fold under way goes, as far as the host sees it.
+    phases: Phases,
 }
 
-impl<B: std::fmt::Debug + Send> Execution<B> {
+/// What a launch reads.
+#[derive(Clone, Copy)]
+enum Input<'a> {
+    Chunks(&'a [ResidentChunk]),
+    Stored(&'a StoredRun),
+}
+
+impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
     /// Begins with empty state.
     ///
     /// # Errors
@@ -66,7 +78,17 @@ impl<B: std::fmt::Debug + Send> Execution<B> {
                 what: format!("a refused pipeline was opened: {why}"),
             })
         })?;
-        Self::with_inputs(budget, pipeline, options, Inputs::of(program))
+        Self::of(budget, pipeline, options, &program)
+    }
+
+    /// As [`Execution::new`], with the pipeline's declared program.
+    pub(crate) fn of(
+        budget: &Arc<MemoryBudget>,
+        pipeline: Arc<Pipeline>,
+        options: &ProgramOptions,
+        declared: &DeviceProgram,
+    ) -> Result<Self, RunError> {
+        Self::with_inputs(budget, pipeline, options, Inputs::of(declared))
     }
 
     fn with_inputs(
@@ -85,6 +107,7 @@ impl<B: std::fmt::Debug + Send> Execution<B> {
             retired: Vec::new(),
             rows: Vec::new(),
             memory: budget.reserve(0)?,
+            phases: Phases::default(),
         })
     }
 
@@ -98,40 +121,30 @@ impl<B: std::fmt::Debug + Send> Execution<B> {
         machine: &M,
         batches: &[RecordBatch],
     ) -> Result<u64, RunError> {
+        let began = Instant::now();
         let columns = self.inputs.encode(&self.pipeline.parameters, batches)?;
         let rows = batches.iter().map(|batch| batch.num_rows() as u64).sum();
         let (chunk, buffer) = upload(machine, rows, &columns)?;
         self.inputs.learn(&columns);
-        self.launch(machine, &[chunk])?;
+        self.phases.upload += began.elapsed().as_secs_f64();
+        self.launch(machine, Input::Chunks(&[chunk]))?;
         drop(buffer);
         Ok(columns.iter().map(|column| column.device_bytes()).sum())
     }
 
-    /// Folds morsels that are on the device, in one launch. After an error the execution is void.
+    /// Folds morsels that are on the device, in one launch; what is found out about the run stays with
+    /// it. After an error the execution is void.
     ///
     /// # Errors
     /// As [`Execution::fold`]; [`DeviceError::Refused`] for columns that do not do as they are stored.
     pub fn fold_stored<M: Machine<Buffer = B>>(
         &mut self,
         machine: &M,
-        morsels: &[StoredMorsel],
+        run: &StoredRun,
     ) -> Result<(), RunError> {
-        let rows: Vec<u64> = morsels.iter().map(|morsel| morsel.num_rows).collect();
         let parameters = &self.pipeline.parameters;
-        let chunks = self
-            .inputs
-            .adopt(machine, parameters, &rows, |morsel, column| {
-                let stored = &morsels[morsel].columns[column];
-                let Payload::Cuda { column, facts, .. } = &stored.payload else {
-                    return Err(not_as_stored(machine, "a column of another device"));
-                };
-                Ok(ColumnView {
-                    column: *column,
-                    facts,
-                    dictionary: stored.dictionary.as_ref(),
-                })
-            })?;
-        self.launch(machine, &chunks)
+        self.inputs.adopt_run(machine, parameters, run)?;
+        self.launch(machine, Input::Stored(run))
     }
 
     /// Folds a chunk whose columns were put on the device by the caller, with what holds of their
@@ -156,7 +169,13 @@ impl<B: std::fmt::Debug + Send> Execution<B> {
                     dictionary: None,
                 })
             })?;
-        self.launch(machine, &chunks)
+        self.launch(machine, Input::Chunks(&chunks))
+    }
+
+    /// Returns where the time of the folds since the last call went: writing, compiling and loading
+    /// kernels, and encoding and copying rows.
+    pub(crate) fn take_phases(&mut self) -> Phases {
+        std::mem::take(&mut self.phases)
     }
 
     /// Returns the bytes of the state.
@@ -180,16 +199,32 @@ impl<B: std::fmt::Debug + Send> Execution<B> {
         &self,
         machine: &M,
     ) -> Result<(DeviceProgram, Vec<u32>), RunError> {
-        let facts_of = |slot: &Slot| self.inputs.facts_of(slot);
-        let options = ProgramOptions {
-            wide_floats: self.wide_floats,
-            ..self.options.clone()
+        let (mut program, bits) = match &self.order {
+            Some(sort) => {
+                let facts_of = |slot: &Slot| self.inputs.facts_of(slot);
+                let options = ProgramOptions {
+                    wide_floats: self.wide_floats,
+                    ..self.options.clone()
+                };
+                generate_ordered(&self.pipeline, sort, &facts_of, &options)
+                    .map_err(|why| refused(machine, why))?
+            }
+            None => {
+                let slots = self.inputs.slots.iter();
+                let purpose = Purpose {
+                    pipeline: Arc::clone(&self.pipeline),
+                    facts: Some(
+                        slots
+                            .map(|slot| (slot.clone(), self.inputs.facts_of(slot)))
+                            .collect(),
+                    ),
+                    wide_floats: self.wide_floats,
+                };
+                let written = machine.programs().get(purpose, &self.options);
+                let written = written.map_err(|why| refused(machine, why))?;
+                (DeviceProgram::clone(&written), Vec::new())
+            }
         };
-        let made = match &self.order {
-            Some(sort) => generate_ordered(&self.pipeline, sort, &facts_of, &options),
-            None => generate(&self.pipeline, &facts_of, &options).map(|made| (made, Vec::new())),
-        };
-        let (mut program, bits) = made.map_err(|why| refused(machine, why))?;
         if let Sink::Groups(plan) = &program.sink {
             fill_float_scales(plan, &mut program.literals);
         }
@@ -204,11 +239,17 @@ impl<B: std::fmt::Debug + Send> Execution<B> {
     fn launch<M: Machine<Buffer = B>>(
         &mut self,
         machine: &M,
-        chunks: &[ResidentChunk],
+        input: Input<'_>,
     ) -> Result<(), RunError> {
+        let began = Instant::now();
         let (program, _) = self.program(machine)?;
-        let segments = Segments::of(&program, chunks);
         let engine = machine.engine(&program.text, program.kernel_names())?;
+        self.phases.compile += began.elapsed().as_secs_f64();
+        let segments = match input {
+            Input::Chunks(chunks) => Arc::new(Segments::of(&program, chunks)),
+            Input::Stored(run) => self.inputs.segments_of(machine, &program, run)?,
+        };
+        machine.launching()?;
         let plan = match &program.sink {
             Sink::Rows(columns) => {
                 let rows = write_rows(&engine, &program, columns, &segments)?;
@@ -241,7 +282,7 @@ impl<B: std::fmt::Debug + Send> Execution<B> {
         if is_first && !self.wide_floats && matches!(&folded, Err(error) if is_float_range(error)) {
             self.wide_floats = true;
             self.table = None;
-            return self.launch(machine, chunks);
+            return self.launch(machine, input);
         }
         folded
     }
@@ -258,6 +299,15 @@ fn not_as_stored<M: Machine>(machine: &M, why: &str) -> RunError {
         what: "fold stored columns".into(),
         why: why.into(),
     })
+}
+
+fn unfit<M: Machine>(machine: &M, why: NotOneColumn) -> RunError {
+    match why {
+        NotOneColumn::Elsewhere => not_as_stored(machine, "a column of another device"),
+        NotOneColumn::SeveralDictionaries => {
+            refused(machine, "chunks with codes of several dictionaries".into())
+        }
+    }
 }
 
 fn refused<M: Machine>(machine: &M, why: String) -> RunError {

@@ -31,9 +31,9 @@ pub mod stored;
 pub mod table;
 pub mod transfer;
 
-pub use backend::{FoldReport, PipelineDevice, PipelineRun, RunError};
+pub use backend::{Finished, FoldReport, Phases, PipelineDevice, PipelineRun, RunError};
 pub use chunk::{holds_special, order_dependent_columns, refuse_chunk};
 pub use cuda::CudaPipelineDevice;
 pub use simulated::SimulatedPipelineDevice;
-pub use stored::{ColumnDictionary, StoredColumn, StoredMorsel};
+pub use stored::{ColumnDictionary, StoredColumn, StoredMorsel, StoredRun};
 pub use transfer::referenced_bytes;

@@ -16,8 +16,8 @@ use parking_lot::Mutex;
 use tidegate_device::{Cost, DeviceError, DeviceInfo, MemoryBudget, Reservation, SimulatedDevice};
 use tidegate_pipeline::{EvalError, Interpreter, Pipeline};
 
-use crate::backend::{FoldReport, PipelineDevice, PipelineRun, RunError};
-use crate::stored::{ColumnDictionary, Payload, StoredColumn, StoredMorsel};
+use crate::backend::{Finished, FoldReport, Phases, PipelineDevice, PipelineRun, RunError};
+use crate::stored::{ColumnDictionary, Payload, StoredColumn, StoredMorsel, StoredRun};
 use crate::transfer::referenced_bytes;
 
 /// A simulated device that runs pipelines.
@@ -150,17 +150,25 @@ impl PipelineRun for SimulatedRun {
         let modelled = self.device.modelled_time(cost);
         let pending = PendingFold::new(&self.state);
         // Submitted here and not in the future, so that folds keep the order of their calls.
+        let submitted = Instant::now();
         let completion = self.device.submit_reserved(cost, input, move || {
             let began = Instant::now();
             let state_bytes = pending.run(&batches)?;
-            Ok::<_, RunError>((state_bytes, began.elapsed()))
+            Ok::<_, RunError>((state_bytes, (began, began.elapsed())))
         });
         async move {
-            let ((state_bytes, state_fits), worked) = completion.await??;
+            let ((state_bytes, state_fits), (began, worked)) = completion.await??;
+            let device_seconds = worked.max(modelled).as_secs_f64();
+            let phases = Phases {
+                queue: (began - submitted).as_secs_f64(),
+                kernel: device_seconds,
+                ..Phases::default()
+            };
             Ok(FoldReport {
                 rows: cost.rows,
                 bytes: cost.copy_bytes,
-                device_seconds: worked.max(modelled).as_secs_f64(),
+                device_seconds,
+                phases,
                 state_bytes,
                 state_fits,
             })
@@ -170,30 +178,38 @@ impl PipelineRun for SimulatedRun {
 
     fn fold_stored(
         &mut self,
-        morsels: Vec<StoredMorsel>,
+        run: Arc<StoredRun>,
     ) -> BoxFuture<'static, Result<FoldReport, RunError>> {
         let cost = Cost {
             copy_bytes: 0,
-            rows: morsels.iter().map(|morsel| morsel.num_rows).sum(),
+            rows: run.num_rows(),
         };
         let modelled = self.device.modelled_time(cost);
         let pending = PendingFold::new(&self.state);
         let schema = Arc::clone(&self.input);
+        let submitted = Instant::now();
         let completion = self.device.submit(cost, move || {
             let began = Instant::now();
             let mut batches = Vec::new();
-            for morsel in &morsels {
+            for morsel in run.morsels() {
                 batches.extend(stored_batches(morsel, &schema)?);
             }
             let state_bytes = pending.run(&batches)?;
-            Ok::<_, RunError>((state_bytes, began.elapsed()))
+            Ok::<_, RunError>((state_bytes, (began, began.elapsed())))
         });
         async move {
-            let ((state_bytes, state_fits), worked) = completion.await??;
+            let ((state_bytes, state_fits), (began, worked)) = completion.await??;
+            let device_seconds = worked.max(modelled).as_secs_f64();
+            let phases = Phases {
+                queue: (began - submitted).as_secs_f64(),
+                kernel: device_seconds,
+                ..Phases::default()
+            };
             Ok(FoldReport {
                 rows: cost.rows,
                 bytes: 0,
-                device_seconds: worked.max(modelled).as_secs_f64(),
+                device_seconds,
+                phases,
                 state_bytes,
                 state_fits,
             })
@@ -201,18 +217,25 @@ impl PipelineRun for SimulatedRun {
         .boxed()
     }
 
-    fn finish(mut self: Box<Self>) -> BoxFuture<'static, Result<Vec<RecordBatch>, RunError>> {
+    fn finish(mut self: Box<Self>) -> BoxFuture<'static, Result<Finished, RunError>> {
         self.is_finished = true;
         let state = Arc::clone(&self.state);
-        let completion = self.device.submit(Cost::default(), move || state.finish());
+        let completion = self.device.submit(Cost::default(), move || {
+            let began = Instant::now();
+            Ok::<_, RunError>((state.finish()?, began))
+        });
         let device = Arc::clone(&self.device);
         async move {
-            let (batches, memory) = completion.await??;
+            let ((batches, memory), began) = completion.await??;
             device
                 .copy(batches.iter().map(referenced_bytes).sum())
                 .await?;
             drop(memory);
-            Ok(batches)
+            let phases = Phases {
+                download: began.elapsed().as_secs_f64(),
+                ..Phases::default()
+            };
+            Ok(Finished { batches, phases })
         }
         .boxed()
     }

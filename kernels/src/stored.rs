@@ -1,5 +1,7 @@
 //! Columns that stay on a device from one query to the next.
 
+mod run;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -11,6 +13,9 @@ use tidegate_device::{DeviceId, Reservation};
 use crate::encode::Dictionary;
 use crate::engine::ResidentColumn;
 use crate::program::SlotFacts;
+
+pub(crate) use run::NotOneColumn;
+pub use run::StoredRun;
 
 /// The growing dictionary that all stored chunks of one table column share.
 #[derive(Debug, Default)]

@@ -35,7 +35,7 @@ pub struct GroupTable<B> {
     memory: Option<Reservation>,
 }
 
-impl<B: std::fmt::Debug + Send> GroupTable<B> {
+impl<B: std::fmt::Debug + Send + 'static> GroupTable<B> {
     /// Makes an empty table for the program; `literals` are those of all its launches.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! The command, the SQL tests and the device benches in one binary, for a GPU host that cannot build.
+//! The command, the SQL tests and the benches in one binary, for a GPU host that cannot build.
 //!
 //! `cargo xtask bundle` packs it with the `.slt` files and the script `run`. The first word says
 //! which program it is; the rest is for that program, as if it had been called by its own name. A
@@ -25,7 +25,8 @@ usage: tidegate-bundle <program> [arguments]
   sql-tests      the SQL tests, as libtest runs tests; --root FOLDER comes first and names
                  where the .slt files are, which is `slt` beside this binary by default
   differential   random queries, compared with DataFusion
-  device-bench   kernels over resident columns, timed";
+  device-bench   kernels over resident columns, timed
+  sql-bench      statements over a table in the column cache, timed";
 
 fn main() -> ExitCode {
     let mut arguments = env::args_os();
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
         Some("sql-tests") => told(sql_tests(arguments.collect())),
         Some("differential") => told(differential()),
         Some("device-bench") => tidegate_device_benches::start(call("device-bench", arguments)),
+        Some("sql-bench") => tidegate_benches::statements::start(call("sql-bench", arguments)),
         _ => {
             eprintln!("{USAGE}");
             ExitCode::from(2)

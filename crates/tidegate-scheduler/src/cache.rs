@@ -5,12 +5,17 @@
 //! to the [`CachedTable`] that was asked for and go with it. All chunks of a run come from one such
 //! table, so that the codes of a string column share one dictionary.
 //!
+//! A table that holds all of a scan also knows the scan's rows, and has one run over all of them for
+//! whoever reads these (`whole`).
+//!
 //! Nothing is evicted from a device: a table that does not fit is not cached. What a device does not
 //! hold may lie in the host tier, [`host`].
 
 pub mod host;
 
-use std::collections::{BTreeMap, HashMap};
+mod whole;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -18,6 +23,9 @@ use arrow_array::ArrayRef;
 use parking_lot::RwLock;
 use tidegate_device::DeviceId;
 use tidegate_kernels::StoredColumn;
+
+use whole::{MorselChunks, SpecialColumns, Whole};
+pub use whole::{ScanKey, ScanRows, WholeRun};
 
 /// Names what a column chunk was read from.
 ///
@@ -53,6 +61,11 @@ pub struct CachedTable {
     columns: Vec<CachedColumn>,
     /// By source and column, the two texts of a key.
     chunks: HashMap<(Arc<str>, Arc<str>), Chunks>,
+    /// The chunks that came as whole morsels.
+    morsels: Vec<MorselChunks>,
+    special: SpecialColumns,
+    /// The scan that the morsels are, if they are all of one.
+    whole: Option<Whole>,
 }
 
 #[derive(Debug)]
@@ -104,6 +117,9 @@ impl CachedTable {
             device,
             columns: columns.into_iter().map(column).collect(),
             chunks: HashMap::new(),
+            morsels: Vec::new(),
+            special: SpecialColumns::default(),
+            whole: None,
         }
     }
 
@@ -127,6 +143,48 @@ impl CachedTable {
         chunks.by_part.insert(key.part, chunk);
     }
 
+    /// Adds the chunks of a morsel, one for each of the table's columns, in order.
+    pub fn insert_morsel(&mut self, chunks: Vec<(ChunkKey, CachedChunk)>) {
+        let stored = chunks.iter().map(|(_, chunk)| Arc::clone(&chunk.stored));
+        self.morsels.push(MorselChunks {
+            columns: stored.collect(),
+        });
+        for (column, (key, chunk)) in chunks.into_iter().enumerate() {
+            self.special.note(column, chunk.holds_special);
+            self.insert(column, key, chunk);
+        }
+    }
+
+    /// Declares the morsels to be all of a scan that reads the table's columns, in order.
+    pub fn holds_all_of(&mut self, scan: ScanKey) {
+        self.whole = Some(Whole::new(scan));
+    }
+
+    /// Returns the scan of which the table holds all, if it is one.
+    pub fn scan(&self) -> Option<&ScanKey> {
+        self.whole.as_ref().map(|whole| &whole.key)
+    }
+
+    /// Returns the run over all rows of the scan that the table is, if somebody reads just these.
+    /// `reads_all_of` tells for each column that is read its position among the scan's;
+    /// `order_dependent` are those of them that grouped float MIN or MAX are made of.
+    pub fn whole_run(
+        &self,
+        reads_all_of: &dyn Fn(&ScanKey) -> Option<Vec<usize>>,
+        order_dependent: &BTreeSet<usize>,
+    ) -> Option<Arc<WholeRun>> {
+        let whole = self.whole.as_ref()?;
+        let columns = reads_all_of(&whole.key)?;
+        let is_special = |position: &usize| {
+            let column = columns.get(*position);
+            column.is_none_or(|column| self.special.contains(*column))
+        };
+        if order_dependent.iter().any(is_special) {
+            return None;
+        }
+        whole.run(&self.morsels, &columns)
+    }
+
     /// Finds a chunk, and the number of its column.
     pub fn get(&self, key: &ChunkKey) -> Option<(usize, &CachedChunk)> {
         let of = (Arc::clone(&key.source), Arc::clone(&key.column));
@@ -134,9 +192,10 @@ impl CachedTable {
         Some((chunks.column, chunks.by_part.get(&key.part)?))
     }
 
-    /// Counts a use of a chunk of column number `column`.
-    pub fn hit(&self, column: usize) {
-        self.columns[column].hits.fetch_add(1, Ordering::Relaxed);
+    /// Counts a use of so many chunks of column number `column`.
+    pub fn hit(&self, column: usize, num_chunks: u64) {
+        let hits = &self.columns[column].hits;
+        hits.fetch_add(num_chunks, Ordering::Relaxed);
     }
 
     /// Returns the bytes that the table takes on its device.
@@ -197,6 +256,7 @@ impl CachedTable {
 pub struct ColumnCache {
     host: host::HostTier,
     tables: RwLock<BTreeMap<String, Arc<CachedTable>>>,
+    version: AtomicU64,
 }
 
 impl ColumnCache {
@@ -209,11 +269,31 @@ impl ColumnCache {
     pub fn insert(&self, table: CachedTable) {
         let mut tables = self.tables.write();
         tables.insert(table.name.clone(), Arc::new(table));
+        self.version.fetch_add(1, Ordering::Release);
     }
 
     /// Lets a table go; its memory comes back once no query uses it.
     pub fn remove(&self, name: &str) -> Option<Arc<CachedTable>> {
-        self.tables.write().remove(name)
+        let mut tables = self.tables.write();
+        self.version.fetch_add(1, Ordering::Release);
+        tables.remove(name)
+    }
+
+    /// Counts up with every table that comes or goes.
+    pub fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    /// Returns whether this table is kept, and not only still in use.
+    pub fn holds(&self, table: &Arc<CachedTable>) -> bool {
+        let tables = self.tables.read();
+        let known = tables.get(&table.name);
+        known.is_some_and(|known| Arc::ptr_eq(known, table))
+    }
+
+    /// Returns whether nothing is kept.
+    pub fn is_empty(&self) -> bool {
+        self.tables.read().is_empty()
     }
 
     /// Returns the tables on a device.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use serde::Serialize;
+use tidegate_kernels::Phases;
 
 use crate::place::{Place, Reason};
 use crate::queue::Morsel;
@@ -23,6 +24,7 @@ struct Count {
     rows: u64,
     bytes: u64,
     time: Duration,
+    phases: Phases,
     reasons: BTreeMap<Reason, u64>,
 }
 
@@ -39,6 +41,8 @@ pub struct PlaceReport {
     pub bytes: u64,
     /// Seconds of work: on a device its own, on the host the time its streams were busy.
     pub seconds: f64,
+    /// Where a device's seconds went; what it worked on side by side counts for each.
+    pub phases: Phases,
     /// Why, and for how many morsels; for a region placed as a whole the count is 1.
     pub reasons: Vec<(String, u64)>,
 }
@@ -84,6 +88,20 @@ impl RegionCounters {
         self.places.lock().entry(place).or_default().time += time;
     }
 
+    /// Adds to where the time of a place went.
+    pub fn phases(&self, place: Place, phases: Phases) {
+        self.places.lock().entry(place).or_default().phases += phases;
+    }
+
+    /// Counts all morsels of a scan at `place`, which were there already.
+    pub fn whole(&self, place: Place, morsels: u64, rows: u64, reason: Reason) {
+        let mut places = self.places.lock();
+        let count = places.entry(place).or_default();
+        count.morsels += morsels;
+        count.rows += rows;
+        *count.reasons.entry(reason).or_default() += morsels;
+    }
+
     /// Counts why something went to `place`.
     pub fn reason(&self, place: Place, reason: Reason) {
         let mut places = self.places.lock();
@@ -114,6 +132,7 @@ impl RegionCounters {
             rows: count.rows,
             bytes: count.bytes,
             seconds: count.time.as_secs_f64(),
+            phases: count.phases,
             reasons: count
                 .reasons
                 .iter()

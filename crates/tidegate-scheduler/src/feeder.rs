@@ -25,7 +25,7 @@ use tidegate_pipeline::Pipeline;
 
 use crate::admission::turns::TURN_SECONDS_MAX;
 use crate::admission::{DeviceTurns, QueryId, Turn};
-use crate::cache::{CachedTable, ChunkKey, ColumnCache};
+use crate::cache::{CachedTable, ChunkKey, ColumnCache, ScanKey};
 use crate::counters::RegionCounters;
 use crate::dispatch::Dispatch;
 use crate::ladder::Ladder;
@@ -79,6 +79,17 @@ pub trait MorselLoader: Debug + Send + Sync {
     /// Returns what a column of a morsel is read from; `None` if that cannot be told, or is no
     /// longer what it was when the scan was planned.
     fn chunk_key(&self, _morsel: MorselId, _column: usize) -> Option<ChunkKey> {
+        None
+    }
+
+    /// Names the rows of the whole scan, if that can be told at once.
+    fn scan_key(&self) -> Option<ScanKey> {
+        None
+    }
+
+    /// Returns whether just the rows of this scan are read: for each column that is read, its
+    /// position among the scan's. `None` if it cannot be told.
+    fn reads_all_of(&self, _scan: &ScanKey) -> Option<Vec<usize>> {
         None
     }
 
@@ -512,6 +523,7 @@ impl Feeder {
         self.counters.morsels(self.place(), folded, reason);
         let seconds = Duration::from_secs_f64(report.device_seconds.max(0.0));
         self.counters.time(self.place(), seconds);
+        self.counters.phases(self.place(), report.phases);
     }
 
     /// Ends a run: waits for its folds, brings its rows back and commits its morsels.
@@ -539,10 +551,11 @@ impl Feeder {
         self.roster.end(id, self.now());
         self.roster.state_left(id);
         match finished {
-            Ok(batches) => {
+            Ok(finished) => {
                 let ids: Vec<MorselId> = open.folded.iter().map(|morsel| morsel.id).collect();
                 self.queue.commit(&ids);
-                progress.rows.extend(batches);
+                self.counters.phases(self.place(), finished.phases);
+                progress.rows.extend(finished.batches);
                 Ok(end)
             }
             Err(RunError::Eval(error)) => Err(RunFailure::Eval(error)),
@@ -600,7 +613,7 @@ impl Feeder {
 }
 
 /// Names a device's failure, without the numbers that vary.
-fn fault(error: &RunError) -> Reason {
+pub(crate) fn fault(error: &RunError) -> Reason {
     match error {
         RunError::Device(DeviceError::OutOfMemory { .. }) => Reason::DeviceMemory,
         RunError::Device(DeviceError::LaunchFailed { .. }) => {

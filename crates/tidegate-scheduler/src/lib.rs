@@ -6,7 +6,7 @@
 //! region: it loads a device's morsels, folds them, commits the state once its rows are back on the
 //! host, and hands whatever was folded but never committed to the host to be run again. A
 //! [`ColumnCache`] keeps column chunks on devices from query to query; what is resident is folded
-//! without being loaded.
+//! without being loaded, and a scan that is resident as a whole without a queue ([`ResidentScan`]).
 //!
 //! This crate must not know: DataFusion plans, SQL text, or how rows are read; sources come in
 //! through [`MorselLoader`], devices through `tidegate_kernels::PipelineDevice`.
@@ -29,13 +29,16 @@ pub mod rates;
 pub mod run;
 
 mod residency;
+mod resident;
 
 #[cfg(test)]
 mod simulation;
 
 pub use admission::{AdmissionGate, AdmissionLimits, Permit, Refused};
 pub use cache::host::HostTier;
-pub use cache::{CachedChunk, CachedTable, ChunkKey, ColumnCache, ColumnReport};
+pub use cache::{
+    CachedChunk, CachedTable, ChunkKey, ColumnCache, ColumnReport, ScanKey, ScanRows, WholeRun,
+};
 pub use counters::{PlaceReport, RegionCounters};
 pub use dispatch::Dispatch;
 pub use feeder::{Choice, LoadError, MorselLoader};
@@ -43,4 +46,5 @@ pub use ladder::{Evict, NothingCached};
 pub use place::{HostClaim, Place, PlacementMode, PlacementPattern, Reason, Rest};
 pub use queue::{ClaimPolicy, Morsel, MorselId, MorselQueue, MorselSize};
 pub use rates::{Rates, ShapeKey};
+pub use resident::{ResidentFailure, ResidentScan};
 pub use run::{AllOrNothing, HostClaimer, MixedRun, RunFailure, RunSpec, Tail, Visit};

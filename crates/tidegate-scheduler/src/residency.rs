@@ -16,12 +16,12 @@ use crate::run::RunFailure;
 /// Pieces that are identified at a time.
 const PIECES_AT_A_TIME: usize = 16;
 
-/// A scan that is on the device as a whole.
+/// What holds all morsels of a scan.
 #[derive(Debug)]
-pub(crate) struct ResidentScan {
-    /// What holds it.
+pub(crate) struct Holder {
+    /// The table.
     pub(crate) table: Arc<CachedTable>,
-    /// Its rows.
+    /// The scan's rows.
     pub(crate) num_rows: u64,
 }
 
@@ -40,7 +40,7 @@ impl ResidentMorsel {
     /// Counts a use of each of its chunks.
     pub(crate) fn hit(&self) {
         for column in &self.columns {
-            self.table.hit(*column);
+            self.table.hit(*column, 1);
         }
     }
 }
@@ -91,7 +91,7 @@ impl Residency {
     pub(crate) async fn whole_scan(
         &self,
         queue: &MorselQueue,
-    ) -> Result<Option<ResidentScan>, RunFailure> {
+    ) -> Result<Option<Holder>, RunFailure> {
         if self.is_empty() {
             return Ok(None);
         }
@@ -105,7 +105,7 @@ impl Residency {
         Ok(self.tables.iter().find_map(|table| {
             let num_rows = rows_in(table).filter(|rows| *rows > 0)?;
             let table = Arc::clone(table);
-            Some(ResidentScan { table, num_rows })
+            Some(Holder { table, num_rows })
         }))
     }
 

@@ -14,14 +14,15 @@ use tokio::sync::OnceCell;
 use tokio::task::JoinSet;
 
 use crate::admission::QueryId;
-use crate::cache::ColumnCache;
+use crate::cache::{ColumnCache, ScanKey};
 use crate::counters::RegionCounters;
 use crate::dispatch::Dispatch;
 use crate::feeder::{Choice, Feeder, LoadError, MorselLoader};
-use crate::place::{DeviceState, HostClaim, HostStream, Outlook, Place, Reason, Rest, Roster};
-use crate::queue::{ClaimPolicy, Morsel, MorselQueue, MorselSize};
+use crate::place::{HostClaim, HostStream, Place, Reason, Roster};
+use crate::queue::{ClaimPolicy, Morsel, MorselQueue};
 use crate::rates::ShapeKey;
 use crate::residency::Residency;
+use crate::resident::{ResidentFailure, ResidentScan, faster_with_all};
 
 /// Why a region's device half came to nothing.
 #[derive(Debug, Error)]
@@ -92,6 +93,14 @@ impl Workers {
 }
 
 impl RunSpec {
+    /// Returns why devices take what they take.
+    fn reason(&self) -> Reason {
+        match &self.choice {
+            Choice::Always(reason) => reason.clone(),
+            Choice::EarliestFinish { .. } => Reason::EarliestFinish,
+        }
+    }
+
     fn feeder(
         &self,
         device: &Arc<dyn PipelineDevice>,
@@ -253,34 +262,17 @@ impl MixedRun {
         };
         self.workers.roster.holds_all(device.info().id);
         let (rates, shape) = (self.spec.dispatch.rates(), self.workers.roster.shape());
-        let info = device.info();
-        let all = MorselSize {
-            num_rows: scan.num_rows,
-            num_bytes: 0,
-        };
-        let outlook = Outlook {
-            rest: Rest {
-                num_morsels: 1,
-                num_rows: all.num_rows,
-                num_bytes: 0,
-            },
-            host_free_in: vec![0.0],
-            // The whole host as one worker, for which the scan is one morsel.
-            host_seconds_per_row: rates.host(shape) / host_partitions.max(1) as f64,
-            devices: vec![DeviceState {
-                id: info.id,
-                free_in: self
-                    .spec
-                    .dispatch
-                    .turns(info.id)
-                    .seconds_of_others(self.workers.query),
-                rate: rates.device(shape, info),
-                resident: true,
-                returns: 0.0,
-                limit_bytes: device.budget().limit(),
-            }],
-        };
-        Ok(outlook.decide(info.id, all).takes)
+        let turns = self.spec.dispatch.turns(device.info().id);
+        let waits = turns.seconds_of_others(self.workers.query);
+        let num_rows = scan.num_rows;
+        Ok(faster_with_all(
+            rates,
+            shape,
+            device,
+            waits,
+            num_rows,
+            host_partitions,
+        ))
     }
 
     /// Starts the feeders if this is the only stream. Must be called within a tokio runtime.
@@ -423,6 +415,22 @@ impl AllOrNothing {
         let Some(device) = spec.devices.first() else {
             return Err(RunFailure::Fallback(Reason::NoDevice("no device".into())));
         };
+        let reads_all_of = |scan: &ScanKey| spec.loader.reads_all_of(scan);
+        let resident =
+            ResidentScan::find(&spec.cache, device.info().id, &spec.pipeline, &reads_all_of);
+        if let Some(scan) = resident {
+            let (pipeline, reason) = (Arc::clone(&spec.pipeline), spec.reason());
+            match scan.answer(device, pipeline, &spec.counters, reason).await {
+                Ok(rows) => return Ok(rows),
+                Err(ResidentFailure::Eval(error)) => return Err(RunFailure::Eval(error)),
+                Err(ResidentFailure::Device(reason)) => return Err(RunFailure::Fallback(reason)),
+                // As it is stored it does not do; loaded it would.
+                Err(ResidentFailure::NotAsStored) => {}
+            }
+        } else if spec.choice == Choice::Always(Reason::Resident) {
+            // It was placed here for being resident, and is not any more.
+            return Err(RunFailure::Fallback(Reason::EarliestFinish));
+        }
         spec.queue.open_all();
         let mut feeders = JoinSet::new();
         feeders.spawn(

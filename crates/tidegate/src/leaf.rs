@@ -21,7 +21,7 @@ use datafusion::execution::TaskContext;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
-use tidegate_scheduler::{MixedRun, Morsel, MorselLoader};
+use tidegate_scheduler::{MixedRun, Morsel, MorselLoader, ScanKey};
 
 use crate::options::TidegateOptions;
 
@@ -68,6 +68,17 @@ pub(crate) trait Leaf: Debug + Send + Sync {
     /// Returns the leaf that goes into the host's chain.
     fn gated(&self, slot: &Arc<Slot>) -> Result<Arc<dyn ExecutionPlan>>;
 
+    /// Names the rows of the whole scan, as [`MorselLoader::scan_key`] does.
+    fn scan_key(&self) -> Option<ScanKey> {
+        None
+    }
+
+    /// Returns whether just the rows of this scan are read, as
+    /// [`MorselLoader::reads_all_of`] does.
+    fn reads_all_of(&self, _scan: &ScanKey) -> Option<Vec<usize>> {
+        None
+    }
+
     /// Returns what reads morsels for a device.
     fn loader(&self, ctx: &Arc<TaskContext>) -> Result<Arc<dyn MorselLoader>>;
 
@@ -82,8 +93,10 @@ pub(crate) trait Leaf: Debug + Send + Sync {
 /// What a region needs to know to cut its leaf.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LeafOptions {
-    /// Rows of a morsel where the source leaves the choice.
+    /// The most rows of a morsel where the source leaves the choice.
     pub(crate) morsel_rows: usize,
+    /// Partitions among which the host shares its work.
+    pub(crate) target_partitions: usize,
     /// DataFusion lets file streams take over each other's files.
     pub(crate) file_work_stealing: bool,
 }
@@ -93,6 +106,7 @@ impl LeafOptions {
     pub(crate) fn of(config: &ConfigOptions) -> Self {
         Self {
             morsel_rows: TidegateOptions::of(config).morsel_rows,
+            target_partitions: config.execution.target_partitions,
             file_work_stealing: config.execution.enable_file_stream_work_stealing,
         }
     }

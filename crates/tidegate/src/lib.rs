@@ -48,5 +48,6 @@ pub use rule::PlacePipelines;
 pub use runtime::{Runtime, RuntimeOptions, SimulatedSpec};
 pub use session::{
     CompiledKernel, DoctorReport, EntryPoint, KernelCompiler, KernelReport, KernelSource, Names,
-    PlacementExt, Session, SessionBuilder, TableNames, add_to,
+    PlacementExt, Prepared, Session, SessionBuilder, TableNames, add_to,
 };
+pub use tidegate_kernels::Phases;

@@ -1,7 +1,7 @@
 //! From DataFusion's physical plans to the pipeline IR.
 //!
 //! [`expr`] lowers expressions, [`aggregate`] function calls, [`plan`] chains of plan nodes down to
-//! the leaf they read from. Lowering never fails: what the IR cannot say comes back as [`Reasons`],
+//! the leaf they read from; [`parameter`] is about the parameters of prepared statements. Lowering never fails: what the IR cannot say comes back as [`Reasons`],
 //! all of them, and the plan stays as it was.
 //!
 //! A new scalar function enters in `expr`, a new aggregate function in `aggregate`, each next to its
@@ -9,6 +9,7 @@
 
 pub(crate) mod aggregate;
 pub(crate) mod expr;
+pub(crate) mod parameter;
 pub(crate) mod plan;
 
 use std::sync::Arc;
@@ -50,7 +51,8 @@ impl Reasons {
     }
 }
 
-/// A parameter whose value is known only when the plan runs, such as a scalar subquery's.
+/// A parameter whose value is known only when the plan runs, such as a scalar subquery's or one that
+/// is computed of a prepared statement's parameters.
 #[derive(Clone, Debug)]
 pub(crate) struct Binding {
     /// The parameter's index.

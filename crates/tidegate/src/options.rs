@@ -16,7 +16,7 @@ pub struct TidegateOptions {
     pub regions: RegionForms,
     /// A recorded placement to replay; overrides `placement` for every additive region.
     pub replay_placement: Option<PlacementPattern>,
-    /// Rows of a morsel of a memory table or pulled source.
+    /// The most rows of a morsel of a memory table or pulled source.
     pub morsel_rows: usize,
     /// What float sums must promise.
     pub float_sums: FloatSums,
@@ -73,7 +73,7 @@ impl Default for TidegateOptions {
             placement: PlacementMode::Auto,
             regions: RegionForms::Auto,
             replay_placement: None,
-            morsel_rows: 131_072,
+            morsel_rows: 1 << 20,
             float_sums: FloatSums::Any,
             memory_limit: None,
             statement_timeout: None,
@@ -107,7 +107,7 @@ const SETTINGS: [Setting; 10] = [
     },
     Setting {
         name: "morsel_rows",
-        help: "rows of a morsel of a memory table or pulled source",
+        help: "the most rows of a morsel of a memory table or pulled source",
     },
     Setting {
         name: "float_sums",

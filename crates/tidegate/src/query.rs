@@ -6,9 +6,11 @@
 
 mod exec;
 mod history;
+mod known;
 mod stack;
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use datafusion::catalog::Session;
@@ -21,9 +23,10 @@ use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 use crate::options::TidegateOptions;
 use crate::runtime::Runtime;
 
-pub(crate) use exec::{QueryExec, regions};
-pub(crate) use history::History;
+pub(crate) use exec::{QueryExec, flatten_panic, ran_too_long, regions};
+pub(crate) use history::{History, Record, Regions};
 pub use history::{QueryReport, QueryState};
+pub(crate) use known::{KnownPlan, KnownStatement, Snapshot};
 pub(crate) use stack::on_large_stack;
 
 /// The text of the statement that a session state plans, carried as an extension of its config.
@@ -43,14 +46,33 @@ impl DataFusionQueryPlanner for QueryPlanner {
         logical_plan: &LogicalPlan,
         session: &dyn Session,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let planner = DefaultPhysicalPlanner::default();
-        let plan = on_large_stack(planner.create_physical_plan(logical_plan, session)).await?;
-        let text = session.config().get_extension::<StatementText>();
-        let timeout = TidegateOptions::of(session.config_options()).statement_timeout;
-        let record = self
-            .runtime
-            .history()
-            .planned(text.map(|text| Arc::clone(&text.0)));
-        Ok(Arc::new(QueryExec::new(plan, timeout, record)))
+        let began = Instant::now();
+        let plan = match KnownStatement::root_of(logical_plan) {
+            Some(known) => known.again().await?,
+            None => None,
+        };
+        let plan = match plan {
+            Some(plan) => plan,
+            None => {
+                let logical_plan = KnownStatement::unfolded(logical_plan)?;
+                let planner = DefaultPhysicalPlanner::default();
+                on_large_stack(planner.create_physical_plan(&logical_plan, session)).await?
+            }
+        };
+        Ok(watched(&self.runtime, plan, session, began.elapsed()))
     }
+}
+
+/// Puts a [`QueryExec`] above a plan that took so long to make.
+pub(crate) fn watched(
+    runtime: &Runtime,
+    plan: Arc<dyn ExecutionPlan>,
+    session: &dyn Session,
+    planned_in: Duration,
+) -> Arc<dyn ExecutionPlan> {
+    let text = session.config().get_extension::<StatementText>();
+    let text = text.map(|text| Arc::clone(&text.0));
+    let timeout = TidegateOptions::of(session.config_options()).statement_timeout;
+    let record = runtime.history().planned(text, planned_in);
+    Arc::new(QueryExec::new(plan, timeout, record))
 }

@@ -12,6 +12,7 @@ pub(crate) mod report;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::TaskContext;
@@ -57,7 +58,7 @@ pub(crate) struct Program {
 }
 
 /// What was decided about a region when the plan was made.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Region {
     pub(crate) form: Form,
     /// The program, if the region has one.
@@ -71,6 +72,8 @@ pub(crate) struct Region {
     pub(crate) cache: Arc<ColumnCache>,
     pub(crate) dispatch: Arc<Dispatch>,
     pub(crate) counters: Arc<RegionCounters>,
+    /// How long finding and lowering it took.
+    pub(crate) planned_in: Duration,
 }
 
 impl Region {
@@ -87,6 +90,7 @@ impl Region {
             cache: Arc::default(),
             dispatch: Arc::default(),
             counters: Arc::default(),
+            planned_in: Duration::ZERO,
         }
     }
 

@@ -4,6 +4,7 @@
 //! it cannot say stays as it was, with every reason.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::error::Result;
@@ -19,11 +20,12 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
 use tidegate_kernels::PipelineDevice;
-use tidegate_scheduler::{Choice, ClaimPolicy, PlacementMode, Reason};
+use tidegate_pipeline::Pipeline;
+use tidegate_scheduler::{Choice, ClaimPolicy, PlacementMode, Reason, ResidentScan, ScanKey};
 
 use crate::error::{Error, ErrorKind};
 use crate::leaf::parquet::cached::behind_host_tier;
-use crate::leaf::{LeafOptions, leaf_of};
+use crate::leaf::{Leaf, LeafOptions, leaf_of};
 use crate::lower::plan::{claims_order, plain_columns};
 use crate::lower::{Lowered, lower_additive, lower_atomic};
 use crate::options::{FloatSums, RegionForms, TidegateOptions};
@@ -83,7 +85,7 @@ impl Placer<'_> {
         if plan.is::<PipelineExec>() {
             return Ok(Arc::clone(plan));
         }
-        if self.wants_atomic()
+        if self.may_want_atomic()
             && may_be_atomic(plan)
             && let Some(region) = self.atomic(plan)
         {
@@ -113,22 +115,45 @@ impl Placer<'_> {
         Arc::clone(plan).replace_children(placed, options)
     }
 
-    fn wants_atomic(&self) -> bool {
+    fn may_want_atomic(&self) -> bool {
         let asked = match self.options.regions {
             RegionForms::Atomic => true,
             RegionForms::Additive => false,
+            // What is not asked for must be resident.
             RegionForms::Auto => {
-                matches!(
-                    self.options.placement,
-                    PlacementMode::Device | PlacementMode::Strict
-                ) && self.options.replay_placement.is_none()
+                self.options.replay_placement.is_none()
+                    && (self.device_is_requested() || !self.runtime.cache().is_empty())
             }
         };
         asked && self.options.placement != PlacementMode::Host && !self.runtime.devices().is_empty()
     }
 
+    fn device_is_requested(&self) -> bool {
+        let placement = self.options.placement;
+        matches!(placement, PlacementMode::Device | PlacementMode::Strict)
+    }
+
+    /// Returns why a device should answer all of a region, if it should.
+    fn why_atomic(
+        &self,
+        pipeline: &Pipeline,
+        leaf: &dyn Leaf,
+        device: &Arc<dyn PipelineDevice>,
+    ) -> Option<Reason> {
+        if self.options.regions == RegionForms::Atomic || self.device_is_requested() {
+            return Some(Reason::DeviceRequested);
+        }
+        let (cache, id) = (self.runtime.cache(), device.info().id);
+        let reads_all_of = |scan: &ScanKey| leaf.reads_all_of(scan);
+        let resident = ResidentScan::find(cache, id, pipeline, &reads_all_of)?;
+        let rates = self.runtime.dispatch().rates();
+        let is_faster = resident.is_faster(rates, pipeline, device, host_partitions());
+        is_faster.then_some(Reason::Resident)
+    }
+
     /// Makes an atomic region of `plan`, if that is possible without any reason against it.
     fn atomic(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {
+        let began = Instant::now();
         let lowered = lower_atomic(plan).ok()?;
         if !lowered.pipeline.aggregates() {
             return None;
@@ -138,6 +163,7 @@ impl Placer<'_> {
         if !leaf.rereads() {
             return None;
         }
+        let why = self.why_atomic(&lowered.pipeline, leaf.as_ref(), &device)?;
         let planned = Arc::clone(&lowered.leaf);
         let region = Region {
             form: Form::Atomic,
@@ -145,11 +171,12 @@ impl Placer<'_> {
             reasons: Vec::new(),
             devices: vec![device],
             mode: self.options.placement,
-            choice: Choice::Always(Reason::DeviceRequested),
+            choice: Choice::Always(why),
             policy: ClaimPolicy::DeviceOnly,
             cache: Arc::clone(self.runtime.cache()),
             dispatch: Arc::clone(self.runtime.dispatch()),
             counters: Arc::default(),
+            planned_in: began.elapsed(),
         };
         Some(Arc::new(PipelineExec::atomic(
             Arc::clone(plan),
@@ -160,6 +187,7 @@ impl Placer<'_> {
     }
 
     fn additive(&self, plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+        let began = Instant::now();
         let halves = Halves::of(plan)?;
         let chain = halves.as_ref().map_or(plan, |halves| &halves.partial);
         let lowered = match lower_additive(chain) {
@@ -189,7 +217,7 @@ impl Placer<'_> {
         let program = program(lowered);
         match leaf {
             Some(leaf) if reasons.is_empty() => {
-                let region = self.shared_region(program, devices);
+                let region = self.shared_region(program, devices, began.elapsed());
                 let placed = Arc::new(PipelineExec::additive(chain, &planned, leaf, region)?);
                 match halves {
                     Some(halves) => halves.finish(placed),
@@ -200,11 +228,13 @@ impl Placer<'_> {
         }
     }
 
-    fn shared_region(&self, program: Program, devices: Vec<Arc<dyn PipelineDevice>>) -> Region {
-        let requested = matches!(
-            self.options.placement,
-            PlacementMode::Device | PlacementMode::Strict
-        );
+    fn shared_region(
+        &self,
+        program: Program,
+        devices: Vec<Arc<dyn PipelineDevice>>,
+        planned_in: Duration,
+    ) -> Region {
+        let requested = self.device_is_requested();
         let (choice, policy) = match &self.options.replay_placement {
             Some(pattern) => (
                 Choice::Always(Reason::Replayed),
@@ -215,7 +245,7 @@ impl Placer<'_> {
                 ClaimPolicy::DeviceOnly,
             ),
             None => {
-                let host_partitions = std::thread::available_parallelism().map_or(1, usize::from);
+                let host_partitions = host_partitions();
                 (
                     Choice::EarliestFinish { host_partitions },
                     ClaimPolicy::Shared,
@@ -233,6 +263,7 @@ impl Placer<'_> {
             cache: Arc::clone(self.runtime.cache()),
             dispatch: Arc::clone(self.runtime.dispatch()),
             counters: Arc::default(),
+            planned_in,
         }
     }
 
@@ -299,6 +330,11 @@ impl Placer<'_> {
             Region::on_host(program, reasons),
         )))
     }
+}
+
+/// Returns how many partitions the host is taken to work on at once.
+fn host_partitions() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 fn program(lowered: Lowered) -> Program {

@@ -2,9 +2,12 @@
 
 mod builder;
 mod cache;
+mod dependencies;
 mod doctor;
 mod kernels;
+mod known;
 mod names;
+mod prepared;
 mod statement;
 
 use std::fmt;
@@ -29,6 +32,7 @@ pub use builder::SessionBuilder;
 pub use doctor::DoctorReport;
 pub use kernels::{CompiledKernel, EntryPoint, KernelCompiler, KernelReport, KernelSource};
 pub use names::{Names, TableNames};
+pub use prepared::Prepared;
 
 /// A session with its own settings and tables, over the devices of its runtime. Cheap to clone; every
 /// clone is the same session.
@@ -37,6 +41,8 @@ pub struct Session {
     ctx: SessionContext,
     runtime: Arc<Runtime>,
     memory: HostLimit,
+    known: Arc<known::KnownStatements>,
+    prepared: Arc<prepared::NamedStatements>,
 }
 
 impl fmt::Debug for Session {
@@ -97,6 +103,16 @@ impl Session {
     pub async fn collect(&self, sql: &str) -> Result<Vec<RecordBatch>, Error> {
         let stream = self.execute(sql).await?;
         Ok(datafusion::physical_plan::common::collect(stream).await?)
+    }
+
+    /// Prepares a query, or a statement that changes rows, with parameters `$1`, `$2` and so on. What
+    /// types these have is inferred from where they stand. A statement that one device answers from
+    /// its column cache is then run without being planned again.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::NotSupported`] for other statements; see [`crate::ErrorKind`].
+    pub async fn prepare(&self, sql: &str) -> Result<Prepared, Error> {
+        statement::prepare(self, sql).await
     }
 
     /// Plans a query and reports each of its regions with its kernel, from the root of the plan down.

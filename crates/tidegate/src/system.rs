@@ -22,6 +22,7 @@ use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionContext;
 use tidegate_device::DeviceId;
+use tidegate_kernels::Phases;
 use tidegate_scheduler::{ColumnCache, ColumnReport, PlaceReport};
 
 use crate::memory::StatementPool;
@@ -170,6 +171,12 @@ impl Content {
                 seconds("seconds"),
                 count("rows"),
                 text("error"),
+                seconds("plan_seconds"),
+                seconds("compile_seconds"),
+                seconds("upload_seconds"),
+                seconds("queue_seconds"),
+                seconds("kernel_seconds"),
+                seconds("download_seconds"),
             ],
             Content::Placements => vec![
                 count("query_id"),
@@ -339,6 +346,10 @@ fn host_memory(runtime: &Runtime, state: &dyn Session) -> Vec<MemoryLine> {
 }
 
 fn queries(reports: &[QueryReport]) -> Vec<ArrayRef> {
+    let phases: Vec<Phases> = reports.iter().map(phases_of).collect();
+    let spent = |seconds: fn(&Phases) -> f64| -> ArrayRef {
+        Arc::new(Float64Array::from_iter_values(phases.iter().map(seconds)))
+    };
     let started = reports.iter().map(|report| {
         report
             .started
@@ -355,7 +366,24 @@ fn queries(reports: &[QueryReport]) -> Vec<ArrayRef> {
         )),
         counts(reports.iter().map(|report| report.rows)),
         texts(reports.iter().map(|report| report.error.clone())),
+        Arc::new(Float64Array::from_iter_values(
+            reports.iter().map(|report| report.plan_seconds),
+        )),
+        spent(|phases| phases.compile),
+        spent(|phases| phases.upload),
+        spent(|phases| phases.queue),
+        spent(|phases| phases.kernel),
+        spent(|phases| phases.download),
     ]
+}
+
+/// Sums up where the devices' seconds of a query went.
+fn phases_of(report: &QueryReport) -> Phases {
+    let mut sum = Phases::default();
+    for region in &report.regions {
+        sum += region.phases();
+    }
+    sum
 }
 
 /// One line of `system.placements`: a reason why a place ran a region, with what it ran.

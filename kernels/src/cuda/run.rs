@@ -10,12 +10,12 @@ use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use tidegate_device::Reservation;
 use tidegate_device::cuda::{DeviceBuffer, Lane};
-use tidegate_pipeline::Pipeline;
+use tidegate_pipeline::{EvalError, Pipeline};
 
 use super::{LaneMachine, Shared};
-use crate::backend::{FoldReport, PipelineRun, RunError};
+use crate::backend::{Finished, FoldReport, Phases, PipelineRun, RunError};
 use crate::execution::{Execution, FinishLimits, Leaving};
-use crate::stored::StoredMorsel;
+use crate::stored::StoredRun;
 
 pub(super) struct CudaRun {
     shared: Arc<Shared>,
@@ -31,7 +31,13 @@ struct RunState {
 
 impl CudaRun {
     pub(super) fn new(shared: &Arc<Shared>, pipeline: Arc<Pipeline>) -> Result<Self, RunError> {
-        let execution = Execution::new(shared.device.budget(), pipeline, &shared.options)?;
+        let declared = shared.declared_program(&pipeline).map_err(|why| {
+            RunError::Eval(EvalError::Internal {
+                what: format!("a refused pipeline was opened: {why}"),
+            })
+        })?;
+        let budget = shared.device.budget();
+        let execution = Execution::of(budget, pipeline, &shared.options, &declared)?;
         Ok(Self {
             shared: Arc::clone(shared),
             state: Arc::new(RunState {
@@ -85,20 +91,30 @@ impl PipelineRun for CudaRun {
 
     fn fold_stored(
         &mut self,
-        morsels: Vec<StoredMorsel>,
+        run: Arc<StoredRun>,
     ) -> BoxFuture<'static, Result<FoldReport, RunError>> {
-        self.submit(move |state, shared, lane| state.fold_stored(shared, lane, &morsels))
+        self.submit(move |state, shared, lane| state.fold_stored(shared, lane, &run))
     }
 
-    fn finish(mut self: Box<Self>) -> BoxFuture<'static, Result<Vec<RecordBatch>, RunError>> {
+    fn finish(mut self: Box<Self>) -> BoxFuture<'static, Result<Finished, RunError>> {
         self.is_finished = true;
         let (shared, state) = (Arc::clone(&self.shared), Arc::clone(&self.state));
-        let pending = self
-            .shared
-            .device
-            .submit(move |lane| state.finish(&shared, lane));
-        // What is left to do is not the device's.
-        async move { pending.await??.leave().await }.boxed()
+        let pending = self.shared.device.submit(move |lane| {
+            let began = Instant::now();
+            let leaving = state.finish(&shared, lane)?;
+            Ok::<_, RunError>((leaving, began))
+        });
+        async move {
+            let (leaving, began) = pending.await??;
+            // What is left to do is not the device's.
+            let batches = leaving.leave().await?;
+            let phases = Phases {
+                download: began.elapsed().as_secs_f64(),
+                ..Phases::default()
+            };
+            Ok(Finished { batches, phases })
+        }
+        .boxed()
     }
 }
 
@@ -129,10 +145,14 @@ impl RunState {
         let execution = slot.as_mut().ok_or(RunError::Void)?;
         let began = Instant::now();
         let bytes = execution.fold(&LaneMachine::new(shared, lane), batches)?;
+        let device_seconds = began.elapsed().as_secs_f64();
+        let mut phases = execution.take_phases();
+        phases.kernel = (device_seconds - phases.upload - phases.compile).max(0.0);
         Ok(FoldReport {
             rows: batches.iter().map(|batch| batch.num_rows() as u64).sum(),
             bytes,
-            device_seconds: began.elapsed().as_secs_f64(),
+            device_seconds,
+            phases,
             state_bytes: execution.state_bytes(),
             state_fits: execution.state_fits(),
         })
@@ -142,18 +162,25 @@ impl RunState {
         &self,
         shared: &Shared,
         lane: &Lane<'_>,
-        morsels: &[StoredMorsel],
+        run: &StoredRun,
     ) -> Result<FoldReport, RunError> {
         self.check()?;
         let mut slot = self.execution.lock();
         let execution = slot.as_mut().ok_or(RunError::Void)?;
-        let from = lane.mark()?;
-        execution.fold_stored(&LaneMachine::new(shared, lane), morsels)?;
+        let machine = LaneMachine::new(shared, lane);
+        execution.fold_stored(&machine, run)?;
         let to = lane.mark()?;
+        let device_seconds = match machine.take_launched() {
+            Some(from) => lane.elapsed_seconds(&from, &to)?,
+            None => 0.0,
+        };
+        let mut phases = execution.take_phases();
+        phases.kernel = device_seconds;
         Ok(FoldReport {
-            rows: morsels.iter().map(|morsel| morsel.num_rows).sum(),
+            rows: run.num_rows(),
             bytes: 0,
-            device_seconds: lane.elapsed_seconds(&from, &to)?,
+            device_seconds,
+            phases,
             state_bytes: execution.state_bytes(),
             state_fits: execution.state_fits(),
         })

@@ -12,6 +12,7 @@ use arrow_schema::{Schema, SchemaRef};
 use tidegate_device::{DeviceError, Reservation};
 use tidegate_pipeline::{Aggregate, Pipeline, Sort, Step};
 
+use super::Input;
 use super::inputs::{ColumnView, Inputs, Strings};
 use super::{Execution, Leaving};
 use crate::backend::RunError;
@@ -102,7 +103,7 @@ enum Next {
     Groups(Arc<Pipeline>),
 }
 
-impl<B: std::fmt::Debug + Send> Execution<B> {
+impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
     /// Ends the execution. What still has to be done on the host is left to what is returned.
     ///
     /// # Errors
@@ -168,7 +169,7 @@ impl<B: std::fmt::Debug + Send> Execution<B> {
                 let columns = self.stored(machine, &program, groups, memory)?;
                 let mut next = Self::new(machine.budget(), pipeline, &self.options)?;
                 let chunk = next.adopt_groups(machine, &columns)?;
-                next.launch(machine, &[chunk])?;
+                next.launch(machine, Input::Chunks(&[chunk]))?;
                 drop(columns);
                 self.table = None;
                 next.finish(machine, limits).map_err(Halt::Failed)
@@ -360,7 +361,7 @@ impl<B: std::fmt::Debug + Send> Execution<B> {
                 .map(|(program, _)| program),
             None => declared_program(&head, &self.options),
         };
-        let inputs = Inputs::of(declared.map_err(Halt::Host)?);
+        let inputs = Inputs::of(&declared.map_err(Halt::Host)?);
         let schema = Arc::clone(&head.output);
         let num_columns = schema.fields().len();
         let mut writer = Self::with_inputs(machine.budget(), head, &self.options, inputs)?;

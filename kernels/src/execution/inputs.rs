@@ -9,12 +9,12 @@ use tidegate_device::DeviceError;
 use tidegate_pipeline::{EvalError, ExprKind, Scalar};
 
 use super::lookup::{LookupTable, column_of};
-use super::{not_as_stored, refused};
+use super::{not_as_stored, refused, unfit};
 use crate::backend::RunError;
 use crate::encode::{Dictionary, EncodedColumn, Narrowing, encode};
-use crate::engine::{Machine, ResidentChunk, ResidentColumn};
+use crate::engine::{Machine, ResidentChunk, ResidentColumn, Segments};
 use crate::program::{DeviceProgram, Interval, Slot, SlotFacts, SlotKind, declared_facts};
-use crate::stored::ColumnDictionary;
+use crate::stored::{ColumnDictionary, StoredRun};
 
 /// Columns of a chunk begin at multiples of this on the device.
 const COLUMN_ALIGNMENT: usize = 256;
@@ -38,8 +38,8 @@ pub(super) struct ColumnView<'a> {
 }
 
 impl<B> Inputs<B> {
-    pub(super) fn of(program: DeviceProgram) -> Self {
-        let slots: Vec<Slot> = program.slots.into_iter().map(|(slot, _)| slot).collect();
+    pub(super) fn of(program: &DeviceProgram) -> Self {
+        let slots: Vec<Slot> = program.slots.iter().map(|(slot, _)| slot.clone()).collect();
         Self {
             facts: vec![None; slots.len()],
             dictionaries: slots.iter().map(|_| ColumnDictionary::new()).collect(),
@@ -154,6 +154,56 @@ impl<B> Inputs<B> {
             }
         }
         Ok(chunks)
+    }
+
+    /// Takes the columns of a run for the slots, and learns what is known of them.
+    pub(super) fn adopt_run<M: Machine<Buffer = B>>(
+        &mut self,
+        machine: &M,
+        parameters: &[Scalar],
+        run: &StoredRun,
+    ) -> Result<(), RunError> {
+        for index in 0..self.slots.len() {
+            let slot = &self.slots[index];
+            let column = column_of(&slot.expr).map_err(|why| not_as_stored(machine, &why))?;
+            let column = run.column(column).map_err(|why| unfit(machine, why))?;
+            let is_computed = !matches!(slot.expr.kind, ExprKind::Column(_));
+            if is_computed && column.dictionary.is_none() {
+                let why = "an expression that the host evaluates, over a stored column";
+                return Err(not_as_stored(machine, why));
+            }
+            self.facts[index] = Some(match self.facts[index].take() {
+                None => column.facts.clone(),
+                Some(before) => {
+                    let mut known = before.join(&column.facts);
+                    if known.range != before.range {
+                        // It grows from fold to fold: a rounded range does so less often.
+                        let limit =
+                            Interval::of_type(&slot.expr.data_type).unwrap_or(Interval::ALL);
+                        known.range = known.range.rounded(limit);
+                    }
+                    known
+                }
+            });
+            if let Some(dictionary) = &column.dictionary {
+                self.take_dictionary(machine, parameters, index, dictionary)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns a run's segments for a program.
+    pub(super) fn segments_of<M: Machine>(
+        &self,
+        machine: &M,
+        program: &DeviceProgram,
+        run: &StoredRun,
+    ) -> Result<Arc<Segments>, RunError> {
+        let columns = self.slots.iter().map(|slot| column_of(&slot.expr));
+        let columns = columns.collect::<Result<Vec<_>, _>>();
+        let columns = columns.map_err(|why| not_as_stored(machine, &why))?;
+        let segments = run.segments(program, &columns);
+        segments.map_err(|why| unfit(machine, why))
     }
 
     /// Makes a slot's codes those of a stored column.

@@ -168,7 +168,12 @@ fn decode_of(index: usize, slot: &Slot, facts: &SlotFacts, width: u32) -> String
         (SlotKind::Float32, ..) => format!("decode_float<TG_ROWS>({from}, {to});"),
         (SlotKind::Float64, ..) => format!("decode_double<TG_ROWS>({from}, {to});"),
         (_, _, 0) => format!("decode_constant<TG_ROWS>(k{index}, {to});"),
-        (_, _, 16) => format!("decode_wide<TG_ROWS>({from}, {to});"),
+        (_, Class::I128, 16) => format!("decode_wide<TG_ROWS>({from}, {to});"),
+        // Plain, and of values that are known to need less.
+        (_, class, 16) => format!(
+            "{{ i128 wide[TG_ROWS]; decode_wide<TG_ROWS>({from}, wide); for (int r = 0; r < TG_ROWS; r++) {to}[r] = ({})wide[r]; }}",
+            class.name()
+        ),
         (_, Class::I128, 8) if slot.expr.data_type == DataType::UInt64 => {
             format!("decode_unsigned<TG_ROWS>(k{index}, {from}, {to});")
         }

@@ -110,7 +110,7 @@ fn run_all(
     for batch in batches {
         block_on(fold(device, &mut run, batch)?)?;
     }
-    block_on(run.finish())
+    Ok(block_on(run.finish())?.batches)
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn folds_overlap_and_keep_their_order() {
         .map(|batch| fold(&device, &mut run, batch).unwrap())
         .collect();
     // Finished before anyone looked at a fold.
-    let rows = block_on(run.finish()).unwrap();
+    let rows = block_on(run.finish()).unwrap().batches;
     assert_eq!(rows, interpreted(&sums(), &batches()));
     for (report, batch) in block_on(join_all(folds)).into_iter().zip(batches()) {
         let report = report.unwrap();
@@ -157,7 +157,7 @@ fn a_fold_nobody_waits_for_counts() {
         drop(fold(&device, &mut run, &batch).unwrap());
     }
     assert_eq!(
-        block_on(run.finish()).unwrap(),
+        block_on(run.finish()).unwrap().batches,
         interpreted(&sums(), &batches())
     );
     assert_eq!(device.budget().used(), 0);
@@ -275,6 +275,7 @@ fn state_beyond_the_memory_asks_to_be_finished() {
     }
     let left: usize = block_on(run.finish())
         .unwrap()
+        .batches
         .iter()
         .map(RecordBatch::num_rows)
         .sum();

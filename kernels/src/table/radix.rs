@@ -199,7 +199,7 @@ impl Layout {
     }
 }
 
-impl<B: std::fmt::Debug + Send> GroupTable<B> {
+impl<B: std::fmt::Debug + Send + 'static> GroupTable<B> {
     /// Folds rows in by way of records.
     pub(super) fn fold_sorted<E: Engine<Buffer = B>>(
         &mut self,

@@ -361,7 +361,7 @@ impl Case {
         let plan = match &program.sink {
             Sink::Groups(plan) => plan,
             Sink::Rows(columns) => {
-                let segments = Segments::of(program, &chunks);
+                let segments = Segments::of(program, &chunks).kept();
                 let schema = Arc::clone(&self.pipeline.output);
                 let rows = write_rows(engine, program, columns, &segments)?;
                 let rows = download_rows(engine, &rows, columns)?;

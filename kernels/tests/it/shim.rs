@@ -20,6 +20,7 @@ use std::sync::Arc;
 use libloading::Library;
 use tidegate_device::{DeviceError, DeviceId, MemoryBudget, Reservation};
 use tidegate_kernels::engine::{Engine, Machine};
+use tidegate_kernels::execution::Programs;
 use tidegate_kernels::program::DeviceProgram;
 
 const SHIM_HEADER: &str = include_str!("../../shim/shim.hpp");
@@ -173,6 +174,7 @@ pub(crate) struct ShimMachine {
     seed: u64,
     budget: Arc<MemoryBudget>,
     loaded: RefCell<HashMap<String, &'static Kernels>>,
+    programs: Programs,
     /// The kernels asked for, in order.
     pub(crate) asked: RefCell<Vec<&'static [&'static str]>>,
 }
@@ -183,6 +185,7 @@ impl ShimMachine {
             seed,
             budget: MemoryBudget::new(DeviceId(0), memory_bytes),
             loaded: RefCell::default(),
+            programs: Programs::default(),
             asked: RefCell::default(),
         }
     }
@@ -194,6 +197,10 @@ impl Machine for ShimMachine {
 
     fn budget(&self) -> &Arc<MemoryBudget> {
         &self.budget
+    }
+
+    fn programs(&self) -> &Programs {
+        &self.programs
     }
 
     fn upload(&self, parts: &[(u64, &[u8])], bytes: u64) -> Result<Buffer, DeviceError> {

@@ -8,7 +8,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use futures::stream::{FuturesOrdered, StreamExt};
 use tidegate_device::Reservation;
-use tidegate_kernels::{FoldReport, PipelineRun, RunError, StoredMorsel};
+use tidegate_kernels::{FoldReport, PipelineRun, RunError, StoredMorsel, StoredRun};
 use tidegate_pipeline::Pipeline;
 
 use crate::admission::Turn;
@@ -134,7 +134,7 @@ impl OpenRun {
                 },
             });
         let morsels = exact.collect();
-        let fold = self.run.fold_stored(run.stored);
+        let fold = self.run.fold_stored(StoredRun::new(run.stored));
         self.push(morsels, Origin::Cached(run.table), fold, turn);
     }
 

@@ -17,7 +17,7 @@ use tidegate_pipeline::{
 };
 
 use super::{AllOrNothing, MixedRun, RunFailure, RunSpec, Tail};
-use crate::cache::{CachedChunk, CachedTable, ChunkKey, ColumnCache};
+use crate::cache::{CachedChunk, CachedTable, ChunkKey, ColumnCache, ScanKey, ScanRows};
 use crate::feeder::{Choice, LoadError, MorselLoader};
 use crate::place::{Place, Reason};
 use crate::queue::{ClaimPolicy, MorselId, MorselQueue, MorselSize};
@@ -70,6 +70,13 @@ impl MorselLoader for Numbers {
 
     fn chunk_key(&self, morsel: MorselId, _: usize) -> Option<ChunkKey> {
         Some(key(morsel.index))
+    }
+
+    fn reads_all_of(&self, scan: &ScanKey) -> Option<Vec<usize>> {
+        match scan.rows() {
+            ScanRows::Named(name) if name.as_ref() == "numbers" => scan.positions(&[0]),
+            _ => None,
+        }
     }
 }
 
@@ -128,7 +135,7 @@ impl Bench {
                 holds_special: false,
                 anchor: vec![],
             };
-            table.insert(0, key(index), chunk);
+            table.insert_morsel(vec![(key(index), chunk)]);
         }
         let cache = ColumnCache::default();
         cache.insert(table);
@@ -149,6 +156,16 @@ impl Bench {
             loader,
             device,
         }
+    }
+
+    /// Declares what is resident to be all of a scan.
+    fn holding_all_of(self, name: &str) -> Self {
+        let cache = &self.spec.cache;
+        let table = cache.remove("t").and_then(Arc::into_inner);
+        let mut table = table.unwrap();
+        table.holds_all_of(ScanKey::new(ScanRows::Named(name.into()), vec![0]));
+        cache.insert(table);
+        self
     }
 
     fn free_to_choose(mut self) -> Self {
@@ -220,6 +237,55 @@ async fn an_atomic_run_takes_columns_from_one_place() {
         let rest = Vec::new();
         assert_eq!(total(&Tail { rows, rest }), ALL);
         assert_eq!(bench.loads(), loads);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_scan_that_is_there_as_a_whole_needs_no_queue() {
+    let bench = Bench::new("1GB", 0..MORSELS).await;
+    let bench = bench.holding_all_of("numbers");
+    for run in 1..=2 {
+        let rows = AllOrNothing::run(&bench.spec).await.unwrap();
+        let rest = Vec::new();
+        assert_eq!(total(&Tail { rows, rest }), ALL);
+        assert_eq!(bench.device_report(), (12 * run, 120 * run, 0));
+        assert_eq!(bench.spec.cache.reports()[0].hits, 12 * run);
+    }
+    assert!(bench.spec.queue.morsels().is_empty());
+    // Another scan is not taken for it: its morsels are found one by one.
+    let bench = Bench::new("1GB", 0..MORSELS).await.holding_all_of("other");
+    let rows = AllOrNothing::run(&bench.spec).await.unwrap();
+    let rest = Vec::new();
+    assert_eq!(total(&Tail { rows, rest }), ALL);
+    assert_eq!(bench.spec.queue.morsels().len(), MORSELS);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_scan_placed_for_being_resident_goes_back_if_it_is_not() {
+    let mut bench = Bench::new("1GB", 0..MORSELS).await;
+    bench.spec.choice = Choice::Always(Reason::Resident);
+    let bench = bench.holding_all_of("numbers");
+    assert!(AllOrNothing::run(&bench.spec).await.is_ok());
+    bench.spec.cache.remove("t");
+    let failed = AllOrNothing::run(&bench.spec).await.unwrap_err();
+    assert!(matches!(
+        failed,
+        RunFailure::Fallback(Reason::EarliestFinish)
+    ));
+    assert_eq!(bench.loads(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fault_of_a_resident_scan_leaves_no_books() {
+    for fault in ["fail", "lost"] {
+        for launch in 1..=2 {
+            let device = format!("1GB,faults=launch:{launch}={fault}");
+            let bench = Bench::new(&device, 0..MORSELS).await;
+            let bench = bench.holding_all_of("numbers");
+            let failed = AllOrNothing::run(&bench.spec).await.unwrap_err();
+            assert!(matches!(failed, RunFailure::Fallback(_)), "{device}");
+            assert_eq!(bench.device_report(), (0, 0, 0), "{device}");
+        }
     }
 }
 

@@ -1,10 +1,12 @@
 //! Memory tables and generated tables: sources whose morsels are read by plain calls.
 
+mod generated;
+mod memory;
+
 use std::any::Any;
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayData, ArrayRef};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::Statistics;
@@ -21,15 +23,19 @@ use datafusion::physical_plan::{
 };
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
-use tidegate_scheduler::{ChunkKey, LoadError, Morsel, MorselId, MorselLoader, MorselSize};
+use tidegate_scheduler::{
+    ChunkKey, LoadError, Morsel, MorselId, MorselLoader, MorselSize, ScanKey,
+};
 
 use super::{Leaf, LeafOptions, Slot};
-use crate::sources::{MorselScan, MorselSource};
+use crate::sources::MorselScan;
+use generated::Generated;
+use memory::Memory;
 
 /// Rows of a source, read morsel by morsel.
 trait Pieces: fmt::Debug + Send + Sync {
-    /// Returns each piece's morsels.
-    fn sizes(&self) -> &[Vec<MorselSize>];
+    /// Returns the morsels of the one piece that there is.
+    fn sizes(&self) -> &[MorselSize];
 
     /// Reads one morsel, in the leaf's columns.
     fn read(&self, morsel: MorselId, batch_size: usize) -> Result<Vec<RecordBatch>>;
@@ -39,6 +45,12 @@ trait Pieces: fmt::Debug + Send + Sync {
 
     /// Names a column of a morsel.
     fn chunk_key(&self, morsel: MorselId, column: usize) -> Option<ChunkKey>;
+
+    /// Names the rows of all morsels.
+    fn scan_key(&self) -> Option<ScanKey>;
+
+    /// See [`MorselLoader::reads_all_of`].
+    fn reads_all_of(&self, scan: &ScanKey) -> Option<Vec<usize>>;
 
     /// Returns whether keys are addresses.
     fn keys_are_addresses(&self) -> bool;
@@ -50,8 +62,6 @@ pub(crate) struct MorselLeaf {
     planned: Arc<dyn DataSource>,
     schema: SchemaRef,
     pieces: Arc<dyn Pieces>,
-    /// A piece belongs to the partition of its number.
-    owned: bool,
 }
 
 impl MorselLeaf {
@@ -71,13 +81,12 @@ impl MorselLeaf {
                 num_rows: size.num_rows,
                 num_bytes: size.num_bytes,
             });
-            let sizes = vec![sizes.collect()];
+            let sizes = sizes.collect();
             let pieces = Arc::new(Generated::new(&scan.source, &scan.columns, sizes));
             return Some(Ok(Self {
                 planned,
                 schema,
                 pieces,
-                owned: false,
             }));
         }
         let memory = planned.downcast_ref::<MemorySourceConfig>()?;
@@ -87,20 +96,19 @@ impl MorselLeaf {
         if plan.output_ordering().is_some() {
             return Some(Err("the scan claims an order".into()));
         }
-        let pieces = Arc::new(Memory::new(memory, options.morsel_rows));
+        let pieces = Arc::new(Memory::new(&planned, options));
         Some(Ok(Self {
             planned,
             schema,
             pieces,
-            owned: true,
         }))
     }
 }
 
 impl Leaf for MorselLeaf {
     fn pieces(&self) -> Vec<Option<usize>> {
-        let owner = |piece| self.owned.then_some(piece);
-        (0..self.pieces.sizes().len()).map(owner).collect()
+        // Any partition may read any morsel.
+        vec![None]
     }
 
     fn rereads(&self) -> bool {
@@ -112,7 +120,6 @@ impl Leaf for MorselLeaf {
             planned: Arc::clone(&self.planned),
             schema: Arc::clone(&self.schema),
             pieces: Arc::clone(&self.pieces),
-            owned: self.owned,
             slot: Arc::clone(slot),
         }))
     }
@@ -123,6 +130,14 @@ impl Leaf for MorselLeaf {
             pieces: Arc::clone(&self.pieces),
             batch_size,
         }))
+    }
+
+    fn scan_key(&self) -> Option<ScanKey> {
+        self.pieces.scan_key()
+    }
+
+    fn reads_all_of(&self, scan: &ScanKey) -> Option<Vec<usize>> {
+        self.pieces.reads_all_of(scan)
     }
 
     fn replay(
@@ -139,171 +154,6 @@ impl Leaf for MorselLeaf {
     }
 }
 
-/// A generated table.
-#[derive(Debug)]
-struct Generated {
-    sizes: Vec<Vec<MorselSize>>,
-    source: Arc<dyn MorselSource>,
-    columns: Arc<[usize]>,
-    identity: Option<Arc<str>>,
-    column_names: Vec<Arc<str>>,
-}
-
-impl Generated {
-    fn new(
-        source: &Arc<dyn MorselSource>,
-        columns: &Arc<[usize]>,
-        sizes: Vec<Vec<MorselSize>>,
-    ) -> Self {
-        let schema = source.schema();
-        let column_names = columns.iter().map(|&column| {
-            let field = schema.field(column);
-            format!("{}: {}", field.name(), field.data_type()).into()
-        });
-        Self {
-            sizes,
-            source: Arc::clone(source),
-            columns: Arc::clone(columns),
-            identity: source.identity().map(Arc::from),
-            column_names: column_names.collect(),
-        }
-    }
-}
-
-impl Pieces for Generated {
-    fn sizes(&self) -> &[Vec<MorselSize>] {
-        &self.sizes
-    }
-
-    fn read(&self, morsel: MorselId, batch_size: usize) -> Result<Vec<RecordBatch>> {
-        self.source.read(morsel.index, &self.columns, batch_size)
-    }
-
-    fn names_chunks(&self) -> bool {
-        self.identity.is_some()
-    }
-
-    fn chunk_key(&self, morsel: MorselId, column: usize) -> Option<ChunkKey> {
-        Some(ChunkKey {
-            source: Arc::clone(self.identity.as_ref()?),
-            column: Arc::clone(&self.column_names[column]),
-            part: morsel.index as u64,
-        })
-    }
-
-    fn keys_are_addresses(&self) -> bool {
-        false
-    }
-}
-
-/// A memory table: each partition a piece, each batch cut into slices of so many rows.
-#[derive(Debug)]
-struct Memory {
-    name: Arc<str>,
-    sizes: Vec<Vec<MorselSize>>,
-    morsels: Vec<Vec<RecordBatch>>,
-}
-
-impl Memory {
-    fn new(source: &MemorySourceConfig, morsel_rows: usize) -> Self {
-        let project = |batch: &RecordBatch| match source.projection() {
-            // The columns were checked when the scan was planned.
-            Some(columns) => batch.project(columns).unwrap_or_else(|_| batch.clone()),
-            None => batch.clone(),
-        };
-        let cut = |partition: &Vec<RecordBatch>| {
-            let slices = partition.iter().flat_map(|batch| {
-                let batch = project(batch);
-                let num_rows = batch.num_rows();
-                (0..num_rows)
-                    .step_by(morsel_rows)
-                    .map(|start| batch.slice(start, morsel_rows.min(num_rows - start)))
-                    .collect::<Vec<_>>()
-            });
-            slices.collect::<Vec<_>>()
-        };
-        let morsels: Vec<Vec<RecordBatch>> = source.partitions().iter().map(cut).collect();
-        let size = |batch: &RecordBatch| MorselSize {
-            num_rows: batch.num_rows() as u64,
-            num_bytes: slice_bytes(batch),
-        };
-        let sizes = morsels
-            .iter()
-            .map(|piece| piece.iter().map(size).collect())
-            .collect();
-        Self {
-            name: "memory".into(),
-            sizes,
-            morsels,
-        }
-    }
-}
-
-impl Pieces for Memory {
-    fn sizes(&self) -> &[Vec<MorselSize>] {
-        &self.sizes
-    }
-
-    fn read(&self, morsel: MorselId, batch_size: usize) -> Result<Vec<RecordBatch>> {
-        let batch = &self.morsels[morsel.piece][morsel.index];
-        let starts = (0..batch.num_rows()).step_by(batch_size.max(1));
-        Ok(starts
-            .map(|start| batch.slice(start, batch_size.min(batch.num_rows() - start)))
-            .collect())
-    }
-
-    fn names_chunks(&self) -> bool {
-        true
-    }
-
-    fn chunk_key(&self, morsel: MorselId, column: usize) -> Option<ChunkKey> {
-        let batch = &self.morsels[morsel.piece][morsel.index];
-        let mut identity = format!("{}: ", batch.schema_ref().field(column).name());
-        write_identity(&batch.column(column).to_data(), &mut identity).ok()?;
-        Some(ChunkKey {
-            source: Arc::clone(&self.name),
-            column: identity.into(),
-            part: 0,
-        })
-    }
-
-    fn keys_are_addresses(&self) -> bool {
-        true
-    }
-}
-
-/// Writes where an array lies: its type, and the address, offset and length of all that it is made
-/// of. While it is alive no other array has the same.
-fn write_identity(data: &ArrayData, text: &mut String) -> fmt::Result {
-    write!(
-        text,
-        "{} {}+{}",
-        data.data_type(),
-        data.offset(),
-        data.len()
-    )?;
-    for buffer in data.buffers() {
-        write!(text, " {:x}", buffer.as_ptr().addr())?;
-    }
-    if let Some(nulls) = data.nulls() {
-        let (bits, offset) = (nulls.validity().as_ptr().addr(), nulls.offset());
-        write!(text, " nulls {bits:x}+{offset}")?;
-    }
-    for child in data.child_data() {
-        text.write_str(" (")?;
-        write_identity(child, text)?;
-        text.write_str(")")?;
-    }
-    Ok(())
-}
-
-/// Estimates the bytes of a slice: what its arrays hold, in proportion.
-fn slice_bytes(batch: &RecordBatch) -> u64 {
-    let bytes =
-        |column: &ArrayRef| column.to_data().get_slice_memory_size().unwrap_or_default() as u64;
-    batch.columns().iter().map(bytes).sum()
-}
-
 #[derive(Debug)]
 struct PiecesLoader {
     pieces: Arc<dyn Pieces>,
@@ -311,8 +161,8 @@ struct PiecesLoader {
 }
 
 impl MorselLoader for PiecesLoader {
-    fn list(&self, piece: usize) -> BoxFuture<'static, Result<Vec<MorselSize>, LoadError>> {
-        let sizes = self.pieces.sizes()[piece].clone();
+    fn list(&self, _: usize) -> BoxFuture<'static, Result<Vec<MorselSize>, LoadError>> {
+        let sizes = self.pieces.sizes().to_vec();
         futures::future::ready(Ok(sizes)).boxed()
     }
 
@@ -329,6 +179,14 @@ impl MorselLoader for PiecesLoader {
         self.pieces.chunk_key(morsel, column)
     }
 
+    fn scan_key(&self) -> Option<ScanKey> {
+        self.pieces.scan_key()
+    }
+
+    fn reads_all_of(&self, scan: &ScanKey) -> Option<Vec<usize>> {
+        self.pieces.reads_all_of(scan)
+    }
+
     fn keys_are_addresses(&self) -> bool {
         self.pieces.keys_are_addresses()
     }
@@ -340,7 +198,6 @@ struct GatedMorsels {
     planned: Arc<dyn DataSource>,
     schema: SchemaRef,
     pieces: Arc<dyn Pieces>,
-    owned: bool,
     slot: Arc<Slot>,
 }
 
@@ -350,13 +207,12 @@ impl GatedMorsels {
     fn claimed(&self, partition: usize, batch_size: usize) -> Option<SendableRecordBatchStream> {
         let run = Arc::clone(self.slot.run()?);
         let pieces = Arc::clone(&self.pieces);
-        let piece = if self.owned { partition } else { 0 };
-        let sizes = self.pieces.sizes()[piece].clone();
+        let sizes = self.pieces.sizes().to_vec();
         let begun = stream::once(async move {
             run.queue().open_partition(partition);
-            run.queue().list(piece, sizes);
+            run.queue().list(0, sizes);
             stream::unfold(run.host_claimer(), move |claimer| async move {
-                let morsel = claimer.claim_in_time(piece, 1).await.first().copied()?;
+                let morsel = claimer.claim_in_time(0, 1).await.first().copied()?;
                 Some(((morsel, Arc::clone(claimer.run())), claimer))
             })
         });

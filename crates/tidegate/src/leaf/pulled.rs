@@ -33,6 +33,9 @@ use super::{Leaf, LeafOptions, Slot};
 /// Morsels that may wait for devices before the host takes every further one itself.
 const MORSELS_WAITING: usize = 4;
 
+/// Rows of a morsel at the most: it is held in memory until it is run.
+const MORSEL_ROWS_MAX: usize = 131_072;
+
 /// A leaf of which nothing is known but that it yields batches.
 #[derive(Debug)]
 pub(crate) struct PulledLeaf {
@@ -50,7 +53,7 @@ impl PulledLeaf {
         if plan.boundedness().is_unbounded() {
             return Err("the scan has no end".into());
         }
-        let morsel_rows = options.morsel_rows;
+        let morsel_rows = options.morsel_rows.min(MORSEL_ROWS_MAX);
         Ok(Self {
             leaf: Arc::clone(plan),
             morsel_rows,

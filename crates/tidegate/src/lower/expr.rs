@@ -22,7 +22,7 @@ use tidegate_pipeline::{
     ArithmeticOp, CastFailure, CompareOp, DatePart, Expr, Scalar, ScalarValue as IrValue,
 };
 
-use super::{Binding, Reasons};
+use super::{Binding, Reasons, parameter};
 
 /// Lowers expressions of one pipeline, gathering its parameters and whatever could not be said.
 #[derive(Debug, Default)]
@@ -35,6 +35,9 @@ pub(crate) struct ExprLowering {
 impl ExprLowering {
     /// Lowers `expr` over rows of `input`. `None` means that a reason was noted.
     pub(crate) fn lower(&mut self, expr: &Arc<dyn PhysicalExpr>, input: &Schema) -> Option<Expr> {
+        if parameter::is_late(expr) {
+            return self.late(expr, input);
+        }
         if let Some(column) = expr.downcast_ref::<Column>() {
             let data_type = input.field(column.index()).data_type().clone();
             return self.reasons.keep(Expr::column(column.index(), data_type));

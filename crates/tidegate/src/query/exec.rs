@@ -18,7 +18,7 @@ use datafusion::physical_plan::{
 use futures::{StreamExt, stream};
 use tokio::time::Instant;
 
-use super::history::Record;
+use super::history::{Record, Regions};
 use crate::error::{Error, ErrorKind};
 use crate::region::PipelineExec;
 use crate::region::report::RegionReport;
@@ -148,19 +148,25 @@ where
     };
     match tokio::time::timeout_at(deadline, stream.next()).await {
         Ok(item) => item,
-        Err(_) => Some(Err(Error::new(
-            ErrorKind::Cancelled,
-            format!(
-                "the statement ran longer than tidegate.statement_timeout = {} ms; raise it, or \
-                 set it to 0 for no limit",
-                timeout.as_millis()
-            ),
-        )
-        .into())),
+        Err(_) => Some(Err(ran_too_long(timeout).into())),
     }
 }
 
-fn flatten_panic<T>(caught: std::result::Result<Result<T>, Box<dyn Any + Send>>) -> Result<T> {
+/// Says that a statement reached `tidegate.statement_timeout`.
+pub(crate) fn ran_too_long(timeout: Duration) -> Error {
+    Error::new(
+        ErrorKind::Cancelled,
+        format!(
+            "the statement ran longer than tidegate.statement_timeout = {} ms; raise it, or set it \
+             to 0 for no limit",
+            timeout.as_millis()
+        ),
+    )
+}
+
+pub(crate) fn flatten_panic<T>(
+    caught: std::result::Result<Result<T>, Box<dyn Any + Send>>,
+) -> Result<T> {
     caught.unwrap_or_else(|panic| {
         let text = panic
             .downcast_ref::<String>()
@@ -185,21 +191,32 @@ struct Guard {
 impl Guard {
     fn end(&mut self) {
         self.ended = true;
-        self.record.end_stream(|| regions(&self.plan));
+        self.record.end_stream(|| at_the_end(&self.plan));
     }
 
     fn fail(mut self, error: &DataFusionError) {
         self.ended = true;
         let message = Error::from_ref(error);
-        self.record.fail(message, || regions(&self.plan));
+        self.record.fail(message, || at_the_end(&self.plan));
     }
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
         if !self.ended {
-            self.record.drop_stream(|| regions(&self.plan));
+            self.record.drop_stream(|| at_the_end(&self.plan));
         }
+    }
+}
+
+/// Gathers what is to be remembered of a plan's regions. A short query would take longer to describe
+/// than to run.
+fn at_the_end(plan: &Arc<dyn ExecutionPlan>) -> Regions {
+    let root = plan.downcast_ref::<PipelineExec>();
+    match root.and_then(PipelineExec::atomic_region) {
+        // What is below is its own other half.
+        Some((region, _)) => Regions::Only(Arc::clone(region)),
+        None => Regions::Told(regions(plan)),
     }
 }
 

@@ -4,12 +4,13 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
 use serde::Serialize;
 
 use crate::error::{Error, ErrorKind};
+use crate::region::Region;
 use crate::region::report::RegionReport;
 
 /// Queries remembered.
@@ -61,6 +62,8 @@ pub struct QueryReport {
     pub state: QueryState,
     /// When it was planned.
     pub started: SystemTime,
+    /// Seconds that planning it took; nothing if it was planned before.
+    pub plan_seconds: f64,
     /// Seconds from its first stream to its end, or until now.
     pub seconds: f64,
     /// Rows that have left.
@@ -89,7 +92,26 @@ pub(crate) struct Record {
     id: u64,
     sql: Option<Arc<str>>,
     started: SystemTime,
+    planned_in: Duration,
     progress: Mutex<Progress>,
+}
+
+/// What is known of a query's regions at its end.
+#[derive(Debug)]
+pub(crate) enum Regions {
+    /// As they are told.
+    Told(Vec<RegionReport>),
+    /// The only region, to be put into words when somebody asks.
+    Only(Arc<Region>),
+}
+
+impl Regions {
+    fn reports(&self) -> Vec<RegionReport> {
+        match self {
+            Self::Told(reports) => reports.clone(),
+            Self::Only(region) => vec![RegionReport::of(region, None)],
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -101,16 +123,17 @@ struct Progress {
     streams_left: usize,
     streams_live: usize,
     error: Option<String>,
-    regions: Vec<RegionReport>,
+    regions: Regions,
 }
 
 impl History {
     /// Remembers a query that has just been planned.
-    pub(super) fn planned(&self, sql: Option<Arc<str>>) -> Arc<Record> {
+    pub(crate) fn planned(&self, sql: Option<Arc<str>>, planned_in: Duration) -> Arc<Record> {
         let record = Arc::new(Record {
             id: self.next_id.fetch_add(1, Ordering::Relaxed) + 1,
             sql,
             started: SystemTime::now(),
+            planned_in,
             progress: Mutex::new(Progress {
                 state: QueryState::Planned,
                 clock: None,
@@ -119,7 +142,7 @@ impl History {
                 streams_left: 0,
                 streams_live: 0,
                 error: None,
-                regions: Vec::new(),
+                regions: Regions::Told(Vec::new()),
             }),
         });
         let mut records = self.records.lock();
@@ -128,6 +151,13 @@ impl History {
         }
         records.push_back(Arc::clone(&record));
         record
+    }
+
+    /// Forgets a query that was not run after all.
+    pub(crate) fn forget(&self, record: &Arc<Record>) {
+        let mut records = self.records.lock();
+        let position = records.iter().rposition(|known| Arc::ptr_eq(known, record));
+        position.and_then(|position| records.remove(position));
     }
 
     /// Reports every query remembered, oldest first.
@@ -139,16 +169,14 @@ impl History {
     /// Reports the query that ended last.
     pub(crate) fn last(&self) -> Option<QueryReport> {
         let records = self.records.lock();
-        let ended = records.iter().rev().map(|record| record.report());
-        ended
-            .into_iter()
-            .find(|report| !matches!(report.state, QueryState::Planned | QueryState::Running))
+        let mut ended = records.iter().rev().filter(|record| record.has_ended());
+        ended.next().map(|record| record.report())
     }
 }
 
 impl Record {
     /// Starts the clock with the first stream.
-    pub(super) fn begin(&self, num_partitions: usize) {
+    pub(crate) fn begin(&self, num_partitions: usize) {
         let mut progress = self.progress.lock();
         if progress.clock.is_none() {
             progress.clock = Some(Instant::now());
@@ -158,12 +186,12 @@ impl Record {
         progress.streams_live += 1;
     }
 
-    pub(super) fn count(&self, num_rows: usize) {
+    pub(crate) fn count(&self, num_rows: usize) {
         self.progress.lock().rows += num_rows as u64;
     }
 
     /// Ends a stream that gave all its rows; with the last one the query is finished.
-    pub(super) fn end_stream(&self, regions: impl FnOnce() -> Vec<RegionReport>) {
+    pub(crate) fn end_stream(&self, regions: impl FnOnce() -> Regions) {
         let mut progress = self.progress.lock();
         progress.streams_live -= 1;
         progress.streams_left = progress.streams_left.saturating_sub(1);
@@ -173,7 +201,7 @@ impl Record {
     }
 
     /// Ends a stream that was dropped; with the last live one the query is cancelled.
-    pub(super) fn drop_stream(&self, regions: impl FnOnce() -> Vec<RegionReport>) {
+    pub(crate) fn drop_stream(&self, regions: impl FnOnce() -> Regions) {
         let mut progress = self.progress.lock();
         progress.streams_live -= 1;
         if progress.streams_live == 0 {
@@ -181,7 +209,7 @@ impl Record {
         }
     }
 
-    pub(super) fn fail(&self, error: Error, regions: impl FnOnce() -> Vec<RegionReport>) {
+    pub(crate) fn fail(&self, error: Error, regions: impl FnOnce() -> Regions) {
         let mut progress = self.progress.lock();
         progress.streams_live -= 1;
         let cancelled = error.kind() == ErrorKind::Cancelled;
@@ -192,6 +220,11 @@ impl Record {
             QueryState::Failed
         };
         progress.close(state, regions);
+    }
+
+    fn has_ended(&self) -> bool {
+        let state = self.progress.lock().state;
+        !matches!(state, QueryState::Planned | QueryState::Running)
     }
 
     fn report(&self) -> QueryReport {
@@ -207,17 +240,18 @@ impl Record {
             sql: self.sql.clone(),
             state: progress.state,
             started: self.started,
+            plan_seconds: self.planned_in.as_secs_f64(),
             seconds,
             rows: progress.rows,
             error: progress.error.clone(),
-            regions: progress.regions.clone(),
+            regions: progress.regions.reports(),
         }
     }
 }
 
 impl Progress {
     /// Writes the end down, once: a failure is not undone by the streams that end after it.
-    fn close(&mut self, state: QueryState, regions: impl FnOnce() -> Vec<RegionReport>) {
+    fn close(&mut self, state: QueryState, regions: impl FnOnce() -> Regions) {
         if matches!(self.state, QueryState::Planned | QueryState::Running) {
             self.state = state;
             self.seconds = self

@@ -9,7 +9,7 @@ use datafusion::common::{Statistics, config::ConfigOptions};
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_plan::execution_plan::CardinalityEffect;
+use datafusion::physical_plan::execution_plan::{CardinalityEffect, reset_plan_states};
 use datafusion::physical_plan::filter_pushdown::{FilterDescription, FilterPushdownPhase};
 use datafusion::physical_plan::metrics::MetricsSet;
 use datafusion::physical_plan::{
@@ -43,6 +43,17 @@ struct Shared {
     gated: Arc<dyn ExecutionPlan>,
     slot: Arc<Slot>,
     answer: Arc<atomic::Answer>,
+}
+
+impl Shared {
+    fn handle(&self) -> Self {
+        Self {
+            leaf: Arc::clone(&self.leaf),
+            gated: Arc::clone(&self.gated),
+            slot: Arc::clone(&self.slot),
+            answer: Arc::clone(&self.answer),
+        }
+    }
 }
 
 impl PipelineExec {
@@ -102,7 +113,27 @@ impl PipelineExec {
 
     /// Reports what the region is and what it has done so far.
     pub fn report(&self) -> RegionReport {
-        RegionReport::of(&self.region, &self.host)
+        RegionReport::of(&self.region, Some(&self.host))
+    }
+
+    /// Returns an atomic region and what it reads; `None` of any other.
+    pub(crate) fn atomic_region(&self) -> Option<(&Arc<Region>, &Arc<dyn Leaf>)> {
+        let shared = self.shared.as_ref()?;
+        (self.region.form == Form::Atomic).then_some((&self.region, &shared.leaf))
+    }
+
+    /// Stands for the same region in another execution, with books of its own.
+    pub(crate) fn again(&self) -> Result<Arc<dyn ExecutionPlan>> {
+        let region = Arc::new(Region {
+            counters: Arc::default(),
+            ..Region::clone(&self.region)
+        });
+        let again: Arc<dyn ExecutionPlan> = Arc::new(Self {
+            host: Arc::clone(&self.host),
+            region,
+            shared: self.shared.as_ref().map(Shared::handle),
+        });
+        reset_plan_states(again)
     }
 
     /// Returns the program that means the same as the subtree, if there is one.
@@ -172,12 +203,7 @@ impl ExecutionPlan for PipelineExec {
         let Ok([host]) = <[_; 1]>::try_from(children) else {
             return internal_err!("PipelineExec has one input");
         };
-        let shared = self.shared.as_ref().map(|shared| Shared {
-            leaf: Arc::clone(&shared.leaf),
-            gated: Arc::clone(&shared.gated),
-            slot: Arc::clone(&shared.slot),
-            answer: Arc::clone(&shared.answer),
-        });
+        let shared = self.shared.as_ref().map(Shared::handle);
         Ok(Arc::new(Self {
             host,
             region: Arc::clone(&self.region),

@@ -9,6 +9,7 @@ use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::metrics::{Count, Metric, MetricValue, MetricsSet, Time};
 use serde::Serialize;
+use tidegate_kernels::Phases;
 use tidegate_scheduler::{Place, PlaceReport};
 
 use super::{Form, Region};
@@ -29,16 +30,19 @@ pub struct RegionReport {
     pub devices: Vec<String>,
     /// Whether float sums may differ in their last bits from run to run; `None` if there are none.
     pub float_sums: Option<&'static str>,
+    /// Seconds that finding and lowering the region took.
+    pub plan_seconds: f64,
     /// What ran where.
     pub places: Vec<PlaceReport>,
 }
 
 impl RegionReport {
-    pub(super) fn of(region: &Region, host: &Arc<dyn ExecutionPlan>) -> Self {
+    /// Describes a region; `host` is its half that tells what it did if there is no other.
+    pub(crate) fn of(region: &Region, host: Option<&Arc<dyn ExecutionPlan>>) -> Self {
         let pipeline = region.program.as_ref().map(|program| &program.pipeline);
         let mut places = region.counters.report(|place| region.place_name(place));
         if places.is_empty() && region.form == Form::Host {
-            places.extend(host_report(region, host));
+            places.extend(host.and_then(|host| host_report(region, host)));
         }
         let rounds = pipeline.is_some_and(|pipeline| crate::lower::rounds(pipeline));
         Self {
@@ -52,8 +56,18 @@ impl RegionReport {
                 .map(|device| device.info().to_string())
                 .collect(),
             float_sums: rounds.then_some("unordered"),
+            plan_seconds: region.planned_in.as_secs_f64(),
             places,
         }
+    }
+
+    /// Sums up where the devices' seconds went.
+    pub fn phases(&self) -> Phases {
+        let mut sum = Phases::default();
+        for place in &self.places {
+            sum += place.phases;
+        }
+        sum
     }
 
     /// Describes the region in one line, as EXPLAIN prints it.
@@ -142,6 +156,7 @@ fn host_report(region: &Region, host: &Arc<dyn ExecutionPlan>) -> Option<PlaceRe
             .sum_by_name("bytes_scanned")
             .map_or(0, |bytes| bytes.as_usize() as u64),
         seconds: Duration::from_nanos(busy as u64).as_secs_f64(),
+        phases: Phases::default(),
         reasons: region
             .reasons
             .iter()
@@ -202,15 +217,33 @@ pub(super) fn metrics(report: &RegionReport) -> MetricsSet {
             places.iter().map(|place| place.bytes).sum(),
         );
     }
-    for (side, places) in &sides {
+    let mut time = |name: String, seconds: f64| {
         let time = Time::new();
-        let seconds: f64 = places.iter().map(|place| place.seconds).sum();
-        time.add_duration(Duration::from_secs_f64(seconds.max(0.0)));
-        let value = MetricValue::Time {
-            name: format!("{side}_time").into(),
-            time,
-        };
-        metrics.push(Arc::new(Metric::new(value, None)));
+        time.add_duration(Duration::try_from_secs_f64(seconds).unwrap_or_default());
+        let name = name.into();
+        metrics.push(Arc::new(Metric::new(
+            MetricValue::Time { name, time },
+            None,
+        )));
+    };
+    for (side, places) in &sides {
+        let seconds = places.iter().map(|place| place.seconds).sum();
+        time(format!("{side}_time"), seconds);
+    }
+    time("plan_time".into(), report.plan_seconds);
+    for (phase, seconds) in named(&report.phases()) {
+        time(format!("{phase}_time"), seconds);
     }
     metrics
+}
+
+/// Names the phases of a device's work in their order.
+pub(crate) fn named(phases: &Phases) -> [(&'static str, f64); 5] {
+    [
+        ("compile", phases.compile),
+        ("upload", phases.upload),
+        ("queue", phases.queue),
+        ("kernel", phases.kernel),
+        ("download", phases.download),
+    ]
 }

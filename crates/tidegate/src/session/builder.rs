@@ -170,6 +170,8 @@ impl SessionBuilder {
             ctx,
             runtime,
             memory,
+            known: Arc::default(),
+            prepared: Arc::default(),
         })
     }
 

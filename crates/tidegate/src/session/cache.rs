@@ -29,7 +29,7 @@ use crate::error::{Error, ErrorKind};
 use crate::leaf::{Leaf, LeafOptions, leaf_of};
 use crate::lower::plan::plain_columns;
 use crate::options::{CacheMode, TidegateOptions};
-use crate::query::StatementText;
+use crate::query::{StatementText, ran_too_long};
 use crate::statements::{CacheStatement, NamePart, Tier};
 use crate::suggest;
 
@@ -88,23 +88,15 @@ fn check_allowed(allowed: SQLOptions) -> Result<(), Error> {
     })
 }
 
-async fn within<T>(
+pub(super) async fn within<T>(
     timeout: Option<Duration>,
     work: impl Future<Output = Result<T, Error>>,
 ) -> Result<T, Error> {
     let Some(timeout) = timeout else {
         return work.await;
     };
-    tokio::time::timeout(timeout, work).await.unwrap_or_else(|_| {
-        Err(Error::new(
-            ErrorKind::Cancelled,
-            format!(
-                "the statement ran longer than tidegate.statement_timeout = {} ms; raise it, or \
-                 set it to 0 for no limit",
-                timeout.as_millis()
-            ),
-        ))
-    })
+    let done = tokio::time::timeout(timeout, work).await;
+    done.unwrap_or_else(|_| Err(ran_too_long(timeout)))
 }
 
 /// How a session writes names.

@@ -1,21 +1,35 @@
 //! One statement's way from text to rows.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use datafusion::common::ScalarValue;
 use datafusion::dataframe::DataFrame;
 use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::context::SessionState;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::logical_expr::{LogicalPlan, SetVariable, Statement as PlanStatement};
+use datafusion::physical_plan::execute_stream;
+use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 use datafusion::prelude::SQLOptions;
 
-use super::{KernelReport, Session, cache, kernels};
+use super::prepared::{self, Prepared};
+use super::{KernelReport, Session, cache, kernels, known};
 use crate::error::{Error, ErrorKind};
 use crate::memory::{StatementPool, default_cache_limit};
 use crate::options::TidegateOptions;
-use crate::query::{StatementText, on_large_stack};
+use crate::query::{KnownStatement, StatementText, on_large_stack, watched};
 use crate::statements::StatementError;
 use crate::{statements, suggest};
+
+/// What a statement has become.
+enum Planned {
+    /// A frame; the second says whether the statement is a query that has not run yet.
+    Frame(DataFrame, bool),
+    /// EXECUTE of a prepared statement.
+    Execute(Prepared, Vec<ScalarValue>),
+}
 
 /// Plans a statement; runs it if it is none that gives rows.
 pub(super) async fn plan(
@@ -23,22 +37,54 @@ pub(super) async fn plan(
     sql: &str,
     allowed: SQLOptions,
 ) -> Result<DataFrame, Error> {
+    if let Some(known) = known::find(session, sql).await {
+        let state = state_of(session, sql);
+        return Ok(DataFrame::new(state, KnownStatement::plan(known)));
+    }
+    match planned(session, sql, allowed).await? {
+        Planned::Frame(frame, true) => {
+            on_large_stack(known::plan_again(session, sql, &frame)).await;
+            Ok(frame)
+        }
+        Planned::Frame(frame, false) => Ok(frame),
+        Planned::Execute(prepared, values) => prepared.frame(sql, &values).await,
+    }
+}
+
+async fn planned(session: &Session, sql: &str, allowed: SQLOptions) -> Result<Planned, Error> {
     // A chain of a few thousand operators overflows the stack somewhere in DataFusion, and that
     // ends the process: bound what is typed, and plan what passes on a large stack.
     statements::check_depth(sql).map_err(refused)?;
     if let Some(own) = statements::cache_statement(sql).map_err(refused)? {
-        return on_large_stack(cache::run(session, own, sql, allowed)).await;
+        session.known.clear();
+        let told = on_large_stack(cache::run(session, own, sql, allowed)).await?;
+        return Ok(Planned::Frame(told, false));
     }
     if let Some(query) = statements::explained_kernels(sql).map_err(refused)? {
         // Behind the words before it, the scan may have taken the query for another thing.
         statements::check_depth(&query).map_err(refused)?;
-        return on_large_stack(kernels::explain(session, &query, sql, allowed)).await;
+        let told = on_large_stack(kernels::explain(session, &query, sql, allowed)).await?;
+        return Ok(Planned::Frame(told, false));
     }
     on_large_stack(plan_checked(session, sql, allowed)).await
 }
 
+/// Returns the session's state with the text of a statement.
+pub(super) fn state_of(session: &Session, sql: &str) -> SessionState {
+    let mut state = session.ctx.state();
+    let config = state.config_mut();
+    config.set_extension(Arc::new(StatementText(sql.into())));
+    state
+}
+
 fn refused(error: StatementError) -> Error {
     Error::with_source(ErrorKind::Sql, error.to_string(), error)
+}
+
+/// Prepares a statement.
+pub(super) async fn prepare(session: &Session, sql: &str) -> Result<Prepared, Error> {
+    statements::check_depth(sql).map_err(refused)?;
+    on_large_stack(prepared::prepare(session, sql)).await
 }
 
 /// Plans a query and reports the kernels of its regions.
@@ -49,27 +95,41 @@ pub(super) async fn kernels(session: &Session, sql: &str) -> Result<Vec<KernelRe
     on_large_stack(reports).await
 }
 
-async fn plan_checked(
-    session: &Session,
-    sql: &str,
-    allowed: SQLOptions,
-) -> Result<DataFrame, Error> {
-    let mut state = session.ctx.state();
-    state
-        .config_mut()
-        .set_extension(Arc::new(StatementText(sql.into())));
+async fn plan_checked(session: &Session, sql: &str, allowed: SQLOptions) -> Result<Planned, Error> {
+    let state = state_of(session, sql);
     let plan = match state.create_logical_plan(sql).await {
         Ok(plan) => plan,
         Err(error) => return Err(suggest::explain(error, sql, session).await),
     };
     allowed.verify_plan(&plan)?;
-    match plan {
-        LogicalPlan::Statement(PlanStatement::SetVariable(set)) => set_variable(session, set).await,
-        LogicalPlan::Ddl(_) | LogicalPlan::Statement(_) => {
-            Ok(session.ctx.execute_logical_plan(plan).await?)
+    let done = match plan {
+        LogicalPlan::Statement(PlanStatement::SetVariable(set)) => {
+            set_variable(session, set).await?
         }
-        query => Ok(DataFrame::new(state, query)),
-    }
+        LogicalPlan::Statement(PlanStatement::Prepare(statement)) => {
+            prepared::prepare_named(session, sql, statement).await?
+        }
+        LogicalPlan::Statement(PlanStatement::Execute(execute)) => {
+            return match prepared::named(session, &execute)? {
+                Some((prepared, values)) => Ok(Planned::Execute(prepared, values)),
+                // It was prepared behind the session's back.
+                None => {
+                    let plan = LogicalPlan::Statement(PlanStatement::Execute(execute));
+                    let frame = session.ctx.execute_logical_plan(plan).await?;
+                    Ok(Planned::Frame(frame, false))
+                }
+            };
+        }
+        LogicalPlan::Statement(PlanStatement::Deallocate(statement)) => {
+            prepared::deallocate(session, statement).await?
+        }
+        LogicalPlan::Ddl(_) | LogicalPlan::Statement(_) => {
+            session.known.clear();
+            session.ctx.execute_logical_plan(plan).await?
+        }
+        query => return Ok(Planned::Frame(DataFrame::new(state, query), true)),
+    };
+    Ok(Planned::Frame(done, false))
 }
 
 /// Plans and starts a statement.
@@ -77,8 +137,36 @@ pub(super) async fn execute(
     session: &Session,
     sql: &str,
 ) -> Result<SendableRecordBatchStream, Error> {
-    let frame = plan(session, sql, SQLOptions::new()).await?;
-    Ok(on_large_stack(frame.execute_stream()).await?)
+    if let Some(known) = known::find(session, sql).await
+        && let Some(plan) = known.again().await?
+    {
+        let state = state_of(session, sql);
+        let plan = watched(&session.runtime, plan, &state, Duration::ZERO);
+        return Ok(execute_stream(plan, state.task_ctx())?);
+    }
+    match planned(session, sql, SQLOptions::new()).await? {
+        Planned::Frame(frame, true) => on_large_stack(start(session, sql, frame)).await,
+        Planned::Frame(frame, false) => Ok(on_large_stack(frame.execute_stream()).await?),
+        Planned::Execute(prepared, values) => prepared.start(sql.into(), &values).await,
+    }
+}
+
+/// Starts a query, and remembers its plan if it can be run again.
+async fn start(
+    session: &Session,
+    sql: &str,
+    frame: DataFrame,
+) -> Result<SendableRecordBatchStream, Error> {
+    let (state, logical) = frame.into_parts();
+    let logical = KnownStatement::unfolded(&logical)?.into_owned();
+    let began = Instant::now();
+    let optimized = state.optimize(&logical)?;
+    let planner = DefaultPhysicalPlanner::default();
+    let plan = planner.create_physical_plan(&optimized, &state).await?;
+    let planned_in = began.elapsed();
+    known::remember(session, &state, sql, &logical, optimized, &plan).await;
+    let plan = watched(&session.runtime, plan, &state, planned_in);
+    Ok(execute_stream(plan, state.task_ctx())?)
 }
 
 /// Sets a setting.

@@ -15,6 +15,7 @@ mod faults;
 mod host_tier;
 mod partitions;
 mod placement;
+mod prepared;
 mod store;
 mod support;
 mod support_matrix;

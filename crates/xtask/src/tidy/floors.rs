@@ -60,6 +60,7 @@ const FLOORS: [Floor; 11] = [
             "tidegate-cli",
             "tidegate-sql-tests",
             "tidegate-device-benches",
+            "tidegate-benches",
         ],
     },
     Floor {

@@ -73,9 +73,12 @@ impl Filling {
                 chunks,
             } = done.map_err(|error| shared.explain(error, &table))?;
             num_rows += rows;
-            for (column, (key, chunk)) in chunks.into_iter().enumerate() {
-                table.insert(column, key, chunk);
+            if rows > 0 {
+                table.insert_morsel(chunks);
             }
+        }
+        if let Some(scan) = shared.loader.scan_key() {
+            table.holds_all_of(scan);
         }
         Ok((table, num_rows))
     }

@@ -1,0 +1,174 @@
+//! A scan that a device holds as a whole: one run over it, without queue, feeder or loader.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow_array::RecordBatch;
+use tidegate_device::{DeviceError, DeviceId};
+use tidegate_kernels::{PipelineDevice, RunError, order_dependent_columns};
+use tidegate_pipeline::{EvalError, Pipeline};
+
+use crate::cache::{CachedTable, ColumnCache, ScanKey, WholeRun};
+use crate::counters::RegionCounters;
+use crate::feeder::fault;
+use crate::place::{DeviceState, Outlook, Place, Reason, Rest};
+use crate::queue::MorselSize;
+use crate::rates::{Rates, ShapeKey};
+
+/// A scan that is on a device as a whole, in the columns that a pipeline reads.
+#[derive(Clone, Debug)]
+pub struct ResidentScan {
+    /// What holds it.
+    pub table: Arc<CachedTable>,
+    /// What is folded.
+    pub run: Arc<WholeRun>,
+}
+
+/// Why a resident scan gave no rows. Nothing has left the device.
+#[derive(Debug)]
+pub enum ResidentFailure {
+    /// A selected row must raise; the host would raise the same class.
+    Eval(EvalError),
+    /// The device cannot run this pipeline over columns as they are stored.
+    NotAsStored,
+    /// The device failed, or has no room for the answer.
+    Device(Reason),
+}
+
+impl ResidentScan {
+    /// Finds a table on the device that holds all rows that are read; see
+    /// [`MorselLoader::reads_all_of`](crate::MorselLoader::reads_all_of).
+    pub fn find(
+        cache: &ColumnCache,
+        device: DeviceId,
+        pipeline: &Pipeline,
+        reads_all_of: &dyn Fn(&ScanKey) -> Option<Vec<usize>>,
+    ) -> Option<Self> {
+        // A pipeline of no columns reads nothing that could be resident.
+        if pipeline.input.fields().is_empty() || cache.is_empty() {
+            return None;
+        }
+        let order_dependent = order_dependent_columns(pipeline);
+        let mut tables = cache.on_device(device).into_iter();
+        tables.find_map(|table| Self::of(table, &order_dependent, reads_all_of))
+    }
+
+    /// As [`ResidentScan::find`], in this table.
+    pub fn of(
+        table: Arc<CachedTable>,
+        order_dependent: &BTreeSet<usize>,
+        reads_all_of: &dyn Fn(&ScanKey) -> Option<Vec<usize>>,
+    ) -> Option<Self> {
+        let run = table.whole_run(reads_all_of, order_dependent)?;
+        Some(Self { table, run })
+    }
+
+    /// Returns whether the device would be done with all of it before a host of so many partitions.
+    pub fn is_faster(
+        &self,
+        rates: &Rates,
+        pipeline: &Pipeline,
+        device: &Arc<dyn PipelineDevice>,
+        host_partitions: usize,
+    ) -> bool {
+        let (shape, num_rows) = (ShapeKey::of(pipeline), self.run.num_rows);
+        num_rows > 0 && faster_with_all(rates, shape, device, 0.0, num_rows, host_partitions)
+    }
+
+    /// Runs the pipeline over all of it and returns its rows.
+    ///
+    /// # Errors
+    /// [`ResidentFailure`]; the books then have nothing of it.
+    pub async fn answer(
+        &self,
+        device: &Arc<dyn PipelineDevice>,
+        pipeline: Arc<Pipeline>,
+        counters: &RegionCounters,
+        reason: Reason,
+    ) -> Result<Vec<RecordBatch>, ResidentFailure> {
+        let mut run = device.open(pipeline)?;
+        let folds: Vec<_> = self
+            .run
+            .runs
+            .iter()
+            .map(|stored| run.fold_stored(Arc::clone(stored)))
+            .collect();
+        // Asked for at once, so that the device does not wait for whoever hears of the folds.
+        let finishing = run.finish();
+        let place = Place::Device(device.info().id);
+        let mut reports = Vec::with_capacity(folds.len());
+        for fold in folds {
+            reports.push(fold.await?);
+        }
+        let finished = finishing.await?;
+        for report in reports {
+            let seconds = Duration::try_from_secs_f64(report.device_seconds).unwrap_or_default();
+            counters.time(place, seconds);
+            counters.phases(place, report.phases);
+        }
+        counters.phases(place, finished.phases);
+        let WholeRun {
+            num_morsels,
+            num_rows,
+            ..
+        } = *self.run;
+        counters.whole(place, num_morsels, num_rows, reason);
+        for column in &self.run.columns {
+            self.table.hit(*column, num_morsels);
+        }
+        Ok(finished.batches)
+    }
+}
+
+impl From<RunError> for ResidentFailure {
+    fn from(error: RunError) -> Self {
+        match error {
+            RunError::Eval(error) => Self::Eval(error),
+            RunError::Device(DeviceError::Refused { .. }) => Self::NotAsStored,
+            other => Self::Device(fault(&other)),
+        }
+    }
+}
+
+impl From<DeviceError> for ResidentFailure {
+    fn from(error: DeviceError) -> Self {
+        RunError::from(error).into()
+    }
+}
+
+/// Returns whether a device that holds so many rows would be done with them before a host of so many
+/// partitions; `waits` are the seconds until the device is free.
+pub(crate) fn faster_with_all(
+    rates: &Rates,
+    shape: ShapeKey,
+    device: &Arc<dyn PipelineDevice>,
+    waits: f64,
+    num_rows: u64,
+    host_partitions: usize,
+) -> bool {
+    let info = device.info();
+    let all = MorselSize {
+        num_rows,
+        num_bytes: 0,
+    };
+    let outlook = Outlook {
+        rest: Rest {
+            num_morsels: 1,
+            num_rows,
+            num_bytes: 0,
+        },
+        host_free_in: vec![0.0],
+        // The whole host as one worker, for which the scan is one morsel.
+        host_seconds_per_row: rates.host(shape) / host_partitions.max(1) as f64,
+        devices: vec![DeviceState {
+            id: info.id,
+            free_in: waits,
+            rate: rates.device(shape, info),
+            resident: true,
+            returns: 0.0,
+            limit_bytes: device.budget().limit(),
+        }],
+    };
+    outlook.decide(info.id, all).takes
+}

@@ -1,0 +1,81 @@
+//! A generated table's morsels: as its source cuts them.
+
+use std::sync::Arc;
+
+use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::error::Result;
+use tidegate_scheduler::{ChunkKey, MorselId, MorselSize, ScanKey, ScanRows};
+
+use super::Pieces;
+use crate::sources::MorselSource;
+
+/// A generated table.
+#[derive(Debug)]
+pub(super) struct Generated {
+    sizes: Vec<MorselSize>,
+    source: Arc<dyn MorselSource>,
+    columns: Arc<[usize]>,
+    identity: Option<Arc<str>>,
+    column_names: Vec<Arc<str>>,
+}
+
+impl Generated {
+    pub(super) fn new(
+        source: &Arc<dyn MorselSource>,
+        columns: &Arc<[usize]>,
+        sizes: Vec<MorselSize>,
+    ) -> Self {
+        let schema = source.schema();
+        let column_names = columns.iter().map(|&column| {
+            let field = schema.field(column);
+            format!("{}: {}", field.name(), field.data_type()).into()
+        });
+        Self {
+            sizes,
+            source: Arc::clone(source),
+            columns: Arc::clone(columns),
+            identity: source.identity().map(Arc::from),
+            column_names: column_names.collect(),
+        }
+    }
+}
+
+impl Pieces for Generated {
+    fn sizes(&self) -> &[MorselSize] {
+        &self.sizes
+    }
+
+    fn read(&self, morsel: MorselId, batch_size: usize) -> Result<Vec<RecordBatch>> {
+        self.source.read(morsel.index, &self.columns, batch_size)
+    }
+
+    fn names_chunks(&self) -> bool {
+        self.identity.is_some()
+    }
+
+    fn chunk_key(&self, morsel: MorselId, column: usize) -> Option<ChunkKey> {
+        Some(ChunkKey {
+            source: Arc::clone(self.identity.as_ref()?),
+            column: Arc::clone(&self.column_names[column]),
+            part: morsel.index as u64,
+        })
+    }
+
+    fn scan_key(&self) -> Option<ScanKey> {
+        let rows = ScanRows::Named(Arc::clone(self.identity.as_ref()?));
+        Some(ScanKey::new(rows, self.columns.to_vec()))
+    }
+
+    fn reads_all_of(&self, scan: &ScanKey) -> Option<Vec<usize>> {
+        match scan.rows() {
+            ScanRows::Named(name) if Some(name) == self.identity.as_ref() => {
+                scan.positions(&self.columns)
+            }
+            _ => None,
+        }
+    }
+
+    fn keys_are_addresses(&self) -> bool {
+        false
+    }
+}

@@ -1,0 +1,228 @@
+//! A statement that was planned before and is answered by one device.
+//!
+//! Planning a short query takes longer than running it. A [`KnownPlan`] is the plan of a statement
+//! that is one atomic region over one table; while the table has the rows over which the plan was
+//! made, the plan is run again. [`KnownStatement`] stands for it where DataFusion wants a logical
+//! plan, so that a frame of it is like any other frame.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::{Arc, Weak};
+
+use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::catalog::{MemTable, TableProvider};
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
+use datafusion::common::{DFSchemaRef, internal_err};
+use datafusion::datasource::source_as_provider;
+use datafusion::error::Result;
+use datafusion::logical_expr::{Expr, Extension, LogicalPlan, UserDefinedLogicalNodeCore};
+use datafusion::physical_plan::ExecutionPlan;
+use tidegate_scheduler::{ScanKey, ScanRows};
+
+use crate::region::PipelineExec;
+use crate::sources::MorselTable;
+
+/// The one table that a statement reads, as it was when a plan was made.
+#[derive(Debug)]
+pub(crate) struct Snapshot {
+    table: Weak<dyn TableProvider>,
+}
+
+impl Snapshot {
+    /// Finds the table of a plan that has just one scan, if it is a memory table or one whose rows
+    /// do not change.
+    pub(crate) fn of(plan: &LogicalPlan) -> Option<Self> {
+        let mut tables = Vec::new();
+        let walked = plan.apply_with_subqueries(|node| {
+            if let LogicalPlan::TableScan(scan) = node {
+                tables.push(source_as_provider(&scan.source)?);
+            }
+            Ok(TreeNodeRecursion::Continue)
+        });
+        walked.ok()?;
+        let Ok([table]) = <[_; 1]>::try_from(tables) else {
+            return None;
+        };
+        let is_known = table.is::<MemTable>() || table.is::<MorselTable>();
+        is_known.then(|| Self {
+            table: Arc::downgrade(&table),
+        })
+    }
+
+    /// Returns whether the table is this one.
+    pub(crate) fn is_of(&self, table: &Arc<dyn TableProvider>) -> bool {
+        std::ptr::addr_eq(self.table.as_ptr(), Arc::as_ptr(table))
+    }
+
+    /// Returns for these columns of the table their positions in a scan, if the table has just the
+    /// scan's rows now.
+    pub(crate) async fn reads_all_of(
+        &self,
+        scan: &ScanKey,
+        columns: &[usize],
+    ) -> Option<Vec<usize>> {
+        let positions = scan.positions(columns)?;
+        let table = self.table.upgrade()?;
+        let Some(memory) = table.downcast_ref::<MemTable>() else {
+            // The name says which rows they are; the table has never had others.
+            return matches!(scan.rows(), ScanRows::Named(_)).then_some(positions);
+        };
+        let mut partitions = Vec::with_capacity(memory.batches.len());
+        for partition in &memory.batches {
+            partitions.push(partition.read().await);
+        }
+        let batches = partitions
+            .iter()
+            .flat_map(|partition| partition.iter())
+            .collect::<Vec<&RecordBatch>>();
+        scan.has_batches(batches.into_iter(), columns)
+            .then_some(positions)
+    }
+}
+
+/// A plan to be run again.
+#[derive(Debug)]
+pub(crate) struct KnownPlan {
+    /// A [`PipelineExec`] over an atomic region.
+    plan: Arc<dyn ExecutionPlan>,
+    /// What it was made of, already optimized.
+    logical: LogicalPlan,
+    snapshot: Snapshot,
+    scan: ScanKey,
+}
+
+impl KnownPlan {
+    /// Keeps a plan and the optimized logical plan that it was made of, if it can be run again.
+    pub(crate) fn of(
+        plan: &Arc<dyn ExecutionPlan>,
+        logical: LogicalPlan,
+        snapshot: Snapshot,
+    ) -> Option<Self> {
+        let region = plan.downcast_ref::<PipelineExec>()?;
+        let (region, leaf) = region.atomic_region()?;
+        // A parameter that is bound late is a subquery's, which runs in the plan around it.
+        let program = region.program.as_ref()?;
+        if !program.bindings.is_empty() {
+            return None;
+        }
+        Some(Self {
+            plan: Arc::clone(plan),
+            logical,
+            snapshot,
+            scan: leaf.scan_key()?,
+        })
+    }
+
+    /// Returns whether the table has the rows over which the plan was made.
+    pub(crate) async fn is_current(&self) -> bool {
+        let columns = self.scan.columns();
+        let positions = self.snapshot.reads_all_of(&self.scan, columns).await;
+        positions.is_some()
+    }
+
+    /// Returns the plan for another execution, unless the table has changed.
+    pub(crate) async fn again(&self) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        match self.plan.downcast_ref::<PipelineExec>() {
+            Some(region) if self.is_current().await => region.again().map(Some),
+            _ => Ok(None),
+        }
+    }
+}
+
+/// Stands for a [`KnownPlan`] among logical plans.
+#[derive(Clone, Debug)]
+pub(crate) struct KnownStatement {
+    known: Arc<KnownPlan>,
+    schema: DFSchemaRef,
+}
+
+impl KnownStatement {
+    /// Makes the logical plan that stands for a known one.
+    pub(crate) fn plan(known: Arc<KnownPlan>) -> LogicalPlan {
+        let schema = Arc::clone(known.logical.schema());
+        let node = Arc::new(Self { known, schema });
+        LogicalPlan::Extension(Extension { node })
+    }
+
+    /// Returns the known plan that a logical plan is, if it is one and nothing around it.
+    pub(crate) fn root_of(plan: &LogicalPlan) -> Option<&KnownPlan> {
+        let LogicalPlan::Extension(extension) = plan else {
+            return None;
+        };
+        let node = extension.node.as_any().downcast_ref::<Self>();
+        node.map(|node| node.known.as_ref())
+    }
+
+    /// Returns a logical plan with each known one replaced by what it was made of.
+    pub(crate) fn unfolded(plan: &LogicalPlan) -> Result<Cow<'_, LogicalPlan>> {
+        let mut is_there = false;
+        plan.apply_with_subqueries(|node| {
+            is_there |= Self::root_of(node).is_some();
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        if !is_there {
+            return Ok(Cow::Borrowed(plan));
+        }
+        let unfold = |node: LogicalPlan| match Self::root_of(&node) {
+            Some(known) => Ok(Transformed::yes(known.logical.clone())),
+            None => Ok(Transformed::no(node)),
+        };
+        let unfolded = plan.clone().transform_down_with_subqueries(unfold)?;
+        Ok(Cow::Owned(unfolded.data))
+    }
+
+    fn address(&self) -> usize {
+        Arc::as_ptr(&self.known).addr()
+    }
+}
+
+impl PartialEq for KnownStatement {
+    fn eq(&self, other: &Self) -> bool {
+        self.address() == other.address()
+    }
+}
+
+impl Eq for KnownStatement {}
+
+impl PartialOrd for KnownStatement {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        self.address().partial_cmp(&other.address())
+    }
+}
+
+impl Hash for KnownStatement {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.address().hash(state);
+    }
+}
+
+impl UserDefinedLogicalNodeCore for KnownStatement {
+    fn name(&self) -> &str {
+        "KnownStatement"
+    }
+
+    fn inputs(&self) -> Vec<&LogicalPlan> {
+        Vec::new()
+    }
+
+    fn schema(&self) -> &DFSchemaRef {
+        &self.schema
+    }
+
+    fn expressions(&self) -> Vec<Expr> {
+        Vec::new()
+    }
+
+    fn fmt_for_explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "KnownStatement: {}", self.known.logical.display())
+    }
+
+    fn with_exprs_and_inputs(&self, exprs: Vec<Expr>, inputs: Vec<LogicalPlan>) -> Result<Self> {
+        if !exprs.is_empty() || !inputs.is_empty() {
+            return internal_err!("a known statement has no parts");
+        }
+        Ok(self.clone())
+    }
+}

@@ -1,0 +1,347 @@
+//! Prepared statements: planned once, run with one list of values after the other.
+//!
+//! A statement that one device answers from its column cache runs no plan at all: its program is
+//! kept, and takes the values as its parameters ([`shortcut`]). Any other is planned with the values
+//! in place of the parameters, as if they had been written there.
+
+mod shortcut;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef};
+use datafusion::common::TableReference;
+use datafusion::common::metadata::ScalarAndMetadata;
+use datafusion::common::{ParamValues, ScalarValue};
+use datafusion::dataframe::DataFrame;
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::logical_expr::simplify::SimplifyContext;
+use datafusion::logical_expr::{
+    Deallocate, Execute, Expr, LogicalPlan, Prepare, Statement as PlanStatement,
+};
+use datafusion::optimizer::simplify_expressions::ExprSimplifier;
+use datafusion::physical_plan::common::collect;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use futures::stream;
+use parking_lot::Mutex;
+
+use super::dependencies::Tables;
+use super::{Session, statement};
+use crate::error::{Error, ErrorKind};
+use crate::lower::parameter::number_of;
+use crate::query::on_large_stack;
+use crate::suggest;
+use shortcut::Shortcuts;
+
+/// A statement of a session that was prepared; cheap to clone.
+#[derive(Clone)]
+pub struct Prepared {
+    session: Session,
+    statement: Arc<Statement>,
+}
+
+/// A prepared statement without the session that runs it.
+#[derive(Debug)]
+pub(super) struct Statement {
+    text: Arc<str>,
+    planned: Mutex<Arc<Planned>>,
+}
+
+/// What a statement means over the tables that there are.
+#[derive(Debug)]
+struct Planned {
+    plan: LogicalPlan,
+    /// The tables that the text names.
+    names: Vec<TableReference>,
+    /// These tables; `None` if it cannot be told whether they change.
+    tables: Option<Tables>,
+    /// By parameter; `None` where the plan leaves it open.
+    types: Vec<Option<DataType>>,
+    shortcuts: Shortcuts,
+}
+
+/// The prepared statements of a session, by name.
+#[derive(Debug, Default)]
+pub(super) struct NamedStatements(Mutex<HashMap<String, Arc<Statement>>>);
+
+impl fmt::Debug for Prepared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Prepared")
+            .field("text", &self.statement.text)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Prepared {
+    /// Returns the types of the parameters `$1`, `$2` …, as they are inferred from where they stand
+    /// or were declared; `None` where any type will do.
+    pub fn parameter_types(&self) -> Vec<Option<DataType>> {
+        self.statement.planned.lock().types.clone()
+    }
+
+    /// Returns the columns of the rows that the statement gives.
+    pub fn schema(&self) -> SchemaRef {
+        self.statement.planned.lock().schema()
+    }
+
+    /// Returns the text that was prepared.
+    pub fn text(&self) -> &str {
+        &self.statement.text
+    }
+
+    /// Runs the statement with these values and streams its rows. Each value is cast to its
+    /// parameter's type; NULL is a value of any type. Where a table that the text names is another
+    /// one by now, the text means that one.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Sql`] for another number of values, or one that its type does not have; see
+    /// [`ErrorKind`] for the others.
+    pub async fn execute(
+        &self,
+        values: &[ScalarValue],
+    ) -> Result<SendableRecordBatchStream, Error> {
+        self.start(Arc::clone(&self.statement.text), values).await
+    }
+
+    /// Runs the statement with these values and collects its rows, as [`Prepared::execute`] does.
+    ///
+    /// # Errors
+    /// Those of [`Prepared::execute`].
+    pub async fn collect(&self, values: &[ScalarValue]) -> Result<Vec<RecordBatch>, Error> {
+        Ok(collect(self.execute(values).await?).await?)
+    }
+
+    /// As [`Prepared::execute`], remembered under this text.
+    pub(super) async fn start(
+        &self,
+        text: Arc<str>,
+        values: &[ScalarValue],
+    ) -> Result<SendableRecordBatchStream, Error> {
+        let planned = self.planned().await?;
+        let values = planned.cast(values)?;
+        if let Some(rows) = shortcut::answer(&self.session, &planned, &text, &values).await? {
+            let schema = rows
+                .first()
+                .map_or_else(|| planned.schema(), RecordBatch::schema);
+            let rows = stream::iter(rows.into_iter().map(Ok));
+            return Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)));
+        }
+        let frame = self.bound(&planned, &text, values)?;
+        Ok(on_large_stack(frame.execute_stream()).await?)
+    }
+
+    /// Returns the statement with these values as a frame.
+    pub(super) async fn frame(
+        &self,
+        text: &str,
+        values: &[ScalarValue],
+    ) -> Result<DataFrame, Error> {
+        let planned = self.planned().await?;
+        let values = planned.cast(values)?;
+        self.bound(&planned, text, values)
+    }
+
+    /// Returns what the statement means over the tables that there are now.
+    async fn planned(&self) -> Result<Arc<Planned>, Error> {
+        let planned = Arc::clone(&self.statement.planned.lock());
+        let is_current = match &planned.tables {
+            Some(tables) => tables.are_the_same(&self.session.ctx).await,
+            None => true,
+        };
+        if is_current {
+            return Ok(planned);
+        }
+        let anew = Planned::of(&self.session, &self.statement.text);
+        let anew = Arc::new(on_large_stack(anew).await?);
+        *self.statement.planned.lock() = Arc::clone(&anew);
+        Ok(anew)
+    }
+
+    fn bound(
+        &self,
+        planned: &Planned,
+        text: &str,
+        values: Vec<ScalarValue>,
+    ) -> Result<DataFrame, Error> {
+        let values = values.into_iter().map(ScalarAndMetadata::from).collect();
+        let plan = planned.plan.clone();
+        let plan = plan.replace_params_with_values(&ParamValues::List(values))?;
+        let state = statement::state_of(&self.session, text);
+        Ok(DataFrame::new(state, plan))
+    }
+}
+
+impl Planned {
+    /// Plans a query, a statement that changes rows, or `PREPARE` of one.
+    async fn of(session: &Session, sql: &str) -> Result<Self, Error> {
+        let state = session.ctx.state();
+        let plan = match state.create_logical_plan(sql).await {
+            Ok(plan) => plan,
+            Err(error) => return Err(suggest::explain(error, sql, session).await),
+        };
+        match plan {
+            LogicalPlan::Statement(PlanStatement::Prepare(statement)) => {
+                Self::of_named(session, sql, &statement).await
+            }
+            LogicalPlan::Ddl(_) | LogicalPlan::Statement(_) => Err(Error::new(
+                ErrorKind::NotSupported,
+                "only a query, or INSERT, UPDATE or DELETE, can be prepared",
+            )),
+            plan => Self::new(session, sql, plan, &[]).await,
+        }
+    }
+
+    async fn of_named(session: &Session, sql: &str, statement: &Prepare) -> Result<Self, Error> {
+        let fields = statement.fields.iter();
+        let declared: Vec<DataType> = fields.map(|field| field.data_type().clone()).collect();
+        let plan = statement.input.as_ref().clone();
+        Self::new(session, sql, plan, &declared).await
+    }
+
+    async fn new(
+        session: &Session,
+        sql: &str,
+        plan: LogicalPlan,
+        declared: &[DataType],
+    ) -> Result<Self, Error> {
+        let inferred = plan.get_parameter_types()?;
+        let mut types: Vec<Option<DataType>> = vec![None; inferred.len()];
+        for (id, data_type) in inferred {
+            let slot = number_of(&id).and_then(|number| types.get_mut(number));
+            let Some(slot) = slot else {
+                let message = format!(
+                    "parameter {id}: the parameters of a prepared statement are $1, $2 and so on, \
+                     without a gap"
+                );
+                return Err(Error::new(ErrorKind::Sql, message));
+            };
+            *slot = data_type;
+        }
+        for (slot, declared) in types.iter_mut().zip(declared) {
+            *slot = Some(declared.clone());
+        }
+        let state = session.ctx.state();
+        let dialect = state.config_options().sql_parser.dialect;
+        let statement = state.sql_to_statement(sql, &dialect)?;
+        let names = state.resolve_table_references(&statement)?;
+        Ok(Self {
+            plan,
+            tables: Tables::of(&session.ctx, state.config_options(), &names).await,
+            names,
+            types,
+            shortcuts: Shortcuts::default(),
+        })
+    }
+
+    fn schema(&self) -> SchemaRef {
+        let schema: &Schema = self.plan.schema().as_arrow();
+        Arc::new(schema.clone())
+    }
+
+    /// Casts values to the types of the parameters.
+    fn cast(&self, values: &[ScalarValue]) -> Result<Vec<ScalarValue>, Error> {
+        if values.len() != self.types.len() {
+            let message = format!(
+                "the prepared statement has {} parameters, but {} values were given",
+                self.types.len(),
+                values.len()
+            );
+            return Err(Error::new(ErrorKind::Sql, message));
+        }
+        let cast = |(number, (value, wanted)): (usize, (&ScalarValue, &Option<DataType>))| {
+            let Some(wanted) = wanted else {
+                return Ok(value.clone());
+            };
+            if value.data_type() == *wanted {
+                return Ok(value.clone());
+            }
+            value.cast_to(wanted).map_err(|error| {
+                let given = value.data_type();
+                let message = format!(
+                    "parameter ${} is {wanted}: the value {value} of type {given} is none",
+                    number + 1
+                );
+                Error::with_source(ErrorKind::Sql, message, error)
+            })
+        };
+        let values = values.iter().zip(&self.types).enumerate();
+        values.map(cast).collect()
+    }
+}
+
+/// Prepares a query, or a statement that changes rows.
+pub(super) async fn prepare(session: &Session, sql: &str) -> Result<Prepared, Error> {
+    let planned = Planned::of(session, sql).await?;
+    Ok(Prepared {
+        session: session.clone(),
+        statement: Arc::new(Statement::new(sql, planned)),
+    })
+}
+
+impl Statement {
+    fn new(sql: &str, planned: Planned) -> Self {
+        Self {
+            text: sql.into(),
+            planned: Mutex::new(Arc::new(planned)),
+        }
+    }
+}
+
+/// Runs `PREPARE name AS …`.
+pub(super) async fn prepare_named(
+    session: &Session,
+    sql: &str,
+    statement: Prepare,
+) -> Result<DataFrame, Error> {
+    let name = statement.name.clone();
+    let own = Planned::of_named(session, sql, &statement).await?;
+    // DataFusion checks it, and knows it too, for whoever asks the context.
+    let plan = LogicalPlan::Statement(PlanStatement::Prepare(statement));
+    let done = session.ctx.execute_logical_plan(plan).await?;
+    let own = Arc::new(Statement::new(sql, own));
+    session.prepared.0.lock().insert(name, own);
+    Ok(done)
+}
+
+/// Runs `DEALLOCATE name`.
+pub(super) async fn deallocate(
+    session: &Session,
+    statement: Deallocate,
+) -> Result<DataFrame, Error> {
+    session.prepared.0.lock().remove(&statement.name);
+    let plan = LogicalPlan::Statement(PlanStatement::Deallocate(statement));
+    Ok(session.ctx.execute_logical_plan(plan).await?)
+}
+
+/// Finds the statement of `EXECUTE name(values)`, and its values.
+pub(super) fn named(
+    session: &Session,
+    execute: &Execute,
+) -> Result<Option<(Prepared, Vec<ScalarValue>)>, Error> {
+    let known = session.prepared.0.lock().get(&execute.name).cloned();
+    let Some(statement) = known else {
+        return Ok(None);
+    };
+    let state = session.ctx.state();
+    let context = SimplifyContext::builder()
+        .with_schema(Arc::clone(statement.planned.lock().plan.schema()))
+        .with_config_options(Arc::clone(state.config_options()))
+        .with_query_execution_start_time(state.execution_props().query_execution_start_time)
+        .build();
+    let simplifier = ExprSimplifier::new(context);
+    let value = |expr: &Expr| match simplifier.simplify(expr.clone())? {
+        Expr::Literal(value, _) => Ok(value),
+        other => Err(Error::new(
+            ErrorKind::NotSupported,
+            format!("EXECUTE {}: {other} is no constant", execute.name),
+        )),
+    };
+    let values = execute.parameters.iter().map(value);
+    let prepared = Prepared {
+        session: session.clone(),
+        statement,
+    };
+    Ok(Some((prepared, values.collect::<Result<_, _>>()?)))
+}

@@ -1,0 +1,285 @@
+//! A prepared statement's way past planning, to the device that holds its table.
+//!
+//! What is kept is a program whose parameters are the statement's, the device, and the table that the
+//! device holds. It is good while nothing has changed that the statement hangs on; otherwise it is
+//! made anew, or the statement is planned as any other.
+
+use std::collections::BTreeSet;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::{DataType, Schema};
+use datafusion::common::ScalarValue;
+use datafusion::common::config::ConfigOptions;
+use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
+use futures::FutureExt;
+use parking_lot::Mutex;
+use tidegate_kernels::order_dependent_columns;
+use tidegate_scheduler::{
+    CachedTable, Choice, Reason, RegionCounters, ResidentFailure, ResidentScan, RunFailure, ScanKey,
+};
+
+use super::Planned;
+use crate::error::Error;
+use crate::lower::parameter::{are_parameters, bind_values, symbolic};
+use crate::options::TidegateOptions;
+use crate::query::{Record, Regions, Snapshot, flatten_panic, on_large_stack};
+use crate::region::{PipelineExec, Program, Region, failure};
+use crate::session::Session;
+use crate::session::cache::within;
+use crate::session::dependencies::Dependencies;
+
+/// The shortcut of a statement, if there is one.
+#[derive(Debug, Default)]
+pub(super) struct Shortcuts {
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+enum Known {
+    /// Nobody has looked.
+    #[default]
+    Unknown,
+    /// There was none, with these settings and these tables on devices.
+    None(Arc<ConfigOptions>, u64),
+    Some(Arc<Shortcut>),
+}
+
+/// All that it takes to run a statement on a device without a plan.
+#[derive(Debug)]
+struct Shortcut {
+    dependencies: Dependencies,
+    snapshot: Snapshot,
+    /// The columns of the table that the program reads.
+    columns: Vec<usize>,
+    /// Input columns of which grouped float MIN or MAX are made.
+    order_dependent: BTreeSet<usize>,
+    program: Program,
+    region: Arc<Region>,
+    reason: Reason,
+    table: Weak<CachedTable>,
+    timeout: Option<Duration>,
+    /// The values that came last, with the program that has them.
+    bound: Mutex<Option<(Vec<ScalarValue>, Program)>>,
+}
+
+/// Runs the statement on the device that holds its table; `None` if it must be planned.
+pub(super) async fn answer(
+    session: &Session,
+    statement: &Planned,
+    text: &Arc<str>,
+    values: &[ScalarValue],
+) -> Result<Option<Vec<RecordBatch>>, Error> {
+    // Whether there is one is looked up twice at the most: what was kept may be of yesterday.
+    for _ in 0..2 {
+        let Some(shortcut) = find(session, statement).await else {
+            return Ok(None);
+        };
+        let Some(scan) = shortcut.scan(session).await else {
+            statement.shortcuts.forget(&shortcut);
+            continue;
+        };
+        let Ok(program) = shortcut.bind(values) else {
+            // As planned it raises the same, or it does not.
+            return Ok(None);
+        };
+        return run(session, &shortcut, scan, program, text).await;
+    }
+    Ok(None)
+}
+
+async fn find(session: &Session, statement: &Planned) -> Option<Arc<Shortcut>> {
+    let cache = session.runtime.cache();
+    let version = cache.version();
+    if cache.is_empty() {
+        return None;
+    }
+    {
+        let known = statement.shortcuts.known.lock();
+        match &*known {
+            Known::Some(shortcut) => return Some(Arc::clone(shortcut)),
+            Known::None(options, of) if *of == version => {
+                let state = session.ctx.state_ref();
+                if Arc::ptr_eq(options, state.read().config_options()) {
+                    return None;
+                }
+            }
+            _ => {}
+        }
+    }
+    let options = Arc::clone(session.ctx.state_ref().read().config_options());
+    let made = on_large_stack(Shortcut::make(session, statement)).await;
+    let made = made.map(Arc::new);
+    *statement.shortcuts.known.lock() = match &made {
+        Some(shortcut) => Known::Some(Arc::clone(shortcut)),
+        None => Known::None(options, version),
+    };
+    made
+}
+
+impl Shortcuts {
+    fn forget(&self, shortcut: &Arc<Shortcut>) {
+        let mut known = self.known.lock();
+        if matches!(&*known, Known::Some(kept) if Arc::ptr_eq(kept, shortcut)) {
+            *known = Known::Unknown;
+        }
+    }
+}
+
+impl Shortcut {
+    /// Plans the statement with parameters that have no value yet; `None` if a device does not
+    /// answer all of it from a table that it holds.
+    async fn make(session: &Session, statement: &Planned) -> Option<Self> {
+        let types = statement.types.iter().cloned();
+        let types = types.collect::<Option<Vec<DataType>>>()?;
+        let snapshot = Snapshot::of(&statement.plan)?;
+        let state = session.ctx.state();
+        let (names, plan) = (&statement.names, &statement.plan);
+        let dependencies = Dependencies::of(&session.ctx, &state, names, plan, &snapshot).await?;
+        let optimized = state.optimize(&statement.plan).ok()?;
+        let expected: Vec<String> = names_of(optimized.schema().as_arrow());
+        let symbolic = symbolic(optimized, &types).ok()?;
+        let planner = DefaultPhysicalPlanner::default();
+        let plan = planner.create_physical_plan(&symbolic, &state).await.ok()?;
+        // A column may be called after the parameters that it is computed of.
+        if names_of(&plan.schema()) != expected {
+            return None;
+        }
+        let (region, leaf) = plan.downcast_ref::<PipelineExec>()?.atomic_region()?;
+        let program = region.program.clone()?;
+        if !are_parameters(&program.bindings) {
+            return None;
+        }
+        let Choice::Always(reason) = &region.choice else {
+            return None;
+        };
+        let reads_all_of = |scan: &ScanKey| leaf.reads_all_of(scan);
+        let device = region.devices.first()?.info().id;
+        let cache = session.runtime.cache();
+        let resident = ResidentScan::find(cache, device, &program.pipeline, &reads_all_of)?;
+        Some(Self {
+            snapshot,
+            columns: leaf.scan_key()?.columns().to_vec(),
+            order_dependent: order_dependent_columns(&program.pipeline),
+            region: Arc::clone(region),
+            reason: reason.clone(),
+            table: Arc::downgrade(&resident.table),
+            timeout: TidegateOptions::of(dependencies.options()).statement_timeout,
+            dependencies,
+            program,
+            bound: Mutex::default(),
+        })
+    }
+
+    /// Returns what the device folds, if everything is as it was.
+    async fn scan(&self, session: &Session) -> Option<ResidentScan> {
+        let table = self.table.upgrade()?;
+        let is_lost = self.region.devices.iter().any(|device| device.is_lost());
+        if is_lost || !session.runtime.cache().holds(&table) {
+            return None;
+        }
+        if !self.dependencies.hold(&session.ctx).await {
+            return None;
+        }
+        let positions = self
+            .snapshot
+            .reads_all_of(table.scan()?, &self.columns)
+            .await?;
+        let reads_all_of = |_: &ScanKey| Some(positions.clone());
+        ResidentScan::of(table, &self.order_dependent, &reads_all_of)
+    }
+
+    fn bind(&self, values: &[ScalarValue]) -> datafusion::error::Result<Program> {
+        if let Some((bound, program)) = &*self.bound.lock()
+            && bound.as_slice() == values
+        {
+            return Ok(program.clone());
+        }
+        let Program { pipeline, bindings } = &self.program;
+        let program = Program {
+            pipeline: bind_values(pipeline, bindings, values)?,
+            bindings: Vec::new(),
+        };
+        *self.bound.lock() = Some((values.to_vec(), program.clone()));
+        Ok(program)
+    }
+}
+
+fn names_of(schema: &Schema) -> Vec<String> {
+    let fields = schema.fields().iter();
+    fields.map(|field| field.name().clone()).collect()
+}
+
+/// Runs a program over a resident scan, in the books of the session's history.
+async fn run(
+    session: &Session,
+    shortcut: &Shortcut,
+    scan: ResidentScan,
+    program: Program,
+    text: &Arc<str>,
+) -> Result<Option<Vec<RecordBatch>>, Error> {
+    let Some(device) = shortcut.region.devices.first() else {
+        return Ok(None);
+    };
+    let counters = Arc::new(RegionCounters::default());
+    let pipeline = Arc::clone(&program.pipeline);
+    let region = Arc::new(Region {
+        program: Some(program),
+        counters: Arc::clone(&counters),
+        planned_in: Duration::ZERO,
+        ..Region::clone(&shortcut.region)
+    });
+    let history = session.runtime.history();
+    let record = history.planned(Some(Arc::clone(text)), Duration::ZERO);
+    record.begin(1);
+    let guard = Guard {
+        record: Some(Arc::clone(&record)),
+        region: Arc::clone(&region),
+    };
+    let work = scan.answer(device, pipeline, &counters, shortcut.reason.clone());
+    let caught = AssertUnwindSafe(work).catch_unwind();
+    let answered = within(shortcut.timeout, async { Ok(caught.await) }).await;
+    let answered = answered.and_then(|caught| Ok(flatten_panic(caught.map(Ok))?));
+    let ended = || Regions::Only(region);
+    let error = match answered {
+        Ok(Ok(rows)) => {
+            record.count(rows.iter().map(RecordBatch::num_rows).sum());
+            guard.disarm();
+            record.end_stream(ended);
+            return Ok(Some(rows));
+        }
+        Ok(Err(ResidentFailure::Eval(error))) => Error::from(failure(RunFailure::Eval(error))),
+        // The plan decides what becomes of it, and keeps the books.
+        Ok(Err(ResidentFailure::NotAsStored | ResidentFailure::Device(_))) => {
+            guard.disarm();
+            history.forget(&record);
+            return Ok(None);
+        }
+        Err(error) => error,
+    };
+    guard.disarm();
+    record.fail(error.clone(), ended);
+    Err(error)
+}
+
+/// Writes a statement down as cancelled that is dropped before its end.
+struct Guard {
+    record: Option<Arc<Record>>,
+    region: Arc<Region>,
+}
+
+impl Guard {
+    fn disarm(mut self) {
+        self.record = None;
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        if let Some(record) = self.record.take() {
+            record.drop_stream(|| Regions::Only(Arc::clone(&self.region)));
+        }
+    }
+}
