@@ -6,11 +6,11 @@ use arrow::datatypes::SchemaRef;
 use arrow::record_batch::RecordBatch;
 use async_trait::async_trait;
 use datafusion::common::DataFusionError;
-use datafusion::execution::SendableRecordBatchStream;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use futures::TryStreamExt;
 use sqllogictest::{AsyncDB, DBOutput};
 
+use crate::flight::{FlightLaneError, FlightSession};
 use crate::format::{self, ColumnKind};
 use crate::gpus::{Gpus, NoGpu};
 
@@ -25,6 +25,8 @@ const DEVICE_BYTES: u64 = 2_000_000_000;
 pub enum Lane {
     /// A Tidegate session without any device.
     Host,
+    /// The same behind a server, through a Flight SQL client.
+    Flight,
     /// Additive regions whose morsels go to the host and to the simulated device in turn.
     Simulated,
     /// The simulated device answers all that it can express.
@@ -39,8 +41,9 @@ pub enum Lane {
 
 impl Lane {
     /// The lanes that every run covers; `Stock` has to be asked for.
-    pub const TESTED: [Self; 5] = [
+    pub const TESTED: [Self; 6] = [
         Self::Host,
+        Self::Flight,
         Self::Simulated,
         Self::Atomic,
         Self::Device,
@@ -51,6 +54,7 @@ impl Lane {
     pub fn name(self) -> &'static str {
         match self {
             Self::Host => "host",
+            Self::Flight => "flight",
             Self::Simulated => "simulated",
             Self::Atomic => "atomic",
             Self::Device => "device",
@@ -89,7 +93,7 @@ impl Lane {
     /// Gives the settings that make the lane what it is.
     fn settings(self) -> &'static [&'static str] {
         match self {
-            Self::Host | Self::Stock => &[],
+            Self::Host | Self::Flight | Self::Stock => &[],
             Self::Simulated | Self::Mixed => &[
                 "SET tidegate.replay_placement = 'HD'",
                 "SET tidegate.morsel_rows = 3",
@@ -106,6 +110,7 @@ impl Lane {
         let engine = match self {
             Self::Stock => Engine::Stock(Box::new(stock_context())),
             Self::Host => Engine::Tidegate(no_gpu().build()?),
+            Self::Flight => Engine::Flight(Box::new(FlightSession::open(no_gpu()).await?)),
             Self::Simulated | Self::Atomic => {
                 let device = tidegate::SimulatedSpec::with_memory(DEVICE_BYTES);
                 let builder = no_gpu().simulate_device(device);
@@ -140,6 +145,7 @@ pub struct Connection {
 enum Engine {
     Stock(Box<SessionContext>),
     Tidegate(tidegate::Session),
+    Flight(Box<FlightSession>),
 }
 
 impl Connection {
@@ -148,13 +154,18 @@ impl Connection {
         match &self.engine {
             Engine::Stock(context) => context,
             Engine::Tidegate(session) => session.context(),
+            Engine::Flight(server) => server.session().context(),
         }
     }
 
     /// Runs one statement and collects what it returns.
     pub async fn collect(&self, sql: &str) -> Result<(SchemaRef, Vec<RecordBatch>), LaneError> {
         let work = async {
-            let stream = self.execute(sql).await?;
+            let stream = match &self.engine {
+                Engine::Flight(server) => return Ok(server.collect(sql).await?),
+                Engine::Stock(context) => context.sql(sql).await?.execute_stream().await?,
+                Engine::Tidegate(session) => session.execute(sql).await?,
+            };
             let schema = stream.schema();
             let batches = stream.try_collect().await?;
             Ok((schema, batches))
@@ -162,13 +173,6 @@ impl Connection {
         match tokio::time::timeout(STATEMENT_TIMEOUT, work).await {
             Ok(outcome) => outcome,
             Err(_) => Err(LaneError::TimedOut),
-        }
-    }
-
-    async fn execute(&self, sql: &str) -> Result<SendableRecordBatchStream, LaneError> {
-        match &self.engine {
-            Engine::Stock(context) => Ok(context.sql(sql).await?.execute_stream().await?),
-            Engine::Tidegate(session) => Ok(session.execute(sql).await?),
         }
     }
 }
@@ -191,7 +195,11 @@ impl AsyncDB for Connection {
     async fn shutdown(&mut self) {}
 
     fn engine_name(&self) -> &str {
-        self.lane.name()
+        // What holds for the host holds for the host behind a server.
+        match self.lane {
+            Lane::Flight => Lane::Host.name(),
+            lane => lane.name(),
+        }
     }
 
     async fn sleep(duration: Duration) {
@@ -208,6 +216,9 @@ pub enum LaneError {
     /// Tidegate's error.
     #[error("{0}")]
     Tidegate(#[from] tidegate::Error),
+    /// The server's error, or one on the way to it.
+    #[error("{0}")]
+    Flight(#[from] FlightLaneError),
     /// The lane needs a GPU.
     #[error("{0}")]
     NoGpu(#[from] NoGpu),

@@ -6,15 +6,16 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 
-use tidegate::Session;
+use tidegate::{Session, SessionBuilder};
 use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::args::{self, Args, Door, SessionArgs, Source};
 use crate::config::Setting;
 use crate::demo::Demo;
+use crate::failure::Failure;
 use crate::run::Runner;
 use crate::script::Script;
-use crate::{configuration, console, doctor, environment, kernel, panics, repl, shell};
+use crate::{configuration, console, doctor, environment, kernel, panics, repl, serve, shell};
 
 /// Stack of the thread that everything starts from.
 const MAIN_STACK_BYTES: usize = 64 << 20;
@@ -92,7 +93,11 @@ async fn open(args: Args, workers: &Handle) -> u8 {
         return configuration::reference();
     }
     let is_simulated = !args.session.simulate_device.is_empty();
-    let session = match session(args.session, &args.settings).await {
+    if let Some(Door::Serve(asked)) = &args.door {
+        let builder = builder(args.session);
+        return serve::run(asked, &args.output, &args.settings, builder, workers).await;
+    }
+    let session = match session(builder(args.session).file_urls(), &args.settings).await {
         Ok(session) => session,
         Err(failure) => {
             console::error(failure, None);
@@ -116,6 +121,8 @@ async fn open(args: Args, workers: &Handle) -> u8 {
             .await
         }
         Some(Door::Kernel(asked)) => kernel::run(&session, &asked).await,
+        // It makes a session of its own, above.
+        Some(Door::Serve(_)) => FAILED,
         Some(Door::Demo { scale_factor }) => {
             let demo = Demo {
                 scale_factor,
@@ -137,12 +144,28 @@ fn at_terminal() -> bool {
     io::stdin().is_terminal() && io::stdout().is_terminal()
 }
 
-async fn session(
-    args: SessionArgs,
+/// Makes a session with the settings of wherever they come from.
+pub(crate) async fn session(
+    builder: SessionBuilder,
     settings: &[Setting],
-) -> Result<Session, crate::failure::Failure> {
+) -> Result<Session, Failure> {
+    let session = builder.build()?;
+    for setting in settings {
+        let Setting {
+            name,
+            value,
+            origin,
+        } = setting;
+        session.set(name, value).await.map_err(|error| {
+            let message = format!("{origin}: {error}");
+            tidegate::Error::with_source(error.kind(), message, error)
+        })?;
+    }
+    Ok(session)
+}
+
+fn builder(args: SessionArgs) -> SessionBuilder {
     let mut builder = Session::builder()
-        .file_urls()
         .site_packages(environment::site_packages())
         .kernel_folder(environment::kernel_folder())
         .rates_folder(environment::rates_folder());
@@ -164,17 +187,5 @@ async fn session(
     for spec in args.simulate_device {
         builder = builder.simulate_device(spec);
     }
-    let session = builder.build()?;
-    for setting in settings {
-        let Setting {
-            name,
-            value,
-            origin,
-        } = setting;
-        session.set(name, value).await.map_err(|error| {
-            let message = format!("{origin}: {error}");
-            tidegate::Error::with_source(error.kind(), message, error)
-        })?;
-    }
-    Ok(session)
+    builder
 }

@@ -2,14 +2,16 @@
 
 use std::ffi::OsString;
 use std::fmt;
+use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use tidegate::SimulatedSpec;
-use tidegate::options::parse_bytes;
+use tidegate::options::{parse_bytes, parse_duration};
 
 use crate::config::{File, OptionReport, Setting};
 
@@ -151,8 +153,91 @@ pub(crate) enum Door {
         #[arg(long)]
         reference: bool,
     },
+    /// Answer Arrow Flight SQL clients, such as ADBC and JDBC, until Ctrl-C or SIGTERM
+    Serve(ServeArgs),
     /// Compile the CUDA kernels of a query with NVRTC, without running it: no GPU is needed
     Kernel(KernelArgs),
+}
+
+/// How `serve` listens, and whom it lets do what.
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
+pub(crate) struct ServeArgs {
+    #[command(subcommand)]
+    pub(crate) task: Option<ServeTask>,
+
+    /// Listen here; beyond this machine that needs TLS and users, or --insecure
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:31337")]
+    pub(crate) listen: SocketAddr,
+
+    /// The certificate, in PEM, with those that it was signed with behind it
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+
+    /// The certificate's key, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
+
+    /// Who may call: TOML tables [[users]] with name, password (a hash) and admin
+    #[arg(long, value_name = "FILE")]
+    pub(crate) users: Option<PathBuf>,
+
+    /// Listen beyond this machine without TLS or users: whoever reaches the port may do all
+    #[arg(long)]
+    pub(crate) insecure: bool,
+
+    /// Run these statements first; their tables and settings are there for every client
+    #[arg(long, value_name = "FILE")]
+    pub(crate) init: Option<PathBuf>,
+
+    /// Let statements read and write this file or folder; may be given several times
+    #[arg(long, value_name = "PATH")]
+    pub(crate) allow: Vec<PathBuf>,
+
+    /// Run so many statements at a time [default: one a core, at least 4]
+    #[arg(long, value_name = "N")]
+    pub(crate) max_statements: Option<NonZeroUsize>,
+
+    /// Let so many statements wait for their turn [default: 8 for each that runs]
+    #[arg(long, value_name = "N")]
+    pub(crate) queue: Option<usize>,
+
+    /// Let a statement wait so long for its turn, such as 10s
+    #[arg(long, value_name = "TIME", default_value = "60s")]
+    pub(crate) queue_wait: Time,
+
+    /// Let a statement run so long [default: for ever]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) statement_timeout: Option<Time>,
+
+    /// Wait so long for running statements at the end
+    #[arg(long, value_name = "TIME", default_value = "30s")]
+    pub(crate) drain: Time,
+
+    /// Keep a session that logged in so long without a call
+    #[arg(long, value_name = "TIME", default_value = "30min")]
+    pub(crate) session_idle: Time,
+}
+
+/// What `serve` does instead of serving.
+#[derive(Debug, Clone, PartialEq, Eq, Subcommand)]
+pub(crate) enum ServeTask {
+    /// Read a password from standard input, and print its hash for the users file
+    HashPassword,
+}
+
+/// A time above zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Time(pub(crate) Duration);
+
+impl FromStr for Time {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match parse_duration(text) {
+            Some(time) if !time.is_zero() => Ok(Self(time)),
+            _ => Err("expected a time such as 500ms, 30s, 5min or 2h".to_string()),
+        }
+    }
 }
 
 /// What `kernel` compiles, and how.
@@ -426,6 +511,28 @@ mod tests {
     }
 
     #[test]
+    fn serving_is_safe_unless_asked_otherwise() {
+        let Some(Door::Serve(serve)) = parsed(&["serve"]).unwrap().door else {
+            unreachable!()
+        };
+        assert!(serve.listen.ip().is_loopback() && !serve.insecure && serve.allow.is_empty());
+        let words = [
+            "serve",
+            "--allow",
+            "a",
+            "--allow",
+            "b",
+            "--queue-wait",
+            "500ms",
+        ];
+        let Some(Door::Serve(serve)) = parsed(&words).unwrap().door else {
+            unreachable!()
+        };
+        assert_eq!(serve.allow.len(), 2);
+        assert_eq!(serve.queue_wait.0.as_millis(), 500);
+    }
+
+    #[test]
     fn mistakes_are_usage_errors() {
         for words in [
             &["--nope"][..],
@@ -441,6 +548,10 @@ mod tests {
             &["kernel"],
             &["kernel", "--arch", "compute_90", "SELECT 1"],
             &["kernel", "--arch", "sm_", "SELECT 1"],
+            &["serve", "--listen", "here"],
+            &["serve", "--tls-cert", "cert.pem"],
+            &["serve", "--max-statements", "0"],
+            &["serve", "--statement-timeout", "0"],
         ] {
             assert_eq!(parsed(words).unwrap_err().exit_code(), 2, "{words:?}");
         }

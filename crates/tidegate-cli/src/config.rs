@@ -45,13 +45,14 @@ const FILE_KEYS: [&str; 11] = [
 const SETTING_TABLES: [&str; 2] = ["tidegate", "datafusion"];
 
 /// Variables that begin as ours and are none of the configuration.
-const OTHER_VARIABLES: [&str; 7] = [
+const OTHER_VARIABLES: [&str; 8] = [
     "TIDEGATE_CONFIG",
     "TIDEGATE_UPDATE_DOCS",
     "TIDEGATE_PAGER",
     "TIDEGATE_NVRTC",
     "TIDEGATE_REQUIRE_",
     "TIDEGATE_SLT_",
+    "TIDEGATE_FUZZ_",
     "TIDEGATE_KERNEL_",
 ];
 

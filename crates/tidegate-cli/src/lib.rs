@@ -7,8 +7,8 @@
 //! In reading order: `args` (what can be typed), `config` (where values come from), `app` (threads,
 //! and which of the doors opens), `script` (text is cut into steps), `shell` (steps are run, one after
 //! the other), `run` (one statement), `render` (rows become text), `destination` (a screen, a file or
-//! a pager), `repl` (the prompt), `demo`, `doctor`, `configuration` and `kernel` (the subcommands).
-//! `console`, `environment`, `failure`, `panics` and `signals` are what they all stand on.
+//! a pager), `repl` (the prompt), `demo`, `doctor`, `configuration`, `kernel` and `serve` (the
+//! subcommands). `console`, `environment`, `failure`, `panics` and `signals` are what they all stand on.
 //!
 //! ```no_run
 //! let status = tidegate_cli::start(vec!["tidegate".into(), "doctor".into()]);
@@ -30,6 +30,7 @@ mod render;
 mod repl;
 mod run;
 mod script;
+mod serve;
 mod shell;
 mod signals;
 

@@ -4,6 +4,7 @@ mod command;
 mod edit;
 
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -315,6 +316,11 @@ impl Shell {
             Ok(_) => return failed("there is no statement to watch yet: run one first", place),
             Err(message) => return failed(message, place),
         };
+        // Heard from here on, also between a statement's end and the pause.
+        let mut stop = pin!(signals::interrupt());
+        if futures::poll!(stop.as_mut()).is_ready() {
+            return Outcome::Done;
+        }
         loop {
             match self
                 .run_steps(&script, &steps, false, steps.len() > 1)
@@ -324,8 +330,9 @@ impl Shell {
                 end => return end,
             }
             tokio::select! {
+                biased;
+                _ = &mut stop => return Outcome::Done,
                 () = tokio::time::sleep(interval) => {}
-                _ = signals::interrupt() => return Outcome::Done,
             }
         }
     }

@@ -14,6 +14,8 @@ pub enum ErrorKind {
     Sql,
     /// The statement asks for something that does not exist here.
     NotSupported,
+    /// The session may not do this; whoever runs the server decides.
+    Denied,
     /// A limit was reached; the message names the setting.
     ResourcesExhausted,
     /// The statement was cancelled or timed out.
@@ -141,6 +143,11 @@ fn kind_of(error: &DataFusionError) -> ErrorKind {
             ArrowError::NotYetImplemented(_) => ErrorKind::NotSupported,
             _ => ErrorKind::Sql,
         },
+        DataFusionError::ObjectStore(cause)
+            if matches!(**cause, object_store::Error::PermissionDenied { .. }) =>
+        {
+            ErrorKind::Denied
+        }
         DataFusionError::ParquetError(_)
         | DataFusionError::ObjectStore(_)
         | DataFusionError::IoError(_) => ErrorKind::Io,

@@ -20,6 +20,7 @@
 //! both sides), `leaf` (they share its scan), `query` (its end is written down). A new aggregate
 //! function enters in `lower::aggregate`; its meaning is in `tidegate_pipeline::interpret`.
 
+pub mod access;
 pub mod error;
 pub mod generate;
 pub mod options;
@@ -37,17 +38,20 @@ mod rule;
 mod suggest;
 mod system;
 
+pub use access::AllowedPaths;
 pub use datafusion::dataframe::DataFrame;
 pub use datafusion::execution::SendableRecordBatchStream;
 pub use error::{Error, ErrorKind};
 pub use options::TidegateOptions;
-pub use query::{QueryReport, QueryState};
+pub use query::{CancelHandle, QueryReport, QueryState};
 pub use region::PipelineExec;
 pub use region::report::RegionReport;
 pub use rule::PlacePipelines;
 pub use runtime::{Runtime, RuntimeOptions, SimulatedSpec};
 pub use session::{
-    CompiledKernel, DoctorReport, EntryPoint, KernelCompiler, KernelReport, KernelSource, Names,
-    PlacementExt, Prepared, Session, SessionBuilder, TableNames, add_to,
+    ClientOptions, CompiledKernel, DoctorReport, EntryPoint, IfExists, IfMissing, Ingest,
+    IngestTarget, KernelCompiler, KernelReport, KernelSource, LOCKED_SETTINGS, Names, PlacementExt,
+    Planned, Prepared, Session, SessionBuilder, StatementKind, TEMP_SCHEMA, TableInfo, TableKind,
+    TableNames, add_to,
 };
 pub use tidegate_kernels::Phases;

@@ -328,7 +328,8 @@ pub fn parse_bytes(text: &str) -> Option<u64> {
     Some((number * unit) as u64)
 }
 
-fn parse_duration(text: &str) -> Option<Duration> {
+/// Reads a time such as `30s`, `500ms`, `2min`, `1h` or a number of seconds.
+pub fn parse_duration(text: &str) -> Option<Duration> {
     let digits = text
         .find(|c: char| !c.is_ascii_digit() && c != '.')
         .unwrap_or(text.len());

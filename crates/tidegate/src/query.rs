@@ -4,6 +4,7 @@
 //! puts a [`QueryExec`] at the root. That node enforces `tidegate.statement_timeout`, turns a panic
 //! into an error of its query alone, and when its last stream ends writes down what ran where.
 
+mod cancel;
 mod exec;
 mod history;
 mod known;
@@ -20,14 +21,21 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 
+use crate::error::{Error, ErrorKind};
 use crate::options::TidegateOptions;
 use crate::runtime::Runtime;
 
+pub use cancel::CancelHandle;
 pub(crate) use exec::{QueryExec, flatten_panic, ran_too_long, regions};
-pub(crate) use history::{History, Record, Regions};
+pub(crate) use history::{Asked, History, Record, Regions};
 pub use history::{QueryReport, QueryState};
 pub(crate) use known::{KnownPlan, KnownStatement, Snapshot};
 pub(crate) use stack::on_large_stack;
+
+/// Says that a statement was told to stop.
+pub(crate) fn cancelled() -> Error {
+    Error::new(ErrorKind::Cancelled, "the statement was cancelled")
+}
 
 /// The text of the statement that a session state plans, carried as an extension of its config.
 #[derive(Clone, Debug)]
@@ -70,9 +78,7 @@ pub(crate) fn watched(
     session: &dyn Session,
     planned_in: Duration,
 ) -> Arc<dyn ExecutionPlan> {
-    let text = session.config().get_extension::<StatementText>();
-    let text = text.map(|text| Arc::clone(&text.0));
     let timeout = TidegateOptions::of(session.config_options()).statement_timeout;
-    let record = runtime.history().planned(text, planned_in);
+    let record = runtime.history().planned(Asked::of(session), planned_in);
     Arc::new(QueryExec::new(plan, timeout, record))
 }

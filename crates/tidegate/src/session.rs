@@ -2,19 +2,24 @@
 
 mod builder;
 mod cache;
+mod client;
 mod dependencies;
 mod doctor;
+mod ingest;
 mod kernels;
+mod kill;
 mod known;
 mod names;
+mod planned;
 mod prepared;
 mod statement;
+mod tables;
 
 use std::fmt;
 use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
-use datafusion::catalog::TableProvider;
+use datafusion::catalog::{CatalogProviderList, TableProvider};
 use datafusion::dataframe::DataFrame;
 use datafusion::datasource::file_format::options::{CsvReadOptions, ParquetReadOptions};
 use datafusion::execution::SendableRecordBatchStream;
@@ -28,11 +33,17 @@ use crate::region::report::RegionReport;
 use crate::rule::PlacePipelines;
 use crate::runtime::Runtime;
 
+pub(crate) use client::Client;
+
 pub use builder::SessionBuilder;
+pub use client::{ClientOptions, LOCKED_SETTINGS, TEMP_SCHEMA};
 pub use doctor::DoctorReport;
+pub use ingest::{IfExists, IfMissing, Ingest, IngestTarget};
 pub use kernels::{CompiledKernel, EntryPoint, KernelCompiler, KernelReport, KernelSource};
 pub use names::{Names, TableNames};
+pub use planned::{Planned, StatementKind};
 pub use prepared::Prepared;
+pub use tables::{TableInfo, TableKind};
 
 /// A session with its own settings and tables, over the devices of its runtime. Cheap to clone; every
 /// clone is the same session.
@@ -43,6 +54,9 @@ pub struct Session {
     memory: HostLimit,
     known: Arc<known::KnownStatements>,
     prepared: Arc<prepared::NamedStatements>,
+    /// The catalogs, without what makes tables of paths.
+    catalogs: Arc<dyn CatalogProviderList>,
+    reads_file_urls: bool,
 }
 
 impl fmt::Debug for Session {
@@ -74,6 +88,21 @@ impl Session {
     /// See [`crate::ErrorKind`].
     pub async fn sql(&self, sql: &str) -> Result<DataFrame, Error> {
         statement::plan(self, sql, SQLOptions::new()).await
+    }
+
+    /// Plans one SQL statement and runs nothing, not even SET or CREATE, before [`Planned::start`].
+    /// Its parameters are `$1`, `$2`, … or `?`.
+    ///
+    /// # Errors
+    /// See [`crate::ErrorKind`].
+    pub async fn plan(&self, sql: &str) -> Result<Planned, Error> {
+        planned::plan(self, sql).await
+    }
+
+    /// Makes a session for a client of a server that this session is of: tables, devices, memory and
+    /// history are shared; settings and the schema `temp` are its own.
+    pub fn for_client(&self, options: ClientOptions) -> Self {
+        client::session_for(self, options)
     }
 
     /// As [`Session::sql`], refusing what `allowed` forbids.

@@ -7,16 +7,19 @@
 //!
 //! [`split`] and [`locate`] cut a script at its semicolons; [`is_complete`] tells a prompt whether
 //! to ask for another line; [`check_depth`] refuses what would overflow the stack of the parser or
-//! the planner, or keep the parser busy for ever; `cache_statement` and `explained_kernels` read the
-//! statements that DataFusion does not plan; [`pieces`] tells a prompt what to colour.
+//! the planner, or keep the parser busy for ever; `cache_statement`, `explained_kernels` and
+//! `killed_query` read the statements that DataFusion does not plan, and `number_placeholders`
+//! prepares one that it does; [`pieces`] tells a prompt what to colour.
 
 mod cache;
 mod depth;
 mod explain;
+mod kill;
 mod level;
 mod limits;
 mod own;
 mod pieces;
+mod placeholders;
 mod words;
 
 use sqlparser::dialect::GenericDialect;
@@ -25,10 +28,12 @@ use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, TokenizerE
 pub(crate) use cache::{CacheStatement, NamePart, Tier, cache_statement};
 pub use depth::check_depth;
 pub(crate) use explain::explained_kernels;
+pub(crate) use kill::killed_query;
 pub use limits::{
     MAX_CHAIN, MAX_DOUBLING, MAX_JOINS, MAX_NESTING, MAX_QUERIES, MAX_SET_OPERATIONS,
 };
 pub use pieces::{KEYWORDS, Piece, PieceKind, pieces};
+pub(crate) use placeholders::number_placeholders;
 
 /// Bytes that are tokenized at a time, so that a script needs memory for its largest statement and
 /// not for all of them.

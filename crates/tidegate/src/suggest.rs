@@ -2,6 +2,7 @@
 
 use datafusion::error::DataFusionError;
 
+use crate::access::AllowedPaths;
 use crate::error::{Error, ErrorKind};
 use crate::session::Session;
 
@@ -23,6 +24,10 @@ pub(crate) async fn explain(error: DataFusionError, sql: &str, session: &Session
         };
     };
     if let Some(path) = quoted_path(sql) {
+        let allowed = AllowedPaths::of(&session.context().copied_config());
+        if let Some(Err(error)) = allowed.map(|allowed| allowed.check_text(path)) {
+            return error;
+        }
         let message = format!(
             "'{path}' not found: no such file, folder or glob, or its ending is none of .parquet, \
              .csv, .json, .arrow, .avro"

@@ -29,6 +29,7 @@ use crate::memory::StatementPool;
 use crate::query::QueryReport;
 use crate::region::report::RegionReport;
 use crate::runtime::Runtime;
+use crate::session::Client;
 
 /// Registers the schema `system`.
 pub(crate) fn register(ctx: &SessionContext, runtime: &Arc<Runtime>) -> Result<()> {
@@ -97,12 +98,14 @@ impl TableProvider for SystemTable {
         _filters: &[Expr],
         _limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
+        let client = Client::of(state.config());
+        let reports = || self.runtime.history().reports_for(client.as_deref());
         let columns = match self.content {
             Content::Devices => devices(&self.runtime),
             Content::Cache => cache(self.runtime.cache()),
             Content::Memory => memory(&self.runtime, state),
-            Content::Queries => queries(&self.runtime.history().reports()),
-            Content::Placements => placements(&self.runtime.history().reports()),
+            Content::Queries => queries(&reports()),
+            Content::Placements => placements(&reports()),
             Content::Settings => settings(state),
         };
         let rows = RecordBatch::try_new(Arc::clone(&self.schema), columns)?;

@@ -18,6 +18,7 @@ use datafusion::physical_plan::{
 use futures::{StreamExt, stream};
 use tokio::time::Instant;
 
+use super::cancelled;
 use super::history::{Record, Regions};
 use crate::error::{Error, ErrorKind};
 use crate::region::PipelineExec;
@@ -118,7 +119,13 @@ impl ExecutionPlan for QueryExec {
             (caught, Some(guard)),
             move |(mut inner, guard)| async move {
                 let mut guard = guard?;
-                match next(&mut inner, deadline).await {
+                let cancel = guard.record.cancel().clone();
+                let item = tokio::select! {
+                    biased;
+                    () = cancel.cancelled() => Some(Err(cancelled().into())),
+                    item = next(&mut inner, deadline) => item,
+                };
+                match item {
                     Some(Ok(batch)) => {
                         guard.record.count(batch.num_rows());
                         Some((Ok(batch), (inner, Some(guard))))

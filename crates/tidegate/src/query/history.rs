@@ -6,12 +6,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
+use datafusion::catalog::Session;
 use parking_lot::Mutex;
 use serde::Serialize;
 
+use super::{CancelHandle, StatementText};
 use crate::error::{Error, ErrorKind};
 use crate::region::Region;
 use crate::region::report::RegionReport;
+use crate::session::Client;
 
 /// Queries remembered.
 const QUERIES_MAX: usize = 1_000;
@@ -58,6 +61,8 @@ pub struct QueryReport {
     pub id: u64,
     /// The statement, where it came as text.
     pub sql: Option<Arc<str>>,
+    /// The client it was for; `None` for the process itself.
+    pub user: Option<Arc<str>>,
     /// How far it has come.
     pub state: QueryState,
     /// When it was planned.
@@ -86,11 +91,37 @@ impl fmt::Display for QueryReport {
     }
 }
 
+/// Who asked for a query, in which words, and what stops it.
+#[derive(Debug, Default)]
+pub(crate) struct Asked {
+    pub(crate) sql: Option<Arc<str>>,
+    /// The client's name; `None` for the process itself.
+    pub(crate) owner: Option<Arc<str>>,
+    pub(crate) cancel: CancelHandle,
+}
+
+impl Asked {
+    /// Reads it from a state that plans a statement.
+    pub(super) fn of(session: &dyn Session) -> Self {
+        let config = session.config();
+        let text = config.get_extension::<StatementText>();
+        let client = Client::of(config);
+        let cancel = config.get_extension::<CancelHandle>();
+        Self {
+            sql: text.map(|text| Arc::clone(&text.0)),
+            owner: client.map(|client| Arc::clone(&client.user)),
+            cancel: cancel
+                .map(|cancel| cancel.as_ref().clone())
+                .unwrap_or_default(),
+        }
+    }
+}
+
 /// The books of one query.
 #[derive(Debug)]
 pub(crate) struct Record {
     id: u64,
-    sql: Option<Arc<str>>,
+    asked: Asked,
     started: SystemTime,
     planned_in: Duration,
     progress: Mutex<Progress>,
@@ -128,10 +159,10 @@ struct Progress {
 
 impl History {
     /// Remembers a query that has just been planned.
-    pub(crate) fn planned(&self, sql: Option<Arc<str>>, planned_in: Duration) -> Arc<Record> {
+    pub(crate) fn planned(&self, asked: Asked, planned_in: Duration) -> Arc<Record> {
         let record = Arc::new(Record {
             id: self.next_id.fetch_add(1, Ordering::Relaxed) + 1,
-            sql,
+            asked,
             started: SystemTime::now(),
             planned_in,
             progress: Mutex::new(Progress {
@@ -166,6 +197,39 @@ impl History {
         records.iter().map(|record| record.report()).collect()
     }
 
+    /// Reports the queries that a client may see, oldest first; all for the process itself.
+    pub(crate) fn reports_for(&self, client: Option<&Client>) -> Vec<QueryReport> {
+        let mut reports = self.reports();
+        if let Some(client) = client {
+            reports.retain(|report| client.oversees(report.user.as_deref()));
+        }
+        reports
+    }
+
+    /// Tells a query to stop, on behalf of a client or of the process itself.
+    pub(crate) fn kill(&self, id: u64, client: Option<&Client>) -> Result<(), Error> {
+        let records = self.records.lock();
+        let visible = |record: &&Arc<Record>| {
+            let owner = record.asked.owner.as_deref();
+            record.id == id && client.is_none_or(|client| client.oversees(owner))
+        };
+        let Some(record) = records.iter().find(visible) else {
+            let message =
+                format!("there is no query {id} that you may stop: system.queries lists yours");
+            return Err(Error::new(ErrorKind::Sql, message));
+        };
+        let state = record.progress.lock().state;
+        if !matches!(state, QueryState::Planned | QueryState::Running) {
+            let message = format!("query {id} does not run: it has {state}");
+            return Err(Error::new(
+                ErrorKind::Sql,
+                message.replace("has cancelled", "was cancelled"),
+            ));
+        }
+        record.asked.cancel.cancel();
+        Ok(())
+    }
+
     /// Reports the query that ended last.
     pub(crate) fn last(&self) -> Option<QueryReport> {
         let records = self.records.lock();
@@ -184,6 +248,10 @@ impl Record {
             progress.streams_left = num_partitions;
         }
         progress.streams_live += 1;
+    }
+
+    pub(crate) fn cancel(&self) -> &CancelHandle {
+        &self.asked.cancel
     }
 
     pub(crate) fn count(&self, num_rows: usize) {
@@ -237,7 +305,8 @@ impl Record {
         };
         QueryReport {
             id: self.id,
-            sql: self.sql.clone(),
+            sql: self.asked.sql.clone(),
+            user: self.asked.owner.clone(),
             state: progress.state,
             started: self.started,
             plan_seconds: self.planned_in.as_secs_f64(),

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use datafusion::datasource::listing_table_factory::ListingTableFactory;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::SessionStateBuilder;
@@ -10,6 +11,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use tidegate_device::DiscoveryOptions;
 
 use super::{Session, add_to};
+use crate::access::{AllowedPaths, GuardedRegistry};
 use crate::error::{Error, ErrorKind};
 use crate::generate::{NamedArguments, table_functions};
 use crate::memory::{HostLimit, StatementPool, default_cache_limit};
@@ -37,6 +39,7 @@ pub struct SessionBuilder {
     rates_folder: Option<PathBuf>,
     runtime: Option<Arc<Runtime>>,
     file_urls: FileUrls,
+    allowed_paths: Option<AllowedPaths>,
 }
 
 /// Whether `SELECT … FROM 'path'` reads files.
@@ -125,6 +128,13 @@ impl SessionBuilder {
         self
     }
 
+    /// Confines every statement to these paths, however it names a file, and to stores that the
+    /// program registers; by default statements may touch what the process may.
+    pub fn allowed_paths(mut self, allowed: AllowedPaths) -> Self {
+        self.allowed_paths = Some(allowed);
+        self
+    }
+
     /// Makes the session.
     ///
     /// # Errors
@@ -149,10 +159,14 @@ impl SessionBuilder {
         if self.runtime.is_none() || runtime.cache().host().limit() == 0 {
             runtime.limit_host_cache(default_cache_limit(memory.bytes));
         }
-        let environment = RuntimeEnvBuilder::new()
+        let mut environment = RuntimeEnvBuilder::new()
             .with_memory_pool(StatementPool::new(memory.bytes, runtime.cache()))
-            .with_disk_manager_builder(self.spill_folder()?)
-            .build_arc()?;
+            .with_disk_manager_builder(self.spill_folder()?);
+        if let Some(allowed) = &self.allowed_paths {
+            let registry = GuardedRegistry::new(allowed.clone());
+            environment = environment.with_object_store_registry(Arc::new(registry));
+        }
+        let environment = environment.build_arc()?;
         let builder = SessionStateBuilder::new()
             .with_config(self.config()?)
             .with_runtime_env(environment)
@@ -163,6 +177,14 @@ impl SessionBuilder {
         }
         ctx.register_relation_planner(Arc::new(NamedArguments))?;
         system::register(&ctx, &runtime)?;
+        if self.allowed_paths.is_some() {
+            // The factory of unbounded tables opens files without asking the object store.
+            let state = ctx.state_ref();
+            for factory in state.write().table_factories_mut().values_mut() {
+                *factory = Arc::new(ListingTableFactory::new());
+            }
+        }
+        let catalogs = Arc::clone(ctx.state_ref().read().catalog_list());
         if self.file_urls == FileUrls::Allowed {
             ctx = ctx.enable_url_table();
         }
@@ -172,6 +194,8 @@ impl SessionBuilder {
             memory,
             known: Arc::default(),
             prepared: Arc::default(),
+            catalogs,
+            reads_file_urls: self.file_urls == FileUrls::Allowed,
         })
     }
 
@@ -197,6 +221,9 @@ impl SessionBuilder {
 
     fn config(&self) -> Result<SessionConfig, Error> {
         let mut config = SessionConfig::new().with_information_schema(true);
+        if let Some(allowed) = &self.allowed_paths {
+            config.set_extension(Arc::new(allowed.clone()));
+        }
         if let Some(partitions) = self.target_partitions {
             config = config.with_target_partitions(partitions.max(1));
         }

@@ -181,6 +181,7 @@ impl Planned {
             Ok(plan) => plan,
             Err(error) => return Err(suggest::explain(error, sql, session).await),
         };
+        statement::check_rights(&state, &plan)?;
         match plan {
             LogicalPlan::Statement(PlanStatement::Prepare(statement)) => {
                 Self::of_named(session, sql, &statement).await

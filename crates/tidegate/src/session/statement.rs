@@ -15,7 +15,8 @@ use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 use datafusion::prelude::SQLOptions;
 
 use super::prepared::{self, Prepared};
-use super::{KernelReport, Session, cache, kernels, known};
+use super::{Client, KernelReport, Session, cache, kernels, kill, known};
+use crate::access::AllowedPaths;
 use crate::error::{Error, ErrorKind};
 use crate::memory::{StatementPool, default_cache_limit};
 use crate::options::TidegateOptions;
@@ -24,7 +25,7 @@ use crate::statements::StatementError;
 use crate::{statements, suggest};
 
 /// What a statement has become.
-enum Planned {
+enum Outcome {
     /// A frame; the second says whether the statement is a query that has not run yet.
     Frame(DataFrame, bool),
     /// EXECUTE of a prepared statement.
@@ -41,30 +42,31 @@ pub(super) async fn plan(
         let state = state_of(session, sql);
         return Ok(DataFrame::new(state, KnownStatement::plan(known)));
     }
-    match planned(session, sql, allowed).await? {
-        Planned::Frame(frame, true) => {
+    match outcome(session, sql, allowed).await? {
+        Outcome::Frame(frame, true) => {
             on_large_stack(known::plan_again(session, sql, &frame)).await;
             Ok(frame)
         }
-        Planned::Frame(frame, false) => Ok(frame),
-        Planned::Execute(prepared, values) => prepared.frame(sql, &values).await,
+        Outcome::Frame(frame, false) => Ok(frame),
+        Outcome::Execute(prepared, values) => prepared.frame(sql, &values).await,
     }
 }
 
-async fn planned(session: &Session, sql: &str, allowed: SQLOptions) -> Result<Planned, Error> {
-    // A chain of a few thousand operators overflows the stack somewhere in DataFusion, and that
-    // ends the process: bound what is typed, and plan what passes on a large stack.
-    statements::check_depth(sql).map_err(refused)?;
+async fn outcome(session: &Session, sql: &str, allowed: SQLOptions) -> Result<Outcome, Error> {
+    check_text(sql)?;
+    if let Some(id) = statements::killed_query(sql).map_err(refused)? {
+        return Ok(Outcome::Frame(kill::run(session, id)?, false));
+    }
     if let Some(own) = statements::cache_statement(sql).map_err(refused)? {
         session.known.clear();
         let told = on_large_stack(cache::run(session, own, sql, allowed)).await?;
-        return Ok(Planned::Frame(told, false));
+        return Ok(Outcome::Frame(told, false));
     }
     if let Some(query) = statements::explained_kernels(sql).map_err(refused)? {
         // Behind the words before it, the scan may have taken the query for another thing.
         statements::check_depth(&query).map_err(refused)?;
         let told = on_large_stack(kernels::explain(session, &query, sql, allowed)).await?;
-        return Ok(Planned::Frame(told, false));
+        return Ok(Outcome::Frame(told, false));
     }
     on_large_stack(plan_checked(session, sql, allowed)).await
 }
@@ -77,7 +79,23 @@ pub(super) fn state_of(session: &Session, sql: &str) -> SessionState {
     state
 }
 
-fn refused(error: StatementError) -> Error {
+/// Refuses text that must not be parsed.
+pub(super) fn check_text(sql: &str) -> Result<(), Error> {
+    // A chain of a few thousand operators overflows the stack somewhere in DataFusion, and that
+    // ends the process: bound what is typed, and plan what passes on a large stack.
+    statements::check_depth(sql).map_err(refused)
+}
+
+/// Tells whether a statement is one of those that [`plan`] runs by itself, before DataFusion sees it.
+pub(super) fn is_own(sql: &str) -> Result<bool, Error> {
+    let caches = statements::cache_statement(sql).map_err(refused)?.is_some();
+    Ok(caches
+        || statements::explained_kernels(sql)
+            .map_err(refused)?
+            .is_some())
+}
+
+pub(super) fn refused(error: StatementError) -> Error {
     Error::with_source(ErrorKind::Sql, error.to_string(), error)
 }
 
@@ -95,13 +113,48 @@ pub(super) async fn kernels(session: &Session, sql: &str) -> Result<Vec<KernelRe
     on_large_stack(reports).await
 }
 
-async fn plan_checked(session: &Session, sql: &str, allowed: SQLOptions) -> Result<Planned, Error> {
+async fn plan_checked(session: &Session, sql: &str, allowed: SQLOptions) -> Result<Outcome, Error> {
     let state = state_of(session, sql);
     let plan = match state.create_logical_plan(sql).await {
         Ok(plan) => plan,
         Err(error) => return Err(suggest::explain(error, sql, session).await),
     };
     allowed.verify_plan(&plan)?;
+    on_large_stack(done(session, state, sql, plan)).await
+}
+
+/// Runs a plan that gives no rows; makes a lazy frame of any other.
+pub(super) async fn carry_out(
+    session: &Session,
+    state: SessionState,
+    plan: LogicalPlan,
+) -> Result<DataFrame, Error> {
+    let text = state.config().get_extension::<StatementText>();
+    let text = text.map(|text| Arc::clone(&text.0)).unwrap_or_default();
+    match done(session, state, &text, plan).await? {
+        Outcome::Frame(frame, _) => Ok(frame),
+        Outcome::Execute(prepared, values) => prepared.frame(&text, &values).await,
+    }
+}
+
+/// Refuses what the session's client may not do, or may not read.
+pub(super) fn check_rights(state: &SessionState, plan: &LogicalPlan) -> Result<(), Error> {
+    if let Some(client) = Client::of(state.config()) {
+        client.check(plan)?;
+    }
+    if let Some(allowed) = AllowedPaths::of(state.config()) {
+        allowed.check_plan(plan)?;
+    }
+    Ok(())
+}
+
+async fn done(
+    session: &Session,
+    state: SessionState,
+    sql: &str,
+    plan: LogicalPlan,
+) -> Result<Outcome, Error> {
+    check_rights(&state, &plan)?;
     let done = match plan {
         LogicalPlan::Statement(PlanStatement::SetVariable(set)) => {
             set_variable(session, set).await?
@@ -111,12 +164,12 @@ async fn plan_checked(session: &Session, sql: &str, allowed: SQLOptions) -> Resu
         }
         LogicalPlan::Statement(PlanStatement::Execute(execute)) => {
             return match prepared::named(session, &execute)? {
-                Some((prepared, values)) => Ok(Planned::Execute(prepared, values)),
+                Some((prepared, values)) => Ok(Outcome::Execute(prepared, values)),
                 // It was prepared behind the session's back.
                 None => {
                     let plan = LogicalPlan::Statement(PlanStatement::Execute(execute));
                     let frame = session.ctx.execute_logical_plan(plan).await?;
-                    Ok(Planned::Frame(frame, false))
+                    Ok(Outcome::Frame(frame, false))
                 }
             };
         }
@@ -127,9 +180,9 @@ async fn plan_checked(session: &Session, sql: &str, allowed: SQLOptions) -> Resu
             session.known.clear();
             session.ctx.execute_logical_plan(plan).await?
         }
-        query => return Ok(Planned::Frame(DataFrame::new(state, query), true)),
+        query => return Ok(Outcome::Frame(DataFrame::new(state, query), true)),
     };
-    Ok(Planned::Frame(done, false))
+    Ok(Outcome::Frame(done, false))
 }
 
 /// Plans and starts a statement.
@@ -144,10 +197,10 @@ pub(super) async fn execute(
         let plan = watched(&session.runtime, plan, &state, Duration::ZERO);
         return Ok(execute_stream(plan, state.task_ctx())?);
     }
-    match planned(session, sql, SQLOptions::new()).await? {
-        Planned::Frame(frame, true) => on_large_stack(start(session, sql, frame)).await,
-        Planned::Frame(frame, false) => Ok(on_large_stack(frame.execute_stream()).await?),
-        Planned::Execute(prepared, values) => prepared.start(sql.into(), &values).await,
+    match outcome(session, sql, SQLOptions::new()).await? {
+        Outcome::Frame(frame, true) => on_large_stack(start(session, sql, frame)).await,
+        Outcome::Frame(frame, false) => Ok(on_large_stack(frame.execute_stream()).await?),
+        Outcome::Execute(prepared, values) => prepared.start(sql.into(), &values).await,
     }
 }
 

@@ -25,11 +25,13 @@ use super::Planned;
 use crate::error::Error;
 use crate::lower::parameter::{are_parameters, bind_values, symbolic};
 use crate::options::TidegateOptions;
-use crate::query::{Record, Regions, Snapshot, flatten_panic, on_large_stack};
+use crate::query::{
+    Asked, CancelHandle, Record, Regions, Snapshot, cancelled, flatten_panic, on_large_stack,
+};
 use crate::region::{PipelineExec, Program, Region, failure};
-use crate::session::Session;
 use crate::session::cache::within;
 use crate::session::dependencies::Dependencies;
+use crate::session::{Client, Session};
 
 /// The shortcut of a statement, if there is one.
 #[derive(Debug, Default)]
@@ -232,7 +234,13 @@ async fn run(
         ..Region::clone(&shortcut.region)
     });
     let history = session.runtime.history();
-    let record = history.planned(Some(Arc::clone(text)), Duration::ZERO);
+    let client = Client::of(&session.ctx.copied_config()).map(|client| Arc::clone(&client.user));
+    let asked = Asked {
+        sql: Some(Arc::clone(text)),
+        owner: client,
+        cancel: CancelHandle::default(),
+    };
+    let record = history.planned(asked, Duration::ZERO);
     record.begin(1);
     let guard = Guard {
         record: Some(Arc::clone(&record)),
@@ -240,7 +248,13 @@ async fn run(
     };
     let work = scan.answer(device, pipeline, &counters, shortcut.reason.clone());
     let caught = AssertUnwindSafe(work).catch_unwind();
-    let answered = within(shortcut.timeout, async { Ok(caught.await) }).await;
+    let answered = within(shortcut.timeout, async {
+        tokio::select! {
+            caught = caught => Ok(caught),
+            () = record.cancel().cancelled() => Err(cancelled()),
+        }
+    })
+    .await;
     let answered = answered.and_then(|caught| Ok(flatten_panic(caught.map(Ok))?));
     let ended = || Regions::Only(region);
     let error = match answered {

@@ -1,0 +1,208 @@
+//! `tidegate serve`: an Arrow Flight SQL server, until Ctrl-C or SIGTERM.
+//!
+//! Statements of clients touch no file outside `--allow`, and neither do those of `--init`.
+
+use std::fs;
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::path::Path;
+use std::pin::pin;
+
+use tidegate::{AllowedPaths, Session, SessionBuilder};
+use tidegate_flight::{Limits, ServeError, Server, ServerOptions, Tls, Users, UsersError};
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+use tokio::task::JoinError;
+
+use crate::app::{self, DONE, FAILED};
+use crate::args::{OutputArgs, ServeArgs, ServeTask, Source};
+use crate::config::Setting;
+use crate::failure::Failure;
+use crate::run::Runner;
+use crate::script::Script;
+use crate::{console, shell, signals};
+
+/// Why there is no server.
+#[derive(Debug)]
+enum Trouble {
+    Failure(Failure),
+    Serve(ServeError),
+    Users(UsersError),
+    /// A file cannot be read.
+    File(String),
+    /// A statement of the init file failed, and was told already.
+    Init(u8),
+}
+
+impl From<ServeError> for Trouble {
+    fn from(error: ServeError) -> Self {
+        Self::Serve(error)
+    }
+}
+
+impl From<UsersError> for Trouble {
+    fn from(error: UsersError) -> Self {
+        Self::Users(error)
+    }
+}
+
+impl From<Failure> for Trouble {
+    fn from(failure: Failure) -> Self {
+        Self::Failure(failure)
+    }
+}
+
+impl From<tidegate::Error> for Trouble {
+    fn from(error: tidegate::Error) -> Self {
+        Self::Failure(error.into())
+    }
+}
+
+impl From<JoinError> for Trouble {
+    fn from(error: JoinError) -> Self {
+        Self::Failure(Failure::join(&error))
+    }
+}
+
+/// Serves, or does what is asked instead; returns the exit status.
+pub(crate) async fn run(
+    asked: &ServeArgs,
+    output: &OutputArgs,
+    settings: &[Setting],
+    session: SessionBuilder,
+    workers: &Handle,
+) -> u8 {
+    let done = match asked.task {
+        Some(ServeTask::HashPassword) => hash_password(),
+        None => serve(asked, output, settings, session, workers).await,
+    };
+    match done {
+        Ok(()) | Err(Trouble::Failure(Failure::OutputClosed)) => return DONE,
+        Err(Trouble::Init(status)) => return status,
+        Err(Trouble::Failure(failure)) => console::error(failure, None),
+        Err(Trouble::Serve(error)) => console::error(error, None),
+        Err(Trouble::Users(error)) => console::error(error, None),
+        Err(Trouble::File(message)) => console::error(message, None),
+    }
+    FAILED
+}
+
+fn hash_password() -> Result<(), Trouble> {
+    if io::stdin().is_terminal() {
+        console::note("type the password and Enter; it is shown as you type");
+    }
+    let mut line = String::new();
+    let read = io::stdin().lock().read_line(&mut line);
+    read.map_err(|error| Trouble::File(format!("cannot read standard input: {error}")))?;
+    let password = line.trim_end_matches(['\r', '\n']);
+    if password.is_empty() {
+        return Err(Trouble::File("the password is empty".into()));
+    }
+    let hash = tidegate_flight::hash_password(password)?;
+    writeln!(io::stdout().lock(), "{hash}")
+        .map_err(|error| Trouble::Failure(Failure::output(error)))
+}
+
+/// Serves on the workers; signals are heard here.
+async fn serve(
+    asked: &ServeArgs,
+    output: &OutputArgs,
+    settings: &[Setting],
+    session: SessionBuilder,
+    workers: &Handle,
+) -> Result<(), Trouble> {
+    let options = options(asked)?;
+    options.check()?;
+    let allowed = AllowedPaths::new(&asked.allow)?;
+    let mut session = session.allowed_paths(allowed.clone());
+    if !allowed.is_empty() {
+        session = session.file_urls();
+    }
+    let session = app::session(session, settings).await?;
+    if let Some(file) = &asked.init {
+        init(&session, workers, output, file).await?;
+    }
+    let is_open = options.users.is_none();
+    let server = workers.spawn(Server::bind(session, options)).await??;
+    // Whoever reads where it listens may stop it at once.
+    let mut first_signal = pin!(signals::interrupt_or_terminate());
+    if futures::poll!(first_signal.as_mut()).is_ready() {
+        return Ok(());
+    }
+    // Whoever started the server reads from here where it listens.
+    let mut out = io::stdout();
+    let told = writeln!(out, "listening on {}", server.url()).and_then(|()| out.flush());
+    told.map_err(|error| Trouble::Failure(Failure::output(error)))?;
+    if is_open && !server.address().ip().is_loopback() {
+        console::note("warning: whoever reaches this port may do all that the server may");
+    }
+    let (stop, stopped) = oneshot::channel::<()>();
+    let mut serving = workers.spawn(server.run(async {
+        // It also ends if nobody is left to stop it.
+        let _ = stopped.await;
+    }));
+    tokio::select! {
+        ended = &mut serving => return Ok(ended??),
+        _ = first_signal => {}
+    }
+    console::note("going down: waiting for the statements that run; a second signal ends them");
+    // The server may have ended by itself in this moment.
+    let _ = stop.send(());
+    tokio::select! {
+        ended = &mut serving => Ok(ended??),
+        _ = signals::interrupt_or_terminate() => {
+            serving.abort();
+            Ok(())
+        }
+    }
+}
+
+async fn init(
+    session: &Session,
+    workers: &Handle,
+    output: &OutputArgs,
+    file: &Path,
+) -> Result<(), Trouble> {
+    let runner = Runner::new(session.clone(), workers, output, None);
+    let script = Script::read(&Source::File(file.to_path_buf()));
+    match shell::scripts(runner, std::iter::once(script), false).await {
+        DONE => Ok(()),
+        status => Err(Trouble::Init(status)),
+    }
+}
+
+fn options(asked: &ServeArgs) -> Result<ServerOptions, Trouble> {
+    let tls = match (&asked.tls_cert, &asked.tls_key) {
+        (Some(certificate), Some(key)) => Some(Tls {
+            certificate: read(certificate)?,
+            key: read(key)?,
+        }),
+        _ => None,
+    };
+    let users = asked.users.as_deref().map(Users::read).transpose()?;
+    let defaults = ServerOptions::default();
+    let statements = asked
+        .max_statements
+        .map_or(defaults.limits.statements, usize::from);
+    let limits = Limits {
+        statements,
+        queued: asked.queue.unwrap_or(statements.saturating_mul(8)),
+        queue_wait: asked.queue_wait.0,
+        statement_timeout: asked.statement_timeout.map(|time| time.0),
+        drain: asked.drain.0,
+        session_idle: asked.session_idle.0,
+        ..defaults.limits
+    };
+    Ok(ServerOptions {
+        listen: asked.listen,
+        tls,
+        users,
+        insecure: asked.insecure,
+        limits,
+        locked: defaults.locked,
+    })
+}
+
+fn read(file: &Path) -> Result<Vec<u8>, Trouble> {
+    fs::read(file)
+        .map_err(|error| Trouble::File(format!("cannot read {}: {error}", file.display())))
+}

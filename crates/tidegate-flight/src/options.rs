@@ -1,0 +1,164 @@
+//! What may be asked of a server, and which addresses are safe.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use crate::server::ServeError;
+use crate::users::Users;
+
+/// The port on which Flight SQL servers listen by custom.
+pub const DEFAULT_PORT: u16 = 31_337;
+
+/// What a server is asked for, each with a safe default.
+#[derive(Debug)]
+pub struct ServerOptions {
+    /// Where it listens; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// The certificate with which it speaks TLS; `None` speaks in the clear.
+    pub tls: Option<Tls>,
+    /// Who may call; `None` for everyone who can reach the address.
+    pub users: Option<Users>,
+    /// Whether it may listen on other addresses than loopback without TLS or users.
+    pub insecure: bool,
+    /// How much it does at a time.
+    pub limits: Limits,
+    /// Settings that clients cannot change, as in [`tidegate::LOCKED_SETTINGS`].
+    pub locked: Vec<String>,
+}
+
+/// A certificate and its key, in PEM.
+#[derive(Clone)]
+pub struct Tls {
+    /// The certificate, followed by those that it was signed with.
+    pub certificate: Vec<u8>,
+    /// The certificate's key.
+    pub key: Vec<u8>,
+}
+
+impl std::fmt::Debug for Tls {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tls").finish_non_exhaustive()
+    }
+}
+
+/// How much a server does at a time, and for how long.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Statements that run at a time.
+    pub statements: usize,
+    /// Statements that wait for their turn; one more is refused.
+    pub queued: usize,
+    /// How long a statement waits for its turn.
+    pub queue_wait: Duration,
+    /// How long a statement runs, from its turn to its last row; `None` for ever.
+    pub statement_timeout: Option<Duration>,
+    /// How long a client may leave rows unread, or an upload unfinished, before it is given up.
+    pub stall: Duration,
+    /// How long a shutdown waits for the statements that run.
+    pub drain: Duration,
+    /// How long a session that logged in is kept without a call.
+    pub session_idle: Duration,
+    /// How long a token is good.
+    pub token_life: Duration,
+    /// Sessions at a time.
+    pub sessions: usize,
+    /// Connections at a time.
+    pub connections: usize,
+    /// Prepared statements, and results that nobody has fetched yet, each for one session.
+    pub handles: usize,
+    /// Bytes of one message of a client.
+    pub message_bytes: usize,
+    /// Bytes of one statement's text.
+    pub statement_bytes: usize,
+    /// Rows of parameters that one statement is given.
+    pub parameter_rows: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        let cores = std::thread::available_parallelism().map_or(4, usize::from);
+        let statements = cores.max(4);
+        Self {
+            statements,
+            queued: 8 * statements,
+            queue_wait: Duration::from_secs(60),
+            statement_timeout: None,
+            stall: Duration::from_secs(300),
+            drain: Duration::from_secs(30),
+            session_idle: Duration::from_secs(30 * 60),
+            token_life: Duration::from_secs(12 * 3600),
+            sessions: 1_000,
+            connections: 1_000,
+            handles: 1_000,
+            message_bytes: 64 << 20,
+            statement_bytes: 1 << 20,
+            parameter_rows: 100_000,
+        }
+    }
+}
+
+impl Default for ServerOptions {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, DEFAULT_PORT)),
+            tls: None,
+            users: None,
+            insecure: false,
+            limits: Limits::default(),
+            locked: tidegate::LOCKED_SETTINGS.map(String::from).to_vec(),
+        }
+    }
+}
+
+impl ServerOptions {
+    /// Makes sure that nobody can listen in or walk in by accident.
+    ///
+    /// # Errors
+    /// [`ServeError::Unsafe`] for an address beyond loopback without TLS and users, unless
+    /// `insecure` is set.
+    pub fn check(&self) -> Result<(), ServeError> {
+        let missing = match (&self.tls, &self.users) {
+            (Some(_), Some(_)) => return Ok(()),
+            (None, Some(_)) => "TLS (--tls-cert, --tls-key)",
+            (Some(_), None) => "users (--users)",
+            (None, None) => "TLS (--tls-cert, --tls-key) and users (--users)",
+        };
+        if self.insecure || self.listen.ip().is_loopback() {
+            return Ok(());
+        }
+        Err(ServeError::Unsafe {
+            address: self.listen,
+            missing,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ServerOptions;
+    use crate::Users;
+
+    #[test]
+    fn only_loopback_is_open_by_default() {
+        let at = |listen: &str| ServerOptions {
+            listen: listen.parse().unwrap(),
+            ..ServerOptions::default()
+        };
+        assert!(ServerOptions::default().check().is_ok());
+        assert!(at("[::1]:1").check().is_ok());
+        for listen in ["0.0.0.0:1", "[::]:1", "192.168.0.1:1"] {
+            let error = at(listen).check().unwrap_err().to_string();
+            assert!(error.contains("--insecure"), "{error}");
+            let open = ServerOptions {
+                insecure: true,
+                ..at(listen)
+            };
+            assert!(open.check().is_ok());
+            let clear = ServerOptions {
+                users: Some(Users::default()),
+                ..at(listen)
+            };
+            assert!(clear.check().unwrap_err().to_string().contains("TLS"));
+        }
+    }
+}

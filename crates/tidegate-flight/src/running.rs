@@ -1,0 +1,188 @@
+//! A statement's rows on their way out, and everything that may stop them.
+//!
+//! Rows are made as the client reads them: what it does not read is not made, which is all the
+//! back-pressure there is. A client that stops reading would hold its turn and memory for ever, so a
+//! guard beside each statement takes its rows away when it is cancelled, its session ends, its time
+//! is over or nobody has read for too long; whether or not anybody polls.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use futures::Stream;
+use futures::stream::BoxStream;
+use futures::task::AtomicWaker;
+use parking_lot::Mutex;
+use tidegate::CancelHandle;
+use tokio_util::sync::CancellationToken;
+use tonic::Status;
+
+use crate::admission::Turn;
+use crate::sessions::RunningGuard;
+
+/// What stops a statement.
+#[derive(Debug)]
+pub(crate) struct Stops {
+    /// Somebody who cancels it.
+    pub(crate) cancel: CancelHandle,
+    /// The end of its session.
+    pub(crate) closed: CancelHandle,
+    /// When its time is over, and how long that was.
+    pub(crate) deadline: Option<(Instant, Duration)>,
+    /// How long its rows may lie unread.
+    pub(crate) stall: Duration,
+}
+
+impl Stops {
+    /// Waits until something stops the statement, other than a client that does not read.
+    pub(crate) async fn stopped(&self) -> Status {
+        let overdue = async {
+            match self.deadline {
+                Some((deadline, limit)) => {
+                    tokio::time::sleep_until(deadline.into()).await;
+                    limit
+                }
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = self.cancel.cancelled() => Status::cancelled("the statement was cancelled"),
+            () = self.closed.cancelled() => Status::cancelled("the statement's session has ended"),
+            limit = overdue => Status::deadline_exceeded(format!(
+                "the statement ran longer than this server's --statement-timeout of {} s",
+                limit.as_secs_f64()
+            )),
+        }
+    }
+}
+
+/// What a running statement holds.
+pub(crate) struct Held {
+    pub(crate) rows: BoxStream<'static, Result<RecordBatch, Status>>,
+    /// Given back when the rows are gone.
+    pub(crate) _turn: Option<Turn>,
+    pub(crate) _guard: RunningGuard,
+}
+
+/// Where a statement stands.
+enum State {
+    Running(Box<Held>),
+    /// It was stopped, and nobody was told yet.
+    Stopped(Status),
+    Ended,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    /// Since when the client has not asked for the next rows; `None` while it waits for them.
+    unread_since: Mutex<Option<Instant>>,
+    waker: AtomicWaker,
+}
+
+impl Shared {
+    /// Takes the rows away.
+    fn stop(&self, why: Status) {
+        let taken = {
+            let mut state = self.state.lock();
+            match &*state {
+                State::Running(_) => std::mem::replace(&mut *state, State::Stopped(why)),
+                State::Stopped(_) | State::Ended => return,
+            }
+        };
+        drop(taken);
+        self.waker.wake();
+    }
+}
+
+/// A statement's rows. Dropping it stops the statement.
+pub(crate) struct RowStream {
+    schema: SchemaRef,
+    shared: Arc<Shared>,
+    done: CancellationToken,
+}
+
+impl RowStream {
+    /// Watches over rows from now on.
+    pub(crate) fn new(schema: SchemaRef, held: Held, stops: Stops) -> Self {
+        let shared = Arc::new(Shared {
+            state: Mutex::new(State::Running(Box::new(held))),
+            unread_since: Mutex::new(Some(Instant::now())),
+            waker: AtomicWaker::new(),
+        });
+        let done = CancellationToken::new();
+        tokio::spawn(watch(Arc::clone(&shared), stops, done.clone()));
+        Self {
+            schema,
+            shared,
+            done,
+        }
+    }
+
+    /// Returns the columns as they travel.
+    pub(crate) fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+}
+
+async fn watch(shared: Arc<Shared>, stops: Stops, done: CancellationToken) {
+    let unread = async {
+        loop {
+            let unread_since = *shared.unread_since.lock();
+            let idle = unread_since.map_or(Duration::ZERO, |since| since.elapsed());
+            match stops.stall.checked_sub(idle) {
+                Some(rest) if !rest.is_zero() => tokio::time::sleep(rest).await,
+                _ => return,
+            }
+        }
+    };
+    let why = tokio::select! {
+        () = done.cancelled() => return,
+        why = stops.stopped() => why,
+        () = unread => Status::deadline_exceeded(format!(
+            "nobody read the statement's rows for {} s",
+            stops.stall.as_secs_f64()
+        )),
+    };
+    shared.stop(why);
+}
+
+impl Stream for RowStream {
+    type Item = Result<RecordBatch, Status>;
+
+    fn poll_next(self: Pin<&mut Self>, ctx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let shared = &self.shared;
+        shared.waker.register(ctx.waker());
+        let mut state = shared.state.lock();
+        let item = match &mut *state {
+            State::Ended => return Poll::Ready(None),
+            State::Stopped(why) => Some(Err(why.clone())),
+            State::Running(held) => match held.rows.as_mut().poll_next(ctx) {
+                Poll::Ready(item) => item,
+                Poll::Pending => {
+                    *shared.unread_since.lock() = None;
+                    return Poll::Pending;
+                }
+            },
+        };
+        *shared.unread_since.lock() = Some(Instant::now());
+        if !matches!(item, Some(Ok(_))) {
+            let ended = std::mem::replace(&mut *state, State::Ended);
+            drop(state);
+            drop(ended);
+            self.done.cancel();
+        }
+        Poll::Ready(item)
+    }
+}
+
+impl Drop for RowStream {
+    fn drop(&mut self) {
+        self.done.cancel();
+        // The guard beside the statement may hold it for another moment.
+        let ended = std::mem::replace(&mut *self.shared.state.lock(), State::Ended);
+        drop(ended);
+    }
+}

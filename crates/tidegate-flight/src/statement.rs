@@ -1,0 +1,243 @@
+//! A statement on its way: planned, given its turn, started.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Instant;
+
+use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::datatypes::{DataType, Schema, SchemaRef, UInt64Type};
+use futures::{FutureExt, StreamExt, TryStreamExt, stream};
+use tidegate::{CancelHandle, Planned, StatementKind};
+use tonic::Status;
+
+use crate::admission::Admission;
+use crate::options::Limits;
+use crate::running::{Held, RowStream, Stops};
+use crate::sessions::{ClientSession, Prepared};
+use crate::status::{defect, status};
+use crate::wire::{stamp, wire_schema};
+
+/// A statement with its parameters: what runs, one after the other, and gives one result.
+#[derive(Clone, Debug)]
+pub(crate) struct Job {
+    /// One for each row of parameters; none if it has run.
+    runs: Vec<Planned>,
+    /// What it gave, if it has run.
+    done: Vec<RecordBatch>,
+    /// The columns as they travel; `None` if they are known only when it runs.
+    schema: Option<SchemaRef>,
+}
+
+impl Job {
+    /// Makes a job of a statement that needs no parameters, or has them.
+    fn new(runs: Vec<Planned>) -> Self {
+        let columns = runs.first().and_then(Planned::schema);
+        let schema = columns.map(|columns| wire_schema(&columns));
+        let done = Vec::new();
+        Self { runs, done, schema }
+    }
+
+    /// Returns the columns as they travel; `None` if they are known only when it runs.
+    pub(crate) fn schema(&self) -> Option<&SchemaRef> {
+        self.schema.as_ref()
+    }
+
+    /// Makes a job of what a statement gave.
+    fn done(schema: SchemaRef, done: Vec<RecordBatch>) -> Self {
+        Self {
+            runs: Vec::new(),
+            done,
+            schema: Some(schema),
+        }
+    }
+
+    /// Tells whether the statement runs at once, however much else does.
+    fn is_control(&self) -> bool {
+        let control = |run: &Planned| run.kind() == StatementKind::Control;
+        self.runs.iter().all(control)
+    }
+
+    fn is_query(&self) -> bool {
+        let query = |run: &Planned| run.kind() == StatementKind::Query;
+        self.runs.iter().all(query)
+    }
+}
+
+/// Runs work that a defect of the engine may end with a panic.
+pub(crate) async fn caught<T>(work: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {
+    let caught = AssertUnwindSafe(work).catch_unwind().await;
+    caught.unwrap_or_else(|_| {
+        let what = std::io::Error::other("a panic");
+        Err(defect(
+            "the statement stopped at a defect of the engine",
+            &what,
+        ))
+    })
+}
+
+/// What running statements takes.
+#[derive(Debug)]
+pub(crate) struct Statements {
+    pub(crate) admission: Admission,
+    pub(crate) limits: Limits,
+}
+
+impl Statements {
+    /// Plans a statement's text.
+    pub(crate) async fn plan(&self, caller: &ClientSession, sql: &str) -> Result<Planned, Status> {
+        let limit = self.limits.statement_bytes;
+        if sql.len() > limit {
+            return Err(Status::resource_exhausted(format!(
+                "the statement has {} bytes, and the limit is {limit}: send values as parameters, \
+                 or rows by ingest",
+                sql.len()
+            )));
+        }
+        caught(async { caller.session.plan(sql).await.map_err(status) }).await
+    }
+
+    /// Plans a statement that is given without parameters.
+    pub(crate) async fn job(&self, caller: &ClientSession, sql: &str) -> Result<Job, Status> {
+        Ok(Job::new(vec![self.plan(caller, sql).await?]))
+    }
+
+    /// Plans a prepared statement with what was bound to it.
+    pub(crate) async fn prepared_job(
+        &self,
+        caller: &ClientSession,
+        prepared: &Prepared,
+    ) -> Result<Job, Status> {
+        let planned = self.plan(caller, &prepared.sql).await?;
+        let mut runs = Vec::new();
+        for batch in &prepared.parameters {
+            for row in 0..batch.num_rows() {
+                runs.push(planned.bind(batch, row).await.map_err(status)?);
+            }
+        }
+        if runs.is_empty() {
+            runs.push(planned);
+        }
+        Ok(Job::new(runs))
+    }
+
+    /// Gives a job its turn and starts it; `number` is that of its result, if it was kept.
+    pub(crate) async fn start(
+        &self,
+        caller: &Arc<ClientSession>,
+        job: Job,
+        cancel: CancelHandle,
+        number: Option<u64>,
+    ) -> Result<RowStream, Status> {
+        let guard = caller.running(number);
+        self.admission.check_open()?;
+        let turn = match job.is_control() {
+            true => None,
+            false => tokio::select! {
+                turn = self.admission.turn() => Some(turn?),
+                () = cancel.cancelled() => return Err(Status::cancelled("the statement was cancelled")),
+                () = caller.closed.cancelled() => return Err(Status::cancelled("the session has ended")),
+            },
+        };
+        let limit = self.limits.statement_timeout;
+        let stops = Stops {
+            cancel: cancel.clone(),
+            closed: caller.closed.clone(),
+            deadline: limit.map(|limit| (Instant::now() + limit, limit)),
+            stall: self.limits.stall,
+        };
+        let mut runs = job.runs.into_iter();
+        let Some(first) = runs.next() else {
+            let rows = stream::iter(job.done.into_iter().map(Ok)).boxed();
+            let schema = job.schema.unwrap_or_else(|| Arc::new(Schema::empty()));
+            let held = Held {
+                rows,
+                _turn: turn,
+                _guard: guard,
+            };
+            return Ok(RowStream::new(schema, held, stops));
+        };
+        let first = tokio::select! {
+            first = caught(async { first.start(&cancel).await.map_err(status) }) => first?,
+            why = stops.stopped() => return Err(why),
+        };
+        let schema = wire_schema(&first.schema());
+        let others = stream::iter(runs).then(move |run| {
+            let cancel = cancel.clone();
+            async move { run.start(&cancel).await.map_err(status) }
+        });
+        let stamped = Arc::clone(&schema);
+        let rows = stream::once(async { Ok(first) })
+            .chain(others)
+            .map_ok(|rows| rows.map_err(status))
+            .try_flatten()
+            .map(move |batch| {
+                stamp(&batch?, &stamped)
+                    .map_err(|error| defect("the rows do not fit their columns", &error))
+            });
+        let held = Held {
+            rows: rows.boxed(),
+            _turn: turn,
+            _guard: guard,
+        };
+        Ok(RowStream::new(schema, held, stops))
+    }
+
+    /// Decides how a query runs, so that its columns are certain.
+    pub(crate) async fn ready(&self, mut job: Job, cancel: &CancelHandle) -> Result<Job, Status> {
+        if let Some(first) = job.runs.first_mut() {
+            *first = caught(async { first.ready(cancel).await.map_err(status) }).await?;
+        }
+        let columns = job.runs.first().and_then(Planned::schema);
+        job.schema = columns.map(|columns| wire_schema(&columns));
+        Ok(job)
+    }
+
+    /// Runs a job that changes something, and keeps what it gives; a query is only made ready.
+    ///
+    /// A client that has asked for a change takes it for done, whether or not it fetches the answer.
+    pub(crate) async fn settle(
+        &self,
+        caller: &Arc<ClientSession>,
+        job: Job,
+        cancel: &CancelHandle,
+    ) -> Result<Job, Status> {
+        if job.is_query() {
+            return self.ready(job, cancel).await;
+        }
+        let rows = self.start(caller, job, cancel.clone(), None).await?;
+        let schema = SchemaRef::clone(rows.schema());
+        let done = rows.try_collect().await?;
+        Ok(Job::done(schema, done))
+    }
+
+    /// Runs a job to its end; returns how many rows it changed, or -1 if that cannot be said.
+    pub(crate) async fn update(
+        &self,
+        caller: &Arc<ClientSession>,
+        job: Job,
+    ) -> Result<i64, Status> {
+        let is_query = job.is_query();
+        let mut rows = self.start(caller, job, CancelHandle::new(), None).await?;
+        let mut changed = Some(0_u64);
+        while let Some(batch) = rows.try_next().await? {
+            changed = changed
+                .zip(count_of(&batch))
+                .map(|(sum, count)| sum + count);
+        }
+        let changed = changed.filter(|_| !is_query);
+        Ok(changed.map_or(-1, |changed| i64::try_from(changed).unwrap_or(i64::MAX)))
+    }
+}
+
+/// Reads the number of changed rows from what INSERT, UPDATE, DELETE and COPY answer.
+fn count_of(batch: &RecordBatch) -> Option<u64> {
+    let [column] = batch.columns() else {
+        return None;
+    };
+    let schema = batch.schema();
+    if schema.field(0).name() != "count" || *column.data_type() != DataType::UInt64 {
+        return None;
+    }
+    let counts = column.as_primitive::<UInt64Type>();
+    Some(counts.iter().flatten().sum())
+}

@@ -1,0 +1,17 @@
+//! The server as clients meet it: over loopback, with the Flight SQL client of `arrow-flight`.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "the helpers of a test fail it by panicking"
+)]
+
+mod access;
+mod ingest;
+mod load;
+mod login;
+mod metadata;
+mod misuse;
+mod options;
+mod queries;
+mod support;

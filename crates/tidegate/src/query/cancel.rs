@@ -1,0 +1,42 @@
+//! A way to stop a statement from elsewhere.
+
+use std::fmt;
+
+use tokio_util::sync::CancellationToken;
+
+/// Stops one statement: it ends with an error of the kind [`crate::ErrorKind::Cancelled`], wherever
+/// it is. Clones stop the same statement.
+#[derive(Clone, Default)]
+pub struct CancelHandle {
+    token: CancellationToken,
+}
+
+impl CancelHandle {
+    /// Makes a handle of a statement that is yet to start.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Stops the statement, at once if it has not started.
+    pub fn cancel(&self) {
+        self.token.cancel();
+    }
+
+    /// Tells whether the statement was told to stop.
+    pub fn is_cancelled(&self) -> bool {
+        self.token.is_cancelled()
+    }
+
+    /// Waits until the statement is told to stop.
+    pub async fn cancelled(&self) {
+        self.token.cancelled().await;
+    }
+}
+
+impl fmt::Debug for CancelHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CancelHandle")
+            .field("is_cancelled", &self.is_cancelled())
+            .finish()
+    }
+}

@@ -1,0 +1,215 @@
+//! Sessions on behalf of clients: tables are everyone's, settings and the schema `temp` are their own.
+//!
+//! A server makes one session, fills its catalog, and then a session for each client from it. The
+//! catalog, devices, memory limit, object stores and history are shared; `CREATE TABLE` by one client
+//! is seen by all. What a client calls `temp.…` is its own and ends with its session. Settings begin
+//! as the server's were when the client came, and some of them are locked.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use datafusion::catalog::{
+    CatalogProvider, CatalogProviderList, MemorySchemaProvider, SchemaProvider,
+};
+use datafusion::error::{DataFusionError, Result as PlanResult};
+use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::logical_expr::{LogicalPlan, Statement as PlanStatement};
+use datafusion::prelude::{SessionConfig, SessionContext};
+
+use super::Session;
+use crate::error::{Error, ErrorKind};
+
+/// The schema whose tables are a client's own.
+pub const TEMP_SCHEMA: &str = "temp";
+
+/// Settings that strangers should not change: what protects the process from them, and what decides
+/// over devices and memory that others use too. A `*` at the end stands for all that begin so.
+pub const LOCKED_SETTINGS: [&str; 15] = [
+    "tidegate.memory_limit",
+    "tidegate.host_cache_limit",
+    "tidegate.placement",
+    "tidegate.regions",
+    "tidegate.replay_placement",
+    "tidegate.morsel_rows",
+    "datafusion.runtime.*",
+    "datafusion.sql_parser.*",
+    "datafusion.catalog.location",
+    "datafusion.catalog.format",
+    "datafusion.catalog.create_default_catalog_and_schema",
+    "datafusion.execution.batch_size",
+    "datafusion.execution.target_partitions",
+    "datafusion.execution.planning_concurrency",
+    "datafusion.optimizer.enable_aggregate_dynamic_filter_pushdown",
+];
+
+/// Who a session is for, and what it may not do.
+#[derive(Clone, Debug, Default)]
+pub struct ClientOptions {
+    /// The client's name; clients of one name may stop each other's queries, and see them.
+    pub user: String,
+    /// Whether the client may stop and see everyone's queries.
+    pub is_admin: bool,
+    /// Settings that the client cannot change, as in [`LOCKED_SETTINGS`].
+    pub locked: Vec<String>,
+}
+
+/// Who a session is for, carried as an extension of its config.
+#[derive(Clone, Debug)]
+pub(crate) struct Client {
+    pub(crate) user: Arc<str>,
+    is_admin: bool,
+    locked: Arc<[String]>,
+}
+
+impl Client {
+    /// Returns who the session of a config is for; `None` for a session of the process itself.
+    pub(crate) fn of(config: &SessionConfig) -> Option<Arc<Self>> {
+        config.get_extension::<Self>()
+    }
+
+    /// Tells whether the client may see and stop what `owner` runs.
+    pub(crate) fn oversees(&self, owner: Option<&str>) -> bool {
+        self.is_admin || owner == Some(&*self.user)
+    }
+
+    /// Refuses a plan that changes a locked setting.
+    pub(crate) fn check(&self, plan: &LogicalPlan) -> Result<(), Error> {
+        let name = match plan {
+            LogicalPlan::Statement(PlanStatement::SetVariable(set)) => &set.variable,
+            LogicalPlan::Statement(PlanStatement::ResetVariable(reset)) => &reset.variable,
+            _ => return Ok(()),
+        };
+        let lower = name.to_lowercase();
+        let is_locked = self
+            .locked
+            .iter()
+            .any(|locked| match locked.strip_suffix('*') {
+                Some(start) => lower.starts_with(start),
+                None => lower == *locked,
+            });
+        if !is_locked {
+            return Ok(());
+        }
+        let message = format!("setting {name} is locked on this server: its operator sets it");
+        Err(Error::new(ErrorKind::Denied, message))
+    }
+}
+
+static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+
+/// Makes a session for a client of `server`.
+pub(super) fn session_for(server: &Session, options: ClientOptions) -> Session {
+    let state = server.ctx.state();
+    // The state's builder would put an empty catalog in the place of the server's.
+    let mut config = state
+        .config()
+        .clone()
+        .with_create_default_catalog_and_schema(false);
+    config.set_extension(Arc::new(Client {
+        user: options.user.into(),
+        is_admin: options.is_admin,
+        locked: options.locked.into(),
+    }));
+    let catalogs = Arc::new(ClientCatalogs {
+        shared: Arc::clone(&server.catalogs),
+        own: config.options().catalog.default_catalog.clone(),
+        temp: Arc::new(MemorySchemaProvider::new()),
+    });
+    let number = NEXT_ID.fetch_add(1, Ordering::Relaxed);
+    let state = SessionStateBuilder::new_from_existing(state)
+        .with_session_id(format!("client-{number}"))
+        .with_config(config)
+        .with_catalog_list(Arc::clone(&catalogs) as Arc<dyn CatalogProviderList>)
+        .build();
+    let mut ctx = SessionContext::new_with_state(state);
+    if server.reads_file_urls {
+        ctx = ctx.enable_url_table();
+    }
+    Session {
+        ctx,
+        runtime: Arc::clone(&server.runtime),
+        memory: server.memory.clone(),
+        known: Arc::default(),
+        prepared: Arc::default(),
+        catalogs,
+        reads_file_urls: server.reads_file_urls,
+    }
+}
+
+/// The server's catalogs, with a schema of the client's own in the default one.
+#[derive(Debug)]
+struct ClientCatalogs {
+    shared: Arc<dyn CatalogProviderList>,
+    own: String,
+    temp: Arc<dyn SchemaProvider>,
+}
+
+impl CatalogProviderList for ClientCatalogs {
+    fn register_catalog(
+        &self,
+        name: String,
+        catalog: Arc<dyn CatalogProvider>,
+    ) -> Option<Arc<dyn CatalogProvider>> {
+        self.shared.register_catalog(name, catalog)
+    }
+
+    fn catalog_names(&self) -> Vec<String> {
+        self.shared.catalog_names()
+    }
+
+    fn catalog(&self, name: &str) -> Option<Arc<dyn CatalogProvider>> {
+        let shared = self.shared.catalog(name)?;
+        if name != self.own {
+            return Some(shared);
+        }
+        let temp = Arc::clone(&self.temp);
+        Some(Arc::new(ClientCatalog { shared, temp }))
+    }
+}
+
+#[derive(Debug)]
+struct ClientCatalog {
+    shared: Arc<dyn CatalogProvider>,
+    temp: Arc<dyn SchemaProvider>,
+}
+
+impl CatalogProvider for ClientCatalog {
+    fn schema_names(&self) -> Vec<String> {
+        let mut names = self.shared.schema_names();
+        names.push(TEMP_SCHEMA.into());
+        names
+    }
+
+    fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
+        match name {
+            TEMP_SCHEMA => Some(Arc::clone(&self.temp)),
+            name => self.shared.schema(name),
+        }
+    }
+
+    fn register_schema(
+        &self,
+        name: &str,
+        schema: Arc<dyn SchemaProvider>,
+    ) -> PlanResult<Option<Arc<dyn SchemaProvider>>> {
+        refuse_temp(name)?;
+        self.shared.register_schema(name, schema)
+    }
+
+    fn deregister_schema(
+        &self,
+        name: &str,
+        cascade: bool,
+    ) -> PlanResult<Option<Arc<dyn SchemaProvider>>> {
+        refuse_temp(name)?;
+        self.shared.deregister_schema(name, cascade)
+    }
+}
+
+fn refuse_temp(name: &str) -> PlanResult<()> {
+    if name == TEMP_SCHEMA || name == "system" {
+        let message = format!("the schema {name} is there as long as the session");
+        return Err(DataFusionError::from(Error::new(ErrorKind::Sql, message)));
+    }
+    Ok(())
+}

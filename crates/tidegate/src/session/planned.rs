@@ -1,0 +1,283 @@
+//! A statement that is planned and not yet run: its columns, its parameters, its start.
+//!
+//! [`Session::sql`] runs what gives no rows as soon as it is planned. A door that must tell a
+//! statement's columns before it may run plans it here: nothing happens before [`Planned::start`].
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::common::{ParamValues, ScalarValue};
+use datafusion::error::DataFusionError;
+use datafusion::execution::context::SessionState;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::{LogicalPlan, Statement as PlanStatement};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{ExecutionPlan, execute_stream};
+
+use super::{Session, kill, statement};
+use crate::error::{Error, ErrorKind};
+use crate::query::{CancelHandle, StatementText, cancelled, on_large_stack};
+use crate::{statements, suggest};
+
+/// A statement that is planned and not yet run.
+#[derive(Clone, Debug)]
+pub struct Planned {
+    session: Session,
+    sql: Arc<str>,
+    work: Work,
+    /// `None` if they are known only when it runs.
+    columns: Option<SchemaRef>,
+}
+
+/// What a statement does.
+#[derive(Clone, Debug)]
+enum Work {
+    /// What DataFusion plans.
+    Plan(LogicalPlan),
+    /// A query that is ready to run, once.
+    Ready(Arc<dyn ExecutionPlan>, Arc<TaskContext>),
+    /// `KILL QUERY`.
+    Kill(u64),
+    /// Another statement that only Tidegate knows.
+    Own,
+}
+
+/// What a statement is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StatementKind {
+    /// It gives rows and changes nothing.
+    Query,
+    /// It changes rows, and gives their number.
+    Change,
+    /// It changes tables or settings, and gives no rows.
+    Definition,
+    /// It steers the session or its queries, at once.
+    Control,
+    /// It is one of Tidegate's own that works for a while, such as CACHE TABLE.
+    Own,
+}
+
+/// Plans a statement and runs nothing.
+pub(super) async fn plan(session: &Session, sql: &str) -> Result<Planned, Error> {
+    statement::check_text(sql)?;
+    let numbered = statements::number_placeholders(sql).map_err(statement::refused)?;
+    let mut columns = None;
+    let work = if let Some(id) = statements::killed_query(sql).map_err(statement::refused)? {
+        Work::Kill(id)
+    } else if statement::is_own(sql)? {
+        Work::Own
+    } else {
+        let state = session.ctx.state();
+        let planned = on_large_stack(async {
+            let plan = state.create_logical_plan(&numbered).await?;
+            let columns = columns_of(&state, &plan)?;
+            Ok((plan, columns))
+        });
+        match planned.await {
+            Ok((plan, known)) => {
+                columns = known;
+                Work::Plan(plan)
+            }
+            Err(error) => return Err(suggest::explain(error, sql, session).await),
+        }
+    };
+    Ok(Planned {
+        session: session.clone(),
+        sql: sql.into(),
+        work,
+        columns,
+    })
+}
+
+/// Finds out a plan's columns. Before types are coerced, a plan tells wrong ones.
+fn columns_of(
+    state: &SessionState,
+    plan: &LogicalPlan,
+) -> Result<Option<SchemaRef>, DataFusionError> {
+    match plan {
+        // EXECUTE gives the rows of what was prepared under that name.
+        LogicalPlan::Statement(PlanStatement::Execute(_)) => return Ok(None),
+        LogicalPlan::Statement(_) | LogicalPlan::Ddl(_) => {
+            return Ok(Some(Arc::new(Schema::empty())));
+        }
+        _ => {}
+    }
+    let analyzer = state.analyzer();
+    match analyzer.execute_and_check(plan.clone(), state.config_options(), |_, _| {}) {
+        Ok(analyzed) => Ok(Some(Arc::clone(analyzed.schema().inner()))),
+        // What a parameter's value will be decides.
+        Err(_) if !plan.get_parameter_names()?.is_empty() => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+impl Planned {
+    /// Returns the statement's text.
+    pub fn sql(&self) -> &Arc<str> {
+        &self.sql
+    }
+
+    /// Returns what the statement is for.
+    pub fn kind(&self) -> StatementKind {
+        match &self.work {
+            Work::Kill(_) | Work::Plan(LogicalPlan::Statement(_)) => StatementKind::Control,
+            Work::Own => StatementKind::Own,
+            Work::Plan(LogicalPlan::Ddl(_)) => StatementKind::Definition,
+            Work::Plan(LogicalPlan::Dml(_) | LogicalPlan::Copy(_)) => StatementKind::Change,
+            Work::Plan(_) | Work::Ready(..) => StatementKind::Query,
+        }
+    }
+
+    /// Returns the columns of the rows that the statement gives; `None` if that is known only when
+    /// it runs.
+    pub fn schema(&self) -> Option<SchemaRef> {
+        match &self.work {
+            Work::Kill(_) => Some(kill::schema()),
+            Work::Plan(_) | Work::Ready(..) | Work::Own => self.columns.clone(),
+        }
+    }
+
+    /// Returns the statement's parameters in their order, with the types that are known; the others
+    /// are of the type Null.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Sql`] if a parameter would have two types.
+    pub fn parameters(&self) -> Result<Vec<Field>, Error> {
+        // What PREPARE names has parameters; PREPARE has none.
+        let plan = match &self.work {
+            Work::Plan(plan) if self.kind() != StatementKind::Control => plan,
+            _ => return Ok(Vec::new()),
+        };
+        let types = plan.get_parameter_types()?;
+        let mut names: Vec<&String> = types.keys().collect();
+        names.sort_by_key(|name| (name[1..].parse::<usize>().unwrap_or(usize::MAX), *name));
+        let field = |name: &String| {
+            let known = types.get(name).cloned().flatten();
+            Field::new(name, known.unwrap_or(DataType::Null), true)
+        };
+        Ok(names.into_iter().map(field).collect())
+    }
+
+    /// Gives the parameters the values of a row, by their place; a value of another type is cast.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Sql`] if there are more or fewer columns than parameters, or a value has no cast.
+    pub async fn bind(&self, values: &RecordBatch, row: usize) -> Result<Self, Error> {
+        let parameters = self.parameters()?;
+        if parameters.len() != values.num_columns() {
+            let message = format!(
+                "the statement has {} parameters, and {} values were given",
+                parameters.len(),
+                values.num_columns()
+            );
+            return Err(Error::new(ErrorKind::Sql, message));
+        }
+        let Work::Plan(plan) = &self.work else {
+            return Ok(self.clone());
+        };
+        let mut bound = HashMap::with_capacity(parameters.len());
+        for (parameter, column) in parameters.iter().zip(values.columns()) {
+            let value = column.slice(row, 1);
+            let value = match parameter.data_type() {
+                DataType::Null => value,
+                wanted if wanted == value.data_type() => value,
+                wanted => cast(&value, wanted).map_err(|error| {
+                    let name = parameter.name();
+                    let message = format!("parameter {name} must be {wanted}: {error}");
+                    Error::with_source(ErrorKind::Sql, message, error)
+                })?,
+            };
+            let value = ScalarValue::try_from_array(&value, 0)?;
+            bound.insert(parameter.name()[1..].to_string(), value);
+        }
+        let values = ParamValues::from(bound);
+        let state = self.session.ctx.state();
+        let planned = on_large_stack(async {
+            let plan = plan.clone().with_param_values(values)?;
+            let columns = columns_of(&state, &plan)?;
+            Ok::<_, DataFusionError>((plan, columns))
+        });
+        let (plan, columns) = planned.await?;
+        Ok(Self {
+            work: Work::Plan(plan),
+            columns,
+            ..self.clone()
+        })
+    }
+
+    /// Decides how a query runs, which tells its columns for certain: a physical plan may have other
+    /// types than the logical one. What is no query, or lacks a parameter, stays as it is.
+    ///
+    /// The result can be started once, with the same `cancel`.
+    ///
+    /// # Errors
+    /// See [`ErrorKind`].
+    pub async fn ready(&self, cancel: &CancelHandle) -> Result<Self, Error> {
+        let plan = match &self.work {
+            Work::Plan(plan) if self.kind() == StatementKind::Query => plan.clone(),
+            _ => return Ok(self.clone()),
+        };
+        if !self.parameters()?.is_empty() {
+            return Ok(self.clone());
+        }
+        let frame = statement::carry_out(&self.session, self.state(cancel), plan).await?;
+        let task = Arc::new(frame.task_ctx());
+        let plan = on_large_stack(frame.create_physical_plan()).await?;
+        Ok(Self {
+            columns: Some(plan.schema()),
+            work: Work::Ready(plan, task),
+            ..self.clone()
+        })
+    }
+
+    /// Returns the session's state, for a run of this statement.
+    fn state(&self, cancel: &CancelHandle) -> SessionState {
+        let mut state = self.session.ctx.state();
+        let config = state.config_mut();
+        config.set_extension(Arc::new(StatementText(Arc::clone(&self.sql))));
+        config.set_extension(Arc::new(cancel.clone()));
+        state
+    }
+
+    /// Runs the statement and streams its rows; `cancel` stops it, and so does dropping the stream.
+    ///
+    /// # Errors
+    /// See [`ErrorKind`]; the stream's errors turn into [`Error`] by `From`.
+    pub async fn start(&self, cancel: &CancelHandle) -> Result<SendableRecordBatchStream, Error> {
+        let work = on_large_stack(self.run(cancel));
+        tokio::select! {
+            stream = work => stream,
+            () = cancel.cancelled() => Err(cancelled()),
+        }
+    }
+
+    async fn run(&self, cancel: &CancelHandle) -> Result<SendableRecordBatchStream, Error> {
+        let session = &self.session;
+        let plan = match &self.work {
+            Work::Kill(id) => return Ok(kill::run(session, *id)?.execute_stream().await?),
+            Work::Own => return session.execute(&self.sql).await,
+            Work::Ready(plan, task) => {
+                return Ok(execute_stream(Arc::clone(plan), Arc::clone(task))?);
+            }
+            Work::Plan(plan) => plan.clone(),
+        };
+        if let Some(missing) = self.parameters()?.first() {
+            let message = format!("parameter {} has no value", missing.name());
+            return Err(Error::new(ErrorKind::Sql, message));
+        }
+        let state = self.state(cancel);
+        let columns = self.schema();
+        let frame = statement::carry_out(session, state, plan).await?;
+        let stream = frame.execute_stream().await?;
+        // What gives no rows has no columns either, whatever DataFusion answers.
+        match columns {
+            Some(columns) if columns.fields().is_empty() => Ok(Box::pin(
+                RecordBatchStreamAdapter::new(columns, futures::stream::empty()),
+            )),
+            _ => Ok(stream),
+        }
+    }
+}
