@@ -9,7 +9,7 @@
 
 #define EMPTY 0xffffffffffffffffull
 #define NO_SLOT 0xffffffffffffffffull
-#define PROBES_MAX 128u
+#define PROBES_MAX 256u
 
 // `records` holds a key every `stride` words.
 __device__ __forceinline__ u64 find_or_insert(u64* records, u32 stride, u64 num_slots, u64 key) {

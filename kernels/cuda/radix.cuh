@@ -15,8 +15,8 @@
 #define WAYS_MAX 512u
 #define NO_PLACE 0xffffffffu
 #define NO_TICKET 0xffffffffu
-// Words from one cursor to the next: cursors of one line would wait for each other.
-#define CURSOR_STRIDE 32u
+// Records of a partition that lie together.
+#define CHUNK 64u
 #define RECORDS (TG_UNROLL * TG_ROWS)
 
 // What a block shares while it sorts a tile.
@@ -59,6 +59,13 @@ struct Run {
     u32 first, count, claimed;
 };
 
+// The place in a pool of so many partitions, a power of two, of a partition's record. The partitions'
+// chunks take turns: where partitions grow together, all that is written at a time lies together, in
+// few pages of memory (on an H200 1e8 dense groups take 17.5 ms so, and 18.4 with whole regions).
+__device__ __forceinline__ u64 place_in_pool(u32 partition_bits, u32 part, u32 within) {
+    return (((u64)(within / CHUNK) << partition_bits) + part) * CHUNK + within % CHUNK;
+}
+
 // Gives each partition that has records a run of places and of its region. Called by all threads of a
 // block between two barriers; there are no more partitions than threads.
 __device__ __forceinline__ Run claim_runs(const Staging& staging, u32 ways, u32* cursors) {
@@ -68,7 +75,7 @@ __device__ __forceinline__ Run claim_runs(const Staging& staging, u32 ways, u32*
     if ((part & ~31u) >= ways) return run;
     run.count = staging.counts[part];
     staging.counts[part] = 0;
-    if (run.count != 0) run.claimed = atomicAdd(cursors + part * CURSOR_STRIDE, run.count);
+    if (run.count != 0) run.claimed = atomicAdd(cursors + part, run.count);
     u32 upto = run.count;
 #pragma unroll
     for (u32 distance = 1; distance < 32; distance *= 2) {
@@ -88,13 +95,14 @@ __device__ __forceinline__ Run claim_runs(const Staging& staging, u32 ways, u32*
 __device__ __forceinline__ void sort_tile(const Launch& p, const Staging& staging, u32 (&places)[RECORDS],
                                           const Record (&records)[RECORDS], u32 first_part, u32 ticket) {
     const u32 ways = 1u << p.radix_bits, region = (u32)p.region;
+    const u32 partition_bits = (u32)(p.radix_shift + p.radix_bits);
     const Records pool = records_at(p.pool, p.pool_records);
 #pragma unroll
     for (int i = 0; i < RECORDS; i++) {
         if (places[i] != NO_PLACE) places[i] = atomicAdd(staging.counts + part_of(p, records[i].key), 1u);
     }
     __syncthreads();
-    const Run run = claim_runs(staging, ways, p.cursors + first_part * CURSOR_STRIDE);
+    const Run run = claim_runs(staging, ways, p.cursors + first_part);
     __syncthreads();
     const u32 total = *staging.total;
 #pragma unroll
@@ -113,7 +121,7 @@ __device__ __forceinline__ void sort_tile(const Launch& p, const Staging& stagin
     for (u32 place = threadIdx.x; place < total; place += TG_BLOCK) {
         const Record r = take(staging.records, place);
         const u32 part = part_of(p, r.key), within = staging.ahead[part] + place;
-        if (within < region) put(pool, (first_part + part) * (u64)region + within, r);
+        if (within < region) put(pool, place_in_pool(partition_bits, first_part + part, within), r);
     }
     if (*staging.is_full != 0) {
 #pragma unroll 1
@@ -127,15 +135,18 @@ __device__ __forceinline__ void sort_tile(const Launch& p, const Staging& stagin
 // A piece of a partition's records.
 struct Piece {
     u32 part, begin, end;
-    u64 base;
 };
 
 __device__ __forceinline__ Piece piece_at(const Launch& p, u32 ticket, u32 records) {
     Piece piece;
     piece.part = (u32)(ticket / p.tiles_per_segment);
     piece.begin = (u32)(ticket % p.tiles_per_segment) * records;
-    const u32 count = min(p.from_cursors[piece.part * CURSOR_STRIDE], (u32)p.from_region);
+    const u32 count = min(p.from_cursors[piece.part], (u32)p.from_region);
     piece.end = min(count, piece.begin + records);
-    piece.base = piece.part * p.from_region;
     return piece;
+}
+
+// Reads a record of a piece for the only time.
+__device__ __forceinline__ Record record_of(const Launch& p, const Records& from, const Piece& piece, u32 at) {
+    return take_once(from, place_in_pool((u32)p.from_bits, piece.part, at));
 }

@@ -20,7 +20,7 @@ extern "C" __global__ void __launch_bounds__(TG_BLOCK) aggregate(const __grid_co
 #pragma unroll
             for (u32 i = 0; i < IN_FLIGHT; i++) {
                 const u32 at = step + i * TG_BLOCK + threadIdx.x;
-                if (at < piece.end) records[i] = take_once(from, piece.base + at);
+                if (at < piece.end) records[i] = record_of(p, from, piece, at);
             }
 #pragma unroll
             for (u32 i = 0; i < IN_FLIGHT; i++) {

@@ -11,9 +11,9 @@ extern "C" __global__ void __launch_bounds__(TG_BLOCK) estimate(const __grid_con
     const u32 region = (u32)p.from_region, mask = (u32)p.spill_capacity - 1;
     u32 found = 0;
     for (u32 part = 0; part < (u32)p.from_count; part++) {
-        const u32 count = min(p.from_cursors[part * CURSOR_STRIDE], region);
+        const u32 count = min(p.from_cursors[part], region);
         for (u32 i = blockIdx.x * TG_BLOCK + threadIdx.x; i < count; i += gridDim.x * TG_BLOCK) {
-            const u64 hash = from.key[part * (u64)region + i];
+            const u64 hash = from.key[place_in_pool((u32)p.from_bits, part, i)];
             if (((hash >> SAMPLE_SHIFT) & SAMPLE_MASK) != 0 || hash == EMPTY) continue;
             u32 slot = (u32)hash & mask;
             u64 held = EMPTY;
@@ -53,7 +53,7 @@ extern "C" __global__ void __launch_bounds__(TG_BLOCK) repartition(const __grid_
         for (int i = 0; i < RECORDS; i++) {
             const u32 at = piece.begin + i * TG_BLOCK + threadIdx.x;
             places[i] = at < piece.end ? 0 : NO_PLACE;
-            if (at < piece.end) records[i] = take_once(from, piece.base + at);
+            if (at < piece.end) records[i] = record_of(p, from, piece, at);
         }
         sort_tile(p, staging, places, records, piece.part << p.radix_bits, next);
     }

@@ -1,7 +1,7 @@
 //! Which files statements may touch: an allow-list, kept by the object store itself.
 //!
 //! Every way to a file (external tables, `FROM 'path'`, COPY, INSERT, cached listings) asks the
-//! registry of object stores for a store. A confined session's registry hands out a [`GuardedStore`],
+//! registry of object stores for a store. A confined session's registry hands out a `GuardedStore`,
 //! which resolves each path as the operating system would, links and `..` included, and refuses what
 //! does not end inside an allowed folder. Whoever can change links inside an allowed folder while a
 //! statement runs can still win a race against the check: no statement can make a link.

@@ -43,7 +43,7 @@ const ROWS_PER_TILE: u32 = 4096;
 const ROWS_PER_LARGE_TILE: u32 = 16384;
 
 /// The fields of a launch before its literals, each a word of 64 bits, in order.
-const LAUNCH_FIELDS: [(&str, &str); 25] = [
+const LAUNCH_FIELDS: [(&str, &str); 26] = [
     ("const Column*", "columns"),
     ("const u32*", "segment_rows"),
     ("u64", "num_tiles"),
@@ -70,6 +70,7 @@ const LAUNCH_FIELDS: [(&str, &str); 25] = [
     ("u64", "from_records"),
     ("const u32*", "from_cursors"),
     ("u64", "from_region"),
+    ("u64", "from_bits"),
     ("u64", "table_cells"),
 ];
 

@@ -41,7 +41,7 @@ const CELLS_MIN: u64 = 256;
 const SMALL_TABLE_BYTES: u64 = 64 << 10;
 
 /// Slots of a hash table for each group.
-const SLOTS_PER_GROUP: f64 = 1.6;
+const SLOTS_PER_GROUP: f64 = 2.0;
 
 /// Memory for the records of a slice, as often as they are sorted.
 #[derive(Debug)]
@@ -72,8 +72,11 @@ impl<B> Arena<B> {
     }
 }
 
-/// Bytes from one partition's cursor to the next.
-const CURSOR_BYTES: u64 = 128;
+/// Bytes of a partition's cursor.
+const CURSOR_BYTES: u64 = 4;
+
+/// Records of a partition that lie together.
+const CHUNK: u64 = 64;
 
 /// Regions of records, one for each partition.
 #[derive(Clone, Copy, Debug)]
@@ -99,7 +102,7 @@ impl Pool {
     ) -> Self {
         let partitions = 1_u64 << (shift + bits);
         let is_second = shift > 0;
-        let room = arena.pool_bytes / (partitions * plan.record_bytes) / 32 * 32;
+        let room = arena.pool_bytes / (partitions * plan.record_bytes) / CHUNK * CHUNK;
         let records = engine.address(&arena.records);
         Self {
             records: records + if is_second { arena.pool_bytes } else { 0 },
@@ -144,6 +147,7 @@ impl Pool {
         words[launch_words("from_cursors")] =
             engine.address(&arena.cursors) + self.first_cursor * CURSOR_BYTES;
         words[launch_words("from_region")] = self.region;
+        words[launch_words("from_bits")] = u64::from(self.shift + self.bits);
         words[launch_words("from_count")] = piece;
         words[launch_words("tiles_per_segment")] = pieces;
         words[launch_words("num_tiles")] = pieces * self.partitions();
@@ -153,7 +157,7 @@ impl Pool {
 /// Returns the records of a region: an eighth more than of even partitions, and some for the chance.
 fn region_of(num_records: u64, partitions: u64) -> u64 {
     let even = num_records.div_ceil(partitions);
-    (even + even / 8 + 64).next_multiple_of(32)
+    (even + even / 8 + 64).next_multiple_of(CHUNK)
 }
 
 /// A launch that goes on where its blocks have stopped.
@@ -441,7 +445,6 @@ impl<B: std::fmt::Debug + Send + 'static> GroupTable<B> {
             if spilled == 0 {
                 return Ok(());
             }
-            let slots = self.num_slots.saturating_mul(super::GROWTH);
             let slots = match pass.kernel {
                 "fold" => {
                     let taken = read_words(engine, &work.ticket, 1)?;
@@ -449,7 +452,8 @@ impl<B: std::fmt::Debug + Send + 'static> GroupTable<B> {
                     let rows = (tiles * u64::from(program.tile_rows)).max(spilled + 1);
                     self.slots_wanted(rows, spilled)
                 }
-                _ => slots,
+                // The sample has told how many groups there are, but for its chance.
+                _ => self.num_slots.saturating_mul(2),
             };
             self.grow(
                 engine,

@@ -146,12 +146,6 @@ impl Case {
         self
     }
 
-    /// Gives the records of one sorting so many bytes.
-    pub(crate) fn pool(mut self, bytes: u64) -> Self {
-        self.limits.radix.pool_bytes = bytes;
-        self
-    }
-
     pub(crate) fn refused(mut self) -> Self {
         self.refused = true;
         self
