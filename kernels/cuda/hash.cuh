@@ -28,25 +28,37 @@ __device__ __forceinline__ u64 find_or_insert(u64* records, u32 stride, u64 num_
     return NO_SLOT;
 }
 
-// Finds a mixed key's cell of a block's own table, or claims one; NO_CELL after some probes. Cells are
-// read in pairs, of which the first is claimed first.
+// Brings what lies at an address into the cache.
+__device__ __forceinline__ void prefetch(const u64* place) {
+#ifndef TG_HOST
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(place));
+#endif
+}
+
+// A block's own table has its cells in pairs, of which the first is claimed first. A mixed key's cell
+// is in the first pair that has room for it, from where the key lies among all 32-bit words.
 #define NO_CELL 0xffffffffu
-#define CELL_PROBES_MAX 16u
-__device__ __forceinline__ u32 find_cell(u64* keys, u32 cells, u64 hash) {
-    u32 cell = __umulhi((u32)hash, cells >> 1) * 2;
+#define PAIRS_MAX 16u
+__device__ __forceinline__ u32 first_pair(u32 cells, u64 hash) { return __umulhi((u32)hash, cells >> 1) * 2; }
+__device__ __forceinline__ u32 next_pair(u32 cells, u32 pair) { return pair + 2 >= cells ? 0 : pair + 2; }
+
+// Finds a mixed key's cell in a pair, without claiming one; says whether the pair is full.
+__device__ __forceinline__ u32 cell_of_pair(const u64* keys, u32 pair, u64 hash, bool& is_full) {
+    const ulonglong2 held = *(const ulonglong2*)(keys + pair);
+    is_full = held.y != EMPTY;
+    return held.x == hash ? pair : held.y == hash ? pair + 1 : NO_CELL;
+}
+
+// The same, and claims a cell if one is vacant.
+__device__ __forceinline__ u32 claim_cell_of_pair(u64* keys, u32 pair, u64 hash) {
+    const ulonglong2 held = *(const ulonglong2*)(keys + pair);
+    if (held.x == hash) return pair;
+    if (held.y == hash) return pair + 1;
+    if (held.y != EMPTY) return NO_CELL;
 #pragma unroll 1
-    for (u32 probe = 0; probe < CELL_PROBES_MAX; probe++) {
-        const ulonglong2 held = *(const ulonglong2*)(keys + cell);
-        if (held.x == hash) return cell;
-        if (held.y == hash) return cell + 1;
-        if (held.y == EMPTY) {
-#pragma unroll 1
-            for (u32 i = 0; i < 2; i++) {
-                const u64 before = atomicCAS(keys + cell + i, EMPTY, hash);
-                if (before == EMPTY || before == hash) return cell + i;
-            }
-        }
-        cell = cell + 2 >= cells ? 0 : cell + 2;
+    for (u32 i = 0; i < 2; i++) {
+        const u64 before = atomicCAS(keys + pair + i, EMPTY, hash);
+        if (before == EMPTY || before == hash) return pair + i;
     }
     return NO_CELL;
 }

@@ -31,30 +31,49 @@ extern "C" __global__ void __launch_bounds__(TG_BLOCK) estimate(const __grid_con
     if ((threadIdx.x & 31) == 0 && total != 0) atomicAdd(&p.flags[FLAG_DISTINCT], (u32)total);
 }
 
+// Reads a tile of a partition's records.
+__device__ __forceinline__ void read_piece(const Launch& p, const Records& from, const Piece& piece,
+                                           Record (&records)[RECORDS]) {
+#pragma unroll
+    for (int i = 0; i < RECORDS; i++) {
+        const u32 at = piece.begin + i * TG_BLOCK + threadIdx.x;
+        if (at < piece.end) records[i] = record_of(p, from, piece, at);
+    }
+}
+
 // Sorts the records of each partition by more bits.
 extern "C" __global__ void __launch_bounds__(TG_BLOCK) repartition(const __grid_constant__ Launch p) {
     extern __shared__ __align__(16) unsigned char shared_memory[];
-    const Staging staging = staging_at(shared_memory);
+    const Staging staging = staging_at(shared_memory, TG_TILE);
     const Records from = records_at(p.from_pool, p.from_records);
     __syncthreads();
     if (threadIdx.x == 0) *staging.next = take_ticket(p);
     __syncthreads();
     bool spilled = false;
-    for (u32 ticket = *staging.next; ticket < (u32)p.num_tiles; ticket = *staging.next) {
-        const Piece piece = piece_at(p, ticket, TG_TILE);
-        u32 next = NO_TICKET;
+    Record records[RECORDS];
+    u32 ticket = *staging.next;
+    Piece piece = {0, 0, 0};
+    if (ticket < (u32)p.num_tiles) {
+        piece = piece_at(p, ticket, TG_TILE);
+        read_piece(p, from, piece, records);
+    }
+    while (ticket < (u32)p.num_tiles) {
+        u32 next = NO_TICKET, places[RECORDS];
         if (threadIdx.x == 0) {
             if (!spilled) next = take_ticket(p);
             spilled = has_spilled(p);
         }
-        Record records[RECORDS];
-        u32 places[RECORDS];
 #pragma unroll
         for (int i = 0; i < RECORDS; i++) {
-            const u32 at = piece.begin + i * TG_BLOCK + threadIdx.x;
-            places[i] = at < piece.end ? 0 : NO_PLACE;
-            if (at < piece.end) records[i] = record_of(p, from, piece, at);
+            places[i] = piece.begin + i * TG_BLOCK + threadIdx.x < piece.end ? 0 : NO_PLACE;
         }
-        sort_tile(p, staging, places, records, piece.part << p.radix_bits, next);
+        const u32 first_part = piece.part << p.radix_bits;
+        const u32 total = sort_tile<1>(p, staging, places, records, first_part, next);
+        ticket = *staging.next;
+        if (ticket < (u32)p.num_tiles) {
+            piece = piece_at(p, ticket, TG_TILE);
+            read_piece(p, from, piece, records);
+        }
+        write_tile<1>(p, staging, total, first_part);
     }
 }

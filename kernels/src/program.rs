@@ -109,7 +109,7 @@ impl DeviceProgram {
                     "repartition",
                     "aggregate",
                 ],
-                (_, Some(_)) => &["fold", "aggregate"],
+                (_, Some(_)) => &["fold", "aggregate", "aggregate_shared"],
                 (_, None) => &["fold"],
             },
         }

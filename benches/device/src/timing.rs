@@ -48,7 +48,7 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 9)]
     way_bits: u32,
     /// KiB of shared memory for a block's own table where they are.
-    #[arg(long, default_value_t = 100)]
+    #[arg(long, default_value_t = 190)]
     table_kib: u64,
     /// Where NVRTC is, if the loader does not know.
     #[arg(long)]

@@ -69,7 +69,7 @@ pub(super) fn write_row_loop(text: &mut String, slots: &Slots) {
 }
 
 /// Declares what a step's rows are decoded to.
-fn write_values(text: &mut String, slots: &Slots) {
+pub(super) fn write_values(text: &mut String, slots: &Slots) {
     for (index, (slot, facts)) in slots.iter().enumerate() {
         let class = slot_class(slot, facts).name();
         let _ = writeln!(text, "            {class} d{index}[TG_UNROLL][TG_ROWS];");
@@ -80,7 +80,7 @@ fn write_values(text: &mut String, slots: &Slots) {
 }
 
 /// Declares the packets; a column of several widths has the widest.
-fn write_packets(text: &mut String, slots: &Slots) {
+pub(super) fn write_packets(text: &mut String, slots: &Slots) {
     for (index, (_, facts)) in slots.iter().enumerate() {
         let width = facts.widths.iter().copied().max().unwrap_or(8);
         if width > 0 {
@@ -96,7 +96,7 @@ fn write_packets(text: &mut String, slots: &Slots) {
 }
 
 /// Fetches the packets of the step, which is `wanted` or not.
-fn write_fetch(text: &mut String, slots: &Slots, step: &str, wanted: &str) {
+pub(super) fn write_fetch(text: &mut String, slots: &Slots, step: &str, wanted: &str) {
     let _ = writeln!(
         text,
         "#pragma unroll\n\
@@ -122,7 +122,7 @@ fn write_fetch(text: &mut String, slots: &Slots, step: &str, wanted: &str) {
     text.push_str("            }\n");
 }
 
-fn write_decode(text: &mut String, slots: &Slots) {
+pub(super) fn write_decode(text: &mut String, slots: &Slots) {
     text.push_str("#pragma unroll\n            for (int u = 0; u < TG_UNROLL; u++) {\n");
     for (index, (slot, facts)) in slots.iter().enumerate() {
         by_width(text, index, &facts.widths, &|width| {

@@ -11,7 +11,8 @@ use std::fmt::Write;
 use super::ProgramOptions;
 use super::emit::{Word, WordOp};
 use super::interval::Interval;
-use super::load_code::write_columns;
+use super::load_code::{write_columns, write_decode, write_fetch, write_packets, write_values};
+use super::slots::{Slot, SlotFacts};
 use super::source::Shape;
 use super::store::{HOT_KEYS, Presence, Store};
 use super::store_code::StoreCode;
@@ -25,14 +26,15 @@ const RADIX_HASH: &str = include_str!("../../cuda/radix_hash.cuh");
 pub struct RadixLimits {
     /// Fewer rows are added to the table as they come.
     pub rows_min: u64,
-    /// A smaller table in global memory that is addressed by its keys stays in the cache as a whole.
+    /// A smaller table in global memory that is addressed by its keys is added to as rows come. On an
+    /// H200 1e5 dense groups take 6.1 ms either way, and 7 instead of 11 with keys by Zipf's law.
     pub dense_bytes_min: u64,
     /// Bits of a partition's number, at most 9; there are no more partitions than threads of a block.
     pub way_bits: u32,
     /// Shared memory for a block's own table, in bytes.
     pub table_bytes: u64,
-    /// Shared memory for the records of a tile, in bytes.
-    pub stage_bytes: u64,
+    /// Shared memory of a block that sorts records, in bytes.
+    pub block_bytes: u64,
     /// Memory that all records may take, in bytes.
     pub pool_bytes: u64,
 }
@@ -41,14 +43,10 @@ impl Default for RadixLimits {
     fn default() -> Self {
         Self {
             rows_min: 1 << 22,
-            // Of the 50 MB of an H200 each half serves half of the multiprocessors.
-            dense_bytes_min: 20 << 20,
-            // On an H200 1e7 and 1e8 dense groups take 12.7 and 16.0 ms with 8 bits, 14.2 and 17.5 with 9; but
-            // 27 and 28 with keys by Zipf's law, for 23 and 24, and a million sparse ones 16.7 for 13.8.
+            dense_bytes_min: 512 << 10,
             way_bits: 9,
-            // Two blocks share a multiprocessor.
-            table_bytes: 100 << 10,
-            stage_bytes: 72 << 10,
+            table_bytes: 190 << 10,
+            block_bytes: 224 << 10,
             pool_bytes: 24 << 30,
         }
     }
@@ -63,8 +61,12 @@ pub struct RadixPlan {
     pub way_bits: u32,
     /// Bytes of a record.
     pub record_bytes: u64,
-    /// Bytes of a cell of a block's own table.
+    /// Bytes of a cell of a block's own table, with its key.
     pub cell_bytes: u64,
+    /// Bytes of a cell of one that is addressed by keys.
+    pub dense_cell_bytes: u64,
+    /// Records that a block of `fold` keeps between tiles, at most.
+    pub kept_max: u64,
     /// Shared memory that a block of `repartition` needs, in bytes.
     pub repartition_bytes: u32,
 }
@@ -72,9 +74,12 @@ pub struct RadixPlan {
 /// Partitions of one sorting, at most.
 const WAYS_MAX: u64 = 512;
 
+/// What a block counts by partition, in bytes.
+const COUNTER_BYTES: u64 = 5 * 4 * WAYS_MAX + 48;
+
 /// Rows that a thread has in registers at once, at most; bytes of them and of their records.
 const ROWS_MAX: u64 = 16;
-const ROW_BYTES_MAX: u64 = 128;
+const ROW_BYTES_MAX: u64 = 96;
 
 /// Records that a thread of `aggregate` has in flight.
 const IN_FLIGHT: u32 = 4;
@@ -102,6 +107,8 @@ pub(super) struct Radix {
     /// The words as a record `r` has them.
     words: Vec<Word>,
     rows_per_thread: u32,
+    /// Shared memory for records, in bytes.
+    room: u64,
     limits: RadixLimits,
 }
 
@@ -130,6 +137,7 @@ impl Radix {
             conditions: Vec::new(),
             words: Vec::new(),
             rows_per_thread: 1,
+            room: 0,
             limits,
         };
         for (position, word) in words.iter().enumerate() {
@@ -149,11 +157,18 @@ impl Radix {
         radix.fields.extend(condition);
         radix.fields.sort_by_key(|field| Reverse(field.bytes));
         let record = radix.record_bytes();
+        radix.room = limits
+            .block_bytes
+            .saturating_sub(hot_bytes(words) + COUNTER_BYTES);
         let rows = (ROW_BYTES_MAX / u64::from(row_bytes.max(1)))
             .min(ROW_BYTES_MAX / record)
-            .min(limits.stage_bytes / (record * u64::from(threads)))
+            .min(radix.room * 3 / 4 / (record * u64::from(threads)))
             .min(ROWS_MAX);
-        radix.rows_per_thread = 1 << rows.checked_ilog2()?;
+        radix.rows_per_thread = match rows {
+            0 => return None,
+            1 => 1,
+            _ => rows as u32 & !1,
+        };
         (limits.way_bits >= 1).then_some(radix)
     }
 
@@ -198,23 +213,51 @@ impl Radix {
         self.rows_per_thread
     }
 
-    fn stage_bytes(&self, shape: &Shape) -> u64 {
-        3 * 4 * WAYS_MAX + 16 + u64::from(shape.tile_rows()) * self.record_bytes()
+    /// Returns the shared memory for so many records, in bytes.
+    fn stage_bytes(&self, records: u64) -> u64 {
+        COUNTER_BYTES - 32 + records * self.record_bytes()
+    }
+
+    /// Returns how many records `fold` writes together: as many as there is room to keep of each
+    /// partition.
+    fn unit(&self, shape: &Shape) -> u64 {
+        let fits = |unit: &u64| self.staged(shape, *unit) * self.record_bytes() <= self.room;
+        [4, 2].into_iter().find(fits).unwrap_or(1)
+    }
+
+    /// Returns the records that a block of `fold` has in shared memory.
+    fn staged(&self, shape: &Shape, unit: u64) -> u64 {
+        u64::from(shape.tile_rows()) + (unit - 1) * (1 << self.way_bits(shape))
     }
 
     /// Returns the shared memory of a block of `fold`, beside its hot keys.
     pub(super) fn fold_bytes(&self, shape: &Shape) -> u32 {
-        (self.stage_bytes(shape).next_multiple_of(16) + 16) as u32
+        let records = self.staged(shape, self.unit(shape));
+        (self.stage_bytes(records).next_multiple_of(16) + 16) as u32
+    }
+
+    /// Returns the bits of a partition's number: a thread each has a partition of a tile in hand.
+    fn way_bits(&self, shape: &Shape) -> u32 {
+        let most = shape.threads.ilog2().min(WAYS_MAX.ilog2());
+        self.limits.way_bits.min(most)
     }
 
     pub(super) fn plan(&self, code: &StoreCode<'_>, shape: &Shape) -> RadixPlan {
-        let most = shape.threads.ilog2().min(WAYS_MAX.ilog2());
         RadixPlan {
             limits: self.limits,
-            way_bits: self.limits.way_bits.min(most),
+            way_bits: self.way_bits(shape),
             record_bytes: self.record_bytes(),
             cell_bytes: code.cell_bytes() + 8,
-            repartition_bytes: self.fold_bytes(shape),
+            dense_cell_bytes: StoreCode {
+                store: Store::Shared { replicas: 1 },
+                ..self.over_records(code)
+            }
+            .cell_bytes(),
+            kept_max: self.staged(shape, self.unit(shape)) - u64::from(shape.tile_rows()),
+            repartition_bytes: (self
+                .stage_bytes(u64::from(shape.tile_rows()))
+                .next_multiple_of(16)
+                + 16) as u32,
         }
     }
 
@@ -272,27 +315,46 @@ impl Radix {
         } else {
             (
                 format!("(key * 2654435761u) >> {}", 32 - hot_bits),
-                // 32 neighbours stay together.
-                "((key >> 5) * 2654435761u) >> (32 - p.radix_bits)",
+                "dense_part(p, key)",
             )
         };
         let key = self.key_type();
+        if rows.store == Store::Dense {
+            // 32 neighbours stay together. A run of keys is spread evenly, and so are keys at even
+            // distances, by a turn that depends on the upper bits.
+            text.push_str(
+                "// The partition of a key is the number of its 32 neighbours, turned by its upper bits;\n\
+                 // the upper bits themselves tell its place in the partition.\n\
+                 __device__ __forceinline__ u32 turn_of(const Launch& p, u32 upper) {\n\
+                 \x20   return (upper * 2654435761u) >> (32 - p.radix_bits);\n}\n\
+                 __device__ __forceinline__ u32 dense_part(const Launch& p, u32 key) {\n\
+                 \x20   const u32 number = key >> 5;\n\
+                 \x20   return (number + turn_of(p, number >> p.radix_bits)) & ((1u << p.radix_bits) - 1);\n}\n",
+            );
+        }
         let _ = write!(
             text,
             "__device__ __forceinline__ u32 hot_cell_of({key} key) {{ return {cell}; }}\n\
              __device__ __forceinline__ u32 part_of(const Launch& p, {key} key) {{ return {part}; }}\n"
         );
+        let absorb = match rows.store {
+            Store::Hash => "absorb_key(p, unmix(r.key), words);",
+            _ => "absorb_words(p.state + (u64)r.key * NUM_WORDS, words);",
+        };
         text.push_str(
-            "\n__device__ __forceinline__ void absorb_record(const Launch& p, const Record& r) {\n",
+            "\n__device__ __forceinline__ void absorb_values(const Launch& p, const Record& r) {\n",
         );
         code.write_row_words(text);
-        text.push_str(if rows.store == Store::Hash {
-            "    absorb_key(p, unmix(r.key), words);\n}\n"
-        } else if rows.presence == Presence::Bit {
-            "    mark_present(p.present, r.key);\n    absorb_words(p.state + (u64)r.key * NUM_WORDS, words);\n}\n"
-        } else {
-            "    absorb_words(p.state + (u64)r.key * NUM_WORDS, words);\n}\n"
-        });
+        let mark = match rows.presence {
+            Presence::Bit => "    mark_present(p.present, r.key);\n",
+            _ => "",
+        };
+        let _ = write!(
+            text,
+            "    {absorb}\n}}\n\
+             __device__ __forceinline__ void absorb_record(const Launch& p, const Record& r) {{\n\
+             {mark}    absorb_values(p, r);\n}}\n"
+        );
     }
 
     /// The same store, with what rows add taken from records.
@@ -318,38 +380,51 @@ impl Radix {
     }
 
     /// Writes what comes before `fold`.
-    pub(super) fn write_head(&self, rows: &StoreCode<'_>, text: &mut String) {
+    pub(super) fn write_head(&self, rows: &StoreCode<'_>, shape: &Shape, text: &mut String) {
         self.write_records(text);
         self.write_functions(rows, text);
         text.push('\n');
+        let unit = self.unit(shape);
+        let _ = writeln!(
+            text,
+            "#define WAYS {}u\n#define UNIT {unit}u\n#define STAGED {}u",
+            1_u32 << self.way_bits(shape),
+            self.staged(shape, unit)
+        );
         text.push_str(RADIX);
     }
 
-    /// Opens `fold`: the block's shared memory, and its tiles.
+    /// Opens `fold`: the block's shared memory, and its tiles. What a tile's rows are decoded of is on
+    /// its way while the records of the tile before are written out.
     pub(super) fn write_fold_begin(
         &self,
         rows: &StoreCode<'_>,
-        num_slots: usize,
+        slots: &[(Slot, SlotFacts)],
         text: &mut String,
     ) {
         rows.write_begin(text);
         let _ = write!(
             text,
-            "    const Staging staging = staging_at((u8*)(plane + {}u * cells));\n\
+            "    const Staging staging = staging_at((u8*)(plane + {}u * cells), STAGED);\n\
              \x20   __syncthreads();\n\
              \x20   if (threadIdx.x == 0) *staging.next = take_ticket(p);\n\
              \x20   __syncthreads();\n\
              \x20   bool spilled = false;\n\
-             \x20   for (u32 tile = *staging.next; tile < (u32)p.num_tiles; tile = *staging.next) {{\n\
-             \x20       const u64 segment = tile / p.tiles_per_segment;\n\
-             \x20       const u32 first = (u32)(tile % p.tiles_per_segment) * TG_TILE, step = 0;\n\
-             \x20       const u32 rows = p.segment_rows[segment];\n\
-             \x20       const Column* columns = p.columns + segment * num_columns;\n\
-             \x20       Record records[RECORDS];\n\
-             \x20       u32 places[RECORDS], special = 0, next = NO_TICKET;\n",
+             \x20   const u32 step = 0;\n\
+             \x20   u32 tile = *staging.next, first = 0, rows = 0;\n\
+             \x20   const Column* columns = p.columns;\n",
             rows.narrow_planes()
         );
-        write_columns(text, num_slots);
+        write_packets(text, slots);
+        write_tile_fetch(text, slots);
+        text.push_str(
+            "    while (tile < (u32)p.num_tiles) {\n\
+             \x20       Record records[RECORDS];\n\
+             \x20       u32 places[RECORDS], special = 0, next = NO_TICKET;\n",
+        );
+        write_columns(text, slots.len());
+        write_values(text, slots);
+        write_decode(text, slots);
     }
 
     /// Takes the next ticket while the tile's rows are on their way.
@@ -454,15 +529,24 @@ impl Radix {
     }
 
     /// Ends a tile of `fold`, and the kernel.
-    pub(super) fn write_fold_end(&self, rows: &StoreCode<'_>, outside: &str, text: &mut String) {
+    pub(super) fn write_fold_end(
+        &self,
+        rows: &StoreCode<'_>,
+        slots: &[(Slot, SlotFacts)],
+        outside: &str,
+        text: &mut String,
+    ) {
         self.write_hot(rows, text);
         text.push_str(
-            "        sort_tile(p, staging, places, records, 0, next);\n\
-             \x20       if (*staging.crowded != 0) {\n",
+            "        const u32 total = sort_tile<UNIT>(p, staging, places, records, 0, next);\n\
+             \x20       tile = *staging.next;\n",
         );
+        write_tile_fetch(text, slots);
+        text.push_str("        write_tile<UNIT>(p, staging, total, 0);\n");
+        text.push_str("       if (*staging.crowded != 0) {\n");
         let absorb = absorb_cell(rows.store);
         rows.write_cells_end(text, absorb, true);
-        text.push_str("            __syncthreads();\n        }\n    }\n");
+        text.push_str("            __syncthreads();\n        }\n    }\n    if (UNIT > 1) absorb_kept(p, staging);\n");
         text.push_str(outside);
         text.push_str("    __syncthreads();\n");
         rows.write_cells_end(text, absorb, false);
@@ -478,8 +562,23 @@ impl Radix {
             write_aggregate_hashed(&code, text);
         } else {
             text.push_str(RADIX_DENSE);
+            write_aggregate_shared(&code, text);
         }
     }
+}
+
+/// Finds the place of the next tile, if there is one, and fetches what its rows are decoded of.
+fn write_tile_fetch(text: &mut String, slots: &[(Slot, SlotFacts)]) {
+    text.push_str(
+        "        if (tile < (u32)p.num_tiles) {\n\
+         \x20           const u32 segment = tile / (u32)p.tiles_per_segment;\n\
+         \x20           first = (tile - segment * (u32)p.tiles_per_segment) * TG_TILE;\n\
+         \x20           rows = p.segment_rows[segment];\n\
+         \x20           columns = p.columns + (u64)segment * num_columns;\n",
+    );
+    write_columns(text, slots.len());
+    write_fetch(text, slots, "step", "true");
+    text.push_str("        }\n");
 }
 
 impl Field {
@@ -490,6 +589,15 @@ impl Field {
             Source::Conditions => "conditions".into(),
         }
     }
+}
+
+/// Returns the bytes of a block's hot keys.
+fn hot_bytes(words: &[Word]) -> u64 {
+    let word_bytes = |word: &Word| match word.op {
+        WordOp::Count | WordOp::Seen => 4,
+        WordOp::Add | WordOp::Max | WordOp::Part => 8,
+    };
+    u64::from(HOT_KEYS) * (8 + words.iter().map(word_bytes).sum::<u64>())
 }
 
 /// Returns how a cell's words are added to the table.
@@ -518,6 +626,84 @@ fn type_of(range: Interval) -> (&'static str, u64) {
         .unwrap_or(("i64", 8))
 }
 
+/// Takes the records of a partition in a table of the block's own that is addressed by their keys.
+fn write_aggregate_shared(code: &StoreCode<'_>, text: &mut String) {
+    let own = StoreCode {
+        store: Store::Shared { replicas: 1 },
+        ..code.clone()
+    };
+    text.push_str(
+        "\nextern \"C\" __global__ void __launch_bounds__(TG_BLOCK) aggregate_shared(const __grid_constant__ Launch p) {\n\
+         \x20   __shared__ u32 next;\n\
+         \x20   const Records from = records_at(p.from_pool, p.from_records);\n\
+         \x20   if (threadIdx.x == 0) next = take_ticket(p);\n",
+    );
+    own.write_cells_begin(text, "(u32)p.table_cells");
+    let notes = own.presence == Presence::Bit;
+    if notes {
+        let _ = writeln!(
+            text,
+            "    u32* const noted = plane + {}u * cells;\n\
+             \x20   for (u32 i = threadIdx.x; i < cells / 32; i += TG_BLOCK) noted[i] = 0;\n\
+             \x20   __syncthreads();",
+            own.narrow_planes()
+        );
+    }
+    text.push_str(
+        "    for (u32 ticket = next; ticket < (u32)p.num_tiles; ticket = next) {\n\
+         \x20       const Piece piece = piece_at(p, ticket, (u32)p.from_count);\n\
+         #pragma unroll 1\n\
+         \x20       for (u32 step = piece.begin; step < piece.end; step += IN_FLIGHT * TG_BLOCK) {\n\
+         \x20           Record records[IN_FLIGHT];\n\
+         \x20           read_step(p, from, piece, step, records);\n\
+         #pragma unroll\n\
+         \x20           for (u32 i = 0; i < IN_FLIGHT; i++) {\n\
+         \x20               if (step + i * TG_BLOCK + threadIdx.x >= piece.end) continue;\n\
+         \x20               const Record& r = records[i];\n\
+         \x20               const u32 word = r.key >> 5 >> p.from_bits, cell = word * 32 + (r.key & 31);\n",
+    );
+    if notes {
+        text.push_str(
+            "                const u32 bit = 1u << (cell & 31);\n\
+             \x20               if ((((volatile u32*)noted)[word] & bit) == 0) atomicOr(noted + word, bit);\n",
+        );
+    }
+    own.write_shared_update(text, "cell");
+    text.push_str(
+        "            }\n\
+         \x20       }\n\
+         \x20       __syncthreads();\n\
+         \x20       if (threadIdx.x == 0) next = take_ticket(p);\n\
+         \x20       for (u32 cell = threadIdx.x; cell < cells; cell += TG_BLOCK) {\n\
+         \x20           const u32 upper = cell >> 5, ways = 1u << p.from_bits;\n\
+         \x20           const u32 turned = (piece.part - ((upper * 2654435761u) >> (32 - p.from_bits))) & (ways - 1);\n\
+         \x20           const u32 number = (upper << p.from_bits) + turned;\n",
+    );
+    if notes {
+        text.push_str(
+            "            // A warp has the 32 groups of a word.\n\
+             \x20           const u32 bits = noted[upper];\n\
+             \x20           if (((bits >> (cell & 31)) & 1) == 0) continue;\n\
+             \x20           if ((cell & 31) == __ffs((int)bits) - 1 && (*(volatile u32*)(p.present + number) & bits) != bits) {\n\
+             \x20               atomicOr(p.present + number, bits);\n\
+             \x20           }\n",
+        );
+    }
+    text.push_str("            u64 words[NUM_WORDS + 1];\n");
+    own.write_cell_words(text, true);
+    text.push_str(
+        "            absorb_words(p.state + ((u64)number * 32 + (cell & 31)) * NUM_WORDS, words);\n\
+         \x20       }\n",
+    );
+    if notes {
+        text.push_str(
+            "        __syncthreads();\n\
+             \x20       for (u32 i = threadIdx.x; i < cells / 32; i += TG_BLOCK) noted[i] = 0;\n",
+        );
+    }
+    text.push_str("        __syncthreads();\n    }\n}\n");
+}
+
 /// Takes the records of a partition in a table of the block's own.
 fn write_aggregate_hashed(code: &StoreCode<'_>, text: &mut String) {
     text.push_str(
@@ -541,11 +727,45 @@ fn write_aggregate_hashed(code: &StoreCode<'_>, text: &mut String) {
          \x20               const u32 at = step + i * TG_BLOCK + threadIdx.x;\n\
          \x20               if (at < piece.end) records[i] = record_of(p, from, piece, at);\n\
          \x20           }}\n\
+         \x20           u32 found[{IN_FLIGHT}], pending = 0, full = 0;\n\
+         #pragma unroll\n\
+         \x20           for (u32 i = 0; i < {IN_FLIGHT}; i++) {{\n\
+         \x20               found[i] = NO_CELL;\n\
+         \x20               // What vacant cells have is no key of the block's own table.\n\
+         \x20               if (step + i * TG_BLOCK + threadIdx.x < piece.end && records[i].key != EMPTY) {{\n\
+         \x20                   bool is_full = false;\n\
+         \x20                   found[i] = cell_of_pair(hot_keys, first_pair(cells, records[i].key), records[i].key, is_full);\n\
+         \x20                   pending |= (found[i] == NO_CELL ? 1u : 0u) << i;\n\
+         \x20                   full |= (is_full ? 1u : 0u) << i;\n\
+         \x20               }}\n\
+         \x20           }}\n\
+         \x20           __syncwarp();\n\
+         \x20           u32 pair = 0, pairs = 0;\n\
+         #pragma unroll 1\n\
+         \x20           while (__any_sync(0xffffffffu, pending != 0)) {{\n\
+         \x20               if (pending != 0) {{\n\
+         \x20                   const u32 which = __ffs((int)pending) - 1;\n\
+         \x20                   u64 key = records[0].key;\n\
+         #pragma unroll\n\
+         \x20                   for (u32 i = 1; i < {IN_FLIGHT}; i++) if (which == i) key = records[i].key;\n\
+         \x20                   if (pairs == 0) pair = first_pair(cells, key);\n\
+         \x20                   if (pairs != 0 || ((full >> which) & 1) != 0) pair = next_pair(cells, pair);\n\
+         \x20                   const u32 cell = claim_cell_of_pair(hot_keys, pair, key);\n\
+         \x20                   pairs++;\n\
+         \x20                   if (cell != NO_CELL || pairs == PAIRS_MAX) {{\n\
+         #pragma unroll\n\
+         \x20                       for (u32 i = 0; i < {IN_FLIGHT}; i++) if (which == i) found[i] = cell;\n\
+         \x20                       pending &= pending - 1;\n\
+         \x20                       pairs = 0;\n\
+         \x20                   }}\n\
+         \x20               }}\n\
+         \x20               __syncwarp();\n\
+         \x20           }}\n\
          #pragma unroll\n\
          \x20           for (u32 i = 0; i < {IN_FLIGHT}; i++) {{\n\
          \x20               if (step + i * TG_BLOCK + threadIdx.x >= piece.end) continue;\n\
          \x20               const Record& r = records[i];\n\
-         \x20               const u32 cell = r.key == EMPTY ? NO_CELL : find_cell(hot_keys, cells, r.key);\n\
+         \x20               const u32 cell = found[i];\n\
          \x20               if (cell != NO_CELL) {{"
     );
     code.write_shared_update(text, "cell");
@@ -556,6 +776,13 @@ fn write_aggregate_hashed(code: &StoreCode<'_>, text: &mut String) {
          \x20       __syncthreads();\n\
          \x20       // What this piece has still to spill, another may have to as well.\n\
          \x20       if (threadIdx.x == 0) next = has_spilled(p) ? NO_TICKET : take_ticket(p);\n",
+    );
+    text.push_str(
+        "        // The slots come into the cache together, not one after another.\n\
+         \x20       for (u32 cell = threadIdx.x; cell < cells; cell += TG_BLOCK) {\n\
+         \x20           const u64 hash = hot_keys[cell];\n\
+         \x20           if (hash != EMPTY) prefetch(p.state + __umul64hi(hash, p.num_slots) * RECORD);\n\
+         \x20       }\n",
     );
     code.write_cells_end(text, absorb_cell(Store::Hash), true);
     text.push_str("        __syncthreads();\n    }\n}\n");

@@ -128,6 +128,7 @@ pub(super) fn grouped(
         Store::Dense | Store::Hash => options.threads * 2,
         _ => options.threads,
     };
+    let sorting_threads = (options.threads * 4).min(1024);
     let generated = options.generated.as_deref();
     let state_bytes = packed
         .unwrap_or(0)
@@ -139,9 +140,14 @@ pub(super) fn grouped(
             &emitter.guard,
             store,
             state_bytes,
-            (threads, row_bytes(&emitter.slots)),
+            (sorting_threads, row_bytes(&emitter.slots)),
             options,
         ),
+    };
+    let threads = if radix.is_some() {
+        sorting_threads
+    } else {
+        threads
     };
     let rows_per_tile = match store {
         Store::Dense | Store::Hash => ROWS_PER_TILE,
@@ -172,7 +178,7 @@ pub(super) fn grouped(
     }
     code.write_functions(&mut text);
     if let Some(radix) = &radix {
-        radix.write_head(&code, &mut text);
+        radix.write_head(&code, &shape, &mut text);
     }
     let blocks = match (store, packed) {
         (Store::Private { threads }, Some(packed)) => {
@@ -188,8 +194,7 @@ pub(super) fn grouped(
     let slots = &emitter.slots;
     match (&radix, generated) {
         (Some(radix), _) => {
-            radix.write_fold_begin(&code, slots.len(), &mut text);
-            write_loads(&mut text, slots);
+            radix.write_fold_begin(&code, slots, &mut text);
             Radix::write_ticket(&mut text);
             write_row_loop(&mut text, slots);
         }
@@ -230,7 +235,7 @@ pub(super) fn grouped(
     match &radix {
         Some(radix) => {
             radix.write_row(&code, &mut text);
-            radix.write_fold_end(&code, &outside, &mut text);
+            radix.write_fold_end(&code, &emitter.slots, &outside, &mut text);
             radix.write_readers(&code, &mut text);
         }
         None => {

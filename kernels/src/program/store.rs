@@ -42,6 +42,11 @@ impl StoreLimits {
     pub fn fit(&mut self, block_bytes: u64, multiprocessor_bytes: u64) {
         self.shared_bytes = self.shared_bytes.min(block_bytes);
         self.private_bytes = self.private_bytes.min(multiprocessor_bytes);
+        self.radix.block_bytes = self.radix.block_bytes.min(block_bytes);
+        self.radix.table_bytes = self
+            .radix
+            .table_bytes
+            .min(block_bytes.saturating_sub(1 << 10));
     }
 }
 

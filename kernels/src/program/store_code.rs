@@ -9,6 +9,7 @@ use super::store::{
 };
 
 /// Writes the parts of a kernel that keep the groups.
+#[derive(Clone)]
 pub(super) struct StoreCode<'a> {
     pub(super) store: Store,
     pub(super) words: &'a [Word],
@@ -583,10 +584,23 @@ impl StoreCode<'_> {
              \x20       if (key == 0xffffffffffffffffull) continue;\n\
              \x20       u64 words[NUM_WORDS + 1];\n",
         );
+        self.write_cell_words(text, clears);
+        if clears {
+            text.push_str("        hot_keys[cell] = 0xffffffffffffffffull;\n");
+        }
+        if self.presence == Presence::Bit {
+            text.push_str("        mark_present(p.present, (u32)key);\n");
+        }
+        let _ = writeln!(text, "        {absorb}\n    }}");
+    }
+
+    /// Reads a cell's words, and makes the cell vacant.
+    pub(super) fn write_cell_words(&self, text: &mut String, clears: bool) {
         for (position, word) in self.words.iter().enumerate() {
             let (low, high) = self.plane(position, "cell");
             let read = match word.op {
                 WordOp::Max => format!("*({low})"),
+                WordOp::Add if self.has_one_plane(word) => format!("(u64)*({low})"),
                 WordOp::Add | WordOp::Part => format!("shared_word({low}, {high})"),
                 WordOp::Count | WordOp::Seen => format!("(u64)*({low})"),
             };
@@ -607,13 +621,6 @@ impl StoreCode<'_> {
                 };
             }
         }
-        if clears {
-            text.push_str("        hot_keys[cell] = 0xffffffffffffffffull;\n");
-        }
-        if self.presence == Presence::Bit {
-            text.push_str("        mark_present(p.present, (u32)key);\n");
-        }
-        let _ = writeln!(text, "        {absorb}\n    }}");
     }
 
     /// Returns the bytes of a cell in shared memory, beside its key.

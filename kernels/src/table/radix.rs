@@ -21,9 +21,12 @@ use crate::program::{DeviceProgram, HOT_KEYS, LOCAL_ROWS_MAX, RadixPlan, Store, 
 /// cell.
 const PIECE_PER_CELL: u64 = 16;
 const PIECE_MIN: u64 = 1 << 13;
-const PIECE_MAX: u64 = 1 << 15;
+const PIECE_MAX: u64 = 1 << 16;
 /// The same without a table of its own.
 const DENSE_PIECE: u64 = 1 << 13;
+
+/// The same where a block's own table is addressed by keys; at most as many as its sums have room for.
+const OWN_PIECE: u64 = 1 << 18;
 
 /// Partitions whose keys are counted, and how few of the keys of one are.
 const SAMPLED_PARTITIONS: u64 = 8;
@@ -32,13 +35,11 @@ const SAMPLE_SLOTS: u64 = 1 << 18;
 
 /// Cells of a block's own table for each group that it is to hold; and the fewest, before the records
 /// are sorted once more.
-const CELLS_PER_GROUP: f64 = 2.0;
+const CELLS_PER_GROUP: f64 = 4.0;
 const CELLS_PER_GROUP_MIN: f64 = 1.4;
+/// The fewest after they were sorted once more.
+const CELLS_PER_GROUP_SORTED: f64 = 3.0;
 const CELLS_MIN: u64 = 256;
-
-/// Shared memory of a block's own table after a second sorting: several blocks share a
-/// multiprocessor.
-const SMALL_TABLE_BYTES: u64 = 64 << 10;
 
 /// Slots of a hash table for each group.
 const SLOTS_PER_GROUP: f64 = 2.0;
@@ -193,8 +194,9 @@ impl Layout {
                 cells: cells(partition, most),
             };
         }
-        let most = most.min(SMALL_TABLE_BYTES / plan.cell_bytes).max(1);
-        let more_bits = (partition * CELLS_PER_GROUP / most as f64).log2().ceil();
+        let more_bits = (partition * CELLS_PER_GROUP_SORTED / most.max(1) as f64)
+            .log2()
+            .ceil();
         let more_bits = (more_bits.max(1.0) as u32).min(plan.way_bits);
         Self {
             more_bits,
@@ -248,7 +250,7 @@ impl<B: std::fmt::Debug + Send + 'static> GroupTable<B> {
                 first: begin,
             };
             // Whoever sees a spill has taken two more tiles.
-            let each = 3 * (tile + u64::from(HOT_KEYS)) + u64::from(HOT_KEYS);
+            let each = 3 * (tile + u64::from(HOT_KEYS)) + u64::from(HOT_KEYS) + plan.kept_max;
             self.run_pass(engine, program, prepared, &mut work, pass, each)?;
             begin = end;
             if first.region == 0 {
@@ -256,15 +258,20 @@ impl<B: std::fmt::Debug + Send + 'static> GroupTable<B> {
             }
             if self.plan.store != Store::Hash {
                 let mut words = prepared.words.clone();
-                first.read_here(engine, &arena, &mut words, DENSE_PIECE);
-                self.aggregate(
-                    engine,
-                    program,
-                    prepared,
-                    &mut work,
-                    words,
-                    (0, DENSE_PIECE),
-                )?;
+                match self.own_cells(plan) {
+                    Some(cells) => {
+                        first.read_here(engine, &arena, &mut words, OWN_PIECE);
+                        words[launch_words("table_cells")] = cells;
+                        let shared = cells * plan.dense_cell_bytes + cells / 8;
+                        let by = ("aggregate_shared", shared, OWN_PIECE);
+                        self.aggregate(engine, program, prepared, &mut work, words, by)?;
+                    }
+                    None => {
+                        first.read_here(engine, &arena, &mut words, DENSE_PIECE);
+                        let by = ("aggregate", 0, DENSE_PIECE);
+                        self.aggregate(engine, program, prepared, &mut work, words, by)?;
+                    }
+                }
                 continue;
             }
             let layout = match layout {
@@ -288,10 +295,17 @@ impl<B: std::fmt::Debug + Send + 'static> GroupTable<B> {
             from.read_here(engine, &arena, &mut words, piece);
             words[launch_words("table_cells")] = layout.cells;
             let shared = layout.cells * plan.cell_bytes;
-            self.aggregate(engine, program, prepared, &mut work, words, (shared, piece))?;
+            let by = ("aggregate", shared, piece);
+            self.aggregate(engine, program, prepared, &mut work, words, by)?;
         }
         flags.read(engine)?;
         Ok(())
+    }
+
+    /// Returns the cells of a block's own table for the groups of a partition, if it has room for them.
+    fn own_cells(&self, plan: &RadixPlan) -> Option<u64> {
+        let cells = self.num_slots.div_ceil(32 << plan.way_bits) * 32;
+        (cells * plan.dense_cell_bytes + cells / 8 <= plan.limits.table_bytes).then_some(cells)
     }
 
     /// Takes memory for records, and returns of how many rows. Without it there is room for none.
@@ -391,14 +405,14 @@ impl<B: std::fmt::Debug + Send + 'static> GroupTable<B> {
         prepared: &Prepared<B>,
         work: &mut Work<'_, B>,
         mut words: Vec<u64>,
-        (shared, piece): (u64, u64),
+        (kernel, shared, piece): (&'static str, u64, u64),
     ) -> Result<(), RunError> {
         let shared_bytes = shared as u32;
-        let resident = engine.resident_blocks("aggregate", program.threads, shared_bytes)?;
+        let resident = engine.resident_blocks(kernel, program.threads, shared_bytes)?;
         let blocks = u64::from(resident).min(words[launch_words("num_tiles")]);
         let region = words[launch_words("from_region")];
         let pass = Pass {
-            kernel: "aggregate",
+            kernel,
             blocks,
             shared_bytes,
             words: &mut words,

@@ -112,7 +112,8 @@ pub(crate) fn laws() -> Vec<Case> {
     }
     let dense = |row: i128| (row * 7919) % 100_003;
     // Neighbours share a partition; these are all of the first.
-    let first = (0..1_u32 << 15).filter(|line| line.wrapping_mul(2_654_435_761) >> 27 == 0);
+    let turn = |upper: u32| upper.wrapping_mul(2_654_435_761) >> 27;
+    let first = (0..1_u32 << 15).filter(|line| (line + turn(line >> 5)) % 32 == 0);
     let first: Vec<i128> = first.map(|line| i128::from(line) * 32).collect();
     for (name, key) in [
         ("distinct", of((0..rows).map(dense))),
