@@ -198,6 +198,12 @@ impl CachedTable {
         hits.fetch_add(num_chunks, Ordering::Relaxed);
     }
 
+    /// Returns how often chunks of the table were used.
+    pub fn hits(&self) -> u64 {
+        let of = |column: &CachedColumn| column.hits.load(Ordering::Relaxed);
+        self.columns.iter().map(of).sum()
+    }
+
     /// Returns the bytes that the table takes on its device.
     pub fn device_bytes(&self) -> u64 {
         let stored = self.stored().map(|(_, stored)| stored.device_bytes());
@@ -257,6 +263,8 @@ pub struct ColumnCache {
     host: host::HostTier,
     tables: RwLock<BTreeMap<String, Arc<CachedTable>>>,
     version: AtomicU64,
+    /// Uses of the tables that have gone.
+    past_hits: AtomicU64,
 }
 
 impl ColumnCache {
@@ -268,7 +276,8 @@ impl ColumnCache {
     /// Keeps a table, in place of one of the same name.
     pub fn insert(&self, table: CachedTable) {
         let mut tables = self.tables.write();
-        tables.insert(table.name.clone(), Arc::new(table));
+        let replaced = tables.insert(table.name.clone(), Arc::new(table));
+        self.retire(replaced.as_deref());
         self.version.fetch_add(1, Ordering::Release);
     }
 
@@ -276,7 +285,21 @@ impl ColumnCache {
     pub fn remove(&self, name: &str) -> Option<Arc<CachedTable>> {
         let mut tables = self.tables.write();
         self.version.fetch_add(1, Ordering::Release);
-        tables.remove(name)
+        let removed = tables.remove(name);
+        self.retire(removed.as_deref());
+        removed
+    }
+
+    fn retire(&self, gone: Option<&CachedTable>) {
+        let hits = gone.map_or(0, CachedTable::hits);
+        self.past_hits.fetch_add(hits, Ordering::Relaxed);
+    }
+
+    /// Returns how often queries have used chunks on devices since the process began.
+    pub fn device_hits(&self) -> u64 {
+        let tables = self.tables.read();
+        let now: u64 = tables.values().map(|table| table.hits()).sum();
+        now + self.past_hits.load(Ordering::Relaxed)
     }
 
     /// Counts up with every table that comes or goes.

@@ -47,6 +47,21 @@ pub struct PlaceReport {
     pub reasons: Vec<(String, u64)>,
 }
 
+/// What one place did for a region, in numbers that can be added up over queries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tally {
+    /// Where.
+    pub place: Place,
+    /// Morsels that ran here to the end.
+    pub morsels: u64,
+    /// Their rows, as read.
+    pub rows: u64,
+    /// Their bytes, as in [`PlaceReport::bytes`].
+    pub bytes: u64,
+    /// Kinds of reasons, as in [`Reason::kind`], and for how many morsels.
+    pub reasons: Vec<(&'static str, u64)>,
+}
+
 impl RegionCounters {
     /// Counts a morsel that runs at `place`.
     pub fn morsel(&self, place: Place, rows: u64, bytes: u64) {
@@ -121,6 +136,25 @@ impl RegionCounters {
     /// Returns whether anything was counted.
     pub fn is_empty(&self) -> bool {
         self.places.lock().is_empty()
+    }
+
+    /// Tells the numbers of every place that something was counted for.
+    pub fn tally(&self) -> Vec<Tally> {
+        let places = self.places.lock();
+        let tally = |(&place, count): (&Place, &Count)| {
+            let mut reasons: BTreeMap<&'static str, u64> = BTreeMap::new();
+            for (why, times) in &count.reasons {
+                *reasons.entry(why.kind()).or_default() += times;
+            }
+            Tally {
+                place,
+                morsels: count.morsels,
+                rows: count.rows,
+                bytes: count.bytes,
+                reasons: reasons.into_iter().collect(),
+            }
+        };
+        places.iter().map(tally).collect()
     }
 
     /// Reports every place that something was counted for; `name` says what to call it.

@@ -35,11 +35,11 @@ mod resident;
 mod simulation;
 
 pub use admission::{AdmissionGate, AdmissionLimits, Permit, Refused};
-pub use cache::host::HostTier;
+pub use cache::host::{HostTier, TierActivity};
 pub use cache::{
     CachedChunk, CachedTable, ChunkKey, ColumnCache, ColumnReport, ScanKey, ScanRows, WholeRun,
 };
-pub use counters::{PlaceReport, RegionCounters};
+pub use counters::{PlaceReport, RegionCounters, Tally};
 pub use dispatch::Dispatch;
 pub use feeder::{Choice, LoadError, MorselLoader};
 pub use ladder::{Evict, NothingCached};

@@ -156,6 +156,27 @@ pub enum Reason {
     DeviceFault(String),
 }
 
+impl Reason {
+    /// Returns the reason's kind in one word, which names neither devices nor causes: there are few.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Reason::NoDevice(_) => "no_device",
+            Reason::HostRequested => "host_requested",
+            Reason::DeviceRequested => "device_requested",
+            Reason::Replayed => "replayed",
+            Reason::EarliestFinish => "earliest_finish",
+            Reason::Resident => "resident",
+            Reason::RowsReturn => "rows_return",
+            Reason::NotLowered(_) => "not_lowered",
+            Reason::DeviceRefused(_) => "device_refused",
+            Reason::ChunkRefused(_) => "chunk_refused",
+            Reason::DeviceMemory => "device_memory",
+            Reason::HostMemory => "host_memory",
+            Reason::DeviceFault(_) => "device_fault",
+        }
+    }
+}
+
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -43,15 +43,18 @@ pub use datafusion::dataframe::DataFrame;
 pub use datafusion::execution::SendableRecordBatchStream;
 pub use error::{Error, ErrorKind};
 pub use options::TidegateOptions;
-pub use query::{CancelHandle, QueryReport, QueryState};
+pub use query::{
+    CancelHandle, LoggedQuery, QueryPlacement, QueryReport, QueryState, QueryWatcher, Work,
+};
 pub use region::PipelineExec;
 pub use region::report::RegionReport;
 pub use rule::PlacePipelines;
 pub use runtime::{Runtime, RuntimeOptions, SimulatedSpec};
 pub use session::{
-    ClientOptions, CompiledKernel, DoctorReport, EntryPoint, IfExists, IfMissing, Ingest,
-    IngestTarget, KernelCompiler, KernelReport, KernelSource, LOCKED_SETTINGS, Names, PlacementExt,
-    Planned, Prepared, Session, SessionBuilder, StatementKind, TEMP_SCHEMA, TableInfo, TableKind,
-    TableNames, add_to,
+    CacheActivity, ClientOptions, CompiledKernel, DoctorReport, EntryPoint, HeldMemory, IfExists,
+    IfMissing, Ingest, IngestTarget, KernelCompiler, KernelReport, KernelSource, LOCKED_SETTINGS,
+    MemoryReport, Names, PlacementExt, Planned, Prepared, Session, SessionBuilder, SessionReport,
+    StatementKind, TEMP_SCHEMA, TableInfo, TableKind, TableNames, add_to,
 };
 pub use tidegate_kernels::Phases;
+pub use tidegate_scheduler::{Place, PlaceReport, Tally};

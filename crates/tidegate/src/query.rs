@@ -8,6 +8,7 @@ mod cancel;
 mod exec;
 mod history;
 mod known;
+mod log;
 mod stack;
 
 use std::sync::Arc;
@@ -27,9 +28,10 @@ use crate::runtime::Runtime;
 
 pub use cancel::CancelHandle;
 pub(crate) use exec::{QueryExec, flatten_panic, ran_too_long, regions};
-pub(crate) use history::{Asked, History, Record, Regions};
+pub(crate) use history::{Asked, History, Owner, Record, Regions};
 pub use history::{QueryReport, QueryState};
 pub(crate) use known::{KnownPlan, KnownStatement, Snapshot};
+pub use log::{LoggedQuery, QueryPlacement, QueryWatcher, Work};
 pub(crate) use stack::on_large_stack;
 
 /// Says that a statement was told to stop.

@@ -2,7 +2,7 @@
 //! its queries.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use tidegate_device::compiler::{Compiler, ImageCache};
 use tidegate_device::cuda::{CudaDevice, CudaOptions};
@@ -13,7 +13,8 @@ use tidegate_kernels::{CudaPipelineDevice, PipelineDevice, SimulatedPipelineDevi
 use tidegate_scheduler::{ColumnCache, Dispatch};
 
 use crate::leaf::parquet::files::HostCache;
-use crate::query::History;
+use crate::query::{History, QueryWatcher};
+use crate::session::Clients;
 
 pub use tidegate_device::SimulatedSpec;
 
@@ -43,6 +44,7 @@ pub struct Runtime {
     cache: Arc<HostCache>,
     dispatch: Arc<Dispatch>,
     history: History,
+    clients: Clients,
 }
 
 impl Runtime {
@@ -78,6 +80,7 @@ impl Runtime {
             why_no_device,
             cache: Arc::default(),
             history: History::default(),
+            clients: Clients::default(),
         })
     }
 
@@ -116,6 +119,16 @@ impl Runtime {
     /// Returns what queries share to be placed.
     pub(crate) fn dispatch(&self) -> &Arc<Dispatch> {
         &self.dispatch
+    }
+
+    /// Returns the clients that have sessions.
+    pub(crate) fn clients(&self) -> &Clients {
+        &self.clients
+    }
+
+    /// Tells somebody of each query that ends from now on, as long as they are there.
+    pub fn watch_queries(&self, watcher: Weak<dyn QueryWatcher>) {
+        self.history.log().watch(watcher);
     }
 
     /// Returns what is remembered of queries.

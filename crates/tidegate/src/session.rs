@@ -5,11 +5,13 @@ mod cache;
 mod client;
 mod dependencies;
 mod doctor;
+mod held;
 mod ingest;
 mod kernels;
 mod kill;
 mod known;
 mod names;
+pub(crate) mod operations;
 mod planned;
 mod prepared;
 mod statement;
@@ -33,7 +35,8 @@ use crate::region::report::RegionReport;
 use crate::rule::PlacePipelines;
 use crate::runtime::Runtime;
 
-pub(crate) use client::Client;
+pub(crate) use client::{Client, Clients};
+pub(crate) use held::HeldTable;
 
 pub use builder::SessionBuilder;
 pub use client::{ClientOptions, LOCKED_SETTINGS, TEMP_SCHEMA};
@@ -41,6 +44,7 @@ pub use doctor::DoctorReport;
 pub use ingest::{IfExists, IfMissing, Ingest, IngestTarget};
 pub use kernels::{CompiledKernel, EntryPoint, KernelCompiler, KernelReport, KernelSource};
 pub use names::{Names, TableNames};
+pub use operations::{CacheActivity, HeldMemory, MemoryReport, SessionReport};
 pub use planned::{Planned, StatementKind};
 pub use prepared::Prepared;
 pub use tables::{TableInfo, TableKind};
@@ -103,6 +107,11 @@ impl Session {
     /// history are shared; settings and the schema `temp` are its own.
     pub fn for_client(&self, options: ClientOptions) -> Self {
         client::session_for(self, options)
+    }
+
+    /// As [`Session::for_client`], for whoever only looks: it is not listed among the sessions.
+    pub fn viewed_by(&self, options: ClientOptions) -> Self {
+        client::view_for(self, options)
     }
 
     /// As [`Session::sql`], refusing what `allowed` forbids.

@@ -1,23 +1,22 @@
 //! The system tables: `system.devices`, `system.cache`, `system.memory`, `system.queries`,
-//! `system.placements`, `system.settings`.
+//! `system.placements`, `system.query_log`, `system.sessions`, `system.settings`.
 //!
 //! Each is made anew when it is scanned, from the runtime or from the session that asks.
 
-use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
-use std::time::UNIX_EPOCH;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use datafusion::arrow::array::{
-    ArrayRef, Float64Array, RecordBatch, StringArray, TimestampMillisecondArray, UInt64Array,
+    ArrayRef, BooleanArray, Float64Array, RecordBatch, StringArray, TimestampMillisecondArray,
+    UInt64Array,
 };
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use datafusion::catalog::{MemorySchemaProvider, SchemaProvider, Session, TableProvider};
 use datafusion::common::internal_err;
 use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::error::Result;
-use datafusion::execution::memory_pool::MemoryLimit;
 use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionContext;
@@ -25,11 +24,10 @@ use tidegate_device::DeviceId;
 use tidegate_kernels::Phases;
 use tidegate_scheduler::{ColumnCache, ColumnReport, PlaceReport};
 
-use crate::memory::StatementPool;
-use crate::query::QueryReport;
+use crate::query::{LoggedQuery, QueryReport, Work};
 use crate::region::report::RegionReport;
 use crate::runtime::Runtime;
-use crate::session::Client;
+use crate::session::{Client, MemoryReport, SessionReport, operations};
 
 /// Registers the schema `system`.
 pub(crate) fn register(ctx: &SessionContext, runtime: &Arc<Runtime>) -> Result<()> {
@@ -40,6 +38,8 @@ pub(crate) fn register(ctx: &SessionContext, runtime: &Arc<Runtime>) -> Result<(
         Content::Memory,
         Content::Queries,
         Content::Placements,
+        Content::QueryLog,
+        Content::Sessions,
         Content::Settings,
     ] {
         let table = SystemTable {
@@ -65,6 +65,8 @@ enum Content {
     Memory,
     Queries,
     Placements,
+    QueryLog,
+    Sessions,
     Settings,
 }
 
@@ -103,9 +105,14 @@ impl TableProvider for SystemTable {
         let columns = match self.content {
             Content::Devices => devices(&self.runtime),
             Content::Cache => cache(self.runtime.cache()),
-            Content::Memory => memory(&self.runtime, state),
+            Content::Memory => {
+                let pool = &state.runtime_env().memory_pool;
+                memory(&operations::memory(&self.runtime, pool))
+            }
             Content::Queries => queries(&reports()),
             Content::Placements => placements(&reports()),
+            Content::QueryLog => query_log(&self.runtime.history().logged_for(client.as_deref())),
+            Content::Sessions => sessions(&operations::sessions(&self.runtime, client.as_deref())),
             Content::Settings => settings(state),
         };
         let rows = RecordBatch::try_new(Arc::clone(&self.schema), columns)?;
@@ -126,6 +133,8 @@ impl Content {
             Content::Memory => "memory",
             Content::Queries => "queries",
             Content::Placements => "placements",
+            Content::QueryLog => "query_log",
+            Content::Sessions => "sessions",
             Content::Settings => "settings",
         }
     }
@@ -134,7 +143,10 @@ impl Content {
         let text = |name| Field::new(name, DataType::Utf8, true);
         let count = |name| Field::new(name, DataType::UInt64, true);
         let seconds = |name| Field::new(name, DataType::Float64, true);
-        let millisecond = DataType::Timestamp(TimeUnit::Millisecond, None);
+        let time = |name| {
+            let millisecond = DataType::Timestamp(TimeUnit::Millisecond, None);
+            Field::new(name, millisecond, true)
+        };
         Arc::new(Schema::new(match self {
             Content::Devices => vec![
                 text("device"),
@@ -170,7 +182,7 @@ impl Content {
                 count("query_id"),
                 text("sql"),
                 text("state"),
-                Field::new("started", millisecond, true),
+                time("started"),
                 seconds("seconds"),
                 count("rows"),
                 text("error"),
@@ -195,6 +207,32 @@ impl Content {
                 count("bytes"),
                 seconds("seconds"),
             ],
+            Content::QueryLog => vec![
+                count("query_id"),
+                count("session_id"),
+                text("user"),
+                text("sql"),
+                text("state"),
+                text("placement"),
+                time("started"),
+                seconds("plan_seconds"),
+                seconds("seconds"),
+                count("rows"),
+                count("host_morsels"),
+                count("host_bytes"),
+                count("device_morsels"),
+                count("device_bytes"),
+                text("error"),
+            ],
+            Content::Sessions => vec![
+                count("session_id"),
+                text("user"),
+                Field::new("is_admin", DataType::Boolean, true),
+                time("opened"),
+                time("last_query"),
+                count("queries"),
+                count("running"),
+            ],
             Content::Settings => vec![text("name"), text("value"), text("description")],
         }))
     }
@@ -206,6 +244,18 @@ fn texts<T: AsRef<str>>(values: impl Iterator<Item = Option<T>>) -> ArrayRef {
 
 fn counts(values: impl Iterator<Item = u64>) -> ArrayRef {
     Arc::new(UInt64Array::from_iter_values(values))
+}
+
+fn times(values: impl Iterator<Item = Option<SystemTime>>) -> ArrayRef {
+    let milliseconds = values.map(|time| {
+        let since = time?.duration_since(UNIX_EPOCH).ok()?;
+        i64::try_from(since.as_millis()).ok()
+    });
+    Arc::new(milliseconds.collect::<TimestampMillisecondArray>())
+}
+
+fn seconds(values: impl Iterator<Item = f64>) -> ArrayRef {
+    Arc::new(Float64Array::from_iter_values(values))
 }
 
 fn devices(runtime: &Runtime) -> Vec<ArrayRef> {
@@ -276,76 +326,16 @@ fn cache(cache: &ColumnCache) -> Vec<ArrayRef> {
     ]
 }
 
-/// One line of `system.memory`: what somebody takes of a budget.
-struct MemoryLine {
-    device: Option<String>,
-    consumer: String,
-    used: u64,
-    limit: Option<u64>,
-    peak: Option<u64>,
-}
-
-fn memory(runtime: &Runtime, state: &dyn Session) -> Vec<ArrayRef> {
-    let mut lines = host_memory(runtime, state);
-    for device in runtime.devices() {
-        let (id, budget) = (device.info().id, device.budget());
-        let tables = runtime.cache().on_device(id);
-        let line = |consumer: &str, used, limit, peak| MemoryLine {
-            device: Some(id.to_string()),
-            consumer: consumer.into(),
-            used,
-            limit,
-            peak,
-        };
-        let limit = Some(budget.limit());
-        lines.push(line("all", budget.used(), limit, Some(budget.peak())));
-        let cached = tables.iter().map(|table| table.device_bytes()).sum();
-        lines.push(line("column cache", cached, None, None));
-    }
-    let tier = |line: &MemoryLine| {
-        if line.device.is_some() {
-            "device"
-        } else {
-            "host"
-        }
-    };
+fn memory(reports: &[MemoryReport]) -> Vec<ArrayRef> {
+    let lines = || reports.iter();
     vec![
-        texts(lines.iter().map(|line| Some(tier(line)))),
-        texts(lines.iter().map(|line| line.device.as_ref())),
-        texts(lines.iter().map(|line| Some(&line.consumer))),
-        counts(lines.iter().map(|line| line.used)),
-        Arc::new(lines.iter().map(|line| line.limit).collect::<UInt64Array>()),
-        Arc::new(lines.iter().map(|line| line.peak).collect::<UInt64Array>()),
+        texts(lines().map(|line| Some(line.tier()))),
+        texts(lines().map(|line| line.device.as_ref())),
+        texts(lines().map(|line| Some(&line.consumer))),
+        counts(lines().map(|line| line.used)),
+        Arc::new(lines().map(|line| line.limit).collect::<UInt64Array>()),
+        Arc::new(lines().map(|line| line.peak).collect::<UInt64Array>()),
     ]
-}
-
-fn host_memory(runtime: &Runtime, state: &dyn Session) -> Vec<MemoryLine> {
-    let pool = &state.runtime_env().memory_pool;
-    let limit = match pool.memory_limit() {
-        MemoryLimit::Finite(bytes) => Some(bytes as u64),
-        _ => None,
-    };
-    let line = |consumer: &str, used, limit, peak| MemoryLine {
-        device: None,
-        consumer: consumer.into(),
-        used,
-        limit,
-        peak,
-    };
-    let tier = runtime.cache().host();
-    let mut lines = vec![
-        line("statements", pool.reserved() as u64, limit, None),
-        line("column cache", tier.used(), Some(tier.limit()), None),
-    ];
-    let pool: &dyn Any = pool.as_ref();
-    let consumers = pool
-        .downcast_ref::<StatementPool>()
-        .map(StatementPool::consumers);
-    for held in consumers.into_iter().flatten() {
-        let consumer = format!("statements: {}", held.name);
-        lines.push(line(&consumer, held.used, None, Some(held.peak)));
-    }
-    lines
 }
 
 fn queries(reports: &[QueryReport]) -> Vec<ArrayRef> {
@@ -353,17 +343,11 @@ fn queries(reports: &[QueryReport]) -> Vec<ArrayRef> {
     let spent = |seconds: fn(&Phases) -> f64| -> ArrayRef {
         Arc::new(Float64Array::from_iter_values(phases.iter().map(seconds)))
     };
-    let started = reports.iter().map(|report| {
-        report
-            .started
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |since| since.as_millis() as i64)
-    });
     vec![
         counts(reports.iter().map(|report| report.id)),
         texts(reports.iter().map(|report| report.sql.clone())),
         texts(reports.iter().map(|report| Some(report.state.to_string()))),
-        Arc::new(TimestampMillisecondArray::from_iter_values(started)),
+        times(reports.iter().map(|report| Some(report.started))),
         Arc::new(Float64Array::from_iter_values(
             reports.iter().map(|report| report.seconds),
         )),
@@ -436,6 +420,44 @@ fn placements(reports: &[QueryReport]) -> Vec<ArrayRef> {
         counts(lines.iter().map(|line| line.place.rows)),
         counts(lines.iter().map(|line| line.place.bytes)),
         Arc::new(Float64Array::from_iter_values(seconds)),
+    ]
+}
+
+fn query_log(entries: &[Arc<LoggedQuery>]) -> Vec<ArrayRef> {
+    let all = || entries.iter();
+    let (host, device): (Vec<Work>, Vec<Work>) = all()
+        .map(|entry| (entry.work(true), entry.work(false)))
+        .unzip();
+    vec![
+        counts(all().map(|entry| entry.id)),
+        Arc::new(all().map(|entry| entry.session).collect::<UInt64Array>()),
+        texts(all().map(|entry| entry.user.as_ref())),
+        texts(all().map(|entry| entry.sql.as_ref())),
+        texts(all().map(|entry| Some(entry.state.to_string()))),
+        texts(all().map(|entry| Some(entry.placement().to_string()))),
+        times(all().map(|entry| Some(entry.started))),
+        seconds(all().map(|entry| entry.plan_seconds)),
+        seconds(all().map(|entry| entry.seconds)),
+        counts(all().map(|entry| entry.rows)),
+        counts(host.iter().map(|work| work.morsels)),
+        counts(host.iter().map(|work| work.bytes)),
+        counts(device.iter().map(|work| work.morsels)),
+        counts(device.iter().map(|work| work.bytes)),
+        texts(all().map(|entry| entry.error.as_ref())),
+    ]
+}
+
+fn sessions(reports: &[SessionReport]) -> Vec<ArrayRef> {
+    let all = || reports.iter();
+    let is_admin = all().map(|report| Some(report.is_admin));
+    vec![
+        counts(all().map(|report| report.id)),
+        texts(all().map(|report| Some(&report.user))),
+        Arc::new(is_admin.collect::<BooleanArray>()),
+        times(all().map(|report| Some(report.opened))),
+        times(all().map(|report| report.last_query)),
+        counts(all().map(|report| report.queries)),
+        counts(all().map(|report| report.running)),
     ]
 }
 

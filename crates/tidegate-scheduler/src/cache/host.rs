@@ -79,6 +79,17 @@ pub struct Offer {
     pub seconds: f64,
 }
 
+/// What has come and gone since the process began; it only counts up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TierActivity {
+    /// Chunks that queries found here.
+    pub hits: u64,
+    /// Chunks that queries looked for and had to read.
+    pub misses: u64,
+    /// Chunks that went for others, or for statements that needed the memory.
+    pub evictions: u64,
+}
+
 /// What is told of one column of one source.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HostReport {
@@ -155,9 +166,17 @@ impl HostTier {
             for column in columns {
                 state.slot(source, column, part).hits += 1;
             }
+            state.activity.hits += columns.len() as u64;
             return Found::All(found.into_iter().flatten().collect());
         }
+        // The row group is read as a whole.
+        state.activity.misses += columns.len() as u64;
         Found::Some(found.iter().map(Option::is_some).collect())
+    }
+
+    /// Tells what has come and gone.
+    pub fn activity(&self) -> TierActivity {
+        self.state.lock().activity
     }
 
     /// Returns a chunk without counting a use.

@@ -103,6 +103,7 @@ impl ExecutionPlan for QueryExec {
             ended: false,
         };
         guard.record.begin(num_partitions);
+        guard.record.runs(&self.plan);
         let inner = match self.plan.execute(partition, ctx) {
             Ok(inner) => inner,
             Err(error) => {
@@ -216,9 +217,9 @@ impl Drop for Guard {
     }
 }
 
-/// Gathers what is to be remembered of a plan's regions. A short query would take longer to describe
+/// Gathers what is to be told of a plan's regions. A short query would take longer to describe
 /// than to run.
-fn at_the_end(plan: &Arc<dyn ExecutionPlan>) -> Regions {
+pub(super) fn at_the_end(plan: &Arc<dyn ExecutionPlan>) -> Regions {
     let root = plan.downcast_ref::<PipelineExec>();
     match root.and_then(PipelineExec::atomic_region) {
         // What is below is its own other half.

@@ -2,14 +2,18 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant, SystemTime};
 
 use datafusion::catalog::Session;
-use parking_lot::Mutex;
+use datafusion::physical_plan::ExecutionPlan;
+use parking_lot::{Mutex, MutexGuard};
 use serde::Serialize;
+use tidegate_scheduler::Tally;
 
+use super::exec::at_the_end;
+use super::log::{LoggedQuery, QueryLog, shortened};
 use super::{CancelHandle, StatementText};
 use crate::error::{Error, ErrorKind};
 use crate::region::Region;
@@ -19,15 +23,19 @@ use crate::session::Client;
 /// Queries remembered.
 const QUERIES_MAX: usize = 1_000;
 
+/// Bytes of each one's text that are remembered.
+const TEXT_BYTES_MAX: usize = 64 << 10;
+
 /// The queries of a process, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct History {
     next_id: AtomicU64,
     records: Mutex<VecDeque<Arc<Record>>>,
+    log: Arc<QueryLog>,
 }
 
 /// How far a query has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum QueryState {
     /// It has a plan.
@@ -63,6 +71,8 @@ pub struct QueryReport {
     pub sql: Option<Arc<str>>,
     /// The client it was for; `None` for the process itself.
     pub user: Option<Arc<str>>,
+    /// That client's session; `None` for the process itself.
+    pub session: Option<u64>,
     /// How far it has come.
     pub state: QueryState,
     /// When it was planned.
@@ -75,7 +85,8 @@ pub struct QueryReport {
     pub rows: u64,
     /// Why it failed.
     pub error: Option<String>,
-    /// What ran where, region by region, from the root of the plan down.
+    /// What ran where, region by region, from the root of the plan down; of a query that runs, so
+    /// far.
     pub regions: Vec<RegionReport>,
 }
 
@@ -91,12 +102,20 @@ impl fmt::Display for QueryReport {
     }
 }
 
+/// The client that asked for a query.
+#[derive(Clone, Debug)]
+pub(crate) struct Owner {
+    pub(crate) user: Arc<str>,
+    /// The number of its session.
+    pub(crate) session: u64,
+}
+
 /// Who asked for a query, in which words, and what stops it.
 #[derive(Debug, Default)]
 pub(crate) struct Asked {
     pub(crate) sql: Option<Arc<str>>,
-    /// The client's name; `None` for the process itself.
-    pub(crate) owner: Option<Arc<str>>,
+    /// `None` for the process itself.
+    pub(crate) owner: Option<Owner>,
     pub(crate) cancel: CancelHandle,
 }
 
@@ -109,7 +128,7 @@ impl Asked {
         let cancel = config.get_extension::<CancelHandle>();
         Self {
             sql: text.map(|text| Arc::clone(&text.0)),
-            owner: client.map(|client| Arc::clone(&client.user)),
+            owner: client.map(|client| client.asks()),
             cancel: cancel
                 .map(|cancel| cancel.as_ref().clone())
                 .unwrap_or_default(),
@@ -125,6 +144,7 @@ pub(crate) struct Record {
     started: SystemTime,
     planned_in: Duration,
     progress: Mutex<Progress>,
+    log: Arc<QueryLog>,
 }
 
 /// What is known of a query's regions at its end.
@@ -143,6 +163,16 @@ impl Regions {
             Self::Only(region) => vec![RegionReport::of(region, None)],
         }
     }
+
+    fn tallies(&self) -> Vec<Tally> {
+        match self {
+            Self::Told(reports) => {
+                let tallies = reports.iter().flat_map(|report| &report.tallies);
+                tallies.cloned().collect()
+            }
+            Self::Only(region) => region.counters.tally(),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -155,11 +185,14 @@ struct Progress {
     streams_live: usize,
     error: Option<String>,
     regions: Regions,
+    /// What runs, while it does.
+    plan: Option<Weak<dyn ExecutionPlan>>,
 }
 
 impl History {
     /// Remembers a query that has just been planned.
-    pub(crate) fn planned(&self, asked: Asked, planned_in: Duration) -> Arc<Record> {
+    pub(crate) fn planned(&self, mut asked: Asked, planned_in: Duration) -> Arc<Record> {
+        asked.sql = asked.sql.map(|sql| shortened(sql, TEXT_BYTES_MAX));
         let record = Arc::new(Record {
             id: self.next_id.fetch_add(1, Ordering::Relaxed) + 1,
             asked,
@@ -174,7 +207,9 @@ impl History {
                 streams_live: 0,
                 error: None,
                 regions: Regions::Told(Vec::new()),
+                plan: None,
             }),
+            log: Arc::clone(&self.log),
         });
         let mut records = self.records.lock();
         if records.len() == QUERIES_MAX {
@@ -182,6 +217,21 @@ impl History {
         }
         records.push_back(Arc::clone(&record));
         record
+    }
+
+    /// Returns the log of the queries that have ended.
+    pub(crate) fn log(&self) -> &QueryLog {
+        &self.log
+    }
+
+    /// Lists the queries that have ended and a client may see, oldest first; all for the process
+    /// itself.
+    pub(crate) fn logged_for(&self, client: Option<&Client>) -> Vec<Arc<LoggedQuery>> {
+        let mut entries = self.log.entries();
+        if let Some(client) = client {
+            entries.retain(|entry| client.oversees(entry.user.as_deref()));
+        }
+        entries
     }
 
     /// Forgets a query that was not run after all.
@@ -206,11 +256,45 @@ impl History {
         reports
     }
 
+    /// As [`History::reports_for`], of those that ended only so many that ended last.
+    pub(crate) fn last_reports_for(
+        &self,
+        client: Option<&Client>,
+        ended_max: usize,
+    ) -> Vec<QueryReport> {
+        let records: Vec<Arc<Record>> = self.records.lock().iter().cloned().collect();
+        let visible = |record: &&Arc<Record>| {
+            let owner = record.asked.owner.as_ref().map(|owner| &*owner.user);
+            client.is_none_or(|client| client.oversees(owner))
+        };
+        let mut ended = 0;
+        let mut reports: Vec<QueryReport> = records
+            .iter()
+            .rev()
+            .filter(visible)
+            .filter(|record| {
+                ended += usize::from(record.has_ended());
+                ended <= ended_max || !record.has_ended()
+            })
+            .map(|record| record.report())
+            .collect();
+        reports.reverse();
+        reports
+    }
+
+    /// Lists the session of each query that runs for a client.
+    pub(crate) fn sessions_that_run(&self) -> Vec<u64> {
+        let records = self.records.lock();
+        let running = records.iter().filter(|record| !record.has_ended());
+        let owners = running.filter_map(|record| record.asked.owner.as_ref());
+        owners.map(|owner| owner.session).collect()
+    }
+
     /// Tells a query to stop, on behalf of a client or of the process itself.
     pub(crate) fn kill(&self, id: u64, client: Option<&Client>) -> Result<(), Error> {
         let records = self.records.lock();
         let visible = |record: &&Arc<Record>| {
-            let owner = record.asked.owner.as_deref();
+            let owner = record.asked.owner.as_ref().map(|owner| &*owner.user);
             record.id == id && client.is_none_or(|client| client.oversees(owner))
         };
         let Some(record) = records.iter().find(visible) else {
@@ -250,6 +334,12 @@ impl Record {
         progress.streams_live += 1;
     }
 
+    /// Notes what runs, so that it can be asked how far it has come.
+    pub(crate) fn runs(&self, plan: &Arc<dyn ExecutionPlan>) {
+        let mut progress = self.progress.lock();
+        progress.plan.get_or_insert_with(|| Arc::downgrade(plan));
+    }
+
     pub(crate) fn cancel(&self) -> &CancelHandle {
         &self.asked.cancel
     }
@@ -264,7 +354,7 @@ impl Record {
         progress.streams_live -= 1;
         progress.streams_left = progress.streams_left.saturating_sub(1);
         if progress.streams_left == 0 {
-            progress.close(QueryState::Finished, regions);
+            self.close(progress, QueryState::Finished, regions);
         }
     }
 
@@ -273,7 +363,7 @@ impl Record {
         let mut progress = self.progress.lock();
         progress.streams_live -= 1;
         if progress.streams_live == 0 {
-            progress.close(QueryState::Cancelled, regions);
+            self.close(progress, QueryState::Cancelled, regions);
         }
     }
 
@@ -287,7 +377,44 @@ impl Record {
         } else {
             QueryState::Failed
         };
-        progress.close(state, regions);
+        self.close(progress, state, regions);
+    }
+
+    /// Writes the end down, once: a failure is not undone by the streams that end after it.
+    fn close(
+        &self,
+        mut progress: MutexGuard<'_, Progress>,
+        state: QueryState,
+        regions: impl FnOnce() -> Regions,
+    ) {
+        if !matches!(progress.state, QueryState::Planned | QueryState::Running) {
+            return;
+        }
+        let clock = progress.clock;
+        progress.state = state;
+        progress.seconds = clock.map_or(0.0, |clock| clock.elapsed().as_secs_f64());
+        progress.regions = regions();
+        progress.plan = None;
+        let entry = LoggedQuery {
+            id: self.id,
+            session: self.asked.owner.as_ref().map(|owner| owner.session),
+            user: self.user(),
+            sql: self.asked.sql.clone(),
+            state,
+            started: self.started,
+            plan_seconds: self.planned_in.as_secs_f64(),
+            seconds: progress.seconds,
+            rows: progress.rows,
+            error: progress.error.clone(),
+            tallies: progress.regions.tallies(),
+        };
+        drop(progress);
+        self.log.add(entry);
+    }
+
+    fn user(&self) -> Option<Arc<str>> {
+        let owner = self.asked.owner.as_ref();
+        owner.map(|owner| Arc::clone(&owner.user))
     }
 
     fn has_ended(&self) -> bool {
@@ -297,6 +424,7 @@ impl Record {
 
     fn report(&self) -> QueryReport {
         let progress = self.progress.lock();
+        let plan = progress.plan.as_ref().and_then(Weak::upgrade);
         let seconds = match progress.state {
             QueryState::Running => progress
                 .clock
@@ -306,27 +434,18 @@ impl Record {
         QueryReport {
             id: self.id,
             sql: self.asked.sql.clone(),
-            user: self.asked.owner.clone(),
+            user: self.user(),
+            session: self.asked.owner.as_ref().map(|owner| owner.session),
             state: progress.state,
             started: self.started,
             plan_seconds: self.planned_in.as_secs_f64(),
             seconds,
             rows: progress.rows,
             error: progress.error.clone(),
-            regions: progress.regions.reports(),
-        }
-    }
-}
-
-impl Progress {
-    /// Writes the end down, once: a failure is not undone by the streams that end after it.
-    fn close(&mut self, state: QueryState, regions: impl FnOnce() -> Regions) {
-        if matches!(self.state, QueryState::Planned | QueryState::Running) {
-            self.state = state;
-            self.seconds = self
-                .clock
-                .map_or(0.0, |clock| clock.elapsed().as_secs_f64());
-            self.regions = regions();
+            regions: match plan {
+                Some(plan) => at_the_end(&plan).reports(),
+                None => progress.regions.reports(),
+            },
         }
     }
 }

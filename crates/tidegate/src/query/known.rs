@@ -12,7 +12,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Weak};
 
 use datafusion::arrow::record_batch::RecordBatch;
-use datafusion::catalog::{MemTable, TableProvider};
+use datafusion::catalog::TableProvider;
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{DFSchemaRef, internal_err};
 use datafusion::datasource::source_as_provider;
@@ -22,6 +22,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use tidegate_scheduler::{ScanKey, ScanRows};
 
 use crate::region::PipelineExec;
+use crate::session::HeldTable;
 use crate::sources::MorselTable;
 
 /// The one table that a statement reads, as it was when a plan was made.
@@ -45,7 +46,7 @@ impl Snapshot {
         let Ok([table]) = <[_; 1]>::try_from(tables) else {
             return None;
         };
-        let is_known = table.is::<MemTable>() || table.is::<MorselTable>();
+        let is_known = HeldTable::memory_of(&*table).is_some() || table.is::<MorselTable>();
         is_known.then(|| Self {
             table: Arc::downgrade(&table),
         })
@@ -65,7 +66,7 @@ impl Snapshot {
     ) -> Option<Vec<usize>> {
         let positions = scan.positions(columns)?;
         let table = self.table.upgrade()?;
-        let Some(memory) = table.downcast_ref::<MemTable>() else {
+        let Some(memory) = HeldTable::memory_of(&*table) else {
             // The name says which rows they are; the table has never had others.
             return matches!(scan.rows(), ScanRows::Named(_)).then_some(positions);
         };

@@ -10,7 +10,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::metrics::{Count, Metric, MetricValue, MetricsSet, Time};
 use serde::Serialize;
 use tidegate_kernels::Phases;
-use tidegate_scheduler::{Place, PlaceReport};
+use tidegate_scheduler::{Place, PlaceReport, Tally};
 
 use super::{Form, Region};
 
@@ -34,6 +34,9 @@ pub struct RegionReport {
     pub plan_seconds: f64,
     /// What ran where.
     pub places: Vec<PlaceReport>,
+    /// The same in numbers that can be added up.
+    #[serde(skip)]
+    pub tallies: Vec<Tally>,
 }
 
 impl RegionReport {
@@ -41,8 +44,17 @@ impl RegionReport {
     pub(crate) fn of(region: &Region, host: Option<&Arc<dyn ExecutionPlan>>) -> Self {
         let pipeline = region.program.as_ref().map(|program| &program.pipeline);
         let mut places = region.counters.report(|place| region.place_name(place));
+        let mut tallies = region.counters.tally();
         if places.is_empty() && region.form == Form::Host {
             places.extend(host.and_then(|host| host_report(region, host)));
+            let kinds = region.reasons.iter().map(|reason| (reason.kind(), 1));
+            tallies.extend(places.iter().map(|place| Tally {
+                place: Place::Host,
+                morsels: place.morsels,
+                rows: place.rows,
+                bytes: place.bytes,
+                reasons: kinds.clone().collect(),
+            }));
         }
         let rounds = pipeline.is_some_and(|pipeline| crate::lower::rounds(pipeline));
         Self {
@@ -58,6 +70,7 @@ impl RegionReport {
             float_sums: rounds.then_some("unordered"),
             plan_seconds: region.planned_in.as_secs_f64(),
             places,
+            tallies,
         }
     }
 

@@ -5,8 +5,9 @@
 //! is seen by all. What a client calls `temp.…` is its own and ends with its session. Settings begin
 //! as the server's were when the client came, and some of them are locked.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::SystemTime;
 
 use datafusion::catalog::{
     CatalogProvider, CatalogProviderList, MemorySchemaProvider, SchemaProvider,
@@ -15,9 +16,11 @@ use datafusion::error::{DataFusionError, Result as PlanResult};
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::logical_expr::{LogicalPlan, Statement as PlanStatement};
 use datafusion::prelude::{SessionConfig, SessionContext};
+use parking_lot::Mutex;
 
 use super::Session;
 use crate::error::{Error, ErrorKind};
+use crate::query::Owner;
 
 /// The schema whose tables are a client's own.
 pub const TEMP_SCHEMA: &str = "temp";
@@ -54,14 +57,72 @@ pub struct ClientOptions {
 }
 
 /// Who a session is for, carried as an extension of its config.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Client {
+    pub(crate) id: u64,
     pub(crate) user: Arc<str>,
-    is_admin: bool,
-    locked: Arc<[String]>,
+    pub(crate) is_admin: bool,
+    locked: Vec<String>,
+    pub(crate) opened: SystemTime,
+    asked: Mutex<Asking>,
+}
+
+/// What a client has asked for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Asking {
+    /// Statements that were planned and kept in the history.
+    pub(crate) statements: u64,
+    pub(crate) last: Option<SystemTime>,
+}
+
+/// The clients that have sessions now.
+#[derive(Debug, Default)]
+pub(crate) struct Clients(Mutex<Vec<Weak<Client>>>);
+
+impl Clients {
+    fn add(&self, client: &Arc<Client>) {
+        let mut clients = self.0.lock();
+        clients.retain(|client| client.strong_count() > 0);
+        clients.push(Arc::downgrade(client));
+    }
+
+    /// Lists the sessions that a client may see, oldest first; all for the process itself.
+    pub(crate) fn visible_to(&self, client: Option<&Client>) -> Vec<Arc<Client>> {
+        let clients: Vec<Arc<Client>> = self.0.lock().iter().filter_map(Weak::upgrade).collect();
+        let visible =
+            |other: &Arc<Client>| client.is_none_or(|own| own.oversees(Some(&other.user)));
+        clients.into_iter().filter(visible).collect()
+    }
 }
 
 impl Client {
+    fn new(options: ClientOptions) -> Self {
+        Self {
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            user: options.user.into(),
+            is_admin: options.is_admin,
+            locked: options.locked,
+            opened: SystemTime::now(),
+            asked: Mutex::default(),
+        }
+    }
+
+    /// Counts a statement, and says whose it is.
+    pub(crate) fn asks(&self) -> Owner {
+        let mut asked = self.asked.lock();
+        asked.statements += 1;
+        asked.last = Some(SystemTime::now());
+        Owner {
+            user: Arc::clone(&self.user),
+            session: self.id,
+        }
+    }
+
+    /// Returns what the client has asked for.
+    pub(crate) fn asking(&self) -> Asking {
+        *self.asked.lock()
+    }
+
     /// Returns who the session of a config is for; `None` for a session of the process itself.
     pub(crate) fn of(config: &SessionConfig) -> Option<Arc<Self>> {
         config.get_extension::<Self>()
@@ -99,25 +160,32 @@ static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
 /// Makes a session for a client of `server`.
 pub(super) fn session_for(server: &Session, options: ClientOptions) -> Session {
+    let client = Arc::new(Client::new(options));
+    server.runtime.clients().add(&client);
+    session_of(server, client)
+}
+
+/// Makes a session that sees what a client may see, and is none of the clients' sessions.
+pub(super) fn view_for(server: &Session, options: ClientOptions) -> Session {
+    session_of(server, Arc::new(Client::new(options)))
+}
+
+fn session_of(server: &Session, client: Arc<Client>) -> Session {
+    let id = client.id;
     let state = server.ctx.state();
     // The state's builder would put an empty catalog in the place of the server's.
     let mut config = state
         .config()
         .clone()
         .with_create_default_catalog_and_schema(false);
-    config.set_extension(Arc::new(Client {
-        user: options.user.into(),
-        is_admin: options.is_admin,
-        locked: options.locked.into(),
-    }));
+    config.set_extension(client);
     let catalogs = Arc::new(ClientCatalogs {
         shared: Arc::clone(&server.catalogs),
         own: config.options().catalog.default_catalog.clone(),
         temp: Arc::new(MemorySchemaProvider::new()),
     });
-    let number = NEXT_ID.fetch_add(1, Ordering::Relaxed);
     let state = SessionStateBuilder::new_from_existing(state)
-        .with_session_id(format!("client-{number}"))
+        .with_session_id(format!("client-{id}"))
         .with_config(config)
         .with_catalog_list(Arc::clone(&catalogs) as Arc<dyn CatalogProviderList>)
         .build();

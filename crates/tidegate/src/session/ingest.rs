@@ -6,22 +6,17 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{FieldRef, SchemaRef};
-use datafusion::catalog::{MemTable, Session as PlanSession, TableProvider};
-use datafusion::common::ScalarValue;
-use datafusion::common::{Constraints, TableReference};
+use datafusion::catalog::MemTable;
+use datafusion::common::{ScalarValue, TableReference};
 use datafusion::dataframe::DataFrameWriteOptions;
-use datafusion::error::Result as PlanResult;
-use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::logical_expr::dml::InsertOp;
-use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType, cast, ident, lit};
-use datafusion::physical_plan::ExecutionPlan;
-use parking_lot::Mutex;
+use datafusion::logical_expr::{cast, ident, lit};
 
 use super::Session;
 use super::client::TEMP_SCHEMA;
+use super::held::{Charge, HeldTable};
 use crate::error::{Error, ErrorKind};
 
 /// The table that batches go into; what is not named is the session's default.
@@ -63,19 +58,18 @@ pub struct Ingest {
     session: Session,
     schema: SchemaRef,
     batches: Vec<RecordBatch>,
-    held: MemoryReservation,
+    charge: Charge,
     num_rows: u64,
 }
 
 impl Session {
     /// Begins to take batches with these columns.
     pub fn ingest(&self, schema: SchemaRef) -> Ingest {
-        let pool = Arc::clone(&self.ctx.runtime_env().memory_pool);
         Ingest {
             session: self.clone(),
             schema,
             batches: Vec::new(),
-            held: MemoryConsumer::new("ingested table").register(&pool),
+            charge: Charge::new(&self.ctx.runtime_env().memory_pool),
             num_rows: 0,
         }
     }
@@ -92,7 +86,7 @@ impl Ingest {
             let message = "the batch's columns are not those of the schema that was sent first";
             return Err(Error::new(ErrorKind::Sql, message));
         }
-        self.held.try_grow(batch.get_array_memory_size())?;
+        self.charge.add(&batch)?;
         self.num_rows += batch.num_rows() as u64;
         self.batches.push(batch);
         Ok(())
@@ -161,10 +155,7 @@ impl Ingest {
 
     fn into_table(self) -> Result<HeldTable, Error> {
         let inner = MemTable::try_new(self.schema, vec![self.batches])?;
-        Ok(HeldTable {
-            inner,
-            held: Mutex::new(vec![self.held]),
-        })
+        Ok(HeldTable::new(inner, self.charge))
     }
 
     async fn append(self, name: TableReference) -> Result<(), Error> {
@@ -189,83 +180,13 @@ impl Ingest {
             let message = format!("'{name}' has no column '{}'", field.name());
             return Err(Error::new(ErrorKind::Sql, message));
         }
+        // A table in memory counts the rows as it takes them.
+        drop(self.charge);
         let source = MemTable::try_new(Arc::clone(&self.schema), vec![self.batches])?;
         let frame = ctx.read_table(Arc::new(source))?.select(columns)?;
         let options = DataFrameWriteOptions::new().with_insert_operation(InsertOp::Append);
         let quoted = name.to_quoted_string();
         frame.write_table(&quoted, options).await?;
-        if let Some(held) = table.downcast_ref::<HeldTable>() {
-            held.held.lock().push(self.held);
-        }
         Ok(())
-    }
-}
-
-/// A table in memory, and the promise of its bytes.
-#[derive(Debug)]
-struct HeldTable {
-    inner: MemTable,
-    held: Mutex<Vec<MemoryReservation>>,
-}
-
-#[async_trait]
-impl TableProvider for HeldTable {
-    fn schema(&self) -> SchemaRef {
-        self.inner.schema()
-    }
-
-    fn constraints(&self) -> Option<&Constraints> {
-        self.inner.constraints()
-    }
-
-    fn table_type(&self) -> TableType {
-        self.inner.table_type()
-    }
-
-    async fn scan(
-        &self,
-        state: &dyn PlanSession,
-        projection: Option<&Vec<usize>>,
-        filters: &[Expr],
-        limit: Option<usize>,
-    ) -> PlanResult<Arc<dyn ExecutionPlan>> {
-        self.inner.scan(state, projection, filters, limit).await
-    }
-
-    fn supports_filters_pushdown(
-        &self,
-        filters: &[&Expr],
-    ) -> PlanResult<Vec<TableProviderFilterPushDown>> {
-        self.inner.supports_filters_pushdown(filters)
-    }
-
-    async fn insert_into(
-        &self,
-        state: &dyn PlanSession,
-        input: Arc<dyn ExecutionPlan>,
-        operation: InsertOp,
-    ) -> PlanResult<Arc<dyn ExecutionPlan>> {
-        self.inner.insert_into(state, input, operation).await
-    }
-
-    fn get_column_default(&self, column: &str) -> Option<&Expr> {
-        self.inner.get_column_default(column)
-    }
-
-    async fn delete_from(
-        &self,
-        state: &dyn PlanSession,
-        filters: Vec<Expr>,
-    ) -> PlanResult<Arc<dyn ExecutionPlan>> {
-        self.inner.delete_from(state, filters).await
-    }
-
-    async fn update(
-        &self,
-        state: &dyn PlanSession,
-        assignments: Vec<(String, Expr)>,
-        filters: Vec<Expr>,
-    ) -> PlanResult<Arc<dyn ExecutionPlan>> {
-        self.inner.update(state, assignments, filters).await
     }
 }

@@ -9,13 +9,15 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::context::SessionState;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::SessionStateBuilder;
-use datafusion::logical_expr::{LogicalPlan, SetVariable, Statement as PlanStatement};
+use datafusion::logical_expr::{
+    DdlStatement, LogicalPlan, SetVariable, Statement as PlanStatement,
+};
 use datafusion::physical_plan::execute_stream;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 use datafusion::prelude::SQLOptions;
 
 use super::prepared::{self, Prepared};
-use super::{Client, KernelReport, Session, cache, kernels, kill, known};
+use super::{Client, KernelReport, Session, cache, held, kernels, kill, known};
 use crate::access::AllowedPaths;
 use crate::error::{Error, ErrorKind};
 use crate::memory::{StatementPool, default_cache_limit};
@@ -175,6 +177,10 @@ async fn done(
         }
         LogicalPlan::Statement(PlanStatement::Deallocate(statement)) => {
             prepared::deallocate(session, statement).await?
+        }
+        LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create)) => {
+            session.known.clear();
+            held::create(session, state, create).await?
         }
         LogicalPlan::Ddl(_) | LogicalPlan::Statement(_) => {
             session.known.clear();

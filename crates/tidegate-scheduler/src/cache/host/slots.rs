@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::chunk::HostChunk;
-use super::{Bid, ChunkLabel};
+use super::{Bid, ChunkLabel, TierActivity};
 use crate::cache::ChunkKey;
 
 /// How much more than what goes a chunk must save to come in its place.
@@ -26,6 +26,7 @@ const SLOTS_MIN: usize = 1 << 16;
 #[derive(Debug, Default)]
 pub(super) struct State {
     pub(super) scans: u64,
+    pub(super) activity: TierActivity,
     /// Seconds to read a byte again, as measured lately.
     pub(super) pace: Option<f64>,
     pub(super) num_slots: usize,
@@ -141,7 +142,7 @@ impl State {
         let columns = self.sources.get_mut(&key.source);
         let column = columns.and_then(|columns| columns.get_mut(&key.column));
         if let Some(slot) = column.and_then(|column| column.parts.get_mut(&key.part)) {
-            slot.chunk = None;
+            self.activity.evictions += u64::from(slot.chunk.take().is_some());
         }
     }
 

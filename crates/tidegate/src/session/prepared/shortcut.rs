@@ -234,10 +234,10 @@ async fn run(
         ..Region::clone(&shortcut.region)
     });
     let history = session.runtime.history();
-    let client = Client::of(&session.ctx.copied_config()).map(|client| Arc::clone(&client.user));
+    let client = Client::of(&session.ctx.copied_config());
     let asked = Asked {
         sql: Some(Arc::clone(text)),
-        owner: client,
+        owner: client.map(|client| client.asks()),
         cancel: CancelHandle::default(),
     };
     let record = history.planned(asked, Duration::ZERO);

@@ -1,0 +1,303 @@
+//! Tables in memory, whose rows count against the memory limit as long as the table is there.
+//!
+//! Rows are counted before they are kept: a statement that would exceed the limit fails, and the table
+//! is what it was. Buffers that several arrays share are counted once.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::catalog::{MemTable, Session as PlanSession, TableProvider};
+use datafusion::common::Constraints;
+use datafusion::common::utils::memory::RecordBatchMemoryCounter;
+use datafusion::datasource::sink::{DataSink, DataSinkExec};
+use datafusion::error::{DataFusionError, Result as PlanResult};
+use datafusion::execution::context::SessionState;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::dml::InsertOp;
+use datafusion::logical_expr::{
+    CreateMemoryTable, DdlStatement, Expr, LogicalPlan, TableProviderFilterPushDown, TableType,
+};
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, execute_stream_partitioned,
+};
+use datafusion::prelude::DataFrame;
+use futures::TryStreamExt;
+use parking_lot::Mutex;
+use tokio::task::JoinSet;
+
+use super::Session;
+use crate::error::{Error, ErrorKind};
+
+/// Who holds the memory, in messages and in `system.memory`.
+const CONSUMER: &str = "tables in memory";
+
+/// The promise of the bytes of some batches.
+#[derive(Debug)]
+pub(crate) struct Charge {
+    held: MemoryReservation,
+    counter: RecordBatchMemoryCounter,
+}
+
+impl Charge {
+    /// Begins with nothing.
+    pub(crate) fn new(pool: &Arc<dyn MemoryPool>) -> Self {
+        Self {
+            held: MemoryConsumer::new(CONSUMER).register(pool),
+            counter: RecordBatchMemoryCounter::new(),
+        }
+    }
+
+    /// Adds what a batch takes beside those before it.
+    ///
+    /// # Errors
+    /// [`DataFusionError::ResourcesExhausted`] if the limit is reached; nothing is added then.
+    pub(crate) fn add(&mut self, batch: &RecordBatch) -> PlanResult<()> {
+        let bytes = self.counter.count_batch(batch);
+        self.held.try_grow(bytes)
+    }
+}
+
+/// A table in memory, and the promise of its bytes.
+#[derive(Debug)]
+pub(crate) struct HeldTable {
+    inner: MemTable,
+    held: Arc<Mutex<MemoryReservation>>,
+}
+
+impl HeldTable {
+    pub(crate) fn new(inner: MemTable, charge: Charge) -> Self {
+        let held = Arc::new(Mutex::new(charge.held));
+        Self { inner, held }
+    }
+
+    /// Returns the table in memory behind a provider, if it is one.
+    pub(crate) fn memory_of(table: &dyn TableProvider) -> Option<&MemTable> {
+        let held = table.downcast_ref::<Self>().map(|held| &held.inner);
+        held.or_else(|| table.downcast_ref::<MemTable>())
+    }
+
+    /// Counts the rows again, after some have changed or gone.
+    async fn count_again(&self) {
+        let mut counter = RecordBatchMemoryCounter::new();
+        let mut bytes = 0;
+        for partition in &self.inner.batches {
+            let batches = partition.read().await;
+            let sizes = batches.iter().map(|batch| counter.count_batch(batch));
+            bytes += sizes.sum::<usize>();
+        }
+        self.held.lock().resize(bytes);
+    }
+}
+
+#[async_trait]
+impl TableProvider for HeldTable {
+    fn schema(&self) -> SchemaRef {
+        self.inner.schema()
+    }
+
+    fn constraints(&self) -> Option<&Constraints> {
+        self.inner.constraints()
+    }
+
+    fn table_type(&self) -> TableType {
+        self.inner.table_type()
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn PlanSession,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> PlanResult<Arc<dyn ExecutionPlan>> {
+        self.inner.scan(state, projection, filters, limit).await
+    }
+
+    fn supports_filters_pushdown(
+        &self,
+        filters: &[&Expr],
+    ) -> PlanResult<Vec<TableProviderFilterPushDown>> {
+        self.inner.supports_filters_pushdown(filters)
+    }
+
+    async fn insert_into(
+        &self,
+        state: &dyn PlanSession,
+        input: Arc<dyn ExecutionPlan>,
+        operation: InsertOp,
+    ) -> PlanResult<Arc<dyn ExecutionPlan>> {
+        // It checks the columns and the operation; its own sink counts nothing.
+        self.inner
+            .insert_into(state, Arc::clone(&input), operation)
+            .await?;
+        let sink = HeldSink {
+            schema: self.inner.schema(),
+            partitions: self.inner.batches.clone(),
+            held: Arc::clone(&self.held),
+        };
+        Ok(Arc::new(DataSinkExec::new(input, Arc::new(sink), None)))
+    }
+
+    fn get_column_default(&self, column: &str) -> Option<&Expr> {
+        self.inner.get_column_default(column)
+    }
+
+    async fn delete_from(
+        &self,
+        state: &dyn PlanSession,
+        filters: Vec<Expr>,
+    ) -> PlanResult<Arc<dyn ExecutionPlan>> {
+        let done = self.inner.delete_from(state, filters).await;
+        self.count_again().await;
+        done
+    }
+
+    async fn update(
+        &self,
+        state: &dyn PlanSession,
+        assignments: Vec<(String, Expr)>,
+        filters: Vec<Expr>,
+    ) -> PlanResult<Arc<dyn ExecutionPlan>> {
+        let done = self.inner.update(state, assignments, filters).await;
+        self.count_again().await;
+        done
+    }
+
+    async fn truncate(&self, state: &dyn PlanSession) -> PlanResult<Arc<dyn ExecutionPlan>> {
+        let done = self.inner.truncate(state).await;
+        self.count_again().await;
+        done
+    }
+}
+
+/// Adds rows to a [`HeldTable`], all or none.
+#[derive(Debug)]
+struct HeldSink {
+    schema: SchemaRef,
+    partitions: Vec<datafusion::datasource::memory::PartitionData>,
+    held: Arc<Mutex<MemoryReservation>>,
+}
+
+impl DisplayAs for HeldSink {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "MemoryTable (partitions={})", self.partitions.len())
+    }
+}
+
+#[async_trait]
+impl DataSink for HeldSink {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    async fn write_all(
+        &self,
+        mut rows: SendableRecordBatchStream,
+        ctx: &Arc<TaskContext>,
+    ) -> PlanResult<u64> {
+        let mut charge = Charge::new(&ctx.runtime_env().memory_pool);
+        let mut new = vec![Vec::new(); self.partitions.len()];
+        let (mut num_rows, mut next) = (0, 0);
+        while let Some(batch) = rows.try_next().await? {
+            charge.add(&batch)?;
+            num_rows += batch.num_rows() as u64;
+            new[next].push(batch);
+            next = (next + 1) % new.len();
+        }
+        for (partition, mut batches) in self.partitions.iter().zip(new) {
+            partition.write().await.append(&mut batches);
+        }
+        // The pool knows the table's bytes by one name, whoever brought them.
+        let held = self.held.lock();
+        let bytes = charge.held.free();
+        held.grow(bytes);
+        Ok(num_rows)
+    }
+}
+
+/// Makes a table in memory of a query's rows. What stood under its name stays until all of them are
+/// there.
+pub(super) async fn create(
+    session: &Session,
+    state: SessionState,
+    create: CreateMemoryTable,
+) -> Result<DataFrame, Error> {
+    let ctx = &session.ctx;
+    let exists = ctx.table_exist(create.name.clone())?;
+    if create.temporary || (exists && (create.if_not_exists || !create.or_replace)) {
+        // DataFusion says what is wrong with it, or that there is nothing to do.
+        let plan = LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create));
+        return Ok(ctx.execute_logical_plan(plan).await?);
+    }
+    let CreateMemoryTable {
+        name,
+        input,
+        constraints,
+        column_defaults,
+        ..
+    } = create;
+    let input = state.optimize(&input)?;
+    let schema = SchemaRef::clone(input.schema().inner());
+    for (index, field) in schema.fields().iter().enumerate() {
+        let is_first = schema
+            .index_of(field.name())
+            .is_ok_and(|first| first == index);
+        if !is_first {
+            let message = format!(
+                "the table would have two columns '{}': name one of them with AS",
+                field.name()
+            );
+            return Err(Error::new(ErrorKind::Sql, message));
+        }
+    }
+    let frame = DataFrame::new(state, input);
+    let task = Arc::new(frame.task_ctx());
+    let plan = frame.create_physical_plan().await?;
+    let charge = Arc::new(Mutex::new(Charge::new(&task.runtime_env().memory_pool)));
+    let batches = collect(plan, &task, &charge).await?;
+    let charge = Arc::into_inner(charge).map(Mutex::into_inner);
+    let Some(charge) = charge else {
+        let message = "the rows of a new table are still being counted";
+        return Err(Error::new(ErrorKind::Internal, message));
+    };
+    let inner = MemTable::try_new(schema, batches)?
+        .with_constraints(constraints)
+        .with_column_defaults(column_defaults.into_iter().collect());
+    if exists {
+        ctx.deregister_table(name.clone())?;
+    }
+    ctx.register_table(name, Arc::new(HeldTable::new(inner, charge)))?;
+    Ok(ctx.read_empty()?.limit(0, Some(0))?)
+}
+
+/// Runs a plan, and keeps the batches of each partition apart.
+async fn collect(
+    plan: Arc<dyn ExecutionPlan>,
+    task: &Arc<TaskContext>,
+    charge: &Arc<Mutex<Charge>>,
+) -> PlanResult<Vec<Vec<RecordBatch>>> {
+    let streams = execute_stream_partitioned(plan, Arc::clone(task))?;
+    let mut partitions = vec![Vec::new(); streams.len()];
+    let mut running = JoinSet::new();
+    for (number, mut rows) in streams.into_iter().enumerate() {
+        let charge = Arc::clone(charge);
+        running.spawn(async move {
+            let mut batches = Vec::new();
+            while let Some(batch) = rows.try_next().await? {
+                charge.lock().add(&batch)?;
+                batches.push(batch);
+            }
+            Ok::<_, DataFusionError>((number, batches))
+        });
+    }
+    while let Some(done) = running.join_next().await {
+        let done = done.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?;
+        let (number, batches) = done?;
+        partitions[number] = batches;
+    }
+    Ok(partitions)
+}
