@@ -154,7 +154,7 @@ pub(crate) enum Door {
         reference: bool,
     },
     /// Answer Arrow Flight SQL clients, such as ADBC and JDBC, until Ctrl-C or SIGTERM
-    Serve(ServeArgs),
+    Serve(Box<ServeArgs>),
     /// Compile the CUDA kernels of a query with NVRTC, without running it: no GPU is needed
     Kernel(KernelArgs),
 }
@@ -166,56 +166,166 @@ pub(crate) struct ServeArgs {
     pub(crate) task: Option<ServeTask>,
 
     /// Listen here; beyond this machine that needs TLS and users, or --insecure
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:31337")]
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        default_value = "127.0.0.1:31337",
+        env = "TIDEGATE_SERVE_LISTEN"
+    )]
     pub(crate) listen: SocketAddr,
 
+    /// Tell health, metrics and a live page over HTTP on this port of the address of --listen, or on
+    /// an address with a port of its own
+    #[arg(long, value_name = "[ADDRESS:]PORT", env = "TIDEGATE_SERVE_HTTP_PORT")]
+    pub(crate) http_port: Option<HttpPort>,
+
     /// The certificate, in PEM, with those that it was signed with behind it
-    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    #[arg(long, value_name = "FILE", env = "TIDEGATE_SERVE_TLS_CERT")]
     pub(crate) tls_cert: Option<PathBuf>,
 
     /// The certificate's key, in PEM
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    #[arg(long, value_name = "FILE", env = "TIDEGATE_SERVE_TLS_KEY")]
     pub(crate) tls_key: Option<PathBuf>,
 
     /// Who may call: TOML tables [[users]] with name, password (a hash) and admin
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", env = "TIDEGATE_SERVE_USERS")]
     pub(crate) users: Option<PathBuf>,
 
     /// Listen beyond this machine without TLS or users: whoever reaches the port may do all
-    #[arg(long)]
+    #[arg(long, env = "TIDEGATE_SERVE_INSECURE")]
     pub(crate) insecure: bool,
 
     /// Run these statements first; their tables and settings are there for every client
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", env = "TIDEGATE_SERVE_INIT")]
     pub(crate) init: Option<PathBuf>,
 
     /// Let statements read and write this file or folder; may be given several times
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", env = "TIDEGATE_SERVE_ALLOW")]
     pub(crate) allow: Vec<PathBuf>,
 
     /// Run so many statements at a time [default: one a core, at least 4]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", env = "TIDEGATE_SERVE_MAX_STATEMENTS")]
     pub(crate) max_statements: Option<NonZeroUsize>,
 
     /// Let so many statements wait for their turn [default: 8 for each that runs]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", env = "TIDEGATE_SERVE_QUEUE")]
     pub(crate) queue: Option<usize>,
 
     /// Let a statement wait so long for its turn, such as 10s
-    #[arg(long, value_name = "TIME", default_value = "60s")]
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "60s",
+        env = "TIDEGATE_SERVE_QUEUE_WAIT"
+    )]
     pub(crate) queue_wait: Time,
 
     /// Let a statement run so long [default: for ever]
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", env = "TIDEGATE_SERVE_STATEMENT_TIMEOUT")]
     pub(crate) statement_timeout: Option<Time>,
 
     /// Wait so long for running statements at the end
-    #[arg(long, value_name = "TIME", default_value = "30s")]
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "30s",
+        env = "TIDEGATE_SERVE_DRAIN"
+    )]
     pub(crate) drain: Time,
 
     /// Keep a session that logged in so long without a call
-    #[arg(long, value_name = "TIME", default_value = "30min")]
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "30min",
+        env = "TIDEGATE_SERVE_SESSION_IDLE"
+    )]
     pub(crate) session_idle: Time,
+
+    /// Keep a result so long that nobody fetches
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "10min",
+        env = "TIDEGATE_SERVE_RESULT_IDLE"
+    )]
+    pub(crate) result_idle: Time,
+
+    /// Let so many sessions be open at a time
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "1000",
+        env = "TIDEGATE_SERVE_MAX_SESSIONS"
+    )]
+    pub(crate) max_sessions: NonZeroUsize,
+
+    /// Let one user have so many of them, where there are users
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "250",
+        env = "TIDEGATE_SERVE_MAX_USER_SESSIONS"
+    )]
+    pub(crate) max_user_sessions: NonZeroUsize,
+
+    /// How to write what happens, on standard error
+    #[arg(long, value_enum, default_value_t = LogFormat::Text, env = "TIDEGATE_SERVE_LOG_FORMAT")]
+    pub(crate) log_format: LogFormat,
+
+    /// What to write of it; `info` has a line for each query that ends [default: info as JSON, else
+    /// warn]
+    #[arg(long, value_enum, env = "TIDEGATE_SERVE_LOG_LEVEL")]
+    pub(crate) log_level: Option<LogLevel>,
+}
+
+/// Where HTTP is spoken: a port at the address of `--listen`, or an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HttpPort {
+    Port(u16),
+    Address(SocketAddr),
+}
+
+impl HttpPort {
+    /// Returns the address, beside that of the Flight port.
+    pub(crate) fn beside(self, listen: SocketAddr) -> SocketAddr {
+        match self {
+            Self::Port(port) => SocketAddr::new(listen.ip(), port),
+            Self::Address(address) => address,
+        }
+    }
+}
+
+impl FromStr for HttpPort {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let port = text.parse().map(Self::Port).ok();
+        port.or_else(|| text.parse().map(Self::Address).ok())
+            .ok_or_else(|| "expected a port, or an address such as 127.0.0.1:8080".to_string())
+    }
+}
+
+/// How the log is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// Lines for reading
+    Text,
+    /// One JSON object on each line
+    Json,
+}
+
+/// What is logged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogLevel {
+    /// Nothing
+    Off,
+    /// What went wrong here
+    Error,
+    /// What may go wrong, such as logins that were refused
+    Warn,
+    /// What happens
+    Info,
 }
 
 /// What `serve` does instead of serving.
@@ -549,7 +659,6 @@ mod tests {
             &["kernel", "--arch", "compute_90", "SELECT 1"],
             &["kernel", "--arch", "sm_", "SELECT 1"],
             &["serve", "--listen", "here"],
-            &["serve", "--tls-cert", "cert.pem"],
             &["serve", "--max-statements", "0"],
             &["serve", "--statement-timeout", "0"],
         ] {

@@ -1,12 +1,16 @@
 //! Where an option's value comes from: its default, the configuration file, the environment, the
 //! command line; each overrides those before it, and SET overrides them all.
 //!
-//! The file is TOML. Its keys are the long options of the command line with `_` for `-`; its tables
-//! `[tidegate]` and `[datafusion]` are settings of the session, as SET knows them:
+//! The file is TOML. Its keys are the long options of the command line with `_` for `-`, those of
+//! `serve` in the table `[serve]`; its tables `[tidegate]` and `[datafusion]` are settings of the
+//! session, as SET knows them:
 //!
 //! ```toml
 //! memory_limit = "8GB"
 //! format = "csv"
+//!
+//! [serve]
+//! listen = "127.0.0.1:31337"
 //!
 //! [tidegate]
 //! placement = "host"
@@ -40,6 +44,9 @@ const FILE_KEYS: [&str; 11] = [
     "threads",
     "timing",
 ];
+
+/// The table of the file, and the subcommand, that may set all of its own arguments.
+const SERVE: &str = "serve";
 
 /// The tables of the file that hold settings of the session.
 const SETTING_TABLES: [&str; 2] = ["tidegate", "datafusion"];
@@ -130,15 +137,37 @@ impl File {
                     )));
                 };
                 file.flatten(&key, settings).map_err(wrong)?;
-            } else if FILE_KEYS.contains(&key.as_str()) {
-                let values = texts(&key, value).map_err(wrong)?;
-                check(&key, &values).map_err(wrong)?;
-                file.options.push((key, values));
+            } else if key == SERVE {
+                let Value::Table(options) = value else {
+                    return Err(wrong(format!(
+                        "{key} is a table: write [{key}] and options below"
+                    )));
+                };
+                for (name, value) in options {
+                    let key = format!("{SERVE}.{name}");
+                    file.option(key, value).map_err(wrong)?;
+                }
             } else {
-                return Err(wrong(unknown_key(&key)));
+                file.option(key, value).map_err(wrong)?;
             }
         }
         Ok(file)
+    }
+
+    /// Takes an option of the command line.
+    fn option(&mut self, key: String, value: Value) -> Result<(), String> {
+        let command = Args::command();
+        let known = configurable(&command);
+        if !known.iter().any(|(name, _)| *name == key) {
+            let names = known.into_iter().map(|(name, _)| name);
+            let tables = SETTING_TABLES.iter().map(ToString::to_string);
+            let hint = hint(&key, names.chain(tables));
+            return Err(format!("unknown key {key}: {hint}"));
+        }
+        let values = texts(&key, value)?;
+        check(&key, &values)?;
+        self.options.push((key, values));
+        Ok(())
     }
 
     /// Takes the settings of a table and of those in it.
@@ -166,7 +195,12 @@ impl File {
         for (key, values) in &self.options {
             let values: Vec<clap::builder::OsStr> =
                 values.iter().map(|value| value.clone().into()).collect();
-            command = command.mut_arg(key, |arg| arg.default_values(values));
+            command = match key.strip_prefix("serve.") {
+                None => command.mut_arg(key, |arg| arg.default_values(values)),
+                Some(name) => command.mut_subcommand(SERVE, |serve| {
+                    serve.mut_arg(name, |arg| arg.default_values(values))
+                }),
+            };
         }
         command
     }
@@ -193,18 +227,25 @@ impl File {
     /// Lists the options of the command line that can be configured.
     pub(crate) fn options(&self, matches: &ArgMatches) -> Vec<OptionReport> {
         let command = Args::command();
-        let arguments = command
-            .get_arguments()
-            .filter(|arg| FILE_KEYS.contains(&arg.get_id().as_str()));
-        let mut reports: Vec<OptionReport> =
-            arguments.map(|arg| self.report(arg, matches)).collect();
+        let fresh = self.apply(Args::command());
+        let fresh = fresh.try_get_matches_from(["tidegate", SERVE]).ok();
+        let serve = matches.subcommand_matches(SERVE);
+        let serve = serve.or_else(|| fresh.as_ref()?.subcommand_matches(SERVE));
+        let mut reports = Vec::new();
+        for (key, arg) in configurable(&command) {
+            let matches = match key.starts_with("serve.") {
+                true => serve,
+                false => Some(matches),
+            };
+            reports.extend(matches.map(|matches| self.report(&key, arg, matches)));
+        }
         reports.sort_by(|left, right| left.name.cmp(&right.name));
         reports
     }
 
-    fn report(&self, arg: &Arg, matches: &ArgMatches) -> OptionReport {
+    fn report(&self, key: &str, arg: &Arg, matches: &ArgMatches) -> OptionReport {
         let id = arg.get_id().as_str();
-        let in_file = self.options.iter().any(|(key, _)| key == id);
+        let in_file = self.options.iter().any(|(known, _)| known == key);
         let origin = match matches.value_source(id) {
             Some(ValueSource::CommandLine) => format!("--{}", id.replace('_', "-")),
             Some(ValueSource::EnvVariable) => variable(arg),
@@ -219,12 +260,24 @@ impl File {
             texts.join(", ")
         });
         OptionReport {
-            name: id.to_string(),
+            name: key.to_string(),
             value: raw.filter(|value| !value.is_empty()),
             origin,
             help: arg.get_help().map(ToString::to_string).unwrap_or_default(),
         }
     }
+}
+
+/// Lists the arguments that the file may set, by their names there.
+fn configurable(command: &Command) -> Vec<(String, &Arg)> {
+    let arguments = command.get_arguments().filter_map(|arg| {
+        let id = arg.get_id().as_str();
+        FILE_KEYS.contains(&id).then(|| (id.to_string(), arg))
+    });
+    let serve = command.find_subcommand(SERVE);
+    let serve = serve.into_iter().flat_map(Command::get_arguments);
+    let serve = serve.map(|arg| (format!("{SERVE}.{}", arg.get_id()), arg));
+    arguments.chain(serve).collect()
 }
 
 fn variable(arg: &Arg) -> String {
@@ -237,7 +290,8 @@ fn variable(arg: &Arg) -> String {
 /// are left to the command line.
 fn from_environment(variables: Vec<(String, String)>) -> Result<Vec<Setting>, String> {
     let command = Args::command();
-    let of_arguments: Vec<String> = command.get_arguments().map(variable).collect();
+    let configurable = configurable(&command).into_iter();
+    let of_arguments: Vec<String> = configurable.map(|(_, arg)| variable(arg)).collect();
     let known = tidegate::options::names();
     let mut settings = Vec::new();
     for (name, value) in variables {
@@ -267,18 +321,24 @@ fn from_environment(variables: Vec<(String, String)>) -> Result<Vec<Setting>, St
 /// Tries a value of the file as the command line would.
 fn check(key: &str, values: &[String]) -> Result<(), String> {
     let command = Args::command();
-    let arg = command.get_arguments().find(|arg| arg.get_id() == key);
-    if arg.is_some_and(|arg| matches!(arg.get_action(), ArgAction::SetTrue)) {
+    let known = configurable(&command);
+    let arg = known.iter().find(|(name, _)| name == key);
+    if arg.is_some_and(|(_, arg)| matches!(arg.get_action(), ArgAction::SetTrue)) {
         return match values {
             [value] if value == "true" || value == "false" => Ok(()),
             _ => Err(format!("{key} is true or false")),
         };
     }
     for value in values {
-        let words = [
-            "tidegate".to_string(),
-            format!("--{}={value}", key.replace('_', "-")),
-        ];
+        let mut words = vec!["tidegate".to_string()];
+        let name = match key.strip_prefix("serve.") {
+            Some(name) => {
+                words.push(SERVE.to_string());
+                name
+            }
+            None => key,
+        };
+        words.push(format!("--{}={value}", name.replace('_', "-")));
         if let Err(error) = Args::command().try_get_matches_from(words) {
             let message = error.to_string();
             let first = message.lines().next().unwrap_or_default();
@@ -308,14 +368,6 @@ fn text(key: &str, value: Value) -> Result<String, String> {
     }
 }
 
-fn unknown_key(key: &str) -> String {
-    let known = FILE_KEYS
-        .iter()
-        .chain(&SETTING_TABLES)
-        .map(ToString::to_string);
-    format!("unknown key {key}: {}", hint(key, known))
-}
-
 fn hint(name: &str, known: impl Iterator<Item = String>) -> String {
     let known: Vec<String> = known.collect();
     let likeness = |known: &&String| (strsim::jaro_winkler(known, name) * 1e6) as u64;
@@ -337,13 +389,13 @@ pub(crate) fn reference() -> String {
          default `~/.config`); the environment; the command line; `SET`.\n\
          An unknown key or variable is an error.\n`tidegate config` lists each value and where it \
          came from.\n\n## Options\n\n\
-         In the file, keys of the first level.\n\n\
+         In the file, keys of the first level; those that begin with `serve.` are keys of the table \
+         `[serve]`, and options of `tidegate serve`.\n\n\
          | file | environment | command line | what it does |\n|---|---|---|---|\n",
     );
-    let mut rows: Vec<String> = command
-        .get_arguments()
-        .filter(|arg| FILE_KEYS.contains(&arg.get_id().as_str()))
-        .map(|arg| {
+    let mut rows: Vec<String> = configurable(&command)
+        .into_iter()
+        .map(|(key, arg)| {
             let id = arg.get_id().as_str();
             let variable = match variable(arg).as_str() {
                 "" => String::new(),
@@ -351,7 +403,7 @@ pub(crate) fn reference() -> String {
             };
             let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
             format!(
-                "| `{id}` | {variable} | `--{}` | {help} |\n",
+                "| `{key}` | {variable} | `--{}` | {help} |\n",
                 id.replace('_', "-")
             )
         })
@@ -379,7 +431,8 @@ pub(crate) fn reference() -> String {
         );
     }
     page.push_str(
-        "\n## Example\n\n```toml\nmemory_limit = \"8GB\"\nformat = \"csv\"\n\n[tidegate]\n\
+        "\n## Example\n\n```toml\nmemory_limit = \"8GB\"\nformat = \"csv\"\n\n[serve]\n\
+         listen = \"0.0.0.0:31337\"\nallow = [\"/data\"]\n\n[tidegate]\n\
          placement = \"host\"\n\n[datafusion.execution]\nbatch_size = 8192\n```\n",
     );
     page
@@ -389,7 +442,10 @@ pub(crate) fn reference() -> String {
 mod tests {
     use std::path::Path;
 
+    use clap::{CommandFactory, FromArgMatches};
+
     use super::{File, from_environment};
+    use crate::args::{Args, Door};
 
     fn read(text: &str) -> Result<File, String> {
         File::read(Path::new("c.toml"), text)
@@ -432,6 +488,41 @@ mod tests {
     }
 
     #[test]
+    fn a_file_holds_what_serve_is_asked_for() {
+        let file = read(
+            "[serve]\nlisten = \"127.0.0.1:7\"\nallow = [\"/a\", \"/b\"]\ninsecure = true\n\
+             queue_wait = \"3s\"\ntls_cert = \"c.pem\"\n",
+        )
+        .unwrap();
+        let serve = |words: &[&str]| {
+            let command = file.apply(Args::command());
+            let matches = command.try_get_matches_from(words).unwrap();
+            match Args::from_arg_matches(&matches).unwrap().door {
+                Some(Door::Serve(serve)) => serve,
+                door => unreachable!("{door:?}"),
+            }
+        };
+        let asked = serve(&["tidegate", "serve"]);
+        assert_eq!(asked.listen.port(), 7);
+        assert_eq!(asked.allow.len(), 2);
+        assert!(asked.insecure && asked.tls_key.is_none());
+        // The command line comes before the file.
+        let asked = serve(&["tidegate", "serve", "--listen", "127.0.0.1:8"]);
+        assert_eq!(asked.listen.port(), 8);
+        assert_eq!(asked.queue_wait.0.as_secs(), 3);
+        let matches = Args::command().try_get_matches_from(["tidegate", "config"]);
+        let reports = file.options(&matches.unwrap());
+        let report = |name: &str| reports.iter().find(|report| report.name == name).unwrap();
+        let (listen, drain) = (report("serve.listen"), report("serve.drain"));
+        assert_eq!(listen.value.as_deref(), Some("127.0.0.1:7"));
+        assert_eq!(
+            (listen.origin.as_str(), drain.origin.as_str()),
+            ("c.toml", "default")
+        );
+        assert_eq!(report("serve.allow").value.as_deref(), Some("/a, /b"));
+    }
+
+    #[test]
     fn mistakes_in_a_file_name_the_place_and_a_way_out() {
         for (text, expect) in [
             (
@@ -445,6 +536,14 @@ mod tests {
             ("quiet = 3", "quiet is true or false"),
             ("format = \"xml\"", "format = 'xml'"),
             ("tidegate = 3", "tidegate is a table"),
+            ("serve = 3", "serve is a table"),
+            ("[serve]\nlisten = \"here\"", "serve.listen = 'here'"),
+            (
+                "[serve]\nlisen = \"127.0.0.1:1\"",
+                "unknown key serve.lisen: did you mean serve.listen?",
+            ),
+            ("[serve]\ninsecure = 1", "serve.insecure is true or false"),
+            ("[serve]\nhash-password = 1", "unknown key"),
             ("= 3", "is not TOML"),
             (
                 "threads = { a = 1 }",

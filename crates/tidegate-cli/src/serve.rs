@@ -12,9 +12,10 @@ use tidegate_flight::{Limits, ServeError, Server, ServerOptions, Tls, Users, Use
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::task::JoinError;
+use tracing_subscriber::filter::LevelFilter;
 
 use crate::app::{self, DONE, FAILED};
-use crate::args::{OutputArgs, ServeArgs, ServeTask, Source};
+use crate::args::{LogFormat, LogLevel, OutputArgs, ServeArgs, ServeTask, Source};
 use crate::config::Setting;
 use crate::failure::Failure;
 use crate::run::Runner;
@@ -112,6 +113,7 @@ async fn serve(
 ) -> Result<(), Trouble> {
     let options = options(asked)?;
     options.check()?;
+    start_log(asked)?;
     let allowed = AllowedPaths::new(&asked.allow)?;
     let mut session = session.allowed_paths(allowed.clone());
     if !allowed.is_empty() {
@@ -130,7 +132,11 @@ async fn serve(
     }
     // Whoever started the server reads from here where it listens.
     let mut out = io::stdout();
-    let told = writeln!(out, "listening on {}", server.url()).and_then(|()| out.flush());
+    let mut told = writeln!(out, "listening on {}", server.url());
+    if let Some(url) = server.http_url() {
+        told = told.and_then(|()| writeln!(out, "health, metrics and a live page at {url}"));
+    }
+    let told = told.and_then(|()| out.flush());
     told.map_err(|error| Trouble::Failure(Failure::output(error)))?;
     if is_open && !server.address().ip().is_loopback() {
         console::note("warning: whoever reaches this port may do all that the server may");
@@ -170,13 +176,44 @@ async fn init(
     }
 }
 
+/// Writes what happens to standard error from now on.
+fn start_log(asked: &ServeArgs) -> Result<(), Trouble> {
+    let default = match asked.log_format {
+        LogFormat::Json => LogLevel::Info,
+        LogFormat::Text => LogLevel::Warn,
+    };
+    let level = match asked.log_level.unwrap_or(default) {
+        LogLevel::Off => LevelFilter::OFF,
+        LogLevel::Error => LevelFilter::ERROR,
+        LogLevel::Warn => LevelFilter::WARN,
+        LogLevel::Info => LevelFilter::INFO,
+    };
+    let log = tracing_subscriber::fmt()
+        .with_writer(io::stderr)
+        .with_ansi(false)
+        .with_max_level(level);
+    let started = match asked.log_format {
+        LogFormat::Text => log.try_init(),
+        LogFormat::Json => log.json().flatten_event(true).try_init(),
+    };
+    started.map_err(|error| Trouble::File(format!("the log cannot be written: {error}")))
+}
+
 fn options(asked: &ServeArgs) -> Result<ServerOptions, Trouble> {
     let tls = match (&asked.tls_cert, &asked.tls_key) {
+        (Some(_), None) => {
+            let message = "--tls-cert needs --tls-key beside it, the certificate's key";
+            return Err(Trouble::File(message.into()));
+        }
+        (None, Some(_)) => {
+            let message = "--tls-key needs --tls-cert beside it, the key's certificate";
+            return Err(Trouble::File(message.into()));
+        }
         (Some(certificate), Some(key)) => Some(Tls {
             certificate: read(certificate)?,
             key: read(key)?,
         }),
-        _ => None,
+        (None, None) => None,
     };
     let users = asked.users.as_deref().map(Users::read).transpose()?;
     let defaults = ServerOptions::default();
@@ -190,10 +227,14 @@ fn options(asked: &ServeArgs) -> Result<ServerOptions, Trouble> {
         statement_timeout: asked.statement_timeout.map(|time| time.0),
         drain: asked.drain.0,
         session_idle: asked.session_idle.0,
+        result_idle: asked.result_idle.0,
+        sessions: asked.max_sessions.get(),
+        sessions_per_user: asked.max_user_sessions.get(),
         ..defaults.limits
     };
     Ok(ServerOptions {
         listen: asked.listen,
+        http: asked.http_port.map(|port| port.beside(asked.listen)),
         tls,
         users,
         insecure: asked.insecure,

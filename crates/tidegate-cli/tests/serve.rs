@@ -6,7 +6,7 @@
 )]
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Output, Stdio};
 
@@ -101,6 +101,10 @@ fn a_server_that_is_not_safe_or_not_whole_does_not_start() {
         &key,
     ]);
     assert!(said.contains("certificate"), "{said}");
+    let said = refused(&["--tls-cert", &cert]);
+    assert!(said.contains("--tls-key"), "{said}");
+    let said = refused(&["--http-port", "0.0.0.0:0"]);
+    assert!(said.contains("0.0.0.0:0 can be reached"), "{said}");
     let said = refused(&["--init", &at("init.sql", "SELECT * FROM nowhere")]);
     assert!(said.contains("nowhere"), "{said}");
     let said = refused(&["--set", "tidegate.placement=nowhere"]);
@@ -115,6 +119,60 @@ fn a_server_that_is_not_safe_or_not_whole_does_not_start() {
     assert!(said.contains("cannot listen"), "{said}");
     TcpStream::connect(&address).unwrap();
     assert!(terminated(child).status.success());
+}
+
+#[test]
+fn health_is_told_over_http_and_the_log_is_json() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("c.toml");
+    fs::write(
+        &config,
+        "[serve]\nlisten = \"127.0.0.1:0\"\nlog_format = \"json\"\n",
+    )
+    .unwrap();
+    let config = config.to_str().unwrap();
+    let mut child = serve(&["--config", config, "--http-port", "0"])
+        .spawn()
+        .unwrap();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let mut lines = [String::new(), String::new()];
+    for line in &mut lines {
+        out.read_line(line).unwrap();
+    }
+    let [flight, http] = &lines;
+    assert!(
+        flight.starts_with("listening on grpc://127.0.0.1:"),
+        "{flight}"
+    );
+    let address = http.trim().rsplit_once("http://").unwrap().1;
+    for (path, expect) in [
+        ("/health", "ok\n"),
+        ("/ready", "ready\n"),
+        ("/metrics", "# EOF\n"),
+    ] {
+        let mut stream = TcpStream::connect(address).unwrap();
+        write!(stream, "GET {path} HTTP/1.0\r\nhost: 127.0.0.1\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.ends_with(expect), "{path}: {answer}");
+    }
+    let ended = terminated(child);
+    let said = String::from_utf8(ended.stderr).unwrap();
+    let told = said.lines().filter(|line| line.starts_with('{'));
+    let told: Vec<serde_json::Value> = told
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let messages: Vec<_> = told
+        .iter()
+        .map(|line| line["message"].as_str().unwrap())
+        .collect();
+    assert_eq!(messages[0], "listening", "{said}");
+    assert!(
+        messages
+            .iter()
+            .any(|message| message.starts_with("going down")),
+        "{said}"
+    );
 }
 
 #[test]

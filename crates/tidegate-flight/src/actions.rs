@@ -155,10 +155,8 @@ async fn prepare(
     };
     let parameters = planned.parameters().map_err(status)?;
     let parameter_schema = schema_bytes(&wire_schema(&Schema::new(parameters)))?;
-    let handle = caller.prepare(Prepared {
-        sql: Arc::clone(planned.sql()),
-        parameters: Vec::new(),
-    })?;
+    let sql = Arc::clone(planned.sql());
+    let handle = caller.prepare(Prepared::new(&caller.session, sql, Vec::new())?)?;
     let result = ActionCreatePreparedStatementResult {
         prepared_statement_handle: Bytes::copy_from_slice(&handle),
         dataset_schema,

@@ -26,7 +26,7 @@ const CHECKS_MAX: usize = 2;
 const CHECK_WAIT: Duration = Duration::from_secs(10);
 
 /// The name of whoever does not log in.
-const ANONYMOUS: &str = "anonymous";
+pub(crate) const ANONYMOUS: &str = "anonymous";
 
 /// Some clients write `=` at the end, and some do not.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -56,11 +56,21 @@ impl Auth {
         sessions: &Sessions,
     ) -> Result<String, Status> {
         let (name, password) = basic(headers)?;
-        let person = match &self.users {
-            Some(users) => self.check(Arc::clone(users), name, password).await?,
-            None => anonymous(),
-        };
+        let person = self.person(name, password).await?;
         sessions.log_in(person)
+    }
+
+    /// Tells whether somebody must say who they are.
+    pub(crate) fn has_users(&self) -> bool {
+        self.users.is_some()
+    }
+
+    /// Finds out who somebody is; without users everybody is the same.
+    pub(crate) async fn person(&self, name: String, password: String) -> Result<Person, Status> {
+        match &self.users {
+            Some(users) => self.check(Arc::clone(users), name, password).await,
+            None => Ok(Person::anonymous()),
+        }
     }
 
     async fn check(
@@ -75,10 +85,14 @@ impl Auth {
                 "too many clients log in at this moment: try again later",
             ));
         };
-        let checked = tokio::task::spawn_blocking(move || users.check(&name, &password)).await;
+        let asked = name.clone();
+        let checked = tokio::task::spawn_blocking(move || users.check(&asked, &password)).await;
         match checked {
             Ok(Some(person)) => Ok(person),
-            Ok(None) => Err(Status::unauthenticated("the name or the password is wrong")),
+            Ok(None) => {
+                tracing::warn!(user = name, "a login was refused");
+                Err(Status::unauthenticated("the name or the password is wrong"))
+            }
             Err(_) => Err(Status::internal("the password could not be checked")),
         }
     }
@@ -112,13 +126,6 @@ impl Auth {
     }
 }
 
-fn anonymous() -> Person {
-    Person {
-        name: ANONYMOUS.into(),
-        is_admin: false,
-    }
-}
-
 fn of_connection(
     extensions: &Extensions,
     sessions: &Sessions,
@@ -134,7 +141,7 @@ fn of_connection(
     {
         return Ok(Arc::clone(session));
     }
-    let session = sessions.open(anonymous())?;
+    let session = sessions.open(Person::anonymous())?;
     *kept = Some(Arc::clone(&session));
     Ok(session)
 }
@@ -164,7 +171,13 @@ fn basic(headers: &MetadataMap) -> Result<(String, String), Status> {
         Status::unauthenticated("the handshake needs 'authorization: Basic …' with name:password")
     };
     let value = headers.get("authorization").ok_or_else(wrong)?;
-    let value = value.to_str().map_err(|_| wrong())?;
+    credentials(value.to_str().map_err(|_| wrong())?)
+}
+
+/// Reads the name and password of `Basic …`.
+pub(crate) fn credentials(value: &str) -> Result<(String, String), Status> {
+    let wrong =
+        || Status::unauthenticated("a login is 'authorization: Basic …' with name:password");
     let (scheme, encoded) = value.split_once(' ').ok_or_else(wrong)?;
     if !scheme.eq_ignore_ascii_case("basic") {
         return Err(wrong());

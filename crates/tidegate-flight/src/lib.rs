@@ -8,7 +8,8 @@
 //! [`server`] (it listens, drains and ends), `connection` and `auth` (who calls), `sessions` (what a
 //! caller has here), `service` (one call), `statement` (a statement on its way), `admission` (its
 //! turn), `running` (its rows, and what stops them), `wire` (their form), `upload` and `put` (rows
-//! from clients), `metadata`, `sql_info` and `type_info` (what there is), `actions` (all else).
+//! from clients), `metadata`, `sql_info` and `type_info` (what there is), `actions` (all else);
+//! for whoever operates it, `meters` (what is counted), `timeline` (the last minutes) and `http`.
 //!
 //! ```no_run
 //! # async fn serve() -> Result<(), Box<dyn std::error::Error>> {
@@ -29,8 +30,10 @@ mod actions;
 mod admission;
 mod auth;
 mod connection;
+mod http;
 mod messages;
 mod metadata;
+mod meters;
 mod put;
 mod running;
 mod service;
@@ -38,6 +41,7 @@ mod sessions;
 mod sql_info;
 mod statement;
 mod status;
+mod timeline;
 mod type_info;
 mod upload;
 mod wire;

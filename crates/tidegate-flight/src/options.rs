@@ -14,6 +14,8 @@ pub const DEFAULT_PORT: u16 = 31_337;
 pub struct ServerOptions {
     /// Where it listens; port 0 takes a free one.
     pub listen: SocketAddr,
+    /// Where health, metrics and the live page are told over HTTP; `None` for nowhere.
+    pub http: Option<SocketAddr>,
     /// The certificate with which it speaks TLS; `None` speaks in the clear.
     pub tls: Option<Tls>,
     /// Who may call; `None` for everyone who can reach the address.
@@ -58,10 +60,16 @@ pub struct Limits {
     pub drain: Duration,
     /// How long a session that logged in is kept without a call.
     pub session_idle: Duration,
+    /// How long a result is kept that nobody fetches.
+    pub result_idle: Duration,
+    /// How often sessions, tokens and results are looked through for those whose time is over.
+    pub sweep: Duration,
     /// How long a token is good.
     pub token_life: Duration,
     /// Sessions at a time.
     pub sessions: usize,
+    /// Sessions of one user at a time, where there are users.
+    pub sessions_per_user: usize,
     /// Connections at a time.
     pub connections: usize,
     /// Prepared statements, and results that nobody has fetched yet, each for one session.
@@ -86,8 +94,11 @@ impl Default for Limits {
             stall: Duration::from_secs(300),
             drain: Duration::from_secs(30),
             session_idle: Duration::from_secs(30 * 60),
+            result_idle: Duration::from_secs(10 * 60),
+            sweep: Duration::from_secs(10),
             token_life: Duration::from_secs(12 * 3600),
             sessions: 1_000,
+            sessions_per_user: 250,
             connections: 1_000,
             handles: 1_000,
             message_bytes: 64 << 20,
@@ -101,6 +112,7 @@ impl Default for ServerOptions {
     fn default() -> Self {
         Self {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, DEFAULT_PORT)),
+            http: None,
             tls: None,
             users: None,
             insecure: false,
@@ -114,7 +126,7 @@ impl ServerOptions {
     /// Makes sure that nobody can listen in or walk in by accident.
     ///
     /// # Errors
-    /// [`ServeError::Unsafe`] for an address beyond loopback without TLS and users, unless
+    /// [`ServeError::Unsafe`] for an address, of either port, beyond loopback without TLS and users, unless
     /// `insecure` is set.
     pub fn check(&self) -> Result<(), ServeError> {
         let missing = match (&self.tls, &self.users) {
@@ -123,13 +135,11 @@ impl ServerOptions {
             (Some(_), None) => "users (--users)",
             (None, None) => "TLS (--tls-cert, --tls-key) and users (--users)",
         };
-        if self.insecure || self.listen.ip().is_loopback() {
-            return Ok(());
+        let mut addresses = [Some(self.listen), self.http].into_iter().flatten();
+        match addresses.find(|address| !address.ip().is_loopback()) {
+            Some(address) if !self.insecure => Err(ServeError::Unsafe { address, missing }),
+            _ => Ok(()),
         }
-        Err(ServeError::Unsafe {
-            address: self.listen,
-            missing,
-        })
     }
 }
 
@@ -159,6 +169,11 @@ mod tests {
                 ..at(listen)
             };
             assert!(clear.check().unwrap_err().to_string().contains("TLS"));
+            let pages = ServerOptions {
+                http: Some(listen.parse().unwrap()),
+                ..ServerOptions::default()
+            };
+            assert!(pages.check().unwrap_err().to_string().contains(listen));
         }
     }
 }

@@ -16,7 +16,7 @@ use tidegate::{IfExists, IfMissing, IngestTarget};
 use tonic::{Status, Streaming};
 
 use crate::service::Door;
-use crate::sessions::ClientSession;
+use crate::sessions::{ClientSession, Prepared};
 use crate::statement::caught;
 use crate::status::{invalid, status, unimplemented};
 use crate::upload::Upload;
@@ -106,7 +106,7 @@ async fn prepared_update(
         .find(&asked.prepared_statement_handle, caller)?;
     let mut prepared = owner.prepared(number)?;
     if let Some(rows) = parameters(door, upload).await? {
-        prepared.parameters = rows;
+        prepared = Prepared::new(&owner.session, prepared.sql, rows)?;
     }
     let job = door.statements.prepared_job(&owner, &prepared).await?;
     Ok(changed(door.statements.update(&owner, job).await?))
@@ -179,7 +179,9 @@ async fn ingest(
         let Some(batch) = batch else { break };
         taken.push(batch).map_err(status)?;
     }
+    let waiting = door.statements.meters.wait();
     let _turn = door.statements.admission.turn().await?;
+    drop(waiting);
     let finished = async {
         let finished = taken.finish(&target, if_exists, if_missing).await;
         finished.map_err(status)

@@ -1,25 +1,32 @@
 //! A server: it listens, answers, drains and ends.
 
+use std::fmt;
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::time::Duration;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
 
 use arrow_flight::flight_service_server::FlightServiceServer;
-use tidegate::Session;
+use tidegate::{QueryWatcher, Session};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
+use tokio_rustls::TlsAcceptor;
 use tonic::transport::{Identity, Server as Transport, ServerTlsConfig};
+use tonic_health::ServingStatus;
+use tonic_health::server::health_reporter;
 
 use crate::admission::Admission;
 use crate::auth::Auth;
 use crate::connection::accept;
+use crate::http::listen::{acceptor, serve};
+use crate::http::{Desk, router};
+use crate::meters::Meters;
 use crate::options::{Limits, ServerOptions, Tls};
 use crate::service::Door;
 use crate::sessions::Sessions;
 use crate::statement::Statements;
 
-/// How often sessions are looked through for those that were left.
-const SWEEP: Duration = Duration::from_secs(10);
 /// How often a silent client is asked whether it is there, and how long it has to answer.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 /// How long calls that were answered have to leave once the server ends.
@@ -69,6 +76,23 @@ pub struct Server {
     transport: Transport,
     speaks_tls: bool,
     door: Door,
+    http: Option<Http>,
+    desk: Arc<Desk>,
+}
+
+/// The HTTP port.
+struct Http {
+    listener: TcpListener,
+    address: SocketAddr,
+    tls: Option<TlsAcceptor>,
+}
+
+impl fmt::Debug for Http {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Http")
+            .field("address", &self.address)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Server {
@@ -80,28 +104,57 @@ impl Server {
     pub async fn bind(session: Session, options: ServerOptions) -> Result<Self, ServeError> {
         options.check()?;
         let transport = transport(options.tls.as_ref())?;
-        let listen = |source| ServeError::Listen {
-            address: options.listen,
-            source,
+        let (listener, address) = listen(options.listen).await?;
+        let http = match options.http {
+            Some(asked) => {
+                let (listener, address) = listen(asked).await?;
+                let tls = options.tls.as_ref().map(acceptor).transpose()?;
+                Some(Http {
+                    listener,
+                    address,
+                    tls,
+                })
+            }
+            None => None,
         };
-        let listener = TcpListener::bind(options.listen).await.map_err(listen)?;
-        let address = listener.local_addr().map_err(listen)?;
-        let limits = options.limits;
+        let mut limits = options.limits;
+        if options.users.is_none() {
+            // Everyone has the same name.
+            limits.sessions_per_user = usize::MAX;
+        }
+        let sessions = Sessions::new(session.clone(), limits.clone(), options.locked);
+        let sessions = Arc::new(sessions);
+        let meters = Arc::new(Meters::new(session.clone(), Arc::clone(&sessions)));
+        let watcher: Weak<dyn QueryWatcher> = Arc::downgrade(&(Arc::clone(&meters) as _));
+        session.runtime().watch_queries(watcher);
         let statements = Statements {
             admission: Admission::new(&limits),
-            limits: limits.clone(),
+            limits,
+            meters: Arc::clone(&meters),
         };
+        let auth = Arc::new(Auth::new(options.users));
         let door = Door {
-            auth: Auth::new(options.users),
-            sessions: Arc::new(Sessions::new(session, limits, options.locked)),
+            auth: Arc::clone(&auth),
+            sessions: Arc::clone(&sessions),
             statements: Arc::new(statements),
         };
+        let desk = Arc::new(Desk {
+            session,
+            sessions,
+            auth,
+            meters,
+            timeline: Arc::default(),
+            is_ready: Arc::new(AtomicBool::new(true)),
+            started: Instant::now(),
+        });
         Ok(Self {
             listener,
             address,
             transport,
             speaks_tls: options.tls.is_some(),
             door,
+            http,
+            desk,
         })
     }
 
@@ -116,6 +169,15 @@ impl Server {
             true => format!("grpc+tls://{}", self.address),
             false => format!("grpc://{}", self.address),
         }
+    }
+
+    /// Returns the address of the HTTP port as browsers write it, if there is one.
+    pub fn http_url(&self) -> Option<String> {
+        let http = self.http.as_ref()?;
+        Some(match http.tls {
+            Some(_) => format!("https://{}", http.address),
+            None => format!("http://{}", http.address),
+        })
     }
 
     /// Returns a view of the server that lives beside it.
@@ -137,28 +199,43 @@ impl Server {
             connections,
             drain,
             message_bytes,
+            sweep: often,
             ..
         } = statements.limits;
         let incoming = accept(self.listener, Arc::clone(&sessions), connections);
         let service = FlightServiceServer::new(self.door)
             .max_decoding_message_size(message_bytes)
             .max_encoding_message_size(usize::MAX);
+        let (health, health_service) = health_reporter();
+        health.set_serving::<FlightServiceServer<Door>>().await;
+        tracing::info!(address = %self.address, "listening");
+        let desk = self.desk;
+        let mut beside = pin!(beside(self.http, Arc::clone(&desk)));
         let (end, ended) = oneshot::channel::<()>();
         let mut transport = self.transport;
         let server = transport
             .add_service(service)
+            .add_service(health_service)
             .serve_with_incoming_shutdown(incoming, async {
                 // It also ends if nobody is left to end it.
                 let _ = ended.await;
             });
-        let mut server = std::pin::pin!(server);
+        let mut server = pin!(server);
         tokio::select! {
             ended = &mut server => return Ok(ended?),
+            () = &mut beside => {}
             () = stop => {}
-            () = sweep(&sessions) => {}
+            () = sweep(&sessions, often) => {}
         }
+        tracing::info!("going down: no statement starts from now on");
+        desk.is_ready.store(false, Ordering::Relaxed);
+        health.set_not_serving::<FlightServiceServer<Door>>().await;
+        health
+            .set_service_status("", ServingStatus::NotServing)
+            .await;
         tokio::select! {
             ended = &mut server => return Ok(ended?),
+            () = &mut beside => {}
             () = statements.admission.drain(drain) => {}
         }
         sessions.close_all();
@@ -184,6 +261,29 @@ impl ServerWatch {
     }
 }
 
+async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeError> {
+    let failed = |source| ServeError::Listen { address, source };
+    let listener = TcpListener::bind(address).await.map_err(failed)?;
+    let address = listener.local_addr().map_err(failed)?;
+    Ok((listener, address))
+}
+
+/// Watches over the server and tells of it, for ever.
+async fn beside(http: Option<Http>, desk: Arc<Desk>) {
+    let Desk {
+        session,
+        sessions,
+        meters,
+        timeline,
+        ..
+    } = &*desk;
+    let Some(http) = http else {
+        return std::future::pending().await;
+    };
+    let answer = serve(http.listener, http.tls, router(Arc::clone(&desk)));
+    tokio::join!(answer, timeline.run(session, sessions, meters));
+}
+
 fn transport(tls: Option<&Tls>) -> Result<Transport, ServeError> {
     let transport = Transport::builder()
         .max_concurrent_streams(STREAMS_MAX)
@@ -203,9 +303,9 @@ fn transport(tls: Option<&Tls>) -> Result<Transport, ServeError> {
 }
 
 /// Ends sessions that were left, for ever.
-async fn sweep(sessions: &Sessions) {
+async fn sweep(sessions: &Sessions, every: Duration) {
     loop {
-        tokio::time::sleep(SWEEP).await;
+        tokio::time::sleep(every).await;
         sessions.sweep();
     }
 }

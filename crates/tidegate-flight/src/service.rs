@@ -27,6 +27,7 @@ use tidegate::CancelHandle;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::auth::Auth;
+use crate::meters::Meters;
 use crate::options::Limits;
 use crate::put::{command, name_of, refuse_transaction};
 use crate::sessions::{ClientSession, Sessions};
@@ -41,7 +42,7 @@ const MESSAGE_BYTES: usize = 2 << 20;
 /// The service behind every call.
 #[derive(Debug)]
 pub(crate) struct Door {
-    pub(crate) auth: Auth,
+    pub(crate) auth: Arc<Auth>,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) statements: Arc<Statements>,
 }
@@ -51,6 +52,10 @@ type Answer<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send + 'static>>
 impl Door {
     pub(crate) fn limits(&self) -> &Limits {
         &self.statements.limits
+    }
+
+    fn meters(&self) -> &Meters {
+        &self.statements.meters
     }
 
     fn caller<T>(&self, request: &Request<T>) -> Result<Arc<ClientSession>, Status> {
@@ -139,6 +144,22 @@ impl Door {
         }
     }
 
+    async fn told(&self, request: Request<FlightDescriptor>) -> Result<FlightInfo, Status> {
+        let caller = self.caller(&request)?;
+        self.info(&caller, request.into_inner()).await
+    }
+
+    async fn schema(&self, request: &Request<FlightDescriptor>) -> Result<Bytes, Status> {
+        let caller = self.caller(request)?;
+        let (columns, _) = self.find(&caller, request.get_ref(), Keep::Nothing).await?;
+        let Some(columns) = columns else {
+            return Err(Status::failed_precondition(
+                "the columns of this statement are known only when it runs",
+            ));
+        };
+        schema_bytes(&columns)
+    }
+
     async fn get(
         &self,
         caller: &Arc<ClientSession>,
@@ -210,7 +231,8 @@ impl FlightService for Door {
         &self,
         request: Request<Streaming<HandshakeRequest>>,
     ) -> Result<Response<Self::HandshakeStream>, Status> {
-        let token = self.auth.log_in(request.metadata(), &self.sessions).await?;
+        let token = self.auth.log_in(request.metadata(), &self.sessions).await;
+        let token = self.meters().call("Handshake", token)?;
         let header = format!("Bearer {token}").parse();
         let header = header.map_err(|error| defect("the token is no header", &error))?;
         let answer = HandshakeResponse {
@@ -235,8 +257,8 @@ impl FlightService for Door {
         &self,
         request: Request<FlightDescriptor>,
     ) -> Result<Response<FlightInfo>, Status> {
-        let caller = self.caller(&request)?;
-        let info = self.info(&caller, request.into_inner()).await?;
+        let info = self.told(request).await;
+        let info = self.meters().call("GetFlightInfo", info)?;
         Ok(Response::new(info))
     }
 
@@ -245,8 +267,8 @@ impl FlightService for Door {
         &self,
         request: Request<FlightDescriptor>,
     ) -> Result<Response<PollInfo>, Status> {
-        let caller = self.caller(&request)?;
-        let info = self.info(&caller, request.into_inner()).await?;
+        let info = self.told(request).await;
+        let info = self.meters().call("PollFlightInfo", info)?;
         Ok(Response::new(PollInfo::new().with_info(info)))
     }
 
@@ -254,14 +276,8 @@ impl FlightService for Door {
         &self,
         request: Request<FlightDescriptor>,
     ) -> Result<Response<SchemaResult>, Status> {
-        let caller = self.caller(&request)?;
-        let (columns, _) = self.find(&caller, request.get_ref(), Keep::Nothing).await?;
-        let Some(columns) = columns else {
-            return Err(Status::failed_precondition(
-                "the columns of this statement are known only when it runs",
-            ));
-        };
-        let schema = schema_bytes(&columns)?;
+        let schema = self.schema(&request).await;
+        let schema = self.meters().call("GetSchema", schema)?;
         Ok(Response::new(SchemaResult { schema }))
     }
 
@@ -269,8 +285,8 @@ impl FlightService for Door {
         &self,
         request: Request<Ticket>,
     ) -> Result<Response<Self::DoGetStream>, Status> {
-        let caller = self.caller(&request)?;
-        let rows = self.get(&caller, request.get_ref()).await?;
+        let rows = async { self.get(&self.caller(&request)?, request.get_ref()).await };
+        let rows = self.meters().call("DoGet", rows.await)?;
         Ok(Response::new(rows))
     }
 
@@ -278,8 +294,11 @@ impl FlightService for Door {
         &self,
         request: Request<Streaming<FlightData>>,
     ) -> Result<Response<Self::DoPutStream>, Status> {
-        let caller = self.caller(&request)?;
-        let result = caught(put::put(self, &caller, request.into_inner())).await?;
+        let result = async {
+            let caller = self.caller(&request)?;
+            caught(put::put(self, &caller, request.into_inner())).await
+        };
+        let result = self.meters().call("DoPut", result.await)?;
         Ok(Response::new(stream::once(async { Ok(result) }).boxed()))
     }
 
@@ -295,8 +314,11 @@ impl FlightService for Door {
         &self,
         request: Request<Action>,
     ) -> Result<Response<Self::DoActionStream>, Status> {
-        let caller = self.caller(&request)?;
-        let answer = caught(actions::act(self, &caller, request.into_inner())).await?;
+        let answer = async {
+            let caller = self.caller(&request)?;
+            caught(actions::act(self, &caller, request.into_inner())).await
+        };
+        let answer = self.meters().call("DoAction", answer.await)?;
         let answers = answer.map(|body| Ok(arrow_flight::Result { body }));
         Ok(Response::new(stream::iter(answers).boxed()))
     }

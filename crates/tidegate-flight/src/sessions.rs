@@ -14,12 +14,17 @@ use arrow::array::RecordBatch;
 use parking_lot::Mutex;
 use rand::TryRngCore;
 use rand::rngs::OsRng;
-use tidegate::{CancelHandle, ClientOptions, Session};
+use tidegate::{CancelHandle, ClientOptions, HeldMemory, Session};
 use tonic::Status;
 
+use crate::http::hex;
 use crate::options::Limits;
 use crate::statement::Job;
+use crate::status::status;
 use crate::users::Person;
+
+/// Bytes that a prepared statement takes beside its text and parameters.
+const PREPARED_BYTES: usize = 1 << 10;
 
 /// Random bytes that name a session or a token.
 pub(crate) type Secret = [u8; 16];
@@ -38,12 +43,32 @@ pub(crate) fn secret() -> Result<Secret, Status> {
 pub(crate) struct Prepared {
     pub(crate) sql: Arc<str>,
     pub(crate) parameters: Vec<RecordBatch>,
+    /// The memory that they take.
+    _held: Arc<HeldMemory>,
+}
+
+impl Prepared {
+    /// Counts a prepared statement against the memory limit.
+    pub(crate) fn new(
+        session: &Session,
+        sql: Arc<str>,
+        parameters: Vec<RecordBatch>,
+    ) -> Result<Self, Status> {
+        let sizes = parameters.iter().map(RecordBatch::get_array_memory_size);
+        let bytes = PREPARED_BYTES + sql.len() + sizes.sum::<usize>();
+        let held = session.hold_memory("prepared statements", bytes);
+        Ok(Self {
+            sql,
+            parameters,
+            _held: Arc::new(held.map_err(status)?),
+        })
+    }
 }
 
 /// A result: asked for, or being sent.
 #[derive(Debug)]
 enum Outcome {
-    Waiting(Job, CancelHandle),
+    Waiting(Job, CancelHandle, Instant),
     Running(CancelHandle),
 }
 
@@ -51,6 +76,7 @@ enum Outcome {
 pub(crate) struct ClientSession {
     id: Secret,
     pub(crate) user: Arc<str>,
+    pub(crate) is_admin: bool,
     pub(crate) session: Session,
     /// Stops whatever runs when the session ends.
     pub(crate) closed: CancelHandle,
@@ -119,9 +145,11 @@ impl ClientSession {
 
     /// Binds parameters to a prepared statement.
     pub(crate) fn bind(&self, number: u64, parameters: Vec<RecordBatch>) -> Result<(), Status> {
+        let sql = self.prepared(number)?.sql;
+        let bound = Prepared::new(&self.session, sql, parameters)?;
         match self.prepared.lock().get_mut(&number) {
             Some(prepared) => {
-                prepared.parameters = parameters;
+                *prepared = bound;
                 Ok(())
             }
             None => Err(Status::not_found(
@@ -147,7 +175,7 @@ impl ClientSession {
                 outcomes.remove(&oldest);
             }
         }
-        outcomes.insert(number, Outcome::Waiting(job, cancel));
+        outcomes.insert(number, Outcome::Waiting(job, cancel, Instant::now()));
         self.handle(number)
     }
 
@@ -155,7 +183,7 @@ impl ClientSession {
     pub(crate) fn take(&self, number: u64) -> Result<(Job, CancelHandle), Status> {
         let mut outcomes = self.outcomes.lock();
         match outcomes.remove(&number) {
-            Some(Outcome::Waiting(job, cancel)) => {
+            Some(Outcome::Waiting(job, cancel, _)) => {
                 outcomes.insert(number, Outcome::Running(cancel.clone()));
                 Ok((job, cancel))
             }
@@ -170,6 +198,15 @@ impl ClientSession {
                  ask for the query again",
             )),
         }
+    }
+
+    /// Forgets results that nobody has fetched for so long.
+    fn forget_left(&self, limit: Duration) {
+        let mut outcomes = self.outcomes.lock();
+        outcomes.retain(|_, outcome| match outcome {
+            Outcome::Waiting(_, _, since) => since.elapsed() <= limit,
+            Outcome::Running(_) => true,
+        });
     }
 
     /// Stops a statement, or forgets it if it has not started; false if it is not there.
@@ -252,6 +289,16 @@ impl Sessions {
                 by_id.len()
             )));
         }
+        let of_user = by_id
+            .values()
+            .filter(|session| *session.user == person.name);
+        let of_user = of_user.count();
+        if of_user >= self.limits.sessions_per_user {
+            return Err(Status::resource_exhausted(format!(
+                "user '{}' has {of_user} sessions, which is all that one user may: close some",
+                person.name
+            )));
+        }
         let options = ClientOptions {
             user: person.name.clone(),
             is_admin: person.is_admin,
@@ -260,6 +307,7 @@ impl Sessions {
         let session = Arc::new(ClientSession {
             id,
             user: person.name.into(),
+            is_admin: person.is_admin,
             session: self.server.for_client(options),
             closed: CancelHandle::new(),
             next: AtomicU64::new(1),
@@ -292,11 +340,7 @@ impl Sessions {
     /// Opens a session with a token that stands for it.
     pub(crate) fn log_in(&self, person: Person) -> Result<String, Status> {
         let session = self.open(person)?;
-        let token: String = [secret()?, secret()?]
-            .as_flattened()
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
+        let token = hex([secret()?, secret()?].as_flattened());
         let login = Login {
             session,
             until: Instant::now() + self.limits.token_life,
@@ -349,6 +393,19 @@ impl Sessions {
         for session in gone {
             self.close(&session);
         }
+        let open: Vec<_> = self.by_id.lock().values().cloned().collect();
+        for session in open {
+            session.forget_left(self.limits.result_idle);
+        }
+    }
+
+    /// Returns how many statements have their turn, and uploads come in.
+    pub(crate) fn num_running(&self) -> usize {
+        let by_id = self.by_id.lock();
+        let running = by_id
+            .values()
+            .map(|session| session.num_running.load(Ordering::Relaxed));
+        running.sum()
     }
 
     /// Returns how many sessions are open.

@@ -11,6 +11,7 @@ use tidegate::{CancelHandle, Planned, StatementKind};
 use tonic::Status;
 
 use crate::admission::Admission;
+use crate::meters::Meters;
 use crate::options::Limits;
 use crate::running::{Held, RowStream, Stops};
 use crate::sessions::{ClientSession, Prepared};
@@ -80,6 +81,7 @@ pub(crate) async fn caught<T>(work: impl Future<Output = Result<T, Status>>) -> 
 pub(crate) struct Statements {
     pub(crate) admission: Admission,
     pub(crate) limits: Limits,
+    pub(crate) meters: Arc<Meters>,
 }
 
 impl Statements {
@@ -132,11 +134,14 @@ impl Statements {
         self.admission.check_open()?;
         let turn = match job.is_control() {
             true => None,
-            false => tokio::select! {
-                turn = self.admission.turn() => Some(turn?),
-                () = cancel.cancelled() => return Err(Status::cancelled("the statement was cancelled")),
-                () = caller.closed.cancelled() => return Err(Status::cancelled("the session has ended")),
-            },
+            false => {
+                let _waiting = self.meters.wait();
+                tokio::select! {
+                    turn = self.admission.turn() => Some(turn?),
+                    () = cancel.cancelled() => return Err(Status::cancelled("the statement was cancelled")),
+                    () = caller.closed.cancelled() => return Err(Status::cancelled("the session has ended")),
+                }
+            }
         };
         let limit = self.limits.statement_timeout;
         let stops = Stops {

@@ -13,7 +13,7 @@ use crate::support::{
     status_of,
 };
 
-fn users() -> Users {
+pub(crate) fn users() -> Users {
     let (ada, bob) = (hash_password("one").unwrap(), hash_password("two").unwrap());
     Users::parse(&format!(
         "[[users]]\nname = \"ada\"\npassword = \"{ada}\"\nadmin = true\n\

@@ -7,6 +7,8 @@
 )]
 
 mod access;
+mod bounds;
+mod http;
 mod ingest;
 mod load;
 mod login;

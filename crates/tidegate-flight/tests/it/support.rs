@@ -24,6 +24,8 @@ pub(crate) type Client = FlightSqlServiceClient<Channel>;
 pub(crate) struct Running {
     pub(crate) session: Session,
     pub(crate) address: SocketAddr,
+    /// Where it speaks HTTP, if it does.
+    pub(crate) http: Option<String>,
     pub(crate) watch: ServerWatch,
     pub(crate) stop: Option<oneshot::Sender<()>>,
     pub(crate) task: JoinHandle<()>,
@@ -64,7 +66,7 @@ pub(crate) async fn start() -> Running {
 /// Starts a server.
 pub(crate) async fn start_with(session: Session, options: ServerOptions) -> Running {
     let server = Server::bind(session.clone(), options).await.unwrap();
-    let (address, watch) = (server.address(), server.watch());
+    let (address, watch, http) = (server.address(), server.watch(), server.http_url());
     let (stop, stopped) = oneshot::channel::<()>();
     let task = tokio::spawn(async move {
         let stopped = async {
@@ -77,6 +79,7 @@ pub(crate) async fn start_with(session: Session, options: ServerOptions) -> Runn
     Running {
         session,
         address,
+        http,
         watch,
         stop: Some(stop),
         task,

@@ -1,0 +1,245 @@
+//! What the page asks for: the server's state, a login, and a query's end.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tidegate::{Error, ErrorKind, QueryReport, QueryState, RegionReport, SessionReport};
+
+use super::Desk;
+use super::guard::{Intent, Refusal, Viewer};
+use crate::status;
+use crate::timeline::Told;
+
+/// Queries that have ended and are told.
+const ENDED_MAX: usize = 50;
+/// Characters of a statement that are told.
+const SQL_MAX: usize = 2_000;
+
+/// All that the page shows.
+#[derive(Serialize)]
+pub(super) struct ServerStatus {
+    version: &'static str,
+    uptime_seconds: f64,
+    is_ready: bool,
+    user: Arc<str>,
+    is_admin: bool,
+    /// Whether one can log in, and out.
+    has_users: bool,
+    running: usize,
+    waiting: i64,
+    /// Those that run first, then those that ended last.
+    queries: Vec<QueryLine>,
+    sessions: Vec<SessionLine>,
+    memory: Vec<MemoryLine>,
+    devices: Vec<DeviceLine>,
+    cache: Value,
+    timeline: Told,
+}
+
+#[derive(Serialize)]
+struct QueryLine {
+    id: u64,
+    user: Option<Arc<str>>,
+    sql: Option<String>,
+    state: QueryState,
+    started_ms: u64,
+    seconds: f64,
+    plan_seconds: f64,
+    rows: u64,
+    error: Option<String>,
+    can_kill: bool,
+    /// What its regions have done so far.
+    places: Vec<PlaceLine>,
+}
+
+#[derive(Serialize)]
+struct PlaceLine {
+    place: String,
+    morsels: u64,
+    rows: u64,
+    bytes: u64,
+    reasons: Vec<(String, u64)>,
+}
+
+#[derive(Serialize)]
+struct SessionLine {
+    id: u64,
+    user: Arc<str>,
+    is_admin: bool,
+    opened_ms: u64,
+    last_query_ms: Option<u64>,
+    queries: u64,
+    running: u64,
+}
+
+#[derive(Serialize)]
+struct MemoryLine {
+    tier: &'static str,
+    device: Option<String>,
+    consumer: String,
+    used: u64,
+    limit: Option<u64>,
+    peak: Option<u64>,
+}
+
+#[derive(Serialize)]
+struct DeviceLine {
+    device: String,
+    description: String,
+}
+
+fn milliseconds(time: SystemTime) -> u64 {
+    let since = time.duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_millis() as u64)
+}
+
+impl QueryLine {
+    fn of(report: QueryReport) -> Self {
+        let is_live = matches!(report.state, QueryState::Planned | QueryState::Running);
+        let places = report.regions.iter().flat_map(PlaceLine::of).collect();
+        Self {
+            id: report.id,
+            user: report.user,
+            sql: report.sql.map(|sql| sql.chars().take(SQL_MAX).collect()),
+            state: report.state,
+            started_ms: milliseconds(report.started),
+            seconds: report.seconds,
+            plan_seconds: report.plan_seconds,
+            rows: report.rows,
+            error: report.error,
+            can_kill: is_live,
+            places,
+        }
+    }
+}
+
+impl PlaceLine {
+    fn of(region: &RegionReport) -> Vec<Self> {
+        let line = |place: &tidegate::PlaceReport| Self {
+            place: place.place.clone(),
+            morsels: place.morsels,
+            rows: place.rows,
+            bytes: place.bytes,
+            reasons: place.reasons.clone(),
+        };
+        region.places.iter().map(line).collect()
+    }
+}
+
+impl SessionLine {
+    fn of(report: SessionReport) -> Self {
+        Self {
+            id: report.id,
+            user: report.user,
+            is_admin: report.is_admin,
+            opened_ms: milliseconds(report.opened),
+            last_query_ms: report.last_query.map(milliseconds),
+            queries: report.queries,
+            running: report.running,
+        }
+    }
+}
+
+/// Tells all that the page shows, as far as the viewer may see it.
+pub(super) async fn status(State(desk): State<Arc<Desk>>, viewer: Viewer) -> Json<ServerStatus> {
+    let session = &viewer.session;
+    let reports = session.visible_reports(ENDED_MAX);
+    let (running, ended): (Vec<_>, Vec<_>) = reports
+        .into_iter()
+        .rev()
+        .map(QueryLine::of)
+        .partition(|line| line.can_kill);
+    let cache = session.cache_activity();
+    let memory = session.memory().into_iter().map(|report| MemoryLine {
+        tier: report.tier(),
+        device: report.device,
+        consumer: report.consumer,
+        used: report.used,
+        limit: report.limit,
+        peak: report.peak,
+    });
+    let devices = session.device_names().into_iter();
+    let devices = devices.map(|(device, description)| DeviceLine {
+        device,
+        description,
+    });
+    let sessions = session.client_sessions().into_iter();
+    Json(ServerStatus {
+        version: env!("CARGO_PKG_VERSION"),
+        uptime_seconds: desk.started.elapsed().as_secs_f64(),
+        is_ready: desk.is_ready.load(Ordering::Relaxed),
+        user: viewer.user,
+        is_admin: viewer.is_admin,
+        has_users: desk.auth.has_users(),
+        running: desk.sessions.num_running(),
+        waiting: desk.meters.num_waiting(),
+        queries: running.into_iter().chain(ended).collect(),
+        sessions: sessions.map(SessionLine::of).collect(),
+        memory: memory.collect(),
+        devices: devices.collect(),
+        cache: json!({
+            "host_hits": cache.host_hits,
+            "host_misses": cache.host_misses,
+            "host_evictions": cache.host_evictions,
+            "device_hits": cache.device_hits,
+        }),
+        timeline: desk.timeline.told(),
+    })
+}
+
+/// A name and a password.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Login {
+    name: String,
+    password: String,
+}
+
+/// Turns a name and a password into a token, which Flight calls take too.
+pub(super) async fn log_in(
+    State(desk): State<Arc<Desk>>,
+    _intent: Intent,
+    Json(login): Json<Login>,
+) -> Result<Json<Value>, Refusal> {
+    let person = desk.auth.person(login.name, login.password).await?;
+    let token = desk.sessions.log_in(person)?;
+    Ok(Json(json!({ "token": token })))
+}
+
+/// Ends the session of a token.
+pub(super) async fn log_out(
+    State(desk): State<Arc<Desk>>,
+    _intent: Intent,
+    viewer: Viewer,
+) -> StatusCode {
+    if let Some(login) = &viewer.login {
+        desk.sessions.close(login);
+    }
+    StatusCode::NO_CONTENT
+}
+
+/// Tells a query to stop.
+pub(super) async fn kill(
+    _intent: Intent,
+    viewer: Viewer,
+    Path(id): Path<u64>,
+) -> Result<Json<Value>, Refusal> {
+    let killed = viewer.session.kill(id);
+    killed.map_err(|error: Error| match error.kind() {
+        ErrorKind::Sql => Refusal::new(StatusCode::NOT_FOUND, error.to_string()),
+        _ => Refusal::from(status::status(error)),
+    })?;
+    tracing::info!(query_id = id, user = %viewer.user, "query killed from the page");
+    Ok(Json(json!({ "query_id": id, "state": "stopping" })))
+}
+
+/// Writes bytes as hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
