@@ -62,6 +62,12 @@ pub trait PipelineDevice: Send + Sync + Debug {
 
     /// Returns whether the device is gone for good.
     fn is_lost(&self) -> bool;
+
+    /// Returns how many faults that were planned for it were met; no faults are planned for a real
+    /// device.
+    fn planned_faults_met(&self) -> u64 {
+        0
+    }
 }
 
 /// One execution of a pipeline on one device: state that rows are folded into.

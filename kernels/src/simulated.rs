@@ -112,6 +112,10 @@ impl PipelineDevice for SimulatedPipelineDevice {
         .boxed()
     }
 
+    fn planned_faults_met(&self) -> u64 {
+        self.device.counters().faults
+    }
+
     fn is_lost(&self) -> bool {
         self.device.is_lost()
     }

@@ -52,9 +52,10 @@ const SERVE: &str = "serve";
 const SETTING_TABLES: [&str; 2] = ["tidegate", "datafusion"];
 
 /// Variables that begin as ours and are none of the configuration.
-const OTHER_VARIABLES: [&str; 8] = [
+const OTHER_VARIABLES: [&str; 9] = [
     "TIDEGATE_CONFIG",
     "TIDEGATE_UPDATE_DOCS",
+    "TIDEGATE_FAULTS_SECONDS",
     "TIDEGATE_PAGER",
     "TIDEGATE_NVRTC",
     "TIDEGATE_REQUIRE_",

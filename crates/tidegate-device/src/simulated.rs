@@ -5,7 +5,7 @@
 //! `copy_bytes / copy rate + launch time + rows / row rate` later (times the slow-down), or when
 //! its real work is done if that takes longer: the thread sleeps only for what the work left over.
 //! Results arrive through a [`Completion`], so a caller never blocks. A [`FaultPlan`] says which
-//! launches and reservations fail. A device that is lost fails everything from then on.
+//! launches, copies, reservations and events fail. A device that is lost fails everything from then on.
 
 mod completion;
 mod faults;
@@ -104,6 +104,7 @@ impl SimulatedDevice {
         self.check_alive()?;
         let count = self.reservations.fetch_add(1, Ordering::Relaxed) + 1;
         if self.spec.faults.fails_reservation(count) {
+            self.queue.count_fault();
             return Err(self.budget.shortage(bytes));
         }
         self.budget.reserve(bytes)
@@ -136,8 +137,8 @@ impl SimulatedDevice {
         completion
     }
 
-    /// Queues a copy between host and device that belongs to no launch: it takes its time and fails
-    /// with the device, but the fault plan does not count it.
+    /// Queues a copy between host and device that belongs to no launch; the fault plan counts it as
+    /// such.
     pub fn copy(&self, bytes: u64) -> Completion<()> {
         let (parcel, completion) = parcel(self.info.id, None, || ());
         let cost = Cost {

@@ -1,11 +1,12 @@
-//! A statement's turn: so many run, so many wait in the order they came, and the rest is told to come
-//! again. Nobody waits for ever.
+//! A statement's turn: it waits at the gate of the process, as the statements of every session do,
+//! and is told to come again if the line is full. Nobody waits for ever, and nobody comes in once the
+//! server is going down.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tidegate::{AdmissionGate, AdmissionLimits, Permit, Wish};
 use tonic::Status;
 
 use crate::options::Limits;
@@ -13,40 +14,40 @@ use crate::options::Limits;
 /// How often a drain looks whether all has ended.
 const DRAIN_STEP: Duration = Duration::from_millis(20);
 
-/// The statements that run and wait.
+/// The server's way to the gate.
 #[derive(Debug)]
 pub(crate) struct Admission {
-    turns: Arc<Semaphore>,
-    num_turns: usize,
-    waiting: AtomicUsize,
-    queue_max: usize,
-    wait_max: Duration,
+    gate: Arc<AdmissionGate>,
+    /// Turns that this server's statements have.
+    running: Arc<AtomicUsize>,
     is_closed: AtomicBool,
 }
 
 /// A statement's turn, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Turn {
-    _permit: OwnedSemaphorePermit,
+    _permit: Permit,
+    running: Arc<AtomicUsize>,
 }
 
-struct Waiting<'a>(&'a AtomicUsize);
-
-impl Drop for Waiting<'_> {
+impl Drop for Turn {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.running.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 impl Admission {
-    pub(crate) fn new(limits: &Limits) -> Self {
-        let num_turns = limits.statements.clamp(1, Semaphore::MAX_PERMITS);
-        Self {
-            turns: Arc::new(Semaphore::new(num_turns)),
-            num_turns,
-            waiting: AtomicUsize::new(0),
-            queue_max: limits.queued,
+    /// Leads to this gate, which has the server's limits from now on.
+    pub(crate) fn new(gate: &Arc<AdmissionGate>, limits: &Limits) -> Self {
+        gate.set_limits(AdmissionLimits {
+            running_max: limits.statements.max(1),
+            waiting_max: limits.queued,
             wait_max: limits.queue_wait,
+            ..gate.limits()
+        });
+        Self {
+            gate: Arc::clone(gate),
+            running: Arc::default(),
             is_closed: AtomicBool::new(false),
         }
     }
@@ -58,31 +59,15 @@ impl Admission {
     /// server is going down.
     pub(crate) async fn turn(&self) -> Result<Turn, Status> {
         self.check_open()?;
-        if let Ok(permit) = Arc::clone(&self.turns).try_acquire_owned() {
-            return Ok(Turn { _permit: permit });
-        }
-        let ahead = self.waiting.fetch_add(1, Ordering::Relaxed);
-        let _waiting = Waiting(&self.waiting);
-        if ahead >= self.queue_max {
-            return Err(Status::unavailable(format!(
-                "{} statements run and {ahead} wait, which is all that this server takes: try again \
-                 later",
-                self.num_turns
-            )));
-        }
-        let turn = Arc::clone(&self.turns).acquire_owned();
-        match tokio::time::timeout(self.wait_max, turn).await {
-            Ok(Ok(permit)) => {
-                self.check_open()?;
-                Ok(Turn { _permit: permit })
-            }
-            Ok(Err(_)) => Err(going_down()),
-            Err(_) => Err(Status::unavailable(format!(
-                "the statement waited {} s for its turn behind {} others: try again later",
-                self.wait_max.as_secs_f64(),
-                self.num_turns
-            ))),
-        }
+        let admitted = self.gate.admit(Wish::default()).await;
+        let permit = admitted.map_err(|refused| Status::unavailable(refused.to_string()))?;
+        self.running.fetch_add(1, Ordering::Relaxed);
+        let turn = Turn {
+            _permit: permit,
+            running: Arc::clone(&self.running),
+        };
+        self.check_open()?;
+        Ok(turn)
     }
 
     /// Fails once the server is going down.
@@ -97,7 +82,7 @@ impl Admission {
     pub(crate) async fn drain(&self, patience: Duration) {
         self.is_closed.store(true, Ordering::Relaxed);
         let idle = async {
-            while self.turns.available_permits() < self.num_turns {
+            while self.running.load(Ordering::Relaxed) > 0 {
                 tokio::time::sleep(DRAIN_STEP).await;
             }
         };
@@ -115,18 +100,21 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
+    use tidegate::{AdmissionGate, AdmissionLimits};
     use tonic::Code;
 
     use super::Admission;
     use crate::options::Limits;
 
     fn admission(statements: usize, queued: usize, wait_ms: u64) -> Arc<Admission> {
-        Arc::new(Admission::new(&Limits {
+        let limits = Limits {
             statements,
             queued,
             queue_wait: Duration::from_millis(wait_ms),
             ..Limits::default()
-        }))
+        };
+        let gate = AdmissionGate::new(AdmissionLimits::default());
+        Arc::new(Admission::new(&gate, &limits))
     }
 
     #[tokio::test]
@@ -152,10 +140,7 @@ mod tests {
         let _first = admission.turn().await.unwrap();
         let refused = admission.turn().await.unwrap_err();
         assert!(refused.message().contains("try again"), "{refused}");
-        assert_eq!(
-            admission.waiting.load(std::sync::atomic::Ordering::Relaxed),
-            0
-        );
+        assert_eq!(admission.gate.counts(), (1, 0));
     }
 
     #[tokio::test]

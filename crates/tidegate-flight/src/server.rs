@@ -128,7 +128,7 @@ impl Server {
         let watcher: Weak<dyn QueryWatcher> = Arc::downgrade(&(Arc::clone(&meters) as _));
         session.runtime().watch_queries(watcher);
         let statements = Statements {
-            admission: Admission::new(&limits),
+            admission: Admission::new(session.runtime().admission(), &limits),
             limits,
             meters: Arc::clone(&meters),
         };

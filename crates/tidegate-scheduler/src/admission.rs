@@ -1,14 +1,14 @@
 //! Which queries run, and whose turn it is on a device.
 //!
-//! A [`Line`] lets a limited number of queries run; the others wait, the oldest of the highest
-//! priority first, for a limited time. Waiting raises a query's priority, so that none waits for
-//! ever. The line is a plain state machine; [`AdmissionGate`] is the door that tasks wait at.
+//! A [`Line`] lets a limited number of queries run, as far as the memory that they are known to need
+//! goes round; the others wait, the oldest of the highest priority first, for a limited time. Waiting
+//! raises a query's priority, and nobody overtakes who is next, so that none waits for ever. The line is a plain state machine; [`AdmissionGate`] is the door that tasks wait at.
 //! [`turns`] shares a device's time between the queries that run.
 
 mod gate;
 pub mod turns;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use thiserror::Error;
@@ -28,6 +28,8 @@ pub struct AdmissionLimits {
     pub waiting_max: usize,
     /// How long one waits.
     pub wait_max: Duration,
+    /// Bytes that those which run may be expected to need together. One always runs.
+    pub expected_bytes_max: u64,
 }
 
 impl Default for AdmissionLimits {
@@ -36,6 +38,7 @@ impl Default for AdmissionLimits {
             running_max: 64,
             waiting_max: 1024,
             wait_max: Duration::from_secs(60),
+            expected_bytes_max: u64::MAX,
         }
     }
 }
@@ -45,8 +48,8 @@ impl Default for AdmissionLimits {
 pub enum Refused {
     /// Too many wait.
     #[error(
-        "{running_max} statements run and {waiting_max} wait, which is the limit; try again later, \
-         or raise the limit of running statements"
+        "{running_max} statements may run and {waiting_max} wait, and so many do; try again later, or \
+         raise tidegate.max_running_queries or tidegate.max_waiting_queries"
     )]
     LineFull {
         /// The limit of those that run.
@@ -57,7 +60,7 @@ pub enum Refused {
     /// It waited as long as it may.
     #[error(
         "the statement waited {waited:?} for one of {running_max} to end, which is as long as it may; \
-         try again later, or raise the limit of running statements or of the wait"
+         try again later, or raise tidegate.max_running_queries or tidegate.queue_timeout"
     )]
     WaitedTooLong {
         /// The limit of those that run.
@@ -74,15 +77,25 @@ pub struct Ticket(u64);
 #[derive(Debug)]
 struct Waiting {
     ticket: Ticket,
-    priority: i32,
+    wish: Wish,
     since: f64,
+}
+
+/// How a query asks to be let in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wish {
+    /// The higher the sooner; 0 for most.
+    pub priority: i32,
+    /// Bytes of memory that it is known to need; 0 if nothing is known.
+    pub expected_bytes: u64,
 }
 
 /// The queries that run and wait. Times are in seconds from any start.
 #[derive(Debug)]
 pub struct Line {
     limits: AdmissionLimits,
-    running: BTreeSet<Ticket>,
+    /// With the bytes that each is expected to need.
+    running: BTreeMap<Ticket, u64>,
     waiting: VecDeque<Waiting>,
     next: u64,
 }
@@ -92,7 +105,7 @@ impl Line {
     pub fn new(limits: AdmissionLimits) -> Self {
         Self {
             limits,
-            running: BTreeSet::new(),
+            running: BTreeMap::new(),
             waiting: VecDeque::new(),
             next: 0,
         }
@@ -113,8 +126,8 @@ impl Line {
     ///
     /// # Errors
     /// [`Refused::LineFull`].
-    pub fn arrive(&mut self, priority: i32, now: f64) -> Result<Ticket, Refused> {
-        let free = self.running.len() < self.limits.running_max && self.waiting.is_empty();
+    pub fn arrive(&mut self, wish: Wish, now: f64) -> Result<Ticket, Refused> {
+        let free = self.waiting.is_empty() && self.has_room(wish);
         if !free && self.waiting.len() >= self.limits.waiting_max {
             return Err(Refused::LineFull {
                 running_max: self.limits.running_max,
@@ -124,11 +137,11 @@ impl Line {
         let ticket = Ticket(self.next);
         self.next += 1;
         if free {
-            self.running.insert(ticket);
+            self.running.insert(ticket, wish.expected_bytes);
         } else {
             self.waiting.push_back(Waiting {
                 ticket,
-                priority,
+                wish,
                 since: now,
             });
         }
@@ -137,7 +150,7 @@ impl Line {
 
     /// Returns whether a query was let in and has not left.
     pub fn runs(&self, ticket: Ticket) -> bool {
-        self.running.contains(&ticket)
+        self.running.contains_key(&ticket)
     }
 
     /// Returns how many wait.
@@ -157,11 +170,21 @@ impl Line {
         self.admit(now)
     }
 
+    /// Returns whether a query may run beside those that do.
+    fn has_room(&self, wish: Wish) -> bool {
+        let expected = self
+            .running
+            .values()
+            .fold(0_u64, |sum, bytes| sum.saturating_add(*bytes));
+        let fits = expected.saturating_add(wish.expected_bytes) <= self.limits.expected_bytes_max;
+        self.running.len() < self.limits.running_max && (fits || self.running.is_empty())
+    }
+
     fn admit(&mut self, now: f64) -> Vec<Ticket> {
         let mut admitted = Vec::new();
-        while self.running.len() < self.limits.running_max {
+        loop {
             let rank = |waiting: &Waiting| {
-                f64::from(waiting.priority) + (now - waiting.since) / SECONDS_PER_PRIORITY
+                f64::from(waiting.wish.priority) + (now - waiting.since) / SECONDS_PER_PRIORITY
             };
             let candidates = self.waiting.iter().enumerate();
             // Of equals the first: `max_by` would take the last.
@@ -172,11 +195,15 @@ impl Line {
                     best
                 }
             });
-            let Some(index) = best.map(|(index, _)| index) else {
+            let best = best.map(|(index, waiting)| (index, waiting.wish));
+            let Some((index, wish)) = best else {
                 break;
             };
+            if !self.has_room(wish) {
+                break;
+            }
             if let Some(next) = self.waiting.remove(index) {
-                self.running.insert(next.ticket);
+                self.running.insert(next.ticket, next.wish.expected_bytes);
                 admitted.push(next.ticket);
             }
         }

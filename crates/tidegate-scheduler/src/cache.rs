@@ -8,9 +8,11 @@
 //! A table that holds all of a scan also knows the scan's rows, and has one run over all of them for
 //! whoever reads these (`whole`).
 //!
-//! Nothing is evicted from a device: a table that does not fit is not cached. What a device does not
-//! hold may lie in the host tier, [`host`].
+//! A table of `CACHE TABLE` stays until it is let go of: one that does not fit is not cached. What is
+//! read often comes by itself, and goes again for what needs the memory, [`automatic`]. What a device
+//! does not hold may lie in the host tier, [`host`].
 
+pub mod automatic;
 pub mod host;
 
 mod whole;
@@ -20,9 +22,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow_array::ArrayRef;
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use tidegate_device::DeviceId;
-use tidegate_kernels::StoredColumn;
+use tidegate_kernels::{ColumnDictionary, StoredColumn};
 
 use whole::{MorselChunks, SpecialColumns, Whole};
 pub use whole::{ScanKey, ScanRows, WholeRun};
@@ -43,7 +45,7 @@ pub struct ChunkKey {
 }
 
 /// One column chunk on a device.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct CachedChunk {
     /// Its values.
     pub stored: Arc<StoredColumn>,
@@ -53,12 +55,29 @@ pub struct CachedChunk {
     pub anchor: Vec<ArrayRef>,
 }
 
+/// Why a table is on a device, and how long it stays.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Kept {
+    /// `CACHE TABLE` named it; it stays until `UNCACHE TABLE`.
+    ByStatement,
+    /// It was read often; it goes for what needs the memory.
+    Automatic {
+        /// Names the rows and columns.
+        what: u64,
+        /// Seconds that reading all of it and bringing it to the device took.
+        seconds: f64,
+    },
+}
+
 /// A table, or some columns of one, on a device.
 #[derive(Debug)]
 pub struct CachedTable {
     name: String,
+    kept: Kept,
     device: DeviceId,
     columns: Vec<CachedColumn>,
+    /// The dictionaries of the columns' codes.
+    dictionaries: Vec<Arc<ColumnDictionary>>,
     /// By source and column, the two texts of a key.
     chunks: HashMap<(Arc<str>, Arc<str>), Chunks>,
     /// The chunks that came as whole morsels.
@@ -91,6 +110,8 @@ pub struct ColumnReport {
     pub column: String,
     /// Where it is.
     pub device: DeviceId,
+    /// `CACHE TABLE` named it.
+    pub is_kept: bool,
     /// The encoding of most of its chunks; empty if there are none.
     pub encoding: String,
     /// Chunks.
@@ -106,16 +127,19 @@ pub struct ColumnReport {
 }
 
 impl CachedTable {
-    /// Makes a table without chunks.
+    /// Makes a table without chunks, to stay until it is let go of.
     pub fn new(name: &str, device: DeviceId, columns: impl IntoIterator<Item = String>) -> Self {
         let column = |name| CachedColumn {
             name,
             hits: AtomicU64::new(0),
         };
+        let columns: Vec<CachedColumn> = columns.into_iter().map(column).collect();
         Self {
             name: name.to_string(),
+            kept: Kept::ByStatement,
             device,
-            columns: columns.into_iter().map(column).collect(),
+            dictionaries: columns.iter().map(|_| ColumnDictionary::new()).collect(),
+            columns,
             chunks: HashMap::new(),
             morsels: Vec::new(),
             special: SpecialColumns::default(),
@@ -133,6 +157,36 @@ impl CachedTable {
         self.device
     }
 
+    /// Returns why it is there.
+    pub fn kept(&self) -> Kept {
+        self.kept
+    }
+
+    /// Says why it is there.
+    pub fn keep(&mut self, kept: Kept) {
+        self.kept = kept;
+    }
+
+    /// Returns the dictionary that all chunks of column number `column` share.
+    pub fn dictionary(&self, column: usize) -> &Arc<ColumnDictionary> {
+        &self.dictionaries[column]
+    }
+
+    /// Shares the dictionary of column number `column` with that of another table, before the first
+    /// chunk comes; chunks of that one may then be chunks of this one.
+    pub fn adopt(&mut self, column: usize, dictionary: Arc<ColumnDictionary>) {
+        self.dictionaries[column] = dictionary;
+    }
+
+    /// Returns under which name the cache keeps it.
+    fn key(&self) -> String {
+        match self.kept {
+            Kept::ByStatement => self.name.clone(),
+            // No table is called so: a name does not begin with a blank.
+            Kept::Automatic { what, .. } => format!(" {what:016x} {}", self.device.0),
+        }
+    }
+
     /// Adds a chunk to column number `column`.
     pub fn insert(&mut self, column: usize, key: ChunkKey, chunk: CachedChunk) {
         let chunks = self.chunks.entry((key.source, key.column));
@@ -148,6 +202,7 @@ impl CachedTable {
         let stored = chunks.iter().map(|(_, chunk)| Arc::clone(&chunk.stored));
         self.morsels.push(MorselChunks {
             columns: stored.collect(),
+            keys: chunks.iter().map(|(key, _)| key.clone()).collect(),
         });
         for (column, (key, chunk)) in chunks.into_iter().enumerate() {
             self.special.note(column, chunk.holds_special);
@@ -236,6 +291,7 @@ impl CachedTable {
             table: self.name.clone(),
             column: name.clone(),
             device: self.device,
+            is_kept: self.kept == Kept::ByStatement,
             encoding: String::new(),
             num_chunks: 0,
             num_rows: 0,
@@ -263,6 +319,9 @@ pub struct ColumnCache {
     host: host::HostTier,
     tables: RwLock<BTreeMap<String, Arc<CachedTable>>>,
     version: AtomicU64,
+    demand: Mutex<automatic::Demand>,
+    /// Counts the shortages for which nothing was left to evict.
+    shortages: AtomicU64,
     /// Uses of the tables that have gone.
     past_hits: AtomicU64,
 }
@@ -273,12 +332,20 @@ impl ColumnCache {
         &self.host
     }
 
-    /// Keeps a table, in place of one of the same name.
+    /// Keeps a table, in place of one of the same name, and of those that came by themselves of which
+    /// it has all.
     pub fn insert(&self, table: CachedTable) {
         let mut tables = self.tables.write();
-        let replaced = tables.insert(table.name.clone(), Arc::new(table));
-        self.retire(replaced.as_deref());
+        let gone: Vec<String> = tables
+            .iter()
+            .filter(|(_, known)| known.is_automatic() && table.has_all_of(known))
+            .map(|(key, _)| key.clone())
+            .collect();
+        let mut dropped: Vec<_> = gone.iter().map(|key| tables.remove(key)).collect();
+        dropped.push(tables.insert(table.key(), Arc::new(table)));
+        dropped.iter().for_each(|gone| self.retire(gone.as_deref()));
         self.version.fetch_add(1, Ordering::Release);
+        drop(tables);
     }
 
     /// Lets a table go; its memory comes back once no query uses it.
@@ -310,7 +377,7 @@ impl ColumnCache {
     /// Returns whether this table is kept, and not only still in use.
     pub fn holds(&self, table: &Arc<CachedTable>) -> bool {
         let tables = self.tables.read();
-        let known = tables.get(&table.name);
+        let known = tables.get(&table.key());
         known.is_some_and(|known| Arc::ptr_eq(known, table))
     }
 
@@ -326,9 +393,11 @@ impl ColumnCache {
         here.cloned().collect()
     }
 
-    /// Returns the names of all tables, sorted.
+    /// Returns the names of the tables of `CACHE TABLE`, sorted.
     pub fn names(&self) -> Vec<String> {
-        self.tables.read().keys().cloned().collect()
+        let tables = self.tables.read();
+        let kept = tables.values().filter(|table| !table.is_automatic());
+        kept.map(|table| table.name.clone()).collect()
     }
 
     /// Reports every column of every table.

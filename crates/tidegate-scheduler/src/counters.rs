@@ -1,14 +1,18 @@
-//! What ran where, how much of it, and why: the books of one region.
+//! What ran where, how much of it, why, and how well that was foreseen: the books of one region.
 
 use std::collections::BTreeMap;
+use std::ops::AddAssign;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use serde::Serialize;
 use tidegate_kernels::Phases;
 
-use crate::place::{Place, Reason};
+use crate::place::{Estimate, Place, Reason};
 use crate::queue::Morsel;
+
+/// Decisions that are told one by one for each place; what comes after counts in the sums alone.
+pub const DECISIONS_MAX: usize = 128;
 
 /// Counts morsels, rows, bytes and time by place, and reasons by place.
 ///
@@ -26,6 +30,83 @@ struct Count {
     time: Duration,
     phases: Phases,
     reasons: BTreeMap<Reason, u64>,
+    setbacks: Setbacks,
+    foreseen: Foreseen,
+    decisions: Vec<Decided>,
+}
+
+/// One claim and how it went: a morsel, or some that were claimed together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Decided {
+    /// Why it was claimed.
+    pub reason: Reason,
+    /// Morsels of the claim.
+    pub morsels: u64,
+    /// Their rows, as read.
+    pub rows: u64,
+    /// Bytes that were moved for it; on the host an estimate of those that were read.
+    pub bytes: u64,
+    /// What it was expected to take, from the claim to its end.
+    pub estimate: Estimate,
+    /// What that took, in seconds.
+    pub seconds: f64,
+}
+
+/// A [`Decided`], as it is told.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct DecisionReport {
+    /// Why the place claimed it.
+    pub reason: String,
+    /// Morsels of the claim.
+    pub morsels: u64,
+    /// Their rows.
+    pub rows: u64,
+    /// Bytes that were moved for it; on the host an estimate of those that were read.
+    pub bytes: u64,
+    /// Bytes that were expected to move.
+    pub estimated_bytes: u64,
+    /// Seconds that it was expected to take, from the claim to its end, waiting included.
+    pub estimated_seconds: f64,
+    /// Seconds that this took.
+    pub seconds: f64,
+}
+
+/// What the claims of a place were expected to take, and what they took; sums over all of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Foreseen {
+    /// Claims.
+    pub claims: u64,
+    /// Bytes that were expected to move.
+    pub estimated_bytes: u64,
+    /// Seconds that were expected, from each claim to its end.
+    pub estimated_seconds: f64,
+    /// Seconds that these took. Claims overlap, so that this is more than the time that passed.
+    pub seconds: f64,
+}
+
+/// What went otherwise than planned at a place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Setbacks {
+    /// Morsels that were taken and could not be kept: each ran again, here or elsewhere.
+    pub retries: u64,
+    /// Morsels that were cut in parts for lack of memory.
+    pub splits: u64,
+    /// Times that the state left as partial rows to make room.
+    pub flushes: u64,
+    /// Waits for memory that others held.
+    pub waits: u64,
+    /// Bytes of cached chunks that went to make room.
+    pub evicted_bytes: u64,
+}
+
+impl AddAssign for Setbacks {
+    fn add_assign(&mut self, other: Self) {
+        self.retries += other.retries;
+        self.splits += other.splits;
+        self.flushes += other.flushes;
+        self.waits += other.waits;
+        self.evicted_bytes += other.evicted_bytes;
+    }
 }
 
 /// What one place did for a region.
@@ -45,6 +126,31 @@ pub struct PlaceReport {
     pub phases: Phases,
     /// Why, and for how many morsels; for a region placed as a whole the count is 1.
     pub reasons: Vec<(String, u64)>,
+    /// What went otherwise than planned.
+    pub setbacks: Setbacks,
+    /// How well its claims were foreseen.
+    pub foreseen: Foreseen,
+    /// The first [`DECISIONS_MAX`] of its claims, in the order in which they ended.
+    #[serde(skip)]
+    pub decisions: Vec<DecisionReport>,
+}
+
+impl PlaceReport {
+    /// Describes a place of which only this much is known.
+    pub fn new(place: String, morsels: u64, rows: u64, bytes: u64, seconds: f64) -> Self {
+        Self {
+            place,
+            morsels,
+            rows,
+            bytes,
+            seconds,
+            phases: Phases::default(),
+            reasons: Vec::new(),
+            setbacks: Setbacks::default(),
+            foreseen: Foreseen::default(),
+            decisions: Vec::new(),
+        }
+    }
 }
 
 /// What one place did for a region, in numbers that can be added up over queries.
@@ -87,6 +193,24 @@ impl RegionCounters {
             .map(|morsel| morsel.size.num_bytes)
             .sum::<u64>();
         *count.reasons.entry(reason).or_default() += num_morsels;
+    }
+
+    /// Writes down how a claim of `place` went, beside what is counted of its morsels.
+    pub fn decided(&self, place: Place, decided: Decided) {
+        let mut places = self.places.lock();
+        let count = places.entry(place).or_default();
+        count.foreseen.claims += 1;
+        count.foreseen.estimated_bytes += decided.estimate.bytes;
+        count.foreseen.estimated_seconds += decided.estimate.seconds;
+        count.foreseen.seconds += decided.seconds;
+        if count.decisions.len() < DECISIONS_MAX {
+            count.decisions.push(decided);
+        }
+    }
+
+    /// Counts what went otherwise than planned at `place`.
+    pub fn setback(&self, place: Place, setbacks: Setbacks) {
+        self.places.lock().entry(place).or_default().setbacks += setbacks;
     }
 
     /// Takes morsels out of the books of a place whose work on them came to nothing.
@@ -133,6 +257,15 @@ impl RegionCounters {
         self.places.lock().get(&place).map_or(0, |count| count.rows)
     }
 
+    /// Returns the rows counted at all places, and whether devices had them all already.
+    pub fn rows_read(&self) -> (u64, bool) {
+        let places = self.places.lock();
+        let rows = places.values().map(|count| count.rows).sum();
+        let mut read = places.iter().filter(|(_, count)| count.rows > 0);
+        let resident = read.all(|(place, count)| *place != Place::Host && count.bytes == 0);
+        (rows, resident && rows > 0)
+    }
+
     /// Returns whether anything was counted.
     pub fn is_empty(&self) -> bool {
         self.places.lock().is_empty()
@@ -172,7 +305,24 @@ impl RegionCounters {
                 .iter()
                 .map(|(why, times)| (why.to_string(), *times))
                 .collect(),
+            setbacks: count.setbacks,
+            foreseen: count.foreseen,
+            decisions: count.decisions.iter().map(DecisionReport::of).collect(),
         };
         places.iter().map(report).collect()
+    }
+}
+
+impl DecisionReport {
+    fn of(decided: &Decided) -> Self {
+        Self {
+            reason: decided.reason.to_string(),
+            morsels: decided.morsels,
+            rows: decided.rows,
+            bytes: decided.bytes,
+            estimated_bytes: decided.estimate.bytes,
+            estimated_seconds: decided.estimate.seconds,
+            seconds: decided.seconds,
+        }
     }
 }

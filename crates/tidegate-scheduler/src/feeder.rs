@@ -7,6 +7,7 @@
 //! lost. Each fold takes a turn on the device, which queries share. Short of device memory it does
 //! what the [`ladder`](crate::ladder) says.
 
+mod books;
 mod open_run;
 mod room;
 
@@ -20,13 +21,13 @@ use std::time::{Duration, Instant};
 use arrow_array::RecordBatch;
 use futures::future::BoxFuture;
 use tidegate_device::DeviceError;
-use tidegate_kernels::{FoldReport, PipelineDevice, RunError, StoredMorsel, refuse_chunk};
+use tidegate_kernels::{PipelineDevice, RunError, StoredMorsel, refuse_chunk};
 use tidegate_pipeline::Pipeline;
 
 use crate::admission::turns::TURN_SECONDS_MAX;
 use crate::admission::{DeviceTurns, QueryId, Turn};
 use crate::cache::{CachedTable, ChunkKey, ColumnCache, ScanKey};
-use crate::counters::RegionCounters;
+use crate::counters::{RegionCounters, Setbacks};
 use crate::dispatch::Dispatch;
 use crate::ladder::Ladder;
 use crate::place::{Place, Reason, Rest, Roster};
@@ -34,7 +35,7 @@ use crate::queue::{DeviceClaim, Morsel, MorselId, MorselQueue, MorselSize};
 use crate::rates::DeviceRate;
 use crate::residency::{Residency, identify};
 use crate::run::RunFailure;
-use open_run::{LoadedMorsel, OpenRun, Origin, ResidentRun, Work, loaded};
+use open_run::{LoadedMorsel, OpenRun, Promise, ResidentRun, Work};
 
 /// Folds kept in flight on a device.
 const FOLDS_IN_FLIGHT: usize = 2;
@@ -207,7 +208,9 @@ impl Feeder {
                     progress.residency.pin(None);
                     let waiting = progress.pending.drain(..).flat_map(Work::into_morsels);
                     let all: Vec<Morsel> = morsels.into_iter().chain(waiting).collect();
-                    progress.pending.extend(all.into_iter().map(Work::Load));
+                    // They were promised as they are stored; from here on nothing is.
+                    let load = |morsel| Work::Load(morsel, Promise::nothing(self.now()));
+                    progress.pending.extend(all.into_iter().map(load));
                 }
                 RunEnd::Faulted => {
                     faults += 1;
@@ -259,6 +262,10 @@ impl Feeder {
                 Step::Full => return self.flush(open, progress, RunEnd::Flushed).await,
                 Step::Flush(work) => {
                     progress.pending.push_front(work);
+                    self.setback(Setbacks {
+                        flushes: 1,
+                        ..Setbacks::default()
+                    });
                     return self.flush(open, progress, RunEnd::Flushed).await;
                 }
                 Step::Blocked(work) => {
@@ -302,9 +309,10 @@ impl Feeder {
                 open.fold_stored(run, turn);
                 return Ok(Step::Done);
             }
-            Work::Load(morsel) => match self.load(&morsel).await? {
+            Work::Load(morsel, promise) => match self.load(&morsel).await? {
                 Some(batches) => LoadedMorsel {
                     morsel,
+                    promise,
                     batches,
                     input: None,
                     ladder: Ladder::default(),
@@ -382,14 +390,16 @@ impl Feeder {
                 }
                 DeviceClaim::Empty => return Ok(None),
                 DeviceClaim::Morsel(morsel) => {
+                    let promise = self.promise(morsel.size, found.is_some());
                     let Some(resident) = found else {
-                        return Ok(Some(Work::Load(morsel)));
+                        return Ok(Some(Work::Load(morsel, promise)));
                     };
                     resident.hit();
                     return Ok(Some(Work::Run(ResidentRun {
                         table: resident.table,
                         morsels: vec![morsel],
                         stored: vec![resident.stored],
+                        promise,
                     })));
                 }
             }
@@ -424,11 +434,29 @@ impl Feeder {
                 true
             });
         (!morsels.is_empty()).then_some(())?;
+        let size = MorselSize {
+            num_rows,
+            num_bytes: 0,
+        };
         Some(ResidentRun {
             table: table?,
             morsels,
             stored,
+            promise: self.promise(size, true),
         })
+    }
+
+    /// Returns what a claim that was just made is expected to take.
+    fn promise(&self, size: MorselSize, resident: bool) -> Promise {
+        let (id, now) = (self.device.info().id, self.now());
+        if matches!(self.choice, Choice::Always(_)) {
+            let others = self.turns.seconds_of_others(self.query);
+            self.roster.takes(id, size, resident, others, now);
+        }
+        Promise {
+            estimate: self.roster.promised(id),
+            since: now,
+        }
     }
 
     fn accepts(&self, morsel: &Morsel, rest: Rest, is_resident: bool) -> bool {
@@ -462,68 +490,6 @@ impl Feeder {
         self.roster.cancel(self.device.info().id);
         self.give_back(&[*morsel], Reason::ChunkRefused(why))?;
         Ok(None)
-    }
-
-    /// Waits for the oldest fold and books it.
-    async fn settle(&self, open: &mut OpenRun) -> Result<Option<Setback>, RunFailure> {
-        let Some(settled) = open.next_settled().await else {
-            return Ok(None);
-        };
-        self.roster.end(self.device.info().id, self.now());
-        let error = match settled.folded {
-            Ok(report) => {
-                self.learn(&report);
-                let folded = match settled.origin {
-                    Origin::Cached(_) => settled.morsels,
-                    Origin::Loaded => loaded(&settled.morsels, &report),
-                };
-                self.book(&folded, &report);
-                open.folded.extend(folded);
-                return Ok((!report.state_fits).then_some(Setback::StateTooLarge));
-            }
-            Err(RunError::Eval(error)) => return Err(RunFailure::Eval(error)),
-            Err(error) => error,
-        };
-        let mut lost = settled.morsels;
-        while let Some(other) = open.next_settled().await {
-            self.roster.end(self.device.info().id, self.now());
-            lost.extend(other.morsels);
-        }
-        let refused = matches!(error, RunError::Device(DeviceError::Refused { .. }));
-        if refused && matches!(settled.origin, Origin::Cached(_)) {
-            self.take_out_of_books(&open.folded);
-            lost.append(&mut open.folded);
-            return Ok(Some(Setback::NotAsStored(lost)));
-        }
-        let reason = fault(&error);
-        self.give_back(&lost, reason.clone())?;
-        self.abandon(&open.folded, reason)?;
-        open.folded.clear();
-        Ok(Some(Setback::Fault))
-    }
-
-    fn learn(&self, report: &FoldReport) {
-        let (info, shape) = (self.device.info(), self.roster.shape());
-        let rates = self.dispatch.rates();
-        rates.learn_fold(
-            shape,
-            info,
-            report.rows,
-            report.bytes,
-            report.device_seconds,
-        );
-        self.roster.state_is(info.id, report.state_bytes);
-    }
-
-    fn book(&self, folded: &[Morsel], report: &FoldReport) {
-        let reason = match &self.choice {
-            Choice::Always(reason) => reason.clone(),
-            Choice::EarliestFinish { .. } => Reason::EarliestFinish,
-        };
-        self.counters.morsels(self.place(), folded, reason);
-        let seconds = Duration::from_secs_f64(report.device_seconds.max(0.0));
-        self.counters.time(self.place(), seconds);
-        self.counters.phases(self.place(), report.phases);
     }
 
     /// Ends a run: waits for its folds, brings its rows back and commits its morsels.
@@ -562,53 +528,16 @@ impl Feeder {
             Err(error) => {
                 let reason = fault(&error);
                 if self.atomic {
+                    self.setback(Setbacks {
+                        retries: open.folded.len() as u64,
+                        ..Setbacks::default()
+                    });
                     return Err(RunFailure::Fallback(reason));
                 }
                 self.abandon(&open.folded, reason.clone())?;
                 self.give_up(progress, reason)
             }
         }
-    }
-
-    /// Gives everything back that waits to be folded, after a fold that failed.
-    fn give_up_run(&self, progress: &mut Progress) -> Result<RunEnd, RunFailure> {
-        self.give_up(progress, Reason::DeviceFault("launch failed".into()))
-    }
-
-    /// Gives everything back that waits to be folded.
-    fn give_up(&self, progress: &mut Progress, reason: Reason) -> Result<RunEnd, RunFailure> {
-        let waiting = progress.pending.drain(..).flat_map(Work::into_morsels);
-        let waiting: Vec<Morsel> = waiting.collect();
-        self.give_back(&waiting, reason)?;
-        Ok(RunEnd::Faulted)
-    }
-
-    /// Gives folded but uncommitted morsels back and takes them out of the device's books.
-    fn abandon(&self, folded: &[Morsel], reason: Reason) -> Result<(), RunFailure> {
-        self.take_out_of_books(folded);
-        self.give_back(folded, reason)
-    }
-
-    fn take_out_of_books(&self, folded: &[Morsel]) {
-        let rows = folded.iter().map(|morsel| morsel.size.num_rows).sum();
-        let bytes = folded.iter().map(|morsel| morsel.size.num_bytes).sum();
-        self.counters
-            .undo(self.place(), folded.len() as u64, rows, bytes);
-    }
-
-    fn give_back(&self, morsels: &[Morsel], reason: Reason) -> Result<(), RunFailure> {
-        if morsels.is_empty() {
-            return Ok(());
-        }
-        if self.atomic || self.strict {
-            return Err(RunFailure::Fallback(reason));
-        }
-        for _ in morsels {
-            self.counters.reason(Place::Host, reason.clone());
-        }
-        let ids: Vec<MorselId> = morsels.iter().map(|morsel| morsel.id).collect();
-        self.queue.give_back(&ids);
-        Ok(())
     }
 }
 

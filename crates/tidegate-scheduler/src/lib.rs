@@ -34,16 +34,20 @@ mod resident;
 #[cfg(test)]
 mod simulation;
 
-pub use admission::{AdmissionGate, AdmissionLimits, Permit, Refused};
+pub use admission::{AdmissionGate, AdmissionLimits, Permit, Refused, Wish};
+pub use cache::automatic::Promotion;
 pub use cache::host::{HostTier, TierActivity};
 pub use cache::{
-    CachedChunk, CachedTable, ChunkKey, ColumnCache, ColumnReport, ScanKey, ScanRows, WholeRun,
+    CachedChunk, CachedTable, ChunkKey, ColumnCache, ColumnReport, Kept, ScanKey, ScanRows,
+    WholeRun,
 };
-pub use counters::{PlaceReport, RegionCounters, Tally};
+pub use counters::{
+    DECISIONS_MAX, Decided, DecisionReport, Foreseen, PlaceReport, RegionCounters, Setbacks, Tally,
+};
 pub use dispatch::Dispatch;
 pub use feeder::{Choice, LoadError, MorselLoader};
 pub use ladder::{Evict, NothingCached};
-pub use place::{HostClaim, Place, PlacementMode, PlacementPattern, Reason, Rest};
+pub use place::{Estimate, HostClaim, Place, PlacementMode, PlacementPattern, Reason, Rest};
 pub use queue::{ClaimPolicy, Morsel, MorselId, MorselQueue, MorselSize};
 pub use rates::{Rates, ShapeKey};
 pub use resident::{ResidentFailure, ResidentScan};

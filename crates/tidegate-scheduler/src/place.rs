@@ -150,6 +150,8 @@ pub enum Reason {
     ChunkRefused(String),
     /// The device's memory limit.
     DeviceMemory,
+    /// The device's memory limit, of which tables of `CACHE TABLE` hold a part.
+    DeviceMemoryKept,
     /// The host could not retain the morsel's rows for a device.
     HostMemory,
     /// The device failed; what it had not committed ran again.
@@ -170,7 +172,7 @@ impl Reason {
             Reason::NotLowered(_) => "not_lowered",
             Reason::DeviceRefused(_) => "device_refused",
             Reason::ChunkRefused(_) => "chunk_refused",
-            Reason::DeviceMemory => "device_memory",
+            Reason::DeviceMemory | Reason::DeviceMemoryKept => "device_memory",
             Reason::HostMemory => "host_memory",
             Reason::DeviceFault(_) => "device_fault",
         }
@@ -193,6 +195,10 @@ impl fmt::Display for Reason {
             Reason::DeviceRefused(why) => write!(f, "refused by the device: {why}"),
             Reason::ChunkRefused(why) => f.write_str(why),
             Reason::DeviceMemory => f.write_str("device memory limit reached"),
+            Reason::DeviceMemoryKept => f.write_str(
+                "device memory limit reached, and tables of CACHE TABLE ON DEVICE stay; UNCACHE one \
+                 to make room",
+            ),
             Reason::HostMemory => {
                 f.write_str("host memory limit reached: a pulled morsel could not be retained")
             }

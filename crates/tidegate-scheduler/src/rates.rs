@@ -16,11 +16,11 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use tidegate_device::{DeviceInfo, DeviceKind};
+use tidegate_device::{DeviceInfo, DeviceKind, DeviceRates};
 
 use crate::place::RegionForm;
 
-pub use calibrate::{Declared, Probe, host_seconds_per_row};
+pub use calibrate::{host_seconds_per_row, measure};
 pub use shape::ShapeKey;
 use smooth::Smoothed;
 use store::Store;
@@ -78,6 +78,8 @@ struct Book {
 struct DeviceEntry {
     transfer: Smoothed,
     kernel: Smoothed,
+    #[serde(default)]
+    launch: Smoothed,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -87,6 +89,9 @@ struct ShapeEntry {
     kernel: BTreeMap<String, Smoothed>,
     /// Bytes of a device's state when it came back.
     state: Smoothed,
+    /// The most host bytes that a statement with it held.
+    #[serde(default)]
+    peak: Smoothed,
     form: Option<RegionForm>,
     last_use: u64,
 }
@@ -170,6 +175,19 @@ impl Rates {
         self.book.lock().entry(shape).state.learn(bytes as f64);
     }
 
+    /// Returns how many bytes of host memory a statement with this shape is taken to need; 0 if
+    /// nothing is known.
+    pub fn peak(&self, shape: ShapeKey) -> u64 {
+        let book = self.book.lock();
+        let own = book.shapes.get(&shape).map(|entry| entry.peak);
+        own.unwrap_or_default().value_or(0.0) as u64
+    }
+
+    /// Learns how many bytes of host memory a statement held at the most.
+    pub fn learn_peak(&self, shape: ShapeKey, bytes: u64) {
+        self.book.lock().entry(shape).peak.learn(bytes as f64);
+    }
+
     /// Returns how fast a device is taken to be for this shape.
     pub fn device(&self, shape: ShapeKey, info: &DeviceInfo) -> DeviceRate {
         let host = self.host(shape);
@@ -196,21 +214,28 @@ impl Rates {
             kernel_seconds_per_row: own
                 .or(device.kernel)
                 .value_or(inverse(declared.rows_per_second)),
-            launch_seconds: declared.launch_seconds.max(0.0),
+            launch_seconds: device.launch.value_or(declared.launch_seconds.max(0.0)),
             doubt,
         }
     }
 
-    /// Learns from what a probe has measured of a device.
-    pub fn calibrate(&self, info: &DeviceInfo, probe: &dyn Probe) {
-        let Some(measured) = probe.measure(info) else {
-            return;
-        };
+    /// Returns whether anything was ever measured on a device of this kind.
+    pub fn is_measured(&self, info: &DeviceInfo) -> bool {
+        let book = self.book.lock();
+        let device = book.devices.get(&device_key(info));
+        device.is_some_and(|device| device.kernel.is_measured())
+    }
+
+    /// Starts from what was measured of a device, as [`measure`] does; what was learned from queries
+    /// stays.
+    pub fn calibrate(&self, info: &DeviceInfo, measured: &DeviceRates) {
         let mut book = self.book.lock();
         let device = book.devices.entry(device_key(info)).or_default();
-        let transfer = inverse(measured.copy_bytes_per_second);
-        device.transfer.start(transfer);
-        device.kernel.start(inverse(measured.rows_per_second));
+        device
+            .transfer
+            .calibrate(inverse(measured.copy_bytes_per_second));
+        device.kernel.calibrate(inverse(measured.rows_per_second));
+        device.launch.calibrate(measured.launch_seconds);
     }
 
     /// Learns how long one host partition took for so many rows.

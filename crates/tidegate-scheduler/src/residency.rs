@@ -1,7 +1,7 @@
 //! Which of a scan's morsels a device holds already.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use futures::{StreamExt, stream};
 use tidegate_device::DeviceId;
@@ -49,7 +49,10 @@ impl ResidentMorsel {
 /// was made.
 #[derive(Debug)]
 pub(crate) struct Residency {
-    tables: Vec<Arc<CachedTable>>,
+    /// Automatic tables may go meanwhile.
+    tables: Vec<Weak<CachedTable>>,
+    /// The only table to look in, which stays.
+    pinned: Option<Arc<CachedTable>>,
     loader: Arc<dyn MorselLoader>,
     pipeline: Arc<Pipeline>,
     /// Input columns of which grouped float MIN or MAX are made.
@@ -67,10 +70,11 @@ impl Residency {
         let may_be_resident = loader.names_chunks() && !pipeline.input.fields().is_empty();
         Self {
             tables: if may_be_resident {
-                cache.on_device(device)
+                cache.on_device(device).iter().map(Arc::downgrade).collect()
             } else {
                 Vec::new()
             },
+            pinned: None,
             loader: Arc::clone(loader),
             pipeline: Arc::clone(pipeline),
             order_dependent: OnceLock::new(),
@@ -84,7 +88,8 @@ impl Residency {
 
     /// Looks only in this table from now on; in none with `None`.
     pub(crate) fn pin(&mut self, table: Option<Arc<CachedTable>>) {
-        self.tables = table.into_iter().collect();
+        self.tables = table.iter().map(Arc::downgrade).collect();
+        self.pinned = table;
     }
 
     /// Lists the whole scan, and returns the table that holds all of it, if one does.
@@ -103,8 +108,8 @@ impl Residency {
             rows.sum::<Option<u64>>()
         };
         Ok(self.tables.iter().find_map(|table| {
-            let num_rows = rows_in(table).filter(|rows| *rows > 0)?;
-            let table = Arc::clone(table);
+            let table = table.upgrade()?;
+            let num_rows = rows_in(&table).filter(|rows| *rows > 0)?;
             Some(Holder { table, num_rows })
         }))
     }
@@ -113,7 +118,7 @@ impl Residency {
     pub(crate) fn find(&self, morsel: MorselId) -> Option<ResidentMorsel> {
         self.tables
             .iter()
-            .find_map(|table| self.find_in(table, morsel))
+            .find_map(|table| self.find_in(&table.upgrade()?, morsel))
     }
 
     fn find_in(&self, table: &Arc<CachedTable>, morsel: MorselId) -> Option<ResidentMorsel> {

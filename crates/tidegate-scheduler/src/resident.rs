@@ -2,15 +2,15 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
 use tidegate_device::{DeviceError, DeviceId};
-use tidegate_kernels::{PipelineDevice, RunError, order_dependent_columns};
+use tidegate_kernels::{FoldReport, PipelineDevice, RunError, order_dependent_columns};
 use tidegate_pipeline::{EvalError, Pipeline};
 
 use crate::cache::{CachedTable, ColumnCache, ScanKey, WholeRun};
-use crate::counters::RegionCounters;
+use crate::counters::{Decided, RegionCounters};
 use crate::feeder::fault;
 use crate::place::{DeviceState, Outlook, Place, Reason, Rest};
 use crate::queue::MorselSize;
@@ -84,9 +84,12 @@ impl ResidentScan {
         &self,
         device: &Arc<dyn PipelineDevice>,
         pipeline: Arc<Pipeline>,
+        rates: &Rates,
         counters: &RegionCounters,
         reason: Reason,
     ) -> Result<Vec<RecordBatch>, ResidentFailure> {
+        let (shape, began) = (ShapeKey::of(&pipeline), Instant::now());
+        let estimate = alone(rates, shape, device, 0.0).estimate(all_of(self.run.num_rows));
         let mut run = device.open(pipeline)?;
         let folds: Vec<_> = self
             .run
@@ -103,6 +106,13 @@ impl ResidentScan {
         }
         let finished = finishing.await?;
         for report in reports {
+            let FoldReport {
+                rows,
+                bytes,
+                device_seconds,
+                ..
+            } = report;
+            rates.learn_fold(shape, device.info(), rows, bytes, device_seconds);
             let seconds = Duration::try_from_secs_f64(report.device_seconds).unwrap_or_default();
             counters.time(place, seconds);
             counters.phases(place, report.phases);
@@ -113,7 +123,16 @@ impl ResidentScan {
             num_rows,
             ..
         } = *self.run;
-        counters.whole(place, num_morsels, num_rows, reason);
+        counters.whole(place, num_morsels, num_rows, reason.clone());
+        let decided = Decided {
+            reason,
+            morsels: num_morsels,
+            rows: num_rows,
+            bytes: 0,
+            estimate,
+            seconds: began.elapsed().as_secs_f64(),
+        };
+        counters.decided(place, decided);
         for column in &self.run.columns {
             self.table.hit(*column, num_morsels);
         }
@@ -147,11 +166,6 @@ pub(crate) fn faster_with_all(
     num_rows: u64,
     host_partitions: usize,
 ) -> bool {
-    let info = device.info();
-    let all = MorselSize {
-        num_rows,
-        num_bytes: 0,
-    };
     let outlook = Outlook {
         rest: Rest {
             num_morsels: 1,
@@ -161,14 +175,32 @@ pub(crate) fn faster_with_all(
         host_free_in: vec![0.0],
         // The whole host as one worker, for which the scan is one morsel.
         host_seconds_per_row: rates.host(shape) / host_partitions.max(1) as f64,
-        devices: vec![DeviceState {
-            id: info.id,
-            free_in: waits,
-            rate: rates.device(shape, info),
-            resident: true,
-            returns: 0.0,
-            limit_bytes: device.budget().limit(),
-        }],
+        devices: vec![alone(rates, shape, device, waits)],
     };
-    outlook.decide(info.id, all).takes
+    outlook.decide(device.info().id, all_of(num_rows)).takes
+}
+
+/// A device that holds all rows, and is free after so many seconds.
+fn alone(
+    rates: &Rates,
+    shape: ShapeKey,
+    device: &Arc<dyn PipelineDevice>,
+    waits: f64,
+) -> DeviceState {
+    let info = device.info();
+    DeviceState {
+        id: info.id,
+        free_in: waits,
+        rate: rates.device(shape, info),
+        resident: true,
+        returns: 0.0,
+        limit_bytes: device.budget().limit(),
+    }
+}
+
+fn all_of(num_rows: u64) -> MorselSize {
+    MorselSize {
+        num_rows,
+        num_bytes: 0,
+    }
 }

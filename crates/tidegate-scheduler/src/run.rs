@@ -15,10 +15,10 @@ use tokio::task::JoinSet;
 
 use crate::admission::QueryId;
 use crate::cache::{ColumnCache, ScanKey};
-use crate::counters::RegionCounters;
+use crate::counters::{Decided, RegionCounters, Setbacks};
 use crate::dispatch::Dispatch;
 use crate::feeder::{Choice, Feeder, LoadError, MorselLoader};
-use crate::place::{HostClaim, HostStream, Place, Reason, Roster};
+use crate::place::{Estimate, HostClaim, HostStream, Place, Reason, Rest, Roster};
 use crate::queue::{ClaimPolicy, Morsel, MorselQueue};
 use crate::rates::ShapeKey;
 use crate::residency::Residency;
@@ -93,6 +93,16 @@ impl Workers {
 }
 
 impl RunSpec {
+    /// Returns whether a device would be done with so many rows before the host if it held them;
+    /// always, if a device was asked for.
+    pub fn gains_on(&self, device: &Arc<dyn PipelineDevice>, num_rows: u64) -> bool {
+        let Choice::EarliestFinish { host_partitions } = self.choice else {
+            return true;
+        };
+        let (rates, shape) = (self.dispatch.rates(), ShapeKey::of(&self.pipeline));
+        faster_with_all(rates, shape, device, 0.0, num_rows, host_partitions)
+    }
+
     /// Returns why devices take what they take.
     fn reason(&self) -> Reason {
         match &self.choice {
@@ -173,6 +183,11 @@ impl MixedRun {
         })
     }
 
+    /// Returns what it was made of.
+    pub fn spec(&self) -> &RunSpec {
+        &self.spec
+    }
+
     /// Returns the scan's queue.
     pub fn queue(&self) -> &Arc<MorselQueue> {
         &self.spec.queue
@@ -210,6 +225,7 @@ impl MixedRun {
         HostClaimer {
             run: Arc::clone(self),
             stream: self.workers.roster.join_host(),
+            has: Mutex::default(),
         }
     }
 
@@ -217,13 +233,14 @@ impl MixedRun {
     pub fn count_host(&self, morsel: &Morsel) {
         let counters = &self.spec.counters;
         counters.morsel(Place::Host, morsel.size.num_rows, morsel.size.num_bytes);
-        counters.reason(
-            Place::Host,
-            match self.spec.queue.policy() {
-                ClaimPolicy::Replay(_) => Reason::Replayed,
-                _ => Reason::EarliestFinish,
-            },
-        );
+        counters.reason(Place::Host, self.host_reason());
+    }
+
+    fn host_reason(&self) -> Reason {
+        match self.spec.queue.policy() {
+            ClaimPolicy::Replay(_) => Reason::Replayed,
+            _ => Reason::EarliestFinish,
+        }
     }
 
     /// Leaves the whole scan to a device that holds all of it, if the placement is free and the
@@ -310,6 +327,22 @@ impl MixedRun {
 pub struct HostClaimer {
     run: Arc<MixedRun>,
     stream: HostStream,
+    /// What it claimed last.
+    has: Mutex<Option<Has>>,
+}
+
+/// A guided run that a host partition works on.
+#[derive(Debug)]
+struct Has {
+    size: Rest,
+    expected_seconds: f64,
+    since: f64,
+}
+
+impl Drop for HostClaimer {
+    fn drop(&mut self) {
+        self.is_done(self.run.workers.now());
+    }
 }
 
 impl HostClaimer {
@@ -323,9 +356,42 @@ impl HostClaimer {
         let MixedRun { spec, workers, .. } = self.run.as_ref();
         let free = matches!(spec.choice, Choice::EarliestFinish { .. });
         let now = workers.now();
-        workers
-            .roster
-            .claim_for_host(&self.stream, &spec.queue, piece, limit, free, now)
+        self.is_done(now);
+        let claim =
+            workers
+                .roster
+                .claim_for_host(&self.stream, &spec.queue, piece, limit, free, now);
+        if let HostClaim::Run(run) = &claim {
+            let mut size = Rest::default();
+            run.iter().for_each(|morsel| size.add(morsel.size));
+            let per_row = workers.roster.rates().host(workers.roster.shape());
+            *self.has.lock() = Some(Has {
+                size,
+                expected_seconds: size.num_rows as f64 * per_row,
+                since: now,
+            });
+        }
+        claim
+    }
+
+    /// Writes down how the last claim went.
+    fn is_done(&self, now: f64) {
+        let Some(has) = self.has.lock().take() else {
+            return;
+        };
+        let MixedRun { spec, .. } = self.run.as_ref();
+        let decided = Decided {
+            reason: self.run.host_reason(),
+            morsels: has.size.num_morsels,
+            rows: has.size.num_rows,
+            bytes: has.size.num_bytes,
+            estimate: Estimate {
+                seconds: has.expected_seconds,
+                bytes: 0,
+            },
+            seconds: (now - has.since).max(0.0),
+        };
+        spec.counters.decided(Place::Host, decided);
     }
 
     /// As [`HostClaimer::claim`], waiting as long as that asks for; empty if nothing is left.
@@ -420,10 +486,23 @@ impl AllOrNothing {
             ResidentScan::find(&spec.cache, device.info().id, &spec.pipeline, &reads_all_of);
         if let Some(scan) = resident {
             let (pipeline, reason) = (Arc::clone(&spec.pipeline), spec.reason());
-            match scan.answer(device, pipeline, &spec.counters, reason).await {
+            let rates = spec.dispatch.rates();
+            match scan
+                .answer(device, pipeline, rates, &spec.counters, reason)
+                .await
+            {
                 Ok(rows) => return Ok(rows),
                 Err(ResidentFailure::Eval(error)) => return Err(RunFailure::Eval(error)),
-                Err(ResidentFailure::Device(reason)) => return Err(RunFailure::Fallback(reason)),
+                Err(ResidentFailure::Device(reason)) => {
+                    let retries = scan.run.num_morsels;
+                    let place = Place::Device(device.info().id);
+                    let setbacks = Setbacks {
+                        retries,
+                        ..Setbacks::default()
+                    };
+                    spec.counters.setback(place, setbacks);
+                    return Err(RunFailure::Fallback(reason));
+                }
                 // As it is stored it does not do; loaded it would.
                 Err(ResidentFailure::NotAsStored) => {}
             }

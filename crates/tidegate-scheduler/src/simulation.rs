@@ -17,7 +17,7 @@ use std::time::Duration;
 use tidegate_device::{DeviceId, DeviceInfo, DeviceKind, DeviceRates, MemoryBudget, Reservation};
 
 use crate::admission::turns::QueryId;
-use crate::admission::{AdmissionLimits, Line, Turns};
+use crate::admission::{AdmissionLimits, Line, Turns, Wish};
 use crate::place::{HostClaim, HostStream, Roster};
 use crate::queue::{ClaimPolicy, MorselQueue};
 use crate::rates::Rates;
@@ -175,6 +175,7 @@ impl<'a> World<'a> {
             running_max: workload.running_max,
             waiting_max: usize::MAX,
             wait_max: Duration::MAX,
+            expected_bytes_max: u64::MAX,
         };
         let mut world = Self {
             workload,
@@ -242,9 +243,11 @@ impl<'a> World<'a> {
     fn happens(&mut self, query: usize, event: Event) {
         match event {
             Event::Arrives => {
-                let arrived = self
-                    .line
-                    .arrive(self.queries[query].spec.priority, self.now);
+                let wish = Wish {
+                    priority: self.queries[query].spec.priority,
+                    expected_bytes: 0,
+                };
+                let arrived = self.line.arrive(wish, self.now);
                 let ticket = arrived.unwrap();
                 self.queries[query].ticket = Some(ticket);
                 self.tickets.insert(ticket, query);

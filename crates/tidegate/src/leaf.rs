@@ -79,6 +79,12 @@ pub(crate) trait Leaf: Debug + Send + Sync {
         None
     }
 
+    /// Says what is read, if it can be read again by other queries: a number that the same rows and
+    /// columns have as long as they are there, and a name to show.
+    fn what(&self) -> Option<(u64, String)> {
+        None
+    }
+
     /// Returns what reads morsels for a device.
     fn loader(&self, ctx: &Arc<TaskContext>) -> Result<Arc<dyn MorselLoader>>;
 

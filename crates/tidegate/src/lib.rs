@@ -57,4 +57,6 @@ pub use session::{
     StatementKind, TEMP_SCHEMA, TableInfo, TableKind, TableNames, add_to,
 };
 pub use tidegate_kernels::Phases;
-pub use tidegate_scheduler::{Place, PlaceReport, Tally};
+pub use tidegate_scheduler::{
+    AdmissionGate, AdmissionLimits, Permit, Place, PlaceReport, Refused, Tally, Wish,
+};

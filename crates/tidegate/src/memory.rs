@@ -1,10 +1,14 @@
 //! Host memory: how much statements may hold, and who is told no.
 
+mod real;
+
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{
@@ -13,6 +17,8 @@ use datafusion::execution::memory_pool::{
 use sysinfo::System;
 use tidegate_scheduler::ColumnCache;
 use tidegate_scheduler::cache::host::HostMemory;
+
+use real::{RealMemory, left_to_chance};
 
 /// Share of the machine's or cgroup's memory that statements may hold by default.
 const DEFAULT_SHARE: f64 = 0.7;
@@ -67,6 +73,7 @@ pub(crate) struct StatementPool {
     inner: TrackConsumersPool<FairSpillPool>,
     limit: usize,
     cache: Arc<ColumnCache>,
+    real: RealMemory,
 }
 
 /// What one operator of the statements that run holds.
@@ -80,13 +87,20 @@ pub(crate) struct Consumer {
 impl StatementPool {
     /// Makes a pool of which the column cache's host tier has what is left.
     pub(crate) fn new(limit_bytes: u64, cache: &Arc<ColumnCache>) -> Arc<Self> {
+        Self::looking(limit_bytes, cache, RealMemory::of_process())
+    }
+
+    fn looking(limit_bytes: u64, cache: &Arc<ColumnCache>, real: RealMemory) -> Arc<Self> {
         let limit = usize::try_from(limit_bytes).unwrap_or(usize::MAX);
         let inner = TrackConsumersPool::new(FairSpillPool::new(limit), TOP_CONSUMERS);
         let pool = Arc::new(Self {
             inner,
             limit,
             cache: Arc::clone(cache),
+            real,
         });
+        // What is there now is no statement's.
+        pool.real.now(0, cache.host().used());
         let memory: Arc<dyn HostMemory> = Arc::clone(&pool) as _;
         cache.host().watch(Arc::downgrade(&memory));
         pool
@@ -126,6 +140,39 @@ impl StatementPool {
         wanted
             .saturating_add(tier.table_bytes())
             .saturating_sub(self.limit as u64)
+    }
+
+    /// Refuses more if the process really takes too much, whatever was counted; cached columns go
+    /// first.
+    fn check_process(&self, consumer: &str, additional: usize) -> Result<()> {
+        let held = self.inner.reserved() as u64;
+        let tier = self.cache.host();
+        let Some(real) = self.real.now(held, tier.used()) else {
+            return Ok(());
+        };
+        let limit = self.limit as u64;
+        let wanted = real.statements.saturating_add(additional as u64);
+        let over = wanted.saturating_sub(limit.saturating_add(left_to_chance(limit)));
+        // Who holds nothing yet is not the one who takes too much.
+        if over == 0 || held == 0 || tier.give_back(over) >= over {
+            return Ok(());
+        }
+        let mut top = self.consumers();
+        top.sort_by_key(|consumer| Reverse(consumer.used));
+        let top: Vec<String> = top
+            .iter()
+            .take(TOP_CONSUMERS.get())
+            .map(|consumer| format!("{} {} bytes", consumer.name, consumer.used))
+            .collect();
+        Err(DataFusionError::ResourcesExhausted(format!(
+            "{consumer} wants {additional} bytes more, and the process takes {} bytes: statements \
+             count {held} of tidegate.memory_limit ({} MB), and take {} really; most is held by {}; \
+             let fewer statements run at once (tidegate.max_running_queries), or raise the limit",
+            real.resident,
+            self.limit >> 20,
+            real.statements,
+            top.join(", ")
+        )))
     }
 
     fn held_by_tables(&self, consumer: &str, additional: usize) -> DataFusionError {
@@ -176,10 +223,11 @@ impl MemoryPool for StatementPool {
     fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
         let consumer = reservation.consumer().name();
         let lacking = self.take_from_cache(additional);
-        if consumer.starts_with("RepartitionExec[") && !consumer.contains("Merge") {
+        if is_never_refused(consumer) {
             self.inner.grow(reservation, additional);
             return Ok(());
         }
+        self.check_process(consumer, additional)?;
         // What would not fit without those tables either is refused as ever.
         if lacking > 0 && wants_no_more_than(self.limit, self.inner.reserved(), additional) {
             return Err(self.held_by_tables(consumer, additional));
@@ -205,6 +253,105 @@ impl MemoryPool for StatementPool {
     fn memory_limit(&self) -> MemoryLimit {
         MemoryLimit::Finite(self.limit)
     }
+}
+
+/// What one statement takes of its session's pool: counted, and bounded if it has a limit of its own.
+#[derive(Debug)]
+pub(crate) struct QueryPool {
+    inner: Arc<dyn MemoryPool>,
+    limit: Option<usize>,
+    used: AtomicUsize,
+    peak: AtomicUsize,
+}
+
+impl QueryPool {
+    /// Makes the pool of a statement that may hold so many bytes.
+    pub(crate) fn new(inner: &Arc<dyn MemoryPool>, limit: Option<u64>) -> Arc<Self> {
+        Arc::new(Self {
+            inner: Arc::clone(inner),
+            limit: limit.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX)),
+            used: AtomicUsize::new(0),
+            peak: AtomicUsize::new(0),
+        })
+    }
+
+    /// Returns the most bytes that were held at once.
+    pub(crate) fn peak(&self) -> u64 {
+        self.peak.load(Ordering::Relaxed) as u64
+    }
+
+    fn took(&self, bytes: usize) {
+        let used = self.used.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        self.peak.fetch_max(used, Ordering::Relaxed);
+    }
+
+    fn check(&self, consumer: &str, additional: usize) -> Result<()> {
+        let Some(limit) = self.limit else {
+            return Ok(());
+        };
+        let used = self.used.load(Ordering::Relaxed);
+        if used.saturating_add(additional) <= limit {
+            return Ok(());
+        }
+        Err(DataFusionError::ResourcesExhausted(format!(
+            "{consumer} wants {additional} bytes more, and its statement holds {used} of \
+             tidegate.query_memory_limit ({limit} bytes); raise it, or lower \
+             datafusion.execution.target_partitions so that fewer operators share it"
+        )))
+    }
+}
+
+impl fmt::Display for QueryPool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a statement's part of {}", self.inner)
+    }
+}
+
+impl MemoryPool for QueryPool {
+    fn name(&self) -> &str {
+        "tidegate_query"
+    }
+
+    fn register(&self, consumer: &MemoryConsumer) {
+        self.inner.register(consumer);
+    }
+
+    fn unregister(&self, consumer: &MemoryConsumer) {
+        self.inner.unregister(consumer);
+    }
+
+    fn grow(&self, reservation: &MemoryReservation, additional: usize) {
+        self.inner.grow(reservation, additional);
+        self.took(additional);
+    }
+
+    fn shrink(&self, reservation: &MemoryReservation, shrink: usize) {
+        self.inner.shrink(reservation, shrink);
+        self.used.fetch_sub(shrink, Ordering::Relaxed);
+    }
+
+    fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
+        let consumer = reservation.consumer().name();
+        if !is_never_refused(consumer) {
+            self.check(consumer, additional)?;
+        }
+        self.inner.try_grow(reservation, additional)?;
+        self.took(additional);
+        Ok(())
+    }
+
+    fn reserved(&self) -> usize {
+        self.inner.reserved()
+    }
+
+    fn memory_limit(&self) -> MemoryLimit {
+        self.inner.memory_limit()
+    }
+}
+
+/// Returns whether a consumer gets whatever it asks for; see [`StatementPool`].
+fn is_never_refused(consumer: &str) -> bool {
+    consumer.starts_with("RepartitionExec[") && !consumer.contains("Merge")
 }
 
 fn wants_no_more_than(limit: usize, reserved: usize, additional: usize) -> bool {

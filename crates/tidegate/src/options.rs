@@ -22,24 +22,35 @@ pub struct TidegateOptions {
     pub float_sums: FloatSums,
     /// Host bytes that statements may hold; `None` keeps the session's limit.
     pub memory_limit: Option<u64>,
+    /// Host bytes that one statement may hold; `None` for as many as all of them.
+    pub query_memory_limit: Option<u64>,
+    /// Statements that run at once, in all sessions of the process; `None` keeps the limit.
+    pub max_running_queries: Option<usize>,
+    /// Statements that wait at once, in all sessions of the process; `None` keeps the limit.
+    pub max_waiting_queries: Option<usize>,
+    /// How long a statement waits to be let in, in all sessions of the process; `None` keeps it.
+    pub queue_timeout: Option<Duration>,
+    /// How much sooner than others a statement that waits is let in.
+    pub priority: i32,
     /// How long a statement may run; `None` is for ever.
     pub statement_timeout: Option<Duration>,
     /// Arrays generate all of their values, those too that filters on indices leave out.
     pub generate_all: bool,
-    /// What is kept in host memory between queries.
+    /// What is kept in host memory and on devices between queries.
     pub cache: CacheMode,
     /// Host bytes of the column cache, shared by the sessions of a process; `None` for 30 % of the
     /// memory limit.
     pub host_cache_limit: Option<u64>,
 }
 
-/// What is kept in host memory between queries: `tidegate.cache`.
+/// What is kept in host memory and on devices between queries: `tidegate.cache`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CacheMode {
-    /// What is read, if it finds room, and what is read again, in place of what is not.
+    /// What is read, if it finds room, and what is read again, in place of what is not; on a device
+    /// what is read often.
     #[default]
     Auto,
-    /// What `CACHE TABLE … ON HOST` names.
+    /// What `CACHE TABLE` names.
     Manual,
     /// Nothing; what is kept already is not read.
     Off,
@@ -76,6 +87,11 @@ impl Default for TidegateOptions {
             morsel_rows: 1 << 20,
             float_sums: FloatSums::Any,
             memory_limit: None,
+            query_memory_limit: None,
+            max_running_queries: None,
+            max_waiting_queries: None,
+            queue_timeout: None,
+            priority: 0,
             statement_timeout: None,
             generate_all: false,
             cache: CacheMode::Auto,
@@ -90,7 +106,7 @@ struct Setting {
     help: &'static str,
 }
 
-const SETTINGS: [Setting; 10] = [
+const SETTINGS: [Setting; 15] = [
     Setting {
         name: "placement",
         help: "where regions run: auto, host, device (host where it must), strict (or fail)",
@@ -118,6 +134,31 @@ const SETTINGS: [Setting; 10] = [
         help: "host memory that statements may hold, such as 2GB; empty for the session's default",
     },
     Setting {
+        name: "query_memory_limit",
+        help: "host memory that one statement may hold, such as 500MB; empty for as much as all \
+               statements together",
+    },
+    Setting {
+        name: "max_running_queries",
+        help: "statements that run at once in all sessions of the process; empty keeps the limit, \
+               64 or what the server was started with",
+    },
+    Setting {
+        name: "max_waiting_queries",
+        help: "statements that wait to run, in all sessions of the process, before one more is \
+               refused; empty keeps the limit, 1024 or what the server was started with",
+    },
+    Setting {
+        name: "queue_timeout",
+        help: "how long a statement waits to run before it is refused, such as 30s; empty keeps the \
+               limit, 60s or what the server was started with",
+    },
+    Setting {
+        name: "priority",
+        help: "of statements that wait the one with the highest number runs first; 10 s of waiting \
+               count as much as 1",
+    },
+    Setting {
         name: "statement_timeout",
         help: "how long a statement may run, such as 30s or 500ms; 0 for ever",
     },
@@ -128,8 +169,9 @@ const SETTINGS: [Setting; 10] = [
     },
     Setting {
         name: "cache",
-        help: "columns of Parquet files that stay in host memory: auto (what is read, if it finds \
-               room), manual (what CACHE TABLE ON HOST names) or off",
+        help: "columns that stay between statements: auto (of Parquet files in host memory what is \
+               read, if it finds room, and on a device what is read often), manual (what CACHE \
+               TABLE names) or off",
     },
     Setting {
         name: "host_cache_limit",
@@ -159,6 +201,11 @@ impl TidegateOptions {
                 FloatSums::Ordered => "ordered".into(),
             },
             "memory_limit" => self.memory_limit?.to_string(),
+            "query_memory_limit" => self.query_memory_limit?.to_string(),
+            "max_running_queries" => self.max_running_queries?.to_string(),
+            "max_waiting_queries" => self.max_waiting_queries?.to_string(),
+            "queue_timeout" => format!("{}ms", self.queue_timeout?.as_millis()),
+            "priority" => self.priority.to_string(),
             "generate_all" => self.generate_all.to_string(),
             "statement_timeout" => format!("{}ms", self.statement_timeout?.as_millis()),
             "cache" => match self.cache {
@@ -226,6 +273,30 @@ impl ExtensionOptions for TidegateOptions {
             "memory_limit" => match parse_bytes(value) {
                 Some(bytes) if bytes > 0 => self.memory_limit = Some(bytes),
                 _ => return wrong("a size such as 512MB or 2GB"),
+            },
+            "query_memory_limit" if value.is_empty() => self.query_memory_limit = None,
+            "query_memory_limit" => match parse_bytes(value) {
+                Some(bytes) if bytes > 0 => self.query_memory_limit = Some(bytes),
+                _ => return wrong("a size such as 512MB or 2GB"),
+            },
+            "max_running_queries" if value.is_empty() => self.max_running_queries = None,
+            "max_running_queries" => match value.parse() {
+                Ok(queries) if queries > 0 => self.max_running_queries = Some(queries),
+                _ => return wrong("a number of at least 1"),
+            },
+            "max_waiting_queries" if value.is_empty() => self.max_waiting_queries = None,
+            "max_waiting_queries" => match value.parse() {
+                Ok(queries) => self.max_waiting_queries = Some(queries),
+                Err(_) => return wrong("a number"),
+            },
+            "queue_timeout" if value.is_empty() => self.queue_timeout = None,
+            "queue_timeout" => match parse_duration(value) {
+                Some(time) => self.queue_timeout = Some(time),
+                None => return wrong("a time such as 30s, 500ms or 2min"),
+            },
+            "priority" => match value.parse() {
+                Ok(priority) if (-100..=100).contains(&priority) => self.priority = priority,
+                _ => return wrong("a number from -100 to 100"),
             },
             "statement_timeout" => match parse_duration(value) {
                 Some(time) => self.statement_timeout = Some(time).filter(|time| !time.is_zero()),

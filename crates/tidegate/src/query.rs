@@ -1,10 +1,11 @@
 //! One query from its physical plan to its end: its clock, its books, and its place in the history.
 //!
 //! [`QueryPlanner`] plans as DataFusion does, on a stack large enough for anything that parses, and
-//! puts a [`QueryExec`] at the root. That node enforces `tidegate.statement_timeout`, turns a panic
+//! puts a [`QueryExec`] at the root. That node waits at the gate, counts memory, enforces `tidegate.statement_timeout`, turns a panic
 //! into an error of its query alone, and when its last stream ends writes down what ran where.
 
 mod cancel;
+mod entrance;
 mod exec;
 mod history;
 mod known;
@@ -25,8 +26,11 @@ use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 use crate::error::{Error, ErrorKind};
 use crate::options::TidegateOptions;
 use crate::runtime::Runtime;
+use crate::session::Client;
+use entrance::Entrance;
 
 pub use cancel::CancelHandle;
+pub(crate) use entrance::refused;
 pub(crate) use exec::{QueryExec, flatten_panic, ran_too_long, regions};
 pub(crate) use history::{Asked, History, Owner, Record, Regions};
 pub use history::{QueryReport, QueryState};
@@ -80,7 +84,10 @@ pub(crate) fn watched(
     session: &dyn Session,
     planned_in: Duration,
 ) -> Arc<dyn ExecutionPlan> {
-    let timeout = TidegateOptions::of(session.config_options()).statement_timeout;
+    let options = TidegateOptions::of(session.config_options());
+    let is_client = Client::of(session.config()).is_some();
+    let entrance = Entrance::new(runtime, &plan, &options, is_client);
     let record = runtime.history().planned(Asked::of(session), planned_in);
-    Arc::new(QueryExec::new(plan, timeout, record))
+    let timeout = options.statement_timeout;
+    Arc::new(QueryExec::new(plan, timeout, entrance, record))
 }

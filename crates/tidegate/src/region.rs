@@ -2,12 +2,13 @@
 //!
 //! [`exec`] is the plan node; [`mixed`] runs an additive region on host and devices at once;
 //! [`atomic`] lets one device answer all of a region; [`chain`] rebuilds a host chain over another
-//! leaf; [`report`] tells afterwards what ran where.
+//! leaf; [`promote`] brings what is read often to a device; [`report`] tells afterwards what ran where.
 
 pub(crate) mod atomic;
 pub(crate) mod chain;
 pub(crate) mod exec;
 pub(crate) mod mixed;
+pub(crate) mod promote;
 pub(crate) mod report;
 
 use std::fmt;
@@ -72,6 +73,8 @@ pub(crate) struct Region {
     pub(crate) cache: Arc<ColumnCache>,
     pub(crate) dispatch: Arc<Dispatch>,
     pub(crate) counters: Arc<RegionCounters>,
+    /// What it reads may come to a device to stay.
+    pub(crate) promotes: bool,
     /// How long finding and lowering it took.
     pub(crate) planned_in: Duration,
 }
@@ -90,6 +93,7 @@ impl Region {
             cache: Arc::default(),
             dispatch: Arc::default(),
             counters: Arc::default(),
+            promotes: false,
             planned_in: Duration::ZERO,
         }
     }

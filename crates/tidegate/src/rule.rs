@@ -20,15 +20,18 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
 use tidegate_kernels::PipelineDevice;
-use tidegate_pipeline::Pipeline;
-use tidegate_scheduler::{Choice, ClaimPolicy, PlacementMode, Reason, ResidentScan, ScanKey};
+use tidegate_pipeline::{Pipeline, Step};
+use tidegate_scheduler::place::{DeviceState, RegionForm, RegionOutlook, choose_form};
+use tidegate_scheduler::{
+    Choice, ClaimPolicy, MorselSize, PlacementMode, Reason, ResidentScan, ScanKey, ShapeKey,
+};
 
 use crate::error::{Error, ErrorKind};
 use crate::leaf::parquet::cached::behind_host_tier;
 use crate::leaf::{Leaf, LeafOptions, leaf_of};
 use crate::lower::plan::{claims_order, plain_columns};
 use crate::lower::{Lowered, lower_additive, lower_atomic};
-use crate::options::{FloatSums, RegionForms, TidegateOptions};
+use crate::options::{CacheMode, FloatSums, RegionForms, TidegateOptions};
 use crate::region::{Form, PipelineExec, Program, Region};
 use crate::runtime::Runtime;
 
@@ -119,11 +122,8 @@ impl Placer<'_> {
         let asked = match self.options.regions {
             RegionForms::Atomic => true,
             RegionForms::Additive => false,
-            // What is not asked for must be resident.
-            RegionForms::Auto => {
-                self.options.replay_placement.is_none()
-                    && (self.device_is_requested() || !self.runtime.cache().is_empty())
-            }
+            // What is not asked for must pay.
+            RegionForms::Auto => self.options.replay_placement.is_none(),
         };
         asked && self.options.placement != PlacementMode::Host && !self.runtime.devices().is_empty()
     }
@@ -136,19 +136,65 @@ impl Placer<'_> {
     /// Returns why a device should answer all of a region, if it should.
     fn why_atomic(
         &self,
-        pipeline: &Pipeline,
+        plan: &Arc<dyn ExecutionPlan>,
+        lowered: &Lowered,
         leaf: &dyn Leaf,
         device: &Arc<dyn PipelineDevice>,
     ) -> Option<Reason> {
+        let pipeline = &lowered.pipeline;
         if self.options.regions == RegionForms::Atomic || self.device_is_requested() {
             return Some(Reason::DeviceRequested);
         }
         let (cache, id) = (self.runtime.cache(), device.info().id);
         let reads_all_of = |scan: &ScanKey| leaf.reads_all_of(scan);
-        let resident = ResidentScan::find(cache, id, pipeline, &reads_all_of)?;
+        let Some(resident) = ResidentScan::find(cache, id, pipeline, &reads_all_of) else {
+            return self.why_alone(plan, lowered, device);
+        };
         let rates = self.runtime.dispatch().rates();
         let is_faster = resident.is_faster(rates, pipeline, device, host_partitions());
         is_faster.then_some(Reason::Resident)
+    }
+
+    /// Returns why a device should answer all of a region that must be moved there, if it should:
+    /// where so many groups are known to come that sharing costs more than it saves.
+    fn why_alone(
+        &self,
+        plan: &Arc<dyn ExecutionPlan>,
+        lowered: &Lowered,
+        device: &Arc<dyn PipelineDevice>,
+    ) -> Option<Reason> {
+        let rates = self.runtime.dispatch().rates();
+        let shared = shared_half(plan)?;
+        let shape = ShapeKey::of(&shared);
+        let info = device.info();
+        // How many groups there are tells only a run that was shared before.
+        let state_bytes = rates.state_bytes(shape) as u64;
+        let group_bytes = 16 * shared.output.fields().len() as u64;
+        let (num_rows, num_bytes) = size_of(&lowered.leaf)?;
+        let outlook = RegionOutlook {
+            scan: MorselSize {
+                num_rows,
+                num_bytes,
+            },
+            num_morsels: num_rows.div_ceil(self.options.morsel_rows as u64).max(1),
+            groups: (state_bytes / group_bytes.max(1)).max(1),
+            group_bytes,
+            answer_rows: answer_rows(&lowered.pipeline, state_bytes / group_bytes.max(1)),
+            host_partitions: host_partitions(),
+            host_seconds_per_row: rates.host(shape),
+            device: DeviceState {
+                id: info.id,
+                free_in: 0.0,
+                rate: rates.device(shape, info),
+                resident: false,
+                returns: 0.0,
+                limit_bytes: device.budget().limit(),
+            },
+            last: rates.last_form(shape),
+        };
+        let choice = choose_form(&outlook);
+        rates.remember_form(shape, choice.form);
+        (choice.form == RegionForm::Atomic).then_some(Reason::EarliestFinish)
     }
 
     /// Makes an atomic region of `plan`, if that is possible without any reason against it.
@@ -163,7 +209,7 @@ impl Placer<'_> {
         if !leaf.rereads() {
             return None;
         }
-        let why = self.why_atomic(&lowered.pipeline, leaf.as_ref(), &device)?;
+        let why = self.why_atomic(plan, &lowered, leaf.as_ref(), &device)?;
         let planned = Arc::clone(&lowered.leaf);
         let region = Region {
             form: Form::Atomic,
@@ -176,6 +222,7 @@ impl Placer<'_> {
             cache: Arc::clone(self.runtime.cache()),
             dispatch: Arc::clone(self.runtime.dispatch()),
             counters: Arc::default(),
+            promotes: self.options.cache == CacheMode::Auto,
             planned_in: began.elapsed(),
         };
         Some(Arc::new(PipelineExec::atomic(
@@ -263,6 +310,7 @@ impl Placer<'_> {
             cache: Arc::clone(self.runtime.cache()),
             dispatch: Arc::clone(self.runtime.dispatch()),
             counters: Arc::default(),
+            promotes: self.options.cache == CacheMode::Auto,
             planned_in,
         }
     }
@@ -277,6 +325,7 @@ impl Placer<'_> {
             reasons.push(Reason::NoDevice(self.runtime.why_no_device().to_string()));
             return Vec::new();
         }
+        self.runtime.calibrate();
         let mut willing = Vec::new();
         let mut refusals = Vec::new();
         for device in self.runtime.devices() {
@@ -388,6 +437,45 @@ impl Halves {
         )?;
         Ok(Arc::new(last.with_limit_options(whole.limit_options())))
     }
+}
+
+/// Returns the program of the half of a region that host and device could share: its first aggregate.
+fn shared_half(plan: &Arc<dyn ExecutionPlan>) -> Option<Pipeline> {
+    let children = plan.children();
+    let [input] = children.as_slice() else {
+        return None;
+    };
+    if let Some(below) = shared_half(input) {
+        return Some(below);
+    }
+    plan.downcast_ref::<AggregateExec>()?;
+    let halves = Halves::of(plan).ok()?;
+    let chain = halves.as_ref().map_or(plan, |halves| &halves.partial);
+    let lowered = lower_additive(chain).ok()?;
+    lowered.pipeline.aggregates().then_some(lowered.pipeline)
+}
+
+/// Returns the rows of a scan and their bytes, as far as they are known.
+fn size_of(scan: &Arc<dyn ExecutionPlan>) -> Option<(u64, u64)> {
+    #[expect(
+        deprecated,
+        reason = "the successor takes the inputs' statistics, and there are none"
+    )]
+    let statistics = scan.partition_statistics(None).ok()?;
+    let num_rows = *statistics.num_rows.get_value()? as u64;
+    let widths = 8 * scan.schema().fields().len() as u64;
+    let known = statistics.total_byte_size.get_value();
+    let num_bytes = known.map_or(num_rows * widths, |bytes| *bytes as u64);
+    Some((num_rows, num_bytes))
+}
+
+/// Returns how many rows leave a program that makes so many groups.
+fn answer_rows(pipeline: &Pipeline, groups: u64) -> u64 {
+    let fetch = pipeline.steps.iter().rev().find_map(|step| match step {
+        Step::Sort(sort) => sort.fetch,
+        _ => None,
+    });
+    fetch.map_or(groups, |fetch| groups.min(fetch as u64))
 }
 
 /// Returns whether an atomic region could start here.

@@ -2,6 +2,7 @@
 //! its queries.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use tidegate_device::compiler::{Compiler, ImageCache};
@@ -10,7 +11,7 @@ use tidegate_device::{
     DeviceError, DeviceId, DeviceKind, Discovery, DiscoveryOptions, SimulatedDevice,
 };
 use tidegate_kernels::{CudaPipelineDevice, PipelineDevice, SimulatedPipelineDevice};
-use tidegate_scheduler::{ColumnCache, Dispatch};
+use tidegate_scheduler::{AdmissionGate, ColumnCache, Dispatch};
 
 use crate::leaf::parquet::files::HostCache;
 use crate::query::{History, QueryWatcher};
@@ -44,6 +45,8 @@ pub struct Runtime {
     cache: Arc<HostCache>,
     dispatch: Arc<Dispatch>,
     history: History,
+    /// Whether devices of which nothing is known are measured, or were.
+    calibrated: AtomicBool,
     clients: Clients,
 }
 
@@ -73,13 +76,16 @@ impl Runtime {
             // What simulated devices take is nothing to remember.
             Dispatch::default()
         };
+        let cache: Arc<HostCache> = Arc::default();
+        let dispatch = dispatch.evict_from(Arc::clone(cache.columns()) as _);
         Ok(Self {
             devices,
             dispatch: Arc::new(dispatch),
             discovery,
             why_no_device,
-            cache: Arc::default(),
+            cache,
             history: History::default(),
+            calibrated: AtomicBool::new(false),
             clients: Clients::default(),
         })
     }
@@ -116,9 +122,47 @@ impl Runtime {
         self.cache().host().set_limit(bytes);
     }
 
+    /// Returns the door at which statements wait to run. Those of a session enter by themselves, but
+    /// for a session made by [`crate::Session::for_client`]: whoever serves the client enters for it.
+    pub fn admission(&self) -> &Arc<AdmissionGate> {
+        self.dispatch.admission()
+    }
+
     /// Returns what queries share to be placed.
     pub(crate) fn dispatch(&self) -> &Arc<Dispatch> {
         &self.dispatch
+    }
+
+    /// Measures, the first time and on a thread of its own, each GPU of which nothing is known yet;
+    /// what is found is kept with the learned rates. A simulated device is what it declares.
+    pub(crate) fn calibrate(&self) {
+        if self.calibrated.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let rates = Arc::clone(self.dispatch.rates());
+        let unknown = self.devices.iter().filter(|device| {
+            let info = device.info();
+            info.kind == DeviceKind::Cuda && !rates.is_measured(info)
+        });
+        let unknown: Vec<_> = unknown.cloned().collect();
+        if unknown.is_empty() {
+            return;
+        }
+        let measure = move || {
+            let Ok(runtime) = tokio::runtime::Builder::new_current_thread().build() else {
+                return;
+            };
+            for device in &unknown {
+                let measured = runtime.block_on(tidegate_scheduler::rates::measure(device));
+                if let Some(measured) = measured {
+                    rates.calibrate(device.info(), &measured);
+                }
+            }
+            rates.save();
+        };
+        let thread = std::thread::Builder::new().name("tidegate-calibrate".into());
+        // Without it the rates start from what is declared, as they would if it failed.
+        let _ = thread.spawn(measure);
     }
 
     /// Returns the clients that have sessions.

@@ -1,7 +1,9 @@
 //! The system tables: `system.devices`, `system.cache`, `system.memory`, `system.queries`,
-//! `system.placements`, `system.query_log`, `system.sessions`, `system.settings`.
+//! `system.placements`, `system.decisions`, `system.query_log`, `system.sessions`, `system.settings`.
 //!
 //! Each is made anew when it is scanned, from the runtime or from the session that asks.
+
+mod placements;
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,12 +24,12 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionContext;
 use tidegate_device::DeviceId;
 use tidegate_kernels::Phases;
-use tidegate_scheduler::{ColumnCache, ColumnReport, PlaceReport};
+use tidegate_scheduler::{ColumnCache, ColumnReport};
 
 use crate::query::{LoggedQuery, QueryReport, Work};
-use crate::region::report::RegionReport;
 use crate::runtime::Runtime;
 use crate::session::{Client, MemoryReport, SessionReport, operations};
+use placements::{decisions, placements};
 
 /// Registers the schema `system`.
 pub(crate) fn register(ctx: &SessionContext, runtime: &Arc<Runtime>) -> Result<()> {
@@ -38,6 +40,7 @@ pub(crate) fn register(ctx: &SessionContext, runtime: &Arc<Runtime>) -> Result<(
         Content::Memory,
         Content::Queries,
         Content::Placements,
+        Content::Decisions,
         Content::QueryLog,
         Content::Sessions,
         Content::Settings,
@@ -65,6 +68,7 @@ enum Content {
     Memory,
     Queries,
     Placements,
+    Decisions,
     QueryLog,
     Sessions,
     Settings,
@@ -111,6 +115,7 @@ impl TableProvider for SystemTable {
             }
             Content::Queries => queries(&reports()),
             Content::Placements => placements(&reports()),
+            Content::Decisions => decisions(&reports()),
             Content::QueryLog => query_log(&self.runtime.history().logged_for(client.as_deref())),
             Content::Sessions => sessions(&operations::sessions(&self.runtime, client.as_deref())),
             Content::Settings => settings(state),
@@ -133,6 +138,7 @@ impl Content {
             Content::Memory => "memory",
             Content::Queries => "queries",
             Content::Placements => "placements",
+            Content::Decisions => "decisions",
             Content::QueryLog => "query_log",
             Content::Sessions => "sessions",
             Content::Settings => "settings",
@@ -169,6 +175,7 @@ impl Content {
                 count("host_bytes"),
                 count("plain_bytes"),
                 count("hits"),
+                text("kept"),
             ],
             Content::Memory => vec![
                 text("tier"),
@@ -192,6 +199,8 @@ impl Content {
                 seconds("queue_seconds"),
                 seconds("kernel_seconds"),
                 seconds("download_seconds"),
+                seconds("admission_seconds"),
+                count("peak_bytes"),
             ],
             Content::Placements => vec![
                 count("query_id"),
@@ -206,6 +215,28 @@ impl Content {
                 count("rows"),
                 count("bytes"),
                 seconds("seconds"),
+                count("claims"),
+                seconds("claimed_seconds"),
+                seconds("estimated_seconds"),
+                count("estimated_bytes"),
+                count("retries"),
+                count("splits"),
+                count("flushes"),
+                count("waits"),
+                count("evicted_bytes"),
+            ],
+            Content::Decisions => vec![
+                count("query_id"),
+                count("region"),
+                text("place"),
+                count("claim"),
+                text("reason"),
+                count("morsels"),
+                count("rows"),
+                count("bytes"),
+                count("estimated_bytes"),
+                seconds("seconds"),
+                seconds("estimated_seconds"),
             ],
             Content::QueryLog => vec![
                 count("query_id"),
@@ -293,6 +324,7 @@ fn cache(cache: &ColumnCache) -> Vec<ArrayRef> {
             table: column.table,
             column: column.column,
             device: DeviceId(0),
+            is_kept: column.is_kept,
             encoding: column.encoding,
             num_chunks: column.num_chunks,
             num_rows: column.num_rows,
@@ -323,6 +355,13 @@ fn cache(cache: &ColumnCache) -> Vec<ArrayRef> {
         counts(lines.iter().map(|line| line.host_bytes)),
         count(|column| column.plain_bytes),
         count(|column| column.hits),
+        texts(columns().map(|column| {
+            Some(if column.is_kept {
+                "cache table"
+            } else {
+                "automatic"
+            })
+        })),
     ]
 }
 
@@ -361,6 +400,10 @@ fn queries(reports: &[QueryReport]) -> Vec<ArrayRef> {
         spent(|phases| phases.queue),
         spent(|phases| phases.kernel),
         spent(|phases| phases.download),
+        Arc::new(Float64Array::from_iter_values(
+            reports.iter().map(|report| report.admission_seconds),
+        )),
+        counts(reports.iter().map(|report| report.peak_bytes)),
     ]
 }
 
@@ -371,56 +414,6 @@ fn phases_of(report: &QueryReport) -> Phases {
         sum += region.phases();
     }
     sum
-}
-
-/// One line of `system.placements`: a reason why a place ran a region, with what it ran.
-struct Line<'a> {
-    query: u64,
-    number: u64,
-    region: &'a RegionReport,
-    place: &'a PlaceReport,
-    reason: Option<&'a (String, u64)>,
-}
-
-fn placements(reports: &[QueryReport]) -> Vec<ArrayRef> {
-    let mut lines = Vec::new();
-    for report in reports {
-        for (index, region) in report.regions.iter().enumerate() {
-            for place in &region.places {
-                let (query, number) = (report.id, index as u64 + 1);
-                let line = |reason| Line {
-                    query,
-                    number,
-                    region,
-                    place,
-                    reason,
-                };
-                if place.reasons.is_empty() {
-                    lines.push(line(None));
-                }
-                lines.extend(place.reasons.iter().map(|reason| line(Some(reason))));
-            }
-        }
-    }
-    let seconds = lines.iter().map(|line| line.place.seconds);
-    vec![
-        counts(lines.iter().map(|line| line.query)),
-        counts(lines.iter().map(|line| line.number)),
-        texts(lines.iter().map(|line| Some(&line.region.form))),
-        texts(lines.iter().map(|line| line.region.program.as_ref())),
-        texts(lines.iter().map(|line| line.region.program_json.as_ref())),
-        texts(lines.iter().map(|line| Some(&line.place.place))),
-        texts(lines.iter().map(|line| line.reason.map(|(why, _)| why))),
-        counts(
-            lines
-                .iter()
-                .map(|line| line.reason.map_or(0, |(_, times)| *times)),
-        ),
-        counts(lines.iter().map(|line| line.place.morsels)),
-        counts(lines.iter().map(|line| line.place.rows)),
-        counts(lines.iter().map(|line| line.place.bytes)),
-        Arc::new(Float64Array::from_iter_values(seconds)),
-    ]
 }
 
 fn query_log(entries: &[Arc<LoggedQuery>]) -> Vec<ArrayRef> {

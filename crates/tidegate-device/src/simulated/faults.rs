@@ -1,4 +1,4 @@
-//! Which launches and reservations of a simulated device fail, by their count.
+//! Which launches, copies, reservations and events of a simulated device fail, by their count.
 
 use std::fmt;
 use std::str::FromStr;
@@ -22,6 +22,17 @@ pub enum Fault {
     ReservationFails {
         /// Which reservation.
         reservation: u64,
+    },
+    /// The k-th copy that belongs to no launch fails without having run. Written `copy:k=fail`.
+    CopyFails {
+        /// Which copy.
+        copy: u64,
+    },
+    /// The k-th launch or copy that was done is told to have failed: nobody can know what it did.
+    /// Written `event:k=fail`.
+    EventFails {
+        /// Which event.
+        event: u64,
     },
 }
 
@@ -51,8 +62,20 @@ impl FaultPlan {
     pub fn launch_fault(&self, count: u64) -> Option<Fault> {
         self.faults.iter().copied().find(|fault| match fault {
             Fault::LaunchFails { launch } | Fault::DeviceLost { launch } => *launch == count,
-            Fault::ReservationFails { .. } => false,
+            Fault::ReservationFails { .. } | Fault::CopyFails { .. } | Fault::EventFails { .. } => {
+                false
+            }
         })
+    }
+
+    /// Returns whether this copy, counted from 1, fails.
+    pub fn fails_copy(&self, count: u64) -> bool {
+        self.faults.contains(&Fault::CopyFails { copy: count })
+    }
+
+    /// Returns whether the end of this launch or copy, counted from 1, is told as a failure.
+    pub fn fails_event(&self, count: u64) -> bool {
+        self.faults.contains(&Fault::EventFails { event: count })
     }
 
     /// Returns whether this reservation, counted from 1, finds no memory.
@@ -68,6 +91,8 @@ impl fmt::Display for Fault {
             Self::LaunchFails { launch } => write!(f, "launch:{launch}=fail"),
             Self::DeviceLost { launch } => write!(f, "launch:{launch}=lost"),
             Self::ReservationFails { reservation } => write!(f, "alloc:{reservation}=oom"),
+            Self::CopyFails { copy } => write!(f, "copy:{copy}=fail"),
+            Self::EventFails { event } => write!(f, "event:{event}=fail"),
         }
     }
 }
@@ -96,6 +121,8 @@ impl FromStr for Fault {
         match (event.trim(), effect.trim()) {
             ("launch", "fail") => Ok(Self::LaunchFails { launch: count }),
             ("launch", "lost") => Ok(Self::DeviceLost { launch: count }),
+            ("copy", "fail") => Ok(Self::CopyFails { copy: count }),
+            ("event", "fail") => Ok(Self::EventFails { event: count }),
             ("alloc", "oom") => Ok(Self::ReservationFails { reservation: count }),
             _ => Err(unreadable()),
         }
@@ -122,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_plan_reads_back_as_it_prints() {
-        let text = "launch:3=fail|launch:5=lost|alloc:2=oom";
+        let text = "launch:3=fail|launch:5=lost|alloc:2=oom|copy:4=fail|event:7=fail";
         let plan: FaultPlan = text.parse().unwrap();
         assert_eq!(plan.to_string(), text);
         assert_eq!(
@@ -131,6 +158,8 @@ mod tests {
                 Fault::LaunchFails { launch: 3 },
                 Fault::DeviceLost { launch: 5 },
                 Fault::ReservationFails { reservation: 2 },
+                Fault::CopyFails { copy: 4 },
+                Fault::EventFails { event: 7 },
             ]
         );
         assert_eq!("".parse(), Ok(FaultPlan::default()));
@@ -139,7 +168,10 @@ mod tests {
 
     #[test]
     fn faults_meet_their_count_only() {
-        let plan: FaultPlan = "launch:3=fail | alloc:2=oom".parse().unwrap();
+        let text = "launch:3=fail | alloc:2=oom | copy:3=fail | event:9=fail";
+        let plan: FaultPlan = text.parse().unwrap();
+        assert!(plan.fails_copy(3) && !plan.fails_copy(2));
+        assert!(plan.fails_event(9) && !plan.fails_event(3));
         assert_eq!(plan.launch_fault(2), None);
         assert_eq!(plan.launch_fault(3), Some(Fault::LaunchFails { launch: 3 }));
         assert!(plan.fails_reservation(2));
@@ -153,7 +185,7 @@ mod tests {
             "launch:0=fail",
             "launch:x=fail",
             "alloc:1=lost",
-            "copy:1=fail",
+            "copy:1=lost",
         ] {
             let error = text.parse::<FaultPlan>().unwrap_err();
             assert_eq!(error, SpecError::Fault(text.to_owned()));

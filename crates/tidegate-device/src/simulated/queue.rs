@@ -20,6 +20,12 @@ use crate::info::DeviceId;
 pub struct Counters {
     /// Launches begun, failed ones included.
     pub launches: u64,
+    /// Copies that belong to no launch, failed ones included.
+    pub copies: u64,
+    /// Launches and copies that were done.
+    pub events: u64,
+    /// Faults of the plan that were met.
+    pub faults: u64,
     /// Bytes moved between host and device.
     pub copied_bytes: u64,
     /// Rows that kernels went over.
@@ -139,7 +145,11 @@ impl Queue {
         };
         let end = (began + modelled).max(started + worked);
         self.sleep_until(end)?;
-        self.count(work.cost, worked.max(modelled));
+        let event = self.count(work.cost, worked.max(modelled));
+        if self.spec.faults.fails_event(event) {
+            self.state.lock().counters.faults += 1;
+            return Err(self.launch_failed(launch, format!("the fault plan fails event {event}")));
+        }
         Ok(end)
     }
 
@@ -148,11 +158,20 @@ impl Queue {
         let mut state = self.state.lock();
         self.alive(&state)?;
         if !is_launch {
+            state.counters.copies += 1;
+            let copy = state.counters.copies;
+            if self.spec.faults.fails_copy(copy) {
+                state.counters.faults += 1;
+                let why = format!("the fault plan fails copy {copy}");
+                return Err(self.launch_failed(state.counters.launches, why));
+            }
             return Ok(state.counters.launches);
         }
         state.counters.launches += 1;
         let launch = state.counters.launches;
-        match self.spec.faults.launch_fault(launch) {
+        let fault = self.spec.faults.launch_fault(launch);
+        state.counters.faults += u64::from(fault.is_some());
+        match fault {
             None => Ok(launch),
             Some(Fault::DeviceLost { .. }) => {
                 state.lost = Some(format!("the fault plan loses it at launch {launch}"));
@@ -174,11 +193,19 @@ impl Queue {
         Ok(())
     }
 
-    fn count(&self, cost: Cost, busy: Duration) {
+    /// Counts what was done; returns its number.
+    fn count(&self, cost: Cost, busy: Duration) -> u64 {
         let counters = &mut self.state.lock().counters;
+        counters.events += 1;
         counters.copied_bytes += cost.copy_bytes;
         counters.rows += cost.rows;
         counters.busy_seconds += busy.as_secs_f64();
+        counters.events
+    }
+
+    /// Counts a planned fault that was met elsewhere.
+    pub(super) fn count_fault(&self) {
+        self.state.lock().counters.faults += 1;
     }
 
     fn alive(&self, state: &MutexGuard<'_, State>) -> Result<(), DeviceError> {

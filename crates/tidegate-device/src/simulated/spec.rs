@@ -22,7 +22,8 @@ const LAUNCH_TIME_MAX: Duration = Duration::from_secs(3600);
 ///        | "launch=" duration         before the first row, default 10us
 ///        | "slow=" factor             multiplies all times, default 1
 ///        | "faults=" fault { "|" fault }
-/// fault  = "launch:" k "=fail" | "launch:" k "=lost" | "alloc:" k "=oom"    (k counts from 1)
+/// fault  = "launch:" k "=fail" | "launch:" k "=lost" | "alloc:" k "=oom"
+///        | "copy:" k "=fail" | "event:" k "=fail"    (k counts from 1)
 /// ```
 /// A size is a number with `B`, `kB`, `MB`, `GB`, `TB`, `KiB`, `MiB`, `GiB`, `TiB` or nothing for
 /// bytes; a duration one with `s`, `ms`, `us` or `ns`. Upper and lower case are the same.
@@ -69,8 +70,8 @@ pub enum SpecError {
     SlowDown(String),
     /// Not a fault.
     #[error(
-        "'{0}' is not a fault: write launch:k=fail, launch:k=lost or alloc:k=oom, \
-         k counting from 1, several joined by |"
+        "'{0}' is not a fault: write launch:k=fail, launch:k=lost, alloc:k=oom, copy:k=fail or \
+         event:k=fail, k counting from 1, several joined by |"
     )]
     Fault(String),
     /// Not an option.

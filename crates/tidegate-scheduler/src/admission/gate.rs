@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
-use super::{AdmissionLimits, Line, Refused, Ticket};
+use super::{AdmissionLimits, Line, Refused, Ticket, Wish};
 
 /// Lets a limited number of queries run at once.
 #[derive(Debug)]
@@ -51,6 +51,11 @@ impl AdmissionGate {
         self.moved.notify_waiters();
     }
 
+    /// Returns the limits.
+    pub fn limits(&self) -> AdmissionLimits {
+        self.line.lock().limits()
+    }
+
     /// Returns how many queries run and how many wait.
     pub fn counts(&self) -> (usize, usize) {
         let line = self.line.lock();
@@ -62,10 +67,10 @@ impl AdmissionGate {
     ///
     /// # Errors
     /// [`Refused`]; trying again later may succeed.
-    pub async fn admit(self: &Arc<Self>, priority: i32) -> Result<Permit, Refused> {
+    pub async fn admit(self: &Arc<Self>, wish: Wish) -> Result<Permit, Refused> {
         let (ticket, limits) = {
             let mut line = self.line.lock();
-            (line.arrive(priority, self.now())?, line.limits())
+            (line.arrive(wish, self.now())?, line.limits())
         };
         let permit = Permit {
             gate: Arc::clone(self),

@@ -4,12 +4,20 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::turns::{QueryId, TURNS_OUT, Turns};
-use super::{AdmissionGate, AdmissionLimits, DeviceTurns, Line, Refused};
+use super::{AdmissionGate, AdmissionLimits, DeviceTurns, Line, Refused, Wish};
+
+fn wish(priority: i32) -> Wish {
+    Wish {
+        priority,
+        expected_bytes: 0,
+    }
+}
 
 fn limits(running_max: usize, waiting_max: usize) -> AdmissionLimits {
     AdmissionLimits {
         running_max,
         waiting_max,
+        expected_bytes_max: u64::MAX,
         wait_max: Duration::from_secs(3600),
     }
 }
@@ -17,9 +25,9 @@ fn limits(running_max: usize, waiting_max: usize) -> AdmissionLimits {
 #[test]
 fn the_oldest_of_the_highest_priority_goes_first() {
     let mut line = Line::new(limits(1, 10));
-    let runs = line.arrive(0, 0.0).unwrap();
-    let [low, first, second] = [-1, 0, 0].map(|priority| line.arrive(priority, 1.0).unwrap());
-    let high = line.arrive(5, 2.0).unwrap();
+    let runs = line.arrive(wish(0), 0.0).unwrap();
+    let [low, first, second] = [-1, 0, 0].map(|priority| line.arrive(wish(priority), 1.0).unwrap());
+    let high = line.arrive(wish(5), 2.0).unwrap();
     assert!(line.runs(runs) && !line.runs(high));
     let mut order = vec![runs];
     for now in 3..7 {
@@ -32,11 +40,11 @@ fn the_oldest_of_the_highest_priority_goes_first() {
 #[test]
 fn waiting_raises_a_priority_so_that_none_waits_for_ever() {
     let mut line = Line::new(limits(1, 1000));
-    let mut running = line.arrive(0, 0.0).unwrap();
-    let patient = line.arrive(0, 0.0).unwrap();
+    let mut running = line.arrive(wish(0), 0.0).unwrap();
+    let patient = line.arrive(wish(0), 0.0).unwrap();
     for second in 0..1000 {
         let now = f64::from(second);
-        line.arrive(3, now).unwrap();
+        line.arrive(wish(3), now).unwrap();
         let next = line.leave(running, now);
         running = next[0];
         if running == patient {
@@ -50,19 +58,21 @@ fn waiting_raises_a_priority_so_that_none_waits_for_ever() {
 #[test]
 fn a_full_line_refuses_and_says_so() {
     let mut line = Line::new(limits(1, 1));
-    let first = line.arrive(0, 0.0).unwrap();
-    let second = line.arrive(0, 0.0).unwrap();
-    let refused = line.arrive(9, 0.0).unwrap_err();
+    let first = line.arrive(wish(0), 0.0).unwrap();
+    let second = line.arrive(wish(0), 0.0).unwrap();
+    let refused = line.arrive(wish(9), 0.0).unwrap_err();
     assert!(
-        refused.to_string().contains("1 statements run and 1 wait"),
+        refused
+            .to_string()
+            .contains("1 statements may run and 1 wait"),
         "{refused}"
     );
     assert!(line.leave(second, 1.0).is_empty());
     assert_eq!((line.num_running(), line.num_waiting()), (1, 0));
     assert!(line.leave(first, 1.0).is_empty());
-    let again = line.arrive(0, 2.0).unwrap();
+    let again = line.arrive(wish(0), 2.0).unwrap();
     assert!(line.runs(again));
-    let waits = line.arrive(0, 2.0).unwrap();
+    let waits = line.arrive(wish(0), 2.0).unwrap();
     assert_eq!(line.set_limits(limits(2, 1), 3.0), [waits]);
 }
 
@@ -136,8 +146,8 @@ fn a_query_that_comes_late_has_saved_nothing() {
 #[tokio::test]
 async fn the_gate_lets_the_next_in_and_forgets_who_gives_up() {
     let gate = AdmissionGate::new(limits(1, 10));
-    let first = gate.admit(0).await.unwrap();
-    let gives_up = gate.admit(0);
+    let first = gate.admit(wish(0)).await.unwrap();
+    let gives_up = gate.admit(wish(0));
     assert!(
         tokio::time::timeout(Duration::from_millis(5), gives_up)
             .await
@@ -146,7 +156,7 @@ async fn the_gate_lets_the_next_in_and_forgets_who_gives_up() {
     assert_eq!(gate.counts(), (1, 0));
     let waiting = tokio::spawn({
         let gate = std::sync::Arc::clone(&gate);
-        async move { gate.admit(0).await }
+        async move { gate.admit(wish(0)).await }
     });
     while gate.counts() != (1, 1) {
         tokio::task::yield_now().await;
@@ -164,8 +174,8 @@ async fn who_waits_too_long_is_told_the_limit_and_the_way_out() {
         wait_max: Duration::from_millis(5),
         ..limits(1, 10)
     });
-    let first = gate.admit(0).await.unwrap();
-    let refused = gate.admit(0).await.unwrap_err();
+    let first = gate.admit(wish(0)).await.unwrap();
+    let refused = gate.admit(wish(0)).await.unwrap_err();
     assert!(matches!(
         refused,
         Refused::WaitedTooLong { running_max: 1, .. }
@@ -196,4 +206,24 @@ async fn a_turn_is_waited_for_and_given_back() {
     device.leave(one);
     device.leave(two);
     assert!(!device.others_are_known(one));
+}
+
+#[test]
+fn queries_run_beside_each_other_as_far_as_their_memory_goes_round() {
+    let mut line = Line::new(AdmissionLimits {
+        expected_bytes_max: 100,
+        ..limits(10, 10)
+    });
+    let of = |expected_bytes| Wish {
+        priority: 0,
+        expected_bytes,
+    };
+    let huge = line.arrive(of(500), 0.0).unwrap();
+    assert!(line.runs(huge), "alone anything runs");
+    let [sixty, fifty, nothing] = [60, 50, 0].map(|bytes| line.arrive(of(bytes), 0.0).unwrap());
+    assert!(!line.runs(sixty) && !line.runs(nothing));
+    assert_eq!(line.leave(huge, 1.0), [sixty]);
+    // Nobody overtakes who is next, or that one might wait for ever.
+    assert!(!line.runs(fifty) && !line.runs(nothing));
+    assert_eq!(line.leave(sixty, 2.0), [fifty, nothing]);
 }

@@ -97,6 +97,8 @@ pub struct HostReport {
     pub table: String,
     /// The column's name.
     pub column: String,
+    /// `CACHE TABLE` named it.
+    pub is_kept: bool,
     /// The encoding of most of its chunks.
     pub encoding: String,
     /// Chunks.
@@ -184,6 +186,19 @@ impl HostTier {
         let state = self.state.lock();
         let column = state.sources.get(&key.source)?.get(&key.column)?;
         column.parts.get(&key.part)?.chunk.clone()
+    }
+
+    /// Counts uses elsewhere of chunks, if anything of their sources was read through the tier.
+    pub fn credit(&self, keys: &[ChunkKey], uses: f64) {
+        let mut state = self.state.lock();
+        let now = state.scans;
+        for key in keys {
+            if state.sources.contains_key(&key.source) {
+                let slot = state.slot(&key.source, &key.column, key.part);
+                slot.uses = slot.recent_uses(now).max(uses);
+                slot.last_use = now;
+            }
+        }
     }
 
     /// Returns how often a part of these columns was read lately: of the column that was read least.
@@ -341,6 +356,7 @@ impl HostTier {
                 let report = reports.entry(of.clone()).or_insert_with(|| HostReport {
                     table: of.0,
                     column: of.1,
+                    is_kept: !slot.tables.is_empty(),
                     encoding: chunk.encoding().to_string(),
                     num_chunks: 0,
                     num_rows: 0,

@@ -12,6 +12,8 @@ use arrow_array::{ArrayRef, RecordBatch};
 use parking_lot::Mutex;
 use tidegate_kernels::{StoredColumn, StoredMorsel, StoredRun};
 
+use super::ChunkKey;
+
 /// Rows that one launch takes at the most, unless a single morsel has more.
 const RUN_ROWS_MAX: u64 = 1 << 30;
 
@@ -142,6 +144,7 @@ fn address(array: &ArrayRef) -> usize {
 #[derive(Debug)]
 pub(super) struct MorselChunks {
     pub(super) columns: Vec<Arc<StoredColumn>>,
+    pub(super) keys: Vec<ChunkKey>,
 }
 
 /// All of a scan on one device.

@@ -14,13 +14,31 @@ use tidegate_pipeline::Pipeline;
 use crate::admission::Turn;
 use crate::cache::CachedTable;
 use crate::ladder::Ladder;
+use crate::place::Estimate;
 use crate::queue::{Morsel, MorselSize};
+
+/// What a claim was expected to take, and when it was made.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Promise {
+    pub(super) estimate: Estimate,
+    pub(super) since: f64,
+}
+
+impl Promise {
+    /// Expects nothing.
+    pub(super) fn nothing(now: f64) -> Self {
+        Self {
+            estimate: Estimate::default(),
+            since: now,
+        }
+    }
+}
 
 /// Claimed morsels that one fold takes.
 #[derive(Debug)]
 pub(super) enum Work {
     /// One that must be loaded.
-    Load(Morsel),
+    Load(Morsel, Promise),
     /// One that was loaded.
     Loaded(LoadedMorsel),
     /// Some that are resident.
@@ -31,6 +49,7 @@ pub(super) enum Work {
 #[derive(Debug)]
 pub(super) struct LoadedMorsel {
     pub(super) morsel: Morsel,
+    pub(super) promise: Promise,
     pub(super) batches: Vec<RecordBatch>,
     /// The room for them on the device, once there is any.
     pub(super) input: Option<Reservation>,
@@ -44,6 +63,7 @@ pub(super) struct ResidentRun {
     pub(super) table: Arc<CachedTable>,
     pub(super) morsels: Vec<Morsel>,
     pub(super) stored: Vec<StoredMorsel>,
+    pub(super) promise: Promise,
 }
 
 /// Where the columns of a fold came from.
@@ -66,13 +86,14 @@ pub(super) struct OpenRun {
 pub(super) struct Settled {
     pub(super) morsels: Vec<Morsel>,
     pub(super) origin: Origin,
+    pub(super) promise: Promise,
     pub(super) folded: Result<FoldReport, RunError>,
 }
 
 impl Work {
     pub(super) fn into_morsels(self) -> Vec<Morsel> {
         match self {
-            Work::Load(morsel) => vec![morsel],
+            Work::Load(morsel, _) => vec![morsel],
             Work::Loaded(loaded) => vec![loaded.morsel],
             Work::Run(run) => run.morsels,
         }
@@ -98,7 +119,7 @@ impl OpenRun {
     /// one dictionary.
     pub(super) fn may_fold(&self, work: &Work, pipeline: &Pipeline) -> bool {
         let joins = match (&self.origin, work) {
-            (None, _) | (Some(Origin::Loaded), Work::Load(_) | Work::Loaded(_)) => true,
+            (None, _) | (Some(Origin::Loaded), Work::Load(..) | Work::Loaded(_)) => true,
             (Some(Origin::Cached(table)), Work::Run(run)) => Arc::ptr_eq(table, &run.table),
             _ => false,
         };
@@ -110,15 +131,10 @@ impl OpenRun {
                 .any(|field| is_string(field.data_type()))
     }
 
-    pub(super) fn fold(
-        &mut self,
-        morsel: Morsel,
-        batches: Vec<RecordBatch>,
-        input: Reservation,
-        turn: Turn,
-    ) {
-        let fold = self.run.fold(batches, input);
-        self.push(vec![morsel], Origin::Loaded, fold, turn);
+    pub(super) fn fold(&mut self, loaded: LoadedMorsel, input: Reservation, turn: Turn) {
+        let fold = self.run.fold(loaded.batches, input);
+        let morsels = vec![loaded.morsel];
+        self.push(morsels, Origin::Loaded, loaded.promise, fold, turn);
     }
 
     pub(super) fn fold_stored(&mut self, run: ResidentRun, turn: Turn) {
@@ -135,13 +151,14 @@ impl OpenRun {
             });
         let morsels = exact.collect();
         let fold = self.run.fold_stored(StoredRun::new(run.stored));
-        self.push(morsels, Origin::Cached(run.table), fold, turn);
+        self.push(morsels, Origin::Cached(run.table), run.promise, fold, turn);
     }
 
     fn push(
         &mut self,
         morsels: Vec<Morsel>,
         origin: Origin,
+        promise: Promise,
         fold: BoxFuture<'static, Result<FoldReport, RunError>>,
         mut turn: Turn,
     ) {
@@ -154,9 +171,10 @@ impl OpenRun {
             }
             folded
         });
-        let settled = fold.map(|folded| Settled {
+        let settled = fold.map(move |folded| Settled {
             morsels,
             origin,
+            promise,
             folded: folded.unwrap_or(Err(RunError::Void)),
         });
         self.in_flight.push_back(settled.boxed());

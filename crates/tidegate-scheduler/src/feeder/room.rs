@@ -8,6 +8,7 @@ use tidegate_kernels::{FoldReport, RunError, referenced_bytes};
 
 use super::open_run::{LoadedMorsel, OpenRun, Work, loaded as told};
 use super::{Feeder, Step, fault};
+use crate::counters::Setbacks;
 use crate::ladder::{Rung, SPLIT_ROWS_MIN, Shortage};
 use crate::place::Reason;
 use crate::run::RunFailure;
@@ -39,7 +40,7 @@ impl Feeder {
             loaded.input = Some(input);
             return Ok(Step::Blocked(Work::Loaded(loaded)));
         };
-        open.fold(loaded.morsel, loaded.batches, input, turn);
+        open.fold(loaded, input, turn);
         Ok(Step::Done)
     }
 
@@ -64,17 +65,27 @@ impl Feeder {
             };
             match loaded.ladder.next(&shortage) {
                 Rung::Evict(bytes) => {
-                    self.dispatch.evict().evict(id, bytes);
+                    let evicted_bytes = self.dispatch.evict().evict(id, bytes);
+                    self.setback(Setbacks {
+                        evicted_bytes,
+                        ..Setbacks::default()
+                    });
                 }
                 Rung::AwaitFold => return Ok(Step::Blocked(Work::Loaded(loaded))),
-                Rung::AwaitOthers(time) => tokio::time::sleep(time).await,
+                Rung::AwaitOthers(time) => {
+                    self.setback(Setbacks {
+                        waits: 1,
+                        ..Setbacks::default()
+                    });
+                    tokio::time::sleep(time).await;
+                }
                 // A morsel is committed whole, so its parts share a run with nothing else.
                 Rung::Split if shortage.may_flush => return Ok(Step::Flush(Work::Loaded(loaded))),
                 Rung::Split => return self.fold_in_parts(loaded, open).await,
                 Rung::Flush => return Ok(Step::Flush(Work::Loaded(loaded))),
                 Rung::Host => {
                     self.roster.cancel(id);
-                    self.give_back(&[loaded.morsel], Reason::DeviceMemory)?;
+                    self.give_back(&[loaded.morsel], self.no_room())?;
                     return Ok(Step::Done);
                 }
             }
@@ -85,12 +96,25 @@ impl Feeder {
         }
     }
 
+    /// Says why the device has no room: what was asked for stays there.
+    fn no_room(&self) -> Reason {
+        if self.cache.keeps_on(self.device.info().id) {
+            Reason::DeviceMemoryKept
+        } else {
+            Reason::DeviceMemory
+        }
+    }
+
     /// Folds a morsel part by part, each as large as there is room for. Nothing else is in flight.
     async fn fold_in_parts(
         &self,
         loaded: LoadedMorsel,
         open: &mut OpenRun,
     ) -> Result<Step, RunFailure> {
+        self.setback(Setbacks {
+            splits: 1,
+            ..Setbacks::default()
+        });
         let mut parts = VecDeque::from(halves(&loaded.batches));
         let mut total = FoldReport::default();
         while let Some(part) = parts.pop_front() {
@@ -102,6 +126,9 @@ impl Feeder {
                         parts.push_front(half);
                     }
                     continue;
+                }
+                Err(DeviceError::OutOfMemory { .. }) => {
+                    return self.abandon_parts(&loaded, open, self.no_room());
                 }
                 Err(error) => {
                     return self.abandon_parts(&loaded, open, fault(&RunError::Device(error)));
@@ -125,7 +152,7 @@ impl Feeder {
         }
         self.roster.end(self.device.info().id, self.now());
         let folded = told(&[loaded.morsel], &total);
-        self.book(&folded, &total);
+        self.book(&folded, &total, loaded.promise);
         open.folded.extend(folded);
         if total.state_fits {
             return Ok(Step::Done);

@@ -160,6 +160,16 @@ pub struct Estimate {
     pub bytes: u64,
 }
 
+impl Estimate {
+    /// Leaves out so many seconds of it.
+    pub(crate) fn without(self, seconds: f64) -> Self {
+        Self {
+            seconds: (self.seconds - seconds).max(0.0),
+            ..self
+        }
+    }
+}
+
 /// What was decided on one morsel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {

@@ -14,7 +14,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tidegate_device::{DeviceId, DeviceInfo};
 
-use super::finish::{Decision, DeviceState, Outlook, Rest};
+use super::finish::{Decision, DeviceState, Estimate, Outlook, Rest};
 use crate::queue::{Morsel, MorselQueue, MorselSize};
 use crate::rates::{Rates, ShapeKey};
 
@@ -73,6 +73,8 @@ struct DeviceSeat {
     state_bytes: u64,
     /// Until other queries leave it free.
     others: f64,
+    /// What its last claim was expected to take.
+    promised: Estimate,
 }
 
 /// What a host partition's claim found.
@@ -157,6 +159,7 @@ impl Roster {
             resident: seats.holders.contains(&info.id),
             state_bytes: 0,
             others: 0.0,
+            promised: Estimate::default(),
         };
         seats.devices.insert(info.id, seat);
     }
@@ -192,11 +195,41 @@ impl Roster {
         if decision.takes
             && let Some(seat) = seats.devices.get_mut(&device)
         {
-            let free_in = outlook.devices.iter().find(|state| state.id == device);
-            let before = free_in.map_or(0.0, |state| state.free_in);
+            let state = outlook.devices.iter().find(|state| state.id == device);
+            let (before, returns) =
+                state.map_or((0.0, 0.0), |state| (state.free_in, state.returns));
             seat.begin((decision.estimate.seconds - before).max(0.0), now);
+            seat.promised = decision.estimate.without(returns);
         }
         decision
+    }
+
+    /// Notes that a device takes morsels of this size together, whoever decided so.
+    pub fn takes(
+        &self,
+        device: DeviceId,
+        morsels: MorselSize,
+        resident: bool,
+        others: f64,
+        now: f64,
+    ) {
+        let mut seats = self.seats.lock();
+        let Some(seat) = seats.devices.get_mut(&device) else {
+            return;
+        };
+        seat.resident = resident;
+        seat.others = others;
+        let state = seat.state(device, &self.rates, self.shape, now);
+        seat.promised = state.estimate(morsels).without(state.returns);
+        seat.begin((seat.promised.seconds - state.free_in).max(0.0), now);
+    }
+
+    /// Returns what the last claim of a device was expected to take, from then until its fold is
+    /// done, waiting included.
+    pub fn promised(&self, device: DeviceId) -> Estimate {
+        let seats = self.seats.lock();
+        let seat = seats.devices.get(&device);
+        seat.map_or_else(Estimate::default, |seat| seat.promised)
     }
 
     /// Notes that a device begins something that is expected to take so many seconds.

@@ -1,9 +1,18 @@
 //! What is measured before anything has run.
 
 use std::hint::black_box;
+use std::sync::Arc;
 use std::time::Instant;
 
-use tidegate_device::{DeviceInfo, DeviceRates};
+use arrow_array::{ArrayRef, Int64Array, RecordBatch};
+use arrow_schema::{DataType, Field, Schema};
+use tidegate_device::DeviceRates;
+use tidegate_kernels::{
+    ColumnDictionary, PipelineDevice, StoredMorsel, StoredRun, referenced_bytes,
+};
+use tidegate_pipeline::{
+    Aggregate, AggregateCall, AggregateFunction, AggregateOutput, Expr, Pipeline, Step,
+};
 
 use super::HOST_ROWS_PER_SECOND;
 
@@ -20,23 +29,110 @@ const LOOP_SECONDS_PER_ROW: f64 = 1.2e-9;
 /// How far a calibration may move the start, so that a busy moment does no harm.
 const FACTOR_MAX: f64 = 4.0;
 
-/// Measures how fast a device is, before anything has run on it.
+/// Rows of the column that a device is measured by: long enough for its link to come up to speed.
+const DEVICE_ROWS: usize = 1 << 22;
+
+/// Rows of the column that tells what a launch takes.
+const LAUNCH_ROWS: usize = 64;
+
+/// Times that a device folds each; the fastest counts.
+const FOLDS: usize = 3;
+
+/// Measures how fast a device is by the sum of a column of integers, before anything has run on it:
+/// what a launch takes, what a row takes that is there, and what a byte takes to get there.
 ///
-/// # Contract
-/// A probe takes under a second, and gives `None` if it could not measure.
-pub trait Probe {
-    /// Measures a device.
-    fn measure(&self, info: &DeviceInfo) -> Option<DeviceRates>;
+/// A fraction of a second, most of it for compiling; `None` if the device fails, is lost or has no
+/// 100 MB to spare. Must be called within a tokio runtime.
+pub async fn measure(device: &Arc<dyn PipelineDevice>) -> Option<DeviceRates> {
+    measure_by(device, DEVICE_ROWS).await
 }
 
-/// Takes a device's word.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Declared;
+/// As [`measure`], by a column of so many rows.
+pub(super) async fn measure_by(
+    device: &Arc<dyn PipelineDevice>,
+    num_rows: usize,
+) -> Option<DeviceRates> {
+    let pipeline = sum_of_integers()?;
+    let launch = fold_stored(device, &pipeline, LAUNCH_ROWS).await?;
+    let resident = fold_stored(device, &pipeline, num_rows).await?;
+    let (moved, bytes) = fold_moved(device, &pipeline, num_rows).await?;
+    // A clock's step stands for what is too fast to be seen.
+    let seconds = |time: f64| time.max(1e-9);
+    Some(DeviceRates {
+        copy_bytes_per_second: bytes as f64 / seconds(moved - resident),
+        rows_per_second: num_rows as f64 / seconds(resident - launch),
+        launch_seconds: launch,
+    })
+}
 
-impl Probe for Declared {
-    fn measure(&self, info: &DeviceInfo) -> Option<DeviceRates> {
-        Some(info.rates)
+/// Returns the seconds of the fastest fold of so many rows that are on the device.
+async fn fold_stored(
+    device: &Arc<dyn PipelineDevice>,
+    pipeline: &Arc<Pipeline>,
+    num_rows: usize,
+) -> Option<f64> {
+    let arrays = vec![integers(num_rows)];
+    let stored = device.store(arrays, ColumnDictionary::new()).await.ok()?;
+    let morsel = StoredMorsel {
+        num_rows: num_rows as u64,
+        columns: vec![Arc::new(stored)],
+    };
+    let stored = StoredRun::new(vec![morsel]);
+    let mut fastest = f64::MAX;
+    // The first one also compiles.
+    for _ in 0..=FOLDS {
+        let mut run = device.open(Arc::clone(pipeline)).ok()?;
+        let report = run.fold_stored(Arc::clone(&stored)).await.ok()?;
+        fastest = fastest.min(report.device_seconds);
     }
+    Some(fastest)
+}
+
+/// Returns the seconds of the fastest fold of so many rows that are moved for it, and their bytes.
+async fn fold_moved(
+    device: &Arc<dyn PipelineDevice>,
+    pipeline: &Arc<Pipeline>,
+    num_rows: usize,
+) -> Option<(f64, u64)> {
+    let columns = vec![integers(num_rows)];
+    let batch = RecordBatch::try_new(Arc::clone(&pipeline.input), columns).ok()?;
+    let (mut fastest, mut bytes) = (f64::MAX, 0);
+    for _ in 0..=FOLDS {
+        let input = device.reserve(referenced_bytes(&batch)).ok()?;
+        let mut run = device.open(Arc::clone(pipeline)).ok()?;
+        let report = run.fold(vec![batch.clone()], input).await.ok()?;
+        fastest = fastest.min(report.device_seconds);
+        bytes = report.bytes;
+    }
+    Some((fastest, bytes))
+}
+
+/// Makes integers that no encoding makes smaller.
+fn integers(num_rows: usize) -> ArrayRef {
+    let scattered = |row: u64| (row.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 1) as i64;
+    let values = (0..num_rows as u64).map(scattered);
+    Arc::new(Int64Array::from_iter_values(values))
+}
+
+/// `sum(v)`, as partial state.
+fn sum_of_integers() -> Option<Arc<Pipeline>> {
+    let input = Arc::new(Schema::new(vec![Field::new("v", DataType::Int64, false)]));
+    let state = vec![Field::new("sum", DataType::Int64, true)];
+    let argument = Expr::column(0, DataType::Int64).ok()?;
+    let function = AggregateFunction::Sum;
+    let call =
+        AggregateCall::new(function, Some(argument), None, DataType::Int64, state, "v").ok()?;
+    let step = Step::Aggregate(Aggregate {
+        keys: vec![],
+        calls: vec![call],
+        output: AggregateOutput::State,
+    });
+    Some(Arc::new(Pipeline {
+        output: Arc::new(step.output_schema(&input)),
+        input,
+        parameters: vec![],
+        steps: vec![step],
+    }))
 }
 
 /// Measures, in some milliseconds of this thread, what a row takes a host partition: a loop that

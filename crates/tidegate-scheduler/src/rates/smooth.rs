@@ -35,10 +35,11 @@ impl Smoothed {
         };
     }
 
-    /// Takes a value to begin with, which the first observation replaces.
-    pub(super) fn start(&mut self, value: f64) {
+    /// Takes a measurement to begin with, which the first observation replaces.
+    pub(super) fn calibrate(&mut self, value: f64) {
         if self.count == 0 && value > 0.0 && value.is_finite() {
             self.value = value;
+            self.measured = true;
         }
     }
 

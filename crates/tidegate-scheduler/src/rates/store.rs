@@ -81,10 +81,11 @@ impl Store {
 impl Book {
     fn is_sound(&self) -> bool {
         let devices = self.devices.values();
-        let mut of_devices = devices.flat_map(|device| [device.transfer, device.kernel]);
+        let mut of_devices =
+            devices.flat_map(|device| [device.transfer, device.kernel, device.launch]);
         let of_shapes = self.shapes.values().flat_map(|shape| {
             let kernels = shape.kernel.values().copied();
-            kernels.chain([shape.host, shape.load, shape.state])
+            kernels.chain([shape.host, shape.load, shape.state, shape.peak])
         });
         self.host.is_sound()
             && of_devices.all(|rate| rate.is_sound())

@@ -4,10 +4,14 @@ use std::fs;
 use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, Schema};
-use tidegate_device::{DeviceId, DeviceInfo, DeviceKind, DeviceRates};
+use tidegate_device::{
+    DeviceId, DeviceInfo, DeviceKind, DeviceRates, SimulatedDevice, SimulatedSpec,
+};
+use tidegate_kernels::{PipelineDevice, SimulatedPipelineDevice};
 use tidegate_pipeline::{CompareOp, Expr, Pipeline, Scalar, ScalarValue, Step};
 
-use super::{Declared, HOST_ROWS_PER_SECOND, Rates, ShapeKey, host_seconds_per_row};
+use super::calibrate::measure_by;
+use super::{HOST_ROWS_PER_SECOND, Rates, ShapeKey, host_seconds_per_row, measure};
 use crate::place::RegionForm;
 
 fn info(name: &str) -> DeviceInfo {
@@ -164,16 +168,59 @@ fn calibration_stays_near_the_start_and_is_replaced_by_what_is_measured() {
     let factor = host * HOST_ROWS_PER_SECOND;
     assert!((0.25..=4.0).contains(&factor), "{factor}");
     let rates = Rates::new(host);
-    rates.calibrate(&info("d"), &Declared);
-    assert!(near(
-        rates.device(shape(), &info("d")).kernel_seconds_per_row,
-        1e-9
-    ));
-    rates.learn_fold(shape(), &info("d"), 1000, 0, 1.0 + 1e-5);
+    let doubt = rates.device(shape(), &info("d")).doubt;
+    assert!(!rates.is_measured(&info("d")));
+    let measured = DeviceRates {
+        copy_bytes_per_second: 2e10,
+        rows_per_second: 5e8,
+        launch_seconds: 3e-5,
+    };
+    rates.calibrate(&info("d"), &measured);
+    let calibrated = rates.device(shape(), &info("d"));
+    assert!(near(calibrated.kernel_seconds_per_row, 2e-9));
+    assert!(near(calibrated.transfer_seconds_per_byte, 5e-11));
+    assert!(near(calibrated.launch_seconds, 3e-5));
+    assert!(calibrated.doubt < doubt && rates.is_measured(&info("d")));
+    rates.learn_fold(shape(), &info("d"), 1000, 0, 1.0 + 3e-5);
     assert!(near(
         rates.device(shape(), &info("d")).kernel_seconds_per_row,
         1e-3
     ));
+}
+
+#[tokio::test]
+async fn a_device_is_measured_as_it_is() {
+    let spec: SimulatedSpec = "1GB,copy=2MB/s,rows=4e5/s,launch=4ms".parse().unwrap();
+    let declared = spec.rates();
+    let device = SimulatedDevice::new(DeviceId(0), spec).unwrap();
+    let device: Arc<dyn PipelineDevice> = Arc::new(SimulatedPipelineDevice::new(device));
+    let measured = measure_by(&device, 1 << 14).await.unwrap();
+    for (measured, declared) in [
+        (
+            measured.copy_bytes_per_second,
+            declared.copy_bytes_per_second,
+        ),
+        (measured.rows_per_second, declared.rows_per_second),
+        (measured.launch_seconds, declared.launch_seconds),
+    ] {
+        let factor = measured / declared;
+        assert!((0.5..2.0).contains(&factor), "{measured} {declared}");
+    }
+    assert_eq!(device.budget().used(), 0);
+}
+
+#[tokio::test]
+async fn a_device_that_has_no_room_or_fails_is_not_measured() {
+    for spec in [
+        "1MB",
+        "1GB,faults=launch:1=fail",
+        "1GB,faults=launch:3=lost",
+    ] {
+        let device = SimulatedDevice::new(DeviceId(0), spec.parse().unwrap()).unwrap();
+        let device: Arc<dyn PipelineDevice> = Arc::new(SimulatedPipelineDevice::new(device));
+        assert!(measure(&device).await.is_none(), "{spec}");
+        assert_eq!(device.budget().used(), 0, "{spec}");
+    }
 }
 
 #[test]

@@ -54,6 +54,9 @@ trait Pieces: fmt::Debug + Send + Sync {
 
     /// Returns whether keys are addresses.
     fn keys_are_addresses(&self) -> bool;
+
+    /// See [`Leaf::what`].
+    fn what(&self) -> Option<(u64, String)>;
 }
 
 /// A scan of such a source that can be shared.
@@ -138,6 +141,10 @@ impl Leaf for MorselLeaf {
 
     fn reads_all_of(&self, scan: &ScanKey) -> Option<Vec<usize>> {
         self.pieces.reads_all_of(scan)
+    }
+
+    fn what(&self) -> Option<(u64, String)> {
+        self.pieces.what()
     }
 
     fn replay(

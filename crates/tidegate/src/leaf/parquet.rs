@@ -19,6 +19,7 @@ mod loader;
 mod planner;
 mod source;
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use datafusion::datasource::physical_plan::{FileScanConfig, FileScanConfigBuilder, ParquetSource};
@@ -143,6 +144,23 @@ impl Leaf for ParquetLeaf {
             .with_source(Arc::new(gated))
             .build();
         Ok(DataSourceExec::from_data_source(config))
+    }
+
+    fn what(&self) -> Option<(u64, String)> {
+        let mut hash = DefaultHasher::new();
+        let files = self.config.file_groups.iter().flat_map(FileGroup::iter);
+        let mut name = None;
+        for file in files {
+            let meta = &file.object_meta;
+            (meta.location.as_ref(), meta.size, meta.last_modified).hash(&mut hash);
+            file.range
+                .as_ref()
+                .map(|range| (range.start, range.end))
+                .hash(&mut hash);
+            name.get_or_insert_with(|| meta.location.to_string());
+        }
+        self.columns.hash(&mut hash);
+        Some((hash.finish(), name?))
     }
 
     fn loader(&self, ctx: &Arc<TaskContext>) -> Result<Arc<dyn MorselLoader>> {

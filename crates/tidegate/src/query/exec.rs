@@ -6,6 +6,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::internal_err;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::{DataFusionError, Result};
@@ -15,10 +16,11 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
 };
-use futures::{StreamExt, stream};
+use futures::{Stream, StreamExt, TryStreamExt, stream};
 use tokio::time::Instant;
 
 use super::cancelled;
+use super::entrance::Entrance;
 use super::history::{Record, Regions};
 use crate::error::{Error, ErrorKind};
 use crate::region::PipelineExec;
@@ -29,6 +31,7 @@ use crate::region::report::RegionReport;
 pub(crate) struct QueryExec {
     plan: Arc<dyn ExecutionPlan>,
     timeout: Option<Duration>,
+    entrance: Arc<Entrance>,
     record: Arc<Record>,
 }
 
@@ -36,11 +39,13 @@ impl QueryExec {
     pub(super) fn new(
         plan: Arc<dyn ExecutionPlan>,
         timeout: Option<Duration>,
+        entrance: Entrance,
         record: Arc<Record>,
     ) -> Self {
         Self {
             plan,
             timeout,
+            entrance: Arc::new(entrance),
             record,
         }
     }
@@ -83,11 +88,11 @@ impl ExecutionPlan for QueryExec {
         let Ok([plan]) = <[_; 1]>::try_from(children) else {
             return internal_err!("QueryExec has one input");
         };
-        let (timeout, record) = (self.timeout, Arc::clone(&self.record));
         Ok(Arc::new(Self {
             plan,
-            timeout,
-            record,
+            timeout: self.timeout,
+            entrance: Arc::clone(&self.entrance),
+            record: Arc::clone(&self.record),
         }))
     }
 
@@ -104,18 +109,19 @@ impl ExecutionPlan for QueryExec {
         };
         guard.record.begin(num_partitions);
         guard.record.runs(&self.plan);
-        let inner = match self.plan.execute(partition, ctx) {
-            Ok(inner) => inner,
-            Err(error) => {
-                guard.fail(&error);
-                return Err(error);
-            }
+        let schema = self.plan.schema();
+        let inside = Inside {
+            plan: Arc::clone(&self.plan),
+            partition,
+            ctx,
+            entrance: Arc::clone(&self.entrance),
+            record: Arc::clone(&self.record),
+            timeout: self.timeout,
         };
-        let deadline = self
-            .timeout
-            .map(|timeout| (Instant::now() + timeout, timeout));
-        let schema = inner.schema();
-        let caught = AssertUnwindSafe(inner).catch_unwind().map(flatten_panic);
+        let caught = AssertUnwindSafe(inside.rows())
+            .catch_unwind()
+            .map(flatten_panic)
+            .boxed();
         let watched = stream::unfold(
             (caught, Some(guard)),
             move |(mut inner, guard)| async move {
@@ -124,7 +130,7 @@ impl ExecutionPlan for QueryExec {
                 let item = tokio::select! {
                     biased;
                     () = cancel.cancelled() => Some(Err(cancelled().into())),
-                    item = next(&mut inner, deadline) => item,
+                    item = inner.next() => item,
                 };
                 match item {
                     Some(Ok(batch)) => {
@@ -146,10 +152,41 @@ impl ExecutionPlan for QueryExec {
     }
 }
 
+/// One stream of a query from the gate to its last row.
+struct Inside {
+    plan: Arc<dyn ExecutionPlan>,
+    partition: usize,
+    ctx: Arc<TaskContext>,
+    entrance: Arc<Entrance>,
+    record: Arc<Record>,
+    timeout: Option<Duration>,
+}
+
+impl Inside {
+    /// Streams the rows once the query was let in; its time runs from then on.
+    fn rows(self) -> impl Stream<Item = Result<RecordBatch>> + Send {
+        let begun = stream::once(async move {
+            let stay = self.entrance.enter(&self.ctx, &self.record).await?;
+            let deadline = self
+                .timeout
+                .map(|timeout| (Instant::now() + timeout, timeout));
+            let inner = self.plan.execute(self.partition, Arc::clone(&stay.ctx))?;
+            Ok::<_, DataFusionError>(stream::unfold(
+                (inner, stay),
+                move |(mut inner, stay)| async move {
+                    let item = next(&mut inner, deadline).await?;
+                    Some((item, (inner, stay)))
+                },
+            ))
+        });
+        begun.try_flatten()
+    }
+}
+
 /// Waits for the next item, at most until the deadline.
 async fn next<S, T>(stream: &mut S, deadline: Option<(Instant, Duration)>) -> Option<Result<T>>
 where
-    S: futures::Stream<Item = Result<T>> + Unpin,
+    S: Stream<Item = Result<T>> + Unpin,
 {
     let Some((deadline, timeout)) = deadline else {
         return stream.next().await;

@@ -83,6 +83,10 @@ pub struct QueryReport {
     pub seconds: f64,
     /// Rows that have left.
     pub rows: u64,
+    /// Seconds that it waited to be let in.
+    pub admission_seconds: f64,
+    /// The most host memory that its operators held at once, in bytes.
+    pub peak_bytes: u64,
     /// Why it failed.
     pub error: Option<String>,
     /// What ran where, region by region, from the root of the plan down; of a query that runs, so
@@ -181,6 +185,8 @@ struct Progress {
     clock: Option<Instant>,
     seconds: f64,
     rows: u64,
+    waited: Duration,
+    peak_bytes: u64,
     streams_left: usize,
     streams_live: usize,
     error: Option<String>,
@@ -203,6 +209,8 @@ impl History {
                 clock: None,
                 seconds: 0.0,
                 rows: 0,
+                waited: Duration::ZERO,
+                peak_bytes: 0,
                 streams_left: 0,
                 streams_live: 0,
                 error: None,
@@ -348,6 +356,17 @@ impl Record {
         self.progress.lock().rows += num_rows as u64;
     }
 
+    /// Notes how long it waited to be let in.
+    pub(crate) fn waited(&self, time: Duration) {
+        self.progress.lock().waited += time;
+    }
+
+    /// Notes how much memory it held at the most.
+    pub(crate) fn held(&self, peak_bytes: u64) {
+        let mut progress = self.progress.lock();
+        progress.peak_bytes = progress.peak_bytes.max(peak_bytes);
+    }
+
     /// Ends a stream that gave all its rows; with the last one the query is finished.
     pub(crate) fn end_stream(&self, regions: impl FnOnce() -> Regions) {
         let mut progress = self.progress.lock();
@@ -441,6 +460,8 @@ impl Record {
             plan_seconds: self.planned_in.as_secs_f64(),
             seconds,
             rows: progress.rows,
+            admission_seconds: progress.waited.as_secs_f64(),
+            peak_bytes: progress.peak_bytes,
             error: progress.error.clone(),
             regions: match plan {
                 Some(plan) => at_the_end(&plan).reports(),

@@ -17,7 +17,8 @@ use futures::{StreamExt, TryStreamExt, stream};
 use tidegate_scheduler::{AllOrNothing, Place, RunFailure, RunSpec};
 use tokio::sync::OnceCell;
 
-use super::failure;
+use super::{failure, promote};
+use crate::leaf::Leaf;
 
 /// The answer to a region, by partition; `None` if the host must answer.
 #[derive(Debug, Default)]
@@ -31,6 +32,9 @@ pub(crate) struct Question {
     pub(crate) answer: Arc<Answer>,
     pub(crate) spec: RunSpec,
     pub(crate) strict: bool,
+    pub(crate) leaf: Arc<dyn Leaf>,
+    /// What is read may come to a device to stay.
+    pub(crate) promotes: bool,
 }
 
 impl Question {
@@ -61,7 +65,12 @@ impl Question {
 
     async fn ask(&self) -> Result<Option<Vec<Vec<RecordBatch>>>> {
         match AllOrNothing::run(&self.spec).await {
-            Ok(rows) => self.route(rows).map(Some),
+            Ok(rows) => {
+                if self.promotes {
+                    promote::was_read(&self.spec, &self.leaf);
+                }
+                self.route(rows).map(Some)
+            }
             Err(RunFailure::Fallback(reason)) if !self.strict => {
                 self.spec.counters.reason(Place::Host, reason);
                 Ok(None)

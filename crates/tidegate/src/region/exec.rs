@@ -260,6 +260,7 @@ impl ExecutionPlan for PipelineExec {
                     gated: Arc::clone(&shared.gated),
                     leaf: Arc::clone(&shared.leaf),
                     ctx,
+                    promotes: self.region.promotes,
                 };
                 Ok(mixed::stream(run, host, replay))
             }
@@ -271,6 +272,8 @@ impl ExecutionPlan for PipelineExec {
                     answer: Arc::clone(&shared.answer),
                     spec,
                     strict,
+                    leaf: Arc::clone(&shared.leaf),
+                    promotes: self.region.promotes,
                 };
                 Ok(question.stream(partition, ctx))
             }

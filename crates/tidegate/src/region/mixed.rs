@@ -15,7 +15,7 @@ use futures::{Stream, StreamExt, TryStreamExt, stream};
 use tidegate_scheduler::{MixedRun, Place, RegionCounters, Tail};
 
 use super::chain::{Exchanges, with_leaf};
-use super::failure;
+use super::{failure, promote};
 use crate::leaf::Leaf;
 
 /// What it takes to run morsels again on the host.
@@ -24,6 +24,8 @@ pub(crate) struct Replay {
     pub(crate) gated: Arc<dyn ExecutionPlan>,
     pub(crate) leaf: Arc<dyn Leaf>,
     pub(crate) ctx: Arc<TaskContext>,
+    /// What is read may come to a device to stay.
+    pub(crate) promotes: bool,
 }
 
 impl Replay {
@@ -65,7 +67,13 @@ pub(crate) fn stream(
         let host = Timed::new(host, Arc::clone(run.counters()));
         let end = stream::once(async move {
             match visit.leave().await.map_err(failure)? {
-                Some(tail) => replay.tail(&run, tail).map(StreamExt::boxed),
+                Some(tail) => {
+                    let rows = replay.tail(&run, tail).map(StreamExt::boxed);
+                    if replay.promotes {
+                        promote::was_read(run.spec(), &replay.leaf);
+                    }
+                    rows
+                }
                 None => Ok(stream::empty().boxed()),
             }
         })

@@ -10,7 +10,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::metrics::{Count, Metric, MetricValue, MetricsSet, Time};
 use serde::Serialize;
 use tidegate_kernels::Phases;
-use tidegate_scheduler::{Place, PlaceReport, Tally};
+use tidegate_scheduler::{Foreseen, Place, PlaceReport, Setbacks, Tally};
 
 use super::{Form, Region};
 
@@ -100,7 +100,14 @@ impl RegionReport {
             parts.push(format!("reasons=[{}]", self.reasons.join("; ")));
         }
         if self.form != "host" && !self.places.is_empty() {
-            let ran: Vec<String> = self.places.iter().map(place_line).collect();
+            let ran: Vec<String> = self
+                .places
+                .iter()
+                .map(|place| match claims_line(place) {
+                    Some(claims) => format!("{}, {claims}", place_line(place)),
+                    None => place_line(place),
+                })
+                .collect();
             parts.push(format!("ran=[{}]", ran.join("; ")));
         }
         parts.join(", ")
@@ -117,7 +124,9 @@ impl fmt::Display for RegionReport {
             writeln!(f, "  reason: {reason}")?;
         }
         for place in &self.places {
-            writeln!(f, "  {}, {:.1} ms", place_line(place), place.seconds * 1e3)?;
+            write!(f, "  {}, {:.1} ms", place_line(place), place.seconds * 1e3)?;
+            let claims = claims_line(place).map(|claims| format!("; {claims}"));
+            writeln!(f, "{}", claims.unwrap_or_default())?;
         }
         Ok(())
     }
@@ -138,6 +147,43 @@ fn place_line(place: &PlaceReport) -> String {
         "{}: {} morsels, {} rows, {} bytes{because}",
         place.place, place.morsels, place.rows, place.bytes
     )
+}
+
+/// Says how well a place's claims were foreseen, and what went otherwise than planned; `None` if
+/// nothing was claimed.
+fn claims_line(place: &PlaceReport) -> Option<String> {
+    let Foreseen {
+        claims,
+        estimated_seconds,
+        seconds,
+        ..
+    } = place.foreseen;
+    let mut parts = Vec::new();
+    if claims > 0 {
+        parts.push(format!(
+            "{claims} claims of {:.1} ms foreseen as {:.1} ms",
+            seconds * 1e3,
+            estimated_seconds * 1e3
+        ));
+    }
+    parts.extend(
+        named_setbacks(&place.setbacks)
+            .into_iter()
+            .filter(|(_, count)| *count > 0)
+            .map(|(name, count)| format!("{} {count}", name.replace('_', " "))),
+    );
+    (!parts.is_empty()).then(|| parts.join(", "))
+}
+
+/// Names what may go otherwise than planned.
+pub(crate) fn named_setbacks(setbacks: &Setbacks) -> [(&'static str, u64); 5] {
+    [
+        ("retries", setbacks.retries),
+        ("splits", setbacks.splits),
+        ("flushes", setbacks.flushes),
+        ("waits", setbacks.waits),
+        ("evicted_bytes", setbacks.evicted_bytes),
+    ]
 }
 
 /// Reads what the host did from the metrics of a chain that ran as planned: each of its leaf's
@@ -161,20 +207,14 @@ fn host_report(region: &Region, host: &Arc<dyn ExecutionPlan>) -> Option<PlaceRe
         .metrics()
         .and_then(|metrics| metrics.elapsed_compute())
         .unwrap_or(0);
+    let bytes = metrics
+        .sum_by_name("bytes_scanned")
+        .map_or(0, |bytes| bytes.as_usize() as u64);
+    let seconds = Duration::from_nanos(busy as u64).as_secs_f64();
+    let reasons = region.reasons.iter();
     Some(PlaceReport {
-        place: Place::Host.to_string(),
-        morsels,
-        rows,
-        bytes: metrics
-            .sum_by_name("bytes_scanned")
-            .map_or(0, |bytes| bytes.as_usize() as u64),
-        seconds: Duration::from_nanos(busy as u64).as_secs_f64(),
-        phases: Phases::default(),
-        reasons: region
-            .reasons
-            .iter()
-            .map(|reason| (reason.to_string(), 1))
-            .collect(),
+        reasons: reasons.map(|reason| (reason.to_string(), 1)).collect(),
+        ..PlaceReport::new(Place::Host.to_string(), morsels, rows, bytes, seconds)
     })
 }
 
@@ -230,6 +270,14 @@ pub(super) fn metrics(report: &RegionReport) -> MetricsSet {
             places.iter().map(|place| place.bytes).sum(),
         );
     }
+    let mut setbacks = Setbacks::default();
+    report
+        .places
+        .iter()
+        .for_each(|place| setbacks += place.setbacks);
+    for (name, times) in named_setbacks(&setbacks) {
+        count(name.into(), times);
+    }
     let mut time = |name: String, seconds: f64| {
         let time = Time::new();
         time.add_duration(Duration::try_from_secs_f64(seconds).unwrap_or_default());
@@ -242,6 +290,10 @@ pub(super) fn metrics(report: &RegionReport) -> MetricsSet {
     for (side, places) in &sides {
         let seconds = places.iter().map(|place| place.seconds).sum();
         time(format!("{side}_time"), seconds);
+        let claimed = places.iter().map(|place| place.foreseen.seconds).sum();
+        time(format!("{side}_claimed_time"), claimed);
+        let foreseen = places.iter().map(|place| place.foreseen.estimated_seconds);
+        time(format!("{side}_foreseen_time"), foreseen.sum());
     }
     time("plan_time".into(), report.plan_seconds);
     for (phase, seconds) in named(&report.phases()) {

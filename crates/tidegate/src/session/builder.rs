@@ -9,6 +9,7 @@ use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use tidegate_device::DiscoveryOptions;
+use tidegate_scheduler::AdmissionLimits;
 
 use super::{Session, add_to};
 use crate::access::{AllowedPaths, GuardedRegistry};
@@ -158,6 +159,11 @@ impl SessionBuilder {
         // Whoever shares a runtime finds the limit that its first session set.
         if self.runtime.is_none() || runtime.cache().host().limit() == 0 {
             runtime.limit_host_cache(default_cache_limit(memory.bytes));
+            let gate = runtime.admission();
+            gate.set_limits(AdmissionLimits {
+                expected_bytes_max: memory.bytes,
+                ..gate.limits()
+            });
         }
         let mut environment = RuntimeEnvBuilder::new()
             .with_memory_pool(StatementPool::new(memory.bytes, runtime.cache()))

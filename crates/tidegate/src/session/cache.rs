@@ -195,6 +195,7 @@ async fn cache(
         loader,
         schema: Arc::clone(&schema),
         num_pieces: leaf.pieces().len(),
+        cache: Arc::clone(session.runtime.cache()),
     };
     let (table, num_rows) = filling.fill(empty).await?;
     let names: Vec<&str> = schema

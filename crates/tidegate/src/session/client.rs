@@ -27,8 +27,13 @@ pub const TEMP_SCHEMA: &str = "temp";
 
 /// Settings that strangers should not change: what protects the process from them, and what decides
 /// over devices and memory that others use too. A `*` at the end stands for all that begin so.
-pub const LOCKED_SETTINGS: [&str; 15] = [
+pub const LOCKED_SETTINGS: [&str; 20] = [
     "tidegate.memory_limit",
+    "tidegate.query_memory_limit",
+    "tidegate.max_running_queries",
+    "tidegate.max_waiting_queries",
+    "tidegate.queue_timeout",
+    "tidegate.priority",
     "tidegate.host_cache_limit",
     "tidegate.placement",
     "tidegate.regions",

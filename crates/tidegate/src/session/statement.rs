@@ -15,6 +15,7 @@ use datafusion::logical_expr::{
 use datafusion::physical_plan::execute_stream;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 use datafusion::prelude::SQLOptions;
+use tidegate_scheduler::AdmissionLimits;
 
 use super::prepared::{self, Prepared};
 use super::{Client, KernelReport, Session, cache, held, kernels, kill, known};
@@ -184,7 +185,10 @@ async fn done(
         }
         LogicalPlan::Ddl(_) | LogicalPlan::Statement(_) => {
             session.known.clear();
-            session.ctx.execute_logical_plan(plan).await?
+            let done = session.ctx.execute_logical_plan(plan).await?;
+            // A memory table may have gone.
+            session.runtime.cache().note_read();
+            done
         }
         query => return Ok(Outcome::Frame(DataFrame::new(state, query), true)),
     };
@@ -241,6 +245,12 @@ pub(super) async fn set(session: &Session, name: &str, value: &str) -> Result<()
 async fn set_variable(session: &Session, set: SetVariable) -> Result<DataFrame, Error> {
     let limits_memory = set.variable == "tidegate.memory_limit";
     let limits_cache = set.variable == "tidegate.host_cache_limit";
+    let limits_queries = [
+        "tidegate.max_running_queries",
+        "tidegate.max_waiting_queries",
+        "tidegate.queue_timeout",
+    ]
+    .contains(&set.variable.as_str());
     let plan = LogicalPlan::Statement(PlanStatement::SetVariable(set));
     let done = session.ctx.execute_logical_plan(plan).await?;
     if limits_memory {
@@ -248,6 +258,9 @@ async fn set_variable(session: &Session, set: SetVariable) -> Result<DataFrame, 
     }
     if limits_memory || limits_cache {
         limit_cache(session);
+    }
+    if limits_queries || limits_memory {
+        limit_queries(session);
     }
     Ok(done)
 }
@@ -260,6 +273,19 @@ fn limit_cache(session: &Session) {
     session
         .runtime
         .limit_host_cache(limit.unwrap_or_else(|| default_cache_limit(memory)));
+}
+
+/// Bounds what runs and waits in all sessions, also for those that wait now.
+fn limit_queries(session: &Session) {
+    let options = TidegateOptions::of(session.ctx.state().config_options());
+    let gate = session.runtime.admission();
+    let now = gate.limits();
+    gate.set_limits(AdmissionLimits {
+        running_max: options.max_running_queries.unwrap_or(now.running_max),
+        waiting_max: options.max_waiting_queries.unwrap_or(now.waiting_max),
+        wait_max: options.queue_timeout.unwrap_or(now.wait_max),
+        expected_bytes_max: options.memory_limit.unwrap_or(session.memory.bytes),
+    });
 }
 
 /// Gives the statements from now on a pool of the size set; those that run keep theirs.

@@ -6,6 +6,8 @@
     reason = "a test stops at what it did not expect"
 )]
 
+mod admission;
+mod automatic;
 mod cache;
 mod cuda;
 mod examples;

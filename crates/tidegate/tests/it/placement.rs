@@ -204,3 +204,68 @@ async fn system_tables_tell_the_same() {
         "{devices}"
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_claim_is_in_the_books_with_what_was_foreseen() {
+    let folder = tempfile::tempdir().unwrap();
+    write_parquet(folder.path(), 1, 10_000, 1_000);
+    let session = simulated("1GB", &["replay_placement = 'HD'"]).await;
+    let path = folder.path().to_string_lossy().to_string();
+    session.register_parquet("t", &path).await.unwrap();
+    answer(&session, SQL).await;
+    let report = session.last_report().unwrap();
+    for place in &report.regions[0].places {
+        let claims = place.decisions.iter();
+        assert_eq!(
+            claims.map(|claim| claim.morsels).sum::<u64>(),
+            5,
+            "{place:?}"
+        );
+        assert_eq!(place.foreseen.claims, place.decisions.len() as u64);
+        for claim in &place.decisions {
+            assert!(
+                claim.seconds > 0.0 && claim.estimated_seconds > 0.0,
+                "{claim:?}"
+            );
+        }
+        let moves = place.place != "host";
+        assert_eq!(place.foreseen.estimated_bytes > 0, moves, "{place:?}");
+    }
+    // Each claim of either side is one line; the sums are those of the placements.
+    let sql = "SELECT d.place = 'host' AS h, count(*) > 0 AS c, sum(d.morsels) AS m, \
+               abs(sum(d.seconds) / max(p.claimed_seconds) - 1) < 1e-6 AS s, \
+               abs(sum(d.estimated_seconds) / max(p.estimated_seconds) - 1) < 1e-6 AS e \
+               FROM system.decisions d JOIN system.placements p \
+               ON d.query_id = p.query_id AND d.place = p.place GROUP BY d.place";
+    let told = answer(&session, sql).await.join("\n");
+    for side in ["true ", "false"] {
+        let line = format!("| {side} | true | 5 | true | true |");
+        assert!(told.contains(&line), "{told}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_device_gave_back_is_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    write_parquet(folder.path(), 1, 10_000, 1_000);
+    let settings = ["replay_placement = 'HD'"];
+    let session = simulated("1GB,faults=launch:2=fail", &settings).await;
+    let path = folder.path().to_string_lossy().to_string();
+    session.register_parquet("t", &path).await.unwrap();
+    answer(&session, SQL).await;
+    let sql = "SELECT sum(retries) > 0, min(splits), min(evicted_bytes) FROM system.placements \
+               WHERE place <> 'host'";
+    let told = answer(&session, sql).await.join("\n");
+    assert!(told.contains("| true "), "{told}");
+    let analyzed = answer(&session, &format!("EXPLAIN ANALYZE {SQL}"))
+        .await
+        .join("\n");
+    for part in [
+        "retries=0",
+        "device_foreseen_time=",
+        "host_claimed_time=",
+        "foreseen as",
+    ] {
+        assert!(analyzed.contains(part), "{part}: {analyzed}");
+    }
+}

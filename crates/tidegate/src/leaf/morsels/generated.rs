@@ -1,5 +1,6 @@
 //! A generated table's morsels: as its source cuts them.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use datafusion::arrow::record_batch::RecordBatch;
@@ -77,5 +78,12 @@ impl Pieces for Generated {
 
     fn keys_are_addresses(&self) -> bool {
         false
+    }
+
+    fn what(&self) -> Option<(u64, String)> {
+        let identity = self.identity.as_ref()?;
+        let mut hash = DefaultHasher::new();
+        (identity, &self.columns).hash(&mut hash);
+        Some((hash.finish(), identity.to_string()))
     }
 }

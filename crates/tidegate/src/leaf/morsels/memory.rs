@@ -4,6 +4,7 @@
 //! of their addresses: two scans of one table are cut alike. Cutting is left until somebody needs it.
 
 use std::fmt::{self, Write as _};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
 use datafusion::arrow::array::{Array, ArrayData, ArrayRef};
@@ -148,6 +149,15 @@ impl Pieces for Memory {
 
     fn keys_are_addresses(&self) -> bool {
         true
+    }
+
+    fn what(&self) -> Option<(u64, String)> {
+        let mut hash = DefaultHasher::new();
+        for batch in self.batches() {
+            batch.columns().first().map(address).hash(&mut hash);
+        }
+        self.columns().hash(&mut hash);
+        Some((hash.finish(), "a memory table".into()))
     }
 }
 

@@ -6,8 +6,10 @@ use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::datatypes::SchemaRef;
 use futures::{StreamExt, stream};
 use tidegate_device::DeviceError;
-use tidegate_kernels::{ColumnDictionary, PipelineDevice, RunError, holds_special};
-use tidegate_scheduler::{CachedChunk, CachedTable, ChunkKey, MorselId, MorselLoader, RunFailure};
+use tidegate_kernels::{ColumnDictionary, PipelineDevice, RunError, StoredColumn, holds_special};
+use tidegate_scheduler::{
+    CachedChunk, CachedTable, ChunkKey, ColumnCache, Evict, MorselId, MorselLoader, RunFailure,
+};
 use tokio::runtime::Handle;
 
 use crate::error::{Error, ErrorKind};
@@ -20,6 +22,8 @@ pub(super) struct Filling {
     /// The columns that the loader gives.
     pub(super) schema: SchemaRef,
     pub(super) num_pieces: usize,
+    /// What came to the device by itself makes room.
+    pub(super) cache: Arc<ColumnCache>,
 }
 
 /// What every morsel's task needs.
@@ -29,6 +33,7 @@ struct Shared {
     schema: SchemaRef,
     dictionaries: Vec<Arc<ColumnDictionary>>,
     table: String,
+    cache: Arc<ColumnCache>,
 }
 
 /// A morsel's chunks with their keys, by column.
@@ -51,6 +56,7 @@ impl Filling {
             dictionaries: columns.map(|_| ColumnDictionary::new()).collect(),
             schema: self.schema,
             table: table.name().to_string(),
+            cache: self.cache,
         });
         let at_a_time = std::thread::available_parallelism().map_or(1, usize::from);
         let tasks = morsels.into_iter().map(|(morsel, keys)| {
@@ -142,8 +148,7 @@ impl Shared {
             } else {
                 Vec::new()
             };
-            let dictionary = Arc::clone(&self.dictionaries[column]);
-            let stored = self.device.store(arrays, dictionary).await;
+            let stored = self.keep(arrays, column).await;
             let stored = stored.map_err(|error| {
                 let field = self.schema.field(column);
                 let column = format!("'{}' of type {}", field.name(), field.data_type());
@@ -157,6 +162,24 @@ impl Shared {
             chunks.push((key, chunk));
         }
         Ok(StoredChunks { num_rows, chunks })
+    }
+
+    /// Has the device keep arrays, in place of what came there by itself if there is no room.
+    async fn keep(&self, arrays: Vec<ArrayRef>, column: usize) -> Result<StoredColumn, RunError> {
+        let dictionary = &self.dictionaries[column];
+        let first = self.device.store(arrays.clone(), Arc::clone(dictionary));
+        let shortage = match first.await {
+            Err(RunError::Device(error @ DeviceError::OutOfMemory { .. })) => error,
+            other => return other,
+        };
+        let lacking = match &shortage {
+            DeviceError::OutOfMemory { wanted, free, .. } => wanted.saturating_sub(*free),
+            _ => 0,
+        };
+        if self.cache.evict(self.device.info().id, lacking.max(1)) == 0 {
+            return Err(RunError::Device(shortage));
+        }
+        self.device.store(arrays, Arc::clone(dictionary)).await
     }
 
     /// Describes a failure to whoever asked for the table.

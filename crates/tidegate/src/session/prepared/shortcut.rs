@@ -18,7 +18,8 @@ use futures::FutureExt;
 use parking_lot::Mutex;
 use tidegate_kernels::order_dependent_columns;
 use tidegate_scheduler::{
-    CachedTable, Choice, Reason, RegionCounters, ResidentFailure, ResidentScan, RunFailure, ScanKey,
+    CachedTable, Choice, Reason, RegionCounters, ResidentFailure, ResidentScan, RunFailure,
+    ScanKey, Wish,
 };
 
 use super::Planned;
@@ -27,6 +28,7 @@ use crate::lower::parameter::{are_parameters, bind_values, symbolic};
 use crate::options::TidegateOptions;
 use crate::query::{
     Asked, CancelHandle, Record, Regions, Snapshot, cancelled, flatten_panic, on_large_stack,
+    refused,
 };
 use crate::region::{PipelineExec, Program, Region, failure};
 use crate::session::cache::within;
@@ -235,6 +237,7 @@ async fn run(
     });
     let history = session.runtime.history();
     let client = Client::of(&session.ctx.copied_config());
+    let is_client = client.is_some();
     let asked = Asked {
         sql: Some(Arc::clone(text)),
         owner: client.map(|client| client.asks()),
@@ -246,8 +249,21 @@ async fn run(
         record: Some(Arc::clone(&record)),
         region: Arc::clone(&region),
     };
-    let work = scan.answer(device, pipeline, &counters, shortcut.reason.clone());
+    let rates = session.runtime.dispatch().rates();
+    let work = scan.answer(device, pipeline, rates, &counters, shortcut.reason.clone());
     let caught = AssertUnwindSafe(work).catch_unwind();
+    // Whoever serves a client has entered for it.
+    let _permit = match is_client {
+        true => None,
+        false => {
+            let wish = Wish {
+                priority: TidegateOptions::of(shortcut.dependencies.options()).priority,
+                expected_bytes: 0,
+            };
+            let admitted = session.runtime.admission().admit(wish);
+            Some(admitted.await.map_err(refused)?)
+        }
+    };
     let answered = within(shortcut.timeout, async {
         tokio::select! {
             caught = caught => Ok(caught),

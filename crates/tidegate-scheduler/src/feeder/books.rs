@@ -1,0 +1,154 @@
+//! What a feeder writes down: folds that ended, what they have taught, and morsels that go back.
+
+use std::time::Duration;
+
+use tidegate_device::DeviceError;
+use tidegate_kernels::{FoldReport, RunError};
+
+use super::open_run::{OpenRun, Origin, Promise, loaded};
+use super::{Choice, Feeder, Progress, RunEnd, Setback, fault};
+use crate::counters::{Decided, Setbacks};
+use crate::place::{Place, Reason};
+use crate::queue::{Morsel, MorselId};
+use crate::run::RunFailure;
+
+impl Feeder {
+    /// Waits for the oldest fold and books it.
+    pub(super) async fn settle(&self, open: &mut OpenRun) -> Result<Option<Setback>, RunFailure> {
+        let Some(settled) = open.next_settled().await else {
+            return Ok(None);
+        };
+        self.roster.end(self.device.info().id, self.now());
+        let error = match settled.folded {
+            Ok(report) => {
+                self.learn(&report);
+                let folded = match settled.origin {
+                    Origin::Cached(_) => settled.morsels,
+                    Origin::Loaded => loaded(&settled.morsels, &report),
+                };
+                self.book(&folded, &report, settled.promise);
+                open.folded.extend(folded);
+                return Ok((!report.state_fits).then_some(Setback::StateTooLarge));
+            }
+            Err(RunError::Eval(error)) => return Err(RunFailure::Eval(error)),
+            Err(error) => error,
+        };
+        let mut lost = settled.morsels;
+        while let Some(other) = open.next_settled().await {
+            self.roster.end(self.device.info().id, self.now());
+            lost.extend(other.morsels);
+        }
+        let refused = matches!(error, RunError::Device(DeviceError::Refused { .. }));
+        if refused && matches!(settled.origin, Origin::Cached(_)) {
+            self.take_out_of_books(&open.folded);
+            lost.append(&mut open.folded);
+            self.setback(Setbacks {
+                retries: lost.len() as u64,
+                ..Setbacks::default()
+            });
+            return Ok(Some(Setback::NotAsStored(lost)));
+        }
+        let reason = fault(&error);
+        self.give_back(&lost, reason.clone())?;
+        self.abandon(&open.folded, reason)?;
+        open.folded.clear();
+        Ok(Some(Setback::Fault))
+    }
+
+    pub(super) fn learn(&self, report: &FoldReport) {
+        let (info, shape) = (self.device.info(), self.roster.shape());
+        let rates = self.dispatch.rates();
+        rates.learn_fold(
+            shape,
+            info,
+            report.rows,
+            report.bytes,
+            report.device_seconds,
+        );
+        self.roster.state_is(info.id, report.state_bytes);
+    }
+
+    pub(super) fn book(&self, folded: &[Morsel], report: &FoldReport, promise: Promise) {
+        let reason = self.reason();
+        self.counters.morsels(self.place(), folded, reason.clone());
+        let seconds = Duration::from_secs_f64(report.device_seconds.max(0.0));
+        self.counters.time(self.place(), seconds);
+        self.counters.phases(self.place(), report.phases);
+        self.counters.decided(
+            self.place(),
+            Decided {
+                reason,
+                morsels: folded.len() as u64,
+                rows: folded.iter().map(|morsel| morsel.size.num_rows).sum(),
+                bytes: folded.iter().map(|morsel| morsel.size.num_bytes).sum(),
+                estimate: promise.estimate,
+                seconds: (self.now() - promise.since).max(0.0),
+            },
+        );
+    }
+
+    /// Says why the device takes what it takes.
+    fn reason(&self) -> Reason {
+        match &self.choice {
+            Choice::Always(reason) => reason.clone(),
+            Choice::EarliestFinish { .. } => Reason::EarliestFinish,
+        }
+    }
+
+    /// Counts what went otherwise than planned on the device.
+    pub(super) fn setback(&self, setbacks: Setbacks) {
+        self.counters.setback(self.place(), setbacks);
+    }
+
+    /// Gives everything back that waits to be folded, after a fold that failed.
+    pub(super) fn give_up_run(&self, progress: &mut Progress) -> Result<RunEnd, RunFailure> {
+        self.give_up(progress, Reason::DeviceFault("launch failed".into()))
+    }
+
+    /// Gives everything back that waits to be folded.
+    pub(super) fn give_up(
+        &self,
+        progress: &mut Progress,
+        reason: Reason,
+    ) -> Result<RunEnd, RunFailure> {
+        let mut waiting: Vec<Morsel> = Vec::new();
+        for work in progress.pending.drain(..) {
+            self.roster.cancel(self.device.info().id);
+            waiting.extend(work.into_morsels());
+        }
+        self.give_back(&waiting, reason)?;
+        Ok(RunEnd::Faulted)
+    }
+
+    /// Gives folded but uncommitted morsels back and takes them out of the device's books.
+    pub(super) fn abandon(&self, folded: &[Morsel], reason: Reason) -> Result<(), RunFailure> {
+        self.take_out_of_books(folded);
+        self.give_back(folded, reason)
+    }
+
+    fn take_out_of_books(&self, folded: &[Morsel]) {
+        let rows = folded.iter().map(|morsel| morsel.size.num_rows).sum();
+        let bytes = folded.iter().map(|morsel| morsel.size.num_bytes).sum();
+        self.counters
+            .undo(self.place(), folded.len() as u64, rows, bytes);
+    }
+
+    pub(super) fn give_back(&self, morsels: &[Morsel], reason: Reason) -> Result<(), RunFailure> {
+        if morsels.is_empty() {
+            return Ok(());
+        }
+        self.setback(Setbacks {
+            retries: morsels.len() as u64,
+            ..Setbacks::default()
+        });
+        if self.atomic || self.strict {
+            return Err(RunFailure::Fallback(reason));
+        }
+        for _ in morsels {
+            self.counters.reason(Place::Host, reason.clone());
+        }
+        let ids: Vec<MorselId> = morsels.iter().map(|morsel| morsel.id).collect();
+        self.queue.give_back(&ids);
+        Ok(())
+    }
+}

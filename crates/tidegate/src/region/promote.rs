@@ -1,0 +1,259 @@
+//! What regions read often comes to a device to stay, in the background.
+//!
+//! A region that has ended says what it read. The column cache counts, and says when it is worth
+//! bringing there; then a task of its own reads the same morsels through the same loader, behind the
+//! host tier, and has the device keep their columns. It uses a quarter of the host's cores at the
+//! most, leaves a part of the device's memory free, takes the place of what saves much less, and gives
+//! up as soon as a query lacks memory. Nobody waits for it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use datafusion::arrow::array::{Array, ArrayRef, RecordBatch};
+use futures::{StreamExt, TryStreamExt, stream};
+use tidegate_kernels::{PipelineDevice, RunError, holds_special};
+use tidegate_scheduler::{
+    CachedChunk, CachedTable, ChunkKey, Kept, LoadError, MorselId, Promotion, RunSpec,
+};
+use tokio::runtime::Handle;
+
+use crate::leaf::Leaf;
+
+/// Scans of fewer rows are not worth a place on a device.
+const ROWS_MIN: u64 = 1 << 16;
+
+/// The part of a device's memory that stays free for queries.
+const FREE_SHARE: f64 = 0.2;
+
+/// Says that a region has read all of its leaf.
+pub(crate) fn was_read(spec: &RunSpec, leaf: &Arc<dyn Leaf>) {
+    let (num_rows, resident) = spec.counters.rows_read();
+    if resident {
+        return spec.cache.note_read();
+    }
+    let reads_columns = !spec.pipeline.input.fields().is_empty() && spec.pipeline.aggregates();
+    if num_rows < ROWS_MIN || !reads_columns || !leaf.rereads() || !spec.loader.names_chunks() {
+        return;
+    }
+    let gains = |device: &&Arc<dyn PipelineDevice>| spec.gains_on(device, num_rows);
+    let (Some(device), Some((what, name))) = (spec.devices.iter().find(gains), leaf.what()) else {
+        return;
+    };
+    let Some(promotion) = spec.cache.wants(what) else {
+        return;
+    };
+    let Ok(handle) = Handle::try_current() else {
+        return;
+    };
+    let filling = Filling {
+        device: Arc::clone(device),
+        spec: spec.clone(),
+        promotion: Arc::new(promotion),
+        num_pieces: leaf.pieces().len(),
+        name,
+    };
+    handle.spawn(filling.run());
+}
+
+/// What is on its way to a device.
+struct Filling {
+    device: Arc<dyn PipelineDevice>,
+    spec: RunSpec,
+    promotion: Arc<Promotion>,
+    num_pieces: usize,
+    name: String,
+}
+
+/// Why it does not get there; the next try may.
+struct Stopped;
+
+impl From<LoadError> for Stopped {
+    fn from(_: LoadError) -> Self {
+        Self
+    }
+}
+
+/// A morsel with the names of its columns.
+type Named = (MorselId, Vec<ChunkKey>);
+
+/// The table on the device whose chunks a column shares, and the column's number there.
+type Shared = Option<(Arc<CachedTable>, usize)>;
+
+/// A morsel's chunks, and what reading and storing them took.
+struct Stored {
+    chunks: Vec<(ChunkKey, CachedChunk)>,
+    took: Duration,
+}
+
+impl Filling {
+    async fn run(self) {
+        let filled = self.fill().await;
+        let Ok(promotion) = Arc::try_unwrap(self.promotion) else {
+            return;
+        };
+        match filled {
+            Ok(table) => promotion.keep(table),
+            Err(Stopped) => promotion.give_up(),
+        }
+    }
+
+    async fn fill(&self) -> Result<CachedTable, Stopped> {
+        let morsels = self.named().await?;
+        let id = self.device.info().id;
+        let fields = self.spec.pipeline.input.fields();
+        let columns = fields.iter().map(|field| field.name().clone());
+        let mut table = CachedTable::new(&self.name, id, columns);
+        let shared: Vec<Shared> = (0..fields.len())
+            .map(|column| self.shared(&morsels, column))
+            .collect();
+        for (column, shared) in shared.iter().enumerate() {
+            if let Some((of, number)) = shared {
+                table.adopt(column, Arc::clone(of.dictionary(*number)));
+            }
+        }
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let (table_ref, shared) = (&table, &shared);
+        let stored = stream::iter(morsels)
+            .map(|named| self.store(named, table_ref, shared))
+            .buffer_unordered((cores / 4).max(1));
+        let stored: Vec<Stored> = stored.try_collect().await?;
+        let mut took = Duration::ZERO;
+        for stored in stored {
+            took += stored.took;
+            if !stored.chunks.is_empty() {
+                table.insert_morsel(stored.chunks);
+            }
+        }
+        table.keep(Kept::Automatic {
+            what: self.promotion.what(),
+            seconds: took.as_secs_f64(),
+        });
+        if let Some(scan) = self.spec.loader.scan_key() {
+            table.holds_all_of(scan);
+        }
+        Ok(table)
+    }
+
+    /// Lists the scan's morsels with the names of their columns.
+    async fn named(&self) -> Result<Vec<Named>, Stopped> {
+        let loader = &self.spec.loader;
+        let num_columns = self.spec.pipeline.input.fields().len();
+        let mut morsels = Vec::new();
+        for piece in 0..self.num_pieces {
+            let sizes = loader.list(piece).await?;
+            loader.identify(piece).await?;
+            for index in 0..sizes.len() {
+                let morsel = MorselId { piece, index };
+                let keys = (0..num_columns).map(|column| loader.chunk_key(morsel, column));
+                let keys = keys.collect::<Option<Vec<_>>>().ok_or(Stopped)?;
+                morsels.push((morsel, keys));
+            }
+        }
+        Ok(morsels)
+    }
+
+    /// Finds a table on the device that has a column of every morsel: where it has not, chunks of
+    /// strings would make its dictionary grow under those who read it.
+    fn shared(&self, morsels: &[Named], column: usize) -> Shared {
+        let tables = self.spec.cache.on_device(self.device.info().id);
+        tables.into_iter().find_map(|table| {
+            let (number, _) = table.get(&morsels.first()?.1[column])?;
+            let has = |(_, keys): &Named| {
+                let found = table.get(&keys[column]);
+                found.is_some_and(|(of, _)| of == number)
+            };
+            morsels.iter().all(has).then_some((table, number))
+        })
+    }
+
+    /// Reads a morsel and has the device keep those of its columns that are not there.
+    async fn store(
+        &self,
+        (morsel, keys): Named,
+        table: &CachedTable,
+        shared: &[Shared],
+    ) -> Result<Stored, Stopped> {
+        if !self.promotion.may_go_on() {
+            return Err(Stopped);
+        }
+        let began = Instant::now();
+        let mut batches = None;
+        let mut chunks = Vec::with_capacity(keys.len());
+        for (column, key) in keys.into_iter().enumerate() {
+            let known = shared[column].as_ref().and_then(|(of, _)| of.get(&key));
+            if let Some((_, chunk)) = known {
+                chunks.push((key, chunk.clone()));
+                continue;
+            }
+            if batches.is_none() {
+                batches = Some(self.load(morsel).await?);
+            }
+            let batches = batches.as_deref().unwrap_or_default();
+            let arrays = batches.iter().map(|batch| Arc::clone(batch.column(column)));
+            let arrays: Vec<ArrayRef> = arrays.collect();
+            if arrays.iter().all(|array| array.is_empty()) {
+                break;
+            }
+            let chunk = self.keep(arrays, table, column, began).await?;
+            chunks.push((key, chunk));
+        }
+        let took = began.elapsed();
+        Ok(Stored { chunks, took })
+    }
+
+    async fn load(&self, morsel: MorselId) -> Result<Vec<RecordBatch>, Stopped> {
+        let (loader, handle) = (Arc::clone(&self.spec.loader), Handle::current());
+        // Reading holds its thread for milliseconds.
+        let load = move || handle.block_on(loader.load(morsel));
+        let loaded = tokio::task::spawn_blocking(load).await;
+        Ok(loaded.map_err(|_| Stopped)??)
+    }
+
+    /// Has the device keep arrays of one column, if that leaves queries room enough.
+    async fn keep(
+        &self,
+        arrays: Vec<ArrayRef>,
+        table: &CachedTable,
+        column: usize,
+        began: Instant,
+    ) -> Result<CachedChunk, Stopped> {
+        let special = arrays.iter().any(|array| holds_special(array.as_ref()));
+        let bytes = arrays
+            .iter()
+            .map(|array| array.get_array_memory_size() as u64);
+        self.make_room(bytes.sum(), began)?;
+        let anchor = if self.spec.loader.keys_are_addresses() {
+            arrays.clone()
+        } else {
+            Vec::new()
+        };
+        let (device, handle) = (Arc::clone(&self.device), Handle::current());
+        let dictionary = Arc::clone(table.dictionary(column));
+        // Encoding holds its thread for milliseconds.
+        let store = move || handle.block_on(device.store(arrays, dictionary));
+        let stored = tokio::task::spawn_blocking(store).await;
+        let stored: Result<_, RunError> = stored.map_err(|_| Stopped)?;
+        Ok(CachedChunk {
+            stored: Arc::new(stored.map_err(|_| Stopped)?),
+            holds_special: special,
+            anchor,
+        })
+    }
+
+    /// Makes room for so many bytes beside those that stay free.
+    fn make_room(&self, bytes: u64, began: Instant) -> Result<(), Stopped> {
+        let budget = self.device.budget();
+        let stays_free = (budget.limit() as f64 * FREE_SHARE) as u64;
+        let lacking = (bytes + stays_free).saturating_sub(budget.free());
+        if lacking == 0 {
+            return Ok(());
+        }
+        let id = self.device.info().id;
+        let seconds = began.elapsed().as_secs_f64();
+        let freed = self.promotion.displace(id, lacking, seconds, bytes);
+        if freed < lacking {
+            return Err(Stopped);
+        }
+        Ok(())
+    }
+}
