@@ -10,6 +10,7 @@
 //! turn), `running` (its rows, and what stops them), `wire` (their form), `upload` and `put` (rows
 //! from clients), `metadata`, `sql_info` and `type_info` (what there is), `actions` (all else);
 //! for whoever operates it, `meters` (what is counted), `timeline` (the last minutes) and `http`.
+//! [`client`] is the other end: a session of a server, for whoever runs statements there.
 //!
 //! ```no_run
 //! # async fn serve() -> Result<(), Box<dyn std::error::Error>> {
@@ -22,6 +23,7 @@
 //! # }
 //! ```
 
+pub mod client;
 pub mod options;
 pub mod server;
 pub mod users;
@@ -46,6 +48,7 @@ mod type_info;
 mod upload;
 mod wire;
 
+pub use client::{ConnectOptions, RemoteRows, RemoteSession};
 pub use options::{Limits, ServerOptions, Tls};
 pub use server::{ServeError, Server};
 pub use users::{Users, UsersError, hash_password};

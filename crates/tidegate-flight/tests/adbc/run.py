@@ -261,6 +261,19 @@ def files():
             fails(lambda: rows(found, "SELECT * FROM '/etc/x.csv'"), "outside the paths")
 
 
+def guide():
+    """The Python of the guide's page about clients, on a server of its own."""
+    page = pathlib.Path(__file__).parents[4] / "docs/guide/clients.md"
+    blocks = re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE)
+    assert blocks
+    with Server() as server:
+        for block in blocks:
+            code = block.replace("grpc://127.0.0.1:31337", server.url)
+            ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+            assert ran.returncode == 0, ran.stderr
+            assert ran.stdout == "{'v': [0, 1, 2]}\n(42,)\n", ran.stdout
+
+
 def main():
     tests = [
         queries,
@@ -273,6 +286,7 @@ def main():
         login,
         tls,
         files,
+        guide,
     ]
     failed = 0
     for test in tests:

@@ -8,6 +8,7 @@
 
 mod access;
 mod bounds;
+mod client;
 mod http;
 mod ingest;
 mod load;

@@ -1,0 +1,225 @@
+//! Where a server is: its URL read, its certificate's signers found, its channel opened.
+
+use std::error::Error as StdError;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use tidegate::{Error, ErrorKind};
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint};
+
+use super::ConnectOptions;
+
+/// The port of a server unless the URL names one.
+const PORT: u16 = 31337;
+
+/// How long a connection is waited for.
+const CONNECT_MAX: Duration = Duration::from_secs(10);
+
+/// How often a connection is tried, so that one that is dead is noticed.
+const KEEP_ALIVE: Duration = Duration::from_secs(30);
+
+/// Where systems keep the certificates that they trust.
+const TRUSTED: [&str; 4] = [
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+];
+
+/// A server's place.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Address {
+    host: String,
+    port: u16,
+    is_tls: bool,
+}
+
+impl Address {
+    /// Reads a URL, and refuses to send a secret where others can read it.
+    pub(super) fn parse(options: &ConnectOptions) -> Result<Self, Error> {
+        let wrong = |why: &str| {
+            let message = format!(
+                "'{}' is no server: {why}; expected grpc+tls://host:port, or grpc://host:port without \
+                 TLS",
+                shown(&options.url)
+            );
+            Error::new(ErrorKind::Sql, message)
+        };
+        let Some((scheme, rest)) = options.url.split_once("://") else {
+            return Err(wrong("it has no scheme"));
+        };
+        let is_tls = match scheme {
+            "grpc+tls" | "grpcs" => true,
+            "grpc" | "grpc+tcp" => false,
+            _ => return Err(wrong("the scheme is not known")),
+        };
+        let rest = rest.trim_end_matches('/');
+        if rest.contains(['/', '?', '#']) {
+            return Err(wrong("nothing stands behind the port"));
+        }
+        if rest.contains('@') {
+            return Err(wrong("leave the name and password out, and use --user"));
+        }
+        let (host, port) = match rest.rsplit_once(':') {
+            // An IPv6 address without a port ends with its bracket.
+            Some((host, port)) if !port.ends_with(']') => (
+                host,
+                port.parse().map_err(|_| wrong("the port is no number"))?,
+            ),
+            _ => (rest, PORT),
+        };
+        if host.is_empty() {
+            return Err(wrong("it names no host"));
+        }
+        let address = Self {
+            host: host.to_string(),
+            port,
+            is_tls,
+        };
+        let is_secret = options.password.is_some() || options.token.is_some();
+        if is_secret && !is_tls && !address.is_loopback() {
+            return Err(wrong(
+                "a password or token would travel where others can read it, so use TLS",
+            ));
+        }
+        Ok(address)
+    }
+
+    fn is_loopback(&self) -> bool {
+        let bare = self.host.trim_matches(['[', ']']);
+        self.host == "localhost" || bare.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+    }
+
+    /// Opens a connection.
+    pub(super) async fn connect(&self, ca: Option<&[u8]>) -> Result<Channel, Error> {
+        let scheme = if self.is_tls { "https" } else { "http" };
+        let place = format!("{}:{}", self.host, self.port);
+        let failed = |what: &str, error: &dyn StdError| {
+            let message = format!("{what} {place}: {}", innermost(error));
+            Error::new(ErrorKind::Io, message)
+        };
+        let mut endpoint = Endpoint::from_shared(format!("{scheme}://{place}"))
+            .map_err(|error| failed("there can be no server at", &error))?
+            .connect_timeout(CONNECT_MAX)
+            .tcp_nodelay(true)
+            .http2_keep_alive_interval(KEEP_ALIVE)
+            .keep_alive_while_idle(true);
+        if self.is_tls {
+            let trusted = match ca {
+                Some(pem) => pem.to_vec(),
+                None => trusted()?,
+            };
+            let tls = ClientTlsConfig::new()
+                .ca_certificate(Certificate::from_pem(trusted))
+                .domain_name(self.host.trim_matches(['[', ']']));
+            endpoint = endpoint
+                .tls_config(tls)
+                .map_err(|error| failed("no TLS with", &error))?;
+        }
+        let connected = tokio::time::timeout(CONNECT_MAX, endpoint.connect()).await;
+        match connected {
+            Ok(Ok(channel)) => Ok(channel),
+            Ok(Err(error)) => Err(failed("cannot connect to", &error)),
+            Err(_) => {
+                let message = format!(
+                    "cannot connect to {place}: nobody answered within {} s",
+                    CONNECT_MAX.as_secs()
+                );
+                Err(Error::new(ErrorKind::Io, message))
+            }
+        }
+    }
+}
+
+/// Returns a URL without what may be a password in it.
+fn shown(url: &str) -> String {
+    match (url.split_once("://"), url.rsplit_once('@')) {
+        (Some((scheme, _)), Some((_, host))) => format!("{scheme}://…@{host}"),
+        _ => url.to_string(),
+    }
+}
+
+/// Reads the certificates that this machine trusts.
+fn trusted() -> Result<Vec<u8>, Error> {
+    let found = TRUSTED.iter().find_map(|path| std::fs::read(path).ok());
+    found.ok_or_else(|| {
+        let message = format!(
+            "this machine's trusted certificates were not found (looked for {}): name the server's \
+             with --ca",
+            TRUSTED.join(", ")
+        );
+        Error::new(ErrorKind::Io, message)
+    })
+}
+
+/// Returns the innermost cause, which is the one that says something.
+fn innermost(error: &dyn StdError) -> String {
+    let mut said = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        said = inner.to_string();
+        cause = inner.source();
+    }
+    said
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ConnectOptions;
+    use super::Address;
+
+    fn options(url: &str, password: Option<&str>) -> ConnectOptions {
+        ConnectOptions {
+            url: url.into(),
+            password: password.map(Into::into),
+            ..ConnectOptions::default()
+        }
+    }
+
+    #[test]
+    fn urls_name_a_host_and_a_port() {
+        for (url, host, port, is_tls) in [
+            ("grpc+tls://db.example:1", "db.example", 1, true),
+            ("grpc+tls://db.example", "db.example", 31337, true),
+            ("grpc://127.0.0.1:8/", "127.0.0.1", 8, false),
+            ("grpc+tcp://[::1]:9", "[::1]", 9, false),
+            ("grpc+tls://[::1]", "[::1]", 31337, true),
+        ] {
+            let expect = Address {
+                host: host.into(),
+                port,
+                is_tls,
+            };
+            assert_eq!(Address::parse(&options(url, None)).unwrap(), expect);
+        }
+        for url in [
+            "localhost:31337",
+            "https://host",
+            "grpc://",
+            "grpc://:1",
+            "grpc://host:port",
+            "grpc://host:99999",
+            "grpc://host/db",
+        ] {
+            assert!(Address::parse(&options(url, None)).is_err(), "{url}");
+        }
+    }
+
+    #[test]
+    fn passwords_do_not_travel_in_the_clear() {
+        let parse = |url: &str| Address::parse(&options(url, Some("hush")));
+        for url in ["grpc://localhost", "grpc://[::1]", "grpc+tls://db.example"] {
+            assert!(parse(url).is_ok(), "{url}");
+        }
+        let error = parse("grpc://db.example").unwrap_err().to_string();
+        assert!(
+            error.contains("use TLS") && !error.contains("hush"),
+            "{error}"
+        );
+        let error = parse("grpc://me:hush@db.example").unwrap_err().to_string();
+        assert!(
+            error.contains("--user") && !error.contains("hush"),
+            "{error}"
+        );
+    }
+}

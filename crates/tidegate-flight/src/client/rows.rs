@@ -1,0 +1,86 @@
+//! The rows of a statement that runs elsewhere.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::{Schema, SchemaRef};
+use arrow_flight::FlightInfo;
+use futures::stream::BoxStream;
+use futures::{Stream, StreamExt, TryStreamExt, stream};
+use tidegate::Error;
+
+use super::{Client, told, unreadable};
+
+/// The rows of one statement, as they come. Dropping them stops the statement.
+pub struct RemoteRows {
+    schema: SchemaRef,
+    batches: BoxStream<'static, Result<RecordBatch, Error>>,
+}
+
+impl fmt::Debug for RemoteRows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RemoteRows")
+            .field("schema", &self.schema)
+            .finish_non_exhaustive()
+    }
+}
+
+impl RemoteRows {
+    /// Fetches a result's parts one after the other; they lie where the statement was asked for.
+    pub(super) async fn fetch(
+        client: Client,
+        schema: Option<Schema>,
+        info: FlightInfo,
+    ) -> Result<Self, Error> {
+        let mut tickets = info.endpoint.into_iter().map(|part| part.ticket);
+        let mut first = client.clone();
+        let (schema, first) = match (schema, tickets.next()) {
+            (Some(schema), None) => (Arc::new(schema), stream::empty().boxed()),
+            (None, None) => (Arc::new(Schema::empty()), stream::empty().boxed()),
+            (_, Some(None)) => return Err(unreadable("a part of the result has no ticket")),
+            (Some(schema), Some(Some(ticket))) => {
+                let rows = async move { first.do_get(ticket).await };
+                (Arc::new(schema), stream::once(rows).try_flatten().boxed())
+            }
+            // The columns come with the first message.
+            (None, Some(Some(ticket))) => {
+                let mut rows = first.do_get(ticket).await.map_err(told)?;
+                let batch = rows.try_next().await.map_err(told)?;
+                let schema = rows.schema().cloned();
+                let schema = schema.unwrap_or_else(|| Arc::new(Schema::empty()));
+                let batch = stream::iter(batch.map(Ok));
+                (schema, batch.chain(rows).boxed())
+            }
+        };
+        let others = stream::iter(tickets).then(move |ticket| {
+            let mut client = client.clone();
+            async move {
+                match ticket {
+                    Some(ticket) => client.do_get(ticket).await.map_err(told),
+                    None => Err(unreadable("a part of the result has no ticket")),
+                }
+            }
+        });
+        let others = others.map_ok(|rows| rows.map_err(told)).try_flatten();
+        Ok(Self {
+            schema,
+            batches: first.map_err(told).chain(others).boxed(),
+        })
+    }
+
+    /// Returns the columns.
+    pub fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+}
+
+impl Stream for RemoteRows {
+    type Item = Result<RecordBatch, Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, ctx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.batches.as_mut().poll_next(ctx)
+    }
+}

@@ -1,0 +1,200 @@
+//! A session of a server, from the other end: `RemoteSession`.
+
+use std::time::{Duration, Instant};
+
+use arrow::array::RecordBatch;
+use futures::{StreamExt, TryStreamExt};
+use rcgen::{CertifiedKey, generate_simple_self_signed};
+use tidegate::ErrorKind;
+use tidegate_flight::{
+    ConnectOptions, RemoteSession, Server, ServerOptions, Tls, Users, hash_password,
+};
+
+use crate::support::{
+    BOTTOMLESS, ENDLESS, Running, eventually, lines, num_running, options, session, start,
+    start_with,
+};
+
+fn at(server: &Running) -> ConnectOptions {
+    ConnectOptions {
+        url: format!("grpc://{}", server.address),
+        ..ConnectOptions::default()
+    }
+}
+
+async fn rows(remote: &RemoteSession, sql: &str) -> Vec<String> {
+    let rows = remote.execute(sql).await.unwrap();
+    let schema = rows.schema();
+    let batches: Vec<RecordBatch> = rows.try_collect().await.unwrap();
+    for batch in &batches {
+        assert_eq!(batch.schema(), schema, "{sql}");
+    }
+    lines(&batches)
+}
+
+async fn refused(remote: &RemoteSession, sql: &str) -> (ErrorKind, String) {
+    let ran = match remote.execute(sql).await {
+        Ok(rows) => rows.try_collect::<Vec<_>>().await,
+        Err(error) => Err(error),
+    };
+    let error = ran.unwrap_err();
+    (error.kind(), error.to_string())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn statements_run_in_one_session() {
+    let server = start().await;
+    let remote = RemoteSession::connect(&at(&server)).await.unwrap();
+    assert_eq!(rows(&remote, "SELECT 1 AS a, NULL AS b").await, ["1|"]);
+    assert!(rows(&remote, "SET tidegate.cache = 'off'").await.is_empty());
+    assert_eq!(
+        rows(&remote, "SHOW tidegate.cache").await,
+        ["tidegate.cache|off"]
+    );
+    assert!(
+        rows(&remote, "CREATE TABLE temp.t AS VALUES (1), (2)")
+            .await
+            .is_empty()
+    );
+    assert_eq!(rows(&remote, "INSERT INTO temp.t VALUES (3)").await, ["1"]);
+    assert_eq!(
+        rows(&remote, "SELECT * FROM temp.t WHERE column1 > 9")
+            .await
+            .len(),
+        0
+    );
+    let found = remote
+        .execute("SELECT column1 AS c FROM temp.t WHERE false")
+        .await;
+    assert_eq!(found.unwrap().schema().field(0).name(), "c");
+    let sum = "SELECT count(*), sum(value) FROM generate_series(1, 300000)";
+    assert_eq!(rows(&remote, sum).await, ["300000|45000150000"]);
+    let many = remote
+        .execute("SELECT value FROM generate_series(1, 300000)")
+        .await;
+    let many: Vec<RecordBatch> = many.unwrap().try_collect().await.unwrap();
+    assert_eq!(
+        many.iter().map(RecordBatch::num_rows).sum::<usize>(),
+        300_000
+    );
+    let (kind, message) = refused(&remote, "SELECT * FROM nowhere").await;
+    assert_eq!(kind, ErrorKind::Sql);
+    assert!(message.contains("table 'nowhere' not found"), "{message}");
+    let (_, message) = refused(&remote, "SELECT 1/0").await;
+    assert!(message.to_lowercase().contains("zero"), "{message}");
+    let (kind, message) = refused(&remote, "SELECT * FROM '/etc/passwd'").await;
+    assert!(kind != ErrorKind::Io, "{message}");
+    let other = RemoteSession::connect(&at(&server)).await.unwrap();
+    assert!(
+        refused(&other, "SELECT * FROM temp.t")
+            .await
+            .1
+            .contains("not found")
+    );
+    remote.close().await;
+    let (kind, _) = refused(&remote, "SELECT 1").await;
+    assert_eq!(kind, ErrorKind::Denied);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_dropped_stops() {
+    let server = start().await;
+    let remote = RemoteSession::connect(&at(&server)).await.unwrap();
+    let mut few = remote.execute(BOTTOMLESS).await.unwrap();
+    few.next().await.unwrap().unwrap();
+    assert_eq!(num_running(&server.session), 1);
+    drop(few);
+    eventually("the rows stop", async || num_running(&server.session) == 0).await;
+    for endless in [ENDLESS.to_string(), format!("CREATE TABLE t AS {ENDLESS}")] {
+        let waited = Duration::from_millis(300);
+        let clone = remote.clone();
+        let _ = tokio::time::timeout(waited, refused(&clone, &endless)).await;
+        eventually("it stops", async || num_running(&server.session) == 0).await;
+    }
+    assert_eq!(rows(&remote, "SELECT 1").await, ["1"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn users_log_in_over_tls() {
+    let hash = hash_password("one").unwrap();
+    let users = format!("[[users]]\nname = \"ada\"\npassword = \"{hash}\"\n");
+    let CertifiedKey { cert, signing_key } =
+        generate_simple_self_signed(vec!["localhost".into()]).unwrap();
+    let server = ServerOptions {
+        users: Some(Users::parse(&users).unwrap()),
+        tls: Some(Tls {
+            certificate: cert.pem().into(),
+            key: signing_key.serialize_pem().into(),
+        }),
+        ..options()
+    };
+    let server = start_with(session(&[]), server).await;
+    let good = ConnectOptions {
+        url: format!("grpc+tls://localhost:{}", server.address.port()),
+        user: Some("ada".into()),
+        password: Some("one".into()),
+        ca: Some(cert.pem().into()),
+        token: None,
+    };
+    let remote = RemoteSession::connect(&good).await.unwrap();
+    assert_eq!(rows(&remote, "SELECT 1").await, ["1"]);
+    let refused = async |change: fn(&mut ConnectOptions)| {
+        let mut options = good.clone();
+        change(&mut options);
+        let error = RemoteSession::connect(&options).await.unwrap_err();
+        assert!(!format!("{error} {error:?} {options:?}").contains("hush"));
+        (error.kind(), error.to_string())
+    };
+    let (kind, message) = refused(|options| options.password = Some("hush".into())).await;
+    assert_eq!(kind, ErrorKind::Denied, "{message}");
+    assert!(message.contains("the user ada"), "{message}");
+    let (kind, message) = refused(|options| (options.user, options.password) = (None, None)).await;
+    assert_eq!(kind, ErrorKind::Denied);
+    assert!(message.contains("--user"), "{message}");
+    let (kind, message) = refused(|options| options.ca = None).await;
+    assert_eq!(kind, ErrorKind::Io, "{message}");
+    let (kind, message) = refused(|options| options.ca = Some(b"hush".to_vec())).await;
+    assert_eq!(kind, ErrorKind::Io, "{message}");
+    // The certificate is for another name.
+    let (kind, message) = refused(|options| {
+        options.url = options.url.replace("localhost", "127.0.0.1");
+    })
+    .await;
+    assert_eq!(kind, ErrorKind::Io, "{message}");
+    let (kind, message) = refused(|options| {
+        options.url = options.url.replace("grpc+tls", "grpc");
+    })
+    .await;
+    assert_eq!(kind, ErrorKind::Io, "{message}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn servers_that_are_not_there_or_go_are_told() {
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = closed.local_addr().unwrap();
+    drop(closed);
+    let options_of = |url: String| ConnectOptions {
+        url,
+        ..ConnectOptions::default()
+    };
+    let began = Instant::now();
+    let error = RemoteSession::connect(&options_of(format!("grpc://{address}"))).await;
+    let message = error.unwrap_err().to_string();
+    assert!(
+        message.contains(&format!("cannot connect to {address}")),
+        "{message}"
+    );
+    assert!(began.elapsed() < Duration::from_secs(15));
+    let started = Server::bind(session(&[]), options()).await.unwrap();
+    let url = format!("grpc://{}", started.address());
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let running = tokio::spawn(started.run(async {
+        let _ = stopped.await;
+    }));
+    let remote = RemoteSession::connect(&options_of(url)).await.unwrap();
+    assert_eq!(rows(&remote, "SELECT 1").await, ["1"]);
+    stop.send(()).unwrap();
+    running.await.unwrap().unwrap();
+    let (kind, message) = refused(&remote, "SELECT 1").await;
+    assert_eq!(kind, ErrorKind::Io, "{message}");
+}
