@@ -1,57 +1,64 @@
-//! Which files statements may touch: an allow-list, kept by the object store itself.
+//! Which files statements may touch: an allow-list of folders, buckets and hosts.
 //!
-//! Every way to a file (external tables, `FROM 'path'`, COPY, INSERT, cached listings) asks the
-//! registry of object stores for a store. A confined session's registry hands out a `GuardedStore`,
-//! which resolves each path as the operating system would, links and `..` included, and refuses what
-//! does not end inside an allowed folder. Whoever can change links inside an allowed folder while a
-//! statement runs can still win a race against the check: no statement can make a link.
+//! Every way to a file asks the session's `crate::stores`, which keep the list: a path is resolved as
+//! the operating system would, links and `..` included, and refused if it does not end inside an
+//! allowed folder; an object is refused if its bucket or host, or what its name begins with, is not
+//! allowed. Whoever can change links inside an allowed folder while a statement runs can still win a
+//! race against the check: no statement can make a link. A host that is allowed may redirect to
+//! another: it is trusted with where it sends requests.
 
-use std::fmt;
-use std::ops::Range;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-use async_trait::async_trait;
-use bytes::Bytes;
 use datafusion::datasource::listing::ListingTableUrl;
-use datafusion::error::{DataFusionError, Result};
-use datafusion::execution::object_store::{DefaultObjectStoreRegistry, ObjectStoreRegistry};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::prelude::SessionConfig;
-use futures::stream::{BoxStream, StreamExt};
-use object_store::local::LocalFileSystem;
 use object_store::path::Path as Location;
-use object_store::{
-    CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
-    PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions,
-};
 use url::Url;
 
 use crate::error::{Error, ErrorKind};
+use crate::stores::{self, Family};
 
-/// Folders and files that statements may read and write, with everything below them.
+/// Folders and files that statements may read and write, and buckets and hosts, with everything
+/// below them.
 #[derive(Clone, Debug, Default)]
 pub struct AllowedPaths {
     roots: Arc<[PathBuf]>,
+    remote: Arc<[RemotePlace]>,
+}
+
+/// A bucket or host, and what the names of objects begin with there.
+#[derive(Clone, Debug)]
+struct RemotePlace {
+    store: String,
+    prefix: Location,
 }
 
 impl AllowedPaths {
-    /// Takes folders and files that are there; none at all allows nothing.
+    /// Takes folders and files that are there, and URLs such as `s3://bucket`, `s3://bucket/logs` or
+    /// `https://host`; none at all allows nothing.
     ///
     /// # Errors
-    /// [`ErrorKind::Io`] for a path that is not there, and for a URL.
-    pub fn new(paths: &[PathBuf]) -> std::result::Result<Self, Error> {
-        let resolved = paths.iter().map(|path| {
-            path.canonicalize().map_err(|error| {
-                let message = format!(
-                    "'{}' cannot be allowed: {error}; name a folder or file of this machine",
-                    path.display()
-                );
-                Error::with_source(ErrorKind::Io, message, error)
-            })
-        });
-        let roots = resolved.collect::<std::result::Result<_, _>>()?;
-        Ok(Self { roots })
+    /// [`ErrorKind::Io`] for a path that is not there, and for a URL of no known store.
+    pub fn new(paths: &[PathBuf]) -> Result<Self, Error> {
+        let (mut roots, mut remote) = (Vec::new(), Vec::new());
+        for path in paths {
+            match path.to_str().and_then(stores::remote_url) {
+                Some(url) => remote.push(RemotePlace::of(&url)?),
+                None => roots.push(path.canonicalize().map_err(|error| {
+                    let message = format!(
+                        "'{}' cannot be allowed: {error}; name a folder or file of this machine, or \
+                         a URL such as s3://bucket",
+                        path.display()
+                    );
+                    Error::with_source(ErrorKind::Io, message, error)
+                })?),
+            }
+        }
+        Ok(Self {
+            roots: roots.into(),
+            remote: remote.into(),
+        })
     }
 
     /// Returns what confines the sessions of a config; `None` if nothing does.
@@ -61,7 +68,7 @@ impl AllowedPaths {
 
     /// Refuses COPY to a file outside. The store would refuse it too, but DataFusion does not pass on
     /// why a write failed.
-    pub(crate) fn check_plan(&self, plan: &LogicalPlan) -> std::result::Result<(), Error> {
+    pub(crate) fn check_plan(&self, plan: &LogicalPlan) -> Result<(), Error> {
         match plan {
             LogicalPlan::Copy(copy) => self.check_text(&copy.output_url),
             _ => Ok(()),
@@ -69,26 +76,47 @@ impl AllowedPaths {
     }
 
     /// Refuses a path outside, as statements write paths.
-    pub(crate) fn check_text(&self, path: &str) -> std::result::Result<(), Error> {
+    pub(crate) fn check_text(&self, path: &str) -> Result<(), Error> {
         let target = ListingTableUrl::parse(path)?;
         let url: &Url = target.as_ref();
         let is_allowed = match url.to_file_path() {
             Ok(path) if url.scheme() == "file" => self.allows(&path),
-            // Another store says itself whether it is there.
-            _ => true,
+            // A store of no known family is one that the program registered.
+            _ if Family::of(url.scheme()).is_none() => true,
+            _ => self
+                .prefixes(url)
+                .is_some_and(|prefixes| begins(target.prefix(), &prefixes)),
         };
         match is_allowed {
             true => Ok(()),
-            false => Err(denied(path)),
+            false => Err(Self::denied(path)),
         }
     }
 
     /// Tells whether nothing is allowed.
     pub fn is_empty(&self) -> bool {
-        self.roots.is_empty()
+        self.roots.is_empty() && self.remote.is_empty()
     }
 
-    fn allows(&self, path: &Path) -> bool {
+    /// Returns what the names of objects may begin with in the store of a URL; `None` if nothing of
+    /// it is allowed.
+    pub(crate) fn prefixes(&self, url: &Url) -> Option<Arc<[Location]>> {
+        let store = stores::place(url);
+        let places = self.remote.iter().filter(|place| place.store == store);
+        let prefixes: Arc<[Location]> = places.map(|place| place.prefix.clone()).collect();
+        (!prefixes.is_empty()).then_some(prefixes)
+    }
+
+    /// Says that a path is outside.
+    pub(crate) fn denied(path: &str) -> Error {
+        let message = format!(
+            "'{path}' is outside the paths that statements may use; `tidegate serve --allow` names \
+             them"
+        );
+        Error::new(ErrorKind::Denied, message)
+    }
+
+    pub(crate) fn allows(&self, path: &Path) -> bool {
         let Some(resolved) = resolve(path) else {
             return false;
         };
@@ -122,209 +150,33 @@ fn resolve(path: &Path) -> Option<PathBuf> {
     }
 }
 
-/// The object stores of a confined session: local files inside the allowed paths, and what the
-/// program itself registers.
-#[derive(Debug)]
-pub(crate) struct GuardedRegistry {
-    files: Arc<dyn ObjectStore>,
-    others: DefaultObjectStoreRegistry,
+/// Tells whether an object's name begins with one of these prefixes, in whole parts.
+pub(crate) fn begins(location: &Location, prefixes: &[Location]) -> bool {
+    prefixes
+        .iter()
+        .any(|prefix| location.prefix_matches(prefix))
 }
 
-impl GuardedRegistry {
-    pub(crate) fn new(allowed: AllowedPaths) -> Self {
-        let files = GuardedStore {
-            inner: Arc::new(LocalFileSystem::new()),
-            allowed,
+impl RemotePlace {
+    fn of(url: &Url) -> Result<Self, Error> {
+        let refused = |why: &str| {
+            let message = format!("'{}' cannot be allowed: {why}", stores::place(url));
+            Error::new(ErrorKind::Io, message)
         };
-        Self {
-            files: Arc::new(files),
-            others: DefaultObjectStoreRegistry::new(),
+        if Family::of(url.scheme()).is_none() {
+            return Err(refused("only s3, gs, az, abfs, https and http are known"));
         }
-    }
-}
-
-impl ObjectStoreRegistry for GuardedRegistry {
-    /// Registers a store; the store of local files stays as it is.
-    fn register_store(
-        &self,
-        url: &Url,
-        store: Arc<dyn ObjectStore>,
-    ) -> Option<Arc<dyn ObjectStore>> {
-        match url.scheme() {
-            "file" => Some(Arc::clone(&self.files)),
-            _ => self.others.register_store(url, store),
+        if url.host_str().is_none_or(str::is_empty) {
+            return Err(refused("it names no bucket or host"));
         }
-    }
-
-    fn get_store(&self, url: &Url) -> Result<Arc<dyn ObjectStore>> {
-        if url.scheme() == "file" {
-            return Ok(Arc::clone(&self.files));
+        if url.query().is_some() || url.password().is_some() {
+            return Err(refused("leave out what stands behind '?', and passwords"));
         }
-        self.others.get_store(url).map_err(|_| {
-            let message = format!(
-                "'{}://…' cannot be reached from here: only local files inside the paths that \
-                 `tidegate serve --allow` names can",
-                url.scheme()
-            );
-            DataFusionError::from(Error::new(ErrorKind::Denied, message))
+        let prefix = Location::from_url_path(url.path());
+        Ok(Self {
+            store: stores::place(url),
+            prefix: prefix.map_err(|error| refused(&error.to_string()))?,
         })
-    }
-}
-
-/// Local files, inside the allowed paths only.
-#[derive(Debug)]
-struct GuardedStore {
-    inner: Arc<LocalFileSystem>,
-    allowed: AllowedPaths,
-}
-
-impl fmt::Display for GuardedStore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("allowed local files")
-    }
-}
-
-type StoreResult<T> = object_store::Result<T>;
-
-impl GuardedStore {
-    fn check(&self, location: &Location) -> StoreResult<()> {
-        check(&self.inner, &self.allowed, location)
-    }
-
-    fn check_listed(&self, listed: &ListResult) -> StoreResult<()> {
-        let objects = listed.objects.iter().map(|object| &object.location);
-        let mut locations = objects.chain(&listed.common_prefixes);
-        locations.try_for_each(|location| self.check(location))
-    }
-
-    /// Lists what `entries` gives, up to the first entry that leads outside.
-    fn checked(
-        &self,
-        prefix: Option<&Location>,
-        entries: BoxStream<'static, StoreResult<ObjectMeta>>,
-    ) -> BoxStream<'static, StoreResult<ObjectMeta>> {
-        if let Err(error) = self.check(prefix.unwrap_or(&Location::default())) {
-            return futures::stream::once(async { Err(error) }).boxed();
-        }
-        let (inner, allowed) = (Arc::clone(&self.inner), self.allowed.clone());
-        let checked = entries.map(move |entry| {
-            let entry = entry?;
-            check(&inner, &allowed, &entry.location)?;
-            Ok(entry)
-        });
-        checked.boxed()
-    }
-}
-
-fn check(inner: &LocalFileSystem, allowed: &AllowedPaths, location: &Location) -> StoreResult<()> {
-    let path = match location.is_root() {
-        true => PathBuf::from("/"),
-        false => inner.path_to_filesystem(location)?,
-    };
-    if allowed.allows(&path) {
-        return Ok(());
-    }
-    let path = format!("/{location}");
-    Err(object_store::Error::PermissionDenied {
-        source: Box::new(denied(&path)),
-        path,
-    })
-}
-
-fn denied(path: &str) -> Error {
-    let message = format!(
-        "'{path}' is outside the paths that statements may use; `tidegate serve --allow` names them"
-    );
-    Error::new(ErrorKind::Denied, message)
-}
-
-#[async_trait]
-impl ObjectStore for GuardedStore {
-    async fn put_opts(
-        &self,
-        location: &Location,
-        payload: PutPayload,
-        opts: PutOptions,
-    ) -> StoreResult<PutResult> {
-        self.check(location)?;
-        self.inner.put_opts(location, payload, opts).await
-    }
-
-    async fn put_multipart_opts(
-        &self,
-        location: &Location,
-        opts: PutMultipartOptions,
-    ) -> StoreResult<Box<dyn MultipartUpload>> {
-        self.check(location)?;
-        self.inner.put_multipart_opts(location, opts).await
-    }
-
-    async fn get_opts(&self, location: &Location, options: GetOptions) -> StoreResult<GetResult> {
-        self.check(location)?;
-        self.inner.get_opts(location, options).await
-    }
-
-    async fn get_ranges(
-        &self,
-        location: &Location,
-        ranges: &[Range<u64>],
-    ) -> StoreResult<Vec<Bytes>> {
-        self.check(location)?;
-        self.inner.get_ranges(location, ranges).await
-    }
-
-    fn delete_stream(
-        &self,
-        locations: BoxStream<'static, StoreResult<Location>>,
-    ) -> BoxStream<'static, StoreResult<Location>> {
-        let (inner, allowed) = (Arc::clone(&self.inner), self.allowed.clone());
-        let checked = locations.map(move |location| {
-            let location = location?;
-            check(&inner, &allowed, &location)?;
-            Ok(location)
-        });
-        self.inner.delete_stream(checked.boxed())
-    }
-
-    fn list(&self, prefix: Option<&Location>) -> BoxStream<'static, StoreResult<ObjectMeta>> {
-        self.checked(prefix, self.inner.list(prefix))
-    }
-
-    fn list_with_offset(
-        &self,
-        prefix: Option<&Location>,
-        offset: &Location,
-    ) -> BoxStream<'static, StoreResult<ObjectMeta>> {
-        self.checked(prefix, self.inner.list_with_offset(prefix, offset))
-    }
-
-    async fn list_with_delimiter(&self, prefix: Option<&Location>) -> StoreResult<ListResult> {
-        self.check(prefix.unwrap_or(&Location::default()))?;
-        let listed = self.inner.list_with_delimiter(prefix).await?;
-        self.check_listed(&listed)?;
-        Ok(listed)
-    }
-
-    async fn copy_opts(
-        &self,
-        from: &Location,
-        to: &Location,
-        options: CopyOptions,
-    ) -> StoreResult<()> {
-        self.check(from)?;
-        self.check(to)?;
-        self.inner.copy_opts(from, to, options).await
-    }
-
-    async fn rename_opts(
-        &self,
-        from: &Location,
-        to: &Location,
-        options: RenameOptions,
-    ) -> StoreResult<()> {
-        self.check(from)?;
-        self.check(to)?;
-        self.inner.rename_opts(from, to, options).await
     }
 }
 

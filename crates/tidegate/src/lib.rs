@@ -28,6 +28,7 @@ pub mod runtime;
 pub mod session;
 pub mod sources;
 pub mod statements;
+pub mod stores;
 
 mod leaf;
 mod lower;
@@ -44,7 +45,8 @@ pub use datafusion::execution::SendableRecordBatchStream;
 pub use error::{Error, ErrorKind};
 pub use options::TidegateOptions;
 pub use query::{
-    CancelHandle, LoggedQuery, QueryPlacement, QueryReport, QueryState, QueryWatcher, Work,
+    CancelHandle, LoggedQuery, QueryPlacement, QueryProgress, QueryReport, QueryState,
+    QueryWatcher, Work,
 };
 pub use region::PipelineExec;
 pub use region::report::RegionReport;
@@ -56,6 +58,7 @@ pub use session::{
     MemoryReport, Names, PlacementExt, Planned, Prepared, Session, SessionBuilder, SessionReport,
     StatementKind, TEMP_SCHEMA, TableInfo, TableKind, TableNames, add_to,
 };
+pub use stores::StoreOptions;
 pub use tidegate_kernels::Phases;
 pub use tidegate_scheduler::{
     AdmissionGate, AdmissionLimits, Permit, Place, PlaceReport, Refused, Tally, Wish,

@@ -10,6 +10,7 @@ mod exec;
 mod history;
 mod known;
 mod log;
+mod progress;
 mod stack;
 
 use std::sync::Arc;
@@ -36,6 +37,7 @@ pub(crate) use history::{Asked, History, Owner, Record, Regions};
 pub use history::{QueryReport, QueryState};
 pub(crate) use known::{KnownPlan, KnownStatement, Snapshot};
 pub use log::{LoggedQuery, QueryPlacement, QueryWatcher, Work};
+pub use progress::QueryProgress;
 pub(crate) use stack::on_large_stack;
 
 /// Says that a statement was told to stop.
@@ -43,9 +45,16 @@ pub(crate) fn cancelled() -> Error {
     Error::new(ErrorKind::Cancelled, "the statement was cancelled")
 }
 
-/// The text of the statement that a session state plans, carried as an extension of its config.
+/// The text of the statement that a session state plans, carried as an extension of its config,
+/// without the secrets in it.
 #[derive(Clone, Debug)]
 pub(crate) struct StatementText(pub(crate) Arc<str>);
+
+impl StatementText {
+    pub(crate) fn new(sql: &str) -> Self {
+        Self(crate::statements::redacted(sql).into())
+    }
+}
 
 /// Plans as DataFusion does and puts a [`QueryExec`] above.
 #[derive(Debug)]

@@ -5,6 +5,7 @@ mod cache;
 mod client;
 mod dependencies;
 mod doctor;
+mod files;
 mod held;
 mod ingest;
 mod kernels;
@@ -30,10 +31,11 @@ use datafusion::prelude::{SQLOptions, SessionContext};
 
 use crate::error::Error;
 use crate::memory::HostLimit;
-use crate::query::{QueryPlanner, QueryReport};
+use crate::query::{QueryPlanner, QueryProgress, QueryReport};
 use crate::region::report::RegionReport;
 use crate::rule::PlacePipelines;
 use crate::runtime::Runtime;
+use crate::stores::Stores;
 
 pub(crate) use client::{Client, Clients};
 pub(crate) use held::HeldTable;
@@ -60,6 +62,7 @@ pub struct Session {
     prepared: Arc<prepared::NamedStatements>,
     /// The catalogs, without what makes tables of paths.
     catalogs: Arc<dyn CatalogProviderList>,
+    stores: Arc<Stores>,
     reads_file_urls: bool,
 }
 
@@ -251,6 +254,12 @@ impl Session {
     /// Reports the query that ended last in the session's process.
     pub fn last_report(&self) -> Option<QueryReport> {
         self.runtime.history().last()
+    }
+
+    /// Tells how far the query has come that was planned last of those that run in the session's
+    /// process; `None` if none does.
+    pub fn progress(&self) -> Option<QueryProgress> {
+        self.runtime.history().progress()
     }
 
     /// Reports every query that is remembered, oldest first.

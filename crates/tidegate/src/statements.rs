@@ -9,7 +9,8 @@
 //! to ask for another line; [`check_depth`] refuses what would overflow the stack of the parser or
 //! the planner, or keep the parser busy for ever; `cache_statement`, `explained_kernels` and
 //! `killed_query` read the statements that DataFusion does not plan, and `number_placeholders`
-//! prepares one that it does; [`pieces`] tells a prompt what to colour.
+//! prepares one that it does; [`pieces`] tells a prompt what to colour, and
+//! [`redacted`] leaves secrets out of a text that is kept or shown.
 
 mod cache;
 mod depth;
@@ -20,6 +21,7 @@ mod limits;
 mod own;
 mod pieces;
 mod placeholders;
+mod redacted;
 mod words;
 
 use sqlparser::dialect::GenericDialect;
@@ -34,6 +36,8 @@ pub use limits::{
 };
 pub use pieces::{KEYWORDS, Piece, PieceKind, pieces};
 pub(crate) use placeholders::number_placeholders;
+pub use placeholders::with_values;
+pub use redacted::redacted;
 
 /// Bytes that are tokenized at a time, so that a script needs memory for its largest statement and
 /// not for all of them.

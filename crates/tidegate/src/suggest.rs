@@ -14,6 +14,11 @@ pub(crate) async fn explain(error: DataFusionError, sql: &str, session: &Session
         return match quoted_path(sql) {
             // DataFusion does not say which file it is that cannot be read.
             Some(path) if described.kind() == ErrorKind::Io && !message.contains(path) => {
+                // What stands behind '?' may be a signature.
+                let path = path.split('?').next().unwrap_or_default();
+                if message.contains(path) {
+                    return described;
+                }
                 Error::with_source(
                     ErrorKind::Io,
                     format!("reading '{path}': {message}"),

@@ -25,6 +25,7 @@ use super::history::{Record, Regions};
 use crate::error::{Error, ErrorKind};
 use crate::region::PipelineExec;
 use crate::region::report::RegionReport;
+use crate::stores::WriteFailures;
 
 /// Watches over a query.
 #[derive(Debug)]
@@ -110,6 +111,7 @@ impl ExecutionPlan for QueryExec {
         guard.record.begin(num_partitions);
         guard.record.runs(&self.plan);
         let schema = self.plan.schema();
+        let failures = ctx.session_config().get_extension::<WriteFailures>();
         let inside = Inside {
             plan: Arc::clone(&self.plan),
             partition,
@@ -121,6 +123,10 @@ impl ExecutionPlan for QueryExec {
         let caught = AssertUnwindSafe(inside.rows())
             .catch_unwind()
             .map(flatten_panic)
+            .map_err(move |error| match &failures {
+                Some(failures) => failures.explain(error),
+                None => error,
+            })
             .boxed();
         let watched = stream::unfold(
             (caught, Some(guard)),

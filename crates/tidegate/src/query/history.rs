@@ -14,7 +14,7 @@ use tidegate_scheduler::Tally;
 
 use super::exec::at_the_end;
 use super::log::{LoggedQuery, QueryLog, shortened};
-use super::{CancelHandle, StatementText};
+use super::{CancelHandle, QueryProgress, StatementText};
 use crate::error::{Error, ErrorKind};
 use crate::region::Region;
 use crate::region::report::RegionReport;
@@ -322,6 +322,12 @@ impl History {
         Ok(())
     }
 
+    /// Tells how far the query has come that was planned last of those that run.
+    pub(crate) fn progress(&self) -> Option<QueryProgress> {
+        let records: Vec<Arc<Record>> = self.records.lock().iter().rev().cloned().collect();
+        records.iter().find_map(|record| record.progress())
+    }
+
     /// Reports the query that ended last.
     pub(crate) fn last(&self) -> Option<QueryReport> {
         let records = self.records.lock();
@@ -346,6 +352,22 @@ impl Record {
     pub(crate) fn runs(&self, plan: &Arc<dyn ExecutionPlan>) {
         let mut progress = self.progress.lock();
         progress.plan.get_or_insert_with(|| Arc::downgrade(plan));
+    }
+
+    /// Tells how far the query has come; `None` if it does not run.
+    fn progress(&self) -> Option<QueryProgress> {
+        let progress = self.progress.lock();
+        if progress.state != QueryState::Running {
+            return None;
+        }
+        let plan = progress.plan.as_ref().and_then(Weak::upgrade)?;
+        let seconds = progress.clock?.elapsed().as_secs_f64();
+        drop(progress);
+        Some(QueryProgress {
+            id: self.id,
+            seconds,
+            ..QueryProgress::of(&plan)
+        })
     }
 
     pub(crate) fn cancel(&self) -> &CancelHandle {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use datafusion::datasource::listing_table_factory::ListingTableFactory;
+use datafusion::execution::cache::cache_manager::CacheManagerConfig;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::SessionStateBuilder;
@@ -11,12 +12,13 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use tidegate_device::DiscoveryOptions;
 use tidegate_scheduler::AdmissionLimits;
 
-use super::{Session, add_to};
-use crate::access::{AllowedPaths, GuardedRegistry};
+use super::{Session, add_to, files};
+use crate::access::AllowedPaths;
 use crate::error::{Error, ErrorKind};
 use crate::generate::{NamedArguments, table_functions};
 use crate::memory::{HostLimit, StatementPool, default_cache_limit};
 use crate::runtime::{Runtime, RuntimeOptions, SimulatedSpec};
+use crate::stores::{StoreOptions, Stores};
 use crate::system;
 
 /// Bytes that statements may spill by default.
@@ -41,6 +43,7 @@ pub struct SessionBuilder {
     runtime: Option<Arc<Runtime>>,
     file_urls: FileUrls,
     allowed_paths: Option<AllowedPaths>,
+    stores: StoreOptions,
 }
 
 /// Whether `SELECT … FROM 'path'` reads files.
@@ -136,6 +139,13 @@ impl SessionBuilder {
         self
     }
 
+    /// Opens object stores (`s3://`, `gs://`, `az://`, `http://` …) with these options; by default
+    /// with none, and no variable of the environment is read.
+    pub fn stores(mut self, options: StoreOptions) -> Self {
+        self.stores = options;
+        self
+    }
+
     /// Makes the session.
     ///
     /// # Errors
@@ -165,16 +175,19 @@ impl SessionBuilder {
                 ..gate.limits()
             });
         }
-        let mut environment = RuntimeEnvBuilder::new()
+        let stores = Stores::new(self.stores.clone(), self.allowed_paths.clone());
+        let stores = Arc::new(stores);
+        // A listing that is kept would hide files that came later, and is found by its path alone,
+        // whichever store it is of.
+        let caches = CacheManagerConfig::default().with_list_files_cache_limit(0);
+        let environment = RuntimeEnvBuilder::new()
             .with_memory_pool(StatementPool::new(memory.bytes, runtime.cache()))
-            .with_disk_manager_builder(self.spill_folder()?);
-        if let Some(allowed) = &self.allowed_paths {
-            let registry = GuardedRegistry::new(allowed.clone());
-            environment = environment.with_object_store_registry(Arc::new(registry));
-        }
-        let environment = environment.build_arc()?;
+            .with_disk_manager_builder(self.spill_folder()?)
+            .with_object_store_registry(Arc::clone(&stores) as _)
+            .with_cache_manager(caches)
+            .build_arc()?;
         let builder = SessionStateBuilder::new()
-            .with_config(self.config()?)
+            .with_config(self.config()?.with_extension(Arc::clone(stores.failures())))
             .with_runtime_env(environment)
             .with_default_features();
         let mut ctx = SessionContext::new_with_state(add_to(builder, &runtime).build());
@@ -192,7 +205,7 @@ impl SessionBuilder {
         }
         let catalogs = Arc::clone(ctx.state_ref().read().catalog_list());
         if self.file_urls == FileUrls::Allowed {
-            ctx = ctx.enable_url_table();
+            ctx = files::with_file_tables(ctx);
         }
         Ok(Session {
             ctx,
@@ -201,6 +214,7 @@ impl SessionBuilder {
             known: Arc::default(),
             prepared: Arc::default(),
             catalogs,
+            stores,
             reads_file_urls: self.file_urls == FileUrls::Allowed,
         })
     }

@@ -24,7 +24,7 @@ use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 use datafusion::prelude::SQLOptions;
 use tidegate_scheduler::CachedTable;
 
-use super::Session;
+use super::{Session, statement};
 use crate::error::{Error, ErrorKind};
 use crate::leaf::{Leaf, LeafOptions, leaf_of};
 use crate::lower::plan::plain_columns;
@@ -44,7 +44,7 @@ pub(super) async fn run(
     let mut state = session.ctx.state();
     state
         .config_mut()
-        .set_extension(Arc::new(StatementText(sql.into())));
+        .set_extension(Arc::new(StatementText::new(sql)));
     read_past_host_tier(&mut state);
     let names = Names::of(&state);
     let row = match statement {
@@ -273,7 +273,7 @@ async fn scan(
     name: &str,
     select: &str,
 ) -> Result<Arc<dyn ExecutionPlan>, Error> {
-    let plan = match state.create_logical_plan(select).await {
+    let plan = match statement::logical_plan(session, state, select).await {
         Ok(plan) => state.optimize(&plan)?,
         Err(error) => return Err(suggest::explain(error, select, session).await),
     };

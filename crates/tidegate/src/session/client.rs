@@ -18,7 +18,7 @@ use datafusion::logical_expr::{LogicalPlan, Statement as PlanStatement};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use parking_lot::Mutex;
 
-use super::Session;
+use super::{Session, files};
 use crate::error::{Error, ErrorKind};
 use crate::query::Owner;
 
@@ -196,7 +196,7 @@ fn session_of(server: &Session, client: Arc<Client>) -> Session {
         .build();
     let mut ctx = SessionContext::new_with_state(state);
     if server.reads_file_urls {
-        ctx = ctx.enable_url_table();
+        ctx = files::with_file_tables(ctx);
     }
     Session {
         ctx,
@@ -205,6 +205,7 @@ fn session_of(server: &Session, client: Arc<Client>) -> Session {
         known: Arc::default(),
         prepared: Arc::default(),
         catalogs,
+        stores: Arc::clone(&server.stores),
         reads_file_urls: server.reads_file_urls,
     }
 }

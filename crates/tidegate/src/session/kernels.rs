@@ -20,7 +20,7 @@ use datafusion::prelude::SQLOptions;
 use tidegate_kernels::cuda::declared_program;
 use tidegate_kernels::program::{ProgramOptions, Sink};
 
-use super::Session;
+use super::{Session, statement};
 use crate::error::{Error, ErrorKind};
 use crate::lower::bind;
 use crate::query::StatementText;
@@ -59,7 +59,7 @@ pub(super) async fn explain(
     let mut state = session.ctx.state();
     state
         .config_mut()
-        .set_extension(Arc::new(StatementText(sql.into())));
+        .set_extension(Arc::new(StatementText::new(sql)));
     let reports = reports(session, &state, query, allowed).await?;
     let (_, plan) = session.ctx.read_batch(table(&reports)?)?.into_parts();
     Ok(DataFrame::new(state, plan))
@@ -72,7 +72,7 @@ pub(super) async fn reports(
     query: &str,
     allowed: SQLOptions,
 ) -> Result<Vec<KernelReport>, Error> {
-    let plan = match state.create_logical_plan(query).await {
+    let plan = match statement::logical_plan(session, state, query).await {
         Ok(plan) => plan,
         Err(error) => return Err(suggest::explain(error, query, session).await),
     };

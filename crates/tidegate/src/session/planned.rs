@@ -72,7 +72,7 @@ pub(super) async fn plan(session: &Session, sql: &str) -> Result<Planned, Error>
     } else {
         let state = session.ctx.state();
         let planned = on_large_stack(async {
-            let plan = state.create_logical_plan(&numbered).await?;
+            let plan = statement::logical_plan(session, &state, &numbered).await?;
             let columns = columns_of(&state, &plan)?;
             Ok((plan, columns))
         });
@@ -237,7 +237,7 @@ impl Planned {
     fn state(&self, cancel: &CancelHandle) -> SessionState {
         let mut state = self.session.ctx.state();
         let config = state.config_mut();
-        config.set_extension(Arc::new(StatementText(Arc::clone(&self.sql))));
+        config.set_extension(Arc::new(StatementText::new(&self.sql)));
         config.set_extension(Arc::new(cancel.clone()));
         state
     }

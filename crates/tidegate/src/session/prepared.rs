@@ -177,7 +177,7 @@ impl Planned {
     /// Plans a query, a statement that changes rows, or `PREPARE` of one.
     async fn of(session: &Session, sql: &str) -> Result<Self, Error> {
         let state = session.ctx.state();
-        let plan = match state.create_logical_plan(sql).await {
+        let plan = match statement::logical_plan(session, &state, sql).await {
             Ok(plan) => plan,
             Err(error) => return Err(suggest::explain(error, sql, session).await),
         };

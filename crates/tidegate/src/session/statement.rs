@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use datafusion::common::ScalarValue;
 use datafusion::dataframe::DataFrame;
+use datafusion::error::DataFusionError;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::context::SessionState;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
@@ -78,7 +79,7 @@ async fn outcome(session: &Session, sql: &str, allowed: SQLOptions) -> Result<Ou
 pub(super) fn state_of(session: &Session, sql: &str) -> SessionState {
     let mut state = session.ctx.state();
     let config = state.config_mut();
-    config.set_extension(Arc::new(StatementText(sql.into())));
+    config.set_extension(Arc::new(StatementText::new(sql)));
     state
 }
 
@@ -116,9 +117,21 @@ pub(super) async fn kernels(session: &Session, sql: &str) -> Result<Vec<KernelRe
     on_large_stack(reports).await
 }
 
+/// Plans a text, as DataFusion does but for options of object stores: those are taken out first.
+pub(super) async fn logical_plan(
+    session: &Session,
+    state: &SessionState,
+    sql: &str,
+) -> Result<LogicalPlan, DataFusionError> {
+    let dialect = state.config_options().sql_parser.dialect;
+    let mut statement = state.sql_to_statement(sql, &dialect)?;
+    session.stores.take_options(&mut statement)?;
+    state.statement_to_plan(statement).await
+}
+
 async fn plan_checked(session: &Session, sql: &str, allowed: SQLOptions) -> Result<Outcome, Error> {
     let state = state_of(session, sql);
-    let plan = match state.create_logical_plan(sql).await {
+    let plan = match logical_plan(session, &state, sql).await {
         Ok(plan) => plan,
         Err(error) => return Err(suggest::explain(error, sql, session).await),
     };

@@ -1,5 +1,5 @@
 //! Parameters written as `?`, in the order of the text, become `$1`, `$2`, …: DataFusion tells
-//! parameters apart by their names.
+//! parameters apart by their names. Parameters with a name may be replaced by literals.
 
 use std::borrow::Cow;
 
@@ -58,9 +58,71 @@ pub(crate) fn number_placeholders(sql: &str) -> Result<Cow<'_, str>, StatementEr
     Ok(Cow::Owned(numbered))
 }
 
+/// Puts literals in the place of parameters such as `$day`, wherever `value_of` has one for the name.
+/// Text that cannot be read stays as it is from the mistake on.
+pub fn with_values<'v>(sql: &str, value_of: impl Fn(&str) -> Option<&'v str>) -> String {
+    if !sql.contains('$') {
+        return sql.to_string();
+    }
+    let (tokens, _) = tokenize(sql);
+    let named = |token: &Token| match token {
+        Token::Placeholder(name) => {
+            let value = name.strip_prefix('$').and_then(&value_of)?;
+            Some((name.chars().count(), value))
+        }
+        _ => None,
+    };
+    let named = tokens
+        .iter()
+        .filter_map(|token| Some((token.span.start, named(&token.token)?)));
+    let mut named = named.peekable();
+    let mut text = String::with_capacity(sql.len() + 16);
+    let (mut at, mut skipped) = (Location::new(1, 1), 0_usize);
+    for c in sql.chars() {
+        if let Some((_, (length, value))) = named.next_if(|(place, _)| *place == at) {
+            // A sign would belong to what stands before or behind.
+            match value.starts_with(['-', '+']) {
+                true => text.push_str(&format!("({value})")),
+                false => text.push_str(value),
+            }
+            skipped = length;
+        }
+        match skipped {
+            0 => text.push(c),
+            _ => skipped -= 1,
+        }
+        at = match c {
+            '\n' => Location::new(at.line + 1, 1),
+            _ => Location::new(at.line, at.column + 1),
+        };
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
-    use super::number_placeholders;
+    use super::{number_placeholders, with_values};
+
+    #[test]
+    fn names_are_replaced_where_they_are_parameters() {
+        let value_of = |name: &str| match name {
+            "k" => Some("3"),
+            "n" => Some("-4"),
+            _ => None,
+        };
+        for (sql, expect) in [
+            ("SELECT $k", "SELECT 3"),
+            ("SELECT é, 1-$n,\n $k", "SELECT é, 1-(-4),\n 3"),
+            (
+                "SELECT '$k', \"$k\", $$k$$ -- $k",
+                "SELECT '$k', \"$k\", $$k$$ -- $k",
+            ),
+            ("SELECT $1, $kk, $k::TEXT", "SELECT $1, $kk, 3::TEXT"),
+            ("SELECT $k, '", "SELECT 3, '"),
+        ] {
+            assert_eq!(with_values(sql, value_of), expect);
+        }
+    }
 
     #[test]
     fn parameters_are_numbered_in_the_order_of_the_text() {

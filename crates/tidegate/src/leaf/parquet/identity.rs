@@ -142,8 +142,14 @@ pub(super) fn column_key(field: &Field, how: &str) -> Arc<str> {
     format!("{}: {:?}, {how}", field.name(), field.data_type()).into()
 }
 
-/// Returns whether a file is what it was; a tag that one side does not tell decides nothing.
+/// Returns whether a file is what it was; a tag or version that one side does not tell decides
+/// nothing.
 pub(super) fn is_same(planned: &ObjectMeta, now: &ObjectMeta) -> bool {
-    let same_tag = planned.e_tag.is_none() || now.e_tag.is_none() || planned.e_tag == now.e_tag;
-    planned.size == now.size && planned.last_modified == now.last_modified && same_tag
+    let agree = |planned: &Option<String>, now: &Option<String>| {
+        planned.is_none() || now.is_none() || planned == now
+    };
+    planned.size == now.size
+        && planned.last_modified == now.last_modified
+        && agree(&planned.e_tag, &now.e_tag)
+        && agree(&planned.version, &now.version)
 }

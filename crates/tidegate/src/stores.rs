@@ -1,0 +1,185 @@
+//! Where files come from: this machine, and the object stores that URLs name.
+//!
+//! Every way to a file (external tables, `FROM 'path'`, COPY, INSERT, cached listings) asks a session's
+//! `Stores` for the store of a URL. That of local files is always there; one of `s3://`, `gs://`,
+//! `az://`, `abfs://` and `http(s)://` is opened when it is first asked for, with its options
+//! ([`StoreOptions`]), and kept. Where a session is confined, a `GuardedStore` stands in front of each.
+//! A `RemoteStore` says what went wrong in words that name no secret, and makes an object's time tell
+//! its version too.
+
+mod guarded;
+mod open;
+mod options;
+mod remote;
+mod statement;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::object_store::{DefaultObjectStoreRegistry, ObjectStoreRegistry};
+use object_store::ObjectStore;
+use object_store::local::LocalFileSystem;
+use parking_lot::Mutex;
+use url::Url;
+
+use crate::access::AllowedPaths;
+use crate::error::{Error, ErrorKind};
+use guarded::GuardedStore;
+
+pub(crate) use options::is_harmless;
+pub use options::{Family, StoreOptions};
+
+/// The object stores of a session and of those that share its environment.
+#[derive(Debug)]
+pub(crate) struct Stores {
+    files: Arc<dyn ObjectStore>,
+    /// What the program itself registered.
+    registered: DefaultObjectStoreRegistry,
+    allowed: Option<AllowedPaths>,
+    failures: Arc<WriteFailures>,
+    remote: Mutex<Remote>,
+}
+
+/// Why a write failed last. DataFusion says only that one did; whoever sees that asks here. It is
+/// carried as an extension of the sessions' config.
+#[derive(Debug, Default)]
+pub(crate) struct WriteFailures(Mutex<Option<Error>>);
+
+impl WriteFailures {
+    fn note(&self, error: Error) {
+        *self.0.lock() = Some(error);
+    }
+
+    /// Puts what is known in the place of DataFusion's error.
+    pub(crate) fn explain(&self, error: DataFusionError) -> DataFusionError {
+        if !error.to_string().contains("finalizing writes") {
+            return error;
+        }
+        self.0.lock().take().map_or(error, DataFusionError::from)
+    }
+}
+
+/// What is known of stores elsewhere.
+#[derive(Debug)]
+struct Remote {
+    options: StoreOptions,
+    /// Those that are open, by [`place`].
+    open: HashMap<String, Arc<dyn ObjectStore>>,
+}
+
+impl Stores {
+    pub(crate) fn new(options: StoreOptions, allowed: Option<AllowedPaths>) -> Self {
+        let files: Arc<dyn ObjectStore> = match &allowed {
+            None => Arc::new(LocalFileSystem::new()),
+            Some(allowed) => Arc::new(GuardedStore::files(allowed.clone())),
+        };
+        Self {
+            files,
+            registered: DefaultObjectStoreRegistry::new(),
+            allowed,
+            failures: Arc::default(),
+            remote: Mutex::new(Remote {
+                options,
+                open: HashMap::new(),
+            }),
+        }
+    }
+
+    /// Returns why writes fail.
+    pub(crate) fn failures(&self) -> &Arc<WriteFailures> {
+        &self.failures
+    }
+
+    /// Tells whether statements may reach only what an operator allowed.
+    fn is_confined(&self) -> bool {
+        self.allowed.is_some()
+    }
+
+    /// Adds options for the store of a URL, which is opened again.
+    fn configure(&self, url: &Url, given: &[(String, String)]) -> std::result::Result<(), Error> {
+        let place = place(url);
+        let mut remote = self.remote.lock();
+        let mut options = remote.options.clone();
+        for (name, value) in given {
+            options.set(&place, name, value)?;
+        }
+        remote.options = options;
+        remote.open.remove(&place);
+        Ok(())
+    }
+
+    fn open(&self, url: &Url) -> std::result::Result<Arc<dyn ObjectStore>, Error> {
+        let Some(family) = Family::of(url.scheme()) else {
+            let message = format!(
+                "'{}://' is not known: there are s3://, gs://, az://, abfs://, https:// and http:// \
+                 beside files of this machine",
+                url.scheme()
+            );
+            return Err(Error::new(ErrorKind::Io, message));
+        };
+        let prefixes = match &self.allowed {
+            None => None,
+            Some(allowed) => match allowed.prefixes(url) {
+                Some(prefixes) => Some(prefixes),
+                None => return Err(AllowedPaths::denied(place(url).as_str())),
+            },
+        };
+        let place = place(url);
+        let mut remote = self.remote.lock();
+        if let Some(store) = remote.open.get(&place) {
+            return Ok(Arc::clone(store));
+        }
+        let store = open::open(family, url, &remote.options, &self.failures)?;
+        let store = match prefixes {
+            None => store,
+            Some(prefixes) => Arc::new(GuardedStore::prefixes(store, place.clone(), prefixes)),
+        };
+        remote.open.insert(place, Arc::clone(&store));
+        Ok(store)
+    }
+}
+
+impl ObjectStoreRegistry for Stores {
+    /// Registers a store; in a confined session the store of local files stays as it is.
+    fn register_store(
+        &self,
+        url: &Url,
+        store: Arc<dyn ObjectStore>,
+    ) -> Option<Arc<dyn ObjectStore>> {
+        if url.scheme() == "file" && self.is_confined() {
+            return Some(Arc::clone(&self.files));
+        }
+        self.registered.register_store(url, store)
+    }
+
+    fn deregister_store(&self, url: &Url) -> Result<Arc<dyn ObjectStore>> {
+        self.registered.deregister_store(url)
+    }
+
+    fn get_store(&self, url: &Url) -> Result<Arc<dyn ObjectStore>> {
+        if url.scheme() == "file" && self.is_confined() {
+            return Ok(Arc::clone(&self.files));
+        }
+        match self.registered.get_store(url) {
+            Ok(store) => Ok(store),
+            Err(_) => self.open(url).map_err(DataFusionError::from),
+        }
+    }
+}
+
+/// Names the store of a URL: its scheme and bucket, container or host.
+pub(crate) fn place(url: &Url) -> String {
+    let scheme = match url.scheme() {
+        "s3a" => "s3",
+        scheme => scheme,
+    };
+    let bucket = &url[url::Position::BeforeUsername..url::Position::AfterPort];
+    format!("{scheme}://{bucket}")
+}
+
+/// Returns the URL that a text is, unless it names a file of this machine.
+pub(crate) fn remote_url(text: &str) -> Option<Url> {
+    let url = text.contains("://").then(|| Url::parse(text).ok())??;
+    (url.scheme() != "file").then_some(url)
+}

@@ -1,0 +1,226 @@
+//! Opens the store of a URL.
+//!
+//! A request that finds no server, or that a server cannot answer, is tried again a few times and
+//! fails within half a minute; the wait for a connection is 5 seconds. `connect_timeout` and
+//! `timeout` of each family change what one try may take.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::azure::MicrosoftAzureBuilder;
+use object_store::gcp::GoogleCloudStorageBuilder;
+use object_store::http::HttpBuilder;
+use object_store::{ObjectStore, RetryConfig};
+use url::Url;
+
+use super::options::{Family, StoreOptions};
+use super::remote::{Access, RemoteStore, reason};
+use super::{WriteFailures, place};
+use crate::error::{Error, ErrorKind};
+
+/// How often a request is tried again.
+const RETRIES_MAX: usize = 3;
+/// No try begins after this.
+const RETRY_TIMEOUT: Duration = Duration::from_secs(25);
+
+/// Opens the store of a URL; nothing is asked of it yet.
+pub(super) fn open(
+    family: Family,
+    url: &Url,
+    options: &StoreOptions,
+    failures: &Arc<WriteFailures>,
+) -> Result<Arc<dyn ObjectStore>, Error> {
+    let is_account = family == Family::Azure && url.password().is_none();
+    if !(url.username().is_empty() && url.password().is_none() || is_account) {
+        let message = "a URL with a user or password is refused, for it would be shown in plans and \
+                       messages: leave them out";
+        return Err(Error::new(ErrorKind::Sql, message));
+    }
+    let place = place(url);
+    let options = options.of(family, &place);
+    let store = build(family, &place, &options).map_err(|error| {
+        let message = format!(
+            "'{place}' cannot be opened: {}; its options are wrong or incomplete",
+            reason(&error)
+        );
+        Error::new(ErrorKind::Io, message)
+    })?;
+    let access = access(family, &options);
+    let failures = Arc::clone(failures);
+    Ok(Arc::new(RemoteStore::new(
+        store, family, place, access, failures,
+    )))
+}
+
+fn build(
+    family: Family,
+    place: &str,
+    options: &[(&str, &str)],
+) -> object_store::Result<Arc<dyn ObjectStore>> {
+    let retry = RetryConfig {
+        max_retries: RETRIES_MAX,
+        retry_timeout: RETRY_TIMEOUT,
+        ..RetryConfig::default()
+    };
+    // Whoever writes http:// has said so.
+    let is_plain = |key: &&(&str, &str)| key.0.contains("endpoint") && key.1.starts_with("http://");
+    let is_plain = options.iter().any(|option| is_plain(&option));
+    Ok(match family {
+        Family::Aws => {
+            let mut builder = AmazonS3Builder::new().with_retry(retry);
+            if is_plain {
+                builder = builder.with_allow_http(true);
+            }
+            for (key, value) in options {
+                builder = builder.with_config(key.parse()?, *value);
+            }
+            Arc::new(builder.with_url(place).build()?)
+        }
+        Family::Gcp => {
+            let mut builder = GoogleCloudStorageBuilder::new().with_retry(retry);
+            for (key, value) in options {
+                builder = builder.with_config(key.parse()?, *value);
+            }
+            Arc::new(builder.with_url(place).build()?)
+        }
+        Family::Azure => {
+            let mut builder = MicrosoftAzureBuilder::new().with_retry(retry);
+            if is_plain {
+                builder = builder.with_allow_http(true);
+            }
+            for (key, value) in options {
+                builder = builder.with_config(key.parse()?, *value);
+            }
+            Arc::new(builder.with_url(place).build()?)
+        }
+        Family::Http => {
+            let mut builder = HttpBuilder::new().with_retry(retry).with_url(place);
+            if place.starts_with("http://") {
+                builder = builder.with_config(object_store::ClientConfigKey::AllowHttp, "true");
+            }
+            for (key, value) in options {
+                builder = builder.with_config(key.parse()?, *value);
+            }
+            Arc::new(builder.build()?)
+        }
+    })
+}
+
+/// Says what is known of the credentials.
+fn access(family: Family, options: &[(&str, &str)]) -> Access {
+    let says = |wanted: AmazonS3ConfigKey| {
+        let mut keys = options.iter().filter_map(|(key, _)| key.parse().ok());
+        keys.any(|key: AmazonS3ConfigKey| key == wanted)
+    };
+    let hint = match family {
+        Family::Aws => {
+            let is_given = says(AmazonS3ConfigKey::AccessKeyId);
+            let is_anyones = !is_given && !says(AmazonS3ConfigKey::SkipSignature);
+            let hint = match is_given {
+                true => {
+                    "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_REGION, or the options \
+                     aws.access_key_id, aws.secret_access_key and aws.region"
+                }
+                false => {
+                    "no credentials were given: set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and \
+                     AWS_REGION, or AWS_SKIP_SIGNATURE=true for a public bucket"
+                }
+            };
+            return Access { is_anyones, hint };
+        }
+        Family::Gcp => {
+            "set GOOGLE_SERVICE_ACCOUNT to a key file, or GOOGLE_SKIP_SIGNATURE=true for a public \
+             bucket"
+        }
+        Family::Azure => {
+            "set AZURE_STORAGE_ACCOUNT_NAME with AZURE_STORAGE_ACCOUNT_KEY or \
+             AZURE_STORAGE_SAS_TOKEN, or AZURE_SKIP_SIGNATURE=true for a public container"
+        }
+        Family::Http => "the server asks for a login, which is not supported",
+    };
+    Access {
+        is_anyones: false,
+        hint,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use url::Url;
+
+    use super::super::{Family, StoreOptions, place};
+    use super::open;
+
+    fn opened(url: &str, given: &[(&str, &str)]) -> Result<String, String> {
+        let url: Url = url.parse().unwrap();
+        let mut options = StoreOptions::default();
+        for (name, value) in given {
+            options.set(&place(&url), name, value).unwrap();
+        }
+        let family = Family::of(url.scheme()).unwrap();
+        let store = open(family, &url, &options, &Arc::default());
+        store
+            .map(|store| store.to_string())
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn every_kind_of_url_opens_a_store() {
+        let named = [
+            ("azure.account_name", "n"),
+            ("azure.skip_signature", "true"),
+        ];
+        for (url, given, expect) in [
+            ("s3://b/k", &[][..], "s3://b"),
+            ("s3a://b/", &[("aws.region", "x")], "s3://b"),
+            ("gs://b/", &[("gcp.skip_signature", "true")], "gs://b"),
+            ("az://c/k", &named, "az://c"),
+            (
+                "abfss://c@n.dfs.core.windows.net/k",
+                &named[1..],
+                "abfss://c@n.dfs.core.windows.net",
+            ),
+            ("https://h:8/k", &[("http.timeout", "1s")], "https://h:8"),
+            ("http://h/k", &[], "http://h"),
+        ] {
+            assert_eq!(opened(url, given).as_deref(), Ok(expect));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_opened_says_why_without_its_secrets() {
+        for (url, given, expect) in [
+            ("az://c/k", &[][..], "'az://c' cannot be opened"),
+            (
+                "s3://b/k",
+                &[("aws.skip_signature", "hush")],
+                "'s3://b' cannot",
+            ),
+            (
+                "gs://b/",
+                &[("gcp.service_account_key", "hush")],
+                "'gs://b'",
+            ),
+            (
+                "s3://me:hush@b/",
+                &[],
+                "a URL with a user or password is refused",
+            ),
+            (
+                "https://hush@h/",
+                &[],
+                "a URL with a user or password is refused",
+            ),
+        ] {
+            let message = opened(url, given).unwrap_err();
+            assert!(message.contains(expect), "{message}");
+            assert!(
+                url.starts_with("s3://b") || !message.contains("hush"),
+                "{message}"
+            );
+        }
+    }
+}

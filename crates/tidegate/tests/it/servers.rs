@@ -1,0 +1,180 @@
+//! Servers of files on loopback, for as long as the value lives.
+
+use std::io::{Read, Seek, SeekFrom};
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
+use s3s::auth::SimpleAuth;
+use s3s::service::S3ServiceBuilder;
+use s3s_fs::FileSystem;
+use tempfile::TempDir;
+use tidegate::StoreOptions;
+use tokio::task::JoinHandle;
+
+/// The key that the S3 server takes, and its secret.
+pub(crate) const KEY: &str = "AKIATEST";
+pub(crate) const SECRET: &str = "hush-hush-secret";
+
+/// An S3 server over a folder: a bucket is a folder in it.
+pub(crate) struct S3 {
+    pub(crate) endpoint: String,
+    folder: TempDir,
+    task: JoinHandle<()>,
+}
+
+impl S3 {
+    /// Serves the bucket `data`, and `other`.
+    pub(crate) async fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        for bucket in ["data", "other"] {
+            std::fs::create_dir(folder.path().join(bucket)).unwrap();
+        }
+        let mut service = S3ServiceBuilder::new(FileSystem::new(folder.path()).unwrap());
+        service.set_auth(SimpleAuth::from_single(KEY, SECRET));
+        let service = service.build();
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let endpoint = format!("http://{}", listener.local_addr().unwrap());
+        let task = tokio::spawn(async move {
+            loop {
+                let (stream, _) = listener.accept().await.unwrap();
+                let service = service.clone();
+                tokio::spawn(async move {
+                    let server = auto::Builder::new(TokioExecutor::new());
+                    // A client that goes away is no matter.
+                    let _ = server.serve_connection(TokioIo::new(stream), service).await;
+                });
+            }
+        });
+        Self {
+            endpoint,
+            folder,
+            task,
+        }
+    }
+
+    /// Returns where the bucket `data` lies.
+    pub(crate) fn bucket(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    /// Returns the options that reach this server.
+    pub(crate) fn options(&self) -> StoreOptions {
+        options(&self.endpoint, SECRET)
+    }
+}
+
+impl Drop for S3 {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Returns options for an S3 server.
+pub(crate) fn options(endpoint: &str, secret: &str) -> StoreOptions {
+    let mut options = StoreOptions::default();
+    for (name, value) in [
+        ("aws.endpoint", endpoint),
+        ("aws.access_key_id", KEY),
+        ("aws.secret_access_key", secret),
+        ("aws.region", "us-east-1"),
+    ] {
+        options.set("", name, value).unwrap();
+    }
+    options
+}
+
+/// Returns an address that nobody listens on.
+pub(crate) fn closed_address() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap()
+}
+
+/// An HTTP server of the files of a folder, with ranges.
+pub(crate) struct Http {
+    pub(crate) url: String,
+    files: Arc<Files>,
+    task: JoinHandle<()>,
+}
+
+#[derive(Debug)]
+struct Files {
+    folder: PathBuf,
+    ranges: AtomicU64,
+}
+
+impl Http {
+    pub(crate) async fn start(folder: &Path) -> Self {
+        let files = Arc::new(Files {
+            folder: folder.to_path_buf(),
+            ranges: AtomicU64::new(0),
+        });
+        let app = Router::new().fallback(serve).with_state(Arc::clone(&files));
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let task = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
+        Self { url, files, task }
+    }
+
+    /// Returns how many ranges were asked for.
+    pub(crate) fn ranges(&self) -> u64 {
+        self.files.ranges.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Http {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn serve(State(files): State<Arc<Files>>, request: Request) -> Response {
+    let path = files
+        .folder
+        .join(request.uri().path().trim_start_matches('/'));
+    if path.ends_with("locked.csv") {
+        return StatusCode::UNAUTHORIZED.into_response();
+    }
+    let Ok(mut file) = std::fs::File::open(path) else {
+        return StatusCode::NOT_FOUND.into_response();
+    };
+    let size = file.metadata().unwrap().len();
+    let range = request.headers().get(header::RANGE);
+    let range = range.and_then(|range| {
+        let (from, to) = range
+            .to_str()
+            .ok()?
+            .strip_prefix("bytes=")?
+            .split_once('-')?;
+        let to = to.parse().unwrap_or(size - 1).min(size - 1);
+        Some((from.parse::<u64>().ok()?, to))
+    });
+    let (from, to) = range.unwrap_or((0, size.saturating_sub(1)));
+    let mut content = vec![0; (to + 1 - from).min(size) as usize];
+    file.seek(SeekFrom::Start(from)).unwrap();
+    file.read_exact(&mut content).unwrap();
+    let length = content.len();
+    let body = match *request.method() {
+        Method::GET => Body::from(content),
+        Method::HEAD => Body::empty(),
+        _ => return StatusCode::METHOD_NOT_ALLOWED.into_response(),
+    };
+    let mut response = Response::new(body);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_LENGTH, length.into());
+    if range.is_some() {
+        files.ranges.fetch_add(1, Ordering::Relaxed);
+        let shown = HeaderValue::from_str(&format!("bytes {from}-{to}/{size}"));
+        headers.insert(header::CONTENT_RANGE, shown.unwrap());
+        *response.status_mut() = StatusCode::PARTIAL_CONTENT;
+    }
+    response
+}
