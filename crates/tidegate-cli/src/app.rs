@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -12,10 +13,14 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use crate::args::{self, Args, Door, SessionArgs, Source};
 use crate::config::Setting;
 use crate::demo::Demo;
+use crate::engine::Engine;
 use crate::failure::Failure;
+use crate::params::Params;
 use crate::run::Runner;
 use crate::script::Script;
-use crate::{configuration, console, doctor, environment, kernel, panics, repl, serve, shell};
+use crate::{
+    configuration, connect, console, doctor, environment, kernel, panics, repl, serve, shell,
+};
 
 /// Stack of the thread that everything starts from.
 const MAIN_STACK_BYTES: usize = 64 << 20;
@@ -97,20 +102,23 @@ async fn open(args: Args, workers: &Handle) -> u8 {
         let builder = builder(args.session);
         return serve::run(asked, &args.output, &args.settings, builder, workers).await;
     }
+    let failed = |failure: Failure| {
+        console::error(failure, None);
+        FAILED
+    };
+    let Some(door) = &args.door else {
+        return match statements(&args, workers).await {
+            Ok(status) => status,
+            Err(failure) => failed(failure),
+        };
+    };
     let session = match session(builder(args.session).file_urls(), &args.settings).await {
         Ok(session) => session,
-        Err(failure) => {
-            console::error(failure, None);
-            return FAILED;
-        }
+        Err(failure) => return failed(failure),
     };
-    let sources = match args.sources.is_empty() {
-        true => vec![Source::Stdin],
-        false => args.sources.clone(),
-    };
-    match args.door {
-        Some(Door::Doctor) => doctor::run(&session),
-        Some(Door::Config { .. }) => {
+    match door {
+        Door::Doctor => doctor::run(&session),
+        Door::Config { .. } => {
             configuration::run(
                 &session,
                 workers,
@@ -120,24 +128,44 @@ async fn open(args: Args, workers: &Handle) -> u8 {
             )
             .await
         }
-        Some(Door::Kernel(asked)) => kernel::run(&session, &asked).await,
+        Door::Kernel(asked) => kernel::run(&session, asked).await,
         // It makes a session of its own, above.
-        Some(Door::Serve(_)) => FAILED,
-        Some(Door::Demo { scale_factor }) => {
+        Door::Serve(_) => FAILED,
+        Door::Demo { scale_factor } => {
             let demo = Demo {
-                scale_factor,
+                scale_factor: *scale_factor,
                 is_simulated,
             };
             demo.run(session, workers, &args.output).await
         }
-        None if args.sources.is_empty() && at_terminal() => {
-            repl::run(session, workers, &args.output).await
-        }
-        None => {
-            let runner = Runner::new(session, workers, &args.output, None);
-            shell::scripts(runner, sources.iter().map(Script::read), args.keep_going).await
-        }
     }
+}
+
+/// Runs statements, here or on a server: at a prompt, or those that the command line names.
+async fn statements(args: &Args, workers: &Handle) -> Result<u8, Failure> {
+    let params = Params::read(&args.params).map_err(Failure::Format)?;
+    let engine: Arc<dyn Engine> = match &args.connect.connect {
+        Some(url) => connect::connect(url, &args.connect, &args.settings, workers).await?,
+        None => {
+            let builder = builder(args.session.clone()).file_urls();
+            Arc::new(session(builder, &args.settings).await?)
+        }
+    };
+    let is_prompt = args.sources.is_empty() && at_terminal();
+    let rows = is_prompt.then_some(repl::PROMPT_ROWS);
+    let mut runner = Runner::new(Arc::clone(&engine), workers, &args.output, rows);
+    runner.params = params;
+    let status = if is_prompt {
+        repl::run(runner).await
+    } else {
+        let sources = match args.sources.is_empty() {
+            true => &[Source::Stdin][..],
+            false => &args.sources,
+        };
+        shell::scripts(runner, sources.iter().map(Script::read), args.keep_going).await
+    };
+    engine.close().await;
+    Ok(status)
 }
 
 fn at_terminal() -> bool {
@@ -168,7 +196,8 @@ fn builder(args: SessionArgs) -> SessionBuilder {
     let mut builder = Session::builder()
         .site_packages(environment::site_packages())
         .kernel_folder(environment::kernel_folder())
-        .rates_folder(environment::rates_folder());
+        .rates_folder(environment::rates_folder())
+        .stores(args.stores);
     if let Some(limit) = args.device_memory_limit {
         builder = builder.device_memory_limit(limit.0);
     }

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
-use tidegate::SimulatedSpec;
 use tidegate::options::{parse_bytes, parse_duration};
+use tidegate::{SimulatedSpec, StoreOptions};
 
 use crate::config::{File, OptionReport, Setting};
 
@@ -47,6 +47,14 @@ pub(crate) struct Args {
     /// Go on with the next statement when one fails; the exit status is still 1
     #[arg(long)]
     pub(crate) keep_going: bool,
+
+    /// Give statements a value that they name as $NAME, such as day="DATE '2024-01-31'" or k=3; may be
+    /// given several times
+    #[arg(long = "param", value_name = "NAME=VALUE")]
+    pub(crate) params: Vec<String>,
+
+    #[command(flatten)]
+    pub(crate) connect: ConnectArgs,
 
     #[command(flatten)]
     pub(crate) session: SessionArgs,
@@ -96,6 +104,34 @@ pub(crate) struct OutputArgs {
     /// Print results and errors only
     #[arg(short, long, global = true)]
     pub(crate) quiet: bool,
+
+    /// Do not show on a terminal how far long queries have come
+    #[arg(long, global = true)]
+    pub(crate) no_progress: bool,
+}
+
+/// The server that statements run on, and how to get in.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct ConnectArgs {
+    /// Run statements on a server: grpc+tls://host:port, or grpc://host:port without TLS
+    #[arg(long, value_name = "URL", env = "TIDEGATE_CONNECT")]
+    pub(crate) connect: Option<String>,
+
+    /// Log in under this name; the password is in TIDEGATE_PASSWORD, in a file, or asked for
+    #[arg(long, value_name = "NAME", env = "TIDEGATE_USER")]
+    pub(crate) user: Option<String>,
+
+    /// Read the password from the first line of this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) password_file: Option<PathBuf>,
+
+    /// Show the token in the first line of this file, or in TIDEGATE_TOKEN, instead of logging in
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+
+    /// Trust the certificates in this file, in PEM [default: those that this machine trusts]
+    #[arg(long, value_name = "FILE", env = "TIDEGATE_CA")]
+    pub(crate) ca: Option<PathBuf>,
 }
 
 /// What the session may use.
@@ -134,6 +170,10 @@ pub(crate) struct SessionArgs {
     /// Add a simulated device with this memory, such as 2GB: it shows placement, it is not a GPU
     #[arg(long, value_name = "SPEC", global = true)]
     pub(crate) simulate_device: Vec<SimulatedSpec>,
+
+    /// The options of object stores, of wherever they come from.
+    #[arg(skip)]
+    pub(crate) stores: StoreOptions,
 }
 
 /// The subcommands.
@@ -199,7 +239,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "FILE", env = "TIDEGATE_SERVE_INIT")]
     pub(crate) init: Option<PathBuf>,
 
-    /// Let statements read and write this file or folder; may be given several times
+    /// Let statements read and write this file, folder, bucket (s3://bucket) or host (https://host),
+    /// and what is below; may be given several times
     #[arg(long, value_name = "PATH", env = "TIDEGATE_SERVE_ALLOW")]
     pub(crate) allow: Vec<PathBuf>,
 
@@ -510,6 +551,7 @@ pub(crate) fn parse(arguments: Vec<OsString>) -> Args {
         Err(message) => refuse(message),
     };
     args.options = file.options(&matches);
+    args.session.stores = file.stores();
     args
 }
 
@@ -518,6 +560,18 @@ fn from_matches(matches: &ArgMatches) -> Result<Args, clap::Error> {
     args.sources = sources(&args, matches);
     if args.door.is_some() && !args.sources.is_empty() {
         let message = "-c and -f cannot be used together with a subcommand";
+        return Err(Args::command().error(clap::error::ErrorKind::ArgumentConflict, message));
+    }
+    let names_a_login = ["user", "password_file", "token_file", "ca"]
+        .iter()
+        .any(|id| matches.value_source(id) == Some(ValueSource::CommandLine));
+    if names_a_login && args.connect.connect.is_none() {
+        let message = "--user, --password-file, --token-file and --ca go with --connect";
+        return Err(Args::command().error(clap::error::ErrorKind::MissingRequiredArgument, message));
+    }
+    let is_named = matches.value_source("connect") == Some(ValueSource::CommandLine);
+    if args.door.is_some() && is_named {
+        let message = "--connect runs statements on a server, and the subcommands work here";
         return Err(Args::command().error(clap::error::ErrorKind::ArgumentConflict, message));
     }
     Ok(args)
@@ -658,6 +712,9 @@ mod tests {
             &["kernel"],
             &["kernel", "--arch", "compute_90", "SELECT 1"],
             &["kernel", "--arch", "sm_", "SELECT 1"],
+            &["--connect", "grpc://h", "doctor"],
+            &["--user", "me"],
+            &["--param"],
             &["serve", "--listen", "here"],
             &["serve", "--max-statements", "0"],
             &["serve", "--statement-timeout", "0"],

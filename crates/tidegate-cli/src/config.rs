@@ -3,7 +3,7 @@
 //!
 //! The file is TOML. Its keys are the long options of the command line with `_` for `-`, those of
 //! `serve` in the table `[serve]`; its tables `[tidegate]` and `[datafusion]` are settings of the
-//! session, as SET knows them:
+//! session, as SET knows them, and `[stores]` has options of object stores, for all or for one place:
 //!
 //! ```toml
 //! memory_limit = "8GB"
@@ -14,6 +14,12 @@
 //!
 //! [tidegate]
 //! placement = "host"
+//!
+//! [stores]
+//! aws.region = "eu-central-1"
+//!
+//! [stores."s3://logs"]
+//! aws.endpoint = "https://minio.example"
 //! ```
 //!
 //! Each option of the file becomes the default of its argument, so that the command line's own rules
@@ -25,24 +31,29 @@ use std::path::{Path, PathBuf};
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory};
+use tidegate::StoreOptions;
 use toml::{Table, Value};
 
 use crate::args::Args;
 use crate::environment;
 
 /// The arguments that the file may set, by their names there.
-const FILE_KEYS: [&str; 11] = [
+const FILE_KEYS: [&str; 15] = [
+    "ca",
+    "connect",
     "device_memory_limit",
     "format",
     "keep_going",
     "maxrows",
     "memory_limit",
+    "no_progress",
     "quiet",
     "simulate_device",
     "temp_dir",
     "temp_limit",
     "threads",
     "timing",
+    "user",
 ];
 
 /// The table of the file, and the subcommand, that may set all of its own arguments.
@@ -51,9 +62,14 @@ const SERVE: &str = "serve";
 /// The tables of the file that hold settings of the session.
 const SETTING_TABLES: [&str; 2] = ["tidegate", "datafusion"];
 
+/// The table of the file that holds options of object stores.
+const STORES: &str = "stores";
+
 /// Variables that begin as ours and are none of the configuration.
-const OTHER_VARIABLES: [&str; 9] = [
+const OTHER_VARIABLES: [&str; 11] = [
     "TIDEGATE_CONFIG",
+    "TIDEGATE_PASSWORD",
+    "TIDEGATE_TOKEN",
     "TIDEGATE_UPDATE_DOCS",
     "TIDEGATE_FAULTS_SECONDS",
     "TIDEGATE_PAGER",
@@ -79,6 +95,7 @@ pub(crate) struct File {
     /// Arguments with their values.
     options: Vec<(String, Vec<String>)>,
     settings: Vec<Setting>,
+    stores: StoreOptions,
 }
 
 /// An option as `tidegate config` lists it.
@@ -148,6 +165,11 @@ impl File {
                     let key = format!("{SERVE}.{name}");
                     file.option(key, value).map_err(wrong)?;
                 }
+            } else if key == STORES {
+                let Value::Table(stores) = value else {
+                    return Err(wrong("stores is a table: write [stores]".into()));
+                };
+                file.take_stores("", "", stores).map_err(wrong)?;
             } else {
                 file.option(key, value).map_err(wrong)?;
             }
@@ -162,7 +184,7 @@ impl File {
         if !known.iter().any(|(name, _)| *name == key) {
             let names = known.into_iter().map(|(name, _)| name);
             let tables = SETTING_TABLES.iter().map(ToString::to_string);
-            let hint = hint(&key, names.chain(tables));
+            let hint = hint(&key, names.chain(tables).chain([STORES.to_string()]));
             return Err(format!("unknown key {key}: {hint}"));
         }
         let values = texts(&key, value)?;
@@ -189,6 +211,34 @@ impl File {
             }
         }
         Ok(())
+    }
+
+    /// Takes options of object stores; a key with `://` names the place that those below it are for.
+    fn take_stores(&mut self, place: &str, prefix: &str, table: Table) -> Result<(), String> {
+        for (key, value) in table {
+            match value {
+                Value::Table(inner) if key.contains("://") => {
+                    self.take_stores(&key, "", inner)?;
+                }
+                Value::Table(inner) => {
+                    self.take_stores(place, &format!("{prefix}{key}."), inner)?;
+                }
+                value => {
+                    let name = format!("{prefix}{key}");
+                    let value = text(&name, value)?;
+                    let set = self.stores.set(place, &name, &value);
+                    set.map_err(|error| error.to_string())?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Gathers the options of object stores: of the file, and of the environment.
+    pub(crate) fn stores(&self) -> StoreOptions {
+        let mut stores = self.stores.clone();
+        stores.extend(StoreOptions::from_variables(environment::store_variables()));
+        stores
     }
 
     /// Makes what the file says the defaults of a command line.
@@ -432,9 +482,23 @@ pub(crate) fn reference() -> String {
         );
     }
     page.push_str(
-        "\n## Example\n\n```toml\nmemory_limit = \"8GB\"\nformat = \"csv\"\n\n[serve]\n\
+        "\n## Object stores\n\n\
+         In the file, keys of the table `[stores]`, and of a table such as `[stores.\"s3://bucket\"]` \
+         for one place; in the environment as each cloud names them; in SQL as `OPTIONS` of \
+         `CREATE EXTERNAL TABLE` and `COPY`, which hold for the bucket as long as the session. Clients of a \
+         server cannot give any.\nThey are named after the variables: `aws.region` is `AWS_REGION`.\n\
+         Without credentials, S3 asks the machine that it runs on for some.\n\n\
+         | URLs | options | environment |\n|---|---|---|\n\
+         | `s3://bucket/…` | `aws.access_key_id`, `aws.secret_access_key`, `aws.session_token`, `aws.region`, \
+         `aws.endpoint`, `aws.skip_signature` … | `AWS_…` |\n\
+         | `gs://bucket/…` | `gcp.service_account`, `gcp.service_account_key`, `gcp.skip_signature` … | `GOOGLE_…` |\n\
+         | `az://container/…`, `abfs://…` | `azure.account_name`, `azure.account_key`, `azure.sas_token`, \
+         `azure.skip_signature` … | `AZURE_STORAGE_…`, `AZURE_…` |\n\
+         | `https://…`, `http://…` | `http.timeout`, `http.connect_timeout`, `http.proxy_url` … | |\n\
+         \n`timeout` and `connect_timeout` are there for each.\n\
+         \n## Example\n\n```toml\nmemory_limit = \"8GB\"\nformat = \"csv\"\n\n[serve]\n\
          listen = \"0.0.0.0:31337\"\nallow = [\"/data\"]\n\n[tidegate]\n\
-         placement = \"host\"\n\n[datafusion.execution]\nbatch_size = 8192\n```\n",
+         placement = \"host\"\n\n[datafusion.execution]\nbatch_size = 8192\n\n[stores]\naws.region = \"eu-central-1\"\n```\n",
     );
     page
 }
@@ -545,6 +609,11 @@ mod tests {
             ),
             ("[serve]\ninsecure = 1", "serve.insecure is true or false"),
             ("[serve]\nhash-password = 1", "unknown key"),
+            ("stores = 3", "stores is a table"),
+            (
+                "[stores.\"s3://b\"]\naws.regoin = \"x\"",
+                "did you mean aws.region?",
+            ),
             ("= 3", "is not TOML"),
             (
                 "threads = { a = 1 }",
@@ -557,6 +626,16 @@ mod tests {
                 "{message}"
             );
         }
+    }
+
+    #[test]
+    fn a_file_holds_options_of_object_stores() {
+        let file = read("[stores]\naws.region = \"x\"\n[stores.\"s3://b\".aws]\nallow_http = true");
+        let shown = format!("{:?}", file.unwrap().stores);
+        assert_eq!(
+            shown,
+            "[(\"\", \"aws_region\"), (\"s3://b\", \"aws_allow_http\")]"
+        );
     }
 
     #[test]

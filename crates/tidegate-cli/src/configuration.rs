@@ -1,6 +1,7 @@
 //! `tidegate config`: every option and setting, its value, and where that came from.
 
 use std::io::{self, Write};
+use std::sync::Arc;
 
 use tidegate::Session;
 use tokio::runtime::Handle;
@@ -11,6 +12,7 @@ use crate::config::{self, OptionReport, Setting};
 use crate::console;
 use crate::failure::Failure;
 use crate::run::Runner;
+use crate::signals::{Heard, Signals};
 
 /// Prints the reference page; returns the exit status.
 pub(crate) fn reference() -> u8 {
@@ -32,8 +34,9 @@ pub(crate) async fn run(
     settings: &[Setting],
     output: &OutputArgs,
 ) -> u8 {
-    let runner = Runner::new(session.clone(), workers, output, None);
-    match runner.run(&query(options, settings)).await {
+    let runner = Runner::new(Arc::new(session.clone()), workers, output, None);
+    let mut signals = Signals::new(Heard::Interrupt);
+    match runner.run(&query(options, settings), &mut signals).await {
         Ok(()) | Err(Failure::OutputClosed) => DONE,
         Err(failure) => {
             console::error(&failure, None);

@@ -1,5 +1,7 @@
 //! `tidegate demo`: a filter, a projection and a group-by over generated data, and where they ran.
 
+use std::sync::Arc;
+
 use tidegate::Session;
 use tokio::runtime::Handle;
 
@@ -8,6 +10,7 @@ use crate::args::{OutputArgs, ScaleFactor};
 use crate::console;
 use crate::failure::Failure;
 use crate::run::Runner;
+use crate::signals::{Heard, Signals};
 
 /// What the demonstration runs on.
 pub(crate) struct Demo {
@@ -47,7 +50,7 @@ impl Demo {
         workers: &Handle,
         output: &OutputArgs,
     ) -> Result<(), Failure> {
-        let mut runner = Runner::new(session, workers, output, None);
+        let mut runner = Runner::new(Arc::new(session.clone()), workers, output, None);
         runner.timing = !output.quiet;
         runner.placement = !output.quiet;
         let say = |text: &str| {
@@ -61,7 +64,7 @@ impl Demo {
              tpch('lineitem', {scale}): filtered, projected, grouped.\n"
         ));
         if self.is_simulated {
-            runner.session.collect(SHARE).await?;
+            session.collect(SHARE).await?;
             say(&format!(
                 "-- every second morsel for the simulated device, which shows placement and \
                  speeds nothing up\n{SHARE};\n"
@@ -69,7 +72,9 @@ impl Demo {
         }
         let query = self.query();
         say(&format!("{query};\n"));
-        runner.run(&query).await?;
+        runner
+            .run(&query, &mut Signals::new(Heard::Interrupt))
+            .await?;
         say(MORE);
         Ok(())
     }

@@ -57,6 +57,33 @@ pub(crate) fn own_variables() -> Vec<(String, String)> {
     variables
 }
 
+/// Returns the password for a server.
+pub(crate) fn password() -> Option<String> {
+    env::var("TIDEGATE_PASSWORD").ok()
+}
+
+/// Returns the token for a server.
+pub(crate) fn token() -> Option<String> {
+    env::var("TIDEGATE_TOKEN")
+        .ok()
+        .filter(|token| !token.is_empty())
+}
+
+/// Returns the variables by which clouds name credentials and places, those with a value.
+pub(crate) fn store_variables() -> Vec<(String, String)> {
+    let names_a_cloud = |name: &str| {
+        let mut clouds = ["AWS_", "AZURE_", "GOOGLE_"].into_iter();
+        clouds.any(|cloud| name.starts_with(cloud))
+    };
+    let text = |(name, value): (OsString, OsString)| {
+        Some((name.into_string().ok()?, value.into_string().ok()?))
+    };
+    env::vars_os()
+        .filter_map(text)
+        .filter(|(name, value)| names_a_cloud(name) && !value.is_empty())
+        .collect()
+}
+
 /// Returns where compiled kernels are kept: below `$XDG_CACHE_HOME`, else `~/.cache`.
 pub(crate) fn kernel_folder() -> Option<PathBuf> {
     cache_home(env::var_os("XDG_CACHE_HOME"), env::home_dir())

@@ -7,9 +7,8 @@ mod binary;
 mod csv;
 mod expanded;
 mod json;
-mod markdown;
+mod lines;
 mod table;
-mod tsv;
 
 use std::io::Write;
 use std::sync::Arc;
@@ -22,6 +21,7 @@ use futures::{Stream, StreamExt};
 
 use crate::args::Format;
 use crate::failure::Failure;
+use lines::Lines;
 
 /// How results are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,10 +82,10 @@ where
         Format::Table => Box::new(table::Table::new(schema, style.maxrows)),
         Format::Expanded => Box::new(expanded::Expanded::new(&schema, style.maxrows)),
         Format::Csv => Box::new(csv::Csv::new(schema)),
-        Format::Tsv => Box::new(tsv::Tsv::new(schema)),
+        Format::Tsv => Box::new(Lines::<lines::Tsv>::new(schema)),
         Format::Json => Box::new(json::Json::array()),
         Format::Ndjson => Box::new(json::Json::lines()),
-        Format::Markdown => Box::new(markdown::Markdown::new(schema)),
+        Format::Markdown => Box::new(Lines::<lines::Markdown>::new(schema)),
         Format::Arrow => Box::new(binary::ArrowStream::new(&schema)?),
         Format::Parquet => Box::new(binary::Parquet::new(&schema)?),
     };

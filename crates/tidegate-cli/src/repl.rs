@@ -8,33 +8,32 @@ use std::path::PathBuf;
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{CompletionType, Config, Editor};
-use tidegate::Session;
-use tokio::runtime::Handle;
+use tidegate::statements::redacted;
 
 use crate::app::{DONE, FAILED};
-use crate::args::OutputArgs;
 use crate::run::Runner;
 use crate::shell::{Outcome, Shell};
+use crate::signals::Heard;
 use crate::{console, environment};
 use line::LineRules;
 
 /// Rows of a table that the prompt shows, unless told otherwise.
-const PROMPT_ROWS: usize = 40;
+pub(crate) const PROMPT_ROWS: usize = 40;
 /// Lines of history that are kept.
 const HISTORY_LINES: usize = 10_000;
 
 type LineEditor = Editor<LineRules, FileHistory>;
 
 /// Reads and answers until the user leaves; returns the exit status.
-pub(crate) async fn run(session: Session, workers: &Handle, output: &OutputArgs) -> u8 {
+pub(crate) async fn run(mut runner: Runner) -> u8 {
     let mut editor = match editor() {
         Ok(editor) => editor,
         Err(error) => return unreadable(&error),
     };
-    let mut runner = Runner::new(session, workers, output, Some(PROMPT_ROWS));
-    runner.timing = !output.quiet;
-    let mut shell = Shell::new(runner);
-    if !output.quiet {
+    runner.timing = !runner.quiet;
+    let is_quiet = runner.quiet;
+    let mut shell = Shell::new(runner, Heard::Interrupt);
+    if !is_quiet {
         let version = env!("CARGO_PKG_VERSION");
         console::note(format_args!(
             "tidegate {version}. Statements end with a semicolon, \\? lists commands, \\q leaves."
@@ -43,12 +42,13 @@ pub(crate) async fn run(session: Session, workers: &Handle, output: &OutputArgs)
     let mut history = History::load(&mut editor);
     loop {
         if let Some(rules) = editor.helper_mut() {
-            rules.names = shell.runner.session.names().await;
+            rules.names = shell.runner.names().await;
         }
+        shell.forget_signals();
         match editor.readline("tidegate> ") {
             Ok(text) => {
                 shell.resize(editor.dimensions().map(|(_, lines)| usize::from(lines)));
-                history.add(&mut editor, text.trim_end());
+                history.add(&mut editor, &redacted(text.trim_end()));
                 if shell.answer(&text).await == Outcome::Leave {
                     return DONE;
                 }

@@ -4,23 +4,32 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use tidegate::Session;
+use tidegate::Names;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::args::{Format, MaxRows, OutputArgs};
+use crate::console;
 use crate::destination::Destination;
+use crate::engine::Engine;
 use crate::failure::Failure;
-use crate::render::{self, Shown, Style};
-use crate::{console, signals};
+use crate::params::Params;
+use crate::progress::{self, Bar};
+use crate::render::{self, HasSchema, Shown, Style};
+use crate::signals::Signals;
 
 /// How long a statement that was told to stop is waited for.
 const STOP_MAX: Duration = Duration::from_secs(2);
-/// A session, and how its answers are shown.
+/// How long the names for completion are waited for.
+const NAMES_MAX: Duration = Duration::from_secs(2);
+
+/// What runs statements, and how its answers are shown.
 #[derive(Debug, Clone)]
 pub(crate) struct Runner {
-    pub(crate) session: Session,
+    pub(crate) engine: Arc<dyn Engine>,
+    /// Values that statements name.
+    pub(crate) params: Params,
     /// Where statements run.
     workers: Handle,
     pub(crate) style: Style,
@@ -30,28 +39,21 @@ pub(crate) struct Runner {
     pub(crate) timing: bool,
     pub(crate) placement: bool,
     pub(crate) quiet: bool,
-    pub(crate) stop: Stop,
-}
-
-/// Which signals end a statement.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stop {
-    /// Ctrl-C; a request to terminate ends the process.
-    Interrupt,
-    /// Either ends the statement, and the process in good order.
-    InterruptOrTerminate,
+    /// Whether long queries show how far they have come.
+    pub(crate) progress: bool,
 }
 
 impl Runner {
     /// Makes a runner; `maxrows` holds unless the command line says how many rows to show.
     pub(crate) fn new(
-        session: Session,
+        engine: Arc<dyn Engine>,
         workers: &Handle,
         output: &OutputArgs,
         maxrows: Option<usize>,
     ) -> Self {
         Self {
-            session,
+            engine,
+            params: Params::default(),
             workers: workers.clone(),
             style: Style {
                 format: output.format,
@@ -62,7 +64,7 @@ impl Runner {
             timing: output.timing && !output.quiet,
             placement: output.placement && !output.quiet,
             quiet: output.quiet,
-            stop: Stop::Interrupt,
+            progress: !output.quiet && !output.no_progress && progress::is_welcome(),
         }
     }
 
@@ -72,41 +74,64 @@ impl Runner {
         self.is_taken = Arc::default();
     }
 
-    /// Runs a statement until it ends or a signal asks it to.
-    pub(crate) async fn run(&self, sql: &str) -> Result<(), Failure> {
-        let task = self.spawn(sql);
-        match self.stop {
-            Stop::Interrupt => self.finish(task, signals::interrupt()).await,
-            Stop::InterruptOrTerminate => {
-                self.finish(task, signals::interrupt_or_terminate()).await
-            }
+    /// Lists the names that statements can use; none if that takes long, or panics.
+    pub(crate) async fn names(&self) -> Names {
+        let engine = Arc::clone(&self.engine);
+        let names = self.workers.spawn(async move { engine.names().await });
+        match timeout(NAMES_MAX, names).await {
+            Ok(Ok(names)) => names,
+            _ => Names::default(),
         }
+    }
+
+    /// Runs a statement until it ends or a signal asks it to.
+    pub(crate) async fn run(&self, sql: &str, signals: &mut Signals) -> Result<(), Failure> {
+        let bar = self.progress.then(Bar::new);
+        let task = self.spawn(sql, bar.clone());
+        let done = self.finish(task, bar.as_ref(), signals).await;
+        if let Some(bar) = &bar {
+            bar.end();
+        }
+        self.tell(&done?);
+        Ok(())
     }
 
     /// Starts a statement on a task of its own: it can be given up wherever it is, and a panic in it
     /// is the end of the task alone.
-    fn spawn(&self, sql: &str) -> JoinHandle<Result<Answer, Failure>> {
+    fn spawn(&self, sql: &str, bar: Option<Bar>) -> JoinHandle<Result<Answer, Failure>> {
         let (runner, sql) = (self.clone(), sql.to_string());
-        self.workers.spawn(async move { runner.answer(&sql).await })
+        self.workers
+            .spawn(async move { runner.answer(&sql, bar).await })
     }
 
     async fn finish(
         &self,
         mut task: JoinHandle<Result<Answer, Failure>>,
-        stop: impl Future<Output = signals::Signal>,
-    ) -> Result<(), Failure> {
-        let answer = tokio::select! {
-            joined = &mut task => joined.unwrap_or_else(|error| Err(Failure::join(&error)))?,
-            signal = stop => {
-                task.abort();
-                if timeout(STOP_MAX, task).await.is_err() && !self.quiet {
-                    console::note("the statement has not stopped yet; it may go on for a while");
+        bar: Option<&Bar>,
+        signals: &mut Signals,
+    ) -> Result<Answer, Failure> {
+        loop {
+            tokio::select! {
+                joined = &mut task => {
+                    return joined.unwrap_or_else(|error| Err(Failure::join(&error)));
                 }
-                return Err(Failure::Stopped(signal));
+                signal = signals.next() => {
+                    task.abort();
+                    if let Some(bar) = bar {
+                        bar.end();
+                    }
+                    if timeout(STOP_MAX, task).await.is_err() && !self.quiet {
+                        console::note("the statement has not stopped yet; it may go on for a while");
+                    }
+                    return Err(Failure::Stopped(signal));
+                }
+                () = tokio::time::sleep(progress::TICK), if bar.is_some() => {
+                    if let (Some(bar), Some(progress)) = (bar, self.engine.progress()) {
+                        bar.draw(&progress);
+                    }
+                }
             }
-        };
-        self.tell(&answer);
-        Ok(())
+        }
     }
 
     /// Tells what there is to know about an answer beside the answer.
@@ -144,26 +169,28 @@ struct Answer {
 }
 
 impl Runner {
-    async fn answer(&self, sql: &str) -> Result<Answer, Failure> {
-        let session = &self.session;
-        let last = || session.last_report().map(|report| report.id);
-        let before = last();
+    async fn answer(&self, sql: &str, bar: Option<Bar>) -> Result<Answer, Failure> {
+        let engine = &self.engine;
+        let before = engine.last_placement().map(|(id, _)| id);
         let start = Instant::now();
-        let stream = session.execute(sql).await?;
-        if !stream.schema().fields().is_empty() {
+        let stream = engine.execute(&self.params.fill(sql)).await?;
+        if !stream.schema_ref().fields().is_empty() {
             self.check_format()?;
         }
-        let mut output = self.destination.open();
+        let mut output = match &bar {
+            Some(bar) => bar.before(&self.destination),
+            None => self.destination.open(),
+        };
         let shown = render::render(stream, self.style, &mut output).await?;
         let took = start.elapsed();
         output.end().map_err(Failure::output)?;
         // SET and CREATE have no place to tell of.
         let is_news = |id| shown.columns > 0 && Some(id) != before;
-        let report = session.last_report().filter(|report| is_news(report.id));
+        let placement = engine.last_placement().filter(|(id, _)| is_news(*id));
         Ok(Answer {
             shown,
             took,
-            placement: report.map(|report| report.to_string()),
+            placement: placement.map(|(_, text)| text),
         })
     }
 

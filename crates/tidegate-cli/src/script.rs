@@ -73,7 +73,7 @@ impl Script {
     /// Says where a step stands.
     pub(crate) fn place(&self, step: &Step) -> String {
         let excerpt = match &step.what {
-            What::Statement(statement) => statement.excerpt(),
+            What::Statement(statement) => statements::redacted(&statement.excerpt()).into_owned(),
             What::Command(line) => line.clone(),
         };
         match &self.name {

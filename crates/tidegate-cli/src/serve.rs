@@ -6,6 +6,7 @@ use std::fs;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::Path;
 use std::pin::pin;
+use std::sync::Arc;
 
 use tidegate::{AllowedPaths, Session, SessionBuilder};
 use tidegate_flight::{Limits, ServeError, Server, ServerOptions, Tls, Users, UsersError};
@@ -168,7 +169,7 @@ async fn init(
     output: &OutputArgs,
     file: &Path,
 ) -> Result<(), Trouble> {
-    let runner = Runner::new(session.clone(), workers, output, None);
+    let runner = Runner::new(Arc::new(session.clone()), workers, output, None);
     let script = Script::read(&Source::File(file.to_path_buf()));
     match shell::scripts(runner, std::iter::once(script), false).await {
         DONE => Ok(()),

@@ -4,7 +4,6 @@ mod command;
 mod edit;
 
 use std::path::{Path, PathBuf};
-use std::pin::pin;
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -15,9 +14,9 @@ use crate::args::{Format, MaxRows, Source};
 use crate::console;
 use crate::destination::Destination;
 use crate::failure::Failure;
-use crate::run::{Runner, Stop};
+use crate::run::Runner;
 use crate::script::{Script, Step, What};
-use crate::signals::{self, Signal};
+use crate::signals::{Heard, Signal, Signals};
 
 pub(crate) use command::{Argument, Command, argument, names, parse};
 
@@ -38,6 +37,7 @@ pub(crate) enum Outcome {
 /// A session, how its answers are shown, and what was run before.
 pub(crate) struct Shell {
     pub(crate) runner: Runner,
+    signals: Signals,
     /// The last text with statements.
     last: String,
     /// The format to go back to from the expanded one.
@@ -56,12 +56,11 @@ const DEPTH_MAX: usize = 16;
 /// Runs scripts in order until a step fails, or to the end if `keep_going`; returns the exit status.
 /// All are read and cut before the first step runs.
 pub(crate) async fn scripts(
-    mut runner: Runner,
+    runner: Runner,
     scripts: impl Iterator<Item = Script>,
     keep_going: bool,
 ) -> u8 {
-    runner.stop = Stop::InterruptOrTerminate;
-    let mut shell = Shell::new(runner);
+    let mut shell = Shell::new(runner, Heard::InterruptOrTerminate);
     let mut status = DONE;
     let mut queue = Vec::new();
     for script in scripts {
@@ -90,9 +89,10 @@ pub(crate) async fn scripts(
 }
 
 impl Shell {
-    pub(crate) fn new(runner: Runner) -> Self {
+    pub(crate) fn new(runner: Runner, heard: Heard) -> Self {
         Self {
             runner,
+            signals: Signals::new(heard),
             last: String::new(),
             unexpanded: Format::Table,
             depth: 0,
@@ -111,6 +111,11 @@ impl Shell {
 
     fn unredirected(&self) -> Destination {
         unredirected(self.screen_lines, self.is_paged)
+    }
+
+    /// Forgets signals that came while nothing ran.
+    pub(crate) fn forget_signals(&mut self) {
+        while self.signals.pending().is_some() {}
     }
 
     /// Does what was typed.
@@ -158,6 +163,11 @@ impl Shell {
     }
 
     async fn run_step(&mut self, step: &Step, place: Option<&str>) -> Outcome {
+        // It came after the end of the step before.
+        if let Some(signal) = self.signals.pending() {
+            console::error(Failure::Stopped(signal), place);
+            return Outcome::Stopped(signal);
+        }
         match &step.what {
             What::Statement(statement) => self.run_statement(statement.text(), place).await,
             What::Command(line) => match parse(line) {
@@ -168,8 +178,8 @@ impl Shell {
         }
     }
 
-    async fn run_statement(&self, sql: &str, place: Option<&str>) -> Outcome {
-        match self.runner.run(sql).await {
+    async fn run_statement(&mut self, sql: &str, place: Option<&str>) -> Outcome {
+        match self.runner.run(sql, &mut self.signals).await {
             Ok(()) => Outcome::Done,
             // The pager was left before it was shown everything.
             Err(Failure::OutputClosed)
@@ -202,6 +212,20 @@ impl Shell {
             Command::Watch(interval) => return self.watch(interval, place).await,
             Command::Edit => return self.edit(place).await,
             Command::Output(file) => return self.redirect(file.as_deref(), place),
+            Command::Set(None) => match self.runner.params.is_empty() {
+                true => console::note("no values are set: \\set NAME VALUE sets one, for $NAME"),
+                false => console::note(&self.runner.params),
+            },
+            Command::Set(Some((name, value))) => {
+                if let Err(message) = self.runner.params.set(&name, &value) {
+                    return failed(message, place);
+                }
+            }
+            Command::Unset(name) => {
+                if !self.runner.params.unset(&name) {
+                    return failed(format!("there is no value of the name {name}"), place);
+                }
+            }
             shown => self.show(shown),
         }
         Outcome::Done
@@ -218,6 +242,10 @@ impl Shell {
             Command::Placement(on) => {
                 runner.placement = on.unwrap_or(!runner.placement);
                 format!("placement is {}", on_or_off(runner.placement))
+            }
+            Command::Progress(on) => {
+                runner.progress = on.unwrap_or(!runner.progress);
+                format!("progress is {}", on_or_off(runner.progress))
             }
             Command::Pager(on) => {
                 let is_on = self.is_paged;
@@ -259,7 +287,7 @@ impl Shell {
     }
 
     async fn list_functions(&self, part: Option<&str>) {
-        let names = self.runner.session.names().await.functions;
+        let names = self.runner.names().await.functions;
         let part = part.unwrap_or_default().to_lowercase();
         let found: Vec<&str> = names
             .iter()
@@ -316,11 +344,6 @@ impl Shell {
             Ok(_) => return failed("there is no statement to watch yet: run one first", place),
             Err(message) => return failed(message, place),
         };
-        // Heard from here on, also between a statement's end and the pause.
-        let mut stop = pin!(signals::interrupt());
-        if futures::poll!(stop.as_mut()).is_ready() {
-            return Outcome::Done;
-        }
         loop {
             match self
                 .run_steps(&script, &steps, false, steps.len() > 1)
@@ -331,7 +354,7 @@ impl Shell {
             }
             tokio::select! {
                 biased;
-                _ = &mut stop => return Outcome::Done,
+                _ = self.signals.next() => return Outcome::Done,
                 () = tokio::time::sleep(interval) => {}
             }
         }

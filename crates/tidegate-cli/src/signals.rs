@@ -2,6 +2,8 @@
 
 use std::future;
 
+use futures::FutureExt;
+
 /// What asked to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Signal {
@@ -17,6 +19,117 @@ impl Signal {
         match self {
             Self::Interrupt => 130,
             Self::Terminate => 143,
+        }
+    }
+}
+
+/// Which signals are heard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Heard {
+    /// Ctrl-C; a request to terminate ends the process.
+    Interrupt,
+    /// Either, so that the process ends in good order.
+    InterruptOrTerminate,
+}
+
+/// Signals that are heard from here on: one that comes between two waits is not lost.
+#[derive(Debug)]
+pub(crate) struct Signals {
+    interrupts: Source,
+    terminations: Source,
+}
+
+impl Signals {
+    /// Begins to hear. From now on what is heard does not end the process.
+    pub(crate) fn new(heard: Heard) -> Self {
+        Self {
+            interrupts: Source::interrupts(),
+            terminations: match heard {
+                Heard::Interrupt => Source::none(),
+                Heard::InterruptOrTerminate => Source::terminations(),
+            },
+        }
+    }
+
+    /// Waits for a signal; one that came since the last is told at once.
+    pub(crate) async fn next(&mut self) -> Signal {
+        tokio::select! {
+            () = self.interrupts.next() => Signal::Interrupt,
+            () = self.terminations.next() => Signal::Terminate,
+        }
+    }
+
+    /// Returns the signal that came since the last, if one did.
+    pub(crate) fn pending(&mut self) -> Option<Signal> {
+        self.next().now_or_never()
+    }
+}
+
+#[cfg(unix)]
+use unix::Source;
+
+#[cfg(unix)]
+mod unix {
+    use std::future;
+
+    use tokio::signal::unix::{Signal, SignalKind, signal};
+
+    /// Signals of one kind; none where the system gives none, so that they end the process.
+    #[derive(Debug)]
+    pub(super) struct Source(Option<Signal>);
+
+    impl Source {
+        pub(super) fn interrupts() -> Self {
+            Self(signal(SignalKind::interrupt()).ok())
+        }
+
+        pub(super) fn terminations() -> Self {
+            Self(signal(SignalKind::terminate()).ok())
+        }
+
+        pub(super) fn none() -> Self {
+            Self(None)
+        }
+
+        pub(super) async fn next(&mut self) {
+            match &mut self.0 {
+                Some(signals) => {
+                    signals.recv().await;
+                }
+                None => future::pending().await,
+            }
+        }
+    }
+}
+
+#[cfg(not(unix))]
+use elsewhere::Source;
+
+#[cfg(not(unix))]
+mod elsewhere {
+    use std::future;
+
+    /// Ctrl-C, heard while something waits for it.
+    #[derive(Debug)]
+    pub(super) struct Source(bool);
+
+    impl Source {
+        pub(super) fn interrupts() -> Self {
+            Self(true)
+        }
+
+        pub(super) fn terminations() -> Self {
+            Self(false)
+        }
+
+        pub(super) fn none() -> Self {
+            Self(false)
+        }
+
+        pub(super) async fn next(&mut self) {
+            if !self.0 || tokio::signal::ctrl_c().await.is_err() {
+                future::pending::<()>().await;
+            }
         }
     }
 }

@@ -539,3 +539,59 @@ fn the_reference_page_is_what_the_code_says() {
          TIDEGATE_UPDATE_DOCS=1 writes it anew"
     );
 }
+
+#[test]
+fn values_stand_in_for_their_names() {
+    let words = |more: &[&'static str]| {
+        let first = ["--format", "csv", "--param", "k=3", "--param", "s=O'Hara"];
+        run(first.into_iter().chain(more.iter().copied()))
+    };
+    words(&["-c", "SELECT $k + 1 AS n, $s AS s, '$k' AS t"]).prints("n,s,t\n4,O'Hara,$k\n");
+    words(&[
+        "-c",
+        "SELECT $k AS a;\n\\set k DATE '2024-01-31'\nSELECT $k AS b",
+    ])
+    .prints("a\n3\nb\n2024-01-31\n");
+    words(&["-c", "\\unset k\n\\unset k"]).fails(&["there is no value of the name k"]);
+    words(&["-c", "SELECT $other"]).fails(&["$other"]);
+    let wrong = run(["--param", "1=2", "-c", "SELECT 1"]);
+    assert_eq!(wrong.code, Some(1));
+    assert!(
+        wrong.err.contains("no name of a parameter"),
+        "{}",
+        wrong.err
+    );
+}
+
+#[test]
+fn an_interrupt_between_two_steps_stops_the_script() {
+    // The first step hears the signal too late to be stopped by it: it is a command.
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("steps.sql");
+    let steps =
+        "SELECT 1 AS a;\n".to_string() + &"\\timing off\n".repeat(200_000) + "SELECT 2 AS b;\n";
+    fs::write(&script, steps).unwrap();
+    let words = ["--format", "csv", "--quiet", "-f", script.to_str().unwrap()];
+    let mut child = tidegate(words)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let mut line = String::new();
+    out.read_line(&mut line).unwrap();
+    out.read_line(&mut line).unwrap();
+    assert_eq!(line, "a\n1\n");
+    let id = child.id().to_string();
+    assert!(
+        Command::new("kill")
+            .args(["-INT", &id])
+            .status()
+            .unwrap()
+            .success()
+    );
+    let status = child.wait().unwrap();
+    line.clear();
+    out.read_line(&mut line).unwrap();
+    assert_eq!((status.code(), line.as_str()), (Some(130), ""));
+}

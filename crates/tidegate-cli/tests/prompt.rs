@@ -210,3 +210,35 @@ fn ctrl_c_cancels_the_statement_alone() {
     terminal.sees("tidegate> ");
     assert_eq!(terminal.leaves(), 0);
 }
+
+#[test]
+fn long_queries_show_how_far_they_have_come() {
+    let long = "SELECT count(*) FROM generate_series(1, 100000000000) WHERE value % 7 = 3;\n";
+    let mut terminal = Terminal::open(&[("NO_COLOR", "")]);
+    terminal.types(long).sees(" rows, 1 s").sees(" rows, 2 s");
+    let process = Pid::from_raw(terminal.child.id() as i32);
+    kill(process, Signal::SIGINT).unwrap();
+    terminal.sees("cancelled").sees("tidegate> ");
+    terminal.types("\\progress off\n").sees("progress is off");
+    terminal.types(long).sees("= 3;").sees("\n");
+    thread::sleep(Duration::from_secs(2));
+    kill(process, Signal::SIGINT).unwrap();
+    terminal.sees("cancelled");
+    assert_eq!(terminal.leaves(), 0);
+}
+
+#[test]
+fn secrets_are_kept_out_of_the_history() {
+    let mut terminal = Terminal::open(&[]);
+    terminal
+        .types("COPY (SELECT 1) TO 'x.csv' OPTIONS ('aws.secret_access_key' 'hush');\n")
+        .sees("is none of the store of 'x.csv'")
+        .sees("tidegate> ");
+    terminal.types("\\set k 41\n").sees("41").sees("tidegate> ");
+    terminal.types("\\set\n").sees("k = 41");
+    terminal.types("SELECT $k + 1 AS n;\n").sees("| 42 |");
+    let history = terminal.folder.path().join("tidegate").join("history");
+    assert_eq!(terminal.leaves(), 0);
+    let history = fs::read_to_string(history).unwrap();
+    assert!(history.contains("aws.secret_access_key") && !history.contains("hush"));
+}

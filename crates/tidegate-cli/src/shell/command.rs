@@ -23,6 +23,7 @@ pub(crate) enum Command {
     Timing(Option<bool>),
     Placement(Option<bool>),
     Pager(Option<bool>),
+    Progress(Option<bool>),
     Expanded(Option<bool>),
     /// Without an argument, tells.
     Format(Option<Format>),
@@ -35,6 +36,9 @@ pub(crate) enum Command {
     Watch(Duration),
     /// Edits the last statement, and runs it.
     Edit,
+    /// Gives a name a value, or lists them.
+    Set(Option<(String, String)>),
+    Unset(String),
 }
 
 /// What a command takes, as far as Tab knows it.
@@ -65,7 +69,7 @@ const FORMATS: &[&str] = &[
     "table", "expanded", "csv", "tsv", "json", "ndjson", "markdown", "arrow", "parquet",
 ];
 
-const COMMANDS: [Definition; 14] = [
+const COMMANDS: [Definition; 17] = [
     Definition {
         names: &["d", "dt", "describe", "tables", "schema"],
         argument: Argument::Table,
@@ -131,6 +135,13 @@ const COMMANDS: [Definition; 14] = [
         read: |name, argument| Ok(Command::Pager(switch(name, argument)?)),
     },
     Definition {
+        names: &["progress", "progress_bar"],
+        argument: ON_OR_OFF,
+        usage: "\\progress [on|off]",
+        help: "show on a terminal how far long queries have come",
+        read: |name, argument| Ok(Command::Progress(switch(name, argument)?)),
+    },
+    Definition {
         names: &["o", "output"],
         argument: Argument::Path,
         usage: "\\o [FILE]",
@@ -170,6 +181,35 @@ const COMMANDS: [Definition; 14] = [
         usage: "\\e",
         help: "edit the last statement with $EDITOR, then run it",
         read: |_, _| Ok(Command::Edit),
+    },
+    Definition {
+        names: &["set", "param", "parameter"],
+        argument: Argument::Free,
+        usage: "\\set [NAME VALUE]",
+        help: "give statements a value for $NAME, or list the values",
+        read: |name, argument| {
+            let Some(argument) = argument else {
+                return Ok(Command::Set(None));
+            };
+            // As in PostgreSQL's shell, and as on the command line.
+            let parts = argument.split_once([' ', '\t', '=']);
+            match parts {
+                Some((key, value)) if !value.trim().is_empty() => {
+                    Ok(Command::Set(Some((key.into(), value.trim().into()))))
+                }
+                _ => Err(format!("\\{name} takes a name and a value")),
+            }
+        },
+    },
+    Definition {
+        names: &["unset"],
+        argument: Argument::Free,
+        usage: "\\unset NAME",
+        help: "take a value away",
+        read: |name, argument| match argument {
+            Some(key) => Ok(Command::Unset(key.to_string())),
+            None => Err(format!("\\{name} takes a name")),
+        },
     },
     Definition {
         names: &["?", "h", "help"],
@@ -332,6 +372,10 @@ mod tests {
             Command::Watch(std::time::Duration::from_millis(500)),
         );
         check("\\dt", Command::Describe(None));
+        let value = || ("k".to_string(), "DATE '2024-01-31'".to_string());
+        check("\\set k DATE '2024-01-31'", Command::Set(Some(value())));
+        check(".param k=DATE '2024-01-31'", Command::Set(Some(value())));
+        check("\\unset k", Command::Unset("k".into()));
         check("\\df pad", Command::Functions(Some("pad".into())));
         check("\\maxrows 7", Command::MaxRows(Some(MaxRows(Some(7)))));
     }

@@ -1,0 +1,167 @@
+//! What runs statements: a session of this process, or one of a server.
+
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use arrow::array::{AsArray, RecordBatch};
+use arrow::datatypes::SchemaRef;
+use futures::future::BoxFuture;
+use futures::stream::BoxStream;
+use futures::{FutureExt, Stream, StreamExt, TryStreamExt};
+use tidegate::{Error, Names, QueryProgress, Session, TableNames};
+use tidegate_flight::RemoteSession;
+
+use crate::render::HasSchema;
+
+/// The schema whose tables need no name before theirs, on a server.
+const DEFAULT_SCHEMA: &str = "public";
+
+/// What runs statements.
+pub(crate) trait Engine: fmt::Debug + Send + Sync {
+    /// Runs one statement; dropping the future or the rows stops it.
+    fn execute<'a>(&'a self, sql: &'a str) -> BoxFuture<'a, Result<Rows, Error>>;
+
+    /// Lists the names that statements can use; what cannot be looked up is left out.
+    fn names(&self) -> BoxFuture<'_, Names>;
+
+    /// Tells where the query that ended last ran, with its number; `None` if that is not known here.
+    fn last_placement(&self) -> Option<(u64, String)>;
+
+    /// Tells how far the query has come that runs; `None` if that is not known here.
+    fn progress(&self) -> Option<QueryProgress>;
+
+    /// Ends what the engine has elsewhere.
+    fn close(&self) -> BoxFuture<'_, ()>;
+}
+
+/// The rows of a statement as they come.
+pub(crate) struct Rows {
+    schema: SchemaRef,
+    batches: BoxStream<'static, Result<RecordBatch, Error>>,
+}
+
+impl HasSchema for Rows {
+    fn schema_ref(&self) -> SchemaRef {
+        SchemaRef::clone(&self.schema)
+    }
+}
+
+impl Stream for Rows {
+    type Item = Result<RecordBatch, Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, ctx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.batches.as_mut().poll_next(ctx)
+    }
+}
+
+impl Engine for Session {
+    fn execute<'a>(&'a self, sql: &'a str) -> BoxFuture<'a, Result<Rows, Error>> {
+        async move {
+            let stream = Session::execute(self, sql).await?;
+            Ok(Rows {
+                schema: stream.schema(),
+                batches: stream.map_err(Error::from).boxed(),
+            })
+        }
+        .boxed()
+    }
+
+    fn names(&self) -> BoxFuture<'_, Names> {
+        Session::names(self).boxed()
+    }
+
+    fn last_placement(&self) -> Option<(u64, String)> {
+        let report = self.last_report()?;
+        Some((report.id, report.to_string()))
+    }
+
+    fn progress(&self) -> Option<QueryProgress> {
+        Session::progress(self)
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        futures::future::ready(()).boxed()
+    }
+}
+
+impl Engine for RemoteSession {
+    fn execute<'a>(&'a self, sql: &'a str) -> BoxFuture<'a, Result<Rows, Error>> {
+        async move {
+            let rows = RemoteSession::execute(self, sql).await?;
+            Ok(Rows {
+                schema: rows.schema(),
+                batches: rows.boxed(),
+            })
+        }
+        .boxed()
+    }
+
+    fn names(&self) -> BoxFuture<'_, Names> {
+        async move {
+            let mut names = Names::default();
+            let columns = "SELECT table_schema, table_name, column_name FROM \
+                           information_schema.columns ORDER BY 1, 2, ordinal_position";
+            for [schema, table, column] in texts(self, columns).await {
+                let schema = match schema.as_str() {
+                    DEFAULT_SCHEMA => String::new(),
+                    _ => schema,
+                };
+                match names.tables.last_mut() {
+                    Some(last) if last.schema == schema && last.table == table => {
+                        last.columns.push(column);
+                    }
+                    _ => names.tables.push(TableNames {
+                        schema,
+                        table,
+                        columns: vec![column],
+                    }),
+                }
+            }
+            let functions =
+                "SELECT DISTINCT routine_name FROM information_schema.routines ORDER BY 1";
+            let functions = texts(self, functions).await;
+            names.functions = functions.into_iter().map(|[name]| name).collect();
+            let settings = "SELECT name FROM information_schema.df_settings ORDER BY 1";
+            let settings = texts(self, settings).await;
+            names.settings = settings.into_iter().map(|[name]| name).collect();
+            names
+        }
+        .boxed()
+    }
+
+    /// A server tells it in `system.placements`.
+    fn last_placement(&self) -> Option<(u64, String)> {
+        None
+    }
+
+    fn progress(&self) -> Option<QueryProgress> {
+        None
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        RemoteSession::close(self).boxed()
+    }
+}
+
+/// Returns the rows of a query whose columns are texts; none if it fails.
+async fn texts<const N: usize>(session: &RemoteSession, sql: &str) -> Vec<[String; N]> {
+    let Ok(rows) = session.execute(sql).await else {
+        return Vec::new();
+    };
+    let batches: Vec<RecordBatch> = rows.try_collect().await.unwrap_or_default();
+    let mut texts = Vec::new();
+    for batch in &batches {
+        let columns: Vec<_> = batch
+            .columns()
+            .iter()
+            .filter_map(|column| column.as_string_opt::<i32>())
+            .collect();
+        let Ok(columns) = <[_; N]>::try_from(columns) else {
+            return Vec::new();
+        };
+        let row = |row| columns.map(|column| column.value(row).to_string());
+        texts.extend((0..batch.num_rows()).map(row));
+    }
+    texts
+}

@@ -1,0 +1,206 @@
+//! `tidegate --connect` beside `tidegate` alone: the same statements, formats, commands and values.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "the helpers of a test fail it by panicking"
+)]
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command, Output, Stdio};
+
+struct Server {
+    child: Child,
+    url: String,
+}
+
+impl Server {
+    fn start(words: &[&str]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+            .args(["serve", "--listen", "127.0.0.1:0"])
+            .args(words)
+            .env("XDG_CONFIG_HOME", "/nonexistent")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let out = child.stdout.as_mut().unwrap();
+        BufReader::new(out).read_line(&mut line).unwrap();
+        let url = line.trim().strip_prefix("listening on ").unwrap();
+        Self {
+            url: url.to_string(),
+            child,
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // A test that failed leaves nothing running.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn tidegate(words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    command
+        .args(words)
+        .env("XDG_CONFIG_HOME", "/nonexistent")
+        .stdin(Stdio::null());
+    command
+}
+
+fn told(output: &Output) -> (Option<i32>, String, String) {
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+    (
+        output.status.code(),
+        text(&output.stdout),
+        text(&output.stderr),
+    )
+}
+
+#[test]
+fn a_server_answers_as_this_process_does() {
+    let server = Server::start(&[]);
+    let script = "\\timing off\nCREATE TABLE t AS SELECT value AS v FROM range(0, 5);\n\
+                  \\d t\nSELECT $k AS k, sum(v) AS s, $name AS n, DATE '2024-01-31' AS d, NULL AS z \
+                  FROM t WHERE v < $k;\n\\set k 2\n\\set\nSELECT $k;\nINSERT INTO t VALUES (9);\n\
+                  SELECT count(*) FROM t WHERE false GROUP BY v;\nSET tidegate.cache = 'off';\n\
+                  SHOW tidegate.cache;\n";
+    for format in [
+        "csv", "tsv", "json", "ndjson", "markdown", "table", "expanded",
+    ] {
+        let words = [
+            "--format",
+            format,
+            "--param",
+            "k=4",
+            "--param",
+            "name=it's",
+            "-c",
+            script,
+        ];
+        let here = told(&tidegate(&words).output().unwrap());
+        let there = [&["--connect", &server.url], &words[..]].concat();
+        let drop = "DROP TABLE IF EXISTS t";
+        let there = told(&tidegate(&there).output().unwrap());
+        assert_eq!(here.0, Some(0), "{}", here.2);
+        assert_eq!(there, here, "{format}");
+        assert!(here.1.contains("it's"), "{}", here.1);
+        let words = ["--connect", &server.url, "-c", drop];
+        assert!(tidegate(&words).status().unwrap().success());
+    }
+    let words = [
+        "--connect",
+        &server.url,
+        "-c",
+        "SELECT 1;\nSELECT * FROM nope",
+    ];
+    let (status, out, err) = told(&tidegate(&words).output().unwrap());
+    assert_eq!(status, Some(1));
+    assert!(
+        out.contains("| 1") && err.contains("table 'nope' not found"),
+        "{err}"
+    );
+    // Arrow as it came.
+    let words = [
+        "--connect",
+        &server.url,
+        "--format",
+        "arrow",
+        "-c",
+        "SELECT 1 AS a",
+    ];
+    let output = tidegate(&words).output().unwrap();
+    assert!(output.status.success() && output.stdout.starts_with(&[0xff; 4]));
+    // Statements by standard input.
+    let mut child = tidegate(&["--connect", &server.url, "--format", "csv"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(b"SELECT 3 AS x;")
+        .unwrap();
+    assert_eq!(told(&child.wait_with_output().unwrap()).1, "x\n3\n");
+}
+
+#[test]
+fn secrets_come_by_file_or_variable() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_string()
+    };
+    let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .args(["serve", "hash-password"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(b"open sesame\n")
+        .unwrap();
+    let hash = told(&child.wait_with_output().unwrap()).1;
+    let users = format!(
+        "[[users]]\nname = \"ada\"\npassword = \"{}\"\n",
+        hash.trim()
+    );
+    let server = Server::start(&["--users", &file("users.toml", &users)]);
+    let query = |words: &[&str]| {
+        let all = [
+            &[
+                "--connect",
+                &server.url,
+                "--format",
+                "csv",
+                "-c",
+                "SELECT 1 AS a",
+            ],
+            words,
+        ];
+        tidegate(&all.concat())
+    };
+    let password = file("password", "open sesame\n");
+    let told_of = |mut command: Command| told(&command.output().unwrap());
+    let answered = (Some(0), "a\n1\n".to_string(), String::new());
+    let by_file = query(&["--user", "ada", "--password-file", &password]);
+    assert_eq!(told_of(by_file), answered);
+    let mut by_variable = query(&["--user", "ada"]);
+    by_variable.env("TIDEGATE_PASSWORD", "open sesame");
+    assert_eq!(told_of(by_variable), answered);
+    for (words, variable, expect) in [
+        (&[][..], "", "--user"),
+        (&["--user", "ada"], "guess", "wrong, for the user ada"),
+        (&["--user", "ada"], "", "wrong, for the user ada"),
+        (
+            &["--user", "ada", "--password-file", "/no/such"],
+            "",
+            "cannot read /no/such",
+        ),
+        (&["--token-file", &password], "", "token"),
+    ] {
+        let mut command = query(words);
+        if !variable.is_empty() {
+            command.env("TIDEGATE_PASSWORD", variable);
+        }
+        let (status, out, err) = told_of(command);
+        assert_eq!((status, out.as_str()), (Some(1), ""), "{err}");
+        assert!(err.contains(expect) && !err.contains("sesame"), "{err}");
+    }
+    let mut unknown = tidegate(&["--connect", "https://x", "-c", "SELECT 1"]);
+    let (status, _, err) = told(&unknown.output().unwrap());
+    assert!(
+        status == Some(1) && err.contains("expected grpc+tls://"),
+        "{err}"
+    );
+}
