@@ -579,8 +579,11 @@ impl StoreCode<'_> {
     /// Adds the cells' groups to global memory, and makes the cells vacant again if they are used on.
     pub(super) fn write_cells_end(&self, text: &mut String, absorb: &str, clears: bool) {
         text.push_str(
-            "    for (u32 cell = threadIdx.x; cell < cells; cell += TG_BLOCK) {\n\
-             \x20       const u64 key = hot_keys[cell];\n\
+            "    // Lanes that have gone apart come together again for each cell.\n\
+             \x20   for (u32 begin = threadIdx.x & ~31u; begin < cells; begin += TG_BLOCK) {\n\
+             \x20       __syncwarp();\n\
+             \x20       const u32 cell = begin + (threadIdx.x & 31);\n\
+             \x20       const u64 key = cell < cells ? hot_keys[cell] : 0xffffffffffffffffull;\n\
              \x20       if (key == 0xffffffffffffffffull) continue;\n\
              \x20       u64 words[NUM_WORDS + 1];\n",
         );

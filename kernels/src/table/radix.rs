@@ -17,11 +17,8 @@ use crate::backend::RunError;
 use crate::engine::{Engine, Flags, Prepared, bytes_of_words, read_words};
 use crate::program::{DeviceProgram, HOT_KEYS, LOCAL_ROWS_MAX, RadixPlan, Store, launch_words};
 
-/// Records that a block takes into its own table before it adds that to the other: so many for each
-/// cell.
-const PIECE_PER_CELL: u64 = 16;
-const PIECE_MIN: u64 = 1 << 13;
-const PIECE_MAX: u64 = 1 << 16;
+/// Records that a block takes into its own table before it adds that to the other.
+const PIECE: u64 = 1 << 16;
 /// The same without a table of its own.
 const DENSE_PIECE: u64 = 1 << 13;
 
@@ -37,8 +34,8 @@ const SAMPLE_SLOTS: u64 = 1 << 18;
 /// are sorted once more.
 const CELLS_PER_GROUP: f64 = 4.0;
 const CELLS_PER_GROUP_MIN: f64 = 1.4;
-/// The fewest after they were sorted once more.
-const CELLS_PER_GROUP_SORTED: f64 = 3.0;
+/// The same after they were sorted once more, when there are few records for each cell to be read.
+const CELLS_PER_GROUP_SORTED: f64 = 2.5;
 const CELLS_MIN: u64 = 256;
 
 /// Slots of a hash table for each group.
@@ -184,14 +181,14 @@ impl Layout {
     fn of(plan: &RadixPlan, groups: u64) -> Self {
         let partition = groups as f64 / f64::from(1_u32 << plan.way_bits);
         let most = plan.limits.table_bytes / plan.cell_bytes;
-        let cells = |groups: f64, most: u64| {
-            let wanted = (groups * CELLS_PER_GROUP) as u64;
+        let cells = |groups: f64, each: f64| {
+            let wanted = (groups * each) as u64;
             wanted.max(CELLS_MIN).min(most).max(2) & !1
         };
         if partition * CELLS_PER_GROUP_MIN <= most as f64 {
             return Self {
                 more_bits: 0,
-                cells: cells(partition, most),
+                cells: cells(partition, CELLS_PER_GROUP),
             };
         }
         let more_bits = (partition * CELLS_PER_GROUP_SORTED / most.max(1) as f64)
@@ -200,7 +197,10 @@ impl Layout {
         let more_bits = (more_bits.max(1.0) as u32).min(plan.way_bits);
         Self {
             more_bits,
-            cells: cells(partition / f64::from(1_u32 << more_bits), most),
+            cells: cells(
+                partition / f64::from(1_u32 << more_bits),
+                CELLS_PER_GROUP_SORTED,
+            ),
         }
     }
 }
@@ -291,11 +291,10 @@ impl<B: std::fmt::Debug + Send + 'static> GroupTable<B> {
                 self.repartition(engine, program, prepared, &mut work, words)?;
             }
             let mut words = prepared.words.clone();
-            let piece = (layout.cells * PIECE_PER_CELL).clamp(PIECE_MIN, PIECE_MAX);
-            from.read_here(engine, &arena, &mut words, piece);
+            from.read_here(engine, &arena, &mut words, PIECE);
             words[launch_words("table_cells")] = layout.cells;
             let shared = layout.cells * plan.cell_bytes;
-            let by = ("aggregate", shared, piece);
+            let by = ("aggregate", shared, PIECE);
             self.aggregate(engine, program, prepared, &mut work, words, by)?;
         }
         flags.read(engine)?;
