@@ -336,10 +336,11 @@ impl Shape {
         }
     }
 
-    /// A tile of one step, of which each thread has so many rows; a power of two.
+    /// A tile of one step, of which each thread has so many rows, an even number or one.
     pub(super) fn of_rows(slots: &[(Slot, SlotFacts)], threads: u32, rows: u32) -> Self {
         let shape = Self::of(slots, threads, None, ROWS_PER_TILE);
-        let run = shape.rows.min(rows);
+        // Consecutive rows are a power of two, so that none of a packet's is beyond a whole group of 32.
+        let run = shape.rows.min(1 << rows.trailing_zeros());
         Self {
             rows: run,
             unroll: rows / run,
