@@ -116,7 +116,7 @@ fn collect_columns(expr: &Expr, columns: &mut BTreeSet<usize>) {
 }
 
 /// Returns whether a value of the array, NULL aside, is NaN, infinite or −0.0; only floats have any.
-pub fn holds_special(array: &dyn Array) -> bool {
+pub(crate) fn holds_special(array: &dyn Array) -> bool {
     match array.data_type() {
         DataType::Float32 => any_value::<Float32Type>(array, |v| {
             !v.is_finite() || (v == 0.0 && v.is_sign_negative())

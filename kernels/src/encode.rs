@@ -1,14 +1,24 @@
 //! Column chunks as they lie on a device, made from Arrow arrays.
 //!
 //! Integers, dates, decimals, booleans and codes of strings are narrowed: `base + factor * raw` with
-//! an unsigned raw value of 0, 1, 2, 4 or 8 bytes, chosen from the chunk's own least and greatest
-//! value; a decimal beyond 64 bits stays plain at 16 bytes, floats stay plain. Where a value is NULL
-//! the raw value is 0, so that what lies there is in the chunk's range.
+//! an unsigned raw value of 0, 1, 2, 4 or 8 bytes, as few as the chunk's values need; a decimal beyond
+//! 64 bits stays plain at 16 bytes, floats stay plain. Where a value is NULL lies one of the chunk's
+//! values, of a float 0, so that what lies there is in the chunk's range.
+//!
+//! `layout` chooses base, factor and width, `survey` looks at values for that, `write` writes them,
+//! `encoder` has all of it done for a chunk, `dictionary` turns strings into codes.
 
+mod column;
 mod dictionary;
-mod floats;
-mod integers;
+mod encoder;
+mod layout;
+mod native;
+mod survey;
 mod validity;
+mod write;
+
+#[cfg(test)]
+mod tests;
 
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::DataType;
@@ -16,17 +26,13 @@ use parking_lot::Mutex;
 use tidegate_pipeline::interpret::evaluate;
 use tidegate_pipeline::{EvalError, ExprKind, Scalar};
 
-use crate::program::{Slot, SlotFacts, SlotKind};
+use crate::program::{Slot, SlotFacts};
 
-use dictionary::ChunkStrings;
 pub use dictionary::Dictionary;
-use validity::Validity;
+pub(crate) use encoder::Encoder;
 
 /// Rows to which a chunk's values are padded, so that wide loads stay inside.
-const PADDED_ROWS: usize = 32;
-
-/// Values that are written together.
-const APPENDED_AT_ONCE: usize = 2048;
+pub(crate) const PADDED_ROWS: usize = 32;
 
 /// One column of one chunk, ready to be copied to a device.
 #[derive(Clone, Debug, PartialEq)]
@@ -105,82 +111,41 @@ pub fn encode(
             _ => evaluate(&slot.expr, parameters, batch),
         })
         .collect::<Result<Vec<_>, EvalError>>()?;
-    encode_arrays(slot.kind, &arrays, dictionary, narrowing)
+    let strings = Mutex::new(std::mem::take(dictionary));
+    let encoder = Encoder::new(slot.kind, &arrays, &strings, narrowing);
+    *dictionary = strings.into_inner();
+    Ok(written(encoder?))
 }
 
-/// Encodes a column of one chunk. The dictionary, which only strings use, is locked for as long as
-/// it takes to ask for each string of the chunk once.
-pub(crate) fn encode_column(
-    kind: SlotKind,
-    arrays: &[ArrayRef],
-    dictionary: &Mutex<Dictionary>,
-    narrowing: Narrowing,
-) -> Result<EncodedColumn, EvalError> {
-    if kind != SlotKind::Code {
-        return encode_arrays(kind, arrays, &mut Dictionary::default(), narrowing);
-    }
-    let strings = ChunkStrings::of(arrays)?;
-    let codes = dictionary.lock().adopt(&strings);
-    let validity = Validity::of(arrays);
-    Ok(integers::narrowed(&[&codes], validity, Narrowing::Width))
-}
-
-/// Encodes the arrays of one chunk, as [`encode`] does.
-fn encode_arrays(
-    kind: SlotKind,
-    arrays: &[ArrayRef],
-    dictionary: &mut Dictionary,
-    narrowing: Narrowing,
-) -> Result<EncodedColumn, EvalError> {
-    let validity = Validity::of(arrays);
-    match kind {
-        SlotKind::Float32 => Ok(floats::float32(arrays, validity)),
-        SlotKind::Float64 => Ok(floats::float64(arrays, validity)),
-        SlotKind::Integer => integers::encode(arrays, validity, narrowing),
-        SlotKind::Code => {
-            let codes = dictionary.adopt(&ChunkStrings::of(arrays)?);
-            Ok(integers::narrowed(&[&codes], validity, Narrowing::Width))
+/// Writes all of a chunk into memory of its own.
+fn written(mut encoder: Encoder) -> EncodedColumn {
+    let num_rows = encoder.num_rows();
+    let mut values = Vec::new();
+    for _ in 0..2 {
+        let width = encoder.width();
+        values.clear();
+        values.resize(padded(num_rows) * width, 0);
+        encoder.write(0..num_rows, &mut values[..num_rows * width]);
+        if encoder.fits() {
+            break;
         }
+        encoder.refit();
+    }
+    let (base, factor) = encoder.scale();
+    EncodedColumn {
+        num_rows,
+        width: encoder.width() as u32,
+        base,
+        factor,
+        values,
+        facts: encoder.facts(),
+        validity: encoder.into_validity(),
     }
 }
 
-fn padded(num_rows: usize) -> usize {
+/// Returns the rows that a chunk has with its padding.
+pub(crate) fn padded(num_rows: usize) -> usize {
     num_rows.next_multiple_of(PADDED_ROWS)
-}
-
-/// Appends the bytes of each value, a stretch of them at a time so that they stay in a near cache.
-fn append<T: Copy, const WIDTH: usize>(
-    bytes: &mut Vec<u8>,
-    values: &[T],
-    bytes_of: &impl Fn(T) -> [u8; WIDTH],
-) {
-    for values in values.chunks(APPENDED_AT_ONCE) {
-        let from = bytes.len();
-        bytes.resize(from + values.len() * WIDTH, 0);
-        let (places, _) = bytes[from..].as_chunks_mut::<WIDTH>();
-        for (place, value) in places.iter_mut().zip(values) {
-            *place = bytes_of(*value);
-        }
-    }
-}
-
-/// Appends the bytes of each value whose bit is set, and zeroes for the others.
-fn append_valid<T: Copy, const WIDTH: usize>(
-    bytes: &mut Vec<u8>,
-    values: &[T],
-    bits: u32,
-    bytes_of: &impl Fn(T) -> [u8; WIDTH],
-) {
-    let from = bytes.len();
-    append(bytes, values, bytes_of);
-    let (places, _) = bytes[from..].as_chunks_mut::<WIDTH>();
-    for (index, place) in places.iter_mut().enumerate() {
-        // Without a branch: it would be taken at random.
-        let mask = (((bits >> index) & 1) as u8).wrapping_neg();
-        for byte in place {
-            *byte &= mask;
-        }
-    }
 }
 
 /// Says that a type cannot be held by a device.

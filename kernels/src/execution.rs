@@ -32,7 +32,8 @@ pub use finish::FinishLimits;
 pub use leaving::Leaving;
 pub use programs::Programs;
 
-pub(crate) use inputs::upload;
+pub(crate) use inputs::COLUMN_ALIGNMENT;
+use inputs::upload;
 use inputs::{ColumnView, Inputs, Strings};
 use programs::Purpose;
 

@@ -32,7 +32,7 @@ pub mod table;
 pub mod transfer;
 
 pub use backend::{Finished, FoldReport, Phases, PipelineDevice, PipelineRun, RunError};
-pub use chunk::{holds_special, order_dependent_columns, refuse_chunk};
+pub use chunk::{order_dependent_columns, refuse_chunk};
 pub use cuda::CudaPipelineDevice;
 pub use simulated::SimulatedPipelineDevice;
 pub use stored::{ColumnDictionary, StoredColumn, StoredMorsel, StoredRun};

@@ -17,6 +17,7 @@ use tidegate_device::{Cost, DeviceError, DeviceInfo, MemoryBudget, Reservation, 
 use tidegate_pipeline::{EvalError, Interpreter, Pipeline};
 
 use crate::backend::{Finished, FoldReport, Phases, PipelineDevice, PipelineRun, RunError};
+use crate::chunk::holds_special;
 use crate::stored::{ColumnDictionary, Payload, StoredColumn, StoredMorsel, StoredRun};
 use crate::transfer::referenced_bytes;
 
@@ -98,6 +99,7 @@ impl PipelineDevice for SimulatedPipelineDevice {
             let bytes = bytes.sum();
             let memory = device.reserve(bytes)?;
             device.copy(bytes).await?;
+            let has_special = arrays.iter().any(|array| holds_special(array.as_ref()));
             Ok(StoredColumn {
                 device: device.info().id,
                 num_rows: arrays.iter().map(|array| array.len() as u64).sum(),
@@ -105,6 +107,8 @@ impl PipelineDevice for SimulatedPipelineDevice {
                 plain_bytes: bytes,
                 encoding: "plain".into(),
                 dictionary: None,
+                has_special,
+                encode_seconds: 0.0,
                 payload: Payload::Arrays(arrays),
                 memory,
             })

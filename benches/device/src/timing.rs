@@ -22,6 +22,7 @@ use tidegate_kernels::table::GroupTable;
 use crate::answer::{self, Answer};
 use crate::columns::{Column, Values, zipf_quantiles};
 use crate::finish;
+use crate::load;
 use crate::shapes::{self, Shape};
 
 /// What H200 reads from its memory at most, in bytes a second, measured.
@@ -50,6 +51,12 @@ pub(crate) struct Args {
     /// KiB of shared memory for a block's own table where they are.
     #[arg(long, default_value_t = 190)]
     table_kib: u64,
+    /// Rows of the tables that are loaded from the host's memory.
+    #[arg(long, default_value_t = 100_000_000)]
+    pub(crate) load_rows: usize,
+    /// Threads that load them, if not a quarter more than there are cores.
+    #[arg(long)]
+    pub(crate) load_threads: Option<usize>,
     /// Where NVRTC is, if the loader does not know.
     #[arg(long)]
     nvrtc: Option<PathBuf>,
@@ -175,7 +182,8 @@ fn run(args: Args) -> Result<(), Failure> {
             timed.most * 1e3,
         );
     }
-    finish::run(&pipelines, &args)
+    finish::run(&pipelines, &args)?;
+    load::run(&pipelines, &args)
 }
 
 struct Timed {

@@ -10,6 +10,9 @@
 //! copy stream, behind what the compute stream holds at that moment, and what is put on the compute
 //! stream later waits for them. So within a lane everything seems to happen in order.
 //!
+//! What is loaded to stay on the device passes through [`Slot`]s: any thread takes one, fills it, and
+//! submits its [upload](Lane::upload_slot).
+//!
 //! An error that breaks the device's context makes the device lost: from then on everything fails
 //! with [`DeviceError::Lost`](crate::DeviceError::Lost), also work that waits. The primary context
 //! is shared with whoever else is in the process, and never reset.
@@ -30,6 +33,7 @@ mod options;
 mod pending;
 mod ring;
 mod shared;
+mod slots;
 mod staging;
 
 pub use buffer::DeviceBuffer;
@@ -40,7 +44,8 @@ pub use mark::Mark;
 pub use module::{Kernel, KernelFacts, LaunchShape, Module};
 pub use options::CudaOptions;
 pub use pending::Pending;
-pub use shared::MemoryCounters;
+pub use shared::{LoadingCounters, MemoryCounters};
+pub use slots::{SLOT_BYTES, Slot};
 
 #[cfg(test)]
 mod tests;

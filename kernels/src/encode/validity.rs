@@ -66,6 +66,39 @@ impl Validity {
         self.words
     }
 
+    pub(super) fn words(&self) -> Option<&[u32]> {
+        self.words.as_deref()
+    }
+
+    /// Returns the first row that has a value.
+    pub(super) fn first_valid(&self) -> Option<usize> {
+        let Some(words) = &self.words else {
+            return (self.num_rows > 0).then_some(0);
+        };
+        let word = words.iter().position(|word| *word != 0)?;
+        Some(word * WORD_ROWS + words[word].trailing_zeros() as usize)
+    }
+
+    /// Returns whether some of the chunk's rows has no value.
+    pub(super) fn has_null(&self, rows: Range<usize>) -> bool {
+        self.stretches(rows.start, rows.len())
+            .any(|stretch| matches!(stretch, Stretch::Mixed(_, _)))
+    }
+
+    /// Writes for each row from the chunk's row `first` on whether it has a value: 1 or 0.
+    pub(super) fn expand(&self, first: usize, into: &mut [u8]) {
+        for stretch in self.stretches(first, into.len()) {
+            match stretch {
+                Stretch::Valid(rows) => into[rows].fill(1),
+                Stretch::Mixed(rows, bits) => {
+                    for (index, place) in into[rows].iter_mut().enumerate() {
+                        *place = ((bits >> index) & 1) as u8;
+                    }
+                }
+            }
+        }
+    }
+
     /// Returns the rows of an array, numbered in the array, that begins at the chunk's row `first`.
     pub(super) fn stretches(&self, first: usize, len: usize) -> impl Iterator<Item = Stretch> {
         let mut row = 0;

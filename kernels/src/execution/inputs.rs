@@ -17,7 +17,7 @@ use crate::program::{DeviceProgram, Interval, Slot, SlotFacts, SlotKind, declare
 use crate::stored::{ColumnDictionary, StoredRun};
 
 /// Columns of a chunk begin at multiples of this on the device.
-const COLUMN_ALIGNMENT: usize = 256;
+pub(crate) const COLUMN_ALIGNMENT: usize = 256;
 
 /// The slots of a program, with what was learnt of them.
 pub(super) struct Inputs<B> {
@@ -262,7 +262,7 @@ impl<B> Inputs<B> {
 }
 
 /// Copies a chunk's columns into one buffer on the device.
-pub(crate) fn upload<M: Machine>(
+pub(super) fn upload<M: Machine>(
     machine: &M,
     num_rows: u64,
     columns: &[EncodedColumn],

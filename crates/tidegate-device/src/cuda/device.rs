@@ -3,13 +3,15 @@
 use std::fmt;
 use std::sync::{Arc, mpsc};
 use std::thread;
+use std::time::Instant;
 
 use super::facts::CudaFacts;
 use super::feeder;
 use super::lane::Lane;
 use super::options::CudaOptions;
 use super::pending::{self, Pending};
-use super::shared::{Letter, MemoryCounters, Shared};
+use super::shared::{Letter, LoadingCounters, MemoryCounters, Shared};
+use super::slots::{Slot, Slots};
 use crate::error::DeviceError;
 use crate::info::DeviceInfo;
 use crate::memory::{MemoryBudget, Reservation};
@@ -90,6 +92,34 @@ impl CudaDevice {
     /// Returns how much memory the device's buffers hold.
     pub fn memory(&self) -> MemoryCounters {
         self.0.shared.memory()
+    }
+
+    /// Returns what loading columns took so far.
+    pub fn loading(&self) -> LoadingCounters {
+        self.0.shared.loading()
+    }
+
+    /// Takes pinned memory to be filled for the device; blocks until some is free. Not to be called
+    /// on the device's thread, which frees it, nor by someone who keeps another slot.
+    ///
+    /// # Errors
+    /// [`DeviceError::Lost`], or what keeps the host from pinning any memory.
+    pub fn slot(&self) -> Result<Slot, DeviceError> {
+        let began = Instant::now();
+        let slot = Slot::take(self);
+        let seconds = began.elapsed().as_secs_f64();
+        self.0
+            .shared
+            .count_loading(|loading| loading.wait_seconds += seconds);
+        slot
+    }
+
+    pub(super) fn shared(&self) -> &Arc<Shared> {
+        &self.0.shared
+    }
+
+    pub(super) fn slots(&self) -> &Slots {
+        &self.0.shared.slots
     }
 
     /// Runs `work` on the device's thread, after everything submitted before. The future may be

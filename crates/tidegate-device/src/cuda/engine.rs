@@ -4,12 +4,14 @@
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::driver::{self, Context, Event, ParameterBlock, Pool, Stream};
 use super::facts::CudaFacts;
 use super::fault::{Fault, Severity};
 use super::options::CudaOptions;
 use super::shared::{Garbage, Letter, Shared};
+use super::slots::Pieces;
 use super::staging::Staging;
 use crate::error::DeviceError;
 use crate::info::DeviceInfo;
@@ -19,6 +21,8 @@ use crate::memory::MemoryBudget;
 /// dropped in order, the context last.
 pub(super) struct Engine {
     pub(super) staging: RefCell<Staging>,
+    /// The memory of slots.
+    pub(super) pieces: RefCell<Pieces>,
     pub(super) parameters: RefCell<Box<ParameterBlock>>,
     /// Recorded on the compute stream before an upload, which waits for it.
     pub(super) before_copy: Event,
@@ -56,6 +60,7 @@ impl Engine {
         let budget = MemoryBudget::new(info.id, options.budget_bytes(free));
         Ok(Self {
             staging: RefCell::new(Staging::new(options)),
+            pieces: RefCell::default(),
             parameters: RefCell::new(ParameterBlock::new()),
             before_copy,
             after_copy,
@@ -64,7 +69,7 @@ impl Engine {
             compute,
             launches: Cell::new(0),
             last_kernel: RefCell::default(),
-            shared: Arc::new(Shared::new(info, facts, budget)),
+            shared: Arc::new(Shared::new(info, facts, budget, options.num_slots())),
             _context: context,
         })
     }
@@ -111,6 +116,15 @@ impl Engine {
 
     /// Takes memory of the pool. If there is none, gives back what can be, and tries once more.
     pub(super) fn alloc(&self, bytes: u64) -> Result<u64, DeviceError> {
+        let began = Instant::now();
+        let taken = self.alloc_uncounted(bytes);
+        let seconds = began.elapsed().as_secs_f64();
+        self.shared
+            .count_loading(|loading| loading.alloc_seconds += seconds);
+        taken
+    }
+
+    fn alloc_uncounted(&self, bytes: u64) -> Result<u64, DeviceError> {
         self.collect();
         let Ok(size) = usize::try_from(bytes) else {
             return Err(self.shared.budget.shortage(bytes));
@@ -167,6 +181,24 @@ impl Engine {
             && fault.severity() == Severity::Fatal
         {
             self.shared.lose(self.blame(fault));
+        }
+    }
+
+    /// Gives slots back that copies are done with. Returns whether there are others.
+    pub(super) fn recycle(&self) -> bool {
+        let pieces = &mut *self.pieces.borrow_mut();
+        loop {
+            match pieces.next_done() {
+                Ok(Some(slot)) => self.shared.slots.put(slot),
+                Ok(None) => return pieces.any_in_flight(),
+                Err(fault) => {
+                    if fault.severity() == Severity::Fatal {
+                        self.shared.lose(self.blame(fault));
+                    }
+                    // Whoever waits for a slot sees that the device is lost.
+                    return false;
+                }
+            }
         }
     }
 

@@ -13,6 +13,8 @@ use super::shared::{Letter, Shared};
 use crate::error::DeviceError;
 use crate::info::DeviceInfo;
 
+/// How often the device is asked whether it has copied what is in a slot, while nothing else comes.
+const COPYING: Duration = Duration::from_micros(30);
 /// Memory that is free in the pool for so long goes back to the system.
 const IDLE: Duration = Duration::from_secs(3);
 
@@ -49,7 +51,12 @@ fn serve(engine: &Engine) {
         match shared.mailbox.next(patience) {
             Next::End => return,
             Next::Idle => {
-                patience = (!engine.rest()).then_some(IDLE);
+                let is_copying = patience == Some(COPYING);
+                patience = match engine.recycle() {
+                    true => Some(COPYING),
+                    false if is_copying => Some(IDLE),
+                    false => (!engine.rest()).then_some(IDLE),
+                };
                 continue;
             }
             Next::Letter(Letter::Garbage(garbage)) => engine.give_back(garbage),
@@ -59,7 +66,7 @@ fn serve(engine: &Engine) {
             },
         }
         engine.collect();
-        patience = Some(IDLE);
+        patience = Some(if engine.recycle() { COPYING } else { IDLE });
     }
 }
 

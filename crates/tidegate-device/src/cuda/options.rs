@@ -1,5 +1,7 @@
 //! How much memory a device's runtime takes, on the device and pinned on the host.
 
+use super::slots::SLOT_BYTES;
+
 /// What is left to CUDA itself: code, stacks, and what libraries beside us take.
 const LEFT_TO_CUDA_BYTES: u64 = 640 << 20;
 const STAGING_BYTES: u64 = 1 << 30;
@@ -10,8 +12,8 @@ pub struct CudaOptions {
     /// The budget of device memory: by default 90 % of what is free when the device is opened. At
     /// least 640 MiB of it are left to CUDA, whatever this says.
     pub memory_limit_bytes: Option<u64>,
-    /// The most pinned host memory through which uploads pass, by default 1 GiB. It is taken in
-    /// pieces, when it is needed.
+    /// The most pinned host memory through which columns pass that are loaded to stay, and again as
+    /// much for other uploads; by default 1 GiB. It is taken in pieces, when it is needed.
     pub staging_bytes: Option<u64>,
 }
 
@@ -21,6 +23,11 @@ impl CudaOptions {
         // In this order nothing overflows, and 10 bytes more or less do not matter.
         let wanted = self.memory_limit_bytes.unwrap_or(free / 10 * 9);
         wanted.min(free.saturating_sub(LEFT_TO_CUDA_BYTES))
+    }
+
+    /// Returns how many slots there may be for what host threads write for the device.
+    pub(super) fn num_slots(&self) -> usize {
+        self.staging_pieces(SLOT_BYTES)
     }
 
     /// Returns how many pieces of so many bytes the staging memory has, at least two.

@@ -10,6 +10,7 @@ use super::driver::{Event, Image};
 use super::facts::CudaFacts;
 use super::mailbox::Mailbox;
 use super::pending::Job;
+use super::slots::Slots;
 use crate::error::DeviceError;
 use crate::info::DeviceInfo;
 use crate::memory::MemoryBudget;
@@ -23,6 +24,25 @@ pub struct MemoryCounters {
     pub peak_bytes: u64,
     /// Buffers that there are, empty ones not counted.
     pub live_buffers: u64,
+}
+
+/// What loading columns took since the device was opened, in total of all threads.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LoadingCounters {
+    /// Bytes that were copied from slots to the device.
+    pub copied_bytes: u64,
+    /// Copies of these.
+    pub copies: u64,
+    /// Bytes of all slots.
+    pub slot_bytes: u64,
+    /// Seconds that host threads waited for a free slot.
+    pub wait_seconds: f64,
+    /// Seconds that the device's thread took to pin slots.
+    pub pin_seconds: f64,
+    /// Seconds that the device's thread took to take device memory.
+    pub alloc_seconds: f64,
+    /// Seconds that the device's thread took to queue the copies.
+    pub queue_seconds: f64,
 }
 
 /// What comes to the device's thread.
@@ -47,13 +67,20 @@ pub(super) struct Shared {
     /// What the device's thread itself dropped while it did some work.
     dropped_here: Mutex<Vec<Garbage>>,
     counters: Mutex<MemoryCounters>,
+    pub(super) slots: Slots,
+    loading: Mutex<LoadingCounters>,
     lost: OnceLock<String>,
     feeder: ThreadId,
 }
 
 impl Shared {
     /// Makes the shared part; called on the device's thread.
-    pub(super) fn new(info: DeviceInfo, facts: CudaFacts, budget: Arc<MemoryBudget>) -> Self {
+    pub(super) fn new(
+        info: DeviceInfo,
+        facts: CudaFacts,
+        budget: Arc<MemoryBudget>,
+        num_slots_max: usize,
+    ) -> Self {
         Self {
             info,
             facts,
@@ -61,6 +88,8 @@ impl Shared {
             mailbox: Mailbox::new(),
             dropped_here: Mutex::default(),
             counters: Mutex::default(),
+            slots: Slots::new(num_slots_max),
+            loading: Mutex::default(),
             lost: OnceLock::new(),
             feeder: thread::current().id(),
         }
@@ -112,6 +141,14 @@ impl Shared {
 
     pub(super) fn memory(&self) -> MemoryCounters {
         *self.counters.lock()
+    }
+
+    pub(super) fn loading(&self) -> LoadingCounters {
+        *self.loading.lock()
+    }
+
+    pub(super) fn count_loading(&self, count: impl FnOnce(&mut LoadingCounters)) {
+        count(&mut self.loading.lock());
     }
 
     pub(super) fn count_buffer(&self, bytes: u64) {

@@ -21,7 +21,7 @@ pub(super) struct Piece {
 }
 
 impl Piece {
-    fn new(bytes: usize) -> Result<Self, Fault> {
+    pub(super) fn new(bytes: usize) -> Result<Self, Fault> {
         Ok(Self {
             event: Event::order()?,
             memory: Pinned::new(bytes)?,

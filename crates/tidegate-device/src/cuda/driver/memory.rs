@@ -153,6 +153,11 @@ impl Pinned {
         Ok(Self { start, bytes })
     }
 
+    /// Returns where it begins.
+    pub(in crate::cuda) fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
     /// Returns a range of it.
     ///
     /// # Safety

@@ -3,10 +3,14 @@
 //! An upload fills a part of the ring while the device copies the part before it. A download of
 //! several pieces has the device fill one while the host copies from the other.
 
+use std::sync::Arc;
+use std::time::Instant;
+
 use super::Lane;
 use crate::cuda::buffer::DeviceBuffer;
 use crate::cuda::engine::Engine;
 use crate::cuda::fault::Fault;
+use crate::cuda::slots::{RawSlot, SLOT_BYTES, Slot};
 use crate::cuda::staging::{PIECE_BYTES, Reader, SMALL_BYTES, Staging};
 use crate::error::DeviceError;
 
@@ -34,6 +38,59 @@ impl Lane<'_> {
             upload_large(self.engine, staging, address, bytes)
         };
         self.done(WHAT, outcome)
+    }
+
+    /// Copies the first `bytes` of a slot into a buffer, and frees the slot when that is done. Returns
+    /// at once; what is queued later finds the bytes in the buffer.
+    ///
+    /// # Errors
+    /// As [`Lane`] says; the slot is freed all the same.
+    pub fn upload_slot(
+        &self,
+        buffer: &DeviceBuffer,
+        offset: u64,
+        slot: Slot,
+        bytes: usize,
+    ) -> Result<(), DeviceError> {
+        const WHAT: &str = "upload a slot to a buffer";
+        let began = Instant::now();
+        let address = self.range(WHAT, buffer, offset, bytes as u64)?;
+        if bytes > SLOT_BYTES || !Arc::ptr_eq(slot.device().shared(), self.shared()) {
+            return Err(self.shared().refuse(WHAT, "it is not such a slot of it"));
+        }
+        if bytes == 0 {
+            return Ok(());
+        }
+        let slot = slot.into_raw();
+        let (outcome, is_in_use) = upload_slot(self.engine, slot, address, bytes);
+        if !is_in_use {
+            self.shared().slots.put(slot);
+        }
+        let seconds = began.elapsed().as_secs_f64();
+        self.shared().count_loading(|loading| {
+            loading.copied_bytes += bytes as u64;
+            loading.copies += 1;
+            loading.queue_seconds += seconds;
+        });
+        self.done(WHAT, outcome)
+    }
+
+    /// Pins one more slot, for whoever waits for one.
+    pub(in crate::cuda) fn pin_slot(&self) {
+        let began = Instant::now();
+        let pinned = self.engine.pieces.borrow_mut().pin();
+        let seconds = began.elapsed().as_secs_f64();
+        self.shared().count_loading(|loading| {
+            loading.pin_seconds += seconds;
+            loading.slot_bytes += if pinned.is_ok() { SLOT_BYTES as u64 } else { 0 };
+        });
+        match pinned {
+            Ok(slot) => self.shared().slots.put(slot),
+            Err(fault) => {
+                let error = self.engine.error("pin host memory", 0, fault);
+                self.shared().slots.cannot_pin(error);
+            }
+        }
     }
 
     /// Copies from a buffer into host memory, after all that was queued so far. Blocks until the
@@ -85,6 +142,41 @@ fn upload_small(
         rest = later;
     }
     Ok(())
+}
+
+/// Queues a copy from a slot. Returns also whether the slot is left to the copy.
+fn upload_slot(
+    engine: &Engine,
+    slot: RawSlot,
+    address: u64,
+    bytes: usize,
+) -> (Result<(), Fault>, bool) {
+    let pieces = &mut *engine.pieces.borrow_mut();
+    // The buffer's memory may still be in use by what the compute stream holds.
+    let ordered = engine
+        .before_copy
+        .record(&engine.compute)
+        .and_then(|()| engine.copy.wait(&engine.before_copy));
+    if ordered.is_err() {
+        return (ordered, false);
+    }
+    let piece = pieces.piece(slot);
+    // SAFETY: whoever filled the slot has given it up, and it is free only when the copy is done.
+    let pinned = unsafe { piece.memory.range(0, bytes) };
+    // SAFETY: the target was checked to lie in the buffer; the copy stream is behind what the
+    // compute stream did with it before, and the compute stream waits before it goes on. The slot is
+    // kept until the event that is recorded behind the copy has happened, or for ever.
+    let copied = unsafe { engine.copy.upload(pinned, address) };
+    let marked = piece.event.record(&engine.copy);
+    if marked.is_ok() {
+        pieces.is_read(slot);
+    }
+    let ended = engine
+        .after_copy
+        .record(&engine.copy)
+        .and_then(|()| engine.compute.wait(&engine.after_copy));
+    // A slot whose event cannot be recorded is not used again.
+    (copied.and(marked).and(ended), true)
 }
 
 fn upload_large(

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::ArrayRef;
 use datafusion::arrow::datatypes::SchemaRef;
+use futures::future::try_join_all;
 use futures::{StreamExt, stream};
 use tidegate_device::DeviceError;
-use tidegate_kernels::{ColumnDictionary, PipelineDevice, RunError, StoredColumn, holds_special};
+use tidegate_kernels::{ColumnDictionary, PipelineDevice, RunError, StoredColumn};
 use tidegate_scheduler::{
     CachedChunk, CachedTable, ChunkKey, ColumnCache, Evict, MorselId, MorselLoader, RunFailure,
 };
@@ -58,7 +59,9 @@ impl Filling {
             table: table.name().to_string(),
             cache: self.cache,
         });
-        let at_a_time = std::thread::available_parallelism().map_or(1, usize::from);
+        // A few more than there are cores: some wait until their last columns are copied.
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let at_a_time = cores + cores.div_ceil(4);
         let tasks = morsels.into_iter().map(|(morsel, keys)| {
             let (shared, handle) = (Arc::clone(&shared), Handle::current());
             async move {
@@ -135,33 +138,41 @@ impl Shared {
         let loaded = self.loader.load(morsel).await;
         let batches = loaded.map_err(|error| StoreError::Load(unreadable(error)))?;
         let num_rows = batches.iter().map(|batch| batch.num_rows() as u64).sum();
-        let mut chunks = Vec::with_capacity(keys.len());
         if num_rows == 0 {
+            let chunks = Vec::new();
             return Ok(StoredChunks { num_rows, chunks });
         }
-        for (column, key) in keys.into_iter().enumerate() {
+        // While one column is copied the next is encoded.
+        let stored = (0..keys.len()).map(|column| {
             let arrays = batches.iter().map(|batch| Arc::clone(batch.column(column)));
-            let arrays: Vec<ArrayRef> = arrays.collect();
-            let holds_special = arrays.iter().any(|array| holds_special(array.as_ref()));
-            let anchor = if self.loader.keys_are_addresses() {
-                arrays.clone()
-            } else {
-                Vec::new()
-            };
-            let stored = self.keep(arrays, column).await;
-            let stored = stored.map_err(|error| {
-                let field = self.schema.field(column);
-                let column = format!("'{}' of type {}", field.name(), field.data_type());
-                StoreError::Device { column, error }
-            })?;
-            let chunk = CachedChunk {
-                stored: Arc::new(stored),
-                holds_special,
-                anchor,
-            };
-            chunks.push((key, chunk));
-        }
+            self.store_column(column, arrays.collect())
+        });
+        let stored = try_join_all(stored).await?;
+        let chunks = keys.into_iter().zip(stored).collect();
         Ok(StoredChunks { num_rows, chunks })
+    }
+
+    async fn store_column(
+        &self,
+        column: usize,
+        arrays: Vec<ArrayRef>,
+    ) -> Result<CachedChunk, StoreError> {
+        let anchor = if self.loader.keys_are_addresses() {
+            arrays.clone()
+        } else {
+            Vec::new()
+        };
+        let stored = self.keep(arrays, column).await;
+        let stored = stored.map_err(|error| {
+            let field = self.schema.field(column);
+            let column = format!("'{}' of type {}", field.name(), field.data_type());
+            StoreError::Device { column, error }
+        })?;
+        Ok(CachedChunk {
+            holds_special: stored.has_special(),
+            stored: Arc::new(stored),
+            anchor,
+        })
     }
 
     /// Has the device keep arrays, in place of what came there by itself if there is no room.

@@ -1,0 +1,211 @@
+//! One column of one chunk on its way to a device, written piece by piece.
+
+use std::ops::Range;
+
+use arrow_array::ArrayRef;
+use arrow_array::cast::AsArray;
+use arrow_buffer::{ArrowNativeType, ScalarBuffer};
+use arrow_schema::DataType;
+use parking_lot::Mutex;
+use tidegate_pipeline::EvalError;
+
+use super::column::{Column, Floats, Integers};
+use super::dictionary::ChunkStrings;
+use super::layout::Layout;
+use super::native::{Native, Values};
+use super::validity::Validity;
+use super::write::Seen;
+use super::{Dictionary, Narrowing, unsupported};
+use crate::program::{Interval, SlotFacts, SlotKind};
+
+/// Writes the values of a chunk's column.
+///
+/// Base, factor and width are guessed from some of the values, unless there are few. Write all rows,
+/// in pieces in any order; then [`fits`](Self::fits) says whether the guess was right. If it was not,
+/// [`refit`](Self::refit) chooses again, from all values, and everything is written once more.
+pub(crate) struct Encoder {
+    column: Box<dyn Column>,
+    validity: Validity,
+    layout: Layout,
+    seen: Seen,
+}
+
+impl Encoder {
+    /// Takes the arrays of a chunk, all of one type. The dictionary, which only strings use, is
+    /// locked for as long as it takes to ask for each string of the chunk once.
+    ///
+    /// # Errors
+    /// A type that a device cannot hold.
+    pub(crate) fn new(
+        kind: SlotKind,
+        arrays: &[ArrayRef],
+        dictionary: &Mutex<Dictionary>,
+        narrowing: Narrowing,
+    ) -> Result<Self, EvalError> {
+        let validity = Validity::of(arrays);
+        let column = match kind {
+            SlotKind::Float32 => floats::<f32, 4>(arrays),
+            SlotKind::Float64 => floats::<f64, 8>(arrays),
+            SlotKind::Integer => integers(arrays, &validity, narrowing)?,
+            SlotKind::Code => codes(arrays, &validity, dictionary)?,
+        };
+        let likely = column.likely_layout(&validity);
+        let layout = likely.unwrap_or_else(|| column.exact_layout(&validity));
+        Ok(Self {
+            column,
+            validity,
+            layout,
+            seen: Seen::NOTHING,
+        })
+    }
+
+    /// Returns the chunk's rows.
+    pub(crate) fn num_rows(&self) -> usize {
+        self.validity.num_rows()
+    }
+
+    /// Returns the bytes of a written value; 0 if there is nothing to write, but still to look at.
+    pub(crate) fn width(&self) -> usize {
+        self.layout.width() as usize
+    }
+
+    /// Returns Arrow's validity as words of 32 rows, if some value is NULL.
+    pub(crate) fn validity(&self) -> Option<&[u32]> {
+        self.validity.words()
+    }
+
+    pub(super) fn into_validity(self) -> Option<Vec<u32>> {
+        self.validity.into_words()
+    }
+
+    /// Writes the values of some rows.
+    ///
+    /// # Panics
+    /// If `into` has not room for exactly those.
+    pub(crate) fn write(&mut self, rows: Range<usize>, into: &mut [u8]) {
+        assert_eq!(into.len(), rows.len() * self.width(), "room for the rows");
+        let Self {
+            column,
+            validity,
+            layout,
+            seen,
+        } = self;
+        column.write(*layout, validity, rows, into, seen);
+    }
+
+    /// Returns whether all values that were written so far are what they were taken for.
+    pub(crate) fn fits(&self) -> bool {
+        self.column.fits(self.layout, &self.seen)
+    }
+
+    /// Looks at all values, after which they fit. What was written is void.
+    pub(crate) fn refit(&mut self) {
+        self.layout = self.column.exact_layout(&self.validity);
+        self.seen = Seen::NOTHING;
+    }
+
+    /// Returns what is added to a scaled raw value, and what a raw value is multiplied by.
+    pub(crate) fn scale(&self) -> (i64, i64) {
+        match self.layout {
+            Layout::Narrowed { base, factor, .. } => (base, factor as i64),
+            Layout::Plain(_) | Layout::Wide(_) => (0, 1),
+        }
+    }
+
+    /// Returns whether a float is NaN, infinite or −0.0, NULLs aside; once all rows were written.
+    pub(crate) fn has_special(&self) -> bool {
+        self.seen.has_negative_zero || self.column.float_bound(&self.seen).is_infinite()
+    }
+
+    /// Returns what is known of the values, once all rows were written and fit.
+    pub(crate) fn facts(&self) -> SlotFacts {
+        let (base, factor) = self.scale();
+        let range = match self.layout {
+            Layout::Plain(_) => Interval::ALL,
+            Layout::Wide(range) => range,
+            Layout::Narrowed { .. } if self.seen.least > self.seen.greatest => {
+                Interval::of(i128::from(base))
+            }
+            Layout::Narrowed { factor, .. } => {
+                let value = |raw: u64| i128::from(base) + i128::from(factor) * i128::from(raw);
+                Interval::new(value(self.seen.least), value(self.seen.greatest))
+            }
+        };
+        SlotFacts {
+            range,
+            float_bound: self.column.float_bound(&self.seen),
+            nullable: self.validity.has_nulls(),
+            widths: vec![self.layout.width()],
+            scaled: factor != 1,
+            lookup: None,
+        }
+    }
+}
+
+fn floats<T, const WIDTH: usize>(arrays: &[ArrayRef]) -> Box<dyn Column>
+where
+    T: super::write::FloatBits<WIDTH>,
+{
+    let values = Values::<T>::of(arrays);
+    Box::new(Floats { values })
+}
+
+/// Takes arrays of one type of integers, dates, times, decimals or booleans.
+fn integers(
+    arrays: &[ArrayRef],
+    validity: &Validity,
+    narrowing: Narrowing,
+) -> Result<Box<dyn Column>, EvalError> {
+    use DataType as T;
+
+    fn of<N: Native + ArrowNativeType>(
+        arrays: &[ArrayRef],
+        validity: &Validity,
+        narrowing: Narrowing,
+    ) -> Box<dyn Column> {
+        Box::new(Integers::<N>::new(Values::of(arrays), validity, narrowing))
+    }
+
+    let Some(first) = arrays.first() else {
+        return Ok(of::<i64>(arrays, validity, narrowing));
+    };
+    let of = match first.data_type() {
+        T::Boolean => {
+            let bytes = |array: &ArrayRef| -> ScalarBuffer<u8> {
+                array.as_boolean().values().iter().map(u8::from).collect()
+            };
+            let values = Values::from_parts(arrays.iter().map(bytes).collect());
+            return Ok(Box::new(Integers::new(values, validity, narrowing)));
+        }
+        T::Int8 => of::<i8>,
+        T::Int16 => of::<i16>,
+        T::Int32 | T::Date32 | T::Time32(_) | T::Decimal32(_, _) => of::<i32>,
+        T::Int64
+        | T::Date64
+        | T::Time64(_)
+        | T::Timestamp(_, _)
+        | T::Duration(_)
+        | T::Decimal64(_, _) => of::<i64>,
+        T::Decimal128(_, _) => of::<i128>,
+        T::UInt8 => of::<u8>,
+        T::UInt16 => of::<u16>,
+        T::UInt32 => of::<u32>,
+        T::UInt64 => of::<u64>,
+        other => return Err(unsupported(other)),
+    };
+    Ok(of(arrays, validity, narrowing))
+}
+
+fn codes(
+    arrays: &[ArrayRef],
+    validity: &Validity,
+    dictionary: &Mutex<Dictionary>,
+) -> Result<Box<dyn Column>, EvalError> {
+    let strings = ChunkStrings::of(arrays)?;
+    let codes = dictionary.lock().adopt(&strings);
+    let least = codes.iter().min().copied().unwrap_or(0);
+    let greatest = codes.iter().max().copied().unwrap_or(0);
+    let range = Interval::new(i128::from(least), i128::from(greatest));
+    let values = Values::from_parts(vec![strings.into_codes(&codes).into()]);
+    Ok(Box::new(Integers::within(values, validity, range)))
+}

@@ -1,0 +1,206 @@
+//! How a chunk's values are written, chosen from some of them or from all.
+//!
+//! A choice from a few values may turn out not to hold all; whoever writes them notices, and chooses
+//! again from all. So a chunk whose few values told enough is read once.
+
+use crate::program::Interval;
+
+/// How a chunk's values are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Layout {
+    /// As `base + factor * raw`, the raw values of so many bytes.
+    Narrowed {
+        /// What is added.
+        base: i64,
+        /// What raw values are multiplied by, at least 1.
+        factor: u64,
+        /// Bytes of a raw value; 0 if all are 0.
+        width: u32,
+    },
+    /// Floats of so many bytes, as they are.
+    Plain(u32),
+    /// Integers beyond 64 bits, at 16 bytes.
+    Wide(Interval),
+}
+
+impl Layout {
+    /// A chunk without values.
+    pub(super) const EMPTY: Self = Self::Narrowed {
+        base: 0,
+        factor: 1,
+        width: 0,
+    };
+
+    /// Unsigned words of 64 bits, whatever they are.
+    pub(super) const WORDS: Self = Self::Narrowed {
+        base: 0,
+        factor: 1,
+        width: 8,
+    };
+
+    /// Returns the bytes that a value takes.
+    pub(super) fn width(self) -> u32 {
+        match self {
+            Self::Narrowed { width, .. } | Self::Plain(width) => width,
+            Self::Wide(_) => 16,
+        }
+    }
+
+    /// Chooses for values of exactly this range, which are multiples of `factor` from the least on.
+    pub(super) fn of_range(range: Interval, factor: u64) -> Self {
+        match Ends::of(range) {
+            Ends::Signed(base, high) => {
+                let factor = factor.max(1);
+                let width = width_of(base.abs_diff(high) / factor);
+                Self::Narrowed {
+                    base,
+                    factor,
+                    width,
+                }
+            }
+            Ends::Unsigned => Self::WORDS,
+            Ends::Wide => Self::Wide(range),
+        }
+    }
+
+    /// Chooses for values of which some have this range and factor. The width suits those; the base
+    /// leaves room for others, on both sides unless that at 0 is enough. `None` if nothing can be
+    /// said without all values.
+    pub(super) fn of_sample(range: Interval, factor: u64, is_unsigned: bool) -> Option<Self> {
+        let Ends::Signed(low, high) = Ends::of(range) else {
+            return None;
+        };
+        let factor = factor.max(1);
+        let distance = low.abs_diff(high) / factor;
+        let width = width_of(distance);
+        if width == 0 {
+            let base = low;
+            return Some(Self::Narrowed {
+                base,
+                factor: 1,
+                width,
+            });
+        }
+        if is_unsigned && width == 8 {
+            return (factor == 1).then_some(Self::WORDS);
+        }
+        let greatest = greatest_of(width);
+        let residue = low.unsigned_abs() % factor;
+        let from_zero = (high.unsigned_abs() - residue.min(high.unsigned_abs())) / factor;
+        if low >= 0 && from_zero <= greatest {
+            // Below the factor, which is at most the distance of two signed values that are not
+            // negative.
+            let base = residue as i64;
+            return Some(Self::Narrowed {
+                base,
+                factor,
+                width,
+            });
+        }
+        let least = if is_unsigned { 0 } else { i64::MIN };
+        let below = (greatest - distance) / 2;
+        let room = least.abs_diff(low) / factor;
+        // Not below the least, so inside of the signed words.
+        let base = (low as u64).wrapping_sub(below.min(room).wrapping_mul(factor)) as i64;
+        Some(Self::Narrowed {
+            base,
+            factor,
+            width,
+        })
+    }
+}
+
+/// In what words a range lies.
+enum Ends {
+    Signed(i64, i64),
+    /// Beyond the signed words, but not beyond those without a sign.
+    Unsigned,
+    Wide,
+}
+
+impl Ends {
+    fn of(range: Interval) -> Self {
+        match (i64::try_from(range.low), i64::try_from(range.high)) {
+            (Ok(low), Ok(high)) => Self::Signed(low, high),
+            _ if range.low >= 0 && u64::try_from(range.high).is_ok() => Self::Unsigned,
+            _ => Self::Wide,
+        }
+    }
+}
+
+/// Returns the least width for raw values up to this one.
+fn width_of(greatest: u64) -> u32 {
+    match greatest {
+        0 => 0,
+        1..=0xff => 1,
+        0x100..=0xffff => 2,
+        0x1_0000..=0xffff_ffff => 4,
+        _ => 8,
+    }
+}
+
+/// Returns the greatest raw value of a width.
+fn greatest_of(width: u32) -> u64 {
+    match width {
+        0 => 0,
+        width => u64::MAX >> (64 - 8 * width.min(8)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Layout, greatest_of};
+    use crate::program::Interval;
+
+    fn narrowed(base: i64, factor: u64, width: u32) -> Layout {
+        Layout::Narrowed {
+            base,
+            factor,
+            width,
+        }
+    }
+
+    #[test]
+    fn all_values_give_the_tightest_base() {
+        let of = |low, high, factor| Layout::of_range(Interval::new(low, high), factor);
+        assert_eq!(of(7, 7, 0), narrowed(7, 1, 0));
+        assert_eq!(of(-5, 250, 1), narrowed(-5, 1, 1));
+        assert_eq!(of(-5, 251, 1), narrowed(-5, 1, 2));
+        assert_eq!(of(100, 25_600, 100), narrowed(100, 100, 1));
+        let (least, greatest) = (i128::from(i64::MIN), i128::from(i64::MAX));
+        assert_eq!(of(least, greatest, 1), narrowed(i64::MIN, 1, 8));
+        assert_eq!(of(0, greatest + 1, 1), Layout::WORDS);
+        assert_eq!(
+            of(-1, greatest + 1, 1),
+            Layout::Wide(Interval::new(-1, greatest + 1))
+        );
+    }
+
+    #[test]
+    fn a_sample_leaves_room_on_both_sides() {
+        let of = |low, high, factor, is_unsigned| {
+            Layout::of_sample(Interval::new(low, high), factor, is_unsigned)
+        };
+        assert_eq!(of(1, 50, 1, false), Some(narrowed(0, 1, 1)));
+        assert_eq!(of(300, 5_000, 100, false), Some(narrowed(0, 100, 1)));
+        assert_eq!(of(307, 5_007, 100, false), Some(narrowed(7, 100, 1)));
+        // 200 of 255 are known to be needed, so 27 are left below.
+        assert_eq!(of(1_000, 1_200, 1, false), Some(narrowed(973, 1, 1)));
+        assert_eq!(of(-100, 100, 1, false), Some(narrowed(-127, 1, 1)));
+        let nearly_least = i128::from(i64::MIN) + 3;
+        assert_eq!(
+            of(nearly_least, nearly_least + 10, 2, false),
+            Some(narrowed(i64::MIN + 1, 2, 1))
+        );
+        assert_eq!(of(0, 1 << 40, 1, true), Some(Layout::WORDS));
+        assert_eq!(of(0, 1 << 40, 2, true), None);
+        assert_eq!(of(-(1 << 70), 0, 1, false), None);
+        assert_eq!(of(9, 9, 0, true), Some(narrowed(9, 1, 0)));
+    }
+
+    #[test]
+    fn the_greatest_raw_values_are_those_of_the_widths() {
+        let all = [0, 1, 2, 4, 8].map(greatest_of);
+        assert_eq!(all, [0, 0xff, 0xffff, 0xffff_ffff, u64::MAX]);
+    }
+}
