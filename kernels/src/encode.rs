@@ -30,6 +30,7 @@ use crate::program::{Slot, SlotFacts};
 
 pub use dictionary::Dictionary;
 pub(crate) use encoder::Encoder;
+pub(crate) use survey::Divisor;
 
 /// Rows to which a chunk's values are padded, so that wide loads stay inside.
 pub(crate) const PADDED_ROWS: usize = 32;

@@ -332,7 +332,8 @@ fn key_of(key: &KeyPlan, packed: PackedKey) -> Option<i128> {
     if index == key.num_values {
         return None;
     }
-    Some(key.low.wrapping_add(index as i128))
+    let distance = (index as i128).wrapping_mul(i128::from(key.step.max(1)));
+    Some(key.low.wrapping_add(distance))
 }
 
 /// Returns the value of one unit of each digit, from the literals of its scale.

@@ -221,6 +221,10 @@ impl Column {
             nullable: self.null_every > 0,
             widths: vec![self.width],
             scaled: self.factor != 1,
+            step: match self.values {
+                Values::Uniform { .. } if !self.sparse => self.factor as u64,
+                _ => 1,
+            },
             lookup: None,
         }
     }

@@ -137,6 +137,11 @@ impl Encoder {
             nullable: self.validity.has_nulls(),
             widths: vec![self.layout.width()],
             scaled: factor != 1,
+            step: match self.layout {
+                Layout::Narrowed { factor, .. } if range.low < range.high => factor,
+                Layout::Narrowed { .. } => 0,
+                Layout::Plain(_) | Layout::Wide(_) => 1,
+            },
             lookup: None,
         }
     }

@@ -99,7 +99,7 @@ fn gcd(mut a: u64, mut b: u64) -> u64 {
 
 /// Divides multiples of a number exactly.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Divisor {
+pub(crate) struct Divisor {
     /// The inverse of the odd part.
     inverse: u64,
     /// How often 2 divides.
@@ -110,7 +110,7 @@ pub(super) struct Divisor {
 
 impl Divisor {
     /// Takes a divisor, which is not 0.
-    pub(super) fn new(divisor: u64) -> Self {
+    pub(crate) fn new(divisor: u64) -> Self {
         let shift = divisor.trailing_zeros();
         let odd = divisor >> shift;
         // Each of Newton's steps doubles the bits that are right, from three on.
@@ -123,6 +123,16 @@ impl Divisor {
             shift,
             limit: u64::MAX / divisor,
         }
+    }
+
+    /// Returns the inverse of the odd part modulo 2^64, whose low bits are that modulo fewer.
+    pub(crate) fn inverse(self) -> u64 {
+        self.inverse
+    }
+
+    /// Returns how often 2 divides.
+    pub(crate) fn shift(self) -> u32 {
+        self.shift
     }
 
     /// Returns whether it divides by 1.

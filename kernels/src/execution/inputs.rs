@@ -146,7 +146,7 @@ impl<B> Inputs<B> {
             {
                 // It grows from fold to fold: a rounded range does so less often.
                 let limit = Interval::of_type(&slot.expr.data_type).unwrap_or(Interval::ALL);
-                known.range = known.range.rounded(limit);
+                known.round(limit);
             }
             self.facts[index] = known;
             if let Some(dictionary) = dictionary {
@@ -180,7 +180,7 @@ impl<B> Inputs<B> {
                         // It grows from fold to fold: a rounded range does so less often.
                         let limit =
                             Interval::of_type(&slot.expr.data_type).unwrap_or(Interval::ALL);
-                        known.range = known.range.rounded(limit);
+                        known.round(limit);
                     }
                     known
                 }
@@ -254,7 +254,7 @@ impl<B> Inputs<B> {
             };
             if matches!(slot.kind, SlotKind::Integer | SlotKind::Code) {
                 let limit = Interval::of_type(&slot.expr.data_type).unwrap_or(Interval::ALL);
-                facts.range = facts.range.rounded(limit);
+                facts.round(limit);
             }
             *known = Some(facts);
         }

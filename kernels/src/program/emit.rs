@@ -434,6 +434,20 @@ impl<'a> Emitter<'a> {
             .or(looked_up.map(|(_, index)| *index))
     }
 
+    /// Returns what divides the distances between the values of a column that is read as it is; 1 if
+    /// nothing is known.
+    pub(crate) fn step_of(&self, value: &Val) -> u64 {
+        let slots = self.slots.iter().enumerate();
+        let mut read = slots.filter(|(index, (slot, facts))| {
+            slot.kind == SlotKind::Integer
+                && facts.lookup.is_none()
+                && facts.range == value.range
+                && facts.range.is_within(Interval::signed(64))
+                && format!("c{index}[r]") == value.code
+        });
+        read.next().map_or(1, |(_, (_, facts))| facts.step.max(1))
+    }
+
     fn parameter(&mut self, index: usize) -> Result<Val, String> {
         let scalar = &self.parameters[index];
         let class = match slot_kind(&scalar.data_type)? {

@@ -15,7 +15,7 @@ use super::compact::{COMPACT, written_as};
 use super::emit::{CallPlan, FloatScaleAt, Sums};
 use super::interval::Interval;
 use super::source::{CHECKED, LITERALS_MAX, PRELUDE, STORE, write_launch};
-use super::store::{GroupPlan, KeyPlan, Presence, Store};
+use super::store::{GroupPlan, KEY_LITERALS, KeyPlan, Presence, Store};
 use super::{OutputColumn, SlotFacts};
 
 const FINISH: &str = include_str!("../../cuda/finish.cuh");
@@ -254,7 +254,7 @@ impl RowCode<'_> {
         let last = self.plan.keys.len().saturating_sub(1);
         let is_full = self.plan.num_packed.is_none();
         for (position, key) in self.plan.keys.iter().enumerate() {
-            let at = self.plan.key_literals + 3 * position;
+            let at = self.plan.key_literals + KEY_LITERALS * position;
             // The stride of the first key is 1, and above the last one nothing is.
             let mut index = "packed".to_owned();
             if position > 0 {
@@ -281,11 +281,16 @@ impl RowCode<'_> {
     }
 
     fn key(&mut self, position: usize, key: &KeyPlan, valid: Option<&str>) {
-        let at = self.plan.key_literals + 3 * position;
-        let bits = format!("p.literals[{at}] + index{position}");
+        let at = self.plan.key_literals + KEY_LITERALS * position;
+        let distance = match key.step {
+            0 | 1 => format!("index{position}"),
+            _ => format!("index{position} * p.literals[{}]", at + 3),
+        };
+        let bits = format!("p.literals[{at}] + {distance}");
         let high = i128::try_from(key.num_values)
             .ok()
-            .and_then(|values| key.low.checked_add(values - 1));
+            .and_then(|values: i128| (values - 1).checked_mul(i128::from(key.step.max(1))))
+            .and_then(|distance| key.low.checked_add(distance));
         let fits =
             high.is_some_and(|high| Interval::new(key.low, high).is_within(Interval::signed(64)));
         let (form, code) = match &key.data_type {

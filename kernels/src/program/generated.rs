@@ -69,6 +69,7 @@ impl Generated {
             nullable: false,
             widths: vec![8],
             scaled: false,
+            step: 1,
             lookup: None,
         }
     }

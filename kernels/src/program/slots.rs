@@ -46,6 +46,9 @@ pub struct SlotFacts {
     pub widths: Vec<u32>,
     /// Whether some chunk's factor is not 1.
     pub scaled: bool,
+    /// What divides the distances between integers, the least of the range among them; 0 if there is
+    /// but one.
+    pub step: u64,
     /// The chunks hold codes, and the slot's value is looked up by them.
     pub lookup: Option<Lookup>,
 }
@@ -87,6 +90,7 @@ impl SlotFacts {
             nullable,
             widths,
             scaled: !is_float,
+            step: 1,
             lookup: None,
         }
     }
@@ -103,9 +107,30 @@ impl SlotFacts {
             nullable: self.nullable || other.nullable,
             widths,
             scaled: self.scaled || other.scaled,
+            step: joint_step(self, other),
             lookup: self.lookup,
         }
     }
+
+    /// Widens the range, so that it has to grow less often; what divides distances is then unknown.
+    pub fn round(&mut self, limit: Interval) {
+        self.range = self.range.rounded(limit);
+        self.step = 1;
+    }
+}
+
+/// Returns what divides the distances between the values of both.
+fn joint_step(one: &SlotFacts, other: &SlotFacts) -> u64 {
+    let between = one.range.low.abs_diff(other.range.low);
+    let (mut a, mut b) = (between, u128::from(one.step));
+    for next in [u128::from(other.step), 0] {
+        while b != 0 {
+            (a, b) = (b, a % b);
+        }
+        b = next;
+    }
+    // More than 64 bits only where both have one value.
+    u64::try_from(a).unwrap_or(1)
 }
 
 /// Returns how the device holds values of a type.

@@ -119,8 +119,7 @@ pub(super) fn grouped(
     grouping.settle_presence(store);
     let key_literals = emitter.literals.len();
     for (key, _) in &grouping.keys {
-        let null = key.num_values as u64;
-        emitter.literals.extend([key.low as u64, null, key.stride]);
+        emitter.literals.extend(key.literals());
     }
     let threads = match store {
         Store::Private { threads } => threads,

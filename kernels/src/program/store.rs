@@ -8,6 +8,7 @@ use super::ProgramOptions;
 use super::emit::{CallPlan, Class, Emitter, Scope, Val, Valid, Word, WordOp, Words};
 use super::interval::Interval;
 use super::radix::{RadixLimits, RadixPlan};
+use crate::encode::Divisor;
 
 /// What bounds the choice of a store.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -87,6 +88,10 @@ impl Store {
     }
 }
 
+/// Words among the literals that a key takes: its least value, NULL's index, the stride, the step, and
+/// the multiplier and shift that divide a multiple of the step by it.
+pub(super) const KEY_LITERALS: usize = 6;
+
 /// One group key.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeyPlan {
@@ -94,6 +99,8 @@ pub struct KeyPlan {
     pub data_type: DataType,
     /// The least integer that stands for a key; a key's index is counted from it.
     pub low: i128,
+    /// What divides the distances between keys: an index is counted in such steps.
+    pub step: u64,
     /// Indices of values. The next one is NULL's, if there is one.
     pub num_values: u128,
     /// Whether NULL is a key.
@@ -102,6 +109,21 @@ pub struct KeyPlan {
     pub stride: u64,
     /// The slot whose dictionary the key's codes are of, if it is a string.
     pub dictionary: Option<usize>,
+}
+
+impl KeyPlan {
+    /// Returns the words that a launch is told of the key.
+    pub(super) fn literals(&self) -> [u64; KEY_LITERALS] {
+        let divisor = Divisor::new(self.step.max(1));
+        [
+            self.low as u64,
+            self.num_values as u64,
+            self.stride,
+            self.step,
+            divisor.inverse(),
+            u64::from(divisor.shift()),
+        ]
+    }
 }
 
 /// How a group is told from a place where none is.
@@ -122,7 +144,7 @@ pub enum Presence {
 pub struct GroupPlan {
     /// The keys, in order.
     pub keys: Vec<KeyPlan>,
-    /// Where the keys' literals begin: three words a key, its least value, NULL's index, the stride.
+    /// Where the keys' literals begin: [`KEY_LITERALS`] words a key.
     pub key_literals: usize,
     /// How many packed keys there can be; `None` if 64 bits do not tell them from [`EMPTY_KEY`].
     pub num_packed: Option<u64>,
@@ -408,9 +430,12 @@ fn emit_key(
         .num_values()
         .filter(|values| *values <= 1 << 64)
         .ok_or("a group key of more than 64 bits has no device form")?;
+    let step = emitter.step_of(&value);
+    let num_values = (num_values - 1) / u128::from(step) + 1;
     let plan = KeyPlan {
         data_type,
         low: value.range.low,
+        step,
         num_values,
         nullable: value.valid != Valid::Always,
         stride: 1,

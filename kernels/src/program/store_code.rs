@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::emit::{Class, LOCAL_ROWS_MAX, Val, Valid, Word, WordOp};
 use super::source::Shape;
 use super::store::{
-    HOT_KEYS, KeyPlan, ONE_PLANE_ROWS, PRIVATE_ROWS, Presence, Store, is_one_plane,
+    HOT_KEYS, KEY_LITERALS, KeyPlan, ONE_PLANE_ROWS, PRIVATE_ROWS, Presence, Store, is_one_plane,
 };
 
 /// Writes the parts of a kernel that keep the groups.
@@ -248,14 +248,32 @@ impl StoreCode<'_> {
         let wide = matches!(self.store, Store::Hash);
         let word = if wide { "u64" } else { "u32" };
         let mut terms = Vec::new();
-        for (position, (_, value)) in self.keys.iter().enumerate() {
-            let at = self.key_literals + 3 * position;
+        for (position, (key, value)) in self.keys.iter().enumerate() {
+            let at = self.key_literals + KEY_LITERALS * position;
             let cast = if wide && value.class != Class::I128 {
                 "(u64)(i64)"
             } else {
                 ""
             };
-            let index = format!("(({word}){cast}{} - ({word})p.literals[{at}])", value.code);
+            let index = if key.step > 1 {
+                // The distance is a multiple of the step: a product with the inverse of its odd part
+                // modulo the word's bits, and a shift for the even one.
+                let distance = match value.class {
+                    Class::I32 => format!("(u32){} - (u32)p.literals[{at}]", value.code),
+                    _ => format!("(u64){} - p.literals[{at}]", value.code),
+                };
+                let of = if value.class == Class::I32 {
+                    "(u32)"
+                } else {
+                    ""
+                };
+                let (inverse, shift) = (at + 4, at + 5);
+                format!(
+                    "({word})((({distance}) * {of}p.literals[{inverse}]) >> (u32)p.literals[{shift}])"
+                )
+            } else {
+                format!("(({word}){cast}{} - ({word})p.literals[{at}])", value.code)
+            };
             let index = match &value.valid {
                 Valid::Always => index,
                 valid => format!(

@@ -184,10 +184,9 @@ impl Case {
                 Facts::Seen | Facts::LookedUp => seen,
                 Facts::Rounded => {
                     let limit = Interval::of_type(&slot.expr.data_type).unwrap_or(seen.range);
-                    SlotFacts {
-                        range: seen.range.rounded(limit.hull(seen.range)),
-                        ..seen
-                    }
+                    let mut rounded = seen;
+                    rounded.round(limit.hull(rounded.range));
+                    rounded
                 }
                 Facts::Declared => SlotFacts::declared(&slot.expr.data_type, true),
             }

@@ -161,12 +161,79 @@ pub(crate) fn of_factors() -> Vec<Case> {
     cases
 }
 
+/// Group keys that lie far from each other, but all in steps: as few groups as there are steps.
+pub(crate) fn of_steps() -> Vec<Case> {
+    let key = |data_type: &DataType, low: i128, step: i128, count: i128, nulls: bool| {
+        let value = |row: i128| {
+            let is_null = nulls && row % 13 == 5;
+            (!is_null).then_some(low + step * (row * 7919 % count))
+        };
+        integers(data_type, &(0..700).map(value).collect::<Vec<_>>())
+    };
+    let day = 86_400_000_000;
+    let mut cases = Vec::new();
+    for (name, store, chunks) in [
+        (
+            "days as microseconds",
+            "shared table",
+            vec![
+                vec![key(&Int64, -5 * day, day, 300, false)],
+                vec![key(&Int64, 10 * day, 2 * day, 100, true)],
+                // One value only.
+                vec![key(&Int64, -400 * day, 0, 1, false)],
+            ],
+        ),
+        (
+            "months and weeks",
+            "direct-addressed table",
+            vec![
+                vec![
+                    key(&Date32, 8036, 30, 12, false),
+                    key(&Int32, -2_100_000_000, 7_000_000, 500, true),
+                ],
+                vec![
+                    key(&Date32, 8036 + 60, 90, 4, true),
+                    key(&Int32, 1_400_000_000, 700_000_000, 2, false),
+                ],
+            ],
+        ),
+        (
+            "the ends of 64 bits",
+            "shared table",
+            vec![vec![
+                key(&Int64, i128::from(i64::MIN), (1 << 58) - 1, 64, false),
+                key(&Decimal128(18, 2), -1 << 59, 1 << 57, 8, false),
+            ]],
+        ),
+        (
+            "no common step",
+            "hash table",
+            vec![
+                vec![key(&Int64, 0, day, 300, false)],
+                vec![key(&Int64, 1, day, 300, false)],
+            ],
+        ),
+    ] {
+        let batches: Vec<RecordBatch> = chunks.into_iter().map(batch).collect();
+        let plan = Plan::over(&batches[0]);
+        let keys = plan.cols();
+        let last = keys.last().cloned();
+        let calls = [Some(count()), last.map(max)].into_iter().flatten();
+        let groups = plan.group(keys, calls.collect()).build();
+        let mut case = Case::new(name, groups, batches).store(store);
+        case.narrowing = Narrowing::Factor;
+        cases.push(case);
+    }
+    cases
+}
+
 pub(crate) fn cases() -> Vec<Case> {
     [
         of_each_width(),
         of_each_type(),
         of_some_nulls(),
         of_factors(),
+        of_steps(),
     ]
     .concat()
 }
@@ -189,4 +256,9 @@ fn some_nulls() {
 #[test]
 fn common_factors() {
     check_all(of_factors());
+}
+
+#[test]
+fn keys_in_steps() {
+    check_all(of_steps());
 }
