@@ -24,7 +24,7 @@ use tidegate_pipeline::{Interpreter, Pipeline};
 use crate::backend::{PipelineDevice, PipelineRun, RunError};
 use crate::engine::{Engine, Machine, bytes_of_words};
 use crate::execution::Programs;
-use crate::program::{DeviceProgram, ProgramOptions};
+use crate::program::{DeviceProgram, ProgramOptions, warm_up_source};
 use crate::stored::{ColumnDictionary, StoredColumn};
 
 pub use crate::program::declared_program;
@@ -58,7 +58,7 @@ impl CudaPipelineDevice {
     /// Makes the device run pipelines with kernels of this cache, compiled for `architecture`, as
     /// `sm_90`.
     pub fn new(device: CudaDevice, images: ImageCache, architecture: String) -> Self {
-        images.warm_up();
+        images.warm_up(warm_up_source(), architecture.clone());
         let facts = device.facts();
         let mut options = ProgramOptions::default();
         options.limits.fit(

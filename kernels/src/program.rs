@@ -36,7 +36,7 @@ pub use interval::Interval;
 pub use order::generate_ordered;
 pub use radix::{RadixLimits, RadixPlan};
 pub use slots::{Lookup, Slot, SlotFacts, SlotKind, slot_kind};
-pub use source::{NUM_LAUNCH_FIELDS, launch_words};
+pub use source::{NUM_LAUNCH_FIELDS, launch_words, warm_up_source};
 pub use store::{EMPTY_KEY, GroupPlan, HOT_KEYS, KeyPlan, Presence, Store, StoreLimits};
 
 use emit::Emitter;

@@ -10,6 +10,7 @@ mod key;
 mod nvrtc;
 mod options;
 mod store;
+mod workshop;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -19,9 +20,7 @@ use thiserror::Error;
 
 pub use cache::{ImageCache, ImageCounters};
 use nvrtc::{Nvrtc, Program};
-
-/// The stack of the thread that compiles: NVRTC recurses as deep as the source nests.
-const STACK_BYTES: usize = 32 << 20;
+use workshop::Workshop;
 
 /// A program, compiled.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +56,10 @@ pub enum CompileError {
 
 /// An opened NVRTC. Clones share it, and any number of threads may compile at once.
 #[derive(Clone)]
-pub struct Compiler(Arc<Nvrtc>);
+pub struct Compiler {
+    nvrtc: Arc<Nvrtc>,
+    workshop: Arc<Workshop>,
+}
 
 impl Compiler {
     /// Opens NVRTC at a path, or by a name that the system's loader knows.
@@ -66,7 +68,10 @@ impl Compiler {
     /// [`CompileError::Unavailable`].
     pub fn open(place: &Path) -> Result<Self, CompileError> {
         Nvrtc::open(place)
-            .map(|nvrtc| Self(Arc::new(nvrtc)))
+            .map(|nvrtc| Self {
+                nvrtc: Arc::new(nvrtc),
+                workshop: Arc::default(),
+            })
             .map_err(|why| CompileError::Unavailable {
                 place: place.to_path_buf(),
                 why,
@@ -75,19 +80,19 @@ impl Compiler {
 
     /// Returns NVRTC's version, major and minor.
     pub fn version(&self) -> (u32, u32) {
-        self.0.version
+        self.nvrtc.version
     }
 
     /// Returns where NVRTC was opened.
     pub fn place(&self) -> &Path {
-        &self.0.place
+        &self.nvrtc.place
     }
 
     /// Returns the architecture to compile for a device of this compute capability: its own, such
     /// as `sm_90`, or, for one newer than this NVRTC knows, the newest virtual one, such as
     /// `compute_90`, whose PTX the driver then compiles.
     pub fn architecture(&self, capability: (u32, u32)) -> String {
-        options::architecture(capability, &self.0.architectures)
+        options::architecture(capability, &self.nvrtc.architectures)
     }
 
     /// Compiles CUDA C++ for `architecture` with the project's options and `extra` ones. Blocks for
@@ -102,56 +107,49 @@ impl Compiler {
         architecture: &str,
         extra: &[&str],
     ) -> Result<Compiled, CompileError> {
-        let work = || self.compile_here(name, source, architecture, extra);
-        std::thread::scope(|scope| {
-            std::thread::Builder::new()
-                .name("tidegate-compile".to_owned())
-                .stack_size(STACK_BYTES)
-                .spawn_scoped(scope, work)
-                .map_err(|error| format!("its thread did not start ({error})"))
-                .and_then(|thread| {
-                    let ended = thread.join();
-                    ended.map_err(|_| "its thread panicked".to_owned())
+        let nvrtc = Arc::clone(&self.nvrtc);
+        let (of_name, source) = (name.to_owned(), source.to_owned());
+        let options = options::list(nvrtc.version, architecture, extra);
+        let is_virtual = options::is_virtual(architecture);
+        self.workshop
+            .run(move || compile(&nvrtc, &of_name, &source, &options, is_virtual))
+            .unwrap_or_else(|why| {
+                Err(CompileError::Rejected {
+                    name: name.to_owned(),
+                    why,
+                    log: String::new(),
                 })
-                .unwrap_or_else(|why| {
-                    Err(CompileError::Rejected {
-                        name: name.to_owned(),
-                        why,
-                        log: String::new(),
-                    })
-                })
-        })
+            })
     }
+}
 
-    fn compile_here(
-        &self,
-        name: &str,
-        source: &str,
-        architecture: &str,
-        extra: &[&str],
-    ) -> Result<Compiled, CompileError> {
-        let rejected = |why: String, log: String| CompileError::Rejected {
-            name: name.to_owned(),
-            why,
-            log,
-        };
-        let options = options::list(self.0.version, architecture, extra);
-        let program = Program::new(&self.0, name, source)
-            .map_err(|failure| rejected(failure, String::new()))?;
-        let outcome = program.compile(&options);
-        let log = program.log();
-        if let Err(failure) = outcome {
-            return Err(rejected(failure, log));
-        }
-        let image = if options::is_virtual(architecture) {
-            program.ptx()
-        } else {
-            program.cubin()
-        };
-        match image {
-            Ok(image) => Ok(Compiled { image, log }),
-            Err(failure) => Err(rejected(failure, log)),
-        }
+fn compile(
+    nvrtc: &Nvrtc,
+    name: &str,
+    source: &str,
+    options: &[String],
+    is_virtual: bool,
+) -> Result<Compiled, CompileError> {
+    let rejected = |why: String, log: String| CompileError::Rejected {
+        name: name.to_owned(),
+        why,
+        log,
+    };
+    let program =
+        Program::new(nvrtc, name, source).map_err(|failure| rejected(failure, String::new()))?;
+    let outcome = program.compile(options);
+    let log = program.log();
+    if let Err(failure) = outcome {
+        return Err(rejected(failure, log));
+    }
+    let image = if is_virtual {
+        program.ptx()
+    } else {
+        program.cubin()
+    };
+    match image {
+        Ok(image) => Ok(Compiled { image, log }),
+        Err(failure) => Err(rejected(failure, log)),
     }
 }
 

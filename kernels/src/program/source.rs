@@ -29,6 +29,7 @@ const FLOAT_SUM: &str = include_str!("../../cuda/float_sum.cuh");
 const RANDOM: &str = include_str!("../../cuda/random.cuh");
 pub(super) const STORE: &str = include_str!("../../cuda/store.cuh");
 const HASH: &str = include_str!("../../cuda/hash.cuh");
+const WARM_UP: &str = include_str!("../../cuda/warm_up.cuh");
 
 /// Bytes of loads that a thread has in flight, and the fewer for rows of less than 16 bytes, whose
 /// decoding takes registers. On an H200 the Q6 shape over packed columns takes 1.05 ms with 32 bytes,
@@ -429,6 +430,11 @@ pub(super) fn write_launch(text: &mut String, num_literals: usize) {
         let _ = writeln!(text, "    {data_type} {name};");
     }
     let _ = writeln!(text, "    u64 literals[{}];\n}};\n", num_literals.max(1));
+}
+
+/// Returns a program that is only compiled, so that the compiler is ready for others.
+pub fn warm_up_source() -> String {
+    [PRELUDE, DECODE, STORE, WARM_UP].concat()
 }
 
 /// Returns the blocks that a kernel with random values and nothing else is made of.

@@ -9,7 +9,9 @@ use std::path::PathBuf;
 
 use tidegate_device::Compiler;
 use tidegate_kernels::columns;
-use tidegate_kernels::program::{FinishLayout, Sink, finish_program, first_aggregate};
+use tidegate_kernels::program::{
+    FinishLayout, Sink, finish_program, first_aggregate, warm_up_source,
+};
 
 use crate::check::{Case, Facts};
 use crate::shim::keep;
@@ -132,6 +134,12 @@ fn usage(log: &str) -> Vec<String> {
         }
     }
     found
+}
+
+#[test]
+fn what_warms_the_compiler_up() {
+    let text = BTreeMap::from([(warm_up_source(), "warm_up".to_owned())]);
+    compile_texts(&text, 1);
 }
 
 #[test]

@@ -21,12 +21,6 @@ use super::{CompileError, Compiled, Compiler, options};
 /// Programs that memory holds; one is some tens of kilobytes.
 const NUM_PROGRAMS_MAX: usize = 512;
 
-/// What NVRTC 12 and 13 both compile for.
-const WARM_UP_ARCHITECTURE: &str = "sm_75";
-
-/// The program that is compiled to start NVRTC.
-const EMPTY_KERNEL: &str = "extern \"C\" __global__ void tidegate_warm_up() {}\n";
-
 /// What a cache did since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ImageCounters {
@@ -153,9 +147,10 @@ impl ImageCache {
         self.0.store.as_ref().and_then(Store::trouble)
     }
 
-    /// Starts NVRTC on a thread in the background, by compiling an empty kernel; the second and
-    /// later calls do nothing. What comes of it shows when a program is compiled.
-    pub fn warm_up(&self) {
+    /// Starts NVRTC on a thread in the background, by compiling a program like those to come: code
+    /// and memory that it needs for any are then there. The second and later calls do nothing; what
+    /// comes of it shows when a program is compiled.
+    pub fn warm_up(&self, source: String, architecture: String) {
         if self.0.is_warm.swap(true, Ordering::Relaxed) {
             return;
         }
@@ -163,7 +158,7 @@ impl ImageCache {
         // A system that gives no thread leaves NVRTC cold, which is only slower.
         let _ = thread::Builder::new()
             .name("tidegate-warm-up".to_owned())
-            .spawn(move || (inner.compile)("warm_up.cu", EMPTY_KERNEL, WARM_UP_ARCHITECTURE, &[]));
+            .spawn(move || (inner.compile)("warm_up.cu", &source, &architecture, &[]));
     }
 }
 

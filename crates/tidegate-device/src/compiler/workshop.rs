@@ -1,0 +1,109 @@
+//! Threads that compile, kept from one program to the next.
+//!
+//! A compilation takes tens of megabytes in small pieces. The memory of a new thread grows by some
+//! two hundred calls of the system for that, each of which stops all other threads that change the
+//! address space; a thread that has compiled before has its memory already.
+
+use std::sync::mpsc::{self, Sender};
+use std::thread;
+
+use parking_lot::Mutex;
+
+/// The stack of a thread: NVRTC recurses as deep as the source nests.
+const STACK_BYTES: usize = 32 << 20;
+/// Threads that are kept while they have nothing to do.
+const NUM_IDLE_MAX: usize = 4;
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// Any number of threads, of which a few stay; they end when this is dropped.
+#[derive(Default)]
+pub(super) struct Workshop {
+    /// The one that worked last is the last.
+    idle: Mutex<Vec<Sender<Job>>>,
+}
+
+impl Workshop {
+    /// Does work on a thread that has nothing else to do, and waits for it.
+    ///
+    /// # Errors
+    /// Why there is no result: no thread could be started, or the work panicked.
+    pub(super) fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, String> {
+        let idle = self.idle.lock().pop();
+        let thread = match idle {
+            Some(thread) => thread,
+            None => start()?,
+        };
+        let (reply, done) = mpsc::channel();
+        let job: Job = Box::new(move || {
+            // Whoever asked waits for it.
+            let _ = reply.send(work());
+        });
+        let panicked = || "its thread panicked".to_owned();
+        thread.send(job).map_err(|_| panicked())?;
+        let result = done.recv().map_err(|_| panicked())?;
+        let mut idle = self.idle.lock();
+        if idle.len() < NUM_IDLE_MAX {
+            idle.push(thread);
+        }
+        Ok(result)
+    }
+}
+
+fn start() -> Result<Sender<Job>, String> {
+    let (sender, jobs) = mpsc::channel::<Job>();
+    thread::Builder::new()
+        .name("tidegate-compile".to_owned())
+        .stack_size(STACK_BYTES)
+        .spawn(move || {
+            while let Ok(job) = jobs.recv() {
+                job();
+            }
+        })
+        .map_err(|error| format!("its thread did not start ({error})"))?;
+    Ok(sender)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+    use std::sync::Barrier;
+    use std::thread;
+
+    use super::{NUM_IDLE_MAX, Workshop};
+
+    #[test]
+    fn one_thread_does_one_job_after_the_other() {
+        let workshop = Workshop::default();
+        let threads: HashSet<_> = (0..5)
+            .map(|_| workshop.run(|| thread::current().id()).unwrap())
+            .collect();
+        assert_eq!(threads.len(), 1);
+        assert!(!threads.contains(&thread::current().id()));
+    }
+
+    #[test]
+    fn jobs_at_once_have_threads_of_their_own_and_few_stay() {
+        let workshop = Workshop::default();
+        let together = std::sync::Arc::new(Barrier::new(NUM_IDLE_MAX + 2));
+        thread::scope(|scope| {
+            for _ in 0..NUM_IDLE_MAX + 2 {
+                let together = std::sync::Arc::clone(&together);
+                let workshop = &workshop;
+                scope.spawn(move || workshop.run(move || drop(together.wait())).unwrap());
+            }
+        });
+        assert_eq!(workshop.idle.lock().len(), NUM_IDLE_MAX);
+    }
+
+    #[test]
+    fn a_panic_is_an_error_and_its_thread_is_not_used_again() {
+        let workshop = Workshop::default();
+        let error = workshop.run(|| panic!("a test")).map(|(): ()| ());
+        assert_eq!(error.unwrap_err(), "its thread panicked");
+        assert_eq!(workshop.run(|| 7), Ok(7));
+    }
+}
