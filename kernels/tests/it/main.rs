@@ -31,3 +31,4 @@ mod random;
 mod reference;
 mod rows;
 mod shim;
+mod steps;

@@ -93,7 +93,7 @@ mod tests {
             for _ in 0..NUM_IDLE_MAX + 2 {
                 let together = std::sync::Arc::clone(&together);
                 let workshop = &workshop;
-                scope.spawn(move || workshop.run(move || drop(together.wait())).unwrap());
+                scope.spawn(move || workshop.run(move || together.wait().is_leader()).unwrap());
             }
         });
         assert_eq!(workshop.idle.lock().len(), NUM_IDLE_MAX);
@@ -102,8 +102,8 @@ mod tests {
     #[test]
     fn a_panic_is_an_error_and_its_thread_is_not_used_again() {
         let workshop = Workshop::default();
-        let error = workshop.run(|| panic!("a test")).map(|(): ()| ());
-        assert_eq!(error.unwrap_err(), "its thread panicked");
+        let error = workshop.run::<()>(|| panic!("a test"));
+        assert_eq!(error, Err("its thread panicked".to_owned()));
         assert_eq!(workshop.run(|| 7), Ok(7));
     }
 }
