@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use datafusion::arrow::array::{Array, ArrayRef, RecordBatch};
 use futures::{StreamExt, TryStreamExt, stream};
-use tidegate_kernels::{PipelineDevice, RunError, holds_special};
+use tidegate_kernels::{PipelineDevice, RunError};
 use tidegate_scheduler::{
     CachedChunk, CachedTable, ChunkKey, Kept, LoadError, MorselId, Promotion, RunSpec,
 };
@@ -217,7 +217,6 @@ impl Filling {
         column: usize,
         began: Instant,
     ) -> Result<CachedChunk, Stopped> {
-        let special = arrays.iter().any(|array| holds_special(array.as_ref()));
         let bytes = arrays
             .iter()
             .map(|array| array.get_array_memory_size() as u64);
@@ -233,9 +232,10 @@ impl Filling {
         let store = move || handle.block_on(device.store(arrays, dictionary));
         let stored = tokio::task::spawn_blocking(store).await;
         let stored: Result<_, RunError> = stored.map_err(|_| Stopped)?;
+        let stored = stored.map_err(|_| Stopped)?;
         Ok(CachedChunk {
-            stored: Arc::new(stored.map_err(|_| Stopped)?),
-            holds_special: special,
+            holds_special: stored.has_special(),
+            stored: Arc::new(stored),
             anchor,
         })
     }
