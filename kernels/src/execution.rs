@@ -220,6 +220,7 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
                             .collect(),
                     ),
                     wide_floats: self.wide_floats,
+                    fixed_floats: self.options.fixed_floats,
                 };
                 let written = machine.programs().get(purpose, &self.options);
                 let written = written.map_err(|why| refused(machine, why))?;
@@ -280,7 +281,8 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
         let is_first = table.is_empty();
         let folded = table.fold(&engine, &program, &segments);
         // Nothing but this fold is lost: with more digits it may do.
-        if is_first && !self.wide_floats && matches!(&folded, Err(error) if is_float_range(error)) {
+        let may_widen = !self.wide_floats && !self.options.fixed_floats;
+        if is_first && may_widen && matches!(&folded, Err(error) if is_float_range(error)) {
             self.wide_floats = true;
             self.table = None;
             return self.launch(machine, input);

@@ -4,6 +4,8 @@
 //! by one of another layout has several; they are merged by their keys.
 
 mod arrays;
+mod floats;
+mod moments;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,10 +19,12 @@ use tidegate_pipeline::{
 };
 
 use crate::encode::Dictionary;
-use crate::program::{EMPTY_KEY, GroupPlan, KeyPlan, Presence, Sums};
+use crate::program::{EMPTY_KEY, GroupPlan, KeyPlan, MomentScale, Presence, Sums};
 
 pub use arrays::{code_array, dictionary_array, integer_array, plain_array};
 use arrays::{float32_array, float64_array};
+use floats::FloatSums;
+use moments::{Moments, PowerSums};
 
 /// The groups of an aggregate.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -42,12 +46,13 @@ enum SumColumn {
     None,
     /// Modulo 2^128.
     Integers(Vec<i128>),
-    Floats(Vec<f64>),
+    Floats(FloatSums),
     /// Images in unsigned order: the greatest wins.
     Extremes {
         images: Vec<u64>,
         complement: bool,
     },
+    Moments(Vec<PowerSums>),
 }
 
 /// A group table as it was copied from a device.
@@ -93,7 +98,7 @@ impl Groups {
     pub fn sum_of(&self, call: usize, group: usize) -> Option<f64> {
         match &self.calls[call].sums {
             SumColumn::Integers(sums) => sums.get(group).map(|sum| *sum as f64),
-            SumColumn::Floats(sums) => sums.get(group).copied(),
+            SumColumn::Floats(sums) => sums.get(group),
             _ => None,
         }
     }
@@ -132,18 +137,17 @@ impl Groups {
                 }
                 Sums::Float(digits, scale) => {
                     let units = digit_units(&literals[scale.literal..], scale.levels);
-                    let sum = |slot: usize| {
-                        let digit = |(low, high): &(usize, Option<usize>)| match high {
-                            None => i128::from(word(slot, *low) as i64),
+                    let mut sums = FloatSums::new(units, scale.digit_bits);
+                    for (slot, _) in &slots {
+                        sums.push(digits.iter().map(|(low, high)| match high {
+                            None => i128::from(word(*slot, *low) as i64),
                             Some(high) => {
-                                i128::from(word(slot, *low))
-                                    + (i128::from(word(slot, *high) as i64) << 32)
+                                i128::from(word(*slot, *low))
+                                    + (i128::from(word(*slot, *high) as i64) << 32)
                             }
-                        };
-                        let digits = digits.iter().map(digit).zip(units.iter().copied());
-                        fixed_point_sum(digits, scale.digit_bits)
-                    };
-                    SumColumn::Floats(slots.iter().map(|(slot, _)| sum(*slot)).collect())
+                        }));
+                    }
+                    SumColumn::Floats(sums)
                 }
                 Sums::Extreme {
                     word: at,
@@ -152,6 +156,21 @@ impl Groups {
                     images: slots.iter().map(|(slot, _)| word(*slot, *at)).collect(),
                     complement: *complement,
                 },
+                Sums::Moments {
+                    sums,
+                    squares,
+                    scale,
+                } => {
+                    let unit = scale.unit_of(literals);
+                    let of_slot = |slot: usize| {
+                        let digits = |words: &[usize]| -> Vec<u64> {
+                            words.iter().map(|index| word(slot, *index)).collect()
+                        };
+                        let (sums, squares) = (digits(sums), digits(squares));
+                        PowerSums::of(sums.into_iter(), squares.into_iter(), unit)
+                    };
+                    SumColumn::Moments(slots.iter().map(|(slot, _)| of_slot(*slot)).collect())
+                }
             },
         };
         Self {
@@ -200,10 +219,11 @@ impl Groups {
             to.counts.push(from.counts[row]);
             match (&mut to.sums, &from.sums) {
                 (SumColumn::Integers(to), SumColumn::Integers(from)) => to.push(from[row]),
-                (SumColumn::Floats(to), SumColumn::Floats(from)) => to.push(from[row]),
+                (SumColumn::Floats(to), SumColumn::Floats(from)) => to.push_from(from, row),
                 (SumColumn::Extremes { images: to, .. }, SumColumn::Extremes { images, .. }) => {
                     to.push(images[row]);
                 }
+                (SumColumn::Moments(to), SumColumn::Moments(from)) => to.push(from[row].clone()),
                 _ => {}
             }
         }
@@ -211,14 +231,18 @@ impl Groups {
 
     fn add(&mut self, at: usize, from: &Self, row: usize) {
         for (to, from) in self.calls.iter_mut().zip(&from.calls) {
-            to.counts[at] += from.counts[row];
+            let (count, other_count) = (to.counts[at], from.counts[row]);
+            to.counts[at] += other_count;
             match (&mut to.sums, &from.sums) {
                 (SumColumn::Integers(to), SumColumn::Integers(from)) => {
                     to[at] = to[at].wrapping_add(from[row]);
                 }
-                (SumColumn::Floats(to), SumColumn::Floats(from)) => to[at] += from[row],
+                (SumColumn::Floats(to), SumColumn::Floats(from)) => to.add_from(at, from, row),
                 (SumColumn::Extremes { images: to, .. }, SumColumn::Extremes { images, .. }) => {
                     to[at] = to[at].max(images[row]);
+                }
+                (SumColumn::Moments(to), SumColumn::Moments(from)) => {
+                    to[at].merge(count, &from[row], other_count);
                 }
                 _ => {}
             }
@@ -342,33 +366,13 @@ fn digit_units(literals: &[u64], levels: usize) -> Vec<f64> {
     literals[2..2 + levels].iter().map(magic).collect()
 }
 
-/// Adds digits of fixed point up and rounds once, or nearly so: the digits are carried into each
-/// other until they do not overlap, and are added from the least.
-fn fixed_point_sum(digits: impl Iterator<Item = (i128, f64)>, digit_bits: u32) -> f64 {
-    let mut digits: Vec<(i128, f64)> = digits.collect();
-    for level in (1..digits.len()).rev() {
-        let carry = digits[level].0 >> digit_bits;
-        digits[level].0 -= carry << digit_bits;
-        digits[level - 1].0 += carry;
-    }
-    // The leading digits are joined, so that a difference of two of them does not cancel.
-    let mut sum = 0.0;
-    let mut joined = 0_i128;
-    for (position, (digit, unit)) in digits.iter().enumerate() {
-        let is_free = joined.unsigned_abs() < 1 << 80;
-        if is_free {
-            joined = (joined << if position == 0 { 0 } else { digit_bits }) + digit;
-            sum = joined as f64 * unit;
-        } else {
-            sum += *digit as f64 * unit;
-        }
-    }
-    sum
-}
-
 /// Brings scales for the values of a program's float sums into its literals.
 pub fn fill_float_scales(plan: &GroupPlan, literals: &mut [u64]) {
     for call in &plan.calls {
+        if let Sums::Moments { scale, .. } = &call.sums {
+            let unit = scale.unit_exponent(scale_exponent(scale.bound));
+            literals[scale.literal] = MomentScale::literal_of(unit);
+        }
         let Sums::Float(_, scale) = &call.sums else {
             continue;
         };
@@ -432,7 +436,21 @@ impl CallColumn {
                     self.sum(sum_type)?,
                 ])
             }
-            _ => Ok(vec![self.value(call)?]),
+            _ => match &self.sums {
+                SumColumn::Moments(sums) => {
+                    let moments = self.moments(sums);
+                    let counts = self.counts.iter().map(|count| Some(i128::from(*count)));
+                    let column = |of: fn(&Moments) -> f64| {
+                        float64_array(moments.iter().map(of).collect(), None)
+                    };
+                    Ok(vec![
+                        integer_array(&DataType::UInt64, &counts.collect::<Vec<_>>())?,
+                        column(|moments| moments.mean),
+                        column(|moments| moments.m2),
+                    ])
+                }
+                _ => Ok(vec![self.value(call)?]),
+            },
         }
     }
 
@@ -447,15 +465,41 @@ impl CallColumn {
                 integer_array(&call.data_type, &counts)
             }
             AggregateFunction::Avg => self.average(call),
-            _ => self.sum(&call.data_type),
+            _ => match &self.sums {
+                SumColumn::Moments(sums) => Ok(self.variance(call.function, sums)),
+                _ => self.sum(&call.data_type),
+            },
         }
+    }
+
+    fn moments(&self, sums: &[PowerSums]) -> Vec<Moments> {
+        let counts = self.counts.iter();
+        let of_group = |(count, sums): (&u64, &PowerSums)| sums.moments(*count);
+        counts.zip(sums).map(of_group).collect()
+    }
+
+    /// Returns variances or their roots, NULL where there are too few values.
+    fn variance(&self, function: AggregateFunction, sums: &[PowerSums]) -> ArrayRef {
+        let fewer = u64::from(function.is_of_sample());
+        let divisors = self.counts.iter().map(|count| count.saturating_sub(fewer));
+        let nulls = NullBuffer::from_iter(divisors.clone().map(|divisor| divisor > 0));
+        let value = |(divisor, moments): (u64, Moments)| {
+            let variance = moments.m2 / divisor as f64;
+            match (divisor, function.is_root()) {
+                (0, _) => 0.0,
+                (_, true) => variance.sqrt(),
+                (_, false) => variance,
+            }
+        };
+        let values = divisors.zip(self.moments(sums)).map(value).collect();
+        float64_array(values, (nulls.null_count() > 0).then_some(nulls))
     }
 
     /// Returns the sums or extremes, NULL where there is no value.
     fn sum(&self, data_type: &DataType) -> Result<ArrayRef, EvalError> {
         let there = |row: usize| self.counts[row] > 0;
         match &self.sums {
-            SumColumn::None => integer_array(data_type, &[]),
+            SumColumn::None | SumColumn::Moments(_) => integer_array(data_type, &[]),
             SumColumn::Integers(sums) if *data_type == DataType::Float64 => Ok(float64_array(
                 sums.iter().map(|sum| *sum as f64).collect(),
                 self.nulls(),
@@ -466,7 +510,7 @@ impl CallColumn {
                 let values: Vec<_> = sums.iter().enumerate().map(value).collect();
                 integer_array(data_type, &values)
             }
-            SumColumn::Floats(sums) => Ok(float64_array(sums.clone(), self.nulls())),
+            SumColumn::Floats(sums) => Ok(float64_array(sums.rounded(), self.nulls())),
             SumColumn::Extremes { images, complement } => {
                 let image_of = |image: &u64| if *complement { !*image } else { *image };
                 let word = |image: &u64| (image_of(image) ^ (1 << 63)) as i64;
@@ -501,7 +545,8 @@ impl CallColumn {
         };
         match &self.sums {
             SumColumn::Floats(sums) => Ok(float64_array(
-                sums.iter()
+                sums.rounded()
+                    .iter()
                     .zip(&self.counts)
                     .map(|(sum, count)| sum / *count as f64)
                     .collect(),

@@ -29,7 +29,7 @@ use std::sync::Arc;
 
 use tidegate_pipeline::{Aggregate, Pipeline, SortKey, Step};
 
-pub use emit::{CallPlan, FloatScaleAt, LOCAL_ROWS_MAX, STATE_ROWS_MAX, Sums, WordOp};
+pub use emit::{CallPlan, FloatScaleAt, LOCAL_ROWS_MAX, MomentScale, STATE_ROWS_MAX, Sums, WordOp};
 pub use finish::{FinishLayout, FinishProgram, FinishedColumn, Noted, finish_program};
 pub use generated::{Generated, GeneratedColumn, ValuesKernel, value_type, values_kernel};
 pub use interval::Interval;
@@ -54,6 +54,9 @@ pub struct ProgramOptions {
     pub unseen_keys: bool,
     /// Float sums are kept in more digits, for values some of which are very small beside others.
     pub wide_floats: bool,
+    /// Float sums have the same digits whatever the values are, so that their bits hang on nothing but
+    /// the values.
+    pub fixed_floats: bool,
     /// The input's columns are made in the kernel, from the rows' positions in an array.
     pub generated: Option<Arc<Generated>>,
 }
@@ -66,6 +69,7 @@ impl Default for ProgramOptions {
             limits: StoreLimits::default(),
             unseen_keys: false,
             wide_floats: false,
+            fixed_floats: false,
             generated: None,
         }
     }
@@ -174,6 +178,7 @@ fn generate_with(
     };
     let mut emitter = Emitter::new(&pipeline.parameters, &facts_of);
     emitter.wide_floats = options.wide_floats;
+    emitter.fixed_floats = options.fixed_floats;
     if let Some(generated) = &options.generated {
         emitter.literals = generated.literals();
     }

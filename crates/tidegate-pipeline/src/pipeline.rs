@@ -117,6 +117,26 @@ pub enum AggregateFunction {
     StddevSamp,
 }
 
+impl AggregateFunction {
+    /// Returns whether this is a variance or a standard deviation.
+    pub fn is_of_squares(self) -> bool {
+        matches!(
+            self,
+            Self::VarPop | Self::VarSamp | Self::StddevPop | Self::StddevSamp
+        )
+    }
+
+    /// Returns whether this estimates from a sample, and so divides by one less than there are values.
+    pub fn is_of_sample(self) -> bool {
+        matches!(self, Self::VarSamp | Self::StddevSamp)
+    }
+
+    /// Returns whether this is the root of a variance.
+    pub fn is_root(self) -> bool {
+        matches!(self, Self::StddevPop | Self::StddevSamp)
+    }
+}
+
 /// An ordering of the rows, and how many of them are kept.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sort {

@@ -37,13 +37,17 @@ pub(super) struct Purpose {
     pub(super) facts: Option<Vec<(Slot, SlotFacts)>>,
     /// Float sums are kept in more digits.
     pub(super) wide_floats: bool,
+    /// They are kept in the same digits whatever the values are.
+    pub(super) fixed_floats: bool,
 }
 
 impl Purpose {
     fn is(&self, other: &Self) -> bool {
         let same_pipeline =
             Arc::ptr_eq(&self.pipeline, &other.pipeline) || self.pipeline == other.pipeline;
-        same_pipeline && self.wide_floats == other.wide_floats && self.facts == other.facts
+        let same_floats =
+            self.wide_floats == other.wide_floats && self.fixed_floats == other.fixed_floats;
+        same_pipeline && same_floats && self.facts == other.facts
     }
 
     fn write(&self, options: &ProgramOptions) -> Result<DeviceProgram, String> {
@@ -59,6 +63,7 @@ impl Purpose {
         };
         let options = ProgramOptions {
             wide_floats: self.wide_floats,
+            fixed_floats: self.fixed_floats,
             ..options.clone()
         };
         generate(&self.pipeline, &facts_of, &options)
@@ -76,6 +81,7 @@ impl Programs {
             pipeline: Arc::clone(pipeline),
             facts: None,
             wide_floats: false,
+            fixed_floats: options.fixed_floats,
         };
         self.get(purpose, options)
     }

@@ -9,6 +9,7 @@
 mod aggregate;
 mod cast;
 mod expr;
+mod moments;
 
 use std::collections::HashMap;
 
@@ -20,6 +21,7 @@ use super::slots::{Lookup, Slot, SlotFacts, SlotKind, count_nodes, over_input, s
 
 pub use aggregate::{CallPlan, FloatScaleAt, LOCAL_ROWS_MAX, STATE_ROWS_MAX, Sums, WordOp};
 pub(crate) use aggregate::{Word, Words};
+pub use moments::MomentScale;
 
 /// How a C++ variable holds a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -139,8 +141,12 @@ pub(crate) struct Emitter<'a> {
     pub(crate) keeps_parts: bool,
     /// They are kept in more digits.
     pub(crate) wide_floats: bool,
+    /// They are kept in the same digits whatever is known of the values.
+    pub(crate) fixed_floats: bool,
     /// The sums of floats so far, by value and condition.
     float_sums: Vec<(String, String, Sums)>,
+    /// The sums of values and squares so far, by value and condition.
+    pub(crate) moment_sums: Vec<(String, String, Sums)>,
 }
 
 impl<'a> Emitter<'a> {
@@ -164,7 +170,9 @@ impl<'a> Emitter<'a> {
             float_distances: Vec::new(),
             keeps_parts: false,
             wide_floats: false,
+            fixed_floats: false,
             float_sums: Vec::new(),
+            moment_sums: Vec::new(),
         }
     }
 

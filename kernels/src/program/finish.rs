@@ -12,13 +12,14 @@ use tidegate_pipeline::types::{Decimal, DecimalWidth, is_string};
 use tidegate_pipeline::{Aggregate, AggregateCall, AggregateFunction, AggregateOutput};
 
 use super::compact::{COMPACT, written_as};
-use super::emit::{CallPlan, FloatScaleAt, Sums};
+use super::emit::{CallPlan, FloatScaleAt, MomentScale, Sums};
 use super::interval::Interval;
 use super::source::{CHECKED, LITERALS_MAX, PRELUDE, STORE, write_launch};
 use super::store::{GroupPlan, KEY_LITERALS, KeyPlan, Presence, Store};
 use super::{OutputColumn, SlotFacts};
 
 const FINISH: &str = include_str!("../../cuda/finish.cuh");
+const MOMENTS_FINISH: &str = include_str!("../../cuda/moments_finish.cuh");
 
 const THREADS: u32 = 256;
 
@@ -160,6 +161,10 @@ pub fn finish_program(
     }
     for block in [PRELUDE, CHECKED, STORE, COMPACT, FINISH] {
         text.push_str(block);
+    }
+    let is_moments = |call: &CallPlan| matches!(call.sums, Sums::Moments { .. });
+    if plan.calls.iter().any(is_moments) {
+        text.push_str(MOMENTS_FINISH);
     }
     // A launch has columns, of which this kernel reads none.
     text.push_str("\nstruct Column;\n");
@@ -335,6 +340,15 @@ impl RowCode<'_> {
             );
             return Ok(());
         }
+        if let Sums::Moments {
+            sums,
+            squares,
+            scale,
+        } = &plan.sums
+        {
+            self.moments(position, call, (sums, squares, *scale), &count, output);
+            return Ok(());
+        }
         let there = format!("there{position}");
         let valid = plan.count.map(|_| {
             self.lines
@@ -364,7 +378,7 @@ impl RowCode<'_> {
         valid: Option<&str>,
     ) -> Result<(), String> {
         let (form, code) = match sums {
-            Sums::None => return Err("a sum without words".into()),
+            Sums::None | Sums::Moments { .. } => return Err("a sum without words".into()),
             Sums::Limbs(limbs) => {
                 let is_one = matches!(limbs.as_slice(), [(_, 0)]);
                 let sum = self.limbs(position, limbs);
@@ -453,6 +467,53 @@ impl RowCode<'_> {
         };
         self.column(data_type, form, &code, valid, None);
         Ok(())
+    }
+
+    /// Writes the state or the value of a variance.
+    fn moments(
+        &mut self,
+        position: usize,
+        call: &AggregateCall,
+        (sums, squares, scale): (&[usize], &[usize], MomentScale),
+        count: &str,
+        output: AggregateOutput,
+    ) {
+        let listed = |words: &[usize]| {
+            let words: Vec<String> = words.iter().map(|word| format!("w{word}")).collect();
+            words.join(", ")
+        };
+        let levels = scale.levels;
+        self.lines.extend([
+            format!("const u64 sums{position}[{levels}] = {{{}}};", listed(sums)),
+            format!(
+                "const u64 squares{position}[{}] = {{{}}};",
+                2 * levels,
+                listed(squares)
+            ),
+            format!("double mean{position}, spread{position};"),
+            format!(
+                "moments_of<{levels}>({count}, sums{position}, squares{position}, {}, mean{position}, spread{position});",
+                scale.unit_code()
+            ),
+        ]);
+        let (mean, m2) = (format!("mean{position}"), format!("spread{position}"));
+        if output == AggregateOutput::State {
+            self.column(&DataType::UInt64, Form::Integer, count, None, None);
+            self.column(&DataType::Float64, Form::Float64, &mean, None, None);
+            self.column(&DataType::Float64, Form::Float64, &m2, None, None);
+            return;
+        }
+        let fewer = u64::from(call.function.is_of_sample());
+        let there = format!("there{position}");
+        self.lines
+            .push(format!("const bool {there} = {count} > {fewer}ull;"));
+        let variance = format!("__ddiv_rn({m2}, (double)({count} - {fewer}ull))");
+        let code = if call.function.is_root() {
+            format!("__dsqrt_rn({variance})")
+        } else {
+            variance
+        };
+        self.column(&DataType::Float64, Form::Float64, &code, Some(&there), None);
     }
 
     /// Returns the sum of limbs, modulo 2^128.

@@ -26,6 +26,7 @@ const DECODE: &str = include_str!("../../cuda/decode.cuh");
 pub(super) const CHECKED: &str = include_str!("../../cuda/checked.cuh");
 const CALENDAR: &str = include_str!("../../cuda/calendar.cuh");
 const FLOAT_SUM: &str = include_str!("../../cuda/float_sum.cuh");
+const MOMENTS: &str = include_str!("../../cuda/moments.cuh");
 const RANDOM: &str = include_str!("../../cuda/random.cuh");
 pub(super) const STORE: &str = include_str!("../../cuda/store.cuh");
 const HASH: &str = include_str!("../../cuda/hash.cuh");
@@ -189,6 +190,9 @@ pub(super) fn grouped(
     write_kernel_head(&mut text, "fold", blocks, &emitter.slots);
     for (levels, _) in &emitter.float_scales {
         let _ = writeln!(text, "    u32 float_far{levels} = 0;");
+    }
+    if !emitter.moment_sums.is_empty() {
+        text.push_str("    bool moments_outside = false;\n");
     }
     let outside = floats_outside(&emitter);
     let slots = &emitter.slots;
@@ -413,6 +417,7 @@ pub(super) fn preamble(emitter: &Emitter<'_>, shape: &Shape) -> String {
         (emitter.uses_checked, CHECKED),
         (emitter.uses_calendar, CALENDAR),
         (!emitter.float_scales.is_empty(), FLOAT_SUM),
+        (!emitter.moment_sums.is_empty(), MOMENTS),
         (true, STORE),
     ] {
         if used {
@@ -502,9 +507,15 @@ fn floats_outside(emitter: &Emitter<'_>) -> String {
             "    if (float_far{levels} >= (u32)p.literals[{literal}]) atomicMax(&p.flags[FLAG_FLOAT_RANGE], 1u);\n"
         )
     };
+    let moments = if emitter.moment_sums.is_empty() {
+        ""
+    } else {
+        "    if (moments_outside) atomicMax(&p.flags[FLAG_FLOAT_RANGE], 1u);\n"
+    };
     emitter
         .float_scales
         .iter()
         .map(|(levels, literal)| line((*levels, *literal)))
+        .chain([moments.to_owned()])
         .collect()
 }

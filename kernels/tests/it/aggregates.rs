@@ -42,7 +42,7 @@ fn calls_of(value: &Expr) -> Vec<AggregateCall> {
 }
 
 /// The same calls without keys, and by the same few keys in every store.
-fn everywhere(
+pub(crate) fn everywhere(
     name: &str,
     calls: impl Fn(&Plan) -> Vec<AggregateCall>,
     columns: Vec<ArrayRef>,

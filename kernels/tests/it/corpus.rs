@@ -17,6 +17,7 @@ use crate::check::{Case, Facts};
 use crate::shim::keep;
 use crate::{
     aggregates, conversions, encodings, errors, expressions, generated, keys, radix, random, rows,
+    variances,
 };
 
 const ARCHITECTURES: [&str; 4] = ["sm_75", "sm_80", "sm_90", "sm_100"];
@@ -155,6 +156,12 @@ fn sorted_groups() {
 #[test]
 fn aggregate_calls() {
     compile(aggregates::cases(), 24);
+}
+
+#[test]
+fn variances_of_every_kind() {
+    compile(variances::cases(), 24);
+    compile_finishes(variances::cases(), 12);
 }
 
 #[test]

@@ -290,6 +290,16 @@ pub(crate) fn avg(expr: Expr) -> AggregateCall {
     call(AggregateFunction::Avg, Some(expr))
 }
 
+/// Builds a variance or a standard deviation; numbers are cast to floats first, as the planner does.
+pub(crate) fn variance(function: AggregateFunction, expr: Expr) -> AggregateCall {
+    let expr = if expr.data_type == DataType::Float64 {
+        expr
+    } else {
+        cast(expr, DataType::Float64)
+    };
+    call(function, Some(expr))
+}
+
 /// Lets the call see only rows for which the filter is TRUE.
 pub(crate) fn filtered(mut call: AggregateCall, filter: Expr) -> AggregateCall {
     call.filter = Some(filter);

@@ -7,12 +7,13 @@ use arrow_schema::DataType;
 use tidegate_kernels::groups::output_schema;
 use tidegate_kernels::program::first_aggregate;
 use tidegate_pipeline::{
-    Aggregate, AggregateFunction, AggregateOutput, CompareOp, EvalError, Expr, Interpreter,
-    Pipeline, Scalar, ScalarValue, Step,
+    Aggregate, AggregateCall, AggregateFunction, AggregateOutput, CompareOp, EvalError, Expr,
+    Interpreter, Pipeline, Scalar, ScalarValue, Step,
 };
 
 use crate::cells::{Cell, compare_groups, compare_rows, rows_of};
 use crate::check::Case;
+use crate::plan::{avg, multiply};
 
 /// What the interpreter gives up to and with the first aggregate.
 pub(crate) struct Reference {
@@ -49,19 +50,20 @@ impl Reference {
             .unwrap();
         let upto = truncated(pipeline, position + 1, aggregate);
         let rows = interpret(&upto, &case.batches).map(|batches| rows_of(&batches));
-        let columns = float_sums(aggregate);
+        let columns = roundings(aggregate);
+        let is_exact = columns.iter().all(|column| *column == Rounding::Exact);
         let sizes = match &rows {
-            Ok(rows) if columns.contains(&true) => {
+            Ok(rows) if !is_exact => {
                 let sized = interpret(&with_sizes(&upto, position), &case.batches).unwrap();
-                let size = |(column, cell): (usize, &Cell)| {
-                    columns[column].then(|| cell.float().unwrap_or(0.0))
-                };
                 let sizes = rows_of(&sized);
                 assert_eq!(sizes.len(), rows.len());
-                sizes
-                    .iter()
-                    .map(|row| row.iter().enumerate().map(size).collect())
-                    .collect()
+                let size = |row: &Vec<Cell>| {
+                    let columns = columns.iter().enumerate();
+                    columns
+                        .map(|(column, rounding)| rounding.size(row, column))
+                        .collect()
+                };
+                sizes.iter().map(size).collect()
             }
             _ => Vec::new(),
         };
@@ -151,27 +153,75 @@ fn truncated(pipeline: &Pipeline, num_steps: usize, aggregate: &Aggregate) -> Pi
     }
 }
 
-/// Returns which columns of an aggregate's output are float sums.
-fn float_sums(aggregate: &Aggregate) -> Vec<bool> {
-    let mut columns = vec![false; aggregate.keys.len()];
+/// How a column of an aggregate's output is rounded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rounding {
+    Exact,
+    /// As a sum of these terms.
+    Sum,
+    /// As a mean of squares.
+    Variance,
+    /// As the root of one.
+    Root,
+    /// As the mean in the state of a variance, which is in the column before and the one behind.
+    StateMean,
+    /// As the sum of squares in the same, which is in the two columns before.
+    StateSquares,
+}
+
+impl Rounding {
+    /// Returns the size of what is rounded, from a row of [`with_sizes`].
+    fn size(self, row: &[Cell], column: usize) -> Option<f64> {
+        let float = |column: usize| row[column].float().unwrap_or(0.0);
+        let squares = |count: usize| {
+            let Cell::Integer(values) = row[count] else {
+                return 0.0;
+            };
+            let mean = float(count + 1);
+            (mean * mean).mul_add(values as f64, float(count + 2))
+        };
+        match self {
+            Self::Exact => None,
+            Self::Sum | Self::Variance => Some(float(column)),
+            Self::Root => Some(float(column).sqrt()),
+            Self::StateMean => Some(squares(column - 1).sqrt()),
+            Self::StateSquares => Some(squares(column - 2)),
+        }
+    }
+}
+
+fn roundings(aggregate: &Aggregate) -> Vec<Rounding> {
+    let mut columns = vec![Rounding::Exact; aggregate.keys.len()];
     for call in &aggregate.calls {
-        let floats = matches!(
+        let adds = matches!(
             call.function,
             AggregateFunction::Sum | AggregateFunction::Avg
         ) && call.data_type == DataType::Float64;
+        let of_value = match call.function {
+            _ if adds => Rounding::Sum,
+            function if function.is_root() => Rounding::Root,
+            function if function.is_of_squares() => Rounding::Variance,
+            _ => Rounding::Exact,
+        };
         match aggregate.output {
-            AggregateOutput::Value => columns.push(floats),
-            AggregateOutput::State => columns.extend(
-                call.state
-                    .iter()
-                    .map(|field| floats && *field.data_type() == DataType::Float64),
-            ),
+            AggregateOutput::Value => columns.push(of_value),
+            AggregateOutput::State if call.function.is_of_squares() => {
+                columns.extend([Rounding::Exact, Rounding::StateMean, Rounding::StateSquares]);
+            }
+            AggregateOutput::State => columns.extend(call.state.iter().map(|field| {
+                if adds && *field.data_type() == DataType::Float64 {
+                    Rounding::Sum
+                } else {
+                    Rounding::Exact
+                }
+            })),
         }
     }
     columns
 }
 
-/// Replaces what float sums add up by its distance from zero.
+/// Replaces what float sums add up by its distance from zero, and variances by means of squares; their
+/// states stay.
 fn with_sizes(pipeline: &Pipeline, position: usize) -> Pipeline {
     let mut pipeline = pipeline.clone();
     let zero = Expr::parameter(pipeline.parameters.len(), DataType::Float64).unwrap();
@@ -182,7 +232,16 @@ fn with_sizes(pipeline: &Pipeline, position: usize) -> Pipeline {
     let Step::Aggregate(aggregate) = &mut pipeline.steps[position] else {
         return pipeline;
     };
+    let states = aggregate.output == AggregateOutput::State;
     for call in &mut aggregate.calls {
+        if call.function.is_of_squares() && !states {
+            let mean = |argument: Expr| avg(multiply(argument.clone(), argument));
+            let mean = mean(call.argument.clone().unwrap());
+            *call = AggregateCall {
+                filter: call.filter.clone(),
+                ..mean
+            };
+        }
         let sums = matches!(
             call.function,
             AggregateFunction::Sum | AggregateFunction::Avg

@@ -241,12 +241,7 @@ impl Accumulator {
     }
 
     fn variance(&self, moments: Moments) -> Value<'static> {
-        let (sample, root) = match self.function {
-            AggregateFunction::VarSamp => (true, false),
-            AggregateFunction::StddevSamp => (true, true),
-            AggregateFunction::StddevPop => (false, true),
-            _ => (false, false),
-        };
+        let (sample, root) = (self.function.is_of_sample(), self.function.is_root());
         let divisor = if sample {
             moments.count.saturating_sub(1)
         } else {

@@ -50,6 +50,7 @@ fn purpose(pipeline: &Arc<Pipeline>, high: i128) -> Purpose {
         pipeline: Arc::clone(pipeline),
         facts: Some(vec![(slot, facts)]),
         wide_floats: false,
+        fixed_floats: false,
     }
 }
 
@@ -66,6 +67,11 @@ fn a_program_is_written_once_for_what_is_equal() {
     assert_ne!(first.literals, other.literals);
     let wider = get(purpose(&counting(7), 1 << 40));
     assert!(!Arc::ptr_eq(&first, &wider));
+    let fixed = get(Purpose {
+        fixed_floats: true,
+        ..purpose(&counting(7), 100)
+    });
+    assert!(!Arc::ptr_eq(&first, &fixed));
     let declared = programs.declared(&counting(7), &options).unwrap();
     assert!(Arc::ptr_eq(
         &declared,

@@ -9,6 +9,7 @@ use arrow_schema::DataType;
 use tidegate_pipeline::{AggregateCall, AggregateFunction, Expr, ExprKind};
 
 use super::super::interval::Interval;
+use super::moments::MomentScale;
 use super::{Class, Emitter, Scope, Val, Valid};
 
 /// How a word takes in a row.
@@ -66,6 +67,7 @@ impl CallPlan {
                 .flat_map(|(low, high)| std::iter::once(low).chain(high))
                 .collect(),
             Sums::Extreme { word, .. } => vec![word],
+            Sums::Moments { sums, squares, .. } => sums.iter_mut().chain(squares).collect(),
         });
         words.for_each(|word| *word -= 1);
     }
@@ -97,6 +99,15 @@ pub enum Sums {
         /// Whether the image is the complement, so that the least is kept.
         complement: bool,
     },
+    /// The digits of exact sums of values and of their squares, the least first.
+    Moments {
+        /// The words of the sum.
+        sums: Vec<usize>,
+        /// The words of the squares' sum.
+        squares: Vec<usize>,
+        /// The fixed point.
+        scale: MomentScale,
+    },
 }
 
 /// A fixed point's parameters among the literals, and the bound of the values that go into it.
@@ -122,6 +133,7 @@ pub const STATE_ROWS_MAX: u64 = 1 << 31;
 /// far apart.
 const LEVELS: usize = 3;
 const LEVELS_UNBOUNDED: usize = 5;
+const LEVELS_FIXED: usize = 6;
 const DIGIT_BITS: u32 = 32;
 
 /// The same where the digits are kept as doubles for a while.
@@ -216,7 +228,8 @@ impl Emitter<'_> {
         scope: &Scope,
         words: &mut Words,
     ) -> Result<CallPlan, String> {
-        use AggregateFunction::{Avg, Count, Max, Min, Sum};
+        use AggregateFunction::{Count, Max, Min, Sum};
+        use AggregateFunction::{StddevPop, StddevSamp, VarPop, VarSamp};
 
         let Some(argument) = &call.argument else {
             let count = words.count(&self.guard);
@@ -234,9 +247,6 @@ impl Emitter<'_> {
                 sums: Sums::None,
             });
         }
-        if !matches!(call.function, Avg | Max | Min | Sum) {
-            return Err(format!("{} has no device form yet", call.function));
-        }
         if argument.data_type.is_string() || call.data_type.is_string() {
             return Err(format!(
                 "{} of strings has no device form yet",
@@ -245,7 +255,8 @@ impl Emitter<'_> {
         }
         let value = self.value(summed(call.function, argument), scope)?;
         let condition = self.condition(&value.valid);
-        let is_every_row = words.grouped && condition == words.rows && call.function != Avg;
+        let asks_how_many = !matches!(call.function, Max | Min | Sum);
+        let is_every_row = words.grouped && condition == words.rows && !asks_how_many;
         let count = if is_every_row {
             None
         } else {
@@ -256,6 +267,7 @@ impl Emitter<'_> {
                 let unsigned = call.data_type == DataType::UInt64;
                 self.extreme(&value, call.function == Min, unsigned, &condition, words)?
             }
+            VarPop | VarSamp | StddevPop | StddevSamp => self.moments(&value, &condition, words),
             _ if matches!(value.class, Class::F32 | Class::F64) => {
                 self.float_sum(&value, &condition, words)
             }
@@ -333,7 +345,9 @@ impl Emitter<'_> {
             return sums.clone();
         }
         let known = value.bound.is_finite() && !self.wide_floats;
-        let (levels, digit_bits) = match (self.keeps_parts, known) {
+        let keeps_parts = self.keeps_parts && !self.fixed_floats;
+        let (levels, digit_bits) = match (keeps_parts, known) {
+            _ if self.fixed_floats => (LEVELS_FIXED, DIGIT_BITS),
             (false, true) => (LEVELS, DIGIT_BITS),
             (false, false) => (LEVELS_UNBOUNDED, DIGIT_BITS),
             (true, true) => (PARTS, PART_BITS),
@@ -358,7 +372,7 @@ impl Emitter<'_> {
                 self.float_distances.push(first);
             }
         }
-        let digits = if self.keeps_parts {
+        let digits = if keeps_parts {
             self.float_parts(value, condition, (literal, levels), words)
         } else {
             self.float_digits(value, condition, (literal, levels), words)
@@ -369,12 +383,21 @@ impl Emitter<'_> {
                 literal,
                 levels,
                 digit_bits,
-                bound: value.bound,
+                bound: self.scale_bound(value),
             },
         );
         let known = (value.code.clone(), condition.to_owned(), sums.clone());
         self.float_sums.push(known);
         sums
+    }
+
+    /// Returns the bound that a value's fixed point is made for.
+    pub(super) fn scale_bound(&self, value: &Val) -> f64 {
+        if self.fixed_floats {
+            f64::INFINITY
+        } else {
+            value.bound
+        }
     }
 
     /// Adds the digits of a value as integers, and returns their words.
