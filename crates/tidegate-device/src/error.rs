@@ -21,12 +21,14 @@ pub enum DeviceError {
     },
     /// A launch did not run to its end; the device goes on.
     #[error(
-        "launch {launch} on {device} failed: {why}; its rows were not folded and can run elsewhere"
+        "{} on {device} failed: {why}; its rows were not folded and can run elsewhere",
+        named(*launch)
     )]
     LaunchFailed {
         /// Where.
         device: DeviceId,
-        /// Which launch of the device, counted from 1.
+        /// Which launch of the device, counted from 1; 0 for work that came to no launch, or to
+        /// several.
         launch: u64,
         /// What is known of the cause.
         why: String,
@@ -61,6 +63,14 @@ impl DeviceError {
     /// whole limit.
     pub fn is_impossible(&self) -> bool {
         matches!(self, Self::OutOfMemory { wanted, limit, .. } if wanted > limit)
+    }
+}
+
+/// Names what failed by the number of its launch.
+fn named(launch: u64) -> String {
+    match launch {
+        0 => "a run".to_owned(),
+        number => format!("launch {number}"),
     }
 }
 
@@ -103,6 +113,22 @@ mod tests {
             "device 1 is out of memory: 500 bytes were wanted and its whole limit is 100; \
              split the work or raise the limit"
         );
+    }
+
+    #[test]
+    fn work_without_a_launch_has_no_number() {
+        let failed = |launch| {
+            let why = "it did".into();
+            let device = DeviceId(1);
+            let error = DeviceError::LaunchFailed {
+                device,
+                launch,
+                why,
+            };
+            error.to_string()
+        };
+        assert!(failed(0).starts_with("a run on device 1 failed: it did;"));
+        assert!(failed(3).starts_with("launch 3 on device 1 failed: it did;"));
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use std::fmt;
 use std::sync::{Arc, mpsc};
-use std::thread;
-use std::time::Instant;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use super::facts::CudaFacts;
 use super::feeder;
@@ -16,13 +16,19 @@ use crate::error::DeviceError;
 use crate::info::DeviceInfo;
 use crate::memory::{MemoryBudget, Reservation};
 
+/// How long the last handle waits for the device's thread: a process that ends while it is in the
+/// driver may crash there.
+const END_MAX: Duration = Duration::from_secs(5);
+
 /// A device of the NVIDIA driver. Clones are handles to the same one; when the last is dropped, the
-/// device's thread does what was submitted, gives everything back, and ends. Nobody waits for that.
+/// device's thread does what was submitted, gives everything back, and ends. That is waited for, but
+/// for some seconds at the most.
 #[derive(Clone)]
 pub struct CudaDevice(Arc<Handle>);
 
 struct Handle {
     shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl CudaDevice {
@@ -40,7 +46,7 @@ impl CudaDevice {
         let lost = |why: String| DeviceError::Lost { device, why };
         let (sender, opened) = mpsc::channel();
         let options = options.clone();
-        thread::Builder::new()
+        let thread = thread::Builder::new()
             .name(format!("tidegate-cuda-{}", device.0))
             .spawn(move || feeder::run(ordinal, info, &options, &sender))
             .map_err(|error| lost(format!("its thread did not start ({error})")))?;
@@ -48,7 +54,10 @@ impl CudaDevice {
             .recv()
             .unwrap_or_else(|_| Err("its thread ended before it was open".to_owned()))
             .map_err(lost)?;
-        Ok(Self(Arc::new(Handle { shared })))
+        Ok(Self(Arc::new(Handle {
+            shared,
+            thread: Some(thread),
+        })))
     }
 
     /// Returns what the device is called.
@@ -145,7 +154,26 @@ impl CudaDevice {
 impl Drop for Handle {
     fn drop(&mut self) {
         self.shared.mailbox.close();
+        if let Some(thread) = self.thread.take() {
+            join_within(thread, END_MAX);
+        }
     }
+}
+
+/// Waits for a thread, unless it is this one; returns whether it has ended in time.
+fn join_within(thread: JoinHandle<()>, limit: Duration) -> bool {
+    if thread.thread().id() == thread::current().id() {
+        // Work that the thread has just done held the last handle: it ends by itself.
+        return false;
+    }
+    let deadline = Instant::now() + limit;
+    while !thread.is_finished() {
+        if Instant::now() >= deadline {
+            return false;
+        }
+        thread::sleep(Duration::from_micros(200));
+    }
+    thread.join().is_ok()
 }
 
 impl fmt::Debug for CudaDevice {
@@ -155,5 +183,43 @@ impl fmt::Debug for CudaDevice {
             .field("facts", self.facts())
             .field("memory", &self.memory())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex, mpsc};
+    use std::thread::{self, JoinHandle};
+    use std::time::Duration;
+
+    use super::join_within;
+
+    #[test]
+    fn a_thread_is_waited_for_but_not_for_ever() {
+        let (go, wait) = mpsc::channel::<()>();
+        let stuck = thread::spawn(move || {
+            let _ = wait.recv();
+        });
+        assert!(!join_within(stuck, Duration::from_millis(5)));
+        drop(go);
+        let quick = thread::spawn(|| thread::sleep(Duration::from_millis(5)));
+        assert!(join_within(quick, Duration::from_secs(60)));
+    }
+
+    #[test]
+    fn a_thread_does_not_wait_for_itself() {
+        let own: Arc<Mutex<Option<JoinHandle<()>>>> = Arc::default();
+        let (told, hear) = mpsc::channel();
+        let held = Arc::clone(&own);
+        let (go, wait) = mpsc::channel::<()>();
+        let thread = thread::spawn(move || {
+            let _ = wait.recv();
+            let own = held.lock().unwrap().take().unwrap();
+            told.send(join_within(own, Duration::from_secs(60)))
+                .unwrap();
+        });
+        *own.lock().unwrap() = Some(thread);
+        go.send(()).unwrap();
+        assert!(!hear.recv_timeout(Duration::from_secs(30)).unwrap());
     }
 }
