@@ -94,6 +94,12 @@ pub trait MorselLoader: Debug + Send + Sync {
         None
     }
 
+    /// Finds out whether the rows of the whole scan are still those that were there when it was
+    /// planned.
+    fn is_as_planned(&self) -> BoxFuture<'static, Result<bool, LoadError>> {
+        Box::pin(futures::future::ready(Ok(true)))
+    }
+
     /// Returns whether keys are addresses, good only while the arrays that `load` gave are alive.
     fn keys_are_addresses(&self) -> bool {
         false

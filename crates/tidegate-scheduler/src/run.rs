@@ -482,8 +482,15 @@ impl AllOrNothing {
             return Err(RunFailure::Fallback(Reason::NoDevice("no device".into())));
         };
         let reads_all_of = |scan: &ScanKey| spec.loader.reads_all_of(scan);
-        let resident =
+        let found =
             ResidentScan::find(&spec.cache, device.info().id, &spec.pipeline, &reads_all_of);
+        let resident = match found {
+            Some(scan) => {
+                let is_as_planned = spec.loader.is_as_planned().await;
+                is_as_planned.map_err(RunFailure::Load)?.then_some(scan)
+            }
+            None => None,
+        };
         if let Some(scan) = resident {
             let (pipeline, reason) = (Arc::clone(&spec.pipeline), spec.reason());
             let rates = spec.dispatch.rates();

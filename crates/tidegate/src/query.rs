@@ -71,7 +71,7 @@ impl DataFusionQueryPlanner for QueryPlanner {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let began = Instant::now();
         let plan = match KnownStatement::root_of(logical_plan) {
-            Some(known) => known.again().await?,
+            Some(known) => known.again(Some(session)).await?,
             None => None,
         };
         let plan = match plan {

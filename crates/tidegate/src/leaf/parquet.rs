@@ -17,6 +17,7 @@ pub(crate) mod files;
 mod identity;
 mod loader;
 mod planner;
+pub(crate) mod rows;
 mod source;
 
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -30,13 +31,14 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion_datasource::PartitionedFile;
 use datafusion_datasource::file_groups::FileGroup;
 use datafusion_datasource_parquet::{ParquetAccessPlan, ParquetRowSelection};
-use tidegate_scheduler::{Morsel, MorselLoader};
+use tidegate_scheduler::{Morsel, MorselLoader, ScanKey};
 
 use crate::lower::plan::plain_columns;
 
 use super::{Leaf, LeafOptions, Slot};
 use cached::planned_source;
 use loader::{ParquetLoader, RowGroups};
+use rows::AllRows;
 use source::GatedSource;
 
 /// Marks a file of a gated scan with its piece of the queue.
@@ -52,6 +54,7 @@ pub(crate) struct ParquetLeaf {
     columns: Vec<usize>,
     partitions: Vec<Option<usize>>,
     row_groups: Arc<RowGroups>,
+    rows: Arc<AllRows>,
 }
 
 impl ParquetLeaf {
@@ -119,11 +122,13 @@ impl ParquetLeaf {
             *group = FileGroup::new(group.iter().map(mark).collect());
         }
         let row_groups = Arc::new(RowGroups::new(&config));
+        let rows = Arc::new(AllRows::new(&config, source, &columns, &row_groups));
         Ok(Self {
             config,
             columns,
             partitions,
             row_groups,
+            rows,
         })
     }
 }
@@ -164,10 +169,17 @@ impl Leaf for ParquetLeaf {
     }
 
     fn loader(&self, ctx: &Arc<TaskContext>) -> Result<Arc<dyn MorselLoader>> {
-        let config = &self.config;
-        let loader =
-            ParquetLoader::try_new(config, &self.columns, Arc::clone(&self.row_groups), ctx)?;
+        let (config, row_groups) = (&self.config, Arc::clone(&self.row_groups));
+        let loader = ParquetLoader::try_new(config, &self.columns, row_groups, &self.rows, ctx)?;
         Ok(Arc::new(loader))
+    }
+
+    fn scan_key(&self) -> Option<ScanKey> {
+        self.rows.scan_key()
+    }
+
+    fn reads_all_of(&self, scan: &ScanKey) -> Option<Vec<usize>> {
+        self.rows.reads_all_of(scan)
     }
 
     fn replay(

@@ -12,15 +12,18 @@ use std::hash::{Hash, Hasher};
 use std::sync::{Arc, Weak};
 
 use datafusion::arrow::record_batch::RecordBatch;
-use datafusion::catalog::TableProvider;
+use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{DFSchemaRef, internal_err};
+use datafusion::datasource::listing::ListingTable;
 use datafusion::datasource::source_as_provider;
 use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, Extension, LogicalPlan, UserDefinedLogicalNodeCore};
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion_datasource::file_groups::FileGroup;
 use tidegate_scheduler::{ScanKey, ScanRows};
 
+use crate::leaf::parquet::rows::are_of;
 use crate::region::PipelineExec;
 use crate::session::HeldTable;
 use crate::sources::MorselTable;
@@ -32,8 +35,8 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    /// Finds the table of a plan that has just one scan, if it is a memory table or one whose rows
-    /// do not change.
+    /// Finds the table of a plan that has just one scan, if it is a memory table, files, or a table
+    /// whose rows do not change.
     pub(crate) fn of(plan: &LogicalPlan) -> Option<Self> {
         let mut tables = Vec::new();
         let walked = plan.apply_with_subqueries(|node| {
@@ -46,7 +49,9 @@ impl Snapshot {
         let Ok([table]) = <[_; 1]>::try_from(tables) else {
             return None;
         };
-        let is_known = HeldTable::memory_of(&*table).is_some() || table.is::<MorselTable>();
+        let is_known = HeldTable::memory_of(&*table).is_some()
+            || table.is::<MorselTable>()
+            || table.is::<ListingTable>();
         is_known.then(|| Self {
             table: Arc::downgrade(&table),
         })
@@ -57,15 +62,31 @@ impl Snapshot {
         std::ptr::addr_eq(self.table.as_ptr(), Arc::as_ptr(table))
     }
 
+    /// Returns whether it takes a session to tell which rows the table has: it is made of files.
+    pub(crate) fn is_of_files(&self) -> bool {
+        self.table
+            .upgrade()
+            .is_some_and(|table| table.is::<ListingTable>())
+    }
+
     /// Returns for these columns of the table their positions in a scan, if the table has just the
-    /// scan's rows now.
+    /// scan's rows now. Files are those that the session lists, in the state that its list tells.
     pub(crate) async fn reads_all_of(
         &self,
         scan: &ScanKey,
         columns: &[usize],
+        session: Option<&dyn Session>,
     ) -> Option<Vec<usize>> {
         let positions = scan.positions(columns)?;
         let table = self.table.upgrade()?;
+        if let Some(listing) = table.downcast_ref::<ListingTable>() {
+            let listed = listing
+                .list_files_for_scan(session?, &[], None)
+                .await
+                .ok()?;
+            let files = listed.file_groups.iter().flat_map(FileGroup::iter);
+            return are_of(scan, files.map(|file| &file.object_meta)).then_some(positions);
+        }
         let Some(memory) = HeldTable::memory_of(&*table) else {
             // The name says which rows they are; the table has never had others.
             return matches!(scan.rows(), ScanRows::Named(_)).then_some(positions);
@@ -117,16 +138,24 @@ impl KnownPlan {
     }
 
     /// Returns whether the table has the rows over which the plan was made.
-    pub(crate) async fn is_current(&self) -> bool {
+    pub(crate) async fn is_current(&self, session: Option<&dyn Session>) -> bool {
         let columns = self.scan.columns();
-        let positions = self.snapshot.reads_all_of(&self.scan, columns).await;
-        positions.is_some()
+        let positions = self.snapshot.reads_all_of(&self.scan, columns, session);
+        positions.await.is_some()
+    }
+
+    /// Returns the table that the statement reads.
+    pub(crate) fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
     }
 
     /// Returns the plan for another execution, unless the table has changed.
-    pub(crate) async fn again(&self) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    pub(crate) async fn again(
+        &self,
+        session: Option<&dyn Session>,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         match self.plan.downcast_ref::<PipelineExec>() {
-            Some(region) if self.is_current().await => region.again().map(Some),
+            Some(region) if self.is_current(session).await => region.again().map(Some),
             _ => Ok(None),
         }
     }

@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use datafusion::catalog::Session as CatalogSession;
 use datafusion::dataframe::DataFrame;
 use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::LogicalPlan;
@@ -86,11 +87,18 @@ pub(super) async fn find(session: &Session, sql: &str) -> Option<Arc<KnownPlan>>
     let Some(Sight::Planned(known)) = session.known.sight(sql) else {
         return None;
     };
-    if known.dependencies.hold(&session.ctx).await && known.plan.is_current().await {
+    let state = state_for(session, known.plan.snapshot());
+    let state = state.as_ref().map(|state| state as &dyn CatalogSession);
+    if known.dependencies.hold(&session.ctx).await && known.plan.is_current(state).await {
         return Some(Arc::clone(&known.plan));
     }
     session.known.forget(sql);
     None
+}
+
+/// Returns the state that it takes to tell which rows a table has; it is large, so only if it does.
+pub(super) fn state_for(session: &Session, snapshot: &Snapshot) -> Option<SessionState> {
+    snapshot.is_of_files().then(|| session.ctx.state())
 }
 
 /// Remembers a plan if it is of the kind that can be run again.

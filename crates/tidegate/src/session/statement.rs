@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use datafusion::catalog::Session as CatalogSession;
 use datafusion::common::ScalarValue;
 use datafusion::dataframe::DataFrame;
 use datafusion::error::DataFusionError;
@@ -213,12 +214,14 @@ pub(super) async fn execute(
     session: &Session,
     sql: &str,
 ) -> Result<SendableRecordBatchStream, Error> {
-    if let Some(known) = known::find(session, sql).await
-        && let Some(plan) = known.again().await?
-    {
-        let state = state_of(session, sql);
-        let plan = watched(&session.runtime, plan, &state, Duration::ZERO);
-        return Ok(execute_stream(plan, state.task_ctx())?);
+    if let Some(known) = known::find(session, sql).await {
+        let state = known::state_for(session, known.snapshot());
+        let state = state.as_ref().map(|state| state as &dyn CatalogSession);
+        if let Some(plan) = known.again(state).await? {
+            let state = state_of(session, sql);
+            let plan = watched(&session.runtime, plan, &state, Duration::ZERO);
+            return Ok(execute_stream(plan, state.task_ctx())?);
+        }
     }
     match outcome(session, sql, SQLOptions::new()).await? {
         Outcome::Frame(frame, true) => on_large_stack(start(session, sql, frame)).await,

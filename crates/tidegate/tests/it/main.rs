@@ -23,3 +23,4 @@ mod servers;
 mod store;
 mod support;
 mod support_matrix;
+mod whole_files;

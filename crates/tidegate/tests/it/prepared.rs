@@ -1,9 +1,10 @@
 //! Prepared statements and repeated texts: what runs without a plan answers as what is planned.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch};
-use datafusion::arrow::datatypes::{DataType, Schema};
+use datafusion::arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
+use datafusion::arrow::datatypes::{DataType, Schema, UInt64Type};
 use datafusion::common::ScalarValue;
 use datafusion::datasource::MemTable;
 use tidegate::{ErrorKind, Prepared, Session};
@@ -490,4 +491,37 @@ async fn a_resident_memory_table_is_left_to_a_fast_device() {
     slow.collect("CACHE TABLE t ON DEVICE").await.unwrap();
     assert_eq!(answer(&slow, &text).await, answer(&host, &text).await);
     assert_eq!(sides(&slow).1, (0, 0), "{}", slow.last_report().unwrap());
+}
+
+/// A statement that runs without a plan is listed, and ends when it is told to.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_statement_that_runs_directly_can_be_killed() {
+    let session = simulated("1GB,launch=5s", &["placement = 'device'"]).await;
+    register(&session, 0);
+    session.collect("CACHE TABLE t ON DEVICE").await.unwrap();
+    let prepared = session.prepare(SQL).await.unwrap();
+    let running = tokio::spawn(async move { prepared.collect(&values(10, 4_000, "s1")).await });
+    // Whoever looks must not wait for the device.
+    let runtime = Arc::clone(session.runtime());
+    let watcher = Session::builder().runtime(runtime).build().unwrap();
+    watcher
+        .collect("SET tidegate.placement = 'host'")
+        .await
+        .unwrap();
+    let find = "SELECT query_id FROM system.queries WHERE state = 'running' AND sql LIKE '%$1%' \
+                AND sql NOT LIKE '%system%'";
+    let id = loop {
+        let found = watcher.collect(find).await.unwrap();
+        if let Some(batch) = found.iter().find(|batch| batch.num_rows() > 0) {
+            break batch.column(0).as_primitive::<UInt64Type>().value(0);
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    };
+    watcher.collect(&format!("KILL QUERY {id}")).await.unwrap();
+    let ended = tokio::time::timeout(Duration::from_secs(20), running).await;
+    let error = ended.unwrap().unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Cancelled, "{error}");
+    let state = format!("SELECT state FROM system.queries WHERE query_id = {id}");
+    let state = answer(&watcher, &state).await.join(" ");
+    assert!(state.contains("cancelled"), "{state}");
 }

@@ -4,18 +4,24 @@
 //! row group, the column, and everything that decides how its values are read. A file that is not
 //! what it was when the scan was planned has no keys: its rows are read again.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::Field;
 use datafusion::datasource::physical_plan::{FileScanConfig, ParquetSource};
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::TaskContext;
 use datafusion_datasource::file::FileSource;
+use futures::{StreamExt, stream};
+use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt as _};
 use parking_lot::Mutex;
 use tidegate_scheduler::{ChunkKey, MorselId};
 
 use super::loader::RowGroups;
+
+/// Files that a store is asked about at a time.
+const FILES_AT_A_TIME: usize = 16;
 
 /// The identities of a scan's files, as far as they were asked for.
 #[derive(Debug)]
@@ -101,6 +107,31 @@ impl Identities {
             row_groups: row_groups.into(),
         });
         Ok(())
+    }
+
+    /// Returns whether all files are what they were when the scan was planned.
+    pub(super) async fn are_as_planned(&self) -> Result<bool> {
+        let files = self.row_groups.files().iter().map(|file| &file.object_meta);
+        let files: BTreeMap<&Path, &ObjectMeta> =
+            files.map(|file| (&file.location, file)).collect();
+        let looks = files.into_values().cloned().map(|planned| {
+            let store = Arc::clone(&self.store);
+            async move {
+                match store.head(&planned.location).await {
+                    Ok(now) => Ok(is_same(&planned, &now)),
+                    Err(object_store::Error::NotFound { .. }) => Ok(false),
+                    Err(error) => Err(DataFusionError::from(error)),
+                }
+            }
+        });
+        let looks: Vec<_> = looks.collect();
+        let mut looks = stream::iter(looks).buffer_unordered(FILES_AT_A_TIME);
+        while let Some(is_same) = looks.next().await {
+            if !is_same? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Names a column of a morsel.

@@ -22,10 +22,11 @@ use futures::{FutureExt, TryStreamExt};
 use parking_lot::Mutex;
 use parquet::arrow::arrow_reader::ArrowReaderOptions;
 use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, RowGroupMetaData};
-use tidegate_scheduler::{ChunkKey, LoadError, MorselId, MorselLoader, MorselSize};
+use tidegate_scheduler::{ChunkKey, LoadError, MorselId, MorselLoader, MorselSize, ScanKey};
 
 use super::cached::{self, planned_source};
 use super::identity::Identities;
+use super::rows::AllRows;
 
 /// The files of a scan, and for each that was listed the row groups that are its morsels.
 #[derive(Debug)]
@@ -60,6 +61,11 @@ impl RowGroups {
     /// Returns a piece's file as it was when the scan was planned.
     pub(super) fn file(&self, piece: usize) -> &PartitionedFile {
         &self.files[piece]
+    }
+
+    /// Returns the files, in the order of their pieces.
+    pub(super) fn files(&self) -> &[PartitionedFile] {
+        &self.files
     }
 
     /// Returns how many files there are.
@@ -227,6 +233,7 @@ pub(crate) struct ParquetLoader {
     config: FileScanConfig,
     lister: RowGroupLister,
     identities: Arc<Identities>,
+    rows: Arc<AllRows>,
     ctx: Arc<TaskContext>,
 }
 
@@ -237,6 +244,7 @@ impl ParquetLoader {
         config: &FileScanConfig,
         columns: &[usize],
         row_groups: Arc<RowGroups>,
+        rows: &Arc<AllRows>,
         ctx: &Arc<TaskContext>,
     ) -> Result<Self> {
         let Some(planned) = planned_source(config.file_source()) else {
@@ -264,6 +272,7 @@ impl ParquetLoader {
             config: cached::as_well(config, single),
             lister,
             identities: Arc::new(identities),
+            rows: Arc::clone(rows),
             ctx: Arc::clone(ctx),
         })
     }
@@ -309,5 +318,18 @@ impl MorselLoader for ParquetLoader {
 
     fn chunk_key(&self, morsel: MorselId, column: usize) -> Option<ChunkKey> {
         self.identities.chunk_key(morsel, column)
+    }
+
+    fn scan_key(&self) -> Option<ScanKey> {
+        self.rows.scan_key()
+    }
+
+    fn reads_all_of(&self, scan: &ScanKey) -> Option<Vec<usize>> {
+        self.rows.reads_all_of(scan)
+    }
+
+    fn is_as_planned(&self) -> BoxFuture<'static, Result<bool, LoadError>> {
+        let identities = Arc::clone(&self.identities);
+        async move { identities.are_as_planned().await.map_err(LoadError::from) }.boxed()
     }
 }

@@ -86,7 +86,9 @@ impl Filling {
                 table.insert_morsel(chunks);
             }
         }
-        if let Some(scan) = shared.loader.scan_key() {
+        if let Some(scan) = shared.loader.scan_key()
+            && shared.loader.is_as_planned().await.map_err(unreadable)?
+        {
             table.holds_all_of(scan);
         }
         Ok((table, num_rows))

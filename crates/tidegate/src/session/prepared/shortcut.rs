@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{DataType, Schema};
+use datafusion::catalog::Session as CatalogSession;
 use datafusion::common::ScalarValue;
 use datafusion::common::config::ConfigOptions;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
@@ -18,8 +19,8 @@ use futures::FutureExt;
 use parking_lot::Mutex;
 use tidegate_kernels::order_dependent_columns;
 use tidegate_scheduler::{
-    CachedTable, Choice, Reason, RegionCounters, ResidentFailure, ResidentScan, RunFailure,
-    ScanKey, Wish,
+    CachedTable, Choice, MorselLoader, Reason, RegionCounters, ResidentFailure, ResidentScan,
+    RunFailure, ScanKey, Wish,
 };
 
 use super::Planned;
@@ -33,6 +34,7 @@ use crate::query::{
 use crate::region::{PipelineExec, Program, Region, failure};
 use crate::session::cache::within;
 use crate::session::dependencies::Dependencies;
+use crate::session::known::state_for;
 use crate::session::{Client, Session};
 
 /// The shortcut of a statement, if there is one.
@@ -63,6 +65,8 @@ struct Shortcut {
     program: Program,
     region: Arc<Region>,
     reason: Reason,
+    /// What tells whether the table's files are what they were.
+    files: Option<Arc<dyn MorselLoader>>,
     table: Weak<CachedTable>,
     timeout: Option<Duration>,
     /// The values that came last, with the program that has them.
@@ -163,8 +167,13 @@ impl Shortcut {
         let device = region.devices.first()?.info().id;
         let cache = session.runtime.cache();
         let resident = ResidentScan::find(cache, device, &program.pipeline, &reads_all_of)?;
+        let files = match snapshot.is_of_files() {
+            true => Some(leaf.loader(&state.task_ctx()).ok()?),
+            false => None,
+        };
         Some(Self {
             snapshot,
+            files,
             columns: leaf.scan_key()?.columns().to_vec(),
             order_dependent: order_dependent_columns(&program.pipeline),
             region: Arc::clone(region),
@@ -187,10 +196,16 @@ impl Shortcut {
         if !self.dependencies.hold(&session.ctx).await {
             return None;
         }
-        let positions = self
-            .snapshot
-            .reads_all_of(table.scan()?, &self.columns)
-            .await?;
+        let state = state_for(session, &self.snapshot);
+        let state = state.as_ref().map(|state| state as &dyn CatalogSession);
+        let scan = table.scan()?;
+        let positions = self.snapshot.reads_all_of(scan, &self.columns, state);
+        let positions = positions.await?;
+        if let Some(files) = &self.files
+            && !files.is_as_planned().await.is_ok_and(|same| same)
+        {
+            return None;
+        }
         let reads_all_of = |_: &ScanKey| Some(positions.clone());
         ResidentScan::of(table, &self.order_dependent, &reads_all_of)
     }
