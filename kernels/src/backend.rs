@@ -45,6 +45,12 @@ pub trait PipelineDevice: Send + Sync + Debug {
     /// [`RunError::Device`] if the device is lost, [`RunError::Eval`] if it refuses the pipeline.
     fn open(&self, pipeline: Arc<Pipeline>) -> Result<Box<dyn PipelineRun>, RunError>;
 
+    /// Returns this device with float sums that have the same bits whatever the order of rows and
+    /// folds, and fail for values for which it cannot; `None` if it has none.
+    fn ordered(&self) -> Option<Arc<dyn PipelineDevice>> {
+        None
+    }
+
     /// Encodes one column of a morsel and keeps it on the device: arrays of one type, one after
     /// another. `dictionary` is the table column's own, shared by all of its chunks; only strings
     /// use it. Encoding happens as the future is polled and may take milliseconds of the thread.

@@ -33,6 +33,8 @@ pub use crate::program::declared_program;
 #[derive(Clone)]
 pub struct CudaPipelineDevice {
     shared: Arc<Shared>,
+    /// Float sums have the same bits whatever the order of rows and folds.
+    ordered: bool,
 }
 
 /// What the device's runs have in common.
@@ -74,6 +76,7 @@ impl CudaPipelineDevice {
                 programs: Programs::default(),
                 loaded: Mutex::default(),
             }),
+            ordered: false,
         }
     }
 
@@ -147,7 +150,22 @@ impl PipelineDevice for CudaPipelineDevice {
 
     fn open(&self, pipeline: Arc<Pipeline>) -> Result<Box<dyn PipelineRun>, RunError> {
         self.shared.device.check_alive()?;
-        Ok(Box::new(run::CudaRun::new(&self.shared, pipeline)?))
+        let options = ProgramOptions {
+            fixed_floats: self.ordered,
+            ..self.shared.options.clone()
+        };
+        Ok(Box::new(run::CudaRun::new(
+            &self.shared,
+            pipeline,
+            &options,
+        )?))
+    }
+
+    fn ordered(&self) -> Option<Arc<dyn PipelineDevice>> {
+        Some(Arc::new(Self {
+            shared: Arc::clone(&self.shared),
+            ordered: true,
+        }))
     }
 
     fn store(

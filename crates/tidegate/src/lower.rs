@@ -19,7 +19,7 @@ use datafusion::arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::ColumnarValue;
-use tidegate_pipeline::{AggregateFunction, Pipeline, Scalar, Step, Unsupported};
+use tidegate_pipeline::{Aggregate, AggregateFunction, Pipeline, Scalar, Step, Unsupported};
 
 pub(crate) use plan::{Lowered, lower_additive, lower_atomic};
 
@@ -90,16 +90,24 @@ pub(crate) fn bind(pipeline: &Arc<Pipeline>, bindings: &[Binding]) -> Result<Arc
 
 /// Returns whether a pipeline adds floats up, so that the order of additions shows in the last bits.
 pub(crate) fn rounds(pipeline: &Pipeline) -> bool {
-    let floating = |call: &tidegate_pipeline::AggregateCall| match call.function {
+    aggregates(pipeline).any(adds_floats)
+}
+
+/// Returns whether it does so over other groups, whose order is not that of any rows.
+pub(crate) fn rounds_over_groups(pipeline: &Pipeline) -> bool {
+    aggregates(pipeline).skip(1).any(adds_floats)
+}
+
+fn aggregates(pipeline: &Pipeline) -> impl Iterator<Item = &Aggregate> {
+    pipeline.steps.iter().filter_map(|step| match step {
+        Step::Aggregate(aggregate) => Some(aggregate),
+        _ => None,
+    })
+}
+
+fn adds_floats(aggregate: &Aggregate) -> bool {
+    aggregate.calls.iter().any(|call| match call.function {
         AggregateFunction::Sum | AggregateFunction::Avg => call.data_type.is_floating(),
-        AggregateFunction::VarPop
-        | AggregateFunction::VarSamp
-        | AggregateFunction::StddevPop
-        | AggregateFunction::StddevSamp => true,
-        AggregateFunction::Count | AggregateFunction::Min | AggregateFunction::Max => false,
-    };
-    pipeline.steps.iter().any(|step| match step {
-        Step::Aggregate(aggregate) => aggregate.calls.iter().any(floating),
-        _ => false,
+        function => function.is_of_squares(),
     })
 }

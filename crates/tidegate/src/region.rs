@@ -68,6 +68,8 @@ pub(crate) struct Region {
     pub(crate) reasons: Vec<Reason>,
     pub(crate) devices: Vec<Arc<dyn PipelineDevice>>,
     pub(crate) mode: PlacementMode,
+    /// Its float sums have the same bits on every run, or it fails.
+    pub(crate) ordered: bool,
     pub(crate) choice: Choice,
     pub(crate) policy: ClaimPolicy,
     pub(crate) cache: Arc<ColumnCache>,
@@ -88,6 +90,7 @@ impl Region {
             reasons,
             devices: Vec::new(),
             mode: PlacementMode::Host,
+            ordered: false,
             choice: Choice::Always(Reason::HostRequested),
             policy: ClaimPolicy::Shared,
             cache: Arc::default(),

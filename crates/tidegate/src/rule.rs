@@ -30,10 +30,12 @@ use crate::error::{Error, ErrorKind};
 use crate::leaf::parquet::cached::behind_host_tier;
 use crate::leaf::{Leaf, LeafOptions, leaf_of};
 use crate::lower::plan::{claims_order, plain_columns};
-use crate::lower::{Lowered, lower_additive, lower_atomic};
+use crate::lower::{Lowered, lower_additive, lower_atomic, rounds, rounds_over_groups};
 use crate::options::{CacheMode, FloatSums, RegionForms, TidegateOptions};
 use crate::region::{Form, PipelineExec, Program, Region};
 use crate::runtime::Runtime;
+
+mod ordered;
 
 /// Wraps every region of a plan in a [`PipelineExec`].
 #[derive(Debug)]
@@ -55,17 +57,18 @@ impl PhysicalOptimizerRule for PlacePipelines {
         config: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let options = TidegateOptions::of(config);
-        if options.float_sums == FloatSums::Ordered {
-            refuse_unordered_sums(&plan)?;
-        }
         let leaf_options = LeafOptions::of(config);
         let plan = behind_host_tier(&plan, self.runtime.host_cache(), &options)?;
-        Placer {
+        let placer = Placer {
             runtime: &self.runtime,
             options,
             leaf_options,
+        };
+        let placed = placer.place(&plan)?;
+        if placer.wants_ordered_sums() {
+            placer.refuse_unordered_sums(&plan, &placed)?;
         }
-        .place(&plan)
+        Ok(placed)
     }
 
     fn name(&self) -> &str {
@@ -126,6 +129,10 @@ impl Placer<'_> {
             RegionForms::Auto => self.options.replay_placement.is_none(),
         };
         asked && self.options.placement != PlacementMode::Host && !self.runtime.devices().is_empty()
+    }
+
+    fn wants_ordered_sums(&self) -> bool {
+        self.options.float_sums == FloatSums::Ordered
     }
 
     fn device_is_requested(&self) -> bool {
@@ -204,12 +211,25 @@ impl Placer<'_> {
         if !lowered.pipeline.aggregates() {
             return None;
         }
+        let ordered = self.wants_ordered_sums() && rounds(&lowered.pipeline);
+        if ordered && rounds_over_groups(&lowered.pipeline) {
+            return None;
+        }
         let leaf = leaf_of(&lowered.leaf, self.leaf_options).ok()?;
-        let device = self.willing(&lowered, &mut Vec::new()).into_iter().next()?;
+        let mut willing = self.willing(&lowered, &mut Vec::new()).into_iter();
+        let device = if ordered {
+            willing.find_map(|device| device.ordered())
+        } else {
+            willing.next()
+        }?;
         if !leaf.rereads() {
             return None;
         }
-        let why = self.why_atomic(plan, &lowered, leaf.as_ref(), &device)?;
+        let why = if ordered {
+            Reason::DeviceRequested
+        } else {
+            self.why_atomic(plan, &lowered, leaf.as_ref(), &device)?
+        };
         let planned = Arc::clone(&lowered.leaf);
         let region = Region {
             form: Form::Atomic,
@@ -217,6 +237,7 @@ impl Placer<'_> {
             reasons: Vec::new(),
             devices: vec![device],
             mode: self.options.placement,
+            ordered,
             choice: Choice::Always(why),
             policy: ClaimPolicy::DeviceOnly,
             cache: Arc::clone(self.runtime.cache()),
@@ -305,6 +326,7 @@ impl Placer<'_> {
             reasons: Vec::new(),
             devices,
             mode: self.options.placement,
+            ordered: false,
             choice,
             policy,
             cache: Arc::clone(self.runtime.cache()),
@@ -520,37 +542,4 @@ fn is_round_robin(plan: &Arc<dyn ExecutionPlan>) -> bool {
     use datafusion::physical_plan::Partitioning;
     plan.downcast_ref::<RepartitionExec>()
         .is_some_and(|exchange| matches!(exchange.partitioning(), Partitioning::RoundRobinBatch(_)))
-}
-
-/// Refuses a plan whose float sums could differ from run to run.
-fn refuse_unordered_sums(plan: &Arc<dyn ExecutionPlan>) -> Result<()> {
-    if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
-        const ROUNDING: [&str; 8] = [
-            "sum",
-            "avg",
-            "var",
-            "var_pop",
-            "stddev",
-            "stddev_pop",
-            "corr",
-            "covar_samp",
-        ];
-        for call in aggregate.aggr_expr() {
-            let floating = call.field().data_type().is_floating();
-            if floating && ROUNDING.contains(&call.fun().name()) {
-                return Err(Error::new(
-                    ErrorKind::NotSupported,
-                    format!(
-                        "tidegate.float_sums = 'ordered': {} adds floats in no fixed order here; \
-                         SET tidegate.float_sums = 'any', or cast its argument to a decimal",
-                        call.name()
-                    ),
-                )
-                .into());
-            }
-        }
-    }
-    plan.children()
-        .into_iter()
-        .try_for_each(refuse_unordered_sums)
 }

@@ -90,6 +90,13 @@ impl Runtime {
         })
     }
 
+    /// Adds a device that somebody else opened, behind those that were found. Its identifier must be
+    /// none of theirs.
+    pub fn with_device(mut self, device: Arc<dyn PipelineDevice>) -> Self {
+        self.devices.push(device);
+        self
+    }
+
     /// Returns the devices that regions can run on.
     pub fn devices(&self) -> &[Arc<dyn PipelineDevice>] {
         &self.devices

@@ -15,6 +15,7 @@ use tidegate_pipeline::{EvalError, Pipeline};
 use super::{LaneMachine, Shared};
 use crate::backend::{Finished, FoldReport, Phases, PipelineRun, RunError};
 use crate::execution::{Execution, FinishLimits, Leaving};
+use crate::program::ProgramOptions;
 use crate::stored::StoredRun;
 
 pub(super) struct CudaRun {
@@ -30,14 +31,18 @@ struct RunState {
 }
 
 impl CudaRun {
-    pub(super) fn new(shared: &Arc<Shared>, pipeline: Arc<Pipeline>) -> Result<Self, RunError> {
+    pub(super) fn new(
+        shared: &Arc<Shared>,
+        pipeline: Arc<Pipeline>,
+        options: &ProgramOptions,
+    ) -> Result<Self, RunError> {
         let declared = shared.declared_program(&pipeline).map_err(|why| {
             RunError::Eval(EvalError::Internal {
                 what: format!("a refused pipeline was opened: {why}"),
             })
         })?;
         let budget = shared.device.budget();
-        let execution = Execution::of(budget, pipeline, &shared.options, &declared)?;
+        let execution = Execution::of(budget, pipeline, options, &declared)?;
         Ok(Self {
             shared: Arc::clone(shared),
             state: Arc::new(RunState {

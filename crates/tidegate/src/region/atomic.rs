@@ -18,6 +18,7 @@ use tidegate_scheduler::{AllOrNothing, Place, RunFailure, RunSpec};
 use tokio::sync::OnceCell;
 
 use super::{failure, promote};
+use crate::error::{Error, ErrorKind};
 use crate::leaf::Leaf;
 
 /// The answer to a region, by partition; `None` if the host must answer.
@@ -31,10 +32,21 @@ pub(crate) struct Question {
     pub(crate) host: Arc<dyn ExecutionPlan>,
     pub(crate) answer: Arc<Answer>,
     pub(crate) spec: RunSpec,
-    pub(crate) strict: bool,
+    pub(crate) if_not: IfNot,
     pub(crate) leaf: Arc<dyn Leaf>,
     /// What is read may come to a device to stay.
     pub(crate) promotes: bool,
+}
+
+/// What becomes of a region that the device does not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum IfNot {
+    /// The host answers.
+    Host,
+    /// That is an error, for the placement is strict.
+    Strict,
+    /// That is an error, for the host adds floats in another order each time.
+    Unordered,
 }
 
 impl Question {
@@ -71,9 +83,17 @@ impl Question {
                 }
                 self.route(rows).map(Some)
             }
-            Err(RunFailure::Fallback(reason)) if !self.strict => {
+            Err(RunFailure::Fallback(reason)) if self.if_not == IfNot::Host => {
                 self.spec.counters.reason(Place::Host, reason);
                 Ok(None)
+            }
+            Err(RunFailure::Fallback(reason)) if self.if_not == IfNot::Unordered => {
+                let message = format!(
+                    "tidegate.float_sums = 'ordered': the device does not answer, and the host \
+                     adds floats in no fixed order: {reason}; SET tidegate.float_sums = 'any' to \
+                     let it"
+                );
+                Err(Error::new(ErrorKind::Device, message).into())
             }
             Err(other) => Err(failure(other)),
         }

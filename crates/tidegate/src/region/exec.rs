@@ -122,6 +122,11 @@ impl PipelineExec {
         (self.region.form == Form::Atomic).then_some((&self.region, &shared.leaf))
     }
 
+    /// Returns whether the float sums of the region have the same bits on every run.
+    pub(crate) fn has_ordered_sums(&self) -> bool {
+        self.region.ordered
+    }
+
     /// Stands for the same region in another execution, with books of its own.
     pub(crate) fn again(&self) -> Result<Arc<dyn ExecutionPlan>> {
         let region = Arc::new(Region {
@@ -266,12 +271,16 @@ impl ExecutionPlan for PipelineExec {
             }
             Form::Atomic => {
                 let spec = self.region.run_spec(shared.leaf.as_ref(), &ctx)?;
-                let strict = spec.strict;
+                let if_not = match (spec.strict, self.region.ordered) {
+                    (true, _) => atomic::IfNot::Strict,
+                    (false, true) => atomic::IfNot::Unordered,
+                    (false, false) => atomic::IfNot::Host,
+                };
                 let question = atomic::Question {
                     host: Arc::clone(&self.host),
                     answer: Arc::clone(&shared.answer),
                     spec,
-                    strict,
+                    if_not,
                     leaf: Arc::clone(&shared.leaf),
                     promotes: self.region.promotes,
                 };

@@ -28,7 +28,8 @@ pub struct RegionReport {
     pub reasons: Vec<String>,
     /// The devices that may take part.
     pub devices: Vec<String>,
-    /// Whether float sums may differ in their last bits from run to run; `None` if there are none.
+    /// `ordered` if float sums have the same bits on every run, `unordered` if they may differ in their
+    /// last ones; `None` if there are none.
     pub float_sums: Option<&'static str>,
     /// Seconds that finding and lowering the region took.
     pub plan_seconds: f64,
@@ -67,7 +68,11 @@ impl RegionReport {
                 .iter()
                 .map(|device| device.info().to_string())
                 .collect(),
-            float_sums: rounds.then_some("unordered"),
+            float_sums: rounds.then_some(if region.ordered {
+                "ordered"
+            } else {
+                "unordered"
+            }),
             plan_seconds: region.planned_in.as_secs_f64(),
             places,
             tallies,

@@ -16,6 +16,7 @@ mod expressions;
 mod faults;
 mod host_tier;
 mod object_stores;
+mod ordered;
 mod partitions;
 mod placement;
 mod prepared;

@@ -1,0 +1,189 @@
+//! `tidegate.float_sums = 'ordered'`: a device that can promise it answers all of a region, or the
+//! statement fails and says why.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::ArrayRef;
+use futures::future::BoxFuture;
+use tidegate::{ErrorKind, Runtime, RuntimeOptions, Session, SimulatedSpec};
+use tidegate_device::{
+    DeviceError, DeviceId, DeviceInfo, MemoryBudget, Reservation, SimulatedDevice,
+};
+use tidegate_kernels::{
+    ColumnDictionary, PipelineDevice, PipelineRun, RunError, SimulatedPipelineDevice, StoredColumn,
+};
+use tidegate_pipeline::Pipeline;
+
+use crate::support::{answer, host_only, rows, sides, simulated};
+
+const SUM: &str = "SELECT k, sum(v / 3.0), stddev(v) FROM t GROUP BY k";
+
+/// A device that adds floats in a fixed order: its own, for it folds one morsel after the other.
+#[derive(Clone, Debug)]
+struct InOrder {
+    inner: SimulatedPipelineDevice,
+}
+
+impl PipelineDevice for InOrder {
+    fn info(&self) -> &DeviceInfo {
+        self.inner.info()
+    }
+
+    fn budget(&self) -> &Arc<MemoryBudget> {
+        self.inner.budget()
+    }
+
+    fn refusals(&self, pipeline: &Pipeline) -> Vec<String> {
+        self.inner.refusals(pipeline)
+    }
+
+    fn reserve(&self, bytes: u64) -> Result<Reservation, DeviceError> {
+        self.inner.reserve(bytes)
+    }
+
+    fn open(&self, pipeline: Arc<Pipeline>) -> Result<Box<dyn PipelineRun>, RunError> {
+        self.inner.open(pipeline)
+    }
+
+    fn ordered(&self) -> Option<Arc<dyn PipelineDevice>> {
+        Some(Arc::new(self.clone()))
+    }
+
+    fn store(
+        &self,
+        arrays: Vec<ArrayRef>,
+        dictionary: Arc<ColumnDictionary>,
+    ) -> BoxFuture<'static, Result<StoredColumn, RunError>> {
+        self.inner.store(arrays, dictionary)
+    }
+
+    fn is_lost(&self) -> bool {
+        self.inner.is_lost()
+    }
+}
+
+/// Makes a session whose one device promises ordered sums, with a table.
+async fn in_order(spec: &str) -> Session {
+    let spec: SimulatedSpec = spec.parse().unwrap();
+    let inner = SimulatedDevice::new(DeviceId(0), spec).unwrap();
+    let inner = SimulatedPipelineDevice::new(inner);
+    let mut options = RuntimeOptions::default();
+    options.discovery.visible_devices = Some(String::new());
+    let runtime = Runtime::new(&options).unwrap();
+    let runtime = Arc::new(runtime.with_device(Arc::new(InOrder { inner })));
+    let session = Session::builder().runtime(runtime).build().unwrap();
+    session.register_batch("t", rows(0, 6_000)).unwrap();
+    ordered(&session).await;
+    session
+}
+
+async fn ordered(session: &Session) {
+    let set = "SET tidegate.float_sums = 'ordered'";
+    session.collect(set).await.unwrap();
+}
+
+async fn error(session: &Session, sql: &str) -> (ErrorKind, String) {
+    let error = session.collect(sql).await.unwrap_err();
+    (error.kind(), error.to_string())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_device_that_can_answers_all_of_it() {
+    let session = in_order("1GB").await;
+    let host = host_only();
+    host.register_batch("t", rows(0, 6_000)).unwrap();
+    let count = "SELECT k, round(sum(v / 3.0)), round(stddev(v)) FROM t GROUP BY k";
+    assert_eq!(answer(&session, count).await, answer(&host, count).await);
+    assert_eq!(sides(&session), ((0, 0), (1, 6_000)));
+    let explained = answer(&session, &format!("EXPLAIN {SUM}")).await.join("\n");
+    assert!(explained.contains("float_sums=ordered"), "{explained}");
+    session.collect("CACHE TABLE t ON DEVICE").await.unwrap();
+    assert_eq!(answer(&session, count).await, answer(&host, count).await);
+    assert_eq!(sides(&session).0, (0, 0));
+    // Without the promise the level is the other one.
+    let any = "SET tidegate.float_sums = 'any'";
+    session.collect(any).await.unwrap();
+    let explained = answer(&session, &format!("EXPLAIN {SUM}")).await.join("\n");
+    assert!(explained.contains("float_sums=unordered"), "{explained}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn prepared_statements_keep_the_promise() {
+    let session = in_order("1GB").await;
+    session.collect("CACHE TABLE t ON DEVICE").await.unwrap();
+    let prepared = "SELECT sum(v / 3.0) FROM t WHERE v > $1";
+    let prepared = session.prepare(prepared).await.unwrap();
+    prepared.collect(&[3_i64.into()]).await.unwrap();
+    let report = session.last_report().unwrap();
+    assert_eq!(report.regions[0].float_sums, Some("ordered"));
+    assert_eq!(sides(&session).0, (0, 0), "{report}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_device_that_fails_is_not_replaced_by_the_host() {
+    for fault in ["fail", "lost"] {
+        let session = in_order(&format!("1GB,faults=launch:1={fault}")).await;
+        let (kind, message) = error(&session, SUM).await;
+        assert_eq!(kind, ErrorKind::Device, "{message}");
+        for part in [
+            "tidegate.float_sums = 'ordered'",
+            "SET tidegate.float_sums = 'any'",
+        ] {
+            assert!(message.contains(part), "{message}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_cannot_promise_it_says_why() {
+    let check = async |session: &Session, sql: &str, parts: &[&str]| {
+        let (kind, message) = error(session, sql).await;
+        assert_eq!(kind, ErrorKind::NotSupported, "{message}");
+        for part in ["float_sums = 'ordered'", "cast its argument"]
+            .iter()
+            .chain(parts)
+        {
+            assert!(message.contains(part), "{part}: {message}");
+        }
+    };
+    let host = host_only();
+    host.register_batch("t", rows(0, 6_000)).unwrap();
+    ordered(&host).await;
+    check(&host, SUM, &["sum(", "looked for"]).await;
+    check(&host, "SELECT regr_slope(v, k) FROM t", &["regr_slope"]).await;
+    let simulated = simulated("1GB", &["placement = 'device'"]).await;
+    simulated.register_batch("t", rows(0, 6_000)).unwrap();
+    ordered(&simulated).await;
+    check(
+        &simulated,
+        SUM,
+        &["the devices add floats as their rows come"],
+    )
+    .await;
+
+    let session = in_order("1GB").await;
+    let over_groups = "SELECT avg(s) FROM (SELECT k, sum(v / 3.0) AS s FROM t GROUP BY k)";
+    check(&session, over_groups, &["over groups"]).await;
+    check(&session, "SELECT corr(v, k) FROM t", &["corr"]).await;
+    for (setting, part) in [
+        ("placement = 'host'", "tidegate.placement = 'host'"),
+        ("regions = 'additive'", "tidegate.regions = 'additive'"),
+    ] {
+        let session = in_order("1GB").await;
+        session
+            .collect(&format!("SET tidegate.{setting}"))
+            .await
+            .unwrap();
+        check(&session, SUM, &[part]).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_does_not_round_runs_anywhere() {
+    let host = host_only();
+    host.register_batch("t", rows(0, 6_000)).unwrap();
+    let sql = "SELECT k, sum(v), max(v / 3.0), sum(cast(v + 1 AS DECIMAL(9, 2))) FROM t GROUP BY k";
+    let expected = answer(&host, sql).await;
+    ordered(&host).await;
+    assert_eq!(answer(&host, sql).await, expected);
+}
