@@ -148,15 +148,14 @@ async fn prepare(
     asked: ActionCreatePreparedStatementRequest,
 ) -> Result<Vec<u8>, Status> {
     refuse_transaction(asked.transaction_id.as_deref())?;
-    let planned = door.statements.plan(caller, &asked.query).await?;
+    let planned = door.statements.plan_to_keep(caller, &asked.query).await?;
     let dataset_schema = match planned.schema() {
         Some(columns) => schema_bytes(&wire_schema(&columns))?,
         None => Bytes::new(),
     };
     let parameters = planned.parameters().map_err(status)?;
     let parameter_schema = schema_bytes(&wire_schema(&Schema::new(parameters)))?;
-    let sql = Arc::clone(planned.sql());
-    let handle = caller.prepare(Prepared::new(&caller.session, sql, Vec::new())?)?;
+    let handle = caller.prepare(Prepared::new(&caller.session, planned, Vec::new())?)?;
     let result = ActionCreatePreparedStatementResult {
         prepared_statement_handle: Bytes::copy_from_slice(&handle),
         dataset_schema,

@@ -321,6 +321,11 @@ impl Collector for Now {
         }
         let (mut used, mut limits) = (Vec::new(), Vec::new());
         for memory in self.session.memory() {
+            // Operators come and go by the hundred: `system.memory` and the page tell them.
+            let operator = memory.consumer.strip_prefix("statements: ");
+            if operator.is_some_and(|operator| operator.contains(['[', '(', '#'])) {
+                continue;
+            }
             let device = memory.device.clone().unwrap_or_default();
             let labels = vec![
                 ("tier", memory.tier().to_string()),

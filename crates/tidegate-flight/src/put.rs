@@ -106,7 +106,7 @@ async fn prepared_update(
         .find(&asked.prepared_statement_handle, caller)?;
     let mut prepared = owner.prepared(number)?;
     if let Some(rows) = parameters(door, upload).await? {
-        prepared = Prepared::new(&owner.session, prepared.sql, rows)?;
+        prepared = Prepared::new(&owner.session, prepared.planned, rows)?;
     }
     let job = door.statements.prepared_job(&owner, &prepared).await?;
     Ok(changed(door.statements.update(&owner, job).await?))

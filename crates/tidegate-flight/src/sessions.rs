@@ -14,7 +14,7 @@ use arrow::array::RecordBatch;
 use parking_lot::Mutex;
 use rand::TryRngCore;
 use rand::rngs::OsRng;
-use tidegate::{CancelHandle, ClientOptions, HeldMemory, Session};
+use tidegate::{CancelHandle, ClientOptions, HeldMemory, Planned, Session};
 use tonic::Status;
 
 use crate::http::hex;
@@ -23,8 +23,10 @@ use crate::statement::Job;
 use crate::status::status;
 use crate::users::Person;
 
-/// Bytes that a prepared statement takes beside its text and parameters.
-const PREPARED_BYTES: usize = 1 << 10;
+/// Bytes that a prepared statement takes at least.
+const PREPARED_BYTES: usize = 4 << 10;
+/// Bytes that its text and plan take, for each byte of the text.
+const PLAN_BYTES: usize = 8;
 
 /// Random bytes that name a session or a token.
 pub(crate) type Secret = [u8; 16];
@@ -41,7 +43,7 @@ pub(crate) fn secret() -> Result<Secret, Status> {
 /// A prepared statement, with the rows of parameters that were bound last.
 #[derive(Clone, Debug)]
 pub(crate) struct Prepared {
-    pub(crate) sql: Arc<str>,
+    pub(crate) planned: Planned,
     pub(crate) parameters: Vec<RecordBatch>,
     /// The memory that they take.
     _held: Arc<HeldMemory>,
@@ -51,14 +53,15 @@ impl Prepared {
     /// Counts a prepared statement against the memory limit.
     pub(crate) fn new(
         session: &Session,
-        sql: Arc<str>,
+        planned: Planned,
         parameters: Vec<RecordBatch>,
     ) -> Result<Self, Status> {
         let sizes = parameters.iter().map(RecordBatch::get_array_memory_size);
-        let bytes = PREPARED_BYTES + sql.len() + sizes.sum::<usize>();
+        let plan = PREPARED_BYTES + PLAN_BYTES * planned.sql().len();
+        let bytes = plan + sizes.sum::<usize>();
         let held = session.hold_memory("prepared statements", bytes);
         Ok(Self {
-            sql,
+            planned,
             parameters,
             _held: Arc::new(held.map_err(status)?),
         })
@@ -145,8 +148,8 @@ impl ClientSession {
 
     /// Binds parameters to a prepared statement.
     pub(crate) fn bind(&self, number: u64, parameters: Vec<RecordBatch>) -> Result<(), Status> {
-        let sql = self.prepared(number)?.sql;
-        let bound = Prepared::new(&self.session, sql, parameters)?;
+        let planned = self.prepared(number)?.planned;
+        let bound = Prepared::new(&self.session, planned, parameters)?;
         match self.prepared.lock().get_mut(&number) {
             Some(prepared) => {
                 *prepared = bound;

@@ -87,6 +87,21 @@ pub(crate) struct Statements {
 impl Statements {
     /// Plans a statement's text.
     pub(crate) async fn plan(&self, caller: &ClientSession, sql: &str) -> Result<Planned, Status> {
+        self.check_size(sql)?;
+        caught(async { caller.session.plan(sql).await.map_err(status) }).await
+    }
+
+    /// Plans the text of a prepared statement.
+    pub(crate) async fn plan_to_keep(
+        &self,
+        caller: &ClientSession,
+        sql: &str,
+    ) -> Result<Planned, Status> {
+        self.check_size(sql)?;
+        caught(async { caller.session.plan_to_keep(sql).await.map_err(status) }).await
+    }
+
+    fn check_size(&self, sql: &str) -> Result<(), Status> {
         let limit = self.limits.statement_bytes;
         if sql.len() > limit {
             return Err(Status::resource_exhausted(format!(
@@ -95,7 +110,7 @@ impl Statements {
                 sql.len()
             )));
         }
-        caught(async { caller.session.plan(sql).await.map_err(status) }).await
+        Ok(())
     }
 
     /// Plans a statement that is given without parameters.
@@ -109,7 +124,10 @@ impl Statements {
         caller: &ClientSession,
         prepared: &Prepared,
     ) -> Result<Job, Status> {
-        let planned = self.plan(caller, &prepared.sql).await?;
+        let planned = match prepared.planned.is_current().await {
+            true => prepared.planned.clone(),
+            false => self.plan(caller, prepared.planned.sql()).await?,
+        };
         let mut runs = Vec::new();
         for batch in &prepared.parameters {
             for row in 0..batch.num_rows() {

@@ -106,6 +106,15 @@ impl Session {
         planned::plan(self, sql).await
     }
 
+    /// As [`Session::plan`], for a statement that is run again and again: [`Planned::is_current`] then
+    /// tells whether it must be planned anew.
+    ///
+    /// # Errors
+    /// See [`crate::ErrorKind`].
+    pub async fn plan_to_keep(&self, sql: &str) -> Result<Planned, Error> {
+        planned::plan_to_keep(self, sql).await
+    }
+
     /// Makes a session for a client of a server that this session is of: tables, devices, memory and
     /// history are shared; settings and the schema `temp` are its own.
     pub fn for_client(&self, options: ClientOptions) -> Self {

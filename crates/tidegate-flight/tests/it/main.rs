@@ -8,7 +8,9 @@
 
 mod access;
 mod bounds;
+mod broken;
 mod client;
+mod fuzz;
 mod http;
 mod ingest;
 mod load;
@@ -17,4 +19,6 @@ mod metadata;
 mod misuse;
 mod options;
 mod queries;
+mod soak;
 mod support;
+mod walk;

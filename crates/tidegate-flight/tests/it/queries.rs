@@ -273,3 +273,43 @@ async fn rows_are_made_as_they_are_read() {
         "{made} rows were made for one that was read"
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_prepared_statement_follows_its_tables_and_settings() {
+    let server = start().await;
+    let client = &mut server.client().await;
+    answer(client, "CREATE TABLE t AS VALUES (1)").await;
+    answer(client, "CREATE VIEW v AS SELECT column1 AS a FROM t").await;
+    answer(client, "CREATE TABLE temp.t AS VALUES ('own')").await;
+    let of_table = "SELECT * FROM t ORDER BY 1".to_string();
+    let mut of_table = client.prepare(of_table, None).await.unwrap();
+    let of_view = "SELECT a FROM v ORDER BY 1".to_string();
+    let mut of_view = client.prepare(of_view, None).await.unwrap();
+    // Whoever changes a table may be somebody else.
+    let other = &mut server.client().await;
+    for (change, expect) in [
+        ("SELECT 1", ["1", "1"]),
+        ("INSERT INTO t VALUES (2)", ["1 2", "1 2"]),
+        (
+            "CREATE OR REPLACE TABLE t AS VALUES ('x', 'y')",
+            ["x|y", "1 2"],
+        ),
+        ("CREATE OR REPLACE VIEW v AS SELECT 7 AS a", ["x|y", "7"]),
+    ] {
+        answer(other, change).await;
+        for (prepared, expect) in [&mut of_table, &mut of_view].into_iter().zip(expect) {
+            for _ in 0..2 {
+                let info = prepared.execute().await.unwrap();
+                let rows = fetch(client, info).await.unwrap();
+                assert_eq!(lines(&rows).join(" "), expect, "{change}");
+            }
+        }
+    }
+    answer(client, "SET datafusion.catalog.default_schema = 'temp'").await;
+    let info = of_table.execute().await.unwrap();
+    assert_eq!(lines(&fetch(client, info).await.unwrap()), ["own"]);
+    answer(client, "RESET datafusion.catalog.default_schema").await;
+    answer(other, "DROP TABLE t").await;
+    let error = of_table.execute().await.unwrap_err().to_string();
+    assert!(error.contains("t' not found"), "{error}");
+}

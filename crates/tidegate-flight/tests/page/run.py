@@ -52,7 +52,8 @@ class Browser:
     def __init__(self, dark=False):
         to_browser, self.write = os.pipe()
         self.read, from_browser = os.pipe()
-        self.profile = tempfile.TemporaryDirectory()
+        # Its helpers may still write when it has ended.
+        self.profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
 
         def pass_pipes():
             # Chromium reads from 3 and writes to 4, which the pipes may have themselves.
@@ -79,8 +80,13 @@ class Browser:
         return self
 
     def __exit__(self, *_):
-        self.process.kill()
-        self.process.wait()
+        self.number += 1
+        os.write(self.write, json.dumps({"id": self.number, "method": "Browser.close"}).encode() + b"\0")
+        try:
+            self.process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
         os.close(self.write)
         os.close(self.read)
         self.profile.cleanup()

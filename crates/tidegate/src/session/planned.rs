@@ -9,6 +9,7 @@ use std::sync::Arc;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::common::config::ConfigOptions;
 use datafusion::common::{ParamValues, ScalarValue};
 use datafusion::error::DataFusionError;
 use datafusion::execution::context::SessionState;
@@ -17,6 +18,7 @@ use datafusion::logical_expr::{LogicalPlan, Statement as PlanStatement};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 
+use super::dependencies::Tables;
 use super::{Session, kill, statement};
 use crate::error::{Error, ErrorKind};
 use crate::query::{CancelHandle, StatementText, cancelled, on_large_stack};
@@ -30,6 +32,38 @@ pub struct Planned {
     work: Work,
     /// `None` if they are known only when it runs.
     columns: Option<SchemaRef>,
+    /// `None` if nobody wants to know, or it cannot be told.
+    basis: Option<Arc<Basis>>,
+}
+
+/// What a plan hangs on beside its text.
+#[derive(Debug)]
+struct Basis {
+    /// Held, so that a change of any setting makes other options of it.
+    options: Arc<ConfigOptions>,
+    tables: Tables,
+}
+
+impl Basis {
+    /// Looks up what a text hangs on; `None` if it names what has no name of its own, such as a file.
+    async fn of(session: &Session, sql: &str) -> Option<Self> {
+        let state = session.ctx.state();
+        let options = Arc::clone(state.config_options());
+        let statement = state
+            .sql_to_statement(sql, &options.sql_parser.dialect)
+            .ok()?;
+        let names = state.resolve_table_references(&statement).ok()?;
+        let tables = Tables::of(&session.ctx, &options, &names).await?;
+        Some(Self { options, tables })
+    }
+
+    async fn holds(&self, session: &Session) -> bool {
+        let has_changed = {
+            let state = session.ctx.state_ref();
+            !Arc::ptr_eq(&self.options, state.read().config_options())
+        };
+        !has_changed && self.tables.are_the_same(&session.ctx).await
+    }
 }
 
 /// What a statement does.
@@ -89,7 +123,22 @@ pub(super) async fn plan(session: &Session, sql: &str) -> Result<Planned, Error>
         sql: sql.into(),
         work,
         columns,
+        basis: None,
     })
+}
+
+/// Plans a statement that is to be run again and again.
+pub(super) async fn plan_to_keep(session: &Session, sql: &str) -> Result<Planned, Error> {
+    statement::check_text(sql)?;
+    let numbered = statements::number_placeholders(sql).map_err(statement::refused)?;
+    // Before the plan is made: what changes meanwhile is noticed when it is used.
+    let basis = on_large_stack(async { Ok(Basis::of(session, &numbered).await) }).await;
+    let planned = plan(session, sql).await?;
+    let basis = match (&planned.work, basis) {
+        (Work::Plan(_), Ok::<_, Error>(Some(basis))) => Some(Arc::new(basis)),
+        _ => None,
+    };
+    Ok(Planned { basis, ..planned })
 }
 
 /// Finds out a plan's columns. Before types are coerced, a plan tells wrong ones.
@@ -118,6 +167,16 @@ impl Planned {
     /// Returns the statement's text.
     pub fn sql(&self) -> &Arc<str> {
         &self.sql
+    }
+
+    /// Tells whether the text would be planned alike now, for what [`Session::plan_to_keep`] made:
+    /// settings and the tables that it names are those with which it was planned. False where that
+    /// cannot be told.
+    pub async fn is_current(&self) -> bool {
+        match &self.basis {
+            Some(basis) => basis.holds(&self.session).await,
+            None => false,
+        }
     }
 
     /// Returns what the statement is for.
