@@ -29,7 +29,9 @@ use std::sync::Arc;
 
 use tidegate_pipeline::{Aggregate, Pipeline, SortKey, Step};
 
-pub use emit::{CallPlan, FloatScaleAt, LOCAL_ROWS_MAX, MomentScale, STATE_ROWS_MAX, Sums, WordOp};
+pub use emit::{
+    CallPlan, FloatScaleAt, LOCAL_ROWS_MAX, MomentScale, STATE_ROWS_MAX, Sums, WordOp, probe,
+};
 pub use finish::{FinishLayout, FinishProgram, FinishedColumn, Noted, finish_program};
 pub use generated::{Generated, GeneratedColumn, ValuesKernel, value_type, values_kernel};
 pub use interval::Interval;

@@ -16,8 +16,11 @@ mod pipeline;
 pub use cast::{CastRule, Number, cast_rule};
 pub use decimal::{DecimalRule, decimal_rule};
 
+use std::sync::Arc;
+
 use arrow_schema::{DataType, TimeUnit};
 
+use crate::custom::CustomFunction;
 use crate::expr::{ArithmeticOp, CastFailure, CompareOp, DatePart, Expr, ExprKind};
 
 /// Says what the IR cannot express. It is never an error of the query.
@@ -210,6 +213,12 @@ impl Expr {
             },
             DataType::Boolean,
         )
+    }
+
+    /// Builds a call of a function that a user defined.
+    pub fn custom(function: Arc<CustomFunction>, args: Vec<Self>) -> Result<Self, Unsupported> {
+        let data_type = function.returns.clone();
+        checked(ExprKind::Custom { function, args }, data_type)
     }
 
     /// Builds `substr(expr, start[, length])`; `data_type` is a string type.

@@ -132,7 +132,8 @@ fn precedence(expr: &Expr) -> u8 {
         | ExprKind::Case { .. }
         | ExprKind::Cast { .. }
         | ExprKind::DatePart { .. }
-        | ExprKind::Substring { .. } => 8,
+        | ExprKind::Substring { .. }
+        | ExprKind::Custom { .. } => 8,
     }
 }
 
@@ -258,6 +259,11 @@ impl fmt::Display for Shown<'_> {
                 let name = if *case_insensitive { "ilike" } else { "like" };
                 write!(f, " {}{name} ", if *negated { "not " } else { "" })?;
                 self.operand(f, pattern, 5)
+            }
+            ExprKind::Custom { function, args } => {
+                write!(f, "{}(", function.name)?;
+                separated(f, args, |f, arg| write!(f, "{}", self.names.show(arg)))?;
+                f.write_str(")")
             }
             ExprKind::Substring {
                 expr,

@@ -3,8 +3,12 @@
 //! Every [`Expr`] carries its Arrow type, already coerced: no rule here ever guesses a type. Build
 //! them with the functions of [`crate::check`], which refuse what the IR cannot say.
 
+use std::sync::Arc;
+
 use arrow_schema::DataType;
 use serde::{Deserialize, Serialize};
+
+use crate::custom::CustomFunction;
 
 /// An expression over one input row, with the Arrow type of its value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -102,6 +106,13 @@ pub enum ExprKind {
         start: i64,
         /// At most this many characters.
         length: Option<i64>,
+    },
+    /// A call of a function that a user defined.
+    Custom {
+        /// The function, with its bodies.
+        function: Arc<CustomFunction>,
+        /// Its arguments, in order.
+        args: Vec<Expr>,
     },
 }
 

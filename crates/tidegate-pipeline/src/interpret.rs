@@ -13,6 +13,7 @@ mod builder;
 mod cast;
 mod column;
 mod compare;
+mod custom;
 mod evaluate;
 mod groups;
 mod like;
@@ -55,6 +56,14 @@ pub enum EvalError {
         /// The type that does not hold it.
         to: String,
     },
+    /// A function of a user failed.
+    #[error("function {name}: {why}")]
+    Function {
+        /// The function.
+        name: String,
+        /// What its body said.
+        why: String,
+    },
     /// A batch is not of the pipeline's input.
     #[error("shape mismatch: {what}")]
     ShapeMismatch {
@@ -76,12 +85,15 @@ pub enum EvalError {
 }
 
 impl EvalError {
-    /// Returns whether the query itself raises over these rows: a division by zero, an overflow or a
-    /// failed cast. Everything else is a fault of the caller or of this crate.
+    /// Returns whether the query itself raises over these rows: a division by zero, an overflow, a
+    /// failed cast, a function of a user. Everything else is a fault of the caller or of this crate.
     pub fn is_arithmetic(&self) -> bool {
         matches!(
             self,
-            Self::DivideByZero | Self::Overflow { .. } | Self::CastFailed { .. }
+            Self::DivideByZero
+                | Self::Overflow { .. }
+                | Self::CastFailed { .. }
+                | Self::Function { .. }
         )
     }
 

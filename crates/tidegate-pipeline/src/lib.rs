@@ -12,7 +12,7 @@
 //! This crate must not know: DataFusion, CUDA, tokio, Arrow compute kernels, or where a pipeline
 //! runs.
 //!
-//! In reading order: [`scalar`], [`expr`], [`pipeline`] are the data; [`check`] holds the type
+//! In reading order: [`scalar`], [`expr`], [`custom`], [`pipeline`] are the data; [`check`] holds the type
 //! rules by which expressions are built; `display` prints a pipeline in one line; [`interpret`]
 //! runs it.
 //!
@@ -28,6 +28,7 @@
 //! ```
 
 pub mod check;
+pub mod custom;
 pub mod expr;
 pub mod interpret;
 pub mod pipeline;
@@ -41,6 +42,7 @@ mod display;
 mod testing;
 
 pub use check::Unsupported;
+pub use custom::{CustomFunction, Host, HostBody};
 pub use expr::{ArithmeticOp, CastFailure, CompareOp, DatePart, Expr, ExprKind};
 pub use interpret::{EvalError, Interpreter};
 pub use pipeline::{

@@ -15,7 +15,7 @@
 //! (who does), [`feeder`] (how a device works its share), [`ladder`] (what it does when memory is
 //! short), [`cache`] (what it need not load), [`run`] (a region's life), [`admission`] (which queries
 //! run, and whose turn it is), [`dispatch`] (what queries share), [`counters`] (what can be told
-//! afterwards).
+//! afterwards), [`tasks`] (what else a program hands over).
 
 pub mod admission;
 pub mod cache;
@@ -27,6 +27,7 @@ pub mod place;
 pub mod queue;
 pub mod rates;
 pub mod run;
+pub mod tasks;
 
 mod residency;
 mod resident;

@@ -30,6 +30,8 @@ pub mod sources;
 pub mod statements;
 pub mod stores;
 
+mod frames;
+mod functions;
 mod leaf;
 mod lower;
 mod memory;
@@ -43,6 +45,8 @@ pub use access::AllowedPaths;
 pub use datafusion::dataframe::DataFrame;
 pub use datafusion::execution::SendableRecordBatchStream;
 pub use error::{Error, ErrorKind};
+pub use frames::{Backend, FrameExt, MapOptions};
+pub use functions::custom::ScalarFunction;
 pub use options::TidegateOptions;
 pub use query::{
     CancelHandle, LoggedQuery, QueryPlacement, QueryProgress, QueryReport, QueryState,
@@ -54,12 +58,17 @@ pub use rule::PlacePipelines;
 pub use runtime::{Runtime, RuntimeOptions, SimulatedSpec};
 pub use session::{
     CacheActivity, ClientOptions, CompiledKernel, DoctorReport, EntryPoint, HeldMemory, IfExists,
-    IfMissing, Ingest, IngestTarget, KernelCompiler, KernelReport, KernelSource, LOCKED_SETTINGS,
-    MemoryReport, Names, PlacementExt, Planned, Prepared, Session, SessionBuilder, SessionReport,
-    StatementKind, TEMP_SCHEMA, TableInfo, TableKind, TableNames, add_to,
+    IfMissing, Ingest, IngestTarget, IntoTask, KernelCompiler, KernelReport, KernelSource,
+    LOCKED_SETTINGS, MemoryReport, Names, PlacementExt, Planned, Prepared, Query, Session,
+    SessionBuilder, SessionReport, StatementKind, TEMP_SCHEMA, TableInfo, TableKind, TableNames,
+    add_to,
 };
 pub use stores::StoreOptions;
 pub use tidegate_kernels::Phases;
+pub use tidegate_scheduler::tasks::{
+    GraphError, GraphHandles, Handle, Inputs, Phase, Progress, Task, TaskContext, TaskError,
+    TaskGraph,
+};
 pub use tidegate_scheduler::{
     AdmissionGate, AdmissionLimits, Permit, Place, PlaceReport, Refused, Tally, Wish,
 };

@@ -22,9 +22,10 @@ use datafusion::error::Result;
 use datafusion::execution::context::QueryPlanner as DataFusionQueryPlanner;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
+use datafusion::physical_planner::PhysicalPlanner;
 
 use crate::error::{Error, ErrorKind};
+use crate::frames::planner;
 use crate::options::TidegateOptions;
 use crate::runtime::Runtime;
 use crate::session::Client;
@@ -78,7 +79,7 @@ impl DataFusionQueryPlanner for QueryPlanner {
             Some(plan) => plan,
             None => {
                 let logical_plan = KnownStatement::unfolded(logical_plan)?;
-                let planner = DefaultPhysicalPlanner::default();
+                let planner = planner();
                 on_large_stack(planner.create_physical_plan(&logical_plan, session)).await?
             }
         };

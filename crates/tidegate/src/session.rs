@@ -6,6 +6,7 @@ mod client;
 mod dependencies;
 mod doctor;
 mod files;
+mod functions;
 mod held;
 mod ingest;
 mod kernels;
@@ -17,6 +18,7 @@ mod planned;
 mod prepared;
 mod statement;
 mod tables;
+mod tasks;
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,9 +29,11 @@ use datafusion::dataframe::DataFrame;
 use datafusion::datasource::file_format::options::{CsvReadOptions, ParquetReadOptions};
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::logical_expr::ScalarUDF;
 use datafusion::prelude::{SQLOptions, SessionContext};
 
 use crate::error::Error;
+use crate::functions::custom::ScalarFunction;
 use crate::memory::HostLimit;
 use crate::query::{QueryPlanner, QueryProgress, QueryReport};
 use crate::region::report::RegionReport;
@@ -50,6 +54,7 @@ pub use operations::{CacheActivity, HeldMemory, MemoryReport, SessionReport};
 pub use planned::{Planned, StatementKind};
 pub use prepared::Prepared;
 pub use tables::{TableInfo, TableKind};
+pub use tasks::{IntoTask, Query};
 
 /// A session with its own settings and tables, over the devices of its runtime. Cheap to clone; every
 /// clone is the same session.
@@ -60,6 +65,7 @@ pub struct Session {
     memory: HostLimit,
     known: Arc<known::KnownStatements>,
     prepared: Arc<prepared::NamedStatements>,
+    tasks: Arc<tasks::Tasks>,
     /// The catalogs, without what makes tables of paths.
     catalogs: Arc<dyn CatalogProviderList>,
     stores: Arc<Stores>,
@@ -248,6 +254,20 @@ impl Session {
     pub fn register_table(&self, name: &str, table: Arc<dyn TableProvider>) -> Result<(), Error> {
         self.ctx.register_table(name, table)?;
         Ok(())
+    }
+
+    /// Adds a scalar function, for queries by its name and for DataFrames as what is returned. If it
+    /// has a CUDA body, that is compiled where NVRTC is found, and on each GPU its values are compared
+    /// with the Rust body's; without a GPU nothing is compared.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::Sql`] if the name is taken, the CUDA body does not compile, or the bodies
+    /// differ; the message has the compiler's words with the line, or the first row that differs.
+    pub async fn register_function(
+        &self,
+        function: ScalarFunction,
+    ) -> Result<Arc<ScalarUDF>, Error> {
+        functions::register(self, function).await
     }
 
     /// Returns the DataFusion context behind the session.

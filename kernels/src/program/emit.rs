@@ -8,19 +8,22 @@
 
 mod aggregate;
 mod cast;
+mod custom;
 mod expr;
 mod moments;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use tidegate_pipeline::types::is_string;
-use tidegate_pipeline::{Expr, NamedExpr, Scalar, ScalarValue};
+use tidegate_pipeline::{CustomFunction, Expr, NamedExpr, Scalar, ScalarValue};
 
 use super::interval::Interval;
 use super::slots::{Lookup, Slot, SlotFacts, SlotKind, count_nodes, over_input, slot_kind};
 
 pub use aggregate::{CallPlan, FloatScaleAt, LOCAL_ROWS_MAX, STATE_ROWS_MAX, Sums, WordOp};
 pub(crate) use aggregate::{Word, Words};
+pub use custom::probe;
 pub use moments::MomentScale;
 
 /// How a C++ variable holds a value.
@@ -132,6 +135,8 @@ pub(crate) struct Emitter<'a> {
     /// What the code cannot say; the first reason is as good as any.
     pub(crate) uses_checked: bool,
     pub(crate) uses_calendar: bool,
+    /// The functions of users that are called, in the order of their first call, and their text.
+    pub(crate) customs: Vec<(Arc<CustomFunction>, String)>,
     /// The numbers of digits that float sums have, each with the first literal of one such sum.
     pub(crate) float_scales: Vec<(usize, usize)>,
     /// How far values are from the least ones of their digits, by the number of digits and the
@@ -166,6 +171,7 @@ impl<'a> Emitter<'a> {
             guard: "selected".into(),
             uses_checked: false,
             uses_calendar: false,
+            customs: Vec::new(),
             float_scales: Vec::new(),
             float_distances: Vec::new(),
             keeps_parts: false,

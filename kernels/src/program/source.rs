@@ -424,6 +424,9 @@ pub(super) fn preamble(emitter: &Emitter<'_>, shape: &Shape) -> String {
             text.push_str(block);
         }
     }
+    for (_, function) in &emitter.customs {
+        text.push_str(function);
+    }
     write_launch(&mut text, emitter.literals.len());
     text
 }

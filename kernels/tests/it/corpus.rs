@@ -16,8 +16,8 @@ use tidegate_kernels::program::{
 use crate::check::{Case, Facts};
 use crate::shim::keep;
 use crate::{
-    aggregates, conversions, encodings, errors, expressions, generated, keys, radix, random, rows,
-    variances,
+    aggregates, conversions, customs, encodings, errors, expressions, generated, keys, radix,
+    random, rows, variances,
 };
 
 const ARCHITECTURES: [&str; 4] = ["sm_75", "sm_80", "sm_90", "sm_100"];
@@ -167,6 +167,11 @@ fn variances_of_every_kind() {
 #[test]
 fn expressions_of_every_kind() {
     compile([expressions::cases(), conversions::cases()].concat(), 24);
+}
+
+#[test]
+fn functions_of_users() {
+    compile(customs::cases(), 6);
 }
 
 #[test]

@@ -18,6 +18,7 @@ mod cells;
 mod check;
 mod conversions;
 mod corpus;
+mod customs;
 mod data;
 mod encodings;
 mod errors;

@@ -5,6 +5,7 @@ use arrow_schema::DataType;
 use super::cast::cast_rule;
 use super::decimal::decimal_arithmetic;
 use super::{Unsupported, supported_type};
+use crate::custom::CustomFunction;
 use crate::expr::{ArithmeticOp, CompareOp, DatePart, Expr, ExprKind};
 use crate::types::{Decimal, is_float, is_string, same_values};
 
@@ -65,7 +66,31 @@ pub(super) fn check_node(expr: &Expr) -> Result<(), Unsupported> {
             start,
             length,
         } => check_substring(&expr.data_type, *start, *length, data_type),
+        ExprKind::Custom { function, args } => check_custom(function, args, data_type),
     }
+}
+
+fn check_custom(
+    function: &CustomFunction,
+    args: &[Expr],
+    data_type: &DataType,
+) -> Result<(), Unsupported> {
+    function.check()?;
+    let name = &function.name;
+    if args.len() != function.arguments.len() {
+        return Err(Unsupported::new(format!(
+            "{name} of {} arguments",
+            args.len()
+        )));
+    }
+    for (arg, (argument, wanted)) in args.iter().zip(&function.arguments) {
+        declared(
+            &format!("argument {argument} of {name}"),
+            &arg.data_type,
+            wanted,
+        )?;
+    }
+    declared(name, &function.returns, data_type)
 }
 
 /// Returns the type that Arrow's kernels, as DataFusion calls them, give for `left op right`.

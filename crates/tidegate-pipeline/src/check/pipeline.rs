@@ -125,6 +125,7 @@ impl Expr {
             | ExprKind::DatePart { expr, .. }
             | ExprKind::Substring { expr, .. } => vec![expr],
             ExprKind::Like { expr, pattern, .. } => vec![expr, pattern],
+            ExprKind::Custom { args, .. } => args.iter().collect(),
         }
     }
 
@@ -154,6 +155,7 @@ impl Expr {
             | ExprKind::DatePart { expr, .. }
             | ExprKind::Substring { expr, .. } => vec![expr],
             ExprKind::Like { expr, pattern, .. } => vec![expr, pattern],
+            ExprKind::Custom { args, .. } => args.iter_mut().collect(),
         }
     }
 }

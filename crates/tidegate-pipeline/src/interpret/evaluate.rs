@@ -12,6 +12,7 @@ use super::arithmetic::{Arithmetic, negate};
 use super::cast::Cast;
 use super::column::Column;
 use super::compare::{compare, total_order};
+use super::custom::Call;
 use super::like::LikePattern;
 use super::temporal::Calendar;
 use super::value::Value;
@@ -53,6 +54,7 @@ pub(crate) enum Node {
         start: i64,
         length: Option<i64>,
     },
+    Custom(Box<Call>, Vec<Node>),
 }
 
 /// A LIKE pattern: read beforehand, or differing by row.
@@ -167,6 +169,10 @@ impl Node {
                 start: *start,
                 length: *length,
             },
+            ExprKind::Custom { function, args } => Self::Custom(
+                Box::new(Call::new(function)),
+                args.iter().map(node).collect::<Result<_, _>>()?,
+            ),
         };
         Ok(prepared)
     }
@@ -257,6 +263,10 @@ impl Node {
                 Value::Utf8(text) => Value::Utf8(substring(text, *start, *length)),
                 _ => Value::Null,
             }),
+            Self::Custom(call, args) => {
+                let args = args.iter().map(|arg| arg.evaluate(row));
+                call.apply(&args.collect::<Result<Vec<_>, _>>()?)
+            }
         }
     }
 }

@@ -23,6 +23,7 @@ use tidegate_pipeline::{
 };
 
 use super::{Binding, Reasons, parameter};
+use crate::functions::custom::RustFunction;
 
 /// Lowers expressions of one pipeline, gathering its parameters and whatever could not be said.
 #[derive(Debug, Default)]
@@ -247,6 +248,18 @@ impl ExprLowering {
                     .reasons
                     .keep(Expr::substring(text, start, length, data_type));
             }
+        }
+        if let Some(users) = RustFunction::of(function.fun()) {
+            return match users.of_device() {
+                Ok(of_device) => {
+                    let args = self.all(args, input)?;
+                    self.reasons.keep(Expr::custom(Arc::clone(of_device), args))
+                }
+                Err(why) => {
+                    self.reasons.push(why);
+                    None
+                }
+            };
         }
         self.reasons.push(format!("function {}", function.name()));
         None

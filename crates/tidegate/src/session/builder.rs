@@ -1,5 +1,6 @@
 //! What a session is made of.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use tidegate_device::DiscoveryOptions;
 use tidegate_scheduler::AdmissionLimits;
 
+use super::tasks::Tasks;
 use super::{Session, add_to, files};
 use crate::access::AllowedPaths;
 use crate::error::{Error, ErrorKind};
@@ -44,6 +46,7 @@ pub struct SessionBuilder {
     file_urls: FileUrls,
     allowed_paths: Option<AllowedPaths>,
     stores: StoreOptions,
+    task_slots: HashMap<String, u32>,
 }
 
 /// Whether `SELECT … FROM 'path'` reads files.
@@ -146,6 +149,13 @@ impl SessionBuilder {
         self
     }
 
+    /// Lets tasks take so many slots of this name at once: of a resource of the program's own, or
+    /// other than there are cores (`cpu`) or devices (`device`).
+    pub fn task_slots(mut self, name: impl Into<String>, count: u32) -> Self {
+        self.task_slots.insert(name.into(), count);
+        self
+    }
+
     /// Makes the session.
     ///
     /// # Errors
@@ -213,6 +223,7 @@ impl SessionBuilder {
             memory,
             known: Arc::default(),
             prepared: Arc::default(),
+            tasks: Arc::new(Tasks::new(self.task_slots)),
             catalogs,
             stores,
             reads_file_urls: self.file_urls == FileUrls::Allowed,

@@ -20,12 +20,13 @@ use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
-use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
+use datafusion::physical_planner::PhysicalPlanner;
 use datafusion::prelude::SQLOptions;
 use tidegate_scheduler::CachedTable;
 
 use super::{Session, statement};
 use crate::error::{Error, ErrorKind};
+use crate::frames::planner;
 use crate::leaf::{Leaf, LeafOptions, leaf_of};
 use crate::lower::plan::plain_columns;
 use crate::options::{CacheMode, TidegateOptions};
@@ -277,7 +278,7 @@ async fn scan(
         Ok(plan) => state.optimize(&plan)?,
         Err(error) => return Err(suggest::explain(error, select, session).await),
     };
-    let planner = DefaultPhysicalPlanner::default();
+    let planner = planner();
     let plan = planner.create_physical_plan(&plan, state).await?;
     match scan_below(&plan) {
         Some(scan) => Ok(in_any_order(scan)),

@@ -167,23 +167,31 @@ static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 pub(super) fn session_for(server: &Session, options: ClientOptions) -> Session {
     let client = Arc::new(Client::new(options));
     server.runtime.clients().add(&client);
-    session_of(server, client)
+    session_of(server, Some(client))
 }
 
 /// Makes a session that sees what a client may see, and is none of the clients' sessions.
 pub(super) fn view_for(server: &Session, options: ClientOptions) -> Session {
-    session_of(server, Arc::new(Client::new(options)))
+    session_of(server, Some(Arc::new(Client::new(options))))
 }
 
-fn session_of(server: &Session, client: Arc<Client>) -> Session {
-    let id = client.id;
+/// Makes a session of the same rights and settings whose schema `temp` is its own.
+pub(super) fn with_own_tables(session: &Session) -> Session {
+    session_of(session, None)
+}
+
+fn session_of(server: &Session, client: Option<Arc<Client>>) -> Session {
+    let own_id = || NEXT_ID.fetch_add(1, Ordering::Relaxed);
+    let id = client.as_ref().map_or_else(own_id, |client| client.id);
     let state = server.ctx.state();
     // The state's builder would put an empty catalog in the place of the server's.
     let mut config = state
         .config()
         .clone()
         .with_create_default_catalog_and_schema(false);
-    config.set_extension(client);
+    if let Some(client) = client {
+        config.set_extension(client);
+    }
     let catalogs = Arc::new(ClientCatalogs {
         shared: Arc::clone(&server.catalogs),
         own: config.options().catalog.default_catalog.clone(),
@@ -204,6 +212,7 @@ fn session_of(server: &Session, client: Arc<Client>) -> Session {
         memory: server.memory.clone(),
         known: Arc::default(),
         prepared: Arc::default(),
+        tasks: Arc::clone(&server.tasks),
         catalogs,
         stores: Arc::clone(&server.stores),
         reads_file_urls: server.reads_file_urls,

@@ -11,6 +11,7 @@ use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::{AggregateUDF, Expr, LogicalPlan, ScalarUDF, TableType, Volatility};
 use datafusion::prelude::SessionContext;
 
+use crate::functions::is_users;
 use crate::query::Snapshot;
 
 /// The settings, tables and functions with which a statement was planned.
@@ -28,7 +29,7 @@ pub(super) struct Tables(Vec<(ResolvedTableReference, Weak<dyn TableProvider>)>)
 
 /// Functions by the names under which a session finds them.
 #[derive(Debug, Default)]
-struct Functions {
+pub(super) struct Functions {
     scalar: HashMap<String, Arc<ScalarUDF>>,
     aggregate: HashMap<String, Arc<AggregateUDF>>,
 }
@@ -164,7 +165,25 @@ impl Functions {
         }
     }
 
-    fn are_those_of(&self, state: &SessionState) -> bool {
+    /// Gathers the functions of users that a plan calls.
+    pub(super) fn of_users(plan: &LogicalPlan) -> Self {
+        let mut functions = Self::default();
+        let walked = plan.apply_with_subqueries(|node| {
+            node.apply_expressions(|expr| {
+                expr.apply(|expr| {
+                    if matches!(expr, Expr::ScalarFunction(call) if is_users(&call.func)) {
+                        functions.take(expr);
+                    }
+                    Ok(TreeNodeRecursion::Continue)
+                })
+            })
+        });
+        debug_assert!(walked.is_ok(), "nothing in the walk fails");
+        functions
+    }
+
+    /// Returns whether a session finds the same functions under their names.
+    pub(super) fn are_those_of(&self, state: &SessionState) -> bool {
         let scalar = state.scalar_functions();
         let aggregate = state.aggregate_functions();
         self.scalar.iter().all(|(name, function)| {

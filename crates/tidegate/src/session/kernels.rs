@@ -15,13 +15,14 @@ use datafusion::error::DataFusionError;
 use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
+use datafusion::physical_planner::PhysicalPlanner;
 use datafusion::prelude::SQLOptions;
 use tidegate_kernels::cuda::declared_program;
 use tidegate_kernels::program::{ProgramOptions, Sink};
 
 use super::{Session, statement};
 use crate::error::{Error, ErrorKind};
+use crate::frames::planner;
 use crate::lower::bind;
 use crate::query::StatementText;
 use crate::region::{PipelineExec, Program};
@@ -85,7 +86,7 @@ pub(super) async fn reports(
     }
     let plan = state.optimize(&plan)?;
     // The session's own planner would note in the history a query that never runs.
-    let planner = DefaultPhysicalPlanner::default();
+    let planner = planner();
     let plan = planner.create_physical_plan(&plan, state).await?;
     let mut regions = Vec::new();
     gather(&plan, &mut regions);

@@ -11,11 +11,12 @@ use datafusion::dataframe::DataFrame;
 use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
+use datafusion::physical_planner::PhysicalPlanner;
 use parking_lot::Mutex;
 
 use super::Session;
 use super::dependencies::Dependencies;
+use crate::frames::planner;
 use crate::query::{KnownPlan, Snapshot};
 
 /// Texts remembered; what was used longest ago goes first.
@@ -147,7 +148,7 @@ pub(super) async fn plan_again(session: &Session, sql: &str, frame: &DataFrame) 
     let Ok(optimized) = state.optimize(&logical) else {
         return;
     };
-    let planner = DefaultPhysicalPlanner::default();
+    let planner = planner();
     if let Ok(plan) = planner.create_physical_plan(&optimized, &state).await {
         remember(session, &state, sql, &logical, optimized, &plan).await;
     }

@@ -27,7 +27,7 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::stream;
 use parking_lot::Mutex;
 
-use super::dependencies::Tables;
+use super::dependencies::{Functions, Tables};
 use super::{Session, statement};
 use crate::error::{Error, ErrorKind};
 use crate::lower::parameter::number_of;
@@ -57,6 +57,7 @@ struct Planned {
     names: Vec<TableReference>,
     /// These tables; `None` if it cannot be told whether they change.
     tables: Option<Tables>,
+    functions: Functions,
     /// By parameter; `None` where the plan leaves it open.
     types: Vec<Option<DataType>>,
     shortcuts: Shortcuts,
@@ -146,10 +147,14 @@ impl Prepared {
     /// Returns what the statement means over the tables that there are now.
     async fn planned(&self) -> Result<Arc<Planned>, Error> {
         let planned = Arc::clone(&self.statement.planned.lock());
-        let is_current = match &planned.tables {
-            Some(tables) => tables.are_the_same(&self.session.ctx).await,
-            None => true,
-        };
+        let is_current = planned
+            .functions
+            .are_those_of(&self.session.ctx.state_ref().read());
+        let is_current = is_current
+            && match &planned.tables {
+                Some(tables) => tables.are_the_same(&self.session.ctx).await,
+                None => true,
+            };
         if is_current {
             return Ok(planned);
         }
@@ -228,6 +233,7 @@ impl Planned {
         let statement = state.sql_to_statement(sql, &dialect)?;
         let names = state.resolve_table_references(&statement)?;
         Ok(Self {
+            functions: Functions::of_users(&plan),
             plan,
             tables: Tables::of(&session.ctx, state.config_options(), &names).await,
             names,

@@ -15,14 +15,15 @@ use datafusion::logical_expr::{
     DdlStatement, LogicalPlan, SetVariable, Statement as PlanStatement,
 };
 use datafusion::physical_plan::execute_stream;
-use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
+use datafusion::physical_planner::PhysicalPlanner;
 use datafusion::prelude::SQLOptions;
 use tidegate_scheduler::AdmissionLimits;
 
 use super::prepared::{self, Prepared};
-use super::{Client, KernelReport, Session, cache, held, kernels, kill, known};
+use super::{Client, KernelReport, Session, cache, functions, held, kernels, kill, known};
 use crate::access::AllowedPaths;
 use crate::error::{Error, ErrorKind};
+use crate::frames::planner;
 use crate::memory::{StatementPool, default_cache_limit};
 use crate::options::TidegateOptions;
 use crate::query::{KnownStatement, StatementText, on_large_stack, watched};
@@ -127,7 +128,7 @@ pub(super) async fn logical_plan(
     let dialect = state.config_options().sql_parser.dialect;
     let mut statement = state.sql_to_statement(sql, &dialect)?;
     session.stores.take_options(&mut statement)?;
-    state.statement_to_plan(statement).await
+    functions::plan(state, statement).await
 }
 
 async fn plan_checked(session: &Session, sql: &str, allowed: SQLOptions) -> Result<Outcome, Error> {
@@ -197,6 +198,14 @@ async fn done(
             session.known.clear();
             held::create(session, state, create).await?
         }
+        LogicalPlan::Ddl(DdlStatement::CreateFunction(create)) => {
+            session.known.clear();
+            functions::create(session, sql, *create)?
+        }
+        LogicalPlan::Ddl(DdlStatement::DropFunction(drop)) => {
+            session.known.clear();
+            functions::drop(session, &drop)?
+        }
         LogicalPlan::Ddl(_) | LogicalPlan::Statement(_) => {
             session.known.clear();
             let done = session.ctx.execute_logical_plan(plan).await?;
@@ -240,7 +249,7 @@ async fn start(
     let logical = KnownStatement::unfolded(&logical)?.into_owned();
     let began = Instant::now();
     let optimized = state.optimize(&logical)?;
-    let planner = DefaultPhysicalPlanner::default();
+    let planner = planner();
     let plan = planner.create_physical_plan(&optimized, &state).await?;
     let planned_in = began.elapsed();
     known::remember(session, &state, sql, &logical, optimized, &plan).await;

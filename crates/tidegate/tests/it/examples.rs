@@ -37,3 +37,19 @@ fn own_session_state() {
         "{printed}"
     );
 }
+
+#[test]
+fn walkthroughs() {
+    let printed = run("walkthrough");
+    for wanted in [
+        "== chunked-array",
+        "== table-in-partitions",
+        "ten calls and their total: 55",
+        "== devices",
+        "| the post, one GPU, 500000 × 500000 | 97 |",
+        "the same rows each time",
+        "at once: 1 of the tasks that need the device",
+    ] {
+        assert!(printed.contains(wanted), "{wanted}: {printed}");
+    }
+}

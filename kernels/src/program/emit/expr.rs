@@ -72,6 +72,7 @@ impl Emitter<'_> {
                 self.date_part(*part, &expr.data_type, value)
             }
             ExprKind::Like { .. } | ExprKind::Substring { .. } => self.lifted(expr, scope),
+            ExprKind::Custom { function, args } => self.custom(function, args, scope),
         }
     }
 

@@ -14,7 +14,7 @@ use datafusion::arrow::datatypes::{DataType, Schema};
 use datafusion::catalog::Session as CatalogSession;
 use datafusion::common::ScalarValue;
 use datafusion::common::config::ConfigOptions;
-use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
+use datafusion::physical_planner::PhysicalPlanner;
 use futures::FutureExt;
 use parking_lot::Mutex;
 use tidegate_kernels::order_dependent_columns;
@@ -25,6 +25,7 @@ use tidegate_scheduler::{
 
 use super::Planned;
 use crate::error::Error;
+use crate::frames::planner;
 use crate::lower::parameter::{are_parameters, bind_values, symbolic};
 use crate::options::TidegateOptions;
 use crate::query::{
@@ -149,7 +150,7 @@ impl Shortcut {
         let optimized = state.optimize(&statement.plan).ok()?;
         let expected: Vec<String> = names_of(optimized.schema().as_arrow());
         let symbolic = symbolic(optimized, &types).ok()?;
-        let planner = DefaultPhysicalPlanner::default();
+        let planner = planner();
         let plan = planner.create_physical_plan(&symbolic, &state).await.ok()?;
         // A column may be called after the parameters that it is computed of.
         if names_of(&plan.schema()) != expected {

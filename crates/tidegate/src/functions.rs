@@ -1,0 +1,32 @@
+//! Functions that users make.
+//!
+//! [`sql`] has those of `CREATE FUNCTION`, whose calls become the expression that they stand for, so
+//! that they run wherever that expression would. [`custom`] has those that a program registers, with
+//! a body in Rust and perhaps one for devices.
+
+pub(crate) mod custom;
+pub(crate) mod sql;
+
+use datafusion::arrow::compute::can_cast_types;
+use datafusion::arrow::datatypes::DataType;
+use datafusion::logical_expr::ScalarUDF;
+
+/// Tells whether a user made a function.
+pub(crate) fn is_users(function: &ScalarUDF) -> bool {
+    sql::SqlFunction::of(function).is_some() || custom::RustFunction::of(function).is_some()
+}
+
+/// Tells whether a value of one type may be given for an argument of another without a CAST. A
+/// number that the argument's type does not hold raises an error when it comes.
+fn takes(argument: &DataType, given: &DataType) -> bool {
+    let given = match given {
+        DataType::Dictionary(_, values) => values.as_ref(),
+        given => given,
+    };
+    argument == given
+        || given.is_null()
+        || (argument.is_numeric() && given.is_numeric())
+        || (argument.is_string() && given.is_string())
+        || (argument.is_temporal() && given.is_string())
+        || (argument.is_temporal() && given.is_temporal() && can_cast_types(given, argument))
+}
