@@ -11,6 +11,8 @@ use thiserror::Error;
 use tidegate_device::{DeviceError, DeviceInfo, MemoryBudget, Reservation};
 use tidegate_pipeline::{EvalError, Pipeline};
 
+use crate::generated::GeneratedRun;
+use crate::program::Generated;
 use crate::stored::{ColumnDictionary, StoredColumn, StoredRun};
 
 /// A device that can run pipelines.
@@ -66,6 +68,10 @@ pub trait PipelineDevice: Send + Sync + Debug {
         dictionary: Arc<ColumnDictionary>,
     ) -> BoxFuture<'static, Result<StoredColumn, RunError>>;
 
+    /// Returns whether the device makes the columns of an array itself for a pipeline that it does not
+    /// refuse, so that [`PipelineRun::fold_generated`] takes parts of it.
+    fn generates(&self, pipeline: &Arc<Pipeline>, source: &Arc<Generated>) -> bool;
+
     /// Returns whether the device is gone for good.
     fn is_lost(&self) -> bool;
 
@@ -103,6 +109,13 @@ pub trait PipelineRun: Send {
     fn fold_stored(
         &mut self,
         run: Arc<StoredRun>,
+    ) -> BoxFuture<'static, Result<FoldReport, RunError>>;
+
+    /// Folds parts of an array that the device makes itself, as [`PipelineDevice::generates`] tells:
+    /// nothing is moved or stored.
+    fn fold_generated(
+        &mut self,
+        run: GeneratedRun,
     ) -> BoxFuture<'static, Result<FoldReport, RunError>>;
 
     /// Ends the run and brings its rows back to the host, in batches of `pipeline.output`; after all

@@ -24,7 +24,7 @@ use tidegate_pipeline::{Interpreter, Pipeline};
 use crate::backend::{PipelineDevice, PipelineRun, RunError};
 use crate::engine::{Engine, Machine, bytes_of_words};
 use crate::execution::Programs;
-use crate::program::{DeviceProgram, ProgramOptions, warm_up_source};
+use crate::program::{DeviceProgram, Generated, ProgramOptions, warm_up_source};
 use crate::stored::{ColumnDictionary, StoredColumn};
 
 pub use crate::program::declared_program;
@@ -174,6 +174,14 @@ impl PipelineDevice for CudaPipelineDevice {
         dictionary: Arc<ColumnDictionary>,
     ) -> BoxFuture<'static, Result<StoredColumn, RunError>> {
         store::store(Arc::clone(&self.shared), arrays, dictionary).boxed()
+    }
+
+    fn generates(&self, pipeline: &Arc<Pipeline>, source: &Arc<Generated>) -> bool {
+        let Shared {
+            programs, options, ..
+        } = self.shared.as_ref();
+        let written = programs.generated(pipeline, source, false, options);
+        written.is_ok()
     }
 
     fn is_lost(&self) -> bool {

@@ -20,10 +20,13 @@ use tidegate_pipeline::{EvalError, Pipeline, Sort};
 
 use crate::backend::{Phases, RunError};
 use crate::engine::{FLOAT_RANGE, Machine, ResidentChunk, ResidentColumn, Segments};
+use crate::generated::GeneratedRun;
 use crate::groups::{Groups, fill_float_scales};
 use crate::program::{
-    DeviceProgram, ProgramOptions, Sink, Slot, SlotFacts, declared_program, generate_ordered,
+    DeviceProgram, Generated, ProgramOptions, STATE_ROWS_MAX, Sink, Slot, SlotFacts,
+    declared_program, generate_ordered,
 };
+use crate::random::Part;
 use crate::rows::{download_rows, write_rows};
 use crate::stored::{NotOneColumn, StoredRun};
 use crate::table::GroupTable;
@@ -44,6 +47,8 @@ pub struct Execution<B> {
     /// Rows are written with the words of this order.
     order: Option<Sort>,
     inputs: Inputs<B>,
+    /// The array that the rows of the last fold were made of, if they were.
+    generated: Option<Arc<Generated>>,
     table: Option<GroupTable<B>>,
     /// Some float was too small beside others for the usual digits.
     wide_floats: bool,
@@ -57,11 +62,15 @@ pub struct Execution<B> {
     phases: Phases,
 }
 
+/// Rows of an array that a launch makes at the most: half of what a table counts.
+const LAUNCH_ROWS_MAX: u64 = STATE_ROWS_MAX / 2;
+
 /// What a launch reads.
 #[derive(Clone, Copy)]
 enum Input<'a> {
     Chunks(&'a [ResidentChunk]),
     Stored(&'a StoredRun),
+    Generated(&'a [Part]),
 }
 
 impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
@@ -103,6 +112,7 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
             options: options.clone(),
             order: None,
             inputs,
+            generated: None,
             table: None,
             wide_floats: false,
             retired: Vec::new(),
@@ -127,6 +137,7 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
         let rows = batches.iter().map(|batch| batch.num_rows() as u64).sum();
         let (chunk, buffer) = upload(machine, rows, &columns)?;
         self.inputs.learn(&columns);
+        self.generated = None;
         self.phases.upload += began.elapsed().as_secs_f64();
         self.launch(machine, Input::Chunks(&[chunk]))?;
         drop(buffer);
@@ -145,7 +156,37 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
     ) -> Result<(), RunError> {
         let parameters = &self.pipeline.parameters;
         self.inputs.adopt_run(machine, parameters, run)?;
+        self.generated = None;
         self.launch(machine, Input::Stored(run))
+    }
+
+    /// Folds parts of an array that the kernel makes, in as few launches as a table's counters allow.
+    /// After an error the execution is void.
+    ///
+    /// # Errors
+    /// As [`Execution::fold`]; [`DeviceError::Refused`] for an array that does not do.
+    pub fn fold_generated<M: Machine<Buffer = B>>(
+        &mut self,
+        machine: &M,
+        run: &GeneratedRun,
+    ) -> Result<(), RunError> {
+        self.generated = Some(Arc::clone(&run.source));
+        let mut pieces = Vec::with_capacity(run.parts.len());
+        for part in &run.parts {
+            part.clone().cut(LAUNCH_ROWS_MAX, &mut pieces);
+        }
+        let mut rest = pieces.as_slice();
+        while !rest.is_empty() {
+            let mut num_rows = 0;
+            let fits = rest.iter().take_while(|piece| {
+                num_rows += piece.num_values();
+                num_rows <= LAUNCH_ROWS_MAX
+            });
+            let (now, later) = rest.split_at(fits.count().max(1));
+            self.launch(machine, Input::Generated(now))?;
+            rest = later;
+        }
+        Ok(())
     }
 
     /// Folds a chunk whose columns were put on the device by the caller, with what holds of their
@@ -200,8 +241,8 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
         &self,
         machine: &M,
     ) -> Result<(DeviceProgram, Vec<u32>), RunError> {
-        let (mut program, bits) = match &self.order {
-            Some(sort) => {
+        let (mut program, bits) = match (&self.order, &self.generated) {
+            (Some(sort), _) => {
                 let facts_of = |slot: &Slot| self.inputs.facts_of(slot);
                 let options = ProgramOptions {
                     wide_floats: self.wide_floats,
@@ -210,7 +251,14 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
                 generate_ordered(&self.pipeline, sort, &facts_of, &options)
                     .map_err(|why| refused(machine, why))?
             }
-            None => {
+            (None, Some(source)) => {
+                let (wide_floats, options) = (self.wide_floats, &self.options);
+                let programs = machine.programs();
+                let written = programs.generated(&self.pipeline, source, wide_floats, options);
+                let written = written.map_err(|why| not_as_stored(machine, &why))?;
+                (DeviceProgram::clone(&written), Vec::new())
+            }
+            (None, None) => {
                 let slots = self.inputs.slots.iter();
                 let purpose = Purpose {
                     pipeline: Arc::clone(&self.pipeline),
@@ -221,6 +269,7 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
                     ),
                     wide_floats: self.wide_floats,
                     fixed_floats: self.options.fixed_floats,
+                    generated: None,
                 };
                 let written = machine.programs().get(purpose, &self.options);
                 let written = written.map_err(|why| refused(machine, why))?;
@@ -250,6 +299,13 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
         let segments = match input {
             Input::Chunks(chunks) => Arc::new(Segments::of(&program, chunks)),
             Input::Stored(run) => self.inputs.segments_of(machine, &program, run)?,
+            Input::Generated(parts) => {
+                let Some(source) = &self.generated else {
+                    return Err(not_as_stored(machine, "parts of no array"));
+                };
+                let segments = source.segments(&program.slots, program.tile_rows, parts);
+                Arc::new(segments.map_err(|why| not_as_stored(machine, &why))?)
+            }
         };
         machine.launching()?;
         let plan = match &program.sink {

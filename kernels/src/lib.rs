@@ -12,7 +12,7 @@
 //! chunks, [`program`] the kernel, [`engine`] is what a machine has to offer, [`table`], [`rows`],
 //! [`columns`] and [`finish`] launch over it, [`groups`] brings groups back, an [`execution`] folds
 //! chunks and lets the result leave, [`cuda`] is the backend. [`random`] stands apart: random arrays,
-//! with the same bits here and there.
+//! with the same bits here and there; [`generated`] is parts of them in the place of rows.
 
 pub mod backend;
 pub mod chunk;
@@ -22,6 +22,7 @@ pub mod encode;
 pub mod engine;
 pub mod execution;
 pub mod finish;
+pub mod generated;
 pub mod groups;
 pub mod program;
 pub mod random;
@@ -34,6 +35,7 @@ pub mod transfer;
 pub use backend::{Finished, FoldReport, Phases, PipelineDevice, PipelineRun, RunError};
 pub use chunk::{order_dependent_columns, refuse_chunk};
 pub use cuda::CudaPipelineDevice;
+pub use generated::GeneratedRun;
 pub use simulated::SimulatedPipelineDevice;
 pub use stored::{ColumnDictionary, StoredColumn, StoredMorsel, StoredRun};
 pub use transfer::referenced_bytes;

@@ -191,6 +191,9 @@ fn generate_with(
             Step::Project(columns) => scope = emitter.project(columns, &scope)?,
             Step::Aggregate(aggregate) => {
                 let grouped = source::grouped(emitter, aggregate, &scope, position + 1, options)?;
+                if options.generated.is_some() {
+                    generated::check_slots(&grouped.slots)?;
+                }
                 return Ok((grouped, Vec::new()));
             }
             Step::Sort(_) => return Err("a sort before any aggregate has no device form".into()),

@@ -8,9 +8,9 @@
 //! one written order; no library function is.
 //!
 //! In reading order: [`philox`] is the generator, `normal` the transformation to normals with all of
-//! its numbers, `lanes` what a vector machine has to offer, with `avx2` and `avx512`, `fill` goes over
-//! indices. `kernels/cuda/random.cuh` is the same for a device, which is given the numbers of
-//! `normal` with a launch.
+//! its numbers, `single` the same in singles, `lanes` what a vector machine has to offer, with `avx2` and `avx512`, `fill` goes over
+//! indices. `kernels/cuda/random.cuh` and `random_single.cuh` are the same for a device, which is
+//! given the numbers of `normal` or `single` with a launch.
 
 pub mod philox;
 
@@ -18,6 +18,7 @@ mod array;
 mod fill;
 mod lanes;
 mod normal;
+mod single;
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -27,7 +28,8 @@ mod avx512;
 #[cfg(test)]
 mod tests;
 
-pub use array::{Array, ArrayError, Part, Runs, Span};
+pub use array::{Array, ArrayError, Part, Runs, Span, ValueKind};
 pub use fill::{Simd, Values};
 pub use normal::{NORMAL_MAX, device_words};
 pub use philox::Stream;
+pub use single::device_words_single;

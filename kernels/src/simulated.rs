@@ -18,8 +18,13 @@ use tidegate_pipeline::{EvalError, Interpreter, Pipeline};
 
 use crate::backend::{Finished, FoldReport, Phases, PipelineDevice, PipelineRun, RunError};
 use crate::chunk::holds_special;
+use crate::generated::GeneratedRun;
+use crate::program::Generated;
 use crate::stored::{ColumnDictionary, Payload, StoredColumn, StoredMorsel, StoredRun};
 use crate::transfer::referenced_bytes;
+
+/// Rows of an array that are made at a time.
+const BATCH_ROWS: u64 = 8192;
 
 /// A simulated device that runs pipelines.
 #[derive(Clone, Debug)]
@@ -120,6 +125,11 @@ impl PipelineDevice for SimulatedPipelineDevice {
         self.device.counters().faults
     }
 
+    fn generates(&self, pipeline: &Arc<Pipeline>, _: &Arc<Generated>) -> bool {
+        // As on a GPU, rows that leave are made by the host.
+        pipeline.aggregates()
+    }
+
     fn is_lost(&self) -> bool {
         self.device.is_lost()
     }
@@ -138,6 +148,46 @@ struct RunState {
     state: Mutex<Option<State>>,
     /// Rows are missing from the state, or nobody wants it any more.
     is_void: AtomicBool,
+}
+
+impl SimulatedRun {
+    /// Folds rows that need not be moved, as `fold` does on the device's thread.
+    fn fold_in_place(
+        &self,
+        rows: u64,
+        fold: impl FnOnce(PendingFold) -> Result<(u64, bool), RunError> + Send + 'static,
+    ) -> BoxFuture<'static, Result<FoldReport, RunError>> {
+        let cost = Cost {
+            copy_bytes: 0,
+            rows,
+        };
+        let modelled = self.device.modelled_time(cost);
+        let pending = PendingFold::new(&self.state);
+        let submitted = Instant::now();
+        let completion = self.device.submit(cost, move || {
+            let began = Instant::now();
+            let state_bytes = fold(pending)?;
+            Ok::<_, RunError>((state_bytes, (began, began.elapsed())))
+        });
+        async move {
+            let ((state_bytes, state_fits), (began, worked)) = completion.await??;
+            let device_seconds = worked.max(modelled).as_secs_f64();
+            let phases = Phases {
+                queue: (began - submitted).as_secs_f64(),
+                kernel: device_seconds,
+                ..Phases::default()
+            };
+            Ok(FoldReport {
+                rows: cost.rows,
+                bytes: 0,
+                device_seconds,
+                phases,
+                state_bytes,
+                state_fits,
+            })
+        }
+        .boxed()
+    }
 }
 
 struct State {
@@ -188,41 +238,26 @@ impl PipelineRun for SimulatedRun {
         &mut self,
         run: Arc<StoredRun>,
     ) -> BoxFuture<'static, Result<FoldReport, RunError>> {
-        let cost = Cost {
-            copy_bytes: 0,
-            rows: run.num_rows(),
-        };
-        let modelled = self.device.modelled_time(cost);
-        let pending = PendingFold::new(&self.state);
         let schema = Arc::clone(&self.input);
-        let submitted = Instant::now();
-        let completion = self.device.submit(cost, move || {
-            let began = Instant::now();
+        self.fold_in_place(run.num_rows(), move |pending| {
             let mut batches = Vec::new();
             for morsel in run.morsels() {
                 batches.extend(stored_batches(morsel, &schema)?);
             }
-            let state_bytes = pending.run(&batches)?;
-            Ok::<_, RunError>((state_bytes, (began, began.elapsed())))
-        });
-        async move {
-            let ((state_bytes, state_fits), (began, worked)) = completion.await??;
-            let device_seconds = worked.max(modelled).as_secs_f64();
-            let phases = Phases {
-                queue: (began - submitted).as_secs_f64(),
-                kernel: device_seconds,
-                ..Phases::default()
-            };
-            Ok(FoldReport {
-                rows: cost.rows,
-                bytes: 0,
-                device_seconds,
-                phases,
-                state_bytes,
-                state_fits,
-            })
-        }
-        .boxed()
+            pending.run(&batches)
+        })
+    }
+
+    fn fold_generated(
+        &mut self,
+        run: GeneratedRun,
+    ) -> BoxFuture<'static, Result<FoldReport, RunError>> {
+        let schema = Arc::clone(&self.input);
+        self.fold_in_place(run.num_rows(), move |pending| {
+            let parts = run.parts.iter();
+            let batches = parts.flat_map(|part| run.batches(part, &schema, BATCH_ROWS));
+            pending.run_each(batches)
+        })
     }
 
     fn finish(mut self: Box<Self>) -> BoxFuture<'static, Result<Finished, RunError>> {
@@ -331,6 +366,19 @@ impl PendingFold {
 
     fn run(mut self, batches: &[RecordBatch]) -> Result<(u64, bool), RunError> {
         let folded = self.state.fold(batches)?;
+        self.is_folded = true;
+        Ok(folded)
+    }
+
+    /// The same, of batches that are made one by one, for as long as anybody wants the run.
+    fn run_each(
+        mut self,
+        batches: impl Iterator<Item = Result<RecordBatch, EvalError>>,
+    ) -> Result<(u64, bool), RunError> {
+        let mut folded = self.state.fold(&[])?;
+        for batch in batches {
+            folded = self.state.fold(std::slice::from_ref(&batch?))?;
+        }
         self.is_folded = true;
         Ok(folded)
     }

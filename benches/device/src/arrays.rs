@@ -11,7 +11,6 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use arrow_schema::DataType;
 use clap::Parser;
 use tidegate_device::compiler::{Compiler, ImageCache};
 use tidegate_device::cuda::{CudaDevice, CudaOptions, Lane, LaunchShape};
@@ -19,9 +18,10 @@ use tidegate_device::{DiscoveryOptions, discover};
 use tidegate_kernels::CudaPipelineDevice;
 use tidegate_kernels::groups::{Groups, fill_float_scales};
 use tidegate_kernels::program::{
-    DeviceProgram, Generated, GeneratedColumn, ProgramOptions, Sink, generate, values_kernel,
+    DeviceProgram, Generated, GeneratedColumn, ProgramOptions, Sink, generate, value_type,
+    values_kernel,
 };
-use tidegate_kernels::random::{Array, Part, Simd, Span, Values};
+use tidegate_kernels::random::{Array, Part, Simd, Span, ValueKind, Values};
 use tidegate_kernels::table::GroupTable;
 use tidegate_pipeline::Pipeline;
 
@@ -128,18 +128,25 @@ fn run(args: Args) -> Result<(), Failure> {
         .device()
         .submit(move |lane| compare_bits(&device_of, lane, args_of.compared * 1_000_000));
     println!("{}", futures::executor::block_on(compared)??);
-    for (name, step) in [
-        ("whole", 1),
-        ("every second of both", 2),
-        ("every third of both", 3),
+    for (name, step, singles) in [
+        ("whole", 1, false),
+        ("every second of both", 2, false),
+        ("every third of both", 3, false),
+        ("whole in singles", 1, true),
+        ("every second in singles", 2, true),
     ] {
         for threads in &args.threads {
             for bytes in &args.bytes {
                 let (device_of, args_of) = (device.clone(), Arc::clone(&args));
-                let (threads, bytes) = (*threads, *bytes);
+                let shape = LaunchedShape {
+                    step,
+                    singles,
+                    threads: *threads,
+                    bytes: *bytes,
+                };
                 let timed = device
                     .device()
-                    .submit(move |lane| time(&device_of, lane, &args_of, step, threads, bytes));
+                    .submit(move |lane| time(&device_of, lane, &args_of, shape));
                 let timed = futures::executor::block_on(timed)??;
                 println!("{name:<22} {threads} threads, {bytes} bytes: {timed}");
             }
@@ -151,10 +158,17 @@ fn run(args: Args) -> Result<(), Failure> {
 /// Writes each kernel's source and machine code.
 #[expect(clippy::print_stdout, reason = "a report is what was asked for")]
 fn compile(args: &Args, architecture: &str, compiler: &Compiler) -> Result<(), Failure> {
-    for step in [1, 2, 3] {
+    for (step, singles) in [(1, false), (2, false), (3, false), (1, true)] {
         for (threads, bytes) in args.threads.iter().zip(&args.bytes) {
-            let program = headline(args, step, *threads, *bytes)?.1;
-            let name = format!("arrays-{step}-{threads}-{bytes}");
+            let shape = LaunchedShape {
+                step,
+                singles,
+                threads: *threads,
+                bytes: *bytes,
+            };
+            let program = headline(args, shape)?.1;
+            let kind = if singles { "singles" } else { "doubles" };
+            let name = format!("arrays-{kind}-{step}-{threads}-{bytes}");
             let compiled = compiler.compile(&name, &program.text, architecture, &[])?;
             std::fs::write(format!("{name}.cu"), &program.text)?;
             std::fs::write(format!("{name}.cubin"), &compiled.image)?;
@@ -164,19 +178,34 @@ fn compile(args: &Args, architecture: &str, compiler: &Compiler) -> Result<(), F
     Ok(())
 }
 
-/// Returns the program of `sum(x + 1)`.
-fn headline(
-    args: &Args,
+/// What is timed.
+#[derive(Clone, Copy)]
+struct LaunchedShape {
     step: u64,
+    singles: bool,
     threads: u32,
     bytes: u32,
-) -> Result<(Arc<Generated>, DeviceProgram), Failure> {
-    let array = Array::try_new(vec![args.length; 2], NORMAL, 42)?;
-    let pipeline = shapes::sum_plus_one(DataType::Float64)?;
+}
+
+/// Returns the program of `sum(x + 1)`.
+fn headline(args: &Args, shape: LaunchedShape) -> Result<(Arc<Generated>, DeviceProgram), Failure> {
+    let LaunchedShape {
+        step,
+        singles,
+        threads,
+        bytes,
+    } = shape;
+    let mut array = Array::try_new(vec![args.length; 2], NORMAL, 42)?;
+    if singles {
+        array = array.in_singles();
+    }
+    let value = value_type(&array);
+    let pipeline = shapes::sum_plus_one(value)?;
     let source = Arc::new(Generated {
         array,
         columns: vec![GeneratedColumn::Value],
         step,
+        short_runs: false,
     });
     let program = program_of(&pipeline, &source, threads, bytes)?;
     Ok((source, program))
@@ -255,7 +284,10 @@ fn compare_bits(
                 scale: 3e-7,
             },
         };
-        let array = Array::try_new(vec![1 << 62], values, seed)?;
+        let mut array = Array::try_new(vec![1 << 62], values, seed)?;
+        if piece % 8 > 3 {
+            array = array.in_singles();
+        }
         let kernel = values_kernel(&array);
         let image = device
             .images()
@@ -291,26 +323,23 @@ fn compare_bits(
 /// Returns how many values differ from the host's, and the first of them, of each piece of the bytes.
 fn differences(array: &Array, first: u64, bytes: &[u8]) -> Vec<(u64, Option<u64>)> {
     let threads = thread::available_parallelism().map_or(1, usize::from);
-    let (words, _) = bytes.as_chunks::<8>();
-    let per_thread = words.len().div_ceil(threads).next_multiple_of(64);
+    let is_single = array.kind() == ValueKind::Single;
+    // Singles fill half of the buffer.
+    let width = if is_single { 4 } else { 8 };
+    let bytes = &bytes[..bytes.len() / 8 * width];
+    let per_thread = (bytes.len() / width).div_ceil(threads).next_multiple_of(64);
     thread::scope(|scope| {
-        let workers: Vec<_> = words
-            .chunks(per_thread)
+        let workers: Vec<_> = bytes
+            .chunks(per_thread * width)
             .enumerate()
-            .map(|(worker, words)| {
+            .map(|(worker, bytes)| {
                 scope.spawn(move || {
                     let from = first + (worker * per_thread) as u64;
-                    let mut own = vec![0.0; words.len()];
-                    array
-                        .values()
-                        .fill(Simd::widest(), array.stream(), from, 1, &mut own);
-                    let differs = |(_, (word, own)): &(usize, (&[u8; 8], &f64))| {
-                        u64::from_le_bytes(**word) != own.to_bits()
-                    };
-                    let both = words.iter().zip(&own).enumerate();
-                    let count = both.clone().filter(differs).count() as u64;
-                    let first = both.clone().find(differs).map(|(at, _)| from + at as u64);
-                    (count, first)
+                    let own = own_bytes(array, from, bytes.len() / width);
+                    let both = bytes.chunks(width).zip(own.chunks(width)).enumerate();
+                    let mut different = both.filter(|(_, (found, own))| found != own);
+                    let first = different.next().map(|(at, _)| from + at as u64);
+                    (u64::from(first.is_some()) + different.count() as u64, first)
                 })
             })
             .collect();
@@ -319,6 +348,19 @@ fn differences(array: &Array, first: u64, bytes: &[u8]) -> Vec<(u64, Option<u64>
             .map(|worker| worker.join().unwrap_or((1, None)));
         joined.collect()
     })
+}
+
+/// Makes values on the host, as bytes.
+fn own_bytes(array: &Array, from: u64, count: usize) -> Vec<u8> {
+    let (values, stream, simd) = (array.values(), array.stream(), Simd::widest());
+    if array.kind() == ValueKind::Single {
+        let mut own = vec![0.0; count];
+        values.fill_singles(simd, stream, from, 1, &mut own);
+        return own.into_iter().flat_map(f32::to_le_bytes).collect();
+    }
+    let mut own = vec![0.0; count];
+    values.fill(simd, stream, from, 1, &mut own);
+    own.into_iter().flat_map(f64::to_le_bytes).collect()
 }
 
 fn program_of(
@@ -363,11 +405,9 @@ fn time(
     device: &CudaPipelineDevice,
     lane: &Lane<'_>,
     args: &Args,
-    step: u64,
-    threads: u32,
-    bytes: u32,
+    shape: LaunchedShape,
 ) -> Result<String, Failure> {
-    let (source, program) = headline(args, step, threads, bytes)?;
+    let (source, program) = headline(args, shape)?;
     if args.source {
         #[expect(clippy::print_stdout, reason = "asked for")]
         {
@@ -379,7 +419,7 @@ fn time(
     };
     let engine = device.engine(lane, &program)?;
     let facts = lane.kernel_facts(engine.kernel("fold")?)?;
-    let parts = parts(args, step);
+    let parts = parts(args, shape.step);
     // A table takes 2^31 rows.
     let per_table = ((1_u64 << 31) / parts[0].num_values().max(1)).max(1) as usize;
     let mut seconds = Vec::new();

@@ -21,19 +21,19 @@ use std::time::{Duration, Instant};
 use arrow_array::RecordBatch;
 use futures::future::BoxFuture;
 use tidegate_device::DeviceError;
-use tidegate_kernels::{PipelineDevice, RunError, StoredMorsel, refuse_chunk};
+use tidegate_kernels::{PipelineDevice, RunError, refuse_chunk};
 use tidegate_pipeline::Pipeline;
 
 use crate::admission::turns::TURN_SECONDS_MAX;
 use crate::admission::{DeviceTurns, QueryId, Turn};
-use crate::cache::{CachedTable, ChunkKey, ColumnCache, ScanKey};
+use crate::cache::{ChunkKey, ColumnCache, ScanKey};
 use crate::counters::{RegionCounters, Setbacks};
 use crate::dispatch::Dispatch;
 use crate::ladder::Ladder;
 use crate::place::{Place, Reason, Rest, Roster};
 use crate::queue::{DeviceClaim, Morsel, MorselId, MorselQueue, MorselSize};
 use crate::rates::DeviceRate;
-use crate::residency::{Residency, identify};
+use crate::residency::{ArrayScan, Origin, Residency, ResidentRows, identify};
 use crate::run::RunFailure;
 use open_run::{LoadedMorsel, OpenRun, Promise, ResidentRun, Work};
 
@@ -46,8 +46,8 @@ const FAULTS_TOLERATED: usize = 3;
 /// Resident morsels that one launch takes at the most.
 const RUN_MORSELS_MAX: usize = 1 << 16;
 
-/// Rows that one launch takes at the most, unless a single morsel has more; fewer if they would take
-/// longer than a turn.
+/// Stored rows that one launch takes at the most, unless a single morsel has more; fewer if they would
+/// take longer than a turn.
 const RUN_ROWS_MAX: u64 = 1 << 30;
 
 /// An error of whoever reads rows.
@@ -98,6 +98,12 @@ pub trait MorselLoader: Debug + Send + Sync {
     /// planned.
     fn is_as_planned(&self) -> BoxFuture<'static, Result<bool, LoadError>> {
         Box::pin(futures::future::ready(Ok(true)))
+    }
+
+    /// Returns the array whose parts the morsels are, if a device may make them itself; `load` then is
+    /// for those that cannot.
+    fn array(&self) -> Option<Arc<ArrayScan>> {
+        None
     }
 
     /// Returns whether keys are addresses, good only while the arrays that `load` gave are alive.
@@ -194,16 +200,16 @@ impl Feeder {
     /// Works until the queue has nothing more for this device; returns the rows that were brought
     /// back, all committed.
     pub(crate) async fn feed(self) -> Result<Vec<RecordBatch>, RunFailure> {
-        let (id, loader, pipeline) = (self.device.info().id, &self.loader, &self.pipeline);
+        let (device, loader, pipeline) = (&self.device, &self.loader, &self.pipeline);
         let mut progress = Progress {
             rows: Vec::new(),
             pending: VecDeque::new(),
-            residency: Residency::new(&self.cache, id, loader, pipeline),
+            residency: Residency::new(&self.cache, device, loader, pipeline),
         };
         if self.atomic {
             // One run answers everything, so its columns come from one place.
             let whole = progress.residency.whole_scan(&self.queue).await?;
-            progress.residency.pin(whole.map(|scan| scan.table));
+            progress.residency.pin(whole.map(|scan| scan.origin));
         }
         let mut faults = 0;
         loop {
@@ -308,11 +314,10 @@ impl Feeder {
         let loaded = match work {
             Work::Run(run) => {
                 let idle = open.in_flight.is_empty();
-                let rows = run.stored.iter().map(|morsel| morsel.num_rows).sum();
-                let Some(turn) = self.turn(idle, rows, 0).await else {
+                let Some(turn) = self.turn(idle, run.num_rows(), 0).await else {
                     return Ok(Step::Blocked(Work::Run(run)));
                 };
-                open.fold_stored(run, turn);
+                open.fold_resident(run, turn);
                 return Ok(Step::Done);
             }
             Work::Load(morsel, promise) => match self.load(&morsel).await? {
@@ -402,9 +407,9 @@ impl Feeder {
                     };
                     resident.hit();
                     return Ok(Some(Work::Run(ResidentRun {
-                        table: resident.table,
+                        origin: resident.origin,
                         morsels: vec![morsel],
-                        stored: vec![resident.stored],
+                        rows: vec![resident.rows],
                         promise,
                     })));
                 }
@@ -412,31 +417,36 @@ impl Feeder {
         }
     }
 
-    /// Claims resident morsels, as many of one table as there are in a row.
+    /// Claims resident morsels, as many of one origin as there are in a row.
     fn claim_run(&self, residency: &Residency) -> Option<ResidentRun> {
         if residency.is_empty() {
             return None;
         }
-        let mut table: Option<Arc<CachedTable>> = None;
-        let mut stored: Vec<StoredMorsel> = Vec::new();
+        let mut origin: Option<Origin> = None;
+        let mut taken: Vec<ResidentRows> = Vec::new();
         let mut num_rows = 0;
-        let rows_max = self.rate().rows_within(TURN_SECONDS_MAX).min(RUN_ROWS_MAX);
+        let share = self.roster.share_of(self.queue.rest());
+        let in_time = self.rate().rows_within(TURN_SECONDS_MAX).min(share);
         let morsels = self
             .queue
             .claim_run_for_device(self.device.info().id, |morsel| {
                 let Some(resident) = residency.find(morsel.id) else {
                     return false;
                 };
-                let of_table = table.get_or_insert_with(|| Arc::clone(&resident.table));
-                let rows = num_rows + resident.stored.num_rows;
-                let fits =
-                    stored.is_empty() || (stored.len() < RUN_MORSELS_MAX && rows <= rows_max);
-                if !fits || !Arc::ptr_eq(of_table, &resident.table) {
+                let of_run = origin.get_or_insert_with(|| resident.origin.clone());
+                let rows_max = match of_run {
+                    Origin::Table(_) => in_time.min(RUN_ROWS_MAX),
+                    // It takes as many launches as it needs.
+                    Origin::Array(_) => in_time,
+                };
+                let rows = num_rows + resident.rows.num_rows();
+                let fits = taken.is_empty() || (taken.len() < RUN_MORSELS_MAX && rows <= rows_max);
+                if !fits || !of_run.is(&resident.origin) {
                     return false;
                 }
                 resident.hit();
                 num_rows = rows;
-                stored.push(resident.stored);
+                taken.push(resident.rows);
                 true
             });
         (!morsels.is_empty()).then_some(())?;
@@ -445,9 +455,9 @@ impl Feeder {
             num_bytes: 0,
         };
         Some(ResidentRun {
-            table: table?,
+            origin: origin?,
             morsels,
-            stored,
+            rows: taken,
             promise: self.promise(size, true),
         })
     }

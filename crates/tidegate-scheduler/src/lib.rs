@@ -51,5 +51,6 @@ pub use ladder::{Evict, NothingCached};
 pub use place::{Estimate, HostClaim, Place, PlacementMode, PlacementPattern, Reason, Rest};
 pub use queue::{ClaimPolicy, Morsel, MorselId, MorselQueue, MorselSize};
 pub use rates::{Rates, ShapeKey};
+pub use residency::ArrayScan;
 pub use resident::{ResidentFailure, ResidentScan};
 pub use run::{AllOrNothing, HostClaimer, MixedRun, RunFailure, RunSpec, Tail, Visit};

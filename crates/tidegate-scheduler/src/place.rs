@@ -140,6 +140,8 @@ pub enum Reason {
     /// All that the region reads is in the column cache, and the device is done with it before the
     /// host would be.
     Resident,
+    /// The device makes the array that the region reads, and is done with it before the host would be.
+    Generated,
     /// The region returns its rows to the host: moving them costs more than filtering them.
     RowsReturn,
     /// The program, or one of its parts, has no device form.
@@ -168,6 +170,7 @@ impl Reason {
             Reason::Replayed => "replayed",
             Reason::EarliestFinish => "earliest_finish",
             Reason::Resident => "resident",
+            Reason::Generated => "generated",
             Reason::RowsReturn => "rows_return",
             Reason::NotLowered(_) => "not_lowered",
             Reason::DeviceRefused(_) => "device_refused",
@@ -188,6 +191,7 @@ impl fmt::Display for Reason {
             Reason::Replayed => f.write_str("replayed placement"),
             Reason::EarliestFinish => f.write_str("earliest finish"),
             Reason::Resident => f.write_str("resident in the column cache"),
+            Reason::Generated => f.write_str("generated on the device"),
             Reason::RowsReturn => f.write_str(
                 "the rows return to the host: moving them costs more than filtering them",
             ),

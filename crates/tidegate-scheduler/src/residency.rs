@@ -1,58 +1,142 @@
-//! Which of a scan's morsels a device holds already.
+//! Which of a scan's morsels a device need not be given: it holds them, or makes them itself.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock, Weak};
 
 use futures::{StreamExt, stream};
-use tidegate_device::DeviceId;
-use tidegate_kernels::{StoredMorsel, order_dependent_columns};
+use tidegate_kernels::program::Generated;
+use tidegate_kernels::random::Part;
+use tidegate_kernels::{PipelineDevice, StoredMorsel, order_dependent_columns};
 use tidegate_pipeline::Pipeline;
 
 use crate::cache::{CachedTable, ColumnCache};
 use crate::feeder::MorselLoader;
+use crate::place::Reason;
 use crate::queue::{MorselId, MorselQueue};
 use crate::run::RunFailure;
 
 /// Pieces that are identified at a time.
 const PIECES_AT_A_TIME: usize = 16;
 
-/// What holds all morsels of a scan.
+/// A scan whose morsels are parts of an array, so that a device can make them itself.
+#[derive(Clone, Debug)]
+pub struct ArrayScan {
+    /// The array, and what of it the columns are that are read.
+    pub source: Arc<Generated>,
+    /// The parts, in the order of the morsels of the one piece that there is.
+    pub parts: Arc<[Part]>,
+}
+
+/// Where morsels come from that a device need not be given.
+#[derive(Clone, Debug)]
+pub(crate) enum Origin {
+    /// It holds them.
+    Table(Arc<CachedTable>),
+    /// It makes them.
+    Array(Arc<ArrayScan>),
+}
+
+impl Origin {
+    /// Returns whether it is the same.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Table(table), Self::Table(other)) => Arc::ptr_eq(table, other),
+            (Self::Array(array), Self::Array(other)) => Arc::ptr_eq(array, other),
+            _ => false,
+        }
+    }
+
+    /// Returns why a device takes all of a scan from there.
+    pub(crate) fn reason(&self) -> Reason {
+        match self {
+            Self::Table(_) => Reason::Resident,
+            Self::Array(_) => Reason::Generated,
+        }
+    }
+}
+
+/// A place to look in.
+#[derive(Debug)]
+enum Known {
+    /// Automatic tables may go meanwhile.
+    Table(Weak<CachedTable>),
+    Array(Arc<ArrayScan>),
+}
+
+impl Known {
+    fn of(origin: &Origin) -> Self {
+        match origin {
+            Origin::Table(table) => Self::Table(Arc::downgrade(table)),
+            Origin::Array(array) => Self::Array(Arc::clone(array)),
+        }
+    }
+
+    /// Returns the place if it is still there.
+    fn origin(&self) -> Option<Origin> {
+        match self {
+            Self::Table(table) => table.upgrade().map(Origin::Table),
+            Self::Array(array) => Some(Origin::Array(Arc::clone(array))),
+        }
+    }
+}
+
+/// Where all morsels of a scan come from.
 #[derive(Debug)]
 pub(crate) struct Holder {
-    /// The table.
-    pub(crate) table: Arc<CachedTable>,
+    /// Where.
+    pub(crate) origin: Origin,
     /// The scan's rows.
     pub(crate) num_rows: u64,
 }
 
-/// A morsel that is on the device.
+/// A morsel that a device need not be given.
 #[derive(Debug)]
 pub(crate) struct ResidentMorsel {
-    /// What holds it.
-    pub(crate) table: Arc<CachedTable>,
-    /// Its columns.
-    pub(crate) stored: StoredMorsel,
+    /// Where it comes from.
+    pub(crate) origin: Origin,
+    /// What it is there.
+    pub(crate) rows: ResidentRows,
     /// The numbers of its columns in the table.
     columns: Vec<usize>,
+}
+
+/// Rows that a device need not be given.
+#[derive(Debug)]
+pub(crate) enum ResidentRows {
+    /// Columns of a table.
+    Stored(StoredMorsel),
+    /// A part of an array.
+    Part(Part),
+}
+
+impl ResidentRows {
+    /// Returns how many there are.
+    pub(crate) fn num_rows(&self) -> u64 {
+        match self {
+            Self::Stored(stored) => stored.num_rows,
+            Self::Part(part) => part.num_values(),
+        }
+    }
 }
 
 impl ResidentMorsel {
     /// Counts a use of each of its chunks.
     pub(crate) fn hit(&self) {
-        for column in &self.columns {
-            self.table.hit(*column, 1);
+        if let Origin::Table(table) = &self.origin {
+            for column in &self.columns {
+                table.hit(*column, 1);
+            }
         }
     }
 }
 
 /// Finds resident morsels for one pipeline on one device, in the tables that were cached when it
-/// was made.
+/// was made, else in the array that the device makes.
 #[derive(Debug)]
 pub(crate) struct Residency {
-    /// Automatic tables may go meanwhile.
-    tables: Vec<Weak<CachedTable>>,
-    /// The only table to look in, which stays.
-    pinned: Option<Arc<CachedTable>>,
+    known: Vec<Known>,
+    /// The only place to look in, which stays.
+    pinned: Option<Origin>,
     loader: Arc<dyn MorselLoader>,
     pipeline: Arc<Pipeline>,
     /// Input columns of which grouped float MIN or MAX are made.
@@ -62,18 +146,22 @@ pub(crate) struct Residency {
 impl Residency {
     pub(crate) fn new(
         cache: &ColumnCache,
-        device: DeviceId,
+        device: &Arc<dyn PipelineDevice>,
         loader: &Arc<dyn MorselLoader>,
         pipeline: &Arc<Pipeline>,
     ) -> Self {
         // A morsel of no columns has nothing that could be resident.
         let may_be_resident = loader.names_chunks() && !pipeline.input.fields().is_empty();
+        let mut known = Vec::new();
+        if may_be_resident {
+            let tables = cache.on_device(device.info().id);
+            known.extend(tables.iter().map(Arc::downgrade).map(Known::Table));
+        }
+        let array = loader.array();
+        let array = array.filter(|array| device.generates(pipeline, &array.source));
+        known.extend(array.map(Known::Array));
         Self {
-            tables: if may_be_resident {
-                cache.on_device(device).iter().map(Arc::downgrade).collect()
-            } else {
-                Vec::new()
-            },
+            known,
             pinned: None,
             loader: Arc::clone(loader),
             pipeline: Arc::clone(pipeline),
@@ -83,16 +171,16 @@ impl Residency {
 
     /// Returns whether nothing can be resident.
     pub(crate) fn is_empty(&self) -> bool {
-        self.tables.is_empty()
+        self.known.is_empty()
     }
 
-    /// Looks only in this table from now on; in none with `None`.
-    pub(crate) fn pin(&mut self, table: Option<Arc<CachedTable>>) {
-        self.tables = table.iter().map(Arc::downgrade).collect();
-        self.pinned = table;
+    /// Looks only there from now on; nowhere with `None`.
+    pub(crate) fn pin(&mut self, origin: Option<Origin>) {
+        self.known = origin.iter().map(Known::of).collect();
+        self.pinned = origin;
     }
 
-    /// Lists the whole scan, and returns the table that holds all of it, if one does.
+    /// Lists the whole scan, and returns where all of it comes from, if there is such a place.
     pub(crate) async fn whole_scan(
         &self,
         queue: &MorselQueue,
@@ -102,26 +190,41 @@ impl Residency {
         }
         identify(&self.loader, queue, (0..queue.num_pieces()).collect()).await?;
         let morsels = queue.morsels();
-        let rows_in = |table: &Arc<CachedTable>| {
-            let found = morsels.iter().map(|morsel| self.find_in(table, morsel.id));
-            let rows = found.map(|morsel| morsel.map(|morsel| morsel.stored.num_rows));
-            rows.sum::<Option<u64>>()
+        let rows_in = |origin: &Origin| match origin {
+            Origin::Array(array) => Some(array.parts.iter().map(Part::num_values).sum()),
+            Origin::Table(table) => {
+                let found = morsels
+                    .iter()
+                    .map(|morsel| self.find_in_table(table, morsel.id));
+                let rows = found.map(|morsel| morsel.map(|morsel| morsel.rows.num_rows()));
+                rows.sum::<Option<u64>>()
+            }
         };
-        Ok(self.tables.iter().find_map(|table| {
-            let table = table.upgrade()?;
-            let num_rows = rows_in(&table).filter(|rows| *rows > 0)?;
-            Some(Holder { table, num_rows })
+        Ok(self.known.iter().find_map(|known| {
+            let origin = known.origin()?;
+            let num_rows = rows_in(&origin).filter(|rows| *rows > 0)?;
+            Some(Holder { origin, num_rows })
         }))
     }
 
     /// Finds a morsel of an identified piece.
     pub(crate) fn find(&self, morsel: MorselId) -> Option<ResidentMorsel> {
-        self.tables
-            .iter()
-            .find_map(|table| self.find_in(&table.upgrade()?, morsel))
+        let mut known = self.known.iter();
+        known.find_map(|known| self.find_in(&known.origin()?, morsel))
     }
 
-    fn find_in(&self, table: &Arc<CachedTable>, morsel: MorselId) -> Option<ResidentMorsel> {
+    fn find_in(&self, origin: &Origin, morsel: MorselId) -> Option<ResidentMorsel> {
+        match origin {
+            Origin::Table(table) => self.find_in_table(table, morsel),
+            Origin::Array(array) => Some(ResidentMorsel {
+                origin: origin.clone(),
+                rows: ResidentRows::Part(array.parts.get(morsel.index)?.clone()),
+                columns: Vec::new(),
+            }),
+        }
+    }
+
+    fn find_in_table(&self, table: &Arc<CachedTable>, morsel: MorselId) -> Option<ResidentMorsel> {
         let num_columns = self.pipeline.input.fields().len();
         let mut stored = Vec::with_capacity(num_columns);
         let mut columns = Vec::with_capacity(num_columns);
@@ -139,11 +242,11 @@ impl Residency {
             return None;
         }
         Some(ResidentMorsel {
-            table: Arc::clone(table),
-            stored: StoredMorsel {
+            origin: Origin::Table(Arc::clone(table)),
+            rows: ResidentRows::Stored(StoredMorsel {
                 num_rows,
                 columns: stored,
-            },
+            }),
             columns,
         })
     }

@@ -80,6 +80,8 @@ impl Workers {
         };
         let rates = Arc::clone(spec.dispatch.rates());
         let shape = ShapeKey::of(&spec.pipeline);
+        let array = spec.loader.array();
+        let shape = array.map_or(shape, |array| shape.over(&array.source));
         Self {
             roster: Roster::new(rates, shape, host_partitions),
             query: spec.dispatch.new_query(),
@@ -159,9 +161,17 @@ pub struct Tail {
 pub struct MixedRun {
     spec: RunSpec,
     workers: Workers,
-    /// The device that gets the whole scan because it holds all of it, once that was weighed.
-    holder: OnceCell<Option<Arc<dyn PipelineDevice>>>,
+    /// The devices that get the whole scan because each has all of it, once that was weighed.
+    holders: OnceCell<Option<Holders>>,
     live: Mutex<Live>,
+}
+
+/// Devices that have all of a scan without being given it.
+#[derive(Debug)]
+struct Holders {
+    devices: Vec<Arc<dyn PipelineDevice>>,
+    /// Why they get it.
+    reason: Reason,
 }
 
 #[derive(Debug, Default)]
@@ -178,7 +188,7 @@ impl MixedRun {
         Arc::new(Self {
             workers: Workers::of(&spec),
             spec,
-            holder: OnceCell::new(),
+            holders: OnceCell::new(),
             live: Mutex::default(),
         })
     }
@@ -243,29 +253,37 @@ impl MixedRun {
         }
     }
 
-    /// Leaves the whole scan to a device that holds all of it, if the placement is free and the
-    /// device would be done before the host. To be called before [`MixedRun::enter`].
+    /// Leaves the whole scan to the devices that hold or make all of it, if the placement is free and
+    /// one of them would be done before the host. To be called before [`MixedRun::enter`].
     pub async fn weigh_residency(&self) -> Result<(), RunFailure> {
-        let weighed = self.holder.get_or_try_init(|| async {
+        let weighed = self.holders.get_or_try_init(|| async {
             let Choice::EarliestFinish { host_partitions } = self.spec.choice else {
                 return Ok(None);
             };
+            let (mut devices, mut reason) = (Vec::new(), None);
             for device in &self.spec.devices {
-                if self.is_faster_with_all(device, host_partitions).await? {
-                    self.spec.queue.keep_from_host();
-                    return Ok(Some(Arc::clone(device)));
-                }
+                let Some((why, is_faster)) = self.with_all(device, host_partitions).await? else {
+                    continue;
+                };
+                devices.push(Arc::clone(device));
+                reason = reason.or(is_faster.then_some(why));
             }
-            Ok(None)
+            let holders = reason.map(|reason| Holders { devices, reason });
+            if holders.is_some() {
+                self.spec.queue.keep_from_host();
+            }
+            Ok(holders)
         });
         weighed.await.map(|_| ())
     }
 
-    async fn is_faster_with_all(
+    /// Returns why the device would get the whole scan if it has all of it, and whether it alone would
+    /// be done before the host.
+    async fn with_all(
         &self,
         device: &Arc<dyn PipelineDevice>,
         host_partitions: usize,
-    ) -> Result<bool, RunFailure> {
+    ) -> Result<Option<(Reason, bool)>, RunFailure> {
         let RunSpec {
             cache,
             loader,
@@ -273,23 +291,17 @@ impl MixedRun {
             queue,
             ..
         } = &self.spec;
-        let residency = Residency::new(cache, device.info().id, loader, pipeline);
+        let residency = Residency::new(cache, device, loader, pipeline);
         let Some(scan) = residency.whole_scan(queue).await? else {
-            return Ok(false);
+            return Ok(None);
         };
         self.workers.roster.holds_all(device.info().id);
         let (rates, shape) = (self.spec.dispatch.rates(), self.workers.roster.shape());
         let turns = self.spec.dispatch.turns(device.info().id);
         let waits = turns.seconds_of_others(self.workers.query);
         let num_rows = scan.num_rows;
-        Ok(faster_with_all(
-            rates,
-            shape,
-            device,
-            waits,
-            num_rows,
-            host_partitions,
-        ))
+        let is_faster = faster_with_all(rates, shape, device, waits, num_rows, host_partitions);
+        Ok(Some((scan.origin.reason(), is_faster)))
     }
 
     /// Starts the feeders if this is the only stream. Must be called within a tokio runtime.
@@ -298,12 +310,10 @@ impl MixedRun {
         live.streams += 1;
         if live.streams == 1 && live.feeders.is_empty() {
             live.ending = Arc::default();
-            let holder = self.holder.get().and_then(Option::as_ref);
-            let (devices, choice) = match holder {
-                Some(device) => (
-                    std::slice::from_ref(device),
-                    Choice::Always(Reason::Resident),
-                ),
+            let (devices, choice) = match self.holders.get().and_then(Option::as_ref) {
+                Some(Holders { devices, reason }) => {
+                    (devices.as_slice(), Choice::Always(reason.clone()))
+                }
                 None => (self.spec.devices.as_slice(), self.spec.choice.clone()),
             };
             for device in devices {

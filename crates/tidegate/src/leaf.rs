@@ -85,6 +85,11 @@ pub(crate) trait Leaf: Debug + Send + Sync {
         None
     }
 
+    /// Returns whether devices may make the rows themselves.
+    fn is_generated(&self) -> bool {
+        false
+    }
+
     /// Returns what reads morsels for a device.
     fn loader(&self, ctx: &Arc<TaskContext>) -> Result<Arc<dyn MorselLoader>>;
 

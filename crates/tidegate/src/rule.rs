@@ -216,15 +216,18 @@ impl Placer<'_> {
             return None;
         }
         let leaf = leaf_of(&lowered.leaf, self.leaf_options).ok()?;
-        let mut willing = self.willing(&lowered, &mut Vec::new()).into_iter();
+        let willing = self.willing(&lowered, &mut Vec::new());
+        // An array that is made is best made by all of them, and one device alone answers a region.
+        let for_all = leaf.is_generated() && willing.len() > 1 && !ordered;
+        if !leaf.rereads() || (for_all && self.options.regions == RegionForms::Auto) {
+            return None;
+        }
+        let mut willing = willing.into_iter();
         let device = if ordered {
             willing.find_map(|device| device.ordered())
         } else {
             willing.next()
         }?;
-        if !leaf.rereads() {
-            return None;
-        }
         let why = if ordered {
             Reason::DeviceRequested
         } else {

@@ -34,11 +34,13 @@ use datafusion::prelude::{SQLOptions, SessionContext};
 
 use crate::error::Error;
 use crate::functions::custom::ScalarFunction;
+use crate::generate::ArraySource;
 use crate::memory::HostLimit;
 use crate::query::{QueryPlanner, QueryProgress, QueryReport};
 use crate::region::report::RegionReport;
 use crate::rule::PlacePipelines;
 use crate::runtime::Runtime;
+use crate::sources::MorselTable;
 use crate::stores::Stores;
 
 pub(crate) use client::{Client, Clients};
@@ -214,6 +216,15 @@ impl Session {
     /// [`crate::ErrorKind::Io`] if nothing is there or it is not CSV.
     pub async fn read_csv(&self, path: &str) -> Result<DataFrame, Error> {
         Ok(self.ctx.read_csv(path, CsvReadOptions::default()).await?)
+    }
+
+    /// Reads an array: a row for each value, with its indices.
+    ///
+    /// # Errors
+    /// Never for a source that could be made.
+    pub fn read_array(&self, source: ArraySource) -> Result<DataFrame, Error> {
+        let table = MorselTable::new(Arc::new(source));
+        Ok(self.ctx.read_table(Arc::new(table))?)
     }
 
     /// Gives a Parquet file, folder or glob a name.

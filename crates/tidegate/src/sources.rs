@@ -3,6 +3,6 @@
 mod morsel_source;
 mod morsel_table;
 
-pub use morsel_source::{Batches, MorselSize, MorselSource};
+pub use morsel_source::{ArrayParts, Batches, MorselSize, MorselSource};
 pub(crate) use morsel_table::MorselScan;
 pub use morsel_table::MorselTable;

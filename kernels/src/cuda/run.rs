@@ -15,6 +15,7 @@ use tidegate_pipeline::{EvalError, Pipeline};
 use super::{LaneMachine, Shared};
 use crate::backend::{Finished, FoldReport, Phases, PipelineRun, RunError};
 use crate::execution::{Execution, FinishLimits, Leaving};
+use crate::generated::GeneratedRun;
 use crate::program::ProgramOptions;
 use crate::stored::StoredRun;
 
@@ -98,7 +99,22 @@ impl PipelineRun for CudaRun {
         &mut self,
         run: Arc<StoredRun>,
     ) -> BoxFuture<'static, Result<FoldReport, RunError>> {
-        self.submit(move |state, shared, lane| state.fold_stored(shared, lane, &run))
+        self.submit(move |state, shared, lane| {
+            state.fold_in_place(shared, lane, run.num_rows(), |execution, machine| {
+                execution.fold_stored(machine, &run)
+            })
+        })
+    }
+
+    fn fold_generated(
+        &mut self,
+        run: GeneratedRun,
+    ) -> BoxFuture<'static, Result<FoldReport, RunError>> {
+        self.submit(move |state, shared, lane| {
+            state.fold_in_place(shared, lane, run.num_rows(), |execution, machine| {
+                execution.fold_generated(machine, &run)
+            })
+        })
     }
 
     fn finish(mut self: Box<Self>) -> BoxFuture<'static, Result<Finished, RunError>> {
@@ -163,17 +179,19 @@ impl RunState {
         })
     }
 
-    fn fold_stored(
+    /// Folds rows that need not be moved.
+    fn fold_in_place(
         &self,
         shared: &Shared,
         lane: &Lane<'_>,
-        run: &StoredRun,
+        rows: u64,
+        fold: impl FnOnce(&mut Execution<DeviceBuffer>, &LaneMachine<'_, '_>) -> Result<(), RunError>,
     ) -> Result<FoldReport, RunError> {
         self.check()?;
         let mut slot = self.execution.lock();
         let execution = slot.as_mut().ok_or(RunError::Void)?;
         let machine = LaneMachine::new(shared, lane);
-        execution.fold_stored(&machine, run)?;
+        fold(execution, &machine)?;
         let to = lane.mark()?;
         let device_seconds = match machine.take_launched() {
             Some(from) => lane.elapsed_seconds(&from, &to)?,
@@ -182,7 +200,7 @@ impl RunState {
         let mut phases = execution.take_phases();
         phases.kernel = device_seconds;
         Ok(FoldReport {
-            rows: run.num_rows(),
+            rows,
             bytes: 0,
             device_seconds,
             phases,

@@ -10,7 +10,8 @@ use parking_lot::Mutex;
 use tidegate_pipeline::Pipeline;
 
 use crate::program::{
-    DeviceProgram, ProgramOptions, Slot, SlotFacts, declared_facts, declared_program, generate,
+    DeviceProgram, Generated, ProgramOptions, Slot, SlotFacts, declared_facts, declared_program,
+    generate,
 };
 
 /// Programs kept; what was used longest ago goes first.
@@ -39,6 +40,8 @@ pub(super) struct Purpose {
     pub(super) wide_floats: bool,
     /// They are kept in the same digits whatever the values are.
     pub(super) fixed_floats: bool,
+    /// The array that the input's columns are made of, if they are.
+    pub(super) generated: Option<Arc<Generated>>,
 }
 
 impl Purpose {
@@ -47,7 +50,10 @@ impl Purpose {
             Arc::ptr_eq(&self.pipeline, &other.pipeline) || self.pipeline == other.pipeline;
         let same_floats =
             self.wide_floats == other.wide_floats && self.fixed_floats == other.fixed_floats;
-        same_pipeline && same_floats && self.facts == other.facts
+        same_pipeline
+            && same_floats
+            && self.facts == other.facts
+            && self.generated == other.generated
     }
 
     fn write(&self, options: &ProgramOptions) -> Result<DeviceProgram, String> {
@@ -64,6 +70,7 @@ impl Purpose {
         let options = ProgramOptions {
             wide_floats: self.wide_floats,
             fixed_floats: self.fixed_floats,
+            generated: self.generated.clone(),
             ..options.clone()
         };
         generate(&self.pipeline, &facts_of, &options)
@@ -82,6 +89,26 @@ impl Programs {
             facts: None,
             wide_floats: false,
             fixed_floats: options.fixed_floats,
+            generated: None,
+        };
+        self.get(purpose, options)
+    }
+
+    /// Returns the program of a pipeline over an array that the device makes, or why it has none.
+    pub(crate) fn generated(
+        &self,
+        pipeline: &Arc<Pipeline>,
+        source: &Arc<Generated>,
+        wide_floats: bool,
+        options: &ProgramOptions,
+    ) -> Result<Arc<DeviceProgram>, String> {
+        let purpose = Purpose {
+            pipeline: Arc::clone(pipeline),
+            // All that is known is known of the array.
+            facts: Some(Vec::new()),
+            wide_floats,
+            fixed_floats: options.fixed_floats,
+            generated: Some(Arc::clone(source)),
         };
         self.get(purpose, options)
     }

@@ -12,7 +12,9 @@ use super::interval::Interval;
 use super::slots::{Slot, SlotFacts};
 use super::source::{Shape, blocks_of_random};
 use crate::engine::Segments;
-use crate::random::{Array, NORMAL_MAX, Part, Runs, Values, device_words};
+use crate::random::{
+    Array, NORMAL_MAX, Part, Runs, ValueKind, Values, device_words, device_words_single,
+};
 
 /// The array whose indices and values a kernel's input columns are.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,6 +25,9 @@ pub struct Generated {
     pub columns: Vec<GeneratedColumn>,
     /// How far neighbours of the last dimension are apart in the parts that will be folded.
     pub step: u64,
+    /// The parts' runs are short: a thread takes neighbours, each of which has a block of its own, where
+    /// both values of a block would mostly lie outside.
+    pub short_runs: bool,
 }
 
 /// What a column of a generated array is.
@@ -34,24 +39,68 @@ pub enum GeneratedColumn {
     Value,
 }
 
+impl GeneratedColumn {
+    /// Returns what a column is of the table of an array, whose first columns are the indices.
+    pub fn of(array: &Array, column: usize) -> Self {
+        if column < array.shape().len() {
+            Self::Index(column)
+        } else {
+            Self::Value
+        }
+    }
+}
+
+/// Returns why the columns of an array are not all that a program reads, if so.
+pub(super) fn check_slots(slots: &[(Slot, SlotFacts)]) -> Result<(), String> {
+    let is_column = |(slot, _): &(Slot, SlotFacts)| matches!(slot.expr.kind, ExprKind::Column(_));
+    if slots.iter().all(is_column) {
+        return Ok(());
+    }
+    Err("an expression that the host evaluates, over an array that the device makes".into())
+}
+
 /// The most pairs of a segment.
 const PAIRS_MAX: u64 = 1 << 30;
 /// The farthest that a run reaches in one segment.
 const REACH_MAX: u64 = 1 << 30;
 
+/// Runs that reach less far are short: a group of 64 indices more than they need costs more than half.
+const SHORT_REACH: u64 = 96;
+
 impl Generated {
+    /// Describes what a kernel makes of parts of an array, whose last spans have all this step.
+    pub fn new(array: Array, columns: Vec<GeneratedColumn>, step: u64, parts: &[Part]) -> Self {
+        let indices = columns
+            .iter()
+            .any(|column| matches!(column, GeneratedColumn::Index(_)));
+        let reach = |part: &Part| array.reach(part, indices);
+        let farthest = parts.iter().map(reach).max();
+        Self {
+            short_runs: farthest.is_some_and(|reach| reach < SHORT_REACH),
+            array,
+            columns,
+            step,
+        }
+    }
+
     /// Returns what is known of a column's values.
     pub fn facts(&self, slot: &Slot) -> SlotFacts {
         let (mut range, mut bound) = (Interval::ALL, 0.0);
+        let mut width = 8;
         match self.column(slot) {
+            GeneratedColumn::Value if self.array.kind() == ValueKind::Single => {
+                width = 4;
+                // A single's rounding takes it farther by 2^-24 of itself, parameters included.
+                bound = self.bound() * (1.0 + f64::from(f32::EPSILON));
+            }
             GeneratedColumn::Index(dimension) => {
                 let last = self.array.shape()[dimension].saturating_sub(1);
                 range = Interval::new(0, i128::from(last));
             }
             GeneratedColumn::Value => match self.array.values() {
-                Values::Normal { location, scale } => bound = location.abs() + NORMAL_MAX * scale,
-                Values::Uniform { low, width } => bound = low.abs() + width.abs(),
-                Values::Constant(value) => bound = value.abs(),
+                Values::Normal { .. } | Values::Uniform { .. } | Values::Constant(_) => {
+                    bound = self.bound();
+                }
                 Values::Integers { low, count } => {
                     let high = i128::from(low) + i128::from(count.wrapping_sub(1));
                     range = Interval::new(i128::from(low), high);
@@ -67,10 +116,20 @@ impl Generated {
                 f64::INFINITY
             },
             nullable: false,
-            widths: vec![8],
+            widths: vec![width],
             scaled: false,
             step: 1,
             lookup: None,
+        }
+    }
+
+    /// Returns how far from zero a float can be.
+    fn bound(&self) -> f64 {
+        match self.array.values() {
+            Values::Normal { location, scale } => location.abs() + NORMAL_MAX * scale,
+            Values::Uniform { low, width } => low.abs() + width.abs(),
+            Values::Constant(value) => value.abs(),
+            Values::Integers { .. } | Values::Series { .. } => f64::INFINITY,
         }
     }
 
@@ -100,15 +159,22 @@ impl Generated {
     /// Returns the literals that the kernel's numbers are, in the order of `random.cuh`.
     pub(super) fn literals(&self) -> Vec<u64> {
         let mut words = self.array.stream().words().to_vec();
+        let real = |value: f64| match self.array.kind() {
+            ValueKind::Single => u64::from((value as f32).to_bits()),
+            _ => value.to_bits(),
+        };
         words.extend(match self.array.values() {
-            Values::Normal { location, scale } => [location.to_bits(), scale.to_bits()],
-            Values::Uniform { low, width } => [low.to_bits(), width.to_bits()],
+            Values::Normal { location, scale } => [real(location), real(scale)],
+            Values::Uniform { low, width } => [real(low), real(width)],
             Values::Integers { low, count } => [low as u64, count],
             Values::Series { start, step } => [start as u64, step as u64],
-            Values::Constant(value) => [value.to_bits(), 0],
+            Values::Constant(value) => [real(value), 0],
         });
         words.push(self.step);
-        words.extend(device_words());
+        words.extend(match self.array.kind() {
+            ValueKind::Single => device_words_single(),
+            _ => device_words(),
+        });
         words
     }
 
@@ -121,7 +187,8 @@ impl Generated {
 
     /// Returns the power of two that the step is, if a block's two values are both of a run.
     fn log_step(&self) -> Option<u32> {
-        (self.step.is_power_of_two() && self.step <= 32).then(|| self.step.ilog2())
+        let shares_blocks = self.step.is_power_of_two() && self.step <= 32 && !self.short_runs;
+        shares_blocks.then(|| self.step.ilog2())
     }
 
     /// Cuts parts of the array into segments for a program of this source. The last span of each must
@@ -211,7 +278,11 @@ pub(super) struct GeneratedCode<'a> {
 impl GeneratedCode<'_> {
     fn needs_tables(&self) -> bool {
         let is_normal = matches!(self.source.array.values(), Values::Normal { .. });
-        is_normal && self.reads_value()
+        is_normal && !self.is_single() && self.reads_value()
+    }
+
+    fn is_single(&self) -> bool {
+        self.source.array.kind() == ValueKind::Single
     }
 
     fn reads_value(&self) -> bool {
@@ -320,13 +391,24 @@ impl GeneratedCode<'_> {
             Values::Constant(_) => {
                 let _ = writeln!(
                     text,
-                    "#pragma unroll\n{indent}for (int r = 0; r < TG_ROWS; r++) d{index}[u][r] = RANDOM_REAL(RANDOM_FIRST);"
+                    "#pragma unroll\n{indent}for (int r = 0; r < TG_ROWS; r++) d{index}[u][r] = {real}(RANDOM_FIRST);",
+                    real = if self.is_single() {
+                        "RANDOM_SINGLE"
+                    } else {
+                        "RANDOM_REAL"
+                    }
                 );
                 return;
             }
             random => random,
         };
         let both = |block: &str, first: &str, second: &str| match random {
+            Values::Normal { .. } if self.is_single() => {
+                format!("random_single_normals(p, {block}, {first}, {second});")
+            }
+            Values::Uniform { .. } if self.is_single() => format!(
+                "{first} = random_single_uniform(p, {block}.word[0]); {second} = random_single_uniform(p, {block}.word[2]);"
+            ),
             Values::Normal { .. } => {
                 format!("random_normals(p, tables, {block}, {first}, {second});")
             }
@@ -375,7 +457,7 @@ pub(super) fn shape_of(threads: u32, bytes: Option<u32>) -> Shape {
 pub struct ValuesKernel {
     /// CUDA C++ without a header; the kernel is called `write_values`.
     pub text: String,
-    /// The last words of a launch. Before them come the address of the values, 8 bytes each, the first
+    /// The last words of a launch. Before them come the address of the values, the first
     /// flat index and the number of values, both multiples of 64.
     pub literals: Vec<u64>,
 }
@@ -386,12 +468,13 @@ pub fn values_kernel(array: &Array) -> ValuesKernel {
         array: array.clone(),
         columns: vec![GeneratedColumn::Value],
         step: 1,
+        short_runs: false,
     };
     let literals = source.literals();
-    let class = if array.values().are_integers() {
-        "i64"
-    } else {
-        "double"
+    let class = match array.kind() {
+        ValueKind::Integer => "i64",
+        ValueKind::Double => "double",
+        ValueKind::Single => "float",
     };
     let mut text = blocks_of_random();
     let _ = write!(
@@ -401,7 +484,7 @@ pub fn values_kernel(array: &Array) -> ValuesKernel {
          extern \"C\" __global__ void __launch_bounds__(256) write_values(const __grid_constant__ Launch p) {{\n",
         literals.len()
     );
-    if matches!(array.values(), Values::Normal { .. }) {
+    if matches!(array.values(), Values::Normal { .. }) && array.kind() == ValueKind::Double {
         text.push_str("    __shared__ RandomTables tables;\n    random_tables(p, tables);\n");
     }
     let _ = write!(
@@ -425,11 +508,11 @@ pub fn values_kernel(array: &Array) -> ValuesKernel {
     ValuesKernel { text, literals }
 }
 
-/// Returns the type of the values.
-pub fn value_type(values: &Values) -> DataType {
-    if values.are_integers() {
-        DataType::Int64
-    } else {
-        DataType::Float64
+/// Returns the type of an array's values.
+pub fn value_type(array: &Array) -> DataType {
+    match array.kind() {
+        ValueKind::Integer => DataType::Int64,
+        ValueKind::Double => DataType::Float64,
+        ValueKind::Single => DataType::Float32,
     }
 }

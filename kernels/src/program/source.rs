@@ -27,7 +27,11 @@ pub(super) const CHECKED: &str = include_str!("../../cuda/checked.cuh");
 const CALENDAR: &str = include_str!("../../cuda/calendar.cuh");
 const FLOAT_SUM: &str = include_str!("../../cuda/float_sum.cuh");
 const MOMENTS: &str = include_str!("../../cuda/moments.cuh");
-const RANDOM: &str = include_str!("../../cuda/random.cuh");
+const RANDOM: &str = concat!(
+    include_str!("../../cuda/random.cuh"),
+    "\n",
+    include_str!("../../cuda/random_single.cuh")
+);
 pub(super) const STORE: &str = include_str!("../../cuda/store.cuh");
 const HASH: &str = include_str!("../../cuda/hash.cuh");
 const WARM_UP: &str = include_str!("../../cuda/warm_up.cuh");

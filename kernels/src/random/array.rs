@@ -16,8 +16,20 @@ use super::philox::Stream;
 pub struct Array {
     shape: Vec<u64>,
     values: Values,
+    kind: ValueKind,
     seed: u64,
     stream: Stream,
+}
+
+/// What the values of an array are kept in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ValueKind {
+    /// 64-bit integers.
+    Integer,
+    /// Doubles.
+    Double,
+    /// Singles.
+    Single,
 }
 
 /// Why there is no such array.
@@ -96,6 +108,35 @@ impl Part {
     pub fn num_values(&self) -> u64 {
         self.spans.iter().map(|span| span.count).product()
     }
+
+    /// Cuts the part into pieces in the order of its rows, each of about as many values as are wanted at
+    /// most, and adds them to `pieces`.
+    pub fn cut(self, num_values_max: u64, pieces: &mut Vec<Self>) {
+        self.cut_from(0, num_values_max, pieces);
+    }
+
+    /// As [`Part::cut`], of a part whose dimensions before `dimension` have been cut to single indices.
+    fn cut_from(self, dimension: usize, num_values_max: u64, pieces: &mut Vec<Self>) {
+        let num_values = self.num_values();
+        if num_values <= num_values_max || dimension == self.spans.len() {
+            pieces.push(self);
+            return;
+        }
+        let span = self.spans[dimension];
+        let below = num_values / span.count;
+        let each = (num_values_max / below.max(1)).max(1);
+        let mut place = 0;
+        while place < span.count {
+            let mut piece = self.clone();
+            piece.spans[dimension] = Span {
+                start: span.at(place),
+                step: span.step,
+                count: each.min(span.count - place),
+            };
+            piece.cut_from(dimension + 1, num_values_max, pieces);
+            place += each;
+        }
+    }
 }
 
 /// Runs of a part that are equally far apart, and what a device needs to find them.
@@ -136,10 +177,29 @@ impl Array {
         }
         Ok(Self {
             shape,
+            kind: if values.are_integers() {
+                ValueKind::Integer
+            } else {
+                ValueKind::Double
+            },
             values,
             seed,
             stream: Stream::new(seed),
         })
+    }
+
+    /// Describes the same with singles in the place of doubles: values of the same law, but no rounded
+    /// doubles. Integers stay what they are.
+    pub fn in_singles(mut self) -> Self {
+        if self.kind == ValueKind::Double {
+            self.kind = ValueKind::Single;
+        }
+        self
+    }
+
+    /// Returns what the values are kept in.
+    pub fn kind(&self) -> ValueKind {
+        self.kind
     }
 
     /// Returns the length of each dimension.
@@ -183,12 +243,15 @@ impl Array {
         strides
     }
 
-    /// Returns the runs of a part, in its order. Unless `indices` are asked for, neighbouring runs that
-    /// join up are one.
-    pub fn runs(&self, part: &Part, indices: bool) -> Vec<Runs> {
-        if part.num_values() == 0 {
-            return Vec::new();
-        }
+    /// Returns how far the longest run of a part reaches, as flat indices; see [`Array::runs`].
+    pub fn reach(&self, part: &Part, indices: bool) -> u64 {
+        let (_, step, len) = self.innermost(part, indices);
+        len.saturating_sub(1) * step + 1
+    }
+
+    /// Returns the dimension whose spans are runs, or the first of those that join up, and the runs' step
+    /// and length.
+    fn innermost(&self, part: &Part, indices: bool) -> (usize, u64, u64) {
         let strides = self.strides();
         let mut inner = part.spans.len() - 1;
         let mut step = part.spans[inner].step;
@@ -205,6 +268,17 @@ impl Array {
         if len == 1 {
             step = 1;
         }
+        (inner, step, len)
+    }
+
+    /// Returns the runs of a part, in its order. Unless `indices` are asked for, neighbouring runs that
+    /// join up are one.
+    pub fn runs(&self, part: &Part, indices: bool) -> Vec<Runs> {
+        if part.num_values() == 0 {
+            return Vec::new();
+        }
+        let strides = self.strides();
+        let (inner, step, len) = self.innermost(part, indices);
         let around = inner.saturating_sub(1);
         let (count, stride) = if inner > 0 {
             let span = part.spans[around];
@@ -278,6 +352,16 @@ impl Array {
             let first = runs.first + run * runs.stride + offset * runs.step;
             self.values
                 .fill(simd, &self.stream, first, runs.step, &mut out[place]);
+        });
+    }
+
+    /// Writes the singles of a part's rows, as many as `out` has, from row `from` on.
+    pub fn read_singles(&self, simd: Simd, part: &Part, from: u64, out: &mut [f32]) {
+        let rows = from..from + out.len() as u64;
+        self.pieces(part, rows, false, |runs, run, offset, place| {
+            let first = runs.first + run * runs.stride + offset * runs.step;
+            self.values
+                .fill_singles(simd, &self.stream, first, runs.step, &mut out[place]);
         });
     }
 

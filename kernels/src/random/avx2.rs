@@ -6,11 +6,15 @@
 )]
 
 use std::arch::x86_64::{
-    __m256d, __m256i, _mm_cvtsi64_si128, _mm256_add_epi64, _mm256_add_pd, _mm256_and_si256,
+    __m128, __m128i, __m256d, __m256i, _mm_add_epi32, _mm_add_ps, _mm_and_si128, _mm_blendv_ps,
+    _mm_castps_si128, _mm_castsi128_ps, _mm_cvtsi64_si128, _mm_fmadd_ps, _mm_mul_ps, _mm_or_si128,
+    _mm_set1_epi32, _mm_set1_ps, _mm_sll_epi32, _mm_sqrt_ps, _mm_srl_epi32, _mm_storeu_ps,
+    _mm_sub_epi32, _mm_xor_si128, _mm256_add_epi64, _mm256_add_pd, _mm256_and_si256,
     _mm256_blend_epi32, _mm256_blendv_pd, _mm256_castpd_si256, _mm256_castsi256_pd,
-    _mm256_fmadd_pd, _mm256_i64gather_pd, _mm256_mul_epu32, _mm256_mul_pd, _mm256_or_si256,
-    _mm256_set_epi64x, _mm256_set1_epi64x, _mm256_set1_pd, _mm256_sll_epi64, _mm256_slli_epi64,
-    _mm256_sqrt_pd, _mm256_srl_epi64, _mm256_storeu_pd, _mm256_sub_epi64, _mm256_xor_si256,
+    _mm256_castsi256_si128, _mm256_fmadd_pd, _mm256_i64gather_pd, _mm256_mul_epu32, _mm256_mul_pd,
+    _mm256_or_si256, _mm256_permutevar8x32_epi32, _mm256_set_epi32, _mm256_set_epi64x,
+    _mm256_set1_epi64x, _mm256_set1_pd, _mm256_sll_epi64, _mm256_slli_epi64, _mm256_sqrt_pd,
+    _mm256_srl_epi64, _mm256_storeu_pd, _mm256_sub_epi64, _mm256_xor_si256,
 };
 
 use super::lanes::{Lanes, by_instructions};
@@ -23,6 +27,8 @@ impl Lanes for Avx2 {
     const COUNT: usize = 4;
     type Word = __m256i;
     type Real = __m256d;
+    type Half = __m128i;
+    type Single = __m128;
 
     by_instructions! {
         fn splat(value: u64) -> __m256i = _mm256_set1_epi64x(value as i64);
@@ -58,5 +64,33 @@ impl Lanes for Avx2 {
             _mm256_blendv_pd(a, b, _mm256_castsi256_pd(sign))
         };
         fn store(a: __m256d, to: &mut [f64]) = _mm256_storeu_pd(to[..4].as_mut_ptr(), a);
+        fn low_half(a: __m256i) -> __m128i = _mm256_castsi256_si128(
+            _mm256_permutevar8x32_epi32(a, _mm256_set_epi32(7, 5, 3, 1, 6, 4, 2, 0)),
+        );
+        fn high_half(a: __m256i) -> __m128i = _mm256_castsi256_si128(
+            _mm256_permutevar8x32_epi32(a, _mm256_set_epi32(6, 4, 2, 0, 7, 5, 3, 1)),
+        );
+        fn splat_half(value: u32) -> __m128i = _mm_set1_epi32(value as i32);
+        fn add_halves(a: __m128i, b: __m128i) -> __m128i = _mm_add_epi32(a, b);
+        fn subtract_halves(a: __m128i, b: __m128i) -> __m128i = _mm_sub_epi32(a, b);
+        fn and_halves(a: __m128i, b: __m128i) -> __m128i = _mm_and_si128(a, b);
+        fn or_halves(a: __m128i, b: __m128i) -> __m128i = _mm_or_si128(a, b);
+        fn xor_halves(a: __m128i, b: __m128i) -> __m128i = _mm_xor_si128(a, b);
+        fn shift_half_right<const BITS>(a: __m128i) -> __m128i =
+            _mm_srl_epi32(a, _mm_cvtsi64_si128(i64::from(BITS)));
+        fn shift_half_left<const BITS>(a: __m128i) -> __m128i =
+            _mm_sll_epi32(a, _mm_cvtsi64_si128(i64::from(BITS)));
+        fn singles(bits: __m128i) -> __m128 = _mm_castsi128_ps(bits);
+        fn single_bits(a: __m128) -> __m128i = _mm_castps_si128(a);
+        fn splat_single(value: f32) -> __m128 = _mm_set1_ps(value);
+        fn add_singles(a: __m128, b: __m128) -> __m128 = _mm_add_ps(a, b);
+        fn multiply_singles(a: __m128, b: __m128) -> __m128 = _mm_mul_ps(a, b);
+        fn fma_singles(a: __m128, b: __m128, c: __m128) -> __m128 = _mm_fmadd_ps(a, b, c);
+        fn sqrt_singles(a: __m128) -> __m128 = _mm_sqrt_ps(a);
+        fn select_single<const BIT>(half: __m128i, a: __m128, b: __m128) -> __m128 = {
+            let sign = _mm_sll_epi32(half, _mm_cvtsi64_si128(31 - i64::from(BIT)));
+            _mm_blendv_ps(a, b, _mm_castsi128_ps(sign))
+        };
+        fn store_singles(a: __m128, to: &mut [f32]) = _mm_storeu_ps(to[..4].as_mut_ptr(), a);
     }
 }

@@ -4,10 +4,10 @@
 
 use std::marker::PhantomData;
 
-/// Words of 64 bits and doubles, a lane each.
+/// Words of 64 bits and doubles, a lane each; and words of 32 bits and singles, as many lanes.
 ///
 /// # Contract
-/// Every operation on doubles is IEEE 754's, rounded to nearest even. Types other than [`Portable`]
+/// Every operation on floats is IEEE 754's, rounded to nearest even. Types other than [`Portable`]
 /// may be used only inside of functions that are compiled for their machine, and run on it.
 pub(super) trait Lanes: Copy {
     /// How many lanes there are: a power of two, at most 32.
@@ -16,6 +16,10 @@ pub(super) trait Lanes: Copy {
     type Word: Copy;
     /// Doubles.
     type Real: Copy;
+    /// Words of 32 bits.
+    type Half: Copy;
+    /// Singles.
+    type Single: Copy;
 
     fn splat(value: u64) -> Self::Word;
     /// Returns `first`, `first + step`, .. modulo 2^64.
@@ -47,6 +51,33 @@ pub(super) trait Lanes: Copy {
     fn select<const BIT: u32>(word: Self::Word, a: Self::Real, b: Self::Real) -> Self::Real;
     /// Writes the lanes to the front of a slice, which has room for them.
     fn store(a: Self::Real, to: &mut [f64]);
+
+    fn low_half(a: Self::Word) -> Self::Half;
+    fn high_half(a: Self::Word) -> Self::Half;
+    fn splat_half(value: u32) -> Self::Half;
+    fn add_halves(a: Self::Half, b: Self::Half) -> Self::Half;
+    fn subtract_halves(a: Self::Half, b: Self::Half) -> Self::Half;
+    fn and_halves(a: Self::Half, b: Self::Half) -> Self::Half;
+    fn or_halves(a: Self::Half, b: Self::Half) -> Self::Half;
+    fn xor_halves(a: Self::Half, b: Self::Half) -> Self::Half;
+    fn shift_half_right<const BITS: u32>(a: Self::Half) -> Self::Half;
+    fn shift_half_left<const BITS: u32>(a: Self::Half) -> Self::Half;
+    fn singles(bits: Self::Half) -> Self::Single;
+    fn single_bits(a: Self::Single) -> Self::Half;
+    fn splat_single(value: f32) -> Self::Single;
+    fn add_singles(a: Self::Single, b: Self::Single) -> Self::Single;
+    fn multiply_singles(a: Self::Single, b: Self::Single) -> Self::Single;
+    /// Returns a * b + c, rounded once.
+    fn fma_singles(a: Self::Single, b: Self::Single, c: Self::Single) -> Self::Single;
+    fn sqrt_singles(a: Self::Single) -> Self::Single;
+    /// Returns `b` where the bit of the half is set, else `a`.
+    fn select_single<const BIT: u32>(
+        half: Self::Half,
+        a: Self::Single,
+        b: Self::Single,
+    ) -> Self::Single;
+    /// Writes the lanes to the front of a slice, which has room for them.
+    fn store_singles(a: Self::Single, to: &mut [f32]);
 }
 
 /// One lane, on any machine.
@@ -57,6 +88,8 @@ impl Lanes for Portable {
     const COUNT: usize = 1;
     type Word = u64;
     type Real = f64;
+    type Half = u32;
+    type Single = f32;
 
     #[inline(always)]
     fn splat(value: u64) -> u64 {
@@ -146,6 +179,82 @@ impl Lanes for Portable {
     fn store(a: f64, to: &mut [f64]) {
         to[0] = a;
     }
+    #[inline(always)]
+    fn low_half(a: u64) -> u32 {
+        a as u32
+    }
+    #[inline(always)]
+    fn high_half(a: u64) -> u32 {
+        (a >> 32) as u32
+    }
+    #[inline(always)]
+    fn splat_half(value: u32) -> u32 {
+        value
+    }
+    #[inline(always)]
+    fn add_halves(a: u32, b: u32) -> u32 {
+        a.wrapping_add(b)
+    }
+    #[inline(always)]
+    fn subtract_halves(a: u32, b: u32) -> u32 {
+        a.wrapping_sub(b)
+    }
+    #[inline(always)]
+    fn and_halves(a: u32, b: u32) -> u32 {
+        a & b
+    }
+    #[inline(always)]
+    fn or_halves(a: u32, b: u32) -> u32 {
+        a | b
+    }
+    #[inline(always)]
+    fn xor_halves(a: u32, b: u32) -> u32 {
+        a ^ b
+    }
+    #[inline(always)]
+    fn shift_half_right<const BITS: u32>(a: u32) -> u32 {
+        a >> BITS
+    }
+    #[inline(always)]
+    fn shift_half_left<const BITS: u32>(a: u32) -> u32 {
+        a << BITS
+    }
+    #[inline(always)]
+    fn singles(bits: u32) -> f32 {
+        f32::from_bits(bits)
+    }
+    #[inline(always)]
+    fn single_bits(a: f32) -> u32 {
+        a.to_bits()
+    }
+    #[inline(always)]
+    fn splat_single(value: f32) -> f32 {
+        value
+    }
+    #[inline(always)]
+    fn add_singles(a: f32, b: f32) -> f32 {
+        a + b
+    }
+    #[inline(always)]
+    fn multiply_singles(a: f32, b: f32) -> f32 {
+        a * b
+    }
+    #[inline(always)]
+    fn fma_singles(a: f32, b: f32, c: f32) -> f32 {
+        a.mul_add(b, c)
+    }
+    #[inline(always)]
+    fn sqrt_singles(a: f32) -> f32 {
+        a.sqrt()
+    }
+    #[inline(always)]
+    fn select_single<const BIT: u32>(half: u32, a: f32, b: f32) -> f32 {
+        if (half >> BIT) & 1 == 1 { b } else { a }
+    }
+    #[inline(always)]
+    fn store_singles(a: f32, to: &mut [f32]) {
+        to[0] = a;
+    }
 }
 
 /// Two machine words side by side, so that a long chain of operations has company: one of them alone
@@ -157,6 +266,8 @@ impl<L: Lanes> Lanes for Twice<L> {
     const COUNT: usize = 2 * L::COUNT;
     type Word = [L::Word; 2];
     type Real = [L::Real; 2];
+    type Half = [L::Half; 2];
+    type Single = [L::Single; 2];
 
     #[inline(always)]
     fn splat(value: u64) -> Self::Word {
@@ -253,6 +364,105 @@ impl<L: Lanes> Lanes for Twice<L> {
     fn store(a: Self::Real, to: &mut [f64]) {
         L::store(a[0], &mut to[..L::COUNT]);
         L::store(a[1], &mut to[L::COUNT..]);
+    }
+    #[inline(always)]
+    fn low_half(a: Self::Word) -> Self::Half {
+        [L::low_half(a[0]), L::low_half(a[1])]
+    }
+    #[inline(always)]
+    fn high_half(a: Self::Word) -> Self::Half {
+        [L::high_half(a[0]), L::high_half(a[1])]
+    }
+    #[inline(always)]
+    fn splat_half(value: u32) -> Self::Half {
+        [L::splat_half(value); 2]
+    }
+    #[inline(always)]
+    fn add_halves(a: Self::Half, b: Self::Half) -> Self::Half {
+        [L::add_halves(a[0], b[0]), L::add_halves(a[1], b[1])]
+    }
+    #[inline(always)]
+    fn subtract_halves(a: Self::Half, b: Self::Half) -> Self::Half {
+        [
+            L::subtract_halves(a[0], b[0]),
+            L::subtract_halves(a[1], b[1]),
+        ]
+    }
+    #[inline(always)]
+    fn and_halves(a: Self::Half, b: Self::Half) -> Self::Half {
+        [L::and_halves(a[0], b[0]), L::and_halves(a[1], b[1])]
+    }
+    #[inline(always)]
+    fn or_halves(a: Self::Half, b: Self::Half) -> Self::Half {
+        [L::or_halves(a[0], b[0]), L::or_halves(a[1], b[1])]
+    }
+    #[inline(always)]
+    fn xor_halves(a: Self::Half, b: Self::Half) -> Self::Half {
+        [L::xor_halves(a[0], b[0]), L::xor_halves(a[1], b[1])]
+    }
+    #[inline(always)]
+    fn shift_half_right<const BITS: u32>(a: Self::Half) -> Self::Half {
+        [
+            L::shift_half_right::<BITS>(a[0]),
+            L::shift_half_right::<BITS>(a[1]),
+        ]
+    }
+    #[inline(always)]
+    fn shift_half_left<const BITS: u32>(a: Self::Half) -> Self::Half {
+        [
+            L::shift_half_left::<BITS>(a[0]),
+            L::shift_half_left::<BITS>(a[1]),
+        ]
+    }
+    #[inline(always)]
+    fn singles(a: Self::Half) -> Self::Single {
+        [L::singles(a[0]), L::singles(a[1])]
+    }
+    #[inline(always)]
+    fn single_bits(a: Self::Single) -> Self::Half {
+        [L::single_bits(a[0]), L::single_bits(a[1])]
+    }
+    #[inline(always)]
+    fn splat_single(value: f32) -> Self::Single {
+        [L::splat_single(value); 2]
+    }
+    #[inline(always)]
+    fn add_singles(a: Self::Single, b: Self::Single) -> Self::Single {
+        [L::add_singles(a[0], b[0]), L::add_singles(a[1], b[1])]
+    }
+    #[inline(always)]
+    fn multiply_singles(a: Self::Single, b: Self::Single) -> Self::Single {
+        [
+            L::multiply_singles(a[0], b[0]),
+            L::multiply_singles(a[1], b[1]),
+        ]
+    }
+    #[inline(always)]
+    fn fma_singles(a: Self::Single, b: Self::Single, c: Self::Single) -> Self::Single {
+        [
+            L::fma_singles(a[0], b[0], c[0]),
+            L::fma_singles(a[1], b[1], c[1]),
+        ]
+    }
+    #[inline(always)]
+    fn sqrt_singles(a: Self::Single) -> Self::Single {
+        [L::sqrt_singles(a[0]), L::sqrt_singles(a[1])]
+    }
+    #[inline(always)]
+    fn select_single<const BIT: u32>(
+        half: Self::Half,
+        a: Self::Single,
+        b: Self::Single,
+    ) -> Self::Single {
+        [
+            L::select_single::<BIT>(half[0], a[0], b[0]),
+            L::select_single::<BIT>(half[1], a[1], b[1]),
+        ]
+    }
+    #[inline(always)]
+    fn store_singles(a: Self::Single, to: &mut [f32]) {
+        L::store_singles(a[0], &mut to[..L::COUNT]);
+        L::store_singles(a[1], &mut to[L::COUNT..]);
     }
 }
 

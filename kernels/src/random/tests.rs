@@ -4,7 +4,8 @@
 use super::lanes::Portable;
 use super::normal::{cosine_sine, minus_two_log};
 use super::philox::philox4x32;
-use super::{NORMAL_MAX, Simd, Stream, Values, device_words};
+use super::single;
+use super::{NORMAL_MAX, Simd, Stream, Values, device_words, device_words_single};
 
 const NORMAL: Values = Values::Normal {
     location: 10.0,
@@ -24,6 +25,16 @@ fn values(what: Values, simd: Simd, seed: u64, first: u64, step: u64, len: usize
     let mut out = vec![f64::NAN; len];
     what.fill(simd, &Stream::new(seed), first, step, &mut out);
     out
+}
+
+fn singles(what: Values, simd: Simd, seed: u64, first: u64, step: u64, len: usize) -> Vec<f32> {
+    let mut out = vec![f32::NAN; len];
+    what.fill_singles(simd, &Stream::new(seed), first, step, &mut out);
+    out
+}
+
+fn single_bits(values: &[f32]) -> Vec<u32> {
+    values.iter().map(|value| value.to_bits()).collect()
 }
 
 fn bits(values: &[f64]) -> Vec<u64> {
@@ -62,6 +73,11 @@ fn a_value_depends_on_its_index_alone() {
         let all = values(what, Simd::Portable, seed, 0, 1, 4096);
         for (index, value) in all.iter().enumerate() {
             let alone = values(what, Simd::Portable, seed, index as u64, 1 << 40, 1);
+            assert_eq!(alone[0].to_bits(), value.to_bits(), "{what:?} at {index}");
+        }
+        let all = singles(what, Simd::widest(), seed, 0, 1, 4096);
+        for (index, value) in all.iter().enumerate() {
+            let alone = singles(what, Simd::widest(), seed, index as u64, 1 << 40, 1);
             assert_eq!(alone[0].to_bits(), value.to_bits(), "{what:?} at {index}");
         }
         // Both values of a block come from the counter with bit 5 cleared.
@@ -106,6 +122,14 @@ fn all_lanes_give_the_same_bits() {
                             "{what:?} {} from {first} by {step}, {len}",
                             simd.name()
                         );
+                        let expected = singles(what, Simd::Portable, 7, first, step, len);
+                        let found = singles(what, simd, 7, first, step, len);
+                        assert_eq!(
+                            single_bits(&found),
+                            single_bits(&expected),
+                            "singles of {what:?} {} from {first} by {step}, {len}",
+                            simd.name()
+                        );
                     }
                 }
             }
@@ -113,6 +137,9 @@ fn all_lanes_give_the_same_bits() {
         let many = 1 << 21;
         let expected = values(STANDARD, Simd::Portable, 1 << 40, 5, 1, many);
         assert!(bits(&values(STANDARD, simd, 1 << 40, 5, 1, many)) == bits(&expected));
+        let expected = singles(STANDARD, Simd::Portable, 1 << 40, 5, 1, many);
+        let found = singles(STANDARD, simd, 1 << 40, 5, 1, many);
+        assert!(single_bits(&found) == single_bits(&expected));
     }
 }
 
@@ -160,6 +187,36 @@ fn functions_are_close_to_what_they_stand_for() {
     assert_eq!(device_words().len(), 53);
 }
 
+#[test]
+fn functions_in_singles_are_close_to_what_they_stand_for() {
+    let mut worst = [0.0_f64; 3];
+    let mut draws = singles(UNIFORM, Simd::widest(), 11, 0, 1, 1 << 18);
+    draws.extend((1..46).flat_map(|power| {
+        let tiny = 0.5_f32.powi(power);
+        [tiny, 1.0 - tiny, 1.5 * tiny]
+    }));
+    for draw in draws {
+        let u = 1.0 - draw * 0.999_99;
+        let exact = -2.0 * f64::from(u).ln();
+        let found = f64::from(single::minus_two_log::<Portable>(u));
+        assert!(found >= 0.0, "{u}");
+        if exact > 0.0 {
+            worst[0] = worst[0].max(((found - exact) / exact).abs());
+        }
+        let y = draw - 0.5;
+        let (cosine, sine) = single::cosine_sine::<Portable>(y);
+        let angle = std::f64::consts::FRAC_PI_2 * f64::from(y);
+        worst[1] = worst[1].max((f64::from(cosine) - angle.cos()).abs());
+        worst[2] = worst[2].max((f64::from(sine) - angle.sin()).abs());
+    }
+    assert!(worst[0] < 5e-7, "{worst:?}");
+    assert!(worst[1] < 1.5e-7 && worst[2] < 1.5e-7, "{worst:?}");
+    let largest = single::minus_two_log::<Portable>(2.0_f32.powi(-46)).sqrt();
+    assert!(f64::from(largest) < NORMAL_MAX, "{largest}");
+    assert_eq!(single::minus_two_log::<Portable>(1.0).to_bits(), 0);
+    assert_eq!(device_words_single().len(), 17);
+}
+
 /// The distribution function of the standard normal, from the series of Marsaglia ("Evaluating the
 /// normal distribution", 2004).
 fn normal_cdf(x: f64) -> f64 {
@@ -194,14 +251,21 @@ fn samples_follow_their_laws() {
     let n = 1 << 18;
     for seed in 0..4 {
         let normals = values(STANDARD, Simd::widest(), seed, 0, 1, n);
-        let moment = |power: i32| normals.iter().map(|x| x.powi(power)).sum::<f64>() / n as f64;
-        // Five standard errors of each moment: 1, 2, 15 - 9 + ..., 96 over n.
-        let error = |variance: f64| 5.0 * (variance / n as f64).sqrt();
-        assert!(moment(1).abs() < error(1.0));
-        assert!((moment(2) - 1.0).abs() < error(2.0));
-        assert!(moment(3).abs() < error(15.0));
-        assert!((moment(4) - 3.0).abs() < error(96.0));
-        let statistic = kolmogorov(normals, normal_cdf);
+        let in_singles = singles(STANDARD, Simd::widest(), seed, 0, 1, n);
+        for normals in [normals, in_singles.into_iter().map(f64::from).collect()] {
+            let moment = |power: i32| normals.iter().map(|x| x.powi(power)).sum::<f64>() / n as f64;
+            // Five standard errors of each moment: 1, 2, 15 - 9 + ..., 96 over n.
+            let error = |variance: f64| 5.0 * (variance / n as f64).sqrt();
+            assert!(moment(1).abs() < error(1.0));
+            assert!((moment(2) - 1.0).abs() < error(2.0));
+            assert!(moment(3).abs() < error(15.0));
+            assert!((moment(4) - 3.0).abs() < error(96.0));
+            let statistic = kolmogorov(normals, normal_cdf);
+            assert!(statistic < KOLMOGOROV_MAX, "{statistic}");
+        }
+        let uniforms = singles(UNIFORM, Simd::widest(), seed, 0, 1, n);
+        let uniforms = uniforms.into_iter().map(f64::from).collect();
+        let statistic = kolmogorov(uniforms, |x| x.clamp(0.0, 1.0));
         assert!(statistic < KOLMOGOROV_MAX, "{statistic}");
         let uniforms = values(UNIFORM, Simd::widest(), seed, 0, 1, n);
         let statistic = kolmogorov(uniforms, |x| x.clamp(0.0, 1.0));
@@ -224,8 +288,17 @@ fn samples_follow_their_laws() {
 /// Neighbours, the two values of a block, chunks and seeds have nothing to do with one another.
 #[test]
 fn values_are_independent() {
+    let in_singles = |seed, first, len| {
+        let values = singles(STANDARD, Simd::widest(), seed, first, 1, len);
+        values.into_iter().map(f64::from).collect()
+    };
+    check_independence(&|seed, first, len| values(STANDARD, Simd::widest(), seed, first, 1, len));
+    check_independence(&in_singles);
+}
+
+fn check_independence(values: &dyn Fn(u64, u64, usize) -> Vec<f64>) {
     let n = 1 << 17;
-    let base = values(STANDARD, Simd::widest(), 5, 0, 1, 2 * n);
+    let base = values(5, 0, 2 * n);
     let correlation = |other: &[f64]| {
         let products: f64 = base.iter().zip(other).take(n).map(|(x, y)| x * y).sum();
         products / (n as f64).sqrt()
@@ -241,7 +314,7 @@ fn values_are_independent() {
         (6, 0),
         (5 | 1 << 32, 0),
     ] {
-        let found = correlation(&values(STANDARD, Simd::widest(), seed, first, 1, n));
+        let found = correlation(&values(seed, first, n));
         assert!(found.abs() < 5.0, "seed {seed} from {first}: {found}");
     }
     // The squares too: a block's two values share their radius, and nothing else.

@@ -3,20 +3,24 @@
 
 use std::sync::Arc;
 
-use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch};
+use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema};
+use tidegate_kernels::GeneratedRun;
+use tidegate_kernels::execution::{Execution, FinishLimits};
+use tidegate_kernels::generated::column_of;
 use tidegate_kernels::groups::{Groups, fill_float_scales, output_schema};
 use tidegate_kernels::program::{
     DeviceProgram, Generated, GeneratedColumn, ProgramOptions, Sink, SlotFacts, first_aggregate,
     generate, values_kernel,
 };
-use tidegate_kernels::random::{Array, Part, Simd, Span, Values};
+use tidegate_kernels::random::{Array, Part, Span, Values};
 use tidegate_kernels::table::GroupTable;
 use tidegate_pipeline::{CompareOp, Interpreter, Pipeline};
 
-use crate::cells::{compare_groups, rows_of};
-use crate::plan::{Plan, add, compare, count, max, min, sum};
-use crate::shim::{Kernels, ShimEngine};
+use crate::cells::{Cell, compare_groups, rows_of};
+use crate::plan::{Plan, add, cast, compare, count, max, min, sum};
+use crate::reference::interpret;
+use crate::shim::{Kernels, ShimEngine, ShimMachine};
 
 const NORMAL: Values = Values::Normal {
     location: 10.0,
@@ -33,6 +37,15 @@ fn array(shape: &[u64], values: Values) -> Array {
     Array::try_new(shape.to_vec(), values, 42 | 7 << 40).unwrap()
 }
 
+/// Arrays of every kind of values, reals in doubles and in singles.
+fn every_kind(shape: &[u64]) -> Vec<Array> {
+    let all = [NORMAL, UNIFORM, DICE, SERIES, Values::Constant(1.25)];
+    let doubles = all.map(|values| array(shape, values));
+    let singles =
+        [NORMAL, UNIFORM, Values::Constant(1.1)].map(|values| array(shape, values).in_singles());
+    doubles.into_iter().chain(singles).collect()
+}
+
 fn part(spans: &[(u64, u64, u64)]) -> Part {
     let span = |(start, step, count): &(u64, u64, u64)| Span {
         start: *start,
@@ -47,36 +60,22 @@ fn part(spans: &[(u64, u64, u64)]) -> Part {
 /// Returns the rows of a part as the host makes them: a column for each index, and the values.
 fn rows(array: &Array, part: &Part) -> RecordBatch {
     let num_rows = part.num_values() as usize;
-    let mut fields = Vec::new();
-    let mut columns: Vec<ArrayRef> = Vec::new();
-    for dimension in 0..array.shape().len() {
-        let mut indices = vec![0; num_rows];
-        array.read_indices(part, dimension, 0, &mut indices);
-        fields.push(Field::new(format!("i{dimension}"), DataType::Int64, false));
-        columns.push(Arc::new(Int64Array::from(indices)));
-    }
-    if array.values().are_integers() {
-        let mut values = vec![0; num_rows];
-        array.read_integers(Simd::widest(), part, 0, &mut values);
-        fields.push(Field::new("value", DataType::Int64, false));
-        columns.push(Arc::new(Int64Array::from(values)));
-    } else {
-        let mut values = vec![0.0; num_rows];
-        array.read(Simd::widest(), part, 0, &mut values);
-        fields.push(Field::new("value", DataType::Float64, false));
-        columns.push(Arc::new(Float64Array::from(values)));
-    }
-    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap()
+    let num_dimensions = array.shape().len();
+    let columns = (0..=num_dimensions).map(|column| GeneratedColumn::of(array, column));
+    let columns = columns.map(|column| column_of(array, part, column, 0, num_rows));
+    let columns: Vec<ArrayRef> = columns.collect();
+    let fields = columns.iter().enumerate();
+    let fields = fields
+        .map(|(index, column)| Field::new(format!("c{index}"), column.data_type().clone(), false));
+    let schema = Schema::new(fields.collect::<Vec<_>>());
+    RecordBatch::try_new(Arc::new(schema), columns).unwrap()
 }
 
 /// Returns the source of a kernel over the columns that [`rows`] gives.
-fn source(array: &Array, step: u64) -> Arc<Generated> {
-    let indices = (0..array.shape().len()).map(GeneratedColumn::Index);
-    Arc::new(Generated {
-        array: array.clone(),
-        columns: indices.chain([GeneratedColumn::Value]).collect(),
-        step,
-    })
+fn source(array: &Array, step: u64, parts: &[Part]) -> Arc<Generated> {
+    let columns = (0..=array.shape().len()).map(|column| GeneratedColumn::of(array, column));
+    let columns = columns.collect();
+    Arc::new(Generated::new(array.clone(), columns, step, parts))
 }
 
 fn program_of(pipeline: &Pipeline, source: &Arc<Generated>, threads: u32) -> DeviceProgram {
@@ -98,7 +97,7 @@ fn program_of(pipeline: &Pipeline, source: &Arc<Generated>, threads: u32) -> Dev
 
 /// Folds parts on the shim and holds the groups against the interpreter's.
 fn check(pipeline: &Pipeline, array: &Array, parts: &[Part], step: u64) {
-    let source = source(array, step);
+    let source = source(array, step, parts);
     let aggregate = first_aggregate(pipeline).unwrap();
     let batches: Vec<RecordBatch> = parts.iter().map(|part| rows(array, part)).collect();
     let mut interpreter = Interpreter::new(Arc::new(pipeline.clone())).unwrap();
@@ -145,9 +144,14 @@ fn totals(array: &Array) -> Pipeline {
     let mut plan = Plan::over(&empty);
     let value = array.shape().len();
     let data_type = plan.types()[value].clone();
-    let one = plan.int(data_type, 1);
+    let one = plan.int(data_type.clone(), 1);
+    let mut more = add(plan.col(value), one);
+    if data_type == DataType::Float32 {
+        // As the planner does.
+        more = cast(more, DataType::Float64);
+    }
     let calls = vec![
-        sum(add(plan.col(value), one)),
+        sum(more),
         count(),
         min(plan.col(value)),
         max(plan.col(value)),
@@ -167,8 +171,7 @@ fn by_index(array: &Array, dimension: usize) -> Pipeline {
 
 #[test]
 fn every_value_has_the_same_bits() {
-    for values in [NORMAL, UNIFORM, DICE, SERIES, Values::Constant(1.0)] {
-        let array = array(&[20_000], values);
+    for array in every_kind(&[20_000]) {
         let pipeline = by_index(&array, 0);
         check(&pipeline, &array, &[array.whole()], 1);
         check(
@@ -186,8 +189,12 @@ fn every_value_has_the_same_bits() {
 
 #[test]
 fn parts_of_many_dimensions() {
-    for values in [NORMAL, SERIES] {
-        let plane = array(&[300, 1007], values);
+    for (values, singles) in [(NORMAL, false), (NORMAL, true), (SERIES, false)] {
+        let array = |shape: &[u64]| match singles {
+            true => array(shape, values).in_singles(),
+            false => array(shape, values),
+        };
+        let plane = array(&[300, 1007]);
         check(&totals(&plane), &plane, &[plane.whole()], 1);
         // Chunks that do not divide, and slices of them.
         let chunks: Vec<Part> = [(0, 200), (200, 100)]
@@ -205,7 +212,7 @@ fn parts_of_many_dimensions() {
             let slice = part(&[(1, 2, 150), (1006, 5, 1)]);
             check(&by_index(&plane, dimension), &plane, &[slice], 5);
         }
-        let cube = array(&[7, 30, 70], values);
+        let cube = array(&[7, 30, 70]);
         check(&totals(&cube), &cube, &[cube.whole()], 1);
         for dimension in 0..3 {
             check(&by_index(&cube, dimension), &cube, &[cube.whole()], 1);
@@ -213,6 +220,38 @@ fn parts_of_many_dimensions() {
             check(&by_index(&cube, dimension), &cube, &[slice], 3);
         }
     }
+}
+
+#[test]
+fn short_runs() {
+    for array in every_kind(&[500, 3]) {
+        let source = source(&array, 1, &[array.whole()]);
+        assert!(source.short_runs);
+        check(&by_index(&array, 1), &array, &[array.whole()], 1);
+        check(
+            &by_index(&array, 0),
+            &array,
+            &[part(&[(3, 2, 100), (1, 1, 2)])],
+            1,
+        );
+        check(
+            &by_index(&array, 0),
+            &array,
+            &[part(&[(0, 7, 71), (2, 1, 1)])],
+            1,
+        );
+    }
+    let long = array(&[500, 3], NORMAL);
+    let values = Generated::new(
+        long.clone(),
+        vec![GeneratedColumn::Value],
+        1,
+        &[long.whole()],
+    );
+    assert!(
+        !values.short_runs,
+        "rows join up where no index is asked for"
+    );
 }
 
 #[test]
@@ -248,10 +287,65 @@ fn rows_are_counted_without_any_column() {
     check(&pipeline, &array, &[part(&[(3, 2, 40), (1, 1, 69)])], 1);
 }
 
+/// An execution takes parts fold by fold, beside rows that came from the host, and finishes their groups
+/// as it does all others.
+#[test]
+fn an_execution_folds_arrays_and_rows() {
+    let plane = array(&[60, 130], DICE);
+    let pipeline = by_index(&plane, 0);
+    let source = source(&plane, 1, &[plane.whole()]);
+    let parts =
+        [(0, 20), (20, 20), (40, 20)].map(|(start, count)| part(&[(start, 1, count), (0, 1, 130)]));
+    let batches: Vec<RecordBatch> = parts.iter().map(|part| rows(&plane, part)).collect();
+    let expected = sorted(rows_of(&interpret(&pipeline, &batches).unwrap()));
+    for with_rows in [false, true] {
+        for groups_min in [0, 1 << 40] {
+            let machine = ShimMachine::new(3, 1 << 30);
+            let budget = tidegate_kernels::engine::Machine::budget(&machine);
+            let options = ProgramOptions {
+                threads: 64,
+                ..ProgramOptions::default()
+            };
+            let pipeline = Arc::new(pipeline.clone());
+            let mut execution = Execution::new(budget, pipeline, &options).unwrap();
+            let generated = |parts: &[Part]| GeneratedRun {
+                source: Arc::clone(&source),
+                parts: parts.to_vec(),
+            };
+            execution
+                .fold_generated(&machine, &generated(&parts[..1]))
+                .unwrap();
+            if with_rows {
+                execution.fold(&machine, &batches[1..2]).unwrap();
+            } else {
+                execution
+                    .fold_generated(&machine, &generated(&parts[1..2]))
+                    .unwrap();
+            }
+            execution
+                .fold_generated(&machine, &generated(&parts[2..]))
+                .unwrap();
+            let limits = FinishLimits {
+                slots_min: 0,
+                groups_min,
+                ..FinishLimits::default()
+            };
+            let leaving = execution.finish(&machine, &limits).unwrap();
+            let found = sorted(rows_of(&leaving.into_batches().unwrap()));
+            assert_eq!(found, expected, "with rows: {with_rows}");
+        }
+    }
+}
+
+fn sorted(mut rows: Vec<Vec<Cell>>) -> Vec<Vec<Cell>> {
+    rows.sort_by_cached_key(|row| format!("{row:?}"));
+    rows
+}
+
 #[test]
 fn a_part_of_another_step_is_refused() {
     let array = array(&[100], NORMAL);
-    let source = source(&array, 2);
+    let source = source(&array, 2, &[]);
     let program = program_of(&totals(&array), &source, 64);
     let refused = source.segments(&program.slots, program.tile_rows, &[array.whole()]);
     assert!(
@@ -261,21 +355,26 @@ fn a_part_of_another_step_is_refused() {
     );
 }
 
+fn name(array: &Array, step: u64) -> String {
+    format!("{:?} in {:?} by {step}", array.values(), array.kind())
+}
+
 /// The texts, by name, for [`corpus`](crate::corpus).
 pub(crate) fn texts() -> Vec<(String, String)> {
     let mut texts = Vec::new();
-    for values in [NORMAL, UNIFORM, DICE, SERIES, Values::Constant(1.0)] {
-        let array = array(&[500_000, 500_000], values);
+    for array in every_kind(&[500_000, 500_000]) {
         for step in [1, 2, 3] {
             for pipeline in [totals(&array), by_index(&array, 1)] {
-                let program = program_of(&pipeline, &source(&array, step), 256);
-                texts.push((format!("{values:?} by {step}"), program.text));
+                let program = program_of(&pipeline, &source(&array, step, &[]), 256);
+                texts.push((name(&array, step), program.text));
             }
         }
     }
-    texts.extend([NORMAL, UNIFORM, DICE].map(|values| {
-        let text = values_kernel(&array(&[64], values)).text;
-        (format!("values of {values:?}"), text)
-    }));
+    for array in every_kind(&[64]) {
+        texts.push((
+            format!("values of {}", name(&array, 1)),
+            values_kernel(&array).text,
+        ));
+    }
     texts
 }

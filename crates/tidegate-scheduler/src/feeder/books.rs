@@ -5,7 +5,7 @@ use std::time::Duration;
 use tidegate_device::DeviceError;
 use tidegate_kernels::{FoldReport, RunError};
 
-use super::open_run::{OpenRun, Origin, Promise, loaded};
+use super::open_run::{OpenRun, Promise, loaded};
 use super::{Choice, Feeder, Progress, RunEnd, Setback, fault};
 use crate::counters::{Decided, Setbacks};
 use crate::place::{Place, Reason};
@@ -23,8 +23,8 @@ impl Feeder {
             Ok(report) => {
                 self.learn(&report);
                 let folded = match settled.origin {
-                    Origin::Cached(_) => settled.morsels,
-                    Origin::Loaded => loaded(&settled.morsels, &report),
+                    Some(_) => settled.morsels,
+                    None => loaded(&settled.morsels, &report),
                 };
                 self.book(&folded, &report, settled.promise);
                 open.folded.extend(folded);
@@ -39,7 +39,7 @@ impl Feeder {
             lost.extend(other.morsels);
         }
         let refused = matches!(error, RunError::Device(DeviceError::Refused { .. }));
-        if refused && matches!(settled.origin, Origin::Cached(_)) {
+        if refused && settled.origin.is_some() {
             self.take_out_of_books(&open.folded);
             lost.append(&mut open.folded);
             self.setback(Setbacks {

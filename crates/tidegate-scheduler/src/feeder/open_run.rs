@@ -8,14 +8,14 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use futures::stream::{FuturesOrdered, StreamExt};
 use tidegate_device::Reservation;
-use tidegate_kernels::{FoldReport, PipelineRun, RunError, StoredMorsel, StoredRun};
+use tidegate_kernels::{FoldReport, GeneratedRun, PipelineRun, RunError, StoredRun};
 use tidegate_pipeline::Pipeline;
 
 use crate::admission::Turn;
-use crate::cache::CachedTable;
 use crate::ladder::Ladder;
 use crate::place::Estimate;
 use crate::queue::{Morsel, MorselSize};
+use crate::residency::{Origin, ResidentRows};
 
 /// What a claim was expected to take, and when it was made.
 #[derive(Clone, Copy, Debug)]
@@ -57,27 +57,27 @@ pub(super) struct LoadedMorsel {
     pub(super) ladder: Ladder,
 }
 
-/// Resident morsels, all of one table.
+/// Resident morsels, all of one origin.
 #[derive(Debug)]
 pub(super) struct ResidentRun {
-    pub(super) table: Arc<CachedTable>,
+    pub(super) origin: Origin,
     pub(super) morsels: Vec<Morsel>,
-    pub(super) stored: Vec<StoredMorsel>,
+    /// What each of the morsels is.
+    pub(super) rows: Vec<ResidentRows>,
     pub(super) promise: Promise,
 }
 
-/// Where the columns of a fold came from.
-#[derive(Clone, Debug)]
-pub(super) enum Origin {
-    Loaded,
-    Cached(Arc<CachedTable>),
+impl ResidentRun {
+    pub(super) fn num_rows(&self) -> u64 {
+        self.rows.iter().map(ResidentRows::num_rows).sum()
+    }
 }
 
 /// A run under way, with the books of what it holds.
 pub(super) struct OpenRun {
     pub(super) run: Box<dyn PipelineRun>,
-    /// Where its rows come from; unknown before the first fold.
-    pub(super) origin: Option<Origin>,
+    /// Where its rows come from, `None` if they are loaded; unknown before the first fold.
+    origin: Option<Option<Origin>>,
     pub(super) folded: Vec<Morsel>,
     pub(super) in_flight: FuturesOrdered<BoxFuture<'static, Settled>>,
 }
@@ -85,7 +85,8 @@ pub(super) struct OpenRun {
 /// A fold that has ended.
 pub(super) struct Settled {
     pub(super) morsels: Vec<Morsel>,
-    pub(super) origin: Origin,
+    /// Where they came from; `None` if they were loaded.
+    pub(super) origin: Option<Origin>,
     pub(super) promise: Promise,
     pub(super) folded: Result<FoldReport, RunError>,
 }
@@ -119,8 +120,8 @@ impl OpenRun {
     /// one dictionary.
     pub(super) fn may_fold(&self, work: &Work, pipeline: &Pipeline) -> bool {
         let joins = match (&self.origin, work) {
-            (None, _) | (Some(Origin::Loaded), Work::Load(..) | Work::Loaded(_)) => true,
-            (Some(Origin::Cached(table)), Work::Run(run)) => Arc::ptr_eq(table, &run.table),
+            (None, _) | (Some(None), Work::Load(..) | Work::Loaded(_)) => true,
+            (Some(Some(origin)), Work::Run(run)) => origin.is(&run.origin),
             _ => false,
         };
         joins
@@ -134,30 +135,45 @@ impl OpenRun {
     pub(super) fn fold(&mut self, loaded: LoadedMorsel, input: Reservation, turn: Turn) {
         let fold = self.run.fold(loaded.batches, input);
         let morsels = vec![loaded.morsel];
-        self.push(morsels, Origin::Loaded, loaded.promise, fold, turn);
+        self.push(morsels, None, loaded.promise, fold, turn);
     }
 
-    pub(super) fn fold_stored(&mut self, run: ResidentRun, turn: Turn) {
-        let exact = run
-            .morsels
-            .iter()
-            .zip(&run.stored)
-            .map(|(morsel, stored)| Morsel {
-                id: morsel.id,
-                size: MorselSize {
-                    num_rows: stored.num_rows,
-                    num_bytes: 0,
-                },
-            });
+    pub(super) fn fold_resident(&mut self, run: ResidentRun, turn: Turn) {
+        let exact = run.morsels.iter().zip(&run.rows);
+        let exact = exact.map(|(morsel, rows)| Morsel {
+            id: morsel.id,
+            size: MorselSize {
+                num_rows: rows.num_rows(),
+                num_bytes: 0,
+            },
+        });
         let morsels = exact.collect();
-        let fold = self.run.fold_stored(StoredRun::new(run.stored));
-        self.push(morsels, Origin::Cached(run.table), run.promise, fold, turn);
+        let fold = match &run.origin {
+            Origin::Table(_) => {
+                let stored = run.rows.into_iter().filter_map(|rows| match rows {
+                    ResidentRows::Stored(stored) => Some(stored),
+                    ResidentRows::Part(_) => None,
+                });
+                self.run.fold_stored(StoredRun::new(stored.collect()))
+            }
+            Origin::Array(array) => {
+                let parts = run.rows.into_iter().filter_map(|rows| match rows {
+                    ResidentRows::Part(part) => Some(part),
+                    ResidentRows::Stored(_) => None,
+                });
+                self.run.fold_generated(GeneratedRun {
+                    source: Arc::clone(&array.source),
+                    parts: parts.collect(),
+                })
+            }
+        };
+        self.push(morsels, Some(run.origin), run.promise, fold, turn);
     }
 
     fn push(
         &mut self,
         morsels: Vec<Morsel>,
-        origin: Origin,
+        origin: Option<Origin>,
         promise: Promise,
         fold: BoxFuture<'static, Result<FoldReport, RunError>>,
         mut turn: Turn,

@@ -169,6 +169,15 @@ impl Roster {
         self.seats.lock().holders.insert(device);
     }
 
+    /// Returns how many rows of what waits a device takes at once: all, or where others could take
+    /// them half of its share, so that all are done at about the same time.
+    pub fn share_of(&self, rest: Rest) -> u64 {
+        match self.seats.lock().devices.len() as u64 {
+            0 | 1 => rest.num_rows,
+            devices => rest.num_rows.div_ceil(2 * devices),
+        }
+    }
+
     /// Counts a device out.
     pub fn leave_device(&self, device: DeviceId) {
         self.seats.lock().devices.remove(&device);

@@ -3,6 +3,8 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use tidegate_kernels::program::Generated;
+use tidegate_kernels::random::Values;
 use tidegate_pipeline::Pipeline;
 
 /// The shape of a pipeline: a hash of its steps and input types without its literals. The same in
@@ -25,6 +27,22 @@ impl ShapeKey {
         };
         text.push_str(&without_literals.to_string());
         Self(fnv1a(text.as_bytes()))
+    }
+}
+
+impl ShapeKey {
+    /// Returns the shape of the pipeline over an array that is made: what making a value takes depends
+    /// on its law and on how far neighbours are apart.
+    pub fn over(self, source: &Generated) -> Self {
+        let law = match source.array.values() {
+            Values::Normal { .. } => "normal",
+            Values::Uniform { .. } => "uniform",
+            Values::Integers { .. } => "integers",
+            Values::Series { .. } => "series",
+            Values::Constant(_) => "constant",
+        };
+        let (kind, step) = (source.array.kind(), source.step.min(64));
+        Self(fnv1a(format!("{self} {law} {kind:?} by {step}").as_bytes()))
     }
 }
 

@@ -1,5 +1,7 @@
 //! A run over a simulated device, with and without morsels in the column cache.
 
+mod arrays;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -196,15 +198,20 @@ impl Bench {
 
 /// Sums the device's partial rows and the morsels that the host must still run.
 fn total(tail: &Tail) -> i64 {
-    let sums = tail.rows.iter().map(|batch| {
-        let column = batch.column(0).as_primitive::<Int64Type>();
-        column.iter().flatten().sum::<i64>()
-    });
     let rest = tail.rest.iter().map(|morsel| {
         let first = morsel.id.index as i64 * ROWS;
         (first..first + ROWS).sum::<i64>()
     });
-    sums.sum::<i64>() + rest.sum::<i64>()
+    total_of(&tail.rows) + rest.sum::<i64>()
+}
+
+/// Sums partial rows.
+fn total_of(rows: &[RecordBatch]) -> i64 {
+    let sums = rows.iter().map(|batch| {
+        let column = batch.column(0).as_primitive::<Int64Type>();
+        column.iter().flatten().sum::<i64>()
+    });
+    sums.sum()
 }
 
 const ALL: i64 = (MORSELS as i64 * ROWS) * (MORSELS as i64 * ROWS - 1) / 2;

@@ -11,23 +11,24 @@ mod narrow;
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{
-    ArrayRef, Float64Array, Int64Array, RecordBatch, RecordBatchOptions,
-};
+use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::{exec_err, plan_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::Expr;
-use tidegate_kernels::random::{Array, Part, Simd, Span};
+use tidegate_kernels::generated::column_of;
+use tidegate_kernels::program::{GeneratedColumn, value_type};
+use tidegate_kernels::random::{Array, Part, Span, ValueKind};
 
 use super::MORSEL_ROWS;
-use crate::sources::{Batches, MorselSize, MorselSource};
+use crate::sources::{ArrayParts, Batches, MorselSize, MorselSource};
 
 pub(super) use functions::functions;
 pub(crate) use named::NamedArguments;
 
 /// What the indices of the dimensions are called.
-const INDEX_NAMES: [&str; Array::DIMENSIONS_MAX] = ["i", "j", "k", "l", "m", "n", "o", "p"];
+pub(crate) const INDEX_NAMES: [&str; Array::DIMENSIONS_MAX] =
+    ["i", "j", "k", "l", "m", "n", "o", "p"];
 
 /// The most morsels of an array, about; larger arrays have larger morsels.
 const MORSELS_MAX: u64 = 65_536;
@@ -84,16 +85,11 @@ impl ArraySource {
                 "{name}: {count} chunks are more than {CHUNKS_MAX}; make the chunks larger"
             );
         }
-        let value_type = if array.values().are_integers() {
-            DataType::Int64
-        } else {
-            DataType::Float64
-        };
         let mut fields: Vec<Field> = INDEX_NAMES[..shape.len()]
             .iter()
             .map(|index| Field::new(*index, DataType::Int64, false))
             .collect();
-        fields.push(Field::new("x", value_type, false));
+        fields.push(Field::new("x", value_type(&array), false));
         let spans = shape.iter().map(|len| Span::all(*len)).collect();
         Ok(Self {
             name,
@@ -117,7 +113,11 @@ impl ArraySource {
         let mut parts = Vec::new();
         let mut spans = Vec::with_capacity(self.spans.len());
         self.cut_chunks(&mut spans, target, &mut parts);
-        let row_bytes = 8 * (self.spans.len() as u64 + 1);
+        let value_bytes = match self.array.kind() {
+            ValueKind::Single => 4,
+            ValueKind::Double | ValueKind::Integer => 8,
+        };
+        let row_bytes = 8 * self.spans.len() as u64 + value_bytes;
         self.sizes = parts
             .iter()
             .map(|part| MorselSize {
@@ -136,7 +136,7 @@ impl ArraySource {
             let part = Part {
                 spans: spans.clone(),
             };
-            return cut_part(part, 0, target, parts);
+            return part.cut(target, parts);
         };
         let chunk = self.chunks[dimension];
         for number in 0..len.div_ceil(chunk) {
@@ -148,30 +148,6 @@ impl ArraySource {
                 spans.pop();
             }
         }
-    }
-}
-
-/// Adds the pieces of a part, each of about as many values as are wanted at most; the dimensions before
-/// `dimension` have been cut to single indices.
-fn cut_part(part: Part, dimension: usize, target: u64, parts: &mut Vec<Part>) {
-    let num_values = part.num_values();
-    if num_values <= target || dimension == part.spans.len() {
-        parts.push(part);
-        return;
-    }
-    let span = part.spans[dimension];
-    let below = num_values / span.count;
-    let each = (target / below.max(1)).max(1);
-    let mut place = 0;
-    while place < span.count {
-        let mut piece = part.clone();
-        piece.spans[dimension] = Span {
-            start: span.at(place),
-            step: span.step,
-            count: each.min(span.count - place),
-        };
-        cut_part(piece, dimension + 1, target, parts);
-        place += each;
     }
 }
 
@@ -227,6 +203,14 @@ impl MorselSource for ArraySource {
         Some(Arc::new(narrowed.cut()))
     }
 
+    fn array(&self) -> Option<ArrayParts> {
+        Some(ArrayParts {
+            array: self.array.clone(),
+            step: self.spans.last()?.step,
+            parts: Arc::clone(&self.parts),
+        })
+    }
+
     fn read(
         &self,
         index: usize,
@@ -244,13 +228,15 @@ impl MorselSource for ArraySource {
                 self.parts.len()
             );
         };
-        let (array, projection) = (self.array.clone(), projection.to_vec());
-        let schema = Arc::new(self.schema.project(&projection)?);
+        let array = self.array.clone();
+        let schema = Arc::new(self.schema.project(projection)?);
+        let generated = |column: &usize| GeneratedColumn::of(&array, *column);
+        let columns: Vec<GeneratedColumn> = projection.iter().map(generated).collect();
         let (num_rows, batch_size) = (part.num_values(), batch_size.max(1) as u64);
         let starts = (0..num_rows.div_ceil(batch_size)).map(move |batch| batch * batch_size);
         Ok(Box::new(starts.map(move |from| {
             let len = batch_size.min(num_rows - from) as usize;
-            let columns = projection
+            let columns = columns
                 .iter()
                 .map(|column| column_of(&array, &part, *column, from, len))
                 .collect();
@@ -259,23 +245,6 @@ impl MorselSource for ArraySource {
             Ok(batch)
         })))
     }
-}
-
-/// Makes a column of `len` rows of a part, from row `from` on.
-fn column_of(array: &Array, part: &Part, column: usize, from: u64, len: usize) -> ArrayRef {
-    if column < array.shape().len() {
-        let mut indices = vec![0; len];
-        array.read_indices(part, column, from, &mut indices);
-        return Arc::new(Int64Array::from(indices));
-    }
-    if array.values().are_integers() {
-        let mut integers = vec![0; len];
-        array.read_integers(Simd::widest(), part, from, &mut integers);
-        return Arc::new(Int64Array::from(integers));
-    }
-    let mut reals = vec![0.0; len];
-    array.read(Simd::widest(), part, from, &mut reals);
-    Arc::new(Float64Array::from(reals))
 }
 
 #[cfg(test)]

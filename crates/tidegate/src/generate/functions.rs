@@ -99,7 +99,7 @@ impl<'a> Arguments<'a> {
         plan_err!("{signature}: takes {takes} arguments, got {}", exprs.len())
     }
 
-    fn text(&self, index: usize, name: &str) -> Result<&'a str> {
+    pub(super) fn text(&self, index: usize, name: &str) -> Result<&'a str> {
         match self
             .literal(index)
             .and_then(|value| value.try_as_str().flatten())

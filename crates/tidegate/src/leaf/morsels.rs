@@ -2,6 +2,7 @@
 
 mod generated;
 mod memory;
+mod replayed;
 
 use std::any::Any;
 use std::fmt;
@@ -23,22 +24,29 @@ use datafusion::physical_plan::{
 };
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
+use tidegate_kernels::program::Generated as Array;
 use tidegate_scheduler::{
-    ChunkKey, LoadError, Morsel, MorselId, MorselLoader, MorselSize, ScanKey,
+    ArrayScan, ChunkKey, LoadError, MixedRun, Morsel, MorselId, MorselLoader, MorselSize, ScanKey,
 };
 
 use super::{Leaf, LeafOptions, Slot};
-use crate::sources::MorselScan;
+use crate::sources::{Batches, MorselScan};
 use generated::Generated;
 use memory::Memory;
+use replayed::Replayed;
 
 /// Rows of a source, read morsel by morsel.
 trait Pieces: fmt::Debug + Send + Sync {
     /// Returns the morsels of the one piece that there is.
     fn sizes(&self) -> &[MorselSize];
 
-    /// Reads one morsel, in the leaf's columns.
-    fn read(&self, morsel: MorselId, batch_size: usize) -> Result<Vec<RecordBatch>>;
+    /// Reads one morsel, in the leaf's columns, batch by batch.
+    fn batches(&self, morsel: MorselId, batch_size: usize) -> Result<Batches>;
+
+    /// Returns the array whose parts the morsels are, if they are.
+    fn array(&self) -> Option<Arc<ArrayScan>> {
+        None
+    }
 
     /// Returns whether morsels can be told from others by keys.
     fn names_chunks(&self) -> bool;
@@ -108,6 +116,21 @@ impl MorselLeaf {
     }
 }
 
+/// Returns the array that the leaf of a chain reads parts of, if it does.
+pub(crate) fn array_below(chain: &Arc<dyn ExecutionPlan>) -> Option<Arc<Array>> {
+    let mut leaf = chain;
+    while let [input] = leaf.children().as_slice() {
+        leaf = input;
+    }
+    let scanned = leaf.downcast_ref::<DataSourceExec>()?.data_source();
+    if let Some(gated) = scanned.downcast_ref::<GatedMorsels>() {
+        return Some(Arc::clone(&gated.pieces.array()?.source));
+    }
+    let scan = scanned.downcast_ref::<MorselScan>()?;
+    let array = generated::array_scan(scan.source.as_ref(), &scan.columns)?;
+    Some(array.source)
+}
+
 impl Leaf for MorselLeaf {
     fn pieces(&self) -> Vec<Option<usize>> {
         // Any partition may read any morsel.
@@ -147,17 +170,20 @@ impl Leaf for MorselLeaf {
         self.pieces.what()
     }
 
+    fn is_generated(&self) -> bool {
+        self.pieces.array().is_some()
+    }
+
     fn replay(
         &self,
         _: &Arc<dyn MorselLoader>,
         morsels: &[Morsel],
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let mut batches = Vec::new();
-        for morsel in morsels {
-            batches.extend(self.pieces.read(morsel.id, 8192)?);
-        }
-        let schema = Arc::clone(&self.schema);
-        Ok(MemorySourceConfig::try_new_exec(&[batches], schema, None)?)
+        Ok(DataSourceExec::from_data_source(Replayed {
+            schema: Arc::clone(&self.schema),
+            pieces: Arc::clone(&self.pieces),
+            morsels: morsels.into(),
+        }))
     }
 }
 
@@ -175,7 +201,11 @@ impl MorselLoader for PiecesLoader {
 
     fn load(&self, morsel: MorselId) -> BoxFuture<'static, Result<Vec<RecordBatch>, LoadError>> {
         let (pieces, batch_size) = (Arc::clone(&self.pieces), self.batch_size);
-        async move { pieces.read(morsel, batch_size).map_err(LoadError::from) }.boxed()
+        async move {
+            let batches = pieces.batches(morsel, batch_size)?;
+            Ok(batches.collect::<Result<_>>()?)
+        }
+        .boxed()
     }
 
     fn names_chunks(&self) -> bool {
@@ -192,6 +222,10 @@ impl MorselLoader for PiecesLoader {
 
     fn reads_all_of(&self, scan: &ScanKey) -> Option<Vec<usize>> {
         self.pieces.reads_all_of(scan)
+    }
+
+    fn array(&self) -> Option<Arc<ArrayScan>> {
+        self.pieces.array()
     }
 
     fn keys_are_addresses(&self) -> bool {
@@ -225,12 +259,9 @@ impl GatedMorsels {
         });
         let claims = begun.flatten();
         let batches = claims
-            .map(move |(mut morsel, run)| {
-                let read = pieces.read(morsel.id, batch_size)?;
-                // The size was an estimate; the books tell what was read.
-                morsel.size.num_rows = read.iter().map(|batch| batch.num_rows() as u64).sum();
-                run.count_host(&morsel);
-                Ok::<_, DataFusionError>(stream::iter(read.into_iter().map(Ok)))
+            .map(move |(morsel, run)| {
+                let batches = pieces.batches(morsel.id, batch_size)?;
+                Ok::<_, DataFusionError>(stream::iter(counted(batches, morsel, run)))
             })
             .try_flatten();
         Some(Box::pin(RecordBatchStreamAdapter::new(
@@ -238,6 +269,31 @@ impl GatedMorsels {
             batches,
         )))
     }
+}
+
+/// Passes a morsel's batches on and books it behind the last: its size was an estimate, the books tell
+/// what was read.
+fn counted(
+    mut batches: Batches,
+    mut morsel: Morsel,
+    run: Arc<MixedRun>,
+) -> impl Iterator<Item = Result<RecordBatch>> {
+    let mut num_rows = 0;
+    let mut is_counted = false;
+    std::iter::from_fn(move || {
+        let next = batches.next();
+        match &next {
+            Some(Ok(batch)) => num_rows += batch.num_rows() as u64,
+            Some(Err(_)) => {}
+            None if !is_counted => {
+                is_counted = true;
+                morsel.size.num_rows = num_rows;
+                run.count_host(&morsel);
+            }
+            None => {}
+        }
+        next
+    })
 }
 
 impl DataSource for GatedMorsels {

@@ -16,11 +16,13 @@ use datafusion::physical_plan::{
     ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties,
     ReplaceChildrenOptions,
 };
+use tidegate_kernels::program::Generated;
 use tidegate_scheduler::MixedRun;
 
 use super::chain::{Exchanges, with_leaf};
 use super::report::{RegionReport, metrics};
 use super::{Form, Program, Region, atomic, mixed};
+use crate::leaf::morsels::array_below;
 use crate::leaf::{Leaf, Slot};
 
 /// Stands for a region: the original DataFusion subtree, and the program that means the same.
@@ -144,6 +146,11 @@ impl PipelineExec {
     /// Returns the program that means the same as the subtree, if there is one.
     pub(crate) fn program(&self) -> Option<&Program> {
         self.region.program.as_ref()
+    }
+
+    /// Returns the array that the region reads, if a device makes it.
+    pub(crate) fn array(&self) -> Option<Arc<Generated>> {
+        array_below(&self.host)
     }
 
     fn begin(&self, shared: &Shared, ctx: &Arc<TaskContext>) -> Result<Arc<MixedRun>> {

@@ -18,7 +18,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::PhysicalPlanner;
 use datafusion::prelude::SQLOptions;
 use tidegate_kernels::cuda::declared_program;
-use tidegate_kernels::program::{ProgramOptions, Sink};
+use tidegate_kernels::program::{Generated, ProgramOptions, Sink, generate};
 
 use super::{Session, statement};
 use crate::error::{Error, ErrorKind};
@@ -120,7 +120,7 @@ fn gather<'a>(plan: &'a Arc<dyn ExecutionPlan>, regions: &mut Vec<&'a PipelineEx
 impl KernelReport {
     fn of(number: u64, region: &PipelineExec) -> Self {
         let kernel = match region.program() {
-            Some(program) => KernelSource::of(program),
+            Some(program) => KernelSource::of(program, region.array()),
             None => Err(region.report().reasons.join("; ")),
         };
         Self {
@@ -144,12 +144,25 @@ impl KernelReport {
 }
 
 impl KernelSource {
-    fn of(program: &Program) -> Result<Self, String> {
+    /// Writes the kernel of a program over columns, or over the array that it makes itself.
+    fn of(program: &Program, array: Option<Arc<Generated>>) -> Result<Self, String> {
         // A value that is not there yet would be taken for NULL, and code be left out for it.
         let pipeline = bind(&program.pipeline, &program.bindings).map_err(|_| {
             "it needs the value of a subquery, which is known only when the query runs".to_string()
         })?;
-        let written = declared_program(&pipeline, &ProgramOptions::default())?;
+        let over_array = ProgramOptions {
+            generated: array,
+            ..ProgramOptions::default()
+        };
+        let written = match &over_array.generated {
+            // What it cannot make is loaded.
+            Some(array) => generate(&pipeline, &|slot| array.facts(slot), &over_array).ok(),
+            None => None,
+        };
+        let written = match written {
+            Some(written) => written,
+            None => declared_program(&pipeline, &ProgramOptions::default())?,
+        };
         let store = match &written.sink {
             Sink::Groups(groups) => groups.store.name(),
             Sink::Rows(_) => "rows",

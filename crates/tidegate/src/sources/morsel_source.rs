@@ -8,6 +8,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::error::Result;
 use datafusion::logical_expr::Expr;
+use tidegate_kernels::random::{Array, Part};
 
 /// What is known about one morsel before it is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +21,18 @@ pub struct MorselSize {
 
 /// The batches of a morsel, made one by one.
 pub type Batches = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
+
+/// A source's rows as parts of an array: a column for the index in each dimension, and behind them the
+/// values.
+#[derive(Clone, Debug)]
+pub struct ArrayParts {
+    /// The array.
+    pub array: Array,
+    /// How far neighbours of the last dimension are apart in every part that has several.
+    pub step: u64,
+    /// The part that each morsel is.
+    pub parts: Arc<[Part]>,
+}
 
 /// A source whose rows are cut into morsels.
 ///
@@ -50,6 +63,11 @@ pub trait MorselSource: Debug + Send + Sync {
     /// Returns the source of exactly the rows for which the filter holds, if that needs no rows to be
     /// read; `None` if the filter has to be applied to rows.
     fn narrowed(&self, _filter: &Expr) -> Option<Arc<dyn MorselSource>> {
+        None
+    }
+
+    /// Returns the array whose parts the morsels are; `None` if they are no parts of an array.
+    fn array(&self) -> Option<ArrayParts> {
         None
     }
 

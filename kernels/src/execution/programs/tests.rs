@@ -51,6 +51,7 @@ fn purpose(pipeline: &Arc<Pipeline>, high: i128) -> Purpose {
         facts: Some(vec![(slot, facts)]),
         wide_floats: false,
         fixed_floats: false,
+        generated: None,
     }
 }
 

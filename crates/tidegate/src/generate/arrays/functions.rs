@@ -1,7 +1,8 @@
 //! The table functions `random_normal`, `random_uniform`, `random_integers`, `arange` and `ones`.
 //!
 //! A shape is a whole number or a list of them, the slowest dimension first; `chunks` is the same, one
-//! number for all dimensions, and by default the whole array. NULL is a default.
+//! number for all dimensions, and by default the whole array; `dtype` is 'float64', which is the default,
+//! or 'float32'. NULL is a default.
 
 use std::sync::Arc;
 
@@ -22,18 +23,18 @@ use crate::options::TidegateOptions;
 pub(super) const SIGNATURES: [(&str, &[&str]); 5] = [
     (
         "random_normal",
-        &["shape", "loc", "scale", "chunks", "seed"],
+        &["shape", "loc", "scale", "chunks", "seed", "dtype"],
     ),
     (
         "random_uniform",
-        &["shape", "low", "high", "chunks", "seed"],
+        &["shape", "low", "high", "chunks", "seed", "dtype"],
     ),
     (
         "random_integers",
         &["shape", "low", "high", "chunks", "seed"],
     ),
     ("arange", &["start", "stop", "step", "chunks"]),
-    ("ones", &["shape", "chunks"]),
+    ("ones", &["shape", "chunks", "dtype"]),
 ];
 
 /// Returns the functions by their names.
@@ -71,28 +72,30 @@ impl TableFunctionImpl for ArrayFunction {
 }
 
 fn source(kind: Kind, exprs: &[Expr], generate_all: bool) -> Result<ArraySource> {
-    let (shape, values, chunks_at) = match kind {
+    let (shape, values, chunks_at, dtype_at) = match kind {
         Kind::Normal => {
-            let signature = "random_normal(shape [, loc [, scale [, chunks [, seed]]]])";
-            let args = Arguments::try_new(signature, exprs, 1..=5)?;
+            let signature = "random_normal(shape [, loc [, scale [, chunks [, seed [, dtype]]]]])";
+            let args = Arguments::try_new(signature, exprs, 1..=6)?;
             let location = args.given(1).map_or(Ok(0.0), |_| args.number(1, "loc"))?;
             let scale = args.given(2).map_or(Ok(1.0), |_| args.number(2, "scale"))?;
             let far = location.abs() + NORMAL_MAX * scale;
             if scale < 0.0 || !far.is_finite() {
                 return args.mismatch(2, "scale", "zero or more, and all values finite");
             }
-            (shape(&args)?, Values::Normal { location, scale }, 3)
+            let values = Values::Normal { location, scale };
+            (shape(&args)?, values, 3, Some(5))
         }
         Kind::Uniform => {
-            let signature = "random_uniform(shape [, low [, high [, chunks [, seed]]]])";
-            let args = Arguments::try_new(signature, exprs, 1..=5)?;
+            let signature = "random_uniform(shape [, low [, high [, chunks [, seed [, dtype]]]]])";
+            let args = Arguments::try_new(signature, exprs, 1..=6)?;
             let low = args.given(1).map_or(Ok(0.0), |_| args.number(1, "low"))?;
             let high = args.given(2).map_or(Ok(1.0), |_| args.number(2, "high"))?;
             let width = high - low;
             if width < 0.0 || !width.is_finite() {
                 return args.mismatch(2, "high", "low or more, and finite");
             }
-            (shape(&args)?, Values::Uniform { low, width }, 3)
+            let values = Values::Uniform { low, width };
+            (shape(&args)?, values, 3, Some(5))
         }
         Kind::Integers => {
             let signature = "random_integers(shape, low, high [, chunks [, seed]])";
@@ -102,17 +105,18 @@ fn source(kind: Kind, exprs: &[Expr], generate_all: bool) -> Result<ArraySource>
                 return args.mismatch(2, "high", "more than low, which is the least value");
             }
             let count = high.wrapping_sub(low) as u64;
-            (shape(&args)?, Values::Integers { low, count }, 3)
+            let values = Values::Integers { low, count };
+            (shape(&args)?, values, 3, None)
         }
         Kind::Arange => {
             let signature = "arange(stop) or arange(start, stop [, step [, chunks]])";
             let args = Arguments::try_new(signature, exprs, 1..=4)?;
             let (shape, values) = arange(&args)?;
-            (shape, values, 3)
+            (shape, values, 3, None)
         }
         Kind::Ones => {
-            let args = Arguments::try_new("ones(shape [, chunks])", exprs, 1..=2)?;
-            (shape(&args)?, Values::Constant(1.0), 1)
+            let args = Arguments::try_new("ones(shape [, chunks [, dtype]])", exprs, 1..=3)?;
+            (shape(&args)?, Values::Constant(1.0), 1, Some(2))
         }
     };
     let name = SIGNATURES[kind as usize].0;
@@ -129,10 +133,37 @@ fn source(kind: Kind, exprs: &[Expr], generate_all: bool) -> Result<ArraySource>
         None => 0,
     };
     let shown: Vec<String> = exprs.iter().map(shown).collect();
-    let array = Array::try_new(shape, values, seed)
+    let mut array = Array::try_new(shape, values, seed)
         .map_err(|error| DataFusionError::Plan(format!("{name}: {error}")))?;
+    if let Some(dtype_at) = dtype_at
+        && is_single(&args, dtype_at, &values)?
+    {
+        array = array.in_singles();
+    }
     let call = format!("{name}({})", shown.join(", "));
     ArraySource::try_new(call, array, chunks, generate_all)
+}
+
+/// Reads whether the values are singles, which then must hold them.
+fn is_single(args: &Arguments<'_>, index: usize, values: &Values) -> Result<bool> {
+    if args.given(index).is_none() {
+        return Ok(false);
+    }
+    match args.text(index, "dtype")?.to_ascii_lowercase().as_str() {
+        "float64" | "double" | "f8" => Ok(false),
+        "float32" | "real" | "f4" => {
+            let far = match values {
+                Values::Normal { location, scale } => location.abs() + NORMAL_MAX * scale,
+                Values::Uniform { low, width } => low.abs() + width,
+                _ => 0.0,
+            };
+            if far > f64::from(f32::MAX) {
+                return args.mismatch(index, "dtype", "'float64', as singles hold no such values");
+            }
+            Ok(true)
+        }
+        _ => args.mismatch(index, "dtype", "'float64' or 'float32'"),
+    }
 }
 
 fn shown(expr: &Expr) -> String {

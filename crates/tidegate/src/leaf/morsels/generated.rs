@@ -3,12 +3,12 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::error::Result;
-use tidegate_scheduler::{ChunkKey, MorselId, MorselSize, ScanKey, ScanRows};
+use tidegate_kernels::program::{Generated as Array, GeneratedColumn};
+use tidegate_scheduler::{ArrayScan, ChunkKey, MorselId, MorselSize, ScanKey, ScanRows};
 
 use super::Pieces;
-use crate::sources::MorselSource;
+use crate::sources::{ArrayParts, Batches, MorselSource};
 
 /// A generated table.
 #[derive(Debug)]
@@ -17,6 +17,7 @@ pub(super) struct Generated {
     source: Arc<dyn MorselSource>,
     columns: Arc<[usize]>,
     identity: Option<Arc<str>>,
+    array: Option<Arc<ArrayScan>>,
     column_names: Vec<Arc<str>>,
 }
 
@@ -33,6 +34,7 @@ impl Generated {
         });
         Self {
             sizes,
+            array: array_scan(source.as_ref(), columns).map(Arc::new),
             source: Arc::clone(source),
             columns: Arc::clone(columns),
             identity: source.identity().map(Arc::from),
@@ -41,13 +43,29 @@ impl Generated {
     }
 }
 
+/// Returns what a device makes in the place of these columns of a source, if it is an array.
+pub(super) fn array_scan(source: &dyn MorselSource, columns: &[usize]) -> Option<ArrayScan> {
+    let ArrayParts { array, step, parts } = source.array()?;
+    let column = |column: &usize| GeneratedColumn::of(&array, *column);
+    let columns = columns.iter().map(column).collect();
+    Some(ArrayScan {
+        source: Arc::new(Array::new(array, columns, step, &parts)),
+        parts,
+    })
+}
+
 impl Pieces for Generated {
     fn sizes(&self) -> &[MorselSize] {
         &self.sizes
     }
 
-    fn read(&self, morsel: MorselId, batch_size: usize) -> Result<Vec<RecordBatch>> {
-        self.source.read(morsel.index, &self.columns, batch_size)
+    fn batches(&self, morsel: MorselId, batch_size: usize) -> Result<Batches> {
+        let (source, columns) = (&self.source, &self.columns);
+        source.batches(morsel.index, columns, batch_size)
+    }
+
+    fn array(&self) -> Option<Arc<ArrayScan>> {
+        self.array.clone()
     }
 
     fn names_chunks(&self) -> bool {
@@ -81,6 +99,10 @@ impl Pieces for Generated {
     }
 
     fn what(&self) -> Option<(u64, String)> {
+        if self.array.is_some() {
+            // What a device makes is not to be kept there of itself.
+            return None;
+        }
         let identity = self.identity.as_ref()?;
         let mut hash = DefaultHasher::new();
         (identity, &self.columns).hash(&mut hash);

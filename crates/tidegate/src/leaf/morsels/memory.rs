@@ -16,6 +16,7 @@ use tidegate_scheduler::{ChunkKey, MorselId, MorselSize, ScanKey, ScanRows};
 
 use super::Pieces;
 use crate::leaf::LeafOptions;
+use crate::sources::Batches;
 
 /// Morsels for each of the host's partitions, if the table has rows enough.
 const MORSELS_PER_PARTITION: usize = 4;
@@ -104,15 +105,13 @@ impl Pieces for Memory {
         &self.cut().sizes
     }
 
-    fn read(&self, morsel: MorselId, batch_size: usize) -> Result<Vec<RecordBatch>> {
-        let mut batches = Vec::new();
-        for batch in &self.cut().morsels[morsel.index] {
+    fn batches(&self, morsel: MorselId, batch_size: usize) -> Result<Batches> {
+        let batches = self.cut().morsels[morsel.index].clone();
+        Ok(Box::new(batches.into_iter().flat_map(move |batch| {
             let num_rows = batch.num_rows();
             let starts = (0..num_rows).step_by(batch_size.max(1));
-            batches
-                .extend(starts.map(|start| batch.slice(start, batch_size.min(num_rows - start))));
-        }
-        Ok(batches)
+            starts.map(move |start| Ok(batch.slice(start, batch_size.min(num_rows - start))))
+        })))
     }
 
     fn names_chunks(&self) -> bool {
