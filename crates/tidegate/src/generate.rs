@@ -19,9 +19,10 @@ mod tpch;
 mod tests;
 
 pub use arrays::ArraySource;
-pub(crate) use arrays::NamedArguments;
+pub(crate) use arrays::{INDEX_NAMES, NamedArguments};
 pub use functions::table_functions;
 pub use h2o::H2oG1Source;
+pub use tidegate_kernels::random::{Array, ArrayError, Part, Span, Values};
 pub use tpch::TpchSource;
 
 /// The rows that a generated morsel has, about: at most some 30 MiB of Arrow arrays, and some tens

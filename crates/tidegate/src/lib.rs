@@ -29,6 +29,7 @@ pub mod session;
 pub mod sources;
 pub mod statements;
 pub mod stores;
+pub mod tensors;
 
 mod frames;
 mod functions;

@@ -21,7 +21,7 @@ use crate::generate::{NamedArguments, table_functions};
 use crate::memory::{HostLimit, StatementPool, default_cache_limit};
 use crate::runtime::{Runtime, RuntimeOptions, SimulatedSpec};
 use crate::stores::{StoreOptions, Stores};
-use crate::system;
+use crate::{system, tensors};
 
 /// Bytes that statements may spill by default.
 const SPILL_BYTES_MAX: u64 = 100 << 30;
@@ -203,6 +203,9 @@ impl SessionBuilder {
         let mut ctx = SessionContext::new_with_state(add_to(builder, &runtime).build());
         for (name, function) in table_functions() {
             ctx.register_udtf(name, function);
+        }
+        for function in tensors::functions() {
+            ctx.register_udf(function.as_ref().clone());
         }
         ctx.register_relation_planner(Arc::new(NamedArguments))?;
         system::register(&ctx, &runtime)?;

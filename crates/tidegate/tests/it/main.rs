@@ -7,6 +7,7 @@
 )]
 
 mod admission;
+mod arrays;
 mod automatic;
 mod cache;
 mod cuda;
