@@ -319,10 +319,13 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
             }
             Sink::Groups(plan) => plan,
         };
+        let source = self.generated.as_ref();
+        let of_a_group = source.and_then(|source| source.group_rows_max(&self.pipeline));
+        let groups_are_small = of_a_group.is_some_and(|rows| rows <= STATE_ROWS_MAX);
         let goes_on = self.table.as_ref().is_some_and(|table| {
             table.plan() == plan
                 && table.literals() == program.literals
-                && table.has_room_for(segments.num_rows)
+                && (groups_are_small || table.has_room_for(segments.num_rows))
         });
         if !goes_on {
             if let Some(table) = self.table.take() {

@@ -6,7 +6,7 @@
 use std::fmt::Write;
 
 use arrow_schema::DataType;
-use tidegate_pipeline::ExprKind;
+use tidegate_pipeline::{Expr, ExprKind, Pipeline, Step};
 
 use super::interval::Interval;
 use super::slots::{Slot, SlotFacts};
@@ -131,6 +131,44 @@ impl Generated {
             Values::Constant(value) => value.abs(),
             Values::Integers { .. } | Values::Series { .. } => f64::INFINITY,
         }
+    }
+
+    /// Returns how many rows a group can have at the most, where a pipeline groups by indices.
+    pub fn group_rows_max(&self, pipeline: &Pipeline) -> Option<u64> {
+        // What each column is over the input, if it is one of its columns.
+        let mut scope: Vec<Option<usize>> = (0..self.columns.len()).map(Some).collect();
+        let of_input = |expr: &Expr, scope: &[Option<usize>]| match expr.kind {
+            ExprKind::Column(index) => scope.get(index).copied().flatten(),
+            _ => None,
+        };
+        for step in &pipeline.steps {
+            match step {
+                Step::Filter(_) => {}
+                Step::Project(columns) => {
+                    let columns = columns.iter();
+                    scope = columns
+                        .map(|column| of_input(&column.expr, &scope))
+                        .collect();
+                }
+                Step::Aggregate(aggregate) => {
+                    let shape = self.array.shape();
+                    let mut is_key = vec![false; shape.len()];
+                    for key in &aggregate.keys {
+                        let column = of_input(&key.expr, &scope);
+                        if let Some(GeneratedColumn::Index(dimension)) =
+                            column.map(|column| self.columns[column])
+                        {
+                            is_key[dimension] = true;
+                        }
+                    }
+                    let others = shape.iter().zip(&is_key).filter(|(_, is_key)| !**is_key);
+                    let rows = others.map(|(len, _)| len).product();
+                    return is_key.contains(&true).then_some(rows);
+                }
+                Step::Sort(_) => return None,
+            }
+        }
+        None
     }
 
     /// Returns where the values of a series lie.

@@ -278,6 +278,27 @@ fn filters_on_indices_and_values() {
     );
 }
 
+/// What bounds a group's rows is the product of the dimensions that it is not told by.
+#[test]
+fn groups_of_indices_are_small() {
+    let cube = array(&[7, 30, 70], NORMAL);
+    let source = source(&cube, 1, &[]);
+    let plan = Plan::over(&rows(&cube, &part(&[(0, 1, 0); 3])));
+    let rows_max = |plan: Plan, keys: &[usize]| {
+        let keys = keys.iter().map(|key| plan.col(*key)).collect();
+        source.group_rows_max(&plan.group(keys, vec![count()]).build())
+    };
+    assert_eq!(rows_max(plan.clone(), &[]), None);
+    assert_eq!(rows_max(plan.clone(), &[3]), None);
+    assert_eq!(rows_max(plan.clone(), &[1]), Some(490));
+    assert_eq!(rows_max(plan.clone(), &[3, 0, 0]), Some(2100));
+    assert_eq!(rows_max(plan.clone(), &[0, 1, 2]), Some(1));
+    let swapped = vec![plan.col(2), add(plan.col(0), plan.col(1)), plan.col(3)];
+    let projected = plan.project(swapped);
+    assert_eq!(rows_max(projected.clone(), &[0, 1]), Some(210));
+    assert_eq!(rows_max(projected, &[1, 2]), None);
+}
+
 #[test]
 fn rows_are_counted_without_any_column() {
     let array = array(&[100, 70], NORMAL);
