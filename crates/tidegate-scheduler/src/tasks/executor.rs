@@ -455,8 +455,12 @@ impl Executor {
         runtime: &Runtime,
         node: &Arc<Node>,
         result: Result<Value, TaskError>,
-        grant: Option<Grant>,
+        mut grant: Option<Grant>,
     ) {
+        // Whoever sees the result finds the memory free.
+        if let Some(grant) = &mut grant {
+            grant.memory = None;
+        }
         let mut ready = Vec::new();
         let mut ended = vec![(Arc::clone(node), result)];
         while let Some((node, result)) = ended.pop() {

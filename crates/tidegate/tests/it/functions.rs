@@ -86,7 +86,7 @@ async fn a_function_without_one_keeps_its_region_on_the_host_and_says_so() {
         "{placement:?}"
     );
     assert_eq!(
-        answer(&session, "SELECT sum(doubled(v)) FROM t").await,
+        answer(&session, "SELECT sum(doubled(v)) AS s FROM t").await,
         ["| 9900 |", "| s    |"]
     );
 }
