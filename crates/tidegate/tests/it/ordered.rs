@@ -9,6 +9,7 @@ use tidegate::{ErrorKind, Runtime, RuntimeOptions, Session, SimulatedSpec};
 use tidegate_device::{
     DeviceError, DeviceId, DeviceInfo, MemoryBudget, Reservation, SimulatedDevice,
 };
+use tidegate_kernels::program::Generated;
 use tidegate_kernels::{
     ColumnDictionary, PipelineDevice, PipelineRun, RunError, SimulatedPipelineDevice, StoredColumn,
 };
@@ -55,6 +56,10 @@ impl PipelineDevice for InOrder {
         dictionary: Arc<ColumnDictionary>,
     ) -> BoxFuture<'static, Result<StoredColumn, RunError>> {
         self.inner.store(arrays, dictionary)
+    }
+
+    fn generates(&self, pipeline: &Arc<Pipeline>, source: &Arc<Generated>) -> bool {
+        self.inner.generates(pipeline, source)
     }
 
     fn is_lost(&self) -> bool {
