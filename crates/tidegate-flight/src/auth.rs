@@ -5,6 +5,7 @@
 //! its connection.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use base64::Engine;
@@ -140,6 +141,9 @@ fn of_connection(
         && !session.closed.is_cancelled()
     {
         return Ok(Arc::clone(session));
+    }
+    if connection.is_gone.load(Ordering::Relaxed) {
+        return Err(Status::cancelled("the connection is gone"));
     }
     let session = sessions.open(Person::anonymous())?;
     *kept = Some(Arc::clone(&session));

@@ -6,7 +6,7 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -27,6 +27,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 pub(crate) struct Connection {
     /// The session of a client that did not log in.
     pub(crate) session: Mutex<Option<Arc<ClientSession>>>,
+    /// The socket is gone: a call that is still on its way opens no session. Set under the lock above.
+    pub(crate) is_gone: AtomicBool,
 }
 
 /// A connection's socket; dropping it ends the connection's session.
@@ -41,7 +43,9 @@ pub(crate) struct Socket {
 impl Drop for Socket {
     fn drop(&mut self) {
         self.open.fetch_sub(1, Ordering::Relaxed);
-        if let Some(session) = self.connection.session.lock().take() {
+        let mut session = self.connection.session.lock();
+        self.connection.is_gone.store(true, Ordering::Relaxed);
+        if let Some(session) = session.take() {
             self.sessions.close(&session);
         }
     }
@@ -76,6 +80,7 @@ pub(crate) fn accept(
                     stream,
                     connection: Arc::new(Connection {
                         session: Mutex::new(None),
+                        is_gone: AtomicBool::new(false),
                     }),
                     sessions: Arc::clone(&sessions),
                     open: Arc::clone(&open),

@@ -168,7 +168,7 @@ fn check_origin(headers: &HeaderMap, everyone_is_let_in: bool) -> Result<(), Ref
 fn is_address(host: &str) -> bool {
     let name = match host.strip_prefix('[') {
         Some(rest) => rest.split_once(']').map_or("", |(address, _)| address),
-        None => host.rsplit_once(':').map_or(host, |(name, _)| name),
+        None => host.split_once(':').map_or(host, |(name, _)| name),
     };
     name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok()
 }

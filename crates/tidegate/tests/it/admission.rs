@@ -143,7 +143,7 @@ async fn a_statement_holds_no_more_than_its_part() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_statement_ends_within_a_tenth_of_a_second_and_gives_everything_back() {
     let spec = "1GB,rows=2e6/s";
-    let sql = "SELECT v1, id4, count(*), sum(v3) FROM h2o_g1(2000000, 10) GROUP BY v1, id4";
+    let sql = "SELECT v1, id4, count(*), sum(v3) FROM h2o_g1(200000000, 10) GROUP BY v1, id4";
     for settings in [
         &[][..],
         &["placement = 'device'"],
