@@ -71,7 +71,7 @@ async fn once(client: &mut Client, random: &mut StdRng, table: &str) {
         }
         _ => {
             let info: Result<FlightInfo, _> = client.execute("SELECT 7".into(), None).await;
-            info.map(|_| ()).map_err(FlightError::from)
+            info.map(|_| ())
         }
     };
     asked.unwrap_or_else(expected);
