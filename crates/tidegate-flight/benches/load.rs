@@ -7,7 +7,6 @@
 
 #![expect(
     clippy::unwrap_used,
-    clippy::panic,
     clippy::print_stdout,
     reason = "a benchmark ends with what is wrong, and prints its figures"
 )]
