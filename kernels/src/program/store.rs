@@ -144,7 +144,7 @@ pub enum Presence {
 pub struct GroupPlan {
     /// The keys, in order.
     pub keys: Vec<KeyPlan>,
-    /// Where the keys' literals begin: [`KEY_LITERALS`] words a key.
+    /// Where the keys' literals begin: six words a key.
     pub key_literals: usize,
     /// How many packed keys there can be; `None` if 64 bits do not tell them from [`EMPTY_KEY`].
     pub num_packed: Option<u64>,
