@@ -177,7 +177,7 @@ impl Evaluator {
     }
 }
 
-/// What SHOW FUNCTIONS tells.
+/// What `information_schema.routines` tells.
 fn documentation(definition: &Definition) -> Documentation {
     let arguments: Vec<String> = definition
         .arguments

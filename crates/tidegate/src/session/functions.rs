@@ -389,10 +389,12 @@ pub(super) fn drop(session: &Session, drop: &DropFunction) -> Result<DataFrame, 
         if drop.if_exists {
             return empty(session);
         }
-        let known: Vec<String> = own.into_keys().collect();
+        let mut known: Vec<String> = own.into_keys().collect();
+        known.sort_unstable();
         let hint = match crate::suggest::nearest(&known, name) {
             Some(near) => format!("did you mean {near}?"),
-            None => "SHOW FUNCTIONS lists those that there are".into(),
+            None if known.is_empty() => "none was made".into(),
+            None => format!("there are {}", known.join(", ")),
         };
         let message = format!("function {name} not found: {hint}");
         return Err(Error::new(ErrorKind::Sql, message));
