@@ -397,38 +397,44 @@ __attribute__((no_sanitize("address"))) bool stack_is_sound(const Fibre* fibre, 
 
 // ---- shared memory
 
-struct ModuleSearch {
-    uintptr_t address;
-    unsigned char *begin, *end;
+struct TlsIndex { // of the ELF specification for thread-local storage
+    size_t module, offset;
+};
+extern "C" void* __tls_get_addr(TlsIndex*);
+
+struct Module {
+    uintptr_t address; // of something in it
+    size_t tls_id, tls_bytes;
 };
 
 int find_module(dl_phdr_info* info, size_t, void* data) {
-    ModuleSearch* const search = static_cast<ModuleSearch*>(data);
-    const ElfW(Phdr)* thread_local_segment = nullptr;
+    Module* const module = static_cast<Module*>(data);
+    size_t tls_bytes = 0;
     bool ours = false;
     for (int i = 0; i < info->dlpi_phnum; ++i) {
         const ElfW(Phdr)& segment = info->dlpi_phdr[i];
-        if (segment.p_type == PT_TLS) thread_local_segment = &segment;
-        if (segment.p_type == PT_LOAD && search->address - (info->dlpi_addr + segment.p_vaddr) < segment.p_memsz)
+        if (segment.p_type == PT_TLS) tls_bytes = segment.p_memsz;
+        if (segment.p_type == PT_LOAD && module->address - (info->dlpi_addr + segment.p_vaddr) < segment.p_memsz)
             ours = true;
     }
     if (!ours) return 0;
-    if (thread_local_segment != nullptr && info->dlpi_tls_data != nullptr) {
-        search->begin = static_cast<unsigned char*>(info->dlpi_tls_data);
-        search->end = search->begin + thread_local_segment->p_memsz;
-    }
+    module->tls_id = info->dlpi_tls_modid;
+    module->tls_bytes = tls_bytes;
     return 1;
 }
 
-// The thread-local block of the calling thread. It exists, for the launch holds the address of something in it.
+// The thread-local block of the calling thread. Its address is asked for in the way that compiled code asks: what
+// `dl_iterate_phdr` says of it can be null while other threads load and unload libraries.
 bool find_shared(const tg_launch* launch) {
-    ModuleSearch search = {reinterpret_cast<uintptr_t>(&run), nullptr, nullptr};
-    dl_iterate_phdr(find_module, &search);
-    run.static_begin = search.begin;
-    run.static_end = search.end;
+    Module module = {reinterpret_cast<uintptr_t>(&run), 0, 0};
+    dl_iterate_phdr(find_module, &module);
+    if (module.tls_bytes == 0) return false;
+    TlsIndex index = {module.tls_id, 0};
+    run.static_begin = static_cast<unsigned char*>(__tls_get_addr(&index));
+    run.static_end = run.static_begin + module.tls_bytes;
     run.shared = launch->shared;
     run.shared_end = launch->shared + launch->shared_capacity;
-    return search.begin != nullptr && search.begin <= run.shared && run.shared_end <= search.end;
+    return run.static_begin <= run.shared && run.shared_end <= run.static_end;
 }
 
 size_t saved_shared_bytes() {
