@@ -386,6 +386,10 @@ bool reserve_stacks(size_t count) {
     return true;
 }
 
+__attribute__((destructor)) void free_stacks() {
+    if (stacks.memory != nullptr) munmap(stacks.memory, stacks.count * STACK_STRIDE);
+}
+
 // Looks at the canary's uppermost word only, or at all of it.
 __attribute__((no_sanitize("address"))) bool stack_is_sound(const Fibre* fibre, bool thorough) {
     const uint64_t* const canary = reinterpret_cast<const uint64_t*>(fibre->stack - CANARY_BYTES);

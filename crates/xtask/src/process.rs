@@ -18,7 +18,7 @@ pub(crate) fn workspace_root() -> Result<PathBuf, Failure> {
 /// Runs a command in `dir` and returns what it printed; its stderr goes to the user.
 pub(crate) fn capture(dir: &Path, program: &str, args: &[&str]) -> Result<String, Failure> {
     let command = command_line(program, args);
-    let output = Command::new(program)
+    let output = outer_command(program)
         .args(args)
         .current_dir(dir)
         .stderr(std::process::Stdio::inherit())
@@ -41,7 +41,7 @@ pub(crate) fn pass_through(
     envs: &[(&str, &str)],
 ) -> Result<(), Failure> {
     let command = command_line(program, args);
-    let status = Command::new(program)
+    let status = outer_command(program)
         .args(args)
         .envs(envs.iter().copied())
         .current_dir(dir)
@@ -55,6 +55,19 @@ pub(crate) fn pass_through(
     } else {
         Err(Failure::Command(command))
     }
+}
+
+/// Starts a command without what `cargo run` tells of this package: some build scripts look at it, and all that
+/// depends on them would be built anew by each `cargo test` that follows a `cargo xtask`, and the other way round.
+fn outer_command(program: &str) -> Command {
+    let mut command = Command::new(program);
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
+            command.env_remove(&name);
+        }
+    }
+    command
 }
 
 /// Writes a command the way a user would type it.

@@ -339,7 +339,7 @@ impl Case {
     /// Runs the program and returns what leaves it.
     fn batch(
         &self,
-        engine: &ShimEngine<'_>,
+        engine: &ShimEngine,
         program: &DeviceProgram,
         input: &Input,
         run: Run,
@@ -523,13 +523,13 @@ struct Table {
 }
 
 impl Table {
-    fn literals(&self, engine: &ShimEngine<'_>, held: &mut Vec<Buffer>) -> [u64; 3] {
+    fn literals(&self, engine: &ShimEngine, held: &mut Vec<Buffer>) -> [u64; 3] {
         let addresses = [&self.values, &self.valid].map(|bytes| upload(engine, bytes, held));
         [addresses[0], addresses[1], self.valid.len() as u64 - 1]
     }
 }
 
-fn upload(engine: &ShimEngine<'_>, bytes: &[u8], held: &mut Vec<Buffer>) -> u64 {
+fn upload(engine: &ShimEngine, bytes: &[u8], held: &mut Vec<Buffer>) -> u64 {
     let buffer = engine.alloc(bytes.len() as u64).unwrap();
     engine.write(&buffer, 0, bytes).unwrap();
     held.push(buffer);
@@ -641,11 +641,7 @@ impl Input {
     }
 
     /// Copies a chunking to the device.
-    fn resident(
-        &self,
-        engine: &ShimEngine<'_>,
-        chunking: usize,
-    ) -> (Vec<ResidentChunk>, Vec<Buffer>) {
+    fn resident(&self, engine: &ShimEngine, chunking: usize) -> (Vec<ResidentChunk>, Vec<Buffer>) {
         let mut held = Vec::new();
         let mut copied = |bytes: &[u8]| upload(engine, bytes, &mut held);
         let chunks = self.rows[chunking].iter().zip(&self.columns[chunking]);

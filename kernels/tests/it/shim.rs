@@ -15,6 +15,7 @@ use std::ffi::CStr;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use libloading::Library;
@@ -35,8 +36,9 @@ const MEMORY_LIMIT: u64 = 1 << 30;
 /// `tg_run_<kernel>` of the shim.
 type Run = unsafe extern "C" fn(*const u8, u64, u32, u32, u32, u64, u32, *mut u8, u64) -> i32;
 
-/// The kernels of one program.
-pub(crate) struct Kernels(Library);
+/// The kernels of one program, which are unloaded with the last copy.
+#[derive(Clone)]
+pub(crate) struct Kernels(Rc<Library>);
 
 impl Kernels {
     /// Compiles a program's text with the system's C++ compiler.
@@ -61,7 +63,7 @@ impl Kernels {
         }
         // SAFETY: the library was compiled from a generated program and the shim, neither of which
         // runs anything when it is loaded.
-        Self(unsafe { Library::new(&path) }.unwrap())
+        Self(Rc::new(unsafe { Library::new(&path) }.unwrap()))
     }
 }
 
@@ -133,17 +135,17 @@ pub(crate) fn keep(source: &str, name: &str) -> PathBuf {
 }
 
 /// Runs kernels in an order that the seed decides.
-pub(crate) struct ShimEngine<'a> {
-    kernels: &'a Kernels,
+pub(crate) struct ShimEngine {
+    kernels: Kernels,
     seed: u64,
     launches: Cell<u64>,
     budget: Arc<MemoryBudget>,
 }
 
-impl<'a> ShimEngine<'a> {
-    pub(crate) fn new(kernels: &'a Kernels, seed: u64) -> Self {
+impl ShimEngine {
+    pub(crate) fn new(kernels: &Kernels, seed: u64) -> Self {
         Self {
-            kernels,
+            kernels: kernels.clone(),
             seed,
             launches: Cell::new(0),
             budget: MemoryBudget::new(DeviceId(0), MEMORY_LIMIT),
@@ -173,7 +175,7 @@ impl<'a> ShimEngine<'a> {
 pub(crate) struct ShimMachine {
     seed: u64,
     budget: Arc<MemoryBudget>,
-    loaded: RefCell<HashMap<String, &'static Kernels>>,
+    loaded: RefCell<HashMap<String, Kernels>>,
     programs: Programs,
     /// The kernels asked for, in order.
     pub(crate) asked: RefCell<Vec<&'static [&'static str]>>,
@@ -193,7 +195,7 @@ impl ShimMachine {
 
 impl Machine for ShimMachine {
     type Buffer = Buffer;
-    type Engine = ShimEngine<'static>;
+    type Engine = ShimEngine;
 
     fn budget(&self) -> &Arc<MemoryBudget> {
         &self.budget
@@ -223,11 +225,11 @@ impl Machine for ShimMachine {
         &self,
         text: &str,
         kernels: &'static [&'static str],
-    ) -> Result<ShimEngine<'static>, DeviceError> {
+    ) -> Result<ShimEngine, DeviceError> {
         self.asked.borrow_mut().push(kernels);
         let mut loaded = self.loaded.borrow_mut();
         let known = loaded.entry(text.to_owned());
-        let kernels = *known.or_insert_with(|| Box::leak(Box::new(Kernels::of(text, kernels))));
+        let kernels = known.or_insert_with(|| Kernels::of(text, kernels));
         let mut engine = ShimEngine::new(kernels, self.seed);
         engine.budget = Arc::clone(&self.budget);
         Ok(engine)
@@ -290,7 +292,7 @@ impl Drop for Buffer {
     }
 }
 
-impl Engine for ShimEngine<'_> {
+impl Engine for ShimEngine {
     type Buffer = Buffer;
 
     fn device(&self) -> DeviceId {
