@@ -20,31 +20,6 @@ template <int BYTES> struct Packet { u32 word[BYTES / 4]; };
 template <> struct Packet<1> { u32 word[1]; };
 template <> struct Packet<2> { u32 word[1]; };
 
-template <int BYTES> __device__ __forceinline__ void fetch(Packet<BYTES>& to, const u8* from) {
-#pragma unroll
-    for (int i = 0; i < BYTES / 16; i++) {
-        uint4 part = __ldcs((const uint4*)from + i);
-        to.word[4 * i] = part.x;
-        to.word[4 * i + 1] = part.y;
-        to.word[4 * i + 2] = part.z;
-        to.word[4 * i + 3] = part.w;
-    }
-}
-template <> __device__ __forceinline__ void fetch<8>(Packet<8>& to, const u8* from) {
-    uint2 part = __ldcs((const uint2*)from);
-    to.word[0] = part.x;
-    to.word[1] = part.y;
-}
-template <> __device__ __forceinline__ void fetch<4>(Packet<4>& to, const u8* from) {
-    to.word[0] = __ldcs((const u32*)from);
-}
-template <> __device__ __forceinline__ void fetch<2>(Packet<2>& to, const u8* from) {
-    to.word[0] = __ldcs((const u16*)from);
-}
-template <> __device__ __forceinline__ void fetch<1>(Packet<1>& to, const u8* from) {
-    to.word[0] = __ldcs(from);
-}
-
 // The raw value of row `i` of a packet of W-byte values.
 template <int W, int BYTES> __device__ __forceinline__ u64 raw_value(const Packet<BYTES>& packet, int i) {
     if (W == 1) return (packet.word[i / 4] >> (8 * (i % 4))) & 0xff;
@@ -53,12 +28,29 @@ template <int W, int BYTES> __device__ __forceinline__ u64 raw_value(const Packe
     return (u64)packet.word[2 * i] | ((u64)packet.word[2 * i + 1] << 32);
 }
 
-// Fetches the first BYTES bytes of a packet that may be larger.
+// Fetches the first BYTES bytes of a packet that may be larger. One function for all sizes: what is
+// inlined in fewer steps is compiled in less time, and to the same instructions.
 template <int BYTES, int ALL> __device__ __forceinline__ void fetch_part(Packet<ALL>& to, const u8* from) {
-    Packet<BYTES> part;
-    fetch(part, from);
+    if constexpr (BYTES == 1) {
+        to.word[0] = __ldcs(from);
+    } else if constexpr (BYTES == 2) {
+        to.word[0] = __ldcs((const u16*)from);
+    } else if constexpr (BYTES == 4) {
+        to.word[0] = __ldcs((const u32*)from);
+    } else if constexpr (BYTES == 8) {
+        const uint2 part = __ldcs((const uint2*)from);
+        to.word[0] = part.x;
+        to.word[1] = part.y;
+    } else {
 #pragma unroll
-    for (int i = 0; i < (BYTES + 3) / 4; i++) to.word[i] = part.word[i];
+        for (int i = 0; i < BYTES / 16; i++) {
+            const uint4 part = __ldcs((const uint4*)from + i);
+            to.word[4 * i] = part.x;
+            to.word[4 * i + 1] = part.y;
+            to.word[4 * i + 2] = part.z;
+            to.word[4 * i + 3] = part.w;
+        }
+    }
 }
 
 // Decodes a packet of W-byte values.
