@@ -325,7 +325,8 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
         let goes_on = self.table.as_ref().is_some_and(|table| {
             table.plan() == plan
                 && table.literals() == program.literals
-                && (groups_are_small || table.has_room_for(segments.num_rows))
+                && (groups_are_small
+                    || table.num_rows() + segments.num_rows <= self.options.state_rows)
         });
         if !goes_on {
             if let Some(table) = self.table.take() {

@@ -59,6 +59,9 @@ pub struct ProgramOptions {
     /// Float sums have the same digits whatever the values are, so that their bits hang on nothing but
     /// the values.
     pub fixed_floats: bool,
+    /// Rows after which the groups gathered so far are kept apart, [`STATE_ROWS_MAX`] or fewer: they are
+    /// added up at the end, exactly unless floats are kept in digits of several kinds.
+    pub state_rows: u64,
     /// The input's columns are made in the kernel, from the rows' positions in an array.
     pub generated: Option<Arc<Generated>>,
 }
@@ -72,6 +75,7 @@ impl Default for ProgramOptions {
             unseen_keys: false,
             wide_floats: false,
             fixed_floats: false,
+            state_rows: STATE_ROWS_MAX,
             generated: None,
         }
     }

@@ -134,15 +134,16 @@ impl<B: std::fmt::Debug + Send + 'static> GroupTable<B> {
         self.rows == 0
     }
 
-    /// Returns whether so many more rows may be folded.
-    pub fn has_room_for(&self, rows: u64) -> bool {
-        self.rows + rows <= STATE_ROWS_MAX
+    /// Returns how many rows were folded.
+    pub fn num_rows(&self) -> u64 {
+        self.rows
     }
 
     /// Folds the rows of segments in. After an error the table is void.
     ///
     /// # Errors
-    /// What the rows raise, values outside of the kernel's ranges, and the device's own.
+    /// What the rows raise, values outside of the kernel's ranges, and the device's own;
+    /// [`DeviceError::Refused`] for more than [`STATE_ROWS_MAX`] rows at once.
     pub fn fold<E: Engine<Buffer = B>>(
         &mut self,
         engine: &E,
@@ -151,6 +152,14 @@ impl<B: std::fmt::Debug + Send + 'static> GroupTable<B> {
     ) -> Result<(), RunError> {
         if segments.num_rows == 0 {
             return Ok(());
+        }
+        if segments.num_rows > STATE_ROWS_MAX {
+            // The words of a group could wrap without a sign of it.
+            return Err(RunError::Device(DeviceError::Refused {
+                device: engine.device(),
+                what: format!("fold {} rows at once", segments.num_rows),
+                why: format!("{STATE_ROWS_MAX} rows are the most that a group's state counts"),
+            }));
         }
         self.rows += segments.num_rows;
         let mut prepared = Prepared::new(engine, &self.literals, segments)?;

@@ -10,7 +10,7 @@ use rand::seq::SliceRandom;
 use tidegate_kernels::RunError;
 use tidegate_kernels::engine::Machine;
 use tidegate_kernels::execution::{Execution, FinishLimits};
-use tidegate_kernels::program::{ProgramOptions, StoreLimits};
+use tidegate_kernels::program::{ProgramOptions, STATE_ROWS_MAX, StoreLimits};
 use tidegate_pipeline::{AggregateFunction, Pipeline};
 
 use crate::cells::{Cell, rows_of};
@@ -62,8 +62,10 @@ fn pipeline(input: &RecordBatch, keyed: bool) -> Pipeline {
     plan.group(keys, calls).build()
 }
 
-/// Runs a pipeline with fixed digits over so many folds, each of some batches.
-fn run(
+/// Runs a pipeline with fixed digits over so many folds, each of some batches, with tables of at most
+/// so many rows, unless a fold has more.
+fn run_within(
+    state_rows: u64,
     pipeline: &Pipeline,
     folds: &[Vec<RecordBatch>],
     limits: StoreLimits,
@@ -74,6 +76,7 @@ fn run(
         threads: 64,
         limits,
         fixed_floats: true,
+        state_rows,
         ..ProgramOptions::default()
     };
     let budget = machine.budget();
@@ -85,6 +88,15 @@ fn run(
     let mut rows = rows_of(&leaving.into_batches()?);
     rows.sort_by_cached_key(|row| format!("{row:?}"));
     Ok(rows)
+}
+
+fn run(
+    pipeline: &Pipeline,
+    folds: &[Vec<RecordBatch>],
+    limits: StoreLimits,
+    seed: u64,
+) -> Result<Vec<Vec<Cell>>, RunError> {
+    run_within(STATE_ROWS_MAX, pipeline, folds, limits, seed)
 }
 
 fn stores() -> [StoreLimits; 3] {
@@ -123,6 +135,41 @@ fn twenty_shuffled_runs_have_the_same_bits() {
             assert_eq!(*first, rows, "keyed {keyed}, run {seed}");
         }
     }
+}
+
+/// Rows that fill several tables: which rows share one differs from run to run, and the bits do not.
+#[test]
+fn tables_that_are_full_are_added_up_exactly() {
+    let input = input();
+    for keyed in [false, true] {
+        let pipeline = pipeline(&input, keyed);
+        let whole = run(&pipeline, &[vec![input.clone()]], stores()[0], 0).unwrap();
+        for seed in 0..6 {
+            let mut random = random(seed);
+            let state_rows = random.random_range(1..400);
+            let mut batches = cut(&input, &[random.random_range(20..200)]);
+            batches.shuffle(&mut random);
+            let folds: Vec<Vec<RecordBatch>> =
+                batches.into_iter().map(|batch| vec![batch]).collect();
+            let limits = stores()[seed as usize % 3];
+            let rows = run_within(state_rows, &pipeline, &folds, limits, seed).unwrap();
+            assert_eq!(whole, rows, "keyed {keyed}, tables of {state_rows} rows");
+        }
+    }
+}
+
+/// What a group's words cannot count is refused before it is read.
+#[test]
+fn more_rows_at_once_than_a_state_counts_are_refused() {
+    let input = input();
+    let plan = Plan::over(&input);
+    let pipeline = Arc::new(plan.group(vec![], vec![count()]).build());
+    let machine = ShimMachine::new(1, 1 << 30);
+    let options = ProgramOptions::default();
+    let mut execution = Execution::new(machine.budget(), pipeline, &options).unwrap();
+    let rows = STATE_ROWS_MAX + 1;
+    let error = execution.fold_resident(&machine, rows, &[]).unwrap_err();
+    assert!(error.to_string().contains("rows at once"), "{error}");
 }
 
 /// Sums that doubles hold exactly come out exactly.
