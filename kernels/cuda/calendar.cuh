@@ -32,6 +32,32 @@ __device__ __forceinline__ bool is_leap(i32 year) {
     return year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
 }
 
+__device__ __forceinline__ i32 month_length(i32 year, i32 month) {
+    return month == 2 ? 28 + is_leap(year) : 30 + ((month + (month >> 3)) & 1);
+}
+
+// The inverse of `civil_of`, also far beyond its days.
+__device__ __forceinline__ i64 days_of(Civil civil) {
+    i32 year = civil.year - (civil.month <= 2);
+    i32 era = (year >= 0 ? year : year - 399) / 400;
+    i32 year_of_era = year - era * 400;
+    i32 day_of_year = (153 * (civil.month > 2 ? civil.month - 3 : civil.month + 9) + 2) / 5 + civil.day - 1;
+    i32 day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    return (i64)era * 146097 + day_of_era - 719468;
+}
+
+// Moves days by at most 2^31 months; a day that the month does not have becomes its last.
+__device__ __forceinline__ i64 moved_by_months(i32 days, i64 months) {
+    Civil civil = civil_of(days);
+    i64 index = (i64)civil.year * 12 + (civil.month - 1) + months;
+    i64 year = floor_divide(index, 12);
+    civil.year = (i32)year;
+    civil.month = (i32)(index - year * 12) + 1;
+    i32 length = month_length(civil.year, civil.month);
+    if (civil.day > length) civil.day = length;
+    return days_of(civil);
+}
+
 __device__ __forceinline__ i32 day_of_year(Civil civil) {
     i32 before = (367 * civil.month - 362) / 12;
     if (civil.month > 2) before -= is_leap(civil.year) ? 1 : 2;

@@ -11,6 +11,7 @@ mod cast;
 mod custom;
 mod expr;
 mod moments;
+mod shift;
 
 use std::collections::HashMap;
 use std::sync::Arc;

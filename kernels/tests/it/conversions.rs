@@ -159,9 +159,20 @@ const PARTS: [DatePart; 11] = [
     DatePart::Epoch,
 ];
 
-/// The calendar, around every year's ends and at its own.
-pub(crate) fn calendar() -> Vec<Case> {
-    let mut random = random(26);
+/// Returns how many units of a date or timestamp a day has.
+fn units_per_day(data_type: &DataType) -> i128 {
+    match data_type {
+        Date32 => 1,
+        Date64 | DataType::Timestamp(TimeUnit::Millisecond, _) => 86_400_000,
+        DataType::Timestamp(TimeUnit::Second, _) => 86_400,
+        DataType::Timestamp(TimeUnit::Microsecond, _) => 86_400_000_000,
+        _ => 86_400_000_000_000,
+    }
+}
+
+/// Returns days around the ends of years and of February, the calendar's own ends among them, those
+/// that the type has; NULL for the others.
+pub(crate) fn calendar_edges(data_type: &DataType) -> Vec<Option<i128>> {
     let mut days: Vec<Option<i128>> = Vec::new();
     for year in [
         -262_143, -4713, -400, -1, 0, 1, 1600, 1900, 1969, 1970, 1999, 2000, 2004, 2020, 2100,
@@ -187,37 +198,39 @@ pub(crate) fn calendar() -> Vec<Case> {
         .map(Some),
     );
     days.push(None);
+    let per_day = units_per_day(data_type);
+    days.iter()
+        .enumerate()
+        .map(|(row, day)| {
+            let value = (*day)? * per_day + [0, 1, -1, per_day / 2][row % 4] % per_day;
+            i64::try_from(value).ok().map(i128::from)
+        })
+        .map(|value| {
+            if *data_type == Date32 {
+                value.map(|value| value.clamp(i32::MIN.into(), i32::MAX.into()))
+            } else {
+                value
+            }
+        })
+        .collect()
+}
+
+/// Dates and timestamps of every unit.
+pub(crate) const CALENDARS: [DataType; 6] = [
+    Date32,
+    Date64,
+    DataType::Timestamp(TimeUnit::Second, None),
+    DataType::Timestamp(TimeUnit::Millisecond, None),
+    DataType::Timestamp(TimeUnit::Microsecond, None),
+    DataType::Timestamp(TimeUnit::Nanosecond, None),
+];
+
+/// The calendar, around every year's ends and at its own.
+pub(crate) fn calendar() -> Vec<Case> {
+    let mut random = random(26);
     let mut cases = Vec::new();
-    for data_type in [
-        Date32,
-        Date64,
-        DataType::Timestamp(TimeUnit::Second, None),
-        DataType::Timestamp(TimeUnit::Millisecond, None),
-        DataType::Timestamp(TimeUnit::Microsecond, None),
-        DataType::Timestamp(TimeUnit::Nanosecond, None),
-    ] {
-        let per_day: i128 = match data_type {
-            Date32 => 1,
-            Date64 | DataType::Timestamp(TimeUnit::Millisecond, _) => 86_400_000,
-            DataType::Timestamp(TimeUnit::Second, _) => 86_400,
-            DataType::Timestamp(TimeUnit::Microsecond, _) => 86_400_000_000,
-            _ => 86_400_000_000_000,
-        };
-        let edges: Vec<Option<i128>> = days
-            .iter()
-            .enumerate()
-            .map(|(row, day)| {
-                let value = (*day)? * per_day + [0, 1, -1, per_day / 2][row % 4] % per_day;
-                i64::try_from(value).ok().map(i128::from)
-            })
-            .map(|value| {
-                if data_type == Date32 {
-                    value.map(|value| value.clamp(i32::MIN.into(), i32::MAX.into()))
-                } else {
-                    value
-                }
-            })
-            .collect();
+    for data_type in CALENDARS {
+        let edges = calendar_edges(&data_type);
         let rows = edges.len();
         for (name, values) in [
             ("edges", integers(&data_type, &edges)),

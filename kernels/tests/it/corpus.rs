@@ -17,7 +17,7 @@ use crate::check::{Case, Facts};
 use crate::shim::keep;
 use crate::{
     aggregates, conversions, customs, encodings, errors, expressions, generated, keys, radix,
-    random, rows, variances,
+    random, rows, shifts, variances,
 };
 
 const ARCHITECTURES: [&str; 4] = ["sm_75", "sm_80", "sm_90", "sm_100"];
@@ -166,7 +166,10 @@ fn variances_of_every_kind() {
 
 #[test]
 fn expressions_of_every_kind() {
-    compile([expressions::cases(), conversions::cases()].concat(), 24);
+    compile(
+        [expressions::cases(), conversions::cases(), shifts::cases()].concat(),
+        28,
+    );
 }
 
 #[test]

@@ -49,6 +49,7 @@ fn raising() -> Vec<Raising> {
         })
         .collect();
     let timestamp = DataType::Timestamp(TimeUnit::Millisecond, None);
+    let nanoseconds = DataType::Timestamp(TimeUnit::Nanosecond, None);
     let duration = DataType::Duration(TimeUnit::Millisecond);
     let raising = |name, columns, expr| Raising {
         name,
@@ -136,6 +137,30 @@ fn raising() -> Vec<Raising> {
                 mostly(&duration, 5, 5),
             ],
             |plan| add(plan.col(1), plan.col(2)),
+        ),
+        raising(
+            "date and a month",
+            vec![mostly(&Date32, 250, 95_026_236)],
+            |plan| {
+                let month = plan.interval(1, 0, 0);
+                add(plan.col(1), month)
+            },
+        ),
+        raising(
+            "a date before the calendar",
+            vec![mostly(&Date32, 250, i32::MIN.into())],
+            |plan| {
+                let day = plan.interval(0, 1, 0);
+                arithmetic(Subtract, plan.col(1), day)
+            },
+        ),
+        raising(
+            "nanoseconds and a day",
+            vec![mostly(&nanoseconds, 250, i64::MAX.into())],
+            |plan| {
+                let day = plan.interval(0, 1, 0);
+                add(plan.col(1), day)
+            },
         ),
         raising("narrowing cast", vec![mostly(&Int64, 127, 128)], |plan| {
             cast(plan.col(1), Int8)

@@ -32,6 +32,7 @@ mod radix;
 mod random;
 mod reference;
 mod rows;
+mod shifts;
 mod shim;
 mod steps;
 mod variances;

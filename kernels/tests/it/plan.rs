@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use arrow_schema::{DataType, Field, SchemaRef};
+use arrow_schema::{DataType, Field, IntervalUnit, SchemaRef};
 use tidegate_pipeline::types::{Decimal, DecimalWidth};
 use tidegate_pipeline::{
     Aggregate, AggregateCall, AggregateFunction, AggregateOutput, ArithmeticOp, CastFailure,
@@ -77,6 +77,15 @@ impl Plan {
 
     pub(crate) fn text(&mut self, value: &str) -> Expr {
         self.literal(DataType::Utf8, ScalarValue::Utf8(value.into()))
+    }
+
+    pub(crate) fn interval(&mut self, months: i32, days: i32, nanoseconds: i64) -> Expr {
+        let value = ScalarValue::Interval {
+            months,
+            days,
+            nanoseconds,
+        };
+        self.literal(DataType::Interval(IntervalUnit::MonthDayNano), value)
     }
 
     pub(crate) fn null(&mut self, data_type: DataType) -> Expr {
@@ -168,7 +177,7 @@ pub(crate) fn try_arithmetic(
     left: Expr,
     right: Expr,
 ) -> Result<Expr, tidegate_pipeline::Unsupported> {
-    use DataType::{Date32, Date64, Duration, Int64, Timestamp};
+    use DataType::{Date32, Date64, Duration, Int64, Interval, Timestamp};
 
     let decimals = (Decimal::of(&left.data_type), Decimal::of(&right.data_type));
     let data_type = match (decimals, &left.data_type, &right.data_type) {
@@ -177,7 +186,9 @@ pub(crate) fn try_arithmetic(
             .data_type(),
         (_, Date32, Date32) | (_, Date64, Date64) => Int64,
         (_, Timestamp(unit, _), Timestamp(_, _)) => Duration(*unit),
-        (_, Duration(_), Timestamp(_, _)) => right.data_type.clone(),
+        (_, Duration(_) | Interval(_), Date32 | Date64 | Timestamp(_, _)) => {
+            right.data_type.clone()
+        }
         _ => left.data_type.clone(),
     };
     Expr::arithmetic(op, left, right, data_type)

@@ -10,6 +10,7 @@ use tidegate_pipeline::{ArithmeticOp, CompareOp, DatePart, Expr, ExprKind};
 
 use super::super::interval::Interval;
 use super::super::slots::{may_raise, reads_strings};
+use super::shift::has_interval;
 use super::{Class, Emitter, Scope, Val, Valid};
 
 impl Emitter<'_> {
@@ -22,6 +23,9 @@ impl Emitter<'_> {
             ExprKind::Column(index) => self.column(*index, scope),
             ExprKind::Parameter(index) => self.parameter(*index),
             _ if is_string(&expr.data_type) => self.lifted(expr, scope),
+            ExprKind::Arithmetic { op, left, right } if has_interval(left, right) => {
+                self.shift(*op, left, right, scope)
+            }
             ExprKind::Arithmetic { op, left, right } => {
                 let types = (&left.data_type, &right.data_type);
                 let (left, right) = (self.value(left, scope)?, self.value(right, scope)?);
@@ -173,7 +177,6 @@ impl Emitter<'_> {
                 let code = format!("(i64){} / {MILLISECONDS_PER_DAY}ll", days.code);
                 Ok(self.integer(&code, range, days.valid))
             }
-            (DataType::Interval(_), _) | (_, DataType::Interval(_)) => none(),
             (DataType::Timestamp(_, _) | DataType::Duration(_), _) => {
                 Ok(self.checked_time(op, &left, &right, valid))
             }
@@ -187,7 +190,7 @@ impl Emitter<'_> {
     }
 
     /// Computes `+`, `-` or `*` where the result is known to fit.
-    fn plain(
+    pub(super) fn plain(
         &mut self,
         op: ArithmeticOp,
         left: &Val,
@@ -660,7 +663,7 @@ impl Emitter<'_> {
 }
 
 /// The days from -262143-01-01 to 262142-12-31: the calendar of chrono, and so of Arrow.
-const CALENDAR: Interval = Interval {
+pub(super) const CALENDAR: Interval = Interval {
     low: -96465292,
     high: 95026236,
 };
