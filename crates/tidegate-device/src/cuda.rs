@@ -17,6 +17,7 @@
 //! with [`DeviceError::Lost`](crate::DeviceError::Lost), also work that waits. The primary context
 //! is shared with whoever else is in the process, and never reset.
 
+mod affinity;
 mod buffer;
 mod crew;
 mod device;
@@ -36,6 +37,7 @@ mod shared;
 mod slots;
 mod staging;
 
+pub use affinity::Nearness;
 pub use buffer::DeviceBuffer;
 pub use device::CudaDevice;
 pub use facts::CudaFacts;

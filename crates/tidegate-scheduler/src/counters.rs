@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use tidegate_kernels::Phases;
 
-use crate::place::{Estimate, Place, Reason};
+use crate::place::{Estimate, Place, Reason, RecordedPlacement};
 use crate::queue::Morsel;
 
 /// Decisions that are told one by one for each place; what comes after counts in the sums alone.
@@ -20,6 +20,7 @@ pub const DECISIONS_MAX: usize = 128;
 #[derive(Debug, Default)]
 pub struct RegionCounters {
     places: Mutex<BTreeMap<Place, Count>>,
+    recorded: Mutex<Option<RecordedPlacement>>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -211,6 +212,16 @@ impl RegionCounters {
     /// Counts what went otherwise than planned at `place`.
     pub fn setback(&self, place: Place, setbacks: Setbacks) {
         self.places.lock().entry(place).or_default().setbacks += setbacks;
+    }
+
+    /// Writes down where each morsel of the scan ran, in place of what was written before.
+    pub fn record(&self, placement: Option<RecordedPlacement>) {
+        *self.recorded.lock() = placement;
+    }
+
+    /// Returns where each morsel of the scan ran, if the scan came to its end.
+    pub fn recorded(&self) -> Option<RecordedPlacement> {
+        self.recorded.lock().clone()
     }
 
     /// Takes morsels out of the books of a place whose work on them came to nothing.

@@ -1,6 +1,7 @@
 //! One device's share of a scan: claim, load, reserve, fold, commit.
 //!
-//! A feeder keeps two folds in flight, so that loading overlaps with the device's work. Morsels that
+//! A feeder keeps some folds in flight (two unless told otherwise), so that loading overlaps with the
+//! device's work. Morsels that
 //! the device holds already are not loaded: they are claimed in runs and folded by one call. What
 //! has been folded is *uncommitted* until the device's rows are back on the host; a fault gives every
 //! uncommitted morsel back to the queue, and the feeder goes on with a fresh run unless the device is
@@ -36,9 +37,6 @@ use crate::rates::DeviceRate;
 use crate::residency::{ArrayScan, Origin, Residency, ResidentRows, identify};
 use crate::run::RunFailure;
 use open_run::{LoadedMorsel, OpenRun, Promise, ResidentRun, Work};
-
-/// Folds kept in flight on a device.
-const FOLDS_IN_FLIGHT: usize = 2;
 
 /// Faults after which a feeder gives a device up for the rest of the region.
 const FAULTS_TOLERATED: usize = 3;
@@ -140,6 +138,8 @@ pub(crate) struct Feeder {
     pub(crate) ending: Arc<AtomicBool>,
     /// The placement is strict: a morsel that comes back is a failure.
     pub(crate) strict: bool,
+    /// Folds kept in flight.
+    pub(crate) slots: usize,
     pub(crate) dispatch: Arc<Dispatch>,
     /// The workers of the region.
     pub(crate) roster: Arc<Roster>,
@@ -246,7 +246,7 @@ impl Feeder {
             Err(error) => return self.give_up(progress, fault(&error)),
         };
         loop {
-            if progress.pending.is_empty() && open.in_flight.len() < FOLDS_IN_FLIGHT {
+            if progress.pending.is_empty() && open.in_flight.len() < self.slots {
                 let idle = open.in_flight.is_empty();
                 let claimed = self.claim(idle, &progress.residency).await?;
                 progress.pending.extend(claimed);
@@ -535,7 +535,7 @@ impl Feeder {
         match finished {
             Ok(finished) => {
                 let ids: Vec<MorselId> = open.folded.iter().map(|morsel| morsel.id).collect();
-                self.queue.commit(&ids);
+                self.queue.commit(id, &ids);
                 self.counters.phases(self.place(), finished.phases);
                 progress.rows.extend(finished.batches);
                 Ok(end)

@@ -48,7 +48,10 @@ pub use counters::{
 pub use dispatch::Dispatch;
 pub use feeder::{Choice, LoadError, MorselLoader};
 pub use ladder::{Evict, NothingCached};
-pub use place::{Estimate, HostClaim, Place, PlacementMode, PlacementPattern, Reason, Rest};
+pub use place::{
+    Estimate, HostClaim, Place, PlacementMode, PlacementPattern, Reason, RecordedPlacement,
+    RecordedRegion, Replay, Rest,
+};
 pub use queue::{ClaimPolicy, Morsel, MorselId, MorselQueue, MorselSize};
 pub use rates::{Rates, ShapeKey};
 pub use residency::ArrayScan;

@@ -1,8 +1,9 @@
 //! The vocabulary of placement; [`finish`] decides on a morsel, [`form`] on a region, [`roster`]
-//! keeps what a decision depends on while a region runs.
+//! keeps what a decision depends on while a region runs, [`replay`] what was decided before.
 
 pub mod finish;
 pub mod form;
+pub mod replay;
 pub mod roster;
 
 use std::fmt;
@@ -13,6 +14,7 @@ use tidegate_device::DeviceId;
 
 pub use finish::{Decision, DeviceState, Estimate, Outlook, Rest, Worker};
 pub use form::{FormChoice, RegionForm, RegionOutlook, choose_form};
+pub use replay::{PlacementPattern, RecordedPlacement, RecordedRegion, Replay};
 pub use roster::{HostClaim, HostStream, Roster};
 
 /// Where a morsel runs.
@@ -81,48 +83,6 @@ impl FromStr for PlacementMode {
     }
 }
 
-/// A recorded placement to be replayed, morsel by morsel, over and over: `HD` places even morsels on
-/// the host and odd ones on a device.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PlacementPattern(Vec<bool>);
-
-impl PlacementPattern {
-    /// Returns whether the morsel with this number goes to a device.
-    pub fn on_device(&self, morsel_number: usize) -> bool {
-        self.0[morsel_number % self.0.len()]
-    }
-}
-
-impl fmt::Display for PlacementPattern {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0
-            .iter()
-            .try_for_each(|&device| f.write_str(if device { "D" } else { "H" }))
-    }
-}
-
-impl FromStr for PlacementPattern {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let places: Option<Vec<bool>> = text
-            .chars()
-            .map(|letter| match letter.to_ascii_uppercase() {
-                'H' => Some(false),
-                'D' => Some(true),
-                _ => None,
-            })
-            .collect();
-        match places {
-            Some(places) if !places.is_empty() => Ok(Self(places)),
-            _ => Err(format!(
-                "'{text}' is not a placement to replay: expected letters H (host) and D (device), \
-                 such as HD"
-            )),
-        }
-    }
-}
-
 /// Why a morsel, or a whole region, ran where it did. The text is stable, so that reasons can be
 /// counted; it never carries a number that varies from morsel to morsel.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -135,6 +95,10 @@ pub enum Reason {
     DeviceRequested,
     /// A recorded placement was replayed.
     Replayed,
+    /// The query whose placement is replayed had no such region.
+    NotRecorded,
+    /// `tidegate.devices` names none of the devices that there are.
+    NotListed(String),
     /// It finishes there first.
     EarliestFinish,
     /// All that the region reads is in the column cache, and the device is done with it before the
@@ -168,6 +132,8 @@ impl Reason {
             Reason::HostRequested => "host_requested",
             Reason::DeviceRequested => "device_requested",
             Reason::Replayed => "replayed",
+            Reason::NotRecorded => "not_recorded",
+            Reason::NotListed(_) => "not_listed",
             Reason::EarliestFinish => "earliest_finish",
             Reason::Resident => "resident",
             Reason::Generated => "generated",
@@ -189,6 +155,12 @@ impl fmt::Display for Reason {
             Reason::HostRequested => f.write_str("tidegate.placement = 'host'"),
             Reason::DeviceRequested => f.write_str("device requested by tidegate.placement"),
             Reason::Replayed => f.write_str("replayed placement"),
+            Reason::NotRecorded => f.write_str(
+                "the query of tidegate.replay_placement had no such region: placed anew",
+            ),
+            Reason::NotListed(list) => {
+                write!(f, "tidegate.devices = '{list}' names no device that there is")
+            }
             Reason::EarliestFinish => f.write_str("earliest finish"),
             Reason::Resident => f.write_str("resident in the column cache"),
             Reason::Generated => f.write_str("generated on the device"),

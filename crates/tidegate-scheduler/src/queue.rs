@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use tidegate_device::DeviceId;
 use tokio::sync::Notify;
 
-use crate::place::{PlacementPattern, Rest};
+use crate::place::{Place, RecordedPlacement, Replay, Rest};
 
 /// What is known about one morsel before it is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,8 +35,8 @@ pub struct MorselId {
 }
 
 impl MorselId {
-    /// Returns the number by which a recorded placement knows the morsel.
-    fn number(self) -> usize {
+    /// Returns the number by which a pattern of places knows the morsel.
+    pub(crate) fn number(self) -> usize {
         self.piece + self.index
     }
 }
@@ -58,7 +58,7 @@ pub enum ClaimPolicy {
     /// Devices only.
     DeviceOnly,
     /// As recorded.
-    Replay(PlacementPattern),
+    Replay(Replay),
 }
 
 /// What a device's claim found.
@@ -81,7 +81,7 @@ enum State {
     Waiting,
     Host,
     Device(DeviceId),
-    Committed,
+    Committed(DeviceId),
     Returned,
 }
 
@@ -284,7 +284,7 @@ impl MorselQueue {
     /// `None` if nothing is recorded.
     pub fn replayed(&self, piece: usize) -> Option<bool> {
         match &self.policy {
-            ClaimPolicy::Replay(pattern) => Some(pattern.on_device(self.next(piece).number())),
+            ClaimPolicy::Replay(replay) => Some(!replay.on_host(self.next(piece))),
             _ => None,
         }
     }
@@ -322,7 +322,7 @@ impl MorselQueue {
         let entry = &mut guard.pieces[piece];
         let for_host = |index: usize| match &self.policy {
             ClaimPolicy::Shared | ClaimPolicy::DeviceOnly => true,
-            ClaimPolicy::Replay(pattern) => !pattern.on_device(MorselId { piece, index }.number()),
+            ClaimPolicy::Replay(replay) => replay.on_host(MorselId { piece, index }),
         };
         let span = entry.front..entry.back;
         let waiting = match &self.policy {
@@ -377,7 +377,7 @@ impl MorselQueue {
             may_come |= entry.growing;
             let last = (entry.front..entry.back).rev().find(|&index| {
                 let id = MorselId { piece, index };
-                entry.waits(index) && self.allows_device(id)
+                entry.waits(index) && self.allows(device, id)
             });
             if let Some(index) = last {
                 found = Some(MorselId { piece, index });
@@ -408,9 +408,9 @@ impl MorselQueue {
         DeviceClaim::Morsel(morsel)
     }
 
-    fn allows_device(&self, id: MorselId) -> bool {
+    fn allows(&self, device: DeviceId, id: MorselId) -> bool {
         match &self.policy {
-            ClaimPolicy::Replay(pattern) => pattern.on_device(id.number()),
+            ClaimPolicy::Replay(replay) => replay.on_device(id, device),
             _ => true,
         }
     }
@@ -437,7 +437,7 @@ impl MorselQueue {
             }
             for index in (entry.front..entry.back).rev() {
                 let id = MorselId { piece, index };
-                if !entry.waits(index) || !self.allows_device(id) {
+                if !entry.waits(index) || !self.allows(device, id) {
                     continue;
                 }
                 let Some(size) = entry.slots.as_ref().map(|slots| slots[index].size) else {
@@ -473,9 +473,9 @@ impl MorselQueue {
         self.pieces.lock().pieces.len()
     }
 
-    /// Marks morsels as done: their rows have left the device.
-    pub fn commit(&self, morsels: &[MorselId]) {
-        self.set(morsels, State::Committed);
+    /// Marks morsels as done: their rows have left this device.
+    pub fn commit(&self, device: DeviceId, morsels: &[MorselId]) {
+        self.set(morsels, State::Committed(device));
     }
 
     /// Gives morsels back, to be run on the host in the tail.
@@ -506,6 +506,21 @@ impl MorselQueue {
             }
         }
         rest
+    }
+
+    /// Records which morsel ran where, once all have; what nobody has claimed counts as the host's.
+    /// `None` if that is too much to be remembered.
+    pub fn record(&self) -> Option<RecordedPlacement> {
+        let guard = self.pieces.lock();
+        let places = guard.pieces.iter().map(|piece| {
+            let slots = piece.slots.iter().flatten();
+            let place = |slot: &Slot| match slot.state {
+                State::Device(device) | State::Committed(device) => Place::Device(device),
+                State::Waiting | State::Host | State::Returned => Place::Host,
+            };
+            slots.map(place).collect()
+        });
+        RecordedPlacement::of(places)
     }
 
     /// Returns the open pieces that nobody has listed yet.

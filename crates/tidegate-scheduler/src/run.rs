@@ -60,6 +60,8 @@ pub struct RunSpec {
     pub choice: Choice,
     /// Falling back to the host is a failure.
     pub strict: bool,
+    /// Folds that each device has in flight at the most, at least one.
+    pub device_slots: usize,
     /// What it shares with other queries.
     pub dispatch: Arc<Dispatch>,
 }
@@ -134,6 +136,7 @@ impl RunSpec {
             atomic,
             ending,
             strict: self.strict,
+            slots: self.device_slots.max(1),
             dispatch: Arc::clone(&self.dispatch),
             roster: Arc::clone(&workers.roster),
             turns: self.dispatch.turns(info.id),
@@ -458,6 +461,7 @@ impl Visit {
         // The answer does not wait for it.
         drop(tokio::task::spawn_blocking(move || rates.save_if_due()));
         let rest = spec.queue.take_rest(true);
+        spec.counters.record(spec.queue.record());
         if spec.strict && !rest.is_empty() {
             let why = "a device gave morsels up".to_string();
             return Err(RunFailure::Fallback(Reason::DeviceFault(why)));

@@ -1,11 +1,17 @@
 //! The `tidegate.*` settings: one definition of each, with its default, its check and its help.
 
+mod devices;
+
 use std::any::Any;
+use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
 use datafusion::common::{Result, config_err};
 use tidegate_scheduler::{PlacementMode, PlacementPattern};
+
+pub use devices::{DeviceLimits, DeviceList};
 
 /// Settings of a session, changed by `SET tidegate.<name> = <value>`.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,8 +20,15 @@ pub struct TidegateOptions {
     pub placement: PlacementMode,
     /// Which form regions take.
     pub regions: RegionForms,
-    /// A recorded placement to replay; overrides `placement` for every additive region.
-    pub replay_placement: Option<PlacementPattern>,
+    /// A placement to replay; overrides `placement` where it knows the region.
+    pub replay_placement: Option<ReplayedPlacement>,
+    /// The places that regions may use; `None` for the host and every device.
+    pub devices: Option<DeviceList>,
+    /// Morsels, or runs of resident ones, that a region has under way on each device.
+    pub device_slots: usize,
+    /// Bytes that devices may take, in all sessions of the process; `None` for as many as they were
+    /// opened with.
+    pub device_memory_limit: Option<DeviceLimits>,
     /// The most rows of a morsel of a memory table or pulled source.
     pub morsel_rows: usize,
     /// What float sums must promise.
@@ -41,6 +54,35 @@ pub struct TidegateOptions {
     /// Host bytes of the column cache, shared by the sessions of a process; `None` for 30 % of the
     /// memory limit.
     pub host_cache_limit: Option<u64>,
+}
+
+/// A placement to replay: `tidegate.replay_placement`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReplayedPlacement {
+    /// Letters, over and over, for every additive region.
+    Pattern(PlacementPattern),
+    /// What this query of the process did, region by region.
+    Query(u64),
+}
+
+impl FromStr for ReplayedPlacement {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse() {
+            Ok(query) => Ok(Self::Query(query)),
+            Err(_) => text.parse().map(Self::Pattern),
+        }
+    }
+}
+
+impl fmt::Display for ReplayedPlacement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pattern(pattern) => write!(f, "{pattern}"),
+            Self::Query(query) => write!(f, "{query}"),
+        }
+    }
 }
 
 /// What is kept in host memory and on devices between queries: `tidegate.cache`.
@@ -84,6 +126,9 @@ impl Default for TidegateOptions {
             placement: PlacementMode::Auto,
             regions: RegionForms::Auto,
             replay_placement: None,
+            devices: None,
+            device_slots: 2,
+            device_memory_limit: None,
             morsel_rows: 1 << 20,
             float_sums: FloatSums::Any,
             memory_limit: None,
@@ -106,7 +151,7 @@ struct Setting {
     help: &'static str,
 }
 
-const SETTINGS: [Setting; 15] = [
+const SETTINGS: [Setting; 18] = [
     Setting {
         name: "placement",
         help: "where regions run: auto, host, device (host where it must), strict (or fail)",
@@ -118,8 +163,24 @@ const SETTINGS: [Setting; 15] = [
     },
     Setting {
         name: "replay_placement",
-        help: "a recorded placement to replay, one letter a morsel, H host or D device, repeated; \
-               empty for none",
+        help: "a placement to replay: the number of a query of system.queries, whose regions run \
+               again where they ran, morsel by morsel, or letters for all, one a morsel, H host or \
+               D device, repeated; empty for none",
+    },
+    Setting {
+        name: "devices",
+        help: "the places that regions may use, such as 'host, device:0'; without host as \
+               placement = 'device'; empty for the host and every device",
+    },
+    Setting {
+        name: "device_slots",
+        help: "morsels that a region has under way on each device at once, from 1 to 64",
+    },
+    Setting {
+        name: "device_memory_limit",
+        help: "memory that each device may take in all sessions of the process, such as 2GB or \
+               'device:0 = 2GB, device:1 = 1GB'; empty for what it was opened with, which is also \
+               the most",
     },
     Setting {
         name: "morsel_rows",
@@ -195,6 +256,9 @@ impl TidegateOptions {
                 RegionForms::Atomic => "atomic".into(),
             },
             "replay_placement" => self.replay_placement.as_ref()?.to_string(),
+            "devices" => self.devices.as_ref()?.to_string(),
+            "device_slots" => self.device_slots.to_string(),
+            "device_memory_limit" => self.device_memory_limit.as_ref()?.to_string(),
             "morsel_rows" => self.morsel_rows.to_string(),
             "float_sums" => match self.float_sums {
                 FloatSums::Any => "any".into(),
@@ -256,7 +320,25 @@ impl ExtensionOptions for TidegateOptions {
             "replay_placement" if value.is_empty() => self.replay_placement = None,
             "replay_placement" => match value.parse() {
                 Ok(pattern) => self.replay_placement = Some(pattern),
-                Err(_) => return wrong("letters H (host) and D (device), such as HD"),
+                Err(_) => {
+                    return wrong("the number of a query, or letters H (host) and D (device)");
+                }
+            },
+            "devices" if value.is_empty() => self.devices = None,
+            "devices" => match value.parse() {
+                Ok(devices) => self.devices = Some(devices),
+                Err(()) => return wrong("a list such as 'host, device:0'"),
+            },
+            "device_slots" => match value.parse() {
+                Ok(slots) if (1..=64).contains(&slots) => self.device_slots = slots,
+                _ => return wrong("a number from 1 to 64"),
+            },
+            "device_memory_limit" if value.is_empty() => self.device_memory_limit = None,
+            "device_memory_limit" => match value.parse() {
+                Ok(limits) => self.device_memory_limit = Some(limits),
+                Err(()) => {
+                    return wrong("a size such as 2GB, or one for each: 'device:0 = 2GB, …'");
+                }
             },
             "morsel_rows" => match value.parse() {
                 Ok(rows) if rows > 0 => self.morsel_rows = rows,

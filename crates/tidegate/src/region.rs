@@ -20,8 +20,8 @@ use datafusion::execution::TaskContext;
 use tidegate_kernels::PipelineDevice;
 use tidegate_pipeline::Pipeline;
 use tidegate_scheduler::{
-    Choice, ClaimPolicy, ColumnCache, Dispatch, LoadError, MorselQueue, PlacementMode, Reason,
-    RegionCounters, RunFailure, RunSpec,
+    Choice, ClaimPolicy, ColumnCache, Dispatch, LoadError, MorselQueue, Place, PlacementMode,
+    Reason, RecordedRegion, RegionCounters, RunFailure, RunSpec,
 };
 
 use crate::error::{Error, ErrorKind};
@@ -77,6 +77,8 @@ pub(crate) struct Region {
     pub(crate) counters: Arc<RegionCounters>,
     /// What it reads may come to a device to stay.
     pub(crate) promotes: bool,
+    /// Folds that each device has in flight.
+    pub(crate) device_slots: usize,
     /// How long finding and lowering it took.
     pub(crate) planned_in: Duration,
 }
@@ -97,6 +99,7 @@ impl Region {
             dispatch: Arc::default(),
             counters: Arc::default(),
             promotes: false,
+            device_slots: 1,
             planned_in: Duration::ZERO,
         }
     }
@@ -115,17 +118,33 @@ impl Region {
             counters: Arc::clone(&self.counters),
             choice: self.choice.clone(),
             strict: self.mode == PlacementMode::Strict,
+            device_slots: self.device_slots,
             dispatch: Arc::clone(&self.dispatch),
         })
     }
 
+    /// Returns how it ran, so that it can be run again in the same way; `None` if it did not come to
+    /// its end, or went to and fro too often to be remembered.
+    pub(crate) fn recorded(&self) -> Option<RecordedRegion> {
+        if self.form == Form::Additive {
+            return self.counters.recorded().map(RecordedRegion::Shared);
+        }
+        let tallies = self.counters.tally();
+        // Only what a device did not answer is counted for the host.
+        let on_host = self.form == Form::Host || tallies.iter().any(|at| at.place == Place::Host);
+        let places = on_host.then_some(Place::Host);
+        let device = tallies.iter().find(|at| at.morsels > 0);
+        let place = places.or(device.map(|at| at.place));
+        place.map(RecordedRegion::Whole)
+    }
+
     /// Names a place as reports do: a device with what it is.
-    pub(crate) fn place_name(&self, place: tidegate_scheduler::Place) -> String {
+    pub(crate) fn place_name(&self, place: Place) -> String {
         let named = self
             .devices
             .iter()
             .map(|device| device.info())
-            .find(|info| tidegate_scheduler::Place::Device(info.id) == place);
+            .find(|info| Place::Device(info.id) == place);
         named.map_or_else(|| place.to_string(), ToString::to_string)
     }
 }

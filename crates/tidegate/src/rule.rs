@@ -23,7 +23,8 @@ use tidegate_kernels::PipelineDevice;
 use tidegate_pipeline::{Pipeline, Step};
 use tidegate_scheduler::place::{DeviceState, RegionForm, RegionOutlook, choose_form};
 use tidegate_scheduler::{
-    Choice, ClaimPolicy, MorselSize, PlacementMode, Reason, ResidentScan, ScanKey, ShapeKey,
+    Choice, ClaimPolicy, MorselSize, Place, PlacementMode, Reason, RecordedRegion, Replay,
+    ResidentScan, ScanKey, ShapeKey,
 };
 
 use crate::error::{Error, ErrorKind};
@@ -31,11 +32,16 @@ use crate::leaf::parquet::cached::behind_host_tier;
 use crate::leaf::{Leaf, LeafOptions, leaf_of};
 use crate::lower::plan::{claims_order, plain_columns};
 use crate::lower::{Lowered, lower_additive, lower_atomic, rounds, rounds_over_groups};
-use crate::options::{CacheMode, FloatSums, RegionForms, TidegateOptions};
+use crate::options::{
+    CacheMode, DeviceList, FloatSums, RegionForms, ReplayedPlacement, TidegateOptions,
+};
 use crate::region::{Form, PipelineExec, Program, Region};
 use crate::runtime::Runtime;
 
 mod ordered;
+mod replay;
+
+use replay::Recording;
 
 /// Wraps every region of a plan in a [`PipelineExec`].
 #[derive(Debug)]
@@ -61,6 +67,8 @@ impl PhysicalOptimizerRule for PlacePipelines {
         let plan = behind_host_tier(&plan, self.runtime.host_cache(), &options)?;
         let placer = Placer {
             runtime: &self.runtime,
+            devices: self.runtime.devices_of(options.devices.as_ref()),
+            recording: Recording::of(&self.runtime, &options)?,
             options,
             leaf_options,
         };
@@ -82,6 +90,10 @@ impl PhysicalOptimizerRule for PlacePipelines {
 
 struct Placer<'a> {
     runtime: &'a Runtime,
+    /// The devices that the session uses.
+    devices: Vec<Arc<dyn PipelineDevice>>,
+    /// The query that is replayed.
+    recording: Option<Recording>,
     options: TidegateOptions,
     leaf_options: LeafOptions,
 }
@@ -126,9 +138,14 @@ impl Placer<'_> {
             RegionForms::Atomic => true,
             RegionForms::Additive => false,
             // What is not asked for must pay.
-            RegionForms::Auto => self.options.replay_placement.is_none(),
+            RegionForms::Auto => !self.replays_pattern(),
         };
-        asked && self.options.placement != PlacementMode::Host && !self.runtime.devices().is_empty()
+        asked && self.options.placement != PlacementMode::Host && !self.devices.is_empty()
+    }
+
+    fn replays_pattern(&self) -> bool {
+        let replayed = &self.options.replay_placement;
+        matches!(replayed, Some(ReplayedPlacement::Pattern(_)))
     }
 
     fn wants_ordered_sums(&self) -> bool {
@@ -137,7 +154,9 @@ impl Placer<'_> {
 
     fn device_is_requested(&self) -> bool {
         let placement = self.options.placement;
+        let without_host = |list: &DeviceList| !list.has_host();
         matches!(placement, PlacementMode::Device | PlacementMode::Strict)
+            || self.options.devices.as_ref().is_some_and(without_host)
     }
 
     /// Returns why a device should answer all of a region, if it should.
@@ -223,15 +242,26 @@ impl Placer<'_> {
             return None;
         }
         let mut willing = willing.into_iter();
-        let device = if ordered {
-            willing.find_map(|device| device.ordered())
+        let (device, why) = if ordered {
+            let device = willing.find_map(|device| device.ordered())?;
+            (device, Reason::DeviceRequested)
+        } else if let Some(recording) = &self.recording {
+            let is_whole = |region: &RecordedRegion| matches!(region, RecordedRegion::Whole(_));
+            match recording.take(&lowered.pipeline, is_whole)? {
+                RecordedRegion::Whole(Place::Device(id)) => {
+                    let device = willing.find(|device| device.info().id == id)?;
+                    (device, Reason::Replayed)
+                }
+                // It was asked of a device, which did not answer.
+                _ => {
+                    let region = Region::on_host(Some(program(lowered)), vec![Reason::Replayed]);
+                    return Some(Arc::new(PipelineExec::on_host(Arc::clone(plan), region)));
+                }
+            }
         } else {
-            willing.next()
-        }?;
-        let why = if ordered {
-            Reason::DeviceRequested
-        } else {
-            self.why_atomic(plan, &lowered, leaf.as_ref(), &device)?
+            let device = willing.next()?;
+            let why = self.why_atomic(plan, &lowered, leaf.as_ref(), &device)?;
+            (device, why)
         };
         let planned = Arc::clone(&lowered.leaf);
         let region = Region {
@@ -247,6 +277,7 @@ impl Placer<'_> {
             dispatch: Arc::clone(self.runtime.dispatch()),
             counters: Arc::default(),
             promotes: self.options.cache == CacheMode::Auto,
+            device_slots: self.options.device_slots,
             planned_in: began.elapsed(),
         };
         Some(Arc::new(PipelineExec::atomic(
@@ -283,12 +314,13 @@ impl Placer<'_> {
             }
         };
         let devices = self.willing(&lowered, &mut reasons);
-        self.weigh(&lowered, &mut reasons);
+        let replay = self.replay_of(&lowered.pipeline, &mut reasons);
+        self.weigh(&lowered, replay.is_some(), &mut reasons);
         let planned = Arc::clone(&lowered.leaf);
         let program = program(lowered);
         match leaf {
             Some(leaf) if reasons.is_empty() => {
-                let region = self.shared_region(program, devices, began.elapsed());
+                let region = self.shared_region(program, devices, replay, began.elapsed());
                 let placed = Arc::new(PipelineExec::additive(chain, &planned, leaf, region)?);
                 match halves {
                     Some(halves) => halves.finish(placed),
@@ -303,13 +335,15 @@ impl Placer<'_> {
         &self,
         program: Program,
         devices: Vec<Arc<dyn PipelineDevice>>,
+        replay: Option<Replay>,
         planned_in: Duration,
     ) -> Region {
         let requested = self.device_is_requested();
-        let (choice, policy) = match &self.options.replay_placement {
-            Some(pattern) => (
+        let is_new = replay.is_none() && self.recording.is_some();
+        let (choice, policy) = match replay {
+            Some(replay) => (
                 Choice::Always(Reason::Replayed),
-                ClaimPolicy::Replay(pattern.clone()),
+                ClaimPolicy::Replay(replay),
             ),
             None if requested => (
                 Choice::Always(Reason::DeviceRequested),
@@ -326,7 +360,7 @@ impl Placer<'_> {
         Region {
             form: Form::Additive,
             program: Some(program),
-            reasons: Vec::new(),
+            reasons: is_new.then_some(Reason::NotRecorded).into_iter().collect(),
             devices,
             mode: self.options.placement,
             ordered: false,
@@ -336,6 +370,7 @@ impl Placer<'_> {
             dispatch: Arc::clone(self.runtime.dispatch()),
             counters: Arc::default(),
             promotes: self.options.cache == CacheMode::Auto,
+            device_slots: self.options.device_slots,
             planned_in,
         }
     }
@@ -350,10 +385,14 @@ impl Placer<'_> {
             reasons.push(Reason::NoDevice(self.runtime.why_no_device().to_string()));
             return Vec::new();
         }
+        if let (true, Some(list)) = (self.devices.is_empty(), &self.options.devices) {
+            reasons.push(Reason::NotListed(list.to_string()));
+            return Vec::new();
+        }
         self.runtime.calibrate();
         let mut willing = Vec::new();
         let mut refusals = Vec::new();
-        for device in self.runtime.devices() {
+        for device in &self.devices {
             let refused = device.refusals(&lowered.pipeline);
             if refused.is_empty() {
                 willing.push(Arc::clone(device));
@@ -368,14 +407,29 @@ impl Placer<'_> {
         willing
     }
 
+    /// Returns what is replayed of an additive region; notes if that is the host alone.
+    fn replay_of(&self, pipeline: &Pipeline, reasons: &mut Vec<Reason>) -> Option<Replay> {
+        if let Some(ReplayedPlacement::Pattern(pattern)) = &self.options.replay_placement {
+            return Some(Replay::Pattern(pattern.clone()));
+        }
+        match self.recording.as_ref()?.take(pipeline, |_| true)? {
+            RecordedRegion::Shared(recorded) => Some(Replay::Recorded(recorded)),
+            RecordedRegion::Whole(Place::Host) => {
+                reasons.push(Reason::Replayed);
+                None
+            }
+            RecordedRegion::Whole(Place::Device(_)) => None,
+        }
+    }
+
     /// Notes why the host is asked for, or is the better place for the region as a whole.
-    fn weigh(&self, lowered: &Lowered, reasons: &mut Vec<Reason>) {
+    fn weigh(&self, lowered: &Lowered, replays: bool, reasons: &mut Vec<Reason>) {
         if self.options.placement == PlacementMode::Host {
             reasons.push(Reason::HostRequested);
         }
-        let free_to_choose = self.options.placement == PlacementMode::Auto
-            && self.options.replay_placement.is_none();
-        if free_to_choose && !lowered.pipeline.aggregates() {
+        let free_to_choose =
+            self.options.placement == PlacementMode::Auto && !self.device_is_requested();
+        if free_to_choose && !replays && !lowered.pipeline.aggregates() {
             reasons.push(Reason::RowsReturn);
         }
     }

@@ -6,14 +6,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 use tidegate_device::compiler::{Compiler, ImageCache};
-use tidegate_device::cuda::{CudaDevice, CudaOptions};
+use tidegate_device::cuda::{CudaDevice, CudaOptions, Nearness};
 use tidegate_device::{
-    DeviceError, DeviceId, DeviceKind, Discovery, DiscoveryOptions, SimulatedDevice,
+    DeviceError, DeviceId, DeviceKind, Discovery, DiscoveryOptions, Finding, Outcome,
+    SimulatedDevice,
 };
 use tidegate_kernels::{CudaPipelineDevice, PipelineDevice, SimulatedPipelineDevice};
 use tidegate_scheduler::{AdmissionGate, ColumnCache, Dispatch};
 
+use crate::error::{Error, ErrorKind};
 use crate::leaf::parquet::files::HostCache;
+use crate::options::{DeviceLimits, DeviceList};
 use crate::query::{History, QueryWatcher};
 use crate::session::Clients;
 
@@ -40,6 +43,8 @@ pub struct RuntimeOptions {
 #[derive(Debug)]
 pub struct Runtime {
     devices: Vec<Arc<dyn PipelineDevice>>,
+    /// The memory limits that the devices were opened with.
+    device_limits: Vec<u64>,
     discovery: Discovery,
     why_no_device: String,
     cache: Arc<HostCache>,
@@ -57,11 +62,16 @@ impl Runtime {
     /// # Errors
     /// Fails if a simulated device cannot be started.
     pub fn new(options: &RuntimeOptions) -> Result<Self, DeviceError> {
-        let discovery = tidegate_device::discover(&options.discovery);
+        let mut discovery = tidegate_device::discover(&options.discovery);
         let mut devices: Vec<Arc<dyn PipelineDevice>> = Vec::new();
         let mut why_no_device = discovery.why_none();
         match open_gpus(&discovery, options) {
-            Ok(gpus) => devices.extend(gpus),
+            Ok(gpus) => {
+                for gpu in &gpus {
+                    discovery.findings.push(nearness_of(gpu));
+                }
+                devices.extend(gpus.into_iter().map(|gpu| Arc::new(gpu) as _));
+            }
             Err(why) => why_no_device = why,
         }
         for spec in &options.simulated {
@@ -79,6 +89,7 @@ impl Runtime {
         let cache: Arc<HostCache> = Arc::default();
         let dispatch = dispatch.evict_from(Arc::clone(cache.columns()) as _);
         Ok(Self {
+            device_limits: devices.iter().map(|each| each.budget().limit()).collect(),
             devices,
             dispatch: Arc::new(dispatch),
             discovery,
@@ -93,8 +104,54 @@ impl Runtime {
     /// Adds a device that somebody else opened, behind those that were found. Its identifier must be
     /// none of theirs.
     pub fn with_device(mut self, device: Arc<dyn PipelineDevice>) -> Self {
+        self.device_limits.push(device.budget().limit());
         self.devices.push(device);
         self
+    }
+
+    /// Lets devices take so many bytes from now on, at most what they were opened with; `None` for
+    /// that. What lies on a device for being read often goes where it is over the limit; tables of
+    /// `CACHE TABLE` stay.
+    pub(crate) fn limit_devices(&self, limits: Option<&DeviceLimits>) {
+        for (device, &opened) in self.devices.iter().zip(&self.device_limits) {
+            let id = device.info().id;
+            let limit = limits.and_then(|limits| limits.of(id));
+            let limit = limit.map_or(opened, |limit| limit.min(opened));
+            let budget = device.budget();
+            budget.set_limit(limit);
+            let over = budget.used().saturating_sub(limit);
+            if over > 0 {
+                self.dispatch.evict().evict(id, over);
+            }
+        }
+    }
+
+    /// Returns the devices that a session uses.
+    pub(crate) fn devices_of(&self, list: Option<&DeviceList>) -> Vec<Arc<dyn PipelineDevice>> {
+        let listed =
+            |device: &&Arc<dyn PipelineDevice>| list.is_none_or(|list| list.has(device.info().id));
+        self.devices.iter().filter(listed).cloned().collect()
+    }
+
+    /// Refuses devices that there are not; `setting` named them.
+    pub(crate) fn check_named(
+        &self,
+        setting: &str,
+        named: impl IntoIterator<Item = DeviceId>,
+    ) -> Result<(), Error> {
+        let known: Vec<DeviceId> = self.devices.iter().map(|each| each.info().id).collect();
+        let Some(unknown) = named.into_iter().find(|id| !known.contains(id)) else {
+            return Ok(());
+        };
+        let there_are = match known.as_slice() {
+            [] => self.why_no_device.clone(),
+            known => {
+                let names: Vec<String> = known.iter().map(ToString::to_string).collect();
+                format!("there are {}", names.join(", "))
+            }
+        };
+        let message = format!("{setting}: there is no {unknown}: {there_are}");
+        Err(Error::new(ErrorKind::Sql, message))
     }
 
     /// Returns the devices that regions can run on.
@@ -188,11 +245,24 @@ impl Runtime {
     }
 }
 
+/// Tells where a GPU's thread runs, and why not near the GPU if it does not.
+fn nearness_of(gpu: &CudaPipelineDevice) -> Finding {
+    let nearness = gpu.device().nearness();
+    let outcome = match nearness {
+        Nearness::Anywhere(_) => Outcome::Failed(nearness.to_string()),
+        Nearness::Node { .. } | Nearness::NoNodes => Outcome::Found(nearness.to_string()),
+    };
+    Finding {
+        place: format!("thread of {}", gpu.device().info().id),
+        outcome,
+    }
+}
+
 /// Opens the GPUs that can be used, or says why none is.
 fn open_gpus(
     discovery: &Discovery,
     options: &RuntimeOptions,
-) -> Result<Vec<Arc<dyn PipelineDevice>>, String> {
+) -> Result<Vec<CudaPipelineDevice>, String> {
     let usable: Vec<_> = discovery
         .cuda
         .iter()
@@ -203,7 +273,7 @@ fn open_gpus(
     };
     let compiler = Compiler::open(place).map_err(|error| error.to_string())?;
     let images = ImageCache::new(compiler.clone(), options.kernel_folder.clone());
-    let mut gpus: Vec<Arc<dyn PipelineDevice>> = Vec::new();
+    let mut gpus = Vec::new();
     let mut trouble = Vec::new();
     for found in usable {
         let cuda = CudaOptions {
@@ -215,8 +285,11 @@ fn open_gpus(
         match CudaDevice::open(found.ordinal, info, &cuda) {
             Ok(device) => {
                 let architecture = compiler.architecture(found.capability);
-                let gpu = CudaPipelineDevice::new(device, images.clone(), architecture);
-                gpus.push(Arc::new(gpu));
+                gpus.push(CudaPipelineDevice::new(
+                    device,
+                    images.clone(),
+                    architecture,
+                ));
             }
             Err(error) => trouble.push(error.to_string()),
         }

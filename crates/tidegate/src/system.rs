@@ -224,6 +224,7 @@ impl Content {
                 count("flushes"),
                 count("waits"),
                 count("evicted_bytes"),
+                text("recorded"),
             ],
             Content::Decisions => vec![
                 count("query_id"),

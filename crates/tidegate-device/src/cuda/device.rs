@@ -5,6 +5,7 @@ use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use super::affinity::Nearness;
 use super::facts::CudaFacts;
 use super::feeder;
 use super::lane::Lane;
@@ -68,6 +69,11 @@ impl CudaDevice {
     /// Returns the numbers that a kernel's shape depends on.
     pub fn facts(&self) -> &CudaFacts {
         &self.0.shared.facts
+    }
+
+    /// Returns where the device's thread runs.
+    pub fn nearness(&self) -> &Nearness {
+        &self.0.shared.nearness
     }
 
     /// Returns the memory budget. Buffers do not draw on it by themselves: reserve first, then

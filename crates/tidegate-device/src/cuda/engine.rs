@@ -6,6 +6,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::affinity::keep_near;
 use super::driver::{self, Context, Event, ParameterBlock, Pool, Stream};
 use super::facts::CudaFacts;
 use super::fault::{Fault, Severity};
@@ -52,6 +53,8 @@ impl Engine {
     fn open_started(ordinal: u32, info: DeviceInfo, options: &CudaOptions) -> Result<Self, Fault> {
         let context = Context::open(ordinal)?;
         let facts = CudaFacts::of(&context)?;
+        // Before it touches memory, and starts threads of its own.
+        let nearness = keep_near(facts.numa_node);
         let compute = Stream::new()?;
         let copy = Stream::new()?;
         let pool = Pool::new(&context)?;
@@ -69,7 +72,13 @@ impl Engine {
             compute,
             launches: Cell::new(0),
             last_kernel: RefCell::default(),
-            shared: Arc::new(Shared::new(info, facts, budget, options.num_slots())),
+            shared: Arc::new(Shared::new(
+                info,
+                facts,
+                nearness,
+                budget,
+                options.num_slots(),
+            )),
             _context: context,
         })
     }

@@ -6,6 +6,7 @@ use std::thread::{self, ThreadId};
 
 use parking_lot::Mutex;
 
+use super::affinity::Nearness;
 use super::driver::{Event, Image};
 use super::facts::CudaFacts;
 use super::mailbox::Mailbox;
@@ -62,6 +63,8 @@ pub(super) enum Garbage {
 pub(super) struct Shared {
     pub(super) info: DeviceInfo,
     pub(super) facts: CudaFacts,
+    /// Where the device's thread runs.
+    pub(super) nearness: Nearness,
     pub(super) budget: Arc<MemoryBudget>,
     pub(super) mailbox: Mailbox<Letter>,
     /// What the device's thread itself dropped while it did some work.
@@ -78,12 +81,14 @@ impl Shared {
     pub(super) fn new(
         info: DeviceInfo,
         facts: CudaFacts,
+        nearness: Nearness,
         budget: Arc<MemoryBudget>,
         num_slots_max: usize,
     ) -> Self {
         Self {
             info,
             facts,
+            nearness,
             budget,
             mailbox: Mailbox::new(),
             dropped_here: Mutex::default(),

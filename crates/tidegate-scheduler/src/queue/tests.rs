@@ -1,6 +1,7 @@
 //! Each morsel is claimed once, by whom the policy allows.
 
 use super::{ClaimPolicy, DeviceClaim, MorselId, MorselQueue, MorselSize};
+use crate::place::{Place, RecordedPlacement, Replay};
 use tidegate_device::DeviceId;
 
 const DEVICE: DeviceId = DeviceId(0);
@@ -80,7 +81,10 @@ fn every_morsel_is_claimed_once_under_contention() {
 
 #[test]
 fn a_recorded_placement_decides_alone() {
-    let queue = queue(ClaimPolicy::Replay("HD".parse().unwrap()), &[5]);
+    let queue = queue(
+        ClaimPolicy::Replay(Replay::Pattern("HD".parse().unwrap())),
+        &[5],
+    );
     let host: Vec<usize> = std::iter::from_fn(|| {
         Some(queue.claim_for_host(0, usize::MAX)).filter(|run| !run.is_empty())
     })
@@ -94,11 +98,54 @@ fn a_recorded_placement_decides_alone() {
 }
 
 #[test]
+fn what_was_recorded_is_replayed_morsel_by_morsel() {
+    const OTHER: DeviceId = DeviceId(1);
+    let first = queue(ClaimPolicy::Shared, &[5, 3]);
+    let last = device(&first).unwrap();
+    let given_back = device(&first).unwrap();
+    let DeviceClaim::Morsel(others) = first.claim_for_device(OTHER, |_, _| true) else {
+        panic!("nothing for the other device");
+    };
+    first.commit(DEVICE, &[last]);
+    first.commit(OTHER, &[others.id]);
+    first.give_back(&[given_back]);
+    assert_eq!(first.take_rest(true).len(), 6);
+    let recorded = first.record().unwrap();
+    assert_eq!(recorded.morsels_at(Place::Host), "0:0-4 1:1");
+    assert_eq!(recorded.morsels_at(Place::Device(DEVICE)), "1:2");
+    assert_eq!(recorded.morsels_at(Place::Device(OTHER)), "1:0");
+    // A piece has grown since, and one has come: the host takes what is not recorded.
+    let again = queue(ClaimPolicy::Replay(Replay::Recorded(recorded)), &[5, 4, 1]);
+    assert_eq!(device(&again), Some(MorselId { piece: 1, index: 2 }));
+    assert_eq!(device(&again), None);
+    let claim = again.claim_for_device(OTHER, |_, _| true);
+    assert!(matches!(claim, DeviceClaim::Morsel(morsel) if morsel.id == others.id));
+    let host = |piece| {
+        std::iter::from_fn(|| {
+            Some(again.claim_for_host(piece, usize::MAX)).filter(|run| !run.is_empty())
+        })
+        .flatten()
+        .count()
+    };
+    assert_eq!([host(0), host(1), host(2)], [5, 2, 1]);
+}
+
+#[test]
+fn a_scan_that_goes_to_and_fro_too_often_is_not_recorded() {
+    let places = |times: usize| {
+        let pair = [Place::Host, Place::Device(DEVICE)];
+        RecordedPlacement::of([pair.repeat(times)])
+    };
+    assert!(places(100).is_some());
+    assert_eq!(places(1 << 15), None);
+}
+
+#[test]
 fn what_is_given_back_is_taken_once_and_what_is_committed_never() {
     let queue = queue(ClaimPolicy::DeviceOnly, &[3]);
     assert!(queue.claim_for_host(0, usize::MAX).is_empty());
     let (last, middle) = (device(&queue).unwrap(), device(&queue).unwrap());
-    queue.commit(&[last]);
+    queue.commit(DEVICE, &[last]);
     queue.give_back(&[middle]);
     let rest: Vec<usize> = queue
         .take_rest(true)

@@ -313,7 +313,7 @@ impl World<'_> {
         feeder.flushing = false;
         feeder.full = false;
         let folded = std::mem::take(&mut feeder.folded);
-        query.queue.commit(&folded);
+        query.queue.commit(known.info.id, &folded);
         for id in &folded {
             *query.counted.entry(*id).or_default() += 1;
         }

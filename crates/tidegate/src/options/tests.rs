@@ -12,6 +12,13 @@ fn settings_round_trip() {
         ("placement", "strict", "strict"),
         ("regions", "Atomic", "atomic"),
         ("replay_placement", "hdd", "HDD"),
+        ("devices", "Device:1,host", "host, device:1"),
+        ("device_slots", "4", "4"),
+        (
+            "device_memory_limit",
+            "device 1 = 2KB, device:0=1KB",
+            "device:0=1024, device:1=2048",
+        ),
         ("morsel_rows", "3", "3"),
         ("float_sums", "ordered", "ordered"),
         ("memory_limit", "2KB", "2048"),
@@ -31,6 +38,14 @@ fn settings_round_trip() {
         options.set(name, given).unwrap();
         assert_eq!(options.value(name).as_deref(), Some(shown), "{name}");
     }
+    for (name, given, shown) in [
+        ("replay_placement", "17", "17"),
+        ("devices", "host", "host"),
+        ("device_memory_limit", "3KB", "3072"),
+    ] {
+        options.set(name, given).unwrap();
+        assert_eq!(options.value(name).as_deref(), Some(shown), "{name}");
+    }
     options.set("replay_placement", "").unwrap();
     options.set("statement_timeout", "0").unwrap();
     assert_eq!(
@@ -45,6 +60,12 @@ fn wrong_values_and_names_say_what_is_expected() {
     let mut message = |key: &str, value: &str| options.set(key, value).unwrap_err().to_string();
     assert!(message("placement", "gpu").contains("expected auto, host, device or strict"));
     assert!(message("morsel_rows", "0").contains("at least 1"));
+    assert!(message("devices", "host, gpu").contains("such as 'host, device:0'"));
+    assert!(message("devices", "host,").contains("such as 'host, device:0'"));
+    assert!(message("device_slots", "0").contains("from 1 to 64"));
+    assert!(message("device_memory_limit", "device:0").contains("such as 2GB"));
+    assert!(message("device_memory_limit", "device:0=0").contains("such as 2GB"));
+    assert!(message("replay_placement", "-1").contains("the number of a query"));
     assert!(message("memory_limit", "lots").contains("such as 512MB"));
     assert!(message("placment", "host").contains("did you mean tidegate.placement?"));
     assert!(message("zzz", "1").contains("there are placement, regions"));

@@ -10,7 +10,7 @@ use datafusion::catalog::Session;
 use datafusion::physical_plan::ExecutionPlan;
 use parking_lot::{Mutex, MutexGuard};
 use serde::Serialize;
-use tidegate_scheduler::Tally;
+use tidegate_scheduler::{RecordedRegion, Tally};
 
 use super::exec::at_the_end;
 use super::log::{LoggedQuery, QueryLog, shortened};
@@ -320,6 +320,32 @@ impl History {
         }
         record.asked.cancel.cancel();
         Ok(())
+    }
+
+    /// Returns how each region of a query ran, with its program, from the root down.
+    pub(crate) fn recorded(
+        &self,
+        id: u64,
+        client: Option<&Client>,
+    ) -> Result<Vec<(String, RecordedRegion)>, Error> {
+        let reports = self.reports_for(client);
+        let Some(report) = reports.into_iter().find(|report| report.id == id) else {
+            let message = format!(
+                "query {id} is not remembered: system.queries lists those whose placement can be \
+                 replayed; SET tidegate.replay_placement = '' to replay none"
+            );
+            return Err(Error::new(ErrorKind::Sql, message));
+        };
+        if report.state != QueryState::Finished {
+            let message = format!(
+                "query {id} cannot be replayed: it is {} and not finished",
+                report.state
+            );
+            return Err(Error::new(ErrorKind::Sql, message));
+        }
+        let regions = report.regions.into_iter();
+        let recorded = regions.filter_map(|region| Some((region.program?, region.recorded?)));
+        Ok(recorded.collect())
     }
 
     /// Tells how far the query has come that was planned last of those that run.

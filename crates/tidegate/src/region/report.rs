@@ -10,7 +10,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::metrics::{Count, Metric, MetricValue, MetricsSet, Time};
 use serde::Serialize;
 use tidegate_kernels::Phases;
-use tidegate_scheduler::{Foreseen, Place, PlaceReport, Setbacks, Tally};
+use tidegate_scheduler::{Foreseen, Place, PlaceReport, RecordedRegion, Setbacks, Tally};
 
 use super::{Form, Region};
 
@@ -35,7 +35,10 @@ pub struct RegionReport {
     pub plan_seconds: f64,
     /// What ran where.
     pub places: Vec<PlaceReport>,
-    /// The same in numbers that can be added up.
+    /// How it ran, to be replayed; `None` if that is not known to the end.
+    #[serde(skip)]
+    pub recorded: Option<RecordedRegion>,
+    /// The same as `places` in numbers that can be added up.
     #[serde(skip)]
     pub tallies: Vec<Tally>,
 }
@@ -75,7 +78,18 @@ impl RegionReport {
             }),
             plan_seconds: region.planned_in.as_secs_f64(),
             places,
+            recorded: region.recorded(),
             tallies,
+        }
+    }
+
+    /// Lists the morsels that a place ran, as `piece:first-last`, or says that it ran all; `None` if
+    /// that is not known.
+    pub(crate) fn morsels_at(&self, number: usize) -> Option<String> {
+        let place = self.tallies.get(number)?.place;
+        match self.recorded.as_ref()? {
+            RecordedRegion::Shared(recorded) => Some(recorded.morsels_at(place)),
+            RecordedRegion::Whole(whole) => (*whole == place).then(|| "all".into()),
         }
     }
 

@@ -61,9 +61,11 @@ impl Placer<'_> {
     /// Returns why no GPU answers all of an aggregate; all reasons.
     fn why_unordered(&self, plan: &Arc<dyn ExecutionPlan>) -> Vec<String> {
         let mut why = Vec::new();
-        let devices = self.runtime.devices();
-        if devices.is_empty() {
+        let devices = &self.devices;
+        if self.runtime.devices().is_empty() {
             why.push(self.runtime.why_no_device().to_owned());
+        } else if let (true, Some(list)) = (devices.is_empty(), &self.options.devices) {
+            why.push(format!("tidegate.devices = '{list}'"));
         } else if devices.iter().all(|device| device.ordered().is_none()) {
             why.push("the devices add floats as their rows come".to_owned());
         }

@@ -169,8 +169,15 @@ async fn cache(
     select: &str,
 ) -> Result<RecordBatch, Error> {
     let started = Instant::now();
-    let Some(device) = session.runtime.devices().first() else {
-        let why = session.runtime.why_no_device();
+    let options = TidegateOptions::of(state.config_options());
+    let devices = session.runtime.devices_of(options.devices.as_ref());
+    let Some(device) = devices.first() else {
+        let why = match &options.devices {
+            Some(list) if !session.runtime.devices().is_empty() => {
+                format!("tidegate.devices = '{list}' names no device that there is")
+            }
+            _ => session.runtime.why_no_device().to_string(),
+        };
         return Err(Error::new(
             ErrorKind::Device,
             format!("CACHE TABLE {name} ON DEVICE: {why}"),

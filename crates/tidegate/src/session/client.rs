@@ -27,7 +27,7 @@ pub const TEMP_SCHEMA: &str = "temp";
 
 /// Settings that strangers should not change: what protects the process from them, and what decides
 /// over devices and memory that others use too. A `*` at the end stands for all that begin so.
-pub const LOCKED_SETTINGS: [&str; 20] = [
+pub const LOCKED_SETTINGS: [&str; 23] = [
     "tidegate.memory_limit",
     "tidegate.query_memory_limit",
     "tidegate.max_running_queries",
@@ -38,6 +38,9 @@ pub const LOCKED_SETTINGS: [&str; 20] = [
     "tidegate.placement",
     "tidegate.regions",
     "tidegate.replay_placement",
+    "tidegate.devices",
+    "tidegate.device_slots",
+    "tidegate.device_memory_limit",
     "tidegate.morsel_rows",
     "datafusion.runtime.*",
     "datafusion.sql_parser.*",

@@ -25,7 +25,7 @@ use crate::access::AllowedPaths;
 use crate::error::{Error, ErrorKind};
 use crate::frames::planner;
 use crate::memory::{StatementPool, default_cache_limit};
-use crate::options::TidegateOptions;
+use crate::options::{DeviceLimits, DeviceList, ReplayedPlacement, TidegateOptions};
 use crate::query::{KnownStatement, StatementText, on_large_stack, watched};
 use crate::statements::StatementError;
 use crate::{statements, suggest};
@@ -268,7 +268,9 @@ pub(super) async fn set(session: &Session, name: &str, value: &str) -> Result<()
 }
 
 async fn set_variable(session: &Session, set: SetVariable) -> Result<DataFrame, Error> {
+    check_setting(session, &set)?;
     let limits_memory = set.variable == "tidegate.memory_limit";
+    let limits_devices = set.variable == "tidegate.device_memory_limit";
     let limits_cache = set.variable == "tidegate.host_cache_limit";
     let limits_queries = [
         "tidegate.max_running_queries",
@@ -287,7 +289,36 @@ async fn set_variable(session: &Session, set: SetVariable) -> Result<DataFrame, 
     if limits_queries || limits_memory {
         limit_queries(session);
     }
+    if limits_devices {
+        let options = TidegateOptions::of(session.ctx.state().config_options());
+        let limits = options.device_memory_limit.as_ref();
+        session.runtime.limit_devices(limits);
+    }
     Ok(done)
+}
+
+/// Refuses what names something that there is not; a value of another kind is refused later.
+fn check_setting(session: &Session, set: &SetVariable) -> Result<(), Error> {
+    let (name, runtime) = (set.variable.as_str(), &session.runtime);
+    let value = set.value.trim();
+    match name {
+        "tidegate.devices" => match value.parse::<DeviceList>() {
+            Ok(list) => runtime.check_named(name, list.devices()),
+            Err(()) => Ok(()),
+        },
+        "tidegate.device_memory_limit" => match value.parse::<DeviceLimits>() {
+            Ok(limits) => runtime.check_named(name, limits.named()),
+            Err(()) => Ok(()),
+        },
+        "tidegate.replay_placement" => match value.parse() {
+            Ok(ReplayedPlacement::Query(id)) => {
+                let client = Client::of(session.ctx.state().config());
+                runtime.history().recorded(id, client.as_deref()).map(drop)
+            }
+            _ => Ok(()),
+        },
+        _ => Ok(()),
+    }
 }
 
 /// Bounds what cached columns take; what is over the bound goes at once.

@@ -17,17 +17,21 @@ struct Part<'a> {
     number: u64,
     region: &'a RegionReport,
     place: &'a PlaceReport,
+    /// The place's position among those of the region.
+    position: usize,
 }
 
 fn parts(reports: &[QueryReport]) -> Vec<Part<'_>> {
     let mut parts = Vec::new();
     for report in reports {
         for (index, region) in report.regions.iter().enumerate() {
-            parts.extend(region.places.iter().map(|place| Part {
+            let places = region.places.iter().enumerate();
+            parts.extend(places.map(|(position, place)| Part {
                 query: report.id,
                 number: index as u64 + 1,
                 region,
                 place,
+                position,
             }));
         }
     }
@@ -78,6 +82,11 @@ pub(super) fn placements(reports: &[QueryReport]) -> Vec<ArrayRef> {
         count(|place| place.setbacks.flushes),
         count(|place| place.setbacks.waits),
         count(|place| place.setbacks.evicted_bytes),
+        texts(
+            lines
+                .iter()
+                .map(|(part, _)| part.region.morsels_at(part.position)),
+        ),
     ]
 }
 

@@ -39,6 +39,15 @@ fn own_session_state() {
 }
 
 #[test]
+fn pressure() {
+    let printed = run("pressure");
+    assert!(
+        printed.contains(" failed, of a limit of 64 MB"),
+        "{printed}"
+    );
+}
+
+#[test]
 fn walkthroughs() {
     let printed = run("walkthrough");
     for wanted in [
