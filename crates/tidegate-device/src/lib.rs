@@ -39,7 +39,7 @@ pub use cuda::{CudaDevice, CudaOptions};
 pub use discovery::{CudaFound, Discovery, DiscoveryOptions, Finding, Outcome, discover};
 pub use error::DeviceError;
 pub use info::{DeviceId, DeviceInfo, DeviceKind, DeviceRates};
-pub use memory::{MemoryBudget, Reservation};
+pub use memory::{MakeRoom, MemoryBudget, Reservation};
 pub use simulated::{
     Completion, Cost, Counters, Fault, FaultPlan, SimulatedDevice, SimulatedSpec, SpecError,
 };

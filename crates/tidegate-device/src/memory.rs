@@ -3,18 +3,30 @@
 //! The budget counts, it does not allocate. Every change is one short critical section over three
 //! numbers, so `used` never passes `limit` through a reservation, however many threads ask.
 
-use std::sync::Arc;
+use std::fmt::Debug;
+use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
 
 use crate::error::DeviceError;
 use crate::info::DeviceId;
 
+/// Whatever can make room in a device's memory for what grows there.
+///
+/// # Contract
+/// `make_room` is called on any thread, the device's included, and with no lock of the budget held. It
+/// never waits, and takes nothing from whoever uses it.
+pub trait MakeRoom: Send + Sync + Debug {
+    /// Lets go of so many bytes of a device, or little more; returns how many.
+    fn make_room(&self, device: DeviceId, bytes: u64) -> u64;
+}
+
 /// How many bytes of one device may be promised at once.
 #[derive(Debug)]
 pub struct MemoryBudget {
     device: DeviceId,
     account: Mutex<Account>,
+    gives_way: OnceLock<Weak<dyn MakeRoom>>,
 }
 
 #[derive(Debug)]
@@ -34,7 +46,14 @@ impl MemoryBudget {
                 used: 0,
                 peak: 0,
             }),
+            gives_way: OnceLock::new(),
         })
+    }
+
+    /// Asks this for room before a reservation is refused that grows; the first one set stays.
+    pub fn set_gives_way(&self, gives_way: Weak<dyn MakeRoom>) {
+        // Whoever came first keeps the place.
+        let _ = self.gives_way.set(gives_way);
     }
 
     /// Returns the device whose memory this is.
@@ -97,6 +116,19 @@ impl MemoryBudget {
         Ok(())
     }
 
+    /// As `take`, after asking for the room that lacks.
+    fn take_more(&self, bytes: u64) -> Result<(), DeviceError> {
+        let refused = match self.take(bytes) {
+            Err(refused) if !refused.is_impossible() => refused,
+            taken => return taken,
+        };
+        let Some(gives_way) = self.gives_way.get().and_then(Weak::upgrade) else {
+            return Err(refused);
+        };
+        gives_way.make_room(self.device, bytes.saturating_sub(self.free()));
+        self.take(bytes)
+    }
+
     fn give_back(&self, bytes: u64) {
         let mut account = self.account.lock();
         debug_assert!(
@@ -132,7 +164,7 @@ impl Reservation {
         self.bytes
     }
 
-    /// Grows or shrinks to `bytes`; shrinking always works.
+    /// Grows or shrinks to `bytes`; shrinking always works. What gives way goes before this is refused.
     ///
     /// # Errors
     /// [`DeviceError::OutOfMemory`], and nothing is changed: for the bytes to be added, or for all
@@ -143,7 +175,7 @@ impl Reservation {
         } else if bytes > self.budget.limit() {
             return Err(self.budget.shortage(bytes));
         } else {
-            self.budget.take(bytes - self.bytes)?;
+            self.budget.take_more(bytes - self.bytes)?;
         }
         self.bytes = bytes;
         Ok(())

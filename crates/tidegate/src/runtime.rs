@@ -88,6 +88,10 @@ impl Runtime {
         };
         let cache: Arc<HostCache> = Arc::default();
         let dispatch = dispatch.evict_from(Arc::clone(cache.columns()) as _);
+        let gives_way: Arc<dyn MakeRoom> = Arc::clone(cache.columns()) as _;
+        for device in &devices {
+            device.budget().set_gives_way(Arc::downgrade(&gives_way));
+        }
         Ok(Self {
             device_limits: devices.iter().map(|each| each.budget().limit()).collect(),
             devices,
@@ -104,6 +108,8 @@ impl Runtime {
     /// Adds a device that somebody else opened, behind those that were found. Its identifier must be
     /// none of theirs.
     pub fn with_device(mut self, device: Arc<dyn PipelineDevice>) -> Self {
+        let gives_way: Arc<dyn MakeRoom> = Arc::clone(self.cache.columns()) as _;
+        device.budget().set_gives_way(Arc::downgrade(&gives_way));
         self.device_limits.push(device.budget().limit());
         self.devices.push(device);
         self

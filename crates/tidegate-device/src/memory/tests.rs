@@ -1,9 +1,11 @@
 //! The budget holds under every order of reserving and giving back.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
-use super::MemoryBudget;
+use parking_lot::Mutex;
+
+use super::{MakeRoom, MemoryBudget, Reservation};
 use crate::error::DeviceError;
 use crate::info::DeviceId;
 
@@ -116,4 +118,46 @@ fn threads_never_pass_the_limit() {
     assert!(granted.load(Ordering::Relaxed) > 0);
     assert_eq!(budget.used(), 0);
     assert!(budget.peak() <= 1_000);
+}
+
+#[test]
+fn what_grows_is_given_room_and_what_begins_is_not() {
+    #[derive(Debug, Default)]
+    struct Cached(Mutex<Vec<Reservation>>);
+
+    impl MakeRoom for Cached {
+        fn make_room(&self, device: DeviceId, bytes: u64) -> u64 {
+            assert_eq!(device, DeviceId(3));
+            let mut freed = 0;
+            while freed < bytes {
+                let Some(chunk) = self.0.lock().pop() else {
+                    break;
+                };
+                freed += chunk.bytes();
+            }
+            freed
+        }
+    }
+
+    let budget = MemoryBudget::new(DeviceId(3), 100);
+    let cached = Arc::new(Cached::default());
+    let weak: Weak<dyn MakeRoom> = Arc::downgrade(&(Arc::clone(&cached) as Arc<dyn MakeRoom>));
+    budget.set_gives_way(weak);
+    for _ in 0..8 {
+        cached.0.lock().push(budget.reserve(10).unwrap());
+    }
+    let mut state = budget.reserve(20).unwrap();
+    assert!(budget.reserve(1).is_err());
+    state.resize(45).unwrap();
+    assert_eq!((budget.used(), cached.0.lock().len()), (95, 5));
+    // What could never fit costs nobody anything, and what does not fit all is refused.
+    assert!(state.resize(101).unwrap_err().is_impossible());
+    assert_eq!(cached.0.lock().len(), 5);
+    let other = budget.reserve(5).unwrap();
+    assert!(state.resize(96).is_err());
+    drop(other);
+    state.resize(100).unwrap();
+    drop(cached);
+    drop(state);
+    assert_eq!(budget.used(), 0);
 }

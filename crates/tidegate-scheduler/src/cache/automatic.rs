@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
-use tidegate_device::DeviceId;
+use tidegate_device::{DeviceId, MakeRoom};
 use tidegate_kernels::StoredColumn;
 
 use super::{CachedTable, ColumnCache, Kept, ScanRows};
@@ -377,6 +377,12 @@ impl Evict for ColumnCache {
             self.shortages.fetch_add(1, Ordering::Relaxed);
         }
         freed
+    }
+}
+
+impl MakeRoom for ColumnCache {
+    fn make_room(&self, device: DeviceId, bytes: u64) -> u64 {
+        self.evict(device, bytes)
     }
 }
 

@@ -22,15 +22,15 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use datafusion::physical_planner::PhysicalPlanner;
 use datafusion::prelude::SQLOptions;
-use tidegate_scheduler::CachedTable;
+use tidegate_scheduler::{CachedTable, Permit, Wish};
 
-use super::{Session, statement};
+use super::{Client, Session, statement};
 use crate::error::{Error, ErrorKind};
 use crate::frames::planner;
 use crate::leaf::{Leaf, LeafOptions, leaf_of};
 use crate::lower::plan::plain_columns;
 use crate::options::{CacheMode, TidegateOptions};
-use crate::query::{StatementText, ran_too_long};
+use crate::query::{StatementText, ran_too_long, refused};
 use crate::statements::{CacheStatement, NamePart, Tier};
 use crate::suggest;
 
@@ -56,6 +56,7 @@ pub(super) async fn run(
             tier,
         } => {
             let name = names.table(&table)?;
+            let _permit = admit(session, &state).await?;
             let timeout = TidegateOptions::of(state.config_options()).statement_timeout;
             let select = names.select(&table, &columns)?;
             match tier {
@@ -66,6 +67,20 @@ pub(super) async fn run(
     };
     let (_, plan) = session.ctx.read_batch(row)?.into_parts();
     Ok(DataFrame::new(state, plan))
+}
+
+/// Waits at the gate as a query does; whoever serves a client has done that for it.
+async fn admit(session: &Session, state: &SessionState) -> Result<Option<Permit>, Error> {
+    if Client::of(state.config()).is_some() {
+        return Ok(None);
+    }
+    let wish = Wish {
+        priority: TidegateOptions::of(state.config_options()).priority,
+        // What it takes is the tier's, and refused there.
+        expected_bytes: 0,
+    };
+    let admitted = session.runtime.admission().admit(wish).await;
+    admitted.map(Some).map_err(refused)
 }
 
 /// Has what is read for one tier not kept in the host tier as well. What the host tier holds of a

@@ -195,3 +195,34 @@ async fn a_statement_ends_within_a_tenth_of_a_second_and_gives_everything_back()
 fn slack() -> u64 {
     if cfg!(debug_assertions) { 10 } else { 1 }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn caching_a_table_waits_in_the_same_line() {
+    let session = simulated(
+        "1GB",
+        &["max_running_queries = 1", "queue_timeout = '100ms'"],
+    )
+    .await;
+    session
+        .collect("CREATE TABLE t AS SELECT * FROM generate_series(1, 1000) AS s(v)")
+        .await
+        .unwrap();
+    let gate = session.runtime().admission().clone();
+    let mut endless = session.execute(ENDLESS).await.unwrap();
+    let running = tokio::spawn(async move { endless.next().await.map(|_| ()) });
+    until("one runs", || gate.counts().0 == 1).await;
+    let caching = "CACHE TABLE t ON DEVICE";
+    let error = session.collect(caching).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ResourcesExhausted);
+    assert!(
+        error.to_string().contains("tidegate.queue_timeout"),
+        "{error}"
+    );
+    // What lets go of memory does not wait.
+    let error = session.collect("UNCACHE TABLE t").await.unwrap_err();
+    assert!(error.to_string().contains("is not cached"), "{error}");
+    running.abort();
+    until("nobody is left", || gate.counts() == (0, 0)).await;
+    session.collect(caching).await.unwrap();
+    assert_eq!(gate.counts(), (0, 0));
+}
