@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 use tidegate_device::compiler::{Compiler, ImageCache};
 use tidegate_device::cuda::{CudaDevice, CudaOptions, Nearness};
 use tidegate_device::{
-    DeviceError, DeviceId, DeviceKind, Discovery, DiscoveryOptions, Finding, Outcome,
+    DeviceError, DeviceId, DeviceKind, Discovery, DiscoveryOptions, Finding, MakeRoom, Outcome,
     SimulatedDevice,
 };
 use tidegate_kernels::{CudaPipelineDevice, PipelineDevice, SimulatedPipelineDevice};
