@@ -16,8 +16,8 @@ use tokio::sync::Barrier;
 
 const QUERIES: u64 = 20;
 
-/// Bytes that a query of this many rows holds for each of them, at least; measured.
-const BYTES_PER_ROW: u64 = 56;
+/// Rows of the queries that show what a row takes.
+const SAMPLE_ROWS: u64 = 200_000;
 
 /// Writes the query of a number over so many rows: one that can spill (a group-by, a sort) or one
 /// that cannot (a join).
@@ -42,7 +42,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         None => 64,
     };
     let limit = megabytes << 20;
-    let num_rows = limit * 3 / 2 / QUERIES / BYTES_PER_ROW;
+    let num_rows = SAMPLE_ROWS * (limit * 3 / 2) / sampled_bytes(limit).await?;
     let session = Session::builder().memory_limit(limit).build()?;
     let together = Arc::new(Barrier::new(QUERIES as usize));
     let began = Instant::now();
@@ -86,6 +86,19 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // Whatever failed, the session goes on.
     session.collect("SELECT 1").await?;
     Ok(())
+}
+
+/// Returns what all queries want together over the sample's rows, each run alone.
+async fn sampled_bytes(limit: u64) -> Result<u64, Box<dyn Error>> {
+    let session = Session::builder()
+        .memory_limit(limit.max(1 << 30))
+        .build()?;
+    let mut bytes = 0;
+    for number in 0..QUERIES {
+        session.collect(&query(number, SAMPLE_ROWS)).await?;
+        bytes += session.last_report().map_or(0, |report| report.peak_bytes);
+    }
+    Ok(bytes.max(1))
 }
 
 /// Returns the most resident memory that the process ever had, where the system tells it.

@@ -42,7 +42,7 @@ fn own_session_state() {
 fn pressure() {
     let printed = run("pressure");
     assert!(
-        printed.contains(" failed, of a limit of 64 MB"),
+        printed.contains(" failed, of a limit of 64 MB and "),
         "{printed}"
     );
 }

@@ -10,15 +10,10 @@ use crate::support::answer;
 
 const QUERIES: usize = 20;
 
-/// What each query holds at least, if nobody else wants memory.
-const WANTED_BYTES: u64 = 6 << 20;
-
-const LIMIT_BYTES: u64 = 80 << 20;
-
 /// Writes the query of a number: one that can spill (a group-by, a sort) or one that cannot (a join).
 fn query(number: usize) -> String {
     let first = 1 + number * 1000;
-    let last = first + 149_999;
+    let last = first + 299_999;
     let series = format!("generate_series({first}, {last})");
     match number % 3 {
         0 => format!(
@@ -46,19 +41,18 @@ fn session(limit: u64) -> Session {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_of_twenty_queries_finishes_or_fails_alone() {
-    // With room for all they want more together than the limit that comes.
+    // One after the other and with room for all of them: what they want together.
     let roomy = session(4 << 30);
     let mut expected = Vec::new();
     let mut wanted = 0;
     for number in 0..QUERIES {
         expected.push(answer(&roomy, &query(number)).await);
-        let peak = roomy.last_report().unwrap().peak_bytes;
-        assert!(peak >= WANTED_BYTES, "query {number} holds {peak} bytes");
-        wanted += peak;
+        let report = roomy.last_report().unwrap();
+        assert!(report.peak_bytes > 1 << 20, "query {number}: {report:?}");
+        wanted += report.peak_bytes;
     }
-    assert!(wanted > LIMIT_BYTES * 3 / 2, "{wanted} bytes together");
 
-    let tight = session(LIMIT_BYTES);
+    let tight = session(wanted * 2 / 3);
     let together = Arc::new(Barrier::new(QUERIES));
     let running: Vec<_> = (0..QUERIES)
         .map(|number| {
@@ -79,9 +73,11 @@ async fn each_of_twenty_queries_finishes_or_fails_alone() {
             Err(error) => {
                 let message = error.to_string();
                 assert_eq!(error.kind(), ErrorKind::ResourcesExhausted, "{message}");
-                for part in ["bytes", "consumers", "tidegate.memory_limit"] {
-                    assert!(message.contains(part), "query {number}: {message}");
-                }
+                // By what they said that they hold, or by what the process really takes.
+                let names = ["top memory consumers", "most is held by"];
+                let named = names.iter().any(|part| message.contains(part));
+                assert!(named, "query {number}: {message}");
+                assert!(message.contains("tidegate.memory_limit"), "{message}");
             }
         }
     }
