@@ -41,6 +41,16 @@ async fn a_region_has_its_kernel_without_a_device() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn dates_moved_by_intervals_have_kernels() {
+    let query = "SELECT l_shipdate + INTERVAL '1 month' AS next, count(*) FROM tpch('lineitem', 0.01) \
+                 WHERE l_commitdate - INTERVAL '7 days' > l_shipdate GROUP BY next";
+    let answer = explained(&host_only(), query).await;
+    assert_eq!(texts(&answer, "reason"), [None]);
+    let source = texts(&answer, "cuda")[0].clone().unwrap();
+    assert!(source.contains("moved_by_months("), "{source}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_device_changes_nothing() {
     let host = explained(&host_only(), REVENUE).await;
     let session = simulated("1GB", &["replay_placement = 'HD'"]).await;
