@@ -10,6 +10,7 @@ mod inputs;
 mod leaving;
 mod lookup;
 mod programs;
+mod ranks;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -293,7 +294,8 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
         input: Input<'_>,
     ) -> Result<(), RunError> {
         let began = Instant::now();
-        let (program, _) = self.program(machine)?;
+        let (mut program, _) = self.program(machine)?;
+        self.inputs.fill_ranks(machine, &mut program)?;
         let engine = machine.engine(&program.text, program.kernel_names())?;
         self.phases.compile += began.elapsed().as_secs_f64();
         let segments = match input {
@@ -330,7 +332,9 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
         });
         if !goes_on {
             if let Some(table) = self.table.take() {
-                self.retired.push(table.read(&engine)?);
+                let strings = Strings::of(&self.inputs.dictionaries);
+                self.retired
+                    .push(table.read(&engine)?.named(&strings.all()));
             }
             let table = GroupTable::within(&engine, &program, plan, machine.budget())?;
             self.table = Some(table);

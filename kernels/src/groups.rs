@@ -53,6 +53,17 @@ enum SumColumn {
         complement: bool,
     },
     Moments(Vec<PowerSums>),
+    /// Codes of a slot's dictionary, the greatest strings so far; or the least.
+    Codes {
+        codes: Vec<u32>,
+        dictionary: usize,
+        least: bool,
+    },
+    /// The same as strings.
+    Strings {
+        strings: Vec<Arc<str>>,
+        least: bool,
+    },
 }
 
 /// A group table as it was copied from a device.
@@ -156,6 +167,19 @@ impl Groups {
                     images: slots.iter().map(|(slot, _)| word(*slot, *at)).collect(),
                     complement: *complement,
                 },
+                Sums::String {
+                    word: at,
+                    complement,
+                    dictionary,
+                } => {
+                    let mask = if *complement { u64::MAX } else { 0 };
+                    let code = |(slot, _): &(usize, PackedKey)| (word(*slot, *at) ^ mask) as u32;
+                    SumColumn::Codes {
+                        codes: slots.iter().map(code).collect(),
+                        dictionary: *dictionary,
+                        least: *complement,
+                    }
+                }
                 Sums::Moments {
                     sums,
                     squares,
@@ -178,6 +202,29 @@ impl Groups {
             keys,
             calls: plan.calls.iter().map(column).collect(),
         }
+    }
+
+    /// Puts strings in the place of codes, given the dictionaries by slot: codes of two tables cannot be
+    /// compared.
+    pub fn named(mut self, dictionaries: &[&Dictionary]) -> Self {
+        for call in &mut self.calls {
+            let SumColumn::Codes {
+                codes,
+                dictionary,
+                least,
+            } = &call.sums
+            else {
+                continue;
+            };
+            let values = dictionaries[*dictionary].values();
+            // A group without a value has no code.
+            let string = |code: &u32| values.get(*code as usize).cloned().unwrap_or_default();
+            call.sums = SumColumn::Strings {
+                strings: codes.iter().map(string).collect(),
+                least: *least,
+            };
+        }
+        self
     }
 
     /// Merges the groups of several tables of one run.
@@ -224,6 +271,9 @@ impl Groups {
                     to.push(images[row]);
                 }
                 (SumColumn::Moments(to), SumColumn::Moments(from)) => to.push(from[row].clone()),
+                (SumColumn::Strings { strings: to, .. }, SumColumn::Strings { strings, .. }) => {
+                    to.push(Arc::clone(&strings[row]));
+                }
                 _ => {}
             }
         }
@@ -240,6 +290,15 @@ impl Groups {
                 (SumColumn::Floats(to), SumColumn::Floats(from)) => to.add_from(at, from, row),
                 (SumColumn::Extremes { images: to, .. }, SumColumn::Extremes { images, .. }) => {
                     to[at] = to[at].max(images[row]);
+                }
+                (SumColumn::Strings { strings: to, least }, SumColumn::Strings { strings, .. }) => {
+                    let is_better = match least {
+                        true => strings[row] < to[at],
+                        false => strings[row] > to[at],
+                    };
+                    if other_count > 0 && (count == 0 || is_better) {
+                        to[at] = Arc::clone(&strings[row]);
+                    }
                 }
                 (SumColumn::Moments(to), SumColumn::Moments(from)) => {
                     to[at].merge(count, &from[row], other_count);
@@ -499,7 +558,17 @@ impl CallColumn {
     fn sum(&self, data_type: &DataType) -> Result<ArrayRef, EvalError> {
         let there = |row: usize| self.counts[row] > 0;
         match &self.sums {
-            SumColumn::None | SumColumn::Moments(_) => integer_array(data_type, &[]),
+            SumColumn::None | SumColumn::Moments(_) | SumColumn::Codes { .. } => {
+                integer_array(data_type, &[])
+            }
+            SumColumn::Strings { strings, .. } => {
+                let mut dictionary = Dictionary::default();
+                let code = |(row, string): (usize, &Arc<str>)| {
+                    there(row).then(|| i128::from(dictionary.code(string)))
+                };
+                let codes: Vec<_> = strings.iter().enumerate().map(code).collect();
+                dictionary_array(data_type, &codes, &dictionary)
+            }
             SumColumn::Integers(sums) if *data_type == DataType::Float64 => Ok(float64_array(
                 sums.iter().map(|sum| *sum as f64).collect(),
                 self.nulls(),

@@ -94,6 +94,10 @@ pub struct DeviceProgram {
     /// addresses of the values as 64-bit words and of a byte of validity for each, and the index of
     /// what NULL has. The launcher fills them in.
     pub lookups: Vec<(usize, usize)>,
+    /// The slots whose strings are ordered, each with the literal that says where the order is: a word
+    /// for each code, its string's place among all of the dictionary in the upper 32 bits, and the
+    /// code in the lower ones. The launcher fills them in.
+    pub ranks: Vec<(usize, usize)>,
     /// What becomes of the rows.
     pub sink: Sink,
     /// How many steps of the pipeline the kernel does.

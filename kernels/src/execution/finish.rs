@@ -395,13 +395,13 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
         let rest = self.rest(aggregate);
         let mut parts = std::mem::take(&mut self.retired);
         let mut of_keys = Vec::new();
+        let strings = Strings::of(&self.inputs.dictionaries);
         if let Some(table) = self.table.take() {
             of_keys = table.plan().keys.iter().map(|key| key.dictionary).collect();
             let (program, _) = self.program(machine)?;
             let engine = machine.engine(&program.text, program.kernel_names())?;
-            parts.push(table.read(&engine)?);
+            parts.push(table.read(&engine)?.named(&strings.all()));
         }
-        let strings = Strings::of(&self.inputs.dictionaries);
         let dictionaries: Vec<Option<&Dictionary>> = of_keys
             .into_iter()
             .map(|slot| slot.map(|slot| strings.slot(slot)))

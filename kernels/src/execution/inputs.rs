@@ -9,6 +9,7 @@ use tidegate_device::DeviceError;
 use tidegate_pipeline::{EvalError, ExprKind, Scalar};
 
 use super::lookup::{LookupTable, column_of};
+use super::ranks::RankTable;
 use super::{not_as_stored, refused, unfit};
 use crate::backend::RunError;
 use crate::encode::{Dictionary, EncodedColumn, Narrowing, encode};
@@ -26,6 +27,8 @@ pub(super) struct Inputs<B> {
     pub(super) dictionaries: Vec<Arc<ColumnDictionary>>,
     /// The values of slots that are looked up by the codes of stored columns.
     tables: Vec<Option<LookupTable<B>>>,
+    /// The order of slots' strings, where a program asked for it.
+    ranks: Vec<Option<RankTable<B>>>,
 }
 
 /// A column that lies on the device.
@@ -44,6 +47,7 @@ impl<B> Inputs<B> {
             facts: vec![None; slots.len()],
             dictionaries: slots.iter().map(|_| ColumnDictionary::new()).collect(),
             tables: slots.iter().map(|_| None).collect(),
+            ranks: slots.iter().map(|_| None).collect(),
             slots,
         }
     }
@@ -66,6 +70,30 @@ impl<B> Inputs<B> {
                 program.literals[*literal..literal + 3].copy_from_slice(&table.literals(machine));
             }
         }
+    }
+
+    /// Fills in where a program finds the order of strings, of which the device gets a copy when the
+    /// dictionary has grown: at another place, so that no launch takes one order for another.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`]; a lost device.
+    pub(super) fn fill_ranks<M: Machine<Buffer = B>>(
+        &mut self,
+        machine: &M,
+        program: &mut DeviceProgram,
+    ) -> Result<(), DeviceError> {
+        for (slot, literal) in &program.ranks {
+            let dictionary = &self.dictionaries[*slot];
+            let known = self.ranks[*slot].as_ref();
+            if !known.is_some_and(|known| known.is_of(dictionary)) {
+                let made = RankTable::new(machine, dictionary)?;
+                self.ranks[*slot] = Some(made);
+            }
+            if let Some(table) = &self.ranks[*slot] {
+                program.literals[*literal] = table.address(machine);
+            }
+        }
+        Ok(())
     }
 
     /// Encodes batches, each slot on a thread of its own.

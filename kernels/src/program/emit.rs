@@ -123,6 +123,8 @@ pub(crate) struct Emitter<'a> {
     pub(crate) literals: Vec<u64>,
     /// Slots whose values are looked up, and where their literals begin.
     pub(crate) lookups: Vec<(usize, usize)>,
+    /// Slots whose strings' order is asked for, and the literal that says where it is.
+    pub(crate) ranks: Vec<(usize, usize)>,
     /// Variables that hold looked-up codes, and the slots whose dictionary they are of.
     code_of: Vec<(String, usize)>,
     literal_at: Vec<Option<usize>>,
@@ -164,6 +166,7 @@ impl<'a> Emitter<'a> {
             slots: Vec::new(),
             literals: Vec::new(),
             lookups: Vec::new(),
+            ranks: Vec::new(),
             code_of: Vec::new(),
             literal_at: vec![None; parameters.len()],
             next: 0,

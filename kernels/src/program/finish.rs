@@ -397,6 +397,7 @@ impl RowCode<'_> {
                 (Form::Float64, self.float_sum(position, digits, *scale))
             }
             Sums::Float(..) => return Err(format!("a float sum as {data_type}")),
+            Sums::String { .. } => return Err("min and max of strings leave from the host".into()),
             Sums::Extreme { word, complement } => {
                 let image = format!("{}w{word}", if *complement { "~" } else { "" });
                 let ordered = format!("extreme_of({image})");

@@ -290,6 +290,7 @@ pub(super) fn finish(
         slots: emitter.slots,
         literals: emitter.literals,
         lookups: emitter.lookups,
+        ranks: emitter.ranks,
         sink,
         num_steps,
         threads: shape.threads,

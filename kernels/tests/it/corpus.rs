@@ -16,8 +16,8 @@ use tidegate_kernels::program::{
 use crate::check::{Case, Facts};
 use crate::shim::keep;
 use crate::{
-    aggregates, conversions, customs, encodings, errors, expressions, generated, keys, radix,
-    random, rows, shifts, variances,
+    aggregates, conversions, customs, encodings, errors, expressions, extremes, generated, keys,
+    radix, random, rows, shifts, variances,
 };
 
 const ARCHITECTURES: [&str; 4] = ["sm_75", "sm_80", "sm_90", "sm_100"];
@@ -156,6 +156,11 @@ fn sorted_groups() {
 #[test]
 fn aggregate_calls() {
     compile(aggregates::cases(), 24);
+}
+
+#[test]
+fn extremes_of_strings() {
+    compile(extremes::cases(), 4);
 }
 
 #[test]

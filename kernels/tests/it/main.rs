@@ -23,6 +23,7 @@ mod data;
 mod encodings;
 mod errors;
 mod expressions;
+mod extremes;
 mod finish;
 mod generated;
 mod keys;

@@ -51,6 +51,15 @@ async fn dates_moved_by_intervals_have_kernels() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn extremes_of_strings_have_kernels() {
+    let query = "SELECT l_returnflag, min(l_shipmode), max(l_comment) FROM tpch('lineitem', 0.01) \
+                 GROUP BY l_returnflag";
+    let answer = explained(&host_only(), query).await;
+    assert_eq!(texts(&answer, "reason"), [None]);
+    assert!(texts(&answer, "cuda")[0].is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_device_changes_nothing() {
     let host = explained(&host_only(), REVENUE).await;
     let session = simulated("1GB", &["replay_placement = 'HD'"]).await;

@@ -154,7 +154,7 @@ async fn page() -> String {
          --workspace support_matrix` writes it anew.\n\n\
          Rows are types, columns operations, with nullable columns throughout: NULL changes no cell. \
          Encodings change no cell either. A GPU refuses some of it still, with its own reason in EXPLAIN: \
-         min and max of strings, intervals that are no constants. An empty cell is no valid SQL; a number \
+         intervals that are no constants. An empty cell is no valid SQL; a number \
          is the reason why the host runs it.\n\n\
          {table}\n\
          The reasons:\n\n\

@@ -6,6 +6,7 @@
 //! of the same order. A call without a value is told by a count.
 
 use arrow_schema::DataType;
+use tidegate_pipeline::types::is_string;
 use tidegate_pipeline::{AggregateCall, AggregateFunction, Expr, ExprKind};
 
 use super::super::interval::Interval;
@@ -66,7 +67,7 @@ impl CallPlan {
                 .iter_mut()
                 .flat_map(|(low, high)| std::iter::once(low).chain(high))
                 .collect(),
-            Sums::Extreme { word, .. } => vec![word],
+            Sums::Extreme { word, .. } | Sums::String { word, .. } => vec![word],
             Sums::Moments { sums, squares, .. } => sums.iter_mut().chain(squares).collect(),
         });
         words.for_each(|word| *word -= 1);
@@ -98,6 +99,16 @@ pub enum Sums {
         word: usize,
         /// Whether the image is the complement, so that the least is kept.
         complement: bool,
+    },
+    /// The greatest place in the order of a dictionary's strings, in the upper 32 bits, with its code
+    /// in the lower ones; `complement` for the least string.
+    String {
+        /// The word.
+        word: usize,
+        /// Whether the word is the complement, so that the least is kept.
+        complement: bool,
+        /// The slot whose dictionary the code is of.
+        dictionary: usize,
     },
     /// The digits of exact sums of values and of their squares, the least first.
     Moments {
@@ -247,11 +258,8 @@ impl Emitter<'_> {
                 sums: Sums::None,
             });
         }
-        if argument.data_type.is_string() || call.data_type.is_string() {
-            return Err(format!(
-                "{} of strings has no device form yet",
-                call.function
-            ));
+        if is_string(&argument.data_type) {
+            return self.string_extreme(call.function == Min, argument, scope, words);
         }
         let value = self.value(summed(call.function, argument), scope)?;
         let condition = self.condition(&value.valid);
@@ -291,7 +299,7 @@ impl Emitter<'_> {
 
     /// Returns the validity of an expression of which nothing else is wanted.
     fn validity(&mut self, expr: &Expr, scope: &Scope) -> Result<Valid, String> {
-        if !tidegate_pipeline::types::is_string(&expr.data_type) {
+        if !is_string(&expr.data_type) {
             return Ok(self.value(expr, scope)?.valid);
         }
         let is_there = Expr::is_not_null(expr.clone()).map_err(|error| error.to_string())?;
@@ -336,6 +344,59 @@ impl Emitter<'_> {
             part: None,
         });
         Ok(Sums::Extreme { word, complement })
+    }
+
+    /// Keeps the first or last string by its place in the order of its dictionary, which the launch is
+    /// told for each code.
+    fn string_extreme(
+        &mut self,
+        complement: bool,
+        argument: &Expr,
+        scope: &Scope,
+        words: &mut Words,
+    ) -> Result<CallPlan, String> {
+        let value = self.key(argument, scope)?;
+        let Some(dictionary) = self.dictionary_of(&value) else {
+            return Err("min or max of strings without a dictionary has no device form".into());
+        };
+        let condition = self.condition(&value.valid);
+        let count = words.count(&condition);
+        let at = self.ranks_of(dictionary);
+        let name = format!("place{}", self.lines.len());
+        // A code that is not there is not looked up.
+        self.lines.push(format!(
+            "const u64 {name} = ({condition}) ? ((const u64*)p.literals[{at}])[(u32){}] : 0ull;",
+            value.code
+        ));
+        let sign = if complement { "~" } else { "" };
+        let word = words.add(Word {
+            op: WordOp::Max,
+            code: format!("{sign}{name}"),
+            condition,
+            range: Interval::ALL,
+            split: false,
+            index: 0,
+            part: None,
+        });
+        Ok(CallPlan {
+            count: Some(count),
+            sums: Sums::String {
+                word,
+                complement,
+                dictionary,
+            },
+        })
+    }
+
+    /// Returns the literal that says where the order of a slot's strings is.
+    fn ranks_of(&mut self, slot: usize) -> usize {
+        if let Some((_, at)) = self.ranks.iter().find(|(known, _)| *known == slot) {
+            return *at;
+        }
+        let at = self.literals.len();
+        self.literals.push(0);
+        self.ranks.push((slot, at));
+        at
     }
 
     fn float_sum(&mut self, value: &Val, condition: &str, words: &mut Words) -> Sums {
