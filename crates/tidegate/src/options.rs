@@ -54,6 +54,9 @@ pub struct TidegateOptions {
     /// Host bytes of the column cache, shared by the sessions of a process; `None` for 30 % of the
     /// memory limit.
     pub host_cache_limit: Option<u64>,
+    /// Bytes of files for columns that find no room in memory, shared by the sessions of a process; 0
+    /// for none.
+    pub disk_cache_limit: u64,
 }
 
 /// A placement to replay: `tidegate.replay_placement`.
@@ -141,6 +144,7 @@ impl Default for TidegateOptions {
             generate_all: false,
             cache: CacheMode::Auto,
             host_cache_limit: None,
+            disk_cache_limit: 0,
         }
     }
 }
@@ -151,7 +155,7 @@ struct Setting {
     help: &'static str,
 }
 
-const SETTINGS: [Setting; 18] = [
+const SETTINGS: [Setting; 19] = [
     Setting {
         name: "placement",
         help: "where regions run: auto, host, device (host where it must), strict (or fail)",
@@ -239,6 +243,11 @@ const SETTINGS: [Setting; 18] = [
         help: "host memory that cached columns may take, such as 2GB, in all sessions of the \
                process; 0 for none; empty for 30 % of the memory limit",
     },
+    Setting {
+        name: "disk_cache_limit",
+        help: "bytes in files of the spill folder for columns that were read more than once and find \
+               no room in host memory, such as 20GB, in all sessions of the process; 0 for none",
+    },
 ];
 
 impl TidegateOptions {
@@ -278,6 +287,7 @@ impl TidegateOptions {
                 CacheMode::Off => "off".into(),
             },
             "host_cache_limit" => self.host_cache_limit?.to_string(),
+            "disk_cache_limit" => self.disk_cache_limit.to_string(),
             _ => return None,
         };
         Some(text)
@@ -400,6 +410,10 @@ impl ExtensionOptions for TidegateOptions {
             "host_cache_limit" => match parse_bytes(value) {
                 Some(bytes) => self.host_cache_limit = Some(bytes),
                 None => return wrong("a size such as 512MB or 2GB, or 0"),
+            },
+            "disk_cache_limit" => match parse_bytes(value) {
+                Some(bytes) => self.disk_cache_limit = bytes,
+                None => return wrong("a size such as 20GB, or 0"),
             },
             _ => return unknown(key),
         }

@@ -176,6 +176,7 @@ impl Content {
                 count("plain_bytes"),
                 count("hits"),
                 text("kept"),
+                count("disk_bytes"),
             ],
             Content::Memory => vec![
                 text("tier"),
@@ -307,20 +308,26 @@ fn devices(runtime: &Runtime) -> Vec<ArrayRef> {
 
 /// One line of `system.cache`: a column in a tier.
 struct CachedLine {
+    tier: &'static str,
     device: Option<String>,
     host_bytes: u64,
+    disk_bytes: u64,
     column: ColumnReport,
 }
 
 fn cache(cache: &ColumnCache) -> Vec<ArrayRef> {
     let on_device = cache.reports().into_iter().map(|column| CachedLine {
+        tier: "device",
         device: Some(column.device.to_string()),
         host_bytes: 0,
+        disk_bytes: 0,
         column,
     });
     let on_host = cache.host().reports().into_iter().map(|column| CachedLine {
+        tier: "host",
         device: None,
         host_bytes: column.host_bytes,
+        disk_bytes: 0,
         column: ColumnReport {
             table: column.table,
             column: column.column,
@@ -334,20 +341,35 @@ fn cache(cache: &ColumnCache) -> Vec<ArrayRef> {
             hits: column.hits,
         },
     });
-    let lines: Vec<CachedLine> = on_device.chain(on_host).collect();
+    let on_disk = cache
+        .host()
+        .disk_reports()
+        .into_iter()
+        .map(|column| CachedLine {
+            tier: "disk",
+            device: None,
+            host_bytes: 0,
+            disk_bytes: column.disk_bytes,
+            column: ColumnReport {
+                table: column.table,
+                column: column.column,
+                device: DeviceId(0),
+                is_kept: false,
+                encoding: "as in memory".into(),
+                num_chunks: column.num_chunks,
+                num_rows: column.num_rows,
+                device_bytes: 0,
+                plain_bytes: column.plain_bytes,
+                hits: column.hits,
+            },
+        });
+    let lines: Vec<CachedLine> = on_device.chain(on_host).chain(on_disk).collect();
     let columns = || lines.iter().map(|line| &line.column);
     let count = |of: fn(&ColumnReport) -> u64| counts(columns().map(of));
-    let tier = |line: &CachedLine| {
-        if line.device.is_some() {
-            "device"
-        } else {
-            "host"
-        }
-    };
     vec![
         texts(columns().map(|column| Some(&column.table))),
         texts(columns().map(|column| Some(&column.column))),
-        texts(lines.iter().map(|line| Some(tier(line)))),
+        texts(lines.iter().map(|line| Some(line.tier))),
         texts(lines.iter().map(|line| line.device.as_ref())),
         texts(columns().map(|column| Some(&column.encoding))),
         count(|column| column.num_chunks),
@@ -363,6 +385,7 @@ fn cache(cache: &ColumnCache) -> Vec<ArrayRef> {
                 "automatic"
             })
         })),
+        counts(lines.iter().map(|line| line.disk_bytes)),
     ]
 }
 

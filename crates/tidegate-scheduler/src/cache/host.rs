@@ -10,11 +10,15 @@
 //!
 //! Statements come first: what they need, they get from here ([`HostTier::give_back`]). Chunks of
 //! `CACHE TABLE` stay until they are let go of. A chunk's bytes count until its last reader is done.
+//!
+//! What finds no room, or gives way to other chunks, goes to files if there is a [`disk`] tier.
 
 mod account;
 mod chunk;
+mod disk;
 mod segment;
 mod slots;
+mod spill;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
@@ -23,10 +27,13 @@ use parking_lot::Mutex;
 
 use crate::cache::ChunkKey;
 use account::Account;
+use disk::DiskTier;
 use slots::{FIRST_PACE, ONCE, State};
 
 pub use account::{HostBytes, HostMemory};
 pub use chunk::{ChunkBuilder, ChunkReader, HostChunk};
+pub use disk::{DiskChunk, DiskReport};
+pub use spill::Held;
 
 /// The number of a scan; scans are the tier's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,6 +43,9 @@ pub struct ScanNumber(u64);
 #[derive(Debug, Default)]
 pub struct HostTier {
     account: Arc<Account>,
+    /// What waits to be written to disk, beside what the tier may take.
+    spilling: Arc<Account>,
+    disk: Arc<DiskTier>,
     state: Mutex<State>,
 }
 
@@ -53,7 +63,9 @@ pub struct ChunkLabel {
 pub enum Found {
     /// All columns that it asked for.
     All(Vec<Arc<HostChunk>>),
-    /// Which of the columns are there.
+    /// All of them too, but some lie on disk.
+    OnDisk(Vec<Held>),
+    /// Which of the columns are in memory.
     Some(Vec<bool>),
 }
 
@@ -73,6 +85,8 @@ pub struct Offer {
     pub key: ChunkKey,
     /// What it is called.
     pub label: ChunkLabel,
+    /// How often it was read lately.
+    pub uses: f64,
     /// Its values.
     pub chunk: HostChunk,
     /// Seconds that reading it took.
@@ -84,6 +98,8 @@ pub struct Offer {
 pub struct TierActivity {
     /// Chunks that queries found here.
     pub hits: u64,
+    /// Chunks that queries found on disk.
+    pub disk_hits: u64,
     /// Chunks that queries looked for and had to read.
     pub misses: u64,
     /// Chunks that went for others, or for statements that needed the memory.
@@ -125,10 +141,10 @@ impl HostTier {
         self.give_back(self.used().saturating_sub(bytes));
     }
 
-    /// Returns the bytes that are taken, with those of chunks in the making and those of chunks that
-    /// queries still read.
+    /// Returns the bytes that are taken, with those of chunks in the making, those of chunks that
+    /// queries still read, and those that are being written to disk.
     pub fn used(&self) -> u64 {
-        self.account.used()
+        self.account.used() + self.spilling.used()
     }
 
     /// Takes a pool of statements into account, as long as it lives.
@@ -170,6 +186,9 @@ impl HostTier {
             }
             state.activity.hits += columns.len() as u64;
             return Found::All(found.into_iter().flatten().collect());
+        }
+        if let Some(held) = self.held(&mut state, source, columns, part, &found) {
+            return Found::OnDisk(held);
         }
         // The row group is read as a whole.
         state.activity.misses += columns.len() as u64;
@@ -295,6 +314,8 @@ impl HostTier {
         let gone = state.sources.remove(source);
         let slots = gone.iter().flat_map(HashMap::values);
         state.num_slots -= slots.map(|column| column.parts.len()).sum::<usize>();
+        drop(state);
+        self.disk.forget(|key| *key.source == *source);
     }
 
     /// Returns whether anything of a source is kept.
@@ -308,6 +329,7 @@ impl HostTier {
         columns
             .flat_map(|column| column.parts.values())
             .any(|slot| slot.chunk.is_some())
+            || self.disk.holds(source)
     }
 
     /// Lets go of at least so many bytes, the chunks that save least first, as far as there are any
@@ -325,6 +347,7 @@ impl HostTier {
                 break;
             }
             freed += victim.bytes;
+            // Whoever needs the memory does not wait for a file to be written.
             state.evict(&victim.key);
         }
         freed
@@ -376,7 +399,7 @@ impl HostTier {
 
     /// Returns the bytes that are missing for so many more.
     fn lacking(&self, bytes: u64) -> u64 {
-        let wanted = self.used().saturating_add(bytes);
+        let wanted = self.account.used().saturating_add(bytes);
         wanted.saturating_sub(self.account.allowed())
     }
 
@@ -389,7 +412,9 @@ impl HostTier {
             return false;
         };
         for victim in &victims {
-            state.evict(&victim.key);
+            if let Some(offer) = state.evict(&victim.key) {
+                self.spill_evicted(offer);
+            }
         }
         self.lacking(bytes) == 0
     }
@@ -401,6 +426,7 @@ impl HostTier {
             label,
             chunk,
             seconds,
+            ..
         } = offer;
         let pace = seconds / chunk.host_bytes().max(1) as f64;
         let known = state.pace.unwrap_or(pace);

@@ -31,6 +31,7 @@ fn settings_round_trip() {
         ("generate_all", "TRUE", "true"),
         ("cache", "Manual", "manual"),
         ("host_cache_limit", "0", "0"),
+        ("disk_cache_limit", "1KB", "1024"),
     ];
     assert_eq!(table.len(), SETTINGS.len());
     let mut options = TidegateOptions::default();

@@ -36,7 +36,8 @@ pub struct SessionReport {
 /// What somebody takes of a memory budget, in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryReport {
-    /// The device whose memory it is; `None` for the host's.
+    tier: &'static str,
+    /// The device whose memory it is; `None` for the host's and for files.
     pub device: Option<String>,
     /// Who takes it.
     pub consumer: String,
@@ -51,10 +52,7 @@ pub struct MemoryReport {
 impl MemoryReport {
     /// Returns the tier that the memory is in.
     pub fn tier(&self) -> &'static str {
-        match self.device {
-            Some(_) => "device",
-            None => "host",
-        }
+        self.tier
     }
 }
 
@@ -63,6 +61,8 @@ impl MemoryReport {
 pub struct CacheActivity {
     /// Chunks that queries found in host memory.
     pub host_hits: u64,
+    /// Chunks that queries found on disk.
+    pub disk_hits: u64,
     /// Chunks of Parquet files that queries had to read.
     pub host_misses: u64,
     /// Chunks that left host memory for others or for statements.
@@ -141,6 +141,7 @@ impl Session {
         let host = cache.host().activity();
         CacheActivity {
             host_hits: host.hits,
+            disk_hits: host.disk_hits,
             host_misses: host.misses,
             host_evictions: host.evictions,
             device_hits: cache.device_hits(),
@@ -172,6 +173,7 @@ pub(crate) fn memory(runtime: &Runtime, pool: &Arc<dyn MemoryPool>) -> Vec<Memor
     for device in runtime.devices() {
         let (id, budget) = (device.info().id, device.budget());
         let report = |consumer: &str, used, limit, peak| MemoryReport {
+            tier: "device",
             device: Some(id.to_string()),
             consumer: consumer.into(),
             used,
@@ -193,6 +195,7 @@ fn host_memory(runtime: &Runtime, pool: &Arc<dyn MemoryPool>) -> Vec<MemoryRepor
         _ => None,
     };
     let report = |consumer: &str, used, limit, peak| MemoryReport {
+        tier: "host",
         device: None,
         consumer: consumer.into(),
         used,
@@ -204,6 +207,17 @@ fn host_memory(runtime: &Runtime, pool: &Arc<dyn MemoryPool>) -> Vec<MemoryRepor
         report("statements", pool.reserved() as u64, limit, None),
         report("column cache", tier.used(), Some(tier.limit()), None),
     ];
+    if tier.disk_limit() > 0 {
+        reports.push(MemoryReport {
+            tier: "disk",
+            ..report(
+                "column cache",
+                tier.disk_used(),
+                Some(tier.disk_limit()),
+                None,
+            )
+        });
+    }
     let pool: &dyn Any = pool.as_ref();
     let consumers = pool
         .downcast_ref::<StatementPool>()

@@ -270,6 +270,7 @@ pub(super) async fn set(session: &Session, name: &str, value: &str) -> Result<()
 async fn set_variable(session: &Session, set: SetVariable) -> Result<DataFrame, Error> {
     check_setting(session, &set)?;
     let limits_memory = set.variable == "tidegate.memory_limit";
+    let limits_disk = set.variable == "tidegate.disk_cache_limit";
     let limits_devices = set.variable == "tidegate.device_memory_limit";
     let limits_cache = set.variable == "tidegate.host_cache_limit";
     let limits_queries = [
@@ -288,6 +289,9 @@ async fn set_variable(session: &Session, set: SetVariable) -> Result<DataFrame, 
     }
     if limits_queries || limits_memory {
         limit_queries(session);
+    }
+    if limits_disk {
+        limit_disk(session)?;
     }
     if limits_devices {
         let options = TidegateOptions::of(session.ctx.state().config_options());
@@ -329,6 +333,26 @@ fn limit_cache(session: &Session) {
     session
         .runtime
         .limit_host_cache(limit.unwrap_or_else(|| default_cache_limit(memory)));
+}
+
+/// Bounds what cached columns take on disk, in the folder where statements spill.
+fn limit_disk(session: &Session) -> Result<(), Error> {
+    let options = TidegateOptions::of(session.ctx.state().config_options());
+    let folders = session.ctx.runtime_env().disk_manager.temp_dir_paths();
+    let folder = folders
+        .into_iter()
+        .next()
+        .unwrap_or_else(std::env::temp_dir);
+    let tier = session.runtime.cache().host();
+    tier.set_disk(&folder, options.disk_cache_limit)
+        .map_err(|error| {
+            let message = format!(
+                "tidegate.disk_cache_limit: nothing can be kept in {}: {error}; choose another spill \
+                 folder",
+                folder.display()
+            );
+            Error::with_source(ErrorKind::Io, message, error)
+        })
 }
 
 /// Bounds what runs and waits in all sessions, also for those that wait now.

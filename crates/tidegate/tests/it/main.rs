@@ -12,6 +12,7 @@ mod automatic;
 mod cache;
 mod controls;
 mod cuda;
+mod disk_tier;
 mod examples;
 mod explain;
 mod expressions;

@@ -80,7 +80,7 @@ impl HostBytes {
     }
 
     /// Adds bytes of the same tier.
-    pub(super) fn merge(&mut self, mut other: Self) {
+    pub fn merge(&mut self, mut other: Self) {
         self.bytes += std::mem::take(&mut other.bytes);
     }
 

@@ -1,5 +1,7 @@
 //! Chunks come back as they went in, and what saves most stays.
 
+mod disk;
+
 use std::sync::Arc;
 
 use arrow_array::types::Int32Type;
@@ -118,6 +120,7 @@ fn offer(tier: &HostTier, scan: ScanNumber, table: &str, part: u64) -> bool {
     let columns = [Arc::clone(&column)];
     match tier.look(scan, &source, &columns, part) {
         Found::All(_) => return true,
+        Found::OnDisk(_) => return false,
         Found::Some(there) => assert_eq!(there, [false]),
     }
     let uses = tier.uses(&source, &columns, part);
@@ -133,6 +136,7 @@ fn offer(tier: &HostTier, scan: ScanNumber, table: &str, part: u64) -> bool {
             part,
         },
         label: ChunkLabel { source, column },
+        uses,
         chunk: builder.finish(&mut charge),
         seconds: pace * EACH as f64,
     });
@@ -199,6 +203,7 @@ fn tables_stay_and_statements_come_first() {
             part: 0,
         },
         label: ChunkLabel { source, column },
+        uses: 1.0,
         chunk: builder.finish(&mut charge),
         seconds: 1.0,
     };

@@ -116,6 +116,7 @@ impl Kept {
         let offer = |(key, label, chunk, seconds): (_, _, ChunkBuilder, _)| Offer {
             key,
             label,
+            uses: 1.0,
             chunk: chunk.finish(&mut self.charge),
             seconds,
         };
