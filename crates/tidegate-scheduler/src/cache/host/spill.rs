@@ -106,7 +106,7 @@ impl HostTier {
         part: u64,
         found: &[Option<Arc<HostChunk>>],
     ) -> Option<Vec<Held>> {
-        if columns.is_empty() || self.disk.used() == 0 {
+        if columns.is_empty() || self.disk.limit() == 0 {
             return None;
         }
         let held = columns.iter().zip(found).map(|(column, chunk)| {

@@ -229,14 +229,17 @@ fn what_gives_way_in_memory_lies_on_disk_and_comes_back_when_there_is_room() {
     }
     settle(&tier);
     assert_eq!(tier.used(), 4 * EACH);
+    // What gave way at once was more than may wait to be written; the rest is let go.
     let on_disk = tier.disk_reports();
-    assert_eq!(
-        (on_disk[0].table.as_str(), on_disk[0].num_chunks),
-        ("warm", 4)
-    );
-    let look = || match tier.look(tier.begin_scan(), &"warm".into(), &["c".into()], 0) {
-        Found::OnDisk(mut held) => held.pop(),
-        _ => None,
+    assert_eq!(on_disk[0].table, "warm");
+    assert!((1..=4).contains(&on_disk[0].num_chunks), "{on_disk:?}");
+    let look = || {
+        (0..4).find_map(|part| {
+            match tier.look(tier.begin_scan(), &"warm".into(), &["c".into()], part) {
+                Found::OnDisk(mut held) => held.pop(),
+                _ => None,
+            }
+        })
     };
     let Some(Held::Disk(key, chunk)) = look() else {
         panic!("what gave way is not on disk");
