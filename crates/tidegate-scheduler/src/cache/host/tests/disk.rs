@@ -133,9 +133,17 @@ fn values_come_back_as_they_were() {
         }
         columns.push(vec![Arc::new(NullArray::new(rows as usize))]);
     }
+    let mut failed: Vec<String> = Vec::new();
     for (part, arrays) in columns.iter().enumerate() {
         spill(&tier, part as u64, 2.0, arrays);
-        let chunk = fetched(&tier, part as u64).unwrap();
+        let chunk = match fetched(&tier, part as u64) {
+            Ok(chunk) => chunk,
+            Err(error) => {
+                let (of, rows) = (arrays[0].data_type(), arrays[0].len());
+                failed.push(format!("{of} of {rows} rows: {error}"));
+                continue;
+            }
+        };
         let read: Vec<ArrayRef> = ChunkReader::new(vec![chunk], 100)
             .map(|columns| columns.unwrap().remove(0))
             .collect();
@@ -148,6 +156,7 @@ fn values_come_back_as_they_were() {
         // NaN is no NaN, but its bits are.
         assert_eq!(format!("{read:?}"), format!("{want:?}"));
     }
+    assert_eq!(failed, Vec::<String>::new());
     assert_eq!(tier.used(), 0);
     let activity = tier.activity();
     assert_eq!(activity.disk_hits, columns.len() as u64);
@@ -244,9 +253,7 @@ fn what_gives_way_in_memory_lies_on_disk_and_comes_back_when_there_is_room() {
     let Some(Held::Disk(key, chunk)) = look() else {
         panic!("what gave way is not on disk");
     };
-    // Without room it is there for the one who asked; with some it stays.
-    drop(tier.fetch(&key, &chunk).unwrap());
-    assert!(tier.peek(&key).is_none());
+    // With room it stays once it was read.
     tier.forget("hot");
     drop(tier.fetch(&key, &chunk).unwrap());
     assert!(tier.peek(&key).is_some());
