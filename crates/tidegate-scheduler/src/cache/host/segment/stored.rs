@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{BinaryViewType, StringViewType};
-use arrow_array::{Array, ArrayRef, make_array};
+use arrow_array::{Array, ArrayRef, BooleanArray, make_array};
 use arrow_buffer::{ArrowNativeType, BooleanBuffer, Buffer, NullBuffer, ScalarBuffer, ToByteSlice};
 use arrow_data::ArrayDataBuilder;
 use arrow_schema::DataType;
@@ -31,12 +31,11 @@ enum StoredValues {
     Codes { codes: Span, of: StoredArray },
 }
 
-/// An array without children.
+/// An array without children or offset.
 #[derive(Debug)]
 struct StoredArray {
     data_type: DataType,
     len: usize,
-    offset: usize,
     nulls: Option<Span>,
     buffers: Vec<Span>,
 }
@@ -82,16 +81,22 @@ impl Span {
 }
 
 impl StoredArray {
-    /// Writes an array; `None` if it has children.
+    /// Writes an array; `None` if it has children or an offset.
     fn write(array: &ArrayRef, file: &mut Vec<u8>) -> Option<Self> {
         // Views may be of pages of which little is theirs.
         let array: ArrayRef = match array.data_type() {
             DataType::Utf8View => Arc::new(array.as_byte_view_opt::<StringViewType>()?.gc()),
             DataType::BinaryView => Arc::new(array.as_byte_view_opt::<BinaryViewType>()?.gc()),
+            // Of bits a slice begins anywhere.
+            DataType::Boolean => {
+                let bits = array.as_boolean_opt()?;
+                let values = BooleanBuffer::new(bits.values().sliced(), 0, bits.len());
+                Arc::new(BooleanArray::new(values, bits.nulls().cloned()))
+            }
             _ => Arc::clone(array),
         };
         let data = array.to_data();
-        if !data.child_data().is_empty() {
+        if !data.child_data().is_empty() || data.offset() != 0 {
             return None;
         }
         let buffers = data.buffers().iter();
@@ -100,7 +105,6 @@ impl StoredArray {
             nulls: Span::write_nulls(data.nulls(), file),
             data_type: data.data_type().clone(),
             len: data.len(),
-            offset: data.offset(),
         })
     }
 
@@ -112,7 +116,6 @@ impl StoredArray {
         };
         let data = ArrayDataBuilder::new(self.data_type.clone())
             .len(self.len)
-            .offset(self.offset)
             .nulls(nulls)
             .buffers(buffers.collect::<Option<_>>()?);
         Some(make_array(data.build().ok()?))
