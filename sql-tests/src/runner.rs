@@ -20,8 +20,15 @@ use crate::gpus::{self, Gpus, NoGpu};
 use crate::lane::{Connection, Lane, LaneError};
 
 /// Folders whose answers do not come from the stock lane: it has neither our table functions nor
-/// our settings and plans, and makes no functions.
-const NOT_STOCK: [&str; 5] = ["explain", "functions", "generated", "settings", "tpch"];
+/// our settings, statements and plans, and makes no functions.
+const NOT_STOCK: [&str; 6] = [
+    "explain",
+    "functions",
+    "generated",
+    "settings",
+    "summarize",
+    "tpch",
+];
 
 /// The folder whose files look at what the sessions on a GPU share: there they run one at a time.
 const SHARED: &str = "cache";

@@ -430,6 +430,21 @@ impl ExtensionOptions for TidegateOptions {
     }
 }
 
+impl TidegateOptions {
+    /// Tells whether a setting is, or would be, one of these.
+    pub(crate) fn has(name: &str) -> bool {
+        let dot = name.strip_prefix(Self::PREFIX);
+        dot.is_some_and(|rest| rest.starts_with('.'))
+    }
+
+    /// Returns what a setting is set to for its default; an unknown one's is empty.
+    pub(crate) fn default_text(name: &str) -> String {
+        let entries = Self::default().entries();
+        let entry = entries.into_iter().find(|entry| entry.key == name);
+        entry.and_then(|entry| entry.value).unwrap_or_default()
+    }
+}
+
 fn unknown(key: &str) -> Result<()> {
     let nearest = SETTINGS
         .iter()

@@ -6,6 +6,7 @@ mod client;
 mod dependencies;
 mod doctor;
 mod files;
+mod formats;
 mod functions;
 mod held;
 mod ingest;
@@ -17,6 +18,7 @@ pub(crate) mod operations;
 mod planned;
 mod prepared;
 mod statement;
+mod summary;
 mod tables;
 mod tasks;
 
@@ -299,7 +301,8 @@ impl Session {
     /// Tells how far the query has come that was planned last of those that run in the session's
     /// process; `None` if none does.
     pub fn progress(&self) -> Option<QueryProgress> {
-        self.runtime.history().progress()
+        let client = Client::of(&self.ctx.copied_config());
+        self.runtime.history().progress(client.as_deref())
     }
 
     /// Reports every query that is remembered, oldest first.

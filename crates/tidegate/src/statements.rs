@@ -7,9 +7,9 @@
 //!
 //! [`split`] and [`locate`] cut a script at its semicolons; [`is_complete`] tells a prompt whether
 //! to ask for another line; [`check_depth`] refuses what would overflow the stack of the parser or
-//! the planner, or keep the parser busy for ever; `cache_statement`, `explained_kernels` and
-//! `killed_query` read the statements that DataFusion does not plan, and `number_placeholders`
-//! prepares one that it does; [`pieces`] tells a prompt what to colour, and
+//! the planner, or keep the parser busy for ever; `cache_statement`, `explained_kernels`,
+//! `killed_query` and `summarized` read the statements that DataFusion does not plan, and
+//! `number_placeholders` prepares one that it does; [`pieces`] tells a prompt what to colour, and
 //! [`redacted`] leaves secrets out of a text that is kept or shown.
 
 mod cache;
@@ -22,6 +22,7 @@ mod own;
 mod pieces;
 mod placeholders;
 mod redacted;
+mod summarize;
 mod words;
 
 use sqlparser::dialect::GenericDialect;
@@ -38,6 +39,7 @@ pub use pieces::{KEYWORDS, Piece, PieceKind, pieces};
 pub(crate) use placeholders::number_placeholders;
 pub use placeholders::with_values;
 pub use redacted::redacted;
+pub(crate) use summarize::summarized;
 
 /// Bytes that are tokenized at a time, so that a script needs memory for its largest statement and
 /// not for all of them.

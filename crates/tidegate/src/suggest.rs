@@ -35,7 +35,7 @@ pub(crate) async fn explain(error: DataFusionError, sql: &str, session: &Session
         }
         let message = format!(
             "'{path}' not found: no such file, folder or glob, or its ending is none of .parquet, \
-             .csv, .json, .arrow, .avro"
+             .csv, .tsv, .json, .ndjson, .jsonl, .arrow, .avro"
         );
         return Error::new(ErrorKind::Io, message);
     }
@@ -82,7 +82,7 @@ fn quoted_path(sql: &str) -> Option<&str> {
             .last()
             .unwrap_or_default()
             .to_ascii_uppercase();
-        matches!(word.as_str(), "FROM" | "JOIN") || word.ends_with(',')
+        matches!(word.as_str(), "FROM" | "JOIN" | "SUMMARIZE") || word.ends_with(',')
     })
 }
 

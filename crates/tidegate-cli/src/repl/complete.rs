@@ -274,7 +274,7 @@ mod tests {
             "SELECT l_ FROM lineitem WHERE l_t",
             &["SELECT l_ FROM lineitem WHERE l_tax"],
         );
-        check("SELECT su", &["SELECT sum("]);
+        check("SELECT su", &["SELECT summarize", "SELECT sum("]);
         check("SELECT * FROM sys", &["SELECT * FROM system."]);
         check("SELECT * FROM system.q", &["SELECT * FROM system.queries"]);
         check("SELECT lineitem.l_t", &["SELECT lineitem.l_tax"]);

@@ -348,10 +348,16 @@ impl History {
         Ok(recorded.collect())
     }
 
-    /// Tells how far the query has come that was planned last of those that run.
-    pub(crate) fn progress(&self) -> Option<QueryProgress> {
+    /// Tells how far the query has come that was planned last of those that run, of all or in one
+    /// client's session.
+    pub(crate) fn progress(&self, client: Option<&Client>) -> Option<QueryProgress> {
         let records: Vec<Arc<Record>> = self.records.lock().iter().rev().cloned().collect();
-        records.iter().find_map(|record| record.progress())
+        let is_own = |record: &&Arc<Record>| {
+            let owner = record.asked.owner.as_ref().map(|owner| owner.session);
+            client.is_none_or(|client| owner == Some(client.id))
+        };
+        let mut own = records.iter().filter(is_own);
+        own.find_map(|record| record.progress())
     }
 
     /// Reports the query that ended last.

@@ -6,11 +6,13 @@ use std::sync::Arc;
 
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
+use serde::{Deserialize, Serialize};
 
 use crate::region::PipelineExec;
 
 /// How far a query that runs has come.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct QueryProgress {
     /// Its number, as in [`super::QueryReport::id`].
     pub id: u64,

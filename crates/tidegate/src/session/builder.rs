@@ -14,7 +14,7 @@ use tidegate_device::DiscoveryOptions;
 use tidegate_scheduler::AdmissionLimits;
 
 use super::tasks::Tasks;
-use super::{Session, add_to, files};
+use super::{Session, add_to, files, formats};
 use crate::access::AllowedPaths;
 use crate::error::{Error, ErrorKind};
 use crate::generate::{NamedArguments, table_functions};
@@ -209,6 +209,7 @@ impl SessionBuilder {
         }
         ctx.register_relation_planner(Arc::new(NamedArguments))?;
         system::register(&ctx, &runtime)?;
+        formats::register(&ctx)?;
         if self.allowed_paths.is_some() {
             // The factory of unbounded tables opens files without asking the object store.
             let state = ctx.state_ref();

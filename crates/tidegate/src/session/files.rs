@@ -88,7 +88,8 @@ fn explain(path: &str, error: DataFusionError) -> DataFusionError {
     let why = if message.contains("No files for table") {
         "is not there: no such object, and none whose name begins so"
     } else if message.contains("file_format") || message.contains("file extension") {
-        "is of no known format: its ending is none of .parquet, .csv, .json, .arrow, .avro"
+        "is of no known format: its ending is none of .parquet, .csv, .tsv, .json, .ndjson, .jsonl, \
+         .arrow, .avro"
     } else {
         return error;
     };

@@ -4,6 +4,8 @@
 //! those that call it, and fails as a whole if one of these would no longer have types. None is
 //! dropped while others call it, and none calls itself, through however many others.
 
+mod shown;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -46,6 +48,9 @@ pub(super) async fn plan(
                 for function in &mut drop.func_desc {
                     fold_name(&mut function.name);
                 }
+            }
+            ast::Statement::ShowFunctions { filter } => {
+                return shown::plan(state, filter.take()).await;
             }
             _ => {}
         }

@@ -20,7 +20,9 @@ use datafusion::prelude::SQLOptions;
 use tidegate_scheduler::AdmissionLimits;
 
 use super::prepared::{self, Prepared};
-use super::{Client, KernelReport, Session, cache, functions, held, kernels, kill, known};
+use super::{
+    Client, KernelReport, Session, cache, formats, functions, held, kernels, kill, known, summary,
+};
 use crate::access::AllowedPaths;
 use crate::error::{Error, ErrorKind};
 use crate::frames::planner;
@@ -125,10 +127,20 @@ pub(super) async fn logical_plan(
     state: &SessionState,
     sql: &str,
 ) -> Result<LogicalPlan, DataFusionError> {
+    let summarized = statements::summarized(sql).map_err(refused)?;
+    if let Some(query) = &summarized {
+        // Behind the words before it, the scan may have taken the query for another thing.
+        check_text(query)?;
+    }
     let dialect = state.config_options().sql_parser.dialect;
-    let mut statement = state.sql_to_statement(sql, &dialect)?;
+    let mut statement = state.sql_to_statement(summarized.as_deref().unwrap_or(sql), &dialect)?;
     session.stores.take_options(&mut statement)?;
-    functions::plan(state, statement).await
+    formats::compress_by_name(&mut statement);
+    let plan = functions::plan(state, statement).await?;
+    match summarized {
+        Some(_) => summary::plan(state, plan),
+        None => Ok(plan),
+    }
 }
 
 async fn plan_checked(session: &Session, sql: &str, allowed: SQLOptions) -> Result<Outcome, Error> {
@@ -176,6 +188,14 @@ async fn done(
     let done = match plan {
         LogicalPlan::Statement(PlanStatement::SetVariable(set)) => {
             set_variable(session, set).await?
+        }
+        LogicalPlan::Statement(PlanStatement::ResetVariable(reset))
+            if TidegateOptions::has(&reset.variable) =>
+        {
+            // DataFusion resets its own settings alone.
+            let value = TidegateOptions::default_text(&reset.variable);
+            let variable = reset.variable;
+            set_variable(session, SetVariable { variable, value }).await?
         }
         LogicalPlan::Statement(PlanStatement::Prepare(statement)) => {
             prepared::prepare_named(session, sql, statement).await?

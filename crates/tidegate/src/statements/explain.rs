@@ -40,7 +40,7 @@ pub(crate) fn explained_kernels(sql: &str) -> Result<Option<String>, StatementEr
 }
 
 /// Writes spaces for all that stands before a place.
-fn blanked_until(sql: &str, end: Location) -> String {
+pub(super) fn blanked_until(sql: &str, end: Location) -> String {
     let mut at = Location::new(1, 1);
     let mut text = String::with_capacity(sql.len());
     for c in sql.chars() {

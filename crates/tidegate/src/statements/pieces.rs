@@ -8,7 +8,7 @@ use super::tokenize;
 
 /// Words that structure statements: what a prompt colours and proposes. Names that are keywords in
 /// some statement and column names in most are left out.
-pub const KEYWORDS: [&str; 121] = [
+pub const KEYWORDS: [&str; 122] = [
     "ALL",
     "ALTER",
     "ANALYZE",
@@ -111,6 +111,7 @@ pub const KEYWORDS: [&str; 121] = [
     "SHOW",
     "SMALLINT",
     "STORED",
+    "SUMMARIZE",
     "TABLE",
     "TABLES",
     "TEMPORARY",

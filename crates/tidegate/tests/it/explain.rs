@@ -101,7 +101,7 @@ async fn messages() {
     }
     insta::assert_snapshot!(told.join("\n"), @r#"
     Sql: table 'trip' not found: did you mean 'trips'?
-    Io: 'no/such/file.parquet' not found: no such file, folder or glob, or its ending is none of .parquet, .csv, .json, .arrow, .avro
+    Io: 'no/such/file.parquet' not found: no such file, folder or glob, or its ending is none of .parquet, .csv, .tsv, .json, .ndjson, .jsonl, .arrow, .avro
     Sql: No field named vv. Did you mean 'trips.v'?
     Valid fields are trips.k, trips.v, trips.s.
     Sql: Divide by zero error

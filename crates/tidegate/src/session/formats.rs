@@ -1,0 +1,113 @@
+//! File formats by the endings that people give their files: `.ndjson`, `.jsonl` and `.tsv` beside
+//! DataFusion's, and compressed files where it reads them but does not write them by their name.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use datafusion::catalog::{Session, TableProviderFactory};
+use datafusion::common::GetExt;
+use datafusion::datasource::file_format::csv::CsvFormatFactory;
+use datafusion::datasource::file_format::json::JsonFormatFactory;
+use datafusion::datasource::file_format::{FileFormat, FileFormatFactory};
+use datafusion::datasource::listing_table_factory::ListingTableFactory;
+use datafusion::error::Result;
+use datafusion::prelude::SessionContext;
+use datafusion::sql::parser::Statement;
+use sqlparser::ast::Value;
+
+/// Endings of compressed files, and what each is compressed by.
+const COMPRESSIONS: [(&str, &str); 4] = [
+    ("gz", "gzip"),
+    ("zst", "zstd"),
+    ("bz2", "bzip2"),
+    ("xz", "xz"),
+];
+
+/// Formats that are compressed as a whole.
+const COMPRESSED: [&str; 5] = ["csv", "tsv", "json", "ndjson", "jsonl"];
+
+/// Adds the endings to a session.
+pub(super) fn register(ctx: &SessionContext) -> Result<()> {
+    let json = || Arc::new(JsonFormatFactory::new()) as Arc<dyn FileFormatFactory>;
+    let csv = || Arc::new(CsvFormatFactory::new()) as Arc<dyn FileFormatFactory>;
+    let state = ctx.state_ref();
+    let mut state = state.write();
+    for (ending, inner, option) in [
+        ("ndjson", json(), None),
+        ("jsonl", json(), None),
+        ("tsv", csv(), Some(("format.delimiter", "\t"))),
+    ] {
+        let alias = Alias {
+            ending,
+            inner,
+            option,
+        };
+        state.register_file_format(Arc::new(alias), true)?;
+        let tables = state.table_factories_mut();
+        let factory = || Arc::new(ListingTableFactory::new()) as Arc<dyn TableProviderFactory>;
+        tables.entry(ending.to_uppercase()).or_insert_with(factory);
+    }
+    Ok(())
+}
+
+/// A format under another ending, with an option that holds unless a statement gives it.
+#[derive(Debug)]
+struct Alias {
+    ending: &'static str,
+    inner: Arc<dyn FileFormatFactory>,
+    option: Option<(&'static str, &'static str)>,
+}
+
+impl GetExt for Alias {
+    fn get_ext(&self) -> String {
+        self.ending.into()
+    }
+}
+
+impl FileFormatFactory for Alias {
+    fn create(
+        &self,
+        state: &dyn Session,
+        given: &HashMap<String, String>,
+    ) -> Result<Arc<dyn FileFormat>> {
+        let mut options = given.clone();
+        if let Some((name, value)) = self.option {
+            options.entry(name.into()).or_insert_with(|| value.into());
+        }
+        self.inner.create(state, &options)
+    }
+
+    fn default(&self) -> Arc<dyn FileFormat> {
+        self.inner.default()
+    }
+}
+
+/// Has `COPY … TO 't.csv.gz'` compress what its name says, unless the statement says how itself.
+pub(super) fn compress_by_name(statement: &mut Statement) {
+    let copy = match statement {
+        Statement::CopyTo(copy) => copy,
+        Statement::Explain(explain) => return compress_by_name(&mut explain.statement),
+        Statement::Statement(_) | Statement::CreateExternalTable(_) | Statement::Reset(_) => return,
+    };
+    let is_compression = |(name, _): &(String, Value)| {
+        let name = name.to_ascii_lowercase();
+        matches!(name.as_str(), "compression" | "format.compression")
+    };
+    let mut endings = copy.target.rsplit('.').map(str::to_ascii_lowercase);
+    let (Some(last), Some(format)) = (endings.next(), endings.next()) else {
+        return;
+    };
+    let compression = COMPRESSIONS.iter().find(|(ending, _)| *ending == last);
+    let Some((_, compression)) = compression else {
+        return;
+    };
+    let stored_as = copy.stored_as.as_deref().unwrap_or(&format);
+    if !COMPRESSED.contains(&stored_as.to_ascii_lowercase().as_str()) {
+        return;
+    }
+    copy.stored_as.get_or_insert(format);
+    if !copy.options.iter().any(is_compression) {
+        let value = Value::SingleQuotedString((*compression).into());
+        copy.options.push(("format.compression".into(), value));
+    }
+}
