@@ -4,8 +4,8 @@
 //! the operating system would, links and `..` included, and refused if it does not end inside an
 //! allowed folder; an object is refused if its bucket or host, or what its name begins with, is not
 //! allowed. Whoever can change links inside an allowed folder while a statement runs can still win a
-//! race against the check: no statement can make a link. A host that is allowed may redirect to
-//! another: it is trusted with where it sends requests.
+//! race against the check: no statement can make a link. A host that redirects is
+//! followed to where statements may go themselves, and no further.
 
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -90,6 +90,16 @@ impl AllowedPaths {
         match is_allowed {
             true => Ok(()),
             false => Err(Self::denied(path)),
+        }
+    }
+
+    /// Refuses an object outside, where a request was sent to.
+    pub(crate) fn check_url(&self, url: &Url) -> Result<(), Error> {
+        let location = Location::from_url_path(url.path());
+        let prefixes = self.prefixes(url);
+        match (location, prefixes) {
+            (Ok(location), Some(prefixes)) if begins(&location, &prefixes) => Ok(()),
+            _ => Err(Self::denied(&stores::place(url))),
         }
     }
 

@@ -7,6 +7,7 @@
 //! A `RemoteStore` says what went wrong in words that name no secret, and makes an object's time tell
 //! its version too.
 
+mod connector;
 mod guarded;
 mod open;
 mod options;
@@ -130,7 +131,13 @@ impl Stores {
         if let Some(store) = remote.open.get(&place) {
             return Ok(Arc::clone(store));
         }
-        let store = open::open(family, url, &remote.options, &self.failures)?;
+        let store = open::open(
+            family,
+            url,
+            &remote.options,
+            &self.failures,
+            self.allowed.as_ref(),
+        )?;
         let store = match prefixes {
             None => store,
             Some(prefixes) => Arc::new(GuardedStore::prefixes(store, place.clone(), prefixes)),

@@ -14,9 +14,11 @@ use object_store::http::HttpBuilder;
 use object_store::{ObjectStore, RetryConfig};
 use url::Url;
 
+use super::connector::ConfinedConnector;
 use super::options::{Family, StoreOptions};
 use super::remote::{Access, RemoteStore, reason};
 use super::{WriteFailures, place};
+use crate::access::AllowedPaths;
 use crate::error::{Error, ErrorKind};
 
 /// How often a request is tried again.
@@ -24,12 +26,14 @@ const RETRIES_MAX: usize = 3;
 /// No try begins after this.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(25);
 
-/// Opens the store of a URL; nothing is asked of it yet.
+/// Opens the store of a URL; nothing is asked of it yet. A server that redirects is followed to what
+/// is allowed.
 pub(super) fn open(
     family: Family,
     url: &Url,
     options: &StoreOptions,
     failures: &Arc<WriteFailures>,
+    allowed: Option<&AllowedPaths>,
 ) -> Result<Arc<dyn ObjectStore>, Error> {
     let is_account = family == Family::Azure && url.password().is_none();
     if !(url.username().is_empty() && url.password().is_none() || is_account) {
@@ -39,7 +43,7 @@ pub(super) fn open(
     }
     let place = place(url);
     let options = options.of(family, &place);
-    let store = build(family, &place, &options).map_err(|error| {
+    let store = build(family, &place, &options, allowed).map_err(|error| {
         let message = format!(
             "'{place}' cannot be opened: {}; its options are wrong or incomplete",
             reason(&error)
@@ -57,6 +61,7 @@ fn build(
     family: Family,
     place: &str,
     options: &[(&str, &str)],
+    allowed: Option<&AllowedPaths>,
 ) -> object_store::Result<Arc<dyn ObjectStore>> {
     let retry = RetryConfig {
         max_retries: RETRIES_MAX,
@@ -96,6 +101,9 @@ fn build(
         }
         Family::Http => {
             let mut builder = HttpBuilder::new().with_retry(retry).with_url(place);
+            if let Some(allowed) = allowed.cloned() {
+                builder = builder.with_http_connector(ConfinedConnector { allowed });
+            }
             if place.starts_with("http://") {
                 builder = builder.with_config(object_store::ClientConfigKey::AllowHttp, "true");
             }
@@ -161,7 +169,7 @@ mod tests {
             options.set(&place(&url), name, value).unwrap();
         }
         let family = Family::of(url.scheme()).unwrap();
-        let store = open(family, &url, &options, &Arc::default());
+        let store = open(family, &url, &options, &Arc::default(), None);
         store
             .map(|store| store.to_string())
             .map_err(|error| error.to_string())

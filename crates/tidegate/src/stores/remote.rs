@@ -128,6 +128,13 @@ impl Place {
         use object_store::Error as Store;
         let url = self.url(location);
         let own = |message: String| Box::new(Error::new(ErrorKind::Io, message));
+        if let Some(refused) = refusal(&error) {
+            let message = format!("'{url}' redirects: {refused}");
+            return Store::PermissionDenied {
+                path: location.to_string(),
+                source: Box::new(Error::new(refused.kind(), message)),
+            };
+        }
         match error {
             Store::NotFound { path, .. } => Store::NotFound {
                 path,
@@ -200,6 +207,18 @@ fn causes(error: &(dyn StdError + 'static)) -> Vec<String> {
 
 /// Says in a line why a request failed: what the server said, or the innermost cause. No URL that a
 /// request went to, for it may carry a signature.
+/// Finds what this crate itself says among the causes of an error.
+fn refusal<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Error> {
+    let mut cause = Some(error);
+    while let Some(now) = cause {
+        match now.downcast_ref::<Error>() {
+            Some(own) => return Some(own),
+            None => cause = now.source(),
+        }
+    }
+    None
+}
+
 pub(super) fn reason(error: &(dyn StdError + 'static)) -> String {
     let mut causes = causes(error);
     let all = causes.join(": ");

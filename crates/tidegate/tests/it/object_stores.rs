@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use tidegate::{AllowedPaths, Session, SessionBuilder, StoreOptions};
+use tidegate::{AllowedPaths, ErrorKind, Session, SessionBuilder, StoreOptions};
 
 use crate::servers::{Http, KEY, S3, SECRET, closed_address, options};
 use crate::support::{answer, lines, rows, write_parquet};
@@ -394,4 +394,70 @@ async fn a_confined_session_reaches_what_is_allowed_alone() {
     }
     let found = session.read_parquet("s3://data/closed/t.parquet").await;
     assert!(found.is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_redirects_leads_nowhere_else() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("open")).unwrap();
+    for name in ["t.csv", "open/t.csv"] {
+        std::fs::write(folder.path().join(name), "a\n7\n").unwrap();
+    }
+    let open = Http::start(folder.path()).await;
+    let half = Http::start(folder.path()).await;
+    let closed = Http::start(folder.path()).await;
+    let allowed = [open.url.clone(), format!("{}/open", half.url)];
+    let allowed = AllowedPaths::new(&allowed.map(Into::into)).unwrap();
+    let session = builder(StoreOptions::default())
+        .allowed_paths(allowed)
+        .build()
+        .unwrap();
+    let seven = answer(&session, "SELECT 7 AS a").await;
+    for url in [
+        open.redirect(&open, "t.csv"),
+        open.redirect(&half, "open/t.csv"),
+    ] {
+        let sql = format!("SELECT a FROM '{url}'");
+        assert_eq!(answer(&session, &sql).await, seven, "{url}");
+    }
+    for url in [
+        open.redirect(&closed, "t.csv"),
+        open.redirect(&half, "t.csv"),
+        open.redirect(&half, "open/../t.csv"),
+        // One that is allowed, and leads on to one that is not.
+        format!(
+            "{}/to/{}",
+            open.url,
+            open.redirect(&closed, "t.csv")
+                .trim_start_matches("http://")
+        ),
+        // The address of a cloud's secrets.
+        format!("{}/to/169.254.169.254/t.csv", open.url),
+    ] {
+        let before = half.requests().0;
+        let error = session.collect(&format!("SELECT a FROM '{url}'")).await;
+        let error = error.expect_err(&url);
+        assert_eq!(error.kind(), ErrorKind::Denied, "{url}: {error}");
+        let message = error.to_string();
+        assert!(message.contains("redirects"), "{message}");
+        assert!(message.contains("outside the paths"), "{message}");
+        assert_eq!(half.requests().0, before, "{url}");
+    }
+    assert_eq!(closed.requests(), (0, 0));
+    assert!(open.requests().1 >= 7);
+    // Who is not confined goes where a server sends them.
+    let free = builder(StoreOptions::default()).build().unwrap();
+    let sql = format!("SELECT a FROM '{}'", open.redirect(&closed, "t.csv"));
+    assert_eq!(answer(&free, &sql).await, seven);
+    // For ever is too long.
+    let session = builder(StoreOptions::default())
+        .allowed_paths(AllowedPaths::new(&[open.url.clone().into()]).unwrap())
+        .build()
+        .unwrap();
+    let mut path = "t.csv".to_string();
+    for _ in 0..12 {
+        path = format!("to/{}/{path}", open.url.trim_start_matches("http://"));
+    }
+    let message = refused(&session, &format!("SELECT a FROM '{}/{path}'", open.url)).await;
+    assert!(message.contains("more than 10 times"), "{message}");
 }

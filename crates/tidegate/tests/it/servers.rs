@@ -98,7 +98,7 @@ pub(crate) fn closed_address() -> SocketAddr {
     listener.local_addr().unwrap()
 }
 
-/// An HTTP server of the files of a folder, with ranges.
+/// An HTTP server of the files of a folder, with ranges; `/to/host/path` redirects to there.
 pub(crate) struct Http {
     pub(crate) url: String,
     files: Arc<Files>,
@@ -109,6 +109,9 @@ pub(crate) struct Http {
 struct Files {
     folder: PathBuf,
     ranges: AtomicU64,
+    /// Requests that asked for files.
+    requests: AtomicU64,
+    redirects: AtomicU64,
 }
 
 impl Http {
@@ -116,12 +119,27 @@ impl Http {
         let files = Arc::new(Files {
             folder: folder.to_path_buf(),
             ranges: AtomicU64::new(0),
+            requests: AtomicU64::new(0),
+            redirects: AtomicU64::new(0),
         });
         let app = Router::new().fallback(serve).with_state(Arc::clone(&files));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let task = tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
         Self { url, files, task }
+    }
+
+    /// Returns where this server redirects to another's file.
+    pub(crate) fn redirect(&self, to: &Self, path: &str) -> String {
+        let host = to.url.trim_start_matches("http://");
+        format!("{}/to/{host}/{path}", self.url)
+    }
+
+    /// Returns how many requests for files came, and how many were sent elsewhere.
+    pub(crate) fn requests(&self) -> (u64, u64) {
+        let files = &self.files;
+        let count = |number: &AtomicU64| number.load(Ordering::Relaxed);
+        (count(&files.requests), count(&files.redirects))
     }
 
     /// Returns how many ranges were asked for.
@@ -143,6 +161,12 @@ async fn serve(State(files): State<Arc<Files>>, request: Request) -> Response {
     if path.ends_with("locked.csv") {
         return StatusCode::UNAUTHORIZED.into_response();
     }
+    if let Some(elsewhere) = request.uri().path().strip_prefix("/to/") {
+        files.redirects.fetch_add(1, Ordering::Relaxed);
+        let location = HeaderValue::from_str(&format!("http://{elsewhere}")).unwrap();
+        return (StatusCode::FOUND, [(header::LOCATION, location)]).into_response();
+    }
+    files.requests.fetch_add(1, Ordering::Relaxed);
     let Ok(mut file) = std::fs::File::open(path) else {
         return StatusCode::NOT_FOUND.into_response();
     };
