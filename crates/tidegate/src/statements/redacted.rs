@@ -8,13 +8,36 @@ use crate::stores::{Family, is_harmless};
 /// What stands in the place of a secret.
 const HIDDEN: &str = "'***'";
 
-/// Replaces the values of options of object stores, `OPTIONS ('aws.secret_access_key' '…')`, but for
-/// those that are no secret, such as `aws.region`. Every text that is kept or shown beyond the
-/// statement's own run goes through here.
+/// Beginnings of options of object stores.
+const OPTIONS: [&str; 5] = ["aws.", "gcp.", "google.", "azure.", "http."];
+
+/// Words that a name has whose value is a secret, in whatever statement.
+const SECRET_WORDS: [&str; 6] = [
+    "secret",
+    "password",
+    "passwd",
+    "token",
+    "credential",
+    "credentials",
+];
+
+/// Names that end so have a secret value, though their words alone say nothing.
+const SECRET_ENDINGS: [&str; 5] = [
+    "access_key",
+    "access_key_id",
+    "account_key",
+    "api_key",
+    "private_key",
+];
+
+/// Replaces what is secret in a statement: the values of options of object stores,
+/// `OPTIONS ('aws.secret_access_key' '…')`, but for those that are none, such as `aws.region`; texts
+/// behind names such as `SECRET` or `password =`; what a URL holds before `@` and behind `?`. Every
+/// text that is kept or shown beyond the statement's own run goes through here.
 pub fn redacted(text: &str) -> Cow<'_, str> {
     let lower = text.to_ascii_lowercase();
-    let may_hold = ["aws.", "gcp.", "google.", "azure.", "http."];
-    if !may_hold.iter().any(|name| lower.contains(name)) {
+    let mut may_hold = OPTIONS.iter().chain(&SECRET_WORDS).chain(&SECRET_ENDINGS);
+    if !lower.contains("://") && !may_hold.any(|name| lower.contains(name)) {
         return Cow::Borrowed(text);
     }
     let mut shown = String::with_capacity(text.len());
@@ -29,6 +52,15 @@ pub fn redacted(text: &str) -> Cow<'_, str> {
                 is_changed = true;
                 before = "";
                 continue;
+            }
+            PieceKind::Text => {
+                if let Some(url) = without_login(part) {
+                    shown.push_str(&url);
+                    is_changed = true;
+                    before = part;
+                    continue;
+                }
+                before = part;
             }
             PieceKind::Comment => {}
             PieceKind::Other if part.trim_matches(is_between).is_empty() => {}
@@ -52,7 +84,38 @@ fn names_a_secret(before: &str) -> bool {
     let before = before.trim_end_matches(is_between);
     let word = before.rsplit([' ', '\n', '\t', '\r', '(', ',']).next();
     let word = word.unwrap_or_default().replace(['\'', '"'], "");
-    Family::of_option(&word).is_some_and(|(family, name)| !is_harmless(family, &name))
+    if let Some((family, name)) = Family::of_option(&word) {
+        return !is_harmless(family, &name);
+    }
+    let word = word.to_ascii_lowercase();
+    let mut parts = word.split(|c: char| !c.is_alphanumeric());
+    parts.any(|part| SECRET_WORDS.contains(&part))
+        || SECRET_ENDINGS.iter().any(|end| word.ends_with(end))
+}
+
+/// Returns a text with a URL in it without what may let somebody in; `None` if it has nothing such.
+fn without_login(text: &str) -> Option<String> {
+    let (scheme, rest) = text.split_once("://")?;
+    let (path, query) = match rest.split_once('?') {
+        Some((path, query)) => (path, Some(query)),
+        None => (rest, None),
+    };
+    let host_end = path.find('/').unwrap_or(path.len());
+    // A user's name alone, as in abfss://container@account, is no secret.
+    let login = path[..host_end].rfind('@');
+    let login = login.filter(|at| path[..*at].contains(':'));
+    if login.is_none() && query.is_none() {
+        return None;
+    }
+    let place = match login {
+        Some(at) => format!("***{}", &path[at..]),
+        None => path.to_string(),
+    };
+    let query = query.map_or("", |query| match query.ends_with('\'') {
+        true => "?***'",
+        false => "?***",
+    });
+    Some(format!("{scheme}://{place}{query}"))
 }
 
 #[cfg(test)]
@@ -88,6 +151,38 @@ mod tests {
                 "OPTIONS (\"aws.access_key_id\" '***')",
             ),
             ("aws.", "aws."),
+            (
+                "CREATE SECRET s (TYPE s3, KEY_ID 'id', SECRET 'hush', REGION 'eu-1')",
+                "CREATE SECRET s (TYPE s3, KEY_ID 'id', SECRET '***', REGION 'eu-1')",
+            ),
+            (
+                "OPTIONS ('s3_secret_access_key' 'hush', 'access_key_id' 'id')",
+                "OPTIONS ('s3_secret_access_key' '***', 'access_key_id' '***')",
+            ),
+            (
+                "SELECT * FROM users WHERE Password = 'hush' AND name = 'ada'",
+                "SELECT * FROM users WHERE Password = '***' AND name = 'ada'",
+            ),
+            (
+                "SELECT * FROM 'https://me:hush@host/t.csv'",
+                "SELECT * FROM 'https://***@host/t.csv'",
+            ),
+            (
+                "SELECT * FROM 'https://host/t.csv?X-Amz-Signature=hush'",
+                "SELECT * FROM 'https://host/t.csv?***'",
+            ),
+            (
+                "SELECT * FROM 'https://host/t?sig=hus",
+                "SELECT * FROM 'https://host/t?***",
+            ),
+            (
+                "SELECT 'token', token, 'secrets' FROM 'abfss://c@n.dfs.core.windows.net/t'",
+                "SELECT 'token', token, 'secrets' FROM 'abfss://c@n.dfs.core.windows.net/t'",
+            ),
+            (
+                "SELECT 'is it there?' AS secret",
+                "SELECT 'is it there?' AS secret",
+            ),
         ] {
             assert_eq!(redacted(text), expect);
         }
