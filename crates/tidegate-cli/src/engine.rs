@@ -28,8 +28,8 @@ pub(crate) trait Engine: fmt::Debug + Send + Sync {
     /// Tells where the query that ended last ran, with its number; `None` if that is not known here.
     fn last_placement(&self) -> Option<(u64, String)>;
 
-    /// Tells how far the query has come that runs; `None` if that is not known here.
-    fn progress(&self) -> Option<QueryProgress>;
+    /// Tells how far the query has come that runs; `None` if that is not known.
+    fn progress(&self) -> BoxFuture<'_, Option<QueryProgress>>;
 
     /// Ends what the engine has elsewhere.
     fn close(&self) -> BoxFuture<'_, ()>;
@@ -76,8 +76,8 @@ impl Engine for Session {
         Some((report.id, report.to_string()))
     }
 
-    fn progress(&self) -> Option<QueryProgress> {
-        Session::progress(self)
+    fn progress(&self) -> BoxFuture<'_, Option<QueryProgress>> {
+        futures::future::ready(Session::progress(self)).boxed()
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
@@ -135,8 +135,8 @@ impl Engine for RemoteSession {
         None
     }
 
-    fn progress(&self) -> Option<QueryProgress> {
-        None
+    fn progress(&self) -> BoxFuture<'_, Option<QueryProgress>> {
+        RemoteSession::progress(self).boxed()
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {

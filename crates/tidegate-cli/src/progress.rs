@@ -15,7 +15,7 @@ use crate::{console, environment};
 const QUIET: Duration = Duration::from_secs(1);
 
 /// How often it is drawn.
-pub(crate) const TICK: Duration = Duration::from_millis(125);
+const TICK: Duration = Duration::from_millis(125);
 
 /// Steps of the bar.
 const STEPS: u64 = 1_000;
@@ -44,6 +44,12 @@ impl Bar {
             bar: None,
             is_over: false,
         })))
+    }
+
+    /// Waits until the bar is due: after a moment at first, then at every tick.
+    pub(crate) async fn until_next(&self) {
+        let quiet = QUIET.saturating_sub(self.0.lock().began.elapsed());
+        tokio::time::sleep(quiet.max(TICK)).await;
     }
 
     /// Shows how far the statement has come.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use tidegate::Names;
+use tidegate::{Names, QueryProgress};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -125,13 +125,19 @@ impl Runner {
                     }
                     return Err(Failure::Stopped(signal));
                 }
-                () = tokio::time::sleep(progress::TICK), if bar.is_some() => {
-                    if let (Some(bar), Some(progress)) = (bar, self.engine.progress()) {
+                progress = self.next_progress(bar), if bar.is_some() => {
+                    if let (Some(bar), Some(progress)) = (bar, progress) {
                         bar.draw(&progress);
                     }
                 }
             }
         }
+    }
+
+    /// Waits until a bar may be drawn again, and asks for what it shows.
+    async fn next_progress(&self, bar: Option<&Bar>) -> Option<QueryProgress> {
+        bar?.until_next().await;
+        self.engine.progress().await
     }
 
     /// Tells what there is to know about an answer beside the answer.

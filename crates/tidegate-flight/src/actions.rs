@@ -26,11 +26,14 @@ use crate::messages::{
 use crate::put::{command, refuse_transaction};
 use crate::service::Door;
 use crate::sessions::{ClientSession, Prepared};
-use crate::status::{invalid, status, unimplemented};
+use crate::status::{defect, invalid, status, unimplemented};
 use crate::wire::{schema_bytes, wire_schema};
 
+/// The action that tells how far a query has come; the only one that is not of the protocol.
+pub(crate) const PROGRESS: &str = "tidegate.Progress";
+
 /// What there is to do: name, and what it takes and gives.
-const DONE: [(&str, &str); 7] = [
+const DONE: [(&str, &str); 8] = [
     (
         "CreatePreparedStatement",
         "Prepares a statement. Takes ActionCreatePreparedStatementRequest, gives \
@@ -61,6 +64,11 @@ const DONE: [(&str, &str); 7] = [
     (
         "CloseSession",
         "Ends the session and what runs in it. Gives CloseSessionResult.",
+    ),
+    (
+        PROGRESS,
+        "Tells how far the session's query has come that runs. Gives a JSON object, or nothing where \
+         none runs.",
     ),
 ];
 
@@ -115,6 +123,11 @@ pub(crate) async fn act(
             let status = CloseStatus::Closed as i32;
             CloseSessionResult { status }.encode_to_vec()
         }
+        PROGRESS => match caller.session.progress() {
+            Some(progress) => serde_json::to_vec(&progress)
+                .map_err(|error| defect("the progress cannot be written", &error))?,
+            None => return Ok(None),
+        },
         refused if REFUSED.contains(&refused) => return Err(unimplemented(refused)),
         other => {
             let name: String = other

@@ -17,12 +17,13 @@ use arrow_flight::flight_service_client::FlightServiceClient;
 use arrow_flight::sql::client::FlightSqlServiceClient;
 use arrow_flight::{Action, FlightInfo};
 use futures::TryStreamExt;
-use tidegate::{Error, ErrorKind};
+use tidegate::{Error, ErrorKind, QueryProgress};
 use tonic::transport::Channel;
 use tonic::{Code, Status};
 
 pub use rows::RemoteRows;
 
+use crate::actions::PROGRESS;
 use address::Address;
 
 /// The most of one message that is taken: a server cuts rows into messages far smaller than this.
@@ -111,6 +112,16 @@ impl RemoteSession {
         let info = client.execute(sql.to_string(), None).await.map_err(told)?;
         let schema = schema_of(&info)?;
         RemoteRows::fetch(client, schema, info).await
+    }
+
+    /// Tells how far the query has come that runs in the session; `None` if none does, or if that
+    /// cannot be known.
+    pub async fn progress(&self) -> Option<QueryProgress> {
+        let mut client = self.client.clone();
+        let action = Action::new(PROGRESS, Vec::new());
+        let mut answers = client.do_action(action).await.ok()?;
+        let answer = answers.try_next().await.ok()??;
+        serde_json::from_slice(&answer.body).ok()
     }
 
     /// Ends the session on the server. One that is not ended is given up there after a while.

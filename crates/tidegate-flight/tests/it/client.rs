@@ -198,3 +198,32 @@ async fn servers_that_are_not_there_or_go_are_told() {
     let (kind, message) = refused(&remote, "SELECT 1").await;
     assert_eq!(kind, ErrorKind::Io, "{message}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn how_far_a_query_has_come_is_told_to_its_session() {
+    let server = start().await;
+    let remote = RemoteSession::connect(&at(&server)).await.unwrap();
+    let other = RemoteSession::connect(&at(&server)).await.unwrap();
+    assert_eq!(remote.progress().await, None);
+    let running = remote.clone();
+    let task = tokio::spawn(async move {
+        let rows = running.execute(ENDLESS).await?;
+        rows.try_collect::<Vec<_>>().await
+    });
+    let mut read = 0;
+    for _ in 0..2 {
+        eventually("more rows are read", async || {
+            let progress = remote.progress().await.unwrap_or_default();
+            let is_more = progress.rows_read > read;
+            read = progress.rows_read.max(read);
+            is_more
+        })
+        .await;
+    }
+    assert_eq!(other.progress().await, None);
+    task.abort();
+    eventually("the query has ended", async || {
+        remote.progress().await.is_none()
+    })
+    .await;
+}

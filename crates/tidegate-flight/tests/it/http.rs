@@ -478,3 +478,36 @@ async fn the_log_and_the_sessions_are_tables() {
     })
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_cache_does_is_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().canonicalize().unwrap().join("t.parquet");
+    let server = start_with(session(&[folder.path().to_path_buf()]), with_http()).await;
+    let client = &mut server.client().await;
+    let copy = format!(
+        "COPY (SELECT value AS a, value * 2 AS b FROM range(0, 1000)) TO '{}'",
+        file.display()
+    );
+    answer(client, &copy).await;
+    let sum = |column: &str| format!("SELECT sum({column}) FROM '{}'", file.display());
+    let counted = async |what: &str| {
+        let text = server.get("/metrics").await.body;
+        let name = format!("tidegate_cache_{what}_total{{tier=\"host\"}} ");
+        let line = text.lines().find_map(|line| line.strip_prefix(&name));
+        line.unwrap().parse::<u64>().unwrap()
+    };
+    assert_eq!((counted("hits").await, counted("misses").await), (0, 0));
+    for (column, expect, hits, misses) in [
+        ("a", "499500", 0, 1),
+        ("a", "499500", 1, 1),
+        ("a + b", "1498500", 1, 3),
+        ("a + b", "1498500", 3, 3),
+    ] {
+        assert_eq!(answer(client, &sum(column)).await, [expect]);
+        let now = (counted("hits").await, counted("misses").await);
+        assert_eq!(now, (hits, misses), "{column}");
+    }
+    let seen = server.get("/api/status").await.json();
+    assert_eq!(seen["cache"]["host_hits"], 3, "{seen}");
+}

@@ -136,6 +136,7 @@ async fn no_spelling_of_a_path_leads_outside() {
             let path = path.replace('\'', "''");
             kept(client, &format!("SELECT * FROM '{path}'")).await;
             kept(client, &format!("EXPLAIN ANALYZE SELECT * FROM '{path}'")).await;
+            kept(client, &format!("SUMMARIZE '{path}'")).await;
             let create =
                 format!("CREATE EXTERNAL TABLE g{number} STORED AS {format} LOCATION '{path}'");
             kept(client, &create).await;
@@ -194,6 +195,8 @@ async fn nothing_is_written_outside() {
                 &format!("COPY (SELECT 1 AS a) TO '{target}' STORED AS PARQUET"),
             )
             .await;
+            let packed = target.replace("new.parquet", "new.csv.gz");
+            kept(client, &format!("COPY (SELECT 1 AS a) TO '{packed}'")).await;
             let parted = format!(
                 "COPY (SELECT 1 AS a, 'x/../../..' AS k) TO '{target}' STORED AS PARQUET PARTITIONED BY (k)"
             );
