@@ -8,7 +8,7 @@
 //! and which of the doors opens), `script` (text is cut into steps), `shell` (steps are run, one after
 //! the other), `run` (one statement), `render` (rows become text), `destination` (a screen, a file or
 //! a pager), `repl` (the prompt), `demo`, `doctor`, `configuration`, `kernel` and `serve` (the
-//! subcommands). `console`, `environment`, `failure`, `panics` and `signals` are what they all stand on.
+//! subcommands). `console`, `environment`, `failure`, `log`, `panics` and `signals` are what they all stand on.
 //!
 //! ```no_run
 //! let status = tidegate_cli::start(vec!["tidegate".into(), "doctor".into()]);
@@ -27,6 +27,7 @@ mod engine;
 mod environment;
 mod failure;
 mod kernel;
+mod log;
 mod panics;
 mod params;
 mod progress;

@@ -19,6 +19,7 @@ use crate::app::{self, DONE, FAILED};
 use crate::args::{LogFormat, LogLevel, OutputArgs, ServeArgs, ServeTask, Source};
 use crate::config::Setting;
 use crate::failure::Failure;
+use crate::log::{self, Log};
 use crate::run::Runner;
 use crate::script::Script;
 use crate::{console, shell, signals};
@@ -114,7 +115,8 @@ async fn serve(
 ) -> Result<(), Trouble> {
     let options = options(asked)?;
     options.check()?;
-    start_log(asked)?;
+    // Held to the end, when it writes what is left.
+    let _log = start_log(asked)?;
     let allowed = AllowedPaths::new(&asked.allow)?;
     let mut session = session.allowed_paths(allowed.clone());
     if !allowed.is_empty() {
@@ -178,7 +180,7 @@ async fn init(
 }
 
 /// Writes what happens to standard error from now on.
-fn start_log(asked: &ServeArgs) -> Result<(), Trouble> {
+fn start_log(asked: &ServeArgs) -> Result<Log, Trouble> {
     let default = match asked.log_format {
         LogFormat::Json => LogLevel::Info,
         LogFormat::Text => LogLevel::Warn,
@@ -189,15 +191,8 @@ fn start_log(asked: &ServeArgs) -> Result<(), Trouble> {
         LogLevel::Warn => LevelFilter::WARN,
         LogLevel::Info => LevelFilter::INFO,
     };
-    let log = tracing_subscriber::fmt()
-        .with_writer(io::stderr)
-        .with_ansi(false)
-        .with_max_level(level);
-    let started = match asked.log_format {
-        LogFormat::Text => log.try_init(),
-        LogFormat::Json => log.json().flatten_event(true).try_init(),
-    };
-    started.map_err(|error| Trouble::File(format!("the log cannot be written: {error}")))
+    log::start(asked.log_format, level)
+        .map_err(|error| Trouble::File(format!("the log cannot be written: {error}")))
 }
 
 fn options(asked: &ServeArgs) -> Result<ServerOptions, Trouble> {

@@ -20,6 +20,11 @@ use crate::signals::{Heard, Signal, Signals};
 
 pub(crate) use command::{Argument, Command, argument, names, parse};
 
+/// What `\d` lists: the tables that people made, without those that are always there.
+const TABLES: &str = "SELECT table_schema, table_name, table_type FROM information_schema.tables \
+                      WHERE table_schema NOT IN ('information_schema', 'system') \
+                      ORDER BY table_schema, table_name";
+
 /// How steps ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
@@ -203,7 +208,7 @@ impl Shell {
         match command {
             Command::Quit => return Outcome::Leave,
             Command::Help => console::note(command::help()),
-            Command::Describe(None) => return self.run_statement("SHOW TABLES", place).await,
+            Command::Describe(None) => return self.run_statement(TABLES, place).await,
             Command::Describe(Some(name)) => {
                 return self.run_statement(&format!("DESCRIBE {name}"), place).await;
             }

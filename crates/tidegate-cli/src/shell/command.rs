@@ -74,7 +74,7 @@ const COMMANDS: [Definition; 17] = [
         names: &["d", "dt", "describe", "tables", "schema"],
         argument: Argument::Table,
         usage: "\\d [TABLE]",
-        help: "list the tables, or the columns of one",
+        help: "list your tables, or the columns of one",
         read: |_, argument| Ok(Command::Describe(argument.map(str::to_string))),
     },
     Definition {
