@@ -8,12 +8,13 @@ use arrow_array::{ArrayRef, RecordBatch};
 use futures::future::BoxFuture;
 use serde::Serialize;
 use thiserror::Error;
-use tidegate_device::{DeviceError, DeviceInfo, MemoryBudget, Reservation};
+use tidegate_device::{Cost, DeviceError, DeviceInfo, MemoryBudget, Reservation};
 use tidegate_pipeline::{EvalError, Pipeline};
 
 use crate::generated::GeneratedRun;
 use crate::program::Generated;
 use crate::stored::{ColumnDictionary, StoredColumn, StoredRun};
+use crate::stream::StreamWork;
 
 /// A device that can run pipelines.
 ///
@@ -71,6 +72,28 @@ pub trait PipelineDevice: Send + Sync + Debug {
     /// Returns whether the device makes the columns of an array itself for a pipeline that it does not
     /// refuse, so that [`PipelineRun::fold_generated`] takes parts of it.
     fn generates(&self, pipeline: &Arc<Pipeline>, source: &Arc<Generated>) -> bool;
+
+    /// Runs work of a user on the device's thread, after all that was asked for before, with the
+    /// device's stream. It may take as much memory as `memory` promises, which is held until the work
+    /// has ended, whether or not the future is polled or kept. `cost` is what a simulated device models.
+    ///
+    /// # Errors
+    /// [`DeviceError::LaunchFailed`] if the work panics, [`DeviceError::Refused`] if the device does not
+    /// run such work, or it is lost.
+    fn with_stream(
+        &self,
+        cost: Cost,
+        memory: Reservation,
+        work: StreamWork,
+    ) -> BoxFuture<'static, Result<(), DeviceError>> {
+        drop((cost, memory, work));
+        let refused = DeviceError::Refused {
+            device: self.info().id,
+            what: "run work of a user".into(),
+            why: "it has no stream".into(),
+        };
+        Box::pin(futures::future::ready(Err(refused)))
+    }
 
     /// Returns whether the device is gone for good.
     fn is_lost(&self) -> bool;

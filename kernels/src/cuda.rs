@@ -18,7 +18,7 @@ use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use tidegate_device::compiler::ImageCache;
 use tidegate_device::cuda::{CudaDevice, DeviceBuffer, Kernel, Lane, LaunchShape, Mark};
-use tidegate_device::{DeviceError, DeviceId, DeviceInfo, MemoryBudget, Reservation};
+use tidegate_device::{Cost, DeviceError, DeviceId, DeviceInfo, MemoryBudget, Reservation};
 use tidegate_pipeline::{Interpreter, Pipeline};
 
 use crate::backend::{PipelineDevice, PipelineRun, RunError};
@@ -26,6 +26,7 @@ use crate::engine::{Engine, Machine, bytes_of_words};
 use crate::execution::Programs;
 use crate::program::{DeviceProgram, Generated, ProgramOptions, warm_up_source};
 use crate::stored::{ColumnDictionary, StoredColumn};
+use crate::stream::{DeviceStream, StreamWork};
 
 pub use crate::program::declared_program;
 
@@ -184,6 +185,21 @@ impl PipelineDevice for CudaPipelineDevice {
         written.is_ok()
     }
 
+    fn with_stream(
+        &self,
+        _: Cost,
+        memory: Reservation,
+        work: StreamWork,
+    ) -> BoxFuture<'static, Result<(), DeviceError>> {
+        let shared = Arc::clone(&self.shared);
+        let done = self.shared.device.submit(move |lane| {
+            work(&DeviceStream::cuda(&shared, lane, memory.bytes()));
+            // What it has launched may still use the memory.
+            lane.synchronize()
+        });
+        async move { done.await? }.boxed()
+    }
+
     fn is_lost(&self) -> bool {
         self.shared.device.is_lost()
     }
@@ -200,7 +216,7 @@ impl Shared {
         &self,
         lane: &Lane<'_>,
         text: &str,
-        names: &[&'static str],
+        names: &[&str],
     ) -> Result<Arc<Loaded>, DeviceError> {
         if let Some(loaded) = self.loaded.lock().get(text) {
             return Ok(Arc::clone(loaded));
@@ -226,6 +242,31 @@ impl Shared {
         }
         all.insert(text.to_owned(), Arc::clone(&loaded));
         Ok(loaded)
+    }
+}
+
+impl Shared {
+    /// Launches a kernel that a user wrote.
+    pub(crate) fn launch_of_user(
+        &self,
+        lane: &Lane<'_>,
+        source: &str,
+        kernel: &str,
+        (blocks, threads): (u32, u32),
+        words: &[u64],
+    ) -> Result<(), DeviceError> {
+        // What is loaded is known by its text, and has the kernels that were asked for first.
+        let text = format!("{source}\n// {kernel}\n");
+        let loaded = self.load(lane, &text, &[kernel])?;
+        let shape = LaunchShape {
+            blocks,
+            threads,
+            shared_bytes: 0,
+        };
+        match loaded.kernels.first() {
+            Some(kernel) => lane.launch(kernel, shape, &bytes_of_words(words)),
+            None => Ok(()),
+        }
     }
 }
 

@@ -12,7 +12,8 @@
 //! chunks, [`program`] the kernel, [`engine`] is what a machine has to offer, [`table`], [`rows`],
 //! [`columns`] and [`finish`] launch over it, [`groups`] brings groups back, an [`execution`] folds
 //! chunks and lets the result leave, [`cuda`] is the backend. [`random`] stands apart: random arrays,
-//! with the same bits here and there; [`generated`] is parts of them in the place of rows.
+//! with the same bits here and there; [`generated`] is parts of them in the place of rows. [`stream`] is
+//! for work of a user's own.
 
 pub mod backend;
 pub mod chunk;
@@ -29,6 +30,7 @@ pub mod random;
 pub mod rows;
 pub mod simulated;
 pub mod stored;
+pub mod stream;
 pub mod table;
 pub mod transfer;
 
@@ -38,4 +40,5 @@ pub use cuda::CudaPipelineDevice;
 pub use generated::GeneratedRun;
 pub use simulated::SimulatedPipelineDevice;
 pub use stored::{ColumnDictionary, StoredColumn, StoredMorsel, StoredRun};
+pub use stream::{DeviceMemory, DeviceStream, StreamWork};
 pub use transfer::referenced_bytes;

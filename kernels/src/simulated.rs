@@ -21,6 +21,7 @@ use crate::chunk::holds_special;
 use crate::generated::GeneratedRun;
 use crate::program::Generated;
 use crate::stored::{ColumnDictionary, Payload, StoredColumn, StoredMorsel, StoredRun};
+use crate::stream::{DeviceStream, StreamWork};
 use crate::transfer::referenced_bytes;
 
 /// Rows of an array that are made at a time.
@@ -128,6 +129,19 @@ impl PipelineDevice for SimulatedPipelineDevice {
     fn generates(&self, pipeline: &Arc<Pipeline>, _: &Arc<Generated>) -> bool {
         // As on a GPU, rows that leave are made by the host.
         pipeline.aggregates()
+    }
+
+    fn with_stream(
+        &self,
+        cost: Cost,
+        memory: Reservation,
+        work: StreamWork,
+    ) -> BoxFuture<'static, Result<(), DeviceError>> {
+        let (id, reserved) = (self.device.info().id, memory.bytes());
+        let done = self.device.submit_reserved(cost, memory, move || {
+            work(&DeviceStream::simulated(id, reserved));
+        });
+        done.boxed()
     }
 
     fn is_lost(&self) -> bool {

@@ -1,6 +1,7 @@
 //! What frames can do here beside what DataFusion's do: be mapped by a closure, and choose where their
 //! regions run.
 
+mod device;
 mod map;
 
 use std::fmt;
@@ -13,10 +14,15 @@ use datafusion::arrow::error::ArrowError;
 use datafusion::dataframe::DataFrame;
 use datafusion::logical_expr::{Extension, LogicalPlan};
 
-use crate::error::{Error, ErrorKind};
+use tidegate_kernels::DeviceStream;
 
+use crate::error::{Error, ErrorKind};
+use crate::session::Session;
+
+use device::DeviceBody;
+pub use device::{DeviceBatch, DeviceColumn, DeviceWorkError};
 pub(crate) use map::planner;
-use map::{MapPartitions, Mapping};
+use map::{Body, MapPartitions, Mapping};
 
 /// Where the regions of one frame run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,8 +66,8 @@ impl FromStr for Backend {
 pub struct MapOptions {
     /// What plans and messages call it.
     pub name: Option<String>,
-    /// Bytes that the closure may need for one batch, reserved from the memory of statements for as
-    /// long as it runs.
+    /// Bytes that the closure may need for one batch, reserved for as long as it runs: from the memory of
+    /// statements, or from that of the device for work on one.
     pub memory_bytes: u64,
     /// The most batches that are mapped at once; `None` for one in each partition.
     pub concurrency: Option<usize>,
@@ -83,6 +89,26 @@ pub trait FrameExt: Sized {
         body: impl Fn(RecordBatch) -> Result<RecordBatch, ArrowError> + Send + Sync + 'static,
     ) -> Result<DataFrame, Error>;
 
+    /// As [`FrameExt::map_partitions`], with a device of the session: each batch is copied there, and the
+    /// closure gets the device's stream and the columns' buffers, from which it makes those of a batch of
+    /// `schema`. It may take memory of the device as [`MapOptions::memory_bytes`] says, for what it makes
+    /// and meanwhile. It runs on the device's thread, which does nothing
+    /// else meanwhile.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotSupported`] for columns of a type whose values have no width of whole bytes; else as
+    /// [`FrameExt::map_partitions`]. Without a device the query fails.
+    fn map_partitions_on_device(
+        self,
+        session: &Session,
+        schema: SchemaRef,
+        options: MapOptions,
+        body: impl Fn(&DeviceStream<'_>, DeviceBatch) -> Result<DeviceBatch, DeviceWorkError>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Result<DataFrame, Error>;
+
     /// Runs the regions of this frame there, whatever the session's `tidegate.placement` is.
     fn to_backend(self, backend: Backend) -> Result<DataFrame, Error>;
 }
@@ -94,12 +120,27 @@ impl FrameExt for DataFrame {
         options: MapOptions,
         body: impl Fn(RecordBatch) -> Result<RecordBatch, ArrowError> + Send + Sync + 'static,
     ) -> Result<DataFrame, Error> {
-        let (state, input) = self.into_parts();
-        let node = MapPartitions::new(input, schema, Mapping::new(options, body))?;
-        let plan = LogicalPlan::Extension(Extension {
-            node: Arc::new(node),
-        });
-        Ok(DataFrame::new(state, plan))
+        mapped(
+            self,
+            schema,
+            Mapping::new(options, Body::Host(Box::new(body))),
+        )
+    }
+
+    fn map_partitions_on_device(
+        self,
+        session: &Session,
+        schema: SchemaRef,
+        options: MapOptions,
+        body: impl Fn(&DeviceStream<'_>, DeviceBatch) -> Result<DeviceBatch, DeviceWorkError>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Result<DataFrame, Error> {
+        let runtime = Arc::clone(session.runtime());
+        let input = self.schema().as_arrow();
+        let body = DeviceBody::new(runtime, (input, &schema), body)?;
+        mapped(self, schema, Mapping::new(options, Body::Device(body)))
     }
 
     fn to_backend(self, backend: Backend) -> Result<DataFrame, Error> {
@@ -108,4 +149,13 @@ impl FrameExt for DataFrame {
         options.set("tidegate.placement", &backend.to_string())?;
         Ok(DataFrame::new(state, plan))
     }
+}
+
+fn mapped(frame: DataFrame, schema: SchemaRef, mapping: Mapping) -> Result<DataFrame, Error> {
+    let (state, input) = frame.into_parts();
+    let node = MapPartitions::new(input, schema, mapping)?;
+    let plan = LogicalPlan::Extension(Extension {
+        node: Arc::new(node),
+    });
+    Ok(DataFrame::new(state, plan))
 }

@@ -46,7 +46,7 @@ pub use access::AllowedPaths;
 pub use datafusion::dataframe::DataFrame;
 pub use datafusion::execution::SendableRecordBatchStream;
 pub use error::{Error, ErrorKind};
-pub use frames::{Backend, FrameExt, MapOptions};
+pub use frames::{Backend, DeviceBatch, DeviceColumn, DeviceWorkError, FrameExt, MapOptions};
 pub use functions::custom::ScalarFunction;
 pub use options::TidegateOptions;
 pub use query::{
@@ -65,7 +65,7 @@ pub use session::{
     add_to,
 };
 pub use stores::StoreOptions;
-pub use tidegate_kernels::Phases;
+pub use tidegate_kernels::{DeviceMemory, DeviceStream, Phases};
 pub use tidegate_scheduler::tasks::{
     GraphError, GraphHandles, Handle, Inputs, Phase, Progress, Task, TaskContext, TaskError,
     TaskGraph,

@@ -49,6 +49,12 @@ impl Lane<'_> {
         &self.shared().facts
     }
 
+    /// Returns the driver's handle of the compute stream, a `CUstream`, for code that launches on it by
+    /// other ways. It is good while the work runs that was given this lane.
+    pub fn stream_handle(&self) -> usize {
+        self.engine.compute.handle()
+    }
+
     /// Takes device memory, which is not initialised; an empty buffer takes none.
     ///
     /// # Errors

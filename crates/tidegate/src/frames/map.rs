@@ -31,16 +31,23 @@ use futures::{StreamExt, stream};
 use tokio::sync::Semaphore;
 
 use super::MapOptions;
+use super::device::DeviceBody;
 use crate::error::{Error, ErrorKind};
 
-type Body = dyn Fn(RecordBatch) -> std::result::Result<RecordBatch, ArrowError> + Send + Sync;
+type HostBody = dyn Fn(RecordBatch) -> std::result::Result<RecordBatch, ArrowError> + Send + Sync;
+
+/// What a mapping does.
+pub(super) enum Body {
+    Host(Box<HostBody>),
+    Device(DeviceBody),
+}
 
 /// A closure over batches, with what it takes.
 pub(super) struct Mapping {
     name: String,
-    memory_bytes: usize,
+    memory_bytes: u64,
     turns: Option<Arc<Semaphore>>,
-    body: Box<Body>,
+    body: Body,
 }
 
 impl fmt::Debug for Mapping {
@@ -53,20 +60,14 @@ impl fmt::Debug for Mapping {
 }
 
 impl Mapping {
-    pub(super) fn new(
-        options: MapOptions,
-        body: impl Fn(RecordBatch) -> std::result::Result<RecordBatch, ArrowError>
-        + Send
-        + Sync
-        + 'static,
-    ) -> Self {
+    pub(super) fn new(options: MapOptions, body: Body) -> Self {
         Self {
             name: options.name.unwrap_or_else(|| "closure".into()),
-            memory_bytes: usize::try_from(options.memory_bytes).unwrap_or(usize::MAX),
+            memory_bytes: options.memory_bytes,
             turns: options
                 .concurrency
                 .map(|most| Arc::new(Semaphore::new(most.max(1)))),
-            body: Box::new(body),
+            body,
         }
     }
 
@@ -81,14 +82,21 @@ impl Mapping {
             Some(turns) => turns.acquire().await.ok(),
             None => None,
         };
+        let body = match &self.body {
+            Body::Host(body) => body,
+            Body::Device(body) => {
+                let mapped = body.map(&self.name, &batch, schema, self.memory_bytes);
+                return Ok(mapped.await?);
+            }
+        };
         let consumer = MemoryConsumer::new(format!("map_partitions({})", self.name));
         let reservation = consumer.register(context.memory_pool());
-        reservation.try_grow(self.memory_bytes)?;
+        reservation.try_grow(usize::try_from(self.memory_bytes).unwrap_or(usize::MAX))?;
         let failed = |why: String| {
             let message = format!("map_partitions({}): {why}", self.name);
             Error::new(ErrorKind::Sql, message)
         };
-        let mapped = match catch_unwind(AssertUnwindSafe(|| (self.body)(batch))) {
+        let mapped = match catch_unwind(AssertUnwindSafe(|| body(batch))) {
             Ok(mapped) => mapped.map_err(|error| failed(error.to_string()))?,
             Err(panic) => {
                 let text = panic.downcast_ref::<String>().map(String::as_str);

@@ -27,6 +27,11 @@ impl Stream {
         self.0
     }
 
+    /// Returns the driver's handle as a number.
+    pub(in crate::cuda) fn handle(&self) -> usize {
+        self.0.addr()
+    }
+
     /// Lets what is put on this stream later wait for the event as it was recorded last.
     pub(in crate::cuda) fn wait(&self, event: &Event) -> Result<(), Fault> {
         let flags = CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT;

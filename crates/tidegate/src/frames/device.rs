@@ -1,0 +1,357 @@
+//! `map_partitions` with a device's stream: batches become buffers on a device, work of the user makes
+//! others of them, and these come back as batches.
+//!
+//! Columns are of types whose values have one width of whole bytes. A batch runs on the device with the
+//! most memory free, once there is room for its columns and for what the work may take besides. A
+//! device that is lost before the work began is left for another one; one that is lost meanwhile fails
+//! the batch, for the work may be to blame, and would be again.
+
+use std::error::Error as StdError;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use datafusion::arrow::array::{
+    Array, ArrayData, ArrayRef, RecordBatch, RecordBatchOptions, make_array,
+};
+use datafusion::arrow::buffer::Buffer;
+use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef};
+use datafusion::arrow::util::bit_util::ceil;
+use parking_lot::Mutex;
+use tidegate_device::{Cost, DeviceError, Reservation};
+use tidegate_kernels::{DeviceMemory, DeviceStream, PipelineDevice};
+use tidegate_scheduler::Evict;
+
+use crate::error::{Error, ErrorKind};
+use crate::runtime::Runtime;
+
+/// How long a batch waits for device memory that others hold.
+const MEMORY_WAIT: Duration = Duration::from_secs(30);
+
+/// How often it looks.
+const MEMORY_LOOK: Duration = Duration::from_millis(2);
+
+/// Why work of a user failed.
+pub type DeviceWorkError = Box<dyn StdError + Send + Sync>;
+
+/// A column in a device's memory.
+#[derive(Debug)]
+pub struct DeviceColumn {
+    /// Its values one after another, little-endian, as Arrow lays them out.
+    pub values: DeviceMemory,
+    /// A bit for each row, the lowest first, that is set where there is a value; `None` if all rows have
+    /// one.
+    pub validity: Option<DeviceMemory>,
+}
+
+/// Rows in a device's memory.
+#[derive(Debug)]
+pub struct DeviceBatch {
+    /// How many.
+    pub num_rows: usize,
+    /// The columns, in the order of the schema.
+    pub columns: Vec<DeviceColumn>,
+}
+
+type Body =
+    dyn Fn(&DeviceStream<'_>, DeviceBatch) -> Result<DeviceBatch, DeviceWorkError> + Send + Sync;
+
+/// Work of a user with a device's stream.
+pub(super) struct DeviceBody {
+    runtime: Arc<Runtime>,
+    body: Arc<Body>,
+}
+
+impl DeviceBody {
+    /// Checks the types of what goes in and what is declared to come out.
+    pub(super) fn new(
+        runtime: Arc<Runtime>,
+        (input, output): (&Schema, &Schema),
+        body: impl Fn(&DeviceStream<'_>, DeviceBatch) -> Result<DeviceBatch, DeviceWorkError>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Result<Self, Error> {
+        for field in input.fields().iter().chain(output.fields()) {
+            if width(field.data_type()).is_none() {
+                let message = format!(
+                    "map_partitions_on_device: column '{}' of type {} has no values of one width in \
+                     bytes; leave it out, or cast it to a number, date or timestamp",
+                    field.name(),
+                    field.data_type()
+                );
+                return Err(Error::new(ErrorKind::NotSupported, message));
+            }
+        }
+        let body = Arc::new(body);
+        Ok(Self { runtime, body })
+    }
+
+    /// Maps a batch; the work may take so many bytes besides its columns.
+    pub(super) async fn map(
+        &self,
+        name: &str,
+        batch: &RecordBatch,
+        schema: &SchemaRef,
+        more_bytes: u64,
+    ) -> Result<RecordBatch, Error> {
+        let input = HostRows::of(batch);
+        let bytes = input.bytes().saturating_add(more_bytes);
+        let mut lost = None;
+        loop {
+            let devices = self.runtime.devices().iter();
+            let live = devices.filter(|device| !device.is_lost());
+            let Some(device) = live.max_by_key(|device| device.budget().free()) else {
+                let why = match lost {
+                    Some(error) => format!("{error}"),
+                    None => self.runtime.why_no_device().to_string(),
+                };
+                let message = format!("map_partitions_on_device({name}): {why}");
+                return Err(Error::new(ErrorKind::Device, message));
+            };
+            match self.map_on(device, name, &input, schema, bytes).await {
+                Err(Failure::Device {
+                    error,
+                    began: false,
+                }) if error.is_lost() => {
+                    lost = Some(error);
+                }
+                Err(Failure::Device { error, .. }) => return Err(explained(name, error)),
+                Err(Failure::Work(message)) => {
+                    let message = format!("map_partitions_on_device({name}): {message}");
+                    return Err(Error::new(ErrorKind::Sql, message));
+                }
+                Ok(batch) => return Ok(batch),
+            }
+        }
+    }
+
+    async fn map_on(
+        &self,
+        device: &Arc<dyn PipelineDevice>,
+        name: &str,
+        input: &HostRows,
+        schema: &SchemaRef,
+        bytes: u64,
+    ) -> Result<RecordBatch, Failure> {
+        let memory = self.reserve(device, bytes).await?;
+        let cost = Cost {
+            copy_bytes: input.bytes(),
+            rows: input.num_rows as u64,
+        };
+        let outcome: Arc<Mutex<Option<Result<HostRows, Failure>>>> = Arc::default();
+        let began: Arc<AtomicBool> = Arc::default();
+        let (told, begins) = (Arc::clone(&outcome), Arc::clone(&began));
+        let (input, types, body) = (input.clone(), Arc::clone(schema), Arc::clone(&self.body));
+        let work = Box::new(move |stream: &DeviceStream<'_>| {
+            begins.store(true, Ordering::Release);
+            let run = || run(stream, &input, &types, body.as_ref());
+            let done = catch_unwind(AssertUnwindSafe(run));
+            *told.lock() = Some(done.unwrap_or_else(|panic| Err(panicked(panic.as_ref()))));
+        });
+        let worked = device.with_stream(cost, memory, work).await;
+        worked.map_err(|error| Failure::Device {
+            error,
+            began: began.load(Ordering::Acquire),
+        })?;
+        let done = outcome.lock().take();
+        let rows = done.unwrap_or_else(|| Err(Failure::Work("the work was not run".into())))?;
+        let batch = rows.into_batch(schema);
+        batch.map_err(|why| Failure::Work(format!("{name} gave {why}")))
+    }
+
+    /// Waits, within bounds, for memory that others hold; what came to the device by itself makes room.
+    async fn reserve(
+        &self,
+        device: &Arc<dyn PipelineDevice>,
+        bytes: u64,
+    ) -> Result<Reservation, DeviceError> {
+        let began = Instant::now();
+        loop {
+            let shortage = match device.reserve(bytes) {
+                Err(error @ DeviceError::OutOfMemory { .. }) if !error.is_impossible() => error,
+                other => return other,
+            };
+            let lacking = match &shortage {
+                DeviceError::OutOfMemory { wanted, free, .. } => wanted.saturating_sub(*free),
+                _ => 0,
+            };
+            if self.runtime.cache().evict(device.info().id, lacking.max(1)) > 0 {
+                continue;
+            }
+            if began.elapsed() >= MEMORY_WAIT {
+                return Err(shortage);
+            }
+            tokio::time::sleep(MEMORY_LOOK).await;
+        }
+    }
+}
+
+/// Why a batch was not mapped.
+enum Failure {
+    Device {
+        error: DeviceError,
+        /// The work had begun.
+        began: bool,
+    },
+    /// The work is at fault.
+    Work(String),
+}
+
+impl From<DeviceError> for Failure {
+    fn from(error: DeviceError) -> Self {
+        Self::Device {
+            error,
+            began: false,
+        }
+    }
+}
+
+impl Failure {
+    fn meanwhile(error: DeviceError) -> Self {
+        Self::Device { error, began: true }
+    }
+}
+
+fn explained(name: &str, error: DeviceError) -> Error {
+    let kind = match &error {
+        DeviceError::OutOfMemory { .. } => ErrorKind::ResourcesExhausted,
+        _ => ErrorKind::Device,
+    };
+    let message = format!("map_partitions_on_device({name}): {error}");
+    Error::with_source(kind, message, error)
+}
+
+fn panicked(panic: &(dyn std::any::Any + Send)) -> Failure {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+    let text = text.unwrap_or("without a message");
+    Failure::Work(format!("the work panicked: {text}"))
+}
+
+/// Runs the work on the device's thread, between the copies there and back.
+fn run(
+    stream: &DeviceStream<'_>,
+    input: &HostRows,
+    schema: &Schema,
+    body: &Body,
+) -> Result<HostRows, Failure> {
+    let column = |column: &HostColumn| {
+        let validity = column.validity.as_ref();
+        Ok::<_, DeviceError>(DeviceColumn {
+            values: stream.upload(&column.values)?,
+            validity: validity.map(|bits| stream.upload(bits)).transpose()?,
+        })
+    };
+    let columns = input.columns.iter().map(column);
+    let batch = DeviceBatch {
+        num_rows: input.num_rows,
+        columns: columns
+            .collect::<Result<_, _>>()
+            .map_err(Failure::meanwhile)?,
+    };
+    let given = body(stream, batch).map_err(|error| match error.downcast::<DeviceError>() {
+        Ok(error) => Failure::meanwhile(*error),
+        Err(error) => Failure::Work(error.to_string()),
+    })?;
+    let (num_columns, declared) = (given.columns.len(), schema.fields().len());
+    if num_columns != declared {
+        let why = format!("the work gave {num_columns} columns, and {declared} were declared");
+        return Err(Failure::Work(why));
+    }
+    let mut columns = Vec::with_capacity(declared);
+    for (column, field) in given.columns.iter().zip(schema.fields()) {
+        let fetch = |memory: &DeviceMemory, what: &str, wanted: Option<usize>| match wanted {
+            Some(wanted) if wanted as u64 <= memory.bytes() => {
+                stream.download(memory, wanted).map_err(Failure::meanwhile)
+            }
+            _ => Err(Failure::Work(format!(
+                "column '{}' has {} bytes of {what}, too few for {} rows",
+                field.name(),
+                memory.bytes(),
+                given.num_rows
+            ))),
+        };
+        let width = width(field.data_type()).unwrap_or(0);
+        let validity = column.validity.as_ref();
+        let bits = Some(ceil(given.num_rows, 8));
+        columns.push(HostColumn {
+            values: fetch(&column.values, "values", given.num_rows.checked_mul(width))?.into(),
+            validity: validity
+                .map(|validity| fetch(validity, "validity", bits))
+                .transpose()?
+                .map(Buffer::from),
+        });
+    }
+    Ok(HostRows {
+        num_rows: given.num_rows,
+        columns,
+    })
+}
+
+/// Columns as bytes.
+#[derive(Clone)]
+struct HostRows {
+    num_rows: usize,
+    columns: Vec<HostColumn>,
+}
+
+#[derive(Clone)]
+struct HostColumn {
+    values: Buffer,
+    validity: Option<Buffer>,
+}
+
+impl HostRows {
+    fn of(batch: &RecordBatch) -> Self {
+        let column = |array: &ArrayRef| {
+            let data = array.to_data();
+            let width = width(data.data_type()).unwrap_or(0);
+            let values = data.buffers().first();
+            let values = values
+                .map(|values| values.slice_with_length(data.offset() * width, data.len() * width));
+            let nulls = data.nulls().filter(|nulls| nulls.null_count() > 0);
+            HostColumn {
+                values: values.unwrap_or_default(),
+                validity: nulls.map(|nulls| nulls.inner().sliced()),
+            }
+        };
+        Self {
+            num_rows: batch.num_rows(),
+            columns: batch.columns().iter().map(column).collect(),
+        }
+    }
+
+    fn bytes(&self) -> u64 {
+        let of = |column: &HostColumn| {
+            let validity = column.validity.as_ref().map_or(0, Buffer::len);
+            (column.values.len() + validity) as u64
+        };
+        self.columns.iter().map(of).sum()
+    }
+
+    /// Makes arrays of the bytes; says what is wrong with them if that cannot be done.
+    fn into_batch(self, schema: &SchemaRef) -> Result<RecordBatch, String> {
+        let fields = schema.fields().iter();
+        let arrays = self.columns.into_iter().zip(fields).map(|(column, field)| {
+            let data = ArrayData::builder(field.data_type().clone())
+                .len(self.num_rows)
+                .add_buffer(column.values)
+                .null_bit_buffer(column.validity)
+                .align_buffers(true)
+                .build();
+            data.map(make_array)
+        });
+        let arrays: Result<Vec<ArrayRef>, _> = arrays.collect();
+        let arrays = arrays.map_err(|error| error.to_string())?;
+        let options = RecordBatchOptions::new().with_row_count(Some(self.num_rows));
+        RecordBatch::try_new_with_options(Arc::clone(schema), arrays, &options)
+            .map_err(|error| error.to_string())
+    }
+}
+
+/// Returns the bytes of a value, if all have as many.
+fn width(data_type: &DataType) -> Option<usize> {
+    data_type.primitive_width()
+}

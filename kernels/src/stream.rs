@@ -1,0 +1,223 @@
+//! A device's stream and memory, for work that a user wrote.
+//!
+//! Such work runs on the device's thread, in turn with everything else. On a GPU it may launch kernels
+//! of its own, or hand the stream and the addresses to a library; a simulated device has no kernels, and
+//! its memory is bytes of the host.
+
+use std::cell::Cell;
+
+use tidegate_device::cuda::{DeviceBuffer, Lane};
+use tidegate_device::{DeviceError, DeviceId};
+
+use crate::cuda::Shared;
+
+/// Work with a device's stream, on the device's thread.
+pub type StreamWork = Box<dyn FnOnce(&DeviceStream<'_>) + Send>;
+
+/// A device's stream, as work on its thread sees it.
+///
+/// What is asked for is done in the order of the calls. Memory comes from what was reserved for the work,
+/// and counts until the work has ended, whenever it is dropped.
+pub struct DeviceStream<'a> {
+    device: DeviceId,
+    side: Side<'a>,
+    reserved: u64,
+    taken: Cell<u64>,
+}
+
+enum Side<'a> {
+    Cuda {
+        shared: &'a Shared,
+        lane: &'a Lane<'a>,
+    },
+    Simulated,
+}
+
+/// Bytes of a device's memory.
+#[derive(Debug)]
+pub struct DeviceMemory(Memory);
+
+#[derive(Debug)]
+enum Memory {
+    Cuda(DeviceBuffer),
+    Simulated(Vec<u8>),
+}
+
+impl DeviceMemory {
+    /// Returns how many bytes there are.
+    pub fn bytes(&self) -> u64 {
+        match &self.0 {
+            Memory::Cuda(buffer) => buffer.bytes(),
+            Memory::Simulated(bytes) => bytes.len() as u64,
+        }
+    }
+
+    /// Returns where they begin, as kernels are told; 0 on a simulated device, and of no bytes.
+    pub fn address(&self) -> u64 {
+        match &self.0 {
+            Memory::Cuda(buffer) => buffer.address(),
+            Memory::Simulated(_) => 0,
+        }
+    }
+
+    /// Returns the bytes themselves on a simulated device; `None` on a GPU.
+    pub fn simulated(&self) -> Option<&[u8]> {
+        match &self.0 {
+            Memory::Cuda(_) => None,
+            Memory::Simulated(bytes) => Some(bytes),
+        }
+    }
+
+    /// Returns the bytes themselves on a simulated device, to be written; `None` on a GPU.
+    pub fn simulated_mut(&mut self) -> Option<&mut [u8]> {
+        match &mut self.0 {
+            Memory::Cuda(_) => None,
+            Memory::Simulated(bytes) => Some(bytes),
+        }
+    }
+}
+
+impl<'a> DeviceStream<'a> {
+    pub(crate) fn cuda(shared: &'a Shared, lane: &'a Lane<'a>, reserved: u64) -> Self {
+        Self {
+            device: shared.device.info().id,
+            side: Side::Cuda { shared, lane },
+            reserved,
+            taken: Cell::new(0),
+        }
+    }
+
+    pub(crate) fn simulated(device: DeviceId, reserved: u64) -> Self {
+        Self {
+            device,
+            side: Side::Simulated,
+            reserved,
+            taken: Cell::new(0),
+        }
+    }
+
+    /// Returns the device.
+    pub fn device(&self) -> DeviceId {
+        self.device
+    }
+
+    /// Returns whether it is a simulated device, which is not a GPU and runs no kernels.
+    pub fn is_simulated(&self) -> bool {
+        matches!(self.side, Side::Simulated)
+    }
+
+    /// Returns the driver's handle of the stream, a `CUstream`, for a library that launches on it; `None`
+    /// on a simulated device. The device's context is current. It is good while the work runs.
+    pub fn handle(&self) -> Option<usize> {
+        match &self.side {
+            Side::Cuda { lane, .. } => Some(lane.stream_handle()),
+            Side::Simulated => None,
+        }
+    }
+
+    /// Takes memory, all bytes 0.
+    ///
+    /// # Errors
+    /// [`DeviceError::OutOfMemory`] beyond what was reserved for this work; a lost device.
+    pub fn alloc(&self, bytes: u64) -> Result<DeviceMemory, DeviceError> {
+        let taken = self.taken.get();
+        let free = self.reserved.saturating_sub(taken);
+        if bytes > free {
+            return Err(DeviceError::OutOfMemory {
+                device: self.device,
+                wanted: bytes,
+                free,
+                limit: self.reserved,
+            });
+        }
+        self.taken.set(taken + bytes);
+        Ok(DeviceMemory(match &self.side {
+            Side::Cuda { lane, .. } => {
+                let buffer = lane.alloc(bytes)?;
+                lane.fill(&buffer, 0, bytes, 0)?;
+                Memory::Cuda(buffer)
+            }
+            Side::Simulated => {
+                let length = usize::try_from(bytes).map_err(|_| {
+                    self.refuse("take memory", "the host cannot count so many bytes")
+                })?;
+                Memory::Simulated(vec![0; length])
+            }
+        }))
+    }
+
+    /// Takes memory and copies bytes of the host there.
+    ///
+    /// # Errors
+    /// As [`DeviceStream::alloc`].
+    pub fn upload(&self, bytes: &[u8]) -> Result<DeviceMemory, DeviceError> {
+        let mut memory = self.alloc(bytes.len() as u64)?;
+        match (&self.side, &mut memory.0) {
+            (Side::Cuda { lane, .. }, Memory::Cuda(buffer)) => lane.upload(buffer, 0, bytes)?,
+            (_, Memory::Simulated(own)) => own.copy_from_slice(bytes),
+            (Side::Simulated, Memory::Cuda(_)) => return Err(self.foreign()),
+        }
+        Ok(memory)
+    }
+
+    /// Waits for what was asked for before, and copies the first bytes to the host.
+    ///
+    /// # Errors
+    /// [`DeviceError::Refused`] if there are fewer bytes, or they are another device's; a lost device.
+    pub fn download(&self, memory: &DeviceMemory, bytes: usize) -> Result<Vec<u8>, DeviceError> {
+        match (&self.side, &memory.0) {
+            (Side::Cuda { lane, .. }, Memory::Cuda(buffer)) => {
+                let mut own = vec![0; bytes];
+                lane.download(buffer, 0, &mut own)?;
+                Ok(own)
+            }
+            (Side::Simulated, Memory::Simulated(own)) => match own.get(..bytes) {
+                Some(own) => Ok(own.to_vec()),
+                None => {
+                    let why = format!("{bytes} bytes are wanted of {}", own.len());
+                    Err(self.refuse("download from a buffer", why))
+                }
+            },
+            _ => Err(self.foreign()),
+        }
+    }
+
+    /// Launches a kernel of a CUDA C++ source, which is compiled once in a process. It is called `kernel`,
+    /// declared `extern "C" __global__`, and takes one parameter by value: a struct of 64-bit words,
+    /// which are `words`: addresses and numbers.
+    ///
+    /// That the kernel stays inside of the memory whose addresses it is given, nobody can check here.
+    ///
+    /// # Errors
+    /// [`DeviceError::LaunchFailed`] with the compiler's message, or if the driver does not take the
+    /// launch; [`DeviceError::Refused`] on a simulated device.
+    pub fn launch(
+        &self,
+        source: &str,
+        kernel: &str,
+        (blocks, threads): (u32, u32),
+        words: &[u64],
+    ) -> Result<(), DeviceError> {
+        match &self.side {
+            Side::Cuda { shared, lane } => {
+                shared.launch_of_user(lane, source, kernel, (blocks, threads), words)
+            }
+            Side::Simulated => {
+                let why = "a simulated device runs no kernels; compute on the bytes of its memory";
+                Err(self.refuse(&format!("launch {kernel}"), why))
+            }
+        }
+    }
+
+    fn foreign(&self) -> DeviceError {
+        self.refuse("copy", "the memory is another device's")
+    }
+
+    fn refuse(&self, what: &str, why: impl Into<String>) -> DeviceError {
+        DeviceError::Refused {
+            device: self.device,
+            what: what.into(),
+            why: why.into(),
+        }
+    }
+}
