@@ -85,6 +85,8 @@ pub struct CachedTable {
     special: SpecialColumns,
     /// The scan that the morsels are, if they are all of one.
     whole: Option<Whole>,
+    /// The scan of which other devices hold the rest.
+    shared: Option<ScanKey>,
 }
 
 #[derive(Debug)]
@@ -144,6 +146,7 @@ impl CachedTable {
             morsels: Vec::new(),
             special: SpecialColumns::default(),
             whole: None,
+            shared: None,
         }
     }
 
@@ -178,13 +181,14 @@ impl CachedTable {
         self.dictionaries[column] = dictionary;
     }
 
-    /// Returns under which name the cache keeps it.
-    fn key(&self) -> String {
-        match self.kept {
+    /// Returns under which name, and for which device, the cache keeps it.
+    fn key(&self) -> TableKey {
+        let name = match self.kept {
             Kept::ByStatement => self.name.clone(),
             // No table is called so: a name does not begin with a blank.
-            Kept::Automatic { what, .. } => format!(" {what:016x} {}", self.device.0),
-        }
+            Kept::Automatic { what, .. } => format!(" {what:016x}"),
+        };
+        (name, self.device)
     }
 
     /// Adds a chunk to column number `column`.
@@ -215,9 +219,19 @@ impl CachedTable {
         self.whole = Some(Whole::new(scan));
     }
 
+    /// Declares the morsels to be some of a scan whose others are on other devices.
+    pub fn holds_share_of(&mut self, scan: ScanKey) {
+        self.shared = Some(scan);
+    }
+
     /// Returns the scan of which the table holds all, if it is one.
     pub fn scan(&self) -> Option<&ScanKey> {
         self.whole.as_ref().map(|whole| &whole.key)
+    }
+
+    /// Returns the scan of which the table holds all or a share.
+    fn scan_or_share(&self) -> Option<&ScanKey> {
+        self.scan().or(self.shared.as_ref())
     }
 
     /// Returns the run over all rows of the scan that the table is, if somebody reads just these.
@@ -313,11 +327,14 @@ impl CachedTable {
     }
 }
 
+/// What the cache finds a table by. One that is spread over devices is there once for each.
+type TableKey = (String, DeviceId);
+
 /// The tables that are kept on devices, and the chunks that are kept on the host.
 #[derive(Debug, Default)]
 pub struct ColumnCache {
     host: host::HostTier,
-    tables: RwLock<BTreeMap<String, Arc<CachedTable>>>,
+    tables: RwLock<BTreeMap<TableKey, Arc<CachedTable>>>,
     version: AtomicU64,
     demand: Mutex<automatic::Demand>,
     /// Counts the shortages for which nothing was left to evict.
@@ -332,11 +349,11 @@ impl ColumnCache {
         &self.host
     }
 
-    /// Keeps a table, in place of one of the same name, and of those that came by themselves of which
-    /// it has all.
+    /// Keeps a table, in place of one of the same name on its device, and of those that came by
+    /// themselves of which it has all.
     pub fn insert(&self, table: CachedTable) {
         let mut tables = self.tables.write();
-        let gone: Vec<String> = tables
+        let gone: Vec<TableKey> = tables
             .iter()
             .filter(|(_, known)| known.is_automatic() && table.has_all_of(known))
             .map(|(key, _)| key.clone())
@@ -348,12 +365,16 @@ impl ColumnCache {
         drop(tables);
     }
 
-    /// Lets a table go; its memory comes back once no query uses it.
-    pub fn remove(&self, name: &str) -> Option<Arc<CachedTable>> {
+    /// Lets a table of `CACHE TABLE` go from every device; returns what each had of it. Its memory
+    /// comes back once no query uses it.
+    pub fn remove(&self, name: &str) -> Vec<Arc<CachedTable>> {
         let mut tables = self.tables.write();
         self.version.fetch_add(1, Ordering::Release);
-        let removed = tables.remove(name);
-        self.retire(removed.as_deref());
+        let named = |(known, _): &&TableKey| known == name;
+        let keys: Vec<TableKey> = tables.keys().filter(named).cloned().collect();
+        let removed = keys.iter().filter_map(|key| tables.remove(key));
+        let removed: Vec<_> = removed.collect();
+        removed.iter().for_each(|table| self.retire(Some(table)));
         removed
     }
 
@@ -397,7 +418,17 @@ impl ColumnCache {
     pub fn names(&self) -> Vec<String> {
         let tables = self.tables.read();
         let kept = tables.values().filter(|table| !table.is_automatic());
-        kept.map(|table| table.name.clone()).collect()
+        let mut names: Vec<String> = kept.map(|table| table.name.clone()).collect();
+        names.dedup();
+        names
+    }
+
+    /// Returns whether several devices hold shares of the scan that is read; see
+    /// [`MorselLoader::reads_all_of`](crate::MorselLoader::reads_all_of).
+    pub fn is_spread(&self, reads_all_of: &dyn Fn(&ScanKey) -> Option<Vec<usize>>) -> bool {
+        let tables = self.tables.read();
+        let mut shares = tables.values().filter_map(|table| table.shared.as_ref());
+        shares.any(|scan| reads_all_of(scan).is_some())
     }
 
     /// Reports every column of every table.

@@ -5,7 +5,7 @@
 //! the device holds already are not loaded: they are claimed in runs and folded by one call. What
 //! has been folded is *uncommitted* until the device's rows are back on the host; a fault gives every
 //! uncommitted morsel back to the queue, and the feeder goes on with a fresh run unless the device is
-//! lost. Each fold takes a turn on the device, which queries share. Short of device memory it does
+//! lost. What other devices hold is left to them, and taken over if they go. Each fold takes a turn on the device, which queries share. Short of device memory it does
 //! what the [`ladder`](crate::ladder) says.
 
 mod books;
@@ -151,7 +151,9 @@ pub(crate) struct Feeder {
 
 impl Drop for Feeder {
     fn drop(&mut self) {
-        self.roster.leave_device(self.device.info().id);
+        let id = self.device.info().id;
+        self.roster.leave_device(id);
+        self.queue.leave(id);
         self.turns.leave(self.query);
     }
 }
@@ -214,7 +216,11 @@ impl Feeder {
         let mut faults = 0;
         loop {
             match self.run_once(&mut progress).await? {
-                RunEnd::Drained => return Ok(progress.rows),
+                RunEnd::Drained => {
+                    if !self.outlasts_others().await {
+                        return Ok(progress.rows);
+                    }
+                }
                 RunEnd::Flushed => {}
                 RunEnd::NotAsStored(morsels) => {
                     progress.residency.pin(None);
@@ -232,6 +238,22 @@ impl Feeder {
                 }
             }
         }
+    }
+
+    /// Waits for the devices that hold what still waits; returns whether they left any of it.
+    async fn outlasts_others(&self) -> bool {
+        let mut has_waited = false;
+        // Who may decline leaves it to the host.
+        while !self.atomic && matches!(self.choice, Choice::Always(_)) {
+            let mut changed = std::pin::pin!(self.queue.changed());
+            changed.as_mut().enable();
+            if !self.queue.leaves_to_others(self.device.info().id) {
+                return has_waited;
+            }
+            changed.await;
+            has_waited = true;
+        }
+        false
     }
 
     fn place(&self) -> Place {
@@ -425,7 +447,11 @@ impl Feeder {
         let mut origin: Option<Origin> = None;
         let mut taken: Vec<ResidentRows> = Vec::new();
         let mut num_rows = 0;
-        let share = self.roster.share_of(self.queue.rest());
+        let share = if self.queue.is_shared_out() {
+            u64::MAX
+        } else {
+            self.roster.share_of(self.queue.rest())
+        };
         let in_time = self.rate().rows_within(TURN_SECONDS_MAX).min(share);
         let morsels = self
             .queue

@@ -6,8 +6,14 @@
 //! opening a file costs more than a row group is worth); devices claim single morsels from the back
 //! of the last piece. Pieces belong either to the whole scan, or to one partition, and then count
 //! only while that partition is polled.
+//!
+//! Where several devices hold parts of the scan, each takes what it [holds](Held) first, and leaves
+//! to the others what they hold for as long as they take part.
+
+mod held;
 
 use std::collections::BTreeSet;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
@@ -15,6 +21,7 @@ use tidegate_device::DeviceId;
 use tokio::sync::Notify;
 
 use crate::place::{Place, RecordedPlacement, Replay, Rest};
+pub use held::Held;
 
 /// What is known about one morsel before it is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,6 +163,8 @@ impl Piece {
 struct Pieces {
     pieces: Vec<Piece>,
     polled: BTreeSet<usize>,
+    /// Devices that take part.
+    present: BTreeSet<DeviceId>,
 }
 
 impl Pieces {
@@ -190,6 +199,8 @@ pub struct MorselQueue {
     policy: ClaimPolicy,
     /// The host stays out of it, whatever the policy was.
     kept_from_host: AtomicBool,
+    /// Who holds what, if several devices do.
+    held: OnceLock<Held>,
     pieces: Mutex<Pieces>,
     changed: Notify,
 }
@@ -200,9 +211,11 @@ impl MorselQueue {
         Self {
             policy,
             kept_from_host: AtomicBool::new(false),
+            held: OnceLock::new(),
             pieces: Mutex::new(Pieces {
                 pieces: partitions.into_iter().map(Piece::new).collect(),
                 polled: BTreeSet::new(),
+                present: BTreeSet::new(),
             }),
             changed: Notify::new(),
         }
@@ -223,6 +236,46 @@ impl MorselQueue {
         self.policy == ClaimPolicy::DeviceOnly || self.kept_from_host.load(Ordering::Acquire)
     }
 
+    /// Says which devices hold which of its morsels, before the first claim. A second call changes
+    /// nothing.
+    pub fn share_out(&self, held: Held) {
+        // The first one counts.
+        let _ = self.held.set(held);
+    }
+
+    /// Returns whether devices share out what they hold.
+    pub fn is_shared_out(&self) -> bool {
+        self.held.get().is_some()
+    }
+
+    /// Notes that a device takes part.
+    pub fn join(&self, device: DeviceId) {
+        self.pieces.lock().present.insert(device);
+    }
+
+    /// Notes that a device takes no part any more: what it holds is anybody's.
+    pub fn leave(&self, device: DeviceId) {
+        self.pieces.lock().present.remove(&device);
+        self.changed.notify_waiters();
+    }
+
+    /// Returns whether something waits that this device leaves to others.
+    pub fn leaves_to_others(&self, device: DeviceId) -> bool {
+        let Some(held) = self.held.get() else {
+            return false;
+        };
+        let guard = self.pieces.lock();
+        let mut pieces = guard.pieces.iter().enumerate();
+        pieces.any(|(piece, entry)| {
+            let mut span = entry.front..entry.back;
+            let is_left = |index| {
+                let id = MorselId { piece, index };
+                entry.waits(index) && held.is_left_to_others(id, device, &guard.present)
+            };
+            guard.is_open(entry) && span.any(is_left)
+        })
+    }
+
     /// Counts the pieces that belong to `partition` in from now on.
     pub fn open_partition(&self, partition: usize) {
         self.pieces.lock().polled.insert(partition);
@@ -237,7 +290,7 @@ impl MorselQueue {
     /// Counts every piece in.
     pub fn open_all(&self) {
         let mut guard = self.pieces.lock();
-        let Pieces { pieces, polled } = &mut *guard;
+        let Pieces { pieces, polled, .. } = &mut *guard;
         polled.extend(pieces.iter().filter_map(|piece| piece.partition));
     }
 
@@ -356,8 +409,8 @@ impl MorselQueue {
         self.pieces.lock().rest()
     }
 
-    /// Claims the last waiting morsel for a device, if `accepts` it; `accepts` also gets what waits,
-    /// that morsel included.
+    /// Claims the last waiting morsel for a device, if `accepts` it: of those that it holds, else of
+    /// those that it does not leave to others. `accepts` also gets what waits, that morsel included.
     pub fn claim_for_device(
         &self,
         device: DeviceId,
@@ -365,8 +418,11 @@ impl MorselQueue {
     ) -> DeviceClaim {
         let mut guard = self.pieces.lock();
         let mut may_come = false;
-        let mut found = None;
+        let mut found = self.own_of(&guard, device).next();
         for (piece, entry) in guard.pieces.iter().enumerate().rev() {
+            if found.is_some() {
+                break;
+            }
             if !guard.is_open(entry) {
                 may_come = true;
                 continue;
@@ -377,12 +433,11 @@ impl MorselQueue {
             may_come |= entry.growing;
             let last = (entry.front..entry.back).rev().find(|&index| {
                 let id = MorselId { piece, index };
-                entry.waits(index) && self.allows(device, id)
+                entry.waits(index)
+                    && self.allows(device, id)
+                    && !self.is_left_to_others(&guard, id, device)
             });
-            if let Some(index) = last {
-                found = Some(MorselId { piece, index });
-                break;
-            }
+            found = last.map(|index| MorselId { piece, index });
         }
         let Some(id) = found else {
             return if may_come {
@@ -408,6 +463,21 @@ impl MorselQueue {
         DeviceClaim::Morsel(morsel)
     }
 
+    /// Returns the waiting morsels that a device holds, the last first.
+    fn own_of(&self, pieces: &Pieces, device: DeviceId) -> impl Iterator<Item = MorselId> {
+        let held = self.held.get().map_or(&[][..], |held| held.of(device));
+        let may_be_claimed = move |id: &MorselId| {
+            let piece = &pieces.pieces[id.piece];
+            pieces.is_open(piece) && piece.waits(id.index) && self.allows(device, *id)
+        };
+        held.iter().rev().copied().filter(may_be_claimed)
+    }
+
+    fn is_left_to_others(&self, pieces: &Pieces, id: MorselId, device: DeviceId) -> bool {
+        let held = self.held.get();
+        held.is_some_and(|held| held.is_left_to_others(id, device, &pieces.present))
+    }
+
     fn allows(&self, device: DeviceId, id: MorselId) -> bool {
         match &self.policy {
             ClaimPolicy::Replay(replay) => replay.on_device(id, device),
@@ -416,15 +486,31 @@ impl MorselQueue {
     }
 
     /// Claims waiting morsels for a device from the back, as long as `accepts` takes the next; stops
-    /// at a piece that is not listed.
+    /// at a piece that is not listed. Where devices share out what they hold, only what it holds.
     pub fn claim_run_for_device(
         &self,
         device: DeviceId,
         mut accepts: impl FnMut(&Morsel) -> bool,
     ) -> Vec<Morsel> {
         let mut guard = self.pieces.lock();
-        let Pieces { pieces, polled } = &mut *guard;
         let mut run = Vec::new();
+        if self.is_shared_out() {
+            let own: Vec<MorselId> = self.own_of(&guard, device).collect();
+            for id in own {
+                let entry = &mut guard.pieces[id.piece];
+                let Some(size) = entry.slots.as_ref().map(|slots| slots[id.index].size) else {
+                    return run;
+                };
+                let morsel = Morsel { id, size };
+                if !accepts(&morsel) {
+                    return run;
+                }
+                entry.take(id.index, State::Device(device));
+                run.push(morsel);
+            }
+            return run;
+        }
+        let Pieces { pieces, polled, .. } = &mut *guard;
         for (piece, entry) in pieces.iter_mut().enumerate().rev() {
             if entry
                 .partition
@@ -487,7 +573,7 @@ impl MorselQueue {
     /// claimed of the open pieces; in order.
     pub fn take_rest(&self, also_waiting: bool) -> Vec<Morsel> {
         let mut guard = self.pieces.lock();
-        let Pieces { pieces, polled } = &mut *guard;
+        let Pieces { pieces, polled, .. } = &mut *guard;
         let mut rest = Vec::new();
         for (piece, entry) in pieces.iter_mut().enumerate() {
             let open = entry.partition.is_none_or(|owner| polled.contains(&owner));

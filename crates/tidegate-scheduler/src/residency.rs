@@ -180,6 +180,18 @@ impl Residency {
         self.pinned = origin;
     }
 
+    /// Returns whether tables may hold some of it.
+    pub(crate) fn has_tables(&self) -> bool {
+        let is_table = |known: &Known| matches!(known, Known::Table(_));
+        self.known.iter().any(is_table)
+    }
+
+    /// Returns how many rows a morsel of an identified piece has, if a table holds it.
+    pub(crate) fn rows_held(&self, morsel: MorselId) -> Option<u64> {
+        let found = self.find(morsel)?;
+        matches!(found.origin, Origin::Table(_)).then(|| found.rows.num_rows())
+    }
+
     /// Lists the whole scan, and returns where all of it comes from, if there is such a place.
     pub(crate) async fn whole_scan(
         &self,

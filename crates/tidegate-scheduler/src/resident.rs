@@ -166,6 +166,27 @@ pub(crate) fn faster_with_all(
     num_rows: u64,
     host_partitions: usize,
 ) -> bool {
+    faster_with_share(
+        rates,
+        shape,
+        device,
+        waits,
+        (num_rows, num_rows),
+        host_partitions,
+    )
+}
+
+/// As [`faster_with_all`], of a device that holds the first of these numbers of rows, while the host
+/// would have to do the second.
+pub(crate) fn faster_with_share(
+    rates: &Rates,
+    shape: ShapeKey,
+    device: &Arc<dyn PipelineDevice>,
+    waits: f64,
+    (num_rows, of_rows): (u64, u64),
+    host_partitions: usize,
+) -> bool {
+    let times = of_rows as f64 / num_rows.max(1) as f64;
     let outlook = Outlook {
         rest: Rest {
             num_morsels: 1,
@@ -174,7 +195,7 @@ pub(crate) fn faster_with_all(
         },
         host_free_in: vec![0.0],
         // The whole host as one worker, for which the scan is one morsel.
-        host_seconds_per_row: rates.host(shape) / host_partitions.max(1) as f64,
+        host_seconds_per_row: times * rates.host(shape) / host_partitions.max(1) as f64,
         devices: vec![alone(rates, shape, device, waits)],
     };
     outlook.decide(device.info().id, all_of(num_rows)).takes

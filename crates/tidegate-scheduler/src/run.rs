@@ -1,6 +1,8 @@
 //! A region's life: feeders start when its first stream is polled, and the last stream to end
 //! brings the devices' rows and whatever the host must still do.
 
+mod holders;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -21,8 +23,8 @@ use crate::feeder::{Choice, Feeder, LoadError, MorselLoader};
 use crate::place::{Estimate, HostClaim, HostStream, Place, Reason, Rest, Roster};
 use crate::queue::{ClaimPolicy, Morsel, MorselQueue};
 use crate::rates::ShapeKey;
-use crate::residency::Residency;
 use crate::resident::{ResidentFailure, ResidentScan, faster_with_all};
+use holders::Holders;
 
 /// Why a region's device half came to nothing.
 #[derive(Debug, Error)]
@@ -125,6 +127,7 @@ impl RunSpec {
     ) -> Feeder {
         let info = device.info();
         workers.roster.join_device(info, device.budget().limit());
+        self.queue.join(info.id);
         Feeder {
             device: Arc::clone(device),
             pipeline: Arc::clone(&self.pipeline),
@@ -164,17 +167,9 @@ pub struct Tail {
 pub struct MixedRun {
     spec: RunSpec,
     workers: Workers,
-    /// The devices that get the whole scan because each has all of it, once that was weighed.
+    /// The devices that get the whole scan because they have all of it, once that was weighed.
     holders: OnceCell<Option<Holders>>,
     live: Mutex<Live>,
-}
-
-/// Devices that have all of a scan without being given it.
-#[derive(Debug)]
-struct Holders {
-    devices: Vec<Arc<dyn PipelineDevice>>,
-    /// Why they get it.
-    reason: Reason,
 }
 
 #[derive(Debug, Default)]
@@ -256,57 +251,6 @@ impl MixedRun {
         }
     }
 
-    /// Leaves the whole scan to the devices that hold or make all of it, if the placement is free and
-    /// one of them would be done before the host. To be called before [`MixedRun::enter`].
-    pub async fn weigh_residency(&self) -> Result<(), RunFailure> {
-        let weighed = self.holders.get_or_try_init(|| async {
-            let Choice::EarliestFinish { host_partitions } = self.spec.choice else {
-                return Ok(None);
-            };
-            let (mut devices, mut reason) = (Vec::new(), None);
-            for device in &self.spec.devices {
-                let Some((why, is_faster)) = self.with_all(device, host_partitions).await? else {
-                    continue;
-                };
-                devices.push(Arc::clone(device));
-                reason = reason.or(is_faster.then_some(why));
-            }
-            let holders = reason.map(|reason| Holders { devices, reason });
-            if holders.is_some() {
-                self.spec.queue.keep_from_host();
-            }
-            Ok(holders)
-        });
-        weighed.await.map(|_| ())
-    }
-
-    /// Returns why the device would get the whole scan if it has all of it, and whether it alone would
-    /// be done before the host.
-    async fn with_all(
-        &self,
-        device: &Arc<dyn PipelineDevice>,
-        host_partitions: usize,
-    ) -> Result<Option<(Reason, bool)>, RunFailure> {
-        let RunSpec {
-            cache,
-            loader,
-            pipeline,
-            queue,
-            ..
-        } = &self.spec;
-        let residency = Residency::new(cache, device, loader, pipeline);
-        let Some(scan) = residency.whole_scan(queue).await? else {
-            return Ok(None);
-        };
-        self.workers.roster.holds_all(device.info().id);
-        let (rates, shape) = (self.spec.dispatch.rates(), self.workers.roster.shape());
-        let turns = self.spec.dispatch.turns(device.info().id);
-        let waits = turns.seconds_of_others(self.workers.query);
-        let num_rows = scan.num_rows;
-        let is_faster = faster_with_all(rates, shape, device, waits, num_rows, host_partitions);
-        Ok(Some((scan.origin.reason(), is_faster)))
-    }
-
     /// Starts the feeders if this is the only stream. Must be called within a tokio runtime.
     pub fn enter(self: &Arc<Self>) -> Visit {
         let mut live = self.live.lock();
@@ -319,11 +263,14 @@ impl MixedRun {
                 }
                 None => (self.spec.devices.as_slice(), self.spec.choice.clone()),
             };
-            for device in devices {
+            let feeder = |device| {
                 let ending = Arc::clone(&live.ending);
-                let feeder = self
-                    .spec
-                    .feeder(device, choice.clone(), false, ending, &self.workers);
+                self.spec
+                    .feeder(device, choice.clone(), false, ending, &self.workers)
+            };
+            // All of them take part before the first one claims.
+            let feeders: Vec<Feeder> = devices.iter().map(feeder).collect();
+            for feeder in feeders {
                 live.feeders.spawn(feeder.feed());
             }
         }

@@ -2,7 +2,7 @@
 //!
 //! [`exec`] is the plan node; [`mixed`] runs an additive region on host and devices at once;
 //! [`atomic`] lets one device answer all of a region; [`chain`] rebuilds a host chain over another
-//! leaf; [`promote`] brings what is read often to a device; [`report`] tells afterwards what ran where.
+//! leaf; [`promote`] brings what is read often to devices, [`spread`] over them; [`report`] tells afterwards what ran where.
 
 pub(crate) mod atomic;
 pub(crate) mod chain;
@@ -10,6 +10,7 @@ pub(crate) mod exec;
 pub(crate) mod mixed;
 pub(crate) mod promote;
 pub(crate) mod report;
+pub(crate) mod spread;
 
 use std::fmt;
 use std::sync::Arc;

@@ -148,6 +148,32 @@ impl Placer<'_> {
         matches!(replayed, Some(ReplayedPlacement::Pattern(_)))
     }
 
+    /// Returns whether devices hold shares of what is read.
+    fn is_spread(&self, leaf: &dyn Leaf) -> bool {
+        let reads_all_of = |scan: &ScanKey| leaf.reads_all_of(scan);
+        self.runtime.cache().is_spread(&reads_all_of)
+    }
+
+    /// Returns the device that should answer alone: one that holds all that is read, else the first.
+    fn first_or_holder(
+        &self,
+        devices: Vec<Arc<dyn PipelineDevice>>,
+        pipeline: &Pipeline,
+        leaf: &dyn Leaf,
+    ) -> Option<Arc<dyn PipelineDevice>> {
+        let reads_all_of = |scan: &ScanKey| leaf.reads_all_of(scan);
+        let cache = self.runtime.cache();
+        let holds = |device: &Arc<dyn PipelineDevice>| {
+            let id = device.info().id;
+            !device.is_lost() && ResidentScan::find(cache, id, pipeline, &reads_all_of).is_some()
+        };
+        let holder = match devices.len() {
+            0 | 1 => None,
+            _ => devices.iter().position(holds),
+        };
+        devices.into_iter().nth(holder.unwrap_or(0))
+    }
+
     fn wants_ordered_sums(&self) -> bool {
         self.options.float_sums == FloatSums::Ordered
     }
@@ -236,19 +262,21 @@ impl Placer<'_> {
         }
         let leaf = leaf_of(&lowered.leaf, self.leaf_options).ok()?;
         let willing = self.willing(&lowered, &mut Vec::new());
-        // An array that is made is best made by all of them, and one device alone answers a region.
-        let for_all = leaf.is_generated() && willing.len() > 1 && !ordered;
+        // One device alone answers a region. An array that is made is best made by all of them, and what
+        // is spread over them lies on none as a whole.
+        let for_all =
+            willing.len() > 1 && !ordered && (leaf.is_generated() || self.is_spread(leaf.as_ref()));
         if !leaf.rereads() || (for_all && self.options.regions == RegionForms::Auto) {
             return None;
         }
-        let mut willing = willing.into_iter();
         let (device, why) = if ordered {
-            let device = willing.find_map(|device| device.ordered())?;
+            let device = willing.iter().find_map(|device| device.ordered())?;
             (device, Reason::DeviceRequested)
         } else if let Some(recording) = &self.recording {
             let is_whole = |region: &RecordedRegion| matches!(region, RecordedRegion::Whole(_));
             match recording.take(&lowered.pipeline, is_whole)? {
                 RecordedRegion::Whole(Place::Device(id)) => {
+                    let mut willing = willing.into_iter();
                     let device = willing.find(|device| device.info().id == id)?;
                     (device, Reason::Replayed)
                 }
@@ -259,7 +287,7 @@ impl Placer<'_> {
                 }
             }
         } else {
-            let device = willing.next()?;
+            let device = self.first_or_holder(willing, &lowered.pipeline, leaf.as_ref())?;
             let why = self.why_atomic(plan, &lowered, leaf.as_ref(), &device)?;
             (device, why)
         };

@@ -43,8 +43,8 @@ pub(super) struct Demand {
     wants: HashMap<u64, Want>,
     /// Something is on its way to a device.
     under_way: bool,
-    /// What the tables on devices were used for, by what they hold.
-    uses: HashMap<u64, Uses>,
+    /// What the tables on devices were used for, by what they hold and where.
+    uses: HashMap<(u64, DeviceId), Uses>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -100,8 +100,8 @@ impl Promotion {
         self.cache.evict_below(device, bytes, value / HYSTERESIS)
     }
 
-    /// Keeps the table: it holds what was wanted.
-    pub fn keep(self, table: CachedTable) {
+    /// Keeps the tables, one for each device that takes part: together they hold what was wanted.
+    pub fn keep(self, tables: Vec<CachedTable>) {
         let now = {
             let mut demand = self.cache.demand.lock();
             let now = demand.reads;
@@ -111,10 +111,14 @@ impl Promotion {
                 last: now,
                 hits: 0,
             };
-            demand.uses.insert(self.what, uses);
+            for table in &tables {
+                demand.uses.insert((self.what, table.device), uses);
+            }
             now
         };
-        self.cache.insert(table);
+        for table in tables {
+            self.cache.insert(table);
+        }
         self.cache.refresh(now);
     }
 
@@ -194,7 +198,7 @@ impl CachedTable {
     /// Returns the address of the first array of the memory table that it holds all of, and how many
     /// hold that array.
     fn held_array(&self) -> Option<(usize, usize)> {
-        let ScanRows::Batches(batches) = self.scan()?.rows() else {
+        let ScanRows::Batches(batches) = self.scan_or_share()?.rows() else {
             return None;
         };
         let array = batches.first()?.columns().first()?;
@@ -260,7 +264,8 @@ impl ColumnCache {
             let Kept::Automatic { what, .. } = table.kept else {
                 continue;
             };
-            let mut uses = demand.uses.get(&what).copied().unwrap_or_default();
+            let known_as = (what, table.device);
+            let mut uses = demand.uses.get(&known_as).copied().unwrap_or_default();
             let (hits, chunks) = (table.hits(), table.num_chunks().max(1));
             let more = hits.saturating_sub(uses.hits) as f64 / chunks as f64;
             if more > 0.0 {
@@ -268,7 +273,7 @@ impl ColumnCache {
                 uses.last = now;
                 uses.hits = hits;
             }
-            known.insert(what, uses);
+            known.insert(known_as, uses);
         }
         demand.uses = known;
     }
@@ -315,7 +320,7 @@ impl ColumnCache {
             let Kept::Automatic { what, seconds } = table.kept else {
                 continue;
             };
-            let uses = self.demand.lock().uses.get(&what).copied();
+            let uses = self.demand.lock().uses.get(&(what, device)).copied();
             let uses = uses.unwrap_or_default();
             let times = faded(uses.times, now.saturating_sub(uses.last));
             let value = times * seconds / table.device_bytes().max(1) as f64;

@@ -1,9 +1,9 @@
-//! What regions read often comes to a device to stay, in the background.
+//! What regions read often comes to the devices to stay, in the background.
 //!
 //! A region that has ended says what it read. The column cache counts, and says when it is worth
 //! bringing there; then a task of its own reads the same morsels through the same loader, behind the
-//! host tier, and has the device keep their columns. It uses a quarter of the host's cores at the
-//! most, leaves a part of the device's memory free, takes the place of what saves much less, and gives
+//! host tier, and has the devices that gain by it keep their columns. It uses a quarter of the host's
+//! cores at the most, leaves a part of each device's memory free, takes the place of what saves much less, and gives
 //! up as soon as a query lacks memory. Nobody waits for it.
 
 use std::sync::Arc;
@@ -17,6 +17,7 @@ use tidegate_scheduler::{
 };
 use tokio::runtime::Handle;
 
+use super::spread::{Dealer, say_what_is_held};
 use crate::leaf::Leaf;
 
 /// Scans of fewer rows are not worth a place on a device.
@@ -35,10 +36,15 @@ pub(crate) fn was_read(spec: &RunSpec, leaf: &Arc<dyn Leaf>) {
     if num_rows < ROWS_MIN || !reads_columns || !leaf.rereads() || !spec.loader.names_chunks() {
         return;
     }
-    let gains = |device: &&Arc<dyn PipelineDevice>| spec.gains_on(device, num_rows);
-    let (Some(device), Some((what, name))) = (spec.devices.iter().find(gains), leaf.what()) else {
+    let gains =
+        |device: &&Arc<dyn PipelineDevice>| !device.is_lost() && spec.gains_on(device, num_rows);
+    let devices: Vec<_> = spec.devices.iter().filter(gains).cloned().collect();
+    let Some((what, name)) = leaf.what() else {
         return;
     };
+    if devices.is_empty() {
+        return;
+    }
     let Some(promotion) = spec.cache.wants(what) else {
         return;
     };
@@ -46,7 +52,7 @@ pub(crate) fn was_read(spec: &RunSpec, leaf: &Arc<dyn Leaf>) {
         return;
     };
     let filling = Filling {
-        device: Arc::clone(device),
+        devices,
         spec: spec.clone(),
         promotion: Arc::new(promotion),
         num_pieces: leaf.pieces().len(),
@@ -55,9 +61,10 @@ pub(crate) fn was_read(spec: &RunSpec, leaf: &Arc<dyn Leaf>) {
     handle.spawn(filling.run());
 }
 
-/// What is on its way to a device.
+/// What is on its way to devices.
 struct Filling {
-    device: Arc<dyn PipelineDevice>,
+    /// At least one.
+    devices: Vec<Arc<dyn PipelineDevice>>,
     spec: RunSpec,
     promotion: Arc<Promotion>,
     num_pieces: usize,
@@ -73,14 +80,28 @@ impl From<LoadError> for Stopped {
     }
 }
 
-/// A morsel with the names of its columns.
-type Named = (MorselId, Vec<ChunkKey>);
+/// A morsel with its rows, as far as they are known, and the names of its columns.
+struct Named {
+    morsel: MorselId,
+    num_rows: u64,
+    keys: Vec<ChunkKey>,
+}
 
 /// The table on the device whose chunks a column shares, and the column's number there.
 type Shared = Option<(Arc<CachedTable>, usize)>;
 
+/// A device on its way to have a part of a table.
+struct Target<'a> {
+    device: &'a Arc<dyn PipelineDevice>,
+    table: CachedTable,
+    /// What it need not be given, by column.
+    shared: Vec<Shared>,
+}
+
 /// A morsel's chunks, and what reading and storing them took.
 struct Stored {
+    /// The number of the device that has them.
+    target: usize,
     chunks: Vec<(ChunkKey, CachedChunk)>,
     took: Duration,
 }
@@ -92,46 +113,65 @@ impl Filling {
             return;
         };
         match filled {
-            Ok(table) => promotion.keep(table),
+            Ok(tables) => promotion.keep(tables),
             Err(Stopped) => promotion.give_up(),
         }
     }
 
-    async fn fill(&self) -> Result<CachedTable, Stopped> {
+    async fn fill(&self) -> Result<Vec<CachedTable>, Stopped> {
         let morsels = self.named().await?;
-        let id = self.device.info().id;
+        let target = |device| self.target(device, &morsels);
+        let targets: Vec<Target<'_>> = self.devices.iter().map(target).collect();
+        // A device that has all of a column already need not share it.
+        let has_some = |target: &Target<'_>| target.shared.iter().any(Option::is_some);
+        let only = targets.iter().position(has_some);
+        let mut dealer = Dealer::new(&self.devices);
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let targets_ref = &targets;
+        let stored = stream::iter(morsels)
+            .map(|named| {
+                let number = only.unwrap_or_else(|| dealer.deal(named.num_rows));
+                self.store(named, number, &targets_ref[number])
+            })
+            .buffer_unordered((cores / 4).max(1));
+        let stored: Vec<Stored> = stored.try_collect().await?;
+        let tables = targets.into_iter().map(|target| target.table);
+        let mut tables: Vec<CachedTable> = tables.collect();
+        let mut took = vec![Duration::ZERO; tables.len()];
+        for stored in stored {
+            took[stored.target] += stored.took;
+            if !stored.chunks.is_empty() {
+                tables[stored.target].insert_morsel(stored.chunks);
+            }
+        }
+        for (table, took) in tables.iter_mut().zip(took) {
+            table.keep(Kept::Automatic {
+                what: self.promotion.what(),
+                seconds: took.as_secs_f64(),
+            });
+        }
+        tables.retain(|table| table.device_bytes() > 0);
+        say_what_is_held(&self.spec.loader, &mut tables);
+        Ok(tables)
+    }
+
+    /// Makes an empty table on a device.
+    fn target<'a>(&self, device: &'a Arc<dyn PipelineDevice>, morsels: &[Named]) -> Target<'a> {
         let fields = self.spec.pipeline.input.fields();
         let columns = fields.iter().map(|field| field.name().clone());
-        let mut table = CachedTable::new(&self.name, id, columns);
-        let shared: Vec<Shared> = (0..fields.len())
-            .map(|column| self.shared(&morsels, column))
-            .collect();
+        let mut table = CachedTable::new(&self.name, device.info().id, columns);
+        let shared = (0..fields.len()).map(|column| self.shared(device, morsels, column));
+        let shared: Vec<Shared> = shared.collect();
         for (column, shared) in shared.iter().enumerate() {
             if let Some((of, number)) = shared {
                 table.adopt(column, Arc::clone(of.dictionary(*number)));
             }
         }
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let (table_ref, shared) = (&table, &shared);
-        let stored = stream::iter(morsels)
-            .map(|named| self.store(named, table_ref, shared))
-            .buffer_unordered((cores / 4).max(1));
-        let stored: Vec<Stored> = stored.try_collect().await?;
-        let mut took = Duration::ZERO;
-        for stored in stored {
-            took += stored.took;
-            if !stored.chunks.is_empty() {
-                table.insert_morsel(stored.chunks);
-            }
+        Target {
+            device,
+            table,
+            shared,
         }
-        table.keep(Kept::Automatic {
-            what: self.promotion.what(),
-            seconds: took.as_secs_f64(),
-        });
-        if let Some(scan) = self.spec.loader.scan_key() {
-            table.holds_all_of(scan);
-        }
-        Ok(table)
     }
 
     /// Lists the scan's morsels with the names of their columns.
@@ -142,11 +182,16 @@ impl Filling {
         for piece in 0..self.num_pieces {
             let sizes = loader.list(piece).await?;
             loader.identify(piece).await?;
-            for index in 0..sizes.len() {
+            for (index, size) in sizes.iter().enumerate() {
                 let morsel = MorselId { piece, index };
                 let keys = (0..num_columns).map(|column| loader.chunk_key(morsel, column));
                 let keys = keys.collect::<Option<Vec<_>>>().ok_or(Stopped)?;
-                morsels.push((morsel, keys));
+                let num_rows = size.num_rows;
+                morsels.push(Named {
+                    morsel,
+                    num_rows,
+                    keys,
+                });
             }
         }
         Ok(morsels)
@@ -154,12 +199,12 @@ impl Filling {
 
     /// Finds a table on the device that has a column of every morsel: where it has not, chunks of
     /// strings would make its dictionary grow under those who read it.
-    fn shared(&self, morsels: &[Named], column: usize) -> Shared {
-        let tables = self.spec.cache.on_device(self.device.info().id);
+    fn shared(&self, device: &Arc<dyn PipelineDevice>, morsels: &[Named], column: usize) -> Shared {
+        let tables = self.spec.cache.on_device(device.info().id);
         tables.into_iter().find_map(|table| {
-            let (number, _) = table.get(&morsels.first()?.1[column])?;
-            let has = |(_, keys): &Named| {
-                let found = table.get(&keys[column]);
+            let (number, _) = table.get(&morsels.first()?.keys[column])?;
+            let has = |named: &Named| {
+                let found = table.get(&named.keys[column]);
                 found.is_some_and(|(of, _)| of == number)
             };
             morsels.iter().all(has).then_some((table, number))
@@ -169,9 +214,9 @@ impl Filling {
     /// Reads a morsel and has the device keep those of its columns that are not there.
     async fn store(
         &self,
-        (morsel, keys): Named,
-        table: &CachedTable,
-        shared: &[Shared],
+        Named { morsel, keys, .. }: Named,
+        number: usize,
+        target: &Target<'_>,
     ) -> Result<Stored, Stopped> {
         if !self.promotion.may_go_on() {
             return Err(Stopped);
@@ -180,7 +225,9 @@ impl Filling {
         let mut batches = None;
         let mut chunks = Vec::with_capacity(keys.len());
         for (column, key) in keys.into_iter().enumerate() {
-            let known = shared[column].as_ref().and_then(|(of, _)| of.get(&key));
+            let known = target.shared[column]
+                .as_ref()
+                .and_then(|(of, _)| of.get(&key));
             if let Some((_, chunk)) = known {
                 chunks.push((key, chunk.clone()));
                 continue;
@@ -194,11 +241,15 @@ impl Filling {
             if arrays.iter().all(|array| array.is_empty()) {
                 break;
             }
-            let chunk = self.keep(arrays, table, column, began).await?;
+            let chunk = self.keep(arrays, target, column, began).await?;
             chunks.push((key, chunk));
         }
         let took = began.elapsed();
-        Ok(Stored { chunks, took })
+        Ok(Stored {
+            target: number,
+            chunks,
+            took,
+        })
     }
 
     async fn load(&self, morsel: MorselId) -> Result<Vec<RecordBatch>, Stopped> {
@@ -209,24 +260,24 @@ impl Filling {
         Ok(loaded.map_err(|_| Stopped)??)
     }
 
-    /// Has the device keep arrays of one column, if that leaves queries room enough.
+    /// Has a device keep arrays of one column, if that leaves queries room enough.
     async fn keep(
         &self,
         arrays: Vec<ArrayRef>,
-        table: &CachedTable,
+        Target { device, table, .. }: &Target<'_>,
         column: usize,
         began: Instant,
     ) -> Result<CachedChunk, Stopped> {
         let bytes = arrays
             .iter()
             .map(|array| array.get_array_memory_size() as u64);
-        self.make_room(bytes.sum(), began)?;
+        self.make_room(device, bytes.sum(), began)?;
         let anchor = if self.spec.loader.keys_are_addresses() {
             arrays.clone()
         } else {
             Vec::new()
         };
-        let (device, handle) = (Arc::clone(&self.device), Handle::current());
+        let (device, handle) = (Arc::clone(*device), Handle::current());
         let dictionary = Arc::clone(table.dictionary(column));
         // Encoding holds its thread for milliseconds.
         let store = move || handle.block_on(device.store(arrays, dictionary));
@@ -241,14 +292,19 @@ impl Filling {
     }
 
     /// Makes room for so many bytes beside those that stay free.
-    fn make_room(&self, bytes: u64, began: Instant) -> Result<(), Stopped> {
-        let budget = self.device.budget();
+    fn make_room(
+        &self,
+        device: &Arc<dyn PipelineDevice>,
+        bytes: u64,
+        began: Instant,
+    ) -> Result<(), Stopped> {
+        let budget = device.budget();
         let stays_free = (budget.limit() as f64 * FREE_SHARE) as u64;
         let lacking = (bytes + stays_free).saturating_sub(budget.free());
         if lacking == 0 {
             return Ok(());
         }
-        let id = self.device.info().id;
+        let id = device.info().id;
         let seconds = began.elapsed().as_secs_f64();
         let freed = self.promotion.displace(id, lacking, seconds, bytes);
         if freed < lacking {

@@ -22,6 +22,7 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use datafusion::physical_planner::PhysicalPlanner;
 use datafusion::prelude::SQLOptions;
+use tidegate_kernels::PipelineDevice;
 use tidegate_scheduler::{CachedTable, Permit, Wish};
 
 use super::{Client, Session, statement};
@@ -186,7 +187,9 @@ async fn cache(
     let started = Instant::now();
     let options = TidegateOptions::of(state.config_options());
     let devices = session.runtime.devices_of(options.devices.as_ref());
-    let Some(device) = devices.first() else {
+    let is_live = |device: &Arc<dyn PipelineDevice>| !device.is_lost();
+    let devices: Vec<_> = devices.into_iter().filter(is_live).collect();
+    if devices.is_empty() {
         let why = match &options.devices {
             Some(list) if !session.runtime.devices().is_empty() => {
                 format!("tidegate.devices = '{list}' names no device that there is")
@@ -197,7 +200,7 @@ async fn cache(
             ErrorKind::Device,
             format!("CACHE TABLE {name} ON DEVICE: {why}"),
         ));
-    };
+    }
     forget_listings(state);
     let scan = scan(session, state, name, select).await?;
     let leaf = rereadable(&scan, state, name)?;
@@ -209,25 +212,27 @@ async fn cache(
         ));
     }
     let schema = scan.schema();
-    let columns = schema.fields().iter().map(|field| field.name().clone());
-    let empty = CachedTable::new(name, device.info().id, columns);
     // What was cached under this name makes room first.
     session.runtime.cache().remove(name);
     let filling = store::Filling {
-        device: Arc::clone(device),
+        table: name.to_string(),
+        devices,
         loader,
         schema: Arc::clone(&schema),
         num_pieces: leaf.pieces().len(),
         cache: Arc::clone(session.runtime.cache()),
     };
-    let (table, num_rows) = filling.fill(empty).await?;
+    let (tables, num_rows) = filling.fill().await?;
     let names: Vec<&str> = schema
         .fields()
         .iter()
         .map(|field| field.name().as_str())
         .collect();
-    let (device_bytes, plain_bytes) = (table.device_bytes(), table.plain_bytes());
-    session.runtime.cache().insert(table);
+    let device_bytes: u64 = tables.iter().map(CachedTable::device_bytes).sum();
+    let plain_bytes: u64 = tables.iter().map(CachedTable::plain_bytes).sum();
+    for table in tables {
+        session.runtime.cache().insert(table);
+    }
     row(&[
         ("table", Arc::new(StringArray::from(vec![name]))),
         (
@@ -259,9 +264,10 @@ fn forget_listings(state: &SessionState) {
 
 fn uncache(session: &Session, name: &str) -> Result<RecordBatch, Error> {
     let cache = session.runtime.cache();
-    let on_device = cache.remove(name).map(|table| table.device_bytes());
+    let removed = cache.remove(name);
+    let on_devices: u64 = removed.iter().map(|table| table.device_bytes()).sum();
     let on_host = cache.host().remove_table(name);
-    if on_device.is_none() && on_host.is_none() {
+    if removed.is_empty() && on_host.is_none() {
         let mut cached = cache.names();
         cached.extend(cache.host().tables());
         let hint = match suggest::nearest(&cached, name) {
@@ -274,11 +280,11 @@ fn uncache(session: &Session, name: &str) -> Result<RecordBatch, Error> {
         let message = format!("table '{name}' is not cached: {hint}");
         return Err(Error::new(ErrorKind::Sql, message));
     }
-    let bytes = |of: Option<u64>| Arc::new(UInt64Array::from(vec![of.unwrap_or(0)]));
+    let bytes = |of: u64| Arc::new(UInt64Array::from(vec![of]));
     row(&[
         ("table", Arc::new(StringArray::from(vec![name]))),
-        ("device_bytes", bytes(on_device)),
-        ("host_bytes", bytes(on_host)),
+        ("device_bytes", bytes(on_devices)),
+        ("host_bytes", bytes(on_host.unwrap_or(0))),
     ])
 }
 

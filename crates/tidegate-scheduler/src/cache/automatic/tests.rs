@@ -52,7 +52,7 @@ async fn promote(
     let promotion = cache.wants(what).unwrap();
     let mut table = table(device, &format!("t{what}"), morsels).await;
     table.keep(Kept::Automatic { what, seconds });
-    promotion.keep(table);
+    promotion.keep(vec![table]);
 }
 
 fn names(cache: &ColumnCache) -> Vec<String> {
@@ -172,7 +172,7 @@ async fn hits_keep_a_table_and_a_larger_one_takes_it_in() {
     cache.insert(kept);
     assert_eq!(names(&cache), ["kept"]);
     assert_eq!(cache.names(), ["kept"]);
-    assert!(cache.remove("t2").is_none());
+    assert!(cache.remove("t2").is_empty());
 }
 
 #[tokio::test]
@@ -189,7 +189,7 @@ async fn rows_that_nobody_else_has_are_let_go_of() {
     });
     let rows = ScanRows::Batches(vec![memory.clone()].into());
     table.holds_all_of(ScanKey::new(rows, vec![0]));
-    promotion.keep(table);
+    promotion.keep(vec![table]);
     cache.note_read();
     assert_eq!(cache.on_device(DEVICE).len(), 1);
     drop(memory);

@@ -14,7 +14,7 @@ use futures::{StreamExt, stream};
 use tidegate_scheduler::cache::host::{ChunkBuilder, ChunkLabel, HostBytes, Offer};
 use tidegate_scheduler::{ChunkKey, HostTier, MorselLoader};
 
-use super::store::{named_morsels, unreadable};
+use super::store::{NamedMorsel, named_morsels, unreadable};
 use super::{Session, forget_listings, rereadable, row, scan};
 use crate::error::{Error, ErrorKind};
 use crate::leaf::parquet::cached::CachedSource;
@@ -139,11 +139,12 @@ impl Filling<'_> {
         let listing = named_morsels(&self.loader, num_pieces, num_columns, self.name);
         let morsels = listing.await?;
         let at_a_time = std::thread::available_parallelism().map_or(1, usize::from);
-        let loads = morsels.into_iter().map(|(morsel, keys)| async move {
+        let load = |NamedMorsel { id, keys, .. }| async move {
             let started = Instant::now();
-            let batches = self.loader.load(morsel).await.map_err(unreadable)?;
+            let batches = self.loader.load(id).await.map_err(unreadable)?;
             Ok::<_, Error>((keys, batches, started.elapsed().as_secs_f64()))
-        });
+        };
+        let loads = morsels.into_iter().map(load);
         let mut loads = stream::iter(loads).buffer_unordered(at_a_time);
         while let Some(loaded) = loads.next().await {
             let (keys, batches, seconds) = loaded?;

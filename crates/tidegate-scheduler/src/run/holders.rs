@@ -1,0 +1,159 @@
+//! Who has what of a scan before it begins: each device is left what it holds, and those that together
+//! have all of it get the whole scan if that is done first.
+
+use std::sync::Arc;
+
+use tidegate_kernels::PipelineDevice;
+
+use super::{MixedRun, RunFailure, RunSpec};
+use crate::feeder::Choice;
+use crate::place::Reason;
+use crate::queue::{ClaimPolicy, Held};
+use crate::residency::{Residency, identify};
+use crate::resident::{faster_with_all, faster_with_share};
+
+/// What a device holds of a scan.
+#[derive(Debug)]
+struct Share {
+    device: Arc<dyn PipelineDevice>,
+    num_rows: u64,
+}
+
+/// Devices that have all of a scan without being given it, each or together.
+#[derive(Debug)]
+pub(super) struct Holders {
+    pub(super) devices: Vec<Arc<dyn PipelineDevice>>,
+    /// Why they get it.
+    pub(super) reason: Reason,
+}
+
+impl MixedRun {
+    /// Leaves to each of several devices what it holds; and the whole scan to the devices that hold or
+    /// make all of it, each or together, if the placement is free and they would be done before the
+    /// host. To be called before [`MixedRun::enter`].
+    pub async fn weigh_residency(&self) -> Result<(), RunFailure> {
+        let weighed = self.holders.get_or_try_init(|| async {
+            let shares = if self.spec.devices.len() > 1 {
+                self.share_out().await?
+            } else {
+                None
+            };
+            let Choice::EarliestFinish { host_partitions } = self.spec.choice else {
+                return Ok(None);
+            };
+            let mut holders = self.each_with_all(host_partitions).await?;
+            if holders.is_none() {
+                holders = shares.and_then(|shares| self.all_with_shares(shares, host_partitions));
+            }
+            if holders.is_some() {
+                self.spec.queue.keep_from_host();
+            }
+            Ok(holders)
+        });
+        weighed.await.map(|_| ())
+    }
+
+    fn residency_on(&self, device: &Arc<dyn PipelineDevice>) -> Residency {
+        let RunSpec {
+            cache,
+            loader,
+            pipeline,
+            ..
+        } = &self.spec;
+        Residency::new(cache, device, loader, pipeline)
+    }
+
+    /// Leaves to each device the morsels that it holds. Returns how many rows that are for each
+    /// device that has some, if together they hold all.
+    async fn share_out(&self) -> Result<Option<Vec<Share>>, RunFailure> {
+        let RunSpec {
+            devices,
+            loader,
+            queue,
+            ..
+        } = &self.spec;
+        if matches!(queue.policy(), ClaimPolicy::Replay(_)) {
+            // Who takes what was decided before, whoever holds it now.
+            return Ok(None);
+        }
+        let live = devices.iter().filter(|device| !device.is_lost());
+        let with_residency = live.map(|device| (device, self.residency_on(device)));
+        let holding = with_residency.filter(|(_, residency)| residency.has_tables());
+        let mut holding: Vec<(Share, Residency)> = holding
+            .map(|(device, residency)| {
+                let device = Arc::clone(device);
+                let num_rows = 0;
+                (Share { device, num_rows }, residency)
+            })
+            .collect();
+        if holding.is_empty() {
+            return Ok(None);
+        }
+        identify(loader, queue, (0..queue.num_pieces()).collect()).await?;
+        let (mut held, mut holds_all) = (Held::default(), true);
+        for morsel in queue.morsels() {
+            let mut is_held = false;
+            for (share, residency) in &mut holding {
+                if let Some(num_rows) = residency.rows_held(morsel.id) {
+                    held.note(morsel.id, share.device.info().id);
+                    share.num_rows += num_rows;
+                    is_held = true;
+                }
+            }
+            holds_all &= is_held;
+        }
+        let shares = holding.into_iter().map(|(share, _)| share);
+        let shares: Vec<Share> = shares.filter(|share| share.num_rows > 0).collect();
+        if !shares.is_empty() {
+            queue.share_out(held);
+        }
+        Ok((holds_all && !shares.is_empty()).then_some(shares))
+    }
+
+    /// Returns the devices that each hold or make all of the scan, if one of them would be done before
+    /// the host.
+    async fn each_with_all(&self, host_partitions: usize) -> Result<Option<Holders>, RunFailure> {
+        let (mut devices, mut reason) = (Vec::new(), None);
+        let (rates, shape) = (self.spec.dispatch.rates(), self.workers.roster.shape());
+        for device in &self.spec.devices {
+            let residency = self.residency_on(device);
+            let Some(scan) = residency.whole_scan(&self.spec.queue).await? else {
+                continue;
+            };
+            self.workers.roster.holds_all(device.info().id);
+            let (waits, num_rows) = (self.waits_for(device), scan.num_rows);
+            let is_faster = faster_with_all(rates, shape, device, waits, num_rows, host_partitions);
+            devices.push(Arc::clone(device));
+            reason = reason.or(is_faster.then(|| scan.origin.reason()));
+        }
+        Ok(reason.map(|reason| Holders { devices, reason }))
+    }
+
+    /// Returns the devices that together hold all of the scan, if all of them would be done before the
+    /// host.
+    fn all_with_shares(&self, shares: Vec<Share>, host_partitions: usize) -> Option<Holders> {
+        let (rates, shape) = (self.spec.dispatch.rates(), self.workers.roster.shape());
+        // What two of them hold counts twice, which only makes the host seem slower.
+        let of_rows = shares.iter().map(|share| share.num_rows).sum();
+        let is_faster = |Share { device, num_rows }: &Share| {
+            let (waits, rows) = (self.waits_for(device), (*num_rows, of_rows));
+            faster_with_share(rates, shape, device, waits, rows, host_partitions)
+        };
+        if !shares.iter().all(is_faster) {
+            return None;
+        }
+        for Share { device, .. } in &shares {
+            self.workers.roster.holds_all(device.info().id);
+        }
+        Some(Holders {
+            devices: shares.into_iter().map(|share| share.device).collect(),
+            reason: Reason::Resident,
+        })
+    }
+
+    /// Returns the seconds until other queries leave a device free.
+    fn waits_for(&self, device: &Arc<dyn PipelineDevice>) -> f64 {
+        let turns = self.spec.dispatch.turns(device.info().id);
+        turns.seconds_of_others(self.workers.query)
+    }
+}

@@ -1,0 +1,168 @@
+//! A scan that lies on several devices: each folds what it holds, and what one of them gives up is done once.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tidegate_device::{DeviceId, SimulatedDevice, SimulatedSpec};
+use tidegate_kernels::{PipelineDevice, SimulatedPipelineDevice};
+
+use super::{ALL, MORSELS, Numbers, key, sum, total};
+use crate::cache::{CachedChunk, CachedTable, ColumnCache};
+use crate::feeder::Choice;
+use crate::place::{Place, Reason};
+use crate::queue::{ClaimPolicy, MorselQueue};
+use crate::run::{MixedRun, RunSpec, Tail};
+
+struct Bench {
+    spec: RunSpec,
+    loader: Arc<Numbers>,
+}
+
+impl Bench {
+    /// Makes devices of these specifications, each of which holds these morsels.
+    async fn new(devices: &[(&str, &[usize])]) -> Self {
+        let cache = ColumnCache::default();
+        let mut made = Vec::new();
+        for (number, (spec, resident)) in devices.iter().enumerate() {
+            let spec: SimulatedSpec = spec.parse().unwrap();
+            let id = DeviceId(number as u32);
+            let device = SimulatedDevice::new(id, spec).unwrap();
+            let device: Arc<dyn PipelineDevice> = Arc::new(SimulatedPipelineDevice::new(device));
+            let mut table = CachedTable::new("t", id, ["v".to_string()]);
+            for &index in *resident {
+                let dictionary = Arc::clone(table.dictionary(0));
+                let stored = device.store(vec![Numbers::column(index)], dictionary).await;
+                let chunk = CachedChunk {
+                    stored: Arc::new(stored.unwrap()),
+                    holds_special: false,
+                    anchor: vec![],
+                };
+                table.insert_morsel(vec![(key(index), chunk)]);
+            }
+            cache.insert(table);
+            made.push(device);
+        }
+        let loader = Numbers::new();
+        let spec = RunSpec {
+            pipeline: sum(&loader.schema),
+            devices: made,
+            queue: Arc::new(MorselQueue::new(ClaimPolicy::DeviceOnly, vec![None])),
+            loader: Arc::clone(&loader) as _,
+            cache: Arc::new(cache),
+            counters: Arc::default(),
+            choice: Choice::Always(Reason::DeviceRequested),
+            strict: false,
+            dispatch: Arc::default(),
+        };
+        Self { spec, loader }
+    }
+
+    fn free_to_choose(mut self) -> Self {
+        self.spec.queue = Arc::new(MorselQueue::new(ClaimPolicy::Shared, vec![None]));
+        self.spec.choice = Choice::EarliestFinish { host_partitions: 1 };
+        self
+    }
+
+    async fn run(&self) -> Tail {
+        let run = MixedRun::new(self.spec.clone());
+        run.weigh_residency().await.unwrap();
+        run.enter().leave().await.unwrap().unwrap()
+    }
+
+    fn loads(&self) -> usize {
+        self.loader.loads.load(Ordering::Relaxed)
+    }
+
+    /// Returns how many morsels each device folded.
+    fn morsels(&self) -> Vec<u64> {
+        let report = self.spec.counters.report(|place| place.to_string());
+        let of_device = |device: &Arc<dyn PipelineDevice>| {
+            let name = Place::Device(device.info().id).to_string();
+            let own = report.iter().find(|report| report.place == name);
+            own.map_or(0, |own| own.morsels)
+        };
+        self.spec.devices.iter().map(of_device).collect()
+    }
+}
+
+const EVEN: [usize; 6] = [0, 2, 4, 6, 8, 10];
+const ODD: [usize; 6] = [1, 3, 5, 7, 9, 11];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_device_folds_what_it_holds() {
+    // However slow one of them is, the other has no better use than to wait.
+    for slow in ["1GB,rows=300/s", "1GB"] {
+        let bench = Bench::new(&[(slow, &EVEN), ("1GB", &ODD)]).await;
+        let tail = bench.run().await;
+        assert_eq!(total(&tail), ALL);
+        assert!(tail.rest.is_empty());
+        assert_eq!((bench.loads(), bench.morsels()), (0, vec![6, 6]));
+        let hits: Vec<u64> = bench.spec.cache.reports().iter().map(|c| c.hits).collect();
+        assert_eq!(hits, [6, 6]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_nobody_holds_is_loaded_by_any() {
+    let bench = Bench::new(&[("1GB", &[0, 1, 11]), ("1GB", &[3, 4]), ("1GB", &[])]).await;
+    let tail = bench.run().await;
+    assert_eq!(total(&tail), ALL);
+    let morsels = bench.morsels();
+    assert_eq!(bench.loads(), MORSELS - 5);
+    assert!(morsels[0] >= 3 && morsels[1] >= 2, "{morsels:?}");
+    assert_eq!(morsels.iter().sum::<u64>(), MORSELS as u64);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_lost_device_held_is_taken_over() {
+    for fault in ["fail", "lost"] {
+        for launch in 1..=3 {
+            let faulty = format!("1GB,faults=launch:{launch}={fault}");
+            let bench = Bench::new(&[(&faulty, &EVEN), ("1GB", &ODD)]).await;
+            let tail = bench.run().await;
+            assert_eq!(total(&tail), ALL, "{faulty}");
+            let ids: BTreeSet<_> = tail.rest.iter().map(|morsel| morsel.id).collect();
+            assert_eq!(ids.len(), tail.rest.len(), "{faulty}");
+            let morsels = bench.morsels();
+            assert!(morsels[1] >= 6, "{faulty}: {morsels:?}");
+            let folded: u64 = morsels.iter().sum();
+            assert_eq!(folded as usize + ids.len(), MORSELS, "{faulty}");
+        }
+    }
+    // One that is lost before the run begins leaves everything to the other.
+    let bench = Bench::new(&[("1GB,faults=launch:1=lost", &EVEN), ("1GB", &ODD)]).await;
+    bench.run().await;
+    assert!(bench.spec.devices[0].is_lost());
+    let spec = RunSpec {
+        queue: Arc::new(MorselQueue::new(ClaimPolicy::DeviceOnly, vec![None])),
+        counters: Arc::default(),
+        ..bench.spec.clone()
+    };
+    let bench = Bench { spec, ..bench };
+    let tail = bench.run().await;
+    assert_eq!(total(&tail), ALL);
+    assert!(tail.rest.is_empty());
+    assert_eq!(bench.morsels(), [0, 12]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn devices_that_together_hold_a_scan_get_it_if_they_are_first() {
+    let fast = "1GB,launch=1ns,rows=1e12/s";
+    let bench = Bench::new(&[(fast, &EVEN), (fast, &ODD)]).await;
+    let bench = bench.free_to_choose();
+    let tail = bench.run().await;
+    assert!(bench.spec.queue.is_for_devices());
+    assert_eq!((total(&tail), bench.loads()), (ALL, 0));
+    assert_eq!(bench.morsels(), [6, 6]);
+
+    for devices in [
+        [(fast, &EVEN[..]), (fast, &ODD[1..])],
+        [(fast, &EVEN), ("1GB,rows=10/s", &ODD)],
+    ] {
+        let bench = Bench::new(&devices).await.free_to_choose();
+        let run = MixedRun::new(bench.spec.clone());
+        run.weigh_residency().await.unwrap();
+        assert!(!bench.spec.queue.is_for_devices());
+    }
+}
