@@ -9,6 +9,10 @@
     reason = "a mistake in the command line is told before a program is chosen"
 )]
 
+// The walkthroughs are one program with two doors: an example of the library, and this one.
+#[path = "../../tidegate/examples/walkthrough/all.rs"]
+mod walkthroughs;
+
 use std::env;
 use std::error::Error;
 use std::ffi::OsString;
@@ -26,7 +30,9 @@ usage: tidegate-bundle <program> [arguments]
                  where the .slt files are, which is `slt` beside this binary by default
   differential   random queries, compared with DataFusion
   device-bench   kernels over resident columns, timed
-  sql-bench      statements over a table in the column cache, timed";
+  sql-bench      statements over a table in the column cache, timed
+  walkthroughs   the walkthroughs of the guide, with their answers checked; words: their names,
+                 full, and require-device, which TIDEGATE_REQUIRE_DEVICE=1 says as well";
 
 fn main() -> ExitCode {
     let mut arguments = env::args_os();
@@ -43,6 +49,7 @@ fn main() -> ExitCode {
         Some("sql-tests") => told(sql_tests(arguments.collect())),
         Some("differential") => told(differential()),
         Some("device-bench") => tidegate_device_benches::start(call("device-bench", arguments)),
+        Some("walkthroughs") => told(walk(arguments)),
         Some("sql-bench") => tidegate_benches::statements::start(call("sql-bench", arguments)),
         _ => {
             eprintln!("{USAGE}");
@@ -77,6 +84,15 @@ fn sql_tests(mut arguments: Vec<OsString>) -> Result<ExitCode, Box<dyn Error>> {
         false => beside_binary("slt")?,
     };
     runner::main(call("sql-tests", arguments), &root)
+}
+
+fn walk(arguments: impl Iterator<Item = OsString>) -> Result<ExitCode, Box<dyn Error>> {
+    let is_required = env::var_os("TIDEGATE_REQUIRE_DEVICE").is_some_and(|value| value == "1");
+    let words = arguments.map(|word| word.to_string_lossy().into_owned());
+    let words = words.chain(is_required.then(|| "require-device".to_string()));
+    let runtime = tokio::runtime::Runtime::new()?;
+    runtime.block_on(walkthroughs::start(words))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Returns the path of what lies in the folder of this binary.

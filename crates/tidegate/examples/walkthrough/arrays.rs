@@ -4,13 +4,13 @@ use std::time::Instant;
 
 use tidegate::Session;
 
-use crate::{Outcome, Scale, expect, number, tell};
+use super::{Outcome, Walk, expect, number};
 
 /// A chunked 1000 × 1000 array, doubled.
-pub(crate) async fn doubled() -> Outcome {
-    let session = Session::new()?;
+pub(super) async fn doubled(walk: Walk) -> Outcome {
+    let session = walk.session().await?;
     let sql = "SELECT sum(x * 2) AS total FROM ones([1000, 1000], chunks => [100, 100])";
-    let rows = tell(&session, sql).await?;
+    let rows = walk.tell(&session, sql).await?;
     expect("the sum of the doubled array", number(&rows)?, 2e6, 0.0)?;
     // One element, by its indices.
     let sql =
@@ -33,10 +33,10 @@ const POST: [(&str, f64); 4] = [
 ];
 
 /// `(random_normal(10, 1) + 1)[::2, ::2].sum()`, on one core, all cores, and the devices that there are.
-pub(crate) async fn random_sum(scale: Scale) -> Outcome {
-    let (size, chunk) = match scale {
-        Scale::Small => (2_000_u64, 500),
-        Scale::Full => (500_000, 10_000),
+pub(super) async fn random_sum(walk: Walk) -> Outcome {
+    let (size, chunk) = match walk.full {
+        false => (2_000_u64, 500),
+        true => (500_000, 10_000),
     };
     let sql = format!(
         "SELECT sum(x + 1) AS total FROM random_normal([{size}, {size}], 10, 1, \
@@ -50,14 +50,20 @@ pub(crate) async fn random_sum(scale: Scale) -> Outcome {
         session.set("tidegate.placement", "host").await?;
         measured.push((what.to_string(), timed(&session, &sql, values).await?));
     }
-    let session = Session::new()?;
+    let session = walk.session().await?;
     match session.runtime().devices().len() {
         0 => {
-            tell(&session, &sql).await?;
+            walk.tell(&session, &sql).await?;
         }
+        1 => measured.push(on_devices(walk, &session, "one GPU", &sql, values).await?),
         devices => {
             let what = format!("{devices} GPUs");
-            measured.push((what, timed(&session, &sql, values).await?));
+            measured.push(on_devices(walk, &session, &what, &sql, values).await?);
+            let one = Session::builder()
+                .visible_devices(Some("0".into()))
+                .build()?;
+            one.set("tidegate.placement", "device").await?;
+            measured.push(on_devices(walk, &one, "one GPU", &sql, values).await?);
         }
     }
     println!("| {size} × {size} | seconds |\n|---|---|");
@@ -68,6 +74,20 @@ pub(crate) async fn random_sum(scale: Scale) -> Outcome {
         println!("| the post, {what}, 500000 × 500000 | {seconds} |");
     }
     Ok(())
+}
+
+/// Takes the second run, for the first compiles the kernel.
+async fn on_devices(
+    walk: Walk,
+    session: &Session,
+    what: &str,
+    sql: &str,
+    values: u64,
+) -> Result<(String, f64), Box<dyn std::error::Error>> {
+    timed(session, sql, values).await?;
+    let seconds = timed(session, sql, values).await?;
+    walk.check_device(session)?;
+    Ok((what.to_string(), seconds))
 }
 
 async fn timed(

@@ -1,17 +1,19 @@
 //! The devices of a machine: found, listed, limited, used.
 
+use datafusion::arrow::util::pretty::pretty_format_batches;
 use tidegate::{Session, SimulatedSpec};
 
-use crate::{Outcome, expect, number, tell};
-
-const SQL: &str = "SELECT sum(l_quantity) AS total FROM tpch('lineitem', 0.01)";
+use super::{Outcome, Walk, expect, number};
 
 /// Finds all devices, uses them, and then shows none or half of their memory.
-pub(crate) async fn used() -> Outcome {
-    let all = Session::new()?;
+pub(super) async fn used(walk: Walk) -> Outcome {
+    let scale_factor = if walk.full { "1" } else { "0.01" };
+    let sql = format!("SELECT sum(l_quantity) AS total FROM tpch('lineitem', {scale_factor})");
+    let all = walk.session().await?;
     println!("{}", all.doctor());
-    tell(&all, "SELECT * FROM system.devices").await?;
-    let wanted = tell(&all, SQL).await?;
+    let listed = all.collect("SELECT * FROM system.devices").await?;
+    println!("{}", pretty_format_batches(&listed)?);
+    let wanted = walk.tell(&all, &sql).await?;
     // None of them.
     let none = Session::builder()
         .visible_devices(Some(String::new()))
@@ -25,7 +27,7 @@ pub(crate) async fn used() -> Outcome {
     };
     let limited = limited.build()?;
     limited.set("tidegate.placement", "device").await?;
-    let rows = tell(&limited, SQL).await?;
+    let rows = walk.tell(&limited, &sql).await?;
     if rows != wanted {
         return Err(format!("{rows:?} is not {wanted:?}").into());
     }

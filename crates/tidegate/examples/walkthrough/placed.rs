@@ -6,25 +6,23 @@ use datafusion::arrow::util::pretty::pretty_format_batches;
 use datafusion::datasource::MemTable;
 use tidegate::{Backend, FrameExt, Session, SimulatedSpec};
 
-use crate::Outcome;
-use crate::tables::partition;
+use super::tables::partition;
+use super::{Outcome, Walk};
 
 const SQL: &str =
     "SELECT \"A\", count(*) AS n, sum(\"B\") AS total FROM t GROUP BY \"A\" ORDER BY \"A\"";
 
 /// Runs the same frame on the host, on a device, and on both.
-pub(crate) async fn moved() -> Outcome {
-    let has_gpu = !Session::new()?.runtime().devices().is_empty();
-    let builder = Session::builder();
-    let session = if has_gpu {
-        builder.build()?
-    } else {
+pub(super) async fn moved(walk: Walk) -> Outcome {
+    let mut session = walk.session().await?;
+    if session.runtime().devices().is_empty() {
         println!("no device here: a simulated one, which is not a GPU, shows what would happen");
-        builder
+        session = Session::builder()
             .simulate_device(SimulatedSpec::with_memory(1 << 30))
-            .build()?
-    };
-    let partitions = (0..10).map(|number| Ok(vec![partition(number)?]));
+            .build()?;
+    }
+    session.set("tidegate.placement", "auto").await?;
+    let partitions = (0..10).map(|number| Ok(vec![partition(walk, number)?]));
     let partitions = partitions.collect::<Result<Vec<_>, Box<dyn std::error::Error>>>()?;
     let table = MemTable::try_new(partitions[0][0].schema(), partitions)?;
     session.register_table("t", Arc::new(table))?;
@@ -36,11 +34,13 @@ pub(crate) async fn moved() -> Outcome {
     session.set("tidegate.replay_placement", "HD").await?;
     let both = session.sql(SQL).await?.collect().await?;
     report(&session, "on both");
+    walk.check_device(&session)?;
     session.set("tidegate.replay_placement", "").await?;
     // The rows move to the device and stay there, until they move back.
     session.collect("CACHE TABLE t ON DEVICE").await?;
     let on_device = frame.clone().to_backend(Backend::Device)?.collect().await?;
     report(&session, "on the device");
+    walk.check_device(&session)?;
     session.collect("UNCACHE TABLE t").await?;
     let back = frame.to_backend(Backend::Auto)?.collect().await?;
     report(&session, "wherever it is done first");

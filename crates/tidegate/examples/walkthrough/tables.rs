@@ -1,16 +1,19 @@
 //! A table of two columns in ten partitions, grouped and summed.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use datafusion::datasource::MemTable;
-use tidegate::Session;
 
-use crate::{Outcome, expect, number, tell};
+use super::{Outcome, Walk, expect, number};
 
-/// Makes the partition of this number: a thousand rows of a key `A` and a value `B`.
-pub(crate) fn partition(number: i64) -> Result<RecordBatch, Box<dyn std::error::Error>> {
-    let rows = number * 1000..(number + 1) * 1000;
+/// Makes the partition of this number: a thousand rows of a key `A` and a value `B`, or a million.
+pub(super) fn partition(
+    walk: Walk,
+    number: i64,
+) -> Result<RecordBatch, Box<dyn std::error::Error>> {
+    let rows = rows_of(walk, number);
     let keys = rows.clone().map(|row| ["x", "y", "z"][(row % 3) as usize]);
     let columns: [(&str, ArrayRef); 2] = [
         ("A", Arc::new(StringArray::from_iter_values(keys))),
@@ -19,18 +22,22 @@ pub(crate) fn partition(number: i64) -> Result<RecordBatch, Box<dyn std::error::
     Ok(RecordBatch::try_from_iter(columns)?)
 }
 
+fn rows_of(walk: Walk, number: i64) -> Range<i64> {
+    let each = if walk.full { 1_000_000 } else { 1000 };
+    number * each..(number + 1) * each
+}
+
 /// Groups by `A` and sums `B`.
-pub(crate) async fn grouped() -> Outcome {
-    let session = Session::new()?;
-    let partitions = (0..10).map(|number| Ok(vec![partition(number)?]));
+pub(super) async fn grouped(walk: Walk) -> Outcome {
+    let session = walk.session().await?;
+    let partitions = (0..10).map(|number| Ok(vec![partition(walk, number)?]));
     let partitions = partitions.collect::<Result<Vec<_>, Box<dyn std::error::Error>>>()?;
     let table = MemTable::try_new(partitions[0][0].schema(), partitions)?;
     session.register_table("t", Arc::new(table))?;
-    tell(
-        &session,
-        "SELECT \"A\", sum(\"B\") AS total FROM t GROUP BY \"A\" ORDER BY \"A\"",
-    )
-    .await?;
+    let sql = "SELECT \"A\", sum(\"B\") AS total FROM t GROUP BY \"A\" ORDER BY \"A\"";
+    walk.tell(&session, sql).await?;
     let all = session.collect("SELECT sum(\"B\") FROM t").await?;
-    expect("the sum of B", number(&all)?, 49_995_000.0, 0.0)
+    let rows = rows_of(walk, 9).end;
+    let wanted = rows * (rows - 1) / 2;
+    expect("the sum of B", number(&all)?, wanted as f64, 0.0)
 }

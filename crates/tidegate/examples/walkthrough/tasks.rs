@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use tidegate::{Error, Session, Task, TaskError, TaskGraph};
+use tidegate::{Error, Query, Session, Task, TaskError, TaskGraph};
 
-use crate::{Outcome, expect};
+use super::{Outcome, Walk, expect, number};
 
 /// Ten delayed calls of a function, and one of their results.
-pub(crate) async fn delayed() -> Outcome {
-    let session = Session::new()?;
+pub(super) async fn delayed(walk: Walk) -> Outcome {
+    let session = walk.session().await?;
     let mut graph = TaskGraph::new();
     let names: Vec<String> = (0..10).map(|number| format!("call {number}")).collect();
     for (number, name) in (0_i64..).zip(&names) {
@@ -31,7 +31,19 @@ pub(crate) async fn delayed() -> Outcome {
     let total = *total.await.map_err(Error::from)?;
     println!("ten calls and their total: {total}");
     println!("closures run on the host's cores, with a GPU and without");
-    expect("the total", total as f64, 55.0, 0.0)
+    expect("the total", total as f64, 55.0, 0.0)?;
+    // Calls may be queries as well, and these run on a GPU.
+    let size = if walk.full { 20_000 } else { 100 };
+    let sql = format!("SELECT sum(x) FROM ones([{size}, {size}], chunks => 1000)");
+    let queries = (0..10).map(|_| session.submit(Query::new(sql.as_str())));
+    let queries = queries.collect::<Result<Vec<_>, _>>()?;
+    let mut total = 0.0;
+    for query in queries {
+        total += number(&query.await.map_err(Error::from)?)?;
+    }
+    println!("ten queries and their total: {total}");
+    walk.check_device(&session)?;
+    expect("their total", total, 10.0 * f64::from(size).powi(2), 0.0)
 }
 
 /// Counts what runs at once.
@@ -51,7 +63,8 @@ impl AtOnce {
 }
 
 /// Tasks that take a device's one slot, beside tasks that take cores.
-pub(crate) async fn with_slots() -> Outcome {
+pub(super) async fn with_slots(walk: Walk) -> Outcome {
+    walk.session().await?;
     let session = Session::builder()
         .task_slots("device", 1)
         .task_slots("cpu", 4)
