@@ -198,7 +198,7 @@ fn arange(args: &Arguments<'_>) -> Result<(Vec<u64>, Values)> {
 
 /// Reads a whole number, or a list of them.
 fn whole_numbers(args: &Arguments<'_>, index: usize, name: &str) -> Result<Vec<u64>> {
-    const EXPECTED: &str = "a whole number, or a list of them";
+    const EXPECTED: &str = "a whole number from 0 to below 2^63, or a list of such";
     let list = match args.given(index) {
         Some(ScalarValue::List(list)) => list.value(0),
         Some(ScalarValue::LargeList(list)) => list.value(0),
