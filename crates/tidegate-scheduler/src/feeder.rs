@@ -242,9 +242,12 @@ impl Feeder {
 
     /// Waits for the devices that hold what still waits; returns whether they left any of it.
     async fn outlasts_others(&self) -> bool {
-        let mut has_waited = false;
         // Who may decline leaves it to the host.
-        while !self.atomic && matches!(self.choice, Choice::Always(_)) {
+        if self.atomic || !matches!(self.choice, Choice::Always(_)) {
+            return false;
+        }
+        let mut has_waited = false;
+        loop {
             let mut changed = std::pin::pin!(self.queue.changed());
             changed.as_mut().enable();
             if !self.queue.leaves_to_others(self.device.info().id) {
@@ -253,7 +256,6 @@ impl Feeder {
             changed.await;
             has_waited = true;
         }
-        false
     }
 
     fn place(&self) -> Place {

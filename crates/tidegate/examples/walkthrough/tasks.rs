@@ -33,7 +33,7 @@ pub(super) async fn delayed(walk: Walk) -> Outcome {
     println!("closures run on the host's cores, with a GPU and without");
     expect("the total", total as f64, 55.0, 0.0)?;
     // Calls may be queries as well, and these run on a GPU.
-    let size = if walk.full { 20_000 } else { 100 };
+    let size: i32 = if walk.full { 20_000 } else { 100 };
     let sql = format!("SELECT sum(x) FROM ones([{size}, {size}], chunks => 1000)");
     let queries = (0..10).map(|_| session.submit(Query::new(sql.as_str())));
     let queries = queries.collect::<Result<Vec<_>, _>>()?;
