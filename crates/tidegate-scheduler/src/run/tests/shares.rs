@@ -53,6 +53,7 @@ impl Bench {
             counters: Arc::default(),
             choice: Choice::Always(Reason::DeviceRequested),
             strict: false,
+            device_slots: 2,
             dispatch: Arc::default(),
         };
         Self { spec, loader }
