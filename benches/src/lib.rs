@@ -6,3 +6,16 @@
 
 pub mod statements;
 pub mod tpch;
+
+// One program with two doors: an example of the library, and the bundle.
+#[path = "../../crates/tidegate/examples/walkthrough/all.rs"]
+mod walkthroughs;
+
+/// Runs the walkthroughs of the guide that are named, or all. Other words are `full`, for as much data as
+/// is worth a GPU, and `require-device`, to fail where no GPU does its part.
+///
+/// # Errors
+/// Fails with the first walkthrough that does, or for a word that is none of these.
+pub async fn walk(words: impl Iterator<Item = String>) -> Result<(), Box<dyn std::error::Error>> {
+    walkthroughs::start(words).await
+}

@@ -9,10 +9,6 @@
     reason = "a mistake in the command line is told before a program is chosen"
 )]
 
-// The walkthroughs are one program with two doors: an example of the library, and this one.
-#[path = "../../tidegate/examples/walkthrough/all.rs"]
-mod walkthroughs;
-
 use std::env;
 use std::error::Error;
 use std::ffi::OsString;
@@ -32,7 +28,7 @@ usage: tidegate-bundle <program> [arguments]
   device-bench   kernels over resident columns, timed
   sql-bench      statements over a table in the column cache, timed
   walkthroughs   the walkthroughs of the guide, with their answers checked; words: their names,
-                 full, and require-device, which TIDEGATE_REQUIRE_DEVICE=1 says as well";
+                 full, and require-device";
 
 fn main() -> ExitCode {
     let mut arguments = env::args_os();
@@ -87,11 +83,9 @@ fn sql_tests(mut arguments: Vec<OsString>) -> Result<ExitCode, Box<dyn Error>> {
 }
 
 fn walk(arguments: impl Iterator<Item = OsString>) -> Result<ExitCode, Box<dyn Error>> {
-    let is_required = env::var_os("TIDEGATE_REQUIRE_DEVICE").is_some_and(|value| value == "1");
     let words = arguments.map(|word| word.to_string_lossy().into_owned());
-    let words = words.chain(is_required.then(|| "require-device".to_string()));
     let runtime = tokio::runtime::Runtime::new()?;
-    runtime.block_on(walkthroughs::start(words))?;
+    runtime.block_on(tidegate_benches::walk(words))?;
     Ok(ExitCode::SUCCESS)
 }
 
