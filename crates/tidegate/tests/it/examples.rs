@@ -41,10 +41,13 @@ fn own_session_state() {
 #[test]
 fn pressure() {
     let printed = run("pressure");
-    assert!(
-        printed.contains(" failed, of a limit of 64 MB and "),
-        "{printed}"
-    );
+    let count = |text| printed.matches(text).count();
+    let (finished, failed) = (count(": finished after "), count(": failed alone after "));
+    assert!(finished > 0, "{printed}");
+    assert_eq!(finished + failed, 20, "{printed}");
+    assert!(count("with top memory consumers") >= failed, "{printed}");
+    let ended = format!("{finished} finished and {failed} failed, of a limit of 64 MB;");
+    assert!(printed.contains(&ended), "{printed}");
 }
 
 #[test]
