@@ -11,7 +11,7 @@
 //! Statements come first: what they need, they get from here ([`HostTier::give_back`]). Chunks of
 //! `CACHE TABLE` stay until they are let go of. A chunk's bytes count until its last reader is done.
 //!
-//! What finds no room, or gives way to other chunks, goes to files if there is a [`disk`] tier.
+//! What finds no room, or gives way to other chunks, goes to files if there is a disk tier.
 
 mod account;
 mod chunk;
