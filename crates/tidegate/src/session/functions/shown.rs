@@ -49,8 +49,11 @@ pub(super) async fn plan(
     let all = LogicalPlanBuilder::from(with_examples)
         .union(without)?
         .build()?;
-    let name = Expr::Column(all.schema().columns().swap_remove(0));
-    LogicalPlanBuilder::from(all)
-        .sort([name.sort(true, false)])?
-        .build()
+    // By name, and those of one name by their types, so that the order is the same each time.
+    let columns = all.schema().columns();
+    let order = columns.into_iter().take(4);
+    let order: Vec<_> = order
+        .map(|column| Expr::Column(column).sort(true, false))
+        .collect();
+    LogicalPlanBuilder::from(all).sort(order)?.build()
 }
