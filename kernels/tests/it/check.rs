@@ -668,3 +668,19 @@ pub(crate) fn check_all(cases: Vec<Case>) {
         case.check();
     }
 }
+
+/// Where groups may be, and the limits that bring them there.
+pub(crate) fn each_store() -> [(&'static str, StoreLimits); 3] {
+    let default = StoreLimits::default();
+    let dense = StoreLimits {
+        shared_bytes: 0,
+        private_bytes: 0,
+        dense_bytes: 64 << 20,
+        ..default
+    };
+    let hash = StoreLimits {
+        dense_bytes: 0,
+        ..dense
+    };
+    [("default", default), ("dense", dense), ("hash", hash)]
+}

@@ -12,7 +12,7 @@ use tidegate_kernels::program::{ProgramOptions, STATE_ROWS_MAX, StoreLimits};
 use tidegate_pipeline::{AggregateCall, AggregateFunction, CompareOp, Expr, Pipeline};
 
 use crate::cells::{Cell, rows_of};
-use crate::check::Case;
+use crate::check::{Case, each_store};
 use crate::data::{batch, cut, integers, random, strings_as};
 use crate::plan::{Plan, compare, count, filtered, sum};
 use crate::reference::interpret;
@@ -93,21 +93,6 @@ fn pipeline(input: &RecordBatch, keyed: bool, partial: bool) -> Pipeline {
     }
 }
 
-fn stores() -> [StoreLimits; 3] {
-    let default = StoreLimits::default();
-    let dense = StoreLimits {
-        shared_bytes: 0,
-        private_bytes: 0,
-        dense_bytes: 64 << 20,
-        ..default
-    };
-    let hash = StoreLimits {
-        dense_bytes: 0,
-        ..dense
-    };
-    [default, dense, hash]
-}
-
 fn sorted(batches: &[RecordBatch]) -> Vec<Vec<Cell>> {
     let mut rows = rows_of(batches);
     rows.sort_by_cached_key(|row| format!("{row:?}"));
@@ -148,7 +133,7 @@ fn run(
 
 fn check(name: &str, pipeline: &Pipeline, input: &RecordBatch) {
     let expected = sorted(&interpret(pipeline, std::slice::from_ref(input)).unwrap());
-    for (store, limits) in stores().into_iter().enumerate() {
+    for (store, limits) in each_store() {
         for (sizes, state_rows) in [(vec![300, 1, 200], STATE_ROWS_MAX), (vec![240], 250)] {
             let folds = cut(input, &sizes);
             let rows = run(pipeline, &folds, limits, state_rows);
@@ -163,7 +148,7 @@ fn of_every_layout() {
         let input = input(&data_type, 9);
         let pipeline = pipeline(&input, true, false);
         let expected = sorted(&interpret(&pipeline, std::slice::from_ref(&input)).unwrap());
-        let rows = run(&pipeline, &[input], stores()[0], STATE_ROWS_MAX);
+        let rows = run(&pipeline, &[input], each_store()[0].1, STATE_ROWS_MAX);
         assert_eq!(expected, rows, "{data_type}");
     }
 }
@@ -184,7 +169,7 @@ fn partial_states() {
     let folds = cut(&input, &[250]);
     assert_eq!(
         expected,
-        run(&pipeline, &folds, stores()[2], STATE_ROWS_MAX)
+        run(&pipeline, &folds, each_store()[2].1, STATE_ROWS_MAX)
     );
 }
 
@@ -202,7 +187,7 @@ fn no_string_and_no_row() {
         let pipeline = pipeline(&nulls, keyed, false);
         for input in [nulls.clone(), nulls.slice(0, 1), nulls.slice(0, 0)] {
             let expected = sorted(&interpret(&pipeline, std::slice::from_ref(&input)).unwrap());
-            let rows = run(&pipeline, &[input], stores()[0], STATE_ROWS_MAX);
+            let rows = run(&pipeline, &[input], each_store()[0].1, STATE_ROWS_MAX);
             assert_eq!(expected, rows, "keyed {keyed}");
         }
     }

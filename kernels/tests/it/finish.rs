@@ -14,6 +14,7 @@ use tidegate_kernels::program::{ProgramOptions, StoreLimits};
 use tidegate_pipeline::{CompareOp, Expr, Pipeline, Sort, SortKey, Step};
 
 use crate::cells::{Cell, rows_of};
+use crate::check::each_store;
 use crate::data::{Shape, batch, column, cut, floats_as, integers, random, strings_as};
 use crate::plan::{Plan, avg, cast, compare, count, count_of, filtered, max, min, multiply, sum};
 use crate::reference::interpret;
@@ -25,22 +26,6 @@ use DataType::{
 };
 
 const MEMORY: u64 = 1 << 30;
-
-/// Where groups may be.
-fn stores() -> [(&'static str, StoreLimits); 3] {
-    let default = StoreLimits::default();
-    let dense = StoreLimits {
-        shared_bytes: 0,
-        private_bytes: 0,
-        dense_bytes: 64 << 20,
-        ..default
-    };
-    let hash = StoreLimits {
-        dense_bytes: 0,
-        ..dense
-    };
-    [("default", default), ("dense", dense), ("hash", hash)]
-}
 
 /// Everything is finished on the device, and no more rows leave than have to.
 const LIMITS: FinishLimits = FinishLimits {
@@ -92,7 +77,7 @@ fn sorted(mut rows: Vec<Vec<Cell>>) -> Vec<Vec<Cell>> {
 fn check(name: &str, pipeline: &Pipeline, batches: &[RecordBatch]) {
     let expected = interpret(pipeline, batches).map(|batches| rows_of(&batches));
     let is_ordered = matches!(pipeline.steps.last(), Some(Step::Sort(_)));
-    for (store, stores) in stores() {
+    for (store, stores) in each_store() {
         for seed in [1, 2] {
             let machine = ShimMachine::new(seed, MEMORY);
             let found = run(&machine, pipeline, batches, stores, &LIMITS);
@@ -548,7 +533,7 @@ fn what_the_host_finishes() {
     let input = table(600);
     let reason = |pipeline: &Pipeline, input: &RecordBatch, memory: u64, limits: &FinishLimits| {
         let machine = ShimMachine::new(3, memory);
-        let stores = stores()[1].1;
+        let stores = each_store()[1].1;
         let batches = std::slice::from_ref(input);
         let found = run(&machine, pipeline, batches, stores, limits).unwrap();
         let expected = rows_of(&interpret(pipeline, batches).unwrap());
@@ -600,7 +585,7 @@ fn few_groups_leave_before_what_follows() {
         ..LIMITS
     };
     let batches = std::slice::from_ref(&input);
-    let found = run(&machine, &pipeline, batches, stores()[2].1, &limits).unwrap();
+    let found = run(&machine, &pipeline, batches, each_store()[2].1, &limits).unwrap();
     assert_eq!(found.host_reason, None);
     assert_eq!(found.rows, rows_of(&interpret(&pipeline, batches).unwrap()));
     assert_eq!(
@@ -617,7 +602,7 @@ fn a_table_grows_only_within_the_budget() {
     let input = batch(vec![integers(&Int64, &keys)]);
     let plan = Plan::over(&input);
     let pipeline = plan.clone().group(vec![plan.col(0)], vec![count()]).build();
-    let stores = stores()[2].1;
+    let stores = each_store()[2].1;
     let first_table = ((1 << 18) + 2) * 16;
     let machine = ShimMachine::new(1, first_table + 4096);
     let found = run(

@@ -14,6 +14,7 @@ use tidegate_kernels::program::{ProgramOptions, STATE_ROWS_MAX, StoreLimits};
 use tidegate_pipeline::{AggregateFunction, Pipeline};
 
 use crate::cells::{Cell, rows_of};
+use crate::check::each_store;
 use crate::data::{batch, cut, floats_as, integers, random};
 use crate::plan::{Plan, avg, count, multiply, sum, variance};
 use crate::shim::ShimMachine;
@@ -99,21 +100,6 @@ fn run(
     run_within(STATE_ROWS_MAX, pipeline, folds, limits, seed)
 }
 
-fn stores() -> [StoreLimits; 3] {
-    let default = StoreLimits::default();
-    let dense = StoreLimits {
-        shared_bytes: 0,
-        private_bytes: 0,
-        dense_bytes: 64 << 20,
-        ..default
-    };
-    let hash = StoreLimits {
-        dense_bytes: 0,
-        ..dense
-    };
-    [default, dense, hash]
-}
-
 #[test]
 fn twenty_shuffled_runs_have_the_same_bits() {
     let input = input();
@@ -129,7 +115,7 @@ fn twenty_shuffled_runs_have_the_same_bits() {
                 .chunks(random.random_range(1..=batches.len()))
                 .map(<[RecordBatch]>::to_vec)
                 .collect();
-            let limits = stores()[seed as usize % 3];
+            let limits = each_store()[seed as usize % 3].1;
             let rows = run(&pipeline, &folds, limits, seed).unwrap();
             let first = first.get_or_insert_with(|| rows.clone());
             assert_eq!(*first, rows, "keyed {keyed}, run {seed}");
@@ -143,7 +129,7 @@ fn tables_that_are_full_are_added_up_exactly() {
     let input = input();
     for keyed in [false, true] {
         let pipeline = pipeline(&input, keyed);
-        let whole = run(&pipeline, &[vec![input.clone()]], stores()[0], 0).unwrap();
+        let whole = run(&pipeline, &[vec![input.clone()]], each_store()[0].1, 0).unwrap();
         for seed in 0..6 {
             let mut random = random(seed);
             let state_rows = random.random_range(1..400);
@@ -151,7 +137,7 @@ fn tables_that_are_full_are_added_up_exactly() {
             batches.shuffle(&mut random);
             let folds: Vec<Vec<RecordBatch>> =
                 batches.into_iter().map(|batch| vec![batch]).collect();
-            let limits = stores()[seed as usize % 3];
+            let limits = each_store()[seed as usize % 3].1;
             let rows = run_within(state_rows, &pipeline, &folds, limits, seed).unwrap();
             assert_eq!(whole, rows, "keyed {keyed}, tables of {state_rows} rows");
         }
@@ -177,7 +163,7 @@ fn more_rows_at_once_than_a_state_counts_are_refused() {
 fn sums_are_the_values_sums() {
     let input = input();
     let pipeline = pipeline(&input, false);
-    let rows = run(&pipeline, &[vec![input.clone()]], stores()[0], 1).unwrap();
+    let rows = run(&pipeline, &[vec![input.clone()]], each_store()[0].1, 1).unwrap();
     let values = rows_of(std::slice::from_ref(&input));
     let whole = |row: &Vec<Cell>| (row[2].float().unwrap() * 2_f64.powi(40)) as i128;
     let exact: i128 = values.iter().map(whole).sum();
@@ -192,7 +178,7 @@ fn values_beyond_the_digits_are_an_error() {
         let plan = Plan::over(&input);
         let calls = vec![sum(plan.col(0))];
         let pipeline = plan.group(vec![], calls).build();
-        let error = run(&pipeline, &[vec![input]], stores()[0], 1).unwrap_err();
+        let error = run(&pipeline, &[vec![input]], each_store()[0].1, 1).unwrap_err();
         assert!(error.to_string().contains("outside of"), "{error}");
     }
 }
