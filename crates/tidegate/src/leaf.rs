@@ -110,15 +110,26 @@ pub(crate) struct LeafOptions {
     pub(crate) target_partitions: usize,
     /// DataFusion lets file streams take over each other's files.
     pub(crate) file_work_stealing: bool,
+    /// Rows may be read in another order than the source has them.
+    pub(crate) in_any_order: bool,
 }
 
 impl LeafOptions {
-    /// Reads them from a configuration.
+    /// Reads them from a configuration, for rows that keep their order.
     pub(crate) fn of(config: &ConfigOptions) -> Self {
         Self {
             morsel_rows: TidegateOptions::of(config).morsel_rows,
             target_partitions: config.execution.target_partitions,
             file_work_stealing: config.execution.enable_file_stream_work_stealing,
+            in_any_order: false,
+        }
+    }
+
+    /// Returns these for whoever does not look at the order of rows, as an aggregate does not.
+    pub(crate) fn in_any_order(self, in_any_order: bool) -> Self {
+        Self {
+            in_any_order,
+            ..self
         }
     }
 }

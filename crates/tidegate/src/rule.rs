@@ -249,6 +249,11 @@ impl Placer<'_> {
         (choice.form == RegionForm::Atomic).then_some(Reason::EarliestFinish)
     }
 
+    /// Returns how a region's leaf is cut: what an aggregate reads is in no order.
+    fn leaf_options(&self, pipeline: &Pipeline) -> LeafOptions {
+        self.leaf_options.in_any_order(pipeline.aggregates())
+    }
+
     /// Makes an atomic region of `plan`, if that is possible without any reason against it.
     fn atomic(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {
         let began = Instant::now();
@@ -260,7 +265,7 @@ impl Placer<'_> {
         if ordered && rounds_over_groups(&lowered.pipeline) {
             return None;
         }
-        let leaf = leaf_of(&lowered.leaf, self.leaf_options).ok()?;
+        let leaf = leaf_of(&lowered.leaf, self.leaf_options(&lowered.pipeline)).ok()?;
         let willing = self.willing(&lowered, &mut Vec::new());
         // One device alone answers a region. An array that is made is best made by all of them, and what
         // is spread over them lies on none as a whole.
@@ -334,7 +339,7 @@ impl Placer<'_> {
         };
         let mut reasons = Vec::new();
         reasons.extend(claims_order(chain).map(|why| Reason::NotLowered(why.into())));
-        let leaf = match leaf_of(&lowered.leaf, self.leaf_options) {
+        let leaf = match leaf_of(&lowered.leaf, self.leaf_options(&lowered.pipeline)) {
             Ok(leaf) => Some(leaf),
             Err(why) => {
                 reasons.push(Reason::NotLowered(why));

@@ -81,8 +81,12 @@ impl ParquetLeaf {
         if config.limit.is_some() {
             return Err("LIMIT inside the scan".into());
         }
-        if config.preserve_order || config.output_partitioning.is_some() {
-            return Err("the scan keeps its files' order or partitioning".into());
+        if config.output_partitioning.is_some() {
+            return Err("the scan keeps its files' partitioning".into());
+        }
+        // DataFusion sets this for every scan of files that say that they are sorted.
+        if config.preserve_order && !options.in_any_order {
+            return Err("the scan keeps its files' order".into());
         }
         if config.expr_adapter_factory.is_some() {
             return Err("the scan has a custom schema adapter".into());
@@ -112,6 +116,8 @@ impl ParquetLeaf {
             return Err("the scan already selects rows of its files".into());
         }
         let mut config = config.clone();
+        config.preserve_order = false;
+        config.output_ordering.clear();
         let mut partitions = Vec::new();
         for (partition, group) in config.file_groups.iter_mut().enumerate() {
             let mark = |file: &PartitionedFile| {

@@ -91,7 +91,7 @@ impl Placer<'_> {
                     .iter()
                     .flat_map(|each| each.refusals(&lowered.pipeline));
                 why.extend(refusals);
-                match leaf_of(&lowered.leaf, self.leaf_options) {
+                match leaf_of(&lowered.leaf, self.leaf_options(&lowered.pipeline)) {
                     Err(reason) => why.push(reason),
                     Ok(leaf) if !leaf.rereads() => {
                         why.push("its rows cannot be read again".to_owned());

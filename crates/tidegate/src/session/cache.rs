@@ -352,7 +352,7 @@ fn rereadable(
     state: &SessionState,
     name: &str,
 ) -> Result<Arc<dyn Leaf>, Error> {
-    let options = LeafOptions::of(state.config_options());
+    let options = LeafOptions::of(state.config_options()).in_any_order(true);
     let leaf = leaf_of(scan, options).map_err(|why| not_cacheable(name, &why))?;
     if leaf.rereads() {
         return Ok(leaf);

@@ -269,3 +269,38 @@ async fn what_a_device_gave_back_is_counted() {
         assert!(analyzed.contains(part), "{part}: {analyzed}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_that_are_sorted_are_shared_where_an_aggregate_reads_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder
+        .path()
+        .join("t.parquet")
+        .to_string_lossy()
+        .to_string();
+    let host = host_only();
+    let series = "SELECT value AS v, value % 3 AS k FROM range(0, 10000)";
+    host.collect(&format!("COPY ({series}) TO '{path}'"))
+        .await
+        .unwrap();
+    let session = simulated("1GB", &["placement = 'strict'"]).await;
+    for session in [&host, &session] {
+        session.register_parquet("t", &path).await.unwrap();
+    }
+    // COPY says in the file that it is sorted, and the rows of a projection keep that order.
+    let sorted = answer(&host, "EXPLAIN SELECT v FROM t ORDER BY v").await;
+    let sorted = sorted.join("\n");
+    assert!(sorted.contains("output_ordering=[v@0 ASC"), "{sorted}");
+    assert!(!sorted.contains("SortExec"), "{sorted}");
+    for regions in ["additive", "atomic"] {
+        session.set("tidegate.regions", regions).await.unwrap();
+        assert_eq!(answer(&session, SQL).await, answer(&host, SQL).await);
+        assert_eq!(sides(&session).0.1, 0, "{regions}");
+        assert_eq!(sides(&session).1.1, 10_000, "{regions}");
+    }
+    // Cached, it is answered from the device.
+    session.collect("CACHE TABLE t ON DEVICE").await.unwrap();
+    assert_eq!(answer(&session, SQL).await, answer(&host, SQL).await);
+    let report = session.last_report().unwrap().to_string();
+    assert!(report.contains("10000 rows, 0 bytes"), "{report}");
+}
