@@ -2,10 +2,17 @@
 //!
 //! `cargo run --release -p tidegate-benches --bin tpch_ratio` prints our time over stock
 //! DataFusion's, query by query, over interleaved pairs; `--bin host_tier` prints first and second
-//! runs with and without the host tier. Nothing here is part of the product.
+//! runs with and without the host tier; [`places`] has host and device share queries. Nothing here is
+//! part of the product.
 
+pub mod answers;
+mod lineitem;
+pub mod places;
 pub mod statements;
 pub mod tpch;
+
+/// Why a benchmark ended: it could not run, or an answer was wrong.
+pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 // One program with two doors: an example of the library, and the bundle.
 #[path = "../../crates/tidegate/examples/walkthrough/all.rs"]

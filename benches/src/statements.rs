@@ -3,9 +3,6 @@
 //!
 //! [`start`] is given the words of a command line and returns how the process ends.
 
-mod lineitem;
-
-use std::error::Error;
 use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -18,7 +15,7 @@ use datafusion::common::ScalarValue;
 use datafusion::datasource::MemTable;
 use tidegate::{Prepared, QueryReport, Session, SimulatedSpec};
 
-type Failure = Box<dyn Error + Send + Sync>;
+use crate::{Failure, lineitem};
 
 #[derive(Parser)]
 struct Args {

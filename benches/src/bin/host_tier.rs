@@ -13,16 +13,14 @@
 #![expect(clippy::print_stdout, reason = "the table is the program's result")]
 
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use datafusion::arrow::array::{AsArray, RecordBatch};
 use datafusion::arrow::datatypes::UInt64Type;
-use datafusion::arrow::util::pretty::pretty_format_batches;
 use datafusion::prelude::{ParquetReadOptions, SessionContext};
 use tidegate::Session;
-use tidegate_benches::tpch::{TABLES, query};
-
-type Failure = Box<dyn std::error::Error>;
+use tidegate_benches::Failure;
+use tidegate_benches::answers::{median, sorted_lines, timed};
+use tidegate_benches::tpch::{TABLES, generate, query, register};
 
 /// Times of one round, first and second run of each.
 #[derive(Default)]
@@ -46,8 +44,7 @@ async fn main() -> Result<(), Failure> {
     if chosen.is_empty() {
         chosen = vec![1, 6];
     }
-    let folder = folder.join(format!("sf{scale_factor}"));
-    generate(&folder, &scale_factor).await?;
+    let folder = generate(&folder, &scale_factor).await?;
     println!("scale factor {scale_factor}, {rounds} rounds, medians in ms");
     println!(
         "query  stock 1st  stock 2nd  off 1st  off 2nd  full 2nd  tier 1st  tier 2nd  1st/2nd  \
@@ -139,11 +136,7 @@ async fn measure(
 
 async fn ours(folder: &Path) -> Result<Session, Failure> {
     let session = Session::new()?;
-    for table in TABLES {
-        let path = folder.join(format!("{table}.parquet"));
-        let path = path.to_string_lossy();
-        session.register_parquet(table, &path).await?;
-    }
+    register(&session, folder).await?;
     Ok(session)
 }
 
@@ -151,8 +144,8 @@ async fn twice(
     session: &Session,
     number: usize,
 ) -> Result<([f64; 2], Vec<Vec<RecordBatch>>), Failure> {
-    let (first, rows) = timed(async { Ok(session.collect(query(number)).await?) }).await?;
-    let (second, again) = timed(async { Ok(session.collect(query(number)).await?) }).await?;
+    let (first, rows) = timed(session.collect(query(number))).await?;
+    let (second, again) = timed(session.collect(query(number))).await?;
     Ok(([first, second], vec![rows, again]))
 }
 
@@ -164,7 +157,7 @@ async fn stock(folder: &Path, number: usize) -> Result<([f64; 2], Vec<Vec<Record
         ctx.register_parquet(table, path.to_string_lossy().as_ref(), options)
             .await?;
     }
-    let run = async || Ok(ctx.sql(query(number)).await?.collect().await?);
+    let run = async || ctx.sql(query(number)).await?.collect().await;
     let (first, rows) = timed(run()).await?;
     let (second, again) = timed(run()).await?;
     Ok(([first, second], vec![rows, again]))
@@ -179,40 +172,4 @@ async fn check_kept(session: &Session) -> Result<u64, Failure> {
         return Err("the second run did not come from the host tier".into());
     }
     Ok(number(0))
-}
-
-async fn generate(folder: &Path, scale_factor: &str) -> Result<(), Failure> {
-    std::fs::create_dir_all(folder)?;
-    let session = Session::new()?;
-    for table in TABLES {
-        let path = folder.join(format!("{table}.parquet"));
-        if !path.exists() {
-            let path = path.display();
-            let copy = format!(
-                "COPY (SELECT * FROM tpch('{table}', {scale_factor})) TO '{path}' STORED AS PARQUET"
-            );
-            session.collect(&copy).await?;
-        }
-    }
-    Ok(())
-}
-
-async fn timed(
-    run: impl Future<Output = Result<Vec<RecordBatch>, Failure>>,
-) -> Result<(f64, Vec<RecordBatch>), Failure> {
-    let started = Instant::now();
-    let rows = run.await?;
-    Ok((started.elapsed().as_secs_f64() * 1e3, rows))
-}
-
-fn sorted_lines(rows: &[RecordBatch]) -> Result<Vec<String>, Failure> {
-    let table = pretty_format_batches(rows)?.to_string();
-    let mut lines: Vec<String> = table.lines().map(str::to_string).collect();
-    lines.sort();
-    Ok(lines)
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }

@@ -11,15 +11,12 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
-use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::util::pretty::pretty_format_batches;
 use datafusion::prelude::{ParquetReadOptions, SessionContext};
 use tidegate::{Session, SimulatedSpec};
-use tidegate_benches::tpch::{TABLES, query};
-
-type Failure = Box<dyn std::error::Error>;
+use tidegate_benches::Failure;
+use tidegate_benches::answers::{median, sorted_lines, timed};
+use tidegate_benches::tpch::{TABLES, generate, query, register};
 
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
@@ -33,8 +30,7 @@ async fn main() -> Result<(), Failure> {
     let device = args.next().unwrap_or_else(|| "none".into());
     let chosen: Vec<usize> = args.map(|text| text.parse()).collect::<Result<_, _>>()?;
 
-    let folder = folder.join(format!("sf{scale_factor}"));
-    generate(&folder, &scale_factor).await?;
+    let folder = generate(&folder, &scale_factor).await?;
     let ours = our_session(&folder, &device).await?;
     let stock = stock_session(&folder).await?;
     println!("device: {device}, scale factor {scale_factor}, {pairs} pairs, medians in ms");
@@ -55,22 +51,6 @@ async fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-async fn generate(folder: &Path, scale_factor: &str) -> Result<(), Failure> {
-    std::fs::create_dir_all(folder)?;
-    let session = Session::new()?;
-    for table in TABLES {
-        let path = folder.join(format!("{table}.parquet"));
-        if !path.exists() {
-            let path = path.display();
-            let copy = format!(
-                "COPY (SELECT * FROM tpch('{table}', {scale_factor})) TO '{path}' STORED AS PARQUET"
-            );
-            session.collect(&copy).await?;
-        }
-    }
-    Ok(())
-}
-
 async fn our_session(folder: &Path, device: &str) -> Result<Session, Failure> {
     let mut builder = Session::builder();
     if device != "none" {
@@ -85,12 +65,7 @@ async fn our_session(folder: &Path, device: &str) -> Result<Session, Failure> {
             .collect("SET tidegate.replay_placement = 'H'")
             .await?;
     }
-    for table in TABLES {
-        let path = folder.join(format!("{table}.parquet"));
-        session
-            .register_parquet(table, &path.to_string_lossy())
-            .await?;
-    }
+    register(&session, folder).await?;
     Ok(session)
 }
 
@@ -123,13 +98,13 @@ async fn compare(
         let (our_time, stock_time);
         let (our_rows, stock_rows);
         if pair % 2 == 0 {
-            (our_time, our_rows) = timed(async { Ok(ours.collect(sql).await?) }).await?;
+            (our_time, our_rows) = timed(ours.collect(sql)).await?;
             (stock_time, stock_rows) =
-                timed(async { Ok(stock.sql(sql).await?.collect().await?) }).await?;
+                timed(async { stock.sql(sql).await?.collect().await }).await?;
         } else {
             (stock_time, stock_rows) =
-                timed(async { Ok(stock.sql(sql).await?.collect().await?) }).await?;
-            (our_time, our_rows) = timed(async { Ok(ours.collect(sql).await?) }).await?;
+                timed(async { stock.sql(sql).await?.collect().await }).await?;
+            (our_time, our_rows) = timed(ours.collect(sql)).await?;
         }
         if sorted_lines(&our_rows)? != sorted_lines(&stock_rows)? {
             return Err(format!("query {number}: the answers differ").into());
@@ -148,14 +123,6 @@ async fn compare(
     })
 }
 
-async fn timed(
-    run: impl Future<Output = Result<Vec<RecordBatch>, Failure>>,
-) -> Result<(f64, Vec<RecordBatch>), Failure> {
-    let started = Instant::now();
-    let rows = run.await?;
-    Ok((started.elapsed().as_secs_f64() * 1e3, rows))
-}
-
 /// Says where the rows of the last query's regions were read.
 fn rows_by_place(session: &Session) -> String {
     let mut rows = BTreeMap::new();
@@ -171,16 +138,4 @@ fn rows_by_place(session: &Session) -> String {
         .map(|(place, rows)| format!("{place} {rows}"))
         .collect();
     told.join(", ")
-}
-
-fn sorted_lines(rows: &[RecordBatch]) -> Result<Vec<String>, Failure> {
-    let table = pretty_format_batches(rows)?.to_string();
-    let mut lines: Vec<String> = table.lines().map(str::to_string).collect();
-    lines.sort();
-    Ok(lines)
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }

@@ -27,6 +27,7 @@ usage: tidegate-bundle <program> [arguments]
   differential   random queries, compared with DataFusion
   device-bench   kernels over resident columns, timed
   sql-bench      statements over a table in the column cache, timed
+  places-bench   queries that host and device share, or that find little memory, timed
   walkthroughs   the walkthroughs of the guide, with their answers checked; words: their names,
                  full, and require-device";
 
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
         Some("differential") => told(differential()),
         Some("device-bench") => tidegate_device_benches::start(call("device-bench", arguments)),
         Some("walkthroughs") => told(walk(arguments)),
+        Some("places-bench") => tidegate_benches::places::start(call("places-bench", arguments)),
         Some("sql-bench") => tidegate_benches::statements::start(call("sql-bench", arguments)),
         _ => {
             eprintln!("{USAGE}");

@@ -16,7 +16,7 @@ const NUM_DAYS: u64 = 2_526;
 const LAST_CLOSED_DAY: i32 = 9_298;
 
 /// Returns the table's columns.
-pub(super) fn schema() -> SchemaRef {
+pub(crate) fn schema() -> SchemaRef {
     let decimal = |name| Field::new(name, DataType::Decimal128(15, 2), false);
     let text = |name| Field::new(name, DataType::Utf8, false);
     Arc::new(Schema::new(vec![
@@ -31,7 +31,7 @@ pub(super) fn schema() -> SchemaRef {
 }
 
 /// Makes the table in batches of so many rows.
-pub(super) fn batches(num_rows: usize, batch_rows: usize) -> Vec<RecordBatch> {
+pub(crate) fn batches(num_rows: usize, batch_rows: usize) -> Vec<RecordBatch> {
     let starts: Vec<usize> = (0..num_rows).step_by(batch_rows).collect();
     let num_threads = thread::available_parallelism().map_or(1, usize::from);
     let share = starts.len().div_ceil(num_threads).max(1);
@@ -83,7 +83,7 @@ fn batch(rows: std::ops::Range<usize>) -> Option<RecordBatch> {
 }
 
 /// SplitMix64's output function over a row's number.
-fn mix(row: u64, channel: u64) -> u64 {
+pub(crate) fn mix(row: u64, channel: u64) -> u64 {
     let state = row.wrapping_mul(8).wrapping_add(channel);
     let state = state.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let state = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
