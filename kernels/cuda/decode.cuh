@@ -53,9 +53,31 @@ template <int BYTES, int ALL> __device__ __forceinline__ void fetch_part(Packet<
     }
 }
 
+// The values of R rows of a column that has 8 bytes for each in all of its chunks. They stay whole: words
+// cut in halves and joined again take longer to compile, and leave moves of registers behind.
+template <int R> struct Longs { u64 word[R]; };
+
+template <int W, int R> __device__ __forceinline__ u64 raw_value(const Longs<R>& packet, int i) {
+    static_assert(W == 8, "values of 8 bytes");
+    return packet.word[i];
+}
+
+template <int R> __device__ __forceinline__ void fetch_longs(Longs<R>& to, const u8* from) {
+    if constexpr (R == 1) {
+        to.word[0] = __ldcs((const u64*)from);
+    } else {
+#pragma unroll
+        for (int i = 0; i < R / 2; i++) {
+            const ulonglong2 part = __ldcs((const ulonglong2*)from + i);
+            to.word[2 * i] = part.x;
+            to.word[2 * i + 1] = part.y;
+        }
+    }
+}
+
 // Decodes a packet of W-byte values.
-template <int W, int R, class T, bool SCALED, int BYTES>
-__device__ __forceinline__ void decode(const Column& column, const Packet<BYTES>& packet, T (&values)[R]) {
+template <int W, int R, class T, bool SCALED, class P>
+__device__ __forceinline__ void decode(const Column& column, const P& packet, T (&values)[R]) {
 #pragma unroll
     for (int r = 0; r < R; r++) {
         u64 raw = raw_value<W>(packet, r);
@@ -76,8 +98,8 @@ template <int R, class T> __device__ __forceinline__ void decode_constant(const 
 }
 
 // Plain unsigned 64-bit integers, some of them beyond the signed ones.
-template <int R, int BYTES>
-__device__ __forceinline__ void decode_unsigned(const Column& column, const Packet<BYTES>& packet, i128 (&values)[R]) {
+template <int R, class P>
+__device__ __forceinline__ void decode_unsigned(const Column& column, const P& packet, i128 (&values)[R]) {
     i64 words[R];
     decode<8, R, i64, false>(column, packet, words);
 #pragma unroll
@@ -94,8 +116,8 @@ __device__ __forceinline__ void decode_wide(const Packet<BYTES>& packet, i128 (&
     }
 }
 
-template <int R, int BYTES>
-__device__ __forceinline__ void decode_double(const Packet<BYTES>& packet, double (&values)[R]) {
+template <int R, class P>
+__device__ __forceinline__ void decode_double(const P& packet, double (&values)[R]) {
 #pragma unroll
     for (int r = 0; r < R; r++) values[r] = __longlong_as_double((i64)raw_value<8>(packet, r));
 }

@@ -11,9 +11,9 @@ extern "C" __global__ void __launch_bounds__(256, 2) warm_up(
 #pragma unroll 1
     for (u32 at = (blockIdx.x * 256 + threadIdx.x) * 4; at < rows; at += gridDim.x * 1024) {
         Packet<8> narrow;
-        Packet<32> plain;
+        Longs<4> plain;
         fetch_part<8>(narrow, k0.data + (u64)at * 2);
-        fetch_part<32>(plain, k1.data + (u64)at * 8);
+        fetch_longs(plain, k1.data + (u64)at * 8);
         i32 keys[4];
         double values[4];
         decode<2, 4, i32, true>(k0, narrow, keys);

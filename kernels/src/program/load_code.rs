@@ -83,7 +83,9 @@ pub(super) fn write_values(text: &mut String, slots: &Slots) {
 pub(super) fn write_packets(text: &mut String, slots: &Slots) {
     for (index, (_, facts)) in slots.iter().enumerate() {
         let width = facts.widths.iter().copied().max().unwrap_or(8);
-        if width > 0 {
+        if is_long(facts) {
+            let _ = writeln!(text, "            Longs<TG_ROWS> f{index}[TG_UNROLL];");
+        } else if width > 0 {
             let _ = writeln!(
                 text,
                 "            Packet<{width} * TG_ROWS> f{index}[TG_UNROLL];"
@@ -93,6 +95,11 @@ pub(super) fn write_packets(text: &mut String, slots: &Slots) {
             let _ = writeln!(text, "            u32 g{index}[TG_UNROLL];");
         }
     }
+}
+
+/// Tells whether all values of a column have 8 bytes, so that they are read as whole words.
+fn is_long(facts: &SlotFacts) -> bool {
+    facts.widths == [8]
 }
 
 /// Fetches the packets of the step, which is `wanted` or not.
@@ -108,6 +115,9 @@ pub(super) fn write_fetch(text: &mut String, slots: &Slots, step: &str, wanted: 
     for (index, (_, facts)) in slots.iter().enumerate() {
         by_width(text, index, &facts.widths, &|width| match width {
             0 => String::new(),
+            _ if is_long(facts) => {
+                format!("fetch_longs(f{index}[u], k{index}.data + (u64)at * {width});")
+            }
             _ => format!(
                 "fetch_part<{width} * TG_ROWS>(f{index}[u], k{index}.data + (u64)at * {width});"
             ),

@@ -19,15 +19,49 @@ struct Unit {
     /// Parts before it, and its own: 4, 2 or 1.
     first: u32,
     parts: u32,
+    lanes: Lanes,
+}
+
+/// What a unit is made of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lanes {
+    /// Parts of float sums, and nothing else. Cut in halves and joined again they take longer to
+    /// compile, and leave moves of registers behind; with integers it is the other way round.
+    Doubles,
+    /// Parts of 32 bits.
+    Parts,
 }
 
 impl Unit {
     fn data_type(&self) -> &'static str {
-        match self.parts {
-            4 => "uint4",
-            2 => "uint2",
-            _ => "u32",
+        match (self.lanes, self.parts) {
+            (Lanes::Doubles, 4) => "double2",
+            (Lanes::Doubles, _) => "double",
+            (Lanes::Parts, 4) => "uint4",
+            (Lanes::Parts, 2) => "uint2",
+            (Lanes::Parts, _) => "u32",
         }
+    }
+
+    /// Parts of a lane.
+    fn lane_parts(&self) -> u32 {
+        match self.lanes {
+            Lanes::Doubles => 2,
+            Lanes::Parts => 1,
+        }
+    }
+
+    fn holds(&self, part: u32) -> bool {
+        (self.first..self.first + self.parts).contains(&part)
+    }
+
+    /// Returns the C++ value of the lane that begins with a part.
+    fn lane(&self, part: u32) -> String {
+        if self.parts == self.lane_parts() {
+            return self.name.clone();
+        }
+        let lane = (part - self.first) / self.lane_parts();
+        format!("{}.{}", self.name, LANES[lane as usize % LANES.len()])
     }
 }
 
@@ -57,10 +91,21 @@ impl<'a> Layout<'a> {
         let mut first = 0;
         for parts in [4, 2, 1] {
             while num_parts - first >= parts {
+                let within = first..first + parts;
+                let mut held = words
+                    .iter()
+                    .zip(&firsts)
+                    .filter_map(|(word, first)| within.contains(first).then_some(word));
+                let lanes = if held.all(|word| word.op == WordOp::Part) {
+                    Lanes::Doubles
+                } else {
+                    Lanes::Parts
+                };
                 units.push(Unit {
                     name: format!("unit{}", units.len()),
                     first,
                     parts,
+                    lanes,
                 });
                 first += parts;
             }
@@ -88,41 +133,32 @@ impl<'a> Layout<'a> {
     /// thread's is, in bytes.
     fn place(&self, position: usize) -> (u32, u32) {
         let first = self.firsts[position];
-        let unit = self
-            .units
-            .iter()
-            .find(|unit| first < unit.first + unit.parts);
+        let unit = self.unit_of(first);
         unit.map_or((0, 0), |unit| {
             let within = (first - unit.first) * 4;
             (unit.first * 4 * self.threads + within, unit.parts * 4)
         })
     }
 
-    /// Returns the C++ value of a 32-bit part that has been loaded.
-    fn part(&self, part: u32) -> String {
-        let unit = self
-            .units
-            .iter()
-            .find(|unit| part < unit.first + unit.parts);
-        match unit {
-            Some(unit) if unit.parts > 1 => {
-                format!("{}.{}", unit.name, LANES[(part - unit.first) as usize % 4])
-            }
-            Some(unit) => unit.name.clone(),
-            None => "0u".into(),
-        }
+    fn unit_of(&self, part: u32) -> Option<&Unit> {
+        self.units.iter().find(|unit| unit.holds(part))
     }
 
-    /// Returns the C++ value of a word that has been loaded.
+    /// Returns the C++ value of a word that has been loaded: a double for a part of a float sum.
     fn word(&self, position: usize) -> String {
         let first = self.firsts[position];
-        let low = self.part(first);
-        match &self.words[position] {
-            word if !is_wide_in_private(word) => low,
-            word if word.op == WordOp::Part => {
-                format!("double_of_halves({low}, {})", self.part(first + 1))
+        let Some(unit) = self.unit_of(first) else {
+            return "0u".into();
+        };
+        let low = unit.lane(first);
+        let is_part = self.words[position].op == WordOp::Part;
+        match unit.lanes {
+            Lanes::Doubles => low,
+            Lanes::Parts if is_part => format!("double_of_halves({low}, {})", unit.lane(first + 1)),
+            Lanes::Parts if is_wide_in_private(&self.words[position]) => {
+                format!("joined({low}, {})", unit.lane(first + 1))
             }
-            _ => format!("joined({low}, {})", self.part(first + 1)),
+            Lanes::Parts => low,
         }
     }
 
@@ -137,23 +173,35 @@ impl<'a> Layout<'a> {
         }
     }
 
-    /// Stores words, `value` giving the C++ value of each.
+    /// Stores words, `value` giving the C++ value of each: a double for a part of a float sum.
     fn write_stores(&self, text: &mut String, indent: &str, value: &dyn Fn(usize) -> String) {
-        let mut parts = vec![String::new(); self.num_parts as usize];
-        for (position, first) in self.firsts.iter().enumerate() {
-            let (first, value) = (*first as usize, value(position));
-            parts[first] = format!("(u32){value}");
+        // By the first 32-bit part of each lane.
+        let mut lanes = vec![None; self.num_parts as usize];
+        for (position, &first) in self.firsts.iter().enumerate() {
+            let (at, value) = (first as usize, value(position));
+            let lanes_of_unit = self.unit_of(first).map(|unit| unit.lanes);
+            if lanes_of_unit == Some(Lanes::Doubles) {
+                lanes[at] = Some(value);
+                continue;
+            }
+            let bits = match self.words[position].op {
+                WordOp::Part => format!("(u64)__double_as_longlong({value})"),
+                _ => value,
+            };
+            lanes[at] = Some(format!("(u32){bits}"));
             if is_wide_in_private(&self.words[position]) {
-                parts[first + 1] = format!("(u32)({value} >> 32)");
+                lanes[at + 1] = Some(format!("(u32)({bits} >> 32)"));
             }
         }
         for unit in &self.units {
             let data_type = unit.data_type();
             let address = self.address(unit);
-            let parts = parts[unit.first as usize..(unit.first + unit.parts) as usize].join(", ");
+            let of_unit = &lanes[unit.first as usize..(unit.first + unit.parts) as usize];
+            let values: Vec<&str> = of_unit.iter().flatten().map(String::as_str).collect();
             let _ = writeln!(
                 text,
-                "{indent}*({data_type}*){address} = {data_type}{{{parts}}};"
+                "{indent}*({data_type}*){address} = {data_type}{{{}}};",
+                values.join(", ")
             );
         }
     }
@@ -161,7 +209,7 @@ impl<'a> Layout<'a> {
     /// Returns what a word begins with.
     fn initial(&self, position: usize) -> String {
         match &self.words[position].part {
-            Some(part) => format!("p.literals[{}]", part.zero),
+            Some(part) => format!("double_of_bits(p.literals[{}])", part.zero),
             None => "0ull".into(),
         }
     }
@@ -227,23 +275,17 @@ impl StoreCode<'_> {
                     "{indent}const u64 new{position} = greater({old}, {});",
                     chosen(&value, "0ull")
                 ),
-                (_, Some(part)) => {
-                    let _ = match &part.rest {
-                        Some(rest) => writeln!(
-                            text,
-                            "{indent}const double sum{position} = {old} + {value};\n\
-                             {indent}const double {rest} = {value} - (sum{position} - {old});"
-                        ),
-                        None => writeln!(
-                            text,
-                            "{indent}const double sum{position} = __dadd_rd({old}, {value});"
-                        ),
-                    };
-                    writeln!(
+                (_, Some(part)) => match &part.rest {
+                    Some(rest) => writeln!(
                         text,
-                        "{indent}const u64 new{position} = (u64)__double_as_longlong(sum{position});"
-                    )
-                }
+                        "{indent}const double new{position} = {old} + {value};\n\
+                             {indent}const double {rest} = {value} - (new{position} - {old});"
+                    ),
+                    None => writeln!(
+                        text,
+                        "{indent}const double new{position} = __dadd_rd({old}, {value});"
+                    ),
+                },
                 _ if wide => writeln!(
                     text,
                     "{indent}const u64 new{position} = {old} + {};",
@@ -293,7 +335,11 @@ impl StoreCode<'_> {
              \x20               total = {max} ? greater(total, value) : total + value;\n\
              \x20               cell += 32 * word.stride;\n\
              \x20           }}\n\
-             \x20           total = {max} ? warp_max(total) : warp_sum(total);\n\
+             #pragma unroll 1\n\
+             \x20           for (u32 distance = 16; distance != 0; distance /= 2) {{\n\
+             \x20               const u64 other = __shfl_down_sync(0xffffffffu, total, distance);\n\
+             \x20               total = {max} ? greater(total, other) : total + other;\n\
+             \x20           }}\n\
              \x20           if ((threadIdx.x & 31) != 0 || total == 0) continue;\n\
              \x20           if ({max} || {seen}) max_word(state, {seen} ? 1ull : total);\n\
              \x20           else if ({split}) add_split(state, total);\n\

@@ -563,25 +563,7 @@ impl StoreCode<'_> {
             Store::Private { .. } => {
                 text.push_str("    if (key_most >= (u32)p.num_slots) atomicMax(&p.flags[FLAG_KEY_RANGE], 1u);\n");
             }
-            Store::Registers => {
-                for (position, word) in self.words.iter().enumerate() {
-                    let index = word.index;
-                    let reduce = if word.op == WordOp::Max {
-                        "warp_max"
-                    } else {
-                        "warp_sum"
-                    };
-                    let add = match (word.op, word.split) {
-                        (WordOp::Max, _) => "max_word",
-                        (_, true) => "add_split",
-                        (_, false) => "add_word",
-                    };
-                    let _ = writeln!(
-                        text,
-                        "    {{\n        const u64 total = {reduce}(sum{position});\n        if ((threadIdx.x & 31) == 0 && total != 0) {add}(p.state + {index}, total);\n    }}"
-                    );
-                }
-            }
+            Store::Registers => self.write_registers_end(text),
             Store::Shared { .. } => {}
             Store::Dense | Store::Hash => {
                 text.push_str("    __syncthreads();\n");
@@ -592,6 +574,38 @@ impl StoreCode<'_> {
                 self.write_cells_end(text, absorb, false);
             }
         }
+    }
+
+    /// Adds up each word over a warp, all of them in one loop, and then to the global state.
+    fn write_registers_end(&self, text: &mut String) {
+        for position in 0..self.words.len() {
+            let _ = writeln!(text, "    u64 total{position} = sum{position};");
+        }
+        text.push_str(
+            "#pragma unroll 1\n    for (u32 distance = 16; distance != 0; distance /= 2) {\n",
+        );
+        for (position, word) in self.words.iter().enumerate() {
+            let other = format!("__shfl_down_sync(0xffffffffu, total{position}, distance)");
+            let joined = match word.op {
+                WordOp::Max => format!("greater(total{position}, {other})"),
+                _ => format!("total{position} + {other}"),
+            };
+            let _ = writeln!(text, "        total{position} = {joined};");
+        }
+        text.push_str("    }\n    if ((threadIdx.x & 31) == 0) {\n");
+        for (position, word) in self.words.iter().enumerate() {
+            let add = match (word.op, word.split) {
+                (WordOp::Max, _) => "max_word",
+                (_, true) => "add_split",
+                (_, false) => "add_word",
+            };
+            let _ = writeln!(
+                text,
+                "        if (total{position} != 0) {add}(p.state + {}, total{position});",
+                word.index
+            );
+        }
+        text.push_str("    }\n");
     }
 
     /// Adds the cells' groups to global memory, and makes the cells vacant again if they are used on.
