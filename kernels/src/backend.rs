@@ -48,6 +48,26 @@ pub trait PipelineDevice: Send + Sync + Debug {
     /// [`RunError::Device`] if the device is lost, [`RunError::Eval`] if it refuses the pipeline.
     fn open(&self, pipeline: Arc<Pipeline>) -> Result<Box<dyn PipelineRun>, RunError>;
 
+    /// Returns whether kernels are compiled here when they are first needed, which takes a device longer
+    /// than the work of a morsel.
+    fn compiles(&self) -> bool {
+        false
+    }
+
+    /// Compiles and loads the kernels that a run over rows like these needs, its end included; folds
+    /// nothing. What was begun is done whether or not the future is polled or kept.
+    ///
+    /// # Errors
+    /// As folds of these rows.
+    fn compile(
+        &self,
+        pipeline: Arc<Pipeline>,
+        rows: Vec<RecordBatch>,
+    ) -> BoxFuture<'static, Result<(), RunError>> {
+        drop((pipeline, rows));
+        Box::pin(futures::future::ready(Ok(())))
+    }
+
     /// Returns this device with float sums that have the same bits whatever the order of rows and
     /// folds, and fail for values for which it cannot; `None` if it has none.
     fn ordered(&self) -> Option<Arc<dyn PipelineDevice>> {

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
-use arrow_array::ArrayRef;
+use arrow_array::{ArrayRef, RecordBatch};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
@@ -105,6 +105,13 @@ impl CudaPipelineDevice {
         LaneMachine::new(&self.shared, lane)
     }
 
+    fn run_options(&self) -> ProgramOptions {
+        ProgramOptions {
+            fixed_floats: self.ordered,
+            ..self.shared.options.clone()
+        }
+    }
+
     /// Returns what kernels are compiled for.
     pub fn architecture(&self) -> &str {
         &self.shared.architecture
@@ -151,15 +158,23 @@ impl PipelineDevice for CudaPipelineDevice {
 
     fn open(&self, pipeline: Arc<Pipeline>) -> Result<Box<dyn PipelineRun>, RunError> {
         self.shared.device.check_alive()?;
-        let options = ProgramOptions {
-            fixed_floats: self.ordered,
-            ..self.shared.options.clone()
-        };
         Ok(Box::new(run::CudaRun::new(
             &self.shared,
             pipeline,
-            &options,
+            &self.run_options(),
         )?))
+    }
+
+    fn compiles(&self) -> bool {
+        true
+    }
+
+    fn compile(
+        &self,
+        pipeline: Arc<Pipeline>,
+        rows: Vec<RecordBatch>,
+    ) -> BoxFuture<'static, Result<(), RunError>> {
+        run::compile(&self.shared, pipeline, self.run_options(), rows)
     }
 
     fn ordered(&self) -> Option<Arc<dyn PipelineDevice>> {

@@ -145,6 +145,24 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
         Ok(columns.iter().map(|column| column.device_bytes()).sum())
     }
 
+    /// Compiles and loads the kernels that folds of rows like these need, and the end of the execution.
+    ///
+    /// # Errors
+    /// As [`Execution::fold`].
+    pub fn compile<M: Machine<Buffer = B>>(
+        mut self,
+        machine: &M,
+        batches: Vec<RecordBatch>,
+        limits: &FinishLimits,
+    ) -> Result<(), RunError> {
+        let columns = self.inputs.encode(&self.pipeline.parameters, &batches)?;
+        self.inputs.learn(&columns);
+        drop((columns, batches));
+        let (program, _) = self.program(machine)?;
+        machine.engine(&program.text, program.kernel_names())?;
+        self.compile_finish(machine, &program, limits)
+    }
+
     /// Folds morsels that are on the device, in one launch; what is found out about the run stays with
     /// it. After an error the execution is void.
     ///

@@ -4,9 +4,11 @@
 //! interpreter is far slower than a modelled kernel, so with much data the device takes the
 //! interpreter's time and not the model's.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_schema::SchemaRef;
@@ -31,6 +33,24 @@ const BATCH_ROWS: u64 = 8192;
 #[derive(Clone, Debug)]
 pub struct SimulatedPipelineDevice {
     device: Arc<SimulatedDevice>,
+    compiled: Arc<Compiled>,
+}
+
+/// The programs that the device has compiled, as far as that is modelled.
+#[derive(Debug, Default)]
+struct Compiled {
+    programs: Mutex<HashSet<String>>,
+}
+
+impl Compiled {
+    /// Compiles a program in `time` unless that was done, on the device's thread; returns how long it took.
+    fn compile(&self, time: Duration, program: &str) -> Duration {
+        if time.is_zero() || !self.programs.lock().insert(program.to_owned()) {
+            return Duration::ZERO;
+        }
+        thread::sleep(time);
+        time
+    }
 }
 
 impl SimulatedPipelineDevice {
@@ -38,6 +58,7 @@ impl SimulatedPipelineDevice {
     pub fn new(device: SimulatedDevice) -> Self {
         Self {
             device: Arc::new(device),
+            compiled: Arc::default(),
         }
     }
 
@@ -75,6 +96,7 @@ impl PipelineDevice for SimulatedPipelineDevice {
     fn open(&self, pipeline: Arc<Pipeline>) -> Result<Box<dyn PipelineRun>, RunError> {
         self.device.check_alive()?;
         let input = Arc::clone(&pipeline.input);
+        let program = pipeline.to_string();
         let state = State {
             interpreter: Interpreter::new(pipeline)?,
             // State is no input: growing it by resize passes by the fault plan's count.
@@ -82,6 +104,8 @@ impl PipelineDevice for SimulatedPipelineDevice {
         };
         Ok(Box::new(SimulatedRun {
             device: Arc::clone(&self.device),
+            compiled: Arc::clone(&self.compiled),
+            program,
             input,
             state: Arc::new(RunState {
                 state: Mutex::new(Some(state)),
@@ -122,6 +146,25 @@ impl PipelineDevice for SimulatedPipelineDevice {
         .boxed()
     }
 
+    fn compiles(&self) -> bool {
+        !self.device.spec().compile_time().is_zero()
+    }
+
+    fn compile(
+        &self,
+        pipeline: Arc<Pipeline>,
+        _: Vec<RecordBatch>,
+    ) -> BoxFuture<'static, Result<(), RunError>> {
+        let (time, compiled) = (
+            self.device.spec().compile_time(),
+            Arc::clone(&self.compiled),
+        );
+        let done = self.device.submit(Cost::default(), move || {
+            compiled.compile(time, &pipeline.to_string());
+        });
+        async move { Ok(done.await?) }.boxed()
+    }
+
     fn planned_faults_met(&self) -> u64 {
         self.device.counters().faults
     }
@@ -151,6 +194,8 @@ impl PipelineDevice for SimulatedPipelineDevice {
 
 struct SimulatedRun {
     device: Arc<SimulatedDevice>,
+    compiled: Arc<Compiled>,
+    program: String,
     input: SchemaRef,
     state: Arc<RunState>,
     is_finished: bool,
@@ -223,17 +268,24 @@ impl PipelineRun for SimulatedRun {
         let pending = PendingFold::new(&self.state);
         // Submitted here and not in the future, so that folds keep the order of their calls.
         let submitted = Instant::now();
+        let (time, compiled) = (
+            self.device.spec().compile_time(),
+            Arc::clone(&self.compiled),
+        );
+        let program = self.program.clone();
         let completion = self.device.submit_reserved(cost, input, move || {
             let began = Instant::now();
+            let compile = compiled.compile(time, &program);
             let state_bytes = pending.run(&batches)?;
-            Ok::<_, RunError>((state_bytes, (began, began.elapsed())))
+            Ok::<_, RunError>((state_bytes, (began, compile, began.elapsed())))
         });
         async move {
-            let ((state_bytes, state_fits), (began, worked)) = completion.await??;
-            let device_seconds = worked.max(modelled).as_secs_f64();
+            let ((state_bytes, state_fits), (began, compile, worked)) = completion.await??;
+            let device_seconds = worked.max(modelled + compile).as_secs_f64();
             let phases = Phases {
+                compile: compile.as_secs_f64(),
                 queue: (began - submitted).as_secs_f64(),
-                kernel: device_seconds,
+                kernel: device_seconds - compile.as_secs_f64(),
                 ..Phases::default()
             };
             Ok(FoldReport {

@@ -1,7 +1,7 @@
 //! What the queries of a process share so that each can be placed: rates, admission, and turns on
 //! devices.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use tidegate_device::DeviceId;
 
 use crate::admission::{AdmissionGate, AdmissionLimits, DeviceTurns, QueryId};
 use crate::ladder::{Evict, NothingCached};
-use crate::rates::Rates;
+use crate::rates::{Rates, ShapeKey};
 
 /// Shared by all regions that run at once.
 #[derive(Debug)]
@@ -21,7 +21,12 @@ pub struct Dispatch {
     evict: Arc<dyn Evict>,
     turns: Mutex<BTreeMap<DeviceId, Arc<DeviceTurns>>>,
     next_query: AtomicU64,
+    /// Shapes for which a device has compiled its kernels.
+    ready: Mutex<HashSet<(DeviceId, ShapeKey)>>,
 }
+
+/// Shapes of which that is remembered; more are forgotten together.
+const READY_MAX: usize = 4096;
 
 impl Default for Dispatch {
     fn default() -> Self {
@@ -38,6 +43,7 @@ impl Dispatch {
             evict: Arc::new(NothingCached),
             turns: Mutex::default(),
             next_query: AtomicU64::new(0),
+            ready: Mutex::default(),
         }
     }
 
@@ -70,6 +76,20 @@ impl Dispatch {
     /// Returns the turns of a device.
     pub fn turns(&self, device: DeviceId) -> Arc<DeviceTurns> {
         Arc::clone(self.turns.lock().entry(device).or_default())
+    }
+
+    /// Returns whether a device has compiled its kernels for a shape.
+    pub fn is_ready(&self, device: DeviceId, shape: ShapeKey) -> bool {
+        self.ready.lock().contains(&(device, shape))
+    }
+
+    /// Notes that a device has compiled its kernels for a shape.
+    pub fn note_ready(&self, device: DeviceId, shape: ShapeKey) {
+        let mut ready = self.ready.lock();
+        if ready.len() >= READY_MAX {
+            ready.clear();
+        }
+        ready.insert((device, shape));
     }
 
     /// Gives a region the name by which devices know it.

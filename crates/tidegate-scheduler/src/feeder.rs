@@ -10,6 +10,7 @@
 
 mod books;
 mod open_run;
+mod ready;
 mod room;
 
 use std::collections::VecDeque;
@@ -213,6 +214,7 @@ impl Feeder {
             let whole = progress.residency.whole_scan(&self.queue).await?;
             progress.residency.pin(whole.map(|scan| scan.origin));
         }
+        self.get_ready(&progress.residency).await?;
         let mut faults = 0;
         loop {
             match self.run_once(&mut progress).await? {
@@ -557,11 +559,14 @@ impl Feeder {
         let id = self.device.info().id;
         self.roster
             .begin(id, self.rate().launch_seconds, self.now());
+        let began = self.now();
         let finished = open.run.finish().await;
         self.roster.end(id, self.now());
         self.roster.state_left(id);
         match finished {
             Ok(finished) => {
+                let (rates, shape) = (self.dispatch.rates(), self.roster.shape());
+                rates.learn_finish(shape, self.device.info(), self.now() - began);
                 let ids: Vec<MorselId> = open.folded.iter().map(|morsel| morsel.id).collect();
                 self.queue.commit(id, &ids);
                 self.counters.phases(self.place(), finished.phases);

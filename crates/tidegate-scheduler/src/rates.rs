@@ -87,6 +87,12 @@ struct ShapeEntry {
     host: Smoothed,
     load: Smoothed,
     kernel: BTreeMap<String, Smoothed>,
+    /// A claimed byte on its way to a device, encoding included.
+    #[serde(default)]
+    transfer: BTreeMap<String, Smoothed>,
+    /// Bringing a device's state back.
+    #[serde(default)]
+    finish: BTreeMap<String, Smoothed>,
     /// Bytes of a device's state when it came back.
     state: Smoothed,
     /// The most host bytes that a statement with it held.
@@ -197,6 +203,7 @@ impl Rates {
         let device = book.devices.get(&key).cloned().unwrap_or_default();
         let own = entry.and_then(|entry| entry.kernel.get(&key).copied());
         let own = own.unwrap_or_default();
+        let own_transfer = entry.and_then(|entry| entry.transfer.get(&key).copied());
         let declared = &info.rates;
         let doubt = match (own.is_measured(), device.kernel.is_measured()) {
             (true, _) => 1.0,
@@ -208,8 +215,9 @@ impl Rates {
                 .map(|entry| entry.load)
                 .unwrap_or_default()
                 .value_or(host * LOAD_SHARE),
-            transfer_seconds_per_byte: device
-                .transfer
+            transfer_seconds_per_byte: own_transfer
+                .unwrap_or_default()
+                .or(device.transfer)
                 .value_or(inverse(declared.copy_bytes_per_second)),
             kernel_seconds_per_row: own
                 .or(device.kernel)
@@ -255,8 +263,36 @@ impl Rates {
         }
     }
 
-    /// Learns how long a device was busy with so many rows, for which so many bytes moved. What
-    /// the transfer and the kernel took apart is not known: both are taken to be wrong alike.
+    /// Returns how long bringing a device's state back is taken to last, if that was ever seen.
+    pub fn finish_seconds(&self, shape: ShapeKey, info: &DeviceInfo) -> Option<f64> {
+        let book = self.book.lock();
+        let finish = book.shapes.get(&shape)?.finish.get(&device_key(info))?;
+        finish.is_measured().then(|| finish.value_or(0.0))
+    }
+
+    /// Learns how long bringing a device's state back took.
+    pub fn learn_finish(&self, shape: ShapeKey, info: &DeviceInfo, seconds: f64) {
+        let mut book = self.book.lock();
+        let finish = &mut book.entry(shape).finish;
+        finish.entry(device_key(info)).or_default().learn(seconds);
+    }
+
+    /// Learns how long claimed rows of so many bytes took to be encoded and copied to a device.
+    pub fn learn_transfer(&self, shape: ShapeKey, info: &DeviceInfo, bytes: u64, seconds: f64) {
+        let Some(each) = per_unit(bytes, seconds) else {
+            return;
+        };
+        let mut book = self.book.lock();
+        let key = device_key(info);
+        let device = book.devices.entry(key.clone()).or_default();
+        device.transfer.learn(each);
+        let transfer = &mut book.entry(shape).transfer;
+        transfer.entry(key).or_default().learn(each);
+    }
+
+    /// Learns how long a device was busy with so many rows, for which so many claimed bytes moved,
+    /// compiling left out. What the transfer and the kernel took apart is not known: both are taken to
+    /// be wrong alike.
     pub fn learn_fold(
         &self,
         shape: ShapeKey,
@@ -278,14 +314,20 @@ impl Rates {
         let wrong_by = busy / (transfer + kernel);
         let mut book = self.book.lock();
         let device = book.devices.entry(device_key(info)).or_default();
+        let moved = rate.transfer_seconds_per_byte * wrong_by;
         if bytes > 0 {
-            let each = rate.transfer_seconds_per_byte * wrong_by;
-            device.transfer.learn(each);
+            device.transfer.learn(moved);
         }
         let each = rate.kernel_seconds_per_row * wrong_by;
         device.kernel.learn(each);
-        let own = &mut book.entry(shape).kernel;
-        own.entry(device_key(info)).or_default().learn(each);
+        let own = book.entry(shape);
+        own.kernel.entry(device_key(info)).or_default().learn(each);
+        if bytes > 0 {
+            own.transfer
+                .entry(device_key(info))
+                .or_default()
+                .learn(moved);
+        }
     }
 
     /// Returns the form that a region of this shape took last.

@@ -82,6 +82,23 @@ impl CudaRun {
     }
 }
 
+/// Compiles and loads, on the device's thread, what a run over rows like these needs.
+pub(super) fn compile(
+    shared: &Arc<Shared>,
+    pipeline: Arc<Pipeline>,
+    options: ProgramOptions,
+    rows: Vec<RecordBatch>,
+) -> BoxFuture<'static, Result<(), RunError>> {
+    let kept = Arc::clone(shared);
+    let pending = shared.device.submit(move |lane| {
+        let budget = kept.device.budget();
+        let execution = Execution::new(budget, pipeline, &options)?;
+        let machine = LaneMachine::new(&kept, lane);
+        execution.compile(&machine, rows, &FinishLimits::default())
+    });
+    async move { pending.await? }.boxed()
+}
+
 impl PipelineRun for CudaRun {
     fn fold(
         &mut self,

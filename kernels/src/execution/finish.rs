@@ -23,8 +23,8 @@ use crate::engine::{Machine, ResidentChunk, Segments};
 use crate::finish::{FinishedGroups, StoredGroups, column_bytes, finish_groups, store_groups};
 use crate::groups::{Groups, output_schema};
 use crate::program::{
-    FinishLayout, FinishProgram, OutputColumn, ProgramOptions, Sink, SlotFacts, declared_facts,
-    declared_program, finish_program, first_aggregate, generate_ordered,
+    DeviceProgram, FinishLayout, FinishProgram, OutputColumn, ProgramOptions, Sink, SlotFacts,
+    declared_facts, declared_program, finish_program, first_aggregate, generate_ordered,
 };
 use crate::rows::{DeviceRows, download_rows, pick_rows, write_rows};
 use crate::stored::ColumnDictionary;
@@ -103,6 +103,16 @@ enum Next {
     Groups(Arc<Pipeline>),
 }
 
+impl Next {
+    /// Returns how the groups are written.
+    fn layout(&self) -> FinishLayout {
+        match self {
+            Self::Leave(_) => FinishLayout::Arrow,
+            Self::Rows { .. } | Self::Groups(_) => FinishLayout::Stored,
+        }
+    }
+}
+
 impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
     /// Ends the execution. What still has to be done on the host is left to what is returned.
     ///
@@ -129,6 +139,33 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
         }
     }
 
+    /// Compiles and loads what finishes the groups of a program, if a device is to do that.
+    pub(super) fn compile_finish<M: Machine<Buffer = B>>(
+        &self,
+        machine: &M,
+        program: &DeviceProgram,
+        limits: &FinishLimits,
+    ) -> Result<(), RunError> {
+        let (Sink::Groups(plan), Some(aggregate)) =
+            (&program.sink, first_aggregate(&self.pipeline))
+        else {
+            return Ok(());
+        };
+        if plan
+            .num_packed
+            .is_some_and(|slots| slots < limits.slots_min)
+        {
+            return Ok(());
+        }
+        machine.engine(&columns::SOURCE, &columns::KERNELS)?;
+        let layout = self.next(aggregate, limits).layout();
+        // What cannot be written is the host's to finish.
+        if let Ok(finish) = finish_program(aggregate, plan, program.literals.len(), layout) {
+            machine.engine(&finish.text, &FinishProgram::KERNELS)?;
+        }
+        Ok(())
+    }
+
     /// Takes the table only if it succeeds.
     fn finish_on_device<M: Machine<Buffer = B>>(
         &mut self,
@@ -140,10 +177,7 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
             return Err(Halt::Host("there is no table".into()));
         };
         let (num_groups, next) = self.worth_of(machine, aggregate, table, limits)?;
-        let layout = match &next {
-            Next::Leave(_) => FinishLayout::Arrow,
-            Next::Rows { .. } | Next::Groups(_) => FinishLayout::Stored,
-        };
+        let layout = next.layout();
         let program = finish_program(aggregate, table.plan(), table.literals().len(), layout);
         let program = program.map_err(Halt::Host)?;
         let outputs: Vec<OutputColumn> = program

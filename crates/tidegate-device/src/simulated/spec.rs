@@ -20,6 +20,7 @@ const LAUNCH_TIME_MAX: Duration = Duration::from_secs(3600);
 /// option = "copy=" size "/s"          host to device and back, default 25GB/s
 ///        | "rows=" number "/s"        rows folded, default 2e9/s
 ///        | "launch=" duration         before the first row, default 10us
+///        | "compile=" duration        before the first fold of a program, default 0s
 ///        | "slow=" factor             multiplies all times, default 1
 ///        | "faults=" fault { "|" fault }
 /// fault  = "launch:" k "=fail" | "launch:" k "=lost" | "alloc:" k "=oom"
@@ -47,6 +48,8 @@ pub struct SimulatedSpec {
     pub rows_per_second: f64,
     /// What a launch takes before its first row.
     pub launch_seconds: f64,
+    /// What compiling a program takes, before its first fold.
+    pub compile_seconds: f64,
     /// Multiplies every modelled time.
     pub slow_down: f64,
     /// What fails.
@@ -76,7 +79,8 @@ pub enum SpecError {
     Fault(String),
     /// Not an option.
     #[error(
-        "'{0}' is not an option of a simulated device: write copy=, rows=, launch=, slow= or faults="
+        "'{0}' is not an option of a simulated device: write copy=, rows=, launch=, compile=, slow= or \
+         faults="
     )]
     Option(String),
 }
@@ -93,6 +97,7 @@ impl SimulatedSpec {
             copy_bytes_per_second: 25e9,
             rows_per_second: 2e9,
             launch_seconds: 1e-5,
+            compile_seconds: 0.0,
             slow_down: 1.0,
             faults: FaultPlan::default(),
         }
@@ -116,6 +121,11 @@ impl SimulatedSpec {
                 + seconds(cost.rows, rates.rows_per_second)
                 + rates.launch_seconds,
         )
+    }
+
+    /// Returns the modelled time of compiling a program, an hour at most.
+    pub fn compile_time(&self) -> Duration {
+        duration(self.compile_seconds * positive(self.slow_down).unwrap_or(1.0))
     }
 
     /// Returns the modelled time of a copy alone, an hour at most.
@@ -169,6 +179,10 @@ impl SimulatedSpec {
             "rows" => self.rows_per_second = rate(number)?,
             "launch" => {
                 self.launch_seconds =
+                    time(value).ok_or_else(|| SpecError::Duration(value.to_owned()))?;
+            }
+            "compile" => {
+                self.compile_seconds =
                     time(value).ok_or_else(|| SpecError::Duration(value.to_owned()))?;
             }
             "slow" => {
@@ -255,6 +269,7 @@ mod tests {
                 copy_bytes_per_second: 1e10,
                 rows_per_second: 5e6,
                 launch_seconds: 20.0 * 1e-6,
+                compile_seconds: 0.0,
                 slow_down: 10.0,
                 faults: "launch:3=fail|alloc:2=oom".parse().unwrap(),
             },

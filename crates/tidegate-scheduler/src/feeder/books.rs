@@ -21,7 +21,8 @@ impl Feeder {
         self.roster.end(self.device.info().id, self.now());
         let error = match settled.folded {
             Ok(report) => {
-                self.learn(&report);
+                let claimed = settled.morsels.iter().map(|morsel| morsel.size.num_bytes);
+                self.learn(&report, claimed.sum());
                 let folded = match settled.origin {
                     Some(_) => settled.morsels,
                     None => loaded(&settled.morsels, &report),
@@ -55,16 +56,21 @@ impl Feeder {
         Ok(Some(Setback::Fault))
     }
 
-    pub(super) fn learn(&self, report: &FoldReport) {
+    /// Learns from a fold of rows that were claimed as so many bytes. Compiling is done once, and says
+    /// nothing of the next fold.
+    pub(super) fn learn(&self, report: &FoldReport, claimed_bytes: u64) {
         let (info, shape) = (self.device.info(), self.roster.shape());
         let rates = self.dispatch.rates();
-        rates.learn_fold(
-            shape,
-            info,
-            report.rows,
-            report.bytes,
-            report.device_seconds,
-        );
+        let busy = report.device_seconds - report.phases.compile.min(report.device_seconds);
+        let upload = report.phases.upload;
+        if report.bytes == 0 {
+            rates.learn_fold(shape, info, report.rows, 0, report.device_seconds);
+        } else if upload > 0.0 {
+            rates.learn_transfer(shape, info, claimed_bytes, upload);
+            rates.learn_fold(shape, info, report.rows, 0, busy - upload);
+        } else {
+            rates.learn_fold(shape, info, report.rows, claimed_bytes, busy);
+        }
         self.roster.state_is(info.id, report.state_bytes);
     }
 

@@ -139,7 +139,7 @@ impl Feeder {
             drop(turn);
             match folded {
                 Ok(report) if report.state_fits || parts.is_empty() => {
-                    self.learn(&report);
+                    self.learn(&report, bytes);
                     total.rows += report.rows;
                     total.bytes += report.bytes;
                     total.device_seconds += report.device_seconds;

@@ -208,6 +208,10 @@ impl Outlook {
         if !device.can_ever_take(morsel) {
             return self.on_host(morsel, Reason::DeviceMemory);
         }
+        if !device.resident && device.rate.load_seconds_per_row > self.host_seconds_per_row {
+            // The core that reads it for the device would have been done with it before.
+            return self.on_host(morsel, Reason::EarliestFinish);
+        }
         let others = self.host().chain(self.devices_but(Some(asker)));
         // The others are weighed by the mean morsel. If each of them thought its own larger, all
         // could leave it to each other.

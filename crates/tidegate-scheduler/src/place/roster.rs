@@ -420,12 +420,14 @@ impl DeviceSeat {
         }
         // The state comes back after the last morsel, whichever that is.
         let state_bytes = rates.state_bytes(shape).max(self.state_bytes as f64);
+        let returns = rates.finish_seconds(shape, &self.info);
         DeviceState {
             id,
             free_in: free_in.max(0.0) + self.others,
             rate,
             resident: self.resident,
-            returns: rate.launch_seconds + state_bytes * rate.transfer_seconds_per_byte,
+            returns: returns
+                .unwrap_or(rate.launch_seconds + state_bytes * rate.transfer_seconds_per_byte),
             limit_bytes: self.limit_bytes,
         }
     }

@@ -12,7 +12,7 @@ use super::Book;
 use super::shape::fnv1a;
 
 /// Rises with every change of what is written.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// Bytes that a book may have; more is none of ours.
 const BYTES_MAX: u64 = 4 << 20;
@@ -84,8 +84,11 @@ impl Book {
         let mut of_devices =
             devices.flat_map(|device| [device.transfer, device.kernel, device.launch]);
         let of_shapes = self.shapes.values().flat_map(|shape| {
-            let kernels = shape.kernel.values().copied();
-            kernels.chain([shape.host, shape.load, shape.state, shape.peak])
+            let on_devices = [&shape.kernel, &shape.transfer, &shape.finish];
+            let on_devices = on_devices
+                .into_iter()
+                .flat_map(|rates| rates.values().copied());
+            on_devices.chain([shape.host, shape.load, shape.state, shape.peak])
         });
         self.host.is_sound()
             && of_devices.all(|rate| rate.is_sound())

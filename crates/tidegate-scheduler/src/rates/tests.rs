@@ -140,7 +140,7 @@ fn a_book_is_kept_and_one_that_is_not_ours_is_not_read() {
     for broken in [
         String::new(),
         text[..text.len() / 2].to_string(),
-        text.replacen("\"version\":1", "\"version\":999", 1),
+        text.replacen("\"version\":2", "\"version\":999", 1),
         text.replacen("\"machine\":\"", "\"machine\":\"other ", 1),
         text.replacen("\"value\":", "\"value\":-", 1),
     ] {
