@@ -8,7 +8,7 @@ use arrow_array::{ArrayRef, RecordBatch};
 use futures::future::BoxFuture;
 use serde::Serialize;
 use thiserror::Error;
-use tidegate_device::{Cost, DeviceError, DeviceInfo, MemoryBudget, Reservation};
+use tidegate_device::{Cost, DeviceError, DeviceInfo, FaultPlan, MemoryBudget, Reservation};
 use tidegate_pipeline::{EvalError, Pipeline};
 
 use crate::generated::GeneratedRun;
@@ -118,11 +118,12 @@ pub trait PipelineDevice: Send + Sync + Debug {
     /// Returns whether the device is gone for good.
     fn is_lost(&self) -> bool;
 
-    /// Returns how many faults that were planned for it were met; no faults are planned for a real
-    /// device.
-    fn planned_faults_met(&self) -> u64 {
-        0
-    }
+    /// Plans these faults in place of those planned before, for tests of whoever uses the device; what
+    /// it does from now on is counted from 1.
+    fn plan_faults(&self, plan: FaultPlan);
+
+    /// Returns how many planned faults happened.
+    fn planned_faults_met(&self) -> u64;
 }
 
 /// One execution of a pipeline on one device: state that rows are folded into.

@@ -18,7 +18,9 @@ use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use tidegate_device::compiler::ImageCache;
 use tidegate_device::cuda::{CudaDevice, DeviceBuffer, Kernel, Lane, LaunchShape, Mark};
-use tidegate_device::{Cost, DeviceError, DeviceId, DeviceInfo, MemoryBudget, Reservation};
+use tidegate_device::{
+    Cost, DeviceError, DeviceId, DeviceInfo, FaultPlan, MemoryBudget, Reservation,
+};
 use tidegate_pipeline::{Interpreter, Pipeline};
 
 use crate::backend::{PipelineDevice, PipelineRun, RunError};
@@ -217,6 +219,14 @@ impl PipelineDevice for CudaPipelineDevice {
 
     fn is_lost(&self) -> bool {
         self.shared.device.is_lost()
+    }
+
+    fn plan_faults(&self, plan: FaultPlan) {
+        self.shared.device.plan_faults(plan);
+    }
+
+    fn planned_faults_met(&self) -> u64 {
+        self.shared.device.planned_faults_met()
     }
 }
 

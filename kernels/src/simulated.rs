@@ -15,7 +15,9 @@ use arrow_schema::SchemaRef;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
-use tidegate_device::{Cost, DeviceError, DeviceInfo, MemoryBudget, Reservation, SimulatedDevice};
+use tidegate_device::{
+    Cost, DeviceError, DeviceInfo, FaultPlan, MemoryBudget, Reservation, SimulatedDevice,
+};
 use tidegate_pipeline::{EvalError, Interpreter, Pipeline};
 
 use crate::backend::{Finished, FoldReport, Phases, PipelineDevice, PipelineRun, RunError};
@@ -163,6 +165,10 @@ impl PipelineDevice for SimulatedPipelineDevice {
             compiled.compile(time, &pipeline.to_string());
         });
         async move { Ok(done.await?) }.boxed()
+    }
+
+    fn plan_faults(&self, plan: FaultPlan) {
+        self.device.plan_faults(plan);
     }
 
     fn planned_faults_met(&self) -> u64 {

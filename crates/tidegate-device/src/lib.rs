@@ -4,9 +4,9 @@
 //! [`discover`] looks for the NVIDIA driver and for NVRTC, and records every place that it looked
 //! at, so that "no device" always comes with its reason. A [`MemoryBudget`] promises bytes as
 //! [`Reservation`]s before work starts. A [`SimulatedDevice`] is a thread with a memory limit,
-//! modelled bandwidth and speed, asynchronous completion and a [`FaultPlan`]; it runs closures,
-//! never knowing what they compute. A [`CudaDevice`] is a thread too, which alone calls the driver
-//! for its GPU. A [`Compiler`] makes the code that it runs, and an [`ImageCache`] keeps it.
+//! modelled bandwidth and speed, and asynchronous completion; it runs closures, never knowing what
+//! they compute. A [`CudaDevice`] is a thread too, which alone calls the driver for its GPU. Both fail
+//! where a [`FaultPlan`] says so. A [`Compiler`] makes the code that it runs, and an [`ImageCache`] keeps it.
 //!
 //! This crate must not know: pipelines, queries, Arrow, DataFusion, or which settings and
 //! environment variables its arguments came from.
@@ -21,14 +21,15 @@
 //! # Ok::<(), tidegate_device::DeviceError>(())
 //! ```
 //!
-//! In reading order: [`info`] and [`error`] are the words, [`memory`] the budget, [`simulated`] the
-//! simulated device, [`discovery`] how real ones are found, [`cuda`] how they are driven, and
+//! In reading order: [`info`] and [`error`] are the words, [`memory`] the budget, [`faults`] what is
+//! planned to fail, [`simulated`] the simulated device, [`discovery`] how real ones are found, [`cuda`] how they are driven, and
 //! [`compiler`] where their code comes from.
 
 pub mod compiler;
 pub mod cuda;
 pub mod discovery;
 pub mod error;
+pub mod faults;
 pub mod info;
 mod library;
 pub mod memory;
@@ -38,8 +39,7 @@ pub use compiler::{CompileError, Compiled, Compiler, ImageCache};
 pub use cuda::{CudaDevice, CudaOptions};
 pub use discovery::{CudaFound, Discovery, DiscoveryOptions, Finding, Outcome, discover};
 pub use error::DeviceError;
+pub use faults::{Fault, FaultPlan, Operation};
 pub use info::{DeviceId, DeviceInfo, DeviceKind, DeviceRates};
 pub use memory::{MakeRoom, MemoryBudget, Reservation};
-pub use simulated::{
-    Completion, Cost, Counters, Fault, FaultPlan, SimulatedDevice, SimulatedSpec, SpecError,
-};
+pub use simulated::{Completion, Cost, Counters, SimulatedDevice, SimulatedSpec, SpecError};

@@ -8,22 +8,20 @@
 //! launches, copies, reservations and events fail. A device that is lost fails everything from then on.
 
 mod completion;
-mod faults;
 mod queue;
 mod spec;
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 pub use completion::Completion;
-pub use faults::{Fault, FaultPlan};
 pub use queue::Counters;
 pub use spec::{SimulatedSpec, SpecError};
 
 use crate::error::DeviceError;
+use crate::faults::{FaultPlan, Operation};
 use crate::info::{DeviceId, DeviceInfo, DeviceKind};
 use crate::memory::{MemoryBudget, Reservation};
 use completion::parcel;
@@ -43,7 +41,6 @@ pub struct SimulatedDevice {
     info: DeviceInfo,
     spec: SimulatedSpec,
     budget: Arc<MemoryBudget>,
-    reservations: AtomicU64,
     queue: Arc<Queue>,
     thread: Option<JoinHandle<()>>,
 }
@@ -74,7 +71,6 @@ impl SimulatedDevice {
             budget: MemoryBudget::new(id, spec.memory_bytes),
             info,
             spec,
-            reservations: AtomicU64::new(0),
             queue,
             thread: Some(thread),
         })
@@ -102,12 +98,16 @@ impl SimulatedDevice {
     /// the device is.
     pub fn reserve(&self, bytes: u64) -> Result<Reservation, DeviceError> {
         self.check_alive()?;
-        let count = self.reservations.fetch_add(1, Ordering::Relaxed) + 1;
-        if self.spec.faults.fails_reservation(count) {
-            self.queue.count_fault();
+        if self.queue.meet(Operation::Reservation).is_some() {
             return Err(self.budget.shortage(bytes));
         }
         self.budget.reserve(bytes)
+    }
+
+    /// Plans these faults in place of those of the specification; what is done from now on is counted
+    /// from 1 again.
+    pub fn plan_faults(&self, plan: FaultPlan) {
+        self.queue.plan_faults(plan);
     }
 
     /// Queues a launch: `task` runs on the device's thread after all work queued before it, even if

@@ -56,7 +56,7 @@ pub use query::{
 pub use region::PipelineExec;
 pub use region::report::RegionReport;
 pub use rule::PlacePipelines;
-pub use runtime::{Runtime, RuntimeOptions, SimulatedSpec};
+pub use runtime::{FaultPlan, Runtime, RuntimeOptions, SimulatedSpec};
 pub use session::{
     CacheActivity, ClientOptions, CompiledKernel, DoctorReport, EntryPoint, HeldMemory, IfExists,
     IfMissing, Ingest, IngestTarget, IntoTask, KernelCompiler, KernelReport, KernelSource,

@@ -20,7 +20,7 @@ use crate::options::{DeviceLimits, DeviceList};
 use crate::query::{History, QueryWatcher};
 use crate::session::Clients;
 
-pub use tidegate_device::SimulatedSpec;
+pub use tidegate_device::{FaultPlan, SimulatedSpec};
 
 /// What a process's devices are looked for and opened with.
 #[derive(Clone, Debug, Default)]

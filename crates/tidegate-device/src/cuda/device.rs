@@ -14,6 +14,7 @@ use super::pending::{self, Pending};
 use super::shared::{Letter, LoadingCounters, MemoryCounters, Shared};
 use super::slots::{Slot, Slots};
 use crate::error::DeviceError;
+use crate::faults::{FaultPlan, Operation};
 use crate::info::DeviceInfo;
 use crate::memory::{MemoryBudget, Reservation};
 
@@ -85,10 +86,26 @@ impl CudaDevice {
     /// Promises `bytes` of the budget.
     ///
     /// # Errors
-    /// [`DeviceError::OutOfMemory`] for lack of bytes, [`DeviceError::Lost`] if the device is.
+    /// [`DeviceError::OutOfMemory`] for lack of bytes or by the fault plan, [`DeviceError::Lost`] if
+    /// the device is.
     pub fn reserve(&self, bytes: u64) -> Result<Reservation, DeviceError> {
         self.check_alive()?;
+        if self.0.shared.faults.meet(Operation::Reservation).is_some() {
+            return Err(self.budget().shortage(bytes));
+        }
         self.budget().reserve(bytes)
+    }
+
+    /// Plans these faults in place of all others; what is asked of the driver from now on is counted
+    /// from 1. A call that fails is not made: the k-th launch, taking of memory (reservations here
+    /// count too), copy or filling of memory, and recording of or waiting for an event.
+    pub fn plan_faults(&self, plan: FaultPlan) {
+        self.0.shared.faults.plan(plan);
+    }
+
+    /// Returns how many planned faults happened.
+    pub fn planned_faults_met(&self) -> u64 {
+        self.0.shared.faults.met()
     }
 
     /// Returns whether the device was lost.

@@ -3,6 +3,7 @@
 #![expect(unsafe_code, reason = "memory is freed by its address")]
 
 use std::cell::{Cell, RefCell};
+use std::mem;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -15,6 +16,7 @@ use super::shared::{Garbage, Letter, Shared};
 use super::slots::Pieces;
 use super::staging::Staging;
 use crate::error::DeviceError;
+use crate::faults::{FaultPlan, Faults};
 use crate::info::DeviceInfo;
 use crate::memory::MemoryBudget;
 
@@ -55,10 +57,11 @@ impl Engine {
         let facts = CudaFacts::of(&context)?;
         // Before it touches memory, and starts threads of its own.
         let nearness = keep_near(facts.numa_node);
-        let compute = Stream::new()?;
-        let copy = Stream::new()?;
+        let faults = Arc::new(Faults::default());
+        let compute = Stream::new(&faults)?;
+        let copy = Stream::new(&faults)?;
         let pool = Pool::new(&context)?;
-        let (before_copy, after_copy) = (Event::order()?, Event::order()?);
+        let (before_copy, after_copy) = (Event::order(&copy)?, Event::order(&copy)?);
         let (free, _) = context.memory()?;
         let budget = MemoryBudget::new(info.id, options.budget_bytes(free));
         Ok(Self {
@@ -77,6 +80,7 @@ impl Engine {
                 facts,
                 nearness,
                 budget,
+                faults,
                 options.num_slots(),
             )),
             _context: context,
@@ -175,9 +179,12 @@ impl Engine {
             // the compute stream waits.
             Garbage::Memory(address) => unsafe { self.compute.free(address) },
             Garbage::Image(image) => {
-                // Its kernels may still run.
+                // Its kernels may still run, and for ever if that cannot be told.
                 let ended = self.compute.synchronize();
-                drop(image);
+                match ended {
+                    Ok(()) => drop(image),
+                    Err(_) => mem::forget(image),
+                }
                 ended
             }
             Garbage::Event(event) => {
@@ -191,6 +198,22 @@ impl Engine {
         {
             self.shared.lose(self.blame(fault));
         }
+    }
+
+    /// Has the compute stream go on behind what the copy stream holds now, so that nothing is freed
+    /// to which something is copied. If it cannot be made to wait, this thread waits.
+    pub(super) fn join_copies(&self) -> Result<(), Fault> {
+        let joined = self
+            .after_copy
+            .record(&self.copy)
+            .and_then(|()| self.compute.wait(&self.after_copy));
+        if joined.is_err()
+            && let Err(fault) = self.copy.synchronize()
+        {
+            // Nobody knows what is still copied where.
+            self.shared.lose(self.blame(fault));
+        }
+        joined
     }
 
     /// Gives slots back that copies are done with. Returns whether there are others.
@@ -240,6 +263,7 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
+        self.shared.faults.plan(FaultPlan::default());
         // Copies from and to pinned memory end before that memory is freed. A device that is lost
         // copies nothing any more.
         let _ = self.copy.synchronize();

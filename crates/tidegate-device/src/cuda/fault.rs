@@ -1,6 +1,8 @@
 //! What the driver's result codes mean for a device, in words (`cuda.h`, `CUresult`).
 
-/// A call of the driver that did not succeed.
+use crate::faults::{self, Faults, Operation};
+
+/// A call of the driver that did not succeed, or was not made because a fault was planned for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fault {
     /// The driver's function.
@@ -24,7 +26,11 @@ pub(super) const INVALID_HANDLE: u32 = 400;
 pub(super) const NOT_FOUND: u32 = 500;
 pub(super) const NOT_READY: u32 = 600;
 
-const FATAL: [(u32, &str); 27] = [
+/// Codes that no driver gives: the call was not made.
+const PLANNED_FAILURE: u32 = u32::MAX;
+const PLANNED_LOSS: u32 = u32::MAX - 1;
+
+const FATAL: [(u32, &str); 28] = [
     (3, "the driver is not started"),
     (4, "the driver is shutting down"),
     (34, "a stub library stands in for the driver"),
@@ -61,9 +67,10 @@ const FATAL: [(u32, &str); 27] = [
     (807, "the MPS server is not ready"),
     (810, "the MPS server ended this client"),
     (999, "an error that the driver does not know"),
+    (PLANNED_LOSS, "the fault plan loses the device"),
 ];
 
-const REFUSED: [(u32, &str); 14] = [
+const REFUSED: [(u32, &str); 15] = [
     (1, "a value is not valid"),
     (OUT_OF_MEMORY, "out of memory"),
     (200, "the kernel's image is not valid"),
@@ -81,9 +88,25 @@ const REFUSED: [(u32, &str); 14] = [
     ),
     (800, "it is not permitted"),
     (801, "the device or the driver cannot do that"),
+    (PLANNED_FAILURE, "the fault plan says so"),
 ];
 
 impl Fault {
+    /// Counts a call that is about to be made, and fails in its place if the fault plan says so.
+    pub(super) fn check(
+        faults: &Faults,
+        operation: Operation,
+        call: &'static str,
+    ) -> Result<(), Self> {
+        let code = match faults.meet(operation) {
+            None => return Ok(()),
+            Some(faults::Fault::ReservationFails { .. }) => OUT_OF_MEMORY,
+            Some(faults::Fault::DeviceLost { .. }) => PLANNED_LOSS,
+            Some(_) => PLANNED_FAILURE,
+        };
+        Err(Self { call, code })
+    }
+
     pub(super) fn severity(self) -> Severity {
         let is_fatal = FATAL.iter().any(|(code, _)| *code == self.code);
         match self.code {
@@ -108,6 +131,7 @@ impl Fault {
 #[cfg(test)]
 mod tests {
     use super::{Fault, Severity};
+    use crate::faults::{Faults, Operation};
 
     fn fault(code: u32) -> Fault {
         let call = "cuStreamSynchronize";
@@ -125,6 +149,23 @@ mod tests {
             assert_eq!(fault(code).severity(), Severity::Refused, "{code}");
         }
         assert_eq!(fault(2).severity(), Severity::OutOfMemory);
+    }
+
+    #[test]
+    fn planned_faults_are_of_their_kind() {
+        let plan = "launch:2=lost|launch:1=fail|alloc:1=oom|copy:1=fail|event:1=fail";
+        let faults = Faults::new(plan.parse().unwrap());
+        let met = |operation| {
+            let fault = Fault::check(&faults, operation, "cuCall").unwrap_err();
+            (fault.severity(), fault.describe())
+        };
+        let said = "the fault plan says so (cuCall gave 4294967295)".to_owned();
+        for operation in [Operation::Launch, Operation::Copy, Operation::Event] {
+            assert_eq!(met(operation), (Severity::Refused, said.clone()));
+        }
+        assert_eq!(met(Operation::Reservation).0, Severity::OutOfMemory);
+        assert_eq!(met(Operation::Launch).0, Severity::Fatal);
+        assert_eq!(Fault::check(&faults, Operation::Launch, "cuCall"), Ok(()));
     }
 
     #[test]

@@ -127,7 +127,7 @@ impl Lane<'_> {
     pub fn mark(&self) -> Result<Mark, DeviceError> {
         const WHAT: &str = "mark a moment";
         self.shared().check_alive()?;
-        let event = self.done(WHAT, Event::timed())?;
+        let event = self.done(WHAT, Event::timed(&self.engine.compute))?;
         self.done(WHAT, event.record(&self.engine.compute))?;
         Ok(Mark::new(Arc::clone(self.shared()), event))
     }

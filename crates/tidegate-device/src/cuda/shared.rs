@@ -13,6 +13,7 @@ use super::mailbox::Mailbox;
 use super::pending::Job;
 use super::slots::Slots;
 use crate::error::DeviceError;
+use crate::faults::Faults;
 use crate::info::DeviceInfo;
 use crate::memory::MemoryBudget;
 
@@ -66,6 +67,7 @@ pub(super) struct Shared {
     /// Where the device's thread runs.
     pub(super) nearness: Nearness,
     pub(super) budget: Arc<MemoryBudget>,
+    pub(super) faults: Arc<Faults>,
     pub(super) mailbox: Mailbox<Letter>,
     /// What the device's thread itself dropped while it did some work.
     dropped_here: Mutex<Vec<Garbage>>,
@@ -83,6 +85,7 @@ impl Shared {
         facts: CudaFacts,
         nearness: Nearness,
         budget: Arc<MemoryBudget>,
+        faults: Arc<Faults>,
         num_slots_max: usize,
     ) -> Self {
         Self {
@@ -90,6 +93,7 @@ impl Shared {
             facts,
             nearness,
             budget,
+            faults,
             mailbox: Mailbox::new(),
             dropped_here: Mutex::default(),
             counters: Mutex::default(),

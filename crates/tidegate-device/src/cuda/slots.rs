@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 
 use super::device::CudaDevice;
+use super::driver::Stream;
 use super::fault::Fault;
 use super::staging::Piece;
 use crate::error::DeviceError;
@@ -231,8 +232,8 @@ pub(super) struct Pieces {
 
 impl Pieces {
     /// Pins one more.
-    pub(super) fn pin(&mut self) -> Result<RawSlot, Fault> {
-        let piece = Piece::new(SLOT_BYTES)?;
+    pub(super) fn pin(&mut self, stream: &Stream) -> Result<RawSlot, Fault> {
+        let piece = Piece::new(SLOT_BYTES, stream)?;
         let slot = RawSlot::of(self.all.len(), &piece);
         self.all.push(piece);
         Ok(slot)

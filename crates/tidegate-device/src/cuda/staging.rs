@@ -21,9 +21,9 @@ pub(super) struct Piece {
 }
 
 impl Piece {
-    pub(super) fn new(bytes: usize) -> Result<Self, Fault> {
+    pub(super) fn new(bytes: usize, stream: &Stream) -> Result<Self, Fault> {
         Ok(Self {
-            event: Event::order()?,
+            event: Event::order(stream)?,
             memory: Pinned::new(bytes)?,
         })
     }
@@ -58,22 +58,32 @@ impl Staging {
     }
 
     /// Returns memory for downloads of at most [`SMALL_BYTES`].
-    pub(super) fn small_landing(&mut self) -> Result<&Piece, Fault> {
-        ready(&mut self.landing.small, SMALL_BYTES)
+    pub(super) fn small_landing(&mut self, stream: &Stream) -> Result<&Piece, Fault> {
+        ready(&mut self.landing.small, SMALL_BYTES, stream)
     }
 
     /// Returns two pieces of [`PIECE_BYTES`] for downloads, and who copies from them.
-    pub(super) fn large_landing(&mut self) -> Result<([&Piece; 2], &mut Crew), Fault> {
+    pub(super) fn large_landing(
+        &mut self,
+        stream: &Stream,
+    ) -> Result<([&Piece; 2], &mut Crew), Fault> {
         let [even, odd] = &mut self.landing.large;
-        let pieces = [ready(even, PIECE_BYTES)?, ready(odd, PIECE_BYTES)?];
+        let pieces = [
+            ready(even, PIECE_BYTES, stream)?,
+            ready(odd, PIECE_BYTES, stream)?,
+        ];
         Ok((pieces, &mut self.crew))
     }
 }
 
-fn ready(piece: &mut Option<Piece>, bytes: usize) -> Result<&Piece, Fault> {
+fn ready<'a>(
+    piece: &'a mut Option<Piece>,
+    bytes: usize,
+    stream: &Stream,
+) -> Result<&'a Piece, Fault> {
     match piece {
         Some(piece) => Ok(piece),
-        None => Ok(piece.insert(Piece::new(bytes)?)),
+        None => Ok(piece.insert(Piece::new(bytes, stream)?)),
     }
 }
 
@@ -84,7 +94,7 @@ impl Source for Reader<'_> {
     type Piece = Piece;
 
     fn pin(&self, bytes: usize) -> Result<Piece, Fault> {
-        Piece::new(bytes)
+        Piece::new(bytes, self.0)
     }
 
     fn seal(&self, piece: &Piece) -> Result<(), Fault> {

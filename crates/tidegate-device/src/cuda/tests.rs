@@ -8,6 +8,7 @@ use super::{
 use crate::compiler::Compiler;
 use crate::discovery::{DiscoveryOptions, discover};
 use crate::error::DeviceError;
+use crate::faults::FaultPlan;
 
 const PIECE: usize = 16 << 20;
 const SMALL: usize = 64 << 10;
@@ -329,4 +330,58 @@ fn crash() {
     assert_eq!(device.check_alive().as_ref(), Err(&error));
     assert!(device.reserve(1).is_err());
     drop(buffer);
+}
+
+/// Asks for each kind of call at least once; what comes back is what was sent.
+fn every_call(device: &CudaDevice) -> Result<(), DeviceError> {
+    let sent = pattern(2 * PIECE + 7);
+    let mut slot = device.slot()?;
+    slot[..SMALL].copy_from_slice(&sent[..SMALL]);
+    on(device, move |lane| {
+        let bytes = sent.len() as u64;
+        let (first, second) = (lane.alloc(bytes)?, lane.alloc(bytes)?);
+        lane.upload(&first, 0, &sent)?;
+        lane.fill(&second, 0, bytes, 0)?;
+        lane.copy(
+            &first,
+            SMALL as u64,
+            &second,
+            SMALL as u64,
+            bytes - SMALL as u64,
+        )?;
+        lane.upload_slot(&second, 0, slot, SMALL)?;
+        lane.upload(&first, 0, &sent[..16])?;
+        let (from, to) = (lane.mark()?, lane.mark()?);
+        lane.elapsed_seconds(&from, &to)?;
+        let mut back = vec![0; sent.len()];
+        lane.download(&second, 0, &mut back)?;
+        assert!(back == sent);
+        lane.synchronize()
+    })
+}
+
+#[test]
+fn a_fault_at_every_call_leaves_the_device_whole() {
+    let Some(device) = device() else { return };
+    every_call(&device).unwrap();
+    for (kind, effect) in [("alloc", "oom"), ("copy", "fail"), ("event", "fail")] {
+        for count in 1.. {
+            let before = device.planned_faults_met();
+            // Memory is asked for a second time.
+            let next = count + u64::from(kind == "alloc");
+            let plan = format!("{kind}:{count}={effect}|{kind}:{next}={effect}");
+            device.plan_faults(plan.parse().unwrap());
+            let outcome = every_call(&device);
+            device.plan_faults(FaultPlan::default());
+            let has_met = device.planned_faults_met() > before;
+            assert!(outcome.is_ok() || has_met, "{plan}: {outcome:?}");
+            assert!(!device.is_lost(), "{plan}");
+            every_call(&device).unwrap();
+            assert_eq!(device.memory().live_buffers, 0, "{plan}");
+            if !has_met {
+                assert!(count > 2, "{plan}: no fault was met");
+                break;
+            }
+        }
+    }
 }

@@ -10,9 +10,9 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::Cost;
 use super::completion::Parcel;
-use super::faults::Fault;
 use super::spec::SimulatedSpec;
 use crate::error::DeviceError;
+use crate::faults::{Fault, FaultPlan, Faults, Operation};
 use crate::info::DeviceId;
 
 /// What a simulated device did since it was made.
@@ -24,7 +24,7 @@ pub struct Counters {
     pub copies: u64,
     /// Launches and copies that were done.
     pub events: u64,
-    /// Faults of the plan that were met.
+    /// Planned faults that were met.
     pub faults: u64,
     /// Bytes moved between host and device.
     pub copied_bytes: u64,
@@ -57,6 +57,7 @@ impl Work {
 pub(super) struct Queue {
     device: DeviceId,
     spec: SimulatedSpec,
+    faults: Faults,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -74,6 +75,7 @@ impl Queue {
     pub(super) fn new(device: DeviceId, spec: SimulatedSpec) -> Self {
         Self {
             device,
+            faults: Faults::new(spec.faults.clone()),
             spec,
             state: Mutex::default(),
             changed: Condvar::new(),
@@ -97,7 +99,19 @@ impl Queue {
     }
 
     pub(super) fn counters(&self) -> Counters {
-        self.state.lock().counters
+        Counters {
+            faults: self.faults.met(),
+            ..self.state.lock().counters
+        }
+    }
+
+    pub(super) fn plan_faults(&self, plan: FaultPlan) {
+        self.faults.plan(plan);
+    }
+
+    /// Counts an operation for the fault plan; returns the fault that happens in its place.
+    pub(super) fn meet(&self, operation: Operation) -> Option<Fault> {
+        self.faults.meet(operation)
     }
 
     pub(super) fn check_alive(&self) -> Result<(), DeviceError> {
@@ -145,10 +159,9 @@ impl Queue {
         };
         let end = (began + modelled).max(started + worked);
         self.sleep_until(end)?;
-        let event = self.count(work.cost, worked.max(modelled));
-        if self.spec.faults.fails_event(event) {
-            self.state.lock().counters.faults += 1;
-            return Err(self.launch_failed(launch, format!("the fault plan fails event {event}")));
+        self.count(work.cost, worked.max(modelled));
+        if let Some(fault) = self.meet(Operation::Event) {
+            return Err(self.launch_failed(launch, planned(fault)));
         }
         Ok(end)
     }
@@ -159,25 +172,21 @@ impl Queue {
         self.alive(&state)?;
         if !is_launch {
             state.counters.copies += 1;
-            let copy = state.counters.copies;
-            if self.spec.faults.fails_copy(copy) {
-                state.counters.faults += 1;
-                let why = format!("the fault plan fails copy {copy}");
-                return Err(self.launch_failed(state.counters.launches, why));
-            }
-            return Ok(state.counters.launches);
+            let launch = state.counters.launches;
+            return match self.meet(Operation::Copy) {
+                None => Ok(launch),
+                Some(fault) => Err(self.launch_failed(launch, planned(fault))),
+            };
         }
         state.counters.launches += 1;
         let launch = state.counters.launches;
-        let fault = self.spec.faults.launch_fault(launch);
-        state.counters.faults += u64::from(fault.is_some());
-        match fault {
+        match self.meet(Operation::Launch) {
             None => Ok(launch),
-            Some(Fault::DeviceLost { .. }) => {
-                state.lost = Some(format!("the fault plan loses it at launch {launch}"));
+            Some(fault @ Fault::DeviceLost { .. }) => {
+                state.lost = Some(planned(fault));
                 self.alive(&state).map(|()| launch)
             }
-            Some(_) => Err(self.launch_failed(launch, "the fault plan says so".to_owned())),
+            Some(fault) => Err(self.launch_failed(launch, planned(fault))),
         }
     }
 
@@ -193,19 +202,13 @@ impl Queue {
         Ok(())
     }
 
-    /// Counts what was done; returns its number.
-    fn count(&self, cost: Cost, busy: Duration) -> u64 {
+    /// Counts what was done.
+    fn count(&self, cost: Cost, busy: Duration) {
         let counters = &mut self.state.lock().counters;
         counters.events += 1;
         counters.copied_bytes += cost.copy_bytes;
         counters.rows += cost.rows;
         counters.busy_seconds += busy.as_secs_f64();
-        counters.events
-    }
-
-    /// Counts a planned fault that was met elsewhere.
-    pub(super) fn count_fault(&self) {
-        self.state.lock().counters.faults += 1;
     }
 
     fn alive(&self, state: &MutexGuard<'_, State>) -> Result<(), DeviceError> {
@@ -225,4 +228,9 @@ impl Queue {
             why,
         }
     }
+}
+
+/// Says that a failure was planned.
+fn planned(fault: Fault) -> String {
+    format!("the fault plan says {fault}")
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use thiserror::Error;
 
 use super::Cost;
-use super::faults::FaultPlan;
+use crate::faults::FaultPlan;
 use crate::info::DeviceRates;
 
 /// What a launch is modelled to take at most, so that no rate makes a device hang for ever.
@@ -52,7 +52,7 @@ pub struct SimulatedSpec {
     pub compile_seconds: f64,
     /// Multiplies every modelled time.
     pub slow_down: f64,
-    /// What fails.
+    /// What fails, unless other faults are planned.
     pub faults: FaultPlan,
 }
 

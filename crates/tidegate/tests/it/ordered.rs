@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::ArrayRef;
 use futures::future::BoxFuture;
-use tidegate::{ErrorKind, Runtime, RuntimeOptions, Session, SimulatedSpec};
+use tidegate::{ErrorKind, FaultPlan, Runtime, RuntimeOptions, Session, SimulatedSpec};
 use tidegate_device::{
     DeviceError, DeviceId, DeviceInfo, MemoryBudget, Reservation, SimulatedDevice,
 };
@@ -64,6 +64,14 @@ impl PipelineDevice for InOrder {
 
     fn is_lost(&self) -> bool {
         self.inner.is_lost()
+    }
+
+    fn plan_faults(&self, plan: FaultPlan) {
+        self.inner.plan_faults(plan);
+    }
+
+    fn planned_faults_met(&self) -> u64 {
+        self.inner.planned_faults_met()
     }
 }
 

@@ -8,6 +8,7 @@ use cudarc::driver::{result, result::module};
 
 use super::{Stream, done};
 use crate::cuda::fault::{Fault, INVALID_HANDLE, NOT_FOUND};
+use crate::faults::Operation;
 
 /// The most bytes that a kernel's parameters can have, on any device so far.
 const PARAMETER_BYTES_MAX: usize = 32_764;
@@ -168,6 +169,8 @@ impl Stream {
         (blocks, threads, shared_bytes): (u32, u32, u32),
         parameters: &mut ParameterBlock,
     ) -> Result<(), Fault> {
+        const CALL: &str = "cuLaunchKernel";
+        self.check(Operation::Launch, CALL)?;
         let mut pointers = [parameters.pointer()];
         // SAFETY: the caller vouches for the function and for what the parameter means; its pointer
         // is to as many bytes as any kernel's parameter can have, aligned to 16.
@@ -181,7 +184,7 @@ impl Stream {
                 &mut pointers,
             )
         };
-        done("cuLaunchKernel", launched)
+        done(CALL, launched)
     }
 }
 

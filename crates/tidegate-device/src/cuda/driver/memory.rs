@@ -12,6 +12,7 @@ use cudarc::driver::sys::{
 
 use super::{Context, Stream, done};
 use crate::cuda::fault::{Fault, OUT_OF_MEMORY};
+use crate::faults::Operation;
 
 /// A pool of one device's memory. It keeps what was freed until it is trimmed.
 pub(in crate::cuda) struct Pool(sys::CUmemoryPool);
@@ -47,10 +48,12 @@ impl Pool {
 
     /// Takes memory, in the order of the stream. It is not initialised.
     pub(in crate::cuda) fn alloc(&self, bytes: usize, stream: &Stream) -> Result<u64, Fault> {
+        const CALL: &str = "cuMemAllocFromPoolAsync";
+        stream.check(Operation::Reservation, CALL)?;
         // SAFETY: pool and stream live; the memory is only used on this stream, or on one that
         // waits for it.
         let memory = unsafe { mem_pool::alloc_async(self.0, bytes, stream.raw()) };
-        done("cuMemAllocFromPoolAsync", memory)
+        done(CALL, memory)
     }
 
     /// Gives to the system what is free in the pool.
@@ -91,9 +94,11 @@ impl Stream {
         bytes: usize,
         value: u8,
     ) -> Result<(), Fault> {
+        const CALL: &str = "cuMemsetD8Async";
+        self.check(Operation::Copy, CALL)?;
         // SAFETY: the caller vouches for the range; the stream lives.
         let filled = unsafe { result::memset_d8_async(address, value, bytes, self.raw()) };
-        done("cuMemsetD8Async", filled)
+        done(CALL, filled)
     }
 
     /// Copies from device memory to device memory.
@@ -106,9 +111,11 @@ impl Stream {
         to: u64,
         bytes: usize,
     ) -> Result<(), Fault> {
+        const CALL: &str = "cuMemcpyDtoDAsync";
+        self.check(Operation::Copy, CALL)?;
         // SAFETY: the caller vouches for the ranges; the stream lives.
         let copied = unsafe { result::memcpy_dtod_async(to, from, bytes, self.raw()) };
-        done("cuMemcpyDtoDAsync", copied)
+        done(CALL, copied)
     }
 
     /// Begins to copy pinned bytes to device memory.
@@ -117,9 +124,11 @@ impl Stream {
     /// The range at `to` lies in one live buffer that this stream may use, and the pinned bytes
     /// stay, unchanged, until the copy is done.
     pub(in crate::cuda) unsafe fn upload(&self, from: &[u8], to: u64) -> Result<(), Fault> {
+        const CALL: &str = "cuMemcpyHtoDAsync";
+        self.check(Operation::Copy, CALL)?;
         // SAFETY: the caller vouches for both ranges; the stream lives.
         let copied = unsafe { result::memcpy_htod_async(to, from, self.raw()) };
-        done("cuMemcpyHtoDAsync", copied)
+        done(CALL, copied)
     }
 
     /// Begins to copy device memory to pinned bytes.
@@ -128,9 +137,11 @@ impl Stream {
     /// The range at `from` lies in one live buffer that this stream may use, and nobody looks at
     /// the pinned bytes until the copy is done.
     pub(in crate::cuda) unsafe fn download(&self, from: u64, to: &mut [u8]) -> Result<(), Fault> {
+        const CALL: &str = "cuMemcpyDtoHAsync";
+        self.check(Operation::Copy, CALL)?;
         // SAFETY: the caller vouches for both ranges; the stream lives.
         let copied = unsafe { result::memcpy_dtoh_async(to, from, self.raw()) };
-        done("cuMemcpyDtoHAsync", copied)
+        done(CALL, copied)
     }
 }
 

@@ -78,7 +78,7 @@ impl Lane<'_> {
     /// Pins one more slot, for whoever waits for one.
     pub(in crate::cuda) fn pin_slot(&self) {
         let began = Instant::now();
-        let pinned = self.engine.pieces.borrow_mut().pin();
+        let pinned = self.engine.pieces.borrow_mut().pin(&self.engine.copy);
         let seconds = began.elapsed().as_secs_f64();
         self.shared().count_loading(|loading| {
             loading.pin_seconds += seconds;
@@ -168,15 +168,16 @@ fn upload_slot(
     // kept until the event that is recorded behind the copy has happened, or for ever.
     let copied = unsafe { engine.copy.upload(pinned, address) };
     let marked = piece.event.record(&engine.copy);
-    if marked.is_ok() {
-        pieces.is_read(slot);
-    }
-    let ended = engine
-        .after_copy
-        .record(&engine.copy)
-        .and_then(|()| engine.compute.wait(&engine.after_copy));
-    // A slot whose event cannot be recorded is not used again.
-    (copied.and(marked).and(ended), true)
+    let is_in_use = match marked {
+        Ok(()) => {
+            pieces.is_read(slot);
+            true
+        }
+        // Nothing will tell when it is read: wait, and if that is no use either, never use it again.
+        Err(_) => engine.copy.synchronize().is_err(),
+    };
+    let joined = engine.join_copies();
+    (copied.and(marked).and(joined), is_in_use)
 }
 
 fn upload_large(
@@ -190,9 +191,8 @@ fn upload_large(
     engine.copy.wait(&engine.before_copy)?;
     let moved = move_pieces(engine, staging, address, bytes);
     // Also after a failure: pieces on their way arrive before the buffer is freed.
-    engine.after_copy.record(&engine.copy)?;
-    engine.compute.wait(&engine.after_copy)?;
-    moved
+    let joined = engine.join_copies();
+    moved.and(joined)
 }
 
 fn move_pieces(
@@ -227,8 +227,9 @@ fn download_small(
     address: u64,
     into: &mut [u8],
 ) -> Result<(), Fault> {
-    let piece = staging.small_landing()?;
-    // SAFETY: downloads alone use this piece, and each waits until its copy is done.
+    let piece = staging.small_landing(&engine.compute)?;
+    // SAFETY: downloads alone use this piece, one after the other on this stream, and each looks at it
+    // only when its copy is done.
     let pinned = unsafe { piece.memory.range(0, into.len()) };
     // SAFETY: the source was checked to lie in the buffer, which is freed on this stream, later;
     // nobody looks at the pinned bytes before the stream is waited for.
@@ -244,7 +245,7 @@ fn download_large(
     address: u64,
     into: &mut [u8],
 ) -> Result<(), Fault> {
-    let (pieces, crew) = staging.large_landing()?;
+    let (pieces, crew) = staging.large_landing(&engine.compute)?;
     let mut from = address;
     // What the device fills while the host copies from the other piece.
     let mut on_its_way = None;
