@@ -455,6 +455,14 @@ impl AllOrNothing {
         if let Some(scan) = resident {
             let (pipeline, reason) = (Arc::clone(&spec.pipeline), spec.reason());
             let rates = spec.dispatch.rates();
+            let again = |retries| {
+                let place = Place::Device(device.info().id);
+                let setbacks = Setbacks {
+                    retries,
+                    ..Setbacks::default()
+                };
+                spec.counters.setback(place, setbacks);
+            };
             match scan
                 .answer(device, pipeline, rates, &spec.counters, reason)
                 .await
@@ -462,17 +470,11 @@ impl AllOrNothing {
                 Ok(rows) => return Ok(rows),
                 Err(ResidentFailure::Eval(error)) => return Err(RunFailure::Eval(error)),
                 Err(ResidentFailure::Device(reason)) => {
-                    let retries = scan.run.num_morsels;
-                    let place = Place::Device(device.info().id);
-                    let setbacks = Setbacks {
-                        retries,
-                        ..Setbacks::default()
-                    };
-                    spec.counters.setback(place, setbacks);
+                    again(scan.run.num_morsels);
                     return Err(RunFailure::Fallback(reason));
                 }
                 // As it is stored it does not do; loaded it would.
-                Err(ResidentFailure::NotAsStored) => {}
+                Err(ResidentFailure::NotAsStored) => again(scan.run.num_morsels),
             }
         } else if spec.choice == Choice::Always(Reason::Resident) {
             // It was placed here for being resident, and is not any more.
