@@ -13,12 +13,14 @@
 //! - [`lane`]: the lanes and the connection that the runner drives
 //! - [`runner`]: runs the files
 //! - [`differential`]: compares random queries with a plain DataFusion session
+//! - [`faults`]: has devices fail under queries
 //!
-//! The last two are tests under `tests/`, and a program for machines that cannot build.
+//! The last three are tests under `tests/`, and programs for machines that cannot build.
 
 mod flight;
 
 pub mod differential;
+pub mod faults;
 pub mod format;
 pub mod gpus;
 pub mod lane;

@@ -16,7 +16,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use tidegate_sql_tests::{differential, runner};
+use tidegate_sql_tests::{differential, faults, runner};
 
 const USAGE: &str = "\
 usage: tidegate-bundle <program> [arguments]
@@ -25,6 +25,8 @@ usage: tidegate-bundle <program> [arguments]
   sql-tests      the SQL tests, as libtest runs tests; --root FOLDER comes first and names
                  where the .slt files are, which is `slt` beside this binary by default
   differential   random queries, compared with DataFusion
+  faults         a device that fails by plan under queries; words: how many seconds of random faults,
+                 and simulate
   device-bench   kernels over resident columns, timed
   sql-bench      statements over a table in the column cache, timed
   places-bench   queries that host and device share, or that find little memory, timed
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
         Some("cli") => tidegate_cli::start(call("tidegate", arguments)),
         Some("sql-tests") => told(sql_tests(arguments.collect())),
         Some("differential") => told(differential()),
+        Some("faults") => told(fail(arguments)),
         Some("device-bench") => tidegate_device_benches::start(call("device-bench", arguments)),
         Some("walkthroughs") => told(walk(arguments)),
         Some("places-bench") => tidegate_benches::places::start(call("places-bench", arguments)),
@@ -88,6 +91,14 @@ fn walk(arguments: impl Iterator<Item = OsString>) -> Result<ExitCode, Box<dyn E
     let words = arguments.map(|word| word.to_string_lossy().into_owned());
     let runtime = tokio::runtime::Runtime::new()?;
     runtime.block_on(tidegate_benches::walk(words))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn fail(arguments: impl Iterator<Item = OsString>) -> Result<ExitCode, Box<dyn Error>> {
+    let words = arguments.map(|word| word.to_string_lossy().into_owned());
+    let runtime = tokio::runtime::Runtime::new()?;
+    let ended = runtime.block_on(faults::start(words));
+    ended.map_err(|failure| -> Box<dyn Error> { failure })?;
     Ok(ExitCode::SUCCESS)
 }
 
