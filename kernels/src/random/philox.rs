@@ -36,18 +36,31 @@ impl Stream {
     /// Returns the four words of the generator for a counter, each in the low half of its lane; what
     /// is in the high halves is unspecified.
     #[inline(always)]
-    fn rounds<L: Lanes>(&self, mut c: [L::Word; 4]) -> [L::Word; 4] {
-        for [low, high] in self.keys {
-            let first = L::multiply_low(c[0], L::splat(u64::from(MULTIPLIERS[0])));
-            let second = L::multiply_low(c[2], L::splat(u64::from(MULTIPLIERS[1])));
-            c = [
-                L::xor3(L::shift_right::<32>(second), c[1], L::splat(low)),
-                second,
-                L::xor3(L::shift_right::<32>(first), c[3], L::splat(high)),
-                first,
-            ];
-        }
-        c
+    fn rounds<L: Lanes>(&self, c: [L::Word; 4]) -> [L::Word; 4] {
+        // One by one: as a loop of many lanes they stay one, whose words are moved in each turn.
+        let c = self.round::<L>(0, c);
+        let c = self.round::<L>(1, c);
+        let c = self.round::<L>(2, c);
+        let c = self.round::<L>(3, c);
+        let c = self.round::<L>(4, c);
+        let c = self.round::<L>(5, c);
+        let c = self.round::<L>(6, c);
+        let c = self.round::<L>(7, c);
+        let c = self.round::<L>(8, c);
+        self.round::<L>(9, c)
+    }
+
+    #[inline(always)]
+    fn round<L: Lanes>(&self, round: usize, c: [L::Word; 4]) -> [L::Word; 4] {
+        let [low, high] = self.keys[round];
+        let first = L::multiply_low(c[0], L::splat(u64::from(MULTIPLIERS[0])));
+        let second = L::multiply_low(c[2], L::splat(u64::from(MULTIPLIERS[1])));
+        [
+            L::xor3(L::shift_right::<32>(second), c[1], L::splat(low)),
+            second,
+            L::xor3(L::shift_right::<32>(first), c[3], L::splat(high)),
+            first,
+        ]
     }
 
     /// Returns the block of a counter of 64 bits as two words of 64.
