@@ -4,7 +4,7 @@
 //! if rows leave; what comes after is done with the groups. In reading order: [`interval`] is what
 //! is known of integers, [`slots`] what the device reads, `emit` writes the code of one row,
 //! `load_code` what reads the columns, and [`generated`] what makes them from positions instead;
-//! `store` chooses where the groups' state is, `store_code` and `private_code` write what keeps it,
+//! `store` chooses where the groups' state is, `store_code`, `private_code` and `register_code` write what keeps it,
 //! `radix` what sorts rows with many groups first; `source` and `compact` put the kernel together;
 //! `order` adds words to rows by which they are ordered, and `finish` is the kernel that turns groups
 //! into columns.
@@ -20,6 +20,7 @@ mod load_code;
 mod order;
 mod private_code;
 mod radix;
+mod register_code;
 mod source;
 mod store;
 mod store_code;

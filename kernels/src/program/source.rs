@@ -104,8 +104,8 @@ pub(super) fn grouped(
     num_steps: usize,
     options: &ProgramOptions,
 ) -> Result<DeviceProgram, String> {
-    // Cells of their own for all threads are best where there is room for them; then float sums are
-    // kept in another form, so that is tried first.
+    // Cells of their own for all threads are best where there is room for them, be it registers; then
+    // float sums are kept in another form, so that is tried first.
     let before = emitter.clone();
     emitter.keeps_parts = true;
     let mut grouping = Grouping::emit(&mut emitter, aggregate, scope)?;
@@ -115,6 +115,7 @@ pub(super) fn grouped(
     }
     let store = match grouping.choose_private(packed, options) {
         Some(store) => store,
+        None if grouping.keys.is_empty() => Store::Registers,
         None => {
             emitter = before;
             grouping = Grouping::emit(&mut emitter, aggregate, scope)?;

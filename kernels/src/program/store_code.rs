@@ -184,14 +184,7 @@ impl StoreCode<'_> {
     pub(super) fn write_begin(&self, text: &mut String) {
         match self.store {
             Store::Registers => {
-                for (position, word) in self.words.iter().enumerate() {
-                    let class = if matches!(word.op, WordOp::Count | WordOp::Seen) {
-                        "u32"
-                    } else {
-                        "u64"
-                    };
-                    let _ = writeln!(text, "    {class} sum{position} = 0;");
-                }
+                self.write_registers_begin(text);
                 return;
             }
             Store::Private { threads } => {
@@ -299,22 +292,7 @@ impl StoreCode<'_> {
         let indent = "                ";
         match self.store {
             Store::Registers => {
-                for (position, word) in self.words.iter().enumerate() {
-                    let (condition, value) = self.addend(word);
-                    let _ = match word.op {
-                        WordOp::Count | WordOp::Seen => {
-                            writeln!(text, "{indent}sum{position} += {condition} ? 1u : 0u;")
-                        }
-                        WordOp::Add | WordOp::Part => writeln!(
-                            text,
-                            "{indent}sum{position} += {condition} ? {value} : 0ull;"
-                        ),
-                        WordOp::Max => writeln!(
-                            text,
-                            "{indent}{{ const u64 image = {value}; if ({condition} && image > sum{position}) sum{position} = image; }}"
-                        ),
-                    };
-                }
+                self.write_registers_update(text, indent);
             }
             Store::Shared { replicas } => {
                 self.write_key(text);
@@ -467,6 +445,9 @@ impl StoreCode<'_> {
     pub(super) fn flush_tiles(&self, shape: &Shape) -> Option<u32> {
         let rows = match self.store {
             Store::Private { threads } => PRIVATE_ROWS * i128::from(threads),
+            Store::Registers if self.words.iter().any(|word| word.part.is_some()) => {
+                PRIVATE_ROWS * i128::from(shape.threads)
+            }
             Store::Shared { .. } if self.words.iter().any(|word| self.has_one_plane(word)) => {
                 ONE_PLANE_ROWS
             }
@@ -486,6 +467,7 @@ impl StoreCode<'_> {
                 text.push_str("    }\n");
                 self.write_flush(text, "        ");
             }
+            Store::Registers => self.write_registers_flush(text),
             Store::Hash => text.push_str(
                 "        // Whoever sees a spill stops before the next tile; the first barrier makes all see one.\n\
                  \x20       const int spilled = *(volatile u32*)&p.flags[FLAG_SPILLED] != 0;\n\
@@ -574,38 +556,6 @@ impl StoreCode<'_> {
                 self.write_cells_end(text, absorb, false);
             }
         }
-    }
-
-    /// Adds up each word over a warp, all of them in one loop, and then to the global state.
-    fn write_registers_end(&self, text: &mut String) {
-        for position in 0..self.words.len() {
-            let _ = writeln!(text, "    u64 total{position} = sum{position};");
-        }
-        text.push_str(
-            "#pragma unroll 1\n    for (u32 distance = 16; distance != 0; distance /= 2) {\n",
-        );
-        for (position, word) in self.words.iter().enumerate() {
-            let other = format!("__shfl_down_sync(0xffffffffu, total{position}, distance)");
-            let joined = match word.op {
-                WordOp::Max => format!("greater(total{position}, {other})"),
-                _ => format!("total{position} + {other}"),
-            };
-            let _ = writeln!(text, "        total{position} = {joined};");
-        }
-        text.push_str("    }\n    if ((threadIdx.x & 31) == 0) {\n");
-        for (position, word) in self.words.iter().enumerate() {
-            let add = match (word.op, word.split) {
-                (WordOp::Max, _) => "max_word",
-                (_, true) => "add_split",
-                (_, false) => "add_word",
-            };
-            let _ = writeln!(
-                text,
-                "        if (total{position} != 0) {add}(p.state + {}, total{position});",
-                word.index
-            );
-        }
-        text.push_str("    }\n");
     }
 
     /// Adds the cells' groups to global memory, and makes the cells vacant again if they are used on.

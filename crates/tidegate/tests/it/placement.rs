@@ -304,3 +304,31 @@ async fn files_that_are_sorted_are_shared_where_an_aggregate_reads_them() {
     let report = session.last_report().unwrap().to_string();
     assert!(report.contains("10000 rows, 0 bytes"), "{report}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_query_does_not_wait_for_kernels_that_a_later_one_has() {
+    let spec = "1GB,compile=1500ms,rows=1e12/s,copy=1TB/s,launch=1us";
+    let settings = ["placement = 'auto'", "cache = 'off'", "morsel_rows = 500"];
+    let session = simulated(spec, &settings).await;
+    let host = host_only();
+    for session in [&host, &session] {
+        session.register_batch("t", rows(0, 200_000)).unwrap();
+    }
+    let expected = answer(&host, SQL).await;
+    assert_eq!(answer(&session, SQL).await, expected);
+    assert_eq!(sides(&session), ((400, 200_000), (0, 0)));
+    // The device compiles on without a query.
+    let mut device_rows = 0;
+    for _ in 0..100 {
+        assert_eq!(answer(&session, SQL).await, expected);
+        let report = session.last_report().unwrap();
+        let compiling: f64 = report.regions.iter().map(|r| r.phases().compile).sum();
+        assert_eq!(compiling, 0.0, "{report}");
+        device_rows = sides(&session).1.1;
+        if device_rows > 0 {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    assert!(device_rows > 0, "{}", session.last_report().unwrap());
+}

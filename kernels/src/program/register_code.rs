@@ -1,0 +1,145 @@
+//! The code of the one group of an aggregate without keys: its words are in each thread's registers.
+//!
+//! Integers are summed as they are. A part of a float sum is a double that stays in its binade for some
+//! rows, as in cells of each thread's own (float_sum.cuh); now and then it goes over into an integer.
+
+use std::fmt::Write;
+
+use super::emit::{Word, WordOp};
+use super::store_code::StoreCode;
+
+impl StoreCode<'_> {
+    pub(super) fn write_registers_begin(&self, text: &mut String) {
+        for (position, word) in self.words.iter().enumerate() {
+            let _ = match (&word.part, word.op) {
+                (Some(part), _) => writeln!(
+                    text,
+                    "    u64 sum{position} = 0;\n    double part{position} = double_of_bits(p.literals[{}]);",
+                    part.zero
+                ),
+                (None, WordOp::Count | WordOp::Seen) => {
+                    writeln!(text, "    u32 sum{position} = 0;")
+                }
+                (None, _) => writeln!(text, "    u64 sum{position} = 0;"),
+            };
+        }
+    }
+
+    pub(super) fn write_registers_update(&self, text: &mut String, indent: &str) {
+        for (position, word) in self.words.iter().enumerate() {
+            let (condition, value) = self.addend(word);
+            let _ = match (&word.part, word.op) {
+                (Some(part), _) => {
+                    // What follows from a first part of 0 is 0.
+                    let value = match self.is_rest(word) {
+                        true => value,
+                        false => format!("({condition} ? {value} : 0.0)"),
+                    };
+                    match &part.rest {
+                        Some(rest) => writeln!(
+                            text,
+                            "{indent}const double value{position} = {value};\n\
+                             {indent}const double new{position} = part{position} + value{position};\n\
+                             {indent}const double {rest} = value{position} - (new{position} - part{position});\n\
+                             {indent}part{position} = new{position};"
+                        ),
+                        None => writeln!(
+                            text,
+                            "{indent}part{position} = __dadd_rd(part{position}, {value});"
+                        ),
+                    }
+                }
+                (None, WordOp::Count | WordOp::Seen) => {
+                    writeln!(text, "{indent}sum{position} += {condition} ? 1u : 0u;")
+                }
+                (None, WordOp::Add | WordOp::Part) => writeln!(
+                    text,
+                    "{indent}sum{position} += {condition} ? {value} : 0ull;"
+                ),
+                (None, WordOp::Max) => writeln!(
+                    text,
+                    "{indent}{{ const u64 image = {value}; if ({condition} && image > sum{position}) sum{position} = image; }}"
+                ),
+            };
+        }
+    }
+
+    /// Returns whether a word takes what another part of a float sum leaves over.
+    fn is_rest(&self, word: &Word) -> bool {
+        let mut parts = self.words.iter().filter_map(|other| other.part.as_ref());
+        parts.any(|part| part.rest.as_deref() == Some(word.code.as_str()))
+    }
+
+    /// Ends the loop over as many tiles as a part holds, if there are parts: they go over into integers.
+    pub(super) fn write_registers_flush(&self, text: &mut String) {
+        let parts = self.words.iter().enumerate();
+        let parts: Vec<_> = parts
+            .filter_map(|(position, word)| Some((position, word.part.as_ref()?)))
+            .collect();
+        if parts.is_empty() {
+            return;
+        }
+        text.push_str("    }\n");
+        for (position, part) in parts {
+            let zero = format!("double_of_bits(p.literals[{}])", part.zero);
+            let _ = writeln!(
+                text,
+                "        // A multiple of its unit, and few enough of them to be exact.\n\
+                 \x20       sum{position} += (u64)(i64)((part{position} - {zero}) * double_of_bits(p.literals[{}]));\n\
+                 \x20       part{position} = {zero};",
+                part.inverse
+            );
+        }
+    }
+
+    /// Adds up each word over a warp, all of them in one loop, and then to the global state. A part's
+    /// halves are added up apart, for a warp's sum may need more than 64 bits.
+    pub(super) fn write_registers_end(&self, text: &mut String) {
+        for (position, word) in self.words.iter().enumerate() {
+            let _ = match word.part {
+                Some(_) => writeln!(
+                    text,
+                    "    u64 total{position} = (u32)sum{position}, carry{position} = (u64)((i64)sum{position} >> 32);"
+                ),
+                None => writeln!(text, "    u64 total{position} = sum{position};"),
+            };
+        }
+        text.push_str(
+            "#pragma unroll 1\n    for (u32 distance = 16; distance != 0; distance /= 2) {\n",
+        );
+        let other = |name: &str| format!("__shfl_down_sync(0xffffffffu, {name}, distance)");
+        for (position, word) in self.words.iter().enumerate() {
+            let total = format!("total{position}");
+            let joined = match word.op {
+                WordOp::Max => format!("greater({total}, {})", other(&total)),
+                _ => format!("{total} + {}", other(&total)),
+            };
+            let _ = writeln!(text, "        {total} = {joined};");
+            if word.part.is_some() {
+                let carry = format!("carry{position}");
+                let _ = writeln!(text, "        {carry} += {};", other(&carry));
+            }
+        }
+        text.push_str("    }\n    if ((threadIdx.x & 31) == 0) {\n");
+        for (position, word) in self.words.iter().enumerate() {
+            let index = word.index;
+            let add = match (word.op, word.split) {
+                (WordOp::Max, _) => "max_word",
+                (_, true) if word.part.is_none() => "add_split",
+                _ => "add_word",
+            };
+            let _ = writeln!(
+                text,
+                "        if (total{position} != 0) {add}(p.state + {index}, total{position});"
+            );
+            if word.part.is_some() {
+                let _ = writeln!(
+                    text,
+                    "        if (carry{position} != 0) add_word(p.state + {}, carry{position});",
+                    index + 1
+                );
+            }
+        }
+        text.push_str("    }\n");
+    }
+}
