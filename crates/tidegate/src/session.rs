@@ -9,6 +9,7 @@ mod files;
 mod formats;
 mod functions;
 mod held;
+mod hints;
 mod ingest;
 mod kernels;
 mod kill;

@@ -8,13 +8,14 @@
 //! [`split`] and [`locate`] cut a script at its semicolons; [`is_complete`] tells a prompt whether
 //! to ask for another line; [`check_depth`] refuses what would overflow the stack of the parser or
 //! the planner, or keep the parser busy for ever; `cache_statement`, `explained_kernels`,
-//! `killed_query` and `summarized` read the statements that DataFusion does not plan, and
-//! `number_placeholders` prepares one that it does; [`pieces`] tells a prompt what to colour, and
+//! `killed_query` and `summarized` read the statements that DataFusion does not plan, `hints` the
+//! settings of one, and `number_placeholders` prepares one that it does; [`pieces`] tells a prompt what to colour, and
 //! [`redacted`] leaves secrets out of a text that is kept or shown.
 
 mod cache;
 mod depth;
 mod explain;
+mod hints;
 mod kill;
 mod level;
 mod limits;
@@ -31,6 +32,7 @@ use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, TokenizerE
 pub(crate) use cache::{CacheStatement, NamePart, Tier, cache_statement};
 pub use depth::check_depth;
 pub(crate) use explain::explained_kernels;
+pub(crate) use hints::{hints, may_have_hints};
 pub(crate) use kill::killed_query;
 pub use limits::{
     MAX_CHAIN, MAX_DOUBLING, MAX_JOINS, MAX_NESTING, MAX_QUERIES, MAX_SET_OPERATIONS,

@@ -24,7 +24,6 @@ use super::{Session, statement};
 use crate::error::{Error, ErrorKind};
 use crate::frames::planner;
 use crate::lower::bind;
-use crate::query::StatementText;
 use crate::region::{PipelineExec, Program};
 use crate::suggest;
 
@@ -57,10 +56,7 @@ pub(super) async fn explain(
     sql: &str,
     allowed: SQLOptions,
 ) -> Result<DataFrame, Error> {
-    let mut state = session.ctx.state();
-    state
-        .config_mut()
-        .set_extension(Arc::new(StatementText::new(sql)));
+    let state = statement::state_of(session, sql)?;
     let reports = reports(session, &state, query, allowed).await?;
     let (_, plan) = session.ctx.read_batch(table(&reports)?)?.into_parts();
     Ok(DataFrame::new(state, plan))

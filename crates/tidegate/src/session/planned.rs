@@ -21,7 +21,7 @@ use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use super::dependencies::Tables;
 use super::{Session, kill, statement};
 use crate::error::{Error, ErrorKind};
-use crate::query::{CancelHandle, StatementText, cancelled, on_large_stack};
+use crate::query::{CancelHandle, cancelled, on_large_stack};
 use crate::{statements, suggest};
 
 /// A statement that is planned and not yet run.
@@ -104,7 +104,7 @@ pub(super) async fn plan(session: &Session, sql: &str) -> Result<Planned, Error>
     } else if statement::is_own(sql)? {
         Work::Own
     } else {
-        let state = session.ctx.state();
+        let state = statement::state_of(session, sql)?;
         let planned = on_large_stack(async {
             let plan = statement::logical_plan(session, &state, &numbered).await?;
             let columns = columns_of(&state, &plan)?;
@@ -282,7 +282,7 @@ impl Planned {
         if !self.parameters()?.is_empty() {
             return Ok(self.clone());
         }
-        let frame = statement::carry_out(&self.session, self.state(cancel), plan).await?;
+        let frame = statement::carry_out(&self.session, self.state(cancel)?, plan).await?;
         let task = Arc::new(frame.task_ctx());
         let plan = on_large_stack(frame.create_physical_plan()).await?;
         Ok(Self {
@@ -293,12 +293,10 @@ impl Planned {
     }
 
     /// Returns the session's state, for a run of this statement.
-    fn state(&self, cancel: &CancelHandle) -> SessionState {
-        let mut state = self.session.ctx.state();
-        let config = state.config_mut();
-        config.set_extension(Arc::new(StatementText::new(&self.sql)));
-        config.set_extension(Arc::new(cancel.clone()));
-        state
+    fn state(&self, cancel: &CancelHandle) -> Result<SessionState, Error> {
+        let mut state = statement::state_of(&self.session, &self.sql)?;
+        state.config_mut().set_extension(Arc::new(cancel.clone()));
+        Ok(state)
     }
 
     /// Runs the statement and streams its rows; `cancel` stops it, and so does dropping the stream.
@@ -327,7 +325,7 @@ impl Planned {
             let message = format!("parameter {} has no value", missing.name());
             return Err(Error::new(ErrorKind::Sql, message));
         }
-        let state = self.state(cancel);
+        let state = self.state(cancel)?;
         let columns = self.schema();
         let frame = statement::carry_out(session, state, plan).await?;
         let stream = frame.execute_stream().await?;

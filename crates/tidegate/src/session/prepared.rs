@@ -28,11 +28,11 @@ use futures::stream;
 use parking_lot::Mutex;
 
 use super::dependencies::{Functions, Tables};
-use super::{Session, statement};
+use super::{Session, hints, statement};
 use crate::error::{Error, ErrorKind};
 use crate::lower::parameter::number_of;
 use crate::query::on_large_stack;
-use crate::suggest;
+use crate::{statements, suggest};
 use shortcut::Shortcuts;
 
 /// A statement of a session that was prepared; cheap to clone.
@@ -122,7 +122,10 @@ impl Prepared {
     ) -> Result<SendableRecordBatchStream, Error> {
         let planned = self.planned().await?;
         let values = planned.cast(values)?;
-        if let Some(rows) = shortcut::answer(&self.session, &planned, &text, &values).await? {
+        // Settings of its own say where it runs.
+        if !statements::may_have_hints(&self.statement.text)
+            && let Some(rows) = shortcut::answer(&self.session, &planned, &text, &values).await?
+        {
             let schema = rows
                 .first()
                 .map_or_else(|| planned.schema(), RecordBatch::schema);
@@ -173,7 +176,8 @@ impl Prepared {
         let values = values.into_iter().map(ScalarAndMetadata::from).collect();
         let plan = planned.plan.clone();
         let plan = plan.replace_params_with_values(&ParamValues::List(values))?;
-        let state = statement::state_of(&self.session, text);
+        let mut state = statement::state_of(&self.session, text)?;
+        hints::apply(&self.session, &mut state, &self.statement.text)?;
         Ok(DataFrame::new(state, plan))
     }
 }
@@ -181,7 +185,7 @@ impl Prepared {
 impl Planned {
     /// Plans a query, a statement that changes rows, or `PREPARE` of one.
     async fn of(session: &Session, sql: &str) -> Result<Self, Error> {
-        let state = session.ctx.state();
+        let state = statement::state_of(session, sql)?;
         let plan = match statement::logical_plan(session, &state, sql).await {
             Ok(plan) => plan,
             Err(error) => return Err(suggest::explain(error, sql, session).await),

@@ -21,7 +21,8 @@ use tidegate_scheduler::AdmissionLimits;
 
 use super::prepared::{self, Prepared};
 use super::{
-    Client, KernelReport, Session, cache, formats, functions, held, kernels, kill, known, summary,
+    Client, KernelReport, Session, cache, formats, functions, held, hints, kernels, kill, known,
+    summary,
 };
 use crate::access::AllowedPaths;
 use crate::error::{Error, ErrorKind};
@@ -47,7 +48,7 @@ pub(super) async fn plan(
     allowed: SQLOptions,
 ) -> Result<DataFrame, Error> {
     if let Some(known) = known::find(session, sql).await {
-        let state = state_of(session, sql);
+        let state = state_of(session, sql)?;
         return Ok(DataFrame::new(state, KnownStatement::plan(known)));
     }
     match outcome(session, sql, allowed).await? {
@@ -79,12 +80,13 @@ async fn outcome(session: &Session, sql: &str, allowed: SQLOptions) -> Result<Ou
     on_large_stack(plan_checked(session, sql, allowed)).await
 }
 
-/// Returns the session's state with the text of a statement.
-pub(super) fn state_of(session: &Session, sql: &str) -> SessionState {
+/// Returns the session's state with the text of a statement, and with the settings of its hints.
+pub(super) fn state_of(session: &Session, sql: &str) -> Result<SessionState, Error> {
     let mut state = session.ctx.state();
     let config = state.config_mut();
     config.set_extension(Arc::new(StatementText::new(sql)));
-    state
+    hints::apply(session, &mut state, sql)?;
+    Ok(state)
 }
 
 /// Refuses text that must not be parsed.
@@ -116,7 +118,7 @@ pub(super) async fn prepare(session: &Session, sql: &str) -> Result<Prepared, Er
 /// Plans a query and reports the kernels of its regions.
 pub(super) async fn kernels(session: &Session, sql: &str) -> Result<Vec<KernelReport>, Error> {
     statements::check_depth(sql).map_err(refused)?;
-    let state = session.ctx.state();
+    let state = state_of(session, sql)?;
     let reports = kernels::reports(session, &state, sql, SQLOptions::new());
     on_large_stack(reports).await
 }
@@ -144,7 +146,7 @@ pub(super) async fn logical_plan(
 }
 
 async fn plan_checked(session: &Session, sql: &str, allowed: SQLOptions) -> Result<Outcome, Error> {
-    let state = state_of(session, sql);
+    let state = state_of(session, sql)?;
     let plan = match logical_plan(session, &state, sql).await {
         Ok(plan) => plan,
         Err(error) => return Err(suggest::explain(error, sql, session).await),
@@ -247,7 +249,7 @@ pub(super) async fn execute(
         let state = known::state_for(session, known.snapshot());
         let state = state.as_ref().map(|state| state as &dyn CatalogSession);
         if let Some(plan) = known.again(state).await? {
-            let state = state_of(session, sql);
+            let state = state_of(session, sql)?;
             let plan = watched(&session.runtime, plan, &state, Duration::ZERO);
             return Ok(execute_stream(plan, state.task_ctx())?);
         }
@@ -322,7 +324,7 @@ async fn set_variable(session: &Session, set: SetVariable) -> Result<DataFrame, 
 }
 
 /// Refuses what names something that there is not; a value of another kind is refused later.
-fn check_setting(session: &Session, set: &SetVariable) -> Result<(), Error> {
+pub(super) fn check_setting(session: &Session, set: &SetVariable) -> Result<(), Error> {
     let (name, runtime) = (set.variable.as_str(), &session.runtime);
     let value = set.value.trim();
     match name {

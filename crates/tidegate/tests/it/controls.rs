@@ -201,3 +201,129 @@ async fn what_one_place_ran_as_a_whole_runs_there_again() {
     let message = refused(&session, &format!("replay_placement = '{failed}'")).await;
     assert!(message.contains("failed and not finished"), "{message}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hint_places_one_statement() {
+    let (session, _folder) = with_two_devices(&["placement = 'host'"]).await;
+    let expected = answer(&session, SQL).await;
+    let hinted = |hints: &str| SQL.replacen("SELECT", &format!("SELECT /*+ {hints} */"), 1);
+    for (hints, ran) in [
+        ("placement(strict) devices(device:1)", "device 1"),
+        (
+            "tidegate.placement('device'), DEVICES('device:0')",
+            "device 0",
+        ),
+    ] {
+        let sql = hinted(hints);
+        for again in 0..3 {
+            assert_eq!(answer(&session, &sql).await, expected, "{hints}");
+            assert_eq!(places(&session), [(ran.to_string(), 9)], "{hints} {again}");
+        }
+        // It was for that statement alone.
+        assert_eq!(answer(&session, SQL).await, expected);
+        assert_eq!(sides(&session).1, (0, 0));
+    }
+    let device = hinted("placement(device)");
+    let explained = answer(&session, &format!("EXPLAIN {device}"))
+        .await
+        .join("\n");
+    assert!(
+        explained.contains("PipelineExec: form=atomic"),
+        "{explained}"
+    );
+    let planned = session.plan(&device).await.unwrap();
+    let stream = planned
+        .start(&tidegate::CancelHandle::default())
+        .await
+        .unwrap();
+    datafusion::physical_plan::common::collect(stream)
+        .await
+        .unwrap();
+    assert_eq!(sides(&session).0, (0, 0));
+}
+
+/// Over a cached table, what is prepared is answered without a plan, and a repeated text with the one
+/// that it had.
+#[tokio::test(flavor = "multi_thread")]
+async fn hints_hold_for_statements_that_are_known() {
+    let (session, _folder) =
+        with_two_devices(&["placement = 'device'", "devices = 'device:0'"]).await;
+    session.collect("CACHE TABLE t ON DEVICE").await.unwrap();
+    let expected = answer(&session, SQL).await;
+    let hinted = SQL.replacen("SELECT", "SELECT /*+ placement(host) devices(host) */", 1);
+    let prepare = |name: &str, sql: &str| format!("PREPARE {name} AS {sql}");
+    session.collect(&prepare("plain", SQL)).await.unwrap();
+    session.collect(&prepare("hinted", &hinted)).await.unwrap();
+    for again in 0..3 {
+        for (sql, on_host) in [
+            (SQL, false),
+            (hinted.as_str(), true),
+            ("EXECUTE plain", false),
+            ("EXECUTE hinted", true),
+            ("EXECUTE /*+ placement(device) */ plain", false),
+        ] {
+            assert_eq!(answer(&session, sql).await, expected, "{sql}");
+            assert_eq!(sides(&session).1.1 == 0, on_host, "{again} {sql}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hints_that_there_are_not_are_refused() {
+    let (session, _folder) = with_two_devices(&[]).await;
+    let client = session.for_client(tidegate::ClientOptions {
+        user: "somebody".into(),
+        is_admin: false,
+        locked: vec!["tidegate.placement".into()],
+    });
+    for (session, hint, kind, told) in [
+        (
+            &session,
+            "placment(device)",
+            ErrorKind::Sql,
+            "did you mean placement(…)?",
+        ),
+        (
+            &session,
+            "broadcast(t)",
+            ErrorKind::Sql,
+            "unknown hint 'broadcast': there are placement",
+        ),
+        (
+            &session,
+            "memory_limit(1GB)",
+            ErrorKind::Sql,
+            "unknown hint 'memory_limit'",
+        ),
+        (
+            &session,
+            "placement",
+            ErrorKind::Sql,
+            "write placement(value)",
+        ),
+        (
+            &session,
+            "placement(gpu)",
+            ErrorKind::Sql,
+            "expected auto, host, device or strict",
+        ),
+        (
+            &session,
+            "devices(device:7)",
+            ErrorKind::Sql,
+            "there is no device 7",
+        ),
+        (
+            &client,
+            "placement(device)",
+            ErrorKind::Denied,
+            "setting tidegate.placement is locked",
+        ),
+    ] {
+        let sql = format!("SELECT /*+ {hint} */ count(*) FROM t");
+        let error = session.collect(&sql).await.unwrap_err();
+        assert!(error.to_string().contains(told), "{hint}: {error}");
+        assert_eq!(error.kind(), kind, "{hint}: {error}");
+        assert!(session.plan(&sql).await.is_err(), "{hint}");
+    }
+}
