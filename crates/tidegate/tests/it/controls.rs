@@ -227,10 +227,7 @@ async fn a_hint_places_one_statement() {
     let explained = answer(&session, &format!("EXPLAIN {device}"))
         .await
         .join("\n");
-    assert!(
-        explained.contains("PipelineExec: form=atomic"),
-        "{explained}"
-    );
+    assert!(explained.contains("atomic on device"), "{explained}");
     let planned = session.plan(&device).await.unwrap();
     let stream = planned
         .start(&tidegate::CancelHandle::default())

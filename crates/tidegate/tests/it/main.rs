@@ -32,4 +32,5 @@ mod streams;
 mod support;
 mod support_matrix;
 mod tasks;
+mod watched;
 mod whole_files;
