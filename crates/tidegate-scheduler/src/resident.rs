@@ -104,7 +104,9 @@ impl ResidentScan {
         for fold in folds {
             reports.push(fold.await?);
         }
+        let folded = Instant::now();
         let finished = finishing.await?;
+        rates.learn_finish(shape, device.info(), folded.elapsed().as_secs_f64());
         for report in reports {
             let FoldReport {
                 rows,
@@ -214,7 +216,7 @@ fn alone(
         free_in: waits,
         rate: rates.device(shape, info),
         resident: true,
-        returns: 0.0,
+        returns: rates.finish_seconds(shape, info).unwrap_or(0.0),
         limit_bytes: device.budget().limit(),
     }
 }

@@ -1,6 +1,7 @@
 //! A region's life: feeders start when its first stream is polled, and the last stream to end
 //! brings the devices' rows and whatever the host must still do.
 
+mod feeding;
 mod holders;
 
 use std::sync::Arc;
@@ -270,8 +271,9 @@ impl MixedRun {
             };
             // All of them take part before the first one claims.
             let feeders: Vec<Feeder> = devices.iter().map(feeder).collect();
+            let threads = feeding::threads();
             for feeder in feeders {
-                live.feeders.spawn(feeder.feed());
+                live.feeders.spawn_on(feeder.feed(), &threads);
             }
         }
         Visit {

@@ -31,7 +31,7 @@ pub(crate) const INDEX_NAMES: [&str; Array::DIMENSIONS_MAX] =
     ["i", "j", "k", "l", "m", "n", "o", "p"];
 
 /// The most morsels of an array, about; larger arrays have larger morsels.
-const MORSELS_MAX: u64 = 65_536;
+const MORSELS_MAX: u64 = 8_192;
 /// The most chunks of an array.
 const CHUNKS_MAX: u64 = 10_000_000;
 

@@ -13,7 +13,8 @@ use datafusion::arrow::array::{Array, ArrayRef, RecordBatch};
 use futures::{StreamExt, TryStreamExt, stream};
 use tidegate_kernels::{PipelineDevice, RunError};
 use tidegate_scheduler::{
-    CachedChunk, CachedTable, ChunkKey, Kept, LoadError, MorselId, Promotion, RunSpec,
+    CachedChunk, CachedTable, ChunkKey, Kept, LoadError, MorselId, Promotion, Reason,
+    RegionCounters, ResidentScan, RunSpec, ScanKey,
 };
 use tokio::runtime::Handle;
 
@@ -59,6 +60,21 @@ pub(crate) fn was_read(spec: &RunSpec, leaf: &Arc<dyn Leaf>) {
         name,
     };
     handle.spawn(filling.run());
+}
+
+/// Runs the region once over what a device now holds of it as a whole, for nobody: its kernels are
+/// compiled, and how fast they are is known, before a query asks.
+async fn rehearse(spec: &RunSpec, device: &Arc<dyn PipelineDevice>) {
+    let reads_all_of = |scan: &ScanKey| spec.loader.reads_all_of(scan);
+    let id = device.info().id;
+    let Some(scan) = ResidentScan::find(&spec.cache, id, &spec.pipeline, &reads_all_of) else {
+        return;
+    };
+    let (pipeline, rates) = (Arc::clone(&spec.pipeline), spec.dispatch.rates());
+    let counters = RegionCounters::default();
+    let rows = scan.answer(device, pipeline, rates, &counters, Reason::Resident);
+    // If it fails, a query will say so.
+    drop(rows.await);
 }
 
 /// What is on its way to devices.
@@ -114,7 +130,10 @@ impl Filling {
         };
         match filled {
             Ok(tables) => promotion.keep(tables),
-            Err(Stopped) => promotion.give_up(),
+            Err(Stopped) => return promotion.give_up(),
+        }
+        for device in &self.devices {
+            rehearse(&self.spec, device).await;
         }
     }
 

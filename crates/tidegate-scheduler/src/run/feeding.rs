@@ -1,0 +1,31 @@
+//! Threads of their own for the feeders of regions that the host shares.
+//!
+//! The host's streams keep every thread of their runtime busy for many milliseconds at a time. A feeder
+//! among them would get its turn when they are done.
+
+use std::sync::OnceLock;
+use std::thread;
+
+use tokio::runtime::{Builder, Handle, Runtime};
+
+/// Threads that feed devices, at the most; they mostly wait.
+const THREADS_MAX: usize = 4;
+
+/// Returns where feeders run: the process's threads for them, or if the system gives none the caller's
+/// runtime. Must be called within a tokio runtime.
+pub(super) fn threads() -> Handle {
+    static THREADS: OnceLock<Option<Runtime>> = OnceLock::new();
+    let threads = THREADS.get_or_init(|| {
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        Builder::new_multi_thread()
+            .worker_threads(cores.clamp(1, THREADS_MAX))
+            .thread_name("tidegate-feeder")
+            .enable_all()
+            .build()
+            .ok()
+    });
+    match threads {
+        Some(runtime) => runtime.handle().clone(),
+        None => Handle::current(),
+    }
+}
