@@ -66,19 +66,19 @@ pub(super) async fn cold(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// All queries, in three passes, with a device memory limit of 2 GB, against those with all of the memory.
+/// All queries, in so many passes as there are rounds, with a device memory limit of 2 GB, against those with all of the memory.
 pub(super) async fn tpch(args: &Args) -> Result<(), Failure> {
     let folder = generate(&args.folder, &args.scale_factor).await?;
     let mut runs = Vec::new();
     tell(&format!(
-        "tpch: scale factor {}, third of three passes in ms",
-        args.scale_factor
+        "tpch: scale factor {}, the last of {} passes in ms",
+        args.scale_factor, args.rounds
     ));
     for settings in [&[][..], &["device_memory_limit = '2GB'"]] {
         let session = session(args, settings).await?;
         register(&session, &folder).await?;
         let mut last: Vec<Sample> = Vec::new();
-        for _ in 0..3 {
+        for _ in 0..args.rounds.max(1) {
             let mut samples = Vec::new();
             for number in 1..=22 {
                 let sample = Sample::of(&session, query(number)).await?;
