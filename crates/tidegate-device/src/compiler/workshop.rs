@@ -103,8 +103,6 @@ impl Kept {
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
-    use std::fs;
-    use std::hint::black_box;
     use std::sync::Barrier;
     use std::thread;
 
@@ -118,31 +116,6 @@ mod tests {
             .collect();
         assert_eq!(threads.len(), 1);
         assert!(!threads.contains(&thread::current().id()));
-    }
-
-    /// Pages that were new to the calling thread so far, as the system counts them.
-    fn new_pages() -> u64 {
-        let line = fs::read_to_string("/proc/thread-self/stat").unwrap();
-        // Fields are counted behind the name, which is in brackets.
-        let (_, fields) = line.rsplit_once(')').unwrap();
-        fields.split_whitespace().nth(7).unwrap().parse().unwrap()
-    }
-
-    #[test]
-    #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    fn what_a_job_takes_of_the_kept_memory_is_not_new() {
-        let job = || {
-            let before = new_pages();
-            let pieces: Vec<Vec<u8>> = (0..1024).map(|_| vec![1; 8 << 10]).collect();
-            drop(black_box(pieces));
-            new_pages() - before
-        };
-        let workshop = Workshop::default();
-        for _ in 0..3 {
-            // The pieces have 2,048 pages.
-            let pages = workshop.run(job).unwrap();
-            assert!(pages < 256, "{pages} pages were new");
-        }
     }
 
     #[test]

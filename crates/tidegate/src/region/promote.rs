@@ -132,7 +132,7 @@ impl Filling {
             Ok(tables) => promotion.keep(tables),
             Err(Stopped) => return promotion.give_up(),
         }
-        for device in &self.devices {
+        for device in self.devices.iter().filter(|device| device.compiles()) {
             rehearse(&self.spec, device).await;
         }
     }
