@@ -59,17 +59,7 @@ enum Part {
 /// mistake in it, and ends the process.
 pub fn start(arguments: Vec<OsString>) -> ExitCode {
     let args = Args::parse_from(arguments);
-    let runtime = tokio::runtime::Runtime::new().map_err(Failure::from);
-    match runtime.and_then(|runtime| runtime.block_on(run(&args))) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            #[expect(clippy::print_stderr, reason = "whoever started it has to know")]
-            {
-                eprintln!("error: {error}");
-            }
-            ExitCode::FAILURE
-        }
-    }
+    crate::ended(run(&args))
 }
 
 async fn run(args: &Args) -> Result<(), Failure> {

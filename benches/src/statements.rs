@@ -90,17 +90,7 @@ fn queries() -> Vec<Query> {
 /// mistake in it, and ends the process.
 pub fn start(arguments: Vec<OsString>) -> ExitCode {
     let args = Args::parse_from(arguments);
-    let runtime = tokio::runtime::Runtime::new().map_err(Failure::from);
-    match runtime.and_then(|runtime| runtime.block_on(run(&args))) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            #[expect(clippy::print_stderr, reason = "whoever started it has to know")]
-            {
-                eprintln!("error: {error}");
-            }
-            ExitCode::FAILURE
-        }
-    }
+    crate::ended(run(&args))
 }
 
 #[expect(clippy::print_stdout, reason = "a table is what this program is for")]

@@ -63,7 +63,7 @@ impl Feeder {
         let rates = self.dispatch.rates();
         let busy = report.device_seconds - report.phases.compile.min(report.device_seconds);
         let upload = report.phases.upload;
-        if report.bytes == 0 {
+        if report.bytes == 0 && claimed_bytes == 0 {
             rates.learn_fold(shape, info, report.rows, 0, report.device_seconds);
         } else if upload > 0.0 {
             rates.learn_transfer(shape, info, claimed_bytes, upload);
