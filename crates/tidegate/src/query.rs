@@ -33,7 +33,7 @@ use entrance::Entrance;
 
 pub use cancel::CancelHandle;
 pub(crate) use entrance::refused;
-pub(crate) use exec::{QueryExec, flatten_panic, ran_too_long, regions};
+pub(crate) use exec::{Deadline, QueryExec, flatten_panic, regions};
 pub(crate) use history::{Asked, History, Owner, Record, Regions};
 pub use history::{QueryReport, QueryState};
 pub(crate) use known::{KnownPlan, KnownStatement, Snapshot};

@@ -18,6 +18,8 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::projection::ProjectionExprs;
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_plan::coop::cooperative;
+use datafusion::physical_plan::execution_plan::SchedulingType;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning,
@@ -264,10 +266,9 @@ impl GatedMorsels {
                 Ok::<_, DataFusionError>(stream::iter(counted(batches, morsel, run)))
             })
             .try_flatten();
-        Some(Box::pin(RecordBatchStreamAdapter::new(
-            Arc::clone(&self.schema),
-            batches,
-        )))
+        let schema = Arc::clone(&self.schema);
+        let batches = RecordBatchStreamAdapter::new(schema, batches.boxed());
+        Some(Box::pin(cooperative(batches)))
     }
 }
 
@@ -327,6 +328,10 @@ impl DataSource for GatedMorsels {
 
     fn output_partitioning(&self) -> Partitioning {
         self.planned.output_partitioning()
+    }
+
+    fn scheduling_type(&self) -> SchedulingType {
+        SchedulingType::Cooperative
     }
 
     fn eq_properties(&self) -> EquivalenceProperties {

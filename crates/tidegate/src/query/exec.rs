@@ -16,8 +16,9 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
 };
+use futures::future::{Either, select};
 use futures::{Stream, StreamExt, TryStreamExt, stream};
-use tokio::time::Instant;
+use futures_timer::Delay;
 
 use super::cancelled;
 use super::entrance::Entrance;
@@ -173,15 +174,17 @@ impl Inside {
     fn rows(self) -> impl Stream<Item = Result<RecordBatch>> + Send {
         let begun = stream::once(async move {
             let stay = self.entrance.enter(&self.ctx, &self.record).await?;
-            let deadline = self
-                .timeout
-                .map(|timeout| (Instant::now() + timeout, timeout));
+            let deadline = self.timeout.map(Deadline::after);
             let inner = self.plan.execute(self.partition, Arc::clone(&stay.ctx))?;
             Ok::<_, DataFusionError>(stream::unfold(
-                (inner, stay),
-                move |(mut inner, stay)| async move {
-                    let item = next(&mut inner, deadline).await?;
-                    Some((item, (inner, stay)))
+                (inner, deadline, stay),
+                move |(mut inner, mut deadline, stay)| async move {
+                    let item = match &mut deadline {
+                        Some(deadline) => deadline.before(inner.next()).await,
+                        None => Ok(inner.next().await),
+                    };
+                    let item = item.unwrap_or_else(|over| Some(Err(over.into())))?;
+                    Some((item, (inner, deadline, stay)))
                 },
             ))
         });
@@ -189,22 +192,36 @@ impl Inside {
     }
 }
 
-/// Waits for the next item, at most until the deadline.
-async fn next<S, T>(stream: &mut S, deadline: Option<(Instant, Duration)>) -> Option<Result<T>>
-where
-    S: Stream<Item = Result<T>> + Unpin,
-{
-    let Some((deadline, timeout)) = deadline else {
-        return stream.next().await;
-    };
-    match tokio::time::timeout_at(deadline, stream.next()).await {
-        Ok(item) => item,
-        Err(_) => Some(Err(ran_too_long(timeout).into())),
+/// When a statement's time is over. A thread of its own keeps the time: the runtime's own clock
+/// stands still for as long as each of its threads is busy with a batch.
+pub(crate) struct Deadline {
+    timeout: Duration,
+    rings: Delay,
+}
+
+impl Deadline {
+    /// Counts from now.
+    pub(crate) fn after(timeout: Duration) -> Self {
+        Self {
+            timeout,
+            rings: Delay::new(timeout),
+        }
+    }
+
+    /// Waits for work, at most until then.
+    pub(crate) async fn before<T>(
+        &mut self,
+        work: impl Future<Output = T> + Unpin,
+    ) -> std::result::Result<T, Error> {
+        match select(work, &mut self.rings).await {
+            Either::Left((done, _)) => Ok(done),
+            Either::Right(_) => Err(ran_too_long(self.timeout)),
+        }
     }
 }
 
 /// Says that a statement reached `tidegate.statement_timeout`.
-pub(crate) fn ran_too_long(timeout: Duration) -> Error {
+fn ran_too_long(timeout: Duration) -> Error {
     Error::new(
         ErrorKind::Cancelled,
         format!(

@@ -7,6 +7,7 @@
 mod host;
 mod store;
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -31,7 +32,7 @@ use crate::frames::planner;
 use crate::leaf::{Leaf, LeafOptions, leaf_of};
 use crate::lower::plan::plain_columns;
 use crate::options::{CacheMode, TidegateOptions};
-use crate::query::{StatementText, ran_too_long, refused};
+use crate::query::{Deadline, StatementText, refused};
 use crate::statements::{CacheStatement, NamePart, Tier};
 use crate::suggest;
 
@@ -112,8 +113,7 @@ pub(super) async fn within<T>(
     let Some(timeout) = timeout else {
         return work.await;
     };
-    let done = tokio::time::timeout(timeout, work).await;
-    done.unwrap_or_else(|_| Err(ran_too_long(timeout)))
+    Deadline::after(timeout).before(pin!(work)).await?
 }
 
 /// How a session writes names.

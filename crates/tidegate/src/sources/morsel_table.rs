@@ -20,6 +20,8 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_expr::projection::ProjectionExprs;
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_plan::coop::cooperative;
+use datafusion::physical_plan::execution_plan::SchedulingType;
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan, Partitioning};
@@ -135,10 +137,8 @@ impl MorselScan {
             })
             .try_flatten();
         let schema = Arc::clone(&self.schema);
-        Box::pin(RecordBatchStreamAdapter::new(
-            schema,
-            cut(batches, self.limit),
-        ))
+        let batches = cut(batches, self.limit).boxed();
+        Box::pin(cooperative(RecordBatchStreamAdapter::new(schema, batches)))
     }
 }
 
@@ -203,6 +203,10 @@ impl DataSource for MorselScan {
 
     fn output_partitioning(&self) -> Partitioning {
         Partitioning::UnknownPartitioning(self.partitions)
+    }
+
+    fn scheduling_type(&self) -> SchedulingType {
+        SchedulingType::Cooperative
     }
 
     fn eq_properties(&self) -> EquivalenceProperties {

@@ -11,6 +11,8 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::projection::ProjectionExprs;
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_plan::coop::cooperative;
+use datafusion::physical_plan::execution_plan::SchedulingType;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayFormatType, Partitioning};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -40,10 +42,9 @@ impl DataSource for Replayed {
                 Ok::<_, DataFusionError>(stream::iter(batches))
             })
             .try_flatten();
-        Ok(Box::pin(RecordBatchStreamAdapter::new(
-            Arc::clone(&self.schema),
-            batches,
-        )))
+        let schema = Arc::clone(&self.schema);
+        let batches = RecordBatchStreamAdapter::new(schema, batches.boxed());
+        Ok(Box::pin(cooperative(batches)))
     }
 
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -52,6 +53,10 @@ impl DataSource for Replayed {
 
     fn output_partitioning(&self) -> Partitioning {
         Partitioning::UnknownPartitioning(1)
+    }
+
+    fn scheduling_type(&self) -> SchedulingType {
+        SchedulingType::Cooperative
     }
 
     fn eq_properties(&self) -> EquivalenceProperties {
