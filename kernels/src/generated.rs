@@ -1,6 +1,8 @@
 //! Parts of an array that a device makes itself instead of being given them, and the same rows as the
 //! host makes them.
 
+mod fold;
+
 use std::sync::Arc;
 
 use arrow_array::{
@@ -11,6 +13,8 @@ use tidegate_pipeline::EvalError;
 
 use crate::program::{Generated, GeneratedColumn};
 use crate::random::{Array, Part, Simd, ValueKind};
+
+pub use fold::{ArrayFold, ArrayStates};
 
 /// Parts of an array that are folded together.
 #[derive(Clone, Debug)]

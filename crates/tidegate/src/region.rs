@@ -7,6 +7,7 @@
 pub(crate) mod atomic;
 pub(crate) mod chain;
 pub(crate) mod exec;
+mod fold;
 pub(crate) mod mixed;
 pub(crate) mod promote;
 pub(crate) mod report;
@@ -30,6 +31,7 @@ use crate::leaf::Leaf;
 use crate::lower::{Binding, bind};
 
 pub use exec::PipelineExec;
+pub(crate) use fold::folds_without_rows;
 
 /// How a region runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

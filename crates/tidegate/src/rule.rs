@@ -35,7 +35,7 @@ use crate::lower::{Lowered, lower_additive, lower_atomic, rounds, rounds_over_gr
 use crate::options::{
     CacheMode, DeviceList, FloatSums, RegionForms, ReplayedPlacement, TidegateOptions,
 };
-use crate::region::{Form, PipelineExec, Program, Region};
+use crate::region::{Form, PipelineExec, Program, Region, folds_without_rows};
 use crate::runtime::Runtime;
 
 mod ordered;
@@ -360,7 +360,13 @@ impl Placer<'_> {
                     None => Ok(placed),
                 }
             }
-            _ => self.on_host(Arc::clone(plan), Some(program), reasons),
+            _ => match halves {
+                Some(halves) if folds_without_rows(&halves.partial, &program) => {
+                    let partial = Arc::clone(&halves.partial);
+                    halves.finish(self.on_host(partial, Some(program), reasons)?)
+                }
+                _ => self.on_host(Arc::clone(plan), Some(program), reasons),
+            },
         }
     }
 

@@ -4,5 +4,5 @@ mod morsel_source;
 mod morsel_table;
 
 pub use morsel_source::{ArrayParts, Batches, MorselSize, MorselSource};
-pub(crate) use morsel_table::MorselScan;
 pub use morsel_table::MorselTable;
+pub(crate) use morsel_table::{Counter, MorselScan};

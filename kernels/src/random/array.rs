@@ -11,6 +11,9 @@ use thiserror::Error;
 use super::fill::{Simd, Values};
 use super::philox::Stream;
 
+/// The generator makes so many neighbours at once.
+const GROUP: u64 = 64;
+
 /// An array whose values are a function of their position.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Array {
@@ -353,6 +356,45 @@ impl Array {
             self.values
                 .fill(simd, &self.stream, first, runs.step, &mut out[place]);
         });
+    }
+
+    /// Makes the doubles of a part's rows a block at a time, in order, and visits each block; all but the
+    /// last are nearly full. A block ends where the generator begins anew, so that it makes nothing twice.
+    pub fn read_blocks(
+        &self,
+        simd: Simd,
+        part: &Part,
+        rows: Range<u64>,
+        block: &mut [f64],
+        mut visit: impl FnMut(&[f64]),
+    ) {
+        let mut filled = 0;
+        self.pieces(part, rows, false, |runs, run, offset, place| {
+            let mut first = runs.first + run * runs.stride + offset * runs.step;
+            let mut left = place.len();
+            while left > 0 {
+                let room = block.len() - filled;
+                let past = (first + room as u64 * runs.step) % GROUP / runs.step;
+                let most = if past < room as u64 {
+                    room - past as usize
+                } else {
+                    room
+                };
+                let taken = left.min(most);
+                let out = &mut block[filled..filled + taken];
+                self.values.fill(simd, &self.stream, first, runs.step, out);
+                first += taken as u64 * runs.step;
+                left -= taken;
+                filled += taken;
+                if left > 0 || filled == block.len() {
+                    visit(&block[..filled]);
+                    filled = 0;
+                }
+            }
+        });
+        if filled > 0 {
+            visit(&block[..filled]);
+        }
     }
 
     /// Writes the singles of a part's rows, as many as `out` has, from row `from` on.

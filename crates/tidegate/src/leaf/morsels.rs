@@ -1,5 +1,6 @@
 //! Memory tables and generated tables: sources whose morsels are read by plain calls.
 
+mod folded;
 mod generated;
 mod memory;
 mod replayed;
@@ -25,7 +26,7 @@ use datafusion::physical_plan::{
     DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning,
 };
 use futures::future::BoxFuture;
-use futures::{FutureExt, StreamExt, TryStreamExt, stream};
+use futures::{FutureExt, Stream, StreamExt, TryStreamExt, stream};
 use tidegate_kernels::program::Generated as Array;
 use tidegate_scheduler::{
     ArrayScan, ChunkKey, LoadError, MixedRun, Morsel, MorselId, MorselLoader, MorselSize, ScanKey,
@@ -33,6 +34,7 @@ use tidegate_scheduler::{
 
 use super::{Leaf, LeafOptions, Slot};
 use crate::sources::{Batches, MorselScan};
+pub(crate) use folded::{array_scan_of, whole_morsels};
 use generated::Generated;
 use memory::Memory;
 use replayed::Replayed;
@@ -124,13 +126,7 @@ pub(crate) fn array_below(chain: &Arc<dyn ExecutionPlan>) -> Option<Arc<Array>> 
     while let [input] = leaf.children().as_slice() {
         leaf = input;
     }
-    let scanned = leaf.downcast_ref::<DataSourceExec>()?.data_source();
-    if let Some(gated) = scanned.downcast_ref::<GatedMorsels>() {
-        return Some(Arc::clone(&gated.pieces.array()?.source));
-    }
-    let scan = scanned.downcast_ref::<MorselScan>()?;
-    let array = generated::array_scan(scan.source.as_ref(), &scan.columns)?;
-    Some(array.source)
+    Some(Arc::clone(&array_scan_of(leaf)?.source))
 }
 
 impl Leaf for MorselLeaf {
@@ -245,11 +241,13 @@ struct GatedMorsels {
 }
 
 impl GatedMorsels {
-    /// Streams what the host claims of these pieces, one morsel at a time: opening costs nothing
-    /// here, and what is not claimed is left to whoever is idle.
-    fn claimed(&self, partition: usize, batch_size: usize) -> Option<SendableRecordBatchStream> {
+    /// Claims morsels for the host, one at a time: opening costs nothing here, and what is not claimed
+    /// is left to whoever is idle. `None` while there is no run.
+    fn claims(
+        &self,
+        partition: usize,
+    ) -> Option<impl Stream<Item = (Morsel, Arc<MixedRun>)> + Send + use<>> {
         let run = Arc::clone(self.slot.run()?);
-        let pieces = Arc::clone(&self.pieces);
         let sizes = self.pieces.sizes().to_vec();
         let begun = stream::once(async move {
             run.queue().open_partition(partition);
@@ -259,8 +257,14 @@ impl GatedMorsels {
                 Some(((morsel, Arc::clone(claimer.run())), claimer))
             })
         });
-        let claims = begun.flatten();
-        let batches = claims
+        Some(begun.flatten())
+    }
+
+    /// Streams what the host claims of these pieces.
+    fn claimed(&self, partition: usize, batch_size: usize) -> Option<SendableRecordBatchStream> {
+        let pieces = Arc::clone(&self.pieces);
+        let batches = self
+            .claims(partition)?
             .map(move |(morsel, run)| {
                 let batches = pieces.batches(morsel.id, batch_size)?;
                 Ok::<_, DataFusionError>(stream::iter(counted(batches, morsel, run)))

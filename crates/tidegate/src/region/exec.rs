@@ -20,6 +20,7 @@ use tidegate_kernels::program::Generated;
 use tidegate_scheduler::MixedRun;
 
 use super::chain::{Exchanges, with_leaf};
+use super::fold::ArrayFoldExec;
 use super::report::{RegionReport, metrics};
 use super::{Form, Program, Region, atomic, mixed};
 use crate::leaf::morsels::array_below;
@@ -62,7 +63,7 @@ impl PipelineExec {
     /// Stands for a subtree that runs on the host, and says why.
     pub(crate) fn on_host(host: Arc<dyn ExecutionPlan>, region: Region) -> Self {
         Self {
-            host,
+            host: ArrayFoldExec::instead_of(host, region.program.as_ref()),
             region: Arc::new(region),
             shared: None,
         }
@@ -79,6 +80,7 @@ impl PipelineExec {
         let gated = leaf.gated(&slot)?;
         let is_planned = |node: &dyn ExecutionPlan| std::ptr::addr_eq(node, Arc::as_ptr(planned));
         let host = with_leaf(chain, &is_planned, &gated, Exchanges::Keep)?;
+        let host = ArrayFoldExec::instead_of(host, region.program.as_ref());
         let shared = Shared {
             leaf,
             gated,

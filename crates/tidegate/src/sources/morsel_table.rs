@@ -26,7 +26,7 @@ use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricBuilder}
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan, Partitioning};
 use datafusion_datasource::source::OpenArgs;
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{Stream, StreamExt, TryStreamExt, stream};
 
 use super::MorselSource;
 
@@ -110,7 +110,7 @@ pub(crate) struct MorselScan {
 }
 
 /// The next morsel that nobody has taken.
-type Counter = Arc<AtomicUsize>;
+pub(crate) type Counter = Arc<AtomicUsize>;
 
 impl MorselScan {
     fn stream(
@@ -121,12 +121,8 @@ impl MorselScan {
     ) -> SendableRecordBatchStream {
         let scan = self.clone();
         let output_rows = MetricBuilder::new(&self.metrics).output_rows(partition);
-        let num_morsels = scan.source.morsels().len();
-        let taken = stream::unfold(counter, move |counter| async move {
-            let index = counter.fetch_add(1, Ordering::Relaxed);
-            (index < num_morsels).then_some((index, counter))
-        });
-        let batches = taken
+        let batches = self
+            .taken(counter)
             .map(move |index| {
                 let batches = scan.source.batches(index, &scan.columns, batch_size)?;
                 let output_rows = output_rows.clone();
@@ -140,13 +136,37 @@ impl MorselScan {
         let batches = cut(batches, self.limit).boxed();
         Box::pin(cooperative(RecordBatchStreamAdapter::new(schema, batches)))
     }
+
+    /// Takes morsels until there are none.
+    fn taken(&self, counter: Counter) -> impl Stream<Item = usize> + Send + use<> {
+        let num_morsels = self.source.morsels().len();
+        stream::unfold(counter, move |counter| async move {
+            let index = counter.fetch_add(1, Ordering::Relaxed);
+            (index < num_morsels).then_some((index, counter))
+        })
+    }
+
+    /// Takes morsels for one partition, which are folded in the place of being read, and counts their
+    /// rows as read.
+    pub(crate) fn taken_whole(
+        &self,
+        partition: usize,
+        counter: Counter,
+    ) -> impl Stream<Item = usize> + Send + use<> {
+        let output_rows = MetricBuilder::new(&self.metrics).output_rows(partition);
+        let source = Arc::clone(&self.source);
+        self.taken(counter).inspect(move |&index| {
+            let size = source.morsels().get(index);
+            output_rows.add(size.map_or(0, |size| size.num_rows as usize));
+        })
+    }
 }
 
 /// Ends a stream after `limit` rows, whole batches only: a scan's limit is a hint.
 fn cut(
-    batches: impl futures::Stream<Item = Result<RecordBatch>>,
+    batches: impl Stream<Item = Result<RecordBatch>>,
     limit: Option<usize>,
-) -> impl futures::Stream<Item = Result<RecordBatch>> {
+) -> impl Stream<Item = Result<RecordBatch>> {
     let mut left = limit.unwrap_or(usize::MAX);
     batches.take_while(move |batch| {
         let go_on = left > 0;

@@ -1,5 +1,8 @@
 //! Arrays that devices make: what ran where, what was moved, and that the answers are the host's.
 
+use datafusion::arrow::array::{Array as _, AsArray, RecordBatch};
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::{DataType, Float64Type};
 use datafusion::functions_aggregate::expr_fn::{array_agg, sum};
 use datafusion::logical_expr::ExprFunctionExt;
 use datafusion::prelude::col;
@@ -190,4 +193,80 @@ async fn frames_read_arrays_and_tensors() {
     let total = lines(&total.collect().await.unwrap());
     let sql = "SELECT sum(x) AS total FROM random_integers([4, 3, 5], 0, 10, seed => 1)";
     assert_eq!(total, answer(&session, sql).await);
+}
+
+/// What the host folds without rows, in each place, against the same with rows: a filter that lets
+/// everything through has them made.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fold_without_rows_is_one_with_rows() {
+    let aggregates = [
+        "count(*)",
+        "sum(x)",
+        "avg(x + 1)",
+        "min(x)",
+        "max(2 * x - x / 3)",
+        "sum(-x * x)",
+        "min(1 / (x - x))",
+        "max(0 / (x - x))",
+    ];
+    let arrays = [
+        "random_normal([300, 70], 0, 1, chunks => [7, 70], seed => 3)",
+        "random_uniform([300, 70, 3], chunks => 11) WHERE i % 2 = 1 AND j BETWEEN 3 AND 40",
+        "random_uniform([5000, 400]) WHERE j % 4 = 2",
+        "ones([1])",
+        "random_uniform([50, 50]) WHERE i < 0",
+    ];
+    let plans: [(&str, &[&str]); 3] = [
+        ("", &["placement = 'host'"]),
+        ("1GB", &["placement = 'host'"]),
+        ("1GB", &["replay_placement = 'HD'"]),
+    ];
+    for (device, settings) in plans {
+        let session = match device {
+            "" => host_only(),
+            device => simulated(device, settings).await,
+        };
+        for array in arrays {
+            let ask = |filter: &str| {
+                let calls = aggregates.map(|call| format!("{call}{filter}"));
+                format!("SELECT {} FROM {array}", calls.join(", "))
+            };
+            let (folded, rows) = (ask(""), ask(" FILTER (WHERE x < 1e300)"));
+            let plan = answer(&session, &format!("EXPLAIN {folded}"))
+                .await
+                .join("\n");
+            assert!(plan.contains("ArrayFoldExec"), "{plan}");
+            let plan = answer(&session, &format!("EXPLAIN {rows}"))
+                .await
+                .join("\n");
+            assert!(!plan.contains("ArrayFoldExec"), "{plan}");
+            let (folded, rows) = (
+                session.collect(&folded).await.unwrap(),
+                session.collect(&rows).await.unwrap(),
+            );
+            assert_near(&folded[0], &rows[0], &format!("{array} {settings:?}"));
+        }
+    }
+}
+
+/// Checks one row of counts and floats; sums of either may be rounded in another order.
+fn assert_near(given: &RecordBatch, wanted: &RecordBatch, what: &str) {
+    assert_eq!((given.num_rows(), wanted.num_rows()), (1, 1), "{what}");
+    for (given, wanted) in given.columns().iter().zip(wanted.columns()) {
+        assert_eq!(given.data_type(), wanted.data_type());
+        let (given, wanted) = (
+            cast(given, &DataType::Float64).unwrap(),
+            cast(wanted, &DataType::Float64).unwrap(),
+        );
+        let (given, wanted) = (
+            given.as_primitive::<Float64Type>(),
+            wanted.as_primitive::<Float64Type>(),
+        );
+        assert_eq!(given.is_null(0), wanted.is_null(0), "{what}");
+        let (given, wanted) = (given.value(0), wanted.value(0));
+        let is_near = given == wanted
+            || given.is_nan() && wanted.is_nan()
+            || (given - wanted).abs() <= 1e-9 * wanted.abs().max(1.0);
+        assert!(is_near, "{given} {wanted}: {what}");
+    }
 }
