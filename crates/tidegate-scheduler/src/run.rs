@@ -4,13 +4,17 @@
 mod feeding;
 mod holders;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use thiserror::Error;
+use tidegate_device::DeviceId;
 use tidegate_kernels::PipelineDevice;
 use tidegate_pipeline::{EvalError, Pipeline};
 use tokio::sync::OnceCell;
@@ -24,6 +28,7 @@ use crate::feeder::{Choice, Feeder, LoadError, MorselLoader};
 use crate::place::{Estimate, HostClaim, HostStream, Place, Reason, Rest, Roster};
 use crate::queue::{ClaimPolicy, Morsel, MorselQueue};
 use crate::rates::ShapeKey;
+use crate::residency::identify;
 use crate::resident::{ResidentFailure, ResidentScan, faster_with_all};
 use holders::Holders;
 
@@ -178,8 +183,17 @@ struct Live {
     streams: usize,
     /// Set when the last stream has ended, for the feeders of that generation.
     ending: Arc<AtomicBool>,
-    feeders: JoinSet<Result<Vec<RecordBatch>, RunFailure>>,
+    feeders: JoinSet<Fed>,
+    /// Held by the feeder that works for a device: where streams come while the last generation ends,
+    /// the next one waits for it.
+    places: BTreeMap<DeviceId, Arc<Turnstile>>,
 }
+
+/// What a feeder brings back.
+type Fed = Result<Vec<RecordBatch>, RunFailure>;
+
+/// Lets one feeder through at a time.
+type Turnstile = tokio::sync::Mutex<()>;
 
 impl MixedRun {
     /// Makes a run that nobody has entered yet.
@@ -217,15 +231,20 @@ impl MixedRun {
         self.spec.queue.is_for_devices()
     }
 
-    /// Makes the morsels of a piece known, if they are not.
+    /// Makes the morsels of a piece known, if they are not; by name if a device may have some of them.
     pub async fn list(&self, piece: usize) -> Result<(), RunFailure> {
-        let sizes = self
-            .spec
-            .loader
-            .list(piece)
-            .await
-            .map_err(RunFailure::Load)?;
-        self.spec.queue.list(piece, sizes);
+        let RunSpec {
+            devices,
+            loader,
+            queue,
+            ..
+        } = &self.spec;
+        let mut devices = devices.iter();
+        if devices.any(|device| !self.residency_on(device).is_empty()) {
+            return identify(loader, queue, vec![piece]).await;
+        }
+        let sizes = loader.list(piece).await.map_err(RunFailure::Load)?;
+        queue.list(piece, sizes);
         Ok(())
     }
 
@@ -264,21 +283,50 @@ impl MixedRun {
                 }
                 None => (self.spec.devices.as_slice(), self.spec.choice.clone()),
             };
-            let feeder = |device| {
-                let ending = Arc::clone(&live.ending);
-                self.spec
-                    .feeder(device, choice.clone(), false, ending, &self.workers)
-            };
+            let Live { ending, places, .. } = &mut *live;
+            let feed = |device| self.feed(device, choice.clone(), ending, places);
             // All of them take part before the first one claims.
-            let feeders: Vec<Feeder> = devices.iter().map(feeder).collect();
+            let feeders: Vec<BoxFuture<'static, Fed>> = devices.iter().map(feed).collect();
             let threads = feeding::threads();
             for feeder in feeders {
-                live.feeders.spawn_on(feeder.feed(), &threads);
+                live.feeders.spawn_on(feeder, &threads);
             }
         }
         Visit {
             run: Arc::clone(self),
             left: false,
+        }
+    }
+
+    /// Has a device take part at once; if the feeder of the last generation still works for it, when
+    /// that one has left.
+    fn feed(
+        &self,
+        device: &Arc<dyn PipelineDevice>,
+        choice: Choice,
+        ending: &Arc<AtomicBool>,
+        places: &mut BTreeMap<DeviceId, Arc<Turnstile>>,
+    ) -> BoxFuture<'static, Fed> {
+        let place = Arc::clone(places.entry(device.info().id).or_default());
+        let (spec, workers) = (self.spec.clone(), self.workers.clone());
+        let (device, ending) = (Arc::clone(device), Arc::clone(ending));
+        let feeder = move || spec.feeder(&device, choice, false, ending, &workers);
+        match Arc::clone(&place).try_lock_owned() {
+            Ok(alone) => {
+                let feeder = feeder();
+                let feed = async move {
+                    let _alone = alone;
+                    feeder.feed().await
+                };
+                feed.boxed()
+            }
+            Err(_) => {
+                let feed = async move {
+                    let _alone = place.lock_owned().await;
+                    feeder().feed().await
+                };
+                feed.boxed()
+            }
         }
     }
 }

@@ -53,7 +53,7 @@ impl MixedRun {
         weighed.await.map(|_| ())
     }
 
-    fn residency_on(&self, device: &Arc<dyn PipelineDevice>) -> Residency {
+    pub(super) fn residency_on(&self, device: &Arc<dyn PipelineDevice>) -> Residency {
         let RunSpec {
             cache,
             loader,
