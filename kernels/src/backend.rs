@@ -13,7 +13,7 @@ use tidegate_pipeline::{EvalError, Pipeline};
 
 use crate::generated::GeneratedRun;
 use crate::program::Generated;
-use crate::stored::{ColumnDictionary, StoredColumn, StoredRun};
+use crate::stored::{ColumnDictionary, PinnedColumn, StoredColumn, StoredRun};
 use crate::stream::StreamWork;
 
 /// A device that can run pipelines.
@@ -88,6 +88,46 @@ pub trait PipelineDevice: Send + Sync + Debug {
         arrays: Vec<ArrayRef>,
         dictionary: Arc<ColumnDictionary>,
     ) -> BoxFuture<'static, Result<StoredColumn, RunError>>;
+
+    /// Copies a column of this device, as it is encoded, to pinned memory of the host; the column stays.
+    /// It is held until the copy is done, also if the future is dropped meanwhile.
+    ///
+    /// # Errors
+    /// [`RunError::Device`] with [`DeviceError::Refused`] if the device has no such memory, or the
+    /// column is another device's; or it is lost.
+    fn demote(
+        &self,
+        stored: Arc<StoredColumn>,
+    ) -> BoxFuture<'static, Result<PinnedColumn, RunError>> {
+        drop(stored);
+        let refused = self.has_no_tier("demote a column");
+        Box::pin(futures::future::ready(Err(refused.into())))
+    }
+
+    /// Copies a column from pinned memory to this device, whichever it came from: its values, codes and
+    /// dictionary are the same. The memory is reserved first, at once or not at all. What is folded
+    /// after this finds the column there, even if the copy is still under way.
+    ///
+    /// # Errors
+    /// [`RunError::Device`] with [`DeviceError::OutOfMemory`] if the column does not fit, with
+    /// [`DeviceError::Refused`] if it is none that this kind of device can hold; or it is lost.
+    fn promote(
+        &self,
+        pinned: Arc<PinnedColumn>,
+    ) -> BoxFuture<'static, Result<StoredColumn, RunError>> {
+        drop(pinned);
+        let refused = self.has_no_tier("promote a column");
+        Box::pin(futures::future::ready(Err(refused.into())))
+    }
+
+    /// Says that the device cannot do what takes pinned columns.
+    fn has_no_tier(&self, what: &str) -> DeviceError {
+        DeviceError::Refused {
+            device: self.info().id,
+            what: what.into(),
+            why: "it keeps nothing in pinned memory".into(),
+        }
+    }
 
     /// Returns whether the device makes the columns of an array itself for a pipeline that it does not
     /// refuse, so that [`PipelineRun::fold_generated`] takes parts of it.

@@ -6,6 +6,7 @@
 
 mod run;
 mod store;
+mod tiers;
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -27,7 +28,7 @@ use crate::backend::{PipelineDevice, PipelineRun, RunError};
 use crate::engine::{Engine, Machine, bytes_of_words};
 use crate::execution::Programs;
 use crate::program::{DeviceProgram, Generated, ProgramOptions, warm_up_source};
-use crate::stored::{ColumnDictionary, StoredColumn};
+use crate::stored::{ColumnDictionary, PinnedColumn, StoredColumn};
 use crate::stream::{DeviceStream, StreamWork};
 
 pub use crate::program::declared_program;
@@ -192,6 +193,20 @@ impl PipelineDevice for CudaPipelineDevice {
         dictionary: Arc<ColumnDictionary>,
     ) -> BoxFuture<'static, Result<StoredColumn, RunError>> {
         store::store(Arc::clone(&self.shared), arrays, dictionary).boxed()
+    }
+
+    fn demote(
+        &self,
+        stored: Arc<StoredColumn>,
+    ) -> BoxFuture<'static, Result<PinnedColumn, RunError>> {
+        tiers::demote(Arc::clone(&self.shared), stored).boxed()
+    }
+
+    fn promote(
+        &self,
+        pinned: Arc<PinnedColumn>,
+    ) -> BoxFuture<'static, Result<StoredColumn, RunError>> {
+        tiers::promote(Arc::clone(&self.shared), pinned).boxed()
     }
 
     fn generates(&self, pipeline: &Arc<Pipeline>, source: &Arc<Generated>) -> bool {

@@ -8,6 +8,7 @@
 //!
 //! In reading order: [`backend`] is the contract of every device, [`chunk`] what must stay on the
 //! host because of its values, [`transfer`] how many bytes a batch is, [`stored`] columns that stay,
+//! on the device or below it in pinned memory,
 //! [`simulated`] the simulated backend. Then the way of a pipeline to a GPU: [`encode`] makes column
 //! chunks, [`program`] the kernel, [`engine`] is what a machine has to offer, [`table`], [`rows`],
 //! [`columns`] and [`finish`] launch over it, [`groups`] brings groups back, an [`execution`] folds
@@ -39,6 +40,6 @@ pub use chunk::{order_dependent_columns, refuse_chunk};
 pub use cuda::CudaPipelineDevice;
 pub use generated::GeneratedRun;
 pub use simulated::SimulatedPipelineDevice;
-pub use stored::{ColumnDictionary, StoredColumn, StoredMorsel, StoredRun};
+pub use stored::{ColumnDictionary, PinnedColumn, StoredColumn, StoredMorsel, StoredRun};
 pub use stream::{DeviceMemory, DeviceStream, StreamWork};
 pub use transfer::referenced_bytes;

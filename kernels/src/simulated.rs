@@ -24,7 +24,9 @@ use crate::backend::{Finished, FoldReport, Phases, PipelineDevice, PipelineRun, 
 use crate::chunk::holds_special;
 use crate::generated::GeneratedRun;
 use crate::program::Generated;
-use crate::stored::{ColumnDictionary, Payload, StoredColumn, StoredMorsel, StoredRun};
+use crate::stored::{
+    ColumnDictionary, Payload, PinnedColumn, PinnedPayload, StoredColumn, StoredMorsel, StoredRun,
+};
 use crate::stream::{DeviceStream, StreamWork};
 use crate::transfer::referenced_bytes;
 
@@ -169,6 +171,43 @@ impl PipelineDevice for SimulatedPipelineDevice {
 
     fn plan_faults(&self, plan: FaultPlan) {
         self.device.plan_faults(plan);
+    }
+
+    fn demote(
+        &self,
+        stored: Arc<StoredColumn>,
+    ) -> BoxFuture<'static, Result<PinnedColumn, RunError>> {
+        let device = Arc::clone(&self.device);
+        let refused = self.has_no_tier("demote a column of another device");
+        async move {
+            let Payload::Arrays(arrays) = &stored.payload else {
+                return Err(refused.into());
+            };
+            device.copy(stored.device_bytes).await?;
+            Ok(PinnedColumn::of(
+                &stored,
+                PinnedPayload::Arrays(arrays.clone()),
+            ))
+        }
+        .boxed()
+    }
+
+    fn promote(
+        &self,
+        pinned: Arc<PinnedColumn>,
+    ) -> BoxFuture<'static, Result<StoredColumn, RunError>> {
+        let device = Arc::clone(&self.device);
+        let refused = self.has_no_tier("promote a column of a GPU");
+        async move {
+            let PinnedPayload::Arrays(arrays) = &pinned.payload else {
+                return Err(refused.into());
+            };
+            let memory = device.reserve(pinned.bytes)?;
+            device.copy(pinned.bytes).await?;
+            let payload = Payload::Arrays(arrays.clone());
+            Ok(pinned.stored(device.info().id, payload, memory))
+        }
+        .boxed()
     }
 
     fn planned_faults_met(&self) -> u64 {

@@ -1,5 +1,6 @@
 //! Columns that stay on a device from one query to the next.
 
+mod pinned;
 mod run;
 
 use std::fmt;
@@ -14,6 +15,8 @@ use crate::encode::Dictionary;
 use crate::engine::ResidentColumn;
 use crate::program::SlotFacts;
 
+pub use pinned::PinnedColumn;
+pub(crate) use pinned::PinnedPayload;
 pub(crate) use run::NotOneColumn;
 pub use run::StoredRun;
 
@@ -63,8 +66,8 @@ pub(crate) enum Payload {
     Cuda {
         column: ResidentColumn,
         facts: SlotFacts,
-        /// What the addresses point into.
-        _buffer: Arc<DeviceBuffer>,
+        /// What the addresses point into; the column is at its beginning.
+        buffer: Arc<DeviceBuffer>,
     },
     /// As it came: a simulated device's memory is the host's.
     Arrays(Vec<ArrayRef>),

@@ -11,13 +11,15 @@
 //! stream later waits for them. So within a lane everything seems to happen in order.
 //!
 //! What is loaded to stay on the device passes through [`Slot`]s: any thread takes one, fills it, and
-//! submits its [upload](Lane::upload_slot).
+//! submits its [upload](Lane::upload_slot). What leaves the device and may come back lies in a [`Block`]
+//! meanwhile.
 //!
 //! An error that breaks the device's context makes the device lost: from then on everything fails
 //! with [`DeviceError::Lost`](crate::DeviceError::Lost), also work that waits. The primary context
 //! is shared with whoever else is in the process, and never reset.
 
 mod affinity;
+mod block;
 mod buffer;
 mod crew;
 mod device;
@@ -38,6 +40,7 @@ mod slots;
 mod staging;
 
 pub use affinity::Nearness;
+pub use block::Block;
 pub use buffer::DeviceBuffer;
 pub use device::CudaDevice;
 pub use facts::CudaFacts;

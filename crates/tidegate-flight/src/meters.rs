@@ -356,6 +356,7 @@ impl Collector for Now {
             tier("host", cache.host_hits),
             tier("disk", cache.disk_hits),
             tier("device", cache.device_hits),
+            tier("pinned", cache.pinned_hits),
         ];
         counter(
             &mut encoder,

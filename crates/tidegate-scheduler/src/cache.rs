@@ -10,22 +10,26 @@
 //!
 //! A table of `CACHE TABLE` stays until it is let go of: one that does not fit is not cached. What is
 //! read often comes by itself, and goes again for what needs the memory, [`automatic`]. What a device
-//! does not hold may lie in the host tier, [`host`].
+//! does not hold may lie in pinned memory as devices encode it, [`pinned`], or in the host tier,
+//! [`host`].
 
 pub mod automatic;
 pub mod host;
+pub mod pinned;
 
 mod whole;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
-use arrow_array::ArrayRef;
+use arrow_array::{Array, ArrayRef};
 use parking_lot::{Mutex, RwLock};
 use tidegate_device::DeviceId;
 use tidegate_kernels::{ColumnDictionary, StoredColumn};
 
+pub use host::HostBytes;
+use host::HostMemory;
 use whole::{MorselChunks, SpecialColumns, Whole};
 pub use whole::{ScanKey, ScanRows, WholeRun};
 
@@ -87,6 +91,8 @@ pub struct CachedTable {
     whole: Option<Whole>,
     /// The scan of which other devices hold the rest.
     shared: Option<ScanKey>,
+    /// An array of the memory table that it has some rows of, if it is one.
+    some_of: Option<Weak<dyn Array>>,
 }
 
 #[derive(Debug)]
@@ -147,6 +153,7 @@ impl CachedTable {
             special: SpecialColumns::default(),
             whole: None,
             shared: None,
+            some_of: None,
         }
     }
 
@@ -183,12 +190,10 @@ impl CachedTable {
 
     /// Returns under which name, and for which device, the cache keeps it.
     fn key(&self) -> TableKey {
-        let name = match self.kept {
-            Kept::ByStatement => self.name.clone(),
-            // No table is called so: a name does not begin with a blank.
-            Kept::Automatic { what, .. } => format!(" {what:016x}"),
-        };
-        (name, self.device)
+        match self.kept {
+            Kept::ByStatement => (self.name.clone(), self.device),
+            Kept::Automatic { what, .. } => automatic_key(what, self.device),
+        }
     }
 
     /// Adds a chunk to column number `column`.
@@ -222,6 +227,27 @@ impl CachedTable {
     /// Declares the morsels to be some of a scan whose others are on other devices.
     pub fn holds_share_of(&mut self, scan: ScanKey) {
         self.shared = Some(scan);
+    }
+
+    /// Declares the morsels to be some of a scan whose others are not on devices.
+    pub fn holds_some_of(&mut self, scan: &ScanKey) {
+        self.some_of = scan.an_array().map(Arc::downgrade);
+    }
+
+    /// Returns an array of the memory table that it has rows of, if it is one.
+    pub fn reads(&self) -> Option<Weak<dyn Array>> {
+        let scan = self.scan_or_share().and_then(ScanKey::an_array);
+        scan.map(Arc::downgrade).or_else(|| self.some_of.clone())
+    }
+
+    /// Returns how many morsels are on the device.
+    pub fn num_morsels(&self) -> usize {
+        self.morsels.len()
+    }
+
+    /// Returns the keys of a morsel's chunks, by its number.
+    pub fn keys_of(&self, number: usize) -> Option<&[ChunkKey]> {
+        self.morsels.get(number).map(|morsel| &*morsel.keys)
     }
 
     /// Returns the scan of which the table holds all, if it is one.
@@ -330,10 +356,16 @@ impl CachedTable {
 /// What the cache finds a table by. One that is spread over devices is there once for each.
 type TableKey = (String, DeviceId);
 
+fn automatic_key(what: u64, device: DeviceId) -> TableKey {
+    // No table is called so: a name does not begin with a blank.
+    (format!(" {what:016x}"), device)
+}
+
 /// The tables that are kept on devices, and the chunks that are kept on the host.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct ColumnCache {
     host: host::HostTier,
+    pinned: Arc<pinned::PinnedTier>,
     tables: RwLock<BTreeMap<TableKey, Arc<CachedTable>>>,
     version: AtomicU64,
     demand: Mutex<automatic::Demand>,
@@ -343,15 +375,72 @@ pub struct ColumnCache {
     past_hits: AtomicU64,
 }
 
+impl Default for ColumnCache {
+    fn default() -> Self {
+        let (host, pinned) = (host::HostTier::default(), pinned::PinnedTier::default());
+        host::account::Account::pair(&host.account, &pinned.account);
+        Self {
+            host,
+            pinned: Arc::new(pinned),
+            tables: RwLock::default(),
+            version: AtomicU64::default(),
+            demand: Mutex::default(),
+            shortages: AtomicU64::default(),
+            past_hits: AtomicU64::default(),
+        }
+    }
+}
+
 impl ColumnCache {
     /// Returns the host tier.
     pub fn host(&self) -> &host::HostTier {
         &self.host
     }
 
+    /// Returns the pinned tier.
+    pub fn pinned(&self) -> &Arc<pinned::PinnedTier> {
+        &self.pinned
+    }
+
+    /// Takes a pool of statements into account, as long as it lives: what it leaves, the tiers in host
+    /// memory share.
+    pub fn watch(&self, pool: &Weak<dyn HostMemory>) {
+        self.host.watch(Weak::clone(pool));
+        self.pinned.account.watch(Weak::clone(pool));
+    }
+
+    /// Returns the bytes of host memory that the tiers there take.
+    pub fn host_bytes(&self) -> u64 {
+        self.host.used() + self.pinned.used()
+    }
+
+    /// Lets go of at least so many bytes of host memory, as far as queries and `CACHE TABLE` let them:
+    /// first of what devices hold too, then of the host tier, then of what else is pinned. Returns how
+    /// many.
+    pub fn give_back(&self, bytes: u64) -> u64 {
+        let mut freed = self.pinned.give_back(bytes, true);
+        freed += self.host.give_back(bytes.saturating_sub(freed));
+        freed + self.pinned.give_back(bytes.saturating_sub(freed), false)
+    }
+
+    /// Lets go of what the tiers in host memory have of a source that is no more what it was.
+    pub fn forget(&self, source: &str) {
+        self.host.forget(source);
+        self.pinned.forget(source);
+    }
+
+    /// Returns the automatic table on a device that this number names.
+    pub fn automatic(&self, what: u64, device: DeviceId) -> Option<Arc<CachedTable>> {
+        let tables = self.tables.read();
+        tables.get(&automatic_key(what, device)).cloned()
+    }
+
     /// Keeps a table, in place of one of the same name on its device, and of those that came by
     /// themselves of which it has all.
     pub fn insert(&self, table: CachedTable) {
+        if !table.is_automatic() {
+            self.pinned.is_covered_by(&table);
+        }
         let mut tables = self.tables.write();
         let gone: Vec<TableKey> = tables
             .iter()

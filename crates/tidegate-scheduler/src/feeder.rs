@@ -2,7 +2,8 @@
 //!
 //! A feeder keeps some folds in flight (two unless told otherwise), so that loading overlaps with the
 //! device's work. Morsels that
-//! the device holds already are not loaded: they are claimed in runs and folded by one call. What
+//! the device holds already are not loaded: they are claimed in runs and folded by one call. Those in the
+//! pinned tier are moved to the device as they are encoded, and folded from there. What
 //! has been folded is *uncommitted* until the device's rows are back on the host; a fault gives every
 //! uncommitted morsel back to the queue, and the feeder goes on with a fresh run unless the device is
 //! lost. What other devices hold is left to them, and taken over if they go. Each fold takes a turn on the device, which queries share. Short of device memory it does
@@ -10,6 +11,7 @@
 
 mod books;
 mod open_run;
+mod pinned;
 mod ready;
 mod room;
 
@@ -37,7 +39,7 @@ use crate::queue::{DeviceClaim, Morsel, MorselId, MorselQueue, MorselSize};
 use crate::rates::DeviceRate;
 use crate::residency::{ArrayScan, Origin, Residency, ResidentRows, identify};
 use crate::run::RunFailure;
-use open_run::{LoadedMorsel, OpenRun, Promise, ResidentRun, Work};
+use open_run::{LoadedMorsel, OpenRun, PinnedWork, Promise, ResidentRun, Work, size_of_pinned};
 
 /// Faults after which a feeder gives a device up for the rest of the region.
 const FAULTS_TOLERATED: usize = 3;
@@ -184,6 +186,8 @@ enum Step {
     Done,
     /// It waits for the oldest fold of this run.
     Blocked(Work),
+    /// This must be done in its place.
+    Instead(Work),
     /// It waits for the state to leave.
     Flush(Work),
     /// It was folded, and the state has no more room.
@@ -293,6 +297,7 @@ impl Feeder {
             }
             match self.advance(work, &mut open).await? {
                 Step::Done => {}
+                Step::Instead(work) => progress.pending.push_front(work),
                 Step::Abandoned => return Ok(RunEnd::Flushed),
                 Step::Full if self.atomic => {
                     return Err(RunFailure::Fallback(Reason::DeviceMemory));
@@ -346,6 +351,7 @@ impl Feeder {
                 open.fold_resident(run, turn);
                 return Ok(Step::Done);
             }
+            Work::Pinned(work) => return self.fold_pinned(work, open).await,
             Work::Load(morsel, promise) => match self.load(&morsel).await? {
                 Some(batches) => LoadedMorsel {
                     morsel,
@@ -399,10 +405,16 @@ impl Feeder {
             {
                 return Ok(Some(Work::Run(run)));
             }
-            let mut found = None;
+            let (mut found, mut below) = (None, None);
             let accepts = |morsel: &Morsel, rest| {
                 found = residency.find(morsel.id);
-                self.accepts(morsel, rest, found.is_some())
+                below = match &found {
+                    Some(_) => None,
+                    None => residency.find_below(morsel.id),
+                };
+                let moved = below.as_ref().map(size_of_pinned);
+                let size = moved.unwrap_or(morsel.size);
+                self.accepts(size, rest, found.is_some())
             };
             match self.queue.claim_for_device(self.device.info().id, accepts) {
                 DeviceClaim::Unlisted(piece) if residency.is_empty() => {
@@ -427,6 +439,14 @@ impl Feeder {
                 }
                 DeviceClaim::Empty => return Ok(None),
                 DeviceClaim::Morsel(morsel) => {
+                    if let Some(rows) = below {
+                        let promise = self.promise(size_of_pinned(&rows), false);
+                        return Ok(Some(Work::Pinned(PinnedWork {
+                            morsel,
+                            rows,
+                            promise,
+                        })));
+                    }
                     let promise = self.promise(morsel.size, found.is_some());
                     let Some(resident) = found else {
                         return Ok(Some(Work::Load(morsel, promise)));
@@ -465,7 +485,7 @@ impl Feeder {
                 };
                 let of_run = origin.get_or_insert_with(|| resident.origin.clone());
                 let rows_max = match of_run {
-                    Origin::Table(_) => in_time.min(RUN_ROWS_MAX),
+                    Origin::Table(_) | Origin::Pinned(_) => in_time.min(RUN_ROWS_MAX),
                     // It takes as many launches as it needs.
                     Origin::Array(_) => in_time,
                 };
@@ -505,14 +525,14 @@ impl Feeder {
         }
     }
 
-    fn accepts(&self, morsel: &Morsel, rest: Rest, is_resident: bool) -> bool {
+    fn accepts(&self, size: MorselSize, rest: Rest, is_resident: bool) -> bool {
         if matches!(self.choice, Choice::Always(_)) {
             return true;
         }
         let others = self.turns.seconds_of_others(self.query);
         let id = self.device.info().id;
         self.roster
-            .decide(id, morsel.size, is_resident, rest, others, self.now())
+            .decide(id, size, is_resident, rest, others, self.now())
             .takes
     }
 

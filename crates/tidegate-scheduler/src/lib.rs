@@ -38,6 +38,9 @@ mod simulation;
 pub use admission::{AdmissionGate, AdmissionLimits, Permit, Refused, Wish};
 pub use cache::automatic::Promotion;
 pub use cache::host::{HostTier, TierActivity};
+pub use cache::pinned::{
+    GroupLabel, PinnedActivity, PinnedChunk, PinnedGroup, PinnedMorsel, PinnedReport, PinnedTier,
+};
 pub use cache::{
     CachedChunk, CachedTable, ChunkKey, ColumnCache, ColumnReport, Kept, ScanKey, ScanRows,
     WholeRun,

@@ -1,4 +1,5 @@
-//! Which of a scan's morsels a device need not be given: it holds them, or makes them itself.
+//! Which of a scan's morsels a device need not be given: it holds them, or makes them itself. Those that
+//! lie below it in pinned memory are not read either, only moved.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock, Weak};
@@ -9,7 +10,8 @@ use tidegate_kernels::random::Part;
 use tidegate_kernels::{PipelineDevice, StoredMorsel, order_dependent_columns};
 use tidegate_pipeline::Pipeline;
 
-use crate::cache::{CachedTable, ColumnCache};
+use crate::cache::pinned::{PinnedMorsel, PinnedTier};
+use crate::cache::{CachedTable, ChunkKey, ColumnCache};
 use crate::feeder::MorselLoader;
 use crate::place::Reason;
 use crate::queue::{MorselId, MorselQueue};
@@ -34,6 +36,8 @@ pub(crate) enum Origin {
     Table(Arc<CachedTable>),
     /// It makes them.
     Array(Arc<ArrayScan>),
+    /// They come from pinned memory, with the [`codes`](PinnedMorsel::codes) of this number.
+    Pinned(u64),
 }
 
 impl Origin {
@@ -42,6 +46,7 @@ impl Origin {
         match (self, other) {
             (Self::Table(table), Self::Table(other)) => Arc::ptr_eq(table, other),
             (Self::Array(array), Self::Array(other)) => Arc::ptr_eq(array, other),
+            (Self::Pinned(codes), Self::Pinned(other)) => codes == other,
             _ => false,
         }
     }
@@ -51,6 +56,7 @@ impl Origin {
         match self {
             Self::Table(_) => Reason::Resident,
             Self::Array(_) => Reason::Generated,
+            Self::Pinned(_) => Reason::EarliestFinish,
         }
     }
 }
@@ -64,10 +70,11 @@ enum Known {
 }
 
 impl Known {
-    fn of(origin: &Origin) -> Self {
+    fn of(origin: &Origin) -> Option<Self> {
         match origin {
-            Origin::Table(table) => Self::Table(Arc::downgrade(table)),
-            Origin::Array(array) => Self::Array(Arc::clone(array)),
+            Origin::Table(table) => Some(Self::Table(Arc::downgrade(table))),
+            Origin::Array(array) => Some(Self::Array(Arc::clone(array))),
+            Origin::Pinned(_) => None,
         }
     }
 
@@ -137,6 +144,8 @@ pub(crate) struct Residency {
     known: Vec<Known>,
     /// The only place to look in, which stays.
     pinned: Option<Origin>,
+    /// What lies below the devices, if anything does.
+    below: Option<Arc<PinnedTier>>,
     loader: Arc<dyn MorselLoader>,
     pipeline: Arc<Pipeline>,
     /// Input columns of which grouped float MIN or MAX are made.
@@ -157,26 +166,30 @@ impl Residency {
             let tables = cache.on_device(device.info().id);
             known.extend(tables.iter().map(Arc::downgrade).map(Known::Table));
         }
+        let below = may_be_resident && !cache.pinned().is_empty();
+        let below = below.then(|| Arc::clone(cache.pinned()));
         let array = loader.array();
         let array = array.filter(|array| device.generates(pipeline, &array.source));
         known.extend(array.map(Known::Array));
         Self {
             known,
             pinned: None,
+            below,
             loader: Arc::clone(loader),
             pipeline: Arc::clone(pipeline),
             order_dependent: OnceLock::new(),
         }
     }
 
-    /// Returns whether nothing can be resident.
+    /// Returns whether every morsel must be loaded.
     pub(crate) fn is_empty(&self) -> bool {
-        self.known.is_empty()
+        self.known.is_empty() && self.below.is_none()
     }
 
     /// Looks only there from now on; nowhere with `None`.
     pub(crate) fn pin(&mut self, origin: Option<Origin>) {
-        self.known = origin.iter().map(Known::of).collect();
+        self.known = origin.iter().filter_map(Known::of).collect();
+        self.below = None;
         self.pinned = origin;
     }
 
@@ -197,7 +210,7 @@ impl Residency {
         &self,
         queue: &MorselQueue,
     ) -> Result<Option<Holder>, RunFailure> {
-        if self.is_empty() {
+        if self.known.is_empty() {
             return Ok(None);
         }
         identify(&self.loader, queue, (0..queue.num_pieces()).collect()).await?;
@@ -211,6 +224,7 @@ impl Residency {
                 let rows = found.map(|morsel| morsel.map(|morsel| morsel.rows.num_rows()));
                 rows.sum::<Option<u64>>()
             }
+            Origin::Pinned(_) => None,
         };
         Ok(self.known.iter().find_map(|known| {
             let origin = known.origin()?;
@@ -233,7 +247,23 @@ impl Residency {
                 rows: ResidentRows::Part(array.parts.get(morsel.index)?.clone()),
                 columns: Vec::new(),
             }),
+            Origin::Pinned(_) => None,
         }
+    }
+
+    /// Finds a morsel of an identified piece below the devices.
+    pub(crate) fn find_below(&self, morsel: MorselId) -> Option<PinnedMorsel> {
+        let below = self.below.as_ref()?;
+        let columns = 0..self.pipeline.input.fields().len();
+        let keys = columns.map(|column| self.loader.chunk_key(morsel, column));
+        let keys: Vec<ChunkKey> = keys.collect::<Option<_>>()?;
+        let found = below.find(&keys)?;
+        let mut chunks = found.chunks.iter().enumerate();
+        let refuses = chunks.any(|(column, chunk)| {
+            let is_even = chunk.column().num_rows() == found.num_rows();
+            !is_even || (chunk.holds_special() && self.order_dependent().contains(&column))
+        });
+        (!refuses).then_some(found)
     }
 
     fn find_in_table(&self, table: &Arc<CachedTable>, morsel: MorselId) -> Option<ResidentMorsel> {

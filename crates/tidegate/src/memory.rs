@@ -26,6 +26,9 @@ const DEFAULT_SHARE: f64 = 0.7;
 /// Share of that limit that cached columns may take by default.
 const CACHE_SHARE: f64 = 0.3;
 
+/// Share of that limit that copies of devices' columns may take by default.
+const PINNED_SHARE: f64 = 0.2;
+
 /// Consumers named in an error.
 const TOP_CONSUMERS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(2);
 
@@ -60,10 +63,15 @@ pub(crate) fn default_cache_limit(memory_limit: u64) -> u64 {
     (memory_limit as f64 * CACHE_SHARE) as u64
 }
 
+/// Returns the bytes that copies of columns of devices may take by default.
+pub(crate) fn default_pinned_limit(memory_limit: u64) -> u64 {
+    (memory_limit as f64 * PINNED_SHARE) as u64
+}
+
 /// The host memory pool of a session: fair among whoever can spill, and one that says what to do.
 ///
 /// Cached columns have what statements leave: before a statement gets bytes, as many go from the
-/// host tier as the two have together over the limit. Only tables of `CACHE TABLE` stay.
+/// host and the pinned tier as all have together over the limit. Only tables of `CACHE TABLE` stay.
 ///
 /// A `RepartitionExec` is never refused. In DataFusion 55.2 it can deadlock once two of its inputs
 /// have spilled (<https://github.com/apache/datafusion/issues/24883>); what it holds is charged, so
@@ -100,9 +108,9 @@ impl StatementPool {
             real,
         });
         // What is there now is no statement's.
-        pool.real.now(0, cache.host().used());
+        pool.real.now(0, cache.host_bytes());
         let memory: Arc<dyn HostMemory> = Arc::clone(&pool) as _;
-        cache.host().watch(Arc::downgrade(&memory));
+        cache.watch(&Arc::downgrade(&memory));
         pool
     }
 
@@ -124,8 +132,7 @@ impl StatementPool {
     /// Takes from the cache what statements lack for so many more bytes; returns what is lacking
     /// still, because tables of `CACHE TABLE` hold it.
     fn take_from_cache(&self, additional: usize) -> u64 {
-        let tier = self.cache.host();
-        let cached = tier.used();
+        let cached = self.cache.host_bytes();
         if cached == 0 {
             return 0;
         }
@@ -134,11 +141,11 @@ impl StatementPool {
             .saturating_add(cached)
             .saturating_sub(self.limit as u64);
         // What queries are reading comes back when they have read it.
-        if over == 0 || tier.give_back(over) >= over {
+        if over == 0 || self.cache.give_back(over) >= over {
             return 0;
         }
         wanted
-            .saturating_add(tier.table_bytes())
+            .saturating_add(self.cache.host().table_bytes())
             .saturating_sub(self.limit as u64)
     }
 
@@ -146,15 +153,14 @@ impl StatementPool {
     /// first.
     fn check_process(&self, consumer: &str, additional: usize) -> Result<()> {
         let held = self.inner.reserved() as u64;
-        let tier = self.cache.host();
-        let Some(real) = self.real.now(held, tier.used()) else {
+        let Some(real) = self.real.now(held, self.cache.host_bytes()) else {
             return Ok(());
         };
         let limit = self.limit as u64;
         let wanted = real.statements.saturating_add(additional as u64);
         let over = wanted.saturating_sub(limit.saturating_add(left_to_chance(limit)));
         // Who holds nothing yet is not the one who takes too much.
-        if over == 0 || held == 0 || tier.give_back(over) >= over {
+        if over == 0 || held == 0 || self.cache.give_back(over) >= over {
             return Ok(());
         }
         let mut top = self.consumers();

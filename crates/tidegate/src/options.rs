@@ -54,6 +54,9 @@ pub struct TidegateOptions {
     /// Host bytes of the column cache, shared by the sessions of a process; `None` for 30 % of the
     /// memory limit.
     pub host_cache_limit: Option<u64>,
+    /// Page-locked host bytes for columns that leave devices, shared by the sessions of a process; `None`
+    /// for 20 % of the memory limit.
+    pub pinned_cache_limit: Option<u64>,
     /// Bytes of files for columns that find no room in memory, shared by the sessions of a process; 0
     /// for none.
     pub disk_cache_limit: u64,
@@ -144,6 +147,7 @@ impl Default for TidegateOptions {
             generate_all: false,
             cache: CacheMode::Auto,
             host_cache_limit: None,
+            pinned_cache_limit: None,
             disk_cache_limit: 0,
         }
     }
@@ -155,7 +159,7 @@ struct Setting {
     help: &'static str,
 }
 
-const SETTINGS: [Setting; 19] = [
+const SETTINGS: [Setting; 20] = [
     Setting {
         name: "placement",
         help: "where regions run: auto, host, device (host where it must), strict (or fail)",
@@ -244,6 +248,12 @@ const SETTINGS: [Setting; 19] = [
                process; 0 for none; empty for 30 % of the memory limit",
     },
     Setting {
+        name: "pinned_cache_limit",
+        help: "page-locked host memory for columns that leave a device or find no room there, as the \
+               device has them encoded, such as 2GB, in all sessions of the process; 0 for none; \
+               empty for 20 % of the memory limit",
+    },
+    Setting {
         name: "disk_cache_limit",
         help: "bytes in files of the spill folder for columns that were read more than once and find \
                no room in host memory, such as 20GB, in all sessions of the process; 0 for none",
@@ -287,6 +297,7 @@ impl TidegateOptions {
                 CacheMode::Off => "off".into(),
             },
             "host_cache_limit" => self.host_cache_limit?.to_string(),
+            "pinned_cache_limit" => self.pinned_cache_limit?.to_string(),
             "disk_cache_limit" => self.disk_cache_limit.to_string(),
             _ => return None,
         };
@@ -409,6 +420,11 @@ impl ExtensionOptions for TidegateOptions {
             "host_cache_limit" if value.is_empty() => self.host_cache_limit = None,
             "host_cache_limit" => match parse_bytes(value) {
                 Some(bytes) => self.host_cache_limit = Some(bytes),
+                None => return wrong("a size such as 512MB or 2GB, or 0"),
+            },
+            "pinned_cache_limit" if value.is_empty() => self.pinned_cache_limit = None,
+            "pinned_cache_limit" => match parse_bytes(value) {
+                Some(bytes) => self.pinned_cache_limit = Some(bytes),
                 None => return wrong("a size such as 512MB or 2GB, or 0"),
             },
             "disk_cache_limit" => match parse_bytes(value) {

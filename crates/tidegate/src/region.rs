@@ -6,6 +6,7 @@
 
 pub(crate) mod atomic;
 pub(crate) mod chain;
+mod demote;
 pub(crate) mod exec;
 mod fold;
 pub(crate) mod mixed;

@@ -192,6 +192,12 @@ impl Runtime {
         self.cache().host().set_limit(bytes);
     }
 
+    /// Lets columns that leave devices take so many bytes of page-locked host memory; the same holds as
+    /// for [`Runtime::limit_host_cache`].
+    pub fn limit_pinned_cache(&self, bytes: u64) {
+        self.cache().pinned().set_limit(bytes);
+    }
+
     /// Returns the door at which statements wait to run. Those of a session enter by themselves, but
     /// for a session made by [`crate::Session::for_client`]: whoever serves the client enters for it.
     pub fn admission(&self) -> &Arc<AdmissionGate> {

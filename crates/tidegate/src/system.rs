@@ -341,6 +341,28 @@ fn cache(cache: &ColumnCache) -> Vec<ArrayRef> {
             hits: column.hits,
         },
     });
+    let pinned = cache
+        .pinned()
+        .reports()
+        .into_iter()
+        .map(|column| CachedLine {
+            tier: "pinned",
+            device: None,
+            host_bytes: column.host_bytes,
+            disk_bytes: 0,
+            column: ColumnReport {
+                table: column.table,
+                column: column.column,
+                device: DeviceId(0),
+                is_kept: false,
+                encoding: column.encoding,
+                num_chunks: column.num_chunks,
+                num_rows: column.num_rows,
+                device_bytes: 0,
+                plain_bytes: column.plain_bytes,
+                hits: column.hits,
+            },
+        });
     let on_disk = cache
         .host()
         .disk_reports()
@@ -363,7 +385,11 @@ fn cache(cache: &ColumnCache) -> Vec<ArrayRef> {
                 hits: column.hits,
             },
         });
-    let lines: Vec<CachedLine> = on_device.chain(on_host).chain(on_disk).collect();
+    let lines: Vec<CachedLine> = on_device
+        .chain(pinned)
+        .chain(on_host)
+        .chain(on_disk)
+        .collect();
     let columns = || lines.iter().map(|line| &line.column);
     let count = |of: fn(&ColumnReport) -> u64| counts(columns().map(of));
     vec![

@@ -78,7 +78,7 @@ pub(super) async fn store(
                 width: encoder.width() as u32,
             },
             facts: encoder.facts(),
-            _buffer: buffer,
+            buffer,
         },
         memory,
     })

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::affinity::keep_near;
+use super::block::BlockCopies;
 use super::driver::{self, Context, Event, ParameterBlock, Pool, Stream};
 use super::facts::CudaFacts;
 use super::fault::{Fault, Severity};
@@ -26,6 +27,8 @@ pub(super) struct Engine {
     pub(super) staging: RefCell<Staging>,
     /// The memory of slots.
     pub(super) pieces: RefCell<Pieces>,
+    /// Copies from and to blocks that are under way.
+    pub(super) blocks: RefCell<BlockCopies>,
     pub(super) parameters: RefCell<Box<ParameterBlock>>,
     /// Recorded on the compute stream before an upload, which waits for it.
     pub(super) before_copy: Event,
@@ -67,6 +70,7 @@ impl Engine {
         Ok(Self {
             staging: RefCell::new(Staging::new(options)),
             pieces: RefCell::default(),
+            blocks: RefCell::default(),
             parameters: RefCell::new(ParameterBlock::new()),
             before_copy,
             after_copy,
@@ -160,6 +164,9 @@ impl Engine {
             self.give_back(garbage);
         }
         self.copy.synchronize()?;
+        // Copies that have ended hold no buffers any more.
+        self.blocks.borrow_mut().settle()?;
+        self.collect();
         self.compute.synchronize()?;
         self.pool.trim()
     }
@@ -191,6 +198,10 @@ impl Engine {
                 drop(event);
                 Ok(())
             }
+            Garbage::Pinned(memory) => {
+                drop(memory);
+                Ok(())
+            }
         };
         // What cannot be given back is forgotten, unless the whole device is.
         if let Err(fault) = outcome
@@ -216,8 +227,21 @@ impl Engine {
         joined
     }
 
-    /// Gives slots back that copies are done with. Returns whether there are others.
+    /// Gives slots and blocks back that copies are done with. Returns whether there are others.
     pub(super) fn recycle(&self) -> bool {
+        let blocks = self.blocks.borrow_mut().settle();
+        let any_block = blocks.unwrap_or_else(|fault| {
+            if fault.severity() == Severity::Fatal {
+                self.shared.lose(self.blame(fault));
+            }
+            false
+        });
+        // Buffers and memory that copies held.
+        self.collect();
+        self.recycle_slots() || any_block
+    }
+
+    fn recycle_slots(&self) -> bool {
         let pieces = &mut *self.pieces.borrow_mut();
         loop {
             match pieces.next_done() {
@@ -268,5 +292,7 @@ impl Drop for Engine {
         // copies nothing any more.
         let _ = self.copy.synchronize();
         let _ = self.compute.synchronize();
+        // What they held goes while there is a context.
+        self.recycle();
     }
 }

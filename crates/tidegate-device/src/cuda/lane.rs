@@ -9,6 +9,7 @@
     reason = "device memory is used through addresses that the buffers' ranges vouch for"
 )]
 
+mod blocks;
 mod launch;
 mod transfer;
 

@@ -24,6 +24,18 @@ pub struct Pending<T> {
     receiver: oneshot::Receiver<Result<T, DeviceError>>,
 }
 
+/// Delivers the result of what goes on after the work that began it. Dropped, it says that the device's
+/// thread ended.
+pub(super) type Delivery<T> = oneshot::Sender<Result<T, DeviceError>>;
+
+impl<T> Pending<T> {
+    /// Makes a result that is delivered later.
+    pub(super) fn later(device: DeviceId) -> (Delivery<T>, Self) {
+        let (sender, receiver) = oneshot::channel();
+        (sender, Self { device, receiver })
+    }
+}
+
 impl<T> Future for Pending<T> {
     type Output = Result<T, DeviceError>;
 

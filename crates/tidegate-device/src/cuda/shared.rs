@@ -7,7 +7,7 @@ use std::thread::{self, ThreadId};
 use parking_lot::Mutex;
 
 use super::affinity::Nearness;
-use super::driver::{Event, Image};
+use super::driver::{Event, Image, Pinned};
 use super::facts::CudaFacts;
 use super::mailbox::Mailbox;
 use super::pending::Job;
@@ -59,6 +59,8 @@ pub(super) enum Garbage {
     Memory(u64),
     Image(Image),
     Event(Event),
+    /// Pinned memory that no copy uses.
+    Pinned(Pinned),
 }
 
 pub(super) struct Shared {

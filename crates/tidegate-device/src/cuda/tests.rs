@@ -1,9 +1,11 @@
 //! The runtime on a real device. Without one the tests end at once, unless they must run.
 
+use std::sync::Arc;
+
 use futures::executor::block_on;
 
 use super::{
-    CudaDevice, CudaOptions, DeviceBuffer, Kernel, Lane, LaunchShape, Mark, Module, Pending,
+    Block, CudaDevice, CudaOptions, DeviceBuffer, Kernel, Lane, LaunchShape, Mark, Module, Pending,
 };
 use crate::compiler::Compiler;
 use crate::discovery::{DiscoveryOptions, discover};
@@ -56,7 +58,7 @@ fn pattern(bytes: usize) -> Vec<u8> {
 #[test]
 fn handles_go_to_any_thread() {
     fn go<T: Send + Sync>() {}
-    go::<(CudaDevice, DeviceBuffer, Module, Kernel, Mark)>();
+    go::<(CudaDevice, DeviceBuffer, Block, Module, Kernel, Mark)>();
     go::<Pending<u8>>();
 }
 
@@ -72,6 +74,48 @@ fn a_device_that_is_not_there_is_a_reason() {
     let error = CudaDevice::open(u32::MAX, info, &CudaOptions::default()).unwrap_err();
     println!("{error}");
     assert!(error.is_lost());
+}
+
+/// A block outlives the buffer that it was made of, and several buffers are filled from it.
+#[test]
+fn blocks_keep_what_lay_on_the_device() {
+    let Some(device) = device() else { return };
+    for bytes in [1, 4096, PIECE + 13] {
+        let sent = pattern(bytes);
+        let filled = sent.clone();
+        let buffer = on(&device, move |lane| {
+            let buffer = lane.alloc(filled.len() as u64)?;
+            lane.upload(&buffer, 0, &filled)?;
+            Ok(buffer)
+        });
+        let block = block_on(Block::of(&device, Arc::new(buffer.unwrap()), Arc::new(()))).unwrap();
+        assert_eq!(block.bytes(), bytes as u64);
+        let block = Arc::new(block);
+        for _ in 0..2 {
+            let block = Arc::clone(&block);
+            let come = on(&device, move |lane| {
+                let buffer = lane.alloc(block.bytes())?;
+                lane.fill(&buffer, 0, block.bytes(), 0xab)?;
+                let mut come = vec![0; bytes];
+                lane.upload_block(&buffer, block)?;
+                lane.download(&buffer, 0, &mut come)?;
+                Ok(come)
+            });
+            assert!(come.unwrap() == sent, "{bytes} bytes");
+        }
+    }
+    let small = on(&device, |lane| lane.alloc(1)).unwrap();
+    let large = on(&device, |lane| lane.alloc(2)).unwrap();
+    let block = block_on(Block::of(&device, Arc::new(large), Arc::new(()))).unwrap();
+    let error = on(&device, move |lane| {
+        lane.upload_block(&small, Arc::new(block))
+    });
+    assert!(
+        matches!(error, Err(DeviceError::Refused { .. })),
+        "{error:?}"
+    );
+    on(&device, |lane| lane.synchronize()).unwrap();
+    assert_eq!(device.memory().live_bytes, 0);
 }
 
 #[test]

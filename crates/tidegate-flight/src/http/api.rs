@@ -188,6 +188,7 @@ pub(super) async fn status(State(desk): State<Arc<Desk>>, viewer: Viewer) -> Jso
             "host_misses": cache.host_misses,
             "host_evictions": cache.host_evictions,
             "device_hits": cache.device_hits,
+            "pinned_hits": cache.pinned_hits,
         }),
         timeline: desk.timeline.told(),
     })

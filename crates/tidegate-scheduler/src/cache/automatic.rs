@@ -8,6 +8,7 @@
 //!
 //! When a query needs memory, automatic chunks go, those first that save least for each byte
 //! ([`Evict`]); what stays of a table still serves. What a query is reading goes when it has read it.
+//! What has a copy in the pinned tier is found there from then on.
 //! A table of `CACHE TABLE` never goes.
 
 use std::collections::HashMap;
@@ -17,7 +18,8 @@ use std::sync::{Arc, Weak};
 use tidegate_device::{DeviceId, MakeRoom};
 use tidegate_kernels::StoredColumn;
 
-use super::{CachedTable, ColumnCache, Kept, ScanRows};
+use super::pinned::PinnedGroup;
+use super::{CachedTable, ColumnCache, Kept};
 use crate::ladder::Evict;
 
 /// Reads, faded, from which on something is brought to a device.
@@ -88,16 +90,20 @@ impl Promotion {
         self.cache.shortages.load(Ordering::Relaxed) == self.shortages
     }
 
-    /// Makes room for so many bytes in place of automatic tables that save much less than what took
+    /// Returns how often what is to come was read lately.
+    pub fn uses(&self) -> f64 {
+        let demand = self.cache.demand.lock();
+        let want = demand.wants.get(&self.what).copied().unwrap_or_default();
+        want.at(demand.reads)
+    }
+
+    /// Makes room for so many bytes in place of other automatic tables that save much less than what took
     /// `seconds` to bring `done_bytes`; returns how many came free.
     pub fn displace(&self, device: DeviceId, bytes: u64, seconds: f64, done_bytes: u64) -> u64 {
-        let reads = {
-            let demand = self.cache.demand.lock();
-            let want = demand.wants.get(&self.what).copied().unwrap_or_default();
-            want.at(demand.reads)
-        };
-        let value = reads * seconds / done_bytes.max(1) as f64;
-        self.cache.evict_below(device, bytes, value / HYSTERESIS)
+        let value = self.uses() * seconds / done_bytes.max(1) as f64;
+        let but = Some(self.what);
+        self.cache
+            .evict_below(device, bytes, value / HYSTERESIS, but)
     }
 
     /// Keeps the tables, one for each device that takes part: together they hold what was wanted.
@@ -177,6 +183,7 @@ impl CachedTable {
                 seconds: seconds * share,
             };
         }
+        less.some_of = self.reads();
         for morsel in &self.morsels[..num_kept] {
             let chunk = |key| {
                 self.get(key)
@@ -195,16 +202,15 @@ impl CachedTable {
         (self.morsels.len() * self.columns.len()) as u64
     }
 
-    /// Returns the address of the first array of the memory table that it holds all of, and how many
-    /// hold that array.
-    fn held_array(&self) -> Option<(usize, usize)> {
-        let ScanRows::Batches(batches) = self.scan_or_share()?.rows() else {
-            return None;
-        };
-        let array = batches.first()?.columns().first()?;
+    /// Returns the address of an array of the memory table that it has rows of, how many hold that
+    /// array, and whether this table is one of them.
+    fn held_array(&self) -> Option<(usize, usize, bool)> {
+        let array = self.reads()?;
+        let holds = self.scan_or_share().is_some();
         Some((
-            Arc::as_ptr(array).cast::<()>().addr(),
-            Arc::strong_count(array),
+            array.as_ptr().cast::<()>().addr(),
+            array.strong_count(),
+            holds,
         ))
     }
 }
@@ -213,6 +219,7 @@ impl ColumnCache {
     /// Counts a read of what a number names, by a region that a device could run; returns leave to
     /// bring it to a device, if it was read often and nothing else is on its way.
     pub fn wants(self: &Arc<Self>, what: u64) -> Option<Promotion> {
+        self.pinned.begin_read();
         let mut demand = self.demand.lock();
         demand.reads += 1;
         let now = demand.reads;
@@ -246,6 +253,7 @@ impl ColumnCache {
         };
         self.refresh(now);
         self.drop_orphans();
+        self.pinned.begin_read();
     }
 
     /// Returns whether a table of `CACHE TABLE` is on a device.
@@ -283,13 +291,13 @@ impl ColumnCache {
         let mut tables = self.tables.write();
         let mut holders: HashMap<usize, usize> = HashMap::new();
         for table in tables.values() {
-            if let Some((address, _)) = table.held_array() {
+            if let Some((address, _, true)) = table.held_array() {
                 *holders.entry(address).or_default() += 1;
             }
         }
         let is_orphan = |table: &CachedTable| {
             table.is_automatic()
-                && table.held_array().is_some_and(|(address, held)| {
+                && table.held_array().is_some_and(|(address, held, _)| {
                     held <= holders.get(&address).copied().unwrap_or(0)
                 })
         };
@@ -310,9 +318,17 @@ impl ColumnCache {
         gone.iter().for_each(|table| self.retire(Some(table)));
     }
 
-    /// Evicts chunks of automatic tables that save less than `below` for each byte, the least first,
-    /// until so many bytes came free; returns how many did.
-    fn evict_below(&self, device: DeviceId, bytes: u64, below: f64) -> u64 {
+    /// Returns how often all of an automatic table was read lately.
+    pub fn uses_of(&self, what: u64, device: DeviceId) -> f64 {
+        let demand = self.demand.lock();
+        let uses = demand.uses.get(&(what, device)).copied();
+        let uses = uses.unwrap_or_default();
+        faded(uses.times, demand.reads.saturating_sub(uses.last))
+    }
+
+    /// Evicts chunks of automatic tables `but` one that save less than `below` for each byte, the least
+    /// first, until so many bytes came free; returns how many did.
+    fn evict_below(&self, device: DeviceId, bytes: u64, below: f64, but: Option<u64>) -> u64 {
         let now = self.demand.lock().reads;
         self.refresh(now);
         let mut candidates: Vec<(f64, f64, Arc<CachedTable>)> = Vec::new();
@@ -320,9 +336,10 @@ impl ColumnCache {
             let Kept::Automatic { what, seconds } = table.kept else {
                 continue;
             };
-            let uses = self.demand.lock().uses.get(&(what, device)).copied();
-            let uses = uses.unwrap_or_default();
-            let times = faded(uses.times, now.saturating_sub(uses.last));
+            if but == Some(what) {
+                continue;
+            }
+            let times = self.uses_of(what, device);
             let value = times * seconds / table.device_bytes().max(1) as f64;
             if value < below {
                 candidates.push((value, times, table));
@@ -346,6 +363,13 @@ impl ColumnCache {
         let num_left = less.as_ref().map_or(0, |less| less.morsels.len());
         for morsel in &table.morsels[num_left..] {
             self.host.credit(&morsel.keys, times);
+        }
+        if let Kept::Automatic { what, .. } = table.kept {
+            let device = table.device;
+            let gone = table.morsels[num_left..].iter();
+            let keys = gone.flat_map(|morsel| &morsel.keys);
+            self.pinned
+                .have_left(PinnedGroup { what, device }, keys, times);
         }
         let stored = table.morsels.iter().flat_map(|morsel| &morsel.columns);
         let stored: Vec<(u64, Weak<StoredColumn>)> = stored
@@ -377,7 +401,7 @@ impl ColumnCache {
 
 impl Evict for ColumnCache {
     fn evict(&self, device: DeviceId, bytes: u64) -> u64 {
-        let freed = self.evict_below(device, bytes, f64::INFINITY);
+        let freed = self.evict_below(device, bytes, f64::INFINITY, None);
         if freed < bytes {
             self.shortages.fetch_add(1, Ordering::Relaxed);
         }

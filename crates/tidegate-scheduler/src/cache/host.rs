@@ -13,7 +13,7 @@
 //!
 //! What finds no room, or gives way to other chunks, goes to files if there is a disk tier.
 
-mod account;
+pub(super) mod account;
 mod chunk;
 mod disk;
 mod segment;
@@ -42,7 +42,7 @@ pub struct ScanNumber(u64);
 /// Column chunks in host memory.
 #[derive(Debug, Default)]
 pub struct HostTier {
-    account: Arc<Account>,
+    pub(super) account: Arc<Account>,
     /// What waits to be written to disk, beside what the tier may take.
     spilling: Arc<Account>,
     disk: Arc<DiskTier>,

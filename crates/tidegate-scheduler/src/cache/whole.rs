@@ -54,6 +54,14 @@ impl ScanKey {
         &self.rows
     }
 
+    /// Returns an array that is read, if the rows are those of a memory table.
+    pub fn an_array(&self) -> Option<&ArrayRef> {
+        match &self.rows {
+            ScanRows::Named(_) => None,
+            ScanRows::Batches(batches) => batches.first()?.columns().first(),
+        }
+    }
+
     /// Returns the numbers of the source's columns that the scan reads, in order.
     pub fn columns(&self) -> &[usize] {
         &self.columns

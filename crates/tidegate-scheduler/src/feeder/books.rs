@@ -22,7 +22,12 @@ impl Feeder {
         let error = match settled.folded {
             Ok(report) => {
                 let claimed = settled.morsels.iter().map(|morsel| morsel.size.num_bytes);
-                self.learn(&report, claimed.sum());
+                let claimed = match settled.origin {
+                    // It was there when the fold began, whether or not it was moved before.
+                    Some(_) => 0,
+                    None => claimed.sum(),
+                };
+                self.learn(&report, claimed);
                 let folded = match settled.origin {
                     Some(_) => settled.morsels,
                     None => loaded(&settled.morsels, &report),

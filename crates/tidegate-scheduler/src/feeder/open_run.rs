@@ -4,14 +4,17 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::DataType;
-use futures::FutureExt;
 use futures::future::BoxFuture;
 use futures::stream::{FuturesOrdered, StreamExt};
+use futures::{FutureExt, TryFutureExt};
 use tidegate_device::Reservation;
-use tidegate_kernels::{FoldReport, GeneratedRun, PipelineRun, RunError, StoredRun};
+use tidegate_kernels::{
+    FoldReport, GeneratedRun, PipelineRun, RunError, StoredColumn, StoredMorsel, StoredRun,
+};
 use tidegate_pipeline::Pipeline;
 
 use crate::admission::Turn;
+use crate::cache::pinned::PinnedMorsel;
 use crate::ladder::Ladder;
 use crate::place::Estimate;
 use crate::queue::{Morsel, MorselSize};
@@ -43,6 +46,8 @@ pub(super) enum Work {
     Loaded(LoadedMorsel),
     /// Some that are resident.
     Run(ResidentRun),
+    /// One that is moved to the device as it is encoded.
+    Pinned(PinnedWork),
 }
 
 /// A morsel whose rows wait to be folded.
@@ -73,6 +78,28 @@ impl ResidentRun {
     }
 }
 
+/// A morsel in pinned memory.
+#[derive(Debug)]
+pub(super) struct PinnedWork {
+    pub(super) morsel: Morsel,
+    pub(super) rows: PinnedMorsel,
+    pub(super) promise: Promise,
+}
+
+impl PinnedWork {
+    pub(super) fn size(&self) -> MorselSize {
+        size_of_pinned(&self.rows)
+    }
+}
+
+/// Returns the rows of a morsel in pinned memory and the bytes that move for it.
+pub(super) fn size_of_pinned(rows: &PinnedMorsel) -> MorselSize {
+    MorselSize {
+        num_rows: rows.num_rows(),
+        num_bytes: rows.bytes(),
+    }
+}
+
 /// A run under way, with the books of what it holds.
 pub(super) struct OpenRun {
     pub(super) run: Box<dyn PipelineRun>,
@@ -97,6 +124,7 @@ impl Work {
             Work::Load(morsel, _) => vec![morsel],
             Work::Loaded(loaded) => vec![loaded.morsel],
             Work::Run(run) => run.morsels,
+            Work::Pinned(work) => vec![work.morsel],
         }
     }
 }
@@ -122,6 +150,7 @@ impl OpenRun {
         let joins = match (&self.origin, work) {
             (None, _) | (Some(None), Work::Load(..) | Work::Loaded(_)) => true,
             (Some(Some(origin)), Work::Run(run)) => origin.is(&run.origin),
+            (Some(Some(origin)), Work::Pinned(work)) => origin.is(&Origin::Pinned(work.rows.codes)),
             _ => false,
         };
         joins
@@ -138,6 +167,31 @@ impl OpenRun {
         self.push(morsels, None, loaded.promise, fold, turn);
     }
 
+    /// Folds a morsel whose columns were brought to the device for this fold, which took so many
+    /// seconds.
+    pub(super) fn fold_promoted(
+        &mut self,
+        work: PinnedWork,
+        columns: Vec<Arc<StoredColumn>>,
+        seconds: f64,
+        turn: Turn,
+    ) {
+        let (size, codes) = (work.size(), work.rows.codes);
+        let stored = StoredMorsel {
+            num_rows: size.num_rows,
+            columns,
+        };
+        let fold = self.run.fold_stored(StoredRun::new(vec![stored]));
+        let fold = fold.map_ok(move |mut report| {
+            report.phases.upload += seconds;
+            report
+        });
+        let id = work.morsel.id;
+        let morsels = vec![Morsel { id, size }];
+        let origin = Some(Origin::Pinned(codes));
+        self.push(morsels, origin, work.promise, fold.boxed(), turn);
+    }
+
     pub(super) fn fold_resident(&mut self, run: ResidentRun, turn: Turn) {
         let exact = run.morsels.iter().zip(&run.rows);
         let exact = exact.map(|(morsel, rows)| Morsel {
@@ -149,7 +203,7 @@ impl OpenRun {
         });
         let morsels = exact.collect();
         let fold = match &run.origin {
-            Origin::Table(_) => {
+            Origin::Table(_) | Origin::Pinned(_) => {
                 let stored = run.rows.into_iter().filter_map(|rows| match rows {
                     ResidentRows::Stored(stored) => Some(stored),
                     ResidentRows::Part(_) => None,

@@ -54,7 +54,7 @@ impl Feeder {
             changed.as_mut().enable();
             let mut found = None;
             let looks = |morsel: &Morsel, rest| {
-                if self.accepts(morsel, rest, false) {
+                if self.accepts(morsel.size, rest, false) {
                     // It was only asked.
                     self.roster.cancel(id);
                     found = Some(*morsel);

@@ -31,6 +31,7 @@ fn settings_round_trip() {
         ("generate_all", "TRUE", "true"),
         ("cache", "Manual", "manual"),
         ("host_cache_limit", "0", "0"),
+        ("pinned_cache_limit", "2MB", "2097152"),
         ("disk_cache_limit", "1KB", "1024"),
     ];
     assert_eq!(table.len(), SETTINGS.len());

@@ -5,19 +5,26 @@
 //! host tier, and has the devices that gain by it keep their columns. It uses a quarter of the host's
 //! cores at the most, leaves a part of each device's memory free, takes the place of what saves much less, and gives
 //! up as soon as a query lacks memory. Nobody waits for it.
+//!
+//! What finds no room on its device lies below it in pinned memory, and so does a copy of what does, as
+//! far as there is room there ([`demote`](super::demote)). What lies there is not read again: it is moved
+//! up as it is, if there is room by then.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use datafusion::arrow::array::{Array, ArrayRef, RecordBatch};
+use datafusion::arrow::datatypes::{DataType, FieldRef};
 use futures::{StreamExt, TryStreamExt, stream};
 use tidegate_kernels::{PipelineDevice, RunError};
 use tidegate_scheduler::{
-    CachedChunk, CachedTable, ChunkKey, Kept, LoadError, MorselId, Promotion, Reason,
-    RegionCounters, ResidentScan, RunSpec, ScanKey,
+    CachedChunk, CachedTable, ChunkKey, GroupLabel, Kept, LoadError, MorselId, PinnedChunk,
+    PinnedGroup, PinnedMorsel, Promotion, Reason, RegionCounters, ResidentScan, RunSpec, ScanKey,
 };
 use tokio::runtime::Handle;
 
+use super::demote::copy_down;
 use super::spread::{Dealer, say_what_is_held};
 use crate::leaf::Leaf;
 
@@ -88,6 +95,7 @@ struct Filling {
 }
 
 /// Why it does not get there; the next try may.
+#[derive(Debug)]
 struct Stopped;
 
 impl From<LoadError> for Stopped {
@@ -112,14 +120,49 @@ struct Target<'a> {
     table: CachedTable,
     /// What it need not be given, by column.
     shared: Vec<Shared>,
+    /// What it has of the same already.
+    own: Option<Arc<CachedTable>>,
+    /// What lies below it of the same.
+    group: PinnedGroup,
+    /// Something came to it, or lies below it that did not.
+    has_more: AtomicBool,
+    /// A morsel found no room.
+    lacks_some: AtomicBool,
 }
 
-/// A morsel's chunks, and what reading and storing them took.
+impl Target<'_> {
+    /// Returns the chunks of a morsel if the device has all of them already.
+    fn own_chunks(&self, keys: &[ChunkKey]) -> Option<Vec<(ChunkKey, CachedChunk)>> {
+        let own = self.own.as_ref()?;
+        let chunk = |key: &ChunkKey| Some((key.clone(), own.get(key)?.1.clone()));
+        keys.iter().map(chunk).collect()
+    }
+
+    /// Returns whether codes in a morsel from below are those of the table; values may come from wherever
+    /// they were encoded.
+    fn may_take(&self, below: &PinnedMorsel) -> bool {
+        let mut chunks = below.chunks.iter().enumerate();
+        chunks.all(|(column, chunk)| {
+            let dictionary = chunk.column().dictionary();
+            dictionary.is_none_or(|theirs| Arc::ptr_eq(theirs, self.table.dictionary(column)))
+        })
+    }
+
+    /// Returns the seconds that reading and encoding a byte took of what it has already.
+    fn own_pace(&self) -> f64 {
+        let Some(own) = &self.own else {
+            return 0.0;
+        };
+        GroupLabel::of(own, 0.0).pace
+    }
+}
+
+/// A morsel's chunks, none if they lie below the device, and what reading and storing them took.
 struct Stored {
     /// The number of the device that has them.
     target: usize,
     chunks: Vec<(ChunkKey, CachedChunk)>,
-    took: Duration,
+    seconds: f64,
 }
 
 impl Filling {
@@ -128,12 +171,16 @@ impl Filling {
         let Ok(promotion) = Arc::try_unwrap(self.promotion) else {
             return;
         };
+        let what = promotion.what();
         match filled {
             Ok(tables) => promotion.keep(tables),
             Err(Stopped) => return promotion.give_up(),
         }
         for device in self.devices.iter().filter(|device| device.compiles()) {
             rehearse(&self.spec, device).await;
+        }
+        for device in &self.devices {
+            copy_down(&self.spec.cache, device, what).await;
         }
     }
 
@@ -149,47 +196,85 @@ impl Filling {
         let targets_ref = &targets;
         let stored = stream::iter(morsels)
             .map(|named| {
-                let number = only.unwrap_or_else(|| dealer.deal(named.num_rows));
+                let has = |target: &Target<'_>| target.own_chunks(&named.keys).is_some();
+                let number = targets_ref.iter().position(has).or(only);
+                let number = number.unwrap_or_else(|| dealer.deal(named.num_rows));
                 self.store(named, number, &targets_ref[number])
             })
             .buffer_unordered((cores / 4).max(1));
         let stored: Vec<Stored> = stored.try_collect().await?;
+        let mut all = targets.iter();
+        if !all.any(|target| target.has_more.load(Ordering::Relaxed)) {
+            return Err(Stopped);
+        }
+        let mut all = targets.iter();
+        let lacks_some = all.any(|target| target.lacks_some.load(Ordering::Relaxed));
         let tables = targets.into_iter().map(|target| target.table);
         let mut tables: Vec<CachedTable> = tables.collect();
-        let mut took = vec![Duration::ZERO; tables.len()];
+        let mut took = vec![0.0; tables.len()];
         for stored in stored {
-            took[stored.target] += stored.took;
             if !stored.chunks.is_empty() {
+                took[stored.target] += stored.seconds;
                 tables[stored.target].insert_morsel(stored.chunks);
             }
         }
-        for (table, took) in tables.iter_mut().zip(took) {
+        for (table, seconds) in tables.iter_mut().zip(took) {
             table.keep(Kept::Automatic {
                 what: self.promotion.what(),
-                seconds: took.as_secs_f64(),
+                seconds,
             });
         }
         tables.retain(|table| table.device_bytes() > 0);
-        say_what_is_held(&self.spec.loader, &mut tables);
+        match self.spec.loader.scan_key() {
+            Some(scan) if lacks_some => {
+                tables
+                    .iter_mut()
+                    .for_each(|table| table.holds_some_of(&scan));
+            }
+            _ => say_what_is_held(&self.spec.loader, &mut tables),
+        }
         Ok(tables)
     }
 
-    /// Makes an empty table on a device.
+    /// Makes an empty table on a device, with the dictionaries of what is there or below it.
     fn target<'a>(&self, device: &'a Arc<dyn PipelineDevice>, morsels: &[Named]) -> Target<'a> {
         let fields = self.spec.pipeline.input.fields();
         let columns = fields.iter().map(|field| field.name().clone());
-        let mut table = CachedTable::new(&self.name, device.info().id, columns);
-        let shared = (0..fields.len()).map(|column| self.shared(device, morsels, column));
-        let shared: Vec<Shared> = shared.collect();
-        for (column, shared) in shared.iter().enumerate() {
-            if let Some((of, number)) = shared {
-                table.adopt(column, Arc::clone(of.dictionary(*number)));
-            }
+        let (cache, id) = (&self.spec.cache, device.info().id);
+        let mut table = CachedTable::new(&self.name, id, columns);
+        let group = PinnedGroup {
+            what: self.promotion.what(),
+            device: id,
+        };
+        let own = cache.automatic(group.what, id);
+        let pinned = cache.pinned().dictionaries(group);
+        let of_own = own.as_ref().map(|own| {
+            let numbers = 0..fields.len();
+            numbers.map(|column| Arc::clone(own.dictionary(column)))
+        });
+        let known = of_own.map(Iterator::collect).or(pinned);
+        let known: Option<Vec<_>> = known.filter(|known: &Vec<_>| known.len() == fields.len());
+        for (column, dictionary) in known.iter().flatten().enumerate() {
+            table.adopt(column, Arc::clone(dictionary));
         }
+        let shared = fields.iter().enumerate().map(|(column, field)| {
+            let (of, number) = self.shared(device, morsels, column)?;
+            let theirs = of.dictionary(number);
+            let is_one = !has_codes(field) || Arc::ptr_eq(theirs, table.dictionary(column));
+            if known.is_none() {
+                table.adopt(column, Arc::clone(theirs));
+            }
+            (known.is_none() || is_one).then_some((of, number))
+        });
+        let shared: Vec<Shared> = shared.collect();
         Target {
             device,
             table,
             shared,
+            own,
+            group,
+            has_more: AtomicBool::new(false),
+            lacks_some: AtomicBool::new(false),
         }
     }
 
@@ -230,7 +315,8 @@ impl Filling {
         })
     }
 
-    /// Reads a morsel and has the device keep those of its columns that are not there.
+    /// Has the device keep those of a morsel's columns that are not there, from below it if they lie
+    /// there; else they are read. What finds no room goes below.
     async fn store(
         &self,
         Named { morsel, keys, .. }: Named,
@@ -240,35 +326,118 @@ impl Filling {
         if !self.promotion.may_go_on() {
             return Err(Stopped);
         }
-        let began = Instant::now();
-        let mut batches = None;
-        let mut chunks = Vec::with_capacity(keys.len());
-        for (column, key) in keys.into_iter().enumerate() {
-            let known = target.shared[column]
-                .as_ref()
-                .and_then(|(of, _)| of.get(&key));
-            if let Some((_, chunk)) = known {
-                chunks.push((key, chunk.clone()));
-                continue;
-            }
-            if batches.is_none() {
-                batches = Some(self.load(morsel).await?);
-            }
-            let batches = batches.as_deref().unwrap_or_default();
-            let arrays = batches.iter().map(|batch| Arc::clone(batch.column(column)));
-            let arrays: Vec<ArrayRef> = arrays.collect();
-            if arrays.iter().all(|array| array.is_empty()) {
-                break;
-            }
-            let chunk = self.keep(arrays, target, column, began).await?;
-            chunks.push((key, chunk));
-        }
-        let took = began.elapsed();
-        Ok(Stored {
+        let stored = |chunks: Vec<(ChunkKey, CachedChunk)>, seconds| Stored {
             target: number,
             chunks,
-            took,
-        })
+            seconds,
+        };
+        if let Some(chunks) = target.own_chunks(&keys) {
+            let bytes = chunks.iter().map(|(_, chunk)| chunk.stored.device_bytes());
+            let seconds = target.own_pace() * bytes.sum::<u64>() as f64;
+            return Ok(stored(chunks, seconds));
+        }
+        let pinned = self.spec.cache.pinned();
+        let own = pinned.find_in(target.group, &keys);
+        let below = own.or_else(|| pinned.find(&keys));
+        if let Some(below) = below.filter(|below| target.may_take(below)) {
+            if !has_room(target.device, below.bytes()) {
+                target.lacks_some.store(true, Ordering::Relaxed);
+                return Ok(stored(Vec::new(), 0.0));
+            }
+            let chunks = self.bring_back(&below, keys, target.device).await?;
+            target.has_more.store(true, Ordering::Relaxed);
+            let seconds = target.own_pace() * below.bytes() as f64;
+            return Ok(stored(chunks, seconds));
+        }
+        let began = Instant::now();
+        let in_table = |(column, key): (usize, &ChunkKey)| {
+            let (of, _) = target.shared[column].as_ref()?;
+            Some(of.get(key)?.1.clone())
+        };
+        let known: Vec<Option<CachedChunk>> = keys.iter().enumerate().map(in_table).collect();
+        let batches = match known.iter().all(Option::is_some) {
+            true => Vec::new(),
+            false => self.load(morsel).await?,
+        };
+        let arrays = |column: usize| -> Vec<ArrayRef> {
+            let arrays = batches.iter().map(|batch| Arc::clone(batch.column(column)));
+            arrays.collect()
+        };
+        let missing = || (0..keys.len()).filter(|column| known[*column].is_none());
+        if missing().any(|column| arrays(column).iter().all(|array| array.is_empty())) {
+            return Ok(stored(Vec::new(), 0.0));
+        }
+        let bytes = missing().flat_map(arrays);
+        let bytes = bytes.map(|array| array.get_array_memory_size() as u64);
+        if !self.make_room(target.device, bytes.sum(), began) {
+            target.lacks_some.store(true, Ordering::Relaxed);
+            let all = (0..keys.len()).map(arrays).collect();
+            self.put_below(keys, all, target, began).await?;
+            target.has_more.store(true, Ordering::Relaxed);
+            return Ok(stored(Vec::new(), 0.0));
+        }
+        let mut chunks = Vec::with_capacity(keys.len());
+        for (column, (key, known)) in keys.iter().zip(&known).enumerate() {
+            let chunk = match known {
+                Some(chunk) => chunk.clone(),
+                None => self.keep(arrays(column), target, column).await?,
+            };
+            chunks.push((key.clone(), chunk));
+        }
+        target.has_more.store(true, Ordering::Relaxed);
+        Ok(stored(chunks, began.elapsed().as_secs_f64()))
+    }
+
+    /// Moves a morsel from below a device to it, to stay.
+    async fn bring_back(
+        &self,
+        below: &PinnedMorsel,
+        keys: Vec<ChunkKey>,
+        device: &Arc<dyn PipelineDevice>,
+    ) -> Result<Vec<(ChunkKey, CachedChunk)>, Stopped> {
+        let mut chunks = Vec::with_capacity(keys.len());
+        for (key, chunk) in keys.into_iter().zip(&below.chunks) {
+            let moved = device.promote(Arc::clone(chunk.column())).await;
+            chunks.push((key, chunk.came_back(moved.map_err(|_| Stopped)?)));
+        }
+        self.spec.cache.pinned().went_back(below);
+        Ok(chunks)
+    }
+
+    /// Has a device encode a morsel that it has no room for, column by column in the room that stays
+    /// free, and keeps it below.
+    async fn put_below(
+        &self,
+        keys: Vec<ChunkKey>,
+        columns: Vec<Vec<ArrayRef>>,
+        target: &Target<'_>,
+        began: Instant,
+    ) -> Result<(), Stopped> {
+        let pinned = self.spec.cache.pinned();
+        if pinned.limit() == 0 {
+            return Err(Stopped);
+        }
+        let mut label = GroupLabel {
+            reads: self.spec.loader.scan_key().and_then(|scan| {
+                let array = scan.an_array()?;
+                Some(Arc::downgrade(array))
+            }),
+            ..GroupLabel::of(&target.table, self.promotion.uses())
+        };
+        let mut chunks = Vec::with_capacity(keys.len());
+        for (column, (key, arrays)) in keys.into_iter().zip(columns).enumerate() {
+            let chunk = self.keep(arrays, target, column).await?;
+            let bytes = chunk.stored.device_bytes();
+            label.pace = began.elapsed().as_secs_f64() / bytes.max(1) as f64;
+            let charge = pinned.charge(bytes, &label, false).ok_or(Stopped)?;
+            let copy = target.device.demote(Arc::clone(&chunk.stored)).await;
+            let copy = copy.map_err(|_| Stopped)?;
+            chunks.push((key, PinnedChunk::new(copy, &chunk, charge)));
+        }
+        let bytes: u64 = chunks.iter().map(|(_, chunk)| chunk.column().bytes()).sum();
+        label.pace = began.elapsed().as_secs_f64() / bytes.max(1) as f64;
+        pinned.keep(target.group, &label, chunks);
+        Ok(())
     }
 
     async fn load(&self, morsel: MorselId) -> Result<Vec<RecordBatch>, Stopped> {
@@ -279,18 +448,13 @@ impl Filling {
         Ok(loaded.map_err(|_| Stopped)??)
     }
 
-    /// Has a device keep arrays of one column, if that leaves queries room enough.
+    /// Has a device keep arrays of one column.
     async fn keep(
         &self,
         arrays: Vec<ArrayRef>,
         Target { device, table, .. }: &Target<'_>,
         column: usize,
-        began: Instant,
     ) -> Result<CachedChunk, Stopped> {
-        let bytes = arrays
-            .iter()
-            .map(|array| array.get_array_memory_size() as u64);
-        self.make_room(device, bytes.sum(), began)?;
         let anchor = if self.spec.loader.keys_are_addresses() {
             arrays.clone()
         } else {
@@ -310,25 +474,34 @@ impl Filling {
         })
     }
 
-    /// Makes room for so many bytes beside those that stay free.
-    fn make_room(
-        &self,
-        device: &Arc<dyn PipelineDevice>,
-        bytes: u64,
-        began: Instant,
-    ) -> Result<(), Stopped> {
-        let budget = device.budget();
-        let stays_free = (budget.limit() as f64 * FREE_SHARE) as u64;
-        let lacking = (bytes + stays_free).saturating_sub(budget.free());
+    /// Makes room for so many bytes beside those that stay free; returns whether there is.
+    fn make_room(&self, device: &Arc<dyn PipelineDevice>, bytes: u64, began: Instant) -> bool {
+        let lacking = lacking(device, bytes);
         if lacking == 0 {
-            return Ok(());
+            return true;
         }
         let id = device.info().id;
         let seconds = began.elapsed().as_secs_f64();
-        let freed = self.promotion.displace(id, lacking, seconds, bytes);
-        if freed < lacking {
-            return Err(Stopped);
-        }
-        Ok(())
+        self.promotion.displace(id, lacking, seconds, bytes) >= lacking
     }
+}
+
+/// Returns whether a device has room for so many bytes beside those that stay free.
+fn has_room(device: &Arc<dyn PipelineDevice>, bytes: u64) -> bool {
+    lacking(device, bytes) == 0
+}
+
+/// Returns how many bytes are missing for so many more beside those that stay free.
+fn lacking(device: &Arc<dyn PipelineDevice>, bytes: u64) -> u64 {
+    let budget = device.budget();
+    let stays_free = (budget.limit() as f64 * FREE_SHARE) as u64;
+    (bytes + stays_free).saturating_sub(budget.free())
+}
+
+/// Returns whether a column's chunks are codes of its dictionary.
+fn has_codes(field: &FieldRef) -> bool {
+    matches!(
+        field.data_type(),
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Dictionary(..)
+    )
 }

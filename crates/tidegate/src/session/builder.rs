@@ -18,7 +18,7 @@ use super::{Session, add_to, files, formats};
 use crate::access::AllowedPaths;
 use crate::error::{Error, ErrorKind};
 use crate::generate::{NamedArguments, table_functions};
-use crate::memory::{HostLimit, StatementPool, default_cache_limit};
+use crate::memory::{HostLimit, StatementPool, default_cache_limit, default_pinned_limit};
 use crate::runtime::{Runtime, RuntimeOptions, SimulatedSpec};
 use crate::stores::{StoreOptions, Stores};
 use crate::{system, tensors};
@@ -179,6 +179,7 @@ impl SessionBuilder {
         // Whoever shares a runtime finds the limit that its first session set.
         if self.runtime.is_none() || runtime.cache().host().limit() == 0 {
             runtime.limit_host_cache(default_cache_limit(memory.bytes));
+            runtime.limit_pinned_cache(default_pinned_limit(memory.bytes));
             let gate = runtime.admission();
             gate.set_limits(AdmissionLimits {
                 expected_bytes_max: memory.bytes,

@@ -27,7 +27,7 @@ pub const TEMP_SCHEMA: &str = "temp";
 
 /// Settings that strangers should not change: what protects the process from them, and what decides
 /// over devices and memory that others use too. A `*` at the end stands for all that begin so.
-pub const LOCKED_SETTINGS: [&str; 24] = [
+pub const LOCKED_SETTINGS: [&str; 25] = [
     "tidegate.memory_limit",
     "tidegate.query_memory_limit",
     "tidegate.max_running_queries",
@@ -35,6 +35,7 @@ pub const LOCKED_SETTINGS: [&str; 24] = [
     "tidegate.queue_timeout",
     "tidegate.priority",
     "tidegate.host_cache_limit",
+    "tidegate.pinned_cache_limit",
     "tidegate.disk_cache_limit",
     "tidegate.placement",
     "tidegate.regions",

@@ -69,6 +69,14 @@ pub struct CacheActivity {
     pub host_evictions: u64,
     /// Chunks that queries found on devices.
     pub device_hits: u64,
+    /// Chunks that queries brought to a device from pinned memory for one fold.
+    pub pinned_hits: u64,
+    /// Chunks that went back from pinned memory to a device to stay.
+    pub pinned_promotions: u64,
+    /// Chunks that left a device, or found no room there, and stayed in pinned memory.
+    pub pinned_demotions: u64,
+    /// Chunks that left pinned memory for others or for statements.
+    pub pinned_evictions: u64,
 }
 
 /// Bytes of host memory that somebody outside statements holds; they come back when it is dropped.
@@ -138,13 +146,17 @@ impl Session {
     /// Tells what the column cache has done.
     pub fn cache_activity(&self) -> CacheActivity {
         let cache = self.runtime.cache();
-        let host = cache.host().activity();
+        let (host, pinned) = (cache.host().activity(), cache.pinned().activity());
         CacheActivity {
             host_hits: host.hits,
             disk_hits: host.disk_hits,
             host_misses: host.misses,
             host_evictions: host.evictions,
             device_hits: cache.device_hits(),
+            pinned_hits: pinned.hits,
+            pinned_promotions: pinned.promotions,
+            pinned_demotions: pinned.demotions,
+            pinned_evictions: pinned.evictions,
         }
     }
 }
@@ -202,11 +214,17 @@ fn host_memory(runtime: &Runtime, pool: &Arc<dyn MemoryPool>) -> Vec<MemoryRepor
         limit,
         peak,
     };
-    let tier = runtime.cache().host();
+    let (tier, pinned) = (runtime.cache().host(), runtime.cache().pinned());
     let mut reports = vec![
         report("statements", pool.reserved() as u64, limit, None),
         report("column cache", tier.used(), Some(tier.limit()), None),
     ];
+    if !runtime.devices().is_empty() {
+        reports.push(MemoryReport {
+            tier: "pinned",
+            ..report("column cache", pinned.used(), Some(pinned.limit()), None)
+        });
+    }
     if tier.disk_limit() > 0 {
         reports.push(MemoryReport {
             tier: "disk",

@@ -27,7 +27,7 @@ use super::{
 use crate::access::AllowedPaths;
 use crate::error::{Error, ErrorKind};
 use crate::frames::planner;
-use crate::memory::{StatementPool, default_cache_limit};
+use crate::memory::{StatementPool, default_cache_limit, default_pinned_limit};
 use crate::options::{DeviceLimits, DeviceList, ReplayedPlacement, TidegateOptions};
 use crate::query::{KnownStatement, StatementText, on_large_stack, watched};
 use crate::statements::StatementError;
@@ -294,7 +294,8 @@ async fn set_variable(session: &Session, set: SetVariable) -> Result<DataFrame, 
     let limits_memory = set.variable == "tidegate.memory_limit";
     let limits_disk = set.variable == "tidegate.disk_cache_limit";
     let limits_devices = set.variable == "tidegate.device_memory_limit";
-    let limits_cache = set.variable == "tidegate.host_cache_limit";
+    let cache_limits = ["tidegate.host_cache_limit", "tidegate.pinned_cache_limit"];
+    let limits_cache = cache_limits.contains(&set.variable.as_str());
     let limits_queries = [
         "tidegate.max_running_queries",
         "tidegate.max_waiting_queries",
@@ -351,10 +352,10 @@ pub(super) fn check_setting(session: &Session, set: &SetVariable) -> Result<(), 
 fn limit_cache(session: &Session) {
     let options = TidegateOptions::of(session.ctx.state().config_options());
     let memory = options.memory_limit.unwrap_or(session.memory.bytes);
-    let limit = options.host_cache_limit;
-    session
-        .runtime
-        .limit_host_cache(limit.unwrap_or_else(|| default_cache_limit(memory)));
+    let (host, pinned) = (options.host_cache_limit, options.pinned_cache_limit);
+    let runtime = &session.runtime;
+    runtime.limit_host_cache(host.unwrap_or_else(|| default_cache_limit(memory)));
+    runtime.limit_pinned_cache(pinned.unwrap_or_else(|| default_pinned_limit(memory)));
 }
 
 /// Bounds what cached columns take on disk, in the folder where statements spill.

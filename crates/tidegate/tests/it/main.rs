@@ -32,5 +32,6 @@ mod streams;
 mod support;
 mod support_matrix;
 mod tasks;
+mod tiers;
 mod watched;
 mod whole_files;

@@ -151,6 +151,12 @@ pub(in crate::cuda) struct Pinned {
     bytes: usize,
 }
 
+// SAFETY: it is the address of memory that every context and thread may use; whoever has the value
+// alone touches the memory, and it is freed on the device's thread.
+unsafe impl Send for Pinned {}
+// SAFETY: a shared reference gives the address, and ranges for which the caller vouches.
+unsafe impl Sync for Pinned {}
+
 impl Pinned {
     pub(in crate::cuda) fn new(bytes: usize) -> Result<Self, Fault> {
         const CALL: &str = "cuMemHostAlloc";
@@ -167,6 +173,21 @@ impl Pinned {
     /// Returns where it begins.
     pub(in crate::cuda) fn start(&self) -> NonNull<u8> {
         self.start
+    }
+
+    /// Returns how many bytes it has.
+    pub(in crate::cuda) fn len(&self) -> usize {
+        self.bytes
+    }
+
+    /// Returns all of it, to be read.
+    ///
+    /// # Safety
+    /// While the slice lives nobody writes to the memory.
+    pub(in crate::cuda) unsafe fn read(&self) -> &[u8] {
+        // SAFETY: the memory lives as long as `self`, the driver gave it with contents, and the caller
+        // vouches that nobody writes.
+        unsafe { slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
     }
 
     /// Returns a range of it.

@@ -1,7 +1,7 @@
 //! The bytes of the host tier: who has them, and how many there may be.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::RwLock;
 
@@ -13,10 +13,12 @@ pub trait HostMemory: Send + Sync {
 
 /// What the tier takes and may take.
 #[derive(Default)]
-pub(super) struct Account {
+pub(in crate::cache) struct Account {
     limit: AtomicU64,
     used: AtomicU64,
     pools: RwLock<Vec<Weak<dyn HostMemory>>>,
+    /// Another tier that shares with this one what statements leave.
+    beside: OnceLock<Weak<Account>>,
 }
 
 impl std::fmt::Debug for Account {
@@ -29,34 +31,42 @@ impl std::fmt::Debug for Account {
 }
 
 impl Account {
-    pub(super) fn limit(&self) -> u64 {
+    pub(in crate::cache) fn limit(&self) -> u64 {
         self.limit.load(Ordering::Relaxed)
     }
 
-    pub(super) fn set_limit(&self, bytes: u64) {
+    pub(in crate::cache) fn set_limit(&self, bytes: u64) {
         self.limit.store(bytes, Ordering::Relaxed);
     }
 
-    pub(super) fn used(&self) -> u64 {
+    pub(in crate::cache) fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
     }
 
-    pub(super) fn watch(&self, pool: Weak<dyn HostMemory>) {
+    pub(in crate::cache) fn watch(&self, pool: Weak<dyn HostMemory>) {
         let mut pools = self.pools.write();
         pools.retain(|pool| pool.strong_count() > 0);
         pools.push(pool);
     }
 
+    /// Lets two tiers share what statements leave.
+    pub(in crate::cache) fn pair(one: &Arc<Self>, other: &Arc<Self>) {
+        one.beside.get_or_init(|| Arc::downgrade(other));
+        other.beside.get_or_init(|| Arc::downgrade(one));
+    }
+
     /// Returns the bytes that the tier may take now, those that it has included.
-    pub(super) fn allowed(&self) -> u64 {
+    pub(in crate::cache) fn allowed(&self) -> u64 {
         let pools = self.pools.read();
         let left = pools.iter().filter_map(Weak::upgrade);
         let left = left.map(|pool| pool.left_by_statements()).min();
+        let beside = self.beside.get().and_then(Weak::upgrade);
+        let left = left.map(|left| left.saturating_sub(beside.map_or(0, |tier| tier.used())));
         self.limit().min(left.unwrap_or(u64::MAX))
     }
 
     /// Takes bytes that were made room for.
-    pub(super) fn take(self: &Arc<Self>, bytes: u64) -> HostBytes {
+    pub(in crate::cache) fn take(self: &Arc<Self>, bytes: u64) -> HostBytes {
         self.used.fetch_add(bytes, Ordering::Relaxed);
         HostBytes {
             account: Arc::clone(self),
@@ -65,7 +75,7 @@ impl Account {
     }
 }
 
-/// Bytes of the host tier; they come back when this is dropped.
+/// Bytes of a tier in host memory; they come back when this is dropped.
 #[derive(Debug)]
 #[must_use = "the bytes come back at once if they are dropped"]
 pub struct HostBytes {
@@ -85,7 +95,7 @@ impl HostBytes {
     }
 
     /// Moves `bytes` of these, or all if there are fewer, into a reservation of their own.
-    pub(super) fn split(&mut self, bytes: u64) -> Self {
+    pub(in crate::cache) fn split(&mut self, bytes: u64) -> Self {
         let bytes = bytes.min(self.bytes);
         self.bytes -= bytes;
         Self {

@@ -60,14 +60,14 @@ impl HostCache {
         let source = Arc::clone(&file.source);
         let before = files.insert(place(url, &file.meta), file);
         if let Some(before) = before.filter(|before| before.source != source) {
-            self.columns.host().forget(&before.source);
+            self.columns.forget(&before.source);
         }
     }
 
     /// Forgets a file that is no more what it was, with its chunks.
     pub(super) fn forget(&self, url: &str, file: &KnownFile) {
         self.files.lock().remove(&place(url, &file.meta));
-        self.columns.host().forget(&file.source);
+        self.columns.forget(&file.source);
     }
 }
 
