@@ -11,6 +11,7 @@ use thiserror::Error;
 use tidegate_device::{Cost, DeviceError, DeviceInfo, FaultPlan, MemoryBudget, Reservation};
 use tidegate_pipeline::{EvalError, Pipeline};
 
+use crate::compiling::Waiting;
 use crate::generated::GeneratedRun;
 use crate::program::Generated;
 use crate::stored::{ColumnDictionary, PinnedColumn, StoredColumn, StoredRun};
@@ -20,6 +21,7 @@ use crate::stream::StreamWork;
 ///
 /// # Contract
 /// - No method blocks for the device's work; what takes time is a future.
+/// - A run whose kernels are not there does not keep the device from other runs while they are compiled.
 /// - [`refusals`](Self::refusals) depends on the pipeline and on the device's life only, so a
 ///   pipeline without refusals opens unless the device is lost in between. Values can still make
 ///   a chunk ineligible: see [`refuse_chunk`](crate::refuse_chunk).
@@ -48,8 +50,8 @@ pub trait PipelineDevice: Send + Sync + Debug {
     /// [`RunError::Device`] if the device is lost, [`RunError::Eval`] if it refuses the pipeline.
     fn open(&self, pipeline: Arc<Pipeline>) -> Result<Box<dyn PipelineRun>, RunError>;
 
-    /// Returns whether kernels are compiled here when they are first needed, which takes a device longer
-    /// than the work of a morsel.
+    /// Returns whether kernels are compiled here when they are first needed, which takes longer than a
+    /// device's work for a morsel.
     fn compiles(&self) -> bool {
         false
     }
@@ -202,6 +204,12 @@ pub trait PipelineRun: Send {
         run: GeneratedRun,
     ) -> BoxFuture<'static, Result<FoldReport, RunError>>;
 
+    /// Tells when what was asked of the run waits for kernels: the device does nothing for it meanwhile,
+    /// and others may have its time. `None` if that never happens.
+    fn waiting(&self) -> Option<Arc<Waiting>> {
+        None
+    }
+
     /// Ends the run and brings its rows back to the host, in batches of `pipeline.output`; after all
     /// folds called before.
     fn finish(self: Box<Self>) -> BoxFuture<'static, Result<Finished, RunError>>;
@@ -219,7 +227,8 @@ pub struct Finished {
 /// Where the seconds of a device's work went.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Phases {
-    /// Writing the kernel, and compiling and loading it where that had not been done.
+    /// Writing the kernel, and compiling and loading it where that had not been done; waiting for whoever
+    /// was compiling it.
     pub compile: f64,
     /// Encoding rows and copying them to the device.
     pub upload: f64,
@@ -248,7 +257,7 @@ pub struct FoldReport {
     pub rows: u64,
     /// Bytes moved to the device for it.
     pub bytes: u64,
-    /// How long the device was busy with it, the transfer included.
+    /// How long the device was busy with it, the transfer included; not with compiling.
     pub device_seconds: f64,
     /// Where the time went.
     pub phases: Phases,

@@ -1,23 +1,26 @@
 //! The CUDA backend: a pipeline's own kernel, compiled for the device and launched over chunks.
 //!
 //! A fold encodes its batches, copies them to the device and launches the kernel over them, all on
-//! the device's thread: [`Execution`](crate::execution::Execution) says how. Only what is left to do
-//! once the last bytes have left is done elsewhere.
+//! the device's thread: [`Execution`](crate::execution::Execution) says how. Kernels are compiled
+//! elsewhere, while the device's thread does what others ask for ([`steps`]); so is what is left to do
+//! once the last bytes have left.
 
 mod run;
+mod steps;
 mod store;
 mod tiers;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow_array::{ArrayRef, RecordBatch};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
-use tidegate_device::compiler::ImageCache;
+use tidegate_device::compiler::{CompileError, Compiled, ImageCache};
 use tidegate_device::cuda::{CudaDevice, DeviceBuffer, Kernel, Lane, LaunchShape, Mark};
 use tidegate_device::{
     Cost, DeviceError, DeviceId, DeviceInfo, FaultPlan, MemoryBudget, Reservation,
@@ -25,6 +28,7 @@ use tidegate_device::{
 use tidegate_pipeline::{Interpreter, Pipeline};
 
 use crate::backend::{PipelineDevice, PipelineRun, RunError};
+use crate::compiling::CompileThreads;
 use crate::engine::{Engine, Machine, bytes_of_words};
 use crate::execution::Programs;
 use crate::program::{DeviceProgram, Generated, ProgramOptions, warm_up_source};
@@ -50,15 +54,26 @@ pub(crate) struct Shared {
     programs: Programs,
     /// Kernels that are loaded, by their source.
     loaded: Mutex<HashMap<String, Arc<Loaded>>>,
+    compile_threads: CompileThreads<Image>,
 }
+
+/// What came of compiling a source.
+type Image = Result<Arc<Compiled>, CompileError>;
 
 /// The kernels of one program on the device.
 struct Loaded {
     kernels: Vec<Kernel>,
 }
 
+/// What the compiler calls a source.
+const SOURCE_NAME: &str = "pipeline.cu";
+
 /// Kernels kept loaded; more are forgotten together.
 const LOADED_MAX: usize = 256;
+
+/// How long whoever gives the device up waits for the compiler: a process that ends while it compiles may
+/// crash there.
+const COMPILING_MAX: Duration = Duration::from_secs(5);
 
 impl CudaPipelineDevice {
     /// Makes the device run pipelines with kernels of this cache, compiled for `architecture`, as
@@ -71,6 +86,10 @@ impl CudaPipelineDevice {
             u64::from(facts.shared_bytes_per_block),
             u64::from(facts.shared_bytes_per_multiprocessor),
         );
+        let compile = {
+            let (images, architecture) = (images.clone(), architecture.clone());
+            move |text: &str| images.get(SOURCE_NAME, text, &architecture, &[])
+        };
         Self {
             shared: Arc::new(Shared {
                 device,
@@ -79,6 +98,7 @@ impl CudaPipelineDevice {
                 options,
                 programs: Programs::default(),
                 loaded: Mutex::default(),
+                compile_threads: CompileThreads::new(compile, COMPILING_MAX),
             }),
             ordered: false,
         }
@@ -103,7 +123,7 @@ impl CudaPipelineDevice {
             .engine(&program.text, program.kernel_names())
     }
 
-    /// Returns the device's thread as a machine.
+    /// Returns the device's thread as a machine, which waits for the compiler.
     pub fn machine<'a, 'l>(&'a self, lane: &'a Lane<'l>) -> LaneMachine<'a, 'l> {
         LaneMachine::new(&self.shared, lane)
     }
@@ -177,7 +197,7 @@ impl PipelineDevice for CudaPipelineDevice {
         pipeline: Arc<Pipeline>,
         rows: Vec<RecordBatch>,
     ) -> BoxFuture<'static, Result<(), RunError>> {
-        run::compile(&self.shared, pipeline, self.run_options(), rows)
+        run::compile(&self.shared, pipeline, &self.run_options(), rows)
     }
 
     fn ordered(&self) -> Option<Arc<dyn PipelineDevice>> {
@@ -251,25 +271,29 @@ impl Shared {
         self.programs.declared(pipeline, &self.options)
     }
 
-    /// Returns the kernels of a source, compiled and loaded if they are not.
+    /// Returns the kernels of a source if they are loaded.
+    fn loaded(&self, text: &str) -> Option<Arc<Loaded>> {
+        self.loaded.lock().get(text).map(Arc::clone)
+    }
+
+    /// Compiles a source now, if it is not compiled.
+    fn compiled(&self, text: &str) -> Image {
+        self.images.get(SOURCE_NAME, text, &self.architecture, &[])
+    }
+
+    /// Loads the kernels of a source that was compiled.
     fn load(
         &self,
         lane: &Lane<'_>,
         text: &str,
         names: &[&str],
+        image: Image,
     ) -> Result<Arc<Loaded>, DeviceError> {
-        if let Some(loaded) = self.loaded.lock().get(text) {
-            return Ok(Arc::clone(loaded));
-        }
-        let failed = |why: String| DeviceError::LaunchFailed {
+        let compiled = image.map_err(|error| DeviceError::LaunchFailed {
             device: self.device.info().id,
             launch: 0,
-            why,
-        };
-        let compiled = self
-            .images
-            .get("pipeline.cu", text, &self.architecture, &[])
-            .map_err(|error| failed(error.to_string()))?;
+            why: error.to_string(),
+        })?;
         let module = lane.load(&compiled.image)?;
         let mut kernels = Vec::new();
         for name in names {
@@ -297,7 +321,11 @@ impl Shared {
     ) -> Result<(), DeviceError> {
         // What is loaded is known by its text, and has the kernels that were asked for first.
         let text = format!("{source}\n// {kernel}\n");
-        let loaded = self.load(lane, &text, &[kernel])?;
+        let loaded = match self.loaded(&text) {
+            Some(loaded) => loaded,
+            // The user's work is under way and cannot be put aside.
+            None => self.load(lane, &text, &[kernel], self.compiled(&text))?,
+        };
         let shape = LaunchShape {
             blocks,
             threads,
@@ -316,6 +344,12 @@ pub struct LaneMachine<'a, 'l> {
     lane: &'a Lane<'l>,
     /// The moment before the first launch of the fold under way.
     launched: RefCell<Option<Mark>>,
+    /// What was compiled for the work under way.
+    images: &'a [(Arc<str>, Image)],
+    /// The work under way may begin again, so that it need not wait for the compiler.
+    may_begin_again: Cell<bool>,
+    /// Sources that have to be compiled before it does.
+    lacking: RefCell<Vec<Arc<str>>>,
 }
 
 impl<'a, 'l> LaneMachine<'a, 'l> {
@@ -324,12 +358,70 @@ impl<'a, 'l> LaneMachine<'a, 'l> {
             shared,
             lane,
             launched: RefCell::default(),
+            images: &[],
+            may_begin_again: Cell::new(false),
+            lacking: RefCell::default(),
         }
     }
 
-    /// Returns the moment before the first launch, if there was one.
-    pub(crate) fn take_launched(&self) -> Option<Mark> {
-        self.launched.take()
+    /// Makes a machine for work that may begin again once its sources are compiled; these were.
+    fn not_waiting(
+        shared: &'a Shared,
+        lane: &'a Lane<'l>,
+        images: &'a [(Arc<str>, Image)],
+    ) -> Self {
+        Self {
+            images,
+            may_begin_again: Cell::new(true),
+            ..Self::new(shared, lane)
+        }
+    }
+
+    /// Returns the sources that have to be compiled before the work begins again.
+    fn into_lacking(self) -> Vec<Arc<str>> {
+        self.lacking.into_inner()
+    }
+
+    /// Returns what came of compiling a source; `None` if the work is to begin again when that is known.
+    fn image(&self, text: &str) -> Option<Image> {
+        let of_work = self.images.iter().find(|(known, _)| known.as_ref() == text);
+        if let Some((_, image)) = of_work {
+            return Some(image.clone());
+        }
+        if !self.may_begin_again.get() {
+            return Some(self.shared.compiled(text));
+        }
+        let known = self
+            .shared
+            .images
+            .peek(text, &self.shared.architecture, &[]);
+        if known.is_none() {
+            self.lacking.borrow_mut().push(text.into());
+        }
+        known.map(Ok)
+    }
+
+    fn load(&self, text: &str, names: &[&str]) -> Result<Arc<Loaded>, DeviceError> {
+        if let Some(loaded) = self.shared.loaded(text) {
+            return Ok(loaded);
+        }
+        match self.image(text) {
+            Some(image) => self.shared.load(self.lane, text, names, image),
+            None => Err(DeviceError::Refused {
+                device: self.shared.device.info().id,
+                what: "launch".into(),
+                why: "its kernels are not compiled yet".into(),
+            }),
+        }
+    }
+
+    /// Waits for the launches of the fold under way and returns the seconds that they took.
+    fn seconds_since_launch(&self) -> Result<f64, DeviceError> {
+        let to = self.lane.mark()?;
+        match self.launched.take() {
+            Some(from) => self.lane.elapsed_seconds(&from, &to),
+            None => Ok(0.0),
+        }
     }
 }
 
@@ -365,6 +457,14 @@ impl<'a, 'l> Machine for LaneMachine<'a, 'l> {
         Ok(())
     }
 
+    fn may_begin_again(&self, may: bool) -> bool {
+        self.may_begin_again.replace(may)
+    }
+
+    fn lacks_kernels(&self) -> bool {
+        !self.lacking.borrow().is_empty()
+    }
+
     fn engine(
         &self,
         text: &str,
@@ -374,7 +474,7 @@ impl<'a, 'l> Machine for LaneMachine<'a, 'l> {
             lane: self.lane,
             device: self.shared.device.info().id,
             budget: Arc::clone(self.shared.device.budget()),
-            loaded: self.shared.load(self.lane, text, kernels)?,
+            loaded: self.load(text, kernels)?,
         })
     }
 }

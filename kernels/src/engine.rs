@@ -136,7 +136,20 @@ pub trait Machine {
         Ok(())
     }
 
-    /// Returns the named kernels of a source, which is compiled if it is not.
+    /// Is told whether the work under way may begin again from its start, with the same outcome; returns
+    /// what it was told before.
+    fn may_begin_again(&self, may: bool) -> bool {
+        let _ = may;
+        false
+    }
+
+    /// Returns whether the work under way lacks kernels and must begin again when they are there.
+    fn lacks_kernels(&self) -> bool {
+        false
+    }
+
+    /// Returns the named kernels of a source, which is compiled if it is not; a machine that does not wait
+    /// for that fails, and then [lacks](Self::lacks_kernels) them.
     ///
     /// # Errors
     /// What the compiler says; a lost device.

@@ -63,6 +63,14 @@ pub struct Execution<B> {
     phases: Phases,
 }
 
+/// Rows that were copied to the device.
+pub(crate) struct Moved<B> {
+    chunk: ResidentChunk,
+    /// Bytes copied.
+    pub(crate) bytes: u64,
+    _buffer: B,
+}
+
 /// Rows of an array that a launch makes at the most: half of what a table counts.
 const LAUNCH_ROWS_MAX: u64 = STATE_ROWS_MAX / 2;
 
@@ -133,6 +141,17 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
         machine: &M,
         batches: &[RecordBatch],
     ) -> Result<u64, RunError> {
+        let moved = self.move_in(machine, batches)?;
+        self.fold_moved(machine, &moved)?;
+        Ok(moved.bytes)
+    }
+
+    /// Encodes batches and copies them to the device, to be folded next.
+    pub(crate) fn move_in<M: Machine<Buffer = B>>(
+        &mut self,
+        machine: &M,
+        batches: &[RecordBatch],
+    ) -> Result<Moved<B>, RunError> {
         let began = Instant::now();
         let columns = self.inputs.encode(&self.pipeline.parameters, batches)?;
         let rows = batches.iter().map(|batch| batch.num_rows() as u64).sum();
@@ -140,27 +159,48 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
         self.inputs.learn(&columns);
         self.generated = None;
         self.phases.upload += began.elapsed().as_secs_f64();
-        self.launch(machine, Input::Chunks(&[chunk]))?;
-        drop(buffer);
-        Ok(columns.iter().map(|column| column.device_bytes()).sum())
+        Ok(Moved {
+            chunk,
+            bytes: columns.iter().map(|column| column.device_bytes()).sum(),
+            _buffer: buffer,
+        })
     }
 
-    /// Compiles and loads the kernels that folds of rows like these need, and the end of the execution.
+    /// Folds what was moved in last.
+    pub(crate) fn fold_moved<M: Machine<Buffer = B>>(
+        &mut self,
+        machine: &M,
+        moved: &Moved<B>,
+    ) -> Result<(), RunError> {
+        self.launch(machine, Input::Chunks(std::slice::from_ref(&moved.chunk)))
+    }
+
+    /// Learns what is known of the values of batches, and folds nothing.
+    ///
+    /// # Errors
+    /// What evaluating expressions over strings raises.
+    pub fn survey(&mut self, batches: &[RecordBatch]) -> Result<(), RunError> {
+        let columns = self.inputs.encode(&self.pipeline.parameters, batches)?;
+        self.inputs.learn(&columns);
+        Ok(())
+    }
+
+    /// Compiles and loads the kernels that folds of rows like those surveyed need, and the end of the
+    /// execution.
     ///
     /// # Errors
     /// As [`Execution::fold`].
     pub fn compile<M: Machine<Buffer = B>>(
-        mut self,
+        &self,
         machine: &M,
-        batches: Vec<RecordBatch>,
         limits: &FinishLimits,
     ) -> Result<(), RunError> {
-        let columns = self.inputs.encode(&self.pipeline.parameters, &batches)?;
-        self.inputs.learn(&columns);
-        drop((columns, batches));
         let (program, _) = self.program(machine)?;
-        machine.engine(&program.text, program.kernel_names())?;
-        self.compile_finish(machine, &program, limits)
+        // All are asked for before one is waited for.
+        let folding = machine.engine(&program.text, program.kernel_names());
+        let finishing = self.compile_finish(machine, &program, limits);
+        folding?;
+        finishing
     }
 
     /// Folds morsels that are on the device, in one launch; what is found out about the run stays with
@@ -327,6 +367,7 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
                 Arc::new(segments.map_err(|why| not_as_stored(machine, &why))?)
             }
         };
+        let may_begin_again = machine.may_begin_again(false);
         machine.launching()?;
         let plan = match &program.sink {
             Sink::Rows(columns) => {
@@ -367,6 +408,7 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
         if is_first && may_widen && matches!(&folded, Err(error) if is_float_range(error)) {
             self.wide_floats = true;
             self.table = None;
+            machine.may_begin_again(may_begin_again);
             return self.launch(machine, input);
         }
         folded

@@ -12,13 +12,14 @@
 //! [`simulated`] the simulated backend. Then the way of a pipeline to a GPU: [`encode`] makes column
 //! chunks, [`program`] the kernel, [`engine`] is what a machine has to offer, [`table`], [`rows`],
 //! [`columns`] and [`finish`] launch over it, [`groups`] brings groups back, an [`execution`] folds
-//! chunks and lets the result leave, [`cuda`] is the backend. [`random`] stands apart: random arrays,
+//! chunks and lets the result leave, [`cuda`] is the backend, [`compiling`] how its work waits for kernels. [`random`] stands apart: random arrays,
 //! with the same bits here and there; [`generated`] is parts of them in the place of rows. [`stream`] is
 //! for work of a user's own.
 
 pub mod backend;
 pub mod chunk;
 pub mod columns;
+pub mod compiling;
 pub mod cuda;
 pub mod encode;
 pub mod engine;
@@ -37,6 +38,7 @@ pub mod transfer;
 
 pub use backend::{Finished, FoldReport, Phases, PipelineDevice, PipelineRun, RunError};
 pub use chunk::{order_dependent_columns, refuse_chunk};
+pub use compiling::Waiting;
 pub use cuda::CudaPipelineDevice;
 pub use generated::GeneratedRun;
 pub use simulated::SimulatedPipelineDevice;

@@ -1,10 +1,11 @@
 //! The simulated backend: the reference interpreter on the thread of a simulated device.
 //!
-//! A fold is one launch that copies its batches in; finishing is one launch and a copy out. The
-//! interpreter is far slower than a modelled kernel, so with much data the device takes the
+//! A fold is one launch that copies its batches in; finishing is one launch and a copy out. Where
+//! compiling is modelled, a run waits for its program, and other runs go on meanwhile. The interpreter is far slower than a modelled kernel, so with much data the device takes the
 //! interpreter's time and not the model's.
 
 use std::collections::HashSet;
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -13,7 +14,8 @@ use std::time::{Duration, Instant};
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_schema::SchemaRef;
 use futures::FutureExt;
-use futures::future::BoxFuture;
+use futures::channel::oneshot;
+use futures::future::{BoxFuture, ready};
 use parking_lot::Mutex;
 use tidegate_device::{
     Cost, DeviceError, DeviceInfo, FaultPlan, MemoryBudget, Reservation, SimulatedDevice,
@@ -22,6 +24,7 @@ use tidegate_pipeline::{EvalError, Interpreter, Pipeline};
 
 use crate::backend::{Finished, FoldReport, Phases, PipelineDevice, PipelineRun, RunError};
 use crate::chunk::holds_special;
+use crate::compiling::{CompileThreads, Line, Waiting};
 use crate::generated::GeneratedRun;
 use crate::program::Generated;
 use crate::stored::{
@@ -34,41 +37,83 @@ use crate::transfer::referenced_bytes;
 const BATCH_ROWS: u64 = 8192;
 
 /// A simulated device that runs pipelines.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct SimulatedPipelineDevice {
     device: Arc<SimulatedDevice>,
-    compiled: Arc<Compiled>,
+    compiled: Option<Arc<Compiled>>,
 }
 
-/// The programs that the device has compiled, as far as that is modelled.
-#[derive(Debug, Default)]
+/// The programs of a device that compiles.
 struct Compiled {
-    programs: Mutex<HashSet<String>>,
+    /// Those that are compiled.
+    programs: Mutex<HashSet<Arc<str>>>,
+    threads: CompileThreads<()>,
 }
 
 impl Compiled {
-    /// Compiles a program in `time` unless that was done, on the device's thread; returns how long it took.
-    fn compile(&self, time: Duration, program: &str) -> Duration {
-        if time.is_zero() || !self.programs.lock().insert(program.to_owned()) {
-            return Duration::ZERO;
+    fn new(compile: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        Self {
+            programs: Mutex::default(),
+            // Whoever sleeps or waits for a test does no harm at the end.
+            threads: CompileThreads::new(compile, Duration::ZERO),
         }
-        thread::sleep(time);
-        time
+    }
+
+    fn has(&self, program: &Arc<str>) -> bool {
+        self.programs.lock().contains(program)
+    }
+
+    /// Compiles a program unless that was done, and calls `then`, at once or on another thread.
+    fn compile(self: &Arc<Self>, program: &Arc<str>, then: impl FnOnce() + Send + 'static) {
+        if self.has(program) {
+            return then();
+        }
+        let (compiled, own) = (Arc::downgrade(self), Arc::clone(program));
+        let then = move |_: Option<&()>| {
+            if let Some(compiled) = compiled.upgrade() {
+                compiled.programs.lock().insert(own);
+            }
+            then();
+        };
+        self.threads.ask(program, Box::new(then));
     }
 }
 
 impl SimulatedPipelineDevice {
-    /// Makes the device run pipelines.
+    /// Makes the device run pipelines; compiling one takes the time of its specification.
     pub fn new(device: SimulatedDevice) -> Self {
+        let time = device.spec().compile_time();
+        let compiles = !time.is_zero();
         Self {
             device: Arc::new(device),
-            compiled: Arc::default(),
+            compiled: compiles.then(|| Arc::new(Compiled::new(move |_| thread::sleep(time)))),
+        }
+    }
+
+    /// As [`new`](Self::new), with whatever happens while a pipeline is compiled, which is given as text;
+    /// on a thread of its own.
+    pub fn with_compiler(
+        device: SimulatedDevice,
+        compile: impl Fn(&str) + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            device: Arc::new(device),
+            compiled: Some(Arc::new(Compiled::new(compile))),
         }
     }
 
     /// Returns the device underneath, for its counters and its specification.
     pub fn device(&self) -> &SimulatedDevice {
         &self.device
+    }
+}
+
+impl fmt::Debug for SimulatedPipelineDevice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SimulatedPipelineDevice")
+            .field("device", &self.device)
+            .field("compiles", &self.compiled.is_some())
+            .finish()
     }
 }
 
@@ -100,7 +145,7 @@ impl PipelineDevice for SimulatedPipelineDevice {
     fn open(&self, pipeline: Arc<Pipeline>) -> Result<Box<dyn PipelineRun>, RunError> {
         self.device.check_alive()?;
         let input = Arc::clone(&pipeline.input);
-        let program = pipeline.to_string();
+        let program = pipeline.to_string().into();
         let state = State {
             interpreter: Interpreter::new(pipeline)?,
             // State is no input: growing it by resize passes by the fault plan's count.
@@ -108,8 +153,10 @@ impl PipelineDevice for SimulatedPipelineDevice {
         };
         Ok(Box::new(SimulatedRun {
             device: Arc::clone(&self.device),
-            compiled: Arc::clone(&self.compiled),
+            compiled: self.compiled.clone(),
             program,
+            line: Arc::default(),
+            has_folds: false,
             input,
             state: Arc::new(RunState {
                 state: Mutex::new(Some(state)),
@@ -151,7 +198,7 @@ impl PipelineDevice for SimulatedPipelineDevice {
     }
 
     fn compiles(&self) -> bool {
-        !self.device.spec().compile_time().is_zero()
+        self.compiled.is_some()
     }
 
     fn compile(
@@ -159,14 +206,21 @@ impl PipelineDevice for SimulatedPipelineDevice {
         pipeline: Arc<Pipeline>,
         _: Vec<RecordBatch>,
     ) -> BoxFuture<'static, Result<(), RunError>> {
-        let (time, compiled) = (
-            self.device.spec().compile_time(),
-            Arc::clone(&self.compiled),
-        );
-        let done = self.device.submit(Cost::default(), move || {
-            compiled.compile(time, &pipeline.to_string());
+        let Some(compiled) = &self.compiled else {
+            return ready(Ok(())).boxed();
+        };
+        let (sender, receiver) = oneshot::channel();
+        compiled.compile(&pipeline.to_string().into(), move || {
+            // Nobody may wait for it.
+            let _ = sender.send(());
         });
-        async move { Ok(done.await?) }.boxed()
+        let device = Arc::clone(&self.device);
+        async move {
+            let compiled = receiver.await;
+            device.check_alive()?;
+            compiled.map_err(|oneshot::Canceled| RunError::Void)
+        }
+        .boxed()
     }
 
     fn plan_faults(&self, plan: FaultPlan) {
@@ -237,10 +291,15 @@ impl PipelineDevice for SimulatedPipelineDevice {
     }
 }
 
+/// What is asked of the device once a run's program is compiled, after so long.
+type Step = Box<dyn FnOnce(Duration) + Send>;
+
 struct SimulatedRun {
     device: Arc<SimulatedDevice>,
-    compiled: Arc<Compiled>,
-    program: String,
+    compiled: Option<Arc<Compiled>>,
+    program: Arc<str>,
+    line: Arc<Line<Step>>,
+    has_folds: bool,
     input: SchemaRef,
     state: Arc<RunState>,
     is_finished: bool,
@@ -254,36 +313,93 @@ struct RunState {
     is_void: AtomicBool,
 }
 
+/// A launch that has ended: what it gave, and what it took.
+struct Launched<T> {
+    result: T,
+    compile: Duration,
+    queue: Duration,
+    work: Duration,
+}
+
 impl SimulatedRun {
-    /// Folds rows that need not be moved, as `fold` does on the device's thread.
-    fn fold_in_place(
+    /// Submits a launch after those asked for before, whether or not the future is polled: now, or once the
+    /// program is compiled.
+    fn ask<T: Send + 'static>(
         &self,
-        rows: u64,
+        cost: Cost,
+        input: Option<Reservation>,
+        launch: impl FnOnce() -> Result<T, RunError> + Send + 'static,
+    ) -> impl Future<Output = Result<Launched<T>, RunError>> + Send + 'static {
+        let (sender, receiver) = oneshot::channel();
+        let device = Arc::clone(&self.device);
+        self.line.push(Box::new(move |compile| {
+            let submitted = Instant::now();
+            let launch = move || {
+                let began = Instant::now();
+                let result = launch()?;
+                Ok::<_, RunError>(Launched {
+                    result,
+                    compile,
+                    queue: began - submitted,
+                    work: began.elapsed(),
+                })
+            };
+            let completion = match input {
+                Some(input) => device.submit_reserved(cost, input, launch),
+                None => device.submit(cost, launch),
+            };
+            // Nobody waiting is no failure: the launch was to be made all the same.
+            let _ = sender.send(completion);
+        }));
+        self.go_on();
+        async move {
+            let completion = receiver.await.map_err(|oneshot::Canceled| RunError::Void)?;
+            completion.await?
+        }
+    }
+
+    /// Submits what waits, if the program is compiled, or when it will be.
+    fn go_on(&self) {
+        let lacks = |compiled: &&Arc<Compiled>| self.has_folds && !compiled.has(&self.program);
+        let Some(compiled) = self.compiled.as_ref().filter(lacks) else {
+            return self.line.drain(|step| step(Duration::ZERO));
+        };
+        if !self.line.hold() {
+            return;
+        }
+        let (line, began) = (Arc::clone(&self.line), Instant::now());
+        compiled.compile(&self.program, move || {
+            line.release(|_| {});
+            let mut took = began.elapsed();
+            // The first of them is why it was compiled.
+            line.drain(|step| step(std::mem::take(&mut took)));
+        });
+    }
+
+    /// Folds rows as a launch of this cost.
+    fn fold_as(
+        &mut self,
+        cost: Cost,
+        input: Option<Reservation>,
         fold: impl FnOnce(PendingFold) -> Result<(u64, bool), RunError> + Send + 'static,
     ) -> BoxFuture<'static, Result<FoldReport, RunError>> {
-        let cost = Cost {
-            copy_bytes: 0,
-            rows,
-        };
+        self.has_folds = true;
         let modelled = self.device.modelled_time(cost);
         let pending = PendingFold::new(&self.state);
-        let submitted = Instant::now();
-        let completion = self.device.submit(cost, move || {
-            let began = Instant::now();
-            let state_bytes = fold(pending)?;
-            Ok::<_, RunError>((state_bytes, (began, began.elapsed())))
-        });
+        let folding = self.ask(cost, input, move || fold(pending));
         async move {
-            let ((state_bytes, state_fits), (began, worked)) = completion.await??;
-            let device_seconds = worked.max(modelled).as_secs_f64();
+            let folded = folding.await?;
+            let (state_bytes, state_fits) = folded.result;
+            let device_seconds = folded.work.max(modelled).as_secs_f64();
             let phases = Phases {
-                queue: (began - submitted).as_secs_f64(),
+                compile: folded.compile.as_secs_f64(),
+                queue: folded.queue.as_secs_f64(),
                 kernel: device_seconds,
                 ..Phases::default()
             };
             Ok(FoldReport {
                 rows: cost.rows,
-                bytes: 0,
+                bytes: cost.copy_bytes,
                 device_seconds,
                 phases,
                 state_bytes,
@@ -309,40 +425,7 @@ impl PipelineRun for SimulatedRun {
             copy_bytes: batches.iter().map(referenced_bytes).sum(),
             rows: batches.iter().map(|batch| batch.num_rows() as u64).sum(),
         };
-        let modelled = self.device.modelled_time(cost);
-        let pending = PendingFold::new(&self.state);
-        // Submitted here and not in the future, so that folds keep the order of their calls.
-        let submitted = Instant::now();
-        let (time, compiled) = (
-            self.device.spec().compile_time(),
-            Arc::clone(&self.compiled),
-        );
-        let program = self.program.clone();
-        let completion = self.device.submit_reserved(cost, input, move || {
-            let began = Instant::now();
-            let compile = compiled.compile(time, &program);
-            let state_bytes = pending.run(&batches)?;
-            Ok::<_, RunError>((state_bytes, (began, compile, began.elapsed())))
-        });
-        async move {
-            let ((state_bytes, state_fits), (began, compile, worked)) = completion.await??;
-            let device_seconds = worked.max(modelled + compile).as_secs_f64();
-            let phases = Phases {
-                compile: compile.as_secs_f64(),
-                queue: (began - submitted).as_secs_f64(),
-                kernel: device_seconds - compile.as_secs_f64(),
-                ..Phases::default()
-            };
-            Ok(FoldReport {
-                rows: cost.rows,
-                bytes: cost.copy_bytes,
-                device_seconds,
-                phases,
-                state_bytes,
-                state_fits,
-            })
-        }
-        .boxed()
+        self.fold_as(cost, Some(input), move |pending| pending.run(&batches))
     }
 
     fn fold_stored(
@@ -350,7 +433,7 @@ impl PipelineRun for SimulatedRun {
         run: Arc<StoredRun>,
     ) -> BoxFuture<'static, Result<FoldReport, RunError>> {
         let schema = Arc::clone(&self.input);
-        self.fold_in_place(run.num_rows(), move |pending| {
+        self.fold_as(in_place(run.num_rows()), None, move |pending| {
             let mut batches = Vec::new();
             for morsel in run.morsels() {
                 batches.extend(stored_batches(morsel, &schema)?);
@@ -364,28 +447,34 @@ impl PipelineRun for SimulatedRun {
         run: GeneratedRun,
     ) -> BoxFuture<'static, Result<FoldReport, RunError>> {
         let schema = Arc::clone(&self.input);
-        self.fold_in_place(run.num_rows(), move |pending| {
+        self.fold_as(in_place(run.num_rows()), None, move |pending| {
             let parts = run.parts.iter();
             let batches = parts.flat_map(|part| run.batches(part, &schema, BATCH_ROWS));
             pending.run_each(batches)
         })
     }
 
+    fn waiting(&self) -> Option<Arc<Waiting>> {
+        Some(Arc::clone(self.line.waiting()))
+    }
+
     fn finish(mut self: Box<Self>) -> BoxFuture<'static, Result<Finished, RunError>> {
         self.is_finished = true;
         let state = Arc::clone(&self.state);
-        let completion = self.device.submit(Cost::default(), move || {
+        let finishing = self.ask(Cost::default(), None, move || {
             let began = Instant::now();
-            Ok::<_, RunError>((state.finish()?, began))
+            Ok((state.finish()?, began))
         });
         let device = Arc::clone(&self.device);
         async move {
-            let ((batches, memory), began) = completion.await??;
+            let finished = finishing.await?;
+            let ((batches, memory), began) = finished.result;
             device
                 .copy(batches.iter().map(referenced_bytes).sum())
                 .await?;
             drop(memory);
             let phases = Phases {
+                compile: finished.compile.as_secs_f64(),
                 download: began.elapsed().as_secs_f64(),
                 ..Phases::default()
             };
@@ -395,10 +484,19 @@ impl PipelineRun for SimulatedRun {
     }
 }
 
+/// Returns the cost of a fold of rows that need not be moved.
+fn in_place(rows: u64) -> Cost {
+    Cost {
+        copy_bytes: 0,
+        rows,
+    }
+}
+
 impl Drop for SimulatedRun {
     fn drop(&mut self) {
         if !self.is_finished {
             self.state.is_void.store(true, Ordering::Release);
+            self.line.clear();
         }
     }
 }

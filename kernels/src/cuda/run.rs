@@ -1,20 +1,24 @@
-//! A run of a GPU: an execution that work on the device's thread folds into.
+//! A run of a GPU: an execution that steps on the device's thread fold into.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
 use futures::FutureExt;
-use futures::future::BoxFuture;
+use futures::channel::oneshot;
+use futures::future::{BoxFuture, ready};
 use parking_lot::Mutex;
 use tidegate_device::Reservation;
-use tidegate_device::cuda::{DeviceBuffer, Lane};
+use tidegate_device::cuda::DeviceBuffer;
 use tidegate_pipeline::{EvalError, Pipeline};
 
+use super::steps::{Asked, Steps, post};
 use super::{LaneMachine, Shared};
 use crate::backend::{Finished, FoldReport, Phases, PipelineRun, RunError};
-use crate::execution::{Execution, FinishLimits, Leaving};
+use crate::compiling::Waiting;
+use crate::engine::Machine;
+use crate::execution::{Execution, FinishLimits, Leaving, Moved};
 use crate::generated::GeneratedRun;
 use crate::program::ProgramOptions;
 use crate::stored::StoredRun;
@@ -22,11 +26,13 @@ use crate::stored::StoredRun;
 pub(super) struct CudaRun {
     shared: Arc<Shared>,
     state: Arc<RunState>,
+    steps: Arc<Steps>,
     is_finished: bool,
 }
 
-/// What a run shares with its work on the device's thread, which alone takes the lock.
-struct RunState {
+/// What a run shares with its steps on the device's thread, which alone takes the lock.
+pub(super) struct RunState {
+    /// `None` once the run is finished.
     execution: Mutex<Option<Execution<DeviceBuffer>>>,
     is_void: AtomicBool,
 }
@@ -50,53 +56,77 @@ impl CudaRun {
                 execution: Mutex::new(Some(execution)),
                 is_void: AtomicBool::new(false),
             }),
+            steps: Arc::default(),
             is_finished: false,
         })
     }
 
-    /// Folds on the device's thread. Unless that succeeds the run is void, also if the device is lost
-    /// before it comes to it.
-    fn submit(
+    /// Asks for a step on the device's thread. Unless it succeeds the run is void, also if the device is
+    /// lost before it comes to it.
+    fn ask<T: Send + 'static>(
         &self,
-        fold: impl FnOnce(&RunState, &Shared, &Lane<'_>) -> Result<FoldReport, RunError>
+        work: impl FnMut(&RunState, &LaneMachine<'_, '_>, Duration) -> Result<T, RunError>
         + Send
         + 'static,
-    ) -> BoxFuture<'static, Result<FoldReport, RunError>> {
+    ) -> BoxFuture<'static, Result<T, RunError>> {
+        let (step, receiver) = Asked::of(&self.state, work);
+        self.steps.push(step);
+        let posted = post(&self.shared, &self.steps);
         let (shared, state) = (Arc::clone(&self.shared), Arc::clone(&self.state));
-        let pending = self.shared.device.submit(move |lane| {
-            let folded = fold(&state, &shared, lane);
-            if folded.is_err() {
-                state.is_void.store(true, Ordering::Release);
-            }
-            folded
-        });
-        let state = Arc::clone(&self.state);
         async move {
-            let folded = pending.await;
-            if folded.is_err() {
-                state.is_void.store(true, Ordering::Release);
+            let result = match receiver.await {
+                Ok(result) => shared.device.check_alive().map_or_else(
+                    // What a lost device says is not to be believed.
+                    |lost| Err(lost.into()),
+                    |()| result,
+                ),
+                Err(oneshot::Canceled) => match posted.await {
+                    Ok(()) => Err(RunError::Void),
+                    Err(error) => Err(error.into()),
+                },
+            };
+            if result.is_err() {
+                state.make_void();
             }
-            folded?
+            result
         }
         .boxed()
     }
+
+    /// Folds rows that need not be moved.
+    fn fold_in_place(
+        &self,
+        rows: u64,
+        fold: impl Fn(&mut Execution<DeviceBuffer>, &LaneMachine<'_, '_>) -> Result<(), RunError>
+        + Send
+        + 'static,
+    ) -> BoxFuture<'static, Result<FoldReport, RunError>> {
+        self.ask(move |state, machine, waited| state.fold_in_place(machine, rows, waited, &fold))
+    }
 }
 
-/// Compiles and loads, on the device's thread, what a run over rows like these needs.
+/// Compiles and loads what a run over rows like these needs.
 pub(super) fn compile(
     shared: &Arc<Shared>,
     pipeline: Arc<Pipeline>,
-    options: ProgramOptions,
+    options: &ProgramOptions,
     rows: Vec<RecordBatch>,
 ) -> BoxFuture<'static, Result<(), RunError>> {
-    let kept = Arc::clone(shared);
-    let pending = shared.device.submit(move |lane| {
-        let budget = kept.device.budget();
-        let execution = Execution::new(budget, pipeline, &options)?;
-        let machine = LaneMachine::new(&kept, lane);
-        execution.compile(&machine, rows, &FinishLimits::default())
-    });
-    async move { pending.await? }.boxed()
+    let mut run = match CudaRun::new(shared, pipeline, options) {
+        Ok(run) => run,
+        Err(error) => return ready(Err(error)).boxed(),
+    };
+    // What was begun is done, whoever keeps the future.
+    run.is_finished = true;
+    let mut rows = Some(rows);
+    run.ask(move |state, machine, _| {
+        let mut slot = state.execution.lock();
+        let execution = slot.as_mut().ok_or(RunError::Void)?;
+        if let Some(rows) = rows.take() {
+            execution.survey(&rows)?;
+        }
+        execution.compile(machine, &FinishLimits::default())
+    })
 }
 
 impl PipelineRun for CudaRun {
@@ -105,9 +135,14 @@ impl PipelineRun for CudaRun {
         batches: Vec<RecordBatch>,
         input: Reservation,
     ) -> BoxFuture<'static, Result<FoldReport, RunError>> {
-        self.submit(move |state, shared, lane| {
-            let folded = state.fold(shared, lane, &batches);
-            drop(input);
+        let rows = batches.iter().map(|batch| batch.num_rows() as u64).sum();
+        let (mut batches, mut input, mut moved) = (batches, Some(input), None);
+        self.ask(move |state, machine, waited| {
+            let folded = state.fold(machine, &mut batches, &mut moved, rows, waited);
+            if folded.is_ok() || !machine.lacks_kernels() {
+                moved = None;
+                drop(input.take());
+            }
             folded
         })
     }
@@ -116,10 +151,8 @@ impl PipelineRun for CudaRun {
         &mut self,
         run: Arc<StoredRun>,
     ) -> BoxFuture<'static, Result<FoldReport, RunError>> {
-        self.submit(move |state, shared, lane| {
-            state.fold_in_place(shared, lane, run.num_rows(), |execution, machine| {
-                execution.fold_stored(machine, &run)
-            })
+        self.fold_in_place(run.num_rows(), move |execution, machine| {
+            execution.fold_stored(machine, &run)
         })
     }
 
@@ -127,26 +160,27 @@ impl PipelineRun for CudaRun {
         &mut self,
         run: GeneratedRun,
     ) -> BoxFuture<'static, Result<FoldReport, RunError>> {
-        self.submit(move |state, shared, lane| {
-            state.fold_in_place(shared, lane, run.num_rows(), |execution, machine| {
-                execution.fold_generated(machine, &run)
-            })
+        self.fold_in_place(run.num_rows(), move |execution, machine| {
+            execution.fold_generated(machine, &run)
         })
+    }
+
+    fn waiting(&self) -> Option<Arc<Waiting>> {
+        Some(Arc::clone(self.steps.waiting()))
     }
 
     fn finish(mut self: Box<Self>) -> BoxFuture<'static, Result<Finished, RunError>> {
         self.is_finished = true;
-        let (shared, state) = (Arc::clone(&self.shared), Arc::clone(&self.state));
-        let pending = self.shared.device.submit(move |lane| {
+        let finishing = self.ask(move |state, machine, waited| {
             let began = Instant::now();
-            let leaving = state.finish(&shared, lane)?;
-            Ok::<_, RunError>((leaving, began))
+            Ok((state.finish(machine)?, began, waited))
         });
         async move {
-            let (leaving, began) = pending.await??;
+            let (leaving, began, waited) = finishing.await?;
             // What is left to do is not the device's.
             let batches = leaving.leave().await?;
             let phases = Phases {
+                compile: waited.as_secs_f64(),
                 download: began.elapsed().as_secs_f64(),
                 ..Phases::default()
             };
@@ -159,12 +193,17 @@ impl PipelineRun for CudaRun {
 impl Drop for CudaRun {
     fn drop(&mut self) {
         if !self.is_finished {
-            self.state.is_void.store(true, Ordering::Release);
+            self.state.make_void();
+            self.steps.clear();
         }
     }
 }
 
 impl RunState {
+    pub(super) fn make_void(&self) {
+        self.is_void.store(true, Ordering::Release);
+    }
+
     fn check(&self) -> Result<(), RunError> {
         if self.is_void.load(Ordering::Acquire) {
             return Err(RunError::Void);
@@ -172,24 +211,32 @@ impl RunState {
         Ok(())
     }
 
+    /// Moves batches in, unless they were, and folds them.
     fn fold(
         &self,
-        shared: &Shared,
-        lane: &Lane<'_>,
-        batches: &[RecordBatch],
+        machine: &LaneMachine<'_, '_>,
+        batches: &mut Vec<RecordBatch>,
+        moved: &mut Option<Moved<DeviceBuffer>>,
+        rows: u64,
+        waited: Duration,
     ) -> Result<FoldReport, RunError> {
         self.check()?;
         let mut slot = self.execution.lock();
         let execution = slot.as_mut().ok_or(RunError::Void)?;
+        let moved = match moved {
+            Some(moved) => moved,
+            None => moved.insert(execution.move_in(machine, &std::mem::take(batches))?),
+        };
         let began = Instant::now();
-        let bytes = execution.fold(&LaneMachine::new(shared, lane), batches)?;
-        let device_seconds = began.elapsed().as_secs_f64();
+        execution.fold_moved(machine, moved)?;
+        let launched = began.elapsed().as_secs_f64();
         let mut phases = execution.take_phases();
-        phases.kernel = (device_seconds - phases.upload - phases.compile).max(0.0);
+        phases.kernel = (launched - phases.compile).max(0.0);
+        phases.compile += waited.as_secs_f64();
         Ok(FoldReport {
-            rows: batches.iter().map(|batch| batch.num_rows() as u64).sum(),
-            bytes,
-            device_seconds,
+            rows,
+            bytes: moved.bytes,
+            device_seconds: phases.upload + phases.kernel,
             phases,
             state_bytes: execution.state_bytes(),
             state_fits: execution.state_fits(),
@@ -199,23 +246,19 @@ impl RunState {
     /// Folds rows that need not be moved.
     fn fold_in_place(
         &self,
-        shared: &Shared,
-        lane: &Lane<'_>,
+        machine: &LaneMachine<'_, '_>,
         rows: u64,
-        fold: impl FnOnce(&mut Execution<DeviceBuffer>, &LaneMachine<'_, '_>) -> Result<(), RunError>,
+        waited: Duration,
+        fold: impl Fn(&mut Execution<DeviceBuffer>, &LaneMachine<'_, '_>) -> Result<(), RunError>,
     ) -> Result<FoldReport, RunError> {
         self.check()?;
         let mut slot = self.execution.lock();
         let execution = slot.as_mut().ok_or(RunError::Void)?;
-        let machine = LaneMachine::new(shared, lane);
-        fold(execution, &machine)?;
-        let to = lane.mark()?;
-        let device_seconds = match machine.take_launched() {
-            Some(from) => lane.elapsed_seconds(&from, &to)?,
-            None => 0.0,
-        };
+        fold(execution, machine)?;
+        let device_seconds = machine.seconds_since_launch()?;
         let mut phases = execution.take_phases();
         phases.kernel = device_seconds;
+        phases.compile += waited.as_secs_f64();
         Ok(FoldReport {
             rows,
             bytes: 0,
@@ -226,9 +269,14 @@ impl RunState {
         })
     }
 
-    fn finish(&self, shared: &Shared, lane: &Lane<'_>) -> Result<Leaving, RunError> {
+    fn finish(&self, machine: &LaneMachine<'_, '_>) -> Result<Leaving, RunError> {
         self.check()?;
-        let execution = self.execution.lock().take().ok_or(RunError::Void)?;
-        execution.finish(&LaneMachine::new(shared, lane), &FinishLimits::default())
+        let mut slot = self.execution.lock();
+        let execution = slot.as_mut().ok_or(RunError::Void)?;
+        let leaving = execution.end(machine, &FinishLimits::default());
+        if leaving.is_ok() || !machine.lacks_kernels() {
+            *slot = None;
+        }
+        leaving
     }
 }

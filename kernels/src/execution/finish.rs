@@ -14,7 +14,7 @@ use tidegate_pipeline::{Aggregate, Pipeline, Sort, Step};
 
 use super::Input;
 use super::inputs::{ColumnView, Inputs, Strings};
-use super::{Execution, Leaving};
+use super::{Execution, Leaving, refused};
 use crate::backend::RunError;
 use crate::chunk::{order_dependent_columns, refuse_chunk};
 use crate::columns;
@@ -123,16 +123,29 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
         machine: &M,
         limits: &FinishLimits,
     ) -> Result<Leaving, RunError> {
+        self.end(machine, limits)
+    }
+
+    /// As [`Execution::finish`]; where the machine lacks kernels the state is as it was.
+    pub(crate) fn end<M: Machine<Buffer = B>>(
+        &mut self,
+        machine: &M,
+        limits: &FinishLimits,
+    ) -> Result<Leaving, RunError> {
         let Some(aggregate) = first_aggregate(&self.pipeline).cloned() else {
             return Ok(Leaving::batches(std::mem::take(&mut self.rows), None));
         };
         if self.table.is_none() {
             // No row came: the answer over none is the interpreter's.
-            return Ok(Leaving::batches(Vec::new(), Some(self.pipeline)));
+            return Ok(Leaving::batches(
+                Vec::new(),
+                Some(Arc::clone(&self.pipeline)),
+            ));
         }
         match self.finish_on_device(machine, &aggregate, limits) {
             Ok(leaving) => Ok(leaving),
             Err(Halt::Failed(error)) => Err(error),
+            Err(Halt::Host(why)) if machine.lacks_kernels() => Err(refused(machine, why)),
             Err(Halt::Host(why)) => Ok(self
                 .finish_on_host(machine, &aggregate, limits)?
                 .because(why)),
@@ -157,12 +170,13 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
         {
             return Ok(());
         }
-        machine.engine(&columns::SOURCE, &columns::KERNELS)?;
+        let counting = machine.engine(&columns::SOURCE, &columns::KERNELS);
         let layout = self.next(aggregate, limits).layout();
         // What cannot be written is the host's to finish.
         if let Ok(finish) = finish_program(aggregate, plan, program.literals.len(), layout) {
             machine.engine(&finish.text, &FinishProgram::KERNELS)?;
         }
+        counting?;
         Ok(())
     }
 
@@ -421,19 +435,25 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
 
     /// Reads the groups back.
     fn finish_on_host<M: Machine<Buffer = B>>(
-        mut self,
+        &mut self,
         machine: &M,
         aggregate: &Aggregate,
         limits: &FinishLimits,
     ) -> Result<Leaving, RunError> {
         let rest = self.rest(aggregate);
+        let engine = match self.table {
+            Some(_) => {
+                let (program, _) = self.program(machine)?;
+                Some(machine.engine(&program.text, program.kernel_names())?)
+            }
+            None => None,
+        };
+        machine.may_begin_again(false);
         let mut parts = std::mem::take(&mut self.retired);
         let mut of_keys = Vec::new();
         let strings = Strings::of(&self.inputs.dictionaries);
-        if let Some(table) = self.table.take() {
+        if let (Some(table), Some(engine)) = (self.table.take(), engine) {
             of_keys = table.plan().keys.iter().map(|key| key.dictionary).collect();
-            let (program, _) = self.program(machine)?;
-            let engine = machine.engine(&program.text, program.kernel_names())?;
             parts.push(table.read(&engine)?.named(&strings.all()));
         }
         let dictionaries: Vec<Option<&Dictionary>> = of_keys

@@ -1,12 +1,14 @@
 //! The simulated backend answers as the interpreter does, whatever fails in between.
 
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use arrow_array::{ArrayRef, Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use futures::FutureExt;
 use futures::executor::block_on;
 use futures::future::{BoxFuture, join_all};
+use parking_lot::Mutex;
 use tidegate_device::{Cost, DeviceError, DeviceId, SimulatedDevice, SimulatedSpec};
 use tidegate_pipeline::{
     Aggregate, AggregateCall, AggregateFunction, AggregateOutput, ArithmeticOp, Expr, ExprKind,
@@ -312,7 +314,7 @@ fn a_pipeline_that_cannot_run_is_refused_with_a_reason() {
 fn dropping_a_run_skips_what_is_queued() {
     let device = device("1GB");
     let mut run = device.open(sums()).unwrap();
-    let (open, gate) = std::sync::mpsc::channel::<()>();
+    let (open, gate) = mpsc::channel::<()>();
     let blocked = device
         .device()
         .submit(Cost::default(), move || gate.recv().is_ok());
@@ -338,4 +340,90 @@ fn dropping_the_device_ends_queued_folds() {
     for folded in block_on(join_all(folds)) {
         assert!(matches!(folded, Err(RunError::Device(lost)) if lost.is_lost()));
     }
+}
+
+/// A device whose compiler waits for a test, once for each program.
+fn gated() -> (
+    SimulatedPipelineDevice,
+    mpsc::Receiver<()>,
+    mpsc::Sender<()>,
+) {
+    let device = SimulatedDevice::new(DeviceId(0), "1GB".parse().unwrap()).unwrap();
+    let (began, begins) = mpsc::channel();
+    let (open, gate) = mpsc::channel::<()>();
+    let ends = Mutex::new((began, gate));
+    let compile = move |_: &str| {
+        let (began, gate) = &*ends.lock();
+        // Whoever tests may be gone.
+        let _ = began.send(());
+        let _ = gate.recv_timeout(Duration::from_secs(60));
+    };
+    (
+        SimulatedPipelineDevice::with_compiler(device, compile),
+        begins,
+        open,
+    )
+}
+
+#[test]
+fn while_a_run_waits_for_its_program_the_device_does_others_work() {
+    let (device, begins, open) = gated();
+    let mut run = device.open(sums()).unwrap();
+    // Asked for and not polled: what comes next keeps its order all the same.
+    let folds: Vec<Folding> = batches()
+        .iter()
+        .map(|batch| fold(&device, &mut run, batch).unwrap())
+        .collect();
+    let waiting = run.waiting().unwrap();
+    let finishing = run.finish();
+    begins.recv().unwrap();
+    assert_eq!(waiting.until(true).now_or_never(), Some(()));
+    block_on(device.device().copy(1)).unwrap();
+    // A run without rows needs no program.
+    let empty = device.open(quotients()).unwrap();
+    assert_eq!(block_on(empty.finish()).unwrap().batches, vec![]);
+    open.send(()).unwrap();
+    let rows = block_on(finishing).unwrap().batches;
+    assert_eq!(rows, interpreted(&sums(), &batches()));
+    block_on(waiting.until(false));
+    let reports = block_on(join_all(folds));
+    let reports: Vec<FoldReport> = reports.into_iter().map(Result::unwrap).collect();
+    assert!(reports[0].phases.compile > 0.0);
+    assert!(reports[1..].iter().all(|it| it.phases.compile == 0.0));
+    assert!(reports.iter().all(|it| it.device_seconds < 60.0));
+    // The program is there now.
+    assert_eq!(
+        run_all(&device, &sums(), &batches()).unwrap(),
+        interpreted(&sums(), &batches())
+    );
+    assert_eq!(device.budget().used(), 0);
+}
+
+#[test]
+fn a_run_that_is_dropped_while_it_waits_gives_its_memory_back() {
+    let (device, begins, open) = gated();
+    let mut run = device.open(sums()).unwrap();
+    let folding = fold(&device, &mut run, &batches()[5]).unwrap();
+    begins.recv().unwrap();
+    assert!(device.budget().used() > 0);
+    drop(run);
+    assert_eq!(device.budget().used(), 0);
+    assert!(matches!(block_on(folding), Err(RunError::Void)));
+    // What was begun is there for the next.
+    drop(open);
+    let rows = run_all(&device, &sums(), &batches()).unwrap();
+    assert_eq!(rows, interpreted(&sums(), &batches()));
+}
+
+#[test]
+fn compiling_ahead_is_done_once_and_whether_or_not_it_is_waited_for() {
+    let (device, begins, open) = gated();
+    drop(device.compile(sums(), vec![]));
+    begins.recv().unwrap();
+    let waited_for = device.compile(sums(), vec![]);
+    open.send(()).unwrap();
+    block_on(waited_for).unwrap();
+    run_all(&device, &sums(), &batches()).unwrap();
+    assert!(begins.try_recv().is_err(), "it was compiled twice");
+    assert!(device.compiles());
 }

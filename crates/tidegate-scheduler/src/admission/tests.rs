@@ -188,6 +188,35 @@ async fn who_waits_too_long_is_told_the_limit_and_the_way_out() {
     drop(first);
 }
 
+#[test]
+fn a_turn_that_is_set_aside_leaves_the_device_to_others() {
+    let mut turns = Turns::default();
+    let (slow, other) = (QueryId(1), QueryId(2));
+    let own: Vec<u64> = (0..TURNS_OUT)
+        .map(|_| turns.request(slow, 1.0, false).unwrap())
+        .collect();
+    assert_eq!(turns.request(other, 1.0, true), None);
+    for turn in &own {
+        turns.set_aside(*turn);
+    }
+    assert_eq!(turns.seconds_of_others(other), 0.0);
+    assert_eq!(turns.request(slow, 0.0, true), None, "it waits for kernels");
+    let theirs: Vec<u64> = (0..TURNS_OUT)
+        .map(|_| turns.request(other, 1.0, false).unwrap())
+        .collect();
+    turns.resume(own[0]);
+    assert_eq!(turns.request(other, 1.0, true), None);
+    turns.end(own[0], 1.0);
+    // One that ends while it is aside is over as well.
+    turns.end(own[1], 1.0);
+    for turn in theirs {
+        turns.end(turn, 1.0);
+    }
+    assert_eq!(turns.seconds_of_others(QueryId(3)), 1.0, "both wait");
+    turns.withdraw(other);
+    assert!(turns.request(slow, 1.0, true).is_some());
+}
+
 #[tokio::test]
 async fn a_turn_is_waited_for_and_given_back() {
     let device = std::sync::Arc::new(DeviceTurns::default());

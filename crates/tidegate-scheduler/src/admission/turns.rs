@@ -3,14 +3,17 @@
 //! Each query has a virtual time, which its turns advance by the device time they take. The next turn
 //! goes to the query whose virtual time is least; one that comes anew starts where the device is now,
 //! so that it neither owes nor has saved anything. A turn is one launch, sized by the learned rate,
-//! so nobody waits for longer than the turns of the others.
+//! so nobody waits for longer than the turns of the others. While a query waits for kernels its turns are
+//! set aside.
 //!
 //! Goyal, Vin, Cheng: Start-time Fair Queuing (SIGCOMM 1996).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use futures::future::{Either, select};
 use parking_lot::Mutex;
+use tidegate_kernels::Waiting;
 use tokio::sync::Notify;
 
 /// Turns that are out at once: one that the device works on, and one behind it.
@@ -34,6 +37,8 @@ struct Out {
 pub struct Turns {
     /// Turns that are out, by number.
     out: BTreeMap<u64, Out>,
+    /// Turns of queries that wait for kernels: the device does nothing for them.
+    aside: BTreeMap<u64, Out>,
     /// Queries that wait for a turn of so many seconds.
     waiting: BTreeMap<QueryId, f64>,
     /// Virtual times of the queries that are known.
@@ -50,10 +55,11 @@ impl Turns {
         let start = self.start(query);
         let goes_first = |(&other, _): (&QueryId, &f64)| {
             let their = self.start(other);
-            other != query && (their < start || (their == start && other < query))
+            let before = their < start || (their == start && other < query);
+            other != query && before && !self.is_aside(other)
         };
         let is_next = !self.waiting.iter().any(goes_first);
-        if self.out.len() >= TURNS_OUT || !is_next {
+        if self.out.len() >= TURNS_OUT || !is_next || self.is_aside(query) {
             if waits {
                 self.waiting.insert(query, seconds);
             }
@@ -68,9 +74,25 @@ impl Turns {
         Some(number)
     }
 
+    /// Lets others have a turn while the query of this one waits for kernels. It gets no other turn then,
+    /// and goes before nobody.
+    pub fn set_aside(&mut self, turn: u64) {
+        if let Some(out) = self.out.remove(&turn) {
+            self.aside.insert(turn, out);
+        }
+    }
+
+    /// Goes on with a turn that was set aside, whoever has got one meanwhile.
+    pub fn resume(&mut self, turn: u64) {
+        if let Some(out) = self.aside.remove(&turn) {
+            self.out.insert(turn, out);
+        }
+    }
+
     /// Ends a turn that took so many seconds.
     pub fn end(&mut self, turn: u64, seconds: f64) {
-        let Some(out) = self.out.remove(&turn) else {
+        let set_aside = self.aside.remove(&turn);
+        let Some(out) = self.out.remove(&turn).or(set_aside) else {
             return;
         };
         if let Some(time) = self.times.get_mut(&out.query) {
@@ -93,7 +115,8 @@ impl Turns {
     /// and one more of each that waits.
     pub fn seconds_of_others(&self, query: QueryId) -> f64 {
         let out = self.out.values().filter(|out| out.query != query);
-        let waiting = self.waiting.iter().filter(|(other, _)| **other != query);
+        let waits = |other: QueryId| other != query && !self.is_aside(other);
+        let waiting = self.waiting.iter().filter(|(other, _)| waits(**other));
         let waiting = waiting.map(|(_, seconds)| *seconds);
         out.map(|out| out.seconds).chain(waiting).sum()
     }
@@ -101,6 +124,11 @@ impl Turns {
     /// Returns whether any other query uses the device.
     pub fn others_are_known(&self, query: QueryId) -> bool {
         self.times.keys().any(|other| *other != query)
+    }
+
+    /// Returns whether a query waits for kernels.
+    fn is_aside(&self, query: QueryId) -> bool {
+        self.aside.values().any(|out| out.query == query)
     }
 
     fn start(&self, query: QueryId) -> f64 {
@@ -129,6 +157,33 @@ impl Turn {
     /// Notes what the turn really took.
     pub fn took(&mut self, seconds: f64) {
         self.seconds = seconds;
+    }
+
+    /// Does the turn's work; others may have the device while it waits for kernels.
+    pub async fn work<T>(
+        &mut self,
+        work: impl Future<Output = T>,
+        waiting: Option<Arc<Waiting>>,
+    ) -> T {
+        let Some(waiting) = waiting else {
+            return work.await;
+        };
+        let mut work = std::pin::pin!(work);
+        loop {
+            for waits in [true, false] {
+                let changed = std::pin::pin!(waiting.until(waits));
+                if let Either::Left((done, _)) = select(work.as_mut(), changed).await {
+                    return done;
+                }
+                let mut turns = self.device.turns.lock();
+                match waits {
+                    true => turns.set_aside(self.number),
+                    false => turns.resume(self.number),
+                }
+                drop(turns);
+                self.device.ended.notify_waiters();
+            }
+        }
     }
 }
 

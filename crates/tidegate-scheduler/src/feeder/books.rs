@@ -61,15 +61,14 @@ impl Feeder {
         Ok(Some(Setback::Fault))
     }
 
-    /// Learns from a fold of rows that were claimed as so many bytes. Compiling is done once, and says
-    /// nothing of the next fold.
+    /// Learns from a fold of rows that were claimed as so many bytes.
     pub(super) fn learn(&self, report: &FoldReport, claimed_bytes: u64) {
         let (info, shape) = (self.device.info(), self.roster.shape());
         let rates = self.dispatch.rates();
-        let busy = report.device_seconds - report.phases.compile.min(report.device_seconds);
+        let busy = report.device_seconds;
         let upload = report.phases.upload;
         if report.bytes == 0 && claimed_bytes == 0 {
-            rates.learn_fold(shape, info, report.rows, 0, report.device_seconds);
+            rates.learn_fold(shape, info, report.rows, 0, busy);
         } else if upload > 0.0 {
             rates.learn_transfer(shape, info, claimed_bytes, upload);
             rates.learn_fold(shape, info, report.rows, 0, busy - upload);

@@ -234,8 +234,9 @@ impl OpenRun {
     ) {
         self.origin.get_or_insert_with(|| origin.clone());
         // A task of its own, so that the turn ends with the fold and not when it is looked at.
+        let waiting = self.run.waiting();
         let fold = tokio::spawn(async move {
-            let folded = fold.await;
+            let folded = turn.work(fold, waiting).await;
             if let Ok(report) = &folded {
                 turn.took(report.device_seconds);
             }

@@ -4,7 +4,7 @@
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures::future::{Either, select};
 use tidegate_kernels::refuse_chunk;
@@ -66,7 +66,15 @@ impl Feeder {
                     let sizes = self.loader.list(piece).await.map_err(RunFailure::Load)?;
                     self.queue.list(piece, sizes);
                 }
-                DeviceClaim::Later if !self.ending.load(Ordering::Acquire) => changed.await,
+                _ if self.ending.load(Ordering::Acquire) => return Ok(found),
+                DeviceClaim::Later => changed.await,
+                DeviceClaim::Declined if found.is_none() => {
+                    // The host may turn out to be slower than it is taken to be.
+                    let ask_again = self.roster.ask_again(self.queue.rest(), self.now());
+                    let ask_again = Duration::from_secs_f64(ask_again);
+                    // Whichever comes first; there is nothing to tell them apart for.
+                    let _ = tokio::time::timeout(ask_again, changed).await;
+                }
                 _ => return Ok(found),
             }
         }

@@ -135,8 +135,11 @@ impl Feeder {
                 }
             };
             let turn = self.turn(true, rows, bytes).await;
-            let folded = open.run.fold(part, input).await;
-            drop(turn);
+            let (fold, waiting) = (open.run.fold(part, input), open.run.waiting());
+            let folded = match turn {
+                Some(mut turn) => turn.work(fold, waiting).await,
+                None => fold.await,
+            };
             match folded {
                 Ok(report) if report.state_fits || parts.is_empty() => {
                     self.learn(&report, bytes);

@@ -10,6 +10,7 @@ mod admission;
 mod arrays;
 mod automatic;
 mod cache;
+mod compiling;
 mod controls;
 mod cuda;
 mod disk_tier;
