@@ -14,6 +14,7 @@ __device__ __forceinline__ void read_step(const Launch& p, const Records& from, 
     }
 }
 
+#ifndef TG_WITHOUT_aggregate
 extern "C" __global__ void __launch_bounds__(TG_BLOCK) aggregate(const __grid_constant__ Launch p) {
     __shared__ u32 next;
     const Records from = records_at(p.from_pool, p.from_records);
@@ -37,3 +38,4 @@ extern "C" __global__ void __launch_bounds__(TG_BLOCK) aggregate(const __grid_co
         ticket = next;
     }
 }
+#endif

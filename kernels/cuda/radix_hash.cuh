@@ -4,6 +4,7 @@
 #define SAMPLE_MASK 15ull
 #define SAMPLE_SHIFT 32
 
+#ifndef TG_WITHOUT_estimate
 // Counts the mixed keys of the sample in the first `from_count` partitions; the spill buffer is a table
 // of a power of two of mixed keys.
 extern "C" __global__ void __launch_bounds__(TG_BLOCK) estimate(const __grid_constant__ Launch p) {
@@ -30,6 +31,7 @@ extern "C" __global__ void __launch_bounds__(TG_BLOCK) estimate(const __grid_con
     const u64 total = warp_sum(found);
     if ((threadIdx.x & 31) == 0 && total != 0) atomicAdd(&p.flags[FLAG_DISTINCT], (u32)total);
 }
+#endif
 
 // Reads a tile of a partition's records.
 __device__ __forceinline__ void read_piece(const Launch& p, const Records& from, const Piece& piece,
@@ -41,6 +43,7 @@ __device__ __forceinline__ void read_piece(const Launch& p, const Records& from,
     }
 }
 
+#ifndef TG_WITHOUT_repartition
 // Sorts the records of each partition by more bits.
 extern "C" __global__ void __launch_bounds__(TG_BLOCK) repartition(const __grid_constant__ Launch p) {
     extern __shared__ __align__(16) unsigned char shared_memory[];
@@ -77,3 +80,4 @@ extern "C" __global__ void __launch_bounds__(TG_BLOCK) repartition(const __grid_
         write_tile<1>(p, staging, total, first_part);
     }
 }
+#endif

@@ -13,7 +13,7 @@ mod tiers;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use arrow_array::{ArrayRef, RecordBatch};
@@ -31,7 +31,7 @@ use crate::backend::{PipelineDevice, PipelineRun, RunError};
 use crate::compiling::CompileThreads;
 use crate::engine::{Engine, Machine, bytes_of_words};
 use crate::execution::Programs;
-use crate::program::{DeviceProgram, Generated, ProgramOptions, warm_up_source};
+use crate::program::{DeviceProgram, Generated, Part, ProgramOptions, parts_of, warm_up_source};
 use crate::stored::{ColumnDictionary, PinnedColumn, StoredColumn};
 use crate::stream::{DeviceStream, StreamWork};
 
@@ -276,28 +276,46 @@ impl Shared {
         self.loaded.lock().get(text).map(Arc::clone)
     }
 
-    /// Compiles a source now, if it is not compiled.
-    fn compiled(&self, text: &str) -> Image {
-        self.images.get(SOURCE_NAME, text, &self.architecture, &[])
+    /// Compiles sources now, at once, as far as they are not compiled.
+    fn compiled(&self, texts: &[Arc<str>]) -> Vec<Image> {
+        let asked: Vec<_> = texts
+            .iter()
+            .map(|text| {
+                let (sender, compiled) = mpsc::channel();
+                let then = move |image: Option<&Image>| {
+                    // Whoever asked waits for it.
+                    let _ = sender.send(image.cloned());
+                };
+                self.compile_threads.ask(text, Box::new(then));
+                compiled
+            })
+            .collect();
+        let known = |compiled: mpsc::Receiver<Option<Image>>| {
+            let image = compiled.recv().ok().flatten();
+            image.unwrap_or_else(|| Err(panicked()))
+        };
+        asked.into_iter().map(known).collect()
     }
 
-    /// Loads the kernels of a source that was compiled.
+    /// Loads the kernels of a source, whose parts were compiled.
     fn load(
         &self,
         lane: &Lane<'_>,
         text: &str,
-        names: &[&str],
-        image: Image,
+        parts: &[Part<'_>],
+        images: Vec<Image>,
     ) -> Result<Arc<Loaded>, DeviceError> {
-        let compiled = image.map_err(|error| DeviceError::LaunchFailed {
-            device: self.device.info().id,
-            launch: 0,
-            why: error.to_string(),
-        })?;
-        let module = lane.load(&compiled.image)?;
         let mut kernels = Vec::new();
-        for name in names {
-            kernels.push(lane.kernel(&module, name)?);
+        for (part, image) in parts.iter().zip(images) {
+            let compiled = image.map_err(|error| DeviceError::LaunchFailed {
+                device: self.device.info().id,
+                launch: 0,
+                why: error.to_string(),
+            })?;
+            let module = lane.load(&compiled.image)?;
+            for name in &part.kernels {
+                kernels.push(lane.kernel(&module, name)?);
+            }
         }
         let loaded = Arc::new(Loaded { kernels });
         let mut all = self.loaded.lock();
@@ -306,6 +324,15 @@ impl Shared {
         }
         all.insert(text.to_owned(), Arc::clone(&loaded));
         Ok(loaded)
+    }
+}
+
+/// What is known of a source whose compiler panicked.
+fn panicked() -> CompileError {
+    CompileError::Rejected {
+        name: SOURCE_NAME.to_owned(),
+        why: "the compiler panicked".to_owned(),
+        log: String::new(),
     }
 }
 
@@ -323,8 +350,20 @@ impl Shared {
         let text = format!("{source}\n// {kernel}\n");
         let loaded = match self.loaded(&text) {
             Some(loaded) => loaded,
-            // The user's work is under way and cannot be put aside.
-            None => self.load(lane, &text, &[kernel], self.compiled(&text))?,
+            None => {
+                // The user's work is under way and cannot be put aside.
+                let images = self.compiled(&[text.as_str().into()]);
+                let kernels = vec![kernel];
+                self.load(
+                    lane,
+                    &text,
+                    &[Part {
+                        text: text.clone(),
+                        kernels,
+                    }],
+                    images,
+                )?
+            }
         };
         let shape = LaunchShape {
             blocks,
@@ -382,31 +421,46 @@ impl<'a, 'l> LaneMachine<'a, 'l> {
         self.lacking.into_inner()
     }
 
-    /// Returns what came of compiling a source; `None` if the work is to begin again when that is known.
-    fn image(&self, text: &str) -> Option<Image> {
-        let of_work = self.images.iter().find(|(known, _)| known.as_ref() == text);
+    /// Returns what came of compiling sources; `None` if the work is to begin again when that is known.
+    fn images(&self, texts: &[Arc<str>]) -> Option<Vec<Image>> {
+        if !self.may_begin_again.get() {
+            return Some(self.shared.compiled(texts));
+        }
+        let images = texts.iter().map(|text| self.image(text));
+        // All that is lacking is asked for at once.
+        let images: Vec<Option<Image>> = images.collect();
+        images.into_iter().collect()
+    }
+
+    fn image(&self, text: &Arc<str>) -> Option<Image> {
+        let of_work = self.images.iter().find(|(known, _)| known == text);
         if let Some((_, image)) = of_work {
             return Some(image.clone());
         }
-        if !self.may_begin_again.get() {
-            return Some(self.shared.compiled(text));
-        }
-        let known = self
-            .shared
-            .images
-            .peek(text, &self.shared.architecture, &[]);
+        let Shared {
+            images,
+            architecture,
+            ..
+        } = self.shared;
+        let known = images.peek(text, architecture, &[]);
         if known.is_none() {
-            self.lacking.borrow_mut().push(text.into());
+            self.lacking.borrow_mut().push(Arc::clone(text));
         }
         known.map(Ok)
     }
 
-    fn load(&self, text: &str, names: &[&str]) -> Result<Arc<Loaded>, DeviceError> {
+    fn load(
+        &self,
+        text: &str,
+        kernels: &'static [&'static str],
+    ) -> Result<Arc<Loaded>, DeviceError> {
         if let Some(loaded) = self.shared.loaded(text) {
             return Ok(loaded);
         }
-        match self.image(text) {
-            Some(image) => self.shared.load(self.lane, text, names, image),
+        let parts = parts_of(text, kernels);
+        let texts: Vec<Arc<str>> = parts.iter().map(|part| part.text.as_str().into()).collect();
+        match self.images(&texts) {
+            Some(images) => self.shared.load(self.lane, text, &parts, images),
             None => Err(DeviceError::Refused {
                 device: self.shared.device.info().id,
                 what: "launch".into(),

@@ -5,7 +5,7 @@
 //! is known of integers, [`slots`] what the device reads, `emit` writes the code of one row,
 //! `load_code` what reads the columns, and [`generated`] what makes them from positions instead;
 //! `store` chooses where the groups' state is, `store_code`, `private_code` and `register_code` write what keeps it,
-//! `radix` what sorts rows with many groups first; `source` and `compact` put the kernel together;
+//! `radix` what sorts rows with many groups first; `source` and `compact` put the kernel together, `parts` takes it apart for the compiler;
 //! `order` adds words to rows by which they are ordered, and `finish` is the kernel that turns groups
 //! into columns.
 
@@ -18,6 +18,7 @@ mod emit;
 mod finish;
 mod load_code;
 mod order;
+mod parts;
 mod private_code;
 mod radix;
 mod register_code;
@@ -37,6 +38,7 @@ pub use finish::{FinishLayout, FinishProgram, FinishedColumn, Noted, finish_prog
 pub use generated::{Generated, GeneratedColumn, ValuesKernel, value_type, values_kernel};
 pub use interval::Interval;
 pub use order::generate_ordered;
+pub use parts::{Part, parts_of};
 pub use radix::{RadixLimits, RadixPlan};
 pub use slots::{Lookup, Slot, SlotFacts, SlotKind, slot_kind};
 pub use source::{NUM_LAUNCH_FIELDS, launch_words, warm_up_source};

@@ -10,11 +10,10 @@ use std::time::{Duration, Instant};
 
 use futures::channel::oneshot;
 use parking_lot::Mutex;
-use tidegate_device::compiler::CompileError;
 use tidegate_device::cuda::{Lane, Pending};
 
 use super::run::RunState;
-use super::{Image, LaneMachine, SOURCE_NAME, Shared};
+use super::{Image, LaneMachine, Shared, panicked};
 use crate::backend::RunError;
 use crate::compiling::Line;
 use crate::engine::Machine;
@@ -152,14 +151,7 @@ fn compile(shared: &Arc<Shared>, steps: &Arc<Steps>, lacking: Vec<Arc<str>>) {
     for text in lacking {
         let (held, own) = (Arc::clone(&held), Arc::clone(&text));
         let then = move |image: Option<&Image>| {
-            let panicked = || {
-                Err(CompileError::Rejected {
-                    name: SOURCE_NAME.to_owned(),
-                    why: "the compiler panicked".to_owned(),
-                    log: String::new(),
-                })
-            };
-            let image = image.cloned().unwrap_or_else(panicked);
+            let image = image.cloned().unwrap_or_else(|| Err(panicked()));
             held.images.lock().push((own, image));
         };
         shared.compile_threads.ask(&text, Box::new(then));

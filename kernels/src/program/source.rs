@@ -15,6 +15,7 @@ use super::load_code::{
     can_run_ahead, slot_class, write_columns, write_decode_ahead, write_first_fetch, write_loads,
     write_row_loop,
 };
+use super::parts;
 use super::radix::Radix;
 use super::slots::{Slot, SlotFacts};
 use super::store::{GroupPlan, Grouping, Store};
@@ -192,6 +193,9 @@ pub(super) fn grouped(
         }
         _ => 1,
     };
+    if radix.is_some() {
+        parts::write_begin(&mut text, "fold");
+    }
     write_kernel_head(&mut text, "fold", blocks, &emitter.slots);
     for (levels, _) in &emitter.float_scales {
         let _ = writeln!(text, "    u32 float_far{levels} = 0;");
@@ -245,6 +249,7 @@ pub(super) fn grouped(
         Some(radix) => {
             radix.write_row(&code, &mut text);
             radix.write_fold_end(&code, &emitter.slots, &outside, &mut text);
+            parts::write_end(&mut text);
             radix.write_readers(&code, &mut text);
         }
         None => {
@@ -257,8 +262,12 @@ pub(super) fn grouped(
             text.push_str("}\n");
         }
     }
-    if store == Store::Hash {
-        code.write_absorb(&mut text);
+    match (store, &radix) {
+        (Store::Hash, Some(_)) => {
+            parts::write(&mut text, "absorb", |text| code.write_absorb(text));
+        }
+        (Store::Hash, None) => code.write_absorb(&mut text),
+        _ => {}
     }
     let staged = radix.as_ref().map_or(0, |radix| radix.fold_bytes(&shape));
     let shared_bytes = code.shared_bytes(packed) + staged;

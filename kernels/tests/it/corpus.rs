@@ -4,13 +4,13 @@
 //! NVRTC is the one that `TIDEGATE_NVRTC` names, or else the one that the loader finds. Without one
 //! nothing is compiled, unless `TIDEGATE_REQUIRE_NVRTC=1` says that this is a failure.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use tidegate_device::Compiler;
 use tidegate_kernels::columns;
 use tidegate_kernels::program::{
-    FinishLayout, Sink, finish_program, first_aggregate, warm_up_source,
+    DeviceProgram, FinishLayout, Sink, finish_program, first_aggregate, parts_of, warm_up_source,
 };
 
 use crate::check::{Case, Facts};
@@ -45,9 +45,12 @@ fn compile(cases: Vec<Case>, wanted: usize) {
         for facts in [Facts::Seen, Facts::Declared, Facts::LookedUp] {
             // What cannot be said of the types alone has a program for its values only.
             if let Ok((program, _)) = case.program(facts, THREADS) {
-                texts
-                    .entry(program.text)
-                    .or_insert_with(|| format!("{} ({facts:?})", case.name));
+                // As a device has them compiled.
+                for part in parts_of(&program.text, program.kernel_names()) {
+                    let kernels = part.kernels.join(", ");
+                    let name = || format!("{} ({facts:?}: {kernels})", case.name);
+                    texts.entry(part.text).or_insert_with(name);
+                }
             }
         }
     }
@@ -150,7 +153,32 @@ fn group_tables() {
 
 #[test]
 fn sorted_groups() {
-    compile(radix::cases(), 24);
+    compile(radix::cases(), 36);
+}
+
+#[test]
+fn parts_of_a_source_have_its_kernels_and_no_others() {
+    let Some(compiler) = compiler() else {
+        return;
+    };
+    let programs = radix::cases().into_iter().filter_map(|case| {
+        let (program, _) = case.program(Facts::Seen, THREADS).ok()?;
+        Some(program)
+    });
+    let programs: Vec<_> = programs.collect();
+    for (of_store, num_parts) in [("aggregate_shared", 2), ("estimate", 3)] {
+        let sorts = |program: &&DeviceProgram| program.kernel_names().contains(&of_store);
+        let program = programs.iter().find(sorts).unwrap();
+        let parts = parts_of(&program.text, program.kernel_names());
+        assert_eq!(parts.len(), num_parts);
+        for part in parts {
+            let compiled = compiler.compile("part", &part.text, ARCHITECTURES[2], &[]);
+            let found = usage(&compiled.unwrap().log);
+            let names = found.iter().filter_map(|usage| usage.split(':').next());
+            let names: BTreeSet<&str> = names.collect();
+            assert_eq!(names, part.kernels.into_iter().collect());
+        }
+    }
 }
 
 #[test]

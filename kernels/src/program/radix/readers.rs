@@ -6,6 +6,7 @@
 use std::fmt::Write;
 
 use super::absorb_cell;
+use crate::program::parts;
 use crate::program::store::{Presence, Store};
 use crate::program::store_code::StoreCode;
 
@@ -19,10 +20,12 @@ const IN_FLIGHT: u32 = 4;
 pub(super) fn write(code: &StoreCode<'_>, text: &mut String) {
     if code.store == Store::Hash {
         text.push_str(RADIX_HASH);
-        write_aggregate_hashed(code, text);
+        parts::write(text, "aggregate", |text| write_aggregate_hashed(code, text));
     } else {
         text.push_str(RADIX_DENSE);
-        write_aggregate_shared(code, text);
+        parts::write(text, "aggregate_shared", |text| {
+            write_aggregate_shared(code, text)
+        });
     }
 }
 
