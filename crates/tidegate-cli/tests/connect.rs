@@ -5,43 +5,13 @@
     reason = "the helpers of a test fail it by panicking"
 )]
 
+mod server;
+
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, Command, Output, Stdio};
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
 
-struct Server {
-    child: Child,
-    url: String,
-}
-
-impl Server {
-    fn start(words: &[&str]) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
-            .args(["serve", "--listen", "127.0.0.1:0"])
-            .args(words)
-            .env("XDG_CONFIG_HOME", "/nonexistent")
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        let out = child.stdout.as_mut().unwrap();
-        BufReader::new(out).read_line(&mut line).unwrap();
-        let url = line.trim().strip_prefix("listening on ").unwrap();
-        Self {
-            url: url.to_string(),
-            child,
-        }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // A test that failed leaves nothing running.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
+use server::Server;
 
 fn tidegate(words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));

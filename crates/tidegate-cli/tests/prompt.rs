@@ -7,10 +7,12 @@
     reason = "the helpers of a test fail it by panicking"
 )]
 
+mod server;
+
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -18,6 +20,7 @@ use std::time::{Duration, Instant};
 use nix::pty::{Winsize, openpty};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use server::Server;
 
 /// How long an answer is waited for.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -243,31 +246,10 @@ fn secrets_are_kept_out_of_the_history() {
     assert!(history.contains("aws.secret_access_key") && !history.contains("hush"));
 }
 
-/// A server, for as long as the value lives.
-struct Server(Child);
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 #[test]
 fn a_server_tells_how_far_its_queries_have_come() {
-    let mut server = Command::new(env!("CARGO_BIN_EXE_tidegate"))
-        .args(["serve", "--listen", "127.0.0.1:0"])
-        .env("XDG_CONFIG_HOME", "/nonexistent")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut line = String::new();
-    let out = server.stdout.take().unwrap();
-    BufReader::new(out).read_line(&mut line).unwrap();
-    let _server = Server(server);
-    let url = line.trim().strip_prefix("listening on ").unwrap();
+    let server = Server::start(&[]);
+    let url = server.url.as_str();
     let mut terminal = Terminal::open(&[("NO_COLOR", ""), ("TIDEGATE_CONNECT", url)]);
     let long = "SELECT count(*) FROM generate_series(1, 100000000000) WHERE value % 7 = 3;\n";
     terminal.types(long).sees(" rows, ").sees(" rows, ");

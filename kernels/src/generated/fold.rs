@@ -188,15 +188,7 @@ impl ArrayStates<'_> {
         let mut drawn = [0.0; BLOCK];
         let visit = |drawn: &[f64]| {
             for (value, state) in fold.values.iter().zip(states.iter_mut()) {
-                match value {
-                    Value::Drawn => state.add(drawn),
-                    value => {
-                        let mut computed = blocks.take();
-                        value.compute(drawn, &mut computed[..drawn.len()], blocks);
-                        state.add(&computed[..drawn.len()]);
-                        blocks.put(computed);
-                    }
-                }
+                state.add_of(value, drawn, blocks);
             }
         };
         let simd = Simd::widest();
@@ -236,8 +228,23 @@ impl ArrayStates<'_> {
 }
 
 impl State {
+    /// Adds what a value is of each drawn one.
+    fn add_of(&mut self, value: &Value, drawn: &[f64], blocks: &mut Blocks) {
+        let is_sum = self.least.is_none() && self.greatest.is_none();
+        match (value, value.with_constant()) {
+            (Value::Drawn, _) => self.add(drawn),
+            (_, Some((op, right))) if is_sum => self.sum += sum_with(op, drawn, right),
+            _ => {
+                let mut computed = blocks.take();
+                value.compute(drawn, &mut computed[..drawn.len()], blocks);
+                self.add(&computed[..drawn.len()]);
+                blocks.put(computed);
+            }
+        }
+    }
+
     fn add(&mut self, values: &[f64]) {
-        self.sum += sum(values);
+        self.sum += sum_of(values, |value| value);
         if let Some(least) = &mut self.least {
             let less = |a: f64, b: &f64| match b.total_cmp(&a) {
                 Ordering::Less => *b,
@@ -255,17 +262,39 @@ impl State {
     }
 }
 
-/// Adds in eight lanes, which the compiler keeps in registers.
-fn sum(values: &[f64]) -> f64 {
-    let (groups, rest) = values.as_chunks::<8>();
-    let mut lanes = [0.0; 8];
+/// Adds up what each value gives with the same one.
+fn sum_with(op: ArithmeticOp, values: &[f64], right: f64) -> f64 {
+    match op {
+        ArithmeticOp::Add => sum_of(values, |value| value + right),
+        ArithmeticOp::Subtract => sum_of(values, |value| value - right),
+        ArithmeticOp::Multiply => sum_of(values, |value| value * right),
+        ArithmeticOp::Divide => sum_of(values, |value| value / right),
+        ArithmeticOp::Modulo => sum_of(values, |value| value % right),
+    }
+}
+
+/// Adds in so many lanes that none waits for the one before it.
+#[inline(always)]
+fn sum_of(values: &[f64], of: impl Fn(f64) -> f64) -> f64 {
+    const LANES: usize = 16;
+    let (groups, rest) = values.as_chunks::<LANES>();
+    let mut lanes = [0.0; LANES];
     for group in groups {
-        for lane in 0..8 {
-            lanes[lane] += group[lane];
+        for lane in 0..LANES {
+            lanes[lane] += of(group[lane]);
         }
     }
-    let [a, b, c, d, e, f, g, h] = lanes;
-    ((a + b) + (c + d)) + ((e + f) + (g + h)) + rest.iter().sum::<f64>()
+    let mut width = LANES / 2;
+    while width > 0 {
+        for lane in 0..width {
+            lanes[lane] += lanes[lane + width];
+        }
+        width /= 2;
+    }
+    for value in rest {
+        lanes[0] += of(*value);
+    }
+    lanes[0]
 }
 
 impl Value {
@@ -289,6 +318,17 @@ impl Value {
         }
     }
 
+    /// Returns what is done with the drawn value and which constant, if that is all.
+    fn with_constant(&self) -> Option<(ArithmeticOp, f64)> {
+        let Self::Of(op, left, right) = self else {
+            return None;
+        };
+        match (left.as_ref(), right.as_ref()) {
+            (Self::Drawn, Self::Constant(right)) => Some((*op, *right)),
+            _ => None,
+        }
+    }
+
     /// Writes the value of each drawn one to `out`, which is as long.
     fn compute(&self, drawn: &[f64], out: &mut [f64], blocks: &mut Blocks) {
         match self {
@@ -301,8 +341,8 @@ impl Value {
                 }
             }
             Self::Of(op, left, right) => {
-                if let (Self::Drawn, Self::Constant(value)) = (left.as_ref(), right.as_ref()) {
-                    return combine_all(*op, drawn, out, *value);
+                if let Some((op, right)) = self.with_constant() {
+                    return combine_all(op, drawn, out, right);
                 }
                 left.compute(drawn, out, blocks);
                 match right.as_ref() {

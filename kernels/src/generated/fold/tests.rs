@@ -66,7 +66,7 @@ fn call(function: AggregateFunction, argument: Option<Expr>) -> AggregateCall {
     }
 }
 
-fn pipeline(calls: Vec<AggregateCall>, parameters: &[f64]) -> Pipeline {
+fn pipeline_of(calls: Vec<AggregateCall>, parameters: &[f64]) -> Pipeline {
     let states = calls.iter().flat_map(|call| call.state.clone());
     let output = Arc::new(Schema::new(states.collect::<Vec<_>>()));
     let float = |value: &f64| Scalar {
@@ -87,7 +87,7 @@ fn pipeline(calls: Vec<AggregateCall>, parameters: &[f64]) -> Pipeline {
     }
 }
 
-fn fold(array: &Array, pipeline: &Pipeline) -> Option<ArrayFold> {
+fn fold_of(array: &Array, pipeline: &Pipeline) -> Option<ArrayFold> {
     let whole = [array.whole()];
     let columns = vec![GeneratedColumn::Value];
     let source = Generated::new(array.clone(), columns, 1, &whole);
@@ -186,9 +186,9 @@ fn every_function_of_every_operator() {
         for (argument, function) in arguments {
             let calls =
                 [Count, Sum, Min, Max, Avg].map(|function| call(function, Some(argument.clone())));
-            let pipeline = pipeline(calls.to_vec(), &[3.0]);
+            let pipeline = pipeline_of(calls.to_vec(), &[3.0]);
             let array = array(&shape, standard);
-            let fold = fold(&array, &pipeline).unwrap();
+            let fold = fold_of(&array, &pipeline).unwrap();
             assert_eq!(fold.values.len(), 1);
             for part in parts(&shape) {
                 let mut states = fold.begin();
@@ -222,6 +222,13 @@ fn every_function_of_every_operator() {
                     num_rows
                 );
                 assert_eq!(floats(5).to_bits(), floats(1).to_bits());
+                let calls = vec![call(Sum, Some(argument.clone()))];
+                let alone = fold_of(&array, &pipeline_of(calls, &[3.0])).unwrap();
+                let mut states = alone.begin();
+                states.add(&part, 0..num_rows);
+                let row = states.row().unwrap();
+                let alone = row.column(0).as_primitive::<Float64Type>().value(0);
+                assert!((alone - sum).abs() <= 1e-12 * scale, "{alone} {sum}");
             }
         }
     }
@@ -230,19 +237,19 @@ fn every_function_of_every_operator() {
 #[test]
 fn what_is_no_number_and_what_has_no_sign() {
     let zeros = array(&[3, 50], Values::Constant(0.0));
-    let fold_of = |argument: Expr| {
+    let fold_all = |argument: Expr| {
         let calls = [Sum, Min, Max].map(|function| call(function, Some(argument.clone())));
-        let fold = fold(&zeros, &pipeline(calls.to_vec(), &[0.0, -1.0])).unwrap();
+        let fold = fold_of(&zeros, &pipeline_of(calls.to_vec(), &[0.0, -1.0])).unwrap();
         let mut states = fold.begin();
         states.add(&zeros.whole(), 0..150);
         let row = states.row().unwrap();
         [0, 1, 2].map(|column| row.column(column).as_primitive::<Float64Type>().value(0))
     };
-    let [sum, least, greatest] = fold_of(of(Divide, value(), parameter(0)));
+    let [sum, least, greatest] = fold_all(of(Divide, value(), parameter(0)));
     assert!(sum.is_nan() && least.is_nan() && greatest.is_nan());
-    let [sum, least, greatest] = fold_of(of(Divide, parameter(1), value()));
+    let [sum, least, greatest] = fold_all(of(Divide, parameter(1), value()));
     assert_eq!([sum, least, greatest], [f64::NEG_INFINITY; 3]);
-    let [_, least, greatest] = fold_of(of(Multiply, value(), parameter(1)));
+    let [_, least, greatest] = fold_all(of(Multiply, value(), parameter(1)));
     assert!(least.is_sign_negative() && greatest.is_sign_negative());
 }
 
@@ -255,7 +262,7 @@ fn nothing_is_null_and_counts_to_zero() {
         call(Avg, Some(value())),
         call(Min, Some(value())),
     ];
-    let fold = fold(&array, &pipeline(calls, &[])).unwrap();
+    let fold = fold_of(&array, &pipeline_of(calls, &[])).unwrap();
     let row = fold.begin().row().unwrap();
     assert_eq!(row.column(0).as_primitive::<Int64Type>().value(0), 0);
     assert_eq!(row.column(2).as_primitive::<UInt64Type>().value(0), 0);
@@ -268,7 +275,7 @@ fn nothing_is_null_and_counts_to_zero() {
 fn anything_else_is_left_alone() {
     let doubles = array(&[4, 4], NORMAL);
     let sum = || call(Sum, Some(value()));
-    assert!(fold(&doubles, &pipeline(vec![sum()], &[])).is_some());
+    assert!(fold_of(&doubles, &pipeline_of(vec![sum()], &[])).is_some());
     let with_keys = |pipeline: &mut Pipeline, change: &dyn Fn(&mut Aggregate)| {
         let Some(Step::Aggregate(aggregate)) = pipeline.steps.last_mut() else {
             panic!("no aggregate");
@@ -282,20 +289,20 @@ fn anything_else_is_left_alone() {
         &|aggregate| aggregate.calls[0].argument = Some(of(ArithmeticOp::Modulo, value(), value())),
     ];
     for change in changes {
-        let mut pipeline = pipeline(vec![sum()], &[]);
+        let mut pipeline = pipeline_of(vec![sum()], &[]);
         with_keys(&mut pipeline, change);
-        assert!(fold(&doubles, &pipeline).is_none());
+        assert!(fold_of(&doubles, &pipeline).is_none());
     }
     let filtered = Pipeline {
         steps: vec![
             Step::Filter(value()),
-            pipeline(vec![sum()], &[]).steps.remove(0),
+            pipeline_of(vec![sum()], &[]).steps.remove(0),
         ],
-        ..pipeline(vec![sum()], &[])
+        ..pipeline_of(vec![sum()], &[])
     };
-    assert!(fold(&doubles, &filtered).is_none());
+    assert!(fold_of(&doubles, &filtered).is_none());
     let singles = doubles.clone().in_singles();
-    assert!(fold(&singles, &pipeline(vec![sum()], &[])).is_none());
+    assert!(fold_of(&singles, &pipeline_of(vec![sum()], &[])).is_none());
     let integers = array(&[4, 4], Values::Integers { low: 1, count: 6 });
-    assert!(fold(&integers, &pipeline(vec![sum()], &[])).is_none());
+    assert!(fold_of(&integers, &pipeline_of(vec![sum()], &[])).is_none());
 }
