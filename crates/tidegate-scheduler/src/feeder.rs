@@ -375,9 +375,9 @@ impl Feeder {
             + rows as f64 * rate.kernel_seconds_per_row
             + bytes as f64 * rate.transfer_seconds_per_byte;
         if idle {
-            return Some(self.turns.take(self.query, seconds).await);
+            return Some(self.turns.take(self.query, self.slots, seconds).await);
         }
-        self.turns.try_take(self.query, seconds)
+        self.turns.try_take(self.query, self.slots, seconds)
     }
 
     fn rate(&self) -> DeviceRate {

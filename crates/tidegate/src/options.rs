@@ -182,7 +182,8 @@ const SETTINGS: [Setting; 20] = [
     },
     Setting {
         name: "device_slots",
-        help: "morsels that a region has under way on each device at once, from 1 to 64",
+        help: "morsels that a region has under way on each device at once, from 1 to 64; no more \
+               than 2 while other queries use the device",
     },
     Setting {
         name: "device_memory_limit",

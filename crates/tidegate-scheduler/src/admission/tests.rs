@@ -88,7 +88,7 @@ fn device_time_is_shared_evenly_however_long_turns_are() {
     let mut used: BTreeMap<QueryId, f64> = BTreeMap::new();
     for _ in 0..3000 {
         for (&query, &seconds) in &lengths {
-            if let Some(turn) = turns.request(query, seconds, true) {
+            if let Some(turn) = turns.request(query, TURNS_OUT, seconds, true) {
                 out.push_back((turn, query, seconds));
             }
         }
@@ -113,7 +113,7 @@ fn a_turn_that_took_longer_than_it_said_is_paid_for() {
     let mut out = std::collections::VecDeque::new();
     for _ in 0..2000 {
         for (query, said, real) in [(honest, 0.01, 0.01), (other, 0.01, 0.05)] {
-            if let Some(turn) = turns.request(query, said, true) {
+            if let Some(turn) = turns.request(query, TURNS_OUT, said, true) {
                 out.push_back((turn, query, real));
             }
         }
@@ -128,13 +128,13 @@ fn a_turn_that_took_longer_than_it_said_is_paid_for() {
 fn a_query_that_comes_late_has_saved_nothing() {
     let mut turns = Turns::default();
     for _ in 0..100 {
-        let turn = turns.request(QueryId(0), 1.0, true).unwrap();
+        let turn = turns.request(QueryId(0), TURNS_OUT, 1.0, true).unwrap();
         turns.end(turn, 1.0);
     }
     let mut given = [0, 0];
     for _ in 0..20 {
         for query in 0..2 {
-            if let Some(turn) = turns.request(QueryId(query), 1.0, true) {
+            if let Some(turn) = turns.request(QueryId(query), TURNS_OUT, 1.0, true) {
                 given[query as usize] += 1;
                 turns.end(turn, 1.0);
             }
@@ -193,19 +193,23 @@ fn a_turn_that_is_set_aside_leaves_the_device_to_others() {
     let mut turns = Turns::default();
     let (slow, other) = (QueryId(1), QueryId(2));
     let own: Vec<u64> = (0..TURNS_OUT)
-        .map(|_| turns.request(slow, 1.0, false).unwrap())
+        .map(|_| turns.request(slow, TURNS_OUT, 1.0, false).unwrap())
         .collect();
-    assert_eq!(turns.request(other, 1.0, true), None);
+    assert_eq!(turns.request(other, TURNS_OUT, 1.0, true), None);
     for turn in &own {
         turns.set_aside(*turn);
     }
     assert_eq!(turns.seconds_of_others(other), 0.0);
-    assert_eq!(turns.request(slow, 0.0, true), None, "it waits for kernels");
+    assert_eq!(
+        turns.request(slow, TURNS_OUT, 0.0, true),
+        None,
+        "it waits for kernels"
+    );
     let theirs: Vec<u64> = (0..TURNS_OUT)
-        .map(|_| turns.request(other, 1.0, false).unwrap())
+        .map(|_| turns.request(other, TURNS_OUT, 1.0, false).unwrap())
         .collect();
     turns.resume(own[0]);
-    assert_eq!(turns.request(other, 1.0, true), None);
+    assert_eq!(turns.request(other, TURNS_OUT, 1.0, true), None);
     turns.end(own[0], 1.0);
     // One that ends while it is aside is over as well.
     turns.end(own[1], 1.0);
@@ -214,7 +218,7 @@ fn a_turn_that_is_set_aside_leaves_the_device_to_others() {
     }
     assert_eq!(turns.seconds_of_others(QueryId(3)), 1.0, "both wait");
     turns.withdraw(other);
-    assert!(turns.request(slow, 1.0, true).is_some());
+    assert!(turns.request(slow, TURNS_OUT, 1.0, true).is_some());
 }
 
 #[tokio::test]
@@ -222,19 +226,48 @@ async fn a_turn_is_waited_for_and_given_back() {
     let device = std::sync::Arc::new(DeviceTurns::default());
     let (one, two) = (QueryId(0), QueryId(1));
     let held: Vec<_> = (0..TURNS_OUT)
-        .map(|_| device.try_take(one, 0.01).unwrap())
+        .map(|_| device.try_take(one, TURNS_OUT, 0.01).unwrap())
         .collect();
-    assert!(device.try_take(one, 0.01).is_none());
+    assert!(device.try_take(one, TURNS_OUT, 0.01).is_none());
     assert!((device.seconds_of_others(two) - 0.02).abs() < 1e-9);
-    let waits = tokio::time::timeout(Duration::from_millis(5), device.take(two, 0.01));
+    let waits = tokio::time::timeout(Duration::from_millis(5), device.take(two, TURNS_OUT, 0.01));
     assert!(waits.await.is_err());
     drop(held);
-    let turn = device.take(two, 0.01).await;
+    let turn = device.take(two, TURNS_OUT, 0.01).await;
     assert!(device.others_are_known(one));
     drop(turn);
     device.leave(one);
     device.leave(two);
     assert!(!device.others_are_known(one));
+}
+
+#[test]
+fn who_is_alone_may_have_more_turns_until_another_comes() {
+    let mut turns = Turns::default();
+    let (one, two) = (QueryId(0), QueryId(1));
+    let ask = |turns: &mut Turns, query, most| turns.request(query, most, 0.01, true);
+    let out: Vec<u64> = (0..5).map(|_| ask(&mut turns, one, 5).unwrap()).collect();
+    assert_eq!(ask(&mut turns, one, 5), None, "so many and no more");
+    assert_eq!(ask(&mut turns, two, 5), None);
+    // All but one must end before the other has one; and the first gets no more than that meanwhile.
+    for turn in &out[..3] {
+        turns.end(*turn, 0.01);
+        assert_eq!(ask(&mut turns, one, 5), None);
+        assert_eq!(ask(&mut turns, two, 5), None);
+    }
+    turns.end(out[3], 0.01);
+    let other = ask(&mut turns, two, 5).unwrap();
+    assert_eq!(
+        ask(&mut turns, two, 5),
+        None,
+        "two at once where there are two"
+    );
+    turns.end(other, 0.01);
+    turns.leave(two);
+    assert!((0..4).all(|_| ask(&mut turns, one, 5).is_some()));
+    assert_eq!(ask(&mut turns, one, 5), None);
+    // Less than what keeps the device busy is for whoever asks to see to.
+    assert!(Turns::default().request(one, 1, 0.01, false).is_some());
 }
 
 #[test]

@@ -4,7 +4,8 @@
 //! goes to the query whose virtual time is least; one that comes anew starts where the device is now,
 //! so that it neither owes nor has saved anything. A turn is one launch, sized by the learned rate,
 //! so nobody waits for longer than the turns of the others. While a query waits for kernels its turns are
-//! set aside.
+//! set aside. A query that has the device to itself may have more turns at once, if it wants to, until
+//! another one comes.
 //!
 //! Goyal, Vin, Cheng: Start-time Fair Queuing (SIGCOMM 1996).
 
@@ -16,7 +17,7 @@ use parking_lot::Mutex;
 use tidegate_kernels::Waiting;
 use tokio::sync::Notify;
 
-/// Turns that are out at once: one that the device works on, and one behind it.
+/// Turns that are out at once where queries share the device: one that it works on, and one behind it.
 pub const TURNS_OUT: usize = 2;
 
 /// What a turn should take at the most, in seconds.
@@ -50,8 +51,21 @@ pub struct Turns {
 
 impl Turns {
     /// Gives a query a turn that should take so many seconds, if one is free and no other query
-    /// goes first; else the query waits for one, if `waits`. Asking again changes nothing else.
-    pub fn request(&mut self, query: QueryId, seconds: f64, waits: bool) -> Option<u64> {
+    /// goes first; else the query waits for one, if `waits`. Asking again changes nothing else. `most`
+    /// is how many it may have while no other query uses the device, [`TURNS_OUT`] at least.
+    pub fn request(
+        &mut self,
+        query: QueryId,
+        most: usize,
+        seconds: f64,
+        waits: bool,
+    ) -> Option<u64> {
+        let others_wait = self.waiting.keys().any(|other| *other != query);
+        let most = if others_wait || self.others_are_known(query) {
+            TURNS_OUT
+        } else {
+            most.max(TURNS_OUT)
+        };
         let start = self.start(query);
         let goes_first = |(&other, _): (&QueryId, &f64)| {
             let their = self.start(other);
@@ -59,7 +73,7 @@ impl Turns {
             other != query && before && !self.is_aside(other)
         };
         let is_next = !self.waiting.iter().any(goes_first);
-        if self.out.len() >= TURNS_OUT || !is_next || self.is_aside(query) {
+        if self.out.len() >= most || !is_next || self.is_aside(query) {
             if waits {
                 self.waiting.insert(query, seconds);
             }
@@ -208,14 +222,14 @@ impl Drop for InLine<'_> {
 }
 
 impl DeviceTurns {
-    /// Takes a turn if one is free and no other query goes first.
-    pub fn try_take(self: &Arc<Self>, query: QueryId, seconds: f64) -> Option<Turn> {
-        let number = self.turns.lock().request(query, seconds, false)?;
+    /// Takes a turn if one is free and no other query goes first; `most` as for [`Turns::request`].
+    pub fn try_take(self: &Arc<Self>, query: QueryId, most: usize, seconds: f64) -> Option<Turn> {
+        let number = self.turns.lock().request(query, most, seconds, false)?;
         Some(self.turn(number, seconds))
     }
 
     /// Waits for a turn. Only a query without a turn may wait, or two could wait for each other.
-    pub async fn take(self: &Arc<Self>, query: QueryId, seconds: f64) -> Turn {
+    pub async fn take(self: &Arc<Self>, query: QueryId, most: usize, seconds: f64) -> Turn {
         let in_line = InLine {
             device: self,
             query,
@@ -224,7 +238,7 @@ impl DeviceTurns {
             let ended = self.ended.notified();
             let mut ended = std::pin::pin!(ended);
             ended.as_mut().enable();
-            let taken = self.turns.lock().request(query, seconds, true);
+            let taken = self.turns.lock().request(query, most, seconds, true);
             if let Some(number) = taken {
                 drop(in_line);
                 return self.turn(number, seconds);

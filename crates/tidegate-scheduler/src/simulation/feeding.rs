@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use tidegate_device::Reservation;
 
 use super::{Event, Sides, World, query_id};
+use crate::admission::turns::TURNS_OUT;
 use crate::ladder::{Ladder, Rung, Shortage};
 use crate::queue::{DeviceClaim, Morsel, MorselId};
 
@@ -188,7 +189,7 @@ impl World<'_> {
             + bytes as f64 * rate.transfer_seconds_per_byte;
         let feeder = &mut query.feeders[device];
         let idle = feeder.in_flight.is_empty();
-        let Some(turn) = known.turns.request(query_id(number), said, idle) else {
+        let Some(turn) = known.turns.request(query_id(number), TURNS_OUT, said, idle) else {
             feeder.pending = Some(pending);
             return false;
         };
