@@ -256,6 +256,12 @@ impl ColumnCache {
         self.pinned.begin_read();
     }
 
+    /// Lets go of what is kept of memory tables whose rows nobody else has.
+    pub fn let_go_of_orphans(&self) {
+        self.drop_orphans();
+        self.pinned.drop_orphans();
+    }
+
     /// Returns whether a table of `CACHE TABLE` is on a device.
     pub fn keeps_on(&self, device: DeviceId) -> bool {
         let tables = self.tables.read();

@@ -339,13 +339,18 @@ impl PinnedTier {
     /// Counts a read, here or elsewhere, and lets go of chunks of memory tables that are gone, and of what
     /// was over the limit when queries read it.
     pub(super) fn begin_read(&self) {
+        self.state.lock().reads += 1;
+        self.drop_orphans();
+        self.give_back(self.used().saturating_sub(self.limit()), false);
+    }
+
+    /// Lets go of chunks of memory tables that are gone.
+    pub(super) fn drop_orphans(&self) {
         let mut state = self.state.lock();
-        state.reads += 1;
         let gone = state.groups.extract_if(.., |_, of| of.is_orphan());
         let gone: Vec<_> = gone.collect();
         drop(state);
         drop(gone);
-        self.give_back(self.used().saturating_sub(self.limit()), false);
     }
 
     /// Lets go of all that was read from a source that is no more what it was.

@@ -167,6 +167,13 @@ struct Stored {
 
 impl Filling {
     async fn run(self) {
+        let cache = Arc::clone(&self.spec.cache);
+        self.bring().await;
+        // What was dropped meanwhile was held for this.
+        cache.let_go_of_orphans();
+    }
+
+    async fn bring(self) {
         let filled = self.fill().await;
         let Ok(promotion) = Arc::try_unwrap(self.promotion) else {
             return;
@@ -179,8 +186,11 @@ impl Filling {
         for device in self.devices.iter().filter(|device| device.compiles()) {
             rehearse(&self.spec, device).await;
         }
+        let cache = Arc::clone(&self.spec.cache);
+        // The rows are not needed any more, and may be dropped.
+        drop(self.spec);
         for device in &self.devices {
-            copy_down(&self.spec.cache, device, what).await;
+            copy_down(&cache, device, what).await;
         }
     }
 
