@@ -1,7 +1,7 @@
 //! Compiling beside a device's thread, and how work that lacks its kernels waits.
 //!
 //! A device's thread must not wait for a compiler, or every other run on the device waits too. What is
-//! asked of a run stands in a [`Line`]. Where the first of it lacks kernels, [`CompileThreads`] make them,
+//! asked of a run stands in a `Line`. Where the first of it lacks kernels, `CompileThreads` make them,
 //! and the line is held until they are there; the device works for others meanwhile. [`Waiting`] tells
 //! whoever shares the device's time between queries.
 

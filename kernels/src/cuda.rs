@@ -2,7 +2,7 @@
 //!
 //! A fold encodes its batches, copies them to the device and launches the kernel over them, all on
 //! the device's thread: [`Execution`](crate::execution::Execution) says how. Kernels are compiled
-//! elsewhere, while the device's thread does what others ask for ([`steps`]); so is what is left to do
+//! elsewhere, while the device's thread does what others ask for (`steps`); so is what is left to do
 //! once the last bytes have left.
 
 mod run;
