@@ -6,8 +6,8 @@
 use std::fmt::Write;
 
 /// Kernels that are compiled together: on a machine with cores enough the first decides how long all
-/// take. Of a million groups by a sparse key (NVRTC 13.0, an EPYC core) they take 263, 175 and 200 ms,
-/// and in one 590; by a dense key 235 and 138 of 400.
+/// take. Of a million groups by a sparse key (NVRTC 13.0, CPU time of an EPYC core) they take about 265,
+/// 175 and 200 ms, and in one 590; by a dense key about 235 and 140, and in one 400.
 const PARTS: [&[&str]; 3] = [
     &["fold"],
     &["aggregate", "aggregate_shared"],
