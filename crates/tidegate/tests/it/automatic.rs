@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tidegate::Session;
 
-use crate::support::{answer, host_only, rows, simulated, write_parquet};
+use crate::support::{answer, host_only, on_device, rows, simulated, write_parquet};
 
 /// Enough to be worth a place.
 const ROWS: i64 = 100_000;
@@ -35,16 +35,6 @@ async fn wait_for_automatic(session: &Session) -> Vec<String> {
     answer(session, SQL).await;
     let ran = session.last_report().map(|report| report.to_string());
     panic!("nothing came to the device: {ran:?}, {kept:#?}");
-}
-
-/// Returns the rows that devices folded for the last query, and the bytes that moved for it.
-fn on_device(session: &Session) -> (u64, u64) {
-    let report = session.last_report().unwrap();
-    let places = report.regions.iter().flat_map(|region| &region.places);
-    let devices = places.filter(|place| place.place != "host");
-    devices.fold((0, 0), |(rows, bytes), place| {
-        (rows + place.rows, bytes + place.bytes)
-    })
 }
 
 async fn ends_resident(session: &Session, expected: &[String]) {

@@ -26,6 +26,16 @@ pub(crate) async fn simulated(spec: &str, settings: &[&str]) -> Session {
     session
 }
 
+/// Returns the rows that devices folded for the last query, and the bytes that moved for it.
+pub(crate) fn on_device(session: &Session) -> (u64, u64) {
+    let report = session.last_report().unwrap();
+    let places = report.regions.iter().flat_map(|region| &region.places);
+    let devices = places.filter(|place| place.place != "host");
+    devices.fold((0, 0), |(rows, bytes), place| {
+        (rows + place.rows, bytes + place.bytes)
+    })
+}
+
 /// Makes a session without a device.
 pub(crate) fn host_only() -> Session {
     Session::builder().target_partitions(4).build().unwrap()

@@ -9,7 +9,7 @@ use datafusion::arrow::array::UInt64Array;
 use tidegate::Session;
 
 use crate::store::CountingStore;
-use crate::support::{answer, host_only, rows, simulated, write_parquet};
+use crate::support::{answer, host_only, on_device, rows, simulated, write_parquet};
 
 /// Enough to be worth a place.
 const ROWS: i64 = 80_000;
@@ -66,16 +66,6 @@ async fn until_pinned(session: &Session, sql: &str, rows: i64) {
     }
     let found = answer(session, "SELECT * FROM system.cache").await;
     panic!("{} rows are not there: {found:#?}", rows);
-}
-
-/// Returns the rows that devices folded for the last query, and the bytes that moved for it.
-fn on_device(session: &Session) -> (u64, u64) {
-    let report = session.last_report().unwrap();
-    let places = report.regions.iter().flat_map(|region| &region.places);
-    let devices = places.filter(|place| place.place != "host");
-    devices.fold((0, 0), |(rows, bytes), place| {
-        (rows + place.rows, bytes + place.bytes)
-    })
 }
 
 /// Waits until devices hold no more than so many bytes: what a query had goes shortly after it.
