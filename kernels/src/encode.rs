@@ -6,11 +6,12 @@
 //! values, of a float 0, so that what lies there is in the chunk's range.
 //!
 //! `layout` chooses base, factor and width, `survey` looks at values for that, `write` writes them,
-//! `encoder` has all of it done for a chunk, `dictionary` turns strings into codes.
+//! `fill` leaves no NULL among them, `encoder` has all of it done for a chunk, `dictionary` turns strings into codes.
 
 mod column;
 mod dictionary;
 mod encoder;
+mod fill;
 mod layout;
 mod native;
 mod survey;

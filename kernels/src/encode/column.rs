@@ -2,11 +2,10 @@
 
 use std::ops::Range;
 
-use arrow_buffer::ArrowNativeType;
-
 use super::Narrowing;
+use super::fill::Filler;
 use super::layout::Layout;
-use super::native::{BLOCK, Native, Values};
+use super::native::{Native, Values};
 use super::survey::{Divisor, common_factor, range_of};
 use super::validity::Validity;
 use super::write::{FloatBits, Instructions, Scale, Seen, copy, narrow};
@@ -133,7 +132,7 @@ impl<N: Native> Column for Integers<N> {
         let width = layout.width() as usize;
         let mut into = into;
         for (first, block) in self.values.blocks(rows) {
-            let block = filled.fill(first, block, validity);
+            let block = filled.fill(instructions, first, block, validity);
             let (here, rest) = std::mem::take(&mut into).split_at_mut(block.len() * width);
             match Self::scale_of(layout) {
                 Some((scale, width)) => narrow(instructions, block, width, scale, here, seen),
@@ -196,7 +195,7 @@ impl<T: FloatBits<WIDTH>, const WIDTH: usize> Column for Floats<T, WIDTH> {
         let mut filled = Filler::new(T::default());
         let mut into = into;
         for (first, block) in self.values.blocks(rows) {
-            let block = filled.fill(first, block, validity);
+            let block = filled.fill(instructions, first, block, validity);
             let (here, rest) = std::mem::take(&mut into).split_at_mut(block.len() * WIDTH);
             copy(instructions, block, here, seen);
             into = rest;
@@ -214,41 +213,6 @@ impl<T: FloatBits<WIDTH>, const WIDTH: usize> Column for Floats<T, WIDTH> {
         } else {
             f64::INFINITY
         }
-    }
-}
-
-/// Puts one value in the place of all that are NULL, a block at a time.
-struct Filler<T> {
-    value: T,
-    values: Vec<T>,
-    is_valid: Vec<u8>,
-}
-
-impl<T: ArrowNativeType> Filler<T> {
-    fn new(value: T) -> Self {
-        Self {
-            value,
-            values: Vec::new(),
-            is_valid: Vec::new(),
-        }
-    }
-
-    /// Returns the block, whose first row is the chunk's row `first`, without NULLs.
-    fn fill<'a>(&'a mut self, first: usize, block: &'a [T], validity: &Validity) -> &'a [T] {
-        if !validity.has_null(first..first + block.len()) {
-            return block;
-        }
-        self.is_valid.resize(BLOCK, 0);
-        validity.expand(first, &mut self.is_valid[..block.len()]);
-        self.values.clear();
-        let filled =
-            block.iter().zip(&self.is_valid).map(
-                |(value, is_valid)| {
-                    if *is_valid != 0 { *value } else { self.value }
-                },
-            );
-        self.values.extend(filled);
-        &self.values
     }
 }
 

@@ -97,6 +97,15 @@ impl Layout {
                 width,
             });
         }
+        if width == 8 && factor == 1 {
+            // There is room for every value.
+            let base = i64::MIN;
+            return Some(Self::Narrowed {
+                base,
+                factor,
+                width,
+            });
+        }
         let least = if is_unsigned { 0 } else { i64::MIN };
         let below = (greatest - distance) / 2;
         let room = least.abs_diff(low) / factor;
@@ -192,6 +201,13 @@ mod tests {
             of(nearly_least, nearly_least + 10, 2, false),
             Some(narrowed(i64::MIN + 1, 2, 1))
         );
+        // Words hold whatever there is.
+        let nearly_greatest = i128::from(i64::MAX) - 9;
+        assert_eq!(
+            of(nearly_least, nearly_greatest, 1, false),
+            Some(narrowed(i64::MIN, 1, 8))
+        );
+        assert_eq!(of(-1, 1 << 40, 1, false), Some(narrowed(i64::MIN, 1, 8)));
         assert_eq!(of(0, 1 << 40, 1, true), Some(Layout::WORDS));
         assert_eq!(of(0, 1 << 40, 2, true), None);
         assert_eq!(of(-(1 << 70), 0, 1, false), None);

@@ -85,21 +85,8 @@ impl Validity {
             .any(|stretch| matches!(stretch, Stretch::Mixed(_, _)))
     }
 
-    /// Writes for each row from the chunk's row `first` on whether it has a value: 1 or 0.
-    pub(super) fn expand(&self, first: usize, into: &mut [u8]) {
-        for stretch in self.stretches(first, into.len()) {
-            match stretch {
-                Stretch::Valid(rows) => into[rows].fill(1),
-                Stretch::Mixed(rows, bits) => {
-                    for (index, place) in into[rows].iter_mut().enumerate() {
-                        *place = ((bits >> index) & 1) as u8;
-                    }
-                }
-            }
-        }
-    }
-
     /// Returns the rows of an array, numbered in the array, that begins at the chunk's row `first`.
+    #[inline]
     pub(super) fn stretches(&self, first: usize, len: usize) -> impl Iterator<Item = Stretch> {
         let mut row = 0;
         std::iter::from_fn(move || {

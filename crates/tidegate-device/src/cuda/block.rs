@@ -56,7 +56,7 @@ impl Drop for PinnedBytes {
 
 impl Block {
     /// Copies all of a buffer into a new block, behind what was submitted before. Pinning takes the
-    /// device's thread about 0.4 ms for each megabyte; the copy itself holds up nobody on the host.
+    /// device's thread about 0.08 ms for each megabyte; the copy itself holds up nobody on the host.
     /// `owner`, such as the promise of the buffer's bytes, is kept as long as the buffer, also if the
     /// future is dropped while it is copied.
     ///

@@ -11,6 +11,7 @@
 mod code;
 mod context;
 mod memory;
+mod pages;
 mod stream;
 
 use std::panic::catch_unwind;
@@ -21,13 +22,14 @@ use cudarc::driver::sys;
 pub(super) use code::{Function, Image, ParameterBlock};
 pub(super) use context::Context;
 pub(super) use memory::{Pinned, Pool};
+pub(super) use pages::Pages;
 pub(super) use stream::{Event, Stream};
 
 use super::fault::Fault;
 use crate::discovery::start_driver;
 
 /// Every function that is called here.
-const SYMBOLS: [&str; 37] = [
+const SYMBOLS: [&str; 39] = [
     "cuCtxSetCurrent",
     "cuDeviceGet",
     "cuDeviceGetAttribute",
@@ -48,6 +50,8 @@ const SYMBOLS: [&str; 37] = [
     "cuMemFreeHost",
     "cuMemGetInfo_v2",
     "cuMemHostAlloc",
+    "cuMemHostRegister_v2",
+    "cuMemHostUnregister",
     "cuMemPoolCreate",
     "cuMemPoolDestroy",
     "cuMemPoolSetAttribute",

@@ -3,8 +3,9 @@
 //!
 //! A [`Slot`] is taken, filled, and given to the device's thread with
 //! [`Lane::upload_slot`](super::Lane::upload_slot), which comes back to it when the copy is done.
-//! Slots are pinned when they are needed: pinning is slow, so whoever finds none free first waits as
-//! long as pinning would take. The device's thread never waits for a slot.
+//! Slots are pinned when they are needed. Whoever finds none free makes one, so that threads which begin
+//! together do that side by side; beyond a few, it first waits as long as pinning would take. The
+//! device's thread never waits for a slot, and of pinning does only what the driver has to do.
 
 #![expect(
     unsafe_code,
@@ -20,15 +21,17 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex};
 
 use super::device::CudaDevice;
-use super::driver::Stream;
+use super::driver::{Pages, Stream};
 use super::fault::Fault;
 use super::staging::Piece;
 use crate::error::DeviceError;
 
 /// Bytes of a slot.
 pub const SLOT_BYTES: usize = 8 << 20;
-/// How long pinning a slot takes at 2.4 GB/s, measured on an H200's host.
+/// How long one thread takes to make a slot at 2.4 GB/s, measured on an H200's host.
 const PINNING: Duration = Duration::from_micros(3_500);
+/// Slots that are made without waiting: as many as threads that keep a link busy.
+const NUM_SLOTS_AT_ONCE: usize = 16;
 
 /// The free slots of a device, and how many there are.
 pub(super) struct Slots {
@@ -141,7 +144,7 @@ impl State {
         }
         let may_grow = !has_asked && self.num_slots < self.num_slots_max;
         // What is not pinned yet cannot come back soon.
-        if may_grow && (self.num_slots < 2 || !is_patient) {
+        if may_grow && (self.num_slots < NUM_SLOTS_AT_ONCE || !is_patient) {
             return Turn::Pin;
         }
         Turn::Wait
@@ -166,9 +169,14 @@ pub struct Slot {
 impl Slot {
     /// Takes a slot of the device, waiting for one.
     pub(super) fn take(device: &CudaDevice) -> Result<Self, DeviceError> {
-        let pin = || {
+        let pin = || match Pages::new(SLOT_BYTES) {
             // Whoever waits hears of it from the slots.
-            drop(device.submit(|lane| lane.pin_slot()));
+            Some(pages) => drop(device.submit(move |lane| lane.pin_slot(pages))),
+            None => device.slots().cannot_pin(DeviceError::Refused {
+                device: device.info().id,
+                what: "pin host memory".to_owned(),
+                why: format!("the host has no {} MiB left", SLOT_BYTES >> 20),
+            }),
         };
         let raw = device.slots().take(|| device.check_alive(), pin)?;
         Ok(Self {
@@ -193,7 +201,7 @@ impl Deref for Slot {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: the memory was pinned with so many bytes, which the driver gave with contents, and
+        // SAFETY: the memory was pinned with so many bytes, which came with contents, and
         // lives as long as the device's thread, which the handle in here keeps; nobody else has the
         // slot, so nobody writes to it.
         unsafe { slice::from_raw_parts(self.raw.start.as_ptr(), SLOT_BYTES) }
@@ -231,9 +239,9 @@ pub(super) struct Pieces {
 }
 
 impl Pieces {
-    /// Pins one more.
-    pub(super) fn pin(&mut self, stream: &Stream) -> Result<RawSlot, Fault> {
-        let piece = Piece::new(SLOT_BYTES, stream)?;
+    /// Pins the pages of one more.
+    pub(super) fn pin(&mut self, pages: Pages, stream: &Stream) -> Result<RawSlot, Fault> {
+        let piece = Piece::of(pages, SLOT_BYTES, stream)?;
         let slot = RawSlot::of(self.all.len(), &piece);
         self.all.push(piece);
         Ok(slot)
@@ -267,9 +275,9 @@ mod tests {
     use std::ptr::NonNull;
     use std::sync::Arc;
     use std::thread;
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
-    use super::{RawSlot, Slots};
+    use super::{NUM_SLOTS_AT_ONCE, PINNING, RawSlot, Slots};
     use crate::error::DeviceError;
     use crate::info::DeviceId;
 
@@ -287,7 +295,7 @@ mod tests {
 
     #[test]
     fn slots_are_pinned_when_they_are_needed() {
-        let slots = Slots::new(3);
+        let slots = Slots::new(NUM_SLOTS_AT_ONCE + 1);
         let pinned = Cell::new(0);
         let take = || {
             let pin = || {
@@ -296,12 +304,17 @@ mod tests {
             };
             slots.take(|| Ok(()), pin).unwrap().index
         };
-        assert_eq!((take(), take()), (1, 2));
+        for expected in 1..=NUM_SLOTS_AT_ONCE {
+            assert_eq!(take(), expected);
+        }
         slots.put(raw(1));
         assert_eq!(take(), 1);
-        // The third only after a while.
-        assert_eq!(take(), 3);
-        assert_eq!((pinned.get(), slots.num_slots()), (3, 3));
+        // One more only after a while.
+        let began = Instant::now();
+        assert_eq!(take(), NUM_SLOTS_AT_ONCE + 1);
+        assert!(began.elapsed() >= PINNING);
+        assert_eq!(pinned.get(), NUM_SLOTS_AT_ONCE + 1);
+        assert_eq!(slots.num_slots(), NUM_SLOTS_AT_ONCE + 1);
     }
 
     #[test]

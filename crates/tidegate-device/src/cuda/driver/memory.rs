@@ -1,6 +1,7 @@
 //! Device memory from a pool of our own, and host memory that the device can copy from and to.
 
 use std::ffi::c_void;
+use std::mem;
 use std::ptr::{self, NonNull};
 use std::slice;
 
@@ -10,7 +11,7 @@ use cudarc::driver::sys::{
     CUmemPool_attribute, CUmemPoolProps,
 };
 
-use super::{Context, Stream, done};
+use super::{Context, Pages, Stream, done};
 use crate::cuda::fault::{Fault, OUT_OF_MEMORY};
 use crate::faults::Operation;
 
@@ -149,6 +150,8 @@ impl Stream {
 pub(in crate::cuda) struct Pinned {
     start: NonNull<u8>,
     bytes: usize,
+    /// The pages, if they are the process's own and not the driver's.
+    pages: Option<Pages>,
 }
 
 // SAFETY: it is the address of memory that every context and thread may use; whoever has the value
@@ -158,7 +161,43 @@ unsafe impl Send for Pinned {}
 unsafe impl Sync for Pinned {}
 
 impl Pinned {
+    /// Takes memory and pins it.
     pub(in crate::cuda) fn new(bytes: usize) -> Result<Self, Fault> {
+        match Pages::shared(bytes) {
+            Some(pages) => Self::of(pages, bytes),
+            None => Self::of_driver(bytes),
+        }
+    }
+
+    /// Pins pages, of which so many bytes are used.
+    pub(in crate::cuda) fn of(pages: Pages, bytes: usize) -> Result<Self, Fault> {
+        let start = pages.start();
+        let whole = pages.len();
+        // SAFETY: a context is current; the range is all of the pages, which stay, and stay pinned, until
+        // this value's drop.
+        let registered = unsafe {
+            sys::cuMemHostRegister_v2(
+                start.as_ptr().cast(),
+                whole,
+                sys::CU_MEMHOSTREGISTER_PORTABLE,
+            )
+        };
+        match registered.result() {
+            Ok(()) => Ok(Self {
+                start,
+                bytes: bytes.min(whole),
+                pages: Some(pages),
+            }),
+            // Some systems pin only what the driver itself takes.
+            Err(_) => {
+                drop(pages);
+                Self::of_driver(bytes)
+            }
+        }
+    }
+
+    /// Has the driver take memory, which is slower.
+    fn of_driver(bytes: usize) -> Result<Self, Fault> {
         const CALL: &str = "cuMemHostAlloc";
         // SAFETY: a context is current, and the memory is freed only by this value's drop.
         let start = unsafe { result::malloc_host(bytes, sys::CU_MEMHOSTALLOC_PORTABLE) };
@@ -167,7 +206,11 @@ impl Pinned {
             call: CALL,
             code: OUT_OF_MEMORY,
         })?;
-        Ok(Self { start, bytes })
+        Ok(Self {
+            start,
+            bytes,
+            pages: None,
+        })
     }
 
     /// Returns where it begins.
@@ -185,7 +228,7 @@ impl Pinned {
     /// # Safety
     /// While the slice lives nobody writes to the memory.
     pub(in crate::cuda) unsafe fn read(&self) -> &[u8] {
-        // SAFETY: the memory lives as long as `self`, the driver gave it with contents, and the caller
+        // SAFETY: the memory lives as long as `self`, it came with contents, and the caller
         // vouches that nobody writes.
         unsafe { slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
     }
@@ -207,16 +250,27 @@ impl Pinned {
             .checked_add(bytes)
             .is_some_and(|end| end <= self.bytes);
         assert!(is_inside, "a range ends outside of its pinned memory");
-        // SAFETY: the range is inside of memory that lives as long as `self` and that the driver
-        // gave with contents; the caller vouches that nothing else touches it.
+        // SAFETY: the range is inside of memory that lives as long as `self` and that came
+        // with contents; the caller vouches that nothing else touches it.
         unsafe { slice::from_raw_parts_mut(self.start.as_ptr().add(offset), bytes) }
     }
 }
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        // SAFETY: the memory was taken for this value and is freed only here; whoever drops it has
-        // let the device's copies end. A failure leaves it to the process's end.
-        let _ = unsafe { result::free_host(self.start.as_ptr().cast()) };
+        let start = self.start.as_ptr().cast();
+        let Some(pages) = self.pages.take() else {
+            // SAFETY: the driver took the memory for this value, and it is freed only here; whoever drops
+            // it has let the device's copies end. A failure leaves it to the process's end.
+            let _ = unsafe { result::free_host(start) };
+            return;
+        };
+        // SAFETY: the pages were pinned for this value, and are let go of only here; whoever drops it has
+        // let the device's copies end.
+        let released = unsafe { sys::cuMemHostUnregister(start) };
+        if released.result().is_err() {
+            // The device may still know them: nobody else may get them.
+            mem::forget(pages);
+        }
     }
 }

@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use super::Lane;
 use crate::cuda::buffer::DeviceBuffer;
+use crate::cuda::driver::Pages;
 use crate::cuda::engine::Engine;
 use crate::cuda::fault::Fault;
 use crate::cuda::slots::{RawSlot, SLOT_BYTES, Slot};
@@ -75,10 +76,14 @@ impl Lane<'_> {
         self.done(WHAT, outcome)
     }
 
-    /// Pins one more slot, for whoever waits for one.
-    pub(in crate::cuda) fn pin_slot(&self) {
+    /// Pins the pages of one more slot, for whoever waits for one.
+    pub(in crate::cuda) fn pin_slot(&self, pages: Pages) {
         let began = Instant::now();
-        let pinned = self.engine.pieces.borrow_mut().pin(&self.engine.copy);
+        let pinned = self
+            .engine
+            .pieces
+            .borrow_mut()
+            .pin(pages, &self.engine.copy);
         let seconds = began.elapsed().as_secs_f64();
         self.shared().count_loading(|loading| {
             loading.pin_seconds += seconds;

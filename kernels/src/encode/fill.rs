@@ -1,0 +1,186 @@
+//! Values in which none is NULL: one value stands in the place of all that are.
+
+#![expect(
+    unsafe_code,
+    reason = "instructions of a machine that was found at run time"
+)]
+
+use arrow_buffer::ArrowNativeType;
+
+use super::native::BLOCK;
+use super::validity::{Stretch, Validity};
+use super::write::Instructions;
+
+/// Puts one value in the place of all that are NULL, a block at a time.
+pub(super) struct Filler<T> {
+    value: T,
+    values: Vec<T>,
+    /// For each row of a block 0 if it is NULL, else something else.
+    is_valid: Vec<u8>,
+}
+
+impl<T: ArrowNativeType> Filler<T> {
+    pub(super) fn new(value: T) -> Self {
+        Self {
+            value,
+            values: Vec::new(),
+            is_valid: Vec::new(),
+        }
+    }
+
+    /// Returns the block, whose first row is the chunk's row `first`, without NULLs.
+    pub(super) fn fill<'a>(
+        &'a mut self,
+        instructions: Instructions,
+        first: usize,
+        block: &'a [T],
+        validity: &Validity,
+    ) -> &'a [T] {
+        if !validity.has_null(first..first + block.len()) {
+            return block;
+        }
+        let len = block.len().max(BLOCK);
+        self.values.resize(len, self.value);
+        self.is_valid.resize(len, 0);
+        let into = &mut self.values[..block.len()];
+        let is_valid = &mut self.is_valid[..block.len()];
+        let rows = Rows { first, block };
+        match instructions {
+            #[cfg(target_arch = "x86_64")]
+            Instructions::Avx512 if instructions.are_here() => {
+                // SAFETY: the machine has the instructions, as was asked just now.
+                unsafe { fill_avx512(rows, validity, self.value, is_valid, into) }
+            }
+            #[cfg(target_arch = "x86_64")]
+            Instructions::Avx2 if instructions.are_here() => {
+                // SAFETY: the machine has the instructions, as was asked just now.
+                unsafe { fill_avx2(rows, validity, self.value, is_valid, into) }
+            }
+            _ => fill_loop(rows, validity, self.value, is_valid, into),
+        }
+        into
+    }
+}
+
+/// A block, and the chunk's row at which it begins.
+#[derive(Clone, Copy)]
+struct Rows<'a, T> {
+    first: usize,
+    block: &'a [T],
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,bmi2")]
+fn fill_avx512<T: Copy>(
+    rows: Rows<'_, T>,
+    validity: &Validity,
+    filler: T,
+    is_valid: &mut [u8],
+    into: &mut [T],
+) {
+    fill_loop(rows, validity, filler, is_valid, into);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn fill_avx2<T: Copy>(
+    rows: Rows<'_, T>,
+    validity: &Validity,
+    filler: T,
+    is_valid: &mut [u8],
+    into: &mut [T],
+) {
+    fill_loop(rows, validity, filler, is_valid, into);
+}
+
+#[inline(always)]
+fn fill_loop<T: Copy>(
+    rows: Rows<'_, T>,
+    validity: &Validity,
+    filler: T,
+    is_valid: &mut [u8],
+    into: &mut [T],
+) {
+    for stretch in validity.stretches(rows.first, rows.block.len()) {
+        match stretch {
+            Stretch::Valid(range) => is_valid[range].fill(1),
+            Stretch::Mixed(range, bits) => {
+                for (bits, places) in bits
+                    .to_le_bytes()
+                    .into_iter()
+                    .zip(is_valid[range].chunks_mut(8))
+                {
+                    let spread = spread(bits).to_le_bytes();
+                    match places.as_mut_array() {
+                        Some(eight) => *eight = spread,
+                        None => places.copy_from_slice(&spread[..places.len()]),
+                    }
+                }
+            }
+        }
+    }
+    // Over all of the block, so that it becomes a loop of wide instructions: a branch for each row would
+    // be taken at random.
+    let values = rows.block.iter().zip(is_valid.iter());
+    for (place, (value, is_valid)) in into.iter_mut().zip(values) {
+        *place = if *is_valid != 0 { *value } else { filler };
+    }
+}
+
+/// Returns a byte for each bit, the lowest first, which is not 0 where the bit is 1.
+#[inline(always)]
+fn spread(bits: u8) -> u64 {
+    (u64::from(bits) * 0x0101_0101_0101_0101) & 0x8040_2010_0804_0201
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::{ArrayRef, Int64Array};
+
+    use super::{Filler, Instructions, Validity, spread};
+
+    #[test]
+    fn each_bit_has_its_byte() {
+        for bits in 0..=u8::MAX {
+            for (bit, byte) in spread(bits).to_le_bytes().into_iter().enumerate() {
+                assert_eq!(byte != 0, bits >> bit & 1 == 1, "{bits} {bit}");
+            }
+        }
+    }
+
+    #[test]
+    fn nulls_are_filled_and_nothing_else() {
+        let is_null = |row: usize| match row / 64 {
+            0 => row.is_multiple_of(3),
+            1 => false,
+            2 => true,
+            _ => row.is_multiple_of(7) || row == 499,
+        };
+        let arrays: Vec<ArrayRef> = vec![Arc::new(Int64Array::from_iter(
+            (0..500).map(|row| (!is_null(row)).then_some(row as i64)),
+        ))];
+        let validity = Validity::of(&arrays);
+        let raw: Vec<i64> = (0..500).collect();
+        for instructions in Instructions::ALL {
+            for (first, len) in [
+                (0, 500),
+                (0, 64),
+                (64, 64),
+                (5, 1),
+                (31, 2),
+                (33, 400),
+                (499, 1),
+            ] {
+                let mut filler = Filler::new(-1);
+                let block = &raw[first..first + len];
+                let filled = filler.fill(instructions, first, block, &validity);
+                let expected: Vec<i64> = (first..first + len)
+                    .map(|row| if is_null(row) { -1 } else { row as i64 })
+                    .collect();
+                assert_eq!(filled, expected, "{instructions:?} {first} {len}");
+            }
+        }
+    }
+}
