@@ -30,6 +30,7 @@ usage: tidegate-bundle <program> [arguments]
   device-bench   kernels over resident columns, timed
   sql-bench      statements over a table in the column cache, timed
   places-bench   queries that host and device share, or that find little memory, timed
+  arrays-bench   random arrays on the host and on a GPU: their bits compared, and timed
   walkthroughs   the walkthroughs of the guide, with their answers checked; words: their names,
                  full, and require-device";
 
@@ -51,6 +52,9 @@ fn main() -> ExitCode {
         Some("device-bench") => tidegate_device_benches::start(call("device-bench", arguments)),
         Some("walkthroughs") => told(walk(arguments)),
         Some("places-bench") => tidegate_benches::places::start(call("places-bench", arguments)),
+        Some("arrays-bench") => {
+            tidegate_device_benches::start_arrays(call("arrays-bench", arguments))
+        }
         Some("sql-bench") => tidegate_benches::statements::start(call("sql-bench", arguments)),
         _ => {
             eprintln!("{USAGE}");
