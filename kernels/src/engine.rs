@@ -409,7 +409,8 @@ pub const FLOAT_RANGE: &str = "a float is outside of the fixed point of its sum"
 #[derive(Debug)]
 pub struct Flags<B>(B);
 
-const NUM_FLAGS: usize = 8;
+/// Bytes of a launch's flags.
+pub(crate) const FLAGS_BYTES: usize = 32;
 const ERROR: usize = 0;
 const FLOAT_RANGE_FLAG: usize = 1;
 const SPILLED: usize = 2;
@@ -422,7 +423,7 @@ impl<B> Flags<B> {
     /// # Errors
     /// [`DeviceError::OutOfMemory`]; a lost device.
     pub fn new<E: Engine<Buffer = B>>(engine: &E) -> Result<Self, DeviceError> {
-        let buffer = engine.alloc(NUM_FLAGS as u64 * 4)?;
+        let buffer = engine.alloc(FLAGS_BYTES as u64)?;
         let flags = Self(buffer);
         flags.clear(engine)?;
         Ok(flags)
@@ -433,7 +434,7 @@ impl<B> Flags<B> {
     /// # Errors
     /// A lost device.
     pub fn clear<E: Engine<Buffer = B>>(&self, engine: &E) -> Result<(), DeviceError> {
-        engine.fill(&self.0, 0, NUM_FLAGS as u64 * 4, 0)
+        engine.fill(&self.0, 0, FLAGS_BYTES as u64, 0)
     }
 
     /// Returns the flags' address.
@@ -456,38 +457,47 @@ impl<B> Flags<B> {
     /// # Errors
     /// What the rows raise; values outside of the kernel's ranges; a lost device.
     pub fn read<E: Engine<Buffer = B>>(&self, engine: &E) -> Result<u64, RunError> {
-        let mut bytes = [0; NUM_FLAGS * 4];
+        let mut bytes = [0; FLAGS_BYTES];
         engine.read(&self.0, 0, &mut bytes)?;
-        let (words, _) = bytes.as_chunks::<4>();
-        let flag = |index: usize| u32::from_le_bytes(words[index]);
-        let overflow = |operation: &str| EvalError::Overflow {
-            operation: operation.into(),
-        };
-        match flag(ERROR) {
-            0 => {}
-            1 => return Err(EvalError::DivideByZero.into()),
-            2 => return Err(overflow("an operation of the device's program").into()),
-            _ => {
-                return Err(EvalError::CastFailed {
-                    value: "a value".into(),
-                    to: "the type of a cast in the device's program".into(),
-                }
-                .into());
-            }
-        }
-        let refused = |why: &str| {
-            RunError::Device(DeviceError::LaunchFailed {
-                device: engine.device(),
-                launch: 0,
-                why: why.into(),
-            })
-        };
-        if flag(FLOAT_RANGE_FLAG) != 0 {
-            return Err(refused(FLOAT_RANGE));
-        }
-        if flag(KEY_RANGE) != 0 {
-            return Err(refused("a group key is outside of its column's range"));
-        }
-        Ok(u64::from(flag(SPILLED)))
+        outcome_of(engine.device(), &bytes)
     }
+}
+
+/// Returns how many records a launch has spilled, or why its rows are not in, from the bytes of its
+/// flags.
+///
+/// # Errors
+/// What the rows raise; values outside of the kernel's ranges.
+pub(crate) fn outcome_of(device: DeviceId, flags: &[u8; FLAGS_BYTES]) -> Result<u64, RunError> {
+    let (words, _) = flags.as_chunks::<4>();
+    let flag = |index: usize| u32::from_le_bytes(words[index]);
+    let overflow = |operation: &str| EvalError::Overflow {
+        operation: operation.into(),
+    };
+    match flag(ERROR) {
+        0 => {}
+        1 => return Err(EvalError::DivideByZero.into()),
+        2 => return Err(overflow("an operation of the device's program").into()),
+        _ => {
+            return Err(EvalError::CastFailed {
+                value: "a value".into(),
+                to: "the type of a cast in the device's program".into(),
+            }
+            .into());
+        }
+    }
+    let refused = |why: &str| {
+        RunError::Device(DeviceError::LaunchFailed {
+            device,
+            launch: 0,
+            why: why.into(),
+        })
+    };
+    if flag(FLOAT_RANGE_FLAG) != 0 {
+        return Err(refused(FLOAT_RANGE));
+    }
+    if flag(KEY_RANGE) != 0 {
+        return Err(refused("a group key is outside of its column's range"));
+    }
+    Ok(u64::from(flag(SPILLED)))
 }

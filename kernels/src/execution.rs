@@ -32,6 +32,7 @@ use crate::rows::{download_rows, write_rows};
 use crate::stored::{NotOneColumn, StoredRun};
 use crate::table::GroupTable;
 
+use finish::Ending;
 pub use finish::FinishLimits;
 pub use leaving::Leaving;
 pub use programs::Programs;
@@ -55,6 +56,8 @@ pub struct Execution<B> {
     wide_floats: bool,
     /// Groups of tables of another layout.
     retired: Vec<Groups>,
+    /// What comes after a few groups, once it was made.
+    ending: Option<Ending>,
     /// Rows written by a program without groups.
     rows: Vec<RecordBatch>,
     /// What is promised for the state beside the table, which has a promise of its own.
@@ -125,6 +128,7 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
             table: None,
             wide_floats: false,
             retired: Vec::new(),
+            ending: None,
             rows: Vec::new(),
             memory: budget.reserve(0)?,
             phases: Phases::default(),
@@ -402,7 +406,11 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
             return Ok(());
         };
         let is_first = table.is_empty();
-        let folded = table.fold(&engine, &program, &segments);
+        let (pipeline, ending) = (&self.pipeline, &mut self.ending);
+        let folded = table.fold_while(&engine, &program, &segments, || {
+            // The end comes soon, and the thread would only wait.
+            ending.get_or_insert_with(|| Ending::of(pipeline));
+        });
         // Nothing but this fold is lost: with more digits it may do.
         let may_widen = !self.wide_floats && !self.options.fixed_floats;
         if is_first && may_widen && matches!(&folded, Err(error) if is_float_range(error)) {

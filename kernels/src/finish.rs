@@ -71,7 +71,7 @@ pub fn finish_groups<E: Engine>(
     if words.len() == NUM_LAUNCH_FIELDS {
         words.push(0);
     }
-    table.address(engine, &mut words, &flags);
+    table.address(engine, &mut words, flags.address(engine));
     words[launch_words("num_tiles")] = num_tiles;
     words[launch_words("spill")] = engine.address(&tiles);
     words[launch_words("resume")] = engine.address(&tiles) + num_tiles * 8;

@@ -88,7 +88,7 @@ impl Default for ProgramOptions {
 #[derive(Clone, Debug)]
 pub struct DeviceProgram {
     /// CUDA C++ without a header.
-    pub text: String,
+    pub text: Arc<str>,
     /// What the kernel reads, in the order of its columns, with what was assumed of each.
     pub slots: Vec<(Slot, SlotFacts)>,
     /// The literals of the launch. Those of keys and float sums are filled in by the launcher.

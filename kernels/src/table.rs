@@ -8,7 +8,9 @@ use tidegate_device::{DeviceError, MemoryBudget, Reservation};
 
 use crate::backend::RunError;
 use crate::columns::{self, Slots, ToldBy};
-use crate::engine::{Engine, Flags, Prepared, Segments, bytes_of_words, read_words};
+use crate::engine::{
+    Engine, FLAGS_BYTES, Flags, Prepared, Segments, bytes_of_words, outcome_of, read_words,
+};
 use crate::groups::{Groups, TableImage};
 use crate::program::{
     DeviceProgram, EMPTY_KEY, GroupPlan, HOT_KEYS, LOCAL_ROWS_MAX, NUM_LAUNCH_FIELDS, Presence,
@@ -21,18 +23,59 @@ const HASH_SLOTS_START: u64 = 1 << 18;
 /// How much a hash table grows by at least when a key finds no slot.
 const GROWTH: u64 = 4;
 
+/// A table of no more bytes is copied to the host with the flags of each launch: a second copy takes
+/// longer than so many bytes.
+const SMALL_BYTES_MAX: u64 = 32 << 10;
+
+/// Where a part of a small table's buffer may begin.
+const PART_ALIGNMENT: u64 = 256;
+
 /// The groups' state of one run.
 #[derive(Debug)]
 pub struct GroupTable<B> {
     plan: GroupPlan,
     literals: Vec<u64>,
     state: B,
-    /// A bit for each group, where that tells the group.
+    /// A bit for each group, where that tells the group and the table is not small.
     present: Option<B>,
+    small: Option<Small>,
+    /// A small table's buffer as the last launch left it.
+    image: Option<Vec<u8>>,
     num_slots: u64,
     rows: u64,
     /// What is promised for the table, if it is held to a budget.
     memory: Option<Reservation>,
+}
+
+/// A table that has all its parts in one buffer: it is made by one filling, and one copy brings the
+/// groups and what the launch had to say.
+#[derive(Clone, Copy, Debug)]
+struct Small {
+    /// Where the bits of the groups begin, behind the state.
+    present: u64,
+    /// Where the flags of a launch begin, behind these.
+    flags: u64,
+}
+
+impl Small {
+    /// Places the parts, if the table is small and its fold is one launch.
+    fn of(plan: &GroupPlan, num_slots: u64) -> Option<Self> {
+        if plan.store == Store::Hash || plan.radix.is_some() {
+            return None;
+        }
+        let bits = match plan.presence {
+            Presence::Bit => present_bytes(num_slots),
+            _ => 0,
+        };
+        let present = state_bytes(plan, num_slots).checked_next_multiple_of(PART_ALIGNMENT)?;
+        let flags = (present + bits).next_multiple_of(PART_ALIGNMENT);
+        let small = Self { present, flags };
+        (small.bytes() <= SMALL_BYTES_MAX).then_some(small)
+    }
+
+    fn bytes(&self) -> u64 {
+        self.flags + FLAGS_BYTES as u64
+    }
 }
 
 impl<B: std::fmt::Debug + Send + 'static> GroupTable<B> {
@@ -47,19 +90,25 @@ impl<B: std::fmt::Debug + Send + 'static> GroupTable<B> {
         slots_hint: Option<u64>,
     ) -> Result<Self, DeviceError> {
         let num_slots = first_slots(plan, slots_hint);
-        let present = if plan.presence == Presence::Bit {
-            let bytes = present_bytes(num_slots);
-            let present = engine.alloc(bytes)?;
-            engine.fill(&present, 0, bytes, 0)?;
-            Some(present)
-        } else {
-            None
+        let small = Small::of(plan, num_slots);
+        let (state, present) = match &small {
+            Some(small) => {
+                let state = engine.alloc(small.bytes())?;
+                engine.fill(&state, 0, small.bytes(), 0)?;
+                (state, None)
+            }
+            None => (
+                empty_state(engine, program, plan, num_slots)?,
+                empty_present(engine, plan, num_slots)?,
+            ),
         };
         Ok(Self {
             plan: plan.clone(),
             literals: program.literals.clone(),
-            state: empty_state(engine, program, plan, num_slots)?,
+            state,
             present,
+            small,
+            image: None,
             num_slots,
             rows: 0,
             memory: None,
@@ -77,7 +126,7 @@ impl<B: std::fmt::Debug + Send + 'static> GroupTable<B> {
         plan: &GroupPlan,
         budget: &Arc<MemoryBudget>,
     ) -> Result<Self, DeviceError> {
-        let memory = budget.reserve(table_bytes(plan, first_slots(plan, None)))?;
+        let memory = budget.reserve(first_bytes(plan, first_slots(plan, None)))?;
         let mut table = Self::new(engine, program, plan, None)?;
         table.memory = Some(memory);
         Ok(table)
@@ -95,7 +144,10 @@ impl<B: std::fmt::Debug + Send + 'static> GroupTable<B> {
 
     /// Returns the bytes that the table takes.
     pub fn bytes(&self) -> u64 {
-        table_bytes(&self.plan, self.num_slots)
+        match self.small {
+            Some(small) => small.bytes(),
+            None => table_bytes(&self.plan, self.num_slots),
+        }
     }
 
     /// Returns how many slots there are, without the two apart of a hash table.
@@ -121,7 +173,7 @@ impl<B: std::fmt::Debug + Send + 'static> GroupTable<B> {
         };
         let slots = Slots {
             state: engine.address(&self.state),
-            present: self.present.as_ref().map_or(0, |map| engine.address(map)),
+            present: self.present_address(engine),
             num_slots: self.num_places(),
             stride: record_bytes(&self.plan) / 8,
             told_by,
@@ -150,6 +202,17 @@ impl<B: std::fmt::Debug + Send + 'static> GroupTable<B> {
         program: &DeviceProgram,
         segments: &Segments,
     ) -> Result<(), RunError> {
+        self.fold_while(engine, program, segments, || {})
+    }
+
+    /// As [`GroupTable::fold`]; `meanwhile` is called while a device folds into a small table.
+    pub(crate) fn fold_while<E: Engine<Buffer = B>>(
+        &mut self,
+        engine: &E,
+        program: &DeviceProgram,
+        segments: &Segments,
+        meanwhile: impl FnOnce(),
+    ) -> Result<(), RunError> {
         if segments.num_rows == 0 {
             return Ok(());
         }
@@ -161,9 +224,10 @@ impl<B: std::fmt::Debug + Send + 'static> GroupTable<B> {
                 why: format!("{STATE_ROWS_MAX} rows are the most that a group's state counts"),
             }));
         }
+        let is_first = self.is_empty();
         self.rows += segments.num_rows;
+        self.image = None;
         let mut prepared = Prepared::new(engine, &self.literals, segments)?;
-        let flags = Flags::new(engine)?;
         let shared = self.plan.shared_bytes;
         let resident = engine.resident_blocks("fold", program.threads, shared)?;
         // A block's own sums hold so many rows.
@@ -172,11 +236,23 @@ impl<B: std::fmt::Debug + Send + 'static> GroupTable<B> {
             .max(least)
             .min(prepared.num_tiles)
             .max(1) as u32;
+        if let Some(small) = self.small {
+            let flags = engine.address(&self.state) + small.flags;
+            if !is_first {
+                engine.fill(&self.state, small.flags, FLAGS_BYTES as u64, 0)?;
+            }
+            self.address(engine, &mut prepared.words, flags);
+            engine.launch("fold", blocks, program.threads, shared, &prepared.words)?;
+            meanwhile();
+            self.image = Some(self.read_small(engine, small)?);
+            return Ok(());
+        }
+        let flags = Flags::new(engine)?;
         if let Some(radix) = self.plan.radix.clone() {
             return self.fold_sorted(engine, program, &prepared, &flags, &radix);
         }
         if self.plan.store != Store::Hash {
-            self.address(engine, &mut prepared.words, &flags);
+            self.address(engine, &mut prepared.words, flags.address(engine));
             engine.launch("fold", blocks, program.threads, shared, &prepared.words)?;
             flags.read(engine)?;
             return Ok(());
@@ -202,7 +278,7 @@ impl<B: std::fmt::Debug + Send + 'static> GroupTable<B> {
         prepared.words[launch_words("spill_capacity")] = records;
         prepared.words[launch_words("resume")] = engine.address(&resume);
         loop {
-            self.address(engine, &mut prepared.words, flags);
+            self.address(engine, &mut prepared.words, flags.address(engine));
             let shared = self.plan.shared_bytes;
             engine.launch("fold", blocks, program.threads, shared, &prepared.words)?;
             let spilled = flags.read(engine)?;
@@ -266,7 +342,7 @@ impl<B: std::fmt::Debug + Send + 'static> GroupTable<B> {
                     continue;
                 }
                 let mut words = prepared.words.clone();
-                self.address(engine, &mut words, flags);
+                self.address(engine, &mut words, flags.address(engine));
                 words[launch_words("from_words")] = engine.address(from);
                 words[launch_words("from_count")] = count;
                 // What finds no slot here is only counted, and the table is made larger still.
@@ -295,38 +371,82 @@ impl<B: std::fmt::Debug + Send + 'static> GroupTable<B> {
         }
     }
 
-    /// Writes the table's addresses among the words of a launch.
-    pub(crate) fn address<E: Engine<Buffer = B>>(
-        &self,
-        engine: &E,
-        words: &mut [u64],
-        flags: &Flags<B>,
-    ) {
+    /// Writes the table's addresses among the words of a launch, and that of the launch's flags.
+    pub(crate) fn address<E: Engine<Buffer = B>>(&self, engine: &E, words: &mut [u64], flags: u64) {
         words[launch_words("state")] = engine.address(&self.state);
-        words[launch_words("present")] = self.present.as_ref().map_or(0, |map| engine.address(map));
+        words[launch_words("present")] = self.present_address(engine);
         words[launch_words("num_slots")] = self.num_slots;
-        words[launch_words("flags")] = flags.address(engine);
+        words[launch_words("flags")] = flags;
     }
 
-    /// Copies the groups back.
+    fn present_address<E: Engine<Buffer = B>>(&self, engine: &E) -> u64 {
+        match (self.small, &self.present) {
+            (Some(small), _) if self.plan.presence == Presence::Bit => {
+                engine.address(&self.state) + small.present
+            }
+            (_, Some(map)) => engine.address(map),
+            _ => 0,
+        }
+    }
+
+    /// Copies a small table back, whose last launch must have nothing to say.
+    fn read_small<E: Engine<Buffer = B>>(
+        &self,
+        engine: &E,
+        small: Small,
+    ) -> Result<Vec<u8>, RunError> {
+        let mut image = vec![0; small.bytes() as usize];
+        engine.read(&self.state, 0, &mut image)?;
+        if let Some(flags) = image.last_chunk() {
+            outcome_of(engine.device(), flags)?;
+        }
+        Ok(image)
+    }
+
+    /// Copies the groups back, unless they came with the flags of the last launch.
     ///
     /// # Errors
     /// A lost device.
     pub fn read<E: Engine<Buffer = B>>(&self, engine: &E) -> Result<Groups, DeviceError> {
+        if let Some(groups) = self.known() {
+            return Ok(groups);
+        }
         let num_words = state_bytes(&self.plan, self.num_slots) / 8;
         let words = read_words(engine, &self.state, num_words)?;
-        let mut present = Vec::new();
-        if let Some(map) = &self.present {
-            let mut bytes = vec![0; present_bytes(self.num_slots) as usize];
-            engine.read(map, 0, &mut bytes)?;
-            let (bits, _) = bytes.as_chunks::<4>();
-            present.extend(bits.iter().map(|bits| u32::from_le_bytes(*bits)));
+        let mut bits = Vec::new();
+        if self.plan.presence == Presence::Bit {
+            bits.resize(present_bytes(self.num_slots) as usize, 0);
+            match (self.small, &self.present) {
+                (Some(small), _) => engine.read(&self.state, small.present, &mut bits)?,
+                (None, Some(map)) => engine.read(map, 0, &mut bits)?,
+                (None, None) => {}
+            }
         }
+        Ok(self.decoded(&words, &bits))
+    }
+
+    /// Returns the groups if the last launch has brought them to the host.
+    pub(crate) fn known(&self) -> Option<Groups> {
+        let (small, image) = (self.small?, self.image.as_deref()?);
+        let (state, rest) = image.split_at(state_bytes(&self.plan, self.num_slots) as usize);
+        let (words, _) = state.as_chunks::<8>();
+        let words: Vec<u64> = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
+        let bits = &rest[small.present as usize - state.len()..];
+        let num_bytes = match self.plan.presence {
+            Presence::Bit => present_bytes(self.num_slots) as usize,
+            _ => 0,
+        };
+        Some(self.decoded(&words, &bits[..num_bytes]))
+    }
+
+    fn decoded(&self, words: &[u64], bits: &[u8]) -> Groups {
+        let (bits, _) = bits.as_chunks::<4>();
+        let present: Vec<u32> = bits.iter().map(|bits| u32::from_le_bytes(*bits)).collect();
         let table = TableImage {
             present: &present,
-            words: &words,
+            words,
         };
-        Ok(Groups::decode(&self.plan, &self.literals, table))
+        Groups::decode(&self.plan, &self.literals, table)
     }
 }
 
@@ -362,8 +482,29 @@ fn table_bytes(plan: &GroupPlan, num_slots: u64) -> u64 {
     state_bytes(plan, num_slots) + present
 }
 
+/// Bytes of a table of so many slots that was just made.
+fn first_bytes(plan: &GroupPlan, num_slots: u64) -> u64 {
+    let small = Small::of(plan, num_slots);
+    small.map_or_else(|| table_bytes(plan, num_slots), |small| small.bytes())
+}
+
 fn present_bytes(num_slots: u64) -> u64 {
     num_slots.div_ceil(32) * 4
+}
+
+/// Makes the bits of the groups of a table that is not small, if they tell the groups.
+fn empty_present<E: Engine>(
+    engine: &E,
+    plan: &GroupPlan,
+    num_slots: u64,
+) -> Result<Option<E::Buffer>, DeviceError> {
+    if plan.presence != Presence::Bit {
+        return Ok(None);
+    }
+    let bytes = present_bytes(num_slots);
+    let present = engine.alloc(bytes)?;
+    engine.fill(&present, 0, bytes, 0)?;
+    Ok(Some(present))
 }
 
 fn empty_state<E: Engine>(

@@ -170,7 +170,7 @@ fn compile(args: &Args, architecture: &str, compiler: &Compiler) -> Result<(), F
             let kind = if singles { "singles" } else { "doubles" };
             let name = format!("arrays-{kind}-{step}-{threads}-{bytes}");
             let compiled = compiler.compile(&name, &program.text, architecture, &[])?;
-            std::fs::write(format!("{name}.cu"), &program.text)?;
+            std::fs::write(format!("{name}.cu"), &*program.text)?;
             std::fs::write(format!("{name}.cubin"), &compiled.image)?;
             println!("{name}\n{}", compiled.log);
         }

@@ -22,6 +22,7 @@ mod stage;
 mod temporal;
 mod value;
 
+use std::fmt;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch};
@@ -165,6 +166,14 @@ impl Interpreter {
     /// Returns about how many bytes the gathered state holds.
     pub fn state_bytes(&self) -> usize {
         self.first.memory_bytes()
+    }
+}
+
+impl fmt::Debug for Interpreter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Interpreter")
+            .field("rows_in", &self.rows_in)
+            .finish_non_exhaustive()
     }
 }
 

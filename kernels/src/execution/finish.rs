@@ -10,7 +10,7 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_schema::{Schema, SchemaRef};
 use tidegate_device::{DeviceError, Reservation};
-use tidegate_pipeline::{Aggregate, Pipeline, Sort, Step};
+use tidegate_pipeline::{Aggregate, Interpreter, Pipeline, Sort, Step};
 
 use super::Input;
 use super::inputs::{ColumnView, Inputs, Strings};
@@ -87,6 +87,49 @@ impl From<DeviceError> for Halt {
     }
 }
 
+/// What comes after the first aggregate of a pipeline.
+pub(super) struct Ending {
+    /// The steps after it, if there are any.
+    rest: Option<Arc<Pipeline>>,
+    /// What runs them over few groups, if it could be made.
+    interpreter: Option<Box<Interpreter>>,
+    /// The groups' columns.
+    schema: SchemaRef,
+}
+
+impl Ending {
+    /// Makes the end of a pipeline that groups.
+    pub(super) fn of(pipeline: &Pipeline) -> Self {
+        let rest = rest_of(pipeline);
+        let interpreter = rest.clone().and_then(|rest| Interpreter::new(rest).ok());
+        Self {
+            schema: Arc::clone(rest.as_ref().map_or(&pipeline.output, |rest| &rest.input)),
+            interpreter: interpreter.map(Box::new),
+            rest,
+        }
+    }
+}
+
+/// Returns the steps after the groups of a pipeline, if there are any.
+fn rest_of(pipeline: &Pipeline) -> Option<Arc<Pipeline>> {
+    let is_first = |step: &Step| matches!(step, Step::Aggregate(_));
+    let position = pipeline.steps.iter().position(is_first)?;
+    let (Some(Step::Aggregate(aggregate)), steps) = (
+        pipeline.steps.get(position),
+        &pipeline.steps[position + 1..],
+    ) else {
+        return None;
+    };
+    (!steps.is_empty()).then(|| {
+        Arc::new(Pipeline {
+            input: output_schema(aggregate),
+            parameters: pipeline.parameters.clone(),
+            steps: steps.to_vec(),
+            output: Arc::clone(&pipeline.output),
+        })
+    })
+}
+
 /// What comes after the groups.
 enum Next {
     /// They leave, and the host does what is left.
@@ -132,7 +175,8 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
         machine: &M,
         limits: &FinishLimits,
     ) -> Result<Leaving, RunError> {
-        let Some(aggregate) = first_aggregate(&self.pipeline).cloned() else {
+        let pipeline = Arc::clone(&self.pipeline);
+        let Some(aggregate) = first_aggregate(&pipeline) else {
             return Ok(Leaving::batches(std::mem::take(&mut self.rows), None));
         };
         if self.table.is_none() {
@@ -142,12 +186,12 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
                 Some(Arc::clone(&self.pipeline)),
             ));
         }
-        match self.finish_on_device(machine, &aggregate, limits) {
+        match self.finish_on_device(machine, aggregate, limits) {
             Ok(leaving) => Ok(leaving),
             Err(Halt::Failed(error)) => Err(error),
             Err(Halt::Host(why)) if machine.lacks_kernels() => Err(refused(machine, why)),
             Err(Halt::Host(why)) => Ok(self
-                .finish_on_host(machine, &aggregate, limits)?
+                .finish_on_host(machine, aggregate, limits)?
                 .because(why)),
         }
     }
@@ -171,7 +215,7 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
             return Ok(());
         }
         let counting = machine.engine(&columns::SOURCE, &columns::KERNELS);
-        let layout = self.next(aggregate, limits).layout();
+        let layout = self.next(limits).layout();
         // What cannot be written is the host's to finish.
         if let Ok(finish) = finish_program(aggregate, plan, program.literals.len(), layout) {
             machine.engine(&finish.text, &FinishProgram::KERNELS)?;
@@ -190,7 +234,7 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
         let Some(table) = self.table.as_ref() else {
             return Err(Halt::Host("there is no table".into()));
         };
-        let (num_groups, next) = self.worth_of(machine, aggregate, table, limits)?;
+        let (num_groups, next) = self.worth_of(machine, table, limits)?;
         let layout = next.layout();
         let program = finish_program(aggregate, table.plan(), table.literals().len(), layout);
         let program = program.map_err(Halt::Host)?;
@@ -233,7 +277,6 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
     fn worth_of<M: Machine<Buffer = B>>(
         &self,
         machine: &M,
-        aggregate: &Aggregate,
         table: &GroupTable<B>,
         limits: &FinishLimits,
     ) -> Result<(u64, Next), Halt> {
@@ -247,12 +290,12 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
         }
         let num_groups = table.count(&machine.engine(&columns::SOURCE, &columns::KERNELS)?)?;
         if num_groups >= limits.groups_min {
-            return Ok((num_groups, self.next(aggregate, limits)));
+            return Ok((num_groups, self.next(limits)));
         }
         if table.bytes() <= limits.copied_bytes_max {
             return Err(Halt::Host(format!("{num_groups} groups are copied faster")));
         }
-        Ok((num_groups, Next::Leave(self.rest(aggregate))))
+        Ok((num_groups, Next::Leave(rest_of(&self.pipeline))))
     }
 
     /// Makes finished groups readable by another program.
@@ -287,21 +330,6 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
         })
     }
 
-    /// Returns the steps after the groups, if there are any.
-    fn rest(&self, aggregate: &Aggregate) -> Option<Arc<Pipeline>> {
-        let is_first = |step: &Step| matches!(step, Step::Aggregate(_));
-        let position = self.pipeline.steps.iter().position(is_first)?;
-        let steps = &self.pipeline.steps[position + 1..];
-        if steps.is_empty() {
-            return None;
-        }
-        Some(self.over(
-            output_schema(aggregate),
-            steps,
-            Arc::clone(&self.pipeline.output),
-        ))
-    }
-
     fn over(&self, input: SchemaRef, steps: &[Step], output: SchemaRef) -> Arc<Pipeline> {
         Arc::new(Pipeline {
             input,
@@ -312,8 +340,8 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
     }
 
     /// Decides what the device does after the groups.
-    fn next(&self, aggregate: &Aggregate, limits: &FinishLimits) -> Next {
-        let Some(rest) = self.rest(aggregate) else {
+    fn next(&self, limits: &FinishLimits) -> Next {
+        let Some(rest) = rest_of(&self.pipeline) else {
             return Next::Leave(None);
         };
         let needs_all = |step: &Step| matches!(step, Step::Aggregate(_) | Step::Sort(_));
@@ -440,36 +468,35 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
         aggregate: &Aggregate,
         limits: &FinishLimits,
     ) -> Result<Leaving, RunError> {
-        let rest = self.rest(aggregate);
+        // Few groups came with the last launch: then nothing is asked of the device.
+        let mut known = self.table.as_ref().and_then(GroupTable::known);
         let engine = match self.table {
-            Some(_) => {
+            Some(_) if known.is_none() => {
                 let (program, _) = self.program(machine)?;
                 Some(machine.engine(&program.text, program.kernel_names())?)
             }
-            None => None,
+            _ => None,
         };
         machine.may_begin_again(false);
         let mut parts = std::mem::take(&mut self.retired);
         let mut of_keys = Vec::new();
         let strings = Strings::of(&self.inputs.dictionaries);
-        if let (Some(table), Some(engine)) = (self.table.take(), engine) {
+        if let Some(table) = self.table.take() {
             of_keys = table.plan().keys.iter().map(|key| key.dictionary).collect();
-            parts.push(table.read(&engine)?.named(&strings.all()));
+            if let Some(engine) = engine {
+                known = Some(table.read(&engine)?);
+            }
+            parts.extend(known.map(|groups| groups.named(&strings.all())));
         }
         let dictionaries: Vec<Option<&Dictionary>> = of_keys
             .into_iter()
             .map(|slot| slot.map(|slot| strings.slot(slot)))
             .collect();
         let groups = Groups::merged(parts);
-        let schema = match &rest {
-            Some(rest) => Arc::clone(&rest.input),
-            None => Arc::clone(&self.pipeline.output),
-        };
-        let batch = groups.to_batch(aggregate, &dictionaries, &schema)?;
-        let Some(rest) = rest else {
-            return Ok(Leaving::batches(vec![batch], None));
-        };
-        finish_batch(machine, &self.options, rest, batch, limits)
+        let ending = self.ending.take();
+        let ending = ending.unwrap_or_else(|| Ending::of(&self.pipeline));
+        let batch = groups.to_batch(aggregate, &dictionaries, &ending.schema)?;
+        finish_batch(machine, &self.options, ending, batch, limits)
     }
 }
 
@@ -478,16 +505,19 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
 fn finish_batch<M: Machine>(
     machine: &M,
     options: &ProgramOptions,
-    rest: Arc<Pipeline>,
+    ending: Ending,
     batch: RecordBatch,
     limits: &FinishLimits,
 ) -> Result<Leaving, RunError> {
+    let Some(rest) = ending.rest else {
+        return Ok(Leaving::batches(vec![batch], None));
+    };
     let is_worth_it = batch.num_rows() as u64 >= limits.groups_min
         && rest.aggregates()
         && declared_program(&rest, options).is_ok()
         && refuse_chunk(&rest, &batch).is_none();
-    let input = machine.budget().reserve(referenced_bytes(&batch));
-    if is_worth_it && input.is_ok() {
+    let input = || machine.budget().reserve(referenced_bytes(&batch)).ok();
+    if is_worth_it && let Some(_input) = input() {
         let mut next = Execution::new(machine.budget(), Arc::clone(&rest), options)?;
         match next.fold(machine, std::slice::from_ref(&batch)) {
             Ok(_) => return next.finish(machine, limits),
@@ -498,7 +528,7 @@ fn finish_batch<M: Machine>(
             Err(error) => return Err(error),
         }
     }
-    Ok(Leaving::batches(vec![batch], Some(rest)))
+    Ok(Leaving::batches(vec![batch], Some(rest)).by(ending.interpreter))
 }
 
 /// Groups as columns on the device.

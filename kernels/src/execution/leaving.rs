@@ -27,6 +27,8 @@ pub struct Leaving {
     rows: Rows,
     /// The steps that are left.
     rest: Option<Arc<Pipeline>>,
+    /// What runs them, if it was made already.
+    interpreter: Option<Box<Interpreter>>,
     host_reason: Option<String>,
 }
 
@@ -46,6 +48,7 @@ impl Leaving {
         Self {
             rows: Rows::Batches(batches),
             rest,
+            interpreter: None,
             host_reason: None,
         }
     }
@@ -64,8 +67,15 @@ impl Leaving {
                 dictionaries,
             },
             rest,
+            interpreter: None,
             host_reason: None,
         }
+    }
+
+    /// The same, with what runs the steps that are left.
+    pub(super) fn by(mut self, interpreter: Option<Box<Interpreter>>) -> Self {
+        self.interpreter = interpreter;
+        self
     }
 
     pub(super) fn because(mut self, why: String) -> Self {
@@ -126,7 +136,10 @@ impl Leaving {
         let Some(rest) = self.rest else {
             return Ok(batches.iter().flat_map(sliced).collect());
         };
-        let mut interpreter = Interpreter::new(rest)?;
+        let mut interpreter = match self.interpreter {
+            Some(interpreter) => *interpreter,
+            None => Interpreter::new(rest)?,
+        };
         for batch in &batches {
             interpreter.fold(batch)?;
         }

@@ -296,7 +296,7 @@ pub(super) fn finish(
         return Err(format!("more than {LITERALS_MAX} words of literals"));
     }
     Ok(DeviceProgram {
-        text,
+        text: text.into(),
         slots: emitter.slots,
         literals: emitter.literals,
         lookups: emitter.lookups,

@@ -346,7 +346,7 @@ impl<B: std::fmt::Debug + Send + 'static> GroupTable<B> {
         let sample = engine.alloc(SAMPLE_SLOTS * 8)?;
         engine.fill(&sample, 0, SAMPLE_SLOTS * 8, 0xff)?;
         let mut words = prepared.words.clone();
-        self.address(engine, &mut words, work.flags);
+        self.address(engine, &mut words, work.flags.address(engine));
         first.read_here(engine, arena, &mut words, 1);
         let partitions = SAMPLED_PARTITIONS.min(first.partitions());
         words[launch_words("from_count")] = partitions;
@@ -443,7 +443,7 @@ impl<B: std::fmt::Debug + Send + 'static> GroupTable<B> {
         loop {
             words[launch_words("spill")] = engine.address(&work.spill);
             words[launch_words("spill_capacity")] = work.spill_records;
-            self.address(engine, words, work.flags);
+            self.address(engine, words, work.flags.address(engine));
             engine.launch(
                 pass.kernel,
                 blocks as u32,

@@ -387,7 +387,7 @@ pub(crate) fn texts() -> Vec<(String, String)> {
         for step in [1, 2, 3] {
             for pipeline in [totals(&array), by_index(&array, 1)] {
                 let program = program_of(&pipeline, &source(&array, step, &[]), 256);
-                texts.push((name(&array, step), program.text));
+                texts.push((name(&array, step), program.text.to_string()));
             }
         }
     }

@@ -35,5 +35,6 @@ mod reference;
 mod rows;
 mod shifts;
 mod shim;
+mod short;
 mod steps;
 mod variances;

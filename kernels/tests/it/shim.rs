@@ -134,12 +134,24 @@ pub(crate) fn keep(source: &str, name: &str) -> PathBuf {
     path
 }
 
+/// What was asked of a device; each takes microseconds of a GPU's driver.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Calls {
+    pub(crate) allocations: u64,
+    pub(crate) fills: u64,
+    pub(crate) writes: u64,
+    /// A GPU is waited for in each.
+    pub(crate) reads: u64,
+    pub(crate) launches: u64,
+}
+
 /// Runs kernels in an order that the seed decides.
 pub(crate) struct ShimEngine {
     kernels: Kernels,
     seed: u64,
     launches: Cell<u64>,
     budget: Arc<MemoryBudget>,
+    calls: Rc<Cell<Calls>>,
 }
 
 impl ShimEngine {
@@ -149,7 +161,14 @@ impl ShimEngine {
             seed,
             launches: Cell::new(0),
             budget: MemoryBudget::new(DeviceId(0), MEMORY_LIMIT),
+            calls: Rc::default(),
         }
+    }
+
+    fn count(&self, count: impl FnOnce(&mut Calls)) {
+        let mut calls = self.calls.get();
+        count(&mut calls);
+        self.calls.set(calls);
     }
 
     fn refused(&self, what: &str, why: String) -> DeviceError {
@@ -179,6 +198,8 @@ pub(crate) struct ShimMachine {
     programs: Programs,
     /// The kernels asked for, in order.
     pub(crate) asked: RefCell<Vec<&'static [&'static str]>>,
+    /// What was asked of its engines.
+    pub(crate) calls: Rc<Cell<Calls>>,
 }
 
 impl ShimMachine {
@@ -189,6 +210,7 @@ impl ShimMachine {
             loaded: RefCell::default(),
             programs: Programs::default(),
             asked: RefCell::default(),
+            calls: Rc::default(),
         }
     }
 }
@@ -232,6 +254,7 @@ impl Machine for ShimMachine {
         let kernels = known.or_insert_with(|| Kernels::of(text, kernels));
         let mut engine = ShimEngine::new(kernels, self.seed);
         engine.budget = Arc::clone(&self.budget);
+        engine.calls = Rc::clone(&self.calls);
         Ok(engine)
     }
 }
@@ -300,6 +323,7 @@ impl Engine for ShimEngine {
     }
 
     fn alloc(&self, bytes: u64) -> Result<Buffer, DeviceError> {
+        self.count(|calls| calls.allocations += 1);
         if bytes > MEMORY_LIMIT {
             return Err(DeviceError::OutOfMemory {
                 device: self.device(),
@@ -320,6 +344,7 @@ impl Engine for ShimEngine {
     }
 
     fn fill(&self, buffer: &Buffer, offset: u64, bytes: u64, value: u8) -> Result<(), DeviceError> {
+        self.count(|calls| calls.fills += 1);
         let to = self.range(buffer, offset, bytes)?;
         // SAFETY: the range lies in the buffer.
         unsafe { to.write_bytes(value, bytes as usize) };
@@ -327,6 +352,7 @@ impl Engine for ShimEngine {
     }
 
     fn write(&self, buffer: &Buffer, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
+        self.count(|calls| calls.writes += 1);
         let to = self.range(buffer, offset, bytes.len() as u64)?;
         // SAFETY: the range lies in the buffer, and the slice elsewhere.
         unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
@@ -334,6 +360,7 @@ impl Engine for ShimEngine {
     }
 
     fn read(&self, buffer: &Buffer, offset: u64, into: &mut [u8]) -> Result<(), DeviceError> {
+        self.count(|calls| calls.reads += 1);
         let from = self.range(buffer, offset, into.len() as u64)?;
         // SAFETY: the range lies in the buffer, and the slice elsewhere.
         unsafe { into.as_mut_ptr().copy_from_nonoverlapping(from, into.len()) };
@@ -369,6 +396,7 @@ impl Engine for ShimEngine {
         shared_bytes: u32,
         parameters: &[u64],
     ) -> Result<(), DeviceError> {
+        self.count(|calls| calls.launches += 1);
         let launch = self.launches.get() + 1;
         self.launches.set(launch);
         let resident = self.resident_blocks(kernel, threads, shared_bytes)?;

@@ -39,7 +39,7 @@ fn table() -> RecordBatch {
 }
 
 /// Puts a column on the machine as a stored one is.
-fn stored(
+pub(crate) fn stored(
     machine: &ShimMachine,
     input: &RecordBatch,
     index: usize,

@@ -165,7 +165,7 @@ impl KernelSource {
         };
         Ok(Self {
             store,
-            text: written.text,
+            text: written.text.to_string(),
         })
     }
 }
