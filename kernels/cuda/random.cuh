@@ -1,11 +1,12 @@
 // Random values by position, with the bits that the host gives them (src/random).
 //
-// Philox4x32-10 (Salmon, Moraes, Dror and Shaw, SC 2011) makes a block of two words of a counter; the
-// values of flat indices n and n ^ 32 are those of the block of n with bit 5 cleared. Every operation
-// on floats is rounded to nearest by name, so that no compiler fuses or reorders any.
+// Philox4x32-10 (Salmon, Moraes, Dror and Shaw, SC 2011) makes a block of four words of a counter. Of 64
+// indices those 32 apart share a block, two for each, and those of singles that are 16 apart, four: the
+// counter is the first of them. Every operation on floats is rounded to nearest by name, so that no
+// compiler fuses or reorders any.
 //
-// A run is a row of a part of an array: indices a step apart in the flat array. A thread takes one pair
-// of its rows at a time: the two of a block where the step is a power of two, else two neighbours.
+// A run is a row of a part of an array: indices a step apart in the flat array. A thread takes a bunch of
+// TG_ROWS of its rows at a time: those of a block where the step is a power of two, else neighbours.
 //
 // All numbers are the first literals of the launch, so that instructions read them as constants and no
 // register holds them: first the keys of the rounds, two parameters and the step, then the numbers of normal.rs.
@@ -57,18 +58,19 @@ __device__ __forceinline__ double random_sqrt(double x) {
 #ifdef TG_HOST
     return __dsqrt_rn(x);
 #else
+    // Of 0 the estimate is that of a number whose square is one, and every product with it 0.
+    const double above = __hiloint2double(max(__double2hiint(x), 0x00200000), __double2loint(x));
     double y;
-    asm("rsqrt.approx.ftz.f64 %0, %1;" : "=d"(y) : "d"(x));
+    asm("rsqrt.approx.ftz.f64 %0, %1;" : "=d"(y) : "d"(above));
     const double error = __fma_rn(x, -__dmul_rn(y, y), 1.0);
     y = __fma_rn(__fma_rn(error, 0.375, 0.5), __dmul_rn(y, error), y);
     const double root = __dmul_rn(x, y);
     const double half = __hiloint2double(__double2hiint(y) - 0x00100000, __double2loint(y));
-    const double rounded = __fma_rn(__fma_rn(-root, root, x), half, root);
-    return __double2hiint(x) == 0 ? 0.0 : rounded;
+    return __fma_rn(__fma_rn(-root, root, x), half, root);
 #endif
 }
 
-// The four words of the block of a counter, which has bit 5 cleared.
+// The four words of the block of a counter.
 struct RandomBlock {
     u32 word[4];
 };
@@ -126,7 +128,7 @@ __device__ __forceinline__ void random_normals(const L& p, const RandomTables& t
     for (int power = 1; power < 6; power++) cosine = __fma_rn(cosine, square, RANDOM_REAL(RANDOM_COSINE + power));
     sine = __dmul_rn(y, sine);
     cosine = __fma_rn(cosine, square, 1.0);
-    const bool swapped = (turn >> 29) & 1;
+    const bool swapped = (turn & 0x20000000u) != 0;
     const double x = swapped ? sine : cosine;
     const double w = swapped ? cosine : sine;
     const i32 x_high = (i32)((u32)__double2hiint(x) ^ (turn & 0x80000000u));
@@ -150,65 +152,83 @@ template <class L> __device__ __forceinline__ i64 random_integer(const L& p, u32
 struct Place {
     u64 start;  // the flat index at which the run begins
     u32 run;
-    u32 pair;  // the pair of the run
+    u32 bunch;  // the bunch of the run
 };
 
-// A pair of rows: their flat indices are at + offset[r], and what is not of the run is outside.
-struct Pair {
-    u64 at;
-    u32 offset[2];
-    u32 lead;  // the offset at which the run begins
-    bool inside[2];
+// A bunch of rows: their flat indices are at + from[r], and what is not of the run is outside.
+struct Bunch {
+    u64 at;       // the flat index at which the run begins
+    u64 counter;  // that of the first row, the block's counter where all rows are of one
+    u32 from[TG_ROWS];
+    bool inside[TG_ROWS];
 };
+
+// How far apart the rows of a block are, and how many blocks 64 indices have.
+#define TG_SPREAD (64 / TG_ROWS)
 
 // The segment's first flat index and the runs' distance stand in for a column's addresses; its width is the reach of a
-// run and, above, how many pairs of rows a run takes.
-__device__ __forceinline__ Place place_of(const Column& runs, u32 pair) {
-    const u32 pairs = (u32)(runs.width >> 32), run = pair / pairs;
-    return {(u64)runs.data + run * (u64)runs.validity, run, pair - run * pairs};
+// run and, above, how many bunches of rows a run takes.
+__device__ __forceinline__ u32 bunches_of(const Column& runs) { return (u32)(runs.width >> 32); }
+
+__device__ __forceinline__ Place place_of(const Column& runs, u32 bunch) {
+    const u32 run = bunch / bunches_of(runs);
+    return {(u64)runs.data + run * (u64)runs.validity, run, bunch - run * bunches_of(runs)};
 }
 
 __device__ __forceinline__ void advance(Place& place, const Column& runs, u32 by) {
-    const u32 pairs = (u32)(runs.width >> 32);
-    place.pair += by;
-    while (place.pair >= pairs) {
-        place.pair -= pairs;
+    place.bunch += by;
+    while (place.bunch >= bunches_of(runs)) {
+        place.bunch -= bunches_of(runs);
         place.run++;
         place.start += (u64)runs.validity;
     }
 }
 
-// The next pair: without a loop or a branch, so that several are made at once.
+// The next bunch: without a loop or a branch, so that several are made at once.
 __device__ __forceinline__ Place next_place(const Place& place, const Column& runs) {
-    const bool ends = place.pair + 1 == (u32)(runs.width >> 32);
-    return {place.start + (ends ? (u64)runs.validity : 0ull), place.run + (ends ? 1u : 0u), ends ? 0u : place.pair + 1};
+    const bool ends = place.bunch + 1 == bunches_of(runs);
+    return {place.start + (ends ? (u64)runs.validity : 0ull), place.run + (ends ? 1u : 0u), ends ? 0u : place.bunch + 1};
 }
 
-// The pair of a block: the run is laid over groups of 64 indices, of which each has 32 >> LOG pairs.
-template <int LOG> __device__ __forceinline__ Pair block_pair(const Place& place, u32 reach) {
-    const u32 per_group = 32u >> LOG, lead = (u32)place.start & 63;
-    const u32 offset = place.pair / per_group * 64 + (place.pair % per_group << LOG) + (lead & ((1u << LOG) - 1));
-    Pair pair;
-    pair.at = place.start - lead;
-    pair.lead = lead;
+// The bunch of a block, the `ahead`-th from a place: the run is laid over groups of 64 indices, of which each has
+// TG_SPREAD >> LOG blocks. Those of places at multiples of a power of two lie in one group if that has so many.
+template <int LOG> __device__ __forceinline__ Bunch block_bunch(const Place& place, u32 reach, u32 ahead) {
+    const u32 per_group = TG_SPREAD >> LOG, lead = (u32)place.start & 63;
+    const u32 first = per_group % TG_UNROLL == 0 ? place.bunch : place.bunch + ahead;
+    const u32 group = first / per_group * 64;
+    const u32 within = (first % per_group << LOG) + (lead & ((1u << LOG) - 1));
+    const u32 in_group = per_group % TG_UNROLL == 0 ? within | ahead << LOG : within;
+    Bunch bunch;
+    bunch.at = place.start;
+    // Both are multiples of 64, so that bunches of one group share all but the lowest bits.
+    bunch.counter = (place.start - lead + group) | in_group;
 #pragma unroll
-    for (int r = 0; r < 2; r++) {
-        pair.offset[r] = offset + 32 * r;
-        pair.inside[r] = pair.offset[r] - lead < reach;
+    for (int r = 0; r < TG_ROWS; r++) {
+        bunch.from[r] = group + in_group + TG_SPREAD * r - lead;
+        bunch.inside[r] = bunch.from[r] < reach;
     }
-    return pair;
+    return bunch;
 }
 
-// Two neighbours of a run of any step.
-__device__ __forceinline__ Pair neighbour_pair(const Place& place, u32 reach, u32 step) {
-    Pair pair;
-    pair.at = place.start;
-    pair.lead = 0;
+// Whether TG_UNROLL bunches from a place on are of one run, and all of their rows are inside.
+template <int LOG> __device__ __forceinline__ bool all_inside(const Place& place, const Column& runs) {
+    const u32 reach = (u32)runs.width;
+    const bool of_one_run = place.bunch + TG_UNROLL <= bunches_of(runs);
+    // Without a branch between them.
+    return of_one_run & block_bunch<LOG>(place, reach, 0).inside[0] &
+           block_bunch<LOG>(place, reach, TG_UNROLL - 1).inside[TG_ROWS - 1];
+}
+
+// Neighbours of a run of any step.
+__device__ __forceinline__ Bunch neighbour_bunch(const Place& place, u32 reach, u32 step) {
+    Bunch bunch;
+    bunch.at = place.start;
+    bunch.counter = 0;
 #pragma unroll
-    for (int r = 0; r < 2; r++) {
-        const u64 offset = (u64)(2 * place.pair + r) * step;
-        pair.inside[r] = offset < reach;
-        pair.offset[r] = (u32)offset;
+    for (int r = 0; r < TG_ROWS; r++) {
+        const u64 from = (u64)(TG_ROWS * place.bunch + r) * step;
+        bunch.inside[r] = from < reach;
+        bunch.from[r] = (u32)from;
     }
-    return pair;
+    return bunch;
 }

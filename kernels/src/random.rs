@@ -1,9 +1,11 @@
 //! Random arrays by position: the value at an index is a function of (seed, index) alone, with the
 //! same bits on every host and every device.
 //!
-//! Philox4x32-10 turns a counter into 128 bits. One such block serves two values: those at the flat
-//! indices n and n xor 32, whose counter is the index with bit 5 cleared. So lanes that take
-//! consecutive indices, or every second, fourth .. of them, store both values as they come. Only
+//! Philox4x32-10 turns a counter into 128 bits. One such block serves two doubles or integers: those at
+//! the flat indices n and n xor 32, whose counter is the index with bit 5 cleared. It serves four singles:
+//! the counter is the index with bits 4 and 5 cleared, and its words (0, 1) give those at the counter
+//! and 16 on, its words (2, 3) those 32 and 48 on. So lanes that take consecutive indices, or every
+//! second, fourth .. of them, store all values as they come. Only
 //! operations that IEEE 754 rounds correctly are used (+, -, *, fused multiply-add, square root), in
 //! one written order; no library function is.
 //!
@@ -32,4 +34,4 @@ pub use array::{Array, ArrayError, Part, Runs, Span, ValueKind};
 pub use fill::{Simd, Values};
 pub use normal::{NORMAL_MAX, device_words};
 pub use philox::Stream;
-pub use single::device_words_single;
+pub use single::{NORMAL_MAX_SINGLE, device_definitions_single};

@@ -1,7 +1,8 @@
 //! Columns that a kernel makes from the rows' positions: the indices and the values of an array.
 //!
 //! A segment is then a piece of a part of an array, as [`Runs`] of indices, and a thread takes rows by
-//! pairs: TG_ROWS is 2. What stands in the place of a column's description is in `random.cuh`.
+//! bunches: TG_ROWS are the values of a block. What stands in the place of a column's description is in
+//! `random.cuh`.
 
 use std::fmt::Write;
 
@@ -13,7 +14,8 @@ use super::slots::{Slot, SlotFacts};
 use super::source::{Shape, blocks_of_random};
 use crate::engine::Segments;
 use crate::random::{
-    Array, NORMAL_MAX, Part, Runs, ValueKind, Values, device_words, device_words_single,
+    Array, NORMAL_MAX, NORMAL_MAX_SINGLE, Part, Runs, ValueKind, Values, device_definitions_single,
+    device_words,
 };
 
 /// The array whose indices and values a kernel's input columns are.
@@ -59,12 +61,14 @@ pub(super) fn check_slots(slots: &[(Slot, SlotFacts)]) -> Result<(), String> {
     Err("an expression that the host evaluates, over an array that the device makes".into())
 }
 
-/// The most pairs of a segment.
-const PAIRS_MAX: u64 = 1 << 30;
+/// The most rows of a segment, those outside of runs included.
+const ROWS_MAX: u64 = 1 << 31;
+/// Indices of which some share blocks.
+const GROUP: u64 = 64;
 /// The farthest that a run reaches in one segment.
 const REACH_MAX: u64 = 1 << 30;
 
-/// Runs that reach less far are short: a group of 64 indices more than they need costs more than half.
+/// Runs that reach less far are short: a group of indices more than they need costs more than half.
 const SHORT_REACH: u64 = 96;
 
 impl Generated {
@@ -126,7 +130,13 @@ impl Generated {
     /// Returns how far from zero a float can be.
     fn bound(&self) -> f64 {
         match self.array.values() {
-            Values::Normal { location, scale } => location.abs() + NORMAL_MAX * scale,
+            Values::Normal { location, scale } => {
+                let farthest = match self.array.kind() {
+                    ValueKind::Single => NORMAL_MAX_SINGLE,
+                    _ => NORMAL_MAX,
+                };
+                location.abs() + farthest * scale
+            }
             Values::Uniform { low, width } => low.abs() + width.abs(),
             Values::Constant(value) => value.abs(),
             Values::Integers { .. } | Values::Series { .. } => f64::INFINITY,
@@ -209,11 +219,18 @@ impl Generated {
             Values::Constant(value) => [real(value), 0],
         });
         words.push(self.step);
-        words.extend(match self.array.kind() {
-            ValueKind::Single => device_words_single(),
-            _ => device_words(),
-        });
+        if self.array.kind() != ValueKind::Single {
+            words.extend(device_words());
+        }
         words
+    }
+
+    /// Returns the definitions that the blocks for singles need.
+    pub(super) fn definitions(&self) -> String {
+        match self.array.kind() {
+            ValueKind::Single => device_definitions_single(),
+            _ => String::new(),
+        }
     }
 
     /// Returns whether a slot of the program is an index.
@@ -223,10 +240,27 @@ impl Generated {
             .any(|(slot, _)| matches!(self.column(slot), GeneratedColumn::Index(_)))
     }
 
-    /// Returns the power of two that the step is, if a block's two values are both of a run.
+    /// Returns how many values a block gives.
+    fn block_rows(&self) -> u64 {
+        match self.array.kind() {
+            ValueKind::Single => 4,
+            _ => 2,
+        }
+    }
+
+    /// Returns the power of two that the step is, if the values of a block are all of a run.
     fn log_step(&self) -> Option<u32> {
-        let shares_blocks = self.step.is_power_of_two() && self.step <= 32 && !self.short_runs;
+        let spread = GROUP / self.block_rows();
+        let shares_blocks = self.step.is_power_of_two() && self.step <= spread && !self.short_runs;
         shares_blocks.then(|| self.step.ilog2())
+    }
+
+    /// Returns how many rows a thread takes at a time.
+    fn bunch_rows(&self) -> u64 {
+        match self.log_step() {
+            Some(_) => self.block_rows(),
+            None => 2,
+        }
     }
 
     /// Cuts parts of the array into segments for a program of this source. The last span of each must
@@ -264,22 +298,22 @@ impl Generated {
         tile_rows: u32,
         runs: &Runs,
     ) {
-        let step = self.step;
+        let (step, rows) = (self.step, self.bunch_rows());
         let len_max = (REACH_MAX / step).max(1);
         let mut begin = 0;
         while begin < runs.len {
             let len = len_max.min(runs.len - begin);
             let reach = (len - 1) * step + 1;
-            let pairs = match self.log_step() {
-                Some(log) => ((reach + 62) / 64 + 1) * (32 >> log),
-                None => len.div_ceil(2),
+            let bunches = match self.log_step() {
+                Some(log) => ((reach + GROUP - 2) / GROUP + 1) * ((GROUP / rows) >> log),
+                None => len.div_ceil(rows),
             };
-            let runs_max = (PAIRS_MAX / pairs).max(1);
+            let runs_max = (ROWS_MAX / (rows * bunches)).max(1);
             let mut run = 0;
             while run < runs.count {
                 let count = runs_max.min(runs.count - run);
                 let first = runs.first + run * runs.stride + begin * step;
-                let geometry = [first, runs.stride, reach | pairs << 32];
+                let geometry = [first, runs.stride, reach | bunches << 32];
                 let columns = slots.iter().flat_map(|(slot, _)| {
                     let (base, by) = match self.column(slot) {
                         GeneratedColumn::Index(dimension) => {
@@ -299,7 +333,12 @@ impl Generated {
                 if words.is_empty() {
                     words.extend([geometry[0], geometry[1], 0, 0, geometry[2]]);
                 }
-                segments.push(&words, (count * pairs * 2) as u32, count * len, tile_rows);
+                segments.push(
+                    &words,
+                    (count * bunches * rows) as u32,
+                    count * len,
+                    tile_rows,
+                );
                 run += count;
             }
             begin += len;
@@ -341,30 +380,70 @@ impl GeneratedCode<'_> {
 
     /// Finds the thread's place in a tile.
     pub(super) fn write_tile(&self, text: &mut String) {
-        text.push_str("        Place place = place_of(k0, first / 2 + threadIdx.x * TG_UNROLL);\n");
+        text.push_str(
+            "        Place place = place_of(k0, first / TG_ROWS + threadIdx.x * TG_UNROLL);\n",
+        );
     }
 
-    /// Makes the columns of a step, then opens the loop over its rows.
-    pub(super) fn write_rows(&self, text: &mut String, classes: &[&str]) {
+    /// Writes a step: its columns are made, then `write_row` writes what becomes of a row. Where that is
+    /// `short`, rows that are all inside have a way of their own, without asking each.
+    pub(super) fn write_step(
+        &self,
+        text: &mut String,
+        classes: &[&str],
+        short: bool,
+        mut write_row: impl FnMut(&mut String),
+    ) {
+        match self.source.log_step() {
+            Some(log) if short => {
+                let _ = writeln!(
+                    text,
+                    "            if ((first + step + TG_ROWS * TG_UNROLL * (threadIdx.x + 1) <= rows) & all_inside<{log}>(place, k0)) {{"
+                );
+                self.write_rows(text, classes, true, &mut write_row);
+                text.push_str("            } else {\n");
+                self.write_rows(text, classes, false, &mut write_row);
+                text.push_str("            }\n");
+            }
+            _ => self.write_rows(text, classes, false, &mut write_row),
+        }
+        text.push_str("            advance(place, k0, TG_BLOCK * TG_UNROLL);\n");
+    }
+
+    /// Makes the columns of a step, of which all rows are inside or some may not be, and folds the rows.
+    fn write_rows(
+        &self,
+        text: &mut String,
+        classes: &[&str],
+        all_inside: bool,
+        write_row: &mut impl FnMut(&mut String),
+    ) {
         for (index, class) in classes.iter().enumerate() {
             let _ = writeln!(text, "            {class} d{index}[TG_UNROLL][TG_ROWS];");
         }
+        text.push_str(match all_inside {
+            true => "            const Place at = place;\n",
+            false => {
+                "            bool inside[TG_UNROLL][TG_ROWS];\n\
+                 \x20           Place at = place;\n"
+            }
+        });
         text.push_str(
-            "            bool inside[TG_UNROLL][TG_ROWS];\n\
-             \x20           Place at = place;\n\
-             #pragma unroll\n\
+            "#pragma unroll\n\
              \x20           for (int u = 0; u < TG_UNROLL; u++) {\n",
         );
-        let pair = match self.source.log_step() {
-            Some(log) => format!("block_pair<{log}>(at, (u32)k0.width)"),
-            None => "neighbour_pair(at, (u32)k0.width, (u32)RANDOM_WORD(RANDOM_STEP))".into(),
+        let ahead = if all_inside { "u" } else { "0" };
+        let bunch = match self.source.log_step() {
+            Some(log) => format!("block_bunch<{log}>(at, (u32)k0.width, {ahead})"),
+            None => "neighbour_bunch(at, (u32)k0.width, (u32)RANDOM_WORD(RANDOM_STEP))".into(),
         };
-        let _ = writeln!(
-            text,
-            "                const Pair pair = {pair};\n\
-             #pragma unroll\n                for (int r = 0; r < TG_ROWS; r++) \
-             inside[u][r] = pair.inside[r] && first + step + 2 * (threadIdx.x * TG_UNROLL + u) < rows;"
-        );
+        let _ = writeln!(text, "                const Bunch bunch = {bunch};");
+        if !all_inside {
+            text.push_str(
+                "#pragma unroll\n                for (int r = 0; r < TG_ROWS; r++) \
+                 inside[u][r] = bunch.inside[r] && first + step + TG_ROWS * (threadIdx.x * TG_UNROLL + u) < rows;\n"
+            );
+        }
         let mut value_at: Option<usize> = None;
         for (index, (slot, _)) in self.slots.iter().enumerate() {
             match self.source.column(slot) {
@@ -385,14 +464,17 @@ impl GeneratedCode<'_> {
                 },
             }
         }
-        text.push_str(
-            "                at = next_place(at, k0);\n\
-             \x20           }\n\
-             \x20           advance(place, k0, TG_BLOCK * TG_UNROLL);\n\
+        let (next, selected) = match all_inside {
+            true => ("", "true"),
+            false => ("                at = next_place(at, k0);\n", "inside[u][r]"),
+        };
+        let _ = writeln!(
+            text,
+            "{next}            }}\n\
              #pragma unroll\n\
-             \x20           for (int ur = 0; ur < TG_UNROLL * TG_ROWS; ur++) {\n\
+             \x20           for (int ur = 0; ur < TG_UNROLL * TG_ROWS; ur++) {{\n\
              \x20               const int u = ur / TG_ROWS, r = ur % TG_ROWS;\n\
-             \x20               const bool selected = inside[u][r];\n",
+             \x20               const bool selected = {selected};"
         );
         for (index, class) in classes.iter().enumerate() {
             let _ = writeln!(
@@ -400,11 +482,13 @@ impl GeneratedCode<'_> {
                 "                const {class}* const c{index} = d{index}[u];"
             );
         }
+        write_row(text);
+        text.push_str("            }\n");
     }
 
     fn write_index(&self, text: &mut String, index: usize, dimension: usize, class: &str) {
         let within = if dimension + 1 == self.source.array.shape().len() {
-            " + (pair.offset[r] - pair.lead)"
+            " + bunch.from[r]"
         } else {
             ""
         };
@@ -422,7 +506,7 @@ impl GeneratedCode<'_> {
                 let _ = writeln!(
                     text,
                     "#pragma unroll\n{indent}for (int r = 0; r < TG_ROWS; r++) \
-                     d{index}[u][r] = ({class})(RANDOM_WORD(RANDOM_FIRST) + RANDOM_WORD(RANDOM_SECOND) * (pair.at + pair.offset[r]));"
+                     d{index}[u][r] = ({class})(RANDOM_WORD(RANDOM_FIRST) + RANDOM_WORD(RANDOM_SECOND) * (bunch.at + bunch.from[r]));"
                 );
                 return;
             }
@@ -440,13 +524,12 @@ impl GeneratedCode<'_> {
             }
             random => random,
         };
+        let normals = matches!(random, Values::Normal { .. });
+        if self.is_single() {
+            self.write_singles(text, index, normals);
+            return;
+        }
         let both = |block: &str, first: &str, second: &str| match random {
-            Values::Normal { .. } if self.is_single() => {
-                format!("random_single_normals(p, {block}, {first}, {second});")
-            }
-            Values::Uniform { .. } if self.is_single() => format!(
-                "{first} = random_single_uniform(p, {block}.word[0]); {second} = random_single_uniform(p, {block}.word[2]);"
-            ),
             Values::Normal { .. } => {
                 format!("random_normals(p, tables, {block}, {first}, {second});")
             }
@@ -461,7 +544,7 @@ impl GeneratedCode<'_> {
             let (first, second) = (format!("d{index}[u][0]"), format!("d{index}[u][1]"));
             let _ = writeln!(
                 text,
-                "{indent}const RandomBlock block = random_block(p, pair.at + pair.offset[0]);\n{indent}{}",
+                "{indent}const RandomBlock block = random_block(p, bunch.counter);\n{indent}{}",
                 both("block", &first, &second)
             );
             return;
@@ -469,7 +552,7 @@ impl GeneratedCode<'_> {
         let _ = writeln!(
             text,
             "#pragma unroll\n{indent}for (int r = 0; r < TG_ROWS; r++) {{\n\
-             {indent}    const u64 flat = pair.at + pair.offset[r];\n\
+             {indent}    const u64 flat = bunch.at + bunch.from[r];\n\
              {indent}    const RandomBlock block = random_block(p, flat & ~32ull);\n\
              {indent}    {class} first_value, second_value;\n\
              {indent}    {}\n\
@@ -478,16 +561,55 @@ impl GeneratedCode<'_> {
             both("block", "first_value", "second_value")
         );
     }
+
+    fn write_singles(&self, text: &mut String, index: usize, normals: bool) {
+        let indent = "                ";
+        let _ = match (self.source.log_step(), normals) {
+            (Some(_), true) => writeln!(
+                text,
+                "{indent}const RandomBlock block = random_block(p, bunch.counter);\n\
+                 {indent}random_single_normals(p, block.word[0], block.word[1], d{index}[u][0], d{index}[u][1]);\n\
+                 {indent}random_single_normals(p, block.word[2], block.word[3], d{index}[u][2], d{index}[u][3]);"
+            ),
+            (Some(_), false) => writeln!(
+                text,
+                "{indent}const RandomBlock block = random_block(p, bunch.counter);\n\
+                 #pragma unroll\n\
+                 {indent}for (int r = 0; r < TG_ROWS; r++) d{index}[u][r] = random_single_uniform(p, block.word[r]);"
+            ),
+            (None, normals) => writeln!(
+                text,
+                "#pragma unroll\n{indent}for (int r = 0; r < TG_ROWS; r++) {{\n\
+                 {indent}    const u64 flat = bunch.at + bunch.from[r];\n\
+                 {indent}    const RandomBlock block = random_block(p, flat & ~48ull);\n\
+                 {indent}    const bool later = (flat & 32) != 0;\n\
+                 {indent}    const u32 low = later ? block.word[2] : block.word[0], high = later ? block.word[3] : block.word[1];\n\
+                 {indent}    float first_value, second_value;\n\
+                 {indent}    {}\n\
+                 {indent}    d{index}[u][r] = flat & 16 ? second_value : first_value;\n\
+                 {indent}}}",
+                match normals {
+                    true => "random_single_normals(p, low, high, first_value, second_value);",
+                    false => {
+                        "first_value = random_single_uniform(p, low); second_value = random_single_uniform(p, high);"
+                    }
+                }
+            ),
+        };
+    }
 }
 
-/// Pairs that a thread takes at once, and rows of a tile of 256 threads: a tile costs a division.
+/// Bunches that a thread takes at once, and rows of a tile of 256 threads: a tile costs a division.
 const UNROLL: u32 = 2;
 const ROWS_PER_TILE: u32 = 16_384;
 
-/// Returns how a tile is cut up; `bytes` is how many of a pair's 16 bytes a thread holds at once.
-pub(super) fn shape_of(threads: u32, bytes: Option<u32>) -> Shape {
-    let unroll = bytes.map_or(UNROLL, |bytes| (bytes / 16).clamp(1, 4));
-    Shape::of_pairs(threads, 1 << unroll.ilog2(), ROWS_PER_TILE)
+impl Generated {
+    /// Returns how a tile is cut up; `bytes` is how many of a bunch's 16 bytes a thread holds at once.
+    pub(super) fn shape(&self, threads: u32, bytes: Option<u32>) -> Shape {
+        let unroll = bytes.map_or(UNROLL, |bytes| (bytes / 16).clamp(1, 4));
+        let rows = self.bunch_rows() as u32;
+        Shape::of_bunches(threads, rows, 1 << unroll.ilog2(), ROWS_PER_TILE)
+    }
 }
 
 /// A kernel that writes the values at consecutive flat indices.
@@ -514,11 +636,12 @@ pub fn values_kernel(array: &Array) -> ValuesKernel {
         ValueKind::Double => "double",
         ValueKind::Single => "float",
     };
-    let mut text = blocks_of_random();
+    let rows = source.block_rows();
+    let mut text = format!("#define TG_UNROLL 1\n#define TG_ROWS {rows}\n");
+    text.push_str(&blocks_of_random(&source));
     let _ = write!(
         text,
         "\nstruct Launch {{\n    {class}* values;\n    u64 first;\n    u64 count;\n    u64 literals[{}];\n}};\n\n\
-         #define TG_UNROLL 1\n#define TG_ROWS 2\n\
          extern \"C\" __global__ void __launch_bounds__(256) write_values(const __grid_constant__ Launch p) {{\n",
         literals.len()
     );
@@ -527,11 +650,12 @@ pub fn values_kernel(array: &Array) -> ValuesKernel {
     }
     let _ = write!(
         text,
-        "    for (u64 i = blockIdx.x * (u64)blockDim.x + threadIdx.x; i < p.count / 2; i += gridDim.x * (u64)blockDim.x) {{\n\
+        "    for (u64 i = blockIdx.x * (u64)blockDim.x + threadIdx.x; i < p.count / TG_ROWS; i += gridDim.x * (u64)blockDim.x) {{\n\
          \x20       const int u = 0;\n\
          \x20       {class} d0[TG_UNROLL][TG_ROWS];\n\
-         \x20       const u64 to = i / 32 * 64 + i % 32;\n\
-         \x20       const Pair pair = {{p.first + to, {{0, 32}}, 0, {{true, true}}}};\n"
+         \x20       const u64 to = i / TG_SPREAD * 64 + i % TG_SPREAD;\n\
+         \x20       Bunch bunch = {{p.first + to, p.first + to}};\n\
+         \x20       for (int r = 0; r < TG_ROWS; r++) bunch.from[r] = TG_SPREAD * r;\n"
     );
     let code = GeneratedCode {
         source: &source,
@@ -539,8 +663,7 @@ pub fn values_kernel(array: &Array) -> ValuesKernel {
     };
     code.write_values(&mut text, 0, class);
     text.push_str(
-        "        p.values[to] = d0[u][0];\n\
-         \x20       p.values[to + 32] = d0[u][1];\n\
+        "        for (int r = 0; r < TG_ROWS; r++) p.values[to + TG_SPREAD * r] = d0[u][r];\n\
          \x20   }\n}\n",
     );
     ValuesKernel { text, literals }

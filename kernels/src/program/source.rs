@@ -10,7 +10,7 @@ use std::fmt::Write;
 use tidegate_pipeline::Aggregate;
 
 use super::emit::{Emitter, Scope};
-use super::generated::{GeneratedCode, shape_of};
+use super::generated::{Generated, GeneratedCode};
 use super::load_code::{
     can_run_ahead, slot_class, write_columns, write_decode_ahead, write_first_fetch, write_loads,
     write_row_loop,
@@ -28,11 +28,8 @@ pub(super) const CHECKED: &str = include_str!("../../cuda/checked.cuh");
 const CALENDAR: &str = include_str!("../../cuda/calendar.cuh");
 const FLOAT_SUM: &str = include_str!("../../cuda/float_sum.cuh");
 const MOMENTS: &str = include_str!("../../cuda/moments.cuh");
-const RANDOM: &str = concat!(
-    include_str!("../../cuda/random.cuh"),
-    "\n",
-    include_str!("../../cuda/random_single.cuh")
-);
+const RANDOM: &str = include_str!("../../cuda/random.cuh");
+const RANDOM_SINGLE: &str = include_str!("../../cuda/random_single.cuh");
 pub(super) const STORE: &str = include_str!("../../cuda/store.cuh");
 const HASH: &str = include_str!("../../cuda/hash.cuh");
 const WARM_UP: &str = include_str!("../../cuda/warm_up.cuh");
@@ -162,7 +159,7 @@ pub(super) fn grouped(
     };
     let shape = match (&radix, generated) {
         (Some(radix), _) => Shape::of_rows(&emitter.slots, threads, radix.rows_per_thread()),
-        (None, Some(_)) => shape_of(threads, options.load_bytes),
+        (None, Some(source)) => source.shape(threads, options.load_bytes),
         (None, None) => Shape::of(&emitter.slots, threads, options.load_bytes, rows_per_tile),
     };
     let is_full = packed.is_none();
@@ -177,8 +174,8 @@ pub(super) fn grouped(
         presence: grouping.presence,
     };
     let mut text = preamble(&emitter, &shape);
-    if generated.is_some() {
-        text.push_str(RANDOM);
+    if let Some(source) = generated {
+        write_random(&mut text, source);
     }
     if store == Store::Hash {
         text.push_str(HASH);
@@ -238,23 +235,36 @@ pub(super) fn grouped(
             );
             columns.write_tile(&mut text);
             write_steps(&mut text);
-            let class = |(slot, facts): &(Slot, SlotFacts)| slot_class(slot, facts).name();
-            columns.write_rows(&mut text, &slots.iter().map(class).collect::<Vec<_>>());
         }
     }
-    for line in &emitter.lines {
-        let _ = writeln!(text, "                {line}");
-    }
+    let write_lines = |text: &mut String| {
+        for line in &emitter.lines {
+            let _ = writeln!(text, "                {line}");
+        }
+    };
     match &radix {
         Some(radix) => {
+            write_lines(&mut text);
             radix.write_row(&code, &mut text);
             radix.write_fold_end(&code, &emitter.slots, &outside, &mut text);
             parts::write_end(&mut text);
             radix.write_readers(&code, &mut text);
         }
         None => {
-            code.write_update(&mut text);
-            text.push_str("            }\n        }\n");
+            let write_row = |text: &mut String| {
+                write_lines(text);
+                code.write_update(text);
+            };
+            if let Some(source) = generated {
+                let class = |(slot, facts): &(Slot, SlotFacts)| slot_class(slot, facts).name();
+                let classes: Vec<_> = slots.iter().map(class).collect();
+                let short = store == Store::Registers;
+                GeneratedCode { source, slots }.write_step(&mut text, &classes, short, write_row);
+            } else {
+                write_row(&mut text);
+                text.push_str("            }\n");
+            }
+            text.push_str("        }\n");
             code.write_tile_end(&mut text);
             text.push_str("    }\n");
             text.push_str(&outside);
@@ -368,9 +378,8 @@ impl Shape {
         }
     }
 
-    /// Rows by pairs, each made from its position.
-    pub(super) fn of_pairs(threads: u32, unroll: u32, tile_rows: u32) -> Self {
-        let rows = 2;
+    /// Rows by bunches, each made from its position.
+    pub(super) fn of_bunches(threads: u32, rows: u32, unroll: u32, tile_rows: u32) -> Self {
         Self {
             threads,
             rows,
@@ -461,8 +470,21 @@ pub fn warm_up_source() -> String {
 }
 
 /// Returns the blocks that a kernel with random values and nothing else is made of.
-pub(super) fn blocks_of_random() -> String {
-    [PRELUDE, DECODE, RANDOM].concat()
+pub(super) fn blocks_of_random(source: &Generated) -> String {
+    let mut text = [PRELUDE, DECODE].concat();
+    write_random(&mut text, source);
+    text
+}
+
+/// Writes the blocks that make values from positions.
+fn write_random(text: &mut String, source: &Generated) {
+    text.push_str(RANDOM);
+    let definitions = source.definitions();
+    if !definitions.is_empty() {
+        text.push('\n');
+        text.push_str(&definitions);
+        text.push_str(RANDOM_SINGLE);
+    }
 }
 
 /// Opens a kernel of which a multiprocessor is to hold so many blocks.

@@ -6,8 +6,8 @@
 )]
 
 use std::arch::x86_64::{
-    __m128, __m128i, __m256d, __m256i, _mm_add_epi32, _mm_add_ps, _mm_and_si128, _mm_blendv_ps,
-    _mm_castps_si128, _mm_castsi128_ps, _mm_cvtsi64_si128, _mm_fmadd_ps, _mm_mul_ps, _mm_or_si128,
+    __m128, __m128i, __m256d, __m256i, _mm_add_ps, _mm_and_si128, _mm_blendv_ps, _mm_castps_si128,
+    _mm_castsi128_ps, _mm_cvtepi32_ps, _mm_cvtsi64_si128, _mm_fmadd_ps, _mm_mul_ps, _mm_or_si128,
     _mm_set1_epi32, _mm_set1_ps, _mm_sll_epi32, _mm_sqrt_ps, _mm_srl_epi32, _mm_storeu_ps,
     _mm_sub_epi32, _mm_xor_si128, _mm256_add_epi64, _mm256_add_pd, _mm256_and_si256,
     _mm256_blend_epi32, _mm256_blendv_pd, _mm256_castpd_si256, _mm256_castsi256_pd,
@@ -71,7 +71,6 @@ impl Lanes for Avx2 {
             _mm256_permutevar8x32_epi32(a, _mm256_set_epi32(6, 4, 2, 0, 7, 5, 3, 1)),
         );
         fn splat_half(value: u32) -> __m128i = _mm_set1_epi32(value as i32);
-        fn add_halves(a: __m128i, b: __m128i) -> __m128i = _mm_add_epi32(a, b);
         fn subtract_halves(a: __m128i, b: __m128i) -> __m128i = _mm_sub_epi32(a, b);
         fn and_halves(a: __m128i, b: __m128i) -> __m128i = _mm_and_si128(a, b);
         fn or_halves(a: __m128i, b: __m128i) -> __m128i = _mm_or_si128(a, b);
@@ -80,6 +79,7 @@ impl Lanes for Avx2 {
             _mm_srl_epi32(a, _mm_cvtsi64_si128(i64::from(BITS)));
         fn shift_half_left<const BITS>(a: __m128i) -> __m128i =
             _mm_sll_epi32(a, _mm_cvtsi64_si128(i64::from(BITS)));
+        fn convert_halves(a: __m128i) -> __m128 = _mm_cvtepi32_ps(a);
         fn singles(bits: __m128i) -> __m128 = _mm_castsi128_ps(bits);
         fn single_bits(a: __m128) -> __m128i = _mm_castps_si128(a);
         fn splat_single(value: f32) -> __m128 = _mm_set1_ps(value);

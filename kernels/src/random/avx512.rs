@@ -6,16 +6,17 @@
 )]
 
 use std::arch::x86_64::{
-    __m256, __m256i, __m512d, __m512i, _mm_cvtsi64_si128, _mm256_add_epi32, _mm256_add_ps,
-    _mm256_and_si256, _mm256_blendv_ps, _mm256_castps_si256, _mm256_castsi256_ps, _mm256_fmadd_ps,
-    _mm256_mul_ps, _mm256_or_si256, _mm256_set1_epi32, _mm256_set1_ps, _mm256_sll_epi32,
-    _mm256_sqrt_ps, _mm256_srl_epi32, _mm256_storeu_ps, _mm256_sub_epi32, _mm256_xor_si256,
-    _mm512_add_epi64, _mm512_add_pd, _mm512_and_si512, _mm512_castpd_si512, _mm512_castsi512_pd,
-    _mm512_cvtepi64_epi32, _mm512_fmadd_pd, _mm512_loadu_si512, _mm512_mask_blend_epi32,
-    _mm512_mask_blend_pd, _mm512_mul_epu32, _mm512_mul_pd, _mm512_mullo_epi64, _mm512_or_si512,
-    _mm512_permutex2var_epi64, _mm512_set_epi64, _mm512_set1_epi64, _mm512_set1_pd,
-    _mm512_slli_epi64, _mm512_sqrt_pd, _mm512_srli_epi64, _mm512_storeu_pd, _mm512_sub_epi64,
-    _mm512_ternarylogic_epi64, _mm512_test_epi64_mask, _mm512_xor_si512,
+    __m256, __m256i, __m512d, __m512i, _mm_cvtsi64_si128, _mm256_add_ps, _mm256_and_si256,
+    _mm256_blendv_ps, _mm256_castps_si256, _mm256_castsi256_ps, _mm256_cvtepi32_ps,
+    _mm256_fmadd_ps, _mm256_mul_ps, _mm256_or_si256, _mm256_set1_epi32, _mm256_set1_ps,
+    _mm256_sll_epi32, _mm256_sqrt_ps, _mm256_srl_epi32, _mm256_storeu_ps, _mm256_sub_epi32,
+    _mm256_xor_si256, _mm512_add_epi64, _mm512_add_pd, _mm512_and_si512, _mm512_castpd_si512,
+    _mm512_castsi512_pd, _mm512_cvtepi64_epi32, _mm512_fmadd_pd, _mm512_loadu_si512,
+    _mm512_mask_blend_epi32, _mm512_mask_blend_pd, _mm512_mul_epu32, _mm512_mul_pd,
+    _mm512_mullo_epi64, _mm512_or_si512, _mm512_permutex2var_epi64, _mm512_set_epi64,
+    _mm512_set1_epi64, _mm512_set1_pd, _mm512_slli_epi64, _mm512_sqrt_pd, _mm512_srli_epi64,
+    _mm512_storeu_pd, _mm512_sub_epi64, _mm512_ternarylogic_epi64, _mm512_test_epi64_mask,
+    _mm512_xor_si512,
 };
 
 use super::lanes::{Lanes, by_instructions};
@@ -80,7 +81,6 @@ impl Lanes for Avx512 {
         fn low_half(a: __m512i) -> __m256i = _mm512_cvtepi64_epi32(a);
         fn high_half(a: __m512i) -> __m256i = _mm512_cvtepi64_epi32(_mm512_srli_epi64::<32>(a));
         fn splat_half(value: u32) -> __m256i = _mm256_set1_epi32(value as i32);
-        fn add_halves(a: __m256i, b: __m256i) -> __m256i = _mm256_add_epi32(a, b);
         fn subtract_halves(a: __m256i, b: __m256i) -> __m256i = _mm256_sub_epi32(a, b);
         fn and_halves(a: __m256i, b: __m256i) -> __m256i = _mm256_and_si256(a, b);
         fn or_halves(a: __m256i, b: __m256i) -> __m256i = _mm256_or_si256(a, b);
@@ -89,6 +89,7 @@ impl Lanes for Avx512 {
             _mm256_srl_epi32(a, _mm_cvtsi64_si128(i64::from(BITS)));
         fn shift_half_left<const BITS>(a: __m256i) -> __m256i =
             _mm256_sll_epi32(a, _mm_cvtsi64_si128(i64::from(BITS)));
+        fn convert_halves(a: __m256i) -> __m256 = _mm256_cvtepi32_ps(a);
         fn singles(bits: __m256i) -> __m256 = _mm256_castsi256_ps(bits);
         fn single_bits(a: __m256) -> __m256i = _mm256_castps_si256(a);
         fn splat_single(value: f32) -> __m256 = _mm256_set1_ps(value);

@@ -1,9 +1,9 @@
 //! Values at indices: slices of an array, filled by the widest lanes that the machine has.
 //!
-//! The indices of a slice are `first`, `first + step`, .. . Where a step of up to 32 is a power of two
-//! that leaves a half group of 32 at least as many indices as there are lanes, both values of a block
-//! are used: group by group of 64 indices, the first and last of them in part. Else each index has a
-//! block of its own, of which one value is taken.
+//! The indices of a slice are `first`, `first + step`, .. . Where the step is a power of two that leaves
+//! a group of 64 indices at least as many blocks as there are lanes, all values of a block are used:
+//! group by group, the first and last of them in part. Else each index has a block of its own, of
+//! which one value is taken.
 
 #[cfg(target_arch = "x86_64")]
 use super::avx2::Avx2;
@@ -76,7 +76,8 @@ pub enum Values {
         /// The standard deviation.
         scale: f64,
     },
-    /// The same chance for all of `low + width * u`, where u is a multiple of 2^-52 from 0 to below 1.
+    /// The same chance for all of `low + width * u`, where u is a multiple of 2^-52 from 0 to below 1,
+    /// for singles of 2^-23.
     /// Rounding can give `low + width` itself.
     Uniform {
         /// The least value.
@@ -238,29 +239,40 @@ fn integer(low: i64, count: u64, bits: u64) -> i64 {
     low.wrapping_add(above as i64)
 }
 
-/// Makes the two values of a block.
+/// Makes the values of a block.
 trait Draw: Copy {
     type Value: Copy + Default;
     type Lane<L: Lanes>: Copy;
+    /// How far apart the indices are whose values are of one block: a group has so many blocks.
+    const SPREAD: u64;
 
-    fn draw<L: Lanes>(self, a: L::Word, b: L::Word) -> (Self::Lane<L>, Self::Lane<L>);
-    /// Returns the second value where bit 5 of the index is set, else the first.
-    fn select<L: Lanes>(
-        index: L::Word,
-        first: Self::Lane<L>,
-        second: Self::Lane<L>,
-    ) -> Self::Lane<L>;
+    /// Makes the values of blocks and writes them to their group, those of the first block at `at` and
+    /// what is [`Draw::SPREAD`] indices on.
+    fn draw<L: Lanes>(self, a: L::Word, b: L::Word, at: usize, group: &mut [Self::Value]);
+    /// Makes the value of each index from its block.
+    fn draw_one<L: Lanes>(self, a: L::Word, b: L::Word, index: L::Word) -> Self::Lane<L>;
     fn store<L: Lanes>(lane: Self::Lane<L>, to: &mut [Self::Value]);
 }
 
-/// Writes what all draws of doubles, or of singles, have in common.
+/// Writes what all draws of doubles, or of singles, have in common: `pair` makes the two doubles of two
+/// words of 64 bits, or of 32 the two singles.
 macro_rules! drawn {
     (doubles) => {
         type Value = f64;
         type Lane<L: Lanes> = L::Real;
+        const SPREAD: u64 = 32;
 
         #[inline(always)]
-        fn select<L: Lanes>(index: L::Word, first: L::Real, second: L::Real) -> L::Real {
+        fn draw<L: Lanes>(self, a: L::Word, b: L::Word, at: usize, group: &mut [f64]) {
+            let (first, second) = self.pair::<L>(a, b);
+            let (firsts, seconds) = group.split_at_mut(group.len() / 2);
+            let place = at..at + L::COUNT;
+            L::store(first, &mut firsts[place.clone()]);
+            L::store(second, &mut seconds[place]);
+        }
+        #[inline(always)]
+        fn draw_one<L: Lanes>(self, a: L::Word, b: L::Word, index: L::Word) -> L::Real {
+            let (first, second) = self.pair::<L>(a, b);
             L::select::<5>(index, first, second)
         }
         #[inline(always)]
@@ -271,10 +283,30 @@ macro_rules! drawn {
     (singles) => {
         type Value = f32;
         type Lane<L: Lanes> = L::Single;
+        const SPREAD: u64 = 16;
 
         #[inline(always)]
-        fn select<L: Lanes>(index: L::Word, first: L::Single, second: L::Single) -> L::Single {
-            L::select_single::<5>(L::low_half(index), first, second)
+        fn draw<L: Lanes>(self, a: L::Word, b: L::Word, at: usize, group: &mut [f32]) {
+            let spread = group.len() / 4;
+            let (before, after) = group.split_at_mut(2 * spread);
+            for (word, half) in [(a, before), (b, after)] {
+                let (first, second) = self.pair::<L>(L::low_half(word), L::high_half(word));
+                let (firsts, seconds) = half.split_at_mut(spread);
+                let place = at..at + L::COUNT;
+                L::store_singles(first, &mut firsts[place.clone()]);
+                L::store_singles(second, &mut seconds[place]);
+            }
+        }
+        #[inline(always)]
+        fn draw_one<L: Lanes>(self, a: L::Word, b: L::Word, index: L::Word) -> L::Single {
+            let index = L::low_half(index);
+            let of_second = |a: L::Half, b: L::Half| {
+                L::single_bits(L::select_single::<5>(index, L::singles(a), L::singles(b)))
+            };
+            let low = of_second(L::low_half(a), L::low_half(b));
+            let high = of_second(L::high_half(a), L::high_half(b));
+            let (first, second) = self.pair::<L>(low, high);
+            L::select_single::<4>(index, first, second)
         }
         #[inline(always)]
         fn store<L: Lanes>(lane: L::Single, to: &mut [f32]) {
@@ -289,13 +321,15 @@ struct Normal {
     scale: f64,
 }
 
-impl Draw for Normal {
-    drawn!(doubles);
-
+impl Normal {
     #[inline(always)]
-    fn draw<L: Lanes>(self, a: L::Word, b: L::Word) -> (L::Real, L::Real) {
+    fn pair<L: Lanes>(self, a: L::Word, b: L::Word) -> (L::Real, L::Real) {
         normals::<L>(a, b, self.location, self.scale)
     }
+}
+
+impl Draw for Normal {
+    drawn!(doubles);
 }
 
 #[derive(Clone, Copy)]
@@ -304,11 +338,9 @@ struct Uniform {
     width: f64,
 }
 
-impl Draw for Uniform {
-    drawn!(doubles);
-
+impl Uniform {
     #[inline(always)]
-    fn draw<L: Lanes>(self, a: L::Word, b: L::Word) -> (L::Real, L::Real) {
+    fn pair<L: Lanes>(self, a: L::Word, b: L::Word) -> (L::Real, L::Real) {
         let (low, width) = (L::splat_real(self.low), L::splat_real(self.width));
         let minus_one = L::splat_real(-1.0);
         let first = L::add_reals(one_to_two::<L>(a), minus_one);
@@ -317,19 +349,25 @@ impl Draw for Uniform {
     }
 }
 
+impl Draw for Uniform {
+    drawn!(doubles);
+}
+
 #[derive(Clone, Copy)]
 struct SingleNormal {
     location: f32,
     scale: f32,
 }
 
-impl Draw for SingleNormal {
-    drawn!(singles);
-
+impl SingleNormal {
     #[inline(always)]
-    fn draw<L: Lanes>(self, a: L::Word, b: L::Word) -> (L::Single, L::Single) {
+    fn pair<L: Lanes>(self, a: L::Half, b: L::Half) -> (L::Single, L::Single) {
         single::normals::<L>(a, b, self.location, self.scale)
     }
+}
+
+impl Draw for SingleNormal {
+    drawn!(singles);
 }
 
 #[derive(Clone, Copy)]
@@ -338,26 +376,31 @@ struct SingleUniform {
     width: f32,
 }
 
+impl SingleUniform {
+    #[inline(always)]
+    fn pair<L: Lanes>(self, a: L::Half, b: L::Half) -> (L::Single, L::Single) {
+        let uniform = |word| single::uniform::<L>(word, self.low, self.width);
+        (uniform(a), uniform(b))
+    }
+}
+
 impl Draw for SingleUniform {
     drawn!(singles);
-
-    #[inline(always)]
-    fn draw<L: Lanes>(self, a: L::Word, b: L::Word) -> (L::Single, L::Single) {
-        single::uniforms::<L>(a, b, self.low, self.width)
-    }
 }
 
 /// The bits as they are, in doubles' clothes.
 #[derive(Clone, Copy)]
 struct Bits;
 
-impl Draw for Bits {
-    drawn!(doubles);
-
+impl Bits {
     #[inline(always)]
-    fn draw<L: Lanes>(self, a: L::Word, b: L::Word) -> (L::Real, L::Real) {
+    fn pair<L: Lanes>(self, a: L::Word, b: L::Word) -> (L::Real, L::Real) {
         (L::reals(a), L::reals(b))
     }
+}
+
+impl Draw for Bits {
+    drawn!(doubles);
 }
 
 fn fill_bits(simd: Simd, stream: &Stream, first: u64, step: u64, out: &mut [u64]) {
@@ -411,9 +454,10 @@ fn fill_avx2<D: Draw>(draw: D, stream: &Stream, first: u64, step: u64, out: &mut
     fill::<Twice<Avx2>, Twice<Avx2>, D, false>(draw, stream, first, step, out);
 }
 
-/// Indices that share blocks: two halves of 32.
+/// Indices that share blocks: [`Draw::SPREAD`] blocks.
 const GROUP: u64 = 64;
-const HALF: u64 = 32;
+/// No machine has more lanes.
+const LANES_MAX: usize = 32;
 
 /// Fills groups with lanes `G`, and what is not of whole groups with lanes `S`. `AT_ONCE` where a machine
 /// has the registers for the random bits of a whole group: they are made first, four chains of rounds
@@ -427,7 +471,7 @@ fn fill<G: Lanes, S: Lanes, D: Draw, const AT_ONCE: bool>(
     step: u64,
     out: &mut [D::Value],
 ) {
-    if step.is_power_of_two() && step.saturating_mul(G::COUNT as u64) <= HALF {
+    if step.is_power_of_two() && step.saturating_mul(G::COUNT as u64) <= D::SPREAD {
         fill_groups::<G, D, AT_ONCE>(draw, stream, first, step, out);
     } else {
         fill_single::<S, D>(draw, stream, first, step, out);
@@ -465,7 +509,7 @@ fn fill_groups<L: Lanes, D: Draw, const AT_ONCE: bool>(
     }
 }
 
-/// Fills the values of a group: the first half of them has the first values of its blocks.
+/// Fills the values of a group.
 #[inline(always)]
 fn one_group<L: Lanes, D: Draw, const AT_ONCE: bool>(
     draw: D,
@@ -474,44 +518,31 @@ fn one_group<L: Lanes, D: Draw, const AT_ONCE: bool>(
     step: u64,
     group: &mut [D::Value],
 ) {
-    let (firsts, seconds) = group.split_at_mut(group.len() / 2);
-    if AT_ONCE && firsts.len() == 4 * L::COUNT {
+    let num_blocks = (D::SPREAD / step) as usize;
+    if AT_ONCE && num_blocks == 4 * L::COUNT {
         let counters = Twice::<Twice<L>>::series(start, step);
         let (a, b) = stream.block::<Twice<Twice<L>>>(counters);
         // One by one, so that this stays no loop, whose words would have to lie in memory.
-        draw_at::<L, D>(draw, (a[0][0], b[0][0]), 0, firsts, seconds);
-        draw_at::<L, D>(draw, (a[0][1], b[0][1]), 1, firsts, seconds);
-        draw_at::<L, D>(draw, (a[1][0], b[1][0]), 2, firsts, seconds);
-        draw_at::<L, D>(draw, (a[1][1], b[1][1]), 3, firsts, seconds);
+        draw.draw::<L>(a[0][0], b[0][0], 0, group);
+        draw.draw::<L>(a[0][1], b[0][1], L::COUNT, group);
+        draw.draw::<L>(a[1][0], b[1][0], 2 * L::COUNT, group);
+        draw.draw::<L>(a[1][1], b[1][1], 3 * L::COUNT, group);
+        return;
+    }
+    if AT_ONCE && num_blocks == 2 * L::COUNT {
+        let counters = Twice::<L>::series(start, step);
+        let (a, b) = stream.block::<Twice<L>>(counters);
+        draw.draw::<L>(a[0], b[0], 0, group);
+        draw.draw::<L>(a[1], b[1], L::COUNT, group);
         return;
     }
     let mut counter = L::series(start, step);
     let stride = L::splat(step * L::COUNT as u64);
-    for (first, second) in firsts
-        .chunks_exact_mut(L::COUNT)
-        .zip(seconds.chunks_exact_mut(L::COUNT))
-    {
+    for at in (0..num_blocks).step_by(L::COUNT) {
         let (a, b) = stream.block::<L>(counter);
-        let (x, y) = draw.draw::<L>(a, b);
-        D::store::<L>(x, first);
-        D::store::<L>(y, second);
+        draw.draw::<L>(a, b, at, group);
         counter = L::add(counter, stride);
     }
-}
-
-/// Writes the values of the blocks of one word of lanes, the `at`-th of a group.
-#[inline(always)]
-fn draw_at<L: Lanes, D: Draw>(
-    draw: D,
-    (a, b): (L::Word, L::Word),
-    at: usize,
-    firsts: &mut [D::Value],
-    seconds: &mut [D::Value],
-) {
-    let (x, y) = draw.draw::<L>(a, b);
-    let place = at * L::COUNT..(at + 1) * L::COUNT;
-    D::store::<L>(x, &mut firsts[place.clone()]);
-    D::store::<L>(y, &mut seconds[place]);
 }
 
 #[inline(always)]
@@ -531,7 +562,7 @@ fn fill_single<L: Lanes, D: Draw>(
     }
     let tail = pieces.into_remainder();
     if !tail.is_empty() {
-        let mut whole = [D::Value::default(); HALF as usize];
+        let mut whole = [D::Value::default(); LANES_MAX];
         D::store::<L>(single::<L, D>(draw, stream, index), &mut whole);
         tail.copy_from_slice(&whole[..tail.len()]);
     }
@@ -539,7 +570,6 @@ fn fill_single<L: Lanes, D: Draw>(
 
 #[inline(always)]
 fn single<L: Lanes, D: Draw>(draw: D, stream: &Stream, index: L::Word) -> D::Lane<L> {
-    let (a, b) = stream.block::<L>(L::and(index, L::splat(!HALF)));
-    let (x, y) = draw.draw::<L>(a, b);
-    D::select::<L>(index, x, y)
+    let (a, b) = stream.block::<L>(L::and(index, L::splat(!(GROUP - D::SPREAD))));
+    draw.draw_one::<L>(a, b, index)
 }

@@ -55,13 +55,14 @@ pub(super) trait Lanes: Copy {
     fn low_half(a: Self::Word) -> Self::Half;
     fn high_half(a: Self::Word) -> Self::Half;
     fn splat_half(value: u32) -> Self::Half;
-    fn add_halves(a: Self::Half, b: Self::Half) -> Self::Half;
     fn subtract_halves(a: Self::Half, b: Self::Half) -> Self::Half;
     fn and_halves(a: Self::Half, b: Self::Half) -> Self::Half;
     fn or_halves(a: Self::Half, b: Self::Half) -> Self::Half;
     fn xor_halves(a: Self::Half, b: Self::Half) -> Self::Half;
     fn shift_half_right<const BITS: u32>(a: Self::Half) -> Self::Half;
     fn shift_half_left<const BITS: u32>(a: Self::Half) -> Self::Half;
+    /// Returns the singles nearest to signed integers.
+    fn convert_halves(a: Self::Half) -> Self::Single;
     fn singles(bits: Self::Half) -> Self::Single;
     fn single_bits(a: Self::Single) -> Self::Half;
     fn splat_single(value: f32) -> Self::Single;
@@ -192,10 +193,6 @@ impl Lanes for Portable {
         value
     }
     #[inline(always)]
-    fn add_halves(a: u32, b: u32) -> u32 {
-        a.wrapping_add(b)
-    }
-    #[inline(always)]
     fn subtract_halves(a: u32, b: u32) -> u32 {
         a.wrapping_sub(b)
     }
@@ -218,6 +215,10 @@ impl Lanes for Portable {
     #[inline(always)]
     fn shift_half_left<const BITS: u32>(a: u32) -> u32 {
         a << BITS
+    }
+    #[inline(always)]
+    fn convert_halves(a: u32) -> f32 {
+        a as i32 as f32
     }
     #[inline(always)]
     fn singles(bits: u32) -> f32 {
@@ -378,10 +379,6 @@ impl<L: Lanes> Lanes for Twice<L> {
         [L::splat_half(value); 2]
     }
     #[inline(always)]
-    fn add_halves(a: Self::Half, b: Self::Half) -> Self::Half {
-        [L::add_halves(a[0], b[0]), L::add_halves(a[1], b[1])]
-    }
-    #[inline(always)]
     fn subtract_halves(a: Self::Half, b: Self::Half) -> Self::Half {
         [
             L::subtract_halves(a[0], b[0]),
@@ -413,6 +410,10 @@ impl<L: Lanes> Lanes for Twice<L> {
             L::shift_half_left::<BITS>(a[0]),
             L::shift_half_left::<BITS>(a[1]),
         ]
+    }
+    #[inline(always)]
+    fn convert_halves(a: Self::Half) -> Self::Single {
+        [L::convert_halves(a[0]), L::convert_halves(a[1])]
     }
     #[inline(always)]
     fn singles(a: Self::Half) -> Self::Single {

@@ -5,7 +5,7 @@ use super::lanes::Portable;
 use super::normal::{cosine_sine, minus_two_log};
 use super::philox::philox4x32;
 use super::single;
-use super::{NORMAL_MAX, Simd, Stream, Values, device_words, device_words_single};
+use super::{NORMAL_MAX, NORMAL_MAX_SINGLE, Simd, Stream, Values, device_words};
 
 const NORMAL: Values = Values::Normal {
     location: 10.0,
@@ -87,6 +87,16 @@ fn a_value_depends_on_its_index_alone() {
         let [a, b, c, d] = philox4x32([64 + 3, 0, 0, 0], [42, 0]).map(u64::from);
         assert_eq!(words[3] as u64, a | b << 32);
         assert_eq!(words[3 + 32] as u64, c | d << 32);
+        // Those of singles from the one with bit 4 cleared too, a word each.
+        let unit = Values::Uniform {
+            low: 0.0,
+            width: 1.0,
+        };
+        let found = singles(unit, Simd::widest(), seed, 64, 1, 64);
+        for (position, word) in [a, b, c, d].into_iter().enumerate() {
+            let expected = (word >> 9) as f32 / 8_388_608.0;
+            assert_eq!(found[3 + 16 * position], expected, "{position}");
+        }
     }
 }
 
@@ -190,20 +200,21 @@ fn functions_are_close_to_what_they_stand_for() {
 #[test]
 fn functions_in_singles_are_close_to_what_they_stand_for() {
     let mut worst = [0.0_f64; 3];
-    let mut draws = singles(UNIFORM, Simd::widest(), 11, 0, 1, 1 << 18);
-    draws.extend((1..46).flat_map(|power| {
-        let tiny = 0.5_f32.powi(power);
-        [tiny, 1.0 - tiny, 1.5 * tiny]
-    }));
-    for draw in draws {
-        let u = 1.0 - draw * 0.999_99;
-        let exact = -2.0 * f64::from(u).ln();
-        let found = f64::from(single::minus_two_log::<Portable>(u));
-        assert!(found >= 0.0, "{u}");
+    let mut odds: Vec<u32> = (0..1 << 18).map(|word| word * 16_381).collect();
+    odds.extend((0..32).flat_map(|bit| [1 << bit, (1 << bit) - 1, u32::MAX - (1 << bit) + 1]));
+    odds.extend([0, u32::MAX, u32::MAX - 127, u32::MAX - 128, u32::MAX - 129]);
+    for word in odds {
+        let x = single::odd::<Portable>(word);
+        assert_eq!(x, (word | 1) as f32, "{word}");
+        let exact = -2.0 * (f64::from(x) / 2.0_f64.powi(32)).ln();
+        let found = f64::from(single::minus_two_log::<Portable>(x));
+        assert!(found >= 0.0, "{word}");
         if exact > 0.0 {
             worst[0] = worst[0].max(((found - exact) / exact).abs());
         }
-        let y = draw - 0.5;
+    }
+    for step in 0..=1 << 18 {
+        let y = (step as f32 - 131_072.0) / 131_072.0;
         let (cosine, sine) = single::cosine_sine::<Portable>(y);
         let angle = std::f64::consts::FRAC_PI_2 * f64::from(y);
         worst[1] = worst[1].max((f64::from(cosine) - angle.cos()).abs());
@@ -211,10 +222,15 @@ fn functions_in_singles_are_close_to_what_they_stand_for() {
     }
     assert!(worst[0] < 5e-7, "{worst:?}");
     assert!(worst[1] < 1.5e-7 && worst[2] < 1.5e-7, "{worst:?}");
-    let largest = single::minus_two_log::<Portable>(2.0_f32.powi(-46)).sqrt();
-    assert!(f64::from(largest) < NORMAL_MAX, "{largest}");
-    assert_eq!(single::minus_two_log::<Portable>(1.0).to_bits(), 0);
-    assert_eq!(device_words_single().len(), 17);
+    // What is farthest from 0, and nothing.
+    let largest = f64::from(single::minus_two_log::<Portable>(1.0).sqrt());
+    assert!(
+        (largest - (64.0 * 2.0_f64.ln()).sqrt()).abs() < 1e-6,
+        "{largest}"
+    );
+    assert!(largest < NORMAL_MAX_SINGLE, "{largest}");
+    let whole = single::odd::<Portable>(u32::MAX);
+    assert_eq!(single::minus_two_log::<Portable>(whole).to_bits(), 0);
 }
 
 /// The distribution function of the standard normal, from the series of Marsaglia ("Evaluating the
@@ -303,7 +319,7 @@ fn check_independence(values: &dyn Fn(u64, u64, usize) -> Vec<f64>) {
         let products: f64 = base.iter().zip(other).take(n).map(|(x, y)| x * y).sum();
         products / (n as f64).sqrt()
     };
-    for lag in [1, 2, 8, 31, 32, 33, 64, 1024, 65_536] {
+    for lag in [1, 2, 8, 15, 16, 17, 31, 32, 33, 48, 64, 1024, 65_536] {
         let found = correlation(&base[lag..]);
         assert!(found.abs() < 5.0, "lag {lag}: {found}");
     }
@@ -317,14 +333,66 @@ fn check_independence(values: &dyn Fn(u64, u64, usize) -> Vec<f64>) {
         let found = correlation(&values(seed, first, n));
         assert!(found.abs() < 5.0, "seed {seed} from {first}: {found}");
     }
-    // The squares too: a block's two values share their radius, and nothing else.
+    // The squares too: values of a block share their radius or their words' rounds, and nothing else.
     let squares: Vec<f64> = base.iter().map(|x| x * x - 1.0).collect();
-    let pairs: f64 = (0..n)
-        .filter(|index| index & 32 == 0)
-        .map(|index| squares[index] * squares[index + 32])
-        .sum();
-    assert!(
-        (pairs / (2.0 * (n as f64 / 2.0).sqrt())).abs() < 5.0,
-        "{pairs}"
-    );
+    for lag in [16, 32, 48] {
+        let firsts = (0..n).filter(|index| index & 63 < 64 - lag);
+        let (mut pairs, mut count) = (0.0, 0.0);
+        for index in firsts {
+            pairs += squares[index] * squares[index + lag];
+            count += 1.0_f64;
+        }
+        let found = pairs / (2.0 * count.sqrt());
+        assert!(found.abs() < 5.0, "lag {lag}: {found}");
+    }
+}
+
+/// How often normals lie far out is as often as the law says, down to once in 1e7.
+#[test]
+fn tails_are_those_of_the_law() {
+    let n = 1 << 22;
+    for in_singles in [false, true] {
+        let sample: Vec<f64> = if in_singles {
+            let sample = singles(STANDARD, Simd::widest(), 9, 1 << 33, 1, n);
+            sample.into_iter().map(f64::from).collect()
+        } else {
+            values(STANDARD, Simd::widest(), 9, 1 << 33, 1, n)
+        };
+        for bound in [2.0, 3.0, 4.0, 5.0] {
+            let expected = n as f64 * (1.0 - normal_cdf(bound));
+            for sign in [1.0, -1.0] {
+                let found = sample.iter().filter(|x| sign * **x > bound).count() as f64;
+                let error = 5.0 * expected.sqrt() + 5.0;
+                assert!(
+                    (found - expected).abs() < error,
+                    "{in_singles} {sign} {bound}: {found} of {expected}"
+                );
+            }
+        }
+    }
+}
+
+/// Each of a block's four singles follows the law by itself, and so does each sum of two.
+#[test]
+fn the_four_singles_of_a_block_are_normals() {
+    let n = 1 << 20;
+    let sample = singles(STANDARD, Simd::widest(), 21, 64, 1, n);
+    let of_block = |position: usize| {
+        let groups = sample.chunks_exact(64);
+        groups.flat_map(move |group| &group[16 * position..16 * (position + 1)])
+    };
+    for first in 0..4 {
+        let own: Vec<f64> = of_block(first).map(|x| f64::from(*x)).collect();
+        let statistic = kolmogorov(own, normal_cdf);
+        assert!(statistic < KOLMOGOROV_MAX, "{first}: {statistic}");
+        for second in 0..first {
+            for sign in [1.0, -1.0] {
+                let sums = of_block(first).zip(of_block(second));
+                let sums = sums.map(|(x, y)| f64::from(*x) + sign * f64::from(*y));
+                let sums = sums.map(|sum| sum / 2.0_f64.sqrt()).collect();
+                let statistic = kolmogorov(sums, normal_cdf);
+                assert!(statistic < KOLMOGOROV_MAX, "{first} {second}: {statistic}");
+            }
+        }
+    }
 }
