@@ -25,16 +25,20 @@
 #define RANDOM_CENTERS 34
 #define RANDOM_LOGARITHMS 50
 
-// The tables of the logarithm in shared memory: 16 entries lie in different banks.
+// The table of the logarithm in shared memory, an entry of which is read at once.
+struct alignas(16) RandomEntry {
+    double logarithm;
+    double center;
+};
+
 struct RandomTables {
-    i32 centers[16];  // the high halves: the low ones are 0
-    double logarithms[16];
+    RandomEntry entries[16];
 };
 
 template <class L> __device__ __forceinline__ void random_tables(const L& p, RandomTables& tables) {
     if (threadIdx.x < 16) {
-        tables.centers[threadIdx.x] = (i32)(RANDOM_WORD(RANDOM_CENTERS + threadIdx.x) >> 32);
-        tables.logarithms[threadIdx.x] = RANDOM_REAL(RANDOM_LOGARITHMS + threadIdx.x);
+        tables.entries[threadIdx.x] = {RANDOM_REAL(RANDOM_LOGARITHMS + threadIdx.x),
+                                       RANDOM_REAL(RANDOM_CENTERS + threadIdx.x)};
     }
     __syncthreads();
 }
@@ -92,7 +96,14 @@ template <class L> __device__ __forceinline__ RandomBlock random_block(const L& 
 
 // A double in [1, 2) from the low 52 bits of a word.
 __device__ __forceinline__ double random_one_to_two(u32 low, u32 high) {
-    return __hiloint2double((i32)((high & 0x000fffffu) | 0x3ff00000u), (i32)low);
+#ifdef TG_HOST
+    const u32 upper = (high & 0x000fffffu) | 0x3ff00000u;
+#else
+    // In one instruction, for which the compiler keeps one of the constants in a register.
+    u32 upper;
+    asm("lop3.b32 %0, %1, 0x000fffff, %2, 0xea;" : "=r"(upper) : "r"(high), "r"(0x3ff00000u));
+#endif
+    return __hiloint2double((i32)upper, (i32)low);
 }
 
 // -2 ln u for u in (0, 1].
@@ -100,12 +111,12 @@ template <class L>
 __device__ __forceinline__ double random_log(const L& p, const RandomTables& tables, double u) {
     const u32 high = (u32)__double2hiint(u);
     const u32 from_start = high - 0x3fe68000u;
-    const u32 index = (from_start >> 16) & 15;
+    const RandomEntry entry = tables.entries[(from_start >> 16) & 15];
     const double z = __hiloint2double((i32)(high - (from_start & 0xfff00000u)), __double2loint(u));
     const double biased = __hiloint2double(0x43300000, (i32)((from_start + (1024u << 20)) >> 20));
     const double k = __dadd_rn(biased, -4503599627371520.0);
-    const double r = __fma_rn(z, __hiloint2double(tables.centers[index], 0), -1.0);
-    const double rest = __fma_rn(k, RANDOM_REAL(RANDOM_MINUS_TWO_LN_2), tables.logarithms[index]);
+    const double r = __fma_rn(z, entry.center, -1.0);
+    const double rest = __fma_rn(k, RANDOM_REAL(RANDOM_MINUS_TWO_LN_2), entry.logarithm);
     double slope = RANDOM_REAL(RANDOM_LOG);
 #pragma unroll
     for (int power = 1; power < 7; power++) slope = __fma_rn(slope, r, RANDOM_REAL(RANDOM_LOG + power));

@@ -436,16 +436,15 @@ pub fn fill_float_scales(plan: &GroupPlan, literals: &mut [u64]) {
             continue;
         };
         let exponent = scale_exponent(scale.bound);
-        let unit = |level: usize| {
-            let bits = scale.digit_bits as i32;
-            2_f64.powi(exponent - (bits - 1) - bits * level as i32)
-        };
+        let unit = |level: usize| 2_f64.powi(unit_exponent(exponent, scale.digit_bits, level));
         let last = unit(scale.levels - 1);
         // The last unit is 2^-44 of the least value, and the greatest are below the power of two. Both
-        // are told by the upper halves of their bits, doubled.
+        // are told by the upper halves of their bits, doubled. Where one digit holds all of each value
+        // nothing asks.
         let doubled = |value: f64| (value.to_bits() >> 31) as u32;
-        let least = doubled(last * 2_f64.powi(44));
-        literals[scale.literal] = u64::from(doubled(2_f64.powi(exponent)) - least);
+        let least = doubled(last * 2_f64.powi(DIGITS_SEEN));
+        let reach = doubled(2_f64.powi(exponent)).checked_sub(least);
+        literals[scale.literal] = u64::from(reach.unwrap_or(u32::MAX));
         literals[scale.literal + 1] = u64::from(least.wrapping_neg());
         for level in 0..scale.levels {
             let magic = 1.5 * 4_503_599_627_370_496.0 * unit(level);
@@ -453,6 +452,15 @@ pub fn fill_float_scales(plan: &GroupPlan, literals: &mut [u64]) {
             literals[scale.literal + 2 + scale.levels + level] = (1.0 / unit(level)).to_bits();
         }
     }
+}
+
+/// How many digits of a value its fixed point holds at the least.
+pub(crate) const DIGITS_SEEN: i32 = 44;
+
+/// Returns the exponent of a unit of a digit of values below 2^`exponent`.
+pub(crate) fn unit_exponent(exponent: i32, digit_bits: u32, level: usize) -> i32 {
+    let bits = digit_bits as i32;
+    exponent - (bits - 1) - bits * level as i32
 }
 
 /// Returns an exponent whose power of two is beyond every value of the bound: a multiple of 8, so

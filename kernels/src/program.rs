@@ -3,13 +3,15 @@
 //! A [`DeviceProgram`] covers a pipeline's steps up to and with its first aggregate, or all of them
 //! if rows leave; what comes after is done with the groups. In reading order: [`interval`] is what
 //! is known of integers, [`slots`] what the device reads, `emit` writes the code of one row,
-//! `load_code` what reads the columns, and [`generated`] what makes them from positions instead;
+//! `load_code` what reads the columns, and [`generated`] what makes them from positions instead, by `generated_code`;
 //! `store` chooses where the groups' state is, `store_code`, `private_code` and `register_code` write what keeps it,
 //! `radix` what sorts rows with many groups first; `source` and `compact` put the kernel together, `parts` takes it apart for the compiler;
 //! `order` adds words to rows by which they are ordered, and `finish` is the kernel that turns groups
 //! into columns.
 
 pub mod generated;
+mod generated_code;
+mod generated_values;
 pub mod interval;
 pub mod slots;
 
@@ -35,7 +37,8 @@ pub use emit::{
     CallPlan, FloatScaleAt, LOCAL_ROWS_MAX, MomentScale, STATE_ROWS_MAX, Sums, WordOp, probe,
 };
 pub use finish::{FinishLayout, FinishProgram, FinishedColumn, Noted, finish_program};
-pub use generated::{Generated, GeneratedColumn, ValuesKernel, value_type, values_kernel};
+pub use generated::{Generated, GeneratedColumn, value_type};
+pub use generated_values::{ValuesKernel, roots_kernel, values_kernel};
 pub use interval::Interval;
 pub use order::generate_ordered;
 pub use parts::{Part, parts_of};

@@ -218,6 +218,7 @@ impl Column {
         SlotFacts {
             range,
             float_bound: bound,
+            float_least: 0.0,
             nullable: self.null_every > 0,
             widths: vec![self.width],
             scaled: self.factor != 1,

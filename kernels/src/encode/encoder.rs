@@ -134,6 +134,7 @@ impl Encoder {
         SlotFacts {
             range,
             float_bound: self.column.float_bound(&self.seen),
+            float_least: 0.0,
             nullable: self.validity.has_nulls(),
             widths: vec![self.layout.width()],
             scaled: factor != 1,

@@ -91,6 +91,10 @@ pub(crate) struct Val {
     pub(crate) range: Interval,
     /// Of floats: none is farther from zero.
     pub(crate) bound: f64,
+    /// Of floats: none is nearer to zero; 0 if one may be.
+    pub(crate) least: f64,
+    /// Of doubles: each is a single.
+    pub(crate) are_singles: bool,
     pub(crate) valid: Valid,
 }
 
@@ -258,6 +262,11 @@ impl<'a> Emitter<'a> {
         name
     }
 
+    /// Returns whether there is a sum of floats.
+    pub(crate) fn sums_floats(&self) -> bool {
+        !self.float_sums.is_empty()
+    }
+
     /// Binds an integer expression of this range.
     pub(crate) fn integer(&mut self, code: &str, range: Interval, valid: Valid) -> Val {
         let class = Class::of(range);
@@ -266,6 +275,8 @@ impl<'a> Emitter<'a> {
             class,
             range,
             bound: 0.0,
+            least: 0.0,
+            are_singles: false,
             valid,
         }
     }
@@ -276,6 +287,8 @@ impl<'a> Emitter<'a> {
             class: Class::Bool,
             range: Interval::new(0, 1),
             bound: 0.0,
+            least: 0.0,
+            are_singles: false,
             valid,
         }
     }
@@ -286,6 +299,8 @@ impl<'a> Emitter<'a> {
             class,
             range: Interval::ALL,
             bound: if bound.is_nan() { f64::INFINITY } else { bound },
+            least: 0.0,
+            are_singles: false,
             valid,
         }
     }
@@ -356,6 +371,8 @@ impl<'a> Emitter<'a> {
             class,
             range: facts.range,
             bound: facts.float_bound,
+            least: facts.float_least,
+            are_singles: false,
             valid,
         })
     }
@@ -479,6 +496,8 @@ impl<'a> Emitter<'a> {
             class,
             range,
             bound,
+            least: if f64::is_finite(bound) { bound } else { 0.0 },
+            are_singles: false,
             valid,
         };
         let zero = Interval::of(0);

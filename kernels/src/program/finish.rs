@@ -113,6 +113,7 @@ impl FinishedColumn {
         SlotFacts {
             range,
             float_bound,
+            float_least: 0.0,
             widths: vec![self.output.width],
             scaled: false,
             ..declared

@@ -40,6 +40,8 @@ pub struct SlotFacts {
     pub range: Interval,
     /// No float is farther from zero; infinite if one may be infinite or NaN.
     pub float_bound: f64,
+    /// No float is nearer to zero: 0 if one may be.
+    pub float_least: f64,
     /// Whether some value may be NULL.
     pub nullable: bool,
     /// The widths in bytes of the chunks' raw values, ascending, 0 for constants.
@@ -87,6 +89,7 @@ impl SlotFacts {
         Self {
             range,
             float_bound: f64::INFINITY,
+            float_least: 0.0,
             nullable,
             widths,
             scaled: !is_float,
@@ -104,6 +107,7 @@ impl SlotFacts {
         Self {
             range: self.range.hull(other.range),
             float_bound: self.float_bound.max(other.float_bound),
+            float_least: self.float_least.min(other.float_least),
             nullable: self.nullable || other.nullable,
             widths,
             scaled: self.scaled || other.scaled,

@@ -10,7 +10,8 @@ use std::fmt::Write;
 use tidegate_pipeline::Aggregate;
 
 use super::emit::{Emitter, Scope};
-use super::generated::{Generated, GeneratedCode};
+use super::generated::Generated;
+use super::generated_code::GeneratedCode;
 use super::load_code::{
     can_run_ahead, slot_class, write_columns, write_decode_ahead, write_first_fetch, write_loads,
     write_row_loop,
@@ -440,7 +441,7 @@ pub(super) fn preamble(emitter: &Emitter<'_>, shape: &Shape) -> String {
     for (used, block) in [
         (emitter.uses_checked, CHECKED),
         (emitter.uses_calendar, CALENDAR),
-        (!emitter.float_scales.is_empty(), FLOAT_SUM),
+        (emitter.sums_floats(), FLOAT_SUM),
         (!emitter.moment_sums.is_empty(), MOMENTS),
         (true, STORE),
     ] {

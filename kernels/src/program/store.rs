@@ -420,6 +420,8 @@ fn emit_key(
             class,
             range: Interval::signed(bits),
             bound: 0.0,
+            least: 0.0,
+            are_singles: false,
             valid: value.valid,
         }
     } else {

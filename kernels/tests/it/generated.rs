@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float32Type, Float64Type};
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema};
 use tidegate_kernels::GeneratedRun;
@@ -11,7 +13,7 @@ use tidegate_kernels::generated::column_of;
 use tidegate_kernels::groups::{Groups, fill_float_scales, output_schema};
 use tidegate_kernels::program::{
     DeviceProgram, Generated, GeneratedColumn, ProgramOptions, Sink, SlotFacts, first_aggregate,
-    generate, values_kernel,
+    generate, roots_kernel, values_kernel,
 };
 use tidegate_kernels::random::{Array, Part, Span, Values};
 use tidegate_kernels::table::GroupTable;
@@ -376,6 +378,82 @@ fn a_part_of_another_step_is_refused() {
     );
 }
 
+/// Values that are known to be neither far from the others nor near zero are not asked for it, and one
+/// part holds all digits of singles.
+#[test]
+fn sums_ask_values_that_may_be_near_zero_only() {
+    let near = Values::Normal {
+        location: 0.5,
+        scale: 1.0,
+    };
+    let negative = Values::Uniform {
+        low: -3.0,
+        width: 1.0,
+    };
+    let across = Values::Uniform {
+        low: -3.0,
+        width: 2.5,
+    };
+    for (values, asked) in [
+        (NORMAL, false),
+        (negative, false),
+        (across, true),
+        (near, true),
+    ] {
+        for singles in [false, true] {
+            let doubles = array(&[300, 1007], values);
+            let array = if singles {
+                doubles.in_singles()
+            } else {
+                doubles
+            };
+            let pipeline = totals(&array);
+            let source = source(&array, 1, &[array.whole()]);
+            let program = program_of(&pipeline, &source, 64);
+            let name = format!("{values:?} in {:?}", array.kind());
+            assert_eq!(program.text.contains("const u32 distance"), asked, "{name}");
+            let two_parts = asked || !singles;
+            assert_eq!(program.text.contains("double part2 ="), two_parts, "{name}");
+            check(&pipeline, &array, &[array.whole()], 1);
+        }
+    }
+}
+
+/// The sum of singles that share a unit is the exact one.
+#[test]
+fn a_sum_of_singles_is_exact() {
+    let values = Values::Uniform {
+        low: 2.0,
+        width: 1.0,
+    };
+    let array = array(&[40_000], values).in_singles();
+    let empty = rows(&array, &part(&[(0, 1, 0)]));
+    let plan = Plan::over(&empty);
+    let wide = cast(plan.col(1), DataType::Float64);
+    let pipeline = plan.group(vec![], vec![sum(wide)]).build();
+    let source = source(&array, 1, &[array.whole()]);
+    let program = program_of(&pipeline, &source, 64);
+    let Sink::Groups(plan) = &program.sink else {
+        panic!("no groups");
+    };
+    let kernels = Kernels::compile(&program);
+    let engine = ShimEngine::new(&kernels, 0);
+    let mut table = GroupTable::new(&engine, &program, plan, None).unwrap();
+    let segments = source.segments(&program.slots, program.tile_rows, &[array.whole()]);
+    table.fold(&engine, &program, &segments.unwrap()).unwrap();
+    let groups = Groups::merged(vec![table.read(&engine).unwrap()]);
+    let aggregate = first_aggregate(&pipeline).unwrap();
+    let batch = groups
+        .to_batch(aggregate, &[], &output_schema(aggregate))
+        .unwrap();
+    let found = batch.column(0).as_primitive::<Float64Type>().value(0);
+    let made = rows(&array, &array.whole());
+    let made = made.column(1).as_primitive::<Float32Type>();
+    // From 2 to 3 singles are multiples of 2^-22, so that no step of this sum rounds.
+    let exact: f64 = made.values().iter().map(|value| f64::from(*value)).sum();
+    assert_eq!(found.to_bits(), exact.to_bits());
+}
+
 fn name(array: &Array, step: u64) -> String {
     format!("{:?} in {:?} by {step}", array.values(), array.kind())
 }
@@ -391,6 +469,8 @@ pub(crate) fn texts() -> Vec<(String, String)> {
             }
         }
     }
+    let singles = array(&[64], NORMAL).in_singles();
+    texts.push(("roots of singles".into(), roots_kernel(&singles)));
     for array in every_kind(&[64]) {
         texts.push((
             format!("values of {}", name(&array, 1)),

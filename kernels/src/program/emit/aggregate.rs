@@ -12,6 +12,7 @@ use tidegate_pipeline::{AggregateCall, AggregateFunction, Expr, ExprKind};
 use super::super::interval::Interval;
 use super::moments::MomentScale;
 use super::{Class, Emitter, Scope, Val, Valid};
+use crate::groups::{DIGITS_SEEN, scale_exponent, unit_exponent};
 
 /// How a word takes in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -414,24 +415,22 @@ impl Emitter<'_> {
             (true, true) => (PARTS, PART_BITS),
             (true, false) => (PARTS_UNBOUNDED, PART_BITS),
         };
+        let exponent = scale_exponent(self.scale_bound(value));
+        let levels =
+            if levels == PARTS && is_multiple_of(value, unit_exponent(exponent, digit_bits, 0)) {
+                // One part holds every digit that a value has.
+                1
+            } else {
+                levels
+            };
+        // The digits hold enough of each value, as is known without asking it.
+        let is_near = levels == 1
+            || value.least
+                >= 2_f64.powi(unit_exponent(exponent, digit_bits, levels - 1) + DIGITS_SEEN);
         let literal = self.literals.len();
         self.literals.resize(literal + 2 + 2 * levels, 0);
-        if !self.float_scales.iter().any(|(known, _)| *known == levels) {
-            self.float_scales.push((levels, literal));
-        }
-        let distance = format!(
-            "float_distance({}, (u32)p.literals[{}])",
-            value.code,
-            literal + 1
-        );
-        let same =
-            |(of, under, _): &&mut (usize, String, String)| *of == levels && under == condition;
-        match self.float_distances.iter_mut().find(same) {
-            Some((_, _, greatest)) => *greatest = format!("max({greatest}, {distance})"),
-            None => {
-                let first = (levels, condition.to_owned(), distance);
-                self.float_distances.push(first);
-            }
+        if !is_near {
+            self.check_distance(value, condition, (literal, levels));
         }
         let digits = if keeps_parts {
             self.float_parts(value, condition, (literal, levels), words)
@@ -450,6 +449,27 @@ impl Emitter<'_> {
         let known = (value.code.clone(), condition.to_owned(), sums.clone());
         self.float_sums.push(known);
         sums
+    }
+
+    /// Notes that each value has to be asked whether the digits hold enough of it.
+    fn check_distance(&mut self, value: &Val, condition: &str, (literal, levels): (usize, usize)) {
+        if !self.float_scales.iter().any(|(known, _)| *known == levels) {
+            self.float_scales.push((levels, literal));
+        }
+        let distance = format!(
+            "float_distance({}, (u32)p.literals[{}])",
+            value.code,
+            literal + 1
+        );
+        let same =
+            |(of, under, _): &&mut (usize, String, String)| *of == levels && under == condition;
+        match self.float_distances.iter_mut().find(same) {
+            Some((_, _, greatest)) => *greatest = format!("max({greatest}, {distance})"),
+            None => {
+                let first = (levels, condition.to_owned(), distance);
+                self.float_distances.push(first);
+            }
+        }
     }
 
     /// Returns the bound that a value's fixed point is made for.
@@ -593,4 +613,10 @@ fn summed(function: AggregateFunction, argument: &Expr) -> &Expr {
         }
         _ => argument,
     }
+}
+
+/// Returns whether all values are multiples of a power of two: singles that are not nearer to zero than
+/// where their last digit is one.
+fn is_multiple_of(value: &Val, exponent: i32) -> bool {
+    value.are_singles && value.least >= 2_f64.powi(exponent + 23)
 }

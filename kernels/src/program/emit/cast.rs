@@ -240,7 +240,12 @@ impl Emitter<'_> {
                 let wide = match value.class {
                     Class::F32 => {
                         let code = format!("(double){}", value.code);
-                        self.float(Class::F64, &code, value.bound, valid)
+                        let wide = self.float(Class::F64, &code, value.bound, valid);
+                        Val {
+                            least: value.least,
+                            are_singles: true,
+                            ..wide
+                        }
                     }
                     _ => value,
                 };

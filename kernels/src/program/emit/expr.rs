@@ -284,11 +284,16 @@ impl Emitter<'_> {
         let class = left.class;
         // One part in 2^50 covers the rounding of the bound and of the value.
         let slack = 1.0 + f64::EPSILON * 4.0;
-        let (sign, bound) = match op {
-            ArithmeticOp::Add => ("+", (left.bound + right.bound) * slack),
-            ArithmeticOp::Subtract => ("-", (left.bound + right.bound) * slack),
-            ArithmeticOp::Multiply => ("*", left.bound * right.bound * slack),
-            ArithmeticOp::Divide => ("/", f64::INFINITY),
+        let apart = (left.least - right.bound).max(right.least - left.bound);
+        let (sign, bound, least) = match op {
+            ArithmeticOp::Add => ("+", (left.bound + right.bound) * slack, apart),
+            ArithmeticOp::Subtract => ("-", (left.bound + right.bound) * slack, apart),
+            ArithmeticOp::Multiply => (
+                "*",
+                left.bound * right.bound * slack,
+                left.least * right.least,
+            ),
+            ArithmeticOp::Divide => ("/", f64::INFINITY, 0.0),
             ArithmeticOp::Modulo => {
                 let function = if class == Class::F32 { "fmodf" } else { "fmod" };
                 let code = format!("{function}({}, {})", left.code, right.code);
@@ -301,7 +306,15 @@ impl Emitter<'_> {
             bound
         };
         let code = format!("{} {sign} {}", left.code, right.code);
-        self.float(class, &code, bound, valid)
+        let value = self.float(class, &code, bound, valid);
+        // Rounding takes none so much nearer; what may lie below the normal numbers is as good as 0.
+        let least = least * (1.0 - 1e-6);
+        let least = if least > 1e-30 && value.bound.is_finite() {
+            least
+        } else {
+            0.0
+        };
+        Val { least, ..value }
     }
 
     fn decimal(
@@ -406,6 +419,8 @@ impl Emitter<'_> {
             class: Class::I32,
             range: Interval::of(0),
             bound: 0.0,
+            least: 0.0,
+            are_singles: false,
             valid: Valid::Always,
         };
         let valid = inner.valid.clone();
