@@ -221,6 +221,19 @@ template <int LOG> __device__ __forceinline__ Bunch block_bunch(const Place& pla
     return bunch;
 }
 
+// The bunch of a block, from its counter on.
+__device__ __forceinline__ Bunch whole_bunch(u64 counter) {
+    Bunch bunch;
+    bunch.at = counter;
+    bunch.counter = counter;
+#pragma unroll
+    for (int r = 0; r < TG_ROWS; r++) {
+        bunch.from[r] = TG_SPREAD * r;
+        bunch.inside[r] = true;
+    }
+    return bunch;
+}
+
 // Whether TG_UNROLL bunches from a place on are of one run, and all of their rows are inside.
 template <int LOG> __device__ __forceinline__ bool all_inside(const Place& place, const Column& runs) {
     const u32 reach = (u32)runs.width;

@@ -45,8 +45,7 @@ pub fn values_kernel(array: &Array) -> ValuesKernel {
          \x20       const int u = 0;\n\
          \x20       {class} d0[TG_UNROLL][TG_ROWS];\n\
          \x20       const u64 to = i / TG_SPREAD * 64 + i % TG_SPREAD;\n\
-         \x20       Bunch bunch = {{p.first + to, p.first + to}};\n\
-         \x20       for (int r = 0; r < TG_ROWS; r++) bunch.from[r] = TG_SPREAD * r;\n"
+         \x20       const Bunch bunch = whole_bunch(p.first + to);\n"
     );
     let code = GeneratedCode {
         source: &source,
@@ -54,7 +53,7 @@ pub fn values_kernel(array: &Array) -> ValuesKernel {
     };
     code.write_values(&mut text, 0, class);
     text.push_str(
-        "        for (int r = 0; r < TG_ROWS; r++) p.values[to + TG_SPREAD * r] = d0[u][r];\n\
+        "#pragma unroll\n        for (int r = 0; r < TG_ROWS; r++) p.values[to + TG_SPREAD * r] = d0[u][r];\n\
          \x20   }\n}\n",
     );
     ValuesKernel { text, literals }

@@ -347,10 +347,10 @@ fn check_independence(values: &dyn Fn(u64, u64, usize) -> Vec<f64>) {
     }
 }
 
-/// How often normals lie far out is as often as the law says, down to once in 1e7.
+/// How often normals lie far out is as often as the law says, down to once in 3e4.
 #[test]
 fn tails_are_those_of_the_law() {
-    let n = 1 << 22;
+    let n = 1 << 19;
     for in_singles in [false, true] {
         let sample: Vec<f64> = if in_singles {
             let sample = singles(STANDARD, Simd::widest(), 9, 1 << 33, 1, n);
@@ -358,7 +358,7 @@ fn tails_are_those_of_the_law() {
         } else {
             values(STANDARD, Simd::widest(), 9, 1 << 33, 1, n)
         };
-        for bound in [2.0, 3.0, 4.0, 5.0] {
+        for bound in [2.0, 3.0, 4.0] {
             let expected = n as f64 * (1.0 - normal_cdf(bound));
             for sign in [1.0, -1.0] {
                 let found = sample.iter().filter(|x| sign * **x > bound).count() as f64;
@@ -375,7 +375,7 @@ fn tails_are_those_of_the_law() {
 /// Each of a block's four singles follows the law by itself, and so does each sum of two.
 #[test]
 fn the_four_singles_of_a_block_are_normals() {
-    let n = 1 << 20;
+    let n = 1 << 18;
     let sample = singles(STANDARD, Simd::widest(), 21, 64, 1, n);
     let of_block = |position: usize| {
         let groups = sample.chunks_exact(64);
