@@ -56,7 +56,7 @@ pub trait PipelineDevice: Send + Sync + Debug {
         false
     }
 
-    /// Compiles and loads the kernels that a run over rows like these needs, its end included; folds
+    /// Compiles and loads the kernels that a run over such rows needs, its end included; folds
     /// nothing. What was begun is done whether or not the future is polled or kept.
     ///
     /// # Errors
@@ -64,9 +64,9 @@ pub trait PipelineDevice: Send + Sync + Debug {
     fn compile(
         &self,
         pipeline: Arc<Pipeline>,
-        rows: Vec<RecordBatch>,
+        sample: Sample,
     ) -> BoxFuture<'static, Result<(), RunError>> {
-        drop((pipeline, rows));
+        drop((pipeline, sample));
         Box::pin(futures::future::ready(Ok(())))
     }
 
@@ -166,6 +166,18 @@ pub trait PipelineDevice: Send + Sync + Debug {
 
     /// Returns how many planned faults happened.
     fn planned_faults_met(&self) -> u64;
+}
+
+/// Rows for which kernels are compiled before any are folded: what is known of their values decides
+/// which kernels these are.
+#[derive(Clone, Debug)]
+pub enum Sample {
+    /// Rows like those that will be loaded.
+    Loaded(Vec<RecordBatch>),
+    /// Columns that are on the device.
+    Stored(Arc<StoredRun>),
+    /// Parts of an array that the device makes.
+    Generated(Arc<Generated>),
 }
 
 /// One execution of a pipeline on one device: state that rows are folded into.

@@ -16,7 +16,7 @@ use std::fmt;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use arrow_array::{ArrayRef, RecordBatch};
+use arrow_array::ArrayRef;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use parking_lot::Mutex;
@@ -27,7 +27,7 @@ use tidegate_device::{
 };
 use tidegate_pipeline::{Interpreter, Pipeline};
 
-use crate::backend::{PipelineDevice, PipelineRun, RunError};
+use crate::backend::{PipelineDevice, PipelineRun, RunError, Sample};
 use crate::compiling::CompileThreads;
 use crate::engine::{Engine, Machine, bytes_of_words};
 use crate::execution::Programs;
@@ -195,9 +195,9 @@ impl PipelineDevice for CudaPipelineDevice {
     fn compile(
         &self,
         pipeline: Arc<Pipeline>,
-        rows: Vec<RecordBatch>,
+        sample: Sample,
     ) -> BoxFuture<'static, Result<(), RunError>> {
-        run::compile(&self.shared, pipeline, &self.run_options(), rows)
+        run::compile(&self.shared, pipeline, &self.run_options(), sample)
     }
 
     fn ordered(&self) -> Option<Arc<dyn PipelineDevice>> {

@@ -19,7 +19,7 @@ use arrow_array::RecordBatch;
 use tidegate_device::{DeviceError, MemoryBudget, Reservation};
 use tidegate_pipeline::{EvalError, Pipeline, Sort};
 
-use crate::backend::{Phases, RunError};
+use crate::backend::{Phases, RunError, Sample};
 use crate::engine::{FLOAT_RANGE, Machine, ResidentChunk, ResidentColumn, Segments};
 use crate::generated::GeneratedRun;
 use crate::groups::{Groups, fill_float_scales};
@@ -179,13 +179,26 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
         self.launch(machine, Input::Chunks(std::slice::from_ref(&moved.chunk)))
     }
 
-    /// Learns what is known of the values of batches, and folds nothing.
+    /// Learns what is known of the values of rows, and folds nothing.
     ///
     /// # Errors
-    /// What evaluating expressions over strings raises.
-    pub fn survey(&mut self, batches: &[RecordBatch]) -> Result<(), RunError> {
-        let columns = self.inputs.encode(&self.pipeline.parameters, batches)?;
-        self.inputs.learn(&columns);
+    /// What evaluating expressions over strings raises; [`DeviceError::Refused`] for columns that do not
+    /// do as they are stored.
+    pub fn survey<M: Machine<Buffer = B>>(
+        &mut self,
+        machine: &M,
+        sample: &Sample,
+    ) -> Result<(), RunError> {
+        let parameters = &self.pipeline.parameters;
+        self.generated = None;
+        match sample {
+            Sample::Loaded(batches) => {
+                let columns = self.inputs.encode(parameters, batches)?;
+                self.inputs.learn(&columns);
+            }
+            Sample::Stored(run) => self.inputs.adopt_run(machine, parameters, run)?,
+            Sample::Generated(source) => self.generated = Some(Arc::clone(source)),
+        }
         Ok(())
     }
 

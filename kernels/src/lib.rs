@@ -36,7 +36,7 @@ pub mod stream;
 pub mod table;
 pub mod transfer;
 
-pub use backend::{Finished, FoldReport, Phases, PipelineDevice, PipelineRun, RunError};
+pub use backend::{Finished, FoldReport, Phases, PipelineDevice, PipelineRun, RunError, Sample};
 pub use chunk::{order_dependent_columns, refuse_chunk};
 pub use compiling::Waiting;
 pub use cuda::CudaPipelineDevice;

@@ -22,7 +22,7 @@ use tidegate_device::{
 };
 use tidegate_pipeline::{EvalError, Interpreter, Pipeline};
 
-use crate::backend::{Finished, FoldReport, Phases, PipelineDevice, PipelineRun, RunError};
+use crate::backend::{Finished, FoldReport, Phases, PipelineDevice, PipelineRun, RunError, Sample};
 use crate::chunk::holds_special;
 use crate::compiling::{CompileThreads, Line, Waiting};
 use crate::generated::GeneratedRun;
@@ -204,7 +204,7 @@ impl PipelineDevice for SimulatedPipelineDevice {
     fn compile(
         &self,
         pipeline: Arc<Pipeline>,
-        _: Vec<RecordBatch>,
+        _: Sample,
     ) -> BoxFuture<'static, Result<(), RunError>> {
         let Some(compiled) = &self.compiled else {
             return ready(Ok(())).boxed();

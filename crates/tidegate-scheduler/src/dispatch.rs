@@ -5,13 +5,19 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use parking_lot::Mutex;
-use tidegate_device::DeviceId;
+use tidegate_device::{DeviceError, DeviceId, DeviceInfo};
+use tidegate_kernels::{PipelineDevice, RunError, Sample};
+use tidegate_pipeline::Pipeline;
 
 use crate::admission::{AdmissionGate, AdmissionLimits, DeviceTurns, QueryId};
 use crate::ladder::{Evict, NothingCached};
 use crate::rates::{Rates, ShapeKey};
+use crate::run::feeding;
 
 /// Shared by all regions that run at once.
 #[derive(Debug)]
@@ -83,13 +89,55 @@ impl Dispatch {
         self.ready.lock().contains(&(device, shape))
     }
 
-    /// Notes that a device has compiled its kernels for a shape.
-    pub fn note_ready(&self, device: DeviceId, shape: ShapeKey) {
+    /// Notes that a device has its kernels for a shape, and learns how many seconds that took.
+    pub fn note_ready(&self, device: &DeviceInfo, shape: ShapeKey, seconds: f64) {
         let mut ready = self.ready.lock();
         if ready.len() >= READY_MAX {
             ready.clear();
         }
-        ready.insert((device, shape));
+        if ready.insert((device.id, shape)) {
+            drop(ready);
+            self.rates.learn_compile(shape, device, seconds);
+        }
+    }
+
+    /// Returns how many seconds a device is taken to need until it has its kernels for a shape; 0 if it
+    /// has them, or needs none.
+    pub fn seconds_to_ready(&self, device: &Arc<dyn PipelineDevice>, shape: ShapeKey) -> f64 {
+        if !device.compiles() || self.is_ready(device.info().id, shape) {
+            return 0.0;
+        }
+        self.rates.compile_seconds(shape, device.info())
+    }
+
+    /// Has a device compile its kernels for a shape and rows like these while others work. The future
+    /// ends when that is done; it is done whether or not it is polled.
+    pub(crate) fn compile_beside(
+        self: &Arc<Self>,
+        device: &Arc<dyn PipelineDevice>,
+        pipeline: Arc<Pipeline>,
+        shape: ShapeKey,
+        sample: Sample,
+    ) -> BoxFuture<'static, ()> {
+        let began = Instant::now();
+        let compiled = device.compile(pipeline, sample);
+        let (dispatch, device) = (Arc::clone(self), Arc::clone(device));
+        let noted = feeding::threads().spawn(async move {
+            let may_do_later = match compiled.await {
+                Ok(()) => false,
+                Err(RunError::Device(error)) => {
+                    error.is_lost() || matches!(error, DeviceError::OutOfMemory { .. })
+                }
+                Err(RunError::Void) => true,
+                Err(RunError::Eval(_)) => false,
+            };
+            // Why it does not compile is said by the first fold.
+            if !may_do_later {
+                let seconds = began.elapsed().as_secs_f64();
+                dispatch.note_ready(device.info(), shape, seconds);
+            }
+        });
+        noted.map(drop).boxed()
     }
 
     /// Gives a region the name by which devices know it.

@@ -587,6 +587,9 @@ impl Feeder {
             Ok(finished) => {
                 let (rates, shape) = (self.dispatch.rates(), self.roster.shape());
                 rates.learn_finish(shape, self.device.info(), self.now() - began);
+                let compiling = open.compile_seconds + finished.phases.compile;
+                self.dispatch
+                    .note_ready(self.device.info(), shape, compiling);
                 let ids: Vec<MorselId> = open.folded.iter().map(|morsel| morsel.id).collect();
                 self.queue.commit(id, &ids);
                 self.counters.phases(self.place(), finished.phases);

@@ -106,6 +106,8 @@ pub enum Reason {
     Resident,
     /// The device makes the array that the region reads, and is done with it before the host would be.
     Generated,
+    /// The host is done before the device has compiled its kernels, which the next query will find.
+    Compiling,
     /// The region returns its rows to the host: moving them costs more than filtering them.
     RowsReturn,
     /// The program, or one of its parts, has no device form.
@@ -137,6 +139,7 @@ impl Reason {
             Reason::EarliestFinish => "earliest_finish",
             Reason::Resident => "resident",
             Reason::Generated => "generated",
+            Reason::Compiling => "compiling",
             Reason::RowsReturn => "rows_return",
             Reason::NotLowered(_) => "not_lowered",
             Reason::DeviceRefused(_) => "device_refused",
@@ -164,6 +167,9 @@ impl fmt::Display for Reason {
             Reason::EarliestFinish => f.write_str("earliest finish"),
             Reason::Resident => f.write_str("resident in the column cache"),
             Reason::Generated => f.write_str("generated on the device"),
+            Reason::Compiling => {
+                f.write_str("the host is done before the device's kernels are compiled")
+            }
             Reason::RowsReturn => f.write_str(
                 "the rows return to the host: moving them costs more than filtering them",
             ),

@@ -34,6 +34,11 @@ const DOUBT_OTHER_SHAPE: f64 = 2.0;
 /// reading is about half of what a host partition does with a row.
 const LOAD_SHARE: f64 = 0.5;
 
+/// Seconds that compiling the kernels of a shape is taken to need until it was seen.
+///
+/// NVRTC 13 for a group-by: 0.25 to 0.65 s of a core of the development machine.
+const COMPILE_SECONDS: f64 = 0.4;
+
 /// Shapes that are remembered; the ones that were not used for longest go first.
 const SHAPES_MAX: usize = 1024;
 
@@ -80,6 +85,9 @@ struct DeviceEntry {
     kernel: Smoothed,
     #[serde(default)]
     launch: Smoothed,
+    /// Compiling the kernels of a shape for the first time.
+    #[serde(default)]
+    compile: Smoothed,
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -93,6 +101,9 @@ struct ShapeEntry {
     /// Bringing a device's state back.
     #[serde(default)]
     finish: BTreeMap<String, Smoothed>,
+    /// Getting kernels ready in a process that has not got them, whether they are compiled or were kept.
+    #[serde(default)]
+    compile: BTreeMap<String, Smoothed>,
     /// Bytes of a device's state when it came back.
     state: Smoothed,
     /// The most host bytes that a statement with it held.
@@ -275,6 +286,32 @@ impl Rates {
         let mut book = self.book.lock();
         let finish = &mut book.entry(shape).finish;
         finish.entry(device_key(info)).or_default().learn(seconds);
+    }
+
+    /// Returns how long a device is taken to need until it has its kernels for this shape.
+    pub fn compile_seconds(&self, shape: ShapeKey, info: &DeviceInfo) -> f64 {
+        let book = self.book.lock();
+        let key = device_key(info);
+        let own = book.shapes.get(&shape);
+        let own = own.and_then(|entry| entry.compile.get(&key).copied());
+        let device = book.devices.get(&key).map(|device| device.compile);
+        own.unwrap_or_default()
+            .or(device.unwrap_or_default())
+            .value_or(COMPILE_SECONDS)
+    }
+
+    /// Learns how long a device needed to get its kernels for this shape.
+    pub fn learn_compile(&self, shape: ShapeKey, info: &DeviceInfo, seconds: f64) {
+        let mut book = self.book.lock();
+        let key = device_key(info);
+        let own = &mut book.entry(shape).compile;
+        let own = own.entry(key.clone()).or_default();
+        let is_first = !own.is_measured();
+        own.learn(seconds);
+        // Later ones find what was kept of the first, and tell nothing of other shapes.
+        if is_first {
+            book.devices.entry(key).or_default().compile.learn(seconds);
+        }
     }
 
     /// Learns how long claimed rows of so many bytes took to be encoded and copied to a device.

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use futures::{StreamExt, stream};
 use tidegate_kernels::program::Generated;
 use tidegate_kernels::random::Part;
-use tidegate_kernels::{PipelineDevice, StoredMorsel, order_dependent_columns};
+use tidegate_kernels::{PipelineDevice, Sample, StoredMorsel, StoredRun, order_dependent_columns};
 use tidegate_pipeline::Pipeline;
 
 use crate::cache::pinned::{PinnedMorsel, PinnedTier};
@@ -249,6 +249,25 @@ impl Residency {
             }),
             Origin::Pinned(_) => None,
         }
+    }
+
+    /// Returns what tells a device which kernels it needs for a resident morsel and all others of the
+    /// same origin, as far as they are known.
+    pub(crate) fn sample(&self, found: ResidentMorsel, queue: &MorselQueue) -> Option<Sample> {
+        let table = match &found.origin {
+            Origin::Array(array) => return Some(Sample::Generated(Arc::clone(&array.source))),
+            Origin::Table(table) => table,
+            Origin::Pinned(_) => return None,
+        };
+        let morsels = queue.morsels();
+        let stored = morsels.iter().filter_map(|morsel| {
+            let found = self.find_in_table(table, morsel.id)?;
+            match found.rows {
+                ResidentRows::Stored(stored) => Some(stored),
+                ResidentRows::Part(_) => None,
+            }
+        });
+        Some(Sample::Stored(StoredRun::new(stored.collect())))
     }
 
     /// Finds a morsel of an identified piece below the devices.

@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
 use tidegate_device::{DeviceError, DeviceId};
-use tidegate_kernels::{FoldReport, PipelineDevice, RunError, order_dependent_columns};
+use tidegate_kernels::{FoldReport, PipelineDevice, RunError, Sample, order_dependent_columns};
 use tidegate_pipeline::{EvalError, Pipeline};
 
 use crate::cache::{CachedTable, ColumnCache, ScanKey, WholeRun};
 use crate::counters::{Decided, RegionCounters};
+use crate::dispatch::Dispatch;
 use crate::feeder::fault;
 use crate::place::{DeviceState, Outlook, Place, Reason, Rest};
 use crate::queue::MorselSize;
@@ -76,6 +77,30 @@ impl ResidentScan {
         num_rows > 0 && faster_with_all(rates, shape, device, 0.0, num_rows, host_partitions)
     }
 
+    /// Returns whether a host of so many partitions would be done with all of it before the device has
+    /// compiled its kernels and is; they are compiled beside then, for the next query.
+    pub fn is_left_to_host(
+        &self,
+        dispatch: &Arc<Dispatch>,
+        pipeline: &Arc<Pipeline>,
+        device: &Arc<dyn PipelineDevice>,
+        host_partitions: usize,
+    ) -> bool {
+        let (shape, num_rows) = (ShapeKey::of(pipeline), self.run.num_rows);
+        let seconds = dispatch.seconds_to_ready(device, shape);
+        let Some(run) = self.run.runs.first().filter(|_| seconds > 0.0) else {
+            return false;
+        };
+        let rates = dispatch.rates();
+        if faster_with_all(rates, shape, device, seconds, num_rows, host_partitions) {
+            return false;
+        }
+        let sample = Sample::Stored(Arc::clone(run));
+        // Nobody waits for it.
+        drop(dispatch.compile_beside(device, Arc::clone(pipeline), shape, sample));
+        true
+    }
+
     /// Runs the pipeline over all of it and returns its rows.
     ///
     /// # Errors
@@ -84,11 +109,12 @@ impl ResidentScan {
         &self,
         device: &Arc<dyn PipelineDevice>,
         pipeline: Arc<Pipeline>,
-        rates: &Rates,
+        dispatch: &Dispatch,
         counters: &RegionCounters,
         reason: Reason,
     ) -> Result<Vec<RecordBatch>, ResidentFailure> {
         let (shape, began) = (ShapeKey::of(&pipeline), Instant::now());
+        let rates = dispatch.rates();
         let estimate = alone(rates, shape, device, 0.0).estimate(all_of(self.run.num_rows));
         let mut run = device.open(pipeline)?;
         let folds: Vec<_> = self
@@ -107,6 +133,9 @@ impl ResidentScan {
         let folded = Instant::now();
         let finished = finishing.await?;
         rates.learn_finish(shape, device.info(), folded.elapsed().as_secs_f64());
+        let compiling = reports.iter().map(|report| report.phases.compile);
+        let compiling = compiling.sum::<f64>() + finished.phases.compile;
+        dispatch.note_ready(device.info(), shape, compiling);
         for report in reports {
             let FoldReport {
                 rows,

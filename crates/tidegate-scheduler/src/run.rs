@@ -1,7 +1,7 @@
 //! A region's life: feeders start when its first stream is polled, and the last stream to end
 //! brings the devices' rows and whatever the host must still do.
 
-mod feeding;
+pub(crate) mod feeding;
 mod holders;
 
 use std::collections::BTreeMap;
@@ -66,6 +66,8 @@ pub struct RunSpec {
     pub counters: Arc<RegionCounters>,
     /// How devices choose.
     pub choice: Choice,
+    /// Partitions that the host would work on at once if it answered an atomic region.
+    pub host_partitions: usize,
     /// Falling back to the host is a failure.
     pub strict: bool,
     /// Folds that each device has in flight at the most, at least one.
@@ -504,7 +506,11 @@ impl AllOrNothing {
         };
         if let Some(scan) = resident {
             let (pipeline, reason) = (Arc::clone(&spec.pipeline), spec.reason());
-            let rates = spec.dispatch.rates();
+            let (dispatch, host_partitions) = (&spec.dispatch, spec.host_partitions);
+            let is_free = spec.choice == Choice::Always(Reason::Resident);
+            if is_free && scan.is_left_to_host(dispatch, &pipeline, device, host_partitions) {
+                return Err(RunFailure::Fallback(Reason::Compiling));
+            }
             let again = |retries| {
                 let place = Place::Device(device.info().id);
                 let setbacks = Setbacks {
@@ -514,7 +520,7 @@ impl AllOrNothing {
                 spec.counters.setback(place, setbacks);
             };
             match scan
-                .answer(device, pipeline, rates, &spec.counters, reason)
+                .answer(device, pipeline, dispatch, &spec.counters, reason)
                 .await
             {
                 Ok(rows) => return Ok(rows),

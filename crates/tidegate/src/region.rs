@@ -30,6 +30,7 @@ use tidegate_scheduler::{
 use crate::error::{Error, ErrorKind};
 use crate::leaf::Leaf;
 use crate::lower::{Binding, bind};
+use crate::rule::host_partitions;
 
 pub use exec::PipelineExec;
 pub(crate) use fold::folds_without_rows;
@@ -121,6 +122,7 @@ impl Region {
             cache: Arc::clone(&self.cache),
             counters: Arc::clone(&self.counters),
             choice: self.choice.clone(),
+            host_partitions: host_partitions(),
             strict: self.mode == PlacementMode::Strict,
             device_slots: self.device_slots,
             dispatch: Arc::clone(&self.dispatch),

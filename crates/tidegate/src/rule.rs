@@ -500,7 +500,7 @@ impl Placer<'_> {
 }
 
 /// Returns how many partitions the host is taken to work on at once.
-fn host_partitions() -> usize {
+pub(crate) fn host_partitions() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 

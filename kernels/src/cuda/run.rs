@@ -15,7 +15,7 @@ use tidegate_pipeline::{EvalError, Pipeline};
 
 use super::steps::{Asked, Steps, post};
 use super::{LaneMachine, Shared};
-use crate::backend::{Finished, FoldReport, Phases, PipelineRun, RunError};
+use crate::backend::{Finished, FoldReport, Phases, PipelineRun, RunError, Sample};
 use crate::compiling::Waiting;
 use crate::engine::Machine;
 use crate::execution::{Execution, FinishLimits, Leaving, Moved};
@@ -105,12 +105,12 @@ impl CudaRun {
     }
 }
 
-/// Compiles and loads what a run over rows like these needs.
+/// Compiles and loads what a run over such rows needs.
 pub(super) fn compile(
     shared: &Arc<Shared>,
     pipeline: Arc<Pipeline>,
     options: &ProgramOptions,
-    rows: Vec<RecordBatch>,
+    sample: Sample,
 ) -> BoxFuture<'static, Result<(), RunError>> {
     let mut run = match CudaRun::new(shared, pipeline, options) {
         Ok(run) => run,
@@ -118,12 +118,13 @@ pub(super) fn compile(
     };
     // What was begun is done, whoever keeps the future.
     run.is_finished = true;
-    let mut rows = Some(rows);
+    let mut sample = Some(sample);
     run.ask(move |state, machine, _| {
         let mut slot = state.execution.lock();
         let execution = slot.as_mut().ok_or(RunError::Void)?;
-        if let Some(rows) = rows.take() {
-            execution.survey(&rows)?;
+        // It is let go of before anybody waits for a compiler.
+        if let Some(sample) = sample.take() {
+            execution.survey(machine, &sample)?;
         }
         execution.compile(machine, &FinishLimits::default())
     })

@@ -16,7 +16,7 @@ use tidegate_pipeline::{
 };
 
 use super::SimulatedPipelineDevice;
-use crate::backend::{FoldReport, PipelineDevice, PipelineRun, RunError};
+use crate::backend::{FoldReport, PipelineDevice, PipelineRun, RunError, Sample};
 use crate::transfer::referenced_bytes;
 
 fn schema(names: [&str; 2]) -> SchemaRef {
@@ -418,9 +418,9 @@ fn a_run_that_is_dropped_while_it_waits_gives_its_memory_back() {
 #[test]
 fn compiling_ahead_is_done_once_and_whether_or_not_it_is_waited_for() {
     let (device, begins, open) = gated();
-    drop(device.compile(sums(), vec![]));
+    drop(device.compile(sums(), Sample::Loaded(vec![])));
     begins.recv().unwrap();
-    let waited_for = device.compile(sums(), vec![]);
+    let waited_for = device.compile(sums(), Sample::Loaded(vec![]));
     open.send(()).unwrap();
     block_on(waited_for).unwrap();
     run_all(&device, &sums(), &batches()).unwrap();

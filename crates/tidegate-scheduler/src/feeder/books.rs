@@ -28,6 +28,7 @@ impl Feeder {
                     None => claimed.sum(),
                 };
                 self.learn(&report, claimed);
+                open.compile_seconds += report.phases.compile;
                 let folded = match settled.origin {
                     Some(_) => settled.morsels,
                     None => loaded(&settled.morsels, &report),

@@ -106,6 +106,8 @@ pub(super) struct OpenRun {
     /// Where its rows come from, `None` if they are loaded; unknown before the first fold.
     origin: Option<Option<Origin>>,
     pub(super) folded: Vec<Morsel>,
+    /// Seconds that its folds have waited for kernels.
+    pub(super) compile_seconds: f64,
     pub(super) in_flight: FuturesOrdered<BoxFuture<'static, Settled>>,
 }
 
@@ -135,6 +137,7 @@ impl OpenRun {
             run,
             origin: None,
             folded: Vec::new(),
+            compile_seconds: 0.0,
             in_flight: FuturesOrdered::new(),
         }
     }

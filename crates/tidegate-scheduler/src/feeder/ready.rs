@@ -7,12 +7,15 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use futures::future::{Either, select};
-use tidegate_kernels::refuse_chunk;
+use tidegate_kernels::{Sample, refuse_chunk};
 
 use super::{Choice, Feeder};
 use crate::queue::{DeviceClaim, Morsel};
-use crate::residency::Residency;
+use crate::residency::{Residency, ResidentMorsel, identify};
 use crate::run::RunFailure;
+
+/// A morsel that waits, and where the device has it already.
+type Candidate = (Morsel, Option<ResidentMorsel>);
 
 impl Feeder {
     /// Has the kernels compiled for rows like those of a waiting morsel, which is left to whoever
@@ -20,17 +23,29 @@ impl Feeder {
     /// the next query of this shape.
     pub(super) async fn get_ready(&self, residency: &Residency) -> Result<(), RunFailure> {
         let may_decline = matches!(self.choice, Choice::EarliestFinish { .. }) && !self.atomic;
-        let (id, shape) = (self.device.info().id, self.roster.shape());
-        if !may_decline || !self.device.compiles() || !residency.is_empty() {
+        let seconds = self
+            .dispatch
+            .seconds_to_ready(&self.device, self.roster.shape());
+        if !may_decline || seconds <= 0.0 {
             return Ok(());
         }
-        if self.dispatch.is_ready(id, shape) {
-            return Ok(());
-        }
-        let Some(morsel) = self.worth_taking().await? else {
+        let Some(candidate) = self.worth_taking(residency).await? else {
             return Ok(());
         };
-        let mut compiled = pin!(self.compile_for(morsel));
+        // Until then nobody leaves anything to it.
+        let id = self.device.info().id;
+        self.roster.begin(id, seconds, self.now());
+        let compiled = self.compile_while_others_work(candidate, residency).await;
+        self.roster.end(id, self.now());
+        compiled
+    }
+
+    async fn compile_while_others_work(
+        &self,
+        candidate: Candidate,
+        residency: &Residency,
+    ) -> Result<(), RunFailure> {
+        let mut compiled = pin!(self.compile_for(candidate, residency));
         loop {
             let mut changed = pin!(self.queue.changed());
             changed.as_mut().enable();
@@ -47,24 +62,28 @@ impl Feeder {
 
     /// Waits for a morsel that the device would take if its kernels were compiled; `None` if there is
     /// none.
-    async fn worth_taking(&self) -> Result<Option<Morsel>, RunFailure> {
+    async fn worth_taking(&self, residency: &Residency) -> Result<Option<Candidate>, RunFailure> {
         let id = self.device.info().id;
         loop {
             let mut changed = pin!(self.queue.changed());
             changed.as_mut().enable();
             let mut found = None;
             let looks = |morsel: &Morsel, rest| {
-                if self.accepts(morsel.size, rest, false) {
+                let resident = residency.find(morsel.id);
+                if self.accepts(morsel.size, rest, resident.is_some()) {
                     // It was only asked.
                     self.roster.cancel(id);
-                    found = Some(*morsel);
+                    found = Some((*morsel, resident));
                 }
                 false
             };
             match self.queue.claim_for_device(id, looks) {
-                DeviceClaim::Unlisted(piece) => {
+                DeviceClaim::Unlisted(piece) if residency.is_empty() => {
                     let sizes = self.loader.list(piece).await.map_err(RunFailure::Load)?;
                     self.queue.list(piece, sizes);
+                }
+                DeviceClaim::Unlisted(_) => {
+                    identify(&self.loader, &self.queue, self.queue.unlisted()).await?;
                 }
                 _ if self.ending.load(Ordering::Acquire) => return Ok(found),
                 DeviceClaim::Later => changed.await,
@@ -80,31 +99,36 @@ impl Feeder {
         }
     }
 
-    async fn compile_for(&self, morsel: Morsel) -> Result<(), RunFailure> {
-        let began = Instant::now();
-        let Ok(rows) = self.loader.load(morsel.id).await else {
-            // Whoever claims it will say why.
-            return Ok(());
+    async fn compile_for(
+        &self,
+        (morsel, resident): Candidate,
+        residency: &Residency,
+    ) -> Result<(), RunFailure> {
+        let stored = resident.and_then(|resident| residency.sample(resident, &self.queue));
+        let sample = match stored {
+            Some(stored) => stored,
+            None => match self.load_sample(morsel).await {
+                Some(loaded) => loaded,
+                None => return Ok(()),
+            },
         };
+        let (pipeline, shape) = (Arc::clone(&self.pipeline), self.roster.shape());
+        self.dispatch
+            .compile_beside(&self.device, pipeline, shape, sample)
+            .await;
+        Ok(())
+    }
+
+    /// Reads a morsel to see what its values are like; `None` if they ask for the host.
+    async fn load_sample(&self, morsel: Morsel) -> Option<Sample> {
+        let began = Instant::now();
+        // Whoever claims it will say why it cannot be read.
+        let rows = self.loader.load(morsel.id).await.ok()?;
         let num_rows = rows.iter().map(|batch| batch.num_rows() as u64).sum();
         let (rates, seconds) = (self.dispatch.rates(), began.elapsed().as_secs_f64());
         rates.learn_load(self.roster.shape(), num_rows, seconds);
-        let refused = rows
-            .iter()
-            .any(|batch| refuse_chunk(&self.pipeline, batch).is_some());
-        if refused {
-            return Ok(());
-        }
-        let (id, shape) = (self.device.info().id, self.roster.shape());
-        let (pipeline, dispatch) = (Arc::clone(&self.pipeline), Arc::clone(&self.dispatch));
-        let compiled = self.device.compile(pipeline, rows);
-        let compiled = tokio::spawn(async move {
-            if compiled.await.is_ok() {
-                dispatch.note_ready(id, shape);
-            }
-        });
-        // Why it does not compile is said by the first fold.
-        let _ = compiled.await;
-        Ok(())
+        let mut batches = rows.iter();
+        let refuses = batches.any(|batch| refuse_chunk(&self.pipeline, batch).is_some());
+        (!refuses).then_some(Sample::Loaded(rows))
     }
 }

@@ -81,10 +81,18 @@ impl Store {
 impl Book {
     fn is_sound(&self) -> bool {
         let devices = self.devices.values();
-        let mut of_devices =
-            devices.flat_map(|device| [device.transfer, device.kernel, device.launch]);
+        let mut of_devices = devices.flat_map(|device| {
+            let modelled = [device.transfer, device.kernel];
+            let fixed = [device.launch, device.compile];
+            modelled.into_iter().chain(fixed)
+        });
         let of_shapes = self.shapes.values().flat_map(|shape| {
-            let on_devices = [&shape.kernel, &shape.transfer, &shape.finish];
+            let on_devices = [
+                &shape.kernel,
+                &shape.transfer,
+                &shape.finish,
+                &shape.compile,
+            ];
             let on_devices = on_devices
                 .into_iter()
                 .flat_map(|rates| rates.values().copied());

@@ -1,4 +1,4 @@
-//! Threads of their own for the feeders of regions that the host shares.
+//! Threads of their own for the feeders of regions that the host shares, and for what waits for devices.
 //!
 //! The host's streams keep every thread of their runtime busy for many milliseconds at a time. A feeder
 //! among them would get its turn when they are done.
@@ -13,7 +13,7 @@ const THREADS_MAX: usize = 4;
 
 /// Returns where feeders run: the process's threads for them, or if the system gives none the caller's
 /// runtime. Must be called within a tokio runtime.
-pub(super) fn threads() -> Handle {
+pub(crate) fn threads() -> Handle {
     static THREADS: OnceLock<Option<Runtime>> = OnceLock::new();
     let threads = THREADS.get_or_init(|| {
         let cores = thread::available_parallelism().map_or(1, usize::from);

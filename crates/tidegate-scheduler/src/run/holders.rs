@@ -151,9 +151,11 @@ impl MixedRun {
         })
     }
 
-    /// Returns the seconds until other queries leave a device free.
+    /// Returns the seconds until other queries leave a device free and it has its kernels.
     fn waits_for(&self, device: &Arc<dyn PipelineDevice>) -> f64 {
-        let turns = self.spec.dispatch.turns(device.info().id);
-        turns.seconds_of_others(self.workers.query)
+        let dispatch = &self.spec.dispatch;
+        let turns = dispatch.turns(device.info().id);
+        let others = turns.seconds_of_others(self.workers.query);
+        others.max(dispatch.seconds_to_ready(device, self.workers.roster.shape()))
     }
 }

@@ -1,6 +1,7 @@
 //! A run over a simulated device, with and without morsels in the column cache.
 
 mod arrays;
+mod ready;
 mod shares;
 
 use std::collections::BTreeSet;
@@ -128,7 +129,15 @@ impl Bench {
     async fn new(device: &str, resident: impl IntoIterator<Item = usize>) -> Self {
         let spec: SimulatedSpec = device.parse().unwrap();
         let device = SimulatedDevice::new(DEVICE, spec).unwrap();
-        let device: Arc<dyn PipelineDevice> = Arc::new(SimulatedPipelineDevice::new(device));
+        Self::on(SimulatedPipelineDevice::new(device), resident).await
+    }
+
+    /// Has this device hold these morsels.
+    async fn on(
+        device: SimulatedPipelineDevice,
+        resident: impl IntoIterator<Item = usize>,
+    ) -> Self {
+        let device: Arc<dyn PipelineDevice> = Arc::new(device);
         let mut table = CachedTable::new("t", DEVICE, ["v".to_string()]);
         for index in resident {
             let arrays = vec![Numbers::column(index)];
@@ -151,6 +160,7 @@ impl Bench {
             cache: Arc::new(cache),
             counters: Arc::default(),
             choice: Choice::Always(Reason::DeviceRequested),
+            host_partitions: 1,
             strict: false,
             device_slots: 2,
             dispatch: Arc::default(),

@@ -77,9 +77,9 @@ async fn rehearse(spec: &RunSpec, device: &Arc<dyn PipelineDevice>) {
     let Some(scan) = ResidentScan::find(&spec.cache, id, &spec.pipeline, &reads_all_of) else {
         return;
     };
-    let (pipeline, rates) = (Arc::clone(&spec.pipeline), spec.dispatch.rates());
+    let (pipeline, dispatch) = (Arc::clone(&spec.pipeline), &spec.dispatch);
     let counters = RegionCounters::default();
-    let rows = scan.answer(device, pipeline, rates, &counters, Reason::Resident);
+    let rows = scan.answer(device, pipeline, dispatch, &counters, Reason::Resident);
     // If it fails, a query will say so.
     drop(rows.await);
 }

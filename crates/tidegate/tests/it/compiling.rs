@@ -4,12 +4,13 @@ use std::collections::HashSet;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
+use datafusion::common::ScalarValue;
 use tidegate::{Runtime, RuntimeOptions, Session};
 use tidegate_device::{DeviceId, SimulatedDevice};
 use tidegate_kernels::SimulatedPipelineDevice;
 use tokio::time::timeout;
 
-use crate::support::{answer, host_only, rows, sides};
+use crate::support::{answer, host_only, lines, rows, sides};
 
 const SUM: &str = "SELECT k, sum(v), count(*) FROM t GROUP BY k";
 const MAX: &str = "SELECT k, max(v), count(*) FROM t GROUP BY k";
@@ -146,4 +147,68 @@ async fn a_query_that_is_given_up_waits_for_no_kernels() {
     gate.open();
     let again = timeout(LONG, again).await.unwrap().unwrap();
     assert_eq!(again, expected(MAX).await);
+}
+
+/// Asks until a device answers.
+async fn comes_to_the_device(session: &Session, sql: &str) {
+    let asking = async {
+        loop {
+            assert_eq!(answer(session, sql).await, expected(sql).await);
+            if sides(session).1.1 > 0 {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    timeout(LONG, asking).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_host_answers_over_a_table_on_a_device_until_its_kernels_are_there() {
+    for regions in ["auto", "additive"] {
+        let (session, gate) = gated("auto");
+        session.set("tidegate.regions", regions).await.unwrap();
+        session.collect("CACHE TABLE t ON DEVICE").await.unwrap();
+        for _ in 0..2 {
+            // The gate is shut.
+            let answered = timeout(LONG, answer(&session, MAX)).await.unwrap();
+            assert_eq!(answered, expected(MAX).await, "{regions}");
+            assert_eq!(sides(&session).1, (0, 0), "{regions}");
+            gate.is_reached();
+        }
+        if regions == "auto" {
+            let report = session.last_report().unwrap();
+            let places = report.regions.iter().flat_map(|region| &region.places);
+            let mut reasons = places.flat_map(|place| &place.reasons);
+            assert!(reasons.any(|(why, _)| why.contains("kernels are compiled")));
+        }
+        gate.open();
+        comes_to_the_device(&session, MAX).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_prepared_statement_waits_for_no_kernels() {
+    let (session, gate) = gated("auto");
+    session.collect("CACHE TABLE t ON DEVICE").await.unwrap();
+    let sql = "SELECT k, max(v) FROM t WHERE v > $1 GROUP BY k";
+    let prepared = session.prepare(sql).await.unwrap();
+    let written = sql.replace("$1", "100");
+    let ask = || async {
+        let values = [ScalarValue::Int64(Some(100))];
+        lines(&prepared.collect(&values).await.unwrap())
+    };
+    for _ in 0..2 {
+        let answered = timeout(LONG, ask()).await.unwrap();
+        assert_eq!(answered, expected(&written).await);
+        assert_eq!(sides(&session).1, (0, 0));
+        gate.is_reached();
+    }
+    gate.open();
+    let asking = async {
+        while sides(&session).1.1 == 0 {
+            assert_eq!(ask().await, expected(&written).await);
+        }
+    };
+    timeout(LONG, asking).await.unwrap();
 }

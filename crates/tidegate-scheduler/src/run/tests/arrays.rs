@@ -115,6 +115,7 @@ impl Bench {
             cache: Arc::default(),
             counters: Arc::default(),
             choice: Choice::Always(Reason::DeviceRequested),
+            host_partitions: 1,
             strict: false,
             device_slots: 2,
             dispatch: Arc::default(),

@@ -52,6 +52,7 @@ impl Bench {
             cache: Arc::new(cache),
             counters: Arc::default(),
             choice: Choice::Always(Reason::DeviceRequested),
+            host_partitions: 1,
             strict: false,
             device_slots: 2,
             dispatch: Arc::default(),

@@ -33,6 +33,7 @@ use crate::query::{
     refused,
 };
 use crate::region::{PipelineExec, Program, Region, failure};
+use crate::rule::host_partitions;
 use crate::session::cache::within;
 use crate::session::dependencies::Dependencies;
 use crate::session::known::state_for;
@@ -243,8 +244,13 @@ async fn run(
     let Some(device) = shortcut.region.devices.first() else {
         return Ok(None);
     };
-    let counters = Arc::new(RegionCounters::default());
+    let dispatch = session.runtime.dispatch();
     let pipeline = Arc::clone(&program.pipeline);
+    let is_free = shortcut.reason == Reason::Resident;
+    if is_free && scan.is_left_to_host(dispatch, &pipeline, device, host_partitions()) {
+        return Ok(None);
+    }
+    let counters = Arc::new(RegionCounters::default());
     let region = Arc::new(Region {
         program: Some(program),
         counters: Arc::clone(&counters),
@@ -265,8 +271,13 @@ async fn run(
         record: Some(Arc::clone(&record)),
         region: Arc::clone(&region),
     };
-    let rates = session.runtime.dispatch().rates();
-    let work = scan.answer(device, pipeline, rates, &counters, shortcut.reason.clone());
+    let work = scan.answer(
+        device,
+        pipeline,
+        dispatch,
+        &counters,
+        shortcut.reason.clone(),
+    );
     let caught = AssertUnwindSafe(work).catch_unwind();
     // Whoever serves a client has entered for it.
     let _permit = match is_client {
