@@ -18,8 +18,8 @@ use tidegate_device::{DiscoveryOptions, discover};
 use tidegate_kernels::CudaPipelineDevice;
 use tidegate_kernels::groups::{Groups, fill_float_scales};
 use tidegate_kernels::program::{
-    DeviceProgram, Generated, GeneratedColumn, ProgramOptions, Sink, generate, value_type,
-    values_kernel,
+    DeviceProgram, Generated, GeneratedColumn, ProgramOptions, Sink, generate, roots_kernel,
+    value_type, values_kernel,
 };
 use tidegate_kernels::random::{Array, Part, Simd, Span, ValueKind, Values};
 use tidegate_kernels::table::GroupTable;
@@ -128,6 +128,11 @@ fn run(args: Args) -> Result<(), Failure> {
         .device()
         .submit(move |lane| compare_bits(&device_of, lane, args_of.compared * 1_000_000));
     println!("{}", futures::executor::block_on(compared)??);
+    let device_of = device.clone();
+    let roots = device
+        .device()
+        .submit(move |lane| check_roots(&device_of, lane));
+    println!("{}", futures::executor::block_on(roots)??);
     for (name, step, singles) in [
         ("whole", 1, false),
         ("every second of both", 2, false),
@@ -317,6 +322,29 @@ fn compare_bits(
         first_difference.map_or(String::new(), |(seed, index)| {
             format!(", the first of seed {seed} at {index}")
         })
+    ))
+}
+
+/// Counts the square roots of all radii of singles that the device does not round correctly.
+fn check_roots(device: &CudaPipelineDevice, lane: &Lane<'_>) -> Result<String, Failure> {
+    let text = roots_kernel(&Array::try_new(vec![64], NORMAL, 0)?.in_singles());
+    let images = device.images();
+    let image = images.get("roots.cu", &text, device.architecture(), &[])?;
+    let module = lane.load(&image.image)?;
+    let entry = lane.kernel(&module, "check_roots")?;
+    let buffer = lane.alloc(8)?;
+    lane.fill(&buffer, 0, 8, 0)?;
+    let shape = LaunchShape {
+        blocks: 1056,
+        threads: 256,
+        shared_bytes: 0,
+    };
+    lane.launch(&entry, shape, &buffer.address().to_le_bytes())?;
+    let mut different = [0; 8];
+    lane.download(&buffer, 0, &mut different)?;
+    let different = u64::from_le_bytes(different);
+    Ok(format!(
+        "roots: all 2147483648 radii of singles, {different} not rounded correctly"
     ))
 }
 

@@ -363,14 +363,22 @@ impl Generated {
     }
 }
 
-/// Bunches that a thread takes at once, and rows of a tile of 256 threads: a tile costs a division.
+/// Bunches that a thread takes at once, and those of light rows: what is shared between them, such as the
+/// numbers that an instruction of its own brings, then costs less.
 const UNROLL: u32 = 2;
-const ROWS_PER_TILE: u32 = 16_384;
+const UNROLL_LIGHT: u32 = 4;
+/// Rows of a tile of 256 threads: a tile costs a division.
+const ROWS_PER_TILE: u32 = 32_768;
 
 impl Generated {
-    /// Returns how a tile is cut up; `bytes` is how many of a bunch's 16 bytes a thread holds at once.
-    pub(super) fn shape(&self, threads: u32, bytes: Option<u32>) -> Shape {
-        let unroll = bytes.map_or(UNROLL, |bytes| (bytes / 16).clamp(1, 4));
+    /// Returns how a tile is cut up; `bytes` is how many of a bunch's 16 bytes a thread holds at once, and
+    /// rows may be light.
+    pub(super) fn shape(&self, threads: u32, bytes: Option<u32>, is_light: bool) -> Shape {
+        let usual = match is_light {
+            true => UNROLL_LIGHT,
+            false => UNROLL,
+        };
+        let unroll = bytes.map_or(usual, |bytes| (bytes / 16).clamp(1, 4));
         let rows = self.bunch_rows() as u32;
         Shape::of_bunches(threads, rows, 1 << unroll.ilog2(), ROWS_PER_TILE)
     }

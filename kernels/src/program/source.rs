@@ -92,6 +92,12 @@ pub fn launch_words(field: &str) -> usize {
 /// Returns how many words of a launch come before its literals.
 pub const NUM_LAUNCH_FIELDS: usize = LAUNCH_FIELDS.len();
 
+/// The words of a group and the lines of a row of an array that take little, and how many threads a
+/// multiprocessor then holds.
+const LIGHT_WORDS_MAX: usize = 5;
+const LIGHT_LINES_MAX: usize = 8;
+const LIGHT_THREADS: u32 = 1024;
+
 /// The most literals of a launch: a kernel's parameters are limited to 4 KiB.
 pub(super) const LITERALS_MAX: usize = 480;
 
@@ -158,9 +164,14 @@ pub(super) fn grouped(
         Store::Dense | Store::Hash => ROWS_PER_TILE,
         _ => ROWS_PER_LARGE_TILE,
     };
+    // Of rows of an array that take little each thread makes more at once, within 64 registers.
+    let is_light = generated.is_some_and(|source| source.log_step().is_some())
+        && store == Store::Registers
+        && grouping.ops.len() <= LIGHT_WORDS_MAX
+        && emitter.lines.len() <= LIGHT_LINES_MAX;
     let shape = match (&radix, generated) {
         (Some(radix), _) => Shape::of_rows(&emitter.slots, threads, radix.rows_per_thread()),
-        (None, Some(source)) => source.shape(threads, options.load_bytes),
+        (None, Some(source)) => source.shape(threads, options.load_bytes, is_light),
         (None, None) => Shape::of(&emitter.slots, threads, options.load_bytes, rows_per_tile),
     };
     let is_full = packed.is_none();
@@ -189,6 +200,7 @@ pub(super) fn grouped(
         (Store::Private { threads }, Some(packed)) => {
             grouping.private_blocks(packed, threads, options.limits)
         }
+        _ if is_light => (LIGHT_THREADS / threads).max(1),
         _ => 1,
     };
     if radix.is_some() {

@@ -414,7 +414,9 @@ fn sums_ask_values_that_may_be_near_zero_only() {
             assert_eq!(program.text.contains("const u32 distance"), asked, "{name}");
             let two_parts = asked || !singles;
             assert_eq!(program.text.contains("double part2 ="), two_parts, "{name}");
-            check(&pipeline, &array, &[array.whole()], 1);
+            if asked != singles {
+                check(&pipeline, &array, &[array.whole()], 1);
+            }
         }
     }
 }
