@@ -55,11 +55,11 @@ impl Kernels {
             for kernel in kernels {
                 source.push_str(&format!("TG_SHIM_ENTRY({kernel}, Launch)\n"));
             }
-            compile(
-                &source,
-                &["-shared", &object(&folder).to_string_lossy()],
-                &path,
-            );
+            let shim = object(&folder);
+            // Few are run for long enough to be worth optimising, and none needs C++'s own library.
+            let optimised = ["-Og", "-shared", &*shim.to_string_lossy()];
+            let libraries = ["-nodefaultlibs", "-lm", "-lc", "-lgcc"];
+            compile(&source, &[&optimised[..], &libraries].concat(), &path);
         }
         // SAFETY: the library was compiled from a generated program and the shim, neither of which
         // runs anything when it is loaded.
@@ -85,7 +85,7 @@ fn cache() -> PathBuf {
 fn object(folder: &Path) -> PathBuf {
     let path = folder.join("shim.o");
     if !path.exists() {
-        compile(SHIM_SOURCE, &["-c"], &path);
+        compile(SHIM_SOURCE, &["-O1", "-c"], &path);
     }
     path
 }
@@ -99,7 +99,6 @@ fn compile(source: &str, extra: &[&str], to: &Path) {
     let output = Command::new("c++")
         .args([
             "-std=c++17",
-            "-O1",
             "-fno-strict-aliasing",
             "-ffp-contract=off",
             "-fPIC",
