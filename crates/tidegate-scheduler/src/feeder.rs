@@ -586,7 +586,8 @@ impl Feeder {
         match finished {
             Ok(finished) => {
                 let (rates, shape) = (self.dispatch.rates(), self.roster.shape());
-                rates.learn_finish(shape, self.device.info(), self.now() - began);
+                let seconds = self.now() - began - finished.phases.compile;
+                rates.learn_finish(shape, self.device.info(), seconds);
                 let compiling = open.compile_seconds + finished.phases.compile;
                 self.dispatch
                     .note_ready(self.device.info(), shape, compiling);

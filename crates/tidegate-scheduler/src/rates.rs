@@ -281,7 +281,8 @@ impl Rates {
         finish.is_measured().then(|| finish.value_or(0.0))
     }
 
-    /// Learns how long bringing a device's state back took.
+    /// Learns how long bringing a device's state back took, without what compiling took of it: that is
+    /// once only.
     pub fn learn_finish(&self, shape: ShapeKey, info: &DeviceInfo, seconds: f64) {
         let mut book = self.book.lock();
         let finish = &mut book.entry(shape).finish;

@@ -132,7 +132,8 @@ impl ResidentScan {
         }
         let folded = Instant::now();
         let finished = finishing.await?;
-        rates.learn_finish(shape, device.info(), folded.elapsed().as_secs_f64());
+        let seconds = folded.elapsed().as_secs_f64() - finished.phases.compile;
+        rates.learn_finish(shape, device.info(), seconds);
         let compiling = reports.iter().map(|report| report.phases.compile);
         let compiling = compiling.sum::<f64>() + finished.phases.compile;
         dispatch.note_ready(device.info(), shape, compiling);
