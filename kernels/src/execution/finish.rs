@@ -169,8 +169,12 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
         self.end(machine, limits)
     }
 
-    /// As [`Execution::finish`]; where the machine lacks kernels the state is as it was.
-    pub(crate) fn end<M: Machine<Buffer = B>>(
+    /// As [`Execution::finish`]; where the machine [lacks](Machine::lacks_kernels) kernels the state is
+    /// such that the end may begin again.
+    ///
+    /// # Errors
+    /// As [`Execution::finish`].
+    pub fn end<M: Machine<Buffer = B>>(
         &mut self,
         machine: &M,
         limits: &FinishLimits,
@@ -261,10 +265,14 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
                 let columns = self.stored(machine, &program, groups, memory)?;
                 let mut next = Self::new(machine.budget(), pipeline, &self.options)?;
                 let chunk = next.adopt_groups(machine, &columns)?;
+                let may_begin_again = machine.may_begin_again(false);
+                machine.may_begin_again(may_begin_again);
                 next.launch(machine, Input::Chunks(&[chunk]))?;
                 drop(columns);
-                self.table = None;
-                next.finish(machine, limits).map_err(Halt::Failed)
+                // What is done need not be done again: from here on the end is that of the groups' groups.
+                *self = next;
+                machine.may_begin_again(may_begin_again);
+                self.end(machine, limits).map_err(Halt::Failed)
             }
             Next::Rows { head, first, tail } => {
                 let columns = self.stored(machine, &program, groups, memory)?;

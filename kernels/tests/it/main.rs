@@ -14,6 +14,7 @@
 )]
 
 mod aggregates;
+mod beside;
 mod cells;
 mod check;
 mod conversions;

@@ -20,6 +20,7 @@ use std::sync::Arc;
 
 use libloading::Library;
 use tidegate_device::{DeviceError, DeviceId, MemoryBudget, Reservation};
+use tidegate_kernels::RunError;
 use tidegate_kernels::engine::{Engine, Machine};
 use tidegate_kernels::execution::Programs;
 use tidegate_kernels::program::DeviceProgram;
@@ -199,6 +200,17 @@ pub(crate) struct ShimMachine {
     pub(crate) asked: RefCell<Vec<&'static [&'static str]>>,
     /// What was asked of its engines.
     pub(crate) calls: Rc<Cell<Calls>>,
+    beside: Option<Beside>,
+}
+
+/// What a machine keeps that waits for no compiler while its work may begin again.
+#[derive(Default)]
+struct Beside {
+    may_begin_again: Cell<bool>,
+    /// Kernels that the work under way lacks.
+    lacking: RefCell<Vec<(String, &'static [&'static str])>>,
+    /// Sources that it had to wait for.
+    num_waited: Cell<usize>,
 }
 
 impl ShimMachine {
@@ -210,7 +222,39 @@ impl ShimMachine {
             programs: Programs::default(),
             asked: RefCell::default(),
             calls: Rc::default(),
+            beside: None,
         }
+    }
+
+    /// Has work begin again where it lacks kernels, as a GPU does.
+    pub(crate) fn compiling_beside(mut self) -> Self {
+        self.beside = Some(Beside::default());
+        self
+    }
+
+    /// Does work that may begin again, until it lacks no kernels.
+    pub(crate) fn attempt<T>(
+        &self,
+        mut work: impl FnMut(&Self) -> Result<T, RunError>,
+    ) -> Result<T, RunError> {
+        let beside = self.beside.as_ref().unwrap();
+        loop {
+            beside.may_begin_again.set(true);
+            let done = work(self);
+            if done.is_ok() || !self.lacks_kernels() {
+                return done;
+            }
+            for (text, kernels) in beside.lacking.take() {
+                let compiled = Kernels::of(&text, kernels);
+                self.loaded.borrow_mut().insert(text, compiled);
+            }
+        }
+    }
+
+    /// Returns how many sources are loaded, and how many of them work under way had to wait for.
+    pub(crate) fn sources(&self) -> (usize, usize) {
+        let waited = self.beside.as_ref().map(|beside| beside.num_waited.get());
+        (self.loaded.borrow().len(), waited.unwrap_or(0))
     }
 }
 
@@ -242,6 +286,16 @@ impl Machine for ShimMachine {
         buffer.start() as u64
     }
 
+    fn may_begin_again(&self, may: bool) -> bool {
+        let beside = self.beside.as_ref();
+        beside.is_some_and(|beside| beside.may_begin_again.replace(may))
+    }
+
+    fn lacks_kernels(&self) -> bool {
+        let beside = self.beside.as_ref();
+        beside.is_some_and(|beside| !beside.lacking.borrow().is_empty())
+    }
+
     fn engine(
         &self,
         text: &str,
@@ -249,6 +303,19 @@ impl Machine for ShimMachine {
     ) -> Result<ShimEngine, DeviceError> {
         self.asked.borrow_mut().push(kernels);
         let mut loaded = self.loaded.borrow_mut();
+        if let Some(beside) = &self.beside
+            && !loaded.contains_key(text)
+        {
+            if beside.may_begin_again.get() {
+                beside.lacking.borrow_mut().push((text.to_owned(), kernels));
+                return Err(DeviceError::Refused {
+                    device: DeviceId(0),
+                    what: "launch".into(),
+                    why: "its kernels are not compiled yet".into(),
+                });
+            }
+            beside.num_waited.update(|waited| waited + 1);
+        }
         let known = loaded.entry(text.to_owned());
         let kernels = known.or_insert_with(|| Kernels::of(text, kernels));
         let mut engine = ShimEngine::new(kernels, self.seed);
