@@ -9,6 +9,7 @@ mod run;
 mod steps;
 mod store;
 mod tiers;
+mod user;
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -33,7 +34,7 @@ use crate::engine::{Engine, Machine, bytes_of_words};
 use crate::execution::Programs;
 use crate::program::{DeviceProgram, Generated, Part, ProgramOptions, parts_of, warm_up_source};
 use crate::stored::{ColumnDictionary, PinnedColumn, StoredColumn};
-use crate::stream::{DeviceStream, StreamWork};
+use crate::stream::{StreamWork, UnderWay};
 
 pub use crate::program::declared_program;
 
@@ -237,19 +238,8 @@ impl PipelineDevice for CudaPipelineDevice {
         written.is_ok()
     }
 
-    fn with_stream(
-        &self,
-        _: Cost,
-        memory: Reservation,
-        work: StreamWork,
-    ) -> BoxFuture<'static, Result<(), DeviceError>> {
-        let shared = Arc::clone(&self.shared);
-        let done = self.shared.device.submit(move |lane| {
-            work(&DeviceStream::cuda(&shared, lane, memory.bytes()));
-            // What it has launched may still use the memory.
-            lane.synchronize()
-        });
-        async move { done.await? }.boxed()
+    fn with_stream(&self, _: Cost, memory: Reservation, work: StreamWork) -> UnderWay {
+        user::run(&self.shared, memory, work)
     }
 
     fn is_lost(&self) -> bool {
@@ -336,47 +326,6 @@ fn panicked() -> CompileError {
     }
 }
 
-impl Shared {
-    /// Launches a kernel that a user wrote.
-    pub(crate) fn launch_of_user(
-        &self,
-        lane: &Lane<'_>,
-        source: &str,
-        kernel: &str,
-        (blocks, threads): (u32, u32),
-        words: &[u64],
-    ) -> Result<(), DeviceError> {
-        // What is loaded is known by its text, and has the kernels that were asked for first.
-        let text = format!("{source}\n// {kernel}\n");
-        let loaded = match self.loaded(&text) {
-            Some(loaded) => loaded,
-            None => {
-                // The user's work is under way and cannot be put aside.
-                let images = self.compiled(&[text.as_str().into()]);
-                let kernels = vec![kernel];
-                self.load(
-                    lane,
-                    &text,
-                    &[Part {
-                        text: text.clone(),
-                        kernels,
-                    }],
-                    images,
-                )?
-            }
-        };
-        let shape = LaunchShape {
-            blocks,
-            threads,
-            shared_bytes: 0,
-        };
-        match loaded.kernels.first() {
-            Some(kernel) => lane.launch(kernel, shape, &bytes_of_words(words)),
-            None => Ok(()),
-        }
-    }
-}
-
 /// The device's thread as a machine.
 pub struct LaneMachine<'a, 'l> {
     shared: &'a Shared,
@@ -454,13 +403,17 @@ impl<'a, 'l> LaneMachine<'a, 'l> {
         text: &str,
         kernels: &'static [&'static str],
     ) -> Result<Arc<Loaded>, DeviceError> {
-        if let Some(loaded) = self.shared.loaded(text) {
-            return Ok(loaded);
+        match self.shared.loaded(text) {
+            Some(loaded) => Ok(loaded),
+            None => self.load_parts(text, &parts_of(text, kernels)),
         }
-        let parts = parts_of(text, kernels);
+    }
+
+    /// Loads the kernels of a source, in these parts.
+    fn load_parts(&self, text: &str, parts: &[Part<'_>]) -> Result<Arc<Loaded>, DeviceError> {
         let texts: Vec<Arc<str>> = parts.iter().map(|part| part.text.as_str().into()).collect();
         match self.images(&texts) {
-            Some(images) => self.shared.load(self.lane, text, &parts, images),
+            Some(images) => self.shared.load(self.lane, text, parts, images),
             None => Err(DeviceError::Refused {
                 device: self.shared.device.info().id,
                 what: "launch".into(),

@@ -43,5 +43,5 @@ pub use cuda::CudaPipelineDevice;
 pub use generated::GeneratedRun;
 pub use simulated::SimulatedPipelineDevice;
 pub use stored::{ColumnDictionary, PinnedColumn, StoredColumn, StoredMorsel, StoredRun};
-pub use stream::{DeviceMemory, DeviceStream, StreamWork};
+pub use stream::{DeviceMemory, DeviceStream, StreamWork, UnderWay};
 pub use transfer::referenced_bytes;

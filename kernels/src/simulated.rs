@@ -30,7 +30,7 @@ use crate::program::Generated;
 use crate::stored::{
     ColumnDictionary, Payload, PinnedColumn, PinnedPayload, StoredColumn, StoredMorsel, StoredRun,
 };
-use crate::stream::{DeviceStream, StreamWork};
+use crate::stream::{DeviceStream, StreamWork, UnderWay};
 use crate::transfer::referenced_bytes;
 
 /// Rows of an array that are made at a time.
@@ -273,17 +273,15 @@ impl PipelineDevice for SimulatedPipelineDevice {
         pipeline.aggregates()
     }
 
-    fn with_stream(
-        &self,
-        cost: Cost,
-        memory: Reservation,
-        work: StreamWork,
-    ) -> BoxFuture<'static, Result<(), DeviceError>> {
+    fn with_stream(&self, cost: Cost, memory: Reservation, mut work: StreamWork) -> UnderWay {
         let (id, reserved) = (self.device.info().id, memory.bytes());
         let done = self.device.submit_reserved(cost, memory, move || {
             work(&DeviceStream::simulated(id, reserved));
         });
-        done.boxed()
+        UnderWay {
+            done: done.boxed(),
+            waiting: None,
+        }
     }
 
     fn is_lost(&self) -> bool {

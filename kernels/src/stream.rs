@@ -5,14 +5,27 @@
 //! its memory is bytes of the host.
 
 use std::cell::Cell;
+use std::sync::Arc;
 
-use tidegate_device::cuda::{DeviceBuffer, Lane};
+use futures::future::BoxFuture;
+use tidegate_device::cuda::DeviceBuffer;
 use tidegate_device::{DeviceError, DeviceId};
 
-use crate::cuda::Shared;
+use crate::compiling::Waiting;
+use crate::cuda::LaneMachine;
 
-/// Work with a device's stream, on the device's thread.
-pub type StreamWork = Box<dyn FnOnce(&DeviceStream<'_>) + Send>;
+/// Work with a device's stream, on the device's thread. It may be run again from its beginning, after its
+/// first runs came to a kernel that was not compiled.
+pub type StreamWork = Box<dyn FnMut(&DeviceStream<'_>) + Send>;
+
+/// Work of a user that was asked for.
+pub struct UnderWay {
+    /// Ends with the work.
+    pub done: BoxFuture<'static, Result<(), DeviceError>>,
+    /// Tells when it waits for kernels: the device does nothing for it meanwhile. `None` if that never
+    /// happens.
+    pub waiting: Option<Arc<Waiting>>,
+}
 
 /// A device's stream, as work on its thread sees it.
 ///
@@ -26,10 +39,7 @@ pub struct DeviceStream<'a> {
 }
 
 enum Side<'a> {
-    Cuda {
-        shared: &'a Shared,
-        lane: &'a Lane<'a>,
-    },
+    Cuda(&'a LaneMachine<'a, 'a>),
     Simulated,
 }
 
@@ -78,10 +88,10 @@ impl DeviceMemory {
 }
 
 impl<'a> DeviceStream<'a> {
-    pub(crate) fn cuda(shared: &'a Shared, lane: &'a Lane<'a>, reserved: u64) -> Self {
+    pub(crate) fn cuda(machine: &'a LaneMachine<'a, 'a>, reserved: u64) -> Self {
         Self {
-            device: shared.device.info().id,
-            side: Side::Cuda { shared, lane },
+            device: machine.device(),
+            side: Side::Cuda(machine),
             reserved,
             taken: Cell::new(0),
         }
@@ -110,7 +120,7 @@ impl<'a> DeviceStream<'a> {
     /// on a simulated device. The device's context is current. It is good while the work runs.
     pub fn handle(&self) -> Option<usize> {
         match &self.side {
-            Side::Cuda { lane, .. } => Some(lane.stream_handle()),
+            Side::Cuda(machine) => Some(machine.lane().stream_handle()),
             Side::Simulated => None,
         }
     }
@@ -132,9 +142,9 @@ impl<'a> DeviceStream<'a> {
         }
         self.taken.set(taken + bytes);
         Ok(DeviceMemory(match &self.side {
-            Side::Cuda { lane, .. } => {
-                let buffer = lane.alloc(bytes)?;
-                lane.fill(&buffer, 0, bytes, 0)?;
+            Side::Cuda(machine) => {
+                let buffer = machine.lane().alloc(bytes)?;
+                machine.lane().fill(&buffer, 0, bytes, 0)?;
                 Memory::Cuda(buffer)
             }
             Side::Simulated => {
@@ -153,7 +163,9 @@ impl<'a> DeviceStream<'a> {
     pub fn upload(&self, bytes: &[u8]) -> Result<DeviceMemory, DeviceError> {
         let mut memory = self.alloc(bytes.len() as u64)?;
         match (&self.side, &mut memory.0) {
-            (Side::Cuda { lane, .. }, Memory::Cuda(buffer)) => lane.upload(buffer, 0, bytes)?,
+            (Side::Cuda(machine), Memory::Cuda(buffer)) => {
+                machine.lane().upload(buffer, 0, bytes)?;
+            }
             (_, Memory::Simulated(own)) => own.copy_from_slice(bytes),
             (Side::Simulated, Memory::Cuda(_)) => return Err(self.foreign()),
         }
@@ -166,9 +178,9 @@ impl<'a> DeviceStream<'a> {
     /// [`DeviceError::Refused`] if there are fewer bytes, or they are another device's; a lost device.
     pub fn download(&self, memory: &DeviceMemory, bytes: usize) -> Result<Vec<u8>, DeviceError> {
         match (&self.side, &memory.0) {
-            (Side::Cuda { lane, .. }, Memory::Cuda(buffer)) => {
+            (Side::Cuda(machine), Memory::Cuda(buffer)) => {
                 let mut own = vec![0; bytes];
-                lane.download(buffer, 0, &mut own)?;
+                machine.lane().download(buffer, 0, &mut own)?;
                 Ok(own)
             }
             (Side::Simulated, Memory::Simulated(own)) => match own.get(..bytes) {
@@ -186,6 +198,9 @@ impl<'a> DeviceStream<'a> {
     /// declared `extern "C" __global__`, and takes one parameter by value: a struct of 64-bit words,
     /// which are `words`: addresses and numbers.
     ///
+    /// Where it is not compiled yet the launch fails, and the work begins again once it is, whatever it gave;
+    /// other work has the device meanwhile.
+    ///
     /// That the kernel stays inside of the memory whose addresses it is given, nobody can check here.
     ///
     /// # Errors
@@ -199,9 +214,7 @@ impl<'a> DeviceStream<'a> {
         words: &[u64],
     ) -> Result<(), DeviceError> {
         match &self.side {
-            Side::Cuda { shared, lane } => {
-                shared.launch_of_user(lane, source, kernel, (blocks, threads), words)
-            }
+            Side::Cuda(machine) => machine.launch_of_user(source, kernel, (blocks, threads), words),
             Side::Simulated => {
                 let why = "a simulated device runs no kernels; compute on the bytes of its memory";
                 Err(self.refuse(&format!("launch {kernel}"), why))

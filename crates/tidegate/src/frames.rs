@@ -92,8 +92,9 @@ pub trait FrameExt: Sized {
     /// As [`FrameExt::map_partitions`], with a device of the session: each batch is copied there, and the
     /// closure gets the device's stream and the columns' buffers, from which it makes those of a batch of
     /// `schema`. It may take memory of the device as [`MapOptions::memory_bytes`] says, for what it makes
-    /// and meanwhile. It runs on the device's thread, which does nothing
-    /// else meanwhile.
+    /// and meanwhile. It runs on the device's thread, in turn with other queries; the thread does nothing
+    /// else meanwhile. Where it launches a kernel that is not compiled, it is called again with the same
+    /// batch once it is: what it does besides its result should bear that.
     ///
     /// # Errors
     /// [`ErrorKind::NotSupported`] for columns of a type whose values have no width of whole bytes; else as

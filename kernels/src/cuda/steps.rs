@@ -22,7 +22,7 @@ use crate::engine::Machine;
 pub(super) type Steps = Line<Box<dyn Step>>;
 
 /// Sources with what came of compiling them.
-type Images = Vec<(Arc<str>, Image)>;
+pub(super) type Images = Vec<(Arc<str>, Image)>;
 
 /// A step of any type of result.
 pub(super) trait Step: Send {

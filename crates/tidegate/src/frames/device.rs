@@ -2,14 +2,14 @@
 //! others of them, and these come back as batches.
 //!
 //! Columns are of types whose values have one width of whole bytes. A batch runs on the device with the
-//! most memory free, once there is room for its columns and for what the work may take besides. A
+//! most memory free, once there is room for its columns and for what the work may take besides, and in its
+//! turn: the device's time is shared with other queries. A
 //! device that is lost before the work began is left for another one; one that is lost meanwhile fails
 //! the batch, for the work may be to blame, and would be again.
 
 use std::error::Error as StdError;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use datafusion::arrow::array::{
@@ -19,9 +19,11 @@ use datafusion::arrow::buffer::Buffer;
 use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::arrow::util::bit_util::ceil;
 use parking_lot::Mutex;
-use tidegate_device::{Cost, DeviceError, Reservation};
-use tidegate_kernels::{DeviceMemory, DeviceStream, PipelineDevice};
-use tidegate_scheduler::Evict;
+use tidegate_device::{Cost, DeviceError, DeviceId, Reservation};
+use tidegate_kernels::{DeviceMemory, DeviceStream, PipelineDevice, UnderWay};
+use tidegate_scheduler::admission::turns::TURNS_OUT;
+use tidegate_scheduler::admission::{QueryId, Turn};
+use tidegate_scheduler::{Dispatch, Evict};
 
 use crate::error::{Error, ErrorKind};
 use crate::runtime::Runtime;
@@ -57,6 +59,43 @@ pub struct DeviceBatch {
 type Body =
     dyn Fn(&DeviceStream<'_>, DeviceBatch) -> Result<DeviceBatch, DeviceWorkError> + Send + Sync;
 
+/// What a batch is taken to keep a device busy for until one was seen, in seconds.
+const FIRST_SECONDS: f64 = 1e-3;
+
+/// One run of a mapping among the queries that share devices; it leaves them once this is dropped.
+#[derive(Debug, Default)]
+pub(super) struct DeviceShare {
+    of: Option<(Arc<Dispatch>, QueryId)>,
+    devices: Vec<DeviceId>,
+    /// What the last batch kept a device busy for.
+    seconds: Mutex<Option<f64>>,
+}
+
+impl Drop for DeviceShare {
+    fn drop(&mut self) {
+        let Some((dispatch, query)) = &self.of else {
+            return;
+        };
+        for device in &self.devices {
+            dispatch.turns(*device).leave(*query);
+        }
+    }
+}
+
+impl DeviceShare {
+    /// Waits for a turn on a device.
+    async fn turn(&self, device: DeviceId) -> Option<Turn> {
+        let (dispatch, query) = self.of.as_ref()?;
+        let seconds = self.seconds.lock().unwrap_or(FIRST_SECONDS);
+        Some(
+            dispatch
+                .turns(device)
+                .take(*query, TURNS_OUT, seconds)
+                .await,
+        )
+    }
+}
+
 /// Work of a user with a device's stream.
 pub(super) struct DeviceBody {
     runtime: Arc<Runtime>,
@@ -88,6 +127,18 @@ impl DeviceBody {
         Ok(Self { runtime, body })
     }
 
+    /// Makes what a run of the mapping has of the devices.
+    pub(super) fn share(&self) -> DeviceShare {
+        let dispatch = Arc::clone(self.runtime.dispatch());
+        let query = dispatch.new_query();
+        let devices = self.runtime.devices().iter();
+        DeviceShare {
+            of: Some((dispatch, query)),
+            devices: devices.map(|device| device.info().id).collect(),
+            seconds: Mutex::default(),
+        }
+    }
+
     /// Maps a batch; the work may take so many bytes besides its columns.
     pub(super) async fn map(
         &self,
@@ -95,6 +146,7 @@ impl DeviceBody {
         batch: &RecordBatch,
         schema: &SchemaRef,
         more_bytes: u64,
+        share: &DeviceShare,
     ) -> Result<RecordBatch, Error> {
         let input = HostRows::of(batch);
         let bytes = input.bytes().saturating_add(more_bytes);
@@ -110,7 +162,13 @@ impl DeviceBody {
                 let message = format!("map_partitions_on_device({name}): {why}");
                 return Err(Error::new(ErrorKind::Device, message));
             };
-            match self.map_on(device, name, &input, schema, bytes).await {
+            let of = Task {
+                name,
+                input: &input,
+                schema,
+                bytes,
+            };
+            match self.map_on(device, of, share).await {
                 Err(Failure::Device {
                     error,
                     began: false,
@@ -130,30 +188,52 @@ impl DeviceBody {
     async fn map_on(
         &self,
         device: &Arc<dyn PipelineDevice>,
-        name: &str,
-        input: &HostRows,
-        schema: &SchemaRef,
-        bytes: u64,
+        Task {
+            name,
+            input,
+            schema,
+            bytes,
+        }: Task<'_>,
+        share: &DeviceShare,
     ) -> Result<RecordBatch, Failure> {
         let memory = self.reserve(device, bytes).await?;
+        let turn = share.turn(device.info().id).await;
         let cost = Cost {
             copy_bytes: input.bytes(),
             rows: input.num_rows as u64,
         };
         let outcome: Arc<Mutex<Option<Result<HostRows, Failure>>>> = Arc::default();
-        let began: Arc<AtomicBool> = Arc::default();
+        let began: Arc<Mutex<Option<Instant>>> = Arc::default();
         let (told, begins) = (Arc::clone(&outcome), Arc::clone(&began));
         let (input, types, body) = (input.clone(), Arc::clone(schema), Arc::clone(&self.body));
         let work = Box::new(move |stream: &DeviceStream<'_>| {
-            begins.store(true, Ordering::Release);
+            // It may begin again once its kernels are compiled.
+            *begins.lock() = Some(Instant::now());
             let run = || run(stream, &input, &types, body.as_ref());
             let done = catch_unwind(AssertUnwindSafe(run));
             *told.lock() = Some(done.unwrap_or_else(|panic| Err(panicked(panic.as_ref()))));
         });
-        let worked = device.with_stream(cost, memory, work).await;
+        let UnderWay { done, waiting } = device.with_stream(cost, memory, work);
+        let ends = Arc::clone(&began);
+        // A task of its own, so that the turn ends with the work and not when it is looked at.
+        let worked = tokio::spawn(async move {
+            let Some(mut turn) = turn else {
+                return (done.await, 0.0);
+            };
+            let done = turn.work(done, waiting).await;
+            let seconds = ends
+                .lock()
+                .map_or(0.0, |began| began.elapsed().as_secs_f64());
+            turn.took(seconds);
+            (done, seconds)
+        });
+        let (worked, seconds) = worked
+            .await
+            .map_err(|_| Failure::Work("the work was not run".into()))?;
+        *share.seconds.lock() = Some(seconds);
         worked.map_err(|error| Failure::Device {
             error,
-            began: began.load(Ordering::Acquire),
+            began: began.lock().is_some(),
         })?;
         let done = outcome.lock().take();
         let rows = done.unwrap_or_else(|| Err(Failure::Work("the work was not run".into())))?;
@@ -186,6 +266,16 @@ impl DeviceBody {
             tokio::time::sleep(MEMORY_LOOK).await;
         }
     }
+}
+
+/// A batch to be mapped.
+struct Task<'a> {
+    /// What the work is called.
+    name: &'a str,
+    input: &'a HostRows,
+    schema: &'a SchemaRef,
+    /// What it may take of the device's memory.
+    bytes: u64,
 }
 
 /// Why a batch was not mapped.
@@ -355,3 +445,6 @@ impl HostRows {
 fn width(data_type: &DataType) -> Option<usize> {
     data_type.primitive_width()
 }
+
+#[cfg(test)]
+mod tests;

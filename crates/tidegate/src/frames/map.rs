@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use async_trait::async_trait;
 use datafusion::arrow::array::RecordBatch;
@@ -28,10 +28,11 @@ use datafusion::physical_plan::{
 };
 use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
 use futures::{StreamExt, stream};
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 use super::MapOptions;
-use super::device::DeviceBody;
+use super::device::{DeviceBody, DeviceShare};
 use crate::error::{Error, ErrorKind};
 
 type HostBody = dyn Fn(RecordBatch) -> std::result::Result<RecordBatch, ArrowError> + Send + Sync;
@@ -77,6 +78,7 @@ impl Mapping {
         batch: RecordBatch,
         schema: &SchemaRef,
         context: &TaskContext,
+        share: &DeviceShare,
     ) -> Result<RecordBatch> {
         let _turn = match &self.turns {
             Some(turns) => turns.acquire().await.ok(),
@@ -85,7 +87,7 @@ impl Mapping {
         let body = match &self.body {
             Body::Host(body) => body,
             Body::Device(body) => {
-                let mapped = body.map(&self.name, &batch, schema, self.memory_bytes);
+                let mapped = body.map(&self.name, &batch, schema, self.memory_bytes, share);
                 return Ok(mapped.await?);
             }
         };
@@ -243,6 +245,8 @@ struct MapExec {
     schema: SchemaRef,
     mapping: Arc<Mapping>,
     properties: Arc<PlanProperties>,
+    /// What its streams that run have of the devices together.
+    share: Mutex<Weak<DeviceShare>>,
 }
 
 impl MapExec {
@@ -259,7 +263,21 @@ impl MapExec {
             schema,
             mapping,
             properties: Arc::new(properties),
+            share: Mutex::default(),
         }
+    }
+
+    /// Joins the other streams of the same run.
+    fn share(&self) -> Arc<DeviceShare> {
+        let mut share = self.share.lock();
+        share.upgrade().unwrap_or_else(|| {
+            let made = Arc::new(match &self.mapping.body {
+                Body::Host(_) => DeviceShare::default(),
+                Body::Device(body) => body.share(),
+            });
+            *share = Arc::downgrade(&made);
+            made
+        })
     }
 }
 
@@ -307,13 +325,15 @@ impl ExecutionPlan for MapExec {
     ) -> Result<SendableRecordBatchStream> {
         let input = self.input.execute(partition, Arc::clone(&ctx))?;
         let (mapping, schema) = (Arc::clone(&self.mapping), Arc::clone(&self.schema));
+        let share = self.share();
         let mapped = stream::unfold(Some(input), move |input| {
             let (mapping, schema, ctx) =
                 (Arc::clone(&mapping), Arc::clone(&schema), Arc::clone(&ctx));
+            let share = Arc::clone(&share);
             async move {
                 let mut input = input?;
                 match input.next().await? {
-                    Ok(batch) => match mapping.map(batch, &schema, &ctx).await {
+                    Ok(batch) => match mapping.map(batch, &schema, &ctx, &share).await {
                         Ok(batch) => Some((Ok(batch), Some(input))),
                         Err(error) => Some((Err(error), None)),
                     },
