@@ -1,10 +1,13 @@
 //! The door at which tasks wait to be admitted.
 
+use std::pin::pin;
 use std::sync::Arc;
+use std::time::Instant;
 
+use futures::future::{Either, select};
+use futures_timer::Delay;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
-use tokio::time::{Instant, timeout_at};
 
 use super::{AdmissionLimits, Line, Refused, Ticket, Wish};
 
@@ -63,7 +66,8 @@ impl AdmissionGate {
     }
 
     /// Waits to be let in, for a limited time; a higher priority goes first. Dropping the future
-    /// leaves the line. Only who must wait needs a runtime with timers.
+    /// leaves the line. A thread of its own keeps the time: a runtime's clock stands still while each of
+    /// its threads is busy.
     ///
     /// # Errors
     /// [`Refused`]; trying again later may succeed.
@@ -79,15 +83,14 @@ impl AdmissionGate {
         if self.line.lock().runs(ticket) {
             return Ok(permit);
         }
-        let deadline = Instant::now() + limits.wait_max;
+        let mut rings = Delay::new(limits.wait_max);
         loop {
-            let moved = self.moved.notified();
-            let mut moved = std::pin::pin!(moved);
+            let mut moved = pin!(self.moved.notified());
             moved.as_mut().enable();
             if self.line.lock().runs(ticket) {
                 return Ok(permit);
             }
-            if timeout_at(deadline, moved).await.is_err() {
+            if let Either::Right(_) = select(moved, &mut rings).await {
                 return Err(Refused::WaitedTooLong {
                     running_max: self.line.lock().limits().running_max,
                     waited: limits.wait_max,

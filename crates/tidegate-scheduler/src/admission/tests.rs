@@ -1,6 +1,7 @@
 //! The line and the turns by a virtual clock, and the gate that tasks wait at.
 
 use std::collections::BTreeMap;
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use super::turns::{QueryId, TURNS_OUT, Turns};
@@ -185,6 +186,32 @@ async fn who_waits_too_long_is_told_the_limit_and_the_way_out() {
         "{refused}"
     );
     assert_eq!(gate.counts(), (1, 0));
+    drop(first);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn the_wait_ends_while_every_thread_of_the_runtime_is_busy() {
+    let gate = AdmissionGate::new(AdmissionLimits {
+        wait_max: Duration::from_millis(5),
+        ..limits(1, 10)
+    });
+    let first = gate.admit(wish(0)).await.unwrap();
+    // The one thread that keeps the runtime's clock does not look at it for a minute, or until it is told.
+    let (tell, told) = channel();
+    let (begins, begun) = channel();
+    let busy = tokio::spawn(async move {
+        begins.send(()).unwrap();
+        told.recv_timeout(Duration::from_secs(60))
+    });
+    begun.recv().unwrap();
+    let refused = gate.admit(wish(0)).await;
+    assert!(matches!(refused, Err(Refused::WaitedTooLong { .. })));
+    tell.send(()).unwrap();
+    assert_eq!(
+        busy.await.unwrap(),
+        Ok(()),
+        "it came before the minute was over"
+    );
     drop(first);
 }
 
