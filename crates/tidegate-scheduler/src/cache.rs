@@ -98,7 +98,8 @@ pub struct CachedTable {
 #[derive(Debug)]
 struct CachedColumn {
     name: String,
-    hits: AtomicU64,
+    /// Goes on in a table that takes the place of this one.
+    hits: Arc<AtomicU64>,
 }
 
 /// The chunks of one column of one source.
@@ -139,7 +140,7 @@ impl CachedTable {
     pub fn new(name: &str, device: DeviceId, columns: impl IntoIterator<Item = String>) -> Self {
         let column = |name| CachedColumn {
             name,
-            hits: AtomicU64::new(0),
+            hits: Arc::default(),
         };
         let columns: Vec<CachedColumn> = columns.into_iter().map(column).collect();
         Self {
@@ -293,6 +294,13 @@ impl CachedTable {
         hits.fetch_add(num_chunks, Ordering::Relaxed);
     }
 
+    /// Counts on where a table of the same columns has got, whose place this one takes.
+    fn count_on(&mut self, before: &Self) {
+        for (mine, theirs) in self.columns.iter_mut().zip(&before.columns) {
+            mine.hits = Arc::clone(&theirs.hits);
+        }
+    }
+
     /// Returns how often chunks of the table were used.
     pub fn hits(&self) -> u64 {
         let of = |column: &CachedColumn| column.hits.load(Ordering::Relaxed);
@@ -437,21 +445,33 @@ impl ColumnCache {
 
     /// Keeps a table, in place of one of the same name on its device, and of those that came by
     /// themselves of which it has all.
-    pub fn insert(&self, table: CachedTable) {
-        if !table.is_automatic() {
-            self.pinned.is_covered_by(&table);
-        }
+    pub fn insert(&self, mut table: CachedTable) {
+        let (key, is_automatic) = (table.key(), table.is_automatic());
         let mut tables = self.tables.write();
         let gone: Vec<TableKey> = tables
             .iter()
-            .filter(|(_, known)| known.is_automatic() && table.has_all_of(known))
+            .filter(|(known_as, known)| {
+                **known_as != key && known.is_automatic() && table.has_all_of(known)
+            })
             .map(|(key, _)| key.clone())
             .collect();
         let mut dropped: Vec<_> = gone.iter().map(|key| tables.remove(key)).collect();
-        dropped.push(tables.insert(table.key(), Arc::new(table)));
+        match tables.get(&key) {
+            // The background has completed it: what it was used for before still counts.
+            Some(before) if is_automatic => table.count_on(before),
+            Some(before) => dropped.push(Some(Arc::clone(before))),
+            None => {}
+        }
+        let replaced = tables.insert(key.clone(), Arc::new(table));
         dropped.iter().for_each(|gone| self.retire(gone.as_deref()));
         self.version.fetch_add(1, Ordering::Release);
+        let of_name = tables.iter().filter(|((name, _), _)| *name == key.0);
+        let of_name: Vec<Arc<CachedTable>> = of_name.map(|(_, table)| Arc::clone(table)).collect();
         drop(tables);
+        drop((dropped, replaced));
+        if !is_automatic {
+            self.pinned.is_covered_by(&of_name);
+        }
     }
 
     /// Lets a table of `CACHE TABLE` go from every device; returns what each had of it. Its memory

@@ -112,12 +112,13 @@ impl Promotion {
             let mut demand = self.cache.demand.lock();
             let now = demand.reads;
             let want = demand.wants.remove(&self.what).unwrap_or_default();
-            let uses = Uses {
-                times: want.at(now),
-                last: now,
-                hits: 0,
-            };
             for table in &tables {
+                let before = self.cache.automatic(self.what, table.device);
+                let uses = Uses {
+                    times: want.at(now),
+                    last: now,
+                    hits: before.map_or(0, |before| before.hits()),
+                };
                 demand.uses.insert((self.what, table.device), uses);
             }
             now
@@ -191,10 +192,7 @@ impl CachedTable {
             };
             less.insert_morsel(morsel.keys.iter().filter_map(chunk).collect());
         }
-        for (mine, theirs) in less.columns.iter().zip(&self.columns) {
-            let hits = theirs.hits.load(Ordering::Relaxed);
-            mine.hits.store(hits, Ordering::Relaxed);
-        }
+        less.count_on(self);
         Some(less)
     }
 

@@ -359,11 +359,14 @@ impl PinnedTier {
         drop(gone);
     }
 
-    /// Lets go of what a table of `CACHE TABLE` has on its device to stay.
-    pub(super) fn is_covered_by(&self, table: &CachedTable) {
+    /// Lets go of what a table of `CACHE TABLE` has on devices to stay; what these have of it are these
+    /// tables.
+    pub(super) fn is_covered_by(&self, tables: &[Arc<CachedTable>]) {
         let mut state = self.state.lock();
         let is_covered = |group: &PinnedGroup, of: &mut Group| {
-            group.device == table.device && of.keys().all(|key| table.get(key).is_some())
+            let has = |key: &ChunkKey| tables.iter().any(|table| table.get(key).is_some());
+            let mut devices = tables.iter().map(|table| table.device);
+            devices.any(|device| device == group.device) && of.keys().all(has)
         };
         let gone: Vec<_> = state.groups.extract_if(.., is_covered).collect();
         drop(state);

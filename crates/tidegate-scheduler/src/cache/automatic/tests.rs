@@ -115,6 +115,37 @@ async fn what_saves_least_goes_first_and_no_more_than_must() {
 }
 
 #[tokio::test]
+async fn a_table_that_is_completed_counts_on() {
+    let (cache, device) = (Arc::new(ColumnCache::default()), device());
+    let (what, seconds) = (1, 1.0);
+    promote(&cache, &device, what, 2, seconds).await;
+    let first = cache.automatic(what, DEVICE).unwrap();
+    first.hit(0, 2);
+    // While the rest of it comes it is used for what it has.
+    cache.wants(what);
+    let promotion = cache.wants(what).unwrap();
+    first.hit(0, 2);
+    let uses = promotion.uses();
+    let mut complete = table(&device, "t1", 4).await;
+    complete.keep(Kept::Automatic { what, seconds });
+    promotion.keep(vec![complete]);
+    let hits = || cache.reports()[0].hits;
+    assert_eq!((hits(), cache.device_hits()), (4, 4));
+    // What was used before the reads that brought it is in them.
+    assert!((cache.uses_of(what, DEVICE) - uses).abs() < 1e-9);
+    // A query that began before may still fold chunks of the one that went.
+    first.hit(0, 1);
+    cache.automatic(what, DEVICE).unwrap().hit(0, 3);
+    assert_eq!((hits(), cache.device_hits()), (8, 8));
+    cache.note_read();
+    let more = cache.uses_of(what, DEVICE) - uses;
+    assert!((0.9..1.01).contains(&more), "{more}");
+    // One that goes without another in its place counts too.
+    assert!(cache.evict(DEVICE, u64::MAX) > 0);
+    assert_eq!(cache.device_hits(), 8);
+}
+
+#[tokio::test]
 async fn what_a_query_reads_goes_when_it_has_read_it() {
     let (cache, device) = (Arc::new(ColumnCache::default()), device());
     promote(&cache, &device, 1, 4, 1.0).await;

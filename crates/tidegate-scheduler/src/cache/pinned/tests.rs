@@ -209,6 +209,27 @@ async fn a_table_that_is_cached_by_name_needs_no_copy() {
     }
 }
 
+#[tokio::test]
+async fn a_table_that_is_spread_over_devices_needs_no_copy_once_all_of_it_is_there() {
+    let (cache, device) = (ColumnCache::default(), device());
+    cache.pinned().set_limit(8 * CHUNK);
+    assert_eq!(fill(cache.pinned(), 1, 0..4, &label(2.0)).await, 4);
+    for (id, of_device, left) in [(1, 0..1, 4), (0, 2..4, 4), (1, 0..2, 0)] {
+        let mut table = CachedTable::new("t", DeviceId(id), ["v".to_string()]);
+        for part in of_device {
+            table.insert_morsel(vec![(key(1, part), stored(&device).await)]);
+        }
+        cache.insert(table);
+        assert_eq!(parts(cache.pinned(), 1), left);
+    }
+    // Another device's table is no reason: this one may still be given what lies below it.
+    assert_eq!(fill(cache.pinned(), 2, 0..1, &label(2.0)).await, 1);
+    let mut table = CachedTable::new("u", DeviceId(1), ["v".to_string()]);
+    table.insert_morsel(vec![(key(2, 0), stored(&device).await)]);
+    cache.insert(table);
+    assert_eq!(parts(cache.pinned(), 2), 1);
+}
+
 /// Statements that hold all but so many bytes.
 struct Statements(u64);
 
