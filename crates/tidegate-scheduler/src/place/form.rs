@@ -122,9 +122,12 @@ fn additive(outlook: &RegionOutlook) -> Estimate {
     // Groups come back from the device once; each partition of the host has its own as well.
     let device_share = together / alone.seconds.max(1e-12);
     let groups = outlook.groups as f64;
-    let back = groups * outlook.group_bytes as f64 * outlook.device.rate.transfer_seconds_per_byte;
+    // Nobody has more of them than rows.
+    let device_groups = groups.min(rows * device_share);
+    let bytes = device_groups * outlook.group_bytes as f64;
+    let back = bytes * outlook.device.rate.transfer_seconds_per_byte;
     let host_groups = groups.min(rows * (1.0 - device_share) / partitions) * partitions;
-    let partial_rows = groups + host_groups;
+    let partial_rows = device_groups + host_groups;
     Estimate {
         seconds: together + back + partial_rows * MERGE_SECONDS_PER_GROUP / partitions,
         bytes: (alone.bytes as f64 * device_share) as u64,
