@@ -29,8 +29,18 @@ const LOOP_SECONDS_PER_ROW: f64 = 1.2e-9;
 /// How far a calibration may move the start, so that a busy moment does no harm.
 const FACTOR_MAX: f64 = 4.0;
 
-/// Rows of the column that a device is measured by: long enough for its link to come up to speed.
+/// Rows of the column that a device is measured by.
 const DEVICE_ROWS: usize = 1 << 22;
+
+/// Columns of the rows that are moved: as in a feeder's morsel they are encoded side by side, and one
+/// column alone would show what a single core encodes and not what the link takes.
+const MOVED_COLUMNS: usize = 8;
+
+/// As many rows as are measured for each that is moved: 64 MiB are, enough for a link to come up to speed.
+const ROWS_PER_MOVED: usize = 4;
+
+/// Batches that these rows come in.
+const MOVED_BATCHES: usize = 8;
 
 /// Rows of the column that tells what a launch takes.
 const LAUNCH_ROWS: usize = 64;
@@ -38,8 +48,9 @@ const LAUNCH_ROWS: usize = 64;
 /// Times that a device folds each; the fastest counts.
 const FOLDS: usize = 3;
 
-/// Measures how fast a device is by the sum of a column of integers, before anything has run on it:
-/// what a launch takes, what a row takes that is there, and what a byte takes to get there.
+/// Measures how fast a device is by sums of columns of integers, before anything has run on it: what a
+/// launch takes, what a row takes that is there, and what a byte of several columns takes to get there,
+/// encoded and copied as a feeder's morsels are.
 ///
 /// A fraction of a second, most of it for compiling; `None` if the device fails, is lost or has no
 /// 100 MB to spare. Must be called within a tokio runtime.
@@ -52,14 +63,16 @@ pub(super) async fn measure_by(
     device: &Arc<dyn PipelineDevice>,
     num_rows: usize,
 ) -> Option<DeviceRates> {
-    let pipeline = sum_of_integers()?;
+    let pipeline = sums_of_integers(1)?;
     let launch = fold_stored(device, &pipeline, LAUNCH_ROWS).await?;
     let resident = fold_stored(device, &pipeline, num_rows).await?;
-    let (moved, bytes) = fold_moved(device, &pipeline, num_rows).await?;
+    let (pipeline, moved_rows) = (sums_of_integers(MOVED_COLUMNS)?, num_rows / ROWS_PER_MOVED);
+    let in_place = fold_stored(device, &pipeline, moved_rows).await?;
+    let (moved, bytes) = fold_moved(device, &pipeline, moved_rows).await?;
     // A clock's step stands for what is too fast to be seen.
     let seconds = |time: f64| time.max(1e-9);
     Some(DeviceRates {
-        copy_bytes_per_second: bytes as f64 / seconds(moved - resident),
+        copy_bytes_per_second: bytes as f64 / seconds(moved - in_place),
         rows_per_second: num_rows as f64 / seconds(resident - launch),
         launch_seconds: launch,
     })
@@ -71,11 +84,15 @@ async fn fold_stored(
     pipeline: &Arc<Pipeline>,
     num_rows: usize,
 ) -> Option<f64> {
-    let arrays = vec![integers(num_rows)];
-    let stored = device.store(arrays, ColumnDictionary::new()).await.ok()?;
+    let mut columns = Vec::new();
+    for column in 0..pipeline.input.fields().len() {
+        let arrays = vec![integers(column, num_rows)];
+        let stored = device.store(arrays, ColumnDictionary::new()).await.ok()?;
+        columns.push(Arc::new(stored));
+    }
     let morsel = StoredMorsel {
         num_rows: num_rows as u64,
-        columns: vec![Arc::new(stored)],
+        columns,
     };
     let stored = StoredRun::new(vec![morsel]);
     let mut fastest = f64::MAX;
@@ -94,37 +111,48 @@ async fn fold_moved(
     pipeline: &Arc<Pipeline>,
     num_rows: usize,
 ) -> Option<(f64, u64)> {
-    let columns = vec![integers(num_rows)];
-    let batch = RecordBatch::try_new(Arc::clone(&pipeline.input), columns).ok()?;
+    let columns = 0..pipeline.input.fields().len();
+    let columns = columns.map(|column| integers(column, num_rows)).collect();
+    let rows = RecordBatch::try_new(Arc::clone(&pipeline.input), columns).ok()?;
+    let batch_rows = num_rows.div_ceil(MOVED_BATCHES).max(1);
+    let batches = (0..num_rows).step_by(batch_rows);
+    let batches = batches.map(|first| rows.slice(first, batch_rows.min(num_rows - first)));
+    let batches: Vec<RecordBatch> = batches.collect();
     let (mut fastest, mut bytes) = (f64::MAX, 0);
+    // The first one also compiles, and takes the memory that the others find.
     for _ in 0..=FOLDS {
-        let input = device.reserve(referenced_bytes(&batch)).ok()?;
+        let input = batches.iter().map(referenced_bytes).sum();
+        let input = device.reserve(input).ok()?;
         let mut run = device.open(Arc::clone(pipeline)).ok()?;
-        let report = run.fold(vec![batch.clone()], input).await.ok()?;
+        let report = run.fold(batches.clone(), input).await.ok()?;
         fastest = fastest.min(report.device_seconds);
         bytes = report.bytes;
     }
     Some((fastest, bytes))
 }
 
-/// Makes integers that no encoding makes smaller.
-fn integers(num_rows: usize) -> ArrayRef {
+/// Makes the integers of a column, which no encoding makes smaller.
+fn integers(column: usize, num_rows: usize) -> ArrayRef {
     let scattered = |row: u64| (row.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 1) as i64;
-    let values = (0..num_rows as u64).map(scattered);
+    let first = (column * num_rows) as u64;
+    let values = (first..first + num_rows as u64).map(scattered);
     Arc::new(Int64Array::from_iter_values(values))
 }
 
-/// `sum(v)`, as partial state.
-fn sum_of_integers() -> Option<Arc<Pipeline>> {
-    let input = Arc::new(Schema::new(vec![Field::new("v", DataType::Int64, false)]));
-    let state = vec![Field::new("sum", DataType::Int64, true)];
-    let argument = Expr::column(0, DataType::Int64).ok()?;
-    let function = AggregateFunction::Sum;
-    let call =
-        AggregateCall::new(function, Some(argument), None, DataType::Int64, state, "v").ok()?;
+/// The sums of so many columns, as partial state.
+fn sums_of_integers(num_columns: usize) -> Option<Arc<Pipeline>> {
+    let field = |column| Field::new(format!("v{column}"), DataType::Int64, false);
+    let fields: Vec<Field> = (0..num_columns).map(field).collect();
+    let input = Arc::new(Schema::new(fields));
+    let sum = |column: usize| {
+        let state = vec![Field::new(format!("sum{column}"), DataType::Int64, true)];
+        let argument = Expr::column(column, DataType::Int64).ok();
+        let (function, name) = (AggregateFunction::Sum, format!("v{column}"));
+        AggregateCall::new(function, argument, None, DataType::Int64, state, &name).ok()
+    };
     let step = Step::Aggregate(Aggregate {
         keys: vec![],
-        calls: vec![call],
+        calls: (0..num_columns).map(sum).collect::<Option<_>>()?,
         output: AggregateOutput::State,
     });
     Some(Arc::new(Pipeline {

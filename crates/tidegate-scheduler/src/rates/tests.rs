@@ -232,3 +232,31 @@ fn old_shapes_are_forgotten() {
     }
     assert_eq!(rates.book.lock().shapes.len(), super::SHAPES_MAX);
 }
+
+#[test]
+fn what_compiling_takes_is_learned_by_shape_and_guessed_for_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = || Rates::open(Some(folder.path().to_owned()));
+    let (rates, gpu) = (open(), info("gpu"));
+    let other = ShapeKey::of(&filter(CompareOp::Gt, 1));
+    let typical = rates.compile_seconds(shape(), &gpu);
+    assert!((0.05..2.0).contains(&typical), "{typical}");
+    rates.learn_compile(shape(), &gpu, 0.8);
+    assert!(near(rates.compile_seconds(shape(), &gpu), 0.8));
+    assert!(
+        near(rates.compile_seconds(other, &gpu), 0.8),
+        "as the one seen"
+    );
+    assert!(near(
+        rates.compile_seconds(other, &info("another")),
+        typical
+    ));
+    // The next process finds this shape's kernels kept, which says nothing of other shapes.
+    drop(rates);
+    let rates = open();
+    for _ in 0..20 {
+        rates.learn_compile(shape(), &gpu, 0.01);
+    }
+    assert!(rates.compile_seconds(shape(), &gpu) < 0.02);
+    assert!(near(rates.compile_seconds(other, &gpu), 0.8));
+}
