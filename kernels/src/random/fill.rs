@@ -300,11 +300,8 @@ macro_rules! drawn {
         #[inline(always)]
         fn draw_one<L: Lanes>(self, a: L::Word, b: L::Word, index: L::Word) -> L::Single {
             let index = L::low_half(index);
-            let of_second = |a: L::Half, b: L::Half| {
-                L::single_bits(L::select_single::<5>(index, L::singles(a), L::singles(b)))
-            };
-            let low = of_second(L::low_half(a), L::low_half(b));
-            let high = of_second(L::high_half(a), L::high_half(b));
+            let low = select_half::<L, 5>(index, L::low_half(a), L::low_half(b));
+            let high = select_half::<L, 5>(index, L::high_half(a), L::high_half(b));
             let (first, second) = self.pair::<L>(low, high);
             L::select_single::<4>(index, first, second)
         }
@@ -313,6 +310,13 @@ macro_rules! drawn {
             L::store_singles(lane, to);
         }
     };
+}
+
+/// Returns `b` where the bit of the half is set, else `a`.
+#[inline(always)]
+fn select_half<L: Lanes, const BIT: u32>(half: L::Half, a: L::Half, b: L::Half) -> L::Half {
+    let selected = L::select_single::<BIT>(half, L::singles(a), L::singles(b));
+    L::single_bits(selected)
 }
 
 #[derive(Clone, Copy)]
@@ -438,20 +442,20 @@ fn fill_drawn<D: Draw>(
             // SAFETY: the machine has the instructions, as was asked just now.
             unsafe { fill_avx2(draw, stream, first, step, out) }
         }
-        _ => fill::<Portable, Portable, D, false>(draw, stream, first, step, out),
+        _ => fill::<Portable, Portable, Portable, D, false>(draw, stream, first, step, out),
     }
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512dq,avx2,fma")]
 fn fill_avx512<D: Draw>(draw: D, stream: &Stream, first: u64, step: u64, out: &mut [D::Value]) {
-    fill::<Avx512, Twice<Avx512>, D, true>(draw, stream, first, step, out);
+    fill::<Avx512, Avx512, Twice<Avx512>, D, true>(draw, stream, first, step, out);
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
 fn fill_avx2<D: Draw>(draw: D, stream: &Stream, first: u64, step: u64, out: &mut [D::Value]) {
-    fill::<Twice<Avx2>, Twice<Avx2>, D, false>(draw, stream, first, step, out);
+    fill::<Twice<Avx2>, Avx2, Twice<Avx2>, D, false>(draw, stream, first, step, out);
 }
 
 /// Indices that share blocks: [`Draw::SPREAD`] blocks.
@@ -459,20 +463,26 @@ const GROUP: u64 = 64;
 /// No machine has more lanes.
 const LANES_MAX: usize = 32;
 
-/// Fills groups with lanes `G`, and what is not of whole groups with lanes `S`. `AT_ONCE` where a machine
-/// has the registers for the random bits of a whole group: they are made first, four chains of rounds
-/// side by side, and then the values one after the other. A normal takes 1.0 in place of 2.0 ns on a
-/// Zen 5, where one chain alone waits for itself.
+/// Fills groups with lanes `G`, those of too few blocks for them with the fewer lanes `N`, and what is not
+/// of whole groups with lanes `S`. `AT_ONCE` where a machine has the registers for the random bits of a
+/// whole group: they are made first, chains of rounds side by side, and then the values one after the
+/// other. A normal takes 1.0 in place of 2.0 ns on a Zen 5, where one chain alone waits for itself.
 #[inline(always)]
-fn fill<G: Lanes, S: Lanes, D: Draw, const AT_ONCE: bool>(
+fn fill<G: Lanes, N: Lanes, S: Lanes, D: Draw, const AT_ONCE: bool>(
     draw: D,
     stream: &Stream,
     first: u64,
     step: u64,
     out: &mut [D::Value],
 ) {
-    if step.is_power_of_two() && step.saturating_mul(G::COUNT as u64) <= D::SPREAD {
+    let num_blocks = match step.is_power_of_two() {
+        true => D::SPREAD / step,
+        false => 0,
+    };
+    if num_blocks >= G::COUNT as u64 {
         fill_groups::<G, D, AT_ONCE>(draw, stream, first, step, out);
+    } else if num_blocks >= N::COUNT as u64 {
+        fill_groups::<N, D, false>(draw, stream, first, step, out);
     } else {
         fill_single::<S, D>(draw, stream, first, step, out);
     }
