@@ -58,5 +58,5 @@ pub use place::{
 pub use queue::{ClaimPolicy, Morsel, MorselId, MorselQueue, MorselSize};
 pub use rates::{Rates, ShapeKey};
 pub use residency::ArrayScan;
-pub use resident::{ResidentFailure, ResidentScan};
+pub use resident::{BegunAnswer, ResidentFailure, ResidentScan};
 pub use run::{AllOrNothing, HostClaimer, MixedRun, RunFailure, RunSpec, Tail, Visit};

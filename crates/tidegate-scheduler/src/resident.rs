@@ -1,12 +1,16 @@
 //! A scan that a device holds as a whole: one run over it, without queue, feeder or loader.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arrow_array::RecordBatch;
+use futures::future::BoxFuture;
 use tidegate_device::{DeviceError, DeviceId};
-use tidegate_kernels::{FoldReport, PipelineDevice, RunError, Sample, order_dependent_columns};
+use tidegate_kernels::{
+    Finished, FoldReport, PipelineDevice, RunError, Sample, order_dependent_columns,
+};
 use tidegate_pipeline::{EvalError, Pipeline};
 
 use crate::cache::{CachedTable, ColumnCache, ScanKey, WholeRun};
@@ -78,15 +82,15 @@ impl ResidentScan {
     }
 
     /// Returns whether a host of so many partitions would be done with all of it before the device has
-    /// compiled its kernels and is; they are compiled beside then, for the next query.
+    /// compiled the kernels of a pipeline of this shape and is; they are compiled beside then, for the next query.
     pub fn is_left_to_host(
         &self,
         dispatch: &Arc<Dispatch>,
-        pipeline: &Arc<Pipeline>,
+        (pipeline, shape): (&Arc<Pipeline>, ShapeKey),
         device: &Arc<dyn PipelineDevice>,
         host_partitions: usize,
     ) -> bool {
-        let (shape, num_rows) = (ShapeKey::of(pipeline), self.run.num_rows);
+        let num_rows = self.run.num_rows;
         let seconds = dispatch.seconds_to_ready(device, shape);
         let Some(run) = self.run.runs.first().filter(|_| seconds > 0.0) else {
             return false;
@@ -113,25 +117,83 @@ impl ResidentScan {
         counters: &RegionCounters,
         reason: Reason,
     ) -> Result<Vec<RecordBatch>, ResidentFailure> {
-        let (shape, began) = (ShapeKey::of(&pipeline), Instant::now());
-        let rates = dispatch.rates();
-        let estimate = alone(rates, shape, device, 0.0).estimate(all_of(self.run.num_rows));
-        let mut run = device.open(pipeline)?;
-        let folds: Vec<_> = self
-            .run
-            .runs
-            .iter()
-            .map(|stored| run.fold_stored(Arc::clone(stored)))
-            .collect();
-        // Asked for at once, so that the device does not wait for whoever hears of the folds.
-        let finishing = run.finish();
+        let begun = self.begin(device, pipeline)?;
+        begun.end(dispatch, counters, reason).await
+    }
+
+    /// Has the device begin with the pipeline over all of it, and returns at once. What is begun is
+    /// done, also if nobody waits for its end.
+    ///
+    /// # Errors
+    /// As [`ResidentScan::answer`].
+    pub fn begin(
+        &self,
+        device: &Arc<dyn PipelineDevice>,
+        pipeline: Arc<Pipeline>,
+    ) -> Result<BegunAnswer, ResidentFailure> {
+        let began = Instant::now();
+        let mut run = device.open(Arc::clone(&pipeline))?;
+        let runs = self.run.runs.iter();
+        let folds = runs.map(|stored| run.fold_stored(Arc::clone(stored)));
+        let folds = folds.collect();
+        Ok(BegunAnswer {
+            scan: self.clone(),
+            device: Arc::clone(device),
+            pipeline,
+            began,
+            folds,
+            // Asked for at once, so that the device does not wait for whoever hears of the folds.
+            finishing: run.finish(),
+        })
+    }
+}
+
+/// A pipeline that a device runs over a resident scan.
+pub struct BegunAnswer {
+    scan: ResidentScan,
+    device: Arc<dyn PipelineDevice>,
+    pipeline: Arc<Pipeline>,
+    began: Instant,
+    folds: Vec<BoxFuture<'static, Result<FoldReport, RunError>>>,
+    finishing: BoxFuture<'static, Result<Finished, RunError>>,
+}
+
+impl fmt::Debug for BegunAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BegunAnswer")
+            .field("scan", &self.scan)
+            .finish_non_exhaustive()
+    }
+}
+
+impl BegunAnswer {
+    /// Waits for the rows.
+    ///
+    /// # Errors
+    /// As [`ResidentScan::answer`].
+    pub async fn end(
+        self,
+        dispatch: &Dispatch,
+        counters: &RegionCounters,
+        reason: Reason,
+    ) -> Result<Vec<RecordBatch>, ResidentFailure> {
+        // The device works meanwhile.
+        let (device, rates) = (&self.device, dispatch.rates());
+        let shape = ShapeKey::of(&self.pipeline);
+        let WholeRun {
+            num_morsels,
+            num_rows,
+            ref columns,
+            ..
+        } = *self.scan.run;
+        let estimate = alone(rates, shape, device, 0.0).estimate(all_of(num_rows));
         let place = Place::Device(device.info().id);
-        let mut reports = Vec::with_capacity(folds.len());
-        for fold in folds {
+        let mut reports = Vec::with_capacity(self.folds.len());
+        for fold in self.folds {
             reports.push(fold.await?);
         }
         let folded = Instant::now();
-        let finished = finishing.await?;
+        let finished = self.finishing.await?;
         let seconds = folded.elapsed().as_secs_f64() - finished.phases.compile;
         rates.learn_finish(shape, device.info(), seconds);
         let compiling = reports.iter().map(|report| report.phases.compile);
@@ -150,11 +212,6 @@ impl ResidentScan {
             counters.phases(place, report.phases);
         }
         counters.phases(place, finished.phases);
-        let WholeRun {
-            num_morsels,
-            num_rows,
-            ..
-        } = *self.run;
         counters.whole(place, num_morsels, num_rows, reason.clone());
         let decided = Decided {
             reason,
@@ -162,11 +219,11 @@ impl ResidentScan {
             rows: num_rows,
             bytes: 0,
             estimate,
-            seconds: began.elapsed().as_secs_f64(),
+            seconds: self.began.elapsed().as_secs_f64(),
         };
         counters.decided(place, decided);
-        for column in &self.run.columns {
-            self.table.hit(*column, num_morsels);
+        for column in columns {
+            self.scan.table.hit(*column, num_morsels);
         }
         Ok(finished.batches)
     }

@@ -508,7 +508,8 @@ impl AllOrNothing {
             let (pipeline, reason) = (Arc::clone(&spec.pipeline), spec.reason());
             let (dispatch, host_partitions) = (&spec.dispatch, spec.host_partitions);
             let is_free = spec.choice == Choice::Always(Reason::Resident);
-            if is_free && scan.is_left_to_host(dispatch, &pipeline, device, host_partitions) {
+            let shaped = || (&pipeline, ShapeKey::of(&pipeline));
+            if is_free && scan.is_left_to_host(dispatch, shaped(), device, host_partitions) {
                 return Err(RunFailure::Fallback(Reason::Compiling));
             }
             let again = |retries| {

@@ -69,27 +69,30 @@ impl Snapshot {
             .is_some_and(|table| table.is::<ListingTable>())
     }
 
-    /// Returns for these columns of the table their positions in a scan, if the table has just the
-    /// scan's rows now. Files are those that the session lists, in the state that its list tells.
-    pub(crate) async fn reads_all_of(
+    /// Returns whether the table has just the rows of a scan now, as far as these columns of the table
+    /// go. Files are those that the session lists, in the state that its list tells.
+    pub(crate) async fn has_the_rows_of(
         &self,
         scan: &ScanKey,
         columns: &[usize],
         session: Option<&dyn Session>,
-    ) -> Option<Vec<usize>> {
-        let positions = scan.positions(columns)?;
-        let table = self.table.upgrade()?;
+    ) -> bool {
+        let Some(table) = self.table.upgrade() else {
+            return false;
+        };
         if let Some(listing) = table.downcast_ref::<ListingTable>() {
-            let listed = listing
-                .list_files_for_scan(session?, &[], None)
-                .await
-                .ok()?;
+            let Some(session) = session else {
+                return false;
+            };
+            let Ok(listed) = listing.list_files_for_scan(session, &[], None).await else {
+                return false;
+            };
             let files = listed.file_groups.iter().flat_map(FileGroup::iter);
-            return are_of(scan, files.map(|file| &file.object_meta)).then_some(positions);
+            return are_of(scan, files.map(|file| &file.object_meta));
         }
         let Some(memory) = HeldTable::memory_of(&*table) else {
             // The name says which rows they are; the table has never had others.
-            return matches!(scan.rows(), ScanRows::Named(_)).then_some(positions);
+            return matches!(scan.rows(), ScanRows::Named(_));
         };
         let mut partitions = Vec::with_capacity(memory.batches.len());
         for partition in &memory.batches {
@@ -100,7 +103,6 @@ impl Snapshot {
             .flat_map(|partition| partition.iter())
             .collect::<Vec<&RecordBatch>>();
         scan.has_batches(batches.into_iter(), columns)
-            .then_some(positions)
     }
 }
 
@@ -140,8 +142,8 @@ impl KnownPlan {
     /// Returns whether the table has the rows over which the plan was made.
     pub(crate) async fn is_current(&self, session: Option<&dyn Session>) -> bool {
         let columns = self.scan.columns();
-        let positions = self.snapshot.reads_all_of(&self.scan, columns, session);
-        positions.await.is_some()
+        let snapshot = &self.snapshot;
+        snapshot.has_the_rows_of(&self.scan, columns, session).await
     }
 
     /// Returns the table that the statement reads.

@@ -102,15 +102,14 @@ impl Dependencies {
 
     /// Returns whether the same text would be planned alike now.
     pub(super) async fn hold(&self, ctx: &SessionContext) -> bool {
-        {
-            let state = ctx.state_ref();
-            let state = state.read();
-            let same_options = Arc::ptr_eq(&self.options, state.config_options());
-            if !same_options || !self.functions.are_those_of(&state) {
-                return false;
-            }
-        }
-        self.tables.are_the_same(ctx).await
+        self.hold_but_for_tables(ctx) && self.tables.are_the_same(ctx).await
+    }
+
+    /// Returns whether settings and functions are as they were.
+    pub(super) fn hold_but_for_tables(&self, ctx: &SessionContext) -> bool {
+        let state = ctx.state_ref();
+        let state = state.read();
+        Arc::ptr_eq(&self.options, state.config_options()) && self.functions.are_those_of(&state)
     }
 
     /// Returns the options with which the statement was planned.

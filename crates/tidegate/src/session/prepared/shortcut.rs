@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use tidegate_kernels::order_dependent_columns;
 use tidegate_scheduler::{
     CachedTable, Choice, MorselLoader, Reason, RegionCounters, ResidentFailure, ResidentScan,
-    RunFailure, ScanKey, Wish,
+    RunFailure, ScanKey, ShapeKey, Wish,
 };
 
 use super::Planned;
@@ -65,6 +65,7 @@ struct Shortcut {
     /// Input columns of which grouped float MIN or MAX are made.
     order_dependent: BTreeSet<usize>,
     program: Program,
+    shape: ShapeKey,
     region: Arc<Region>,
     reason: Reason,
     /// What tells whether the table's files are what they were.
@@ -87,17 +88,29 @@ pub(super) async fn answer(
         let Some(shortcut) = find(session, statement).await else {
             return Ok(None);
         };
-        let Some(scan) = shortcut.scan(session).await else {
-            statement.shortcuts.forget(&shortcut);
-            continue;
-        };
-        let Ok(program) = shortcut.bind(values) else {
-            // As planned it raises the same, or it does not.
-            return Ok(None);
-        };
-        return run(session, &shortcut, scan, program, text).await;
+        if let Some(scan) = shortcut.scan(session) {
+            let Ok(program) = shortcut.bind(values) else {
+                // As planned it raises the same, or it does not.
+                return Ok(None);
+            };
+            match run(session, &shortcut, scan, program, text).await? {
+                Outcome::Rows(rows) => return Ok(Some(rows)),
+                Outcome::ToBePlanned => return Ok(None),
+                Outcome::OfYesterday => {}
+            }
+        }
+        statement.shortcuts.forget(&shortcut);
     }
     Ok(None)
+}
+
+/// What came of a shortcut.
+enum Outcome {
+    Rows(Vec<RecordBatch>),
+    /// The device does not answer this time.
+    ToBePlanned,
+    /// The statement hangs on something that has changed.
+    OfYesterday,
 }
 
 async fn find(session: &Session, statement: &Planned) -> Option<Arc<Shortcut>> {
@@ -178,6 +191,7 @@ impl Shortcut {
             files,
             columns: leaf.scan_key()?.columns().to_vec(),
             order_dependent: order_dependent_columns(&program.pipeline),
+            shape: ShapeKey::of(&program.pipeline),
             region: Arc::clone(region),
             reason: reason.clone(),
             table: Arc::downgrade(&resident.table),
@@ -188,28 +202,41 @@ impl Shortcut {
         })
     }
 
-    /// Returns what the device folds, if everything is as it was.
-    async fn scan(&self, session: &Session) -> Option<ResidentScan> {
+    /// Returns what the device folds, if all is as it was of what is told at once.
+    fn scan(&self, session: &Session) -> Option<ResidentScan> {
         let table = self.table.upgrade()?;
         let is_lost = self.region.devices.iter().any(|device| device.is_lost());
         if is_lost || !session.runtime.cache().holds(&table) {
             return None;
         }
-        if !self.dependencies.hold(&session.ctx).await {
+        if !self.dependencies.hold_but_for_tables(&session.ctx) {
             return None;
         }
+        let reads_all_of = |scan: &ScanKey| scan.positions(&self.columns);
+        ResidentScan::of(table, &self.order_dependent, &reads_all_of)
+    }
+
+    /// Returns whether the name of the table still stands for the rows that the device folds.
+    async fn is_current(&self, session: &Session, scan: &ResidentScan) -> bool {
+        if !self.dependencies.hold(&session.ctx).await {
+            return false;
+        }
+        let Some(rows) = scan.table.scan() else {
+            return false;
+        };
         let state = state_for(session, &self.snapshot);
         let state = state.as_ref().map(|state| state as &dyn CatalogSession);
-        let scan = table.scan()?;
-        let positions = self.snapshot.reads_all_of(scan, &self.columns, state);
-        let positions = positions.await?;
-        if let Some(files) = &self.files
-            && !files.is_as_planned().await.is_ok_and(|same| same)
+        if !self
+            .snapshot
+            .has_the_rows_of(rows, &self.columns, state)
+            .await
         {
-            return None;
+            return false;
         }
-        let reads_all_of = |_: &ScanKey| Some(positions.clone());
-        ResidentScan::of(table, &self.order_dependent, &reads_all_of)
+        match &self.files {
+            Some(files) => files.is_as_planned().await.is_ok_and(|same| same),
+            None => true,
+        }
     }
 
     fn bind(&self, values: &[ScalarValue]) -> datafusion::error::Result<Program> {
@@ -240,15 +267,16 @@ async fn run(
     scan: ResidentScan,
     program: Program,
     text: &Arc<str>,
-) -> Result<Option<Vec<RecordBatch>>, Error> {
+) -> Result<Outcome, Error> {
     let Some(device) = shortcut.region.devices.first() else {
-        return Ok(None);
+        return Ok(Outcome::ToBePlanned);
     };
     let dispatch = session.runtime.dispatch();
     let pipeline = Arc::clone(&program.pipeline);
     let is_free = shortcut.reason == Reason::Resident;
-    if is_free && scan.is_left_to_host(dispatch, &pipeline, device, host_partitions()) {
-        return Ok(None);
+    let shaped = (&pipeline, shortcut.shape);
+    if is_free && scan.is_left_to_host(dispatch, shaped, device, host_partitions()) {
+        return Ok(Outcome::ToBePlanned);
     }
     let counters = Arc::new(RegionCounters::default());
     let region = Arc::new(Region {
@@ -271,13 +299,15 @@ async fn run(
         record: Some(Arc::clone(&record)),
         region: Arc::clone(&region),
     };
-    let work = scan.answer(
-        device,
-        pipeline,
-        dispatch,
-        &counters,
-        shortcut.reason.clone(),
-    );
+    let work = async {
+        // Whether the rows are still those of the table is found out while the device folds them.
+        let begun = scan.begin(device, pipeline)?;
+        if !shortcut.is_current(session, &scan).await {
+            return Ok(None);
+        }
+        let reason = shortcut.reason.clone();
+        begun.end(dispatch, &counters, reason).await.map(Some)
+    };
     let caught = AssertUnwindSafe(work).catch_unwind();
     // Whoever serves a client has entered for it.
     let _permit = match is_client {
@@ -301,18 +331,23 @@ async fn run(
     let answered = answered.and_then(|caught| Ok(flatten_panic(caught.map(Ok))?));
     let ended = || Regions::Only(region);
     let error = match answered {
-        Ok(Ok(rows)) => {
+        Ok(Ok(Some(rows))) => {
             record.count(rows.iter().map(RecordBatch::num_rows).sum());
             guard.disarm();
             record.end_stream(ended);
-            return Ok(Some(rows));
+            return Ok(Outcome::Rows(rows));
+        }
+        Ok(Ok(None)) => {
+            guard.disarm();
+            history.forget(&record);
+            return Ok(Outcome::OfYesterday);
         }
         Ok(Err(ResidentFailure::Eval(error))) => Error::from(failure(RunFailure::Eval(error))),
         // The plan decides what becomes of it, and keeps the books.
         Ok(Err(ResidentFailure::NotAsStored | ResidentFailure::Device(_))) => {
             guard.disarm();
             history.forget(&record);
-            return Ok(None);
+            return Ok(Outcome::ToBePlanned);
         }
         Err(error) => error,
     };
