@@ -5,6 +5,7 @@
 //! elsewhere, while the device's thread does what others ask for (`steps`); so is what is left to do
 //! once the last bytes have left.
 
+mod loaded;
 mod run;
 mod steps;
 mod store;
@@ -12,7 +13,6 @@ mod tiers;
 mod user;
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -20,7 +20,6 @@ use std::time::Duration;
 use arrow_array::ArrayRef;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use parking_lot::Mutex;
 use tidegate_device::compiler::{CompileError, Compiled, ImageCache};
 use tidegate_device::cuda::{CudaDevice, DeviceBuffer, Kernel, Lane, LaunchShape, Mark};
 use tidegate_device::{
@@ -35,6 +34,8 @@ use crate::execution::Programs;
 use crate::program::{DeviceProgram, Generated, Part, ProgramOptions, parts_of, warm_up_source};
 use crate::stored::{ColumnDictionary, PinnedColumn, StoredColumn};
 use crate::stream::{StreamWork, UnderWay};
+
+use loaded::{Loaded, LoadedSources};
 
 pub use crate::program::declared_program;
 
@@ -53,24 +54,15 @@ pub(crate) struct Shared {
     architecture: String,
     pub(crate) options: ProgramOptions,
     programs: Programs,
-    /// Kernels that are loaded, by their source.
-    loaded: Mutex<HashMap<String, Arc<Loaded>>>,
+    loaded: LoadedSources,
     compile_threads: CompileThreads<Image>,
 }
 
 /// What came of compiling a source.
 type Image = Result<Arc<Compiled>, CompileError>;
 
-/// The kernels of one program on the device.
-struct Loaded {
-    kernels: Vec<Kernel>,
-}
-
 /// What the compiler calls a source.
 const SOURCE_NAME: &str = "pipeline.cu";
-
-/// Kernels kept loaded; more are forgotten together.
-const LOADED_MAX: usize = 256;
 
 /// How long whoever gives the device up waits for the compiler: a process that ends while it compiles may
 /// crash there.
@@ -98,7 +90,7 @@ impl CudaPipelineDevice {
                 architecture,
                 options,
                 programs: Programs::default(),
-                loaded: Mutex::default(),
+                loaded: LoadedSources::default(),
                 compile_threads: CompileThreads::new(compile, COMPILING_MAX),
             }),
             ordered: false,
@@ -263,7 +255,7 @@ impl Shared {
 
     /// Returns the kernels of a source if they are loaded.
     fn loaded(&self, text: &str) -> Option<Arc<Loaded>> {
-        self.loaded.lock().get(text).map(Arc::clone)
+        self.loaded.find(text)
     }
 
     /// Compiles sources now, at once, as far as they are not compiled.
@@ -308,11 +300,7 @@ impl Shared {
             }
         }
         let loaded = Arc::new(Loaded { kernels });
-        let mut all = self.loaded.lock();
-        if all.len() >= LOADED_MAX {
-            all.clear();
-        }
-        all.insert(text.to_owned(), Arc::clone(&loaded));
+        self.loaded.keep(text, Arc::clone(&loaded));
         Ok(loaded)
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use datafusion::arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
-use datafusion::arrow::datatypes::{DataType, Schema, UInt64Type};
+use datafusion::arrow::datatypes::{DataType, Int64Type, Schema, UInt64Type};
 use datafusion::common::ScalarValue;
 use datafusion::datasource::MemTable;
 use tidegate::{ErrorKind, Prepared, Session};
@@ -117,6 +117,13 @@ async fn columns_are_called_as_planned() {
     }
 }
 
+/// Counts what is remembered of the statement.
+async fn asked(session: &Session) -> i64 {
+    let sql = format!("SELECT count(*) FROM system.queries WHERE sql = '{SQL}'");
+    let found = session.collect(&sql).await.unwrap();
+    found[0].column(0).as_primitive::<Int64Type>().value(0)
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn whatever_changes_is_seen() {
     let session = session(&["placement = 'device'"], true).await;
@@ -133,8 +140,11 @@ async fn whatever_changes_is_seen() {
         .collect("INSERT INTO t VALUES (1, 50000, 's0')")
         .await
         .unwrap();
+    let known = asked(&session).await;
     let (is_short, after) = short().await;
     assert!(!is_short && before != after);
+    // What the device had begun over the rows that were is in no book.
+    assert_eq!(asked(&session).await, known + 1);
     run().await;
     session.collect("CACHE TABLE t ON DEVICE").await.unwrap();
     assert_eq!(short().await, (true, after.clone()));
