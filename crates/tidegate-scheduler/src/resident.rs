@@ -21,6 +21,10 @@ use crate::place::{DeviceState, Outlook, Place, Reason, Rest};
 use crate::queue::MorselSize;
 use crate::rates::{Rates, ShapeKey};
 
+/// How many times as long as the host takes a query waits for kernels at the most: each later one of its
+/// shape finds them, and so gains what this one waits.
+pub(crate) const PATIENCE: f64 = 8.0;
+
 /// A scan that is on a device as a whole, in the columns that a pipeline reads.
 #[derive(Clone, Debug)]
 pub struct ResidentScan {
@@ -95,8 +99,8 @@ impl ResidentScan {
         let Some(run) = self.run.runs.first().filter(|_| seconds > 0.0) else {
             return false;
         };
-        let rates = dispatch.rates();
-        if faster_with_all(rates, shape, device, seconds, num_rows, host_partitions) {
+        let (rates, waits) = (dispatch.rates(), seconds / PATIENCE);
+        if faster_with_all(rates, shape, device, waits, num_rows, host_partitions) {
             return false;
         }
         let sample = Sample::Stored(Arc::clone(run));

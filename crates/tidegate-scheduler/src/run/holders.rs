@@ -10,7 +10,7 @@ use crate::feeder::Choice;
 use crate::place::Reason;
 use crate::queue::{ClaimPolicy, Held};
 use crate::residency::{Residency, identify};
-use crate::resident::{faster_with_all, faster_with_share};
+use crate::resident::{PATIENCE, faster_with_all, faster_with_share};
 
 /// What a device holds of a scan.
 #[derive(Debug)]
@@ -151,11 +151,13 @@ impl MixedRun {
         })
     }
 
-    /// Returns the seconds until other queries leave a device free and it has its kernels.
+    /// Returns the seconds until other queries leave a device free and it has its kernels, as far as these
+    /// are not worth waiting for.
     fn waits_for(&self, device: &Arc<dyn PipelineDevice>) -> f64 {
         let dispatch = &self.spec.dispatch;
         let turns = dispatch.turns(device.info().id);
         let others = turns.seconds_of_others(self.workers.query);
-        others.max(dispatch.seconds_to_ready(device, self.workers.roster.shape()))
+        let compiling = dispatch.seconds_to_ready(device, self.workers.roster.shape());
+        others.max(compiling / PATIENCE)
     }
 }
