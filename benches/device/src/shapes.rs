@@ -6,8 +6,8 @@ use arrow_schema::{DataType, Field, Schema};
 use tidegate_pipeline::check::decimal_rule;
 use tidegate_pipeline::types::Decimal;
 use tidegate_pipeline::{
-    Aggregate, AggregateCall, AggregateFunction, AggregateOutput, ArithmeticOp, CompareOp, Expr,
-    NamedExpr, Pipeline, Scalar, ScalarValue, Step, Unsupported,
+    Aggregate, AggregateCall, AggregateFunction, AggregateOutput, ArithmeticOp, CastFailure,
+    CompareOp, Expr, NamedExpr, Pipeline, Scalar, ScalarValue, Step, Unsupported,
 };
 
 use crate::columns::{Column, Values};
@@ -428,6 +428,11 @@ pub(crate) fn sum_plus_one(value: DataType) -> Result<Pipeline, Unsupported> {
     let mut builder = Builder::default();
     let one = builder.literal(value.clone(), ScalarValue::Float(1.0))?;
     let sum_of = arithmetic(ArithmeticOp::Add, Expr::column(0, value.clone())?, one)?;
+    // As in SQL, singles are summed as doubles.
+    let sum_of = match value {
+        DataType::Float32 => Expr::cast(sum_of, DataType::Float64, CastFailure::Raise)?,
+        _ => sum_of,
+    };
     let steps = vec![Step::Aggregate(Aggregate {
         keys: vec![],
         calls: vec![sum(sum_of, "sum")?, count()?],

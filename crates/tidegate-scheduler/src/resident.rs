@@ -85,8 +85,9 @@ impl ResidentScan {
         num_rows > 0 && faster_with_all(rates, shape, device, 0.0, num_rows, host_partitions)
     }
 
-    /// Returns whether a host of so many partitions would be done with all of it before the device has
-    /// compiled the kernels of a pipeline of this shape and is; they are compiled beside then, for the next query.
+    /// Returns whether a host of so many partitions would be done with all of it long before the device has
+    /// compiled the kernels of a pipeline of this shape: waiting would take more than eight times as
+    /// long. They are compiled beside then, for the next query.
     pub fn is_left_to_host(
         &self,
         dispatch: &Arc<Dispatch>,
