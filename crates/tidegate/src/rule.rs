@@ -18,6 +18,7 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
+use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
 use tidegate_kernels::PipelineDevice;
 use tidegate_pipeline::{Pipeline, Step};
@@ -575,11 +576,8 @@ fn shared_half(plan: &Arc<dyn ExecutionPlan>) -> Option<Pipeline> {
 
 /// Returns the rows of a scan and their bytes, as far as they are known.
 fn size_of(scan: &Arc<dyn ExecutionPlan>) -> Option<(u64, u64)> {
-    #[expect(
-        deprecated,
-        reason = "the successor takes the inputs' statistics, and there are none"
-    )]
-    let statistics = scan.partition_statistics(None).ok()?;
+    let known = StatisticsContext::new().compute(scan.as_ref(), &StatisticsArgs::new());
+    let statistics = known.ok()?;
     let num_rows = *statistics.num_rows.get_value()? as u64;
     let widths = 8 * scan.schema().fields().len() as u64;
     let known = statistics.total_byte_size.get_value();
@@ -639,3 +637,6 @@ fn is_round_robin(plan: &Arc<dyn ExecutionPlan>) -> bool {
     plan.downcast_ref::<RepartitionExec>()
         .is_some_and(|exchange| matches!(exchange.partitioning(), Partitioning::RoundRobinBatch(_)))
 }
+
+#[cfg(test)]
+mod tests;

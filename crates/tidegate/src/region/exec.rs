@@ -12,6 +12,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::execution_plan::{CardinalityEffect, reset_plan_states};
 use datafusion::physical_plan::filter_pushdown::{FilterDescription, FilterPushdownPhase};
 use datafusion::physical_plan::metrics::MetricsSet;
+use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::{
     ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties,
     ReplaceChildrenOptions,
@@ -302,12 +303,15 @@ impl ExecutionPlan for PipelineExec {
         Some(metrics(&self.report()))
     }
 
-    fn partition_statistics(&self, partition: Option<usize>) -> Result<Arc<Statistics>> {
-        #[expect(
-            deprecated,
-            reason = "the successor takes the inputs' statistics, which are ours"
-        )]
-        self.host.partition_statistics(partition)
+    fn statistics_from_inputs(
+        &self,
+        input_stats: &[Arc<Statistics>],
+        _: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
+        let [host] = input_stats else {
+            return internal_err!("a region has one input, its host's subtree");
+        };
+        Ok(Arc::clone(host))
     }
 
     fn cardinality_effect(&self) -> CardinalityEffect {
