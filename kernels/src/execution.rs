@@ -2,7 +2,7 @@
 //!
 //! The kernel is made for what is known of the values so far; when a chunk widens that, another kernel
 //! takes over, and where its groups' layout differs the groups gathered until then are brought back
-//! first and merged at the end. What comes after the first aggregate is another execution, over the
+//! first, to leave as they are or be merged at the end. What comes after the first aggregate is another execution, over the
 //! groups as columns (`finish`), if they are many; else the reference interpreter's.
 
 mod finish;
@@ -17,7 +17,7 @@ use std::time::Instant;
 
 use arrow_array::RecordBatch;
 use tidegate_device::{DeviceError, MemoryBudget, Reservation};
-use tidegate_pipeline::{EvalError, Pipeline, Sort};
+use tidegate_pipeline::{AggregateOutput, EvalError, Pipeline, Sort, Step};
 
 use crate::backend::{Phases, RunError, Sample};
 use crate::engine::{FLOAT_RANGE, Machine, ResidentChunk, ResidentColumn, Segments};
@@ -56,6 +56,8 @@ pub struct Execution<B> {
     wide_floats: bool,
     /// Groups of tables of another layout.
     retired: Vec<Groups>,
+    /// Rows of such tables, where whoever gets them merges groups anyway.
+    left: Vec<Leaving>,
     /// What comes after a few groups, once it was made.
     ending: Option<Ending>,
     /// Rows written by a program without groups.
@@ -128,6 +130,7 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
             table: None,
             wide_floats: false,
             retired: Vec::new(),
+            left: Vec::new(),
             ending: None,
             rows: Vec::new(),
             memory: budget.reserve(0)?,
@@ -384,6 +387,18 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
                 Arc::new(segments.map_err(|why| not_as_stored(machine, &why))?)
             }
         };
+        let source = self.generated.as_ref();
+        let of_a_group = source.and_then(|source| source.group_rows_max(&self.pipeline));
+        let groups_are_small = of_a_group.is_some_and(|rows| rows <= STATE_ROWS_MAX);
+        if let (Sink::Groups(plan), Some(table)) = (&program.sink, &self.table) {
+            let goes_on = table.plan() == plan
+                && table.literals() == program.literals
+                && (groups_are_small
+                    || table.num_rows() + segments.num_rows <= self.options.state_rows);
+            if !goes_on {
+                self.retire(machine, &engine)?;
+            }
+        }
         let may_begin_again = machine.may_begin_again(false);
         machine.launching()?;
         let plan = match &program.sink {
@@ -397,21 +412,7 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
             }
             Sink::Groups(plan) => plan,
         };
-        let source = self.generated.as_ref();
-        let of_a_group = source.and_then(|source| source.group_rows_max(&self.pipeline));
-        let groups_are_small = of_a_group.is_some_and(|rows| rows <= STATE_ROWS_MAX);
-        let goes_on = self.table.as_ref().is_some_and(|table| {
-            table.plan() == plan
-                && table.literals() == program.literals
-                && (groups_are_small
-                    || table.num_rows() + segments.num_rows <= self.options.state_rows)
-        });
-        if !goes_on {
-            if let Some(table) = self.table.take() {
-                let strings = Strings::of(&self.inputs.dictionaries);
-                self.retired
-                    .push(table.read(&engine)?.named(&strings.all()));
-            }
+        if self.table.is_none() {
             let table = GroupTable::within(&engine, &program, plan, machine.budget())?;
             self.table = Some(table);
         }
@@ -433,6 +434,36 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
             return self.launch(machine, input);
         }
         folded
+    }
+
+    /// Puts away the groups of a table that does not do for what comes next. Changes nothing before it has
+    /// the kernels that it needs.
+    fn retire<M: Machine<Buffer = B>>(
+        &mut self,
+        machine: &M,
+        engine: &M::Engine,
+    ) -> Result<(), RunError> {
+        if self.leaves_in_parts() {
+            let part = self.end_table(machine, &FinishLimits::default())?;
+            self.table = None;
+            self.left.push(part);
+        } else if let Some(table) = self.table.take() {
+            let strings = Strings::of(&self.inputs.dictionaries);
+            self.retired
+                .push(table.read(engine)?.named(&strings.all()));
+        }
+        Ok(())
+    }
+
+    /// Returns whether a group may leave more than once: what leaves are states, which are merged above.
+    /// Sums that must not depend on how rows are shared out are merged before they are rounded.
+    fn leaves_in_parts(&self) -> bool {
+        let last = self.pipeline.steps.last();
+        let are_states = matches!(
+            last,
+            Some(Step::Aggregate(aggregate)) if aggregate.output == AggregateOutput::State
+        );
+        are_states && !self.options.fixed_floats
     }
 }
 

@@ -179,6 +179,22 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
         machine: &M,
         limits: &FinishLimits,
     ) -> Result<Leaving, RunError> {
+        if self.left.is_empty() {
+            return self.end_table(machine, limits);
+        }
+        if self.table.is_some() {
+            let last = self.end_table(machine, limits)?;
+            self.left.push(last);
+        }
+        Ok(Leaving::all(std::mem::take(&mut self.left)))
+    }
+
+    /// Ends the execution as far as it is in its table, which may stay.
+    pub(super) fn end_table<M: Machine<Buffer = B>>(
+        &mut self,
+        machine: &M,
+        limits: &FinishLimits,
+    ) -> Result<Leaving, RunError> {
         let pipeline = Arc::clone(&self.pipeline);
         let Some(aggregate) = first_aggregate(&pipeline) else {
             return Ok(Leaving::batches(std::mem::take(&mut self.rows), None));

@@ -30,6 +30,8 @@ pub struct Leaving {
     /// What runs them, if it was made already.
     interpreter: Option<Box<Interpreter>>,
     host_reason: Option<String>,
+    /// What leaves before these.
+    before: Vec<Self>,
 }
 
 #[derive(Debug)]
@@ -50,6 +52,7 @@ impl Leaving {
             rest,
             interpreter: None,
             host_reason: None,
+            before: Vec::new(),
         }
     }
 
@@ -69,7 +72,17 @@ impl Leaving {
             rest,
             interpreter: None,
             host_reason: None,
+            before: Vec::new(),
         }
+    }
+
+    /// Lets all of these leave, one after the other.
+    pub(super) fn all(mut parts: Vec<Self>) -> Self {
+        let mut last = parts
+            .pop()
+            .unwrap_or_else(|| Self::batches(Vec::new(), None));
+        last.before = parts;
+        last
     }
 
     /// The same, with what runs the steps that are left.
@@ -111,10 +124,12 @@ impl Leaving {
     }
 
     fn num_rows(&self) -> usize {
-        match &self.rows {
+        let before = self.before.iter().map(Self::num_rows).sum::<usize>();
+        let own = match &self.rows {
             Rows::Batches(batches) => batches.iter().map(RecordBatch::num_rows).sum(),
             Rows::Columns { columns, .. } => columns.num_rows(),
-        }
+        };
+        before + own
     }
 
     /// Does what is left and returns the rows, in batches of the pipeline's output.
@@ -122,6 +137,10 @@ impl Leaving {
     /// # Errors
     /// What the rows raise; a NULL in a column declared without.
     pub fn into_batches(self) -> Result<Vec<RecordBatch>, RunError> {
+        let mut all = Vec::new();
+        for part in self.before {
+            all.extend(part.into_batches()?);
+        }
         let batches = match self.rows {
             Rows::Batches(batches) => batches,
             Rows::Columns {
@@ -134,7 +153,8 @@ impl Leaving {
             }
         };
         let Some(rest) = self.rest else {
-            return Ok(batches.iter().flat_map(sliced).collect());
+            all.extend(batches.iter().flat_map(sliced));
+            return Ok(all);
         };
         let mut interpreter = match self.interpreter {
             Some(interpreter) => *interpreter,
@@ -143,7 +163,8 @@ impl Leaving {
         for batch in &batches {
             interpreter.fold(batch)?;
         }
-        Ok(interpreter.finish()?)
+        all.extend(interpreter.finish()?);
+        Ok(all)
     }
 }
 

@@ -29,6 +29,7 @@ mod finish;
 mod generated;
 mod keys;
 mod ordered;
+mod parts;
 mod plan;
 mod radix;
 mod random;
