@@ -449,8 +449,7 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
             self.left.push(part);
         } else if let Some(table) = self.table.take() {
             let strings = Strings::of(&self.inputs.dictionaries);
-            self.retired
-                .push(table.read(engine)?.named(&strings.all()));
+            self.retired.push(table.read(engine)?.named(&strings.all()));
         }
         Ok(())
     }

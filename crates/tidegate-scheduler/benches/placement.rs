@@ -11,7 +11,7 @@ use arrow_schema::Schema;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use tidegate_device::{DeviceId, DeviceInfo, DeviceKind, DeviceRates};
 use tidegate_pipeline::Pipeline;
-use tidegate_scheduler::place::{HostClaim, Roster};
+use tidegate_scheduler::place::{HostClaim, Location, Roster};
 use tidegate_scheduler::queue::DeviceClaim;
 use tidegate_scheduler::rates::{Rates, ShapeKey};
 use tidegate_scheduler::{ClaimPolicy, MorselQueue, MorselSize};
@@ -67,7 +67,7 @@ fn drain(num_morsels: usize) -> (usize, usize) {
         for id in (0..DEVICES).map(DeviceId) {
             roster.end(id, now);
             let claim = queue.claim_for_device(id, |morsel, rest| {
-                let decision = roster.decide(id, morsel.size, false, rest, 0.0, now);
+                let decision = roster.decide(id, morsel.size, Location::Host, rest, 0.0, now);
                 decision.takes
             });
             devices += usize::from(matches!(claim, DeviceClaim::Morsel(_)));

@@ -34,7 +34,7 @@ use crate::cache::{ChunkKey, ColumnCache, ScanKey};
 use crate::counters::{RegionCounters, Setbacks};
 use crate::dispatch::Dispatch;
 use crate::ladder::Ladder;
-use crate::place::{Place, Reason, Rest, Roster};
+use crate::place::{Location, Place, Reason, Rest, Roster};
 use crate::queue::{DeviceClaim, Morsel, MorselId, MorselQueue, MorselSize};
 use crate::rates::DeviceRate;
 use crate::residency::{ArrayScan, Origin, Residency, ResidentRows, identify};
@@ -345,7 +345,11 @@ impl Feeder {
         let loaded = match work {
             Work::Run(run) => {
                 let idle = open.in_flight.is_empty();
-                let Some(turn) = self.turn(idle, run.num_rows(), 0).await else {
+                let size = MorselSize {
+                    num_rows: run.num_rows(),
+                    num_bytes: 0,
+                };
+                let Some(turn) = self.turn(idle, size, Location::Device).await else {
                     return Ok(Step::Blocked(Work::Run(run)));
                 };
                 open.fold_resident(run, turn);
@@ -367,13 +371,16 @@ impl Feeder {
         self.fold_loaded(loaded, open).await
     }
 
-    /// Takes a turn on the device for so many rows and bytes; `None` if it must wait and this run is
-    /// not idle: then its folds must be settled first.
-    async fn turn(&self, idle: bool, rows: u64, bytes: u64) -> Option<Turn> {
-        let rate = self.rate();
+    /// Takes a turn on the device for so many rows and bytes that lie there; `None` if it must wait and
+    /// this run is not idle: then its folds must be settled first.
+    async fn turn(&self, idle: bool, size: MorselSize, location: Location) -> Option<Turn> {
+        let rate = match location {
+            Location::Pinned => self.rate().from_pinned(),
+            _ => self.rate(),
+        };
         let seconds = rate.launch_seconds
-            + rows as f64 * rate.kernel_seconds_per_row
-            + bytes as f64 * rate.transfer_seconds_per_byte;
+            + size.num_rows as f64 * rate.kernel_seconds_per_row
+            + size.num_bytes as f64 * rate.transfer_seconds_per_byte;
         if idle {
             return Some(self.turns.take(self.query, self.slots, seconds).await);
         }
@@ -413,8 +420,12 @@ impl Feeder {
                     None => residency.find_below(morsel.id),
                 };
                 let moved = below.as_ref().map(size_of_pinned);
-                let size = moved.unwrap_or(morsel.size);
-                self.accepts(size, rest, found.is_some())
+                let location = match (&found, &below) {
+                    (Some(_), _) => Location::Device,
+                    (None, Some(_)) => Location::Pinned,
+                    (None, None) => Location::Host,
+                };
+                self.accepts(moved.unwrap_or(morsel.size), rest, location)
             };
             match self.queue.claim_for_device(self.device.info().id, accepts) {
                 DeviceClaim::Unlisted(piece) if residency.is_empty() => {
@@ -440,17 +451,18 @@ impl Feeder {
                 DeviceClaim::Empty => return Ok(None),
                 DeviceClaim::Morsel(morsel) => {
                     if let Some(rows) = below {
-                        let promise = self.promise(size_of_pinned(&rows), false);
+                        let promise = self.promise(size_of_pinned(&rows), Location::Pinned);
                         return Ok(Some(Work::Pinned(PinnedWork {
                             morsel,
                             rows,
                             promise,
                         })));
                     }
-                    let promise = self.promise(morsel.size, found.is_some());
                     let Some(resident) = found else {
+                        let promise = self.promise(morsel.size, Location::Host);
                         return Ok(Some(Work::Load(morsel, promise)));
                     };
+                    let promise = self.promise(morsel.size, Location::Device);
                     resident.hit();
                     return Ok(Some(Work::Run(ResidentRun {
                         origin: resident.origin,
@@ -508,16 +520,16 @@ impl Feeder {
             origin: origin?,
             morsels,
             rows: taken,
-            promise: self.promise(size, true),
+            promise: self.promise(size, Location::Device),
         })
     }
 
     /// Returns what a claim that was just made is expected to take.
-    fn promise(&self, size: MorselSize, resident: bool) -> Promise {
+    fn promise(&self, size: MorselSize, location: Location) -> Promise {
         let (id, now) = (self.device.info().id, self.now());
         if matches!(self.choice, Choice::Always(_)) {
             let others = self.turns.seconds_of_others(self.query);
-            self.roster.takes(id, size, resident, others, now);
+            self.roster.takes(id, size, location, others, now);
         }
         Promise {
             estimate: self.roster.promised(id),
@@ -525,14 +537,14 @@ impl Feeder {
         }
     }
 
-    fn accepts(&self, size: MorselSize, rest: Rest, is_resident: bool) -> bool {
+    fn accepts(&self, size: MorselSize, rest: Rest, location: Location) -> bool {
         if matches!(self.choice, Choice::Always(_)) {
             return true;
         }
         let others = self.turns.seconds_of_others(self.query);
         let id = self.device.info().id;
         self.roster
-            .decide(id, size, is_resident, rest, others, self.now())
+            .decide(id, size, location, rest, others, self.now())
             .takes
     }
 

@@ -35,6 +35,17 @@ impl fmt::Display for Place {
     }
 }
 
+/// Where a morsel's rows lie before a device folds them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Location {
+    /// On the device, or it makes them: nothing moves.
+    Device,
+    /// In pinned memory, as a device stores them: they are only moved.
+    Pinned,
+    /// On the host, or in files: they are read, encoded and moved.
+    Host,
+}
+
 /// What the user asked for: `tidegate.placement`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]

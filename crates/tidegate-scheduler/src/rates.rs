@@ -50,8 +50,10 @@ const SAVE_EVERY: Duration = Duration::from_secs(5);
 pub struct DeviceRate {
     /// To read a row on the host for a device.
     pub load_seconds_per_row: f64,
-    /// To move a byte, either way.
+    /// To move a byte, either way; to a device encoding it included.
     pub transfer_seconds_per_byte: f64,
+    /// To move a byte to a device that lies in pinned memory as the device stores it.
+    pub pinned_seconds_per_byte: f64,
     /// To run the program over a row that is on the device.
     pub kernel_seconds_per_row: f64,
     /// What a launch costs before its first row.
@@ -65,6 +67,15 @@ impl DeviceRate {
     pub fn rows_within(&self, seconds: f64) -> u64 {
         let rows = seconds / self.kernel_seconds_per_row.max(f64::MIN_POSITIVE);
         (rows as u64).max(1)
+    }
+
+    /// Returns the rate for rows in pinned memory, which need not be read.
+    pub fn from_pinned(self) -> Self {
+        Self {
+            load_seconds_per_row: 0.0,
+            transfer_seconds_per_byte: self.pinned_seconds_per_byte,
+            ..self
+        }
     }
 }
 
@@ -82,6 +93,9 @@ struct Book {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct DeviceEntry {
     transfer: Smoothed,
+    /// A byte that is moved from pinned memory as it lies there.
+    #[serde(default)]
+    pinned: Smoothed,
     kernel: Smoothed,
     #[serde(default)]
     launch: Smoothed,
@@ -230,6 +244,9 @@ impl Rates {
                 .unwrap_or_default()
                 .or(device.transfer)
                 .value_or(inverse(declared.copy_bytes_per_second)),
+            pinned_seconds_per_byte: device
+                .pinned
+                .value_or(inverse(declared.copy_bytes_per_second)),
             kernel_seconds_per_row: own
                 .or(device.kernel)
                 .value_or(inverse(declared.rows_per_second)),
@@ -326,6 +343,15 @@ impl Rates {
         device.transfer.learn(each);
         let transfer = &mut book.entry(shape).transfer;
         transfer.entry(key).or_default().learn(each);
+    }
+
+    /// Learns how long so many bytes of pinned memory took to be moved to a device.
+    pub fn learn_pinned(&self, info: &DeviceInfo, bytes: u64, seconds: f64) {
+        if let Some(each) = per_unit(bytes, seconds) {
+            let mut book = self.book.lock();
+            let device = book.devices.entry(device_key(info)).or_default();
+            device.pinned.learn(each);
+        }
     }
 
     /// Learns how long a device was busy with so many rows, for which so many claimed bytes moved,

@@ -13,8 +13,8 @@ use tidegate_pipeline::Pipeline;
 use crate::cache::pinned::{PinnedMorsel, PinnedTier};
 use crate::cache::{CachedTable, ChunkKey, ColumnCache};
 use crate::feeder::MorselLoader;
-use crate::place::Reason;
-use crate::queue::{MorselId, MorselQueue};
+use crate::place::{Reason, Rest};
+use crate::queue::{MorselId, MorselQueue, MorselSize};
 use crate::run::RunFailure;
 
 /// Pieces that are identified at a time.
@@ -94,6 +94,15 @@ pub(crate) struct Holder {
     pub(crate) origin: Origin,
     /// The scan's rows.
     pub(crate) num_rows: u64,
+}
+
+/// What a scan is of which nothing must be read: each of its morsels is on a device or below it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct AtHand {
+    /// All of its rows.
+    pub(crate) num_rows: u64,
+    /// Those that lie below the device, with the bytes that move for them.
+    pub(crate) below: Rest,
 }
 
 /// A morsel that a device need not be given.
@@ -186,6 +195,11 @@ impl Residency {
         self.known.is_empty() && self.below.is_none()
     }
 
+    /// Returns whether there may be something below the device.
+    pub(crate) fn looks_below(&self) -> bool {
+        self.below.is_some()
+    }
+
     /// Looks only there from now on; nowhere with `None`.
     pub(crate) fn pin(&mut self, origin: Option<Origin>) {
         self.known = origin.iter().filter_map(Known::of).collect();
@@ -231,6 +245,26 @@ impl Residency {
             let num_rows = rows_in(&origin).filter(|rows| *rows > 0)?;
             Some(Holder { origin, num_rows })
         }))
+    }
+
+    /// Returns what a listed and identified scan is, if nothing of it must be read and some of it lies
+    /// below the device.
+    pub(crate) fn all_at_hand(&self, queue: &MorselQueue) -> Option<AtHand> {
+        let mut all = AtHand::default();
+        for morsel in queue.morsels() {
+            if let Some(found) = self.find(morsel.id) {
+                all.num_rows += found.rows.num_rows();
+                continue;
+            }
+            let below = self.find_below(morsel.id)?;
+            let size = MorselSize {
+                num_rows: below.num_rows(),
+                num_bytes: below.bytes(),
+            };
+            all.num_rows += size.num_rows;
+            all.below.add(size);
+        }
+        (all.below.num_morsels > 0).then_some(all)
     }
 
     /// Finds a morsel of an identified piece.

@@ -10,6 +10,7 @@ use super::{Choice, Feeder, Progress, RunEnd, Setback, fault};
 use crate::counters::{Decided, Setbacks};
 use crate::place::{Place, Reason};
 use crate::queue::{Morsel, MorselId};
+use crate::residency::Origin;
 use crate::run::RunFailure;
 
 impl Feeder {
@@ -22,12 +23,14 @@ impl Feeder {
         let error = match settled.folded {
             Ok(report) => {
                 let claimed = settled.morsels.iter().map(|morsel| morsel.size.num_bytes);
-                let claimed = match settled.origin {
-                    // It was there when the fold began, whether or not it was moved before.
-                    Some(_) => 0,
-                    None => claimed.sum(),
-                };
-                self.learn(&report, claimed);
+                let claimed = claimed.sum();
+                if let Some(Origin::Pinned(_)) = settled.origin {
+                    let rates = self.dispatch.rates();
+                    rates.learn_pinned(self.device.info(), claimed, report.phases.upload);
+                }
+                // What came from somewhere was there when the fold began, whether or not it was moved
+                // before.
+                self.learn(&report, if settled.origin.is_some() { 0 } else { claimed });
                 open.compile_seconds += report.phases.compile;
                 let folded = match settled.origin {
                     Some(_) => settled.morsels,

@@ -11,6 +11,7 @@ use tidegate_kernels::{RunError, StoredColumn};
 use super::open_run::{OpenRun, PinnedWork, Work};
 use super::{Feeder, Step, fault};
 use crate::cache::pinned::PinnedMorsel;
+use crate::place::Location;
 use crate::run::RunFailure;
 
 /// How long a morsel waits for room on a device on which nothing of its run is in flight.
@@ -30,7 +31,7 @@ impl Feeder {
         open: &mut OpenRun,
     ) -> Result<Step, RunFailure> {
         let (idle, size) = (open.in_flight.is_empty(), work.size());
-        let Some(turn) = self.turn(idle, size.num_rows, size.num_bytes).await else {
+        let Some(turn) = self.turn(idle, size, Location::Pinned).await else {
             return Ok(Step::Blocked(Work::Pinned(work)));
         };
         let began = Instant::now();

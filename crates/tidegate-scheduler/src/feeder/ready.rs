@@ -10,6 +10,7 @@ use futures::future::{Either, select};
 use tidegate_kernels::{Sample, refuse_chunk};
 
 use super::{Choice, Feeder};
+use crate::place::Location;
 use crate::queue::{DeviceClaim, Morsel};
 use crate::residency::{Residency, ResidentMorsel, identify};
 use crate::run::RunFailure;
@@ -70,7 +71,11 @@ impl Feeder {
             let mut found = None;
             let looks = |morsel: &Morsel, rest| {
                 let resident = residency.find(morsel.id);
-                if self.accepts(morsel.size, rest, resident.is_some()) {
+                let location = match resident {
+                    Some(_) => Location::Device,
+                    None => Location::Host,
+                };
+                if self.accepts(morsel.size, rest, location) {
                     // It was only asked.
                     self.roster.cancel(id);
                     found = Some((*morsel, resident));

@@ -10,7 +10,8 @@ use super::open_run::{LoadedMorsel, OpenRun, Work, loaded as told};
 use super::{Feeder, Step, fault};
 use crate::counters::Setbacks;
 use crate::ladder::{Rung, SPLIT_ROWS_MIN, Shortage};
-use crate::place::Reason;
+use crate::place::{Location, Reason};
+use crate::queue::MorselSize;
 use crate::run::RunFailure;
 
 impl Feeder {
@@ -20,10 +21,10 @@ impl Feeder {
         mut loaded: LoadedMorsel,
         open: &mut OpenRun,
     ) -> Result<Step, RunFailure> {
-        let (rows, bytes) = size(&loaded.batches);
+        let size = size_of(&loaded.batches);
         let input = match loaded.input.take() {
             Some(input) => input,
-            None => match self.device.reserve(bytes) {
+            None => match self.device.reserve(size.num_bytes) {
                 Ok(input) => input,
                 Err(DeviceError::OutOfMemory { .. }) => {
                     return self.climb(loaded, open).await;
@@ -36,7 +37,7 @@ impl Feeder {
             },
         };
         let idle = open.in_flight.is_empty();
-        let Some(turn) = self.turn(idle, rows, bytes).await else {
+        let Some(turn) = self.turn(idle, size, Location::Host).await else {
             loaded.input = Some(input);
             return Ok(Step::Blocked(Work::Loaded(loaded)));
         };
@@ -50,7 +51,10 @@ impl Feeder {
         mut loaded: LoadedMorsel,
         open: &mut OpenRun,
     ) -> Result<Step, RunFailure> {
-        let (rows, bytes) = size(&loaded.batches);
+        let MorselSize {
+            num_rows: rows,
+            num_bytes: bytes,
+        } = size_of(&loaded.batches);
         let id = self.device.info().id;
         loop {
             let budget = self.device.budget();
@@ -118,10 +122,10 @@ impl Feeder {
         let mut parts = VecDeque::from(halves(&loaded.batches));
         let mut total = FoldReport::default();
         while let Some(part) = parts.pop_front() {
-            let (rows, bytes) = size(&part);
-            let input = match self.device.reserve(bytes) {
+            let size = size_of(&part);
+            let input = match self.device.reserve(size.num_bytes) {
                 Ok(input) => input,
-                Err(DeviceError::OutOfMemory { .. }) if rows >= 2 * SPLIT_ROWS_MIN => {
+                Err(DeviceError::OutOfMemory { .. }) if size.num_rows >= 2 * SPLIT_ROWS_MIN => {
                     for half in halves(&part).into_iter().rev() {
                         parts.push_front(half);
                     }
@@ -134,7 +138,7 @@ impl Feeder {
                     return self.abandon_parts(&loaded, open, fault(&RunError::Device(error)));
                 }
             };
-            let turn = self.turn(true, rows, bytes).await;
+            let turn = self.turn(true, size, Location::Host).await;
             let (fold, waiting) = (open.run.fold(part, input), open.run.waiting());
             let folded = match turn {
                 Some(mut turn) => turn.work(fold, waiting).await,
@@ -142,7 +146,7 @@ impl Feeder {
             };
             match folded {
                 Ok(report) if report.state_fits || parts.is_empty() => {
-                    self.learn(&report, bytes);
+                    self.learn(&report, size.num_bytes);
                     total.rows += report.rows;
                     total.bytes += report.bytes;
                     total.device_seconds += report.device_seconds;
@@ -179,9 +183,11 @@ impl Feeder {
 }
 
 /// Returns the rows of batches and the bytes that must be moved for them.
-fn size(batches: &[RecordBatch]) -> (u64, u64) {
-    let rows = batches.iter().map(|batch| batch.num_rows() as u64).sum();
-    (rows, batches.iter().map(referenced_bytes).sum())
+fn size_of(batches: &[RecordBatch]) -> MorselSize {
+    MorselSize {
+        num_rows: batches.iter().map(|batch| batch.num_rows() as u64).sum(),
+        num_bytes: batches.iter().map(referenced_bytes).sum(),
+    }
 }
 
 /// Cuts batches in two at the middle row.

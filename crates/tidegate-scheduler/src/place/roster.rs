@@ -14,6 +14,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tidegate_device::{DeviceId, DeviceInfo};
 
+use super::Location;
 use super::finish::{Decision, DeviceState, Estimate, Outlook, Rest};
 use crate::queue::{Morsel, MorselQueue, MorselSize};
 use crate::rates::{Rates, ShapeKey};
@@ -67,8 +68,8 @@ struct DeviceSeat {
     has: VecDeque<f64>,
     /// When the oldest began.
     since: f64,
-    /// The last claim was of a morsel that it held.
-    resident: bool,
+    /// Where the morsel of its last claim lay.
+    location: Location,
     /// Bytes of state that must come back, as far as it has grown.
     state_bytes: u64,
     /// Until other queries leave it free.
@@ -156,7 +157,10 @@ impl Roster {
             limit_bytes,
             has: VecDeque::new(),
             since: 0.0,
-            resident: seats.holders.contains(&info.id),
+            location: match seats.holders.contains(&info.id) {
+                true => Location::Device,
+                false => Location::Host,
+            },
             state_bytes: 0,
             others: 0.0,
             promised: Estimate::default(),
@@ -189,14 +193,14 @@ impl Roster {
         &self,
         device: DeviceId,
         morsel: MorselSize,
-        resident: bool,
+        location: Location,
         rest: Rest,
         others: f64,
         now: f64,
     ) -> Decision {
         let mut seats = self.seats.lock();
         if let Some(seat) = seats.devices.get_mut(&device) {
-            seat.resident = resident;
+            seat.location = location;
             seat.others = others;
         }
         let outlook = self.outlook(&seats, rest, now);
@@ -218,7 +222,7 @@ impl Roster {
         &self,
         device: DeviceId,
         morsels: MorselSize,
-        resident: bool,
+        location: Location,
         others: f64,
         now: f64,
     ) {
@@ -226,7 +230,7 @@ impl Roster {
         let Some(seat) = seats.devices.get_mut(&device) else {
             return;
         };
-        seat.resident = resident;
+        seat.location = location;
         seat.others = others;
         let state = seat.state(device, &self.rates, self.shape, now);
         seat.promised = state.estimate(morsels).without(state.returns);
@@ -409,6 +413,9 @@ impl DeviceSeat {
 
     fn state(&self, id: DeviceId, rates: &Rates, shape: ShapeKey, now: f64) -> DeviceState {
         let mut rate = rates.device(shape, &self.info);
+        if self.location == Location::Pinned {
+            rate = rate.from_pinned();
+        }
         let mut free_in = self.has.iter().sum::<f64>();
         if let Some(&expected) = self.has.front() {
             let took = now - self.since;
@@ -425,7 +432,7 @@ impl DeviceSeat {
             id,
             free_in: free_in.max(0.0) + self.others,
             rate,
-            resident: self.resident,
+            resident: self.location == Location::Device,
             returns: returns
                 .unwrap_or(rate.launch_seconds + state_bytes * rate.transfer_seconds_per_byte),
             limit_bytes: self.limit_bytes,

@@ -33,6 +33,7 @@ fn device(id: u32, seconds: f64) -> DeviceState {
         rate: DeviceRate {
             load_seconds_per_row: 0.0,
             transfer_seconds_per_byte: 0.0,
+            pinned_seconds_per_byte: 0.0,
             kernel_seconds_per_row: seconds / ROWS as f64,
             launch_seconds: 0.0,
             doubt: 1.0,
@@ -183,6 +184,7 @@ fn gpu(resident: bool) -> DeviceState {
         rate: DeviceRate {
             load_seconds_per_row: 5e-9,
             transfer_seconds_per_byte: 2e-11,
+            pinned_seconds_per_byte: 2e-11,
             kernel_seconds_per_row: 1e-11,
             launch_seconds: 1e-5,
             doubt: 1.0,

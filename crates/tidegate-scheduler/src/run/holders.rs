@@ -1,5 +1,5 @@
 //! Who has what of a scan before it begins: each device is left what it holds, and those that together
-//! have all of it get the whole scan if that is done first.
+//! have all of it, or below them in pinned memory what they lack, get the whole scan if that is done first.
 
 use std::sync::Arc;
 
@@ -7,9 +7,9 @@ use tidegate_kernels::PipelineDevice;
 
 use super::{MixedRun, RunFailure, RunSpec};
 use crate::feeder::Choice;
-use crate::place::Reason;
+use crate::place::{Reason, Rest};
 use crate::queue::{ClaimPolicy, Held};
-use crate::residency::{Residency, identify};
+use crate::residency::{AtHand, Residency, identify};
 use crate::resident::{PATIENCE, faster_with_all, faster_with_share};
 
 /// What a device holds of a scan.
@@ -110,23 +110,51 @@ impl MixedRun {
         Ok((holds_all && !shares.is_empty()).then_some(shares))
     }
 
-    /// Returns the devices that each hold or make all of the scan, if one of them would be done before
-    /// the host.
+    /// Returns the devices that each hold or make all of the scan, or have what they lack right below
+    /// them, if one of them would be done before the host.
     async fn each_with_all(&self, host_partitions: usize) -> Result<Option<Holders>, RunFailure> {
         let (mut devices, mut reason) = (Vec::new(), None);
-        let (rates, shape) = (self.spec.dispatch.rates(), self.workers.roster.shape());
         for device in &self.spec.devices {
             let residency = self.residency_on(device);
-            let Some(scan) = residency.whole_scan(&self.spec.queue).await? else {
-                continue;
+            let roster = &self.workers.roster;
+            let (num_rows, moving, why) = match residency.whole_scan(&self.spec.queue).await? {
+                Some(scan) => {
+                    roster.holds_all(device.info().id);
+                    (scan.num_rows, 0.0, scan.origin.reason())
+                }
+                None => match self.all_at_hand(&residency).await? {
+                    Some(all) => {
+                        let moving = self.seconds_to_move(device, all.below);
+                        (all.num_rows, moving, Reason::EarliestFinish)
+                    }
+                    None => continue,
+                },
             };
-            self.workers.roster.holds_all(device.info().id);
-            let (waits, num_rows) = (self.waits_for(device), scan.num_rows);
+            let (rates, waits) = (roster.rates(), self.waits_for(device) + moving);
+            let shape = roster.shape();
             let is_faster = faster_with_all(rates, shape, device, waits, num_rows, host_partitions);
             devices.push(Arc::clone(device));
-            reason = reason.or(is_faster.then(|| scan.origin.reason()));
+            reason = reason.or(is_faster.then_some(why));
         }
         Ok(reason.map(|reason| Holders { devices, reason }))
+    }
+
+    /// Returns what the scan is, if each of its morsels is on a device or below it.
+    async fn all_at_hand(&self, residency: &Residency) -> Result<Option<AtHand>, RunFailure> {
+        let RunSpec { loader, queue, .. } = &self.spec;
+        if !residency.looks_below() {
+            return Ok(None);
+        }
+        identify(loader, queue, (0..queue.num_pieces()).collect()).await?;
+        Ok(residency.all_at_hand(queue))
+    }
+
+    /// Returns the seconds that morsels need to come up to a device, each with a launch of its own.
+    fn seconds_to_move(&self, device: &Arc<dyn PipelineDevice>, below: Rest) -> f64 {
+        let roster = &self.workers.roster;
+        let rate = roster.rates().device(roster.shape(), device.info());
+        below.num_bytes as f64 * rate.pinned_seconds_per_byte
+            + below.num_morsels as f64 * rate.launch_seconds
     }
 
     /// Returns the devices that together hold all of the scan, if all of them would be done before the

@@ -1,6 +1,7 @@
 //! A run over a simulated device, with and without morsels in the column cache.
 
 mod arrays;
+mod below;
 mod ready;
 mod shares;
 

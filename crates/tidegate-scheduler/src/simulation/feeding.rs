@@ -8,6 +8,7 @@ use tidegate_device::Reservation;
 use super::{Event, Sides, World, query_id};
 use crate::admission::turns::TURNS_OUT;
 use crate::ladder::{Ladder, Rung, Shortage};
+use crate::place::Location;
 use crate::queue::{DeviceClaim, Morsel, MorselId};
 
 /// Folds kept in flight.
@@ -104,11 +105,14 @@ impl World<'_> {
         let resident = |morsel: &Morsel| query.spec.is_resident(morsel.id, device);
         let claim = query.queue.claim_for_device(known.info.id, |morsel, rest| {
             let id = known.info.id;
-            let resident = resident(morsel);
+            let location = match resident(morsel) {
+                true => Location::Device,
+                false => Location::Host,
+            };
             always
                 || query
                     .roster
-                    .decide(id, morsel.size, resident, rest, others, now)
+                    .decide(id, morsel.size, location, rest, others, now)
                     .takes
         });
         let idle = query.feeders[device].in_flight.is_empty();
