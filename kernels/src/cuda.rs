@@ -20,7 +20,7 @@ use std::time::Duration;
 use arrow_array::ArrayRef;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use tidegate_device::compiler::{CompileError, Compiled, ImageCache};
+use tidegate_device::compiler::{CompileError, Compiled, ImageCache, WarmUp};
 use tidegate_device::cuda::{CudaDevice, DeviceBuffer, Kernel, Lane, LaunchShape, Mark};
 use tidegate_device::{
     Cost, DeviceError, DeviceId, DeviceInfo, FaultPlan, MemoryBudget, Reservation,
@@ -56,6 +56,8 @@ pub(crate) struct Shared {
     programs: Programs,
     loaded: LoadedSources,
     compile_threads: CompileThreads<Image>,
+    /// Waited for when the device is given up.
+    _warm_up: WarmUp,
 }
 
 /// What came of compiling a source.
@@ -72,7 +74,7 @@ impl CudaPipelineDevice {
     /// Makes the device run pipelines with kernels of this cache, compiled for `architecture`, as
     /// `sm_90`.
     pub fn new(device: CudaDevice, images: ImageCache, architecture: String) -> Self {
-        images.warm_up(warm_up_source(), architecture.clone());
+        let warm_up = images.warm_up(warm_up_source(), architecture.clone());
         let facts = device.facts();
         let mut options = ProgramOptions::default();
         options.limits.fit(
@@ -92,6 +94,7 @@ impl CudaPipelineDevice {
                 programs: Programs::default(),
                 loaded: LoadedSources::default(),
                 compile_threads: CompileThreads::new(compile, COMPILING_MAX),
+                _warm_up: warm_up,
             }),
             ordered: false,
         }

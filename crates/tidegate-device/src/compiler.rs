@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-pub use cache::{ImageCache, ImageCounters};
+pub use cache::{ImageCache, ImageCounters, WarmUp};
 use nvrtc::{Nvrtc, Program};
 use workshop::Workshop;
 

@@ -9,7 +9,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use parking_lot::Mutex;
@@ -150,15 +150,32 @@ impl ImageCache {
     /// Starts NVRTC on a thread in the background, by compiling a program like those to come: code
     /// and memory that it needs for any are then there. The second and later calls do nothing; what
     /// comes of it shows when a program is compiled.
-    pub fn warm_up(&self, source: String, architecture: String) {
+    pub fn warm_up(&self, source: String, architecture: String) -> WarmUp {
         if self.0.is_warm.swap(true, Ordering::Relaxed) {
-            return;
+            return WarmUp(None);
         }
         let inner = Arc::clone(&self.0);
+        let compile = move || {
+            let _ = (inner.compile)("warm_up.cu", &source, &architecture, &[]);
+        };
+        let thread = thread::Builder::new().name("tidegate-warm-up".to_owned());
         // A system that gives no thread leaves NVRTC cold, which is only slower.
-        let _ = thread::Builder::new()
-            .name("tidegate-warm-up".to_owned())
-            .spawn(move || (inner.compile)("warm_up.cu", &source, &architecture, &[]));
+        WarmUp(thread.spawn(compile).ok())
+    }
+}
+
+/// NVRTC on its way to be warm. Dropping it waits for that: a process that ends while NVRTC compiles may
+/// crash there.
+#[derive(Debug)]
+#[must_use = "dropping it waits for the compiler"]
+pub struct WarmUp(Option<JoinHandle<()>>);
+
+impl Drop for WarmUp {
+    fn drop(&mut self) {
+        if let Some(thread) = self.0.take() {
+            // What it panicked of, if it did, is of no interest any more.
+            let _ = thread.join();
+        }
     }
 }
 
