@@ -110,6 +110,25 @@ impl ResidentScan {
         true
     }
 
+    /// Has a device compile its kernels for the pipeline over all of it; ends when that is done, and at
+    /// once if it was.
+    pub async fn compile(
+        &self,
+        dispatch: &Arc<Dispatch>,
+        pipeline: &Arc<Pipeline>,
+        device: &Arc<dyn PipelineDevice>,
+    ) {
+        let shape = ShapeKey::of(pipeline);
+        if let Some(run) = self.run.runs.first()
+            && dispatch.seconds_to_ready(device, shape) > 0.0
+        {
+            let (pipeline, sample) = (Arc::clone(pipeline), Sample::Stored(Arc::clone(run)));
+            dispatch
+                .compile_beside(device, pipeline, shape, sample)
+                .await;
+        }
+    }
+
     /// Runs the pipeline over all of it and returns its rows.
     ///
     /// # Errors

@@ -123,11 +123,11 @@ impl MixedRun {
                     (scan.num_rows, 0.0, scan.origin.reason())
                 }
                 None => match self.all_at_hand(&residency).await? {
-                    Some(all) => {
+                    Some(all) if self.has_room_for(device, all.below) => {
                         let moving = self.seconds_to_move(device, all.below);
                         (all.num_rows, moving, Reason::EarliestFinish)
                     }
-                    None => continue,
+                    _ => continue,
                 },
             };
             let (rates, waits) = (roster.rates(), self.waits_for(device) + moving);
@@ -147,6 +147,16 @@ impl MixedRun {
         }
         identify(loader, queue, (0..queue.num_pieces()).collect()).await?;
         Ok(residency.all_at_hand(queue))
+    }
+
+    /// Returns whether a device has room for the morsels that come up to it at a time, beside a state as
+    /// large as those of this shape have been, which takes twice as much while it grows.
+    fn has_room_for(&self, device: &Arc<dyn PipelineDevice>, below: Rest) -> bool {
+        let roster = &self.workers.roster;
+        let state = 2.0 * roster.rates().state_bytes(roster.shape());
+        let slots = self.spec.device_slots.max(1) as u64;
+        let moving = below.mean().num_bytes.saturating_mul(slots);
+        state + moving as f64 <= device.budget().free() as f64
     }
 
     /// Returns the seconds that morsels need to come up to a device, each with a launch of its own.

@@ -10,9 +10,9 @@ use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::stream::{RecordBatchReceiverStream, RecordBatchStreamAdapter};
 use futures::{Stream, StreamExt, TryStreamExt, stream};
-use tidegate_scheduler::{MixedRun, Place, RegionCounters, Tail};
+use tidegate_scheduler::{MixedRun, Morsel, Place, RegionCounters, Tail};
 
 use super::chain::{Exchanges, with_leaf};
 use super::{failure, promote};
@@ -29,7 +29,7 @@ pub(crate) struct Replay {
 }
 
 impl Replay {
-    /// Streams the devices' rows, then the rest through a fresh chain of one partition.
+    /// Streams the devices' rows, then the rest through fresh chains of one partition each, side by side.
     fn tail(&self, run: &MixedRun, tail: Tail) -> Result<SendableRecordBatchStream> {
         let schema = self.chain.schema();
         let rows = stream::iter(tail.rows.into_iter().map(Ok)).boxed();
@@ -40,16 +40,37 @@ impl Replay {
             let (num_rows, num_bytes) = (morsel.size.num_rows, morsel.size.num_bytes);
             run.counters().morsel(Place::Host, num_rows, num_bytes);
         }
-        let leaf = self.leaf.replay(run.loader(), &tail.rest)?;
+        let num_chains = self.ctx.session_config().target_partitions().max(1);
+        let share = tail.rest.len().div_ceil(num_chains);
+        let shares = tail.rest.chunks(share);
+        let mut replayed = RecordBatchReceiverStream::builder(Arc::clone(&schema), num_chains);
+        for morsels in shares {
+            let mut share = self.replayed(run, morsels)?;
+            let sender = replayed.tx();
+            replayed.spawn(async move {
+                while let Some(rows) = share.next().await {
+                    // Nobody listens any more.
+                    if sender.send(rows).await.is_err() {
+                        break;
+                    }
+                }
+                Ok(())
+            });
+        }
+        Ok(Box::pin(RecordBatchStreamAdapter::new(
+            schema,
+            rows.chain(replayed.build()),
+        )))
+    }
+
+    /// Streams morsels through a fresh chain of one partition.
+    fn replayed(&self, run: &MixedRun, morsels: &[Morsel]) -> Result<Timed> {
+        let leaf = self.leaf.replay(run.loader(), morsels)?;
         let gated = Arc::as_ptr(&self.gated);
         let is_gated = |node: &dyn ExecutionPlan| std::ptr::addr_eq(node, gated);
         let chain = with_leaf(&self.chain, &is_gated, &leaf, Exchanges::Drop)?;
         let replayed = chain.execute(0, Arc::clone(&self.ctx))?;
-        let replayed = Timed::new(replayed, Arc::clone(run.counters()));
-        Ok(Box::pin(RecordBatchStreamAdapter::new(
-            schema,
-            rows.chain(replayed),
-        )))
+        Ok(Timed::new(replayed, Arc::clone(run.counters())))
     }
 }
 

@@ -20,7 +20,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use tidegate_kernels::{PipelineDevice, RunError};
 use tidegate_scheduler::{
     CachedChunk, CachedTable, ChunkKey, GroupLabel, Kept, LoadError, MorselId, PinnedChunk,
-    PinnedGroup, PinnedMorsel, Promotion, Reason, RegionCounters, ResidentScan, RunSpec, ScanKey,
+    PinnedGroup, PinnedMorsel, Promotion, ResidentScan, RunSpec, ScanKey,
 };
 use tokio::runtime::Handle;
 
@@ -69,19 +69,13 @@ pub(crate) fn was_read(spec: &RunSpec, leaf: &Arc<dyn Leaf>) {
     handle.spawn(filling.run());
 }
 
-/// Runs the region once over what a device now holds of it as a whole, for nobody: its kernels are
-/// compiled, and how fast they are is known, before a query asks.
-async fn rehearse(spec: &RunSpec, device: &Arc<dyn PipelineDevice>) {
+/// Has the region's kernels compiled for what a device now holds of it as a whole, before a query asks.
+async fn compile(spec: &RunSpec, device: &Arc<dyn PipelineDevice>) {
     let reads_all_of = |scan: &ScanKey| spec.loader.reads_all_of(scan);
     let id = device.info().id;
-    let Some(scan) = ResidentScan::find(&spec.cache, id, &spec.pipeline, &reads_all_of) else {
-        return;
-    };
-    let (pipeline, dispatch) = (Arc::clone(&spec.pipeline), &spec.dispatch);
-    let counters = RegionCounters::default();
-    let rows = scan.answer(device, pipeline, dispatch, &counters, Reason::Resident);
-    // If it fails, a query will say so.
-    drop(rows.await);
+    if let Some(scan) = ResidentScan::find(&spec.cache, id, &spec.pipeline, &reads_all_of) {
+        scan.compile(&spec.dispatch, &spec.pipeline, device).await;
+    }
 }
 
 /// What is on its way to devices.
@@ -184,7 +178,7 @@ impl Filling {
             Err(Stopped) => return promotion.give_up(),
         }
         for device in self.devices.iter().filter(|device| device.compiles()) {
-            rehearse(&self.spec, device).await;
+            compile(&self.spec, device).await;
         }
         let cache = Arc::clone(&self.spec.cache);
         // The rows are not needed any more, and may be dropped.
