@@ -5,14 +5,16 @@
 //! 64 bits stays plain at 16 bytes, floats stay plain. Where a value is NULL lies one of the chunk's
 //! values, of a float 0, so that what lies there is in the chunk's range.
 //!
-//! `layout` chooses base, factor and width, `survey` looks at values for that, `write` writes them,
-//! `fill` leaves no NULL among them, `encoder` has all of it done for a chunk, `dictionary` turns strings into codes.
+//! `layout` chooses base, factor and width, `survey` looks at values for that, `write` writes them, `lines`
+//! writes words past the caches, `fill` leaves no NULL among them, `encoder` has all of it done for a chunk,
+//! `dictionary` turns strings into codes.
 
 mod column;
 mod dictionary;
 mod encoder;
 mod fill;
 mod layout;
+mod lines;
 mod native;
 mod survey;
 mod validity;
@@ -32,6 +34,7 @@ use crate::program::{Slot, SlotFacts};
 pub use dictionary::Dictionary;
 pub(crate) use encoder::Encoder;
 pub(crate) use survey::Divisor;
+pub(crate) use write::Reader;
 
 /// Rows to which a chunk's values are padded, so that wide loads stay inside.
 pub(crate) const PADDED_ROWS: usize = 32;
@@ -127,7 +130,7 @@ fn written(mut encoder: Encoder) -> EncodedColumn {
         let width = encoder.width();
         values.clear();
         values.resize(padded(num_rows) * width, 0);
-        encoder.write(0..num_rows, &mut values[..num_rows * width]);
+        encoder.write(0..num_rows, &mut values[..num_rows * width], Reader::Host);
         if encoder.fits() {
             break;
         }

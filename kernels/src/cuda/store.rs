@@ -15,7 +15,7 @@ use tidegate_pipeline::EvalError;
 
 use super::Shared;
 use crate::backend::RunError;
-use crate::encode::{Encoder, Narrowing, PADDED_ROWS, padded};
+use crate::encode::{Encoder, Narrowing, PADDED_ROWS, Reader, padded};
 use crate::engine::ResidentColumn;
 use crate::execution::COLUMN_ALIGNMENT;
 use crate::program::{SlotKind, slot_kind};
@@ -150,7 +150,7 @@ impl Moving {
         let width = self.encoder.width();
         let Some(values) = SLOT_BYTES.checked_div(width) else {
             // A constant has nothing to write.
-            self.timed(|encoder| encoder.write(0..num_rows, &mut []));
+            self.timed(|encoder| encoder.write(0..num_rows, &mut [], Reader::Device));
             if !self.encoder.fits() {
                 return Ok(false);
             }
@@ -164,7 +164,7 @@ impl Moving {
             let whole = padded(rows.len()) * width;
             let mut slot = self.shared.device.slot()?;
             slot[bytes..whole].fill(0);
-            self.timed(|encoder| encoder.write(rows, &mut slot[..bytes]));
+            self.timed(|encoder| encoder.write(rows, &mut slot[..bytes], Reader::Device));
             if !self.encoder.fits() {
                 return Ok(false);
             }

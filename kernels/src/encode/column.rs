@@ -8,7 +8,7 @@ use super::layout::Layout;
 use super::native::{Native, Values};
 use super::survey::{Divisor, common_factor, range_of};
 use super::validity::Validity;
-use super::write::{FloatBits, Instructions, Scale, Seen, copy, narrow};
+use super::write::{FloatBits, Instructions, Reader, Scale, Seen, copy, narrow};
 use crate::program::Interval;
 
 /// The values of a chunk, of whatever type.
@@ -26,7 +26,7 @@ pub(super) trait Column: Send + Sync {
         layout: Layout,
         validity: &Validity,
         rows: Range<usize>,
-        into: &mut [u8],
+        into: (&mut [u8], Reader),
         seen: &mut Seen,
     );
 
@@ -124,7 +124,7 @@ impl<N: Native> Column for Integers<N> {
         layout: Layout,
         validity: &Validity,
         rows: Range<usize>,
-        into: &mut [u8],
+        (into, reader): (&mut [u8], Reader),
         seen: &mut Seen,
     ) {
         let instructions = Instructions::widest();
@@ -135,7 +135,9 @@ impl<N: Native> Column for Integers<N> {
             let block = filled.fill(instructions, first, block, validity);
             let (here, rest) = std::mem::take(&mut into).split_at_mut(block.len() * width);
             match Self::scale_of(layout) {
-                Some((scale, width)) => narrow(instructions, block, width, scale, here, seen),
+                Some((scale, width)) => {
+                    narrow(instructions, block, width, scale, (here, reader), seen);
+                }
                 None => widen(block, here),
             }
             into = rest;
@@ -169,12 +171,15 @@ fn widen<N: Native>(values: &[N], into: &mut [u8]) {
     }
 }
 
-/// Floats, as they are.
-pub(super) struct Floats<T: FloatBits<WIDTH>, const WIDTH: usize> {
+/// Floats, as they are; `LANES` make a line.
+pub(super) struct Floats<T: FloatBits<WIDTH>, const WIDTH: usize, const LANES: usize> {
     pub(super) values: Values<T>,
 }
 
-impl<T: FloatBits<WIDTH>, const WIDTH: usize> Column for Floats<T, WIDTH> {
+impl<T, const WIDTH: usize, const LANES: usize> Column for Floats<T, WIDTH, LANES>
+where
+    T: FloatBits<WIDTH>,
+{
     fn likely_layout(&self, validity: &Validity) -> Option<Layout> {
         Some(self.exact_layout(validity))
     }
@@ -188,7 +193,7 @@ impl<T: FloatBits<WIDTH>, const WIDTH: usize> Column for Floats<T, WIDTH> {
         _layout: Layout,
         validity: &Validity,
         rows: Range<usize>,
-        into: &mut [u8],
+        (into, reader): (&mut [u8], Reader),
         seen: &mut Seen,
     ) {
         let instructions = Instructions::widest();
@@ -197,7 +202,7 @@ impl<T: FloatBits<WIDTH>, const WIDTH: usize> Column for Floats<T, WIDTH> {
         for (first, block) in self.values.blocks(rows) {
             let block = filled.fill(instructions, first, block, validity);
             let (here, rest) = std::mem::take(&mut into).split_at_mut(block.len() * WIDTH);
-            copy(instructions, block, here, seen);
+            copy::<T, WIDTH, LANES>(instructions, block, (here, reader), seen);
             into = rest;
         }
     }

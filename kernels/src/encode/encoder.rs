@@ -12,9 +12,10 @@ use tidegate_pipeline::EvalError;
 use super::column::{Column, Floats, Integers};
 use super::dictionary::ChunkStrings;
 use super::layout::Layout;
+use super::lines::settle;
 use super::native::{Native, Values};
 use super::validity::Validity;
-use super::write::Seen;
+use super::write::{Reader, Seen};
 use super::{Dictionary, Narrowing, unsupported};
 use crate::program::{Interval, SlotFacts, SlotKind};
 
@@ -44,8 +45,8 @@ impl Encoder {
     ) -> Result<Self, EvalError> {
         let validity = Validity::of(arrays);
         let column = match kind {
-            SlotKind::Float32 => floats::<f32, 4>(arrays),
-            SlotKind::Float64 => floats::<f64, 8>(arrays),
+            SlotKind::Float32 => floats::<f32, 4, 16>(arrays),
+            SlotKind::Float64 => floats::<f64, 8, 8>(arrays),
             SlotKind::Integer => integers(arrays, &validity, narrowing)?,
             SlotKind::Code => codes(arrays, &validity, dictionary)?,
         };
@@ -78,11 +79,11 @@ impl Encoder {
         self.validity.into_words()
     }
 
-    /// Writes the values of some rows.
+    /// Writes the values of some rows, for this reader. The memory may be handed to any thread then.
     ///
     /// # Panics
     /// If `into` has not room for exactly those.
-    pub(crate) fn write(&mut self, rows: Range<usize>, into: &mut [u8]) {
+    pub(crate) fn write(&mut self, rows: Range<usize>, into: &mut [u8], reader: Reader) {
         assert_eq!(into.len(), rows.len() * self.width(), "room for the rows");
         let Self {
             column,
@@ -90,7 +91,10 @@ impl Encoder {
             layout,
             seen,
         } = self;
-        column.write(*layout, validity, rows, into, seen);
+        column.write(*layout, validity, rows, (into, reader), seen);
+        if reader == Reader::Device {
+            settle();
+        }
     }
 
     /// Returns whether all values that were written so far are what they were taken for.
@@ -148,12 +152,12 @@ impl Encoder {
     }
 }
 
-fn floats<T, const WIDTH: usize>(arrays: &[ArrayRef]) -> Box<dyn Column>
+fn floats<T, const WIDTH: usize, const LANES: usize>(arrays: &[ArrayRef]) -> Box<dyn Column>
 where
     T: super::write::FloatBits<WIDTH>,
 {
     let values = Values::<T>::of(arrays);
-    Box::new(Floats { values })
+    Box::new(Floats::<T, WIDTH, LANES> { values })
 }
 
 /// Takes arrays of one type of integers, dates, times, decimals or booleans.

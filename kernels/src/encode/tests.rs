@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use super::{Dictionary, EncodedColumn, Encoder, Narrowing, padded, written};
+use super::{Dictionary, EncodedColumn, Encoder, Narrowing, Reader, padded, written};
 use crate::program::{Interval, SlotKind};
 
 fn encoder(kind: SlotKind, arrays: &[ArrayRef], narrowing: Narrowing) -> Encoder {
@@ -168,12 +168,66 @@ fn pieces_make_the_same_chunk_as_the_whole() {
     // The last piece first.
     for start in [8_000, 4_000, 0] {
         let end = (start + 4_000).min(whole.num_rows);
-        encoder.write(start..end, &mut bytes[start * width..end * width]);
+        let place = &mut bytes[start * width..end * width];
+        encoder.write(start..end, place, Reader::Device);
     }
     assert!(encoder.fits());
     assert_eq!(bytes, whole.values);
     assert_eq!(encoder.facts(), whole.facts);
     assert_eq!(encoder.validity(), whole.validity.as_deref());
+}
+
+/// Rows of several arrays, with NULLs and without, begin anywhere in a line.
+#[test]
+fn what_a_device_reads_is_what_the_host_does() {
+    let mut random = StdRng::seed_from_u64(23);
+    for lens in [
+        vec![1],
+        vec![0, 5, 4_099],
+        vec![3_000, 7, 2_049],
+        vec![8_192],
+    ] {
+        for has_nulls in [false, true] {
+            let is_valid: Vec<bool> = (0..lens.iter().sum())
+                .map(|_| !has_nulls || random.random_bool(0.9))
+                .collect();
+            let whole: Vec<Option<i64>> = is_valid
+                .iter()
+                .map(|is_valid| is_valid.then(|| random.random()))
+                .collect();
+            let doubles = whole.iter().map(|word| word.map(|word| word as f64 / 3.0));
+            let singles = whole.iter().map(|word| word.map(|word| word as f32 / 3.0));
+            let columns: [(SlotKind, ArrayRef); 3] = [
+                (SlotKind::Integer, Arc::new(Int64Array::from(whole.clone()))),
+                (
+                    SlotKind::Float64,
+                    Arc::new(doubles.collect::<Float64Array>()),
+                ),
+                (
+                    SlotKind::Float32,
+                    Arc::new(singles.collect::<Float32Array>()),
+                ),
+            ];
+            for (kind, whole) in columns {
+                let mut start = 0;
+                let arrays: Vec<ArrayRef> = lens
+                    .iter()
+                    .map(|len| {
+                        start += len;
+                        whole.slice(start - len, *len)
+                    })
+                    .collect();
+                let host = written(encoder(kind, &arrays, Narrowing::Factor));
+                let mut encoder = encoder(kind, &arrays, Narrowing::Factor);
+                let mut bytes = vec![0; host.num_rows * encoder.width()];
+                encoder.write(0..host.num_rows, &mut bytes, Reader::Device);
+                assert!(encoder.fits());
+                assert_eq!(bytes, host.values[..bytes.len()], "{kind:?} {lens:?}");
+                assert_eq!(encoder.facts(), host.facts);
+                assert_eq!(encoder.validity(), host.validity.as_deref());
+            }
+        }
+    }
 }
 
 #[test]
@@ -182,7 +236,7 @@ fn special_floats_are_told_unless_null() {
         let array: ArrayRef = Arc::new(Float64Array::from(values));
         let mut encoder = encoder(SlotKind::Float64, &[array], Narrowing::Factor);
         let mut bytes = vec![0; encoder.num_rows() * encoder.width()];
-        encoder.write(0..encoder.num_rows(), &mut bytes);
+        encoder.write(0..encoder.num_rows(), &mut bytes, Reader::Device);
         (encoder.has_special(), encoder.facts().float_bound, bytes)
     };
     let usual: Vec<Option<f64>> = (0..5_000).map(|row| Some(f64::from(row) - 70.0)).collect();
@@ -203,7 +257,7 @@ fn special_floats_are_told_unless_null() {
     );
     let mut encoder = encoder(SlotKind::Float32, &[Arc::new(array)], Narrowing::Width);
     let mut bytes = vec![1; 20];
-    encoder.write(0..5, &mut bytes);
+    encoder.write(0..5, &mut bytes, Reader::Device);
     assert_eq!(
         (encoder.has_special(), encoder.facts().float_bound),
         (false, 2.5)

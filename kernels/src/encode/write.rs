@@ -10,6 +10,7 @@
 
 use arrow_buffer::ToByteSlice;
 
+use super::lines::{Look, Looked, write_lines};
 use super::native::{BLOCK, Native};
 use super::survey::Divisor;
 
@@ -56,6 +57,15 @@ impl Instructions {
     }
 }
 
+/// Who reads next what is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reader {
+    /// Some thread of this host.
+    Host,
+    /// A device, which copies from memory: a cache would only be in between.
+    Device,
+}
+
 /// What was seen of values that were written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Seen {
@@ -77,7 +87,7 @@ impl Seen {
         has_negative_zero: false,
     };
 
-    fn add(&mut self, other: Self) {
+    pub(super) fn add(&mut self, other: Self) {
         self.beyond |= other.beyond;
         self.least = self.least.min(other.least);
         self.greatest = self.greatest.max(other.greatest);
@@ -136,7 +146,7 @@ pub(super) fn narrow<N: Native>(
     values: &[N],
     width: u32,
     scale: Scale,
-    into: &mut [u8],
+    (into, reader): (&mut [u8], Reader),
     seen: &mut Seen,
 ) {
     assert!(values.len() <= BLOCK && into.len() == values.len() * width as usize);
@@ -152,6 +162,28 @@ pub(super) fn narrow<N: Native>(
         1 => narrow_to::<N, u8, 1>(instructions, values, scale, into),
         2 => narrow_to::<N, u16, 2>(instructions, values, scale, into),
         4 => narrow_to::<N, u32, 4>(instructions, values, scale, into),
+        _ if reader == Reader::Device && scale.divisor.is_one() => {
+            let base = scale.base;
+            let look = move |value: N| {
+                let word = value.word().wrapping_sub(base);
+                Look {
+                    bytes: word.to_le_bytes(),
+                    least: word,
+                    greatest: word,
+                    beyond: value.beyond(),
+                }
+            };
+            let seen_of = |looked: Looked<u64>| Seen {
+                beyond: looked.beyond,
+                least: looked.least,
+                greatest: looked.greatest,
+                has_negative_zero: false,
+            };
+            let rest = |values: &[N], into: &mut [u8]| {
+                narrow_to::<N, u64, 8>(instructions, values, scale, into)
+            };
+            write_lines::<_, _, 8, 8>(instructions, values, into, look, seen_of, rest)
+        }
         _ => {
             let mut near = [0; 8 * BLOCK];
             let near = &mut near[..into.len()];
@@ -250,47 +282,56 @@ fn narrow_loop<N: Native, R: Raw<WIDTH>, const WIDTH: usize>(
     }
 }
 
-/// A float's bits, ordered without their sign as the sizes are: the infinities and NaN above all.
+/// A float's bits, as a signed integer of its width: without the sign they are ordered as the sizes are,
+/// the infinities and NaN above all, and −0.0 is the least of all.
 pub(super) trait FloatBits<const WIDTH: usize>: arrow_buffer::ArrowNativeType {
-    /// Returns the bits without the sign, which order as signed words do too.
-    fn size(self) -> i64;
-    /// Returns whether this is −0.0.
-    fn is_negative_zero(self) -> bool;
+    type Bits: Copy + Ord;
+    const NEGATIVE_ZERO: Self::Bits;
+    const ZERO: Self::Bits;
+    fn bits(self) -> Self::Bits;
+    /// Returns the bits without the sign.
+    fn size(self) -> Self::Bits;
+    fn bytes(self) -> [u8; WIDTH];
+    /// Returns a size as a word.
+    fn word(size: Self::Bits) -> u64;
     /// Returns the size whose bits these are.
     fn of_size(bits: u64) -> f64;
 }
 
-impl FloatBits<8> for f64 {
-    #[inline(always)]
-    fn size(self) -> i64 {
-        (self.to_bits() & (u64::MAX >> 1)) as i64
-    }
+macro_rules! float_bits {
+    ($($float:ty, $bits:ty: $width:literal),*) => {$(
+        impl FloatBits<$width> for $float {
+            type Bits = $bits;
+            const NEGATIVE_ZERO: $bits = <$bits>::MIN;
+            const ZERO: $bits = 0;
 
-    #[inline(always)]
-    fn is_negative_zero(self) -> bool {
-        self.to_bits() == 1 << 63
-    }
+            #[inline(always)]
+            fn bits(self) -> $bits {
+                self.to_bits().cast_signed()
+            }
 
-    fn of_size(bits: u64) -> f64 {
-        Self::from_bits(bits)
-    }
+            #[inline(always)]
+            fn size(self) -> $bits {
+                self.bits() & <$bits>::MAX
+            }
+
+            #[inline(always)]
+            fn bytes(self) -> [u8; $width] {
+                self.to_le_bytes()
+            }
+
+            fn word(size: $bits) -> u64 {
+                u64::from(size.cast_unsigned())
+            }
+
+            fn of_size(bits: u64) -> f64 {
+                f64::from(Self::from_bits(bits as _))
+            }
+        }
+    )*};
 }
 
-impl FloatBits<4> for f32 {
-    #[inline(always)]
-    fn size(self) -> i64 {
-        i64::from(self.to_bits() & (u32::MAX >> 1))
-    }
-
-    #[inline(always)]
-    fn is_negative_zero(self) -> bool {
-        self.to_bits() == 1 << 31
-    }
-
-    fn of_size(bits: u64) -> f64 {
-        f64::from(Self::from_bits(bits as u32))
-    }
-}
+float_bits!(f64, i64: 8, f32, i32: 4);
 
 /// Writes bytes that lie in a near cache to memory that nobody here will read. The system's copy does not
 /// fetch a cache line that it overwrites as a whole, as stores do, which is a third of the traffic.
@@ -299,18 +340,49 @@ fn put(from: &[u8], into: &mut [u8]) {
     into.copy_from_slice(from);
 }
 
-/// Writes a block of floats as they are.
+/// Writes a block of floats as they are; of `LANES` values a line is made.
 ///
 /// # Panics
 /// If `into` has not room for exactly the values.
-pub(super) fn copy<T: FloatBits<WIDTH>, const WIDTH: usize>(
+pub(super) fn copy<T: FloatBits<WIDTH>, const WIDTH: usize, const LANES: usize>(
+    instructions: Instructions,
+    values: &[T],
+    (into, reader): (&mut [u8], Reader),
+    seen: &mut Seen,
+) {
+    let rest = |values: &[T], into: &mut [u8]| copy_with(instructions, values, into);
+    let here = match reader {
+        Reader::Host => rest(values, into),
+        Reader::Device => {
+            let look = |value: T| Look {
+                bytes: value.bytes(),
+                least: value.bits(),
+                greatest: value.size(),
+                beyond: 0,
+            };
+            let seen_of = |looked: Looked<T::Bits>| seen_of_floats::<T, WIDTH>(looked);
+            write_lines::<_, _, WIDTH, LANES>(instructions, values, into, look, seen_of, rest)
+        }
+    };
+    seen.add(here);
+}
+
+/// Tells what was seen, of the least bits and the greatest size.
+fn seen_of_floats<T: FloatBits<WIDTH>, const WIDTH: usize>(looked: Looked<T::Bits>) -> Seen {
+    Seen {
+        greatest: T::word(looked.greatest),
+        has_negative_zero: looked.least == T::NEGATIVE_ZERO,
+        ..Seen::NOTHING
+    }
+}
+
+fn copy_with<T: FloatBits<WIDTH>, const WIDTH: usize>(
     instructions: Instructions,
     values: &[T],
     into: &mut [u8],
-    seen: &mut Seen,
-) {
+) -> Seen {
     assert!(into.len() == values.len() * WIDTH);
-    let here = match instructions {
+    match instructions {
         #[cfg(target_arch = "x86_64")]
         Instructions::Avx512 if instructions.are_here() => {
             // SAFETY: the machine has the instructions, as was asked just now.
@@ -322,8 +394,7 @@ pub(super) fn copy<T: FloatBits<WIDTH>, const WIDTH: usize>(
             unsafe { copy_avx2(values, into) }
         }
         _ => copy_loop(values, into),
-    };
-    seen.add(here);
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -340,23 +411,23 @@ fn copy_avx2<T: FloatBits<WIDTH>, const WIDTH: usize>(values: &[T], into: &mut [
 
 #[inline(always)]
 fn copy_loop<T: FloatBits<WIDTH>, const WIDTH: usize>(values: &[T], into: &mut [u8]) -> Seen {
-    let mut greatest = 0_i64;
-    let mut has_negative_zero = false;
+    let (mut least, mut greatest) = (T::ZERO, T::ZERO);
     for value in values {
+        least = least.min(value.bits());
         greatest = greatest.max(value.size());
-        has_negative_zero |= value.is_negative_zero();
     }
     put(values.to_byte_slice(), into);
-    Seen {
-        greatest: greatest as u64,
-        has_negative_zero,
-        ..Seen::NOTHING
-    }
+    seen_of_floats::<T, WIDTH>(Looked {
+        least,
+        greatest,
+        beyond: 0,
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Divisor, Instructions, Scale, Seen, copy, narrow};
+    use super::super::lines::settle;
+    use super::{Divisor, FloatBits, Instructions, Reader, Scale, Seen, copy, narrow};
 
     fn scale(base: i64, factor: u64) -> Scale {
         Scale {
@@ -365,21 +436,57 @@ mod tests {
         }
     }
 
-    /// Narrows with all instructions of this machine, which must agree, and returns what was seen.
-    fn narrowed(values: &[i128], width: u32, scale: Scale) -> (Vec<u8>, Seen) {
-        let with = |instructions| {
-            let mut bytes = vec![0; values.len() * width as usize];
-            let mut seen = Seen::NOTHING;
-            narrow(instructions, values, width, scale, &mut bytes, &mut seen);
-            (bytes, seen)
-        };
-        let portable = with(Instructions::Portable);
+    /// Writes with all instructions of this machine and for both readers, from several places of a cache
+    /// line on. All must agree, and write nothing else; returns what was written and seen.
+    fn agreed(
+        num_bytes: usize,
+        write: impl Fn(Instructions, &mut [u8], Reader) -> Seen,
+    ) -> (Vec<u8>, Seen) {
+        let mut told: Option<(Vec<u8>, Seen)> = None;
         for instructions in Instructions::ALL {
-            if instructions.are_here() {
-                assert_eq!(with(instructions), portable, "{instructions:?}");
+            for reader in [Reader::Host, Reader::Device] {
+                for shift in [0, 4, 8, 3, 56] {
+                    let mut room = vec![0xa5; num_bytes + 256];
+                    let start = room.as_ptr().align_offset(64) + shift;
+                    let seen = write(instructions, &mut room[start..start + num_bytes], reader);
+                    settle();
+                    let others = room[..start].iter().chain(&room[start + num_bytes..]);
+                    assert!(others.into_iter().all(|byte| *byte == 0xa5));
+                    let here = (room[start..start + num_bytes].to_vec(), seen);
+                    let what = format!("{instructions:?} {reader:?} {shift}");
+                    assert_eq!(*told.get_or_insert_with(|| here.clone()), here, "{what}");
+                }
             }
         }
-        portable
+        told.unwrap()
+    }
+
+    fn narrowed(values: &[i128], width: u32, scale: Scale) -> (Vec<u8>, Seen) {
+        agreed(
+            values.len() * width as usize,
+            |instructions, into, reader| {
+                let mut seen = Seen::NOTHING;
+                narrow(
+                    instructions,
+                    values,
+                    width,
+                    scale,
+                    (into, reader),
+                    &mut seen,
+                );
+                seen
+            },
+        )
+    }
+
+    fn copied<T: FloatBits<WIDTH>, const WIDTH: usize, const LANES: usize>(
+        values: &[T],
+    ) -> (Vec<u8>, Seen) {
+        agreed(values.len() * WIDTH, |instructions, into, reader| {
+            let mut seen = Seen::NOTHING;
+            copy::<T, WIDTH, LANES>(instructions, values, (into, reader), &mut seen);
+            seen
+        })
     }
 
     #[test]
@@ -421,21 +528,70 @@ mod tests {
     }
 
     #[test]
+    fn words_are_written_whole_wherever_they_begin() {
+        for len in [0, 1, 7, 8, 9, 15, 16, 17, 64, 2047, 2048] {
+            let least = i128::from(i64::MIN);
+            let mut values: Vec<i128> = (0..len as i128)
+                .map(|row| least + 3 + (row * 7) % 5)
+                .collect();
+            for place in 0..len {
+                values[place] = i128::from(i64::MAX) - 1;
+                if place > 40 && place + 40 < len {
+                    continue;
+                }
+                let (bytes, seen) = narrowed(&values, 8, scale(i64::MIN, 1));
+                let (words, _) = bytes.as_chunks::<8>();
+                for (word, value) in words.iter().zip(&values) {
+                    assert_eq!(i128::from(u64::from_le_bytes(*word)), value - least);
+                }
+                let low = values.iter().min().unwrap() - least;
+                assert_eq!((seen.beyond, i128::from(seen.least)), (0, low));
+                assert_eq!(seen.greatest, u64::MAX - 1);
+                values[place] = i128::from(i64::MAX) + 1;
+                let (_, seen) = narrowed(&values, 8, scale(i64::MIN, 1));
+                assert_ne!(seen.beyond, 0, "{place} of {len}");
+                values[place] = least;
+            }
+            let (_, seen) = narrowed(&[], 8, scale(i64::MIN, 1));
+            assert_eq!(seen, Seen::NOTHING);
+        }
+    }
+
+    #[test]
     fn special_floats_are_seen() {
         let seen_of = |values: &[f64]| {
-            let mut told = None;
-            for instructions in Instructions::ALL {
-                let mut bytes = vec![0; values.len() * 8];
-                let mut seen = Seen::NOTHING;
-                copy(instructions, values, &mut bytes, &mut seen);
-                let (words, _) = bytes.as_chunks::<8>();
-                for (word, value) in words.iter().zip(values) {
-                    assert_eq!(f64::from_le_bytes(*word).to_bits(), value.to_bits());
-                }
-                assert_eq!(*told.get_or_insert(seen), seen, "{instructions:?}");
+            let (bytes, seen) = copied::<f64, 8, 8>(values);
+            let (words, _) = bytes.as_chunks::<8>();
+            for (word, value) in words.iter().zip(values) {
+                assert_eq!(f64::from_le_bytes(*word).to_bits(), value.to_bits());
             }
-            told.unwrap()
+            let singles: Vec<f32> = values.iter().map(|value| *value as f32).collect();
+            let (bytes, of_singles) = copied::<f32, 4, 16>(&singles);
+            let (words, _) = bytes.as_chunks::<4>();
+            for (word, value) in words.iter().zip(&singles) {
+                assert_eq!(f32::from_le_bytes(*word).to_bits(), value.to_bits());
+            }
+            assert_eq!(of_singles.has_negative_zero, seen.has_negative_zero);
+            let sizes = (
+                f32::of_size(of_singles.greatest),
+                f64::of_size(seen.greatest),
+            );
+            assert!(sizes.0 == sizes.1 || sizes.0.is_nan() && sizes.1.is_nan());
+            seen
         };
+        assert_eq!(seen_of(&[]).greatest, 0);
+        assert!(seen_of(&[-0.0]).has_negative_zero);
+        for place in 0..40 {
+            let mut values = vec![1.5; 40];
+            values[place] = -0.0;
+            assert!(seen_of(&values).has_negative_zero, "{place}");
+            values[place] = -3.0;
+            let seen = seen_of(&values);
+            assert_eq!(
+                (seen.greatest, seen.has_negative_zero),
+                (3.0_f64.to_bits(), false)
+            );
+        }
         let mut values = vec![1.5; 100];
         values[70] = -2.5;
         let seen = seen_of(&values);
