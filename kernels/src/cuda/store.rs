@@ -2,14 +2,15 @@
 //!
 //! A column is encoded where the device copies it from: piece by piece into slots of pinned memory,
 //! by whoever polls the future. While a piece is copied the next is written. Nobody keeps a slot while
-//! waiting for something else, so there is always one that comes back.
+//! waiting for something else, so there is always one that comes back. Until all is written nothing but a
+//! free slot is waited for: the device's thread takes the column's memory when its first piece comes.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
-use tidegate_device::cuda::{DeviceBuffer, Pending, SLOT_BYTES, Slot};
+use tidegate_device::cuda::{DeviceBuffer, Lane, Pending, SLOT_BYTES, Slot};
 use tidegate_device::{DeviceError, Reservation};
 use tidegate_pipeline::EvalError;
 
@@ -114,6 +115,29 @@ impl Places {
     }
 }
 
+/// Memory of the device that its thread takes when it is first asked for.
+struct Target {
+    bytes: u64,
+    taken: OnceLock<Result<Arc<DeviceBuffer>, DeviceError>>,
+}
+
+impl Target {
+    fn new(bytes: u64) -> Arc<Self> {
+        let taken = OnceLock::new();
+        Arc::new(Self { bytes, taken })
+    }
+
+    fn buffer(&self, lane: &Lane<'_>) -> Result<&Arc<DeviceBuffer>, DeviceError> {
+        let take = || lane.alloc(self.bytes).map(Arc::new);
+        self.taken.get_or_init(take).as_ref().map_err(Clone::clone)
+    }
+
+    /// Returns whether the memory was asked for and not given.
+    fn has_failed(&self) -> bool {
+        self.taken.get().is_some_and(Result::is_err)
+    }
+}
+
 /// Copies that were submitted.
 type Copies = Vec<Pending<Result<(), DeviceError>>>;
 
@@ -124,11 +148,14 @@ impl Moving {
         let places = Places::of(&self.encoder);
         let device = &self.shared.device;
         let memory = device.reserve(places.end)?;
-        let taken = device.submit(move |lane| lane.alloc(places.end));
-        let buffer = Arc::new(taken.await??);
+        let target = Target::new(places.end);
         let mut copies = Vec::new();
-        let sent = self.send(&buffer, &places, &mut copies);
-        // Whatever came of it: the memory is kept until nothing is copied there any more.
+        let sent = self.send(&target, &places, &mut copies);
+        let device = &self.shared.device;
+        let taken = Arc::clone(&target);
+        let buffer = device.submit(move |lane| taken.buffer(lane).map(Arc::clone));
+        // Whatever came of it: the promise is kept until nothing is copied there any more.
+        let buffer = buffer.await.and_then(|buffer| buffer);
         let mut outcome = Ok(());
         for copy in copies {
             let copied = copy.await;
@@ -136,13 +163,14 @@ impl Moving {
         }
         let fits = sent?;
         outcome?;
+        let buffer = buffer?;
         Ok(fits.then_some((memory, buffer)))
     }
 
     /// Writes the column and submits its copies; returns whether it fits.
     fn send(
         &mut self,
-        buffer: &Arc<DeviceBuffer>,
+        target: &Arc<Target>,
         places: &Places,
         copies: &mut Copies,
     ) -> Result<bool, DeviceError> {
@@ -154,7 +182,7 @@ impl Moving {
             if !self.encoder.fits() {
                 return Ok(false);
             }
-            self.send_validity(buffer, places, copies)?;
+            self.send_validity(target, places, copies)?;
             return Ok(true);
         };
         let rows_at_once = values / PADDED_ROWS * PADDED_ROWS;
@@ -168,15 +196,19 @@ impl Moving {
             if !self.encoder.fits() {
                 return Ok(false);
             }
-            copies.push(self.submit(buffer, start * width, slot, whole));
+            copies.push(self.submit(target, start * width, slot, whole));
+            if target.has_failed() {
+                // The copies tell why.
+                break;
+            }
         }
-        self.send_validity(buffer, places, copies)?;
+        self.send_validity(target, places, copies)?;
         Ok(true)
     }
 
     fn send_validity(
         &self,
-        buffer: &Arc<DeviceBuffer>,
+        target: &Arc<Target>,
         places: &Places,
         copies: &mut Copies,
     ) -> Result<(), DeviceError> {
@@ -187,7 +219,7 @@ impl Moving {
                 *place = word.to_le_bytes();
             }
             let offset = places.validity + index * SLOT_BYTES;
-            copies.push(self.submit(buffer, offset, slot, size_of_val(words)));
+            copies.push(self.submit(target, offset, slot, size_of_val(words)));
         }
         Ok(())
     }
@@ -195,14 +227,17 @@ impl Moving {
     /// Has the device's thread copy what is at the front of a slot.
     fn submit(
         &self,
-        buffer: &Arc<DeviceBuffer>,
+        target: &Arc<Target>,
         offset: usize,
         slot: Slot,
         bytes: usize,
     ) -> Pending<Result<(), DeviceError>> {
-        let buffer = Arc::clone(buffer);
+        let (target, slot) = (Arc::clone(target), slot.filled());
         let device = &self.shared.device;
-        device.submit(move |lane| lane.upload_slot(&buffer, offset as u64, slot, bytes))
+        device.submit(move |lane| {
+            let buffer = target.buffer(lane)?;
+            lane.upload_slot(buffer, offset as u64, slot, bytes)
+        })
     }
 
     fn timed(&mut self, write: impl FnOnce(&mut Encoder)) {

@@ -31,12 +31,18 @@ pub(super) struct Engine {
     pub(super) blocks: RefCell<BlockCopies>,
     pub(super) parameters: RefCell<Box<ParameterBlock>>,
     /// Recorded on the compute stream before an upload, which waits for it.
-    pub(super) before_copy: Event,
+    before_copy: Event,
     /// Recorded on the copy stream after an upload; the compute stream waits for it.
-    pub(super) after_copy: Event,
+    after_copy: Event,
     pool: Pool,
     pub(super) copy: Stream,
-    pub(super) compute: Stream,
+    compute: Stream,
+    /// Whether the copy stream may hold copies for which the compute stream does not wait yet.
+    has_copies: Cell<bool>,
+    /// Whether the compute stream may hold something for which the copy stream does not wait yet.
+    has_work: Cell<bool>,
+    /// Whether somebody else knows the compute stream, who puts things on it that nobody here sees.
+    is_shared: Cell<bool>,
     launches: Cell<u64>,
     last_kernel: RefCell<String>,
     shared: Arc<Shared>,
@@ -77,6 +83,9 @@ impl Engine {
             pool,
             copy,
             compute,
+            has_copies: Cell::new(false),
+            has_work: Cell::new(true),
+            is_shared: Cell::new(false),
             launches: Cell::new(0),
             last_kernel: RefCell::default(),
             shared: Arc::new(Shared::new(
@@ -146,6 +155,8 @@ impl Engine {
         let Ok(size) = usize::try_from(bytes) else {
             return Err(self.shared.budget.shortage(bytes));
         };
+        // It may have been used for something else, which the compute stream still holds.
+        self.has_work.set(true);
         let first = self.pool.alloc(size, &self.compute);
         let outcome = match first {
             Err(fault) if fault.severity() == Severity::OutOfMemory => self
@@ -182,9 +193,9 @@ impl Engine {
     pub(super) fn give_back(&self, garbage: Garbage) {
         let outcome = match garbage {
             // SAFETY: the address came from the pool and only its buffer's drop sends it here. The
-            // copy stream is done with it before the compute stream gets here: after each upload
-            // the compute stream waits.
-            Garbage::Memory(address) => unsafe { self.compute.free(address) },
+            // copy stream is done with it before the compute stream gets here, which is behind all
+            // copies.
+            Garbage::Memory(address) => unsafe { self.compute().free(address) },
             Garbage::Image(image) => {
                 // Its kernels may still run, and for ever if that cannot be told.
                 let ended = self.compute.synchronize();
@@ -211,9 +222,56 @@ impl Engine {
         }
     }
 
+    /// Returns the compute stream, behind all copies that were queued, for something to be put on it.
+    pub(super) fn compute(&self) -> &Stream {
+        self.has_work.set(true);
+        if self.has_copies.get() {
+            // If that fails nothing is copied any more, or the device is lost.
+            let _ = self.join_copies();
+        }
+        &self.compute
+    }
+
+    /// Returns the driver's handle of the compute stream, behind all copies that were queued.
+    pub(super) fn share_compute(&self) -> usize {
+        self.is_shared.set(true);
+        self.compute().handle()
+    }
+
+    /// Has the copy stream go on behind what the compute stream holds now: memory to which something is
+    /// to be copied may still be in use there.
+    pub(super) fn order_copies(&self) -> Result<(), Fault> {
+        self.before_copy.record(&self.compute)?;
+        self.copy.wait(&self.before_copy)?;
+        self.has_work.set(self.is_shared.get());
+        Ok(())
+    }
+
+    /// The same, if the compute stream may hold something since then. Copies that follow each other then
+    /// wait for nothing, unless something was done in between: each wait of two streams for each other
+    /// leaves the link idle for some microseconds.
+    pub(super) fn order_copies_of_slots(&self) -> Result<(), Fault> {
+        match self.has_work.get() {
+            true => self.order_copies(),
+            false => Ok(()),
+        }
+    }
+
+    /// Notes that something is copied from a slot; whatever is put on the compute stream next waits for it.
+    pub(super) fn has_copied_slot(&self) {
+        self.has_copies.set(true);
+    }
+
+    /// Waits until both streams have done what they hold.
+    pub(super) fn synchronize(&self) -> Result<(), Fault> {
+        self.copy.synchronize()?;
+        self.compute.synchronize()
+    }
+
     /// Has the compute stream go on behind what the copy stream holds now, so that nothing is freed
     /// to which something is copied. If it cannot be made to wait, this thread waits.
     pub(super) fn join_copies(&self) -> Result<(), Fault> {
+        self.has_copies.set(false);
         let joined = self
             .after_copy
             .record(&self.copy)
@@ -245,7 +303,7 @@ impl Engine {
         let pieces = &mut *self.pieces.borrow_mut();
         loop {
             match pieces.next_done() {
-                Ok(Some(slot)) => self.shared.slots.put(slot),
+                Ok(Some(slot)) => self.shared.slots.put(slot, true),
                 Ok(None) => return pieces.any_in_flight(),
                 Err(fault) => {
                     if fault.severity() == Severity::Fatal {

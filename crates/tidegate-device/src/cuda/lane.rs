@@ -51,9 +51,10 @@ impl Lane<'_> {
     }
 
     /// Returns the driver's handle of the compute stream, a `CUstream`, for code that launches on it by
-    /// other ways. It is good while the work runs that was given this lane.
+    /// other ways. It is good while the work runs that was given this lane; what that copies from slots
+    /// later the stream does not wait for.
     pub fn stream_handle(&self) -> usize {
-        self.engine.compute.handle()
+        self.engine.share_compute()
     }
 
     /// Takes device memory, which is not initialised; an empty buffer takes none.
@@ -89,7 +90,7 @@ impl Lane<'_> {
         let bytes = self.size(WHAT, bytes)?;
         // SAFETY: the range was checked to lie in the buffer, which is freed on this stream, after
         // what is queued here.
-        let filled = unsafe { self.engine.compute.fill(address, bytes, value) };
+        let filled = unsafe { self.engine.compute().fill(address, bytes, value) };
         self.done(WHAT, filled)
     }
 
@@ -117,7 +118,7 @@ impl Lane<'_> {
         let bytes = self.size(WHAT, bytes)?;
         // SAFETY: both ranges were checked to lie in their buffers, which are freed on this stream,
         // after what is queued here, and not to overlap.
-        let copied = unsafe { self.engine.compute.copy(from, to, bytes) };
+        let copied = unsafe { self.engine.compute().copy(from, to, bytes) };
         self.done(WHAT, copied)
     }
 
@@ -128,8 +129,8 @@ impl Lane<'_> {
     pub fn mark(&self) -> Result<Mark, DeviceError> {
         const WHAT: &str = "mark a moment";
         self.shared().check_alive()?;
-        let event = self.done(WHAT, Event::timed(&self.engine.compute))?;
-        self.done(WHAT, event.record(&self.engine.compute))?;
+        let event = self.done(WHAT, Event::timed(self.engine.compute()))?;
+        self.done(WHAT, event.record(self.engine.compute()))?;
         Ok(Mark::new(Arc::clone(self.shared()), event))
     }
 
@@ -159,8 +160,7 @@ impl Lane<'_> {
     pub fn synchronize(&self) -> Result<(), DeviceError> {
         const WHAT: &str = "end its work";
         self.shared().check_alive()?;
-        self.done(WHAT, self.engine.copy.synchronize())?;
-        self.done(WHAT, self.engine.compute.synchronize())
+        self.done(WHAT, self.engine.synchronize())
     }
 
     fn shared(&self) -> &Arc<Shared> {

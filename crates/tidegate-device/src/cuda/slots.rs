@@ -3,35 +3,38 @@
 //!
 //! A [`Slot`] is taken, filled, and given to the device's thread with
 //! [`Lane::upload_slot`](super::Lane::upload_slot), which comes back to it when the copy is done.
-//! Slots are pinned when they are needed. Whoever finds none free makes one, so that threads which begin
-//! together do that side by side; beyond a few, it first waits as long as pinning would take. The
-//! device's thread never waits for a slot, and of pinning does only what the driver has to do.
+//! Slots are pinned when they are needed, many at a time. Whoever finds none free has more pinned, if few
+//! are on their way to the device: then it is not the link that is waited for. The device's thread never
+//! waits for a slot, and of pinning does only what the driver has to do.
 
 #![expect(
     unsafe_code,
     reason = "a slot is memory that the device's thread owns and another thread fills"
 )]
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::slice;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
 use super::device::CudaDevice;
-use super::driver::{Pages, Stream};
+use super::driver::{Event, Pages, Pinned, Stream};
 use super::fault::Fault;
-use super::staging::Piece;
 use crate::error::DeviceError;
 
-/// Bytes of a slot.
-pub const SLOT_BYTES: usize = 8 << 20;
-/// How long one thread takes to make a slot at 2.4 GB/s, measured on an H200's host.
-const PINNING: Duration = Duration::from_micros(3_500);
-/// Slots that are made without waiting: as many as threads that keep a link busy.
+/// Bytes of a slot. On an H200's host 16 threads that fill slots of 4 MiB keep the link at 51 GB/s; with
+/// 1 MiB it is 43, for each copy takes the device's thread some time, and with 16 MiB 48.
+pub const SLOT_BYTES: usize = 4 << 20;
+/// Slots that are pinned at once: 64 MiB, which takes 5 ms where each of 8 slots by itself took 2.
 const NUM_SLOTS_AT_ONCE: usize = 16;
+/// Filled slots that keep the link busy for as long as filling one takes, 0.6 ms.
+const NUM_FILLED: usize = 8;
+/// How often whoever waits for a slot looks whether the device is still there.
+const PATIENCE: Duration = Duration::from_millis(4);
 
 /// The free slots of a device, and how many there are.
 pub(super) struct Slots {
@@ -41,9 +44,13 @@ pub(super) struct Slots {
 
 struct State {
     free: Vec<RawSlot>,
-    /// Slots that are pinned, or were asked for.
+    /// Slots that are pinned.
     num_slots: usize,
     num_slots_max: usize,
+    /// Slots that were filled and are not free again.
+    num_filled: usize,
+    /// Whether more are being pinned.
+    is_growing: bool,
     /// Why no slot could be pinned when there was none; the next who waits takes it.
     failure: Option<DeviceError>,
 }
@@ -62,7 +69,8 @@ unsafe impl Send for RawSlot {}
 /// What whoever wants a slot does next.
 enum Turn {
     Take(RawSlot),
-    Pin,
+    /// Have so many pinned.
+    Pin(usize),
     Fail(DeviceError),
     Wait,
 }
@@ -74,51 +82,71 @@ impl Slots {
                 free: Vec::new(),
                 num_slots: 0,
                 num_slots_max: num_slots_max.max(1),
+                num_filled: 0,
+                is_growing: false,
                 failure: None,
             }),
             changed: Condvar::new(),
         }
     }
 
-    /// Takes a free slot, waiting for one; `pin` asks the device's thread for one more.
+    /// Takes a free slot, waiting for one; `pin` asks the device's thread for so many more.
     fn take(
         &self,
         check_alive: impl Fn() -> Result<(), DeviceError>,
-        pin: impl Fn(),
+        pin: impl Fn(usize),
     ) -> Result<RawSlot, DeviceError> {
-        let began = Instant::now();
-        let mut has_asked = false;
         let mut state = self.state.lock();
         loop {
-            let is_patient = began.elapsed() < PINNING;
-            match state.turn(is_patient, has_asked) {
+            match state.turn() {
                 Turn::Take(slot) => return Ok(slot),
                 Turn::Fail(error) => return Err(error),
-                Turn::Pin => {
-                    state.num_slots += 1;
-                    has_asked = true;
+                Turn::Pin(num_slots) => {
                     drop(state);
-                    pin();
+                    pin(num_slots);
                     state = self.state.lock();
                 }
                 Turn::Wait => {
                     check_alive()?;
-                    self.changed.wait_for(&mut state, PINNING);
+                    self.changed.wait_for(&mut state, PATIENCE);
                 }
             }
         }
     }
 
-    /// Takes a slot in that is free now, new or used.
-    pub(super) fn put(&self, slot: RawSlot) {
-        self.state.lock().free.push(slot);
+    /// Takes new slots in.
+    pub(super) fn put_new(&self, slots: Vec<RawSlot>) {
+        let state = &mut *self.state.lock();
+        state.is_growing = false;
+        state.num_slots += slots.len();
+        state.free.extend(slots);
+        self.changed.notify_all();
+    }
+
+    /// Counts a slot that was filled.
+    fn fill(&self) {
+        self.state.lock().num_filled += 1;
+    }
+
+    /// Takes a slot in that is free again.
+    pub(super) fn put(&self, slot: RawSlot, was_filled: bool) {
+        let state = &mut *self.state.lock();
+        state.num_filled -= usize::from(was_filled);
+        state.free.push(slot);
         self.changed.notify_one();
     }
 
-    /// Is told that a slot that was asked for cannot be pinned. If there are others, they have to do.
+    /// Is told that a slot that was filled is never free again, for nobody knows when it is read.
+    pub(super) fn forget(&self, _slot: RawSlot) {
+        let state = &mut *self.state.lock();
+        state.num_filled -= 1;
+        state.num_slots -= 1;
+    }
+
+    /// Is told that slots that were asked for cannot be pinned. If there are others, they have to do.
     pub(super) fn cannot_pin(&self, error: DeviceError) {
         let state = &mut *self.state.lock();
-        state.num_slots -= 1;
+        state.is_growing = false;
         if state.num_slots == 0 {
             state.failure = Some(error);
         } else {
@@ -127,7 +155,7 @@ impl Slots {
         self.changed.notify_all();
     }
 
-    /// Returns how many slots are pinned or about to be.
+    /// Returns how many slots are pinned.
     #[cfg(test)]
     pub(super) fn num_slots(&self) -> usize {
         self.state.lock().num_slots
@@ -135,26 +163,19 @@ impl Slots {
 }
 
 impl State {
-    fn turn(&mut self, is_patient: bool, has_asked: bool) -> Turn {
+    fn turn(&mut self) -> Turn {
         if let Some(slot) = self.free.pop() {
             return Turn::Take(slot);
         }
         if let Some(error) = self.failure.take() {
             return Turn::Fail(error);
         }
-        let may_grow = !has_asked && self.num_slots < self.num_slots_max;
-        // What is not pinned yet cannot come back soon.
-        if may_grow && (self.num_slots < NUM_SLOTS_AT_ONCE || !is_patient) {
-            return Turn::Pin;
+        let missing = self.num_slots_max.saturating_sub(self.num_slots);
+        if self.is_growing || missing == 0 || self.num_filled >= NUM_FILLED {
+            return Turn::Wait;
         }
-        Turn::Wait
-    }
-}
-
-impl RawSlot {
-    pub(super) fn of(index: usize, piece: &Piece) -> Self {
-        let start = piece.memory.start();
-        Self { index, start }
+        self.is_growing = true;
+        Turn::Pin(missing.min(NUM_SLOTS_AT_ONCE))
     }
 }
 
@@ -164,18 +185,22 @@ pub struct Slot {
     raw: RawSlot,
     /// Whether it goes back to the free ones by itself.
     is_ours: bool,
+    is_filled: bool,
 }
 
 impl Slot {
     /// Takes a slot of the device, waiting for one.
     pub(super) fn take(device: &CudaDevice) -> Result<Self, DeviceError> {
-        let pin = || match Pages::new(SLOT_BYTES) {
+        let pin = |num_slots: usize| match Pages::shared(num_slots * SLOT_BYTES) {
             // Whoever waits hears of it from the slots.
-            Some(pages) => drop(device.submit(move |lane| lane.pin_slot(pages))),
+            Some(pages) => drop(device.submit(move |lane| lane.pin_slots(pages))),
             None => device.slots().cannot_pin(DeviceError::Refused {
                 device: device.info().id,
                 what: "pin host memory".to_owned(),
-                why: format!("the host has no {} MiB left", SLOT_BYTES >> 20),
+                why: format!(
+                    "the host has no {} MiB left",
+                    (num_slots * SLOT_BYTES) >> 20
+                ),
             }),
         };
         let raw = device.slots().take(|| device.check_alive(), pin)?;
@@ -183,6 +208,7 @@ impl Slot {
             device: device.clone(),
             raw,
             is_ours: true,
+            is_filled: false,
         })
     }
 
@@ -190,10 +216,21 @@ impl Slot {
         &self.device
     }
 
-    /// Leaves the slot to the device's thread, which gives it back.
-    pub(super) fn into_raw(mut self) -> RawSlot {
-        self.is_ours = false;
-        self.raw
+    /// Says that nothing more is written to it, so that others who wait for a slot know that this one is
+    /// with the device.
+    pub fn filled(mut self) -> Self {
+        if !self.is_filled {
+            self.is_filled = true;
+            self.device.slots().fill();
+        }
+        self
+    }
+
+    /// Leaves the slot to the device's thread, which gives it back as one that was filled.
+    pub(super) fn into_raw(self) -> RawSlot {
+        let mut slot = self.filled();
+        slot.is_ours = false;
+        slot.raw
     }
 }
 
@@ -218,7 +255,7 @@ impl DerefMut for Slot {
 impl Drop for Slot {
     fn drop(&mut self) {
         if self.is_ours {
-            self.device.slots().put(self.raw);
+            self.device.slots().put(self.raw, self.is_filled);
         }
     }
 }
@@ -234,21 +271,60 @@ impl fmt::Debug for Slot {
 #[derive(Default)]
 pub(super) struct Pieces {
     all: Vec<Piece>,
+    /// Memory that was pinned at once, of several slots each.
+    pinned: Vec<Pinned>,
     /// Slots that copies read, in the order of these copies.
-    in_flight: std::collections::VecDeque<RawSlot>,
+    in_flight: VecDeque<RawSlot>,
+}
+
+/// A slot's memory, and the event after which the device does not need it.
+pub(super) struct Piece {
+    /// Its number among those that were pinned.
+    pinned: usize,
+    offset: usize,
+    pub(super) event: Event,
 }
 
 impl Pieces {
-    /// Pins the pages of one more.
-    pub(super) fn pin(&mut self, pages: Pages, stream: &Stream) -> Result<RawSlot, Fault> {
-        let piece = Piece::of(pages, SLOT_BYTES, stream)?;
-        let slot = RawSlot::of(self.all.len(), &piece);
-        self.all.push(piece);
-        Ok(slot)
+    /// Pins pages, and makes slots of them.
+    pub(super) fn pin(&mut self, pages: Pages, stream: &Stream) -> Result<Vec<RawSlot>, Fault> {
+        let num_slots = pages.len() / SLOT_BYTES;
+        let events = (0..num_slots).map(|_| Event::order(stream));
+        let events = events.collect::<Result<Vec<_>, Fault>>()?;
+        let memory = Pinned::of(pages, num_slots * SLOT_BYTES)?;
+        let slots = events.into_iter().enumerate().map(|(number, event)| {
+            let offset = number * SLOT_BYTES;
+            // SAFETY: the memory has so many slots.
+            let start = unsafe { memory.start().add(offset) };
+            let index = self.all.len();
+            self.all.push(Piece {
+                pinned: self.pinned.len(),
+                offset,
+                event,
+            });
+            RawSlot { index, start }
+        });
+        let slots = slots.collect();
+        self.pinned.push(memory);
+        Ok(slots)
     }
 
     pub(super) fn piece(&self, slot: RawSlot) -> &Piece {
         &self.all[slot.index]
+    }
+
+    /// Returns what is at the front of a slot.
+    ///
+    /// # Safety
+    /// Whoever filled the slot has given it up, and nobody writes to it while the slice lives.
+    ///
+    /// # Panics
+    /// If a slot is not so long.
+    pub(super) unsafe fn front(&self, slot: RawSlot, bytes: usize) -> &[u8] {
+        assert!(bytes <= SLOT_BYTES, "a copy from a slot ends outside of it");
+        let piece = self.piece(slot);
+        // SAFETY: the caller vouches for the slot, and slots are apart from each other.
+        unsafe { self.pinned[piece.pinned].range(piece.offset, bytes) }
     }
 
     /// Takes a slot whose event was recorded behind the copy that reads it.
@@ -275,9 +351,9 @@ mod tests {
     use std::ptr::NonNull;
     use std::sync::Arc;
     use std::thread;
-    use std::time::{Duration, Instant};
+    use std::time::Duration;
 
-    use super::{NUM_SLOTS_AT_ONCE, PINNING, RawSlot, Slots};
+    use super::{NUM_FILLED, NUM_SLOTS_AT_ONCE, RawSlot, Slots};
     use crate::error::DeviceError;
     use crate::info::DeviceId;
 
@@ -293,54 +369,94 @@ mod tests {
         }
     }
 
-    #[test]
-    fn slots_are_pinned_when_they_are_needed() {
-        let slots = Slots::new(NUM_SLOTS_AT_ONCE + 1);
-        let pinned = Cell::new(0);
-        let take = || {
-            let pin = || {
-                pinned.set(pinned.get() + 1);
-                slots.put(raw(pinned.get()));
-            };
-            slots.take(|| Ok(()), pin).unwrap().index
+    /// Pins at once what is asked for, and counts how often.
+    fn take(slots: &Slots, num_pinned: &Cell<usize>) -> RawSlot {
+        let pin = |num_slots| {
+            num_pinned.set(num_pinned.get() + 1);
+            let first = slots.num_slots();
+            slots.put_new((first..first + num_slots).map(raw).collect());
         };
-        for expected in 1..=NUM_SLOTS_AT_ONCE {
-            assert_eq!(take(), expected);
-        }
-        slots.put(raw(1));
-        assert_eq!(take(), 1);
-        // One more only after a while.
-        let began = Instant::now();
-        assert_eq!(take(), NUM_SLOTS_AT_ONCE + 1);
-        assert!(began.elapsed() >= PINNING);
-        assert_eq!(pinned.get(), NUM_SLOTS_AT_ONCE + 1);
-        assert_eq!(slots.num_slots(), NUM_SLOTS_AT_ONCE + 1);
+        slots.take(|| Ok(()), pin).unwrap()
+    }
+
+    #[test]
+    fn slots_are_pinned_together_when_they_are_needed() {
+        let slots = Slots::new(NUM_SLOTS_AT_ONCE + 3);
+        let num_pinned = Cell::new(0);
+        let mut taken: Vec<RawSlot> = (0..NUM_SLOTS_AT_ONCE)
+            .map(|_| take(&slots, &num_pinned))
+            .collect();
+        assert_eq!(num_pinned.get(), 1);
+        // One that comes back is enough.
+        slots.put(taken.remove(0), false);
+        taken.push(take(&slots, &num_pinned));
+        assert_eq!(num_pinned.get(), 1);
+        // All are held by threads that fill them: the device waits, so there are more.
+        taken.push(take(&slots, &num_pinned));
+        assert_eq!(num_pinned.get(), 2);
+        assert_eq!(slots.num_slots(), NUM_SLOTS_AT_ONCE + 3);
+        taken.sort_by_key(|slot| slot.index);
+        taken.dedup_by_key(|slot| slot.index);
+        assert_eq!(taken.len(), NUM_SLOTS_AT_ONCE + 1);
+    }
+
+    #[test]
+    fn nothing_is_pinned_while_the_link_has_enough_to_do() {
+        let slots = Arc::new(Slots::new(2 * NUM_SLOTS_AT_ONCE));
+        let num_pinned = Cell::new(0);
+        let taken: Vec<RawSlot> = (0..NUM_SLOTS_AT_ONCE)
+            .map(|_| take(&slots, &num_pinned))
+            .collect();
+        (0..NUM_FILLED).for_each(|_| slots.fill());
+        let waiting = Arc::clone(&slots);
+        let thread = thread::spawn(move || {
+            let pin = |_| panic!("enough are on their way");
+            waiting.take(|| Ok(()), pin).unwrap().index
+        });
+        thread::sleep(Duration::from_millis(20));
+        slots.put(taken[5], true);
+        assert_eq!(thread.join().unwrap(), taken[5].index);
+        // One less is on its way than the link needs.
+        take(&slots, &num_pinned);
+        assert_eq!(num_pinned.get(), 2);
+    }
+
+    #[test]
+    fn a_slot_that_is_never_free_again_makes_room_for_another() {
+        let slots = Slots::new(1);
+        let num_pinned = Cell::new(0);
+        let only = take(&slots, &num_pinned);
+        slots.fill();
+        slots.forget(only);
+        take(&slots, &num_pinned);
+        assert_eq!((slots.num_slots(), num_pinned.get()), (1, 2));
     }
 
     #[test]
     fn whoever_waits_gets_the_slot_that_comes_back() {
         let slots = Arc::new(Slots::new(1));
-        let first = slots.take(|| Ok(()), || slots.put(raw(7))).unwrap();
+        let first = slots.take(|| Ok(()), |_| slots.put_new(vec![raw(7)]));
         let waiting = Arc::clone(&slots);
         let thread = thread::spawn(move || {
-            let taken = waiting.take(|| Ok(()), || panic!("there is a slot already"));
+            let taken = waiting.take(|| Ok(()), |_| panic!("there is a slot already"));
             taken.unwrap().index
         });
         thread::sleep(Duration::from_millis(10));
-        slots.put(first);
+        slots.put(first.unwrap(), false);
         assert_eq!(thread.join().unwrap(), 7);
     }
 
     #[test]
     fn a_host_with_nothing_to_pin_is_an_error_unless_there_are_slots() {
         let slots = Slots::new(4);
-        let error = slots.take(|| Ok(()), || slots.cannot_pin(lost()));
+        let error = slots.take(|| Ok(()), |_| slots.cannot_pin(lost()));
         assert_eq!(error.unwrap_err(), lost());
-        let first = slots.take(|| Ok(()), || slots.put(raw(1))).unwrap();
-        let pin = || {
+        let first = slots.take(|| Ok(()), |_| slots.put_new(vec![raw(1)]));
+        let first = first.unwrap();
+        let pin = |_| {
             slots.cannot_pin(lost());
             // The one that there is comes back.
-            slots.put(first);
+            slots.put(first, false);
         };
         assert_eq!(slots.take(|| Ok(()), pin).unwrap().index, 1);
         assert_eq!(slots.num_slots(), 1);
@@ -349,7 +465,7 @@ mod tests {
     #[test]
     fn a_lost_device_is_not_waited_for() {
         let slots = Slots::new(1);
-        let error = slots.take(|| Err(lost()), || ());
+        let error = slots.take(|| Err(lost()), |_| ());
         assert_eq!(error.unwrap_err(), lost());
     }
 }

@@ -1,7 +1,7 @@
 //! The pinned memory between the host and a device, and the pieces that copies move.
 
 use super::crew::Crew;
-use super::driver::{Event, Pages, Pinned, Stream};
+use super::driver::{Event, Pinned, Stream};
 use super::fault::Fault;
 use super::options::CudaOptions;
 use super::ring::{Ring, Source};
@@ -25,14 +25,6 @@ impl Piece {
         Ok(Self {
             event: Event::order(stream)?,
             memory: Pinned::new(bytes)?,
-        })
-    }
-
-    /// Pins pages, of which so many bytes are used.
-    pub(super) fn of(pages: Pages, bytes: usize, stream: &Stream) -> Result<Self, Fault> {
-        Ok(Self {
-            event: Event::order(stream)?,
-            memory: Pinned::of(pages, bytes)?,
         })
     }
 }

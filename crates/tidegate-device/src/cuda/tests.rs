@@ -6,6 +6,7 @@ use futures::executor::block_on;
 
 use super::{
     Block, CudaDevice, CudaOptions, DeviceBuffer, Kernel, Lane, LaunchShape, Mark, Module, Pending,
+    SLOT_BYTES,
 };
 use crate::compiler::Compiler;
 use crate::discovery::{DiscoveryOptions, discover};
@@ -152,6 +153,52 @@ fn bytes_come_back_as_they_went() {
     let memory = device.memory();
     assert_eq!((memory.live_bytes, memory.live_buffers), (0, 0));
     assert!(memory.peak_bytes >= 6 * PIECE as u64);
+}
+
+/// Memory is used, filled from slots by several threads, read, freed, and taken again.
+#[test]
+fn slots_are_copied_behind_what_came_before_and_before_what_comes_later() {
+    const NUM_THREADS: usize = 4;
+    let Some(device) = device() else { return };
+    let bytes = (NUM_THREADS * SLOT_BYTES) as u64;
+    for round in 0..20 {
+        let buffer = on(&device, move |lane| {
+            let buffer = lane.alloc(bytes)?;
+            lane.fill(&buffer, 0, bytes, 0xee)?;
+            Ok(buffer)
+        });
+        let buffer = Arc::new(buffer.unwrap());
+        let value = |thread: usize| (round * NUM_THREADS + thread) as u8;
+        std::thread::scope(|scope| {
+            for thread in 0..NUM_THREADS {
+                let (device, buffer) = (&device, Arc::clone(&buffer));
+                scope.spawn(move || {
+                    let mut slot = device.slot().unwrap();
+                    slot.fill(value(thread));
+                    let slot = slot.filled();
+                    let offset = (thread * SLOT_BYTES) as u64;
+                    let copied = on(device, move |lane| {
+                        lane.upload_slot(&buffer, offset, slot, SLOT_BYTES)
+                    });
+                    copied.unwrap();
+                });
+            }
+        });
+        let come = on(&device, move |lane| {
+            let other = lane.alloc(bytes)?;
+            lane.copy(&buffer, 0, &other, 0, bytes)?;
+            let mut come = vec![0; bytes as usize];
+            lane.download(&other, 0, &mut come)?;
+            Ok(come)
+        });
+        let come = come.unwrap();
+        for (thread, part) in come.chunks(SLOT_BYTES).enumerate() {
+            let is_right = part.iter().all(|byte| *byte == value(thread));
+            assert!(is_right, "round {round}, slot {thread}");
+        }
+    }
+    on(&device, |lane| lane.synchronize()).unwrap();
+    assert_eq!(device.memory().live_buffers, 0);
 }
 
 #[test]

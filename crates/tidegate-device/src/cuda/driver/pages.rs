@@ -29,11 +29,6 @@ unsafe impl Send for Pages {}
 unsafe impl Sync for Pages {}
 
 impl Pages {
-    /// Takes memory and touches it on this thread; `None` if the system has none.
-    pub(in crate::cuda) fn new(bytes: usize) -> Option<Self> {
-        Self::touched_by(bytes, 1)
-    }
-
     /// Takes memory that several threads touch, if it is much; `None` if the system has none.
     pub(in crate::cuda) fn shared(bytes: usize) -> Option<Self> {
         let cores = thread::available_parallelism().map_or(1, usize::from);
@@ -140,7 +135,7 @@ mod tests {
 
     #[test]
     fn more_than_there_can_be_is_none() {
-        assert!(Pages::new(usize::MAX).is_none());
-        assert!(Pages::new(usize::MAX / 2).is_none());
+        assert!(Pages::shared(usize::MAX).is_none());
+        assert!(Pages::shared(usize::MAX / 2).is_none());
     }
 }

@@ -35,7 +35,7 @@ impl Lane<'_> {
         let seconds = began.elapsed().as_secs_f64();
         self.shared()
             .count_loading(|loading| loading.pin_seconds += seconds);
-        self.done(WHAT, self.before_block())?;
+        self.done(WHAT, self.engine.order_copies())?;
         // SAFETY: the memory was just pinned, and nobody has it until the event below has happened.
         let pinned = unsafe { memory.range(0, size) };
         // SAFETY: the source was checked to be the buffer, which is kept until the event has happened;
@@ -69,7 +69,7 @@ impl Lane<'_> {
             return Ok(());
         };
         let event = self.done(WHAT, Event::order(&self.engine.copy))?;
-        self.done(WHAT, self.before_block())?;
+        self.done(WHAT, self.engine.order_copies())?;
         // SAFETY: a block is never written again.
         let pinned = unsafe { memory.read() };
         // SAFETY: the target was checked to lie in the buffer, which is freed on the compute stream,
@@ -82,13 +82,6 @@ impl Lane<'_> {
             loading.copies += 1;
         });
         self.done(WHAT, copied.and(marked))
-    }
-
-    /// Lets the copy stream wait for what the compute stream holds.
-    fn before_block(&self) -> Result<(), Fault> {
-        let engine = self.engine;
-        engine.before_copy.record(&engine.compute)?;
-        engine.copy.wait(&engine.before_copy)
     }
 
     /// Keeps what a copy uses until the copy is done, and lets the compute stream wait for it.

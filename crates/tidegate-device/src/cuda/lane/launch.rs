@@ -118,7 +118,7 @@ impl Lane<'_> {
         let shape = (shape.blocks, shape.threads, shape.shared_bytes);
         // SAFETY: the kernel keeps its image loaded, and an image is unloaded only after the compute
         // stream was waited for. What the parameter means the caller vouches for.
-        let launched = unsafe { self.engine.compute.launch(function, shape, block) };
+        let launched = unsafe { self.engine.compute().launch(function, shape, block) };
         launched.map_err(|fault| self.launch_error(kernel, fault))
     }
 

@@ -62,11 +62,7 @@ impl Lane<'_> {
         if bytes == 0 {
             return Ok(());
         }
-        let slot = slot.into_raw();
-        let (outcome, is_in_use) = upload_slot(self.engine, slot, address, bytes);
-        if !is_in_use {
-            self.shared().slots.put(slot);
-        }
+        let outcome = upload_slot(self.engine, slot.into_raw(), address, bytes);
         let seconds = began.elapsed().as_secs_f64();
         self.shared().count_loading(|loading| {
             loading.copied_bytes += bytes as u64;
@@ -76,8 +72,8 @@ impl Lane<'_> {
         self.done(WHAT, outcome)
     }
 
-    /// Pins the pages of one more slot, for whoever waits for one.
-    pub(in crate::cuda) fn pin_slot(&self, pages: Pages) {
+    /// Pins pages for more slots, for whoever waits for one.
+    pub(in crate::cuda) fn pin_slots(&self, pages: Pages) {
         let began = Instant::now();
         let pinned = self
             .engine
@@ -87,10 +83,11 @@ impl Lane<'_> {
         let seconds = began.elapsed().as_secs_f64();
         self.shared().count_loading(|loading| {
             loading.pin_seconds += seconds;
-            loading.slot_bytes += if pinned.is_ok() { SLOT_BYTES as u64 } else { 0 };
+            let num_slots = pinned.as_ref().map_or(0, Vec::len);
+            loading.slot_bytes += (num_slots * SLOT_BYTES) as u64;
         });
         match pinned {
-            Ok(slot) => self.shared().slots.put(slot),
+            Ok(slots) => self.shared().slots.put_new(slots),
             Err(fault) => {
                 let error = self.engine.error("pin host memory", 0, fault);
                 self.shared().slots.cannot_pin(error);
@@ -130,7 +127,7 @@ fn upload_small(
     address: u64,
     bytes: &[u8],
 ) -> Result<(), Fault> {
-    let stream = &engine.compute;
+    let stream = engine.compute();
     let mut to = address;
     let mut rest = bytes;
     while !rest.is_empty() {
@@ -149,40 +146,30 @@ fn upload_small(
     Ok(())
 }
 
-/// Queues a copy from a slot. Returns also whether the slot is left to the copy.
-fn upload_slot(
-    engine: &Engine,
-    slot: RawSlot,
-    address: u64,
-    bytes: usize,
-) -> (Result<(), Fault>, bool) {
+/// Queues a copy from a slot, which is free again when that is done.
+fn upload_slot(engine: &Engine, slot: RawSlot, address: u64, bytes: usize) -> Result<(), Fault> {
     let pieces = &mut *engine.pieces.borrow_mut();
+    let slots = &engine.shared().slots;
     // The buffer's memory may still be in use by what the compute stream holds.
-    let ordered = engine
-        .before_copy
-        .record(&engine.compute)
-        .and_then(|()| engine.copy.wait(&engine.before_copy));
-    if ordered.is_err() {
-        return (ordered, false);
+    if let Err(fault) = engine.order_copies_of_slots() {
+        slots.put(slot, true);
+        return Err(fault);
     }
-    let piece = pieces.piece(slot);
     // SAFETY: whoever filled the slot has given it up, and it is free only when the copy is done.
-    let pinned = unsafe { piece.memory.range(0, bytes) };
+    let pinned = unsafe { pieces.front(slot, bytes) };
     // SAFETY: the target was checked to lie in the buffer; the copy stream is behind what the
     // compute stream did with it before, and the compute stream waits before it goes on. The slot is
     // kept until the event that is recorded behind the copy has happened, or for ever.
     let copied = unsafe { engine.copy.upload(pinned, address) };
-    let marked = piece.event.record(&engine.copy);
-    let is_in_use = match marked {
-        Ok(()) => {
-            pieces.is_read(slot);
-            true
-        }
+    engine.has_copied_slot();
+    let marked = pieces.piece(slot).event.record(&engine.copy);
+    match marked {
+        Ok(()) => pieces.is_read(slot),
         // Nothing will tell when it is read: wait, and if that is no use either, never use it again.
-        Err(_) => engine.copy.synchronize().is_err(),
-    };
-    let joined = engine.join_copies();
-    (copied.and(marked).and(joined), is_in_use)
+        Err(_) if engine.copy.synchronize().is_ok() => slots.put(slot, true),
+        Err(_) => slots.forget(slot),
+    }
+    copied.and(marked)
 }
 
 fn upload_large(
@@ -192,8 +179,7 @@ fn upload_large(
     bytes: &[u8],
 ) -> Result<(), Fault> {
     // The buffer's memory may still be in use by what the compute stream holds.
-    engine.before_copy.record(&engine.compute)?;
-    engine.copy.wait(&engine.before_copy)?;
+    engine.order_copies()?;
     let moved = move_pieces(engine, staging, address, bytes);
     // Also after a failure: pieces on their way arrive before the buffer is freed.
     let joined = engine.join_copies();
@@ -232,14 +218,14 @@ fn download_small(
     address: u64,
     into: &mut [u8],
 ) -> Result<(), Fault> {
-    let piece = staging.small_landing(&engine.compute)?;
+    let piece = staging.small_landing(engine.compute())?;
     // SAFETY: downloads alone use this piece, one after the other on this stream, and each looks at it
     // only when its copy is done.
     let pinned = unsafe { piece.memory.range(0, into.len()) };
     // SAFETY: the source was checked to lie in the buffer, which is freed on this stream, later;
     // nobody looks at the pinned bytes before the stream is waited for.
-    unsafe { engine.compute.download(address, pinned) }?;
-    engine.compute.synchronize()?;
+    unsafe { engine.compute().download(address, pinned) }?;
+    engine.compute().synchronize()?;
     into.copy_from_slice(pinned);
     Ok(())
 }
@@ -250,7 +236,7 @@ fn download_large(
     address: u64,
     into: &mut [u8],
 ) -> Result<(), Fault> {
-    let (pieces, crew) = staging.large_landing(&engine.compute)?;
+    let (pieces, crew) = staging.large_landing(engine.compute())?;
     let mut from = address;
     // What the device fills while the host copies from the other piece.
     let mut on_its_way = None;
@@ -264,8 +250,8 @@ fn download_large(
                 let pinned = unsafe { piece.memory.range(0, chunk.len()) };
                 // SAFETY: the source was checked to lie in the buffer, which is freed on this
                 // stream, later; nobody looks at the pinned bytes before the event below.
-                unsafe { engine.compute.download(from, pinned) }?;
-                piece.event.record(&engine.compute)?;
+                unsafe { engine.compute().download(from, pinned) }?;
+                piece.event.record(engine.compute())?;
                 from += chunk.len() as u64;
                 Some((piece, chunk))
             }
