@@ -10,9 +10,10 @@
 //! one written order; no library function is.
 //!
 //! In reading order: [`philox`] is the generator, `normal` the transformation to normals with all of
-//! its numbers, `single` the same in singles, `lanes` what a vector machine has to offer, with `avx2` and `avx512`, `fill` goes over
-//! indices. `kernels/cuda/random.cuh` and `random_single.cuh` are the same for a device, which is
-//! given the numbers of `normal` or `single` with a launch.
+//! its numbers, `single` the same in singles, `lanes` what a vector machine has to offer, with `avx2` and
+//! `avx512`, `simd` which of them a host has, `fill` goes over indices. `kernels/cuda/random.cuh` and
+//! `random_single.cuh` are the same for a device, which is given the numbers of `normal` or `single` with
+//! a launch.
 
 pub mod philox;
 
@@ -20,6 +21,7 @@ mod array;
 mod fill;
 mod lanes;
 mod normal;
+mod simd;
 mod single;
 
 #[cfg(target_arch = "x86_64")]
@@ -31,7 +33,11 @@ mod avx512;
 mod tests;
 
 pub use array::{Array, ArrayError, Part, Runs, Span, ValueKind};
-pub use fill::{Simd, Values};
+pub use fill::Values;
 pub use normal::{NORMAL_MAX, device_words};
 pub use philox::Stream;
+pub use simd::Simd;
 pub use single::{NORMAL_MAX_SINGLE, device_definitions_single};
+
+pub(crate) use lanes::Lanes;
+pub(crate) use simd::Work;

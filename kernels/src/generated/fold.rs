@@ -13,7 +13,7 @@ use tidegate_pipeline::{
 };
 
 use crate::program::{Generated, GeneratedColumn};
-use crate::random::{Array, Part, Simd, ValueKind};
+use crate::random::{Array, Lanes, Part, Simd, ValueKind, Work};
 
 /// Values of a block: with what an expression needs beside, well within 32 KiB.
 const BLOCK: usize = 1024;
@@ -273,26 +273,50 @@ fn sum_with(op: ArithmeticOp, values: &[f64], right: f64) -> f64 {
     }
 }
 
-/// Adds in so many lanes that none waits for the one before it.
-#[inline(always)]
+/// Adds up what each value gives, with the widest registers that there are.
 fn sum_of(values: &[f64], of: impl Fn(f64) -> f64) -> f64 {
-    const LANES: usize = 16;
-    let (groups, rest) = values.as_chunks::<LANES>();
-    let mut lanes = [0.0; LANES];
-    for group in groups {
-        for lane in 0..LANES {
-            lanes[lane] += of(group[lane]);
+    Simd::widest().run(Added { values, of })
+}
+
+/// Adds in so many lanes that none waits for the one before it; in the same order on every machine.
+struct Added<'a, F> {
+    values: &'a [f64],
+    of: F,
+}
+
+impl<F: Fn(f64) -> f64> Work for Added<'_, F> {
+    type Output = f64;
+
+    #[inline(always)]
+    fn run<L: Lanes>(self) -> f64 {
+        let (groups, rest) = self.values.as_chunks::<SUMMED>();
+        let mut lanes = [0.0; SUMMED];
+        for group in groups {
+            for lane in 0..SUMMED {
+                lanes[lane] += (self.of)(group[lane]);
+            }
         }
+        let mut sum = halved(&mut lanes);
+        for value in rest {
+            sum += (self.of)(*value);
+        }
+        sum
     }
-    let mut width = LANES / 2;
+}
+
+/// Lanes of a sum.
+const SUMMED: usize = 16;
+
+/// Adds up lanes, half of them to the other half. For itself: beside it compilers see pairs of lanes in
+/// place of registers full of them.
+#[inline(never)]
+fn halved(lanes: &mut [f64; SUMMED]) -> f64 {
+    let mut width = SUMMED / 2;
     while width > 0 {
         for lane in 0..width {
             lanes[lane] += lanes[lane + width];
         }
         width /= 2;
-    }
-    for value in rest {
-        lanes[0] += of(*value);
     }
     lanes[0]
 }

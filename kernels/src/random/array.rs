@@ -8,8 +8,9 @@ use std::ops::Range;
 
 use thiserror::Error;
 
-use super::fill::{Simd, Values};
+use super::fill::Values;
 use super::philox::Stream;
+use super::simd::Simd;
 
 /// The generator makes so many neighbours at once.
 const GROUP: u64 = 64;

@@ -9,7 +9,12 @@ use std::marker::PhantomData;
 /// # Contract
 /// Every operation on floats is IEEE 754's, rounded to nearest even. Types other than [`Portable`]
 /// may be used only inside of functions that are compiled for their machine, and run on it.
-pub(super) trait Lanes: Copy {
+pub(crate) trait Lanes: Copy {
+    /// Two registers, and four, or as many as the machine has room for: a long chain of operations alone
+    /// leaves most of a core idle.
+    type Two: Lanes;
+    /// See [`Lanes::Two`].
+    type Four: Lanes;
     /// How many lanes there are: a power of two, at most 32.
     const COUNT: usize;
     /// Words of 64 bits.
@@ -32,13 +37,15 @@ pub(super) trait Lanes: Copy {
     fn xor3(a: Self::Word, b: Self::Word, c: Self::Word) -> Self::Word;
     fn shift_right<const BITS: u32>(a: Self::Word) -> Self::Word;
     fn shift_left<const BITS: u32>(a: Self::Word) -> Self::Word;
+    /// Returns the halves in each other's place.
+    fn swap_halves(a: Self::Word) -> Self::Word;
     /// Multiplies the low halves to whole words.
     fn multiply_low(a: Self::Word, b: Self::Word) -> Self::Word;
-    /// Returns the low half of one word under the low half of the other.
-    fn join_halves(low: Self::Word, high: Self::Word) -> Self::Word;
     /// Returns the word of the table at each index, which is below 16.
     fn look_up(table: &[u64; 16], index: Self::Word) -> Self::Real;
 
+    /// Returns the highest 12 bits of each word, a signed integer.
+    fn high_integer(a: Self::Word) -> Self::Real;
     fn reals(bits: Self::Word) -> Self::Real;
     fn bits(a: Self::Real) -> Self::Word;
     fn splat_real(value: f64) -> Self::Real;
@@ -49,6 +56,8 @@ pub(super) trait Lanes: Copy {
     fn sqrt(a: Self::Real) -> Self::Real;
     /// Returns `b` where the bit of the word is set, else `a`.
     fn select<const BIT: u32>(word: Self::Word, a: Self::Real, b: Self::Real) -> Self::Real;
+    /// Reads the lanes from the front of a slice, which has as many.
+    fn load(from: &[f64]) -> Self::Real;
     /// Writes the lanes to the front of a slice, which has room for them.
     fn store(a: Self::Real, to: &mut [f64]);
 
@@ -77,6 +86,8 @@ pub(super) trait Lanes: Copy {
         a: Self::Single,
         b: Self::Single,
     ) -> Self::Single;
+    /// Reads the lanes from the front of a slice, which has as many.
+    fn load_singles(from: &[f32]) -> Self::Single;
     /// Writes the lanes to the front of a slice, which has room for them.
     fn store_singles(a: Self::Single, to: &mut [f32]);
 }
@@ -86,6 +97,8 @@ pub(super) trait Lanes: Copy {
 pub(super) struct Portable;
 
 impl Lanes for Portable {
+    type Two = Self;
+    type Four = Self;
     const COUNT: usize = 1;
     type Word = u64;
     type Real = f64;
@@ -133,16 +146,20 @@ impl Lanes for Portable {
         a << BITS
     }
     #[inline(always)]
+    fn swap_halves(a: u64) -> u64 {
+        a.rotate_left(32)
+    }
+    #[inline(always)]
     fn multiply_low(a: u64, b: u64) -> u64 {
         u64::from(a as u32) * u64::from(b as u32)
     }
     #[inline(always)]
-    fn join_halves(low: u64, high: u64) -> u64 {
-        u64::from(low as u32) | high << 32
-    }
-    #[inline(always)]
     fn look_up(table: &[u64; 16], index: u64) -> f64 {
         f64::from_bits(table[(index & 15) as usize])
+    }
+    #[inline(always)]
+    fn high_integer(a: u64) -> f64 {
+        (a as i64 >> 52) as f64
     }
     #[inline(always)]
     fn reals(bits: u64) -> f64 {
@@ -175,6 +192,10 @@ impl Lanes for Portable {
     #[inline(always)]
     fn select<const BIT: u32>(word: u64, a: f64, b: f64) -> f64 {
         if (word >> BIT) & 1 == 1 { b } else { a }
+    }
+    #[inline(always)]
+    fn load(from: &[f64]) -> f64 {
+        from[0]
     }
     #[inline(always)]
     fn store(a: f64, to: &mut [f64]) {
@@ -253,17 +274,22 @@ impl Lanes for Portable {
         if (half >> BIT) & 1 == 1 { b } else { a }
     }
     #[inline(always)]
+    fn load_singles(from: &[f32]) -> f32 {
+        from[0]
+    }
+    #[inline(always)]
     fn store_singles(a: f32, to: &mut [f32]) {
         to[0] = a;
     }
 }
 
-/// Two machine words side by side, so that a long chain of operations has company: one of them alone
-/// leaves most of a core idle.
+/// Two machine words side by side.
 #[derive(Clone, Copy)]
 pub(super) struct Twice<L>(PhantomData<L>);
 
 impl<L: Lanes> Lanes for Twice<L> {
+    type Two = Self;
+    type Four = Self;
     const COUNT: usize = 2 * L::COUNT;
     type Word = [L::Word; 2];
     type Real = [L::Real; 2];
@@ -312,19 +338,20 @@ impl<L: Lanes> Lanes for Twice<L> {
         [L::shift_left::<BITS>(a[0]), L::shift_left::<BITS>(a[1])]
     }
     #[inline(always)]
+    fn swap_halves(a: Self::Word) -> Self::Word {
+        [L::swap_halves(a[0]), L::swap_halves(a[1])]
+    }
+    #[inline(always)]
     fn multiply_low(a: Self::Word, b: Self::Word) -> Self::Word {
         [L::multiply_low(a[0], b[0]), L::multiply_low(a[1], b[1])]
     }
     #[inline(always)]
-    fn join_halves(low: Self::Word, high: Self::Word) -> Self::Word {
-        [
-            L::join_halves(low[0], high[0]),
-            L::join_halves(low[1], high[1]),
-        ]
-    }
-    #[inline(always)]
     fn look_up(table: &[u64; 16], index: Self::Word) -> Self::Real {
         [L::look_up(table, index[0]), L::look_up(table, index[1])]
+    }
+    #[inline(always)]
+    fn high_integer(a: Self::Word) -> Self::Real {
+        [L::high_integer(a[0]), L::high_integer(a[1])]
     }
     #[inline(always)]
     fn reals(bits: Self::Word) -> Self::Real {
@@ -360,6 +387,10 @@ impl<L: Lanes> Lanes for Twice<L> {
             L::select::<BIT>(word[0], a[0], b[0]),
             L::select::<BIT>(word[1], a[1], b[1]),
         ]
+    }
+    #[inline(always)]
+    fn load(from: &[f64]) -> Self::Real {
+        [L::load(&from[..L::COUNT]), L::load(&from[L::COUNT..])]
     }
     #[inline(always)]
     fn store(a: Self::Real, to: &mut [f64]) {
@@ -458,6 +489,13 @@ impl<L: Lanes> Lanes for Twice<L> {
         [
             L::select_single::<BIT>(half[0], a[0], b[0]),
             L::select_single::<BIT>(half[1], a[1], b[1]),
+        ]
+    }
+    #[inline(always)]
+    fn load_singles(from: &[f32]) -> Self::Single {
+        [
+            L::load_singles(&from[..L::COUNT]),
+            L::load_singles(&from[L::COUNT..]),
         ]
     }
     #[inline(always)]

@@ -23,9 +23,6 @@ const FRACTION: u64 = 0x000f_ffff_ffff_ffff;
 const ONE: u64 = 0x3ff0_0000_0000_0000;
 /// The bits of 0.703125, where the table of the logarithm begins.
 const LOG_START: u64 = 0x3fe6_8000_0000_0000;
-/// The bits of 2^52, and 1024: exponents are counted from there to be turned into doubles.
-const TWO_52: u64 = 0x4330_0000_0000_0000;
-const EXPONENT_BIAS: u64 = 1024;
 
 const MINUS_TWO_LN_2: f64 = f64::from_bits(0xbff6_2e42_fefa_39ef);
 
@@ -132,17 +129,11 @@ fn polynomial<L: Lanes, const N: usize>(coefficients: &[u64; N], x: L::Real) -> 
 pub(super) fn minus_two_log<L: Lanes>(u: L::Real) -> L::Real {
     let bits = L::bits(u);
     let from_start = L::subtract(bits, L::splat(LOG_START));
-    let exponent = L::shift_right::<52>(L::add(from_start, L::splat(EXPONENT_BIAS << 52)));
     let index = L::and(L::shift_right::<48>(from_start), L::splat(15));
     let z = L::reals(L::subtract(bits, L::and(from_start, L::splat(!FRACTION))));
-    let biased = L::reals(L::or(exponent, L::splat(TWO_52)));
-    let k = L::add_reals(
-        biased,
-        L::splat_real(-(4_503_599_627_370_496.0 + EXPONENT_BIAS as f64)),
-    );
     let r = L::fma(z, L::look_up(&CENTERS, index), L::splat_real(-1.0));
     let rest = L::fma(
-        k,
+        L::high_integer(from_start),
         L::splat_real(MINUS_TWO_LN_2),
         L::look_up(&LOGARITHMS, index),
     );

@@ -33,10 +33,10 @@ impl Stream {
         self.keys.map(|[low, high]| low | high << 32)
     }
 
-    /// Returns the four words of the generator for a counter, each in the low half of its lane; what
-    /// is in the high halves is unspecified.
+    /// Returns the four words of the generator for a counter, each in the low half of its lane, as two words
+    /// of 64 bits; what is in the high halves of the counter's is of no effect.
     #[inline(always)]
-    fn rounds<L: Lanes>(&self, c: [L::Word; 4]) -> [L::Word; 4] {
+    fn rounds<L: Lanes>(&self, c: [L::Word; 4]) -> (L::Word, L::Word) {
         // One by one: as a loop of many lanes they stay one, whose words are moved in each turn.
         let c = self.round::<L>(0, c);
         let c = self.round::<L>(1, c);
@@ -47,37 +47,47 @@ impl Stream {
         let c = self.round::<L>(6, c);
         let c = self.round::<L>(7, c);
         let c = self.round::<L>(8, c);
-        self.round::<L>(9, c)
+        let [low, high] = self.keys[9];
+        let (first, second) = Self::multiply::<L>(c);
+        // What is multiplied last is in its place when its halves are swapped.
+        let half = L::splat(u64::from(u32::MAX));
+        (
+            L::xor3(L::swap_halves(second), L::and(c[1], half), L::splat(low)),
+            L::xor3(L::swap_halves(first), L::and(c[3], half), L::splat(high)),
+        )
     }
 
     #[inline(always)]
     fn round<L: Lanes>(&self, round: usize, c: [L::Word; 4]) -> [L::Word; 4] {
         let [low, high] = self.keys[round];
-        let first = L::multiply_low(c[0], L::splat(u64::from(MULTIPLIERS[0])));
-        let second = L::multiply_low(c[2], L::splat(u64::from(MULTIPLIERS[1])));
+        let (first, second) = Self::multiply::<L>(c);
         [
-            L::xor3(L::shift_right::<32>(second), c[1], L::splat(low)),
+            L::xor3(L::swap_halves(second), c[1], L::splat(low)),
             second,
-            L::xor3(L::shift_right::<32>(first), c[3], L::splat(high)),
+            L::xor3(L::swap_halves(first), c[3], L::splat(high)),
             first,
         ]
+    }
+
+    #[inline(always)]
+    fn multiply<L: Lanes>(c: [L::Word; 4]) -> (L::Word, L::Word) {
+        (
+            L::multiply_low(c[0], L::splat(u64::from(MULTIPLIERS[0]))),
+            L::multiply_low(c[2], L::splat(u64::from(MULTIPLIERS[1]))),
+        )
     }
 
     /// Returns the block of a counter of 64 bits as two words of 64.
     #[inline(always)]
     pub(super) fn block<L: Lanes>(&self, counter: L::Word) -> (L::Word, L::Word) {
         let zero = L::splat(0);
-        let words = self.rounds::<L>([counter, L::shift_right::<32>(counter), zero, zero]);
-        (
-            L::join_halves(words[0], words[1]),
-            L::join_halves(words[2], words[3]),
-        )
+        self.rounds::<L>([counter, L::swap_halves(counter), zero, zero])
     }
 }
 
 /// Returns the generator's output for a counter and a key, as the paper has them.
 pub fn philox4x32(counter: [u32; 4], key: [u32; 2]) -> [u32; 4] {
     let stream = Stream::new(u64::from(key[0]) | u64::from(key[1]) << 32);
-    let words = stream.rounds::<super::lanes::Portable>(counter.map(u64::from));
-    words.map(|word| word as u32)
+    let (a, b) = stream.rounds::<super::lanes::Portable>(counter.map(u64::from));
+    [a as u32, (a >> 32) as u32, b as u32, (b >> 32) as u32]
 }

@@ -10,7 +10,7 @@ use tidegate_pipeline::{
     Pipeline, Scalar, ScalarValue, Step,
 };
 
-use super::{ArrayFold, BLOCK};
+use super::{Added, ArrayFold, BLOCK};
 use crate::program::Generated;
 use crate::program::GeneratedColumn;
 use crate::random::{Array, Part, Simd, Span, Values};
@@ -305,4 +305,35 @@ fn anything_else_is_left_alone() {
     assert!(fold_of(&singles, &pipeline_of(vec![sum()], &[])).is_none());
     let integers = array(&[4, 4], Values::Integers { low: 1, count: 6 });
     assert!(fold_of(&integers, &pipeline_of(vec![sum()], &[])).is_none());
+}
+
+/// Whichever instructions a host has, it adds in one order: 16 lanes, halved, and then the rest.
+#[test]
+fn sums_are_of_one_order_on_every_machine() {
+    for len in [0, 1, 15, 16, 17, 63, 1000, BLOCK] {
+        let values: Vec<f64> = (0..len)
+            .map(|index| ((index * 7919 % 1013) as f64 - 500.0) * 1.1_f64.powi(index as i32 % 300))
+            .collect();
+        let mut lanes = [0.0_f64; 16];
+        let rest = len / 16 * 16;
+        for (index, value) in values[..rest].iter().enumerate() {
+            lanes[index % 16] += value + 1.0;
+        }
+        for width in [8, 4, 2, 1] {
+            for lane in 0..width {
+                lanes[lane] += lanes[lane + width];
+            }
+        }
+        let expected = values[rest..]
+            .iter()
+            .fold(lanes[0], |sum, x| sum + (x + 1.0));
+        for simd in Simd::ALL {
+            let of = |value: f64| value + 1.0;
+            let found = simd.run(Added {
+                values: &values,
+                of,
+            });
+            assert_eq!(found.to_bits(), expected.to_bits(), "{} {len}", simd.name());
+        }
+    }
 }
