@@ -34,12 +34,16 @@ const SAMPLE_SLOTS: u64 = 1 << 18;
 /// are sorted once more.
 const CELLS_PER_GROUP: f64 = 4.0;
 const CELLS_PER_GROUP_MIN: f64 = 1.4;
-/// The same after they were sorted once more, when there are few records for each cell to be read.
+/// The same after they were sorted once more, when there are few records for each cell to be read; and
+/// where groups have fewer records than so many, so that emptying cells takes longer than finding them.
 const CELLS_PER_GROUP_SORTED: f64 = 2.5;
+const CELLS_PER_GROUP_OF_FEW: f64 = 2.0;
+const FEW_RECORDS: f64 = 16.0;
 const CELLS_MIN: u64 = 256;
 
-/// Slots of a hash table for each group.
-const SLOTS_PER_GROUP: f64 = 2.0;
+/// Slots of a hash table for each group: as many as keep most keys to their first sector, and what does
+/// where there is no memory for them.
+const SLOTS_PER_GROUP: [f64; 2] = [2.5, 1.5];
 
 /// Memory for the records of a slice, as often as they are sorted.
 #[derive(Debug)]
@@ -178,7 +182,8 @@ struct Layout {
 }
 
 impl Layout {
-    fn of(plan: &RadixPlan, groups: u64) -> Self {
+    /// Lays out the adding of so many records of so many groups.
+    fn of(plan: &RadixPlan, records: u64, groups: u64) -> Self {
         let partition = groups as f64 / f64::from(1_u32 << plan.way_bits);
         let most = plan.limits.table_bytes / plan.cell_bytes;
         let cells = |groups: f64, each: f64| {
@@ -191,16 +196,15 @@ impl Layout {
                 cells: cells(partition, CELLS_PER_GROUP),
             };
         }
-        let more_bits = (partition * CELLS_PER_GROUP_SORTED / most.max(1) as f64)
-            .log2()
-            .ceil();
+        let each = match records as f64 / groups.max(1) as f64 {
+            few if few < FEW_RECORDS => CELLS_PER_GROUP_OF_FEW,
+            _ => CELLS_PER_GROUP_SORTED,
+        };
+        let more_bits = (partition * each / most.max(1) as f64).log2().ceil();
         let more_bits = (more_bits.max(1.0) as u32).min(plan.way_bits);
         Self {
             more_bits,
-            cells: cells(
-                partition / f64::from(1_u32 << more_bits),
-                CELLS_PER_GROUP_SORTED,
-            ),
+            cells: cells(partition / f64::from(1_u32 << more_bits), each),
         }
     }
 }
@@ -277,7 +281,8 @@ impl<B: std::fmt::Debug + Send + 'static> GroupTable<B> {
             let layout = match layout {
                 Some(layout) => layout,
                 None => {
-                    *layout.insert(self.plan_rest(engine, program, prepared, &work, &arena, first)?)
+                    let source = (&arena, first, slice_rows);
+                    *layout.insert(self.plan_rest(engine, program, prepared, &work, source)?)
                 }
             };
             let mut from = first;
@@ -340,8 +345,7 @@ impl<B: std::fmt::Debug + Send + 'static> GroupTable<B> {
         program: &DeviceProgram,
         prepared: &Prepared<B>,
         work: &Work<'_, B>,
-        arena: &Arena<B>,
-        first: Pool,
+        (arena, first, num_records): (&Arena<B>, Pool, u64),
     ) -> Result<Layout, RunError> {
         let sample = engine.alloc(SAMPLE_SLOTS * 8)?;
         engine.fill(&sample, 0, SAMPLE_SLOTS * 8, 0xff)?;
@@ -356,15 +360,20 @@ impl<B: std::fmt::Debug + Send + 'static> GroupTable<B> {
         engine.launch("estimate", blocks, program.threads, 0, &words)?;
         let found = work.flags.read_distinct(engine)?;
         let groups = found * SAMPLED_SHARE * first.partitions() / partitions;
-        let slots = (groups as f64 * SLOTS_PER_GROUP) as u64;
-        if slots > self.num_slots {
-            self.grow(engine, program, prepared, work.flags, &work.spill, 0, slots)?;
+        let [wanted, enough] = SLOTS_PER_GROUP.map(|each| (groups as f64 * each) as u64);
+        let mut grow_to = |slots: u64| match slots > self.num_slots {
+            true => self.grow(engine, program, prepared, work.flags, &work.spill, 0, slots),
+            false => Ok(()),
+        };
+        match grow_to(wanted) {
+            Err(RunError::Device(DeviceError::OutOfMemory { .. })) => grow_to(enough)?,
+            grown => grown?,
         }
         let layout = self
             .plan
             .radix
             .as_ref()
-            .map(|plan| Layout::of(plan, groups));
+            .map(|plan| Layout::of(plan, num_records, groups));
         Ok(layout.unwrap_or(Layout {
             more_bits: 0,
             cells: CELLS_MIN,
