@@ -99,7 +99,7 @@ impl Shared {
             mailbox: Mailbox::new(),
             dropped_here: Mutex::default(),
             counters: Mutex::default(),
-            slots: Slots::new(num_slots_max),
+            slots: Slots::of_host(num_slots_max),
             loading: Mutex::default(),
             lost: OnceLock::new(),
             feeder: thread::current().id(),

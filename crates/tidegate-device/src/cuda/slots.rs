@@ -17,6 +17,7 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::slice;
+use std::thread;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
@@ -29,8 +30,9 @@ use crate::error::DeviceError;
 /// Bytes of a slot. On an H200's host 16 threads that fill slots of 4 MiB keep the link at 51 GB/s; with
 /// 1 MiB it is 43, for each copy takes the device's thread some time, and with 16 MiB 48.
 pub const SLOT_BYTES: usize = 4 << 20;
-/// Slots that are pinned at once: 64 MiB, which takes 5 ms where each of 8 slots by itself took 2.
-const NUM_SLOTS_AT_ONCE: usize = 16;
+/// The most slots that are pinned at once: 64 MiB, whose pages 8 threads touch. That takes 5 ms on an H200's
+/// host, where 8 MiB pinned by each of many threads took 2 of the device's thread.
+const NUM_AT_ONCE_MAX: usize = 16;
 /// Filled slots that keep the link busy for as long as filling one takes, 0.6 ms.
 const NUM_FILLED: usize = 8;
 /// How often whoever waits for a slot looks whether the device is still there.
@@ -47,6 +49,8 @@ struct State {
     /// Slots that are pinned.
     num_slots: usize,
     num_slots_max: usize,
+    /// Slots that are pinned together.
+    num_at_once: usize,
     /// Slots that were filled and are not free again.
     num_filled: usize,
     /// Whether more are being pinned.
@@ -76,12 +80,19 @@ enum Turn {
 }
 
 impl Slots {
-    pub(super) fn new(num_slots_max: usize) -> Self {
+    /// Makes as many at once as this host has cores, within bounds: so many threads may fill some.
+    pub(super) fn of_host(num_slots_max: usize) -> Self {
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        Self::new(num_slots_max, cores.clamp(2, NUM_AT_ONCE_MAX))
+    }
+
+    fn new(num_slots_max: usize, num_at_once: usize) -> Self {
         Self {
             state: Mutex::new(State {
                 free: Vec::new(),
                 num_slots: 0,
                 num_slots_max: num_slots_max.max(1),
+                num_at_once,
                 num_filled: 0,
                 is_growing: false,
                 failure: None,
@@ -175,7 +186,7 @@ impl State {
             return Turn::Wait;
         }
         self.is_growing = true;
-        Turn::Pin(missing.min(NUM_SLOTS_AT_ONCE))
+        Turn::Pin(missing.min(self.num_at_once))
     }
 }
 
@@ -353,9 +364,11 @@ mod tests {
     use std::thread;
     use std::time::Duration;
 
-    use super::{NUM_FILLED, NUM_SLOTS_AT_ONCE, RawSlot, Slots};
+    use super::{NUM_FILLED, RawSlot, Slots};
     use crate::error::DeviceError;
     use crate::info::DeviceId;
+
+    const AT_ONCE: usize = 16;
 
     fn raw(index: usize) -> RawSlot {
         let start = NonNull::dangling();
@@ -381,11 +394,9 @@ mod tests {
 
     #[test]
     fn slots_are_pinned_together_when_they_are_needed() {
-        let slots = Slots::new(NUM_SLOTS_AT_ONCE + 3);
+        let slots = Slots::new(AT_ONCE + 3, AT_ONCE);
         let num_pinned = Cell::new(0);
-        let mut taken: Vec<RawSlot> = (0..NUM_SLOTS_AT_ONCE)
-            .map(|_| take(&slots, &num_pinned))
-            .collect();
+        let mut taken: Vec<RawSlot> = (0..AT_ONCE).map(|_| take(&slots, &num_pinned)).collect();
         assert_eq!(num_pinned.get(), 1);
         // One that comes back is enough.
         slots.put(taken.remove(0), false);
@@ -394,19 +405,17 @@ mod tests {
         // All are held by threads that fill them: the device waits, so there are more.
         taken.push(take(&slots, &num_pinned));
         assert_eq!(num_pinned.get(), 2);
-        assert_eq!(slots.num_slots(), NUM_SLOTS_AT_ONCE + 3);
+        assert_eq!(slots.num_slots(), AT_ONCE + 3);
         taken.sort_by_key(|slot| slot.index);
         taken.dedup_by_key(|slot| slot.index);
-        assert_eq!(taken.len(), NUM_SLOTS_AT_ONCE + 1);
+        assert_eq!(taken.len(), AT_ONCE + 1);
     }
 
     #[test]
     fn nothing_is_pinned_while_the_link_has_enough_to_do() {
-        let slots = Arc::new(Slots::new(2 * NUM_SLOTS_AT_ONCE));
+        let slots = Arc::new(Slots::new(2 * AT_ONCE, AT_ONCE));
         let num_pinned = Cell::new(0);
-        let taken: Vec<RawSlot> = (0..NUM_SLOTS_AT_ONCE)
-            .map(|_| take(&slots, &num_pinned))
-            .collect();
+        let taken: Vec<RawSlot> = (0..AT_ONCE).map(|_| take(&slots, &num_pinned)).collect();
         (0..NUM_FILLED).for_each(|_| slots.fill());
         let waiting = Arc::clone(&slots);
         let thread = thread::spawn(move || {
@@ -423,7 +432,7 @@ mod tests {
 
     #[test]
     fn a_slot_that_is_never_free_again_makes_room_for_another() {
-        let slots = Slots::new(1);
+        let slots = Slots::new(1, AT_ONCE);
         let num_pinned = Cell::new(0);
         let only = take(&slots, &num_pinned);
         slots.fill();
@@ -434,7 +443,7 @@ mod tests {
 
     #[test]
     fn whoever_waits_gets_the_slot_that_comes_back() {
-        let slots = Arc::new(Slots::new(1));
+        let slots = Arc::new(Slots::new(1, AT_ONCE));
         let first = slots.take(|| Ok(()), |_| slots.put_new(vec![raw(7)]));
         let waiting = Arc::clone(&slots);
         let thread = thread::spawn(move || {
@@ -448,7 +457,7 @@ mod tests {
 
     #[test]
     fn a_host_with_nothing_to_pin_is_an_error_unless_there_are_slots() {
-        let slots = Slots::new(4);
+        let slots = Slots::new(4, AT_ONCE);
         let error = slots.take(|| Ok(()), |_| slots.cannot_pin(lost()));
         assert_eq!(error.unwrap_err(), lost());
         let first = slots.take(|| Ok(()), |_| slots.put_new(vec![raw(1)]));
@@ -464,7 +473,7 @@ mod tests {
 
     #[test]
     fn a_lost_device_is_not_waited_for() {
-        let slots = Slots::new(1);
+        let slots = Slots::new(1, AT_ONCE);
         let error = slots.take(|| Err(lost()), |_| ());
         assert_eq!(error.unwrap_err(), lost());
     }
