@@ -5,10 +5,17 @@
     reason = "instructions of a machine that was found at run time"
 )]
 
+#[cfg(target_arch = "x86_64")]
+use std::arch::x86_64::{
+    _mm256_loadu_si256, _mm256_mask_blend_epi8, _mm256_storeu_si256, _mm512_loadu_si512,
+    _mm512_mask_blend_epi16, _mm512_mask_blend_epi32, _mm512_mask_blend_epi64, _mm512_storeu_si512,
+    _pdep_u64,
+};
+
 use arrow_buffer::ArrowNativeType;
 
 use super::native::BLOCK;
-use super::validity::{Stretch, Validity};
+use super::validity::{Stretch, Validity, WORD_ROWS};
 use super::write::Instructions;
 
 /// Puts one value in the place of all that are NULL, a block at a time.
@@ -71,14 +78,67 @@ struct Rows<'a, T> {
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,bmi2")]
-fn fill_avx512<T: Copy>(
+fn fill_avx512<T: ArrowNativeType>(
     rows: Rows<'_, T>,
     validity: &Validity,
     filler: T,
     is_valid: &mut [u8],
     into: &mut [T],
 ) {
-    fill_loop(rows, validity, filler, is_valid, into);
+    if !matches!(size_of::<T>(), 1 | 2 | 4 | 8 | 16) {
+        return fill_loop(rows, validity, filler, is_valid, into);
+    }
+    let fillers = [filler; WORD_ROWS];
+    let (groups, block) = rows.block.as_chunks::<WORD_ROWS>();
+    let (places, into) = into.as_chunks_mut::<WORD_ROWS>();
+    let mut first = rows.first;
+    for (place, group) in places.iter_mut().zip(groups) {
+        blend(validity.bits(first), group, &fillers, place);
+        first += WORD_ROWS;
+    }
+    let is_valid = &mut is_valid[..block.len()];
+    fill_loop(Rows { first, block }, validity, filler, is_valid, into);
+}
+
+/// Takes a value of 1, 2, 4, 8 or 16 bytes where its bit is 1, and else the filler: the bits are the masks of
+/// the instructions.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx2,bmi2")]
+#[inline]
+fn blend<T: ArrowNativeType>(
+    bits: u32,
+    values: &[T; WORD_ROWS],
+    fillers: &[T; WORD_ROWS],
+    into: &mut [T; WORD_ROWS],
+) {
+    let (values, fillers): (*const u8, *const u8) =
+        (values.as_ptr().cast(), fillers.as_ptr().cast());
+    let into: *mut u8 = into.as_mut_ptr().cast();
+    // Of two words of a decimal both have its bit.
+    let pairs = _pdep_u64(u64::from(bits), 0x5555_5555_5555_5555) * 3;
+    let num_vectors = size_of::<T>() * WORD_ROWS / 64;
+    for part in 0..num_vectors {
+        // SAFETY: a native value is plain bytes, and this part of 64 lies in all three arrays.
+        unsafe {
+            let value = _mm512_loadu_si512(values.add(64 * part).cast());
+            let filler = _mm512_loadu_si512(fillers.add(64 * part).cast());
+            let filled = match size_of::<T>() {
+                2 => _mm512_mask_blend_epi16(bits, filler, value),
+                4 => _mm512_mask_blend_epi32((bits >> (16 * part)) as u16, filler, value),
+                8 => _mm512_mask_blend_epi64((bits >> (8 * part)) as u8, filler, value),
+                _ => _mm512_mask_blend_epi64((pairs >> (8 * part)) as u8, filler, value),
+            };
+            _mm512_storeu_si512(into.add(64 * part).cast(), filled);
+        }
+    }
+    if size_of::<T>() == 1 {
+        // SAFETY: as above; each of the arrays has 32 bytes.
+        unsafe {
+            let value = _mm256_loadu_si256(values.cast());
+            let filler = _mm256_loadu_si256(fillers.cast());
+            _mm256_storeu_si256(into.cast(), _mm256_mask_blend_epi8(bits, filler, value));
+        }
+    }
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -138,6 +198,7 @@ mod tests {
     use std::sync::Arc;
 
     use arrow_array::{ArrayRef, Int64Array};
+    use arrow_buffer::ArrowNativeType;
 
     use super::{Filler, Instructions, Validity, spread};
 
@@ -162,7 +223,18 @@ mod tests {
             (0..500).map(|row| (!is_null(row)).then_some(row as i64)),
         ))];
         let validity = Validity::of(&arrays);
-        let raw: Vec<i64> = (0..500).collect();
+        check::<i8>(&validity, is_null);
+        check::<u16>(&validity, is_null);
+        check::<i32>(&validity, is_null);
+        check::<u64>(&validity, is_null);
+        check::<i128>(&validity, is_null);
+        check::<f32>(&validity, is_null);
+        check::<f64>(&validity, is_null);
+    }
+
+    fn check<T: ArrowNativeType + PartialEq>(validity: &Validity, is_null: impl Fn(usize) -> bool) {
+        let value = |row: usize| T::usize_as(row % 120);
+        let raw: Vec<T> = (0..500).map(value).collect();
         for instructions in Instructions::ALL {
             for (first, len) in [
                 (0, 500),
@@ -173,11 +245,17 @@ mod tests {
                 (33, 400),
                 (499, 1),
             ] {
-                let mut filler = Filler::new(-1);
+                let mut filler = Filler::new(T::usize_as(125));
                 let block = &raw[first..first + len];
-                let filled = filler.fill(instructions, first, block, &validity);
-                let expected: Vec<i64> = (first..first + len)
-                    .map(|row| if is_null(row) { -1 } else { row as i64 })
+                let filled = filler.fill(instructions, first, block, validity);
+                let expected: Vec<T> = (first..first + len)
+                    .map(|row| {
+                        if is_null(row) {
+                            T::usize_as(125)
+                        } else {
+                            value(row)
+                        }
+                    })
                     .collect();
                 assert_eq!(filled, expected, "{instructions:?} {first} {len}");
             }

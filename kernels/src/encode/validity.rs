@@ -6,7 +6,7 @@ use arrow_array::{Array, ArrayRef};
 use arrow_buffer::BooleanBufferBuilder;
 
 /// Rows of a word.
-const WORD_ROWS: usize = 32;
+pub(super) const WORD_ROWS: usize = 32;
 
 /// Arrow's validity of all arrays of a chunk, one after another.
 pub(super) struct Validity {
@@ -77,6 +77,17 @@ impl Validity {
         };
         let word = words.iter().position(|word| *word != 0)?;
         Some(word * WORD_ROWS + words[word].trailing_zeros() as usize)
+    }
+
+    /// Returns a word of the rows from this one on: a bit for each, which is 1 if it has a value.
+    #[inline]
+    pub(super) fn bits(&self, row: usize) -> u32 {
+        let Some(words) = &self.words else {
+            return u32::MAX;
+        };
+        let word = |index: usize| words.get(index).copied().map_or(0, u64::from);
+        let (index, bit) = (row / WORD_ROWS, row % WORD_ROWS);
+        ((word(index) | (word(index + 1) << WORD_ROWS)) >> bit) as u32
     }
 
     /// Returns whether some of the chunk's rows has no value.
