@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use clap::Parser;
 use tidegate_device::compiler::{Compiler, ImageCache};
@@ -23,9 +23,11 @@ use tidegate_kernels::program::{
 };
 use tidegate_kernels::random::{Array, Part, Simd, Span, ValueKind, Values};
 use tidegate_kernels::table::GroupTable;
-use tidegate_pipeline::Pipeline;
+use tidegate_pipeline::{AggregateOutput, Pipeline};
 
 use crate::shapes;
+
+mod host;
 
 #[derive(Parser)]
 struct Args {
@@ -89,23 +91,7 @@ fn run(args: Args) -> Result<(), Failure> {
     if let (Some(architecture), Some(place)) = (&args.compile, &args.nvrtc) {
         return compile(&args, architecture, &Compiler::open(place)?);
     }
-    let threads = thread::available_parallelism().map_or(1, usize::from);
-    println!("host: sum(x + 1) over N(10, 1), values a second");
-    for simd in Simd::ALL {
-        if !simd.is_here() {
-            println!("{:<10} not here", simd.name());
-            continue;
-        }
-        let rates = [1, 2, 3].map(|step| host_rate(simd, step, 1));
-        println!(
-            "{:<10} one thread {:.3e}, every second {:.3e}, every third {:.3e}; {threads} threads {:.3e}",
-            simd.name(),
-            rates[0],
-            rates[1],
-            rates[2],
-            host_rate(simd, 1, threads)
-        );
-    }
+    host::print_rates()?;
     if args.host {
         return Ok(());
     }
@@ -205,7 +191,7 @@ fn headline(args: &Args, shape: LaunchedShape) -> Result<(Arc<Generated>, Device
         array = array.in_singles();
     }
     let value = value_type(&array);
-    let pipeline = shapes::sum_plus_one(value)?;
+    let pipeline = shapes::sum_plus_one(value, AggregateOutput::Value)?;
     let source = Arc::new(Generated {
         array,
         columns: vec![GeneratedColumn::Value],
@@ -214,54 +200,6 @@ fn headline(args: &Args, shape: LaunchedShape) -> Result<(Arc<Generated>, Device
     });
     let program = program_of(&pipeline, &source, threads, bytes)?;
     Ok((source, program))
-}
-
-/// Returns how many values a second so many threads generate, add 1 to and sum up.
-fn host_rate(simd: Simd, step: u64, threads: usize) -> f64 {
-    const ROWS: usize = 8192;
-    let for_long = Duration::from_millis(400);
-    let array = Array::try_new(vec![1 << 62], NORMAL, 42);
-    let began = Instant::now();
-    let counts: u64 = thread::scope(|scope| {
-        let array = &array;
-        let workers: Vec<_> = (0..threads as u64)
-            .map(|worker| {
-                scope.spawn(move || {
-                    let Ok(array) = array else { return 0 };
-                    let mut values = vec![0.0; ROWS];
-                    let (mut count, mut sum) = (0, 0.0);
-                    let mut first = worker << 40;
-                    while began.elapsed() < for_long {
-                        for _ in 0..64 {
-                            let values = &mut values[..];
-                            array
-                                .values()
-                                .fill(simd, array.stream(), first, step, values);
-                            sum += plus_one_summed(values);
-                            first += ROWS as u64 * step;
-                            count += ROWS as u64;
-                        }
-                    }
-                    let mean: f64 = sum / count as f64;
-                    if (mean - 11.0).abs() < 0.01 { count } else { 0 }
-                })
-            })
-            .collect();
-        let joined = workers.into_iter().map(|worker| worker.join().unwrap_or(0));
-        joined.sum()
-    });
-    counts as f64 / began.elapsed().as_secs_f64()
-}
-
-fn plus_one_summed(values: &[f64]) -> f64 {
-    let mut sums = [0.0; 32];
-    let (chunks, rest) = values.as_chunks::<32>();
-    for chunk in chunks {
-        for (sum, value) in sums.iter_mut().zip(chunk) {
-            *sum += value + 1.0;
-        }
-    }
-    sums.iter().sum::<f64>() + rest.iter().map(|value| value + 1.0).sum::<f64>()
 }
 
 /// Compares values of random seeds from random indices on, bit for bit.

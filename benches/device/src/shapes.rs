@@ -424,7 +424,10 @@ fn half_of_the_rows() -> Result<Shape, Unsupported> {
 }
 
 /// SELECT sum(x + 1), count(*) over one column.
-pub(crate) fn sum_plus_one(value: DataType) -> Result<Pipeline, Unsupported> {
+pub(crate) fn sum_plus_one(
+    value: DataType,
+    output: AggregateOutput,
+) -> Result<Pipeline, Unsupported> {
     let mut builder = Builder::default();
     let one = builder.literal(value.clone(), ScalarValue::Float(1.0))?;
     let sum_of = arithmetic(ArithmeticOp::Add, Expr::column(0, value.clone())?, one)?;
@@ -436,7 +439,7 @@ pub(crate) fn sum_plus_one(value: DataType) -> Result<Pipeline, Unsupported> {
     let steps = vec![Step::Aggregate(Aggregate {
         keys: vec![],
         calls: vec![sum(sum_of, "sum")?, count()?],
-        output: AggregateOutput::Value,
+        output,
     })];
     pipeline(vec![Field::new("x", value, false)], builder, steps)
 }

@@ -233,7 +233,7 @@ impl State {
         let is_sum = self.least.is_none() && self.greatest.is_none();
         match (value, value.with_constant()) {
             (Value::Drawn, _) => self.add(drawn),
-            (_, Some((op, right))) if is_sum => self.sum += sum_with(op, drawn, right),
+            (_, with @ Some(_)) if is_sum => self.sum += sum_of(drawn, with),
             _ => {
                 let mut computed = blocks.take();
                 value.compute(drawn, &mut computed[..drawn.len()], blocks);
@@ -244,7 +244,7 @@ impl State {
     }
 
     fn add(&mut self, values: &[f64]) {
-        self.sum += sum_of(values, |value| value);
+        self.sum += sum_of(values, None);
         if let Some(least) = &mut self.least {
             let less = |a: f64, b: &f64| match b.total_cmp(&a) {
                 Ordering::Less => *b,
@@ -262,55 +262,68 @@ impl State {
     }
 }
 
-/// Adds up what each value gives with the same one.
-fn sum_with(op: ArithmeticOp, values: &[f64], right: f64) -> f64 {
-    match op {
-        ArithmeticOp::Add => sum_of(values, |value| value + right),
-        ArithmeticOp::Subtract => sum_of(values, |value| value - right),
-        ArithmeticOp::Multiply => sum_of(values, |value| value * right),
-        ArithmeticOp::Divide => sum_of(values, |value| value / right),
-        ArithmeticOp::Modulo => sum_of(values, |value| value % right),
-    }
-}
-
-/// Adds up what each value gives, with the widest registers that there are.
-fn sum_of(values: &[f64], of: impl Fn(f64) -> f64) -> f64 {
-    Simd::widest().run(Added { values, of })
-}
-
-/// Adds in so many lanes that none waits for the one before it; in the same order on every machine.
-struct Added<'a, F> {
-    values: &'a [f64],
-    of: F,
-}
-
-impl<F: Fn(f64) -> f64> Work for Added<'_, F> {
-    type Output = f64;
-
-    #[inline(always)]
-    fn run<L: Lanes>(self) -> f64 {
-        let (groups, rest) = self.values.as_chunks::<SUMMED>();
-        let mut lanes = [0.0; SUMMED];
-        for group in groups {
-            for lane in 0..SUMMED {
-                lanes[lane] += (self.of)(group[lane]);
-            }
-        }
-        let mut sum = halved(&mut lanes);
-        for value in rest {
-            sum += (self.of)(*value);
-        }
-        sum
-    }
+/// Adds up values, or what each gives with the same one, with the widest registers that there are.
+fn sum_of(values: &[f64], with: Option<(ArithmeticOp, f64)>) -> f64 {
+    Simd::widest().run(Added { values, with })
 }
 
 /// Lanes of a sum.
 const SUMMED: usize = 16;
 
-/// Adds up lanes, half of them to the other half. For itself: beside it compilers see pairs of lanes in
-/// place of registers full of them.
-#[inline(never)]
-fn halved(lanes: &mut [f64; SUMMED]) -> f64 {
+/// The sum of values, or of what each of them gives with the same one, in one order on every machine: in so
+/// many lanes that none waits for the one before it, half of them added to the other half until one is
+/// left, and at last what is left of the values.
+struct Added<'a> {
+    values: &'a [f64],
+    with: Option<(ArithmeticOp, f64)>,
+}
+
+impl Work for Added<'_> {
+    type Output = f64;
+
+    #[inline(always)]
+    fn run<L: Lanes>(self) -> f64 {
+        let Some((op, right)) = self.with else {
+            return added::<L>(self.values, |value| value);
+        };
+        let all = L::splat_real(right);
+        match op {
+            ArithmeticOp::Add => added::<L>(self.values, move |value| L::add_reals(value, all)),
+            ArithmeticOp::Subtract => {
+                added::<L>(self.values, move |value| L::subtract_reals(value, all))
+            }
+            ArithmeticOp::Multiply => added::<L>(self.values, move |value| L::multiply(value, all)),
+            ArithmeticOp::Divide => added::<L>(self.values, move |value| L::divide(value, all)),
+            ArithmeticOp::Modulo => {
+                let of_each = move |value| {
+                    let mut lanes = [0.0; SUMMED];
+                    L::store(value, &mut lanes);
+                    L::load(&lanes.map(|value| value % right)[..L::COUNT])
+                };
+                added::<L>(self.values, of_each)
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn added<L: Lanes>(values: &[f64], of: impl Fn(L::Real) -> L::Real) -> f64 {
+    let (groups, rest) = values.as_chunks::<SUMMED>();
+    let of_part = |group: &[f64; SUMMED], part: usize| {
+        let from = part * L::COUNT;
+        of(L::load(&group[from..from + L::COUNT]))
+    };
+    let num_parts = SUMMED / L::COUNT;
+    let mut sums = [L::splat_real(0.0); SUMMED];
+    for group in groups {
+        for (part, sum) in sums[..num_parts].iter_mut().enumerate() {
+            *sum = L::add_reals(*sum, of_part(group, part));
+        }
+    }
+    let mut lanes = [0.0; SUMMED];
+    for (part, sum) in sums[..num_parts].iter().enumerate() {
+        L::store(*sum, &mut lanes[part * L::COUNT..]);
+    }
     let mut width = SUMMED / 2;
     while width > 0 {
         for lane in 0..width {
@@ -318,7 +331,19 @@ fn halved(lanes: &mut [f64; SUMMED]) -> f64 {
         }
         width /= 2;
     }
-    lanes[0]
+    if rest.is_empty() {
+        return lanes[0];
+    }
+    let mut last = [0.0; SUMMED];
+    last[..rest.len()].copy_from_slice(rest);
+    let mut computed = [0.0; SUMMED];
+    for part in 0..num_parts {
+        let values = of_part(&last, part);
+        L::store(values, &mut computed[part * L::COUNT..]);
+    }
+    computed[..rest.len()]
+        .iter()
+        .fold(lanes[0], |sum, value| sum + value)
 }
 
 impl Value {

@@ -11,10 +11,11 @@ use std::arch::x86_64::{
     _mm_or_si128, _mm_set1_epi32, _mm_set1_ps, _mm_sll_epi32, _mm_sqrt_ps, _mm_srl_epi32,
     _mm_storeu_ps, _mm_sub_epi32, _mm_xor_si128, _mm256_add_epi64, _mm256_add_pd, _mm256_and_si256,
     _mm256_blendv_pd, _mm256_castpd_si256, _mm256_castsi256_pd, _mm256_castsi256_si128,
-    _mm256_fmadd_pd, _mm256_i64gather_pd, _mm256_loadu_pd, _mm256_mul_epu32, _mm256_mul_pd,
-    _mm256_or_si256, _mm256_permutevar8x32_epi32, _mm256_set_epi32, _mm256_set_epi64x,
-    _mm256_set1_epi64x, _mm256_set1_pd, _mm256_shuffle_epi32, _mm256_sll_epi64, _mm256_sqrt_pd,
-    _mm256_srl_epi64, _mm256_storeu_pd, _mm256_sub_epi64, _mm256_sub_pd, _mm256_xor_si256,
+    _mm256_div_pd, _mm256_fmadd_pd, _mm256_i64gather_pd, _mm256_loadu_pd, _mm256_mul_epu32,
+    _mm256_mul_pd, _mm256_or_si256, _mm256_permutevar8x32_epi32, _mm256_set_epi32,
+    _mm256_set_epi64x, _mm256_set1_epi64x, _mm256_set1_pd, _mm256_shuffle_epi32, _mm256_sll_epi64,
+    _mm256_sqrt_pd, _mm256_srl_epi64, _mm256_storeu_pd, _mm256_sub_epi64, _mm256_sub_pd,
+    _mm256_xor_si256,
 };
 
 use super::lanes::{Lanes, Twice, by_instructions};
@@ -65,6 +66,8 @@ impl Lanes for Avx2 {
         fn bits(a: __m256d) -> __m256i = _mm256_castpd_si256(a);
         fn splat_real(value: f64) -> __m256d = _mm256_set1_pd(value);
         fn add_reals(a: __m256d, b: __m256d) -> __m256d = _mm256_add_pd(a, b);
+        fn subtract_reals(a: __m256d, b: __m256d) -> __m256d = _mm256_sub_pd(a, b);
+        fn divide(a: __m256d, b: __m256d) -> __m256d = _mm256_div_pd(a, b);
         fn multiply(a: __m256d, b: __m256d) -> __m256d = _mm256_mul_pd(a, b);
         fn fma(a: __m256d, b: __m256d, c: __m256d) -> __m256d = _mm256_fmadd_pd(a, b, c);
         fn sqrt(a: __m256d) -> __m256d = _mm256_sqrt_pd(a);

@@ -12,11 +12,12 @@ use std::arch::x86_64::{
     _mm256_set1_ps, _mm256_sll_epi32, _mm256_sqrt_ps, _mm256_srl_epi32, _mm256_storeu_ps,
     _mm256_sub_epi32, _mm256_xor_si256, _mm512_add_epi64, _mm512_add_pd, _mm512_and_si512,
     _mm512_castpd_si512, _mm512_castsi512_pd, _mm512_cvtepi64_epi32, _mm512_cvtepi64_pd,
-    _mm512_fmadd_pd, _mm512_loadu_pd, _mm512_loadu_si512, _mm512_mask_blend_pd, _mm512_mul_epu32,
-    _mm512_mul_pd, _mm512_mullo_epi64, _mm512_or_si512, _mm512_permutex2var_epi64,
-    _mm512_set_epi64, _mm512_set1_epi64, _mm512_set1_pd, _mm512_shuffle_epi32, _mm512_slli_epi64,
-    _mm512_sqrt_pd, _mm512_srai_epi64, _mm512_srli_epi64, _mm512_storeu_pd, _mm512_sub_epi64,
-    _mm512_ternarylogic_epi64, _mm512_test_epi64_mask, _mm512_xor_si512,
+    _mm512_div_pd, _mm512_fmadd_pd, _mm512_loadu_pd, _mm512_loadu_si512, _mm512_mask_blend_pd,
+    _mm512_mul_epu32, _mm512_mul_pd, _mm512_mullo_epi64, _mm512_or_si512,
+    _mm512_permutex2var_epi64, _mm512_set_epi64, _mm512_set1_epi64, _mm512_set1_pd,
+    _mm512_shuffle_epi32, _mm512_slli_epi64, _mm512_sqrt_pd, _mm512_srai_epi64, _mm512_srli_epi64,
+    _mm512_storeu_pd, _mm512_sub_epi64, _mm512_sub_pd, _mm512_ternarylogic_epi64,
+    _mm512_test_epi64_mask, _mm512_xor_si512,
 };
 
 use super::lanes::{Lanes, Twice, by_instructions};
@@ -70,6 +71,8 @@ impl Lanes for Avx512 {
         fn bits(a: __m512d) -> __m512i = _mm512_castpd_si512(a);
         fn splat_real(value: f64) -> __m512d = _mm512_set1_pd(value);
         fn add_reals(a: __m512d, b: __m512d) -> __m512d = _mm512_add_pd(a, b);
+        fn subtract_reals(a: __m512d, b: __m512d) -> __m512d = _mm512_sub_pd(a, b);
+        fn divide(a: __m512d, b: __m512d) -> __m512d = _mm512_div_pd(a, b);
         fn multiply(a: __m512d, b: __m512d) -> __m512d = _mm512_mul_pd(a, b);
         fn fma(a: __m512d, b: __m512d, c: __m512d) -> __m512d = _mm512_fmadd_pd(a, b, c);
         fn sqrt(a: __m512d) -> __m512d = _mm512_sqrt_pd(a);

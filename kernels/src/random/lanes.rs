@@ -50,7 +50,9 @@ pub(crate) trait Lanes: Copy {
     fn bits(a: Self::Real) -> Self::Word;
     fn splat_real(value: f64) -> Self::Real;
     fn add_reals(a: Self::Real, b: Self::Real) -> Self::Real;
+    fn subtract_reals(a: Self::Real, b: Self::Real) -> Self::Real;
     fn multiply(a: Self::Real, b: Self::Real) -> Self::Real;
+    fn divide(a: Self::Real, b: Self::Real) -> Self::Real;
     /// Returns a * b + c, rounded once.
     fn fma(a: Self::Real, b: Self::Real, c: Self::Real) -> Self::Real;
     fn sqrt(a: Self::Real) -> Self::Real;
@@ -178,8 +180,16 @@ impl Lanes for Portable {
         a + b
     }
     #[inline(always)]
+    fn subtract_reals(a: f64, b: f64) -> f64 {
+        a - b
+    }
+    #[inline(always)]
     fn multiply(a: f64, b: f64) -> f64 {
         a * b
+    }
+    #[inline(always)]
+    fn divide(a: f64, b: f64) -> f64 {
+        a / b
     }
     #[inline(always)]
     fn fma(a: f64, b: f64, c: f64) -> f64 {
@@ -370,8 +380,16 @@ impl<L: Lanes> Lanes for Twice<L> {
         [L::add_reals(a[0], b[0]), L::add_reals(a[1], b[1])]
     }
     #[inline(always)]
+    fn subtract_reals(a: Self::Real, b: Self::Real) -> Self::Real {
+        [L::subtract_reals(a[0], b[0]), L::subtract_reals(a[1], b[1])]
+    }
+    #[inline(always)]
     fn multiply(a: Self::Real, b: Self::Real) -> Self::Real {
         [L::multiply(a[0], b[0]), L::multiply(a[1], b[1])]
+    }
+    #[inline(always)]
+    fn divide(a: Self::Real, b: Self::Real) -> Self::Real {
+        [L::divide(a[0], b[0]), L::divide(a[1], b[1])]
     }
     #[inline(always)]
     fn fma(a: Self::Real, b: Self::Real, c: Self::Real) -> Self::Real {

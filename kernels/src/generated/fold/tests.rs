@@ -16,7 +16,7 @@ use crate::program::GeneratedColumn;
 use crate::random::{Array, Part, Simd, Span, Values};
 
 use AggregateFunction::{Avg, Count, Max, Min, Sum};
-use ArithmeticOp::{Add, Divide, Multiply, Subtract};
+use ArithmeticOp::{Add, Divide, Modulo, Multiply, Subtract};
 
 const NORMAL: Values = Values::Normal {
     location: 10.0,
@@ -286,7 +286,7 @@ fn anything_else_is_left_alone() {
         &|aggregate| aggregate.output = AggregateOutput::Value,
         &|aggregate| aggregate.calls[0].filter = Some(value()),
         &|aggregate| aggregate.calls[0].function = AggregateFunction::VarPop,
-        &|aggregate| aggregate.calls[0].argument = Some(of(ArithmeticOp::Modulo, value(), value())),
+        &|aggregate| aggregate.calls[0].argument = Some(of(Modulo, value(), value())),
     ];
     for change in changes {
         let mut pipeline = pipeline_of(vec![sum()], &[]);
@@ -310,30 +310,44 @@ fn anything_else_is_left_alone() {
 /// Whichever instructions a host has, it adds in one order: 16 lanes, halved, and then the rest.
 #[test]
 fn sums_are_of_one_order_on_every_machine() {
+    type Of = fn(f64) -> f64;
+    let all: [(Option<(ArithmeticOp, f64)>, Of); 6] = [
+        (None, |value| value),
+        (Some((Add, 1.0)), |value| value + 1.0),
+        (Some((Subtract, 0.3)), |value| value - 0.3),
+        (Some((Multiply, 1e-7)), |value| value * 1e-7),
+        (Some((Divide, 3.0)), |value| value / 3.0),
+        (Some((Modulo, 7.0)), |value| value % 7.0),
+    ];
     for len in [0, 1, 15, 16, 17, 63, 1000, BLOCK] {
-        let values: Vec<f64> = (0..len)
-            .map(|index| ((index * 7919 % 1013) as f64 - 500.0) * 1.1_f64.powi(index as i32 % 300))
-            .collect();
-        let mut lanes = [0.0_f64; 16];
-        let rest = len / 16 * 16;
-        for (index, value) in values[..rest].iter().enumerate() {
-            lanes[index % 16] += value + 1.0;
-        }
-        for width in [8, 4, 2, 1] {
-            for lane in 0..width {
-                lanes[lane] += lanes[lane + width];
+        let value = |index| {
+            let sign_and_digits = (index * 7919 % 1013) as f64 - 500.0;
+            sign_and_digits * 1.1_f64.powi(index as i32 % 300)
+        };
+        let values: Vec<f64> = (0..len).map(value).collect();
+        for (with, of) in all {
+            let mut lanes = [0.0_f64; 16];
+            let rest = len / 16 * 16;
+            for (index, value) in values[..rest].iter().enumerate() {
+                lanes[index % 16] += of(*value);
             }
-        }
-        let expected = values[rest..]
-            .iter()
-            .fold(lanes[0], |sum, x| sum + (x + 1.0));
-        for simd in Simd::ALL {
-            let of = |value: f64| value + 1.0;
-            let found = simd.run(Added {
-                values: &values,
-                of,
-            });
-            assert_eq!(found.to_bits(), expected.to_bits(), "{} {len}", simd.name());
+            for width in [8, 4, 2, 1] {
+                for lane in 0..width {
+                    lanes[lane] += lanes[lane + width];
+                }
+            }
+            let rest = values[rest..].iter();
+            let expected = rest.fold(lanes[0], |sum, value| sum + of(*value));
+            for simd in Simd::ALL {
+                let values = &values;
+                let found = simd.run(Added { values, with });
+                assert_eq!(
+                    found.to_bits(),
+                    expected.to_bits(),
+                    "{} {with:?} {len}",
+                    simd.name()
+                );
+            }
         }
     }
 }
