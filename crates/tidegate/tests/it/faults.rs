@@ -22,6 +22,26 @@ async fn a_lost_device_is_named_and_its_morsels_run_on_the_host() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn all_that_a_lost_device_had_runs_in_any_number_of_chains() {
+    let folder = tempfile::tempdir().unwrap();
+    write_parquet(folder.path(), 1, 10_000, 1_000);
+    let host = host_only();
+    let path = folder.path().to_string_lossy().to_string();
+    host.register_parquet("t", &path).await.unwrap();
+    let expected = answer(&host, SQL).await;
+    for partitions in [1, 3, 10, 64] {
+        let settings = ["replay_placement = 'D'", "regions = 'additive'"];
+        let session = simulated("1GB,faults=launch:3=lost", &settings).await;
+        session.register_parquet("t", &path).await.unwrap();
+        let number = partitions.to_string();
+        let name = "datafusion.execution.target_partitions";
+        session.set(name, &number).await.unwrap();
+        assert_eq!(answer(&session, SQL).await, expected, "{partitions} chains");
+        assert_eq!(sides(&session), ((10, 10_000), (0, 0)), "{partitions}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn strict_fails_where_device_would_fall_back() {
     let folder = tempfile::tempdir().unwrap();
     write_parquet(folder.path(), 1, 10_000, 1_000);
