@@ -18,14 +18,12 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
-use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
 use tidegate_kernels::PipelineDevice;
-use tidegate_pipeline::{Pipeline, Step};
-use tidegate_scheduler::place::{DeviceState, RegionForm, RegionOutlook, choose_form};
+use tidegate_pipeline::Pipeline;
 use tidegate_scheduler::{
-    Choice, ClaimPolicy, MorselSize, Place, PlacementMode, Reason, RecordedRegion, Replay,
-    ResidentScan, ScanKey, ShapeKey,
+    Choice, ClaimPolicy, Place, PlacementMode, Reason, RecordedRegion, Replay, ResidentScan,
+    ScanKey,
 };
 
 use crate::error::{Error, ErrorKind};
@@ -39,9 +37,12 @@ use crate::options::{
 use crate::region::{Form, PipelineExec, Program, Region, folds_without_rows};
 use crate::runtime::Runtime;
 
+mod alone;
+mod halves;
 mod ordered;
 mod replay;
 
+use halves::Halves;
 use replay::Recording;
 
 /// Wraps every region of a plan in a [`PipelineExec`].
@@ -206,48 +207,6 @@ impl Placer<'_> {
         let rates = self.runtime.dispatch().rates();
         let is_faster = resident.is_faster(rates, pipeline, device, host_partitions());
         is_faster.then_some(Reason::Resident)
-    }
-
-    /// Returns why a device should answer all of a region that must be moved there, if it should:
-    /// where so many groups are known to come that sharing costs more than it saves.
-    fn why_alone(
-        &self,
-        plan: &Arc<dyn ExecutionPlan>,
-        lowered: &Lowered,
-        device: &Arc<dyn PipelineDevice>,
-    ) -> Option<Reason> {
-        let rates = self.runtime.dispatch().rates();
-        let shared = shared_half(plan)?;
-        let shape = ShapeKey::of(&shared);
-        let info = device.info();
-        // How many groups there are tells only a run that was shared before.
-        let state_bytes = rates.state_bytes(shape) as u64;
-        let group_bytes = 16 * shared.output.fields().len() as u64;
-        let (num_rows, num_bytes) = size_of(&lowered.leaf)?;
-        let outlook = RegionOutlook {
-            scan: MorselSize {
-                num_rows,
-                num_bytes,
-            },
-            num_morsels: num_rows.div_ceil(self.options.morsel_rows as u64).max(1),
-            groups: (state_bytes / group_bytes.max(1)).max(1),
-            group_bytes,
-            answer_rows: answer_rows(&lowered.pipeline, state_bytes / group_bytes.max(1)),
-            host_partitions: host_partitions(),
-            host_seconds_per_row: rates.host(shape),
-            device: DeviceState {
-                id: info.id,
-                free_in: 0.0,
-                rate: rates.device(shape, info),
-                resident: false,
-                returns: 0.0,
-                limit_bytes: device.budget().limit(),
-            },
-            last: rates.last_form(shape),
-        };
-        let choice = choose_form(&outlook);
-        rates.remember_form(shape, choice.form);
-        (choice.form == RegionForm::Atomic).then_some(Reason::EarliestFinish)
     }
 
     /// Returns how a region's leaf is cut: what an aggregate reads is in no order.
@@ -510,88 +469,6 @@ fn program(lowered: Lowered) -> Program {
         pipeline: Arc::new(lowered.pipeline),
         bindings: lowered.bindings,
     }
-}
-
-/// The two halves of an aggregate that was planned as one, so that its partial states can be mixed.
-struct Halves {
-    partial: Arc<dyn ExecutionPlan>,
-    whole: Arc<dyn ExecutionPlan>,
-}
-
-impl Halves {
-    /// Splits `plan` if it is a whole aggregate over one partition.
-    fn of(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Self>> {
-        let Some(aggregate) = plan.downcast_ref::<AggregateExec>() else {
-            return Ok(None);
-        };
-        if *aggregate.mode() != AggregateMode::Single {
-            return Ok(None);
-        }
-        let partial = AggregateExec::try_new(
-            AggregateMode::Partial,
-            Arc::new(aggregate.group_expr().clone()),
-            aggregate.aggr_expr().to_vec(),
-            aggregate.filter_expr().to_vec(),
-            Arc::clone(aggregate.input()),
-            aggregate.input_schema(),
-        )?;
-        Ok(Some(Self {
-            partial: Arc::new(partial),
-            whole: Arc::clone(plan),
-        }))
-    }
-
-    /// Puts the final half above the placed partial one.
-    fn finish(&self, placed: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
-        let Some(whole) = self.whole.downcast_ref::<AggregateExec>() else {
-            return datafusion::common::internal_err!("halves of no aggregate");
-        };
-        let last = AggregateExec::try_new(
-            AggregateMode::Final,
-            Arc::new(whole.group_expr().as_final()),
-            whole.aggr_expr().to_vec(),
-            vec![None; whole.aggr_expr().len()],
-            placed,
-            whole.input_schema(),
-        )?;
-        Ok(Arc::new(last.with_limit_options(whole.limit_options())))
-    }
-}
-
-/// Returns the program of the half of a region that host and device could share: its first aggregate.
-fn shared_half(plan: &Arc<dyn ExecutionPlan>) -> Option<Pipeline> {
-    let children = plan.children();
-    let [input] = children.as_slice() else {
-        return None;
-    };
-    if let Some(below) = shared_half(input) {
-        return Some(below);
-    }
-    plan.downcast_ref::<AggregateExec>()?;
-    let halves = Halves::of(plan).ok()?;
-    let chain = halves.as_ref().map_or(plan, |halves| &halves.partial);
-    let lowered = lower_additive(chain).ok()?;
-    lowered.pipeline.aggregates().then_some(lowered.pipeline)
-}
-
-/// Returns the rows of a scan and their bytes, as far as they are known.
-fn size_of(scan: &Arc<dyn ExecutionPlan>) -> Option<(u64, u64)> {
-    let known = StatisticsContext::new().compute(scan.as_ref(), &StatisticsArgs::new());
-    let statistics = known.ok()?;
-    let num_rows = *statistics.num_rows.get_value()? as u64;
-    let widths = 8 * scan.schema().fields().len() as u64;
-    let known = statistics.total_byte_size.get_value();
-    let num_bytes = known.map_or(num_rows * widths, |bytes| *bytes as u64);
-    Some((num_rows, num_bytes))
-}
-
-/// Returns how many rows leave a program that makes so many groups.
-fn answer_rows(pipeline: &Pipeline, groups: u64) -> u64 {
-    let fetch = pipeline.steps.iter().rev().find_map(|step| match step {
-        Step::Sort(sort) => sort.fetch,
-        _ => None,
-    });
-    fetch.map_or(groups, |fetch| groups.min(fetch as u64))
 }
 
 /// Returns whether an atomic region could start here.
