@@ -10,6 +10,7 @@
 //! what the [`ladder`](crate::ladder) says.
 
 mod books;
+mod claims;
 mod open_run;
 mod pinned;
 mod ready;
@@ -19,8 +20,8 @@ use std::collections::VecDeque;
 use std::error::Error;
 use std::fmt::Debug;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 
 use arrow_array::RecordBatch;
 use futures::future::BoxFuture;
@@ -28,18 +29,17 @@ use tidegate_device::DeviceError;
 use tidegate_kernels::{PipelineDevice, RunError, refuse_chunk};
 use tidegate_pipeline::Pipeline;
 
-use crate::admission::turns::TURN_SECONDS_MAX;
 use crate::admission::{DeviceTurns, QueryId, Turn};
 use crate::cache::{ChunkKey, ColumnCache, ScanKey};
 use crate::counters::{RegionCounters, Setbacks};
 use crate::dispatch::Dispatch;
 use crate::ladder::Ladder;
-use crate::place::{Location, Place, Reason, Rest, Roster};
-use crate::queue::{DeviceClaim, Morsel, MorselId, MorselQueue, MorselSize};
+use crate::place::{Location, Place, Reason, Roster};
+use crate::queue::{Morsel, MorselId, MorselQueue, MorselSize};
 use crate::rates::DeviceRate;
-use crate::residency::{ArrayScan, Origin, Residency, ResidentRows, identify};
+use crate::residency::{ArrayScan, Residency};
 use crate::run::RunFailure;
-use open_run::{LoadedMorsel, OpenRun, PinnedWork, Promise, ResidentRun, Work, size_of_pinned};
+use open_run::{LoadedMorsel, OpenRun, Promise, Work};
 
 /// Faults after which a feeder gives a device up for the rest of the region.
 const FAULTS_TOLERATED: usize = 3;
@@ -399,153 +399,6 @@ impl Feeder {
     fn open(&self) -> Result<OpenRun, RunError> {
         let run = self.device.open(Arc::clone(&self.pipeline))?;
         Ok(OpenRun::new(run))
-    }
-
-    /// Claims what comes next, listing pieces on the way; waits only with nothing in flight.
-    async fn claim(&self, idle: bool, residency: &Residency) -> Result<Option<Work>, RunFailure> {
-        loop {
-            let changed = self.queue.changed();
-            let mut changed = std::pin::pin!(changed);
-            changed.as_mut().enable();
-            if matches!(self.choice, Choice::Always(_))
-                && let Some(run) = self.claim_run(residency)
-            {
-                return Ok(Some(Work::Run(run)));
-            }
-            let (mut found, mut below) = (None, None);
-            let accepts = |morsel: &Morsel, rest| {
-                found = residency.find(morsel.id);
-                below = match &found {
-                    Some(_) => None,
-                    None => residency.find_below(morsel.id),
-                };
-                let moved = below.as_ref().map(size_of_pinned);
-                let location = match (&found, &below) {
-                    (Some(_), _) => Location::Device,
-                    (None, Some(_)) => Location::Pinned,
-                    (None, None) => Location::Host,
-                };
-                self.accepts(moved.unwrap_or(morsel.size), rest, location)
-            };
-            match self.queue.claim_for_device(self.device.info().id, accepts) {
-                DeviceClaim::Unlisted(piece) if residency.is_empty() => {
-                    let sizes = self.loader.list(piece).await.map_err(RunFailure::Load)?;
-                    self.queue.list(piece, sizes);
-                }
-                DeviceClaim::Unlisted(_) => {
-                    identify(&self.loader, &self.queue, self.queue.unlisted()).await?;
-                }
-                DeviceClaim::Later | DeviceClaim::Declined
-                    if self.ending.load(Ordering::Acquire) || !idle =>
-                {
-                    return Ok(None);
-                }
-                DeviceClaim::Later => changed.await,
-                DeviceClaim::Declined => {
-                    // The host may turn out to be slower than it is taken to be.
-                    let ask_again = self.roster.ask_again(self.queue.rest(), self.now());
-                    let ask_again = Duration::from_secs_f64(ask_again);
-                    // Whichever comes first; there is nothing to tell them apart for.
-                    let _ = tokio::time::timeout(ask_again, changed).await;
-                }
-                DeviceClaim::Empty => return Ok(None),
-                DeviceClaim::Morsel(morsel) => {
-                    if let Some(rows) = below {
-                        let promise = self.promise(size_of_pinned(&rows), Location::Pinned);
-                        return Ok(Some(Work::Pinned(PinnedWork {
-                            morsel,
-                            rows,
-                            promise,
-                        })));
-                    }
-                    let Some(resident) = found else {
-                        let promise = self.promise(morsel.size, Location::Host);
-                        return Ok(Some(Work::Load(morsel, promise)));
-                    };
-                    let promise = self.promise(morsel.size, Location::Device);
-                    resident.hit();
-                    return Ok(Some(Work::Run(ResidentRun {
-                        origin: resident.origin,
-                        morsels: vec![morsel],
-                        rows: vec![resident.rows],
-                        promise,
-                    })));
-                }
-            }
-        }
-    }
-
-    /// Claims resident morsels, as many of one origin as there are in a row.
-    fn claim_run(&self, residency: &Residency) -> Option<ResidentRun> {
-        if residency.is_empty() {
-            return None;
-        }
-        let mut origin: Option<Origin> = None;
-        let mut taken: Vec<ResidentRows> = Vec::new();
-        let mut num_rows = 0;
-        let share = if self.queue.is_shared_out() {
-            u64::MAX
-        } else {
-            self.roster.share_of(self.queue.rest())
-        };
-        let in_time = self.rate().rows_within(TURN_SECONDS_MAX).min(share);
-        let morsels = self
-            .queue
-            .claim_run_for_device(self.device.info().id, |morsel| {
-                let Some(resident) = residency.find(morsel.id) else {
-                    return false;
-                };
-                let of_run = origin.get_or_insert_with(|| resident.origin.clone());
-                let rows_max = match of_run {
-                    Origin::Table(_) | Origin::Pinned(_) => in_time.min(RUN_ROWS_MAX),
-                    // It takes as many launches as it needs.
-                    Origin::Array(_) => in_time,
-                };
-                let rows = num_rows + resident.rows.num_rows();
-                let fits = taken.is_empty() || (taken.len() < RUN_MORSELS_MAX && rows <= rows_max);
-                if !fits || !of_run.is(&resident.origin) {
-                    return false;
-                }
-                resident.hit();
-                num_rows = rows;
-                taken.push(resident.rows);
-                true
-            });
-        (!morsels.is_empty()).then_some(())?;
-        let size = MorselSize {
-            num_rows,
-            num_bytes: 0,
-        };
-        Some(ResidentRun {
-            origin: origin?,
-            morsels,
-            rows: taken,
-            promise: self.promise(size, Location::Device),
-        })
-    }
-
-    /// Returns what a claim that was just made is expected to take.
-    fn promise(&self, size: MorselSize, location: Location) -> Promise {
-        let (id, now) = (self.device.info().id, self.now());
-        if matches!(self.choice, Choice::Always(_)) {
-            let others = self.turns.seconds_of_others(self.query);
-            self.roster.takes(id, size, location, others, now);
-        }
-        Promise {
-            estimate: self.roster.promised(id),
-            since: now,
-        }
-    }
-
-    fn accepts(&self, size: MorselSize, rest: Rest, location: Location) -> bool {
-        if matches!(self.choice, Choice::Always(_)) {
-            return true;
-        }
-        let others = self.turns.seconds_of_others(self.query);
-        let id = self.device.info().id;
-        self.roster
-            .decide(id, size, location, rest, others, self.now())
-            .takes
     }
 
     /// Loads a morsel; `None` if its values ask for the host, to which it was given back.

@@ -14,7 +14,7 @@ use crate::cache::pinned::{PinnedMorsel, PinnedTier};
 use crate::cache::{CachedTable, ChunkKey, ColumnCache};
 use crate::feeder::MorselLoader;
 use crate::place::{Reason, Rest};
-use crate::queue::{MorselId, MorselQueue, MorselSize};
+use crate::queue::{MorselId, MorselQueue};
 use crate::run::RunFailure;
 
 /// Pieces that are identified at a time.
@@ -256,11 +256,7 @@ impl Residency {
                 all.num_rows += found.rows.num_rows();
                 continue;
             }
-            let below = self.find_below(morsel.id)?;
-            let size = MorselSize {
-                num_rows: below.num_rows(),
-                num_bytes: below.bytes(),
-            };
+            let size = self.find_below(morsel.id)?.size();
             all.num_rows += size.num_rows;
             all.below.add(size);
         }

@@ -6,17 +6,15 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field};
 use rand::Rng;
-use tidegate_kernels::engine::Machine;
-use tidegate_kernels::execution::{Execution, FinishLimits};
-use tidegate_kernels::program::{ProgramOptions, STATE_ROWS_MAX, StoreLimits};
+use tidegate_kernels::program::{STATE_ROWS_MAX, StoreLimits};
 use tidegate_pipeline::{AggregateCall, AggregateFunction, CompareOp, Expr, Pipeline};
 
 use crate::cells::{Cell, rows_of};
 use crate::check::{Case, each_store};
 use crate::data::{batch, cut, integers, random, strings_as};
+use crate::parts::{leaving, on_device};
 use crate::plan::{Plan, compare, count, filtered, sum};
 use crate::reference::interpret;
-use crate::shim::ShimMachine;
 
 const ROWS: usize = 700;
 
@@ -106,38 +104,8 @@ fn run(
     limits: StoreLimits,
     state_rows: u64,
 ) -> Vec<Vec<Cell>> {
-    sorted(&leaving(pipeline, folds, limits, state_rows))
-}
-
-fn leaving(
-    pipeline: &Pipeline,
-    folds: &[RecordBatch],
-    limits: StoreLimits,
-    state_rows: u64,
-) -> Vec<RecordBatch> {
-    let machine = ShimMachine::new(5, 1 << 30);
-    let options = ProgramOptions {
-        threads: 64,
-        limits,
-        state_rows,
-        ..ProgramOptions::default()
-    };
-    let pipeline = Arc::new(pipeline.clone());
-    let mut execution = Execution::new(machine.budget(), pipeline, &options).unwrap();
-    for fold in folds {
-        execution
-            .fold(&machine, std::slice::from_ref(fold))
-            .unwrap();
-    }
     // The device is asked to finish the groups, and leaves these to the host.
-    let on_device = FinishLimits {
-        slots_min: 0,
-        groups_min: 0,
-        copied_bytes_max: 0,
-        ..FinishLimits::default()
-    };
-    let leaving = execution.finish(&machine, &on_device).unwrap();
-    leaving.into_batches().unwrap()
+    sorted(&leaving(pipeline, folds, limits, &on_device(), state_rows))
 }
 
 fn check(name: &str, pipeline: &Pipeline, input: &RecordBatch) {
@@ -196,7 +164,8 @@ fn partial_states() {
     // New strings make another table, whose groups leave by themselves.
     for sizes in [&[ROWS][..], &[250]] {
         let folds = cut(&input, sizes);
-        let states = leaving(&pipeline, &folds, each_store()[2].1, STATE_ROWS_MAX);
+        let limits = each_store()[2].1;
+        let states = leaving(&pipeline, &folds, limits, &on_device(), STATE_ROWS_MAX);
         assert_eq!(merged(&states), merged(&expected), "folds of {sizes:?}");
     }
 }

@@ -44,8 +44,8 @@ fn states(input: &RecordBatch) -> Pipeline {
     plan.partial(keys, calls).build()
 }
 
-/// Runs the pipeline with tables of at most so many rows, a fold for each batch.
-fn run(
+/// Returns what leaves a pipeline that has tables of at most so many rows, after a fold for each batch.
+pub(crate) fn leaving(
     pipeline: &Pipeline,
     folds: &[RecordBatch],
     limits: StoreLimits,
@@ -81,6 +81,16 @@ fn merged(states: &[RecordBatch]) -> Vec<Vec<Cell>> {
     rows
 }
 
+/// Has the device finish the groups, however few they are.
+pub(crate) fn on_device() -> FinishLimits {
+    FinishLimits {
+        slots_min: 0,
+        groups_min: 0,
+        copied_bytes_max: 0,
+        ..FinishLimits::default()
+    }
+}
+
 #[test]
 fn leave_table_by_table_and_merge_to_the_same() {
     let input = input();
@@ -88,17 +98,11 @@ fn leave_table_by_table_and_merge_to_the_same() {
     let one = interpret(&pipeline, std::slice::from_ref(&input)).unwrap();
     let num_groups: usize = one.iter().map(RecordBatch::num_rows).sum();
     let expected = merged(&one);
-    let on_device = FinishLimits {
-        slots_min: 0,
-        groups_min: 0,
-        copied_bytes_max: 0,
-        ..FinishLimits::default()
-    };
     for (store, limits) in each_store() {
-        for finish in [&on_device, &FinishLimits::default()] {
+        for finish in [&on_device(), &FinishLimits::default()] {
             for (size, state_rows) in [(300, 300), (150, 300), (100, 250)] {
                 let folds = cut(&input, &vec![size; ROWS as usize / size]);
-                let parts = run(&pipeline, &folds, limits, finish, state_rows);
+                let parts = leaving(&pipeline, &folds, limits, finish, state_rows);
                 let num_rows: usize = parts.iter().map(RecordBatch::num_rows).sum();
                 let name = format!("{store}, folds of {size}, tables of {state_rows}");
                 assert!(num_rows > 2 * num_groups, "{name}: {num_rows} rows");
@@ -116,7 +120,7 @@ fn of_no_rows_and_of_one() {
         let rows = input.slice(0, num_rows);
         let expected = interpret(&pipeline, std::slice::from_ref(&rows)).unwrap();
         let limits = each_store()[0].1;
-        let states = run(&pipeline, &[rows], limits, &FinishLimits::default(), 1);
+        let states = leaving(&pipeline, &[rows], limits, &FinishLimits::default(), 1);
         assert_eq!(rows_of(&states), rows_of(&expected), "{num_rows} rows");
     }
 }

@@ -24,6 +24,7 @@ use tidegate_kernels::{ColumnDictionary, PinnedColumn, StoredColumn};
 
 use super::host::account::Account;
 use super::{CachedChunk, CachedTable, ChunkKey, HostBytes};
+use crate::queue::MorselSize;
 use group::{Group, Held};
 
 /// How much more than what goes a chunk must save to come in its place.
@@ -183,6 +184,14 @@ impl PinnedMorsel {
     /// Returns the bytes that move when it goes to a device.
     pub fn bytes(&self) -> u64 {
         self.chunks.iter().map(|chunk| chunk.column.bytes()).sum()
+    }
+
+    /// Returns both.
+    pub(crate) fn size(&self) -> MorselSize {
+        MorselSize {
+            num_rows: self.num_rows(),
+            num_bytes: self.bytes(),
+        }
     }
 }
 

@@ -88,15 +88,7 @@ pub(super) struct PinnedWork {
 
 impl PinnedWork {
     pub(super) fn size(&self) -> MorselSize {
-        size_of_pinned(&self.rows)
-    }
-}
-
-/// Returns the rows of a morsel in pinned memory and the bytes that move for it.
-pub(super) fn size_of_pinned(rows: &PinnedMorsel) -> MorselSize {
-    MorselSize {
-        num_rows: rows.num_rows(),
-        num_bytes: rows.bytes(),
+        self.rows.size()
     }
 }
 

@@ -1,10 +1,23 @@
 //! What becomes of rows that a device fails to fold. That no answer changes, whatever fails, is
 //! tested in `sql-tests`.
 
+use tempfile::TempDir;
+
 use crate::support::{answer, host_only, sides, simulated, write_parquet};
 
 const SQL: &str = "SELECT k, s, sum(v), count(*), avg(v), min(v), max(s) FROM t WHERE v % 5 <> 0 \
                    GROUP BY k, s";
+
+/// Writes a folder of ten morsels, and has the host answer over it.
+async fn ten_morsels() -> (TempDir, Vec<String>) {
+    let folder = tempfile::tempdir().unwrap();
+    write_parquet(folder.path(), 1, 10_000, 1_000);
+    let host = host_only();
+    let path = folder.path().to_string_lossy().to_string();
+    host.register_parquet("t", &path).await.unwrap();
+    let expected = answer(&host, SQL).await;
+    (folder, expected)
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_device_is_named_and_its_morsels_run_on_the_host() {
@@ -23,12 +36,8 @@ async fn a_lost_device_is_named_and_its_morsels_run_on_the_host() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn all_that_a_lost_device_had_runs_in_any_number_of_chains() {
-    let folder = tempfile::tempdir().unwrap();
-    write_parquet(folder.path(), 1, 10_000, 1_000);
-    let host = host_only();
+    let (folder, expected) = ten_morsels().await;
     let path = folder.path().to_string_lossy().to_string();
-    host.register_parquet("t", &path).await.unwrap();
-    let expected = answer(&host, SQL).await;
     for partitions in [1, 3, 10, 64] {
         let settings = ["replay_placement = 'D'", "regions = 'additive'"];
         let session = simulated("1GB,faults=launch:3=lost", &settings).await;
@@ -57,12 +66,8 @@ async fn strict_fails_where_device_would_fall_back() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_device_too_small_for_a_morsel_leaves_it_to_the_host() {
-    let folder = tempfile::tempdir().unwrap();
-    write_parquet(folder.path(), 1, 10_000, 1_000);
-    let host = host_only();
+    let (folder, expected) = ten_morsels().await;
     let path = folder.path().to_string_lossy().to_string();
-    host.register_parquet("t", &path).await.unwrap();
-    let expected = answer(&host, SQL).await;
     let session = simulated("1KB", &["replay_placement = 'HD'"]).await;
     session.register_parquet("t", &path).await.unwrap();
     assert_eq!(answer(&session, SQL).await, expected);
