@@ -23,6 +23,22 @@ extern "C" __global__ void __launch_bounds__(TG_BLOCK) count_groups(const __grid
     if ((threadIdx.x & 31) == 0 && count != 0) atomicAdd(p.counter, count);
 }
 
+// `count_met`: counts the groups in which two keys of more than 64 bits have met: of `num_words` pairs of words, the
+// greatest and the greatest complement, some are no complements.
+
+extern "C" __global__ void __launch_bounds__(TG_BLOCK) count_met(const __grid_constant__ Launch p) {
+    u64 count = 0;
+    for (u64 slot = blockIdx.x * (u64)TG_BLOCK + threadIdx.x; slot < p.num_slots; slot += gridDim.x * (u64)TG_BLOCK) {
+        if (!is_there(p, slot)) continue;
+        const u64* const pairs = p.state + slot * p.stride + p.at;
+        bool met = false;
+        for (u64 pair = 0; pair < p.num_words; pair++) met = met || pairs[2 * pair] != ~pairs[2 * pair + 1];
+        count += met ? 1 : 0;
+    }
+    count = warp_sum(count);
+    if ((threadIdx.x & 31) == 0 && count != 0) atomicAdd(p.counter, count);
+}
+
 // `pack_bits`: bytes of 0 or 1 to bits, 32 at a time; there are bytes for whole groups of 32, of which those behind
 // the last row are anything.
 

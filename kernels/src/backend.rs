@@ -14,7 +14,7 @@ use tidegate_pipeline::{EvalError, Pipeline};
 use crate::compiling::Waiting;
 use crate::generated::GeneratedRun;
 use crate::program::Generated;
-use crate::stored::{ColumnDictionary, PinnedColumn, StoredColumn, StoredRun};
+use crate::stored::{ColumnDictionary, PinnedColumn, Promoted, StoredColumn, StoredRun};
 use crate::stream::{StreamWork, UnderWay};
 
 /// A device that can run pipelines.
@@ -113,10 +113,7 @@ pub trait PipelineDevice: Send + Sync + Debug {
     /// # Errors
     /// [`RunError::Device`] with [`DeviceError::OutOfMemory`] if the column does not fit, with
     /// [`DeviceError::Refused`] if it is none that this kind of device can hold; or it is lost.
-    fn promote(
-        &self,
-        pinned: Arc<PinnedColumn>,
-    ) -> BoxFuture<'static, Result<StoredColumn, RunError>> {
+    fn promote(&self, pinned: Arc<PinnedColumn>) -> BoxFuture<'static, Result<Promoted, RunError>> {
         drop(pinned);
         let refused = self.has_no_tier("promote a column");
         Box::pin(futures::future::ready(Err(refused.into())))
@@ -241,7 +238,8 @@ pub struct Phases {
     /// Writing the kernel, and compiling and loading it where that had not been done; waiting for whoever
     /// was compiling it.
     pub compile: f64,
-    /// Encoding rows and copying them to the device.
+    /// Encoding rows and copying them to the device; of rows that came from pinned memory for a fold the
+    /// copy alone.
     pub upload: f64,
     /// Waiting for what the device was doing.
     pub queue: f64,

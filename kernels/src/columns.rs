@@ -45,8 +45,9 @@ const TILE_ROWS: u64 = 2048;
 const DIGIT_BITS: u32 = 11;
 
 /// The names of the kernels.
-pub const KERNELS: [&str; 5] = [
+pub const KERNELS: [&str; 6] = [
     "count_groups",
+    "count_met",
     "pack_bits",
     "count_digits",
     "pick_rows",
@@ -108,6 +109,9 @@ pub(crate) enum ToldBy {
     Key,
 }
 
+/// A launch's `kind` where the first word tells a group.
+const BY_KEY: u64 = 2;
+
 /// Counts the groups of a table.
 ///
 /// # Errors
@@ -118,7 +122,7 @@ pub(crate) fn count_groups<E: Engine>(engine: &E, slots: Slots) -> Result<u64, R
     let (kind, word) = match slots.told_by {
         ToldBy::Word(word) => (0, word),
         ToldBy::Bit => (1, 0),
-        ToldBy::Key => (2, 0),
+        ToldBy::Key => (BY_KEY, 0),
     };
     let words = Words::new(&[
         ("state", slots.state),
@@ -130,6 +134,32 @@ pub(crate) fn count_groups<E: Engine>(engine: &E, slots: Slots) -> Result<u64, R
         ("counter", engine.address(&counter)),
     ]);
     launch(engine, "count_groups", slots.num_slots, &words)?;
+    Ok(read_words(engine, &counter, 1)?[0])
+}
+
+/// Counts the groups of a hash table in which keys of more than 64 bits have met: some of `num_pairs`
+/// pairs of words, from a word of the record on, are no complements.
+///
+/// # Errors
+/// The device's own.
+pub(crate) fn count_met<E: Engine>(
+    engine: &E,
+    slots: Slots,
+    first: u64,
+    num_pairs: u64,
+) -> Result<u64, RunError> {
+    let counter = engine.alloc(8)?;
+    engine.fill(&counter, 0, 8, 0)?;
+    let words = Words::new(&[
+        ("state", slots.state),
+        ("num_slots", slots.num_slots),
+        ("stride", slots.stride),
+        ("kind", BY_KEY),
+        ("at", first),
+        ("num_words", num_pairs),
+        ("counter", engine.address(&counter)),
+    ]);
+    launch(engine, "count_met", slots.num_slots, &words)?;
     Ok(read_words(engine, &counter, 1)?[0])
 }
 

@@ -32,7 +32,7 @@ use crate::compiling::CompileThreads;
 use crate::engine::{Engine, Machine, bytes_of_words};
 use crate::execution::Programs;
 use crate::program::{DeviceProgram, Generated, Part, ProgramOptions, parts_of, warm_up_source};
-use crate::stored::{ColumnDictionary, PinnedColumn, StoredColumn};
+use crate::stored::{ColumnDictionary, Moving, PinnedColumn, Promoted, StoredColumn, Told};
 use crate::stream::{StreamWork, UnderWay};
 
 use loaded::{Loaded, LoadedSources};
@@ -218,10 +218,7 @@ impl PipelineDevice for CudaPipelineDevice {
         tiers::demote(Arc::clone(&self.shared), stored).boxed()
     }
 
-    fn promote(
-        &self,
-        pinned: Arc<PinnedColumn>,
-    ) -> BoxFuture<'static, Result<StoredColumn, RunError>> {
+    fn promote(&self, pinned: Arc<PinnedColumn>) -> BoxFuture<'static, Result<Promoted, RunError>> {
         tiers::promote(Arc::clone(&self.shared), pinned).boxed()
     }
 
@@ -420,6 +417,18 @@ impl<'a, 'l> LaneMachine<'a, 'l> {
             Some(from) => self.lane.elapsed_seconds(&from, &to),
             None => Ok(0.0),
         }
+    }
+
+    /// Waits for copies to this device and returns the seconds that they took, as far as that can be
+    /// told.
+    fn seconds_of(&self, moving: &[Moving]) -> f64 {
+        let seconds = |Moving(told): &Moving| match told {
+            Told::Never => 0.0,
+            Told::Seconds(seconds) => *seconds,
+            // What is wrong with the device is said by whatever it is asked for next.
+            Told::Between(from, to) => self.lane.elapsed_seconds(from, to).unwrap_or(0.0),
+        };
+        moving.iter().map(seconds).sum()
     }
 }
 

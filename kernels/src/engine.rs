@@ -16,7 +16,7 @@ use tidegate_pipeline::EvalError;
 use crate::backend::RunError;
 use crate::encode::EncodedColumn;
 use crate::execution::Programs;
-use crate::program::{DeviceProgram, NUM_LAUNCH_FIELDS, launch_words};
+use crate::program::{DeviceProgram, KEYS_MET, NUM_LAUNCH_FIELDS, launch_words};
 
 /// A machine with memory of its own.
 ///
@@ -416,6 +416,7 @@ const FLOAT_RANGE_FLAG: usize = 1;
 const SPILLED: usize = 2;
 const KEY_RANGE: usize = 3;
 const DISTINCT: usize = 4;
+const KEYS_MET_FLAG: usize = 5;
 
 impl<B> Flags<B> {
     /// Makes flags, all unset.
@@ -498,6 +499,9 @@ pub(crate) fn outcome_of(device: DeviceId, flags: &[u8; FLAGS_BYTES]) -> Result<
     }
     if flag(KEY_RANGE) != 0 {
         return Err(refused("a group key is outside of its column's range"));
+    }
+    if flag(KEYS_MET_FLAG) != 0 {
+        return Err(refused(KEYS_MET));
     }
     Ok(u64::from(flag(SPILLED)))
 }

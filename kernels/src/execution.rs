@@ -20,12 +20,13 @@ use tidegate_device::{DeviceError, MemoryBudget, Reservation};
 use tidegate_pipeline::{AggregateOutput, EvalError, Pipeline, Sort, Step};
 
 use crate::backend::{Phases, RunError, Sample};
+use crate::columns;
 use crate::engine::{FLOAT_RANGE, Machine, ResidentChunk, ResidentColumn, Segments};
 use crate::generated::GeneratedRun;
 use crate::groups::{Groups, fill_float_scales};
 use crate::program::{
     DeviceProgram, Generated, ProgramOptions, STATE_ROWS_MAX, Sink, Slot, SlotFacts,
-    declared_program, generate_ordered,
+    declared_program, generate_ordered, next_seed,
 };
 use crate::random::Part;
 use crate::rows::{download_rows, write_rows};
@@ -54,6 +55,9 @@ pub struct Execution<B> {
     table: Option<GroupTable<B>>,
     /// Some float was too small beside others for the usual digits.
     wide_floats: bool,
+    /// What keys of more than 64 bits are hashed with, and how many seeds were tried before.
+    key_seed: u64,
+    key_seeds_tried: u32,
     /// Groups of tables of another layout.
     retired: Vec<Groups>,
     /// Rows of such tables, where whoever gets them merges groups anyway.
@@ -78,6 +82,9 @@ pub(crate) struct Moved<B> {
 
 /// Rows of an array that a launch makes at the most: half of what a table counts.
 const LAUNCH_ROWS_MAX: u64 = STATE_ROWS_MAX / 2;
+
+/// Seeds that are tried after the first. Keys meet under one of a million groups once in 10^7 folds.
+const KEY_SEEDS_MAX: u32 = 3;
 
 /// What a launch reads.
 #[derive(Clone, Copy)]
@@ -129,6 +136,8 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
             generated: None,
             table: None,
             wide_floats: false,
+            key_seed: options.key_seed,
+            key_seeds_tried: 0,
             retired: Vec::new(),
             left: Vec::new(),
             ending: None,
@@ -357,6 +366,9 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
         };
         if let Sink::Groups(plan) = &program.sink {
             fill_float_scales(plan, &mut program.literals);
+            if let Some(wide) = &plan.wide {
+                program.literals[wide.seed] = self.key_seed;
+            }
         }
         self.inputs.fill_lookups(machine, &mut program);
         let slots = program.slots.iter().map(|(slot, _)| slot);
@@ -374,7 +386,11 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
         let began = Instant::now();
         let (mut program, _) = self.program(machine)?;
         self.inputs.fill_ranks(machine, &mut program)?;
-        let engine = machine.engine(&program.text, program.kernel_names())?;
+        // All are asked for before one is waited for.
+        let engine = machine.engine(&program.text, program.kernel_names());
+        let has_wide_keys = matches!(&program.sink, Sink::Groups(plan) if plan.wide.is_some());
+        let checking = has_wide_keys.then(|| machine.engine(&columns::SOURCE, &columns::KERNELS));
+        let (engine, checking) = (engine?, checking.transpose()?);
         self.phases.compile += began.elapsed().as_secs_f64();
         let segments = match input {
             Input::Chunks(chunks) => Arc::new(Segments::of(&program, chunks)),
@@ -391,7 +407,7 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
         let of_a_group = source.and_then(|source| source.group_rows_max(&self.pipeline));
         let groups_are_small = of_a_group.is_some_and(|rows| rows <= STATE_ROWS_MAX);
         if let (Sink::Groups(plan), Some(table)) = (&program.sink, &self.table) {
-            let goes_on = table.plan() == plan
+            let goes_on = *table.plan() == **plan
                 && table.literals() == program.literals
                 && (groups_are_small
                     || table.num_rows() + segments.num_rows <= self.options.state_rows);
@@ -433,7 +449,21 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
             machine.may_begin_again(may_begin_again);
             return self.launch(machine, input);
         }
-        folded
+        folded?;
+        // The same holds under another seed, if two keys have met. Where they meet later whoever reads the
+        // groups finds out.
+        if is_first
+            && let Some(checking) = &checking
+            && self.key_seeds_tried < KEY_SEEDS_MAX
+            && table.keys_have_met(checking)?
+        {
+            self.key_seeds_tried += 1;
+            self.key_seed = next_seed(self.key_seed);
+            self.table = None;
+            machine.may_begin_again(may_begin_again);
+            return self.launch(machine, input);
+        }
+        Ok(())
     }
 
     /// Puts away the groups of a table that does not do for what comes next. Changes nothing before it has

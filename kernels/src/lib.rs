@@ -42,6 +42,8 @@ pub use compiling::Waiting;
 pub use cuda::CudaPipelineDevice;
 pub use generated::GeneratedRun;
 pub use simulated::SimulatedPipelineDevice;
-pub use stored::{ColumnDictionary, PinnedColumn, StoredColumn, StoredMorsel, StoredRun};
+pub use stored::{
+    ColumnDictionary, Moving, PinnedColumn, Promoted, StoredColumn, StoredMorsel, StoredRun,
+};
 pub use stream::{DeviceMemory, DeviceStream, StreamWork, UnderWay};
 pub use transfer::referenced_bytes;

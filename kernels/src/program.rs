@@ -5,7 +5,7 @@
 //! is known of integers, [`slots`] what the device reads, `emit` writes the code of one row,
 //! `load_code` what reads the columns, and [`generated`] what makes them from positions instead, by `generated_code`;
 //! `store` chooses where the groups' state is, `store_code`, `private_code` and `register_code` write what keeps it,
-//! `radix` what sorts rows with many groups first; `source` and `compact` put the kernel together, `parts` takes it apart for the compiler;
+//! `radix` what sorts rows with many groups first, `wide` keys of more than 64 bits; `source` and `compact` put the kernel together, `parts` takes it apart for the compiler;
 //! `order` adds words to rows by which they are ordered, and `finish` is the kernel that turns groups
 //! into columns.
 
@@ -27,6 +27,7 @@ mod register_code;
 mod source;
 mod store;
 mod store_code;
+mod wide;
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -46,6 +47,8 @@ pub use radix::{RadixLimits, RadixPlan};
 pub use slots::{Lookup, Slot, SlotFacts, SlotKind, slot_kind};
 pub use source::{NUM_LAUNCH_FIELDS, launch_words, warm_up_source};
 pub use store::{EMPTY_KEY, GroupPlan, HOT_KEYS, KeyPlan, Presence, Store, StoreLimits};
+pub(crate) use wide::next_seed;
+pub use wide::{KEYS_MET, WideKeys, WidePlace};
 
 use emit::Emitter;
 
@@ -58,8 +61,9 @@ pub struct ProgramOptions {
     pub load_bytes: Option<u32>,
     /// What bounds the choice of the store.
     pub limits: StoreLimits,
-    /// Nothing is known of the keys' ranges yet: whether they can be packed is seen later.
-    pub unseen_keys: bool,
+    /// What keys of more than 64 bits are hashed with at first: an odd number. If two keys meet, the fold
+    /// is done again with another.
+    pub key_seed: u64,
     /// Float sums are kept in more digits, for values some of which are very small beside others.
     pub wide_floats: bool,
     /// Float sums have the same digits whatever the values are, so that their bits hang on nothing but
@@ -78,7 +82,7 @@ impl Default for ProgramOptions {
             threads: 256,
             load_bytes: None,
             limits: StoreLimits::default(),
-            unseen_keys: false,
+            key_seed: 0x9e37_79b9_7f4a_7c15,
             wide_floats: false,
             fixed_floats: false,
             state_rows: STATE_ROWS_MAX,
@@ -140,7 +144,7 @@ impl DeviceProgram {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Sink {
     /// They are grouped.
-    Groups(GroupPlan),
+    Groups(Box<GroupPlan>),
     /// They are written out, in the order of the input.
     Rows(Vec<OutputColumn>),
 }
@@ -227,11 +231,7 @@ pub fn declared_program(
     pipeline: &Pipeline,
     options: &ProgramOptions,
 ) -> Result<DeviceProgram, String> {
-    let options = ProgramOptions {
-        unseen_keys: true,
-        ..options.clone()
-    };
-    generate(pipeline, &declared_facts, &options)
+    generate(pipeline, &declared_facts, options)
 }
 
 /// Returns what is known of a slot before its first chunk.

@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow_schema::SchemaRef;
-use futures::FutureExt;
 use futures::channel::oneshot;
 use futures::future::{BoxFuture, ready};
+use futures::{FutureExt, TryFutureExt};
 use parking_lot::Mutex;
 use tidegate_device::{
     Cost, DeviceError, DeviceInfo, FaultPlan, MemoryBudget, Reservation, SimulatedDevice,
@@ -28,7 +28,8 @@ use crate::compiling::{CompileThreads, Line, Waiting};
 use crate::generated::GeneratedRun;
 use crate::program::Generated;
 use crate::stored::{
-    ColumnDictionary, Payload, PinnedColumn, PinnedPayload, StoredColumn, StoredMorsel, StoredRun,
+    ColumnDictionary, Moving, Payload, PinnedColumn, PinnedPayload, Promoted, StoredColumn,
+    StoredMorsel, StoredRun, Told,
 };
 use crate::stream::{DeviceStream, StreamWork, UnderWay};
 use crate::transfer::referenced_bytes;
@@ -246,10 +247,7 @@ impl PipelineDevice for SimulatedPipelineDevice {
         .boxed()
     }
 
-    fn promote(
-        &self,
-        pinned: Arc<PinnedColumn>,
-    ) -> BoxFuture<'static, Result<StoredColumn, RunError>> {
+    fn promote(&self, pinned: Arc<PinnedColumn>) -> BoxFuture<'static, Result<Promoted, RunError>> {
         let device = Arc::clone(&self.device);
         let refused = self.has_no_tier("promote a column of a GPU");
         async move {
@@ -259,7 +257,11 @@ impl PipelineDevice for SimulatedPipelineDevice {
             let memory = device.reserve(pinned.bytes)?;
             device.copy(pinned.bytes).await?;
             let payload = Payload::Arrays(arrays.clone());
-            Ok(pinned.stored(device.info().id, payload, memory))
+            let copy = device.spec().copy_time(pinned.bytes);
+            Ok(Promoted {
+                column: pinned.stored(device.info().id, payload, memory),
+                moving: Moving(Told::Seconds(copy.as_secs_f64())),
+            })
         }
         .boxed()
     }
@@ -408,6 +410,15 @@ impl SimulatedRun {
     }
 }
 
+/// Returns what copies took, as far as that can be told.
+fn seconds_of(moving: &[Moving]) -> f64 {
+    let seconds = |Moving(told): &Moving| match told {
+        Told::Seconds(seconds) => *seconds,
+        Told::Never | Told::Between(..) => 0.0,
+    };
+    moving.iter().map(seconds).sum()
+}
+
 struct State {
     interpreter: Interpreter,
     memory: Reservation,
@@ -431,13 +442,19 @@ impl PipelineRun for SimulatedRun {
         run: Arc<StoredRun>,
     ) -> BoxFuture<'static, Result<FoldReport, RunError>> {
         let schema = Arc::clone(&self.input);
-        self.fold_as(in_place(run.num_rows()), None, move |pending| {
+        let moved = seconds_of(run.moving());
+        let folding = self.fold_as(in_place(run.num_rows()), None, move |pending| {
             let mut batches = Vec::new();
             for morsel in run.morsels() {
                 batches.extend(stored_batches(morsel, &schema)?);
             }
             pending.run(&batches)
-        })
+        });
+        let with_upload = move |mut report: FoldReport| {
+            report.phases.upload += moved;
+            report
+        };
+        folding.map_ok(with_upload).boxed()
     }
 
     fn fold_generated(

@@ -1,5 +1,6 @@
 //! Columns that stay on a device from one query to the next.
 
+mod moving;
 mod pinned;
 mod run;
 
@@ -15,6 +16,8 @@ use crate::encode::Dictionary;
 use crate::engine::ResidentColumn;
 use crate::program::SlotFacts;
 
+pub(crate) use moving::Told;
+pub use moving::{Moving, Promoted};
 pub use pinned::PinnedColumn;
 pub(crate) use pinned::PinnedPayload;
 pub(crate) use run::NotOneColumn;

@@ -171,14 +171,36 @@ impl<B: std::fmt::Debug + Send + 'static> GroupTable<B> {
             Presence::Bit => ToldBy::Bit,
             Presence::Key => ToldBy::Key,
         };
-        let slots = Slots {
+        columns::count_groups(engine, self.slots(engine, told_by))
+    }
+
+    /// Returns whether keys of more than 64 bits have met in some group, so that the table is void. The
+    /// engine is that of [`columns::SOURCE`].
+    ///
+    /// # Errors
+    /// The device's own.
+    pub(crate) fn keys_have_met<E: Engine<Buffer = B>>(
+        &self,
+        engine: &E,
+    ) -> Result<bool, RunError> {
+        let Some(wide) = &self.plan.wide else {
+            return Ok(false);
+        };
+        let (_, first) = self.plan.record();
+        let first = (first + wide.first) as u64;
+        let slots = self.slots(engine, ToldBy::Key);
+        let num_pairs = wide.num_words as u64 - 1;
+        Ok(columns::count_met(engine, slots, first, num_pairs)? != 0)
+    }
+
+    fn slots<E: Engine<Buffer = B>>(&self, engine: &E, told_by: ToldBy) -> Slots {
+        Slots {
             state: engine.address(&self.state),
             present: self.present_address(engine),
             num_slots: self.num_places(),
             stride: record_bytes(&self.plan) / 8,
             told_by,
-        };
-        columns::count_groups(engine, slots)
+        }
     }
 
     /// Returns whether no row was folded.
@@ -406,7 +428,7 @@ impl<B: std::fmt::Debug + Send + 'static> GroupTable<B> {
     /// Copies the groups back, unless they came with the flags of the last launch.
     ///
     /// # Errors
-    /// A lost device.
+    /// [`KEYS_MET`](crate::program::KEYS_MET); a lost device.
     pub fn read<E: Engine<Buffer = B>>(&self, engine: &E) -> Result<Groups, DeviceError> {
         if let Some(groups) = self.known() {
             return Ok(groups);
@@ -422,7 +444,12 @@ impl<B: std::fmt::Debug + Send + 'static> GroupTable<B> {
                 (None, None) => {}
             }
         }
-        Ok(self.decoded(&words, &bits))
+        self.decoded(&words, &bits)
+            .map_err(|why| DeviceError::LaunchFailed {
+                device: engine.device(),
+                launch: 0,
+                why: why.into(),
+            })
     }
 
     /// Returns the groups if the last launch has brought them to the host.
@@ -436,10 +463,10 @@ impl<B: std::fmt::Debug + Send + 'static> GroupTable<B> {
             Presence::Bit => present_bytes(self.num_slots) as usize,
             _ => 0,
         };
-        Some(self.decoded(&words, &bits[..num_bytes]))
+        self.decoded(&words, &bits[..num_bytes]).ok()
     }
 
-    fn decoded(&self, words: &[u64], bits: &[u8]) -> Groups {
+    fn decoded(&self, words: &[u64], bits: &[u8]) -> Result<Groups, &'static str> {
         let (bits, _) = bits.as_chunks::<4>();
         let present: Vec<u32> = bits.iter().map(|bits| u32::from_le_bytes(*bits)).collect();
         let table = TableImage {

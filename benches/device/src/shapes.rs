@@ -390,6 +390,24 @@ fn group_by(
     })
 }
 
+/// The same by two keys, each of them full range, with as many groups.
+fn group_by_two(name: String, key: Column, target: f64) -> Result<Shape, Unsupported> {
+    let mut shape = group_by(name, key, false, None, target)?;
+    let steps = vec![Step::Aggregate(Aggregate {
+        keys: vec![
+            named(Expr::column(0, DataType::Int64)?, "k"),
+            named(Expr::column(2, DataType::Int64)?, "l"),
+        ],
+        calls: vec![sum(Expr::column(1, DataType::Int64)?, "sum")?],
+        output: AggregateOutput::Value,
+    })];
+    let fields = ["k", "v", "l"].map(|name| Field::new(name, DataType::Int64, false));
+    shape.pipeline = pipeline(fields.to_vec(), Builder::default(), steps)?;
+    shape.columns.push(key);
+    shape.plain_row_bytes = 24;
+    Ok(shape)
+}
+
 /// SELECT a, b + 1 WHERE a < half.
 fn half_of_the_rows() -> Result<Shape, Unsupported> {
     let mut builder = Builder::default();
@@ -509,6 +527,11 @@ pub(crate) fn shapes() -> Result<Vec<Shape>, Unsupported> {
                 2.0 * target,
             )?);
         }
+        shapes.push(group_by_two(
+            format!("{:.0e} groups of two keys", count as f64),
+            key(uniform(count), true),
+            3.0 * sparse,
+        )?);
     }
     Ok(shapes)
 }

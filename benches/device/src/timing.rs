@@ -51,6 +51,9 @@ pub(crate) struct Args {
     /// KiB of shared memory for a block's own table where they are.
     #[arg(long, default_value_t = 190)]
     table_kib: u64,
+    /// Keys that a block adds up by itself where they are.
+    #[arg(long, default_value_t = RadixLimits::default().hot_keys)]
+    hot_keys: u32,
     /// Rows of the tables that are loaded from the host's memory.
     #[arg(long, default_value_t = 100_000_000)]
     pub(crate) load_rows: usize,
@@ -219,6 +222,7 @@ fn program_of(shape: &Shape, args: &Args) -> Result<DeviceProgram, Failure> {
             radix: RadixLimits {
                 way_bits: args.way_bits,
                 table_bytes: args.table_kib << 10,
+                hot_keys: args.hot_keys,
                 ..RadixLimits::default()
             },
             ..StoreLimits::default()

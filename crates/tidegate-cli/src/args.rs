@@ -1,19 +1,19 @@
 //! The command line: what can be typed, and what it means.
 
 use std::ffi::OsString;
-use std::fmt;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::str::FromStr;
-use std::time::Duration;
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
-use tidegate::options::{parse_bytes, parse_duration};
 use tidegate::{SimulatedSpec, StoreOptions};
 
 use crate::config::{File, OptionReport, Setting};
+
+mod values;
+
+pub(crate) use values::{Architecture, ByteSize, Format, HttpPort, MaxRows, ScaleFactor, Time};
 
 /// SQL over Parquet, CSV and Arrow data, on the host and on CUDA devices.
 ///
@@ -320,33 +320,6 @@ pub(crate) struct ServeArgs {
     pub(crate) log_level: Option<LogLevel>,
 }
 
-/// Where HTTP is spoken: a port at the address of `--listen`, or an address.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum HttpPort {
-    Port(u16),
-    Address(SocketAddr),
-}
-
-impl HttpPort {
-    /// Returns the address, beside that of the Flight port.
-    pub(crate) fn beside(self, listen: SocketAddr) -> SocketAddr {
-        match self {
-            Self::Port(port) => SocketAddr::new(listen.ip(), port),
-            Self::Address(address) => address,
-        }
-    }
-}
-
-impl FromStr for HttpPort {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let port = text.parse().map(Self::Port).ok();
-        port.or_else(|| text.parse().map(Self::Address).ok())
-            .ok_or_else(|| "expected a port, or an address such as 127.0.0.1:8080".to_string())
-    }
-}
-
 /// How the log is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogFormat {
@@ -376,21 +349,6 @@ pub(crate) enum ServeTask {
     HashPassword,
 }
 
-/// A time above zero.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Time(pub(crate) Duration);
-
-impl FromStr for Time {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match parse_duration(text) {
-            Some(time) if !time.is_zero() => Ok(Self(time)),
-            _ => Err("expected a time such as 500ms, 30s, 5min or 2h".to_string()),
-        }
-    }
-}
-
 /// What `kernel` compiles, and how.
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
 pub(crate) struct KernelArgs {
@@ -416,120 +374,6 @@ pub(crate) enum Source {
     File(PathBuf),
     /// Standard input.
     Stdin,
-}
-
-/// How results are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    /// Columns in a frame, for reading
-    Table,
-    /// Each row as a block of lines, for rows that are wider than the screen
-    Expanded,
-    /// Comma-separated values, with a header
-    Csv,
-    /// Tab-separated values, with a header; null is \N
-    Tsv,
-    /// One JSON array of objects for each statement
-    Json,
-    /// One JSON object on each line
-    Ndjson,
-    /// A table in Markdown
-    Markdown,
-    /// An Arrow IPC stream
-    Arrow,
-    /// A Parquet file
-    Parquet,
-}
-
-impl Format {
-    /// Returns whether it is for programs alone, and holds one result.
-    pub(crate) fn is_binary(self) -> bool {
-        matches!(self, Self::Arrow | Self::Parquet)
-    }
-}
-
-impl fmt::Display for Format {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Table => "table",
-            Self::Expanded => "expanded",
-            Self::Csv => "csv",
-            Self::Tsv => "tsv",
-            Self::Json => "json",
-            Self::Ndjson => "ndjson",
-            Self::Markdown => "markdown",
-            Self::Arrow => "arrow",
-            Self::Parquet => "parquet",
-        })
-    }
-}
-
-/// How many rows of a table are shown; `None` is all.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct MaxRows(pub(crate) Option<usize>);
-
-impl FromStr for MaxRows {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.trim() {
-            "all" => Ok(Self(None)),
-            number => match number.parse() {
-                Ok(rows) => Ok(Self(Some(rows))),
-                Err(_) => Err("expected a number of rows or 'all'".to_string()),
-            },
-        }
-    }
-}
-
-/// The name of a GPU architecture with code of its own, such as `sm_90` or `sm_90a`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Architecture(pub(crate) String);
-
-impl FromStr for Architecture {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let version = text.strip_prefix("sm_").unwrap_or_default();
-        let number = version.strip_suffix(['a', 'f']).unwrap_or(version);
-        let is_number = number.bytes().all(|digit| digit.is_ascii_digit());
-        match is_number && (2..=3).contains(&number.len()) {
-            true => Ok(Self(text.to_string())),
-            false => Err("expected an architecture such as sm_90".to_string()),
-        }
-    }
-}
-
-/// A number of bytes above zero.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ByteSize(pub(crate) u64);
-
-impl FromStr for ByteSize {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match parse_bytes(text) {
-            Some(0) => Err("the size must be above zero".to_string()),
-            Some(u64::MAX) => Err("the size is too large".to_string()),
-            Some(bytes) => Ok(Self(bytes)),
-            None => Err("expected a size such as 512MB, 1.5GB or 2GiB".to_string()),
-        }
-    }
-}
-
-/// A TPC-H scale factor that fits a demonstration.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct ScaleFactor(pub(crate) f64);
-
-impl FromStr for ScaleFactor {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.parse::<f64>() {
-            Ok(scale) if (0.001..=1000.0).contains(&scale) => Ok(Self(scale)),
-            _ => Err("expected a number from 0.001 to 1000".to_string()),
-        }
-    }
 }
 
 /// Reads the command line; prints help, or the mistake in it, and ends the process.
@@ -595,131 +439,4 @@ fn sources(args: &Args, matches: &ArgMatches) -> Vec<Source> {
 }
 
 #[cfg(test)]
-mod tests {
-    use clap::CommandFactory;
-
-    use super::{Architecture, Args, ByteSize, Door, ScaleFactor, Source, from_matches};
-
-    fn parsed(words: &[&str]) -> Result<Args, clap::Error> {
-        let words = std::iter::once("tidegate").chain(words.iter().copied());
-        from_matches(&Args::command().try_get_matches_from(words)?)
-    }
-
-    #[test]
-    fn the_command_line_is_well_formed() {
-        Args::command().debug_assert();
-    }
-
-    #[test]
-    fn sources_keep_their_order() {
-        let args = parsed(&["-f", "a.sql", "-c", "x", "-f", "-", "-c", "-- y"]).unwrap();
-        let expect = [
-            Source::File("a.sql".into()),
-            Source::Text("x".into()),
-            Source::Stdin,
-            Source::Text("-- y".into()),
-        ];
-        assert_eq!(args.sources, expect);
-    }
-
-    #[test]
-    fn session_options_may_follow_the_subcommand() {
-        let args = parsed(&["demo", "--scale-factor", "0.01", "--memory-limit", "1GB"]).unwrap();
-        assert_eq!(args.session.memory_limit, Some(ByteSize(1 << 30)));
-        assert!(matches!(
-            args.door,
-            Some(Door::Demo {
-                scale_factor: ScaleFactor(0.01)
-            })
-        ));
-    }
-
-    #[test]
-    fn sizes_have_units() {
-        let table = [
-            ("1", 1),
-            ("512MB", 512 << 20),
-            ("1.5G", 3 << 29),
-            ("2 GiB", 2 << 30),
-        ];
-        for (text, bytes) in table {
-            assert_eq!(text.parse(), Ok(ByteSize(bytes)), "{text}");
-        }
-        for text in [
-            "",
-            "0",
-            "0GB",
-            "-1GB",
-            "GB",
-            "1XB",
-            "1 2",
-            "1e9999",
-            "99999999999TB",
-        ] {
-            assert!(text.parse::<ByteSize>().is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn kernels_have_an_architecture() {
-        for (words, expect) in [
-            (&["kernel", "SELECT 1"][..], "sm_90"),
-            (&["kernel", "--arch", "sm_100a", "SELECT 1"], "sm_100a"),
-        ] {
-            let Some(Door::Kernel(kernel)) = parsed(words).unwrap().door else {
-                unreachable!("{words:?}")
-            };
-            assert_eq!(kernel.arch, Architecture(expect.into()));
-            assert_eq!(kernel.query, "SELECT 1");
-        }
-    }
-
-    #[test]
-    fn serving_is_safe_unless_asked_otherwise() {
-        let Some(Door::Serve(serve)) = parsed(&["serve"]).unwrap().door else {
-            unreachable!()
-        };
-        assert!(serve.listen.ip().is_loopback() && !serve.insecure && serve.allow.is_empty());
-        let words = [
-            "serve",
-            "--allow",
-            "a",
-            "--allow",
-            "b",
-            "--queue-wait",
-            "500ms",
-        ];
-        let Some(Door::Serve(serve)) = parsed(&words).unwrap().door else {
-            unreachable!()
-        };
-        assert_eq!(serve.allow.len(), 2);
-        assert_eq!(serve.queue_wait.0.as_millis(), 500);
-    }
-
-    #[test]
-    fn mistakes_are_usage_errors() {
-        for words in [
-            &["--nope"][..],
-            &["-c"],
-            &["--memory-limit", "lots"],
-            &["--threads", "0"],
-            &["--format", "xml"],
-            &["--maxrows", "-1"],
-            &["demo", "--scale-factor", "0"],
-            &["-c", "SELECT 1", "demo"],
-            &["--simulate-device", "soon"],
-            &["file.sql"],
-            &["kernel"],
-            &["kernel", "--arch", "compute_90", "SELECT 1"],
-            &["kernel", "--arch", "sm_", "SELECT 1"],
-            &["--connect", "grpc://h", "doctor"],
-            &["--user", "me"],
-            &["--param"],
-            &["serve", "--listen", "here"],
-            &["serve", "--max-statements", "0"],
-            &["serve", "--statement-timeout", "0"],
-        ] {
-            assert_eq!(parsed(words).unwrap_err().exit_code(), 2, "{words:?}");
-        }
-    }
-}
+mod tests;

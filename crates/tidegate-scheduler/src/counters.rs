@@ -47,9 +47,10 @@ pub struct Decided {
     pub rows: u64,
     /// Bytes that were moved for it; on the host an estimate of those that were read.
     pub bytes: u64,
-    /// What it was expected to take, from the claim to its end.
+    /// What it was expected to take: how much later the place would be done for it.
     pub estimate: Estimate,
-    /// What that took, in seconds.
+    /// What that took, in seconds: from the claim, or from the end of the one before it at a device, to
+    /// its end.
     pub seconds: f64,
 }
 
@@ -66,22 +67,25 @@ pub struct DecisionReport {
     pub bytes: u64,
     /// Bytes that were expected to move.
     pub estimated_bytes: u64,
-    /// Seconds that it was expected to take, from the claim to its end, waiting included.
+    /// Seconds by which the place was expected to be done later for it: reading, moving and compiling
+    /// included, what was claimed before it left out.
     pub estimated_seconds: f64,
     /// Seconds that this took.
     pub seconds: f64,
 }
 
-/// What the claims of a place were expected to take, and what they took; sums over all of them.
+/// What the claims of a place were expected to take, and what they took; sums over all of them, which
+/// are the same quantity and can be compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Foreseen {
     /// Claims.
     pub claims: u64,
     /// Bytes that were expected to move.
     pub estimated_bytes: u64,
-    /// Seconds that were expected, from each claim to its end.
+    /// Seconds that were expected.
     pub estimated_seconds: f64,
-    /// Seconds that these took. Claims overlap, so that this is more than the time that passed.
+    /// Seconds that these took, each from the end of the one before it: on a device no more than the time
+    /// that passed, on the host as much for each of its partitions.
     pub seconds: f64,
 }
 

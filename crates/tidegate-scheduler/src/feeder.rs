@@ -39,7 +39,7 @@ use crate::queue::{Morsel, MorselId, MorselQueue, MorselSize};
 use crate::rates::DeviceRate;
 use crate::residency::{ArrayScan, Residency};
 use crate::run::RunFailure;
-use open_run::{LoadedMorsel, OpenRun, Promise, Work};
+use open_run::{Ends, LoadedMorsel, OpenRun, Promise, Work};
 
 /// Faults after which a feeder gives a device up for the rest of the region.
 const FAULTS_TOLERATED: usize = 3;
@@ -219,6 +219,11 @@ impl Feeder {
             progress.residency.pin(whole.map(|scan| scan.origin));
         }
         self.get_ready(&progress.residency).await?;
+        if matches!(self.choice, Choice::Always(_)) {
+            let shape = self.roster.shape();
+            let compiling = self.dispatch.seconds_to_ready(device, shape);
+            self.roster.compiles_first(device.info().id, compiling);
+        }
         let mut faults = 0;
         loop {
             match self.run_once(&mut progress).await? {
@@ -398,7 +403,12 @@ impl Feeder {
 
     fn open(&self) -> Result<OpenRun, RunError> {
         let run = self.device.open(Arc::clone(&self.pipeline))?;
-        Ok(OpenRun::new(run))
+        let ends = Ends {
+            roster: Arc::clone(&self.roster),
+            device: self.device.info().id,
+            started: self.started,
+        };
+        Ok(OpenRun::new(run, ends))
     }
 
     /// Loads a morsel; `None` if its values ask for the host, to which it was given back.

@@ -12,7 +12,7 @@ use std::str::FromStr;
 use serde::Serialize;
 use tidegate_device::DeviceId;
 
-pub use finish::{Decision, DeviceState, Estimate, Outlook, Rest, Worker};
+pub use finish::{Decision, DeviceState, Estimate, Late, Outlook, Rest, Worker};
 pub use form::{FormChoice, RegionForm, RegionOutlook, choose_form};
 pub use replay::{PlacementPattern, RecordedPlacement, RecordedRegion, Replay};
 pub use roster::{HostClaim, HostStream, Roster};

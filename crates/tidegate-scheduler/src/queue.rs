@@ -11,6 +11,7 @@
 //! to the others what they hold for as long as they take part.
 
 mod held;
+mod pieces;
 
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
@@ -22,6 +23,7 @@ use tokio::sync::Notify;
 
 use crate::place::{Place, RecordedPlacement, Replay, Rest};
 pub use held::Held;
+use pieces::{Piece, Pieces, Slot, State};
 
 /// What is known about one morsel before it is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,116 +83,6 @@ pub enum DeviceClaim {
     Declined,
     /// Nothing is left.
     Empty,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    Waiting,
-    Host,
-    Device(DeviceId),
-    Committed(DeviceId),
-    Returned,
-}
-
-#[derive(Debug)]
-struct Slot {
-    size: MorselSize,
-    state: State,
-}
-
-#[derive(Debug)]
-struct Piece {
-    /// The partition whose stream reads this piece; `None` if any may.
-    partition: Option<usize>,
-    slots: Option<Vec<Slot>>,
-    /// More morsels may be appended.
-    growing: bool,
-    /// What nobody has claimed; a morsel never waits again.
-    waiting: Rest,
-    /// All that is known of the piece.
-    known: Rest,
-    /// No morsel before this one waits.
-    front: usize,
-    /// Neither this one nor any after it waits.
-    back: usize,
-}
-
-impl Piece {
-    fn new(partition: Option<usize>) -> Self {
-        Self {
-            partition,
-            slots: None,
-            growing: false,
-            waiting: Rest::default(),
-            known: Rest::default(),
-            front: 0,
-            back: 0,
-        }
-    }
-
-    fn push(&mut self, size: MorselSize, state: State) {
-        let slots = self.slots.get_or_insert_default();
-        slots.push(Slot { size, state });
-        self.known.add(size);
-        if state == State::Waiting {
-            self.waiting.add(size);
-            self.back = slots.len();
-        }
-    }
-
-    fn waits(&self, index: usize) -> bool {
-        let slot = self.slots.as_ref().and_then(|slots| slots.get(index));
-        slot.is_some_and(|slot| slot.state == State::Waiting)
-    }
-
-    /// Gives a waiting morsel to somebody.
-    fn take(&mut self, index: usize, state: State) -> Option<MorselSize> {
-        let slot = self.slots.as_mut()?.get_mut(index)?;
-        slot.state = state;
-        let size = slot.size;
-        self.waiting.subtract(size);
-        while self.front < self.back && !self.waits(self.front) {
-            self.front += 1;
-        }
-        while self.front < self.back && !self.waits(self.back - 1) {
-            self.back -= 1;
-        }
-        Some(size)
-    }
-}
-
-#[derive(Debug)]
-struct Pieces {
-    pieces: Vec<Piece>,
-    polled: BTreeSet<usize>,
-    /// Devices that take part.
-    present: BTreeSet<DeviceId>,
-}
-
-impl Pieces {
-    fn is_open(&self, piece: &Piece) -> bool {
-        piece
-            .partition
-            .is_none_or(|owner| self.polled.contains(&owner))
-    }
-
-    fn rest(&self) -> Rest {
-        let (mut rest, mut known) = (Rest::default(), Rest::default());
-        let (mut listed, mut unlisted) = (0, 0);
-        for piece in self.pieces.iter().filter(|piece| self.is_open(piece)) {
-            if piece.slots.is_none() {
-                unlisted += 1;
-                continue;
-            }
-            listed += 1;
-            rest += piece.waiting;
-            known += piece.known;
-        }
-        if unlisted > 0 && listed > 0 {
-            rest += known.scaled(unlisted as f64 / listed as f64);
-        }
-        rest
-    }
 }
 
 /// The morsels of one scan, and who has which.
@@ -416,8 +308,26 @@ impl MorselQueue {
         device: DeviceId,
         accepts: impl FnOnce(&Morsel, Rest) -> bool,
     ) -> DeviceClaim {
+        self.claim_last(device, false, accepts)
+    }
+
+    /// As [`MorselQueue::claim_for_device`], but if nothing else is left also of what others hold.
+    pub fn claim_for_helper(
+        &self,
+        device: DeviceId,
+        accepts: impl FnOnce(&Morsel, Rest) -> bool,
+    ) -> DeviceClaim {
+        self.claim_last(device, true, accepts)
+    }
+
+    fn claim_last(
+        &self,
+        device: DeviceId,
+        also_of_others: bool,
+        accepts: impl FnOnce(&Morsel, Rest) -> bool,
+    ) -> DeviceClaim {
         let mut guard = self.pieces.lock();
-        let mut may_come = false;
+        let (mut may_come, mut of_others) = (false, None);
         let mut found = self.own_of(&guard, device).next();
         for (piece, entry) in guard.pieces.iter().enumerate().rev() {
             if found.is_some() {
@@ -431,14 +341,19 @@ impl MorselQueue {
                 return DeviceClaim::Unlisted(piece);
             }
             may_come |= entry.growing;
-            let last = (entry.front..entry.back).rev().find(|&index| {
+            for index in (entry.front..entry.back).rev() {
                 let id = MorselId { piece, index };
-                entry.waits(index)
-                    && self.allows(device, id)
-                    && !self.is_left_to_others(&guard, id, device)
-            });
-            found = last.map(|index| MorselId { piece, index });
+                if !entry.waits(index) || !self.allows(device, id) {
+                    continue;
+                }
+                if !self.is_left_to_others(&guard, id, device) {
+                    found = Some(id);
+                    break;
+                }
+                of_others = of_others.or(also_of_others.then_some(id));
+            }
         }
+        found = found.or(of_others);
         let Some(id) = found else {
             return if may_come {
                 DeviceClaim::Later

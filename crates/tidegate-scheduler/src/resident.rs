@@ -210,7 +210,8 @@ impl BegunAnswer {
             ref columns,
             ..
         } = *self.scan.run;
-        let estimate = alone(rates, shape, device, 0.0).estimate(all_of(num_rows));
+        let compiling = dispatch.seconds_to_ready(device, shape);
+        let estimate = alone(rates, shape, device, compiling).estimate(all_of(num_rows));
         let place = Place::Device(device.info().id);
         let mut reports = Vec::with_capacity(self.folds.len());
         for fold in self.folds {
@@ -326,6 +327,7 @@ fn alone(
         id: info.id,
         free_in: waits,
         rate: rates.device(shape, info),
+        late: None,
         resident: true,
         returns: rates.finish_seconds(shape, info).unwrap_or(0.0),
         limit_bytes: device.budget().limit(),

@@ -1,13 +1,15 @@
 //! A region's life: feeders start when its first stream is polled, and the last stream to end
 //! brings the devices' rows and whatever the host must still do.
 
+mod alone;
+mod claimer;
 pub(crate) mod feeding;
 mod holders;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use arrow_array::RecordBatch;
 use futures::FutureExt;
@@ -21,15 +23,17 @@ use tokio::sync::OnceCell;
 use tokio::task::JoinSet;
 
 use crate::admission::QueryId;
-use crate::cache::{ColumnCache, ScanKey};
-use crate::counters::{Decided, RegionCounters, Setbacks};
+use crate::cache::ColumnCache;
+use crate::counters::RegionCounters;
 use crate::dispatch::Dispatch;
 use crate::feeder::{Choice, Feeder, LoadError, MorselLoader};
-use crate::place::{Estimate, HostClaim, HostStream, Place, Reason, Rest, Roster};
+use crate::place::{Place, Reason, Roster};
 use crate::queue::{ClaimPolicy, Morsel, MorselQueue};
 use crate::rates::ShapeKey;
 use crate::residency::identify;
-use crate::resident::{ResidentFailure, ResidentScan, faster_with_all};
+use crate::resident::faster_with_all;
+pub use alone::AllOrNothing;
+pub use claimer::HostClaimer;
 use holders::Holders;
 
 /// Why a region's device half came to nothing.
@@ -279,16 +283,23 @@ impl MixedRun {
         live.streams += 1;
         if live.streams == 1 && live.feeders.is_empty() {
             live.ending = Arc::default();
-            let (devices, choice) = match self.holders.get().and_then(Option::as_ref) {
-                Some(Holders { devices, reason }) => {
-                    (devices.as_slice(), Choice::Always(reason.clone()))
-                }
-                None => (self.spec.devices.as_slice(), self.spec.choice.clone()),
-            };
             let Live { ending, places, .. } = &mut *live;
-            let feed = |device| self.feed(device, choice.clone(), ending, places);
+            let mut feed = |devices: &[Arc<dyn PipelineDevice>], choice: Choice| {
+                let each = devices.iter();
+                let feeders = each.map(|device| self.feed(device, choice.clone(), ending, places));
+                feeders.collect::<Vec<BoxFuture<'static, Fed>>>()
+            };
             // All of them take part before the first one claims.
-            let feeders: Vec<BoxFuture<'static, Fed>> = devices.iter().map(feed).collect();
+            let feeders = match self.holders.get().and_then(Option::as_ref) {
+                Some(holders) => {
+                    let mut feeders =
+                        feed(&holders.devices, Choice::Always(holders.reason.clone()));
+                    let helps = Choice::EarliestFinish { host_partitions: 0 };
+                    feeders.extend(feed(&holders.helpers, helps));
+                    feeders
+                }
+                None => feed(&self.spec.devices, self.spec.choice.clone()),
+            };
             let threads = feeding::threads();
             for feeder in feeders {
                 live.feeders.spawn_on(feeder, &threads);
@@ -330,98 +341,6 @@ impl MixedRun {
                 feed.boxed()
             }
         }
-    }
-}
-
-/// A host partition that claims morsels of a [`MixedRun`]. That it claims again tells that it is done
-/// with what it claimed before, and dropping it that it is done with everything.
-#[derive(Debug)]
-pub struct HostClaimer {
-    run: Arc<MixedRun>,
-    stream: HostStream,
-    /// What it claimed last.
-    has: Mutex<Option<Has>>,
-}
-
-/// A guided run that a host partition works on.
-#[derive(Debug)]
-struct Has {
-    size: Rest,
-    expected_seconds: f64,
-    since: f64,
-}
-
-impl Drop for HostClaimer {
-    fn drop(&mut self) {
-        self.is_done(self.run.workers.now());
-    }
-}
-
-impl HostClaimer {
-    /// Returns the run that it claims from.
-    pub fn run(&self) -> &Arc<MixedRun> {
-        &self.run
-    }
-
-    /// Claims a guided run of a listed piece, of at most `limit` morsels, in order.
-    pub fn claim(&self, piece: usize, limit: usize) -> HostClaim {
-        let MixedRun { spec, workers, .. } = self.run.as_ref();
-        let free = matches!(spec.choice, Choice::EarliestFinish { .. });
-        let now = workers.now();
-        self.is_done(now);
-        let claim =
-            workers
-                .roster
-                .claim_for_host(&self.stream, &spec.queue, piece, limit, free, now);
-        if let HostClaim::Run(run) = &claim {
-            let mut size = Rest::default();
-            run.iter().for_each(|morsel| size.add(morsel.size));
-            let per_row = workers.roster.rates().host(workers.roster.shape());
-            *self.has.lock() = Some(Has {
-                size,
-                expected_seconds: size.num_rows as f64 * per_row,
-                since: now,
-            });
-        }
-        claim
-    }
-
-    /// Writes down how the last claim went.
-    fn is_done(&self, now: f64) {
-        let Some(has) = self.has.lock().take() else {
-            return;
-        };
-        let MixedRun { spec, .. } = self.run.as_ref();
-        let decided = Decided {
-            reason: self.run.host_reason(),
-            morsels: has.size.num_morsels,
-            rows: has.size.num_rows,
-            bytes: has.size.num_bytes,
-            estimate: Estimate {
-                seconds: has.expected_seconds,
-                bytes: 0,
-            },
-            seconds: (now - has.since).max(0.0),
-        };
-        spec.counters.decided(Place::Host, decided);
-    }
-
-    /// As [`HostClaimer::claim`], waiting as long as that asks for; empty if nothing is left.
-    pub async fn claim_in_time(&self, piece: usize, limit: usize) -> Vec<Morsel> {
-        loop {
-            match self.claim(piece, limit) {
-                HostClaim::Run(run) => return run,
-                HostClaim::Empty => return Vec::new(),
-                HostClaim::Later(time) => self.later(time).await,
-            }
-        }
-    }
-
-    /// Waits so long, or until the queue changes.
-    pub async fn later(&self, time: Duration) {
-        let changed = self.run.spec.queue.changed();
-        // Whichever comes first; there is nothing to tell them apart for.
-        let _ = tokio::time::timeout(time, changed).await;
     }
 }
 
@@ -480,80 +399,6 @@ impl Drop for Visit {
             live.feeders.abort_all();
             live.feeders = JoinSet::new();
         }
-    }
-}
-
-/// An atomic region: one device answers all of it or nothing.
-#[derive(Debug)]
-pub struct AllOrNothing;
-
-impl AllOrNothing {
-    /// Runs the whole scan on the first device and returns its rows, in the order the program gives
-    /// them. [`RunFailure::Fallback`] means that the host must answer instead; nothing has left.
-    pub async fn run(spec: &RunSpec) -> Result<Vec<RecordBatch>, RunFailure> {
-        let Some(device) = spec.devices.first() else {
-            return Err(RunFailure::Fallback(Reason::NoDevice("no device".into())));
-        };
-        let reads_all_of = |scan: &ScanKey| spec.loader.reads_all_of(scan);
-        let found =
-            ResidentScan::find(&spec.cache, device.info().id, &spec.pipeline, &reads_all_of);
-        let resident = match found {
-            Some(scan) => {
-                let is_as_planned = spec.loader.is_as_planned().await;
-                is_as_planned.map_err(RunFailure::Load)?.then_some(scan)
-            }
-            None => None,
-        };
-        if let Some(scan) = resident {
-            let (pipeline, reason) = (Arc::clone(&spec.pipeline), spec.reason());
-            let (dispatch, host_partitions) = (&spec.dispatch, spec.host_partitions);
-            let is_free = spec.choice == Choice::Always(Reason::Resident);
-            let shaped = || (&pipeline, ShapeKey::of(&pipeline));
-            if is_free && scan.is_left_to_host(dispatch, shaped(), device, host_partitions) {
-                return Err(RunFailure::Fallback(Reason::Compiling));
-            }
-            let again = |retries| {
-                let place = Place::Device(device.info().id);
-                let setbacks = Setbacks {
-                    retries,
-                    ..Setbacks::default()
-                };
-                spec.counters.setback(place, setbacks);
-            };
-            match scan
-                .answer(device, pipeline, dispatch, &spec.counters, reason)
-                .await
-            {
-                Ok(rows) => return Ok(rows),
-                Err(ResidentFailure::Eval(error)) => return Err(RunFailure::Eval(error)),
-                Err(ResidentFailure::Device(reason)) => {
-                    again(scan.run.num_morsels);
-                    return Err(RunFailure::Fallback(reason));
-                }
-                // As it is stored it does not do; loaded it would.
-                Err(ResidentFailure::NotAsStored) => again(scan.run.num_morsels),
-            }
-        } else if spec.choice == Choice::Always(Reason::Resident) {
-            // It was placed here for being resident, and is not any more.
-            return Err(RunFailure::Fallback(Reason::EarliestFinish));
-        }
-        spec.queue.open_all();
-        let mut feeders = JoinSet::new();
-        feeders.spawn(
-            spec.feeder(
-                device,
-                spec.choice.clone(),
-                true,
-                Arc::default(),
-                &Workers::of(spec),
-            )
-            .feed(),
-        );
-        let mut rows = Vec::new();
-        while let Some(fed) = feeders.join_next().await {
-            rows.extend(fed??);
-        }
-        Ok(rows)
     }
 }
 

@@ -8,7 +8,7 @@ use tidegate_device::cuda::Block;
 use super::Shared;
 use crate::backend::RunError;
 use crate::engine::ResidentColumn;
-use crate::stored::{Payload, PinnedColumn, PinnedPayload, StoredColumn};
+use crate::stored::{Moving, Payload, PinnedColumn, PinnedPayload, Promoted, StoredColumn, Told};
 
 /// Copies a column of this device to pinned memory.
 pub(super) async fn demote(
@@ -54,11 +54,12 @@ pub(super) async fn demote(
     Ok(PinnedColumn::of(&stored, payload))
 }
 
-/// Copies a column from pinned memory to this device.
+/// Copies a column from pinned memory to this device, between two marks on its compute stream: the copy
+/// goes behind the first, and the second behind the copy.
 pub(super) async fn promote(
     shared: Arc<Shared>,
     pinned: Arc<PinnedColumn>,
-) -> Result<StoredColumn, RunError> {
+) -> Result<Promoted, RunError> {
     let device = &shared.device;
     let PinnedPayload::Cuda {
         block,
@@ -75,12 +76,18 @@ pub(super) async fn promote(
     // The promise goes with the memory, also if nobody waits for it any more.
     let taken = device.submit(move |lane| {
         let buffer = lane.alloc(bytes)?;
+        let mut told = Told::Never;
         if let Some(block) = block {
+            let from = lane.mark();
             lane.upload_block(&buffer, block)?;
+            // Without a mark the column is there all the same.
+            if let (Ok(from), Ok(to)) = (from, lane.mark()) {
+                told = Told::Between(from, to);
+            }
         }
-        Ok::<_, DeviceError>((buffer, memory))
+        Ok::<_, DeviceError>((buffer, memory, told))
     });
-    let (buffer, memory) = taken.await??;
+    let (buffer, memory, told) = taken.await??;
     let values = buffer.address();
     let payload = Payload::Cuda {
         column: ResidentColumn {
@@ -95,7 +102,10 @@ pub(super) async fn promote(
         facts: facts.clone(),
         buffer: Arc::new(buffer),
     };
-    Ok(pinned.stored(device.info().id, payload, memory))
+    Ok(Promoted {
+        column: pinned.stored(device.info().id, payload, memory),
+        moving: Moving(told),
+    })
 }
 
 fn refused(shared: &Shared, what: &str, why: &str) -> DeviceError {

@@ -7,6 +7,7 @@
 //! launch.
 
 mod aggregate;
+mod arithmetic;
 mod cast;
 mod custom;
 mod expr;

@@ -16,6 +16,7 @@ use super::emit::{CallPlan, FloatScaleAt, MomentScale, Sums};
 use super::interval::Interval;
 use super::source::{CHECKED, LITERALS_MAX, PRELUDE, STORE, write_launch};
 use super::store::{GroupPlan, KEY_LITERALS, KeyPlan, Presence, Store};
+use super::wide::{KEY_WORD, WIDE_KEY};
 use super::{OutputColumn, SlotFacts};
 
 const FINISH: &str = include_str!("../../cuda/finish.cuh");
@@ -167,6 +168,9 @@ pub fn finish_program(
     if plan.calls.iter().any(is_moments) {
         text.push_str(MOMENTS_FINISH);
     }
+    if plan.wide.is_some() {
+        text.push_str(WIDE_KEY);
+    }
     // A launch has columns, of which this kernel reads none.
     text.push_str("\nstruct Column;\n");
     write_launch(&mut text, num_literals + literals.len());
@@ -257,6 +261,13 @@ impl RowCode<'_> {
     }
 
     fn keys(&mut self) {
+        if let Some(wide) = &self.plan.wide {
+            self.lines.extend(wide.reading_code());
+            for (position, key) in self.plan.keys.iter().enumerate() {
+                self.wide_key(position, key);
+            }
+            return;
+        }
         let last = self.plan.keys.len().saturating_sub(1);
         let is_full = self.plan.num_packed.is_none();
         for (position, key) in self.plan.keys.iter().enumerate() {
@@ -284,6 +295,31 @@ impl RowCode<'_> {
             });
             self.key(position, key, valid);
         }
+    }
+
+    /// Writes a key of those that need more than 64 bits.
+    fn wide_key(&mut self, position: usize, key: &KeyPlan) {
+        let Some(place) = key.wide else {
+            return;
+        };
+        let name = format!("valid{position}");
+        let valid = place.null.map(|(word, bit)| {
+            self.lines.push(format!(
+                "const bool {name} = (({KEY_WORD}{word} >> {bit}) & 1) == 0;"
+            ));
+            name.as_str()
+        });
+        if place.is_halved {
+            let low = place.word;
+            let code = format!("i128_of({KEY_WORD}{}, {KEY_WORD}{low})", low + 1);
+            self.column(&key.data_type, Form::Wide, &code, valid, None);
+            return;
+        }
+        let at = self.plan.key_literals + KEY_LITERALS * position;
+        let index = key.among_code(&place, at);
+        self.lines
+            .push(format!("const u64 index{position} = {index};"));
+        self.key(position, key, valid);
     }
 
     fn key(&mut self, position: usize, key: &KeyPlan, valid: Option<&str>) {

@@ -5,10 +5,12 @@
 //! in shared memory; partitions with too many keys for one go through `repartition` before, and
 //! `estimate` counts the keys of a few partitions, so that all of this can be decided.
 
+mod limits;
 mod readers;
 
 use std::cmp::Reverse;
 use std::fmt::Write;
+use std::iter;
 
 use super::ProgramOptions;
 use super::emit::{Word, WordOp};
@@ -16,60 +18,13 @@ use super::interval::Interval;
 use super::load_code::{write_columns, write_decode, write_fetch, write_packets, write_values};
 use super::slots::{Slot, SlotFacts};
 use super::source::Shape;
-use super::store::{HOT_KEYS, Presence, Store};
+use super::store::{Presence, Store};
 use super::store_code::StoreCode;
+use super::wide;
+
+pub use limits::{RadixLimits, RadixPlan};
 
 const RADIX: &str = include_str!("../../cuda/radix.cuh");
-
-/// What bounds the sorting of rows by partition.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct RadixLimits {
-    /// Fewer rows are added to the table as they come.
-    pub rows_min: u64,
-    /// A smaller table in global memory that is addressed by its keys is added to as rows come. On an
-    /// H200 1e5 dense groups take 6.1 ms either way, and 7 instead of 11 with keys by Zipf's law.
-    pub dense_bytes_min: u64,
-    /// Bits of a partition's number, at most 9; there are no more partitions than threads of a block.
-    pub way_bits: u32,
-    /// Shared memory for a block's own table, in bytes.
-    pub table_bytes: u64,
-    /// Shared memory of a block that sorts records, in bytes.
-    pub block_bytes: u64,
-    /// Memory that all records may take, in bytes.
-    pub pool_bytes: u64,
-}
-
-impl Default for RadixLimits {
-    fn default() -> Self {
-        Self {
-            rows_min: 1 << 22,
-            dense_bytes_min: 512 << 10,
-            way_bits: 9,
-            table_bytes: 190 << 10,
-            block_bytes: 224 << 10,
-            pool_bytes: 24 << 30,
-        }
-    }
-}
-
-/// What the launcher has to know of a program that sorts rows by partition.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RadixPlan {
-    /// What bounds it.
-    pub limits: RadixLimits,
-    /// Bits of a partition's number.
-    pub way_bits: u32,
-    /// Bytes of a record.
-    pub record_bytes: u64,
-    /// Bytes of a cell of a block's own table, with its key.
-    pub cell_bytes: u64,
-    /// Bytes of a cell of one that is addressed by keys.
-    pub dense_cell_bytes: u64,
-    /// Records that a block of `fold` keeps between tiles, at most.
-    pub kept_max: u64,
-    /// Shared memory that a block of `repartition` needs, in bytes.
-    pub repartition_bytes: u32,
-}
 
 /// Partitions of one sorting, at most.
 const WAYS_MAX: u64 = 512;
@@ -106,6 +61,7 @@ pub(super) struct Radix {
     rows_per_thread: u32,
     /// Shared memory for records, in bytes.
     room: u64,
+    hot_keys: u32,
     limits: RadixLimits,
 }
 
@@ -135,9 +91,17 @@ impl Radix {
             words: Vec::new(),
             rows_per_thread: 1,
             room: 0,
+            hot_keys: hot_keys(words, &limits),
             limits,
         };
         for (position, word) in words.iter().enumerate() {
+            if wide::is_complement(words, position) {
+                let mut of_record = word.clone();
+                of_record.condition = "true".into();
+                of_record.code = format!("~r.word{}", position - 1);
+                radix.words.push(of_record);
+                continue;
+            }
             radix.add(position, word, guard);
         }
         let condition = match radix.conditions.len() {
@@ -156,7 +120,7 @@ impl Radix {
         let record = radix.record_bytes();
         radix.room = limits
             .block_bytes
-            .saturating_sub(hot_bytes(words) + COUNTER_BYTES);
+            .saturating_sub(u64::from(radix.hot_keys) * hot_bytes(words) + COUNTER_BYTES);
         let rows = (ROW_BYTES_MAX / u64::from(row_bytes.max(1)))
             .min(ROW_BYTES_MAX / record)
             .min(radix.room * 3 / 4 / (record * u64::from(threads)))
@@ -205,6 +169,11 @@ impl Radix {
         self.fields.iter().map(|field| field.bytes).sum()
     }
 
+    /// Returns how many hot keys a block has.
+    pub(super) fn hot_keys(&self) -> u32 {
+        self.hot_keys
+    }
+
     /// Returns the tile: as many rows as a thread has in registers.
     pub(super) fn rows_per_thread(&self) -> u32 {
         self.rows_per_thread
@@ -225,6 +194,14 @@ impl Radix {
     /// Returns the records that a block of `fold` has in shared memory.
     fn staged(&self, shape: &Shape, unit: u64) -> u64 {
         u64::from(shape.tile_rows()) + (unit - 1) * (1 << self.way_bits(shape))
+    }
+
+    /// Returns how many records a block of `fold` spills at most: whoever sees a spill has taken two more
+    /// tiles, hot keys leave with each tile and at the end, and what was kept then too.
+    fn spilled_max(&self, shape: &Shape) -> u64 {
+        let (tile, hot_keys) = (u64::from(shape.tile_rows()), u64::from(self.hot_keys));
+        let kept = self.staged(shape, self.unit(shape)) - tile;
+        3 * (tile + hot_keys) + hot_keys + kept
     }
 
     /// Returns the shared memory of a block of `fold`, beside its hot keys.
@@ -250,7 +227,7 @@ impl Radix {
                 ..self.over_records(code)
             }
             .cell_bytes(),
-            kept_max: self.staged(shape, self.unit(shape)) - u64::from(shape.tile_rows()),
+            spilled_max: self.spilled_max(shape),
             repartition_bytes: (self
                 .stage_bytes(u64::from(shape.tile_rows()))
                 .next_multiple_of(16)
@@ -303,10 +280,10 @@ impl Radix {
     /// Writes the functions over records: where a key belongs, and how one is added to the table.
     fn write_functions(&self, rows: &StoreCode<'_>, text: &mut String) {
         let code = self.over_records(rows);
-        let hot_bits = HOT_KEYS.ilog2();
+        let hot_bits = self.hot_keys.ilog2();
         let (cell, part) = if rows.store == Store::Hash {
             (
-                format!("(u32)key & {}u", HOT_KEYS - 1),
+                format!("(u32)key & {}u", self.hot_keys - 1),
                 "(u32)(key >> (64 - p.radix_shift - p.radix_bits)) & ((1u << p.radix_bits) - 1)",
             )
         } else {
@@ -364,7 +341,9 @@ impl Radix {
             key_literals: rows.key_literals,
             guard: "true".into(),
             is_full: rows.is_full,
+            wide: rows.wide,
             presence: rows.presence,
+            hot_keys: rows.hot_keys,
         }
     }
 
@@ -543,7 +522,12 @@ impl Radix {
         text.push_str("       if (*staging.crowded != 0) {\n");
         let absorb = absorb_cell(rows.store);
         rows.write_cells_end(text, absorb, true);
-        text.push_str("            __syncthreads();\n        }\n    }\n    if (UNIT > 1) absorb_kept(p, staging);\n");
+        text.push_str(
+            "            __syncthreads();\n\
+             \x20       }\n\
+             \x20   }\n\
+             \x20   if (UNIT > 1) absorb_kept(p, staging);\n",
+        );
         text.push_str(outside);
         text.push_str("    __syncthreads();\n");
         rows.write_cells_end(text, absorb, false);
@@ -582,13 +566,20 @@ impl Field {
     }
 }
 
-/// Returns the bytes of a block's hot keys.
+/// Returns how many hot keys a block has room for.
+pub(super) fn hot_keys(words: &[Word], limits: &RadixLimits) -> u32 {
+    let fits = |keys: &u32| u64::from(*keys) * hot_bytes(words) <= limits.block_bytes / 4;
+    let halves = iter::successors(Some(limits.hot_keys), |keys| Some(keys / 2));
+    halves.take_while(|keys| *keys > 2).find(fits).unwrap_or(2)
+}
+
+/// Returns the bytes of a hot key and what its rows add.
 fn hot_bytes(words: &[Word]) -> u64 {
     let word_bytes = |word: &Word| match word.op {
         WordOp::Count | WordOp::Seen => 4,
         WordOp::Add | WordOp::Max | WordOp::Part => 8,
     };
-    u64::from(HOT_KEYS) * (8 + words.iter().map(word_bytes).sum::<u64>())
+    8 + words.iter().map(word_bytes).sum::<u64>()
 }
 
 /// Returns how a cell's words are added to the table.

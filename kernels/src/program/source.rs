@@ -17,10 +17,11 @@ use super::load_code::{
     write_row_loop,
 };
 use super::parts;
-use super::radix::Radix;
+use super::radix::{Radix, hot_keys};
 use super::slots::{Slot, SlotFacts};
-use super::store::{GroupPlan, Grouping, Store};
+use super::store::{GroupPlan, Grouping, HOT_KEYS, Store};
 use super::store_code::StoreCode;
+use super::wide::WIDE_KEY;
 use super::{DeviceProgram, ProgramOptions, Sink};
 
 pub(super) const PRELUDE: &str = include_str!("../../cuda/prelude.cuh");
@@ -115,9 +116,6 @@ pub(super) fn grouped(
     emitter.keeps_parts = true;
     let mut grouping = Grouping::emit(&mut emitter, aggregate, scope)?;
     let mut packed = grouping.pack();
-    if packed.is_none() && grouping.keys.len() > 1 && !options.unseen_keys {
-        return Err("group keys whose ranges need more than 64 bits have no device form".into());
-    }
     let store = match grouping.choose_private(packed, options) {
         Some(store) => store,
         None if grouping.keys.is_empty() => Store::Registers,
@@ -129,6 +127,12 @@ pub(super) fn grouped(
         }
     };
     grouping.settle_presence(store);
+    if packed.is_none() {
+        grouping.widen(emitter.literals.len());
+    }
+    if grouping.wide.is_some() {
+        emitter.literals.push(options.key_seed);
+    }
     let key_literals = emitter.literals.len();
     for (key, _) in &grouping.keys {
         emitter.literals.extend(key.literals());
@@ -183,14 +187,27 @@ pub(super) fn grouped(
         key_literals,
         guard: emitter.guard.clone(),
         is_full,
+        wide: grouping.wide,
         presence: grouping.presence,
+        hot_keys: match &radix {
+            Some(radix) => radix.hot_keys(),
+            // Many words of keys leave room for fewer.
+            None if grouping.wide.is_some() => {
+                hot_keys(&grouping.words.words, &options.limits.radix).min(HOT_KEYS)
+            }
+            None => HOT_KEYS,
+        },
     };
+    let shared_bytes = code.shared_bytes(packed);
     let mut text = preamble(&emitter, &shape);
     if let Some(source) = generated {
         write_random(&mut text, source);
     }
     if store == Store::Hash {
         text.push_str(HASH);
+    }
+    if code.wide.is_some() {
+        text.push_str(WIDE_KEY);
     }
     code.write_functions(&mut text);
     if let Some(radix) = &radix {
@@ -293,11 +310,12 @@ pub(super) fn grouped(
         _ => {}
     }
     let staged = radix.as_ref().map_or(0, |radix| radix.fold_bytes(&shape));
-    let shared_bytes = code.shared_bytes(packed) + staged;
+    let shared_bytes = shared_bytes + staged;
     let plan = GroupPlan {
         keys: grouping.keys.iter().map(|(key, _)| key.clone()).collect(),
         key_literals,
         num_packed: packed,
+        wide: grouping.wide,
         calls: grouping.calls,
         words: grouping.ops,
         store,
@@ -305,7 +323,13 @@ pub(super) fn grouped(
         shared_bytes,
         radix: radix.map(|radix| radix.plan(&code, &shape)),
     };
-    finish(emitter, text, Sink::Groups(plan), num_steps, &shape)
+    finish(
+        emitter,
+        text,
+        Sink::Groups(Box::new(plan)),
+        num_steps,
+        &shape,
+    )
 }
 
 pub(super) fn finish(

@@ -8,6 +8,7 @@ use super::ProgramOptions;
 use super::emit::{CallPlan, Class, Emitter, Scope, Val, Valid, Word, WordOp, Words};
 use super::interval::Interval;
 use super::radix::{RadixLimits, RadixPlan};
+use super::wide::{self, WideKeys, WidePlace};
 use crate::encode::Divisor;
 
 /// What bounds the choice of a store.
@@ -109,6 +110,8 @@ pub struct KeyPlan {
     pub stride: u64,
     /// The slot whose dictionary the key's codes are of, if it is a string.
     pub dictionary: Option<usize>,
+    /// Where the key is, if the keys need more than 64 bits.
+    pub wide: Option<WidePlace>,
 }
 
 impl KeyPlan {
@@ -148,6 +151,8 @@ pub struct GroupPlan {
     pub key_literals: usize,
     /// How many packed keys there can be; `None` if 64 bits do not tell them from [`EMPTY_KEY`].
     pub num_packed: Option<u64>,
+    /// The words of keys that need more than 64 bits.
+    pub wide: Option<WideKeys>,
     /// The calls, in order.
     pub calls: Vec<CallPlan>,
     /// How each word of a group's state is taken in.
@@ -165,7 +170,7 @@ pub struct GroupPlan {
 /// What a vacant slot of a hash table holds instead of a packed key.
 pub const EMPTY_KEY: u64 = u64::MAX;
 
-/// Keys that a block keeps in shared memory in front of a global table.
+/// Keys that a block keeps in shared memory in front of a global table that rows are added to as they come.
 pub const HOT_KEYS: u32 = 512;
 
 impl GroupPlan {
@@ -191,6 +196,7 @@ pub(crate) struct Grouping {
     /// The words of the state, by their place in global memory.
     pub(crate) ops: Vec<WordOp>,
     pub(crate) presence: Presence,
+    pub(crate) wide: Option<WideKeys>,
 }
 
 impl Grouping {
@@ -243,6 +249,7 @@ impl Grouping {
             keys,
             ops,
             presence,
+            wide: None,
         })
     }
 
@@ -283,6 +290,28 @@ impl Grouping {
         u64::try_from(total)
             .ok()
             .filter(|total| fits && *total < u64::MAX)
+    }
+
+    /// Lays keys out that cannot be packed, if there are more than one that fills 64 bits; `seed` is the
+    /// literal of their hash's seed. Comes after all else is known of the state's words.
+    pub(crate) fn widen(&mut self, seed: usize) {
+        if self.fills_one_word() {
+            return;
+        }
+        let num_words = wide::place(self.keys.iter_mut().map(|(key, _)| key));
+        let first = wide::add_words(&mut self.words, num_words);
+        let num_state = self.words.num_global - first;
+        self.ops.extend(vec![WordOp::Max; num_state]);
+        self.wide = Some(WideKeys {
+            num_words,
+            first,
+            seed,
+        });
+    }
+
+    /// Returns whether there is one key, of values that 64 bits count.
+    fn fills_one_word(&self) -> bool {
+        matches!(self.keys.as_slice(), [(key, _)] if key.num_values <= 1 << 64)
     }
 
     /// Returns the bytes that one cell of a shared table takes.
@@ -427,11 +456,8 @@ fn emit_key(
     } else {
         value
     };
-    let num_values = value
-        .range
-        .num_values()
-        .filter(|values| *values <= 1 << 64)
-        .ok_or("a group key of more than 64 bits has no device form")?;
+    // More than 128 bits count are as good as any others beyond 64.
+    let num_values = value.range.num_values().unwrap_or(u128::MAX);
     let step = emitter.step_of(&value);
     let num_values = (num_values - 1) / u128::from(step) + 1;
     let plan = KeyPlan {
@@ -442,6 +468,7 @@ fn emit_key(
         nullable: value.valid != Valid::Always,
         stride: 1,
         dictionary,
+        wide: None,
     };
     Ok((plan, value))
 }

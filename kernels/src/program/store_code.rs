@@ -1,12 +1,13 @@
 //! The parts of a kernel that keep the groups.
 
+mod keys;
+
 use std::fmt::Write;
 
-use super::emit::{Class, LOCAL_ROWS_MAX, Val, Valid, Word, WordOp};
+use super::emit::{LOCAL_ROWS_MAX, Val, Word, WordOp};
 use super::source::Shape;
-use super::store::{
-    HOT_KEYS, KEY_LITERALS, KeyPlan, ONE_PLANE_ROWS, PRIVATE_ROWS, Presence, Store, is_one_plane,
-};
+use super::store::{KeyPlan, ONE_PLANE_ROWS, PRIVATE_ROWS, Presence, Store, is_one_plane};
+use super::wide::WideKeys;
 
 /// Writes the parts of a kernel that keep the groups.
 #[derive(Clone)]
@@ -19,14 +20,18 @@ pub(super) struct StoreCode<'a> {
     pub(super) guard: String,
     /// The key is one of all 64-bit integers: the one that EMPTY is has a slot of its own.
     pub(super) is_full: bool,
+    /// The keys need more than 64 bits.
+    pub(super) wide: Option<WideKeys>,
     pub(super) presence: Presence,
+    /// Keys that a block keeps in front of a global table.
+    pub(super) hot_keys: u32,
 }
 
 impl StoreCode<'_> {
     fn cells(&self) -> String {
         match self.store {
             Store::Shared { replicas } => format!("((u32)p.num_slots * {replicas}u)"),
-            _ => format!("{HOT_KEYS}u"),
+            _ => format!("{}u", self.hot_keys),
         }
     }
 
@@ -38,7 +43,7 @@ impl StoreCode<'_> {
             Store::Private { threads } => {
                 packed.unwrap_or(0) * u64::from(threads) * self.private_cell_bytes()
             }
-            Store::Dense | Store::Hash => u64::from(HOT_KEYS) * (cell + 8),
+            Store::Dense | Store::Hash => u64::from(self.hot_keys) * (cell + 8),
         };
         u32::try_from(bytes.next_multiple_of(16)).unwrap_or(u32::MAX)
     }
@@ -237,57 +242,6 @@ impl StoreCode<'_> {
         (word.condition.clone(), value)
     }
 
-    pub(super) fn write_key(&self, text: &mut String) {
-        let wide = matches!(self.store, Store::Hash);
-        let word = if wide { "u64" } else { "u32" };
-        let mut terms = Vec::new();
-        for (position, (key, value)) in self.keys.iter().enumerate() {
-            let at = self.key_literals + KEY_LITERALS * position;
-            let cast = if wide && value.class != Class::I128 {
-                "(u64)(i64)"
-            } else {
-                ""
-            };
-            let index = if key.step > 1 {
-                // The distance is a multiple of the step: a product with the inverse of its odd part
-                // modulo the word's bits, and a shift for the even one.
-                let distance = match value.class {
-                    Class::I32 => format!("(u32){} - (u32)p.literals[{at}]", value.code),
-                    _ => format!("(u64){} - p.literals[{at}]", value.code),
-                };
-                let of = if value.class == Class::I32 {
-                    "(u32)"
-                } else {
-                    ""
-                };
-                let (inverse, shift) = (at + 4, at + 5);
-                format!(
-                    "({word})((({distance}) * {of}p.literals[{inverse}]) >> (u32)p.literals[{shift}])"
-                )
-            } else {
-                format!("(({word}){cast}{} - ({word})p.literals[{at}])", value.code)
-            };
-            let index = match &value.valid {
-                Valid::Always => index,
-                valid => format!(
-                    "({} ? {index} : ({word})p.literals[{}])",
-                    valid.code(),
-                    at + 1
-                ),
-            };
-            terms.push(if position == 0 {
-                index
-            } else {
-                format!("{index} * ({word})p.literals[{}]", at + 2)
-            });
-        }
-        let _ = writeln!(
-            text,
-            "                const {word} key = {};",
-            terms.join(" + ")
-        );
-    }
-
     pub(super) fn write_update(&self, text: &mut String) {
         let indent = "                ";
         match self.store {
@@ -354,14 +308,14 @@ impl StoreCode<'_> {
             let _ = writeln!(
                 text,
                 "{indent}    const u32 cell = (key * 2654435761u) >> {};",
-                32 - HOT_KEYS.ilog2()
+                32 - self.hot_keys.ilog2()
             );
         } else {
             let _ = writeln!(text, "{indent}if ({}) {{", self.guard);
             let _ = writeln!(
                 text,
                 "{indent}    const u32 cell = (u32)((key * 11400714819323198485ull) >> {});",
-                64 - HOT_KEYS.ilog2()
+                64 - self.hot_keys.ilog2()
             );
         }
         let null_apart = self.write_null_apart(text);
@@ -406,7 +360,8 @@ impl StoreCode<'_> {
             .keys
             .first()
             .map_or("true", |(_, value)| value.valid.code());
-        let null_apart = self.is_full && self.keys.iter().any(|(key, _)| key.nullable);
+        let null_apart =
+            self.is_full && self.wide.is_none() && self.keys.iter().any(|(key, _)| key.nullable);
         if null_apart {
             let _ = writeln!(text, "{indent}    if (!({valid})) {{");
             self.write_row_words(text);

@@ -17,6 +17,7 @@ use tidegate_pipeline::{
 
 use super::SimulatedPipelineDevice;
 use crate::backend::{FoldReport, PipelineDevice, PipelineRun, RunError, Sample};
+use crate::stored::{ColumnDictionary, Promoted, StoredMorsel, StoredRun};
 use crate::transfer::referenced_bytes;
 
 fn schema(names: [&str; 2]) -> SchemaRef {
@@ -426,4 +427,40 @@ fn compiling_ahead_is_done_once_and_whether_or_not_it_is_waited_for() {
     run_all(&device, &sums(), &batches()).unwrap();
     assert!(begins.try_recv().is_err(), "it was compiled twice");
     assert!(device.compiles());
+}
+
+#[test]
+fn what_moving_took_is_told_without_what_the_device_did_before() {
+    let spec: SimulatedSpec = "1GB,copy=8000B/s,launch=1ns".parse().unwrap();
+    let device = SimulatedPipelineDevice::new(SimulatedDevice::new(DeviceId(0), spec).unwrap());
+    let values: ArrayRef = Arc::new(Int64Array::from(vec![Some(1), None, Some(3), Some(4)]));
+    let stored = |array: &ArrayRef| {
+        let stored = device.store(vec![Arc::clone(array)], ColumnDictionary::new());
+        Arc::new(block_on(stored).unwrap())
+    };
+    let below = [stored(&values), stored(&values)].map(|column| {
+        let pinned = block_on(device.demote(column)).unwrap();
+        Arc::new(pinned)
+    });
+    let alone = below[0].bytes() as f64 / 8000.0;
+    // The device is busy when both are asked for.
+    let busy = device.device().copy(800);
+    let moved = join_all(below.map(|column| device.promote(column)));
+    let moved: Vec<Promoted> = block_on(moved).into_iter().map(Result::unwrap).collect();
+    block_on(busy).unwrap();
+    let (columns, moving): (Vec<_>, Vec<_>) = moved
+        .into_iter()
+        .map(|it| (Arc::new(it.column), it.moving))
+        .unzip();
+    let morsel = StoredMorsel {
+        num_rows: 4,
+        columns,
+    };
+    let mut run = device.open(sums()).unwrap();
+    let report = block_on(run.fold_stored(StoredRun::moved(vec![morsel.clone()], moving)));
+    let upload = report.unwrap().phases.upload;
+    assert!((upload / (2.0 * alone) - 1.0).abs() < 1e-6, "{upload}");
+    // What was there before came for no fold.
+    let report = block_on(run.fold_stored(StoredRun::new(vec![morsel])));
+    assert_eq!(report.unwrap().phases.upload, 0.0);
 }

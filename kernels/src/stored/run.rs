@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
-use super::{ColumnDictionary, Payload, StoredMorsel};
+use super::{ColumnDictionary, Moving, Payload, StoredMorsel};
 use crate::engine::{ResidentChunk, ResidentColumn, Segments};
 use crate::program::{DeviceProgram, SlotFacts};
 
@@ -21,6 +21,8 @@ pub struct StoredRun {
     num_rows: u64,
     columns: Vec<OnceLock<Result<RunColumn, NotOneColumn>>>,
     selections: Mutex<Vec<Selection>>,
+    /// How its columns came to the device, if they came for this run.
+    moving: Vec<Moving>,
 }
 
 /// One column of all morsels.
@@ -51,18 +53,30 @@ struct Selection {
 impl StoredRun {
     /// Makes a run of morsels.
     pub fn new(morsels: Vec<StoredMorsel>) -> Arc<Self> {
+        Self::moved(morsels, Vec::new())
+    }
+
+    /// Makes a run of morsels whose columns came to the device for it; its fold counts what that took as
+    /// [`upload`](crate::Phases::upload).
+    pub fn moved(morsels: Vec<StoredMorsel>, moving: Vec<Moving>) -> Arc<Self> {
         let num_columns = morsels.first().map_or(0, |morsel| morsel.columns.len());
         Arc::new(Self {
             num_rows: morsels.iter().map(|morsel| morsel.num_rows).sum(),
             columns: (0..num_columns).map(|_| OnceLock::new()).collect(),
             morsels,
             selections: Mutex::default(),
+            moving,
         })
     }
 
     /// Returns the morsels.
     pub fn morsels(&self) -> &[StoredMorsel] {
         &self.morsels
+    }
+
+    /// Returns how its columns came to the device, if they came for this run.
+    pub(crate) fn moving(&self) -> &[Moving] {
+        &self.moving
     }
 
     /// Returns how many rows there are.

@@ -15,7 +15,7 @@ use tidegate_device::{DeviceError, Reservation};
 use super::{GroupTable, record_bytes};
 use crate::backend::RunError;
 use crate::engine::{Engine, Flags, Prepared, bytes_of_words, read_words};
-use crate::program::{DeviceProgram, HOT_KEYS, LOCAL_ROWS_MAX, RadixPlan, Store, launch_words};
+use crate::program::{DeviceProgram, LOCAL_ROWS_MAX, RadixPlan, Store, launch_words};
 
 /// Records that a block takes into its own table before it adds that to the other.
 const PIECE: u64 = 1 << 16;
@@ -253,9 +253,7 @@ impl<B: std::fmt::Debug + Send + 'static> GroupTable<B> {
                 words: &mut words,
                 first: begin,
             };
-            // Whoever sees a spill has taken two more tiles.
-            let each = 3 * (tile + u64::from(HOT_KEYS)) + u64::from(HOT_KEYS) + plan.kept_max;
-            self.run_pass(engine, program, prepared, &mut work, pass, each)?;
+            self.run_pass(engine, program, prepared, &mut work, pass, plan.spilled_max)?;
             begin = end;
             if first.region == 0 {
                 continue;

@@ -133,13 +133,14 @@ impl Case {
         self.store("hash table")
     }
 
-    /// Sorts the rows into 32 partitions first, whatever there are of them; a block's own table has
-    /// so many bytes.
+    /// Sorts the rows into 32 partitions first, whatever there are of them; a block has few hot
+    /// keys, and so many bytes for a table of its own.
     pub(crate) fn sorted(mut self, table_bytes: u64) -> Self {
         self.limits.radix = RadixLimits {
             rows_min: 1,
             dense_bytes_min: 0,
             way_bits: 5,
+            hot_keys: 64,
             table_bytes,
             ..RadixLimits::default()
         };

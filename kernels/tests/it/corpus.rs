@@ -17,7 +17,7 @@ use crate::check::{Case, Facts};
 use crate::shim::keep;
 use crate::{
     aggregates, conversions, customs, encodings, errors, expressions, extremes, generated, keys,
-    radix, random, rows, shifts, variances,
+    radix, random, rows, shifts, variances, wide,
 };
 
 const ARCHITECTURES: [&str; 4] = ["sm_75", "sm_80", "sm_90", "sm_100"];
@@ -149,6 +149,12 @@ fn what_warms_the_compiler_up() {
 #[test]
 fn group_tables() {
     compile(keys::cases(), 24);
+}
+
+#[test]
+fn keys_of_more_than_64_bits() {
+    compile(wide::cases(), 10);
+    compile_finishes(wide::cases(), 5);
 }
 
 #[test]

@@ -19,6 +19,22 @@ use rand::{Rng, SeedableRng};
 use tidegate_kernels::program::Interval;
 use tidegate_pipeline::types::Decimal;
 
+/// Floats that arithmetic, comparisons and keys treat apart.
+pub(crate) const SPECIAL_FLOATS: [f64; 12] = [
+    0.0,
+    -0.0,
+    f64::NAN,
+    -f64::NAN,
+    f64::INFINITY,
+    f64::NEG_INFINITY,
+    1.0,
+    1.5,
+    -1.5,
+    1e300,
+    5e-324,
+    0.1,
+];
+
 /// Returns a generator of this seed.
 pub(crate) fn random(seed: u64) -> StdRng {
     StdRng::seed_from_u64(seed)
@@ -113,19 +129,6 @@ fn integer(random: &mut StdRng, range: Interval, special: Option<u32>) -> i128 {
     }
     random.random_range(range.low..=range.high)
 }
-
-const SPECIAL_FLOATS: [f64; 10] = [
-    0.0,
-    -0.0,
-    1.0,
-    -1.5,
-    f64::NAN,
-    f64::INFINITY,
-    f64::NEG_INFINITY,
-    1e300,
-    5e-324,
-    0.1,
-];
 
 fn float(random: &mut StdRng, shape: Shape) -> f64 {
     if shape

@@ -4,7 +4,7 @@ use arrow_array::ArrayRef;
 use arrow_schema::{DataType, TimeUnit};
 
 use crate::check::{Case, check_all};
-use crate::data::{Shape, batch, column, cut, floats_as, integers, random};
+use crate::data::{SPECIAL_FLOATS, Shape, batch, column, cut, floats_as, integers, random};
 use crate::plan::{Plan, avg, count, filtered, max, min, sum};
 
 use DataType::{
@@ -233,24 +233,12 @@ pub(crate) fn types() -> Vec<Case> {
             vec![key, values(rows)],
         ));
     }
-    let specials = [
-        0.0,
-        -0.0,
-        f64::NAN,
-        -f64::NAN,
-        f64::INFINITY,
-        f64::NEG_INFINITY,
-        1.5,
-        -1.5,
-        1e300,
-        5e-324,
-    ];
     let floats: Vec<Option<f64>> = (0..rows)
         .map(|row| {
             if row % 13 == 5 {
                 None
             } else {
-                Some(specials[row % specials.len()])
+                Some(SPECIAL_FLOATS[row % SPECIAL_FLOATS.len()])
             }
         })
         .collect();

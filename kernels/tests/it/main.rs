@@ -15,6 +15,7 @@
 
 mod aggregates;
 mod beside;
+mod calls;
 mod cells;
 mod check;
 mod conversions;
@@ -40,3 +41,4 @@ mod shim;
 mod short;
 mod steps;
 mod variances;
+mod wide;

@@ -3,11 +3,12 @@
 use arrow_array::ArrayRef;
 use arrow_schema::DataType;
 
+use crate::calls::every_call;
 use crate::check::{Case, check_all};
 use crate::data::{Shape, batch, column, cut, floats_as, integers, random};
-use crate::plan::{Plan, avg, count, count_of, filtered, max, min, sum};
+use crate::plan::{Plan, avg, min, sum};
 
-use DataType::{Boolean, Date32, Float32, Float64, Int8, Int16, Int32, Int64, Utf8};
+use DataType::{Date32, Float32, Float64, Int8, Int16, Int32, Int64, Utf8};
 
 const SIZES: [usize; 4] = [1, 2000, 33, 1025];
 
@@ -15,29 +16,8 @@ const SIZES: [usize; 4] = [1, 2000, 33, 1025];
 const LARGE: u64 = 64 << 10;
 const SMALL: u64 = 2 << 10;
 
-/// Every kind of call over a value and a flag, by the columns before them.
 fn grouped(name: impl Into<String>, keys: Vec<ArrayRef>) -> Case {
-    let rows = keys[0].len();
-    let mut random = random(rows as u64);
-    let num_keys = keys.len();
-    let columns = vec![
-        column(&mut random, &Int64, rows, Shape::within(-9000, 90).nulls(9)),
-        column(&mut random, &Boolean, rows, Shape::all()),
-    ];
-    let input = batch([keys, columns].concat());
-    let plan = Plan::over(&input);
-    let keys = plan.cols()[..num_keys].to_vec();
-    let (value, flag) = (plan.col(num_keys), plan.col(num_keys + 1));
-    let calls = vec![
-        count(),
-        count_of(value.clone()),
-        filtered(sum(value.clone()), flag.clone()),
-        max(value.clone()),
-        filtered(min(value.clone()), flag),
-        avg(value),
-    ];
-    let pipeline = plan.group(keys, calls).build();
-    Case::new(name, pipeline, cut(&input, &SIZES))
+    every_call(name, keys, &SIZES)
 }
 
 /// A sum of all 64 bits by one key: the narrowest records.
@@ -87,6 +67,14 @@ pub(crate) fn laws() -> Vec<Case> {
             "one late key",
             of((0..rows).map(|row| if row < 2500 { spread(row) } else { 1 << 40 })),
         ),
+        // What is hot shows late.
+        (
+            "even, then half on one",
+            of((0..4 * rows).map(|row| match row {
+                _ if row < 3 * rows || row % 2 == 0 => spread(row),
+                _ => 1 << 40,
+            })),
+        ),
         // More than the region of the one partition has room for.
         (
             "of one partition",
@@ -121,6 +109,13 @@ pub(crate) fn laws() -> Vec<Case> {
         (
             "half on one",
             of((0..rows).map(|row| if row % 2 == 0 { 42 } else { dense(row) })),
+        ),
+        (
+            "even, then half on one",
+            of((0..4 * rows).map(|row| match row {
+                _ if row < 3 * rows || row % 2 == 0 => dense(row),
+                _ => 77_777,
+            })),
         ),
         (
             "of one partition",

@@ -5,10 +5,10 @@ use std::time::Duration;
 use tidegate_device::DeviceError;
 use tidegate_kernels::{FoldReport, RunError};
 
-use super::open_run::{OpenRun, Promise, loaded};
+use super::open_run::{OpenRun, loaded};
 use super::{Choice, Feeder, Progress, RunEnd, Setback, fault};
 use crate::counters::{Decided, Setbacks};
-use crate::place::{Place, Reason};
+use crate::place::{Estimate, Place, Reason};
 use crate::queue::{Morsel, MorselId};
 use crate::residency::Origin;
 use crate::run::RunFailure;
@@ -19,7 +19,6 @@ impl Feeder {
         let Some(settled) = open.next_settled().await else {
             return Ok(None);
         };
-        self.roster.end(self.device.info().id, self.now());
         let error = match settled.folded {
             Ok(report) => {
                 let claimed = settled.morsels.iter().map(|morsel| morsel.size.num_bytes);
@@ -36,7 +35,8 @@ impl Feeder {
                     Some(_) => settled.morsels,
                     None => loaded(&settled.morsels, &report),
                 };
-                self.book(&folded, &report, settled.promise);
+                let seconds = open.book_until(settled.ended, settled.promise);
+                self.book(&folded, &report, settled.promise.estimate, seconds);
                 open.folded.extend(folded);
                 return Ok((!report.state_fits).then_some(Setback::StateTooLarge));
             }
@@ -45,7 +45,6 @@ impl Feeder {
         };
         let mut lost = settled.morsels;
         while let Some(other) = open.next_settled().await {
-            self.roster.end(self.device.info().id, self.now());
             lost.extend(other.morsels);
         }
         let refused = matches!(error, RunError::Device(DeviceError::Refused { .. }));
@@ -82,11 +81,18 @@ impl Feeder {
         self.roster.state_is(info.id, report.state_bytes);
     }
 
-    pub(super) fn book(&self, folded: &[Morsel], report: &FoldReport, promise: Promise) {
+    /// Books a claim that was folded, of which this was expected and which took so many seconds.
+    pub(super) fn book(
+        &self,
+        folded: &[Morsel],
+        report: &FoldReport,
+        estimate: Estimate,
+        seconds: f64,
+    ) {
         let reason = self.reason();
         self.counters.morsels(self.place(), folded, reason.clone());
-        let seconds = Duration::from_secs_f64(report.device_seconds.max(0.0));
-        self.counters.time(self.place(), seconds);
+        let busy = Duration::from_secs_f64(report.device_seconds.max(0.0));
+        self.counters.time(self.place(), busy);
         self.counters.phases(self.place(), report.phases);
         self.counters.decided(
             self.place(),
@@ -95,8 +101,8 @@ impl Feeder {
                 morsels: folded.len() as u64,
                 rows: folded.iter().map(|morsel| morsel.size.num_rows).sum(),
                 bytes: folded.iter().map(|morsel| morsel.size.num_bytes).sum(),
-                estimate: promise.estimate,
-                seconds: (self.now() - promise.since).max(0.0),
+                estimate,
+                seconds,
             },
         );
     }

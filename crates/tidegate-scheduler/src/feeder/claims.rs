@@ -43,7 +43,12 @@ impl Feeder {
                 };
                 self.accepts(moved.unwrap_or(morsel.size), rest, location)
             };
-            match self.queue.claim_for_device(self.device.info().id, accepts) {
+            let (id, helps) = (self.device.info().id, self.helps());
+            let claim = match helps {
+                true => self.queue.claim_for_helper(id, accepts),
+                false => self.queue.claim_for_device(id, accepts),
+            };
+            match claim {
                 DeviceClaim::Unlisted(piece) if residency.is_empty() => {
                     let sizes = self.loader.list(piece).await.map_err(RunFailure::Load)?;
                     self.queue.list(piece, sizes);
@@ -51,8 +56,10 @@ impl Feeder {
                 DeviceClaim::Unlisted(_) => {
                     identify(&self.loader, &self.queue, self.queue.unlisted()).await?;
                 }
+                DeviceClaim::Later | DeviceClaim::Declined if !idle => return Ok(None),
                 DeviceClaim::Later | DeviceClaim::Declined
-                    if self.ending.load(Ordering::Acquire) || !idle =>
+                    if self.ending.load(Ordering::Acquire)
+                        && !(helps && claim == DeviceClaim::Declined) =>
                 {
                     return Ok(None);
                 }
@@ -138,6 +145,12 @@ impl Feeder {
             rows: taken,
             promise: self.promise(size, Location::Device),
         })
+    }
+
+    /// Returns whether the device takes what others hold if it is done with it before them: those others
+    /// would not do all of it, and the host has no part in it.
+    fn helps(&self) -> bool {
+        self.queue.is_for_devices() && matches!(self.choice, Choice::EarliestFinish { .. })
     }
 
     /// Returns what a claim that was just made is expected to take.

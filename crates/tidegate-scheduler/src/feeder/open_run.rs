@@ -1,30 +1,47 @@
 //! A run on the device under way: what was folded into it, from where, and what is in flight.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use arrow_array::RecordBatch;
 use arrow_schema::DataType;
+use futures::FutureExt;
 use futures::future::BoxFuture;
 use futures::stream::{FuturesOrdered, StreamExt};
-use futures::{FutureExt, TryFutureExt};
-use tidegate_device::Reservation;
+use tidegate_device::{DeviceId, Reservation};
 use tidegate_kernels::{
-    FoldReport, GeneratedRun, PipelineRun, RunError, StoredColumn, StoredMorsel, StoredRun,
+    FoldReport, GeneratedRun, PipelineRun, Promoted, RunError, StoredMorsel, StoredRun,
 };
 use tidegate_pipeline::Pipeline;
 
 use crate::admission::Turn;
 use crate::cache::pinned::PinnedMorsel;
 use crate::ladder::Ladder;
-use crate::place::Estimate;
+use crate::place::{Estimate, Roster};
 use crate::queue::{Morsel, MorselSize};
 use crate::residency::{Origin, ResidentRows};
 
-/// What a claim was expected to take, and when it was made.
+/// What a claim was expected to take, and when it was made, in seconds on the region's clock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Promise {
     pub(super) estimate: Estimate,
     pub(super) since: f64,
+}
+
+/// Hears that folds end, at once: while its feeder loads the next morsel a device must not seem late
+/// with what it has done.
+#[derive(Debug)]
+pub(super) struct Ends {
+    pub(super) roster: Arc<Roster>,
+    pub(super) device: DeviceId,
+    /// When the region's clock began.
+    pub(super) started: Instant,
+}
+
+impl Ends {
+    fn now(&self) -> f64 {
+        self.started.elapsed().as_secs_f64()
+    }
 }
 
 impl Promise {
@@ -101,6 +118,11 @@ pub(super) struct OpenRun {
     /// Seconds that its folds have waited for kernels.
     pub(super) compile_seconds: f64,
     pub(super) in_flight: FuturesOrdered<BoxFuture<'static, Settled>>,
+    /// Gone with the run, and with it whoever would want to hear.
+    ends: Arc<Ends>,
+    /// When the last claim that is booked ended, in seconds on the region's clock; before the first
+    /// when the run was opened.
+    booked_until: f64,
 }
 
 /// A fold that has ended.
@@ -110,6 +132,8 @@ pub(super) struct Settled {
     pub(super) origin: Option<Origin>,
     pub(super) promise: Promise,
     pub(super) folded: Result<FoldReport, RunError>,
+    /// When the fold ended, in seconds on the region's clock.
+    pub(super) ended: f64,
 }
 
 impl Work {
@@ -124,14 +148,24 @@ impl Work {
 }
 
 impl OpenRun {
-    pub(super) fn new(run: Box<dyn PipelineRun>) -> Self {
+    pub(super) fn new(run: Box<dyn PipelineRun>, ends: Ends) -> Self {
         Self {
+            booked_until: ends.now(),
+            ends: Arc::new(ends),
             run,
             origin: None,
             folded: Vec::new(),
             compile_seconds: 0.0,
             in_flight: FuturesOrdered::new(),
         }
+    }
+
+    /// Returns the seconds that the device was busy with a claim until now, which is booked next: from
+    /// the end of the claim before it, or since it was made.
+    pub(super) fn book_until(&mut self, ended: f64, promise: Promise) -> f64 {
+        let since = promise.since.max(self.booked_until);
+        self.booked_until = ended.max(self.booked_until);
+        (ended - since).max(0.0)
     }
 
     /// Waits for the oldest fold; `None` if there is none.
@@ -162,29 +196,20 @@ impl OpenRun {
         self.push(morsels, None, loaded.promise, fold, turn);
     }
 
-    /// Folds a morsel whose columns were brought to the device for this fold, which took so many
-    /// seconds.
-    pub(super) fn fold_promoted(
-        &mut self,
-        work: PinnedWork,
-        columns: Vec<Arc<StoredColumn>>,
-        seconds: f64,
-        turn: Turn,
-    ) {
+    /// Folds a morsel whose columns were brought to the device for this fold.
+    pub(super) fn fold_promoted(&mut self, work: PinnedWork, columns: Vec<Promoted>, turn: Turn) {
         let (size, codes) = (work.size(), work.rows.codes);
+        let columns = columns.into_iter();
+        let (columns, moving) = columns.map(|it| (Arc::new(it.column), it.moving)).unzip();
         let stored = StoredMorsel {
             num_rows: size.num_rows,
             columns,
         };
-        let fold = self.run.fold_stored(StoredRun::new(vec![stored]));
-        let fold = fold.map_ok(move |mut report| {
-            report.phases.upload += seconds;
-            report
-        });
+        let fold = self.run.fold_stored(StoredRun::moved(vec![stored], moving));
         let id = work.morsel.id;
         let morsels = vec![Morsel { id, size }];
         let origin = Some(Origin::Pinned(codes));
-        self.push(morsels, origin, work.promise, fold.boxed(), turn);
+        self.push(morsels, origin, work.promise, fold, turn);
     }
 
     pub(super) fn fold_resident(&mut self, run: ResidentRun, turn: Turn) {
@@ -229,19 +254,33 @@ impl OpenRun {
     ) {
         self.origin.get_or_insert_with(|| origin.clone());
         // A task of its own, so that the turn ends with the fold and not when it is looked at.
-        let waiting = self.run.waiting();
+        let (waiting, ends) = (self.run.waiting(), Arc::downgrade(&self.ends));
+        let started = self.ends.started;
         let fold = tokio::spawn(async move {
             let folded = turn.work(fold, waiting).await;
             if let Ok(report) = &folded {
                 turn.took(report.device_seconds);
             }
-            folded
+            let ended = started.elapsed().as_secs_f64();
+            if let Some(ends) = ends.upgrade() {
+                ends.roster.end(ends.device, ended);
+            }
+            (folded, ended)
         });
-        let settled = fold.map(move |folded| Settled {
-            morsels,
-            origin,
-            promise,
-            folded: folded.unwrap_or(Err(RunError::Void)),
+        let ends = Arc::clone(&self.ends);
+        let settled = fold.map(move |done| {
+            let (folded, ended) = done.unwrap_or_else(|_| {
+                let now = ends.now();
+                ends.roster.end(ends.device, now);
+                (Err(RunError::Void), now)
+            });
+            Settled {
+                morsels,
+                origin,
+                promise,
+                folded,
+                ended,
+            }
         });
         self.in_flight.push_back(settled.boxed());
     }

@@ -2,11 +2,11 @@
 //! fold, and go with it.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures::future::try_join_all;
 use tidegate_device::DeviceError;
-use tidegate_kernels::{RunError, StoredColumn};
+use tidegate_kernels::{Promoted, RunError};
 
 use super::open_run::{OpenRun, PinnedWork, Work};
 use super::{Feeder, Step, fault};
@@ -34,7 +34,6 @@ impl Feeder {
         let Some(turn) = self.turn(idle, size, Location::Pinned).await else {
             return Ok(Step::Blocked(Work::Pinned(work)));
         };
-        let began = Instant::now();
         let mut moved = self.move_up(&work.rows).await;
         for wait in PATIENCE {
             // Without a fold in flight, what is there may only be passing: what was folded before goes
@@ -48,8 +47,7 @@ impl Feeder {
         match moved {
             Ok(columns) => {
                 self.cache.pinned().hit(&work.rows);
-                let columns = columns.into_iter().map(Arc::new).collect();
-                open.fold_promoted(work, columns, began.elapsed().as_secs_f64(), turn);
+                open.fold_promoted(work, columns, turn);
                 Ok(Step::Done)
             }
             Err(RunError::Device(DeviceError::Refused { .. })) => Ok(instead(work)),
@@ -70,7 +68,7 @@ impl Feeder {
         }
     }
 
-    async fn move_up(&self, rows: &PinnedMorsel) -> Result<Vec<StoredColumn>, RunError> {
+    async fn move_up(&self, rows: &PinnedMorsel) -> Result<Vec<Promoted>, RunError> {
         let chunks = rows.chunks.iter();
         let columns = chunks.map(|chunk| self.device.promote(Arc::clone(chunk.column())));
         try_join_all(columns).await

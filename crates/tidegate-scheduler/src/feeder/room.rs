@@ -157,9 +157,11 @@ impl Feeder {
                 Err(error) => return self.abandon_parts(&loaded, open, fault(&error)),
             }
         }
-        self.roster.end(self.device.info().id, self.now());
+        let now = self.now();
+        self.roster.end(self.device.info().id, now);
         let folded = told(&[loaded.morsel], &total);
-        self.book(&folded, &total, loaded.promise);
+        let seconds = open.book_until(now, loaded.promise);
+        self.book(&folded, &total, loaded.promise.estimate, seconds);
         open.folded.extend(folded);
         if total.state_fits {
             return Ok(Step::Done);

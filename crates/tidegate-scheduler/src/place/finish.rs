@@ -102,6 +102,8 @@ pub struct DeviceState {
     pub free_in: f64,
     /// How fast it is taken to be.
     pub rate: DeviceRate,
+    /// If it is late with its oldest claim: how fast it was taken to be for that.
+    pub late: Option<Late>,
     /// It holds the morsels that it would take.
     pub resident: bool,
     /// What bringing its rows back will take after its last morsel.
@@ -110,12 +112,32 @@ pub struct DeviceState {
     pub limit_bytes: u64,
 }
 
+/// What a claim shows that takes longer than it was expected to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Late {
+    /// How fast the device was taken to be when it was claimed.
+    pub rate: DeviceRate,
+    /// How many times as long as expected it takes by now; more than 1.
+    pub times: f64,
+}
+
 impl DeviceState {
     /// Tells what a morsel takes: until it is done if the device is free, and how much later the
     /// next one would be done. Loading overlaps with the device's work.
+    ///
+    /// A device that is late is as slow as that shows, or as what was learned since: one is not
+    /// counted on top of the other, for both are seen of the same claim.
     fn cost(&self, size: MorselSize) -> (f64, f64) {
+        let (first, next) = self.cost_by(&self.rate, size);
+        let Some(Late { rate, times }) = self.late else {
+            return (first, next);
+        };
+        let (late_first, late_next) = self.cost_by(&rate, size);
+        (first.max(late_first * times), next.max(late_next * times))
+    }
+
+    fn cost_by(&self, rate: &DeviceRate, size: MorselSize) -> (f64, f64) {
         let rows = size.num_rows as f64;
-        let rate = &self.rate;
         let (load, transfer) = if self.resident {
             (0.0, 0.0)
         } else {
@@ -123,7 +145,8 @@ impl DeviceState {
             (rows * rate.load_seconds_per_row, transfer)
         };
         let device = transfer + rate.launch_seconds + rows * rate.kernel_seconds_per_row;
-        let (device, load) = (device * rate.doubt, load * rate.doubt);
+        // What reading takes is not the device's to say.
+        let device = device * rate.doubt;
         (load + device, load.max(device))
     }
 
@@ -154,20 +177,11 @@ impl DeviceState {
 /// What one placement is expected to cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Estimate {
-    /// Until it is done, waiting included.
+    /// Until it is done, waiting included; of a claim in the books, how much later the place is done
+    /// for it.
     pub seconds: f64,
     /// Moved to a device for it.
     pub bytes: u64,
-}
-
-impl Estimate {
-    /// Leaves out so many seconds of it.
-    pub(crate) fn without(self, seconds: f64) -> Self {
-        Self {
-            seconds: (self.seconds - seconds).max(0.0),
-            ..self
-        }
-    }
 }
 
 /// What was decided on one morsel.

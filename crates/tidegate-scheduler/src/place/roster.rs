@@ -3,7 +3,8 @@
 //! A host partition is a [`HostStream`]: that it comes back for its next run tells that the last one
 //! is done, and how long that took. A device has a seat in which its feeder notes what it begins and
 //! what ends. A worker that is overdue is taken to need as long again as it is late, and to be as
-//! slow as it has shown itself; so a device that stands still is soon counted out.
+//! slow as it has shown itself, or as what was learned meanwhile says; so a device that stands still is
+//! soon counted out.
 //!
 //! Nothing here reads a clock: `now` is in seconds, from whatever start the caller keeps.
 
@@ -15,9 +16,9 @@ use parking_lot::Mutex;
 use tidegate_device::{DeviceId, DeviceInfo};
 
 use super::Location;
-use super::finish::{Decision, DeviceState, Estimate, Outlook, Rest};
+use super::finish::{Decision, DeviceState, Estimate, Late, Outlook, Rest};
 use crate::queue::{Morsel, MorselQueue, MorselSize};
-use crate::rates::{Rates, ShapeKey};
+use crate::rates::{DeviceRate, Rates, ShapeKey};
 
 /// The shortest time, in seconds, after which whoever declined asks again.
 const ASK_AGAIN_MIN: f64 = 5e-4;
@@ -40,6 +41,8 @@ pub struct Roster {
 struct Seats {
     /// Host partitions that may still come.
     expected: usize,
+    /// The host claims nothing, however many of its partitions there are.
+    host_stays_out: bool,
     next_stream: u64,
     host: BTreeMap<u64, HostSeat>,
     devices: BTreeMap<DeviceId, DeviceSeat>,
@@ -64,10 +67,12 @@ struct Has {
 struct DeviceSeat {
     info: DeviceInfo,
     limit_bytes: u64,
-    /// What each claim was expected to take, the oldest first.
-    has: VecDeque<f64>,
+    /// What it has begun, the oldest first.
+    has: VecDeque<Begun>,
     /// When the oldest began.
     since: f64,
+    /// What compiling is expected to take that has not begun.
+    compiling: f64,
     /// Where the morsel of its last claim lay.
     location: Location,
     /// Bytes of state that must come back, as far as it has grown.
@@ -76,6 +81,15 @@ struct DeviceSeat {
     others: f64,
     /// What its last claim was expected to take.
     promised: Estimate,
+}
+
+/// Something that a device has begun.
+#[derive(Clone, Copy, Debug)]
+struct Begun {
+    /// What it was expected to take, from the end of what was begun before it.
+    seconds: f64,
+    /// How fast the device was taken to be, if that follows from it.
+    rate: Option<DeviceRate>,
 }
 
 /// What a host partition's claim found.
@@ -118,6 +132,7 @@ impl Roster {
             shape,
             seats: Mutex::new(Seats {
                 expected: host_partitions,
+                host_stays_out: false,
                 next_stream: 0,
                 host: BTreeMap::new(),
                 devices: BTreeMap::new(),
@@ -157,6 +172,7 @@ impl Roster {
             limit_bytes,
             has: VecDeque::new(),
             since: 0.0,
+            compiling: 0.0,
             location: match seats.holders.contains(&info.id) {
                 true => Location::Device,
                 false => Location::Host,
@@ -166,6 +182,11 @@ impl Roster {
             promised: Estimate::default(),
         };
         seats.devices.insert(info.id, seat);
+    }
+
+    /// Notes that devices have all of the work to themselves.
+    pub fn keep_from_host(&self) {
+        self.seats.lock().host_stays_out = true;
     }
 
     /// Notes, before a device joins, that it holds all that the region reads.
@@ -207,12 +228,9 @@ impl Roster {
         let decision = outlook.decide(device, morsel);
         if decision.takes
             && let Some(seat) = seats.devices.get_mut(&device)
+            && let Some(state) = outlook.devices.iter().find(|state| state.id == device)
         {
-            let state = outlook.devices.iter().find(|state| state.id == device);
-            let (before, returns) =
-                state.map_or((0.0, 0.0), |state| (state.free_in, state.returns));
-            seat.begin((decision.estimate.seconds - before).max(0.0), now);
-            seat.promised = decision.estimate.without(returns);
+            seat.claim(state, decision.estimate, now);
         }
         decision
     }
@@ -233,12 +251,18 @@ impl Roster {
         seat.location = location;
         seat.others = others;
         let state = seat.state(device, &self.rates, self.shape, now);
-        seat.promised = state.estimate(morsels).without(state.returns);
-        seat.begin((seat.promised.seconds - state.free_in).max(0.0), now);
+        seat.claim(&state, state.estimate(morsels), now);
     }
 
-    /// Returns what the last claim of a device was expected to take, from then until its fold is
-    /// done, waiting included.
+    /// Notes that a device must compile for so many seconds before it folds what it claims next.
+    pub fn compiles_first(&self, device: DeviceId, seconds: f64) {
+        if let Some(seat) = self.seats.lock().devices.get_mut(&device) {
+            seat.compiling = seconds;
+        }
+    }
+
+    /// Returns what the last claim of a device was expected to take: how much later the device is done
+    /// with its folds for it, and what other queries keep the device from it if it had nothing else.
     pub fn promised(&self, device: DeviceId) -> Estimate {
         let seats = self.seats.lock();
         let seat = seats.devices.get(&device);
@@ -248,7 +272,7 @@ impl Roster {
     /// Notes that a device begins something that is expected to take so many seconds.
     pub fn begin(&self, device: DeviceId, seconds: f64, now: f64) {
         if let Some(seat) = self.seats.lock().devices.get_mut(&device) {
-            seat.begin(seconds, now);
+            seat.begin(seconds, None, now);
         }
     }
 
@@ -390,6 +414,9 @@ impl Roster {
             })
             .collect();
         host_free_in.extend(std::iter::repeat_n(0.0, seats.expected));
+        if seats.host_stays_out {
+            host_free_in.clear();
+        }
         Outlook {
             rest,
             host_free_in,
@@ -404,11 +431,31 @@ impl Roster {
 }
 
 impl DeviceSeat {
-    fn begin(&mut self, seconds: f64, now: f64) {
+    fn begin(&mut self, seconds: f64, rate: Option<DeviceRate>, now: f64) {
         if self.has.is_empty() {
             self.since = now;
         }
-        self.has.push_back(seconds);
+        self.has.push_back(Begun { seconds, rate });
+    }
+
+    /// Takes a claim, of which this was expected in this state.
+    fn claim(&mut self, state: &DeviceState, estimate: Estimate, now: f64) {
+        let compiling = std::mem::take(&mut self.compiling);
+        // The state comes back once, whatever is claimed.
+        let before = state.free_in + state.returns;
+        let own = (estimate.seconds - before).max(0.0) + compiling;
+        let others = if self.has.is_empty() {
+            self.others
+        } else {
+            0.0
+        };
+        self.promised = Estimate {
+            seconds: own + others,
+            bytes: estimate.bytes,
+        };
+        // Compiling tells nothing about folds.
+        let rate = (compiling <= 0.0).then_some(state.rate);
+        self.begin(own, rate, now);
     }
 
     fn state(&self, id: DeviceId, rates: &Rates, shape: ShapeKey, now: f64) -> DeviceState {
@@ -416,13 +463,15 @@ impl DeviceSeat {
         if self.location == Location::Pinned {
             rate = rate.from_pinned();
         }
-        let mut free_in = self.has.iter().sum::<f64>();
-        if let Some(&expected) = self.has.front() {
-            let took = now - self.since;
+        let mut free_in = self.has.iter().map(|begun| begun.seconds).sum::<f64>();
+        let mut late = None;
+        if let Some(oldest) = self.has.front() {
+            let (expected, took) = (oldest.seconds, now - self.since);
             free_in -= expected;
             free_in += (expected - took).abs();
             if took > expected + LATE_MIN {
-                rate.doubt *= took / expected.max(LATE_MIN);
+                let times = took / expected.max(LATE_MIN);
+                late = oldest.rate.map(|rate| Late { rate, times });
             }
         }
         // The state comes back after the last morsel, whichever that is.
@@ -432,6 +481,7 @@ impl DeviceSeat {
             id,
             free_in: free_in.max(0.0) + self.others,
             rate,
+            late,
             resident: self.location == Location::Device,
             returns: returns
                 .unwrap_or(rate.launch_seconds + state_bytes * rate.transfer_seconds_per_byte),
@@ -439,3 +489,6 @@ impl DeviceSeat {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

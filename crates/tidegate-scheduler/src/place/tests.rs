@@ -38,6 +38,7 @@ fn device(id: u32, seconds: f64) -> DeviceState {
             launch_seconds: 0.0,
             doubt: 1.0,
         },
+        late: None,
         resident: false,
         returns: 0.0,
         limit_bytes: u64::MAX,
@@ -189,6 +190,7 @@ fn gpu(resident: bool) -> DeviceState {
             launch_seconds: 1e-5,
             doubt: 1.0,
         },
+        late: None,
         resident,
         ..device(0, 0.0)
     }

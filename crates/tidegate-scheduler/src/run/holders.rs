@@ -1,5 +1,6 @@
 //! Who has what of a scan before it begins: each device is left what it holds, and those that together
 //! have all of it, or below them in pinned memory what they lack, get the whole scan if that is done first.
+//! Where some hold all of it, those that must move some of it take of it what they finish before them.
 
 use std::sync::Arc;
 
@@ -23,8 +24,19 @@ struct Share {
 #[derive(Debug)]
 pub(super) struct Holders {
     pub(super) devices: Vec<Arc<dyn PipelineDevice>>,
+    /// Those that would have to move what the devices hold, and take a morsel only if they are done with
+    /// it before the devices are with all that waits.
+    pub(super) helpers: Vec<Arc<dyn PipelineDevice>>,
     /// Why they get it.
     pub(super) reason: Reason,
+}
+
+/// Devices that each have all of a scan, and why they get it if one of them would be done before the
+/// host.
+#[derive(Debug, Default)]
+struct Candidates {
+    devices: Vec<Arc<dyn PipelineDevice>>,
+    reason: Option<Reason>,
 }
 
 impl MixedRun {
@@ -47,6 +59,7 @@ impl MixedRun {
             }
             if holders.is_some() {
                 self.spec.queue.keep_from_host();
+                self.workers.roster.keep_from_host();
             }
             Ok(holders)
         });
@@ -110,33 +123,55 @@ impl MixedRun {
         Ok((holds_all && !shares.is_empty()).then_some(shares))
     }
 
-    /// Returns the devices that each hold or make all of the scan, or have what they lack right below
-    /// them, if one of them would be done before the host.
+    /// Returns the devices that each hold or make all of the scan if one of them would be done before the
+    /// host, with those as helpers that have what they lack right below them; or these alone.
     async fn each_with_all(&self, host_partitions: usize) -> Result<Option<Holders>, RunFailure> {
-        let (mut devices, mut reason) = (Vec::new(), None);
+        let (mut whole, mut at_hand) = (Candidates::default(), Candidates::default());
         for device in &self.spec.devices {
             let residency = self.residency_on(device);
             let roster = &self.workers.roster;
             let (num_rows, moving, why) = match residency.whole_scan(&self.spec.queue).await? {
                 Some(scan) => {
                     roster.holds_all(device.info().id);
-                    (scan.num_rows, 0.0, scan.origin.reason())
+                    (scan.num_rows, None, scan.origin.reason())
                 }
                 None => match self.all_at_hand(&residency).await? {
                     Some(all) if self.has_room_for(device, all.below) => {
                         let moving = self.seconds_to_move(device, all.below);
-                        (all.num_rows, moving, Reason::EarliestFinish)
+                        (all.num_rows, Some(moving), Reason::EarliestFinish)
                     }
                     _ => continue,
                 },
             };
-            let (rates, waits) = (roster.rates(), self.waits_for(device) + moving);
-            let shape = roster.shape();
+            let waits = self.waits_for(device) + moving.unwrap_or(0.0);
+            let (rates, shape) = (roster.rates(), roster.shape());
             let is_faster = faster_with_all(rates, shape, device, waits, num_rows, host_partitions);
-            devices.push(Arc::clone(device));
-            reason = reason.or(is_faster.then_some(why));
+            let candidates = match moving {
+                None => &mut whole,
+                Some(_) => &mut at_hand,
+            };
+            candidates.devices.push(Arc::clone(device));
+            let reason = candidates.reason.take();
+            candidates.reason = reason.or(is_faster.then_some(why));
         }
-        Ok(reason.map(|reason| Holders { devices, reason }))
+        let Some(reason) = whole.reason else {
+            // Whoever holds all of it is kept from it for so long that the others need not weigh it.
+            return Ok(at_hand.reason.map(|reason| Holders {
+                devices: at_hand.devices,
+                helpers: Vec::new(),
+                reason,
+            }));
+        };
+        let (dispatch, shape) = (&self.spec.dispatch, self.workers.roster.shape());
+        // Nobody who need not waits for kernels.
+        let is_ready =
+            |device: &Arc<dyn PipelineDevice>| dispatch.seconds_to_ready(device, shape) <= 0.0;
+        at_hand.devices.retain(is_ready);
+        Ok(Some(Holders {
+            devices: whole.devices,
+            helpers: at_hand.devices,
+            reason,
+        }))
     }
 
     /// Returns what the scan is, if each of its morsels is on a device or below it.
@@ -185,6 +220,7 @@ impl MixedRun {
         }
         Some(Holders {
             devices: shares.into_iter().map(|share| share.device).collect(),
+            helpers: Vec::new(),
             reason: Reason::Resident,
         })
     }

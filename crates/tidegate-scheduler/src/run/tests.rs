@@ -8,6 +8,7 @@ mod shares;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
@@ -368,4 +369,21 @@ async fn memory_comes_back_when_a_table_goes() {
     assert_eq!(bench.device.budget().used(), 0);
     assert_eq!(total(&bench.run().await), ALL);
     assert_eq!(bench.loads(), 12);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_claims_took_adds_up_to_no_more_than_the_time_that_passed() {
+    for resident in [0..0, 0..5, 0..MORSELS] {
+        let bench = Bench::new("1GB,rows=10000/s", resident).await;
+        let began = Instant::now();
+        bench.run().await;
+        let passed = began.elapsed().as_secs_f64();
+        let report = bench.spec.counters.report(|place| place.to_string());
+        let foreseen = report[0].foreseen;
+        // A device takes as long as its rows do.
+        let least = MORSELS as f64 * ROWS as f64 / 10_000.0;
+        assert!(foreseen.seconds >= 0.9 * least, "{foreseen:?}");
+        assert!(foreseen.seconds <= passed, "{foreseen:?} in {passed}");
+        assert!(foreseen.estimated_seconds >= 0.9 * least, "{foreseen:?}");
+    }
 }

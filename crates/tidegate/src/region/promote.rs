@@ -402,7 +402,8 @@ impl Filling {
         let mut chunks = Vec::with_capacity(keys.len());
         for (key, chunk) in keys.into_iter().zip(&below.chunks) {
             let moved = device.promote(Arc::clone(chunk.column())).await;
-            chunks.push((key, chunk.came_back(moved.map_err(|_| Stopped)?)));
+            let moved = moved.map_err(|_| Stopped)?;
+            chunks.push((key, chunk.came_back(moved.column)));
         }
         self.spec.cache.pinned().went_back(below);
         Ok(chunks)

@@ -179,8 +179,12 @@ fn claims_line(place: &PlaceReport) -> Option<String> {
     } = place.foreseen;
     let mut parts = Vec::new();
     if claims > 0 {
+        let claims = match claims {
+            1 => "1 claim".to_string(),
+            _ => format!("{claims} claims"),
+        };
         parts.push(format!(
-            "{claims} claims of {:.1} ms foreseen as {:.1} ms",
+            "{claims} took {:.1} ms with reading and waiting, foreseen as {:.1} ms",
             seconds * 1e3,
             estimated_seconds * 1e3
         ));

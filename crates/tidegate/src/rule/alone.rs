@@ -47,6 +47,7 @@ impl Placer<'_> {
                 id: info.id,
                 free_in: 0.0,
                 rate: rates.device(shape, info),
+                late: None,
                 resident: false,
                 returns: 0.0,
                 limit_bytes: device.budget().limit(),

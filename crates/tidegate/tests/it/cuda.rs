@@ -60,6 +60,22 @@ async fn extremes_of_strings_have_kernels() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn keys_of_more_than_64_bits_have_kernels() {
+    let wide = "l_extendedprice * l_quantity";
+    let all = format!("l_orderkey, {wide}, l_tax::DOUBLE, l_shipmode");
+    for keys in ["l_orderkey, l_partkey", wide, &all] {
+        let query = format!(
+            "SELECT {keys}, count(*), sum(l_linenumber) FROM tpch('lineitem', 0.01) GROUP BY {keys}"
+        );
+        let answer = explained(&host_only(), &query).await;
+        assert_eq!(texts(&answer, "reason"), [None], "{keys}");
+        assert_eq!(texts(&answer, "store"), [Some("hash table".into())]);
+        let source = texts(&answer, "cuda")[0].clone().unwrap();
+        assert!(source.contains("hash_key_word("), "{keys}: {source}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_device_changes_nothing() {
     let host = explained(&host_only(), REVENUE).await;
     let session = simulated("1GB", &["replay_placement = 'HD'"]).await;

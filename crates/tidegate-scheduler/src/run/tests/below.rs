@@ -2,23 +2,36 @@
 
 use std::sync::Arc;
 
-use tidegate_kernels::ColumnDictionary;
+use tidegate_kernels::{ColumnDictionary, PipelineDevice};
 
-use super::{ALL, Bench, DEVICE, MORSELS, Numbers, key, total};
+use super::{ALL, Bench, MORSELS, Numbers, key, total};
 use crate::cache::pinned::{GroupLabel, PinnedChunk, PinnedGroup};
 use crate::cache::{CachedChunk, ChunkKey};
-use crate::run::MixedRun;
+use crate::rates::ShapeKey;
+use crate::run::{MixedRun, RunSpec};
 
 const FAST: &str = "1GB,launch=1ns,rows=1e12/s,copy=1e15B/s";
 
 impl Bench {
     /// Puts these morsels into pinned memory.
     async fn with_below(self, morsels: impl IntoIterator<Item = usize>) -> Self {
-        let pinned = self.spec.cache.pinned();
+        self.spec.keep_below(&self.device, morsels).await;
+        self
+    }
+}
+
+impl RunSpec {
+    /// Puts these morsels into pinned memory, as this device encodes them.
+    pub(super) async fn keep_below(
+        &self,
+        device: &Arc<dyn PipelineDevice>,
+        morsels: impl IntoIterator<Item = usize>,
+    ) {
+        let pinned = self.cache.pinned();
         pinned.set_limit(1 << 20);
         let group = PinnedGroup {
             what: 1,
-            device: DEVICE,
+            device: device.info().id,
         };
         let label = GroupLabel {
             name: "t".into(),
@@ -30,19 +43,18 @@ impl Bench {
         };
         for index in morsels {
             let arrays = vec![Numbers::column(index)];
-            let stored = self.device.store(arrays, ColumnDictionary::new());
+            let stored = device.store(arrays, ColumnDictionary::new());
             let chunk = CachedChunk {
                 stored: Arc::new(stored.await.unwrap()),
                 holds_special: false,
                 anchor: vec![],
             };
             let charge = pinned.charge(chunk.stored.device_bytes(), &label, false);
-            let copy = self.device.demote(Arc::clone(&chunk.stored)).await.unwrap();
+            let copy = device.demote(Arc::clone(&chunk.stored)).await.unwrap();
             let chunk = PinnedChunk::new(copy, &chunk, charge.unwrap());
             let named: Vec<(ChunkKey, PinnedChunk)> = vec![(key(index), chunk)];
             pinned.keep(group, &label, named);
         }
-        self
     }
 }
 
@@ -79,4 +91,20 @@ async fn it_is_shared_where_something_must_be_read_or_moving_takes_long() {
         run.weigh_residency().await.unwrap();
         assert!(!bench.spec.queue.is_for_devices());
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_moving_takes_is_learned_without_waiting_for_the_device() {
+    // A fold takes ten times as long as the copy before it, and the next copy waits for that.
+    let bench = Bench::new("1GB,launch=1ns,rows=1000/s,copy=80000B/s", []).await;
+    let bench = bench.with_below(0..MORSELS).await;
+    let tail = bench.run().await;
+    assert_eq!((total(&tail), bench.loads()), (ALL, 0));
+    let (rates, shape) = (
+        bench.spec.dispatch.rates(),
+        ShapeKey::of(&bench.spec.pipeline),
+    );
+    let learned = rates.device(shape, bench.device.info());
+    let per_byte = learned.pinned_seconds_per_byte;
+    assert!((per_byte * 80_000.0 - 1.0).abs() < 1e-3, "{per_byte}");
 }

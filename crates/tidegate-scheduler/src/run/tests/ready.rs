@@ -1,5 +1,6 @@
 //! Rows that a device holds, in a shape whose kernels it has not got: whoever is done first.
 
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -11,6 +12,7 @@ use tidegate_kernels::SimulatedPipelineDevice;
 use super::{ALL, Bench, DEVICE, MORSELS, total, total_of};
 use crate::feeder::Choice;
 use crate::place::Reason;
+use crate::queue::{ClaimPolicy, MorselQueue};
 use crate::rates::ShapeKey;
 use crate::run::{AllOrNothing, MixedRun, RunFailure};
 
@@ -139,5 +141,35 @@ async fn a_region_of_all_or_nothing_is_the_hosts_until_kernels_are_there() {
         tell.send(()).unwrap();
         assert_eq!(total_of(&asked.await.unwrap()), ALL);
         assert!(is_ready(&bench));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn compiling_is_foreseen_for_the_first_claim_and_no_other() {
+    for as_a_whole in [true, false] {
+        let (mut bench, tell, _begun) = waiting().await;
+        if as_a_whole {
+            bench = bench.holding_all_of("numbers");
+        }
+        bench.spec.choice = Choice::Always(Reason::DeviceRequested);
+        tell.send(()).unwrap();
+        let mut foreseen = Vec::new();
+        for _ in 0..2 {
+            if as_a_whole {
+                AllOrNothing::run(&bench.spec).await.unwrap();
+            } else {
+                bench.spec.queue = Arc::new(MorselQueue::new(ClaimPolicy::DeviceOnly, vec![None]));
+                bench.run().await;
+            }
+            let report = bench.spec.counters.report(|place| place.to_string());
+            foreseen = report[0]
+                .decisions
+                .iter()
+                .map(|it| it.estimated_seconds)
+                .collect();
+        }
+        assert_eq!(foreseen.len(), 2, "{foreseen:?}");
+        // It was never seen, and then it was done.
+        assert!(foreseen[0] >= 0.4 && foreseen[1] < 0.4, "{foreseen:?}");
     }
 }

@@ -3,7 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
+use parking_lot::Mutex;
 use tidegate_device::{DeviceId, SimulatedDevice, SimulatedSpec};
 use tidegate_kernels::{PipelineDevice, SimulatedPipelineDevice};
 
@@ -12,6 +15,7 @@ use crate::cache::{CachedChunk, CachedTable, ColumnCache};
 use crate::feeder::Choice;
 use crate::place::{Place, Reason};
 use crate::queue::{ClaimPolicy, MorselQueue};
+use crate::rates::ShapeKey;
 use crate::run::{MixedRun, RunSpec, Tail};
 
 struct Bench {
@@ -22,15 +26,23 @@ struct Bench {
 impl Bench {
     /// Makes devices of these specifications, each of which holds these morsels.
     async fn new(devices: &[(&str, &[usize])]) -> Self {
+        let made = devices.iter().enumerate();
+        let made = made.map(|(number, (spec, resident))| {
+            let device = SimulatedPipelineDevice::new(simulated(number, spec));
+            (device, *resident)
+        });
+        Self::on(made.collect()).await
+    }
+
+    /// Has each of these devices hold these morsels.
+    async fn on(devices: Vec<(SimulatedPipelineDevice, &[usize])>) -> Self {
         let cache = ColumnCache::default();
         let mut made = Vec::new();
-        for (number, (spec, resident)) in devices.iter().enumerate() {
-            let spec: SimulatedSpec = spec.parse().unwrap();
-            let id = DeviceId(number as u32);
-            let device = SimulatedDevice::new(id, spec).unwrap();
-            let device: Arc<dyn PipelineDevice> = Arc::new(SimulatedPipelineDevice::new(device));
+        for (device, resident) in devices {
+            let device: Arc<dyn PipelineDevice> = Arc::new(device);
+            let id = device.info().id;
             let mut table = CachedTable::new("t", id, ["v".to_string()]);
-            for &index in *resident {
+            for &index in resident {
                 let dictionary = Arc::clone(table.dictionary(0));
                 let stored = device.store(vec![Numbers::column(index)], dictionary).await;
                 let chunk = CachedChunk {
@@ -86,6 +98,11 @@ impl Bench {
         };
         self.spec.devices.iter().map(of_device).collect()
     }
+}
+
+fn simulated(number: usize, spec: &str) -> SimulatedDevice {
+    let spec: SimulatedSpec = spec.parse().unwrap();
+    SimulatedDevice::new(DeviceId(number as u32), spec).unwrap()
 }
 
 const EVEN: [usize; 6] = [0, 2, 4, 6, 8, 10];
@@ -167,4 +184,58 @@ async fn devices_that_together_hold_a_scan_get_it_if_they_are_first() {
         run.weigh_residency().await.unwrap();
         assert!(!bench.spec.queue.is_for_devices());
     }
+}
+
+/// What all of them are.
+const EACH: [usize; MORSELS] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11];
+
+/// Has the host take a minute for each row.
+fn slow_host(bench: &Bench) {
+    let shape = ShapeKey::of(&bench.spec.pipeline);
+    bench.spec.dispatch.rates().learn_host(shape, 1, 60.0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_must_move_it_takes_nothing_that_its_holder_does_before() {
+    let fast = "1GB,launch=1ns,rows=1e12/s,copy=1e15B/s";
+    let bench = Bench::new(&[("1GB,rows=3000/s", &EACH), (fast, &[])]).await;
+    let bench = bench.free_to_choose();
+    slow_host(&bench);
+    let mover = &bench.spec.devices[1];
+    bench.spec.keep_below(mover, EACH).await;
+    let rates = bench.spec.dispatch.rates();
+    rates.learn_pinned(mover.info(), 80, 100.0);
+    let tail = bench.run().await;
+    assert!(bench.spec.queue.is_for_devices());
+    assert_eq!((total(&tail), bench.loads()), (ALL, 0));
+    assert_eq!(bench.morsels(), [12, 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_must_move_it_takes_what_its_holder_would_do_later() {
+    let (tell, told) = channel();
+    let told = Mutex::new(told);
+    // The holder does nothing until it is told.
+    let slow = simulated(0, "1GB,rows=100/s");
+    let slow = SimulatedPipelineDevice::with_compiler(slow, move |_| told.lock().recv().unwrap());
+    let fast = simulated(1, "1GB,launch=1ns,rows=1e12/s,copy=1e15B/s");
+    let fast = SimulatedPipelineDevice::new(fast);
+    let bench = Bench::on(vec![(slow, &EACH), (fast, &[])]).await;
+    let bench = bench.free_to_choose();
+    slow_host(&bench);
+    let mover = &bench.spec.devices[1];
+    bench.spec.keep_below(mover, EACH).await;
+    let queue = Arc::clone(&bench.spec.queue);
+    let (tail, ()) = tokio::join!(bench.run(), async {
+        while !queue.is_listed(0) || queue.rest().num_morsels > 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        tell.send(()).unwrap();
+    });
+    assert!(queue.is_for_devices());
+    assert_eq!((total(&tail), bench.loads()), (ALL, 0));
+    // A run of one morsel in flight, one that waits for it, and one that is claimed meanwhile.
+    let morsels = bench.morsels();
+    assert!(morsels[1] >= 9, "{morsels:?}");
+    assert_eq!(morsels.iter().sum::<u64>(), MORSELS as u64);
 }
