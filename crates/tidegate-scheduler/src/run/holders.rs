@@ -39,6 +39,17 @@ struct Candidates {
     reason: Option<Reason>,
 }
 
+impl Candidates {
+    /// Gives them the scan, if one of them would be done before the host.
+    fn alone(self) -> Option<Holders> {
+        Some(Holders {
+            reason: self.reason?,
+            devices: self.devices,
+            helpers: Vec::new(),
+        })
+    }
+}
+
 impl MixedRun {
     /// Leaves to each of several devices what it holds; and the whole scan to the devices that hold or
     /// make all of it, each or together, if the placement is free and they would be done before the
@@ -53,10 +64,15 @@ impl MixedRun {
             let Choice::EarliestFinish { host_partitions } = self.spec.choice else {
                 return Ok(None);
             };
-            let mut holders = self.each_with_all(host_partitions).await?;
-            if holders.is_none() {
-                holders = shares.and_then(|shares| self.all_with_shares(shares, host_partitions));
-            }
+            let (whole, at_hand) = self.each_with_all(host_partitions).await?;
+            // Where nothing must move, nobody moves anything: neither beside one that holds all, nor what
+            // the others hold of it.
+            let holders = match whole.reason {
+                Some(reason) => Some(self.helped(whole.devices, reason, at_hand.devices)),
+                None => shares
+                    .and_then(|shares| self.all_with_shares(shares, host_partitions))
+                    .or_else(|| at_hand.alone()),
+            };
             if holders.is_some() {
                 self.spec.queue.keep_from_host();
                 self.workers.roster.keep_from_host();
@@ -123,9 +139,12 @@ impl MixedRun {
         Ok((holds_all && !shares.is_empty()).then_some(shares))
     }
 
-    /// Returns the devices that each hold or make all of the scan if one of them would be done before the
-    /// host, with those as helpers that have what they lack right below them; or these alone.
-    async fn each_with_all(&self, host_partitions: usize) -> Result<Option<Holders>, RunFailure> {
+    /// Returns the devices that each hold or make all of the scan, and those that have what they lack of
+    /// it right below them.
+    async fn each_with_all(
+        &self,
+        host_partitions: usize,
+    ) -> Result<(Candidates, Candidates), RunFailure> {
         let (mut whole, mut at_hand) = (Candidates::default(), Candidates::default());
         for device in &self.spec.devices {
             let residency = self.residency_on(device);
@@ -154,24 +173,24 @@ impl MixedRun {
             let reason = candidates.reason.take();
             candidates.reason = reason.or(is_faster.then_some(why));
         }
-        let Some(reason) = whole.reason else {
-            // Whoever holds all of it is kept from it for so long that the others need not weigh it.
-            return Ok(at_hand.reason.map(|reason| Holders {
-                devices: at_hand.devices,
-                helpers: Vec::new(),
-                reason,
-            }));
-        };
+        Ok((whole, at_hand))
+    }
+
+    /// Gives the scan to devices that each hold all of it, with those as helpers that would move some of it
+    /// and have their kernels: nobody who need not waits for kernels.
+    fn helped(
+        &self,
+        devices: Vec<Arc<dyn PipelineDevice>>,
+        reason: Reason,
+        mut helpers: Vec<Arc<dyn PipelineDevice>>,
+    ) -> Holders {
         let (dispatch, shape) = (&self.spec.dispatch, self.workers.roster.shape());
-        // Nobody who need not waits for kernels.
-        let is_ready =
-            |device: &Arc<dyn PipelineDevice>| dispatch.seconds_to_ready(device, shape) <= 0.0;
-        at_hand.devices.retain(is_ready);
-        Ok(Some(Holders {
-            devices: whole.devices,
-            helpers: at_hand.devices,
+        helpers.retain(|device| dispatch.seconds_to_ready(device, shape) <= 0.0);
+        Holders {
+            devices,
+            helpers,
             reason,
-        }))
+        }
     }
 
     /// Returns what the scan is, if each of its morsels is on a device or below it.

@@ -106,7 +106,9 @@ async fn who_has_priority_is_let_in_first() {
         set(&other, &[&format!("priority = {priority}")]).await;
         let order = order.clone();
         waiting.push(tokio::spawn(async move {
-            other.collect(SHORT).await.unwrap();
+            let mut rows = other.execute(SHORT).await.unwrap();
+            rows.next().await.unwrap().unwrap();
+            // Nobody else is let in as long as these rows are there.
             order.lock().push(priority);
         }));
         until("it waits", || gate.counts().1 == number + 1).await;
@@ -197,7 +199,7 @@ async fn a_statement_ends_within_a_tenth_of_a_second_and_gives_everything_back()
 
 /// How much slower a build with debug assertions, on a machine that others use, may be.
 fn slack() -> u64 {
-    if cfg!(debug_assertions) { 10 } else { 1 }
+    if cfg!(debug_assertions) { 30 } else { 1 }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -186,6 +186,23 @@ async fn devices_that_together_hold_a_scan_get_it_if_they_are_first() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_device_holds_is_left_to_it_while_copies_of_it_come_to_lie_below() {
+    let fast = "1GB,launch=1ns,rows=1e12/s,copy=1e15B/s";
+    for copied in [&EVEN[..3], &EVEN] {
+        let bench = Bench::new(&[(fast, &EVEN), (fast, &ODD)]).await;
+        let bench = bench.free_to_choose();
+        // The other device could take these from there, and would have all of the scan then.
+        let copies = copied.iter().copied();
+        bench.spec.keep_below(&bench.spec.devices[0], copies).await;
+        let tail = bench.run().await;
+        assert!(bench.spec.queue.is_for_devices());
+        assert_eq!((total(&tail), bench.loads()), (ALL, 0));
+        assert_eq!(bench.morsels(), [6, 6]);
+        assert_eq!(bench.spec.cache.pinned().activity().hits, 0);
+    }
+}
+
 /// What all of them are.
 const EACH: [usize; MORSELS] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11];
 
