@@ -75,7 +75,7 @@ pub struct DecisionReport {
 }
 
 /// What the claims of a place were expected to take, and what they took; sums over all of them, which
-/// are the same quantity and can be compared.
+/// are the same quantity and can be compared; with those whose rows had to run again elsewhere.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Foreseen {
     /// Claims.

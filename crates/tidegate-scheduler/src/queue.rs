@@ -405,12 +405,27 @@ impl MorselQueue {
     pub fn claim_run_for_device(
         &self,
         device: DeviceId,
-        mut accepts: impl FnMut(&Morsel) -> bool,
+        accepts: impl FnMut(&Morsel) -> bool,
     ) -> Vec<Morsel> {
         let mut guard = self.pieces.lock();
+        let run = self.take_run(&mut guard, device, accepts);
+        let is_empty = |id: MorselId| guard.pieces[id.piece].waiting.num_morsels == 0;
+        if run.iter().any(|morsel| is_empty(morsel.id)) {
+            // Whoever left this to devices need not wait longer.
+            self.changed.notify_waiters();
+        }
+        run
+    }
+
+    fn take_run(
+        &self,
+        guard: &mut Pieces,
+        device: DeviceId,
+        mut accepts: impl FnMut(&Morsel) -> bool,
+    ) -> Vec<Morsel> {
         let mut run = Vec::new();
         if self.is_shared_out() {
-            let own: Vec<MorselId> = self.own_of(&guard, device).collect();
+            let own: Vec<MorselId> = self.own_of(guard, device).collect();
             for id in own {
                 let entry = &mut guard.pieces[id.piece];
                 let Some(size) = entry.slots.as_ref().map(|slots| slots[id.index].size) else {
@@ -425,7 +440,7 @@ impl MorselQueue {
             }
             return run;
         }
-        let Pieces { pieces, polled, .. } = &mut *guard;
+        let Pieces { pieces, polled, .. } = guard;
         for (piece, entry) in pieces.iter_mut().enumerate().rev() {
             if entry
                 .partition

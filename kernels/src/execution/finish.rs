@@ -23,8 +23,8 @@ use crate::engine::{Machine, ResidentChunk, Segments};
 use crate::finish::{FinishedGroups, StoredGroups, column_bytes, finish_groups, store_groups};
 use crate::groups::{Groups, output_schema};
 use crate::program::{
-    DeviceProgram, FinishLayout, FinishProgram, OutputColumn, ProgramOptions, Sink, SlotFacts,
-    declared_facts, declared_program, finish_program, first_aggregate, generate_ordered,
+    DeviceProgram, FinishLayout, FinishProgram, KEYS_MET, OutputColumn, ProgramOptions, Sink,
+    SlotFacts, declared_facts, declared_program, finish_program, first_aggregate, generate_ordered,
 };
 use crate::rows::{DeviceRows, download_rows, pick_rows, write_rows};
 use crate::stored::ColumnDictionary;
@@ -78,6 +78,8 @@ impl From<RunError> for Halt {
 impl From<DeviceError> for Halt {
     fn from(error: DeviceError) -> Self {
         match &error {
+            // Nor can the host tell groups apart of which the table has made one.
+            DeviceError::LaunchFailed { why, .. } if why == KEYS_MET => Self::Failed(error.into()),
             // The groups are as they were.
             DeviceError::LaunchFailed { .. }
             | DeviceError::OutOfMemory { .. }

@@ -59,7 +59,9 @@ impl Feeder {
                 DeviceClaim::Later | DeviceClaim::Declined if !idle => return Ok(None),
                 DeviceClaim::Later | DeviceClaim::Declined
                     if self.ending.load(Ordering::Acquire)
-                        && !(helps && claim == DeviceClaim::Declined) =>
+                        && !(claim == DeviceClaim::Declined
+                            && helps
+                            && self.queue.leaves_to_others(id)) =>
                 {
                     return Ok(None);
                 }
@@ -147,8 +149,8 @@ impl Feeder {
         })
     }
 
-    /// Returns whether the device takes what others hold if it is done with it before them: those others
-    /// would not do all of it, and the host has no part in it.
+    /// Returns whether the device takes what others hold if it is done with it before them, and the host has
+    /// no part in it. What it declines is theirs; once they have gone, the tail's.
     fn helps(&self) -> bool {
         self.queue.is_for_devices() && matches!(self.choice, Choice::EarliestFinish { .. })
     }

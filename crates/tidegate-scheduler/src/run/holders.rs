@@ -146,7 +146,8 @@ impl MixedRun {
         host_partitions: usize,
     ) -> Result<(Candidates, Candidates), RunFailure> {
         let (mut whole, mut at_hand) = (Candidates::default(), Candidates::default());
-        for device in &self.spec.devices {
+        let live = self.spec.devices.iter().filter(|device| !device.is_lost());
+        for device in live {
             let residency = self.residency_on(device);
             let roster = &self.workers.roster;
             let (num_rows, moving, why) = match residency.whole_scan(&self.spec.queue).await? {

@@ -170,6 +170,7 @@ async fn compiling_is_foreseen_for_the_first_claim_and_no_other() {
         }
         assert_eq!(foreseen.len(), 2, "{foreseen:?}");
         // It was never seen, and then it was done.
-        assert!(foreseen[0] >= 0.4 && foreseen[1] < 0.4, "{foreseen:?}");
+        assert!(foreseen[0] >= 0.4, "{foreseen:?}");
+        assert!(foreseen[1] < foreseen[0] - 0.2, "{foreseen:?}");
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::channel;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tidegate_device::{DeviceId, SimulatedDevice, SimulatedSpec};
@@ -203,6 +203,9 @@ async fn what_a_device_holds_is_left_to_it_while_copies_of_it_come_to_lie_below(
     }
 }
 
+/// More than anything here takes.
+const LONG: Duration = Duration::from_secs(60);
+
 /// What all of them are.
 const EACH: [usize; MORSELS] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11];
 
@@ -234,7 +237,9 @@ async fn who_must_move_it_takes_what_its_holder_would_do_later() {
     let told = Mutex::new(told);
     // The holder does nothing until it is told.
     let slow = simulated(0, "1GB,rows=100/s");
-    let slow = SimulatedPipelineDevice::with_compiler(slow, move |_| told.lock().recv().unwrap());
+    let slow = SimulatedPipelineDevice::with_compiler(slow, move |_| {
+        told.lock().recv_timeout(LONG).unwrap();
+    });
     let fast = simulated(1, "1GB,launch=1ns,rows=1e12/s,copy=1e15B/s");
     let fast = SimulatedPipelineDevice::new(fast);
     let bench = Bench::on(vec![(slow, &EACH), (fast, &[])]).await;
@@ -243,8 +248,10 @@ async fn who_must_move_it_takes_what_its_holder_would_do_later() {
     let mover = &bench.spec.devices[1];
     bench.spec.keep_below(mover, EACH).await;
     let queue = Arc::clone(&bench.spec.queue);
+    let began = Instant::now();
     let (tail, ()) = tokio::join!(bench.run(), async {
         while !queue.is_listed(0) || queue.rest().num_morsels > 0 {
+            assert!(began.elapsed() < LONG, "nobody takes the rest");
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         tell.send(()).unwrap();
@@ -255,4 +262,30 @@ async fn who_must_move_it_takes_what_its_holder_would_do_later() {
     let morsels = bench.morsels();
     assert!(morsels[1] >= 9, "{morsels:?}");
     assert_eq!(morsels.iter().sum::<u64>(), MORSELS as u64);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_helper_declines_is_the_hosts_once_its_holder_is_lost() {
+    let holder = "1GB,launch=1ns,rows=1e12/s,faults=launch:1=lost";
+    let fast = "1GB,launch=1ns,rows=1e12/s,copy=1e15B/s";
+    let bench = Bench::new(&[(holder, &EACH), (fast, &[])]).await;
+    let bench = bench.free_to_choose();
+    let mover = &bench.spec.devices[1];
+    bench.spec.keep_below(mover, EACH).await;
+    let (rates, shape) = (
+        bench.spec.dispatch.rates(),
+        ShapeKey::of(&bench.spec.pipeline),
+    );
+    // A core that reads a row for the device takes longer than one that folds it.
+    rates.learn_load(shape, 1, 1.0);
+    let run = MixedRun::new(bench.spec.clone());
+    run.weigh_residency().await.unwrap();
+    assert!(bench.spec.queue.is_for_devices());
+    // Statements get these bytes back before anybody has read them.
+    bench.spec.cache.pinned().set_limit(0);
+    let tail = tokio::time::timeout(LONG, run.enter().leave()).await;
+    let tail = tail.unwrap().unwrap().unwrap();
+    assert!(bench.spec.devices[0].is_lost());
+    assert_eq!((total(&tail), tail.rest.len()), (ALL, MORSELS));
+    assert_eq!((bench.loads(), bench.morsels()), (0, vec![0, 0]));
 }
