@@ -266,10 +266,12 @@ async fn who_must_move_it_takes_what_its_holder_would_do_later() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_helper_declines_is_the_hosts_once_its_holder_is_lost() {
-    let holder = "1GB,launch=1ns,rows=1e12/s,faults=launch:1=lost";
+    // A turn of it is one morsel, so that most of them wait when it is lost.
+    let holder = "1GB,rows=100/s,faults=launch:1=lost";
     let fast = "1GB,launch=1ns,rows=1e12/s,copy=1e15B/s";
     let bench = Bench::new(&[(holder, &EACH), (fast, &[])]).await;
     let bench = bench.free_to_choose();
+    slow_host(&bench);
     let mover = &bench.spec.devices[1];
     bench.spec.keep_below(mover, EACH).await;
     let (rates, shape) = (
@@ -277,7 +279,7 @@ async fn what_a_helper_declines_is_the_hosts_once_its_holder_is_lost() {
         ShapeKey::of(&bench.spec.pipeline),
     );
     // A core that reads a row for the device takes longer than one that folds it.
-    rates.learn_load(shape, 1, 1.0);
+    rates.learn_load(shape, 1, 100.0);
     let run = MixedRun::new(bench.spec.clone());
     run.weigh_residency().await.unwrap();
     assert!(bench.spec.queue.is_for_devices());
