@@ -47,6 +47,9 @@ template <class T> __device__ __forceinline__ T wrapping_mul(T a, T b) {
 
 __device__ __forceinline__ void raise(u32* flags, u32 code) { atomicMax(&flags[FLAG_ERROR], code); }
 
+__device__ __forceinline__ u64 joined(u32 low, u32 high) { return (u64)low | ((u64)high << 32); }
+__device__ __forceinline__ double double_of_bits(u64 bits) { return __longlong_as_double((i64)bits); }
+
 // Maps a float to a signed integer of the same order as IEEE 754 totalOrder.
 __device__ __forceinline__ i64 total_order(double value) {
     i64 bits = __double_as_longlong(value);

@@ -38,8 +38,6 @@ __device__ __forceinline__ u64 warp_max(u64 value) {
 }
 
 __device__ __forceinline__ u64 greater(u64 a, u64 b) { return a > b ? a : b; }
-__device__ __forceinline__ u64 joined(u32 low, u32 high) { return (u64)low | ((u64)high << 32); }
-__device__ __forceinline__ double double_of_bits(u64 bits) { return __longlong_as_double((i64)bits); }
 __device__ __forceinline__ double double_of_halves(u32 low, u32 high) { return double_of_bits(joined(low, high)); }
 
 // A 64-bit sum in shared memory is two planes of 32 bits: a 64-bit atomic there is a loop, two

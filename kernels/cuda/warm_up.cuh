@@ -10,14 +10,16 @@ extern "C" __global__ void __launch_bounds__(256, 2) warm_up(
     u64 sum = 0;
 #pragma unroll 1
     for (u32 at = (blockIdx.x * 256 + threadIdx.x) * 4; at < rows; at += gridDim.x * 1024) {
-        Packet<8> narrow;
-        Longs<4> plain;
-        fetch_part<8>(narrow, k0.data + (u64)at * 2);
-        fetch_longs(plain, k1.data + (u64)at * 8);
+        const uint2 narrow = __ldcs((const uint2*)(k0.data + (u64)at * 2));
+        const uint2 plain = __ldcs((const uint2*)(k1.data + (u64)at * 4));
+        const u32 raws[4] = {narrow.x & 0xffff, narrow.x >> 16, narrow.y & 0xffff, narrow.y >> 16};
         i32 keys[4];
         double values[4];
-        decode<2, 4, i32, true>(k0, narrow, keys);
-        decode_double<4>(plain, values);
+#pragma unroll
+        for (int r = 0; r < 4; r++) {
+            keys[r] = (i32)(raws[r] * (u32)k0.factor + (u32)k0.base);
+            values[r] = double_of_bits(joined(plain.x, plain.y + r));
+        }
         const u32 valid = validity_word(k1, at);
 #pragma unroll
         for (int r = 0; r < 4; r++) {

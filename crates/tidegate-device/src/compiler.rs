@@ -20,6 +20,7 @@ use thiserror::Error;
 
 pub use cache::{ImageCache, ImageCounters, WarmUp};
 use nvrtc::{Nvrtc, Program};
+pub use options::QUICKLY;
 use workshop::Workshop;
 
 /// A program, compiled.
@@ -109,7 +110,7 @@ impl Compiler {
     ) -> Result<Compiled, CompileError> {
         let nvrtc = Arc::clone(&self.nvrtc);
         let (of_name, source) = (name.to_owned(), source.to_owned());
-        let options = options::list(nvrtc.version, architecture, extra);
+        let options = options::list(nvrtc.version, architecture, &source, extra);
         let is_virtual = options::is_virtual(architecture);
         self.workshop
             .run(move || compile(&nvrtc, &of_name, &source, &options, is_virtual))

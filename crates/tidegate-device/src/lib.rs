@@ -35,7 +35,7 @@ mod library;
 pub mod memory;
 pub mod simulated;
 
-pub use compiler::{CompileError, Compiled, Compiler, ImageCache, WarmUp};
+pub use compiler::{CompileError, Compiled, Compiler, ImageCache, QUICKLY, WarmUp};
 pub use cuda::{CudaDevice, CudaOptions};
 pub use discovery::{CudaFound, Discovery, DiscoveryOptions, Finding, Outcome, discover};
 pub use error::DeviceError;

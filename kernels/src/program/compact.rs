@@ -10,7 +10,7 @@ use tidegate_pipeline::types::is_string;
 use tidegate_pipeline::{Expr, Pipeline, SortKey};
 
 use super::emit::{Emitter, Scope, Valid};
-use super::load_code::{write_columns, write_loads, write_row_loop};
+use super::load_code::LoadCode;
 use super::order::order_words;
 use super::source::{Shape, TILE_PLACE, finish, preamble, write_kernel_head};
 use super::{DeviceProgram, OutputColumn, ProgramOptions, Sink};
@@ -86,18 +86,17 @@ pub(super) fn compacted(
          \x20       const u32 step = 0;\n",
     );
     text.push_str(TILE_PLACE);
-    write_columns(&mut text, emitter.slots.len());
+    let loads = LoadCode::new(&emitter.slots, &shape, false);
+    loads.write_columns(&mut text);
     text.push_str("        {\n");
-    write_loads(&mut text, &emitter.slots);
+    loads.write_loads(&mut text);
     text.push_str("            u32 mask = 0;\n");
-    write_row_loop(&mut text, &emitter.slots);
+    let mut of_row = String::new();
     for line in &emitter.lines {
-        let _ = writeln!(text, "                {line}");
+        let _ = writeln!(of_row, "                {line}");
     }
-    let _ = writeln!(
-        text,
-        "                mask |= ({guard} ? 1u : 0u) << ur;\n            }}"
-    );
+    let marked = format!("{of_row}                mask |= ({guard} ? 1u : 0u) << ur;\n");
+    loads.write_rows(&mut text, &marked);
     text.push_str(
         "            // A warp's rows are consecutive: run u of all its lanes, then run u + 1.\n\
          \x20           const u32 lanes_before = (1u << lane) - 1;\n\
@@ -117,15 +116,13 @@ pub(super) fn compacted(
          \x20           }\n\
          \x20           const u64 place = place_of_warp(p.spill, tile, found, warp_counts, &first_place);\n",
     );
-    write_row_loop(&mut text, &emitter.slots);
-    text.push_str("                if (((mask >> ur) & 1) == 0) continue;\n");
-    for line in &emitter.lines {
-        let _ = writeln!(text, "                {line}");
-    }
-    let _ = writeln!(
-        text,
-        "                {{\n                    const u64 position = place + place_in_warp[u] + __popc((mask >> (u * TG_ROWS)) & ((1u << r) - 1));\n{writes}                }}\n            }}\n        }}\n    }}\n}}"
+    let written = format!(
+        "                if (((mask >> ur) & 1) != 0) {{\n\
+         {of_row}                const u64 position = place + place_in_warp[u] + __popc((mask >> (u * TG_ROWS)) & ((1u << r) - 1));\n\
+         {writes}                }}\n"
     );
+    loads.write_rows(&mut text, &written);
+    text.push_str("        }\n    }\n}");
     let num_steps = pipeline.steps.len();
     let program = finish(emitter, text, Sink::Rows(columns), num_steps, &shape)?;
     Ok((program, order.iter().map(|word| word.bits).collect()))

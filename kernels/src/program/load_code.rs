@@ -9,189 +9,233 @@ use std::fmt::Write;
 use arrow_schema::DataType;
 
 use super::emit::Class;
+use super::packet::Packet;
 use super::slots::{Slot, SlotFacts, SlotKind};
+use super::source::Shape;
 
-type Slots = [(Slot, SlotFacts)];
+/// Writes how a thread reads the columns of its rows.
+#[derive(Clone, Copy)]
+pub(super) struct LoadCode<'a> {
+    slots: &'a [(Slot, SlotFacts)],
+    /// Consecutive rows of a run.
+    rows: u32,
+    /// Runs of a step.
+    unroll: u32,
+    /// Each row and run has code of its own, for a compiler that unrolls no loops.
+    spells_out: bool,
+}
 
-/// Reads the descriptions of a segment's columns, once for a tile.
-pub(super) fn write_columns(text: &mut String, num_slots: usize) {
-    for index in 0..num_slots {
+impl<'a> LoadCode<'a> {
+    pub(super) fn new(slots: &'a [(Slot, SlotFacts)], shape: &Shape, spells_out: bool) -> Self {
+        Self {
+            slots,
+            rows: shape.rows,
+            unroll: shape.unroll,
+            spells_out,
+        }
+    }
+
+    /// Repeats code for each `index` below `count`.
+    fn write_repeated(&self, text: &mut String, index: &str, count: u32, code: &str) {
+        let indent = "            ";
+        if self.spells_out {
+            for value in 0..count {
+                let _ = write!(
+                    text,
+                    "{indent}{{\n{indent}    const int {index} = {value};\n{code}{indent}}}\n"
+                );
+            }
+        } else {
+            let _ = write!(
+                text,
+                "#pragma unroll\n{indent}for (int {index} = 0; {index} < {count}; {index}++) {{\n{code}{indent}}}\n"
+            );
+        }
+    }
+
+    /// Returns the columns with their packets.
+    fn columns(&self) -> impl Iterator<Item = (usize, &'a Slot, &'a SlotFacts, Packet)> + use<'a> {
+        let rows = self.rows;
+        let column = move |(index, (slot, facts)): (usize, &'a (Slot, SlotFacts))| {
+            (index, slot, facts, Packet::of(index, &facts.widths, rows))
+        };
+        self.slots.iter().enumerate().map(column)
+    }
+
+    /// Reads the descriptions of a segment's columns, once for a tile.
+    pub(super) fn write_columns(&self, text: &mut String) {
+        write_columns(text, self.slots.len());
+    }
+
+    /// Returns whether packets can be fetched before it is known what of them is wanted: each column
+    /// has one width.
+    pub(super) fn can_run_ahead(&self) -> bool {
+        self.slots.iter().all(|(_, facts)| facts.widths.len() == 1)
+    }
+
+    /// Fetches the first step's packets, ahead of the loop over steps.
+    pub(super) fn write_first_fetch(&self, text: &mut String) {
+        self.write_packets(text);
+        self.write_fetch(text, "0u", "true");
+    }
+
+    /// Decodes the packets of a step and fetches those of the next.
+    pub(super) fn write_decode_ahead(&self, text: &mut String) {
+        self.write_values(text);
+        self.write_decode(text);
+        self.write_fetch(text, "step + TG_STEP", "step + TG_STEP < TG_TILE");
+    }
+
+    /// Fetches and decodes the packets of a step.
+    pub(super) fn write_loads(&self, text: &mut String) {
+        self.write_values(text);
+        self.write_packets(text);
+        self.write_fetch(text, "step", "true");
+        self.write_decode(text);
+    }
+
+    /// Writes what is done with each of a step's rows.
+    pub(super) fn write_rows(&self, text: &mut String, of_row: &str) {
+        let mut code = "                const int u = ur / TG_ROWS, r = ur % TG_ROWS;\n\
+             \x20               const u32 at = first + step + TG_RUN(u);\n\
+             \x20               const bool selected = at + r < rows;\n"
+            .to_owned();
+        for (index, (slot, facts)) in self.slots.iter().enumerate() {
+            let class = slot_class(slot, facts).name();
+            let _ = writeln!(
+                code,
+                "                const {class}* const c{index} = d{index}[u];"
+            );
+            if facts.nullable {
+                let _ = writeln!(code, "                const u32 b{index} = n{index}[u];");
+            }
+        }
+        code.push_str(of_row);
+        self.write_repeated(text, "ur", self.unroll * self.rows, &code);
+    }
+
+    /// Declares what a step's rows are decoded to.
+    pub(super) fn write_values(&self, text: &mut String) {
+        for (index, (slot, facts)) in self.slots.iter().enumerate() {
+            let class = slot_class(slot, facts).name();
+            let _ = writeln!(text, "            {class} d{index}[TG_UNROLL][TG_ROWS];");
+            if facts.nullable {
+                let _ = writeln!(text, "            u32 n{index}[TG_UNROLL];");
+            }
+        }
+    }
+
+    /// Declares the packets.
+    pub(super) fn write_packets(&self, text: &mut String) {
+        for (index, _, facts, packet) in self.columns() {
+            packet.write_declaration(text);
+            if facts.nullable {
+                let _ = writeln!(text, "            u32 g{index}[TG_UNROLL];");
+            }
+        }
+    }
+
+    /// Fetches the packets of the step, which is `wanted` or not.
+    pub(super) fn write_fetch(&self, text: &mut String, step: &str, wanted: &str) {
+        // Behind the end, rows that are there are read and not selected.
+        let mut code = format!(
+            "                const u32 run = first + {step} + TG_RUN(u);\n\
+             \x20               const u32 at = {wanted} && run < rows ? run : 0u;\n"
+        );
+        for (index, _, facts, packet) in self.columns() {
+            by_width(&mut code, index, &facts.widths, &|width| {
+                packet.fetch(width)
+            });
+            if facts.nullable {
+                let _ = writeln!(
+                    code,
+                    "                g{index}[u] = validity_word(k{index}, at);"
+                );
+            }
+        }
+        self.write_repeated(text, "u", self.unroll, &code);
+    }
+
+    /// Decodes the packets of a step.
+    pub(super) fn write_decode(&self, text: &mut String) {
+        let mut code = String::new();
+        for (index, slot, facts, packet) in self.columns() {
+            by_width(&mut code, index, &facts.widths, &|width| {
+                let value = |row| {
+                    let value = decoded(index, slot, facts, width, &packet.raw(width, row));
+                    format!("d{index}[u][{row}] = {value};")
+                };
+                (0..self.rows).map(value).collect::<Vec<_>>().join(" ")
+            });
+            if facts.nullable {
+                let _ = writeln!(
+                    code,
+                    "                n{index}[u] = g{index}[u] >> (TG_RUN(u) & 31);"
+                );
+            }
+        }
+        self.write_repeated(text, "u", self.unroll, &code);
+    }
+}
+
+/// Reads the descriptions of so many columns of a segment, once for a tile.
+pub(super) fn write_columns(text: &mut String, num_columns: usize) {
+    for index in 0..num_columns {
         let _ = writeln!(text, "        const Column k{index} = columns[{index}];");
     }
 }
 
-/// Returns whether packets can be fetched before it is known what of them is wanted: each column has
-/// one width.
-pub(super) fn can_run_ahead(slots: &Slots) -> bool {
-    slots.iter().all(|(_, facts)| facts.widths.len() == 1)
-}
-
-/// Fetches the first step's packets, ahead of the loop over steps.
-pub(super) fn write_first_fetch(text: &mut String, slots: &Slots) {
-    write_packets(text, slots);
-    write_fetch(text, slots, "0u", "true");
-}
-
-/// Decodes the packets of a step and fetches those of the next.
-pub(super) fn write_decode_ahead(text: &mut String, slots: &Slots) {
-    write_values(text, slots);
-    write_decode(text, slots);
-    write_fetch(text, slots, "step + TG_STEP", "step + TG_STEP < TG_TILE");
-}
-
-/// Fetches and decodes the packets of a step.
-pub(super) fn write_loads(text: &mut String, slots: &Slots) {
-    write_values(text, slots);
-    write_packets(text, slots);
-    write_fetch(text, slots, "step", "true");
-    write_decode(text, slots);
-}
-
-/// Opens the loop over a step's rows.
-pub(super) fn write_row_loop(text: &mut String, slots: &Slots) {
-    text.push_str(
-        "#pragma unroll\n\
-         \x20           for (int ur = 0; ur < TG_UNROLL * TG_ROWS; ur++) {\n\
-         \x20               const int u = ur / TG_ROWS, r = ur % TG_ROWS;\n\
-         \x20               const u32 at = first + step + TG_RUN(u);\n\
-         \x20               const bool selected = at + r < rows;\n",
-    );
-    for (index, (slot, facts)) in slots.iter().enumerate() {
-        let class = slot_class(slot, facts).name();
-        let _ = writeln!(
-            text,
-            "                const {class}* const c{index} = d{index}[u];"
-        );
-        if facts.nullable {
-            let _ = writeln!(text, "                const u32 b{index} = n{index}[u];");
-        }
-    }
-}
-
-/// Declares what a step's rows are decoded to.
-pub(super) fn write_values(text: &mut String, slots: &Slots) {
-    for (index, (slot, facts)) in slots.iter().enumerate() {
-        let class = slot_class(slot, facts).name();
-        let _ = writeln!(text, "            {class} d{index}[TG_UNROLL][TG_ROWS];");
-        if facts.nullable {
-            let _ = writeln!(text, "            u32 n{index}[TG_UNROLL];");
-        }
-    }
-}
-
-/// Declares the packets; a column of several widths has the widest.
-pub(super) fn write_packets(text: &mut String, slots: &Slots) {
-    for (index, (_, facts)) in slots.iter().enumerate() {
-        let width = facts.widths.iter().copied().max().unwrap_or(8);
-        if is_long(facts) {
-            let _ = writeln!(text, "            Longs<TG_ROWS> f{index}[TG_UNROLL];");
-        } else if width > 0 {
-            let _ = writeln!(
-                text,
-                "            Packet<{width} * TG_ROWS> f{index}[TG_UNROLL];"
-            );
-        }
-        if facts.nullable {
-            let _ = writeln!(text, "            u32 g{index}[TG_UNROLL];");
-        }
-    }
-}
-
-/// Tells whether all values of a column have 8 bytes, so that they are read as whole words.
-fn is_long(facts: &SlotFacts) -> bool {
-    facts.widths == [8]
-}
-
-/// Fetches the packets of the step, which is `wanted` or not.
-pub(super) fn write_fetch(text: &mut String, slots: &Slots, step: &str, wanted: &str) {
-    let _ = writeln!(
-        text,
-        "#pragma unroll\n\
-         \x20           for (int u = 0; u < TG_UNROLL; u++) {{\n\
-         \x20               // Behind the end, rows that are there are read and not selected.\n\
-         \x20               const u32 run = first + {step} + TG_RUN(u);\n\
-         \x20               const u32 at = {wanted} && run < rows ? run : 0u;"
-    );
-    for (index, (_, facts)) in slots.iter().enumerate() {
-        by_width(text, index, &facts.widths, &|width| match width {
-            0 => String::new(),
-            _ if is_long(facts) => {
-                format!("fetch_longs(f{index}[u], k{index}.data + (u64)at * {width});")
-            }
-            _ => format!(
-                "fetch_part<{width} * TG_ROWS>(f{index}[u], k{index}.data + (u64)at * {width});"
-            ),
-        });
-        if facts.nullable {
-            let _ = writeln!(
-                text,
-                "                g{index}[u] = validity_word(k{index}, at);"
-            );
-        }
-    }
-    text.push_str("            }\n");
-}
-
-pub(super) fn write_decode(text: &mut String, slots: &Slots) {
-    text.push_str("#pragma unroll\n            for (int u = 0; u < TG_UNROLL; u++) {\n");
-    for (index, (slot, facts)) in slots.iter().enumerate() {
-        by_width(text, index, &facts.widths, &|width| {
-            decode_of(index, slot, facts, width)
-        });
-        if facts.nullable {
-            let _ = writeln!(
-                text,
-                "                n{index}[u] = g{index}[u] >> (TG_RUN(u) & 31);"
-            );
-        }
-    }
-    text.push_str("            }\n");
-}
-
 /// Writes a statement for the width that a column's chunk has.
-fn by_width(text: &mut String, index: usize, widths: &[u32], call: &dyn Fn(u32) -> String) {
+fn by_width(text: &mut String, index: usize, widths: &[u32], statement: &dyn Fn(u32) -> String) {
     let indent = "                ";
     let Some((last, others)) = widths.split_last() else {
         return;
     };
     if others.is_empty() {
-        let _ = writeln!(text, "{indent}{}", call(*last));
+        let _ = writeln!(text, "{indent}{}", statement(*last));
         return;
     }
     let _ = writeln!(text, "{indent}switch (k{index}.width) {{");
     for width in others {
-        let _ = writeln!(text, "{indent}    case {width}: {} break;", call(*width));
+        let _ = writeln!(
+            text,
+            "{indent}    case {width}: {} break;",
+            statement(*width)
+        );
     }
-    let _ = writeln!(text, "{indent}    default: {} break;", call(*last));
+    let _ = writeln!(text, "{indent}    default: {} break;", statement(*last));
     let _ = writeln!(text, "{indent}}}");
 }
 
-fn decode_of(index: usize, slot: &Slot, facts: &SlotFacts, width: u32) -> String {
+/// Returns the value that a raw one of `width` bytes stands for.
+fn decoded(index: usize, slot: &Slot, facts: &SlotFacts, width: u32, raw: &str) -> String {
     let class = slot_class(slot, facts);
     let kind = if facts.lookup.is_some() {
         SlotKind::Code
     } else {
         slot.kind
     };
-    let (from, to) = (format!("f{index}[u]"), format!("d{index}[u]"));
+    let name = class.name();
+    // Arithmetic of unsigned words wraps; that of fewer bits is as good where the value has fewer.
+    let sum = |signed: &str, word: &str| {
+        let factor = match facts.scaled {
+            true => format!(" * ({word})k{index}.factor"),
+            false => String::new(),
+        };
+        format!("({signed})(({word}){raw}{factor} + ({word})k{index}.base)")
+    };
     match (kind, class, width) {
-        (SlotKind::Float32, ..) => format!("decode_float<TG_ROWS>({from}, {to});"),
-        (SlotKind::Float64, ..) => format!("decode_double<TG_ROWS>({from}, {to});"),
-        (_, _, 0) => format!("decode_constant<TG_ROWS>(k{index}, {to});"),
-        (_, Class::I128, 16) => format!("decode_wide<TG_ROWS>({from}, {to});"),
-        // Plain, and of values that are known to need less.
-        (_, class, 16) => format!(
-            "{{ i128 wide[TG_ROWS]; decode_wide<TG_ROWS>({from}, wide); for (int r = 0; r < TG_ROWS; r++) {to}[r] = ({})wide[r]; }}",
-            class.name()
-        ),
+        (SlotKind::Float32, ..) => format!("__int_as_float((i32){raw})"),
+        (SlotKind::Float64, ..) => format!("double_of_bits({raw})"),
+        (_, _, 0) => format!("({name})k{index}.base"),
+        // Perhaps of values that are known to need less.
+        (_, _, 16) => format!("({name}){raw}"),
         (_, Class::I128, 8) if slot.expr.data_type == DataType::UInt64 => {
-            format!("decode_unsigned<TG_ROWS>(k{index}, {from}, {to});")
+            format!("(i128)({raw} + (u64)k{index}.base)")
         }
-        (_, class, width) => format!(
-            "decode<{width}, TG_ROWS, {}, {}>(k{index}, {from}, {to});",
-            class.name(),
-            facts.scaled
-        ),
+        (_, Class::I32, _) => sum("i32", "u32"),
+        (_, Class::I64, _) => sum("i64", "u64"),
+        _ => format!("(i128){}", sum("i64", "u64")),
     }
 }
 

@@ -15,8 +15,7 @@ use std::iter;
 use super::ProgramOptions;
 use super::emit::{Word, WordOp};
 use super::interval::Interval;
-use super::load_code::{write_columns, write_decode, write_fetch, write_packets, write_values};
-use super::slots::{Slot, SlotFacts};
+use super::load_code::LoadCode;
 use super::source::Shape;
 use super::store::{Presence, Store};
 use super::store_code::StoreCode;
@@ -375,7 +374,7 @@ impl Radix {
     pub(super) fn write_fold_begin(
         &self,
         rows: &StoreCode<'_>,
-        slots: &[(Slot, SlotFacts)],
+        loads: &LoadCode<'_>,
         text: &mut String,
     ) {
         rows.write_begin(text);
@@ -391,16 +390,16 @@ impl Radix {
              \x20   const Column* columns = p.columns;\n",
             rows.narrow_planes()
         );
-        write_packets(text, slots);
-        write_tile_fetch(text, slots);
+        loads.write_packets(text);
+        write_tile_fetch(text, loads);
         text.push_str(
             "    while (tile < (u32)p.num_tiles) {\n\
              \x20       Record records[RECORDS];\n\
              \x20       u32 places[RECORDS], special = 0, next = NO_TICKET;\n",
         );
-        write_columns(text, slots.len());
-        write_values(text, slots);
-        write_decode(text, slots);
+        loads.write_columns(text);
+        loads.write_values(text);
+        loads.write_decode(text);
     }
 
     /// Takes the next ticket while the tile's rows are on their way.
@@ -442,7 +441,7 @@ impl Radix {
              {indent}    special |= (held == hash || held == 0xffffffffffffffffull ? 1u : 0u) << ur;"
         );
         let close = if null_apart { "    }\n" } else { "" };
-        let _ = write!(text, "{close}{indent}}}\n            }}\n");
+        let _ = write!(text, "{close}{indent}}}\n");
     }
 
     /// Adds the rows of hot keys to their cells; a vacant cell's first key is hot from then on.
@@ -508,7 +507,7 @@ impl Radix {
     pub(super) fn write_fold_end(
         &self,
         rows: &StoreCode<'_>,
-        slots: &[(Slot, SlotFacts)],
+        loads: &LoadCode<'_>,
         outside: &str,
         text: &mut String,
     ) {
@@ -517,7 +516,7 @@ impl Radix {
             "        const u32 total = sort_tile<UNIT>(p, staging, places, records, 0, next);\n\
              \x20       tile = *staging.next;\n",
         );
-        write_tile_fetch(text, slots);
+        write_tile_fetch(text, loads);
         text.push_str("        write_tile<UNIT>(p, staging, total, 0);\n");
         text.push_str("       if (*staging.crowded != 0) {\n");
         let absorb = absorb_cell(rows.store);
@@ -543,7 +542,7 @@ impl Radix {
 }
 
 /// Finds the place of the next tile, if there is one, and fetches what its rows are decoded of.
-fn write_tile_fetch(text: &mut String, slots: &[(Slot, SlotFacts)]) {
+fn write_tile_fetch(text: &mut String, loads: &LoadCode<'_>) {
     text.push_str(
         "        if (tile < (u32)p.num_tiles) {\n\
          \x20           const u32 segment = tile / (u32)p.tiles_per_segment;\n\
@@ -551,8 +550,8 @@ fn write_tile_fetch(text: &mut String, slots: &[(Slot, SlotFacts)]) {
          \x20           rows = p.segment_rows[segment];\n\
          \x20           columns = p.columns + (u64)segment * num_columns;\n",
     );
-    write_columns(text, slots.len());
-    write_fetch(text, slots, "step", "true");
+    loads.write_columns(text);
+    loads.write_fetch(text, "step", "true");
     text.push_str("        }\n");
 }
 

@@ -7,16 +7,15 @@
 
 use std::fmt::Write;
 
+use tidegate_device::QUICKLY;
 use tidegate_pipeline::Aggregate;
 
 use super::emit::{Emitter, Scope};
 use super::generated::Generated;
 use super::generated_code::GeneratedCode;
-use super::load_code::{
-    can_run_ahead, slot_class, write_columns, write_decode_ahead, write_first_fetch, write_loads,
-    write_row_loop,
-};
+use super::load_code::{LoadCode, slot_class, write_columns};
 use super::parts;
+use super::quick;
 use super::radix::{Radix, hot_keys};
 use super::slots::{Slot, SlotFacts};
 use super::store::{GroupPlan, Grouping, HOT_KEYS, Store};
@@ -199,7 +198,16 @@ pub(super) fn grouped(
         },
     };
     let shared_bytes = code.shared_bytes(packed);
-    let mut text = preamble(&emitter, &shape);
+    let is_quick = radix.is_none()
+        && generated.is_none()
+        && quick::suits(
+            &emitter,
+            store,
+            shape.rows * shape.unroll,
+            row_bytes(&emitter.slots),
+        );
+    let mut text = if is_quick { QUICKLY } else { "" }.to_owned();
+    text.push_str(&preamble(&emitter, &shape));
     if let Some(source) = generated {
         write_random(&mut text, source);
     }
@@ -232,26 +240,25 @@ pub(super) fn grouped(
     }
     let outside = floats_outside(&emitter);
     let slots = &emitter.slots;
+    let loads = LoadCode::new(slots, &shape, is_quick);
     match (&radix, generated) {
         (Some(radix), _) => {
-            radix.write_fold_begin(&code, slots, &mut text);
+            radix.write_fold_begin(&code, &loads, &mut text);
             Radix::write_ticket(&mut text);
-            write_row_loop(&mut text, slots);
         }
         (None, None) => {
             code.write_begin(&mut text);
             write_tile_head(&mut text, store, code.flush_tiles(&shape), slots.len());
-            let runs_ahead = matches!(store, Store::Private { .. }) && can_run_ahead(slots);
+            let runs_ahead = matches!(store, Store::Private { .. }) && loads.can_run_ahead();
             if runs_ahead {
-                write_first_fetch(&mut text, slots);
+                loads.write_first_fetch(&mut text);
             }
             write_steps(&mut text);
             if runs_ahead {
-                write_decode_ahead(&mut text, slots);
+                loads.write_decode_ahead(&mut text);
             } else {
-                write_loads(&mut text, slots);
+                loads.write_loads(&mut text);
             }
-            write_row_loop(&mut text, slots);
         }
         (None, Some(source)) => {
             code.write_begin(&mut text);
@@ -274,9 +281,11 @@ pub(super) fn grouped(
     };
     match &radix {
         Some(radix) => {
-            write_lines(&mut text);
-            radix.write_row(&code, &mut text);
-            radix.write_fold_end(&code, &emitter.slots, &outside, &mut text);
+            let mut of_row = String::new();
+            write_lines(&mut of_row);
+            radix.write_row(&code, &mut of_row);
+            loads.write_rows(&mut text, &of_row);
+            radix.write_fold_end(&code, &loads, &outside, &mut text);
             parts::write_end(&mut text);
             radix.write_readers(&code, &mut text);
         }
@@ -291,8 +300,9 @@ pub(super) fn grouped(
                 let short = store == Store::Registers;
                 GeneratedCode { source, slots }.write_step(&mut text, &classes, short, write_row);
             } else {
-                write_row(&mut text);
-                text.push_str("            }\n");
+                let mut of_row = String::new();
+                write_row(&mut of_row);
+                loads.write_rows(&mut text, &of_row);
             }
             text.push_str("        }\n");
             code.write_tile_end(&mut text);
@@ -360,9 +370,9 @@ pub(super) fn finish(
 pub(super) struct Shape {
     pub(super) threads: u32,
     /// Consecutive rows that a thread reads at once.
-    rows: u32,
+    pub(super) rows: u32,
     /// Such runs of rows in flight.
-    unroll: u32,
+    pub(super) unroll: u32,
     /// Steps of a tile.
     steps: u32,
     /// A warp's rows of a step are consecutive; else a block's.

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use tidegate_device::Compiler;
+use tidegate_device::{Compiler, QUICKLY};
 use tidegate_kernels::columns;
 use tidegate_kernels::program::{
     DeviceProgram, FinishLayout, Sink, finish_program, first_aggregate, parts_of, warm_up_source,
@@ -105,6 +105,11 @@ fn compile_texts(texts: &BTreeMap<String, String>, wanted: usize) {
             });
             let log = &compiled.log;
             assert!(!log.contains("warning"), "{name} for {architecture}: {log}");
+            if text.starts_with(QUICKLY) {
+                let in_registers = log.matches(" bytes stack frame").count()
+                    == log.matches(" 0 bytes stack frame").count();
+                assert!(in_registers, "{name} for {architecture}: {log}");
+            }
             let found = usage(log);
             assert!(
                 !found.is_empty(),
@@ -144,6 +149,25 @@ fn usage(log: &str) -> Vec<String> {
 fn what_warms_the_compiler_up() {
     let text = BTreeMap::from([(warm_up_source(), "warm_up".to_owned())]);
     compile_texts(&text, 1);
+}
+
+#[test]
+fn what_is_compiled_with_fewer_optimisations_stays_in_registers() {
+    let cases = [aggregates::cases(), expressions::cases(), keys::cases()].concat();
+    let mut texts = BTreeMap::new();
+    for case in cases {
+        if let Ok((program, _)) = case.program(Facts::Seen, THREADS)
+            && program.text.starts_with(QUICKLY)
+        {
+            texts.insert(program.text.to_string(), case.name);
+        }
+    }
+    assert!(
+        texts.len() >= 10,
+        "{} kernels are of this kind",
+        texts.len()
+    );
+    compile_texts(&texts, 20);
 }
 
 #[test]

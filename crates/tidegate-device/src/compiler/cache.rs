@@ -181,7 +181,7 @@ impl Drop for WarmUp {
 
 impl Inner {
     fn key(&self, source: &str, architecture: &str, extra: &[&str]) -> Key {
-        let options = options::list(self.version, architecture, extra);
+        let options = options::list(self.version, architecture, source, extra);
         Key::new(self.version, &options, source)
     }
 

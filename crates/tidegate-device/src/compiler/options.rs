@@ -7,11 +7,22 @@ const OWN_CACHE_SINCE: (u32, u32) = (12, 9);
 /// textures: 5 ms of each compilation.
 const MINIMAL_SINCE: (u32, u32) = (13, 0);
 
-/// Lists NVRTC's options: the architecture, the project's, then `extra` ones.
+/// Since this version, or one before it, NVRTC can leave out the slower part of its optimisations.
+const QUICK_SINCE: (u32, u32) = (13, 0);
+
+/// Begins a source that is to be compiled sooner rather than better: one without loops to unroll.
+pub const QUICKLY: &str = "// Compiled with fewer optimisations.\n";
+
+/// Lists NVRTC's options for a source: the architecture, the project's, then `extra` ones.
 ///
 /// Products and sums are rounded one by one (`--fmad=false`), so that a device's arithmetic is the
 /// host's. The assembler's report goes to the log.
-pub(super) fn list(version: (u32, u32), architecture: &str, extra: &[&str]) -> Vec<String> {
+pub(super) fn list(
+    version: (u32, u32),
+    architecture: &str,
+    source: &str,
+    extra: &[&str],
+) -> Vec<String> {
     let mut options = vec![
         format!("--gpu-architecture={architecture}"),
         "--std=c++17".to_owned(),
@@ -27,6 +38,9 @@ pub(super) fn list(version: (u32, u32), architecture: &str, extra: &[&str]) -> V
     }
     if version >= MINIMAL_SINCE {
         options.push("--minimal".to_owned());
+    }
+    if version >= QUICK_SINCE && source.starts_with(QUICKLY) {
+        options.push("--Ofast-compile=mid".to_owned());
     }
     options.extend(extra.iter().map(|&option| option.to_owned()));
     options
@@ -50,12 +64,12 @@ pub(super) fn architecture((major, minor): (u32, u32), known: &[u32]) -> String 
 
 #[cfg(test)]
 mod tests {
-    use super::{architecture, list};
+    use super::{QUICKLY, architecture, list};
 
     #[test]
     fn options_end_with_the_extra_ones() {
         assert_eq!(
-            list((12, 4), "sm_90", &["-DN=4"]),
+            list((12, 4), "sm_90", "", &["-DN=4"]),
             [
                 "--gpu-architecture=sm_90",
                 "--std=c++17",
@@ -70,15 +84,26 @@ mod tests {
 
     #[test]
     fn the_compilers_own_cache_is_off_where_there_is_one() {
-        let has = |version| list(version, "sm_90", &[]).contains(&"--no-cache".to_owned());
+        let has = |version| list(version, "sm_90", "", &[]).contains(&"--no-cache".to_owned());
         assert!(!has((12, 8)));
         assert!(has((12, 9)));
         assert!(has((13, 0)));
     }
 
     #[test]
+    fn a_source_says_that_it_is_to_be_compiled_sooner() {
+        let has = |version, source: &str| {
+            list(version, "sm_90", source, &[]).contains(&"--Ofast-compile=mid".to_owned())
+        };
+        let source = format!("{QUICKLY}int one;");
+        assert!(has((13, 0), &source));
+        assert!(!has((12, 9), &source));
+        assert!(!has((13, 0), "int one;"));
+    }
+
+    #[test]
     fn ptx_has_no_assembler_report() {
-        let options = list((13, 0), "compute_90", &[]);
+        let options = list((13, 0), "compute_90", "", &[]);
         assert!(!options.iter().any(|option| option.contains("ptxas")));
     }
 
