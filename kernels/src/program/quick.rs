@@ -1,7 +1,7 @@
 //! Which kernels are compiled with fewer optimisations, to be there sooner.
 //!
 //! NVRTC then unrolls no loop and keeps in local memory what a loop indexes, so a kernel of this kind
-//! spells its rows out (`LoadCode`) and calls nothing that has loops. What is given up costs nothing
+//! spells its rows out (`LoadCode`) and calls nothing for them that has loops. What is given up costs nothing
 //! where a kernel waits for memory in any case. On an H200 (CUDA 13.0) Q6 over packed columns compiles
 //! in 47 to 51 ms instead of 60 and runs in 0.96 ms either way, Q1 over doubles in 4.79 instead of
 //! 4.85 ms. Where columns have NULLs (Q6: 1.65 instead of 1.40 ms), where groups are found for rows of
@@ -14,12 +14,17 @@ use super::store::Store;
 /// The fewest bytes of a row for which a thread's own cells are as fast with fewer optimisations.
 const ROW_BYTES_MIN: u32 = 16;
 
-/// The most lines of spelled out code: reading text takes time too.
+/// The most lines of spelled out code: reading text takes time too. A word of a group's state has a few.
 const LINES_MAX: usize = 256;
+const LINES_OF_WORD: usize = 4;
 
-/// Returns whether a kernel of this code, of which a step has so many rows of so many bytes, is
-/// compiled with fewer optimisations.
-pub(super) fn suits(emitter: &Emitter<'_>, store: Store, num_rows: u32, row_bytes: u32) -> bool {
+/// Returns whether a kernel of this code, with so many words of state, of which a step has so many rows
+/// of so many bytes, is compiled with fewer optimisations.
+pub(super) fn suits(
+    emitter: &Emitter<'_>,
+    (store, num_words): (Store, usize),
+    (num_rows, row_bytes): (u32, u32),
+) -> bool {
     let waits_for_memory = match store {
         Store::Registers => true,
         Store::Private { .. } => row_bytes >= ROW_BYTES_MIN,
@@ -33,6 +38,6 @@ pub(super) fn suits(emitter: &Emitter<'_>, store: Store, num_rows: u32, row_byte
         && emitter.moment_sums.is_empty()
         && emitter.lookups.is_empty()
         && emitter.ranks.is_empty();
-    let num_lines = emitter.lines.len() * num_rows as usize;
+    let num_lines = (emitter.lines.len() + LINES_OF_WORD * num_words) * num_rows as usize;
     waits_for_memory && !has_nulls && is_simple && num_lines <= LINES_MAX
 }

@@ -202,9 +202,8 @@ pub(super) fn grouped(
         && generated.is_none()
         && quick::suits(
             &emitter,
-            store,
-            shape.rows * shape.unroll,
-            row_bytes(&emitter.slots),
+            (store, grouping.ops.len()),
+            (shape.rows * shape.unroll, row_bytes(&emitter.slots)),
         );
     let mut text = if is_quick { QUICKLY } else { "" }.to_owned();
     text.push_str(&preamble(&emitter, &shape));

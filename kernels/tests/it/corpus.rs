@@ -156,10 +156,13 @@ fn what_is_compiled_with_fewer_optimisations_stays_in_registers() {
     let cases = [aggregates::cases(), expressions::cases(), keys::cases()].concat();
     let mut texts = BTreeMap::new();
     for case in cases {
-        if let Ok((program, _)) = case.program(Facts::Seen, THREADS)
-            && program.text.starts_with(QUICKLY)
-        {
-            texts.insert(program.text.to_string(), case.name);
+        for facts in [Facts::Seen, Facts::Declared] {
+            if let Ok((program, _)) = case.program(facts, THREADS)
+                && program.text.starts_with(QUICKLY)
+            {
+                let name = format!("{} ({facts:?})", case.name);
+                texts.insert(program.text.to_string(), name);
+            }
         }
     }
     assert!(
