@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use tidegate_device::compiler::{Compiler, ImageCache};
 use tidegate_device::cuda::{CudaDevice, CudaOptions, Nearness};
@@ -21,6 +22,10 @@ use crate::query::{History, QueryWatcher};
 use crate::session::Clients;
 
 pub use tidegate_device::{FaultPlan, SimulatedSpec};
+
+/// How long after a GPU's first query it is measured. Both compile kernels, and two compilations at once
+/// take longer each; whoever waits for that query waits for its own alone.
+const CALIBRATE_AFTER: Duration = Duration::from_millis(250);
 
 /// What a process's devices are looked for and opened with.
 #[derive(Clone, Debug, Default)]
@@ -209,8 +214,8 @@ impl Runtime {
         &self.dispatch
     }
 
-    /// Measures, the first time and on a thread of its own, each GPU of which nothing is known yet;
-    /// what is found is kept with the learned rates. A simulated device is what it declares.
+    /// Measures, the first time and on a thread of its own, each GPU of which nothing is known yet, a
+    /// moment later; what is found is kept with the learned rates. A simulated device is what it declares.
     pub(crate) fn calibrate(&self) {
         if self.calibrated.swap(true, Ordering::Relaxed) {
             return;
@@ -225,6 +230,7 @@ impl Runtime {
             return;
         }
         let measure = move || {
+            std::thread::sleep(CALIBRATE_AFTER);
             let Ok(runtime) = tokio::runtime::Builder::new_current_thread().build() else {
                 return;
             };
