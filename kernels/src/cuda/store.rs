@@ -176,7 +176,7 @@ impl Moving {
     ) -> Result<bool, DeviceError> {
         let num_rows = self.encoder.num_rows();
         let width = self.encoder.width();
-        if width == 0 {
+        let Some(values) = SLOT_BYTES.checked_div(width) else {
             // A constant has nothing to write.
             self.timed(|encoder| encoder.write(0..num_rows, &mut [], Reader::Device));
             if !self.encoder.fits() {
@@ -184,22 +184,19 @@ impl Moving {
             }
             self.send_validity(target, places, copies)?;
             return Ok(true);
-        }
-        let mut start = 0;
-        while start < num_rows {
-            let mut slot = self.shared.device.slot()?;
-            let values = slot.bytes_to_fill() / width;
-            let rows = start..num_rows.min(start + values / PADDED_ROWS * PADDED_ROWS);
-            let end = rows.end;
+        };
+        let rows_at_once = values / PADDED_ROWS * PADDED_ROWS;
+        for start in (0..num_rows).step_by(rows_at_once) {
+            let rows = start..num_rows.min(start + rows_at_once);
             let bytes = rows.len() * width;
             let whole = padded(rows.len()) * width;
+            let mut slot = self.shared.device.slot()?;
             slot[bytes..whole].fill(0);
             self.timed(|encoder| encoder.write(rows, &mut slot[..bytes], Reader::Device));
             if !self.encoder.fits() {
                 return Ok(false);
             }
             copies.push(self.submit(target, start * width, slot, whole));
-            start = end;
             if target.has_failed() {
                 // The copies tell why.
                 break;

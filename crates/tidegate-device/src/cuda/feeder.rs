@@ -39,8 +39,6 @@ pub(super) fn run(
     // However the thread ends, nobody is left waiting.
     let _end = End(&engine);
     if opened.send(Ok(Arc::clone(engine.shared()))).is_ok() {
-        // Whoever opened the device has other things to do before it loads something.
-        Lane::new(&engine).pin_slots_ahead();
         serve(&engine);
     }
 }

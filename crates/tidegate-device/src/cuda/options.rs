@@ -13,8 +13,7 @@ pub struct CudaOptions {
     /// least 640 MiB of it are left to CUDA, whatever this says.
     pub memory_limit_bytes: Option<u64>,
     /// The most pinned host memory through which columns pass that are loaded to stay, and again as
-    /// much for other uploads; by default 1 GiB. Up to 128 MiB of it are pinned when the device is opened, so
-    /// that a first load need not wait for them, the others in pieces when they are needed.
+    /// much for other uploads; by default 1 GiB. It is taken in pieces, when it is needed.
     pub staging_bytes: Option<u64>,
 }
 

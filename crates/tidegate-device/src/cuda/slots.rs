@@ -3,10 +3,9 @@
 //!
 //! A [`Slot`] is taken, filled, and given to the device's thread with
 //! [`Lane::upload_slot`](super::Lane::upload_slot), which comes back to it when the copy is done.
-//! Slots are pinned many at a time, some when the device is opened, more when they are needed. Whoever
-//! then finds none free has more pinned, if few are on their way to the device: then it is not the link
-//! that is waited for. The device's thread never waits for a slot, and once it is at work it does of
-//! pinning only what the driver has to do.
+//! Slots are pinned when they are needed, many at a time. Whoever finds none free has more pinned, if few
+//! are on their way to the device: then it is not the link that is waited for. The device's thread never
+//! waits for a slot, and of pinning does only what the driver has to do.
 
 #![expect(
     unsafe_code,
@@ -34,12 +33,6 @@ pub const SLOT_BYTES: usize = 4 << 20;
 /// The most slots that are pinned at once: 64 MiB, whose pages 8 threads touch. That takes 5 ms on an H200's
 /// host, where 8 MiB pinned by each of many threads took 2 of the device's thread.
 const NUM_AT_ONCE_MAX: usize = 16;
-/// How often so many are pinned before any is asked for: with 16 cores 128 MiB, which loading at the rate
-/// of the link comes to hold.
-const NUM_PINS_AHEAD: usize = 2;
-/// What is filled of a slot before it goes to the device, while nothing else is on its way there: the link
-/// has something to do in a quarter of the time.
-const FIRST_BYTES: usize = SLOT_BYTES / 4;
 /// Filled slots that keep the link busy for as long as filling one takes, 0.6 ms.
 const NUM_FILLED: usize = 8;
 /// How often whoever waits for a slot looks whether the device is still there.
@@ -87,13 +80,10 @@ enum Turn {
 }
 
 impl Slots {
-    /// Makes as many at once as this host has cores, within bounds: so many threads may fill some. The
-    /// device's thread begins with pinning some, and then calls [`stop_growing`](Self::stop_growing).
+    /// Makes as many at once as this host has cores, within bounds: so many threads may fill some.
     pub(super) fn of_host(num_slots_max: usize) -> Self {
         let cores = thread::available_parallelism().map_or(1, usize::from);
-        let slots = Self::new(num_slots_max, cores.clamp(2, NUM_AT_ONCE_MAX));
-        slots.state.lock().is_growing = true;
-        slots
+        Self::new(num_slots_max, cores.clamp(2, NUM_AT_ONCE_MAX))
     }
 
     fn new(num_slots_max: usize, num_at_once: usize) -> Self {
@@ -109,19 +99,6 @@ impl Slots {
             }),
             changed: Condvar::new(),
         }
-    }
-
-    /// Returns how many slots each are pinned before any is asked for.
-    pub(super) fn ahead(&self) -> Vec<usize> {
-        let state = self.state.lock();
-        let left = |pin| state.num_slots_max.saturating_sub(pin * state.num_at_once);
-        let counts = (0..NUM_PINS_AHEAD).map(|pin| state.num_at_once.min(left(pin)));
-        counts.filter(|num_slots| *num_slots > 0).collect()
-    }
-
-    /// Returns whether no filled slot is on its way.
-    fn is_link_idle(&self) -> bool {
-        self.state.lock().num_filled == 0
     }
 
     /// Takes a free slot, waiting for one; `pin` asks the device's thread for so many more.
@@ -151,14 +128,9 @@ impl Slots {
     /// Takes new slots in.
     pub(super) fn put_new(&self, slots: Vec<RawSlot>) {
         let state = &mut *self.state.lock();
+        state.is_growing = false;
         state.num_slots += slots.len();
         state.free.extend(slots);
-        self.changed.notify_all();
-    }
-
-    /// Is told that all that was asked for is there, so that others may ask for more.
-    pub(super) fn stop_growing(&self) {
-        self.state.lock().is_growing = false;
         self.changed.notify_all();
     }
 
@@ -253,16 +225,6 @@ impl Slot {
 
     pub(super) fn device(&self) -> &CudaDevice {
         &self.device
-    }
-
-    /// Returns how many bytes of it to fill before it is given to the device: all, or a part while
-    /// nothing is on its way there.
-    pub fn bytes_to_fill(&self) -> usize {
-        if self.device.slots().is_link_idle() {
-            FIRST_BYTES
-        } else {
-            SLOT_BYTES
-        }
     }
 
     /// Says that nothing more is written to it, so that others who wait for a slot know that this one is
@@ -426,7 +388,6 @@ mod tests {
             num_pinned.set(num_pinned.get() + 1);
             let first = slots.num_slots();
             slots.put_new((first..first + num_slots).map(raw).collect());
-            slots.stop_growing();
         };
         slots.take(|| Ok(()), pin).unwrap()
     }
@@ -448,41 +409,6 @@ mod tests {
         taken.sort_by_key(|slot| slot.index);
         taken.dedup_by_key(|slot| slot.index);
         assert_eq!(taken.len(), AT_ONCE + 1);
-    }
-
-    #[test]
-    fn what_is_pinned_ahead_keeps_the_limit() {
-        assert_eq!(Slots::new(100, AT_ONCE).ahead(), [AT_ONCE, AT_ONCE]);
-        assert_eq!(Slots::new(AT_ONCE + 3, AT_ONCE).ahead(), [AT_ONCE, 3]);
-        assert_eq!(Slots::new(2, AT_ONCE).ahead(), [2]);
-    }
-
-    #[test]
-    fn nobody_asks_for_slots_while_some_are_pinned_ahead() {
-        let slots = Arc::new(Slots::of_host(64));
-        let waiting = Arc::clone(&slots);
-        let thread = thread::spawn(move || {
-            let pin = |_| panic!("some are being pinned");
-            waiting.take(|| Ok(()), pin).unwrap().index
-        });
-        thread::sleep(Duration::from_millis(10));
-        slots.put_new(vec![raw(3)]);
-        assert_eq!(thread.join().unwrap(), 3);
-        slots.stop_growing();
-        let num_pinned = Cell::new(0);
-        take(&slots, &num_pinned);
-        assert_eq!(num_pinned.get(), 1);
-    }
-
-    #[test]
-    fn the_link_is_idle_until_a_slot_was_filled_and_again_after_its_copy() {
-        let slots = Slots::new(AT_ONCE, AT_ONCE);
-        let slot = take(&slots, &Cell::new(0));
-        assert!(slots.is_link_idle());
-        slots.fill();
-        assert!(!slots.is_link_idle());
-        slots.put(slot, true);
-        assert!(slots.is_link_idle());
     }
 
     #[test]
@@ -535,7 +461,6 @@ mod tests {
         let error = slots.take(|| Ok(()), |_| slots.cannot_pin(lost()));
         assert_eq!(error.unwrap_err(), lost());
         let first = slots.take(|| Ok(()), |_| slots.put_new(vec![raw(1)]));
-        slots.stop_growing();
         let first = first.unwrap();
         let pin = |_| {
             slots.cannot_pin(lost());

@@ -74,26 +74,6 @@ impl Lane<'_> {
 
     /// Pins pages for more slots, for whoever waits for one.
     pub(in crate::cuda) fn pin_slots(&self, pages: Pages) {
-        match self.pin(pages) {
-            Ok(()) => self.shared().slots.stop_growing(),
-            Err(error) => self.shared().slots.cannot_pin(error),
-        }
-    }
-
-    /// Pins what a first load would else wait for. What cannot be had is asked for again when it is
-    /// needed.
-    pub(in crate::cuda) fn pin_slots_ahead(&self) {
-        let slots = &self.shared().slots;
-        for num_slots in slots.ahead() {
-            let pinned = Pages::shared(num_slots * SLOT_BYTES).map(|pages| self.pin(pages));
-            if !matches!(pinned, Some(Ok(()))) {
-                break;
-            }
-        }
-        slots.stop_growing();
-    }
-
-    fn pin(&self, pages: Pages) -> Result<(), DeviceError> {
         let began = Instant::now();
         let pinned = self
             .engine
@@ -106,9 +86,13 @@ impl Lane<'_> {
             let num_slots = pinned.as_ref().map_or(0, Vec::len);
             loading.slot_bytes += (num_slots * SLOT_BYTES) as u64;
         });
-        let refused = |fault| self.engine.error("pin host memory", 0, fault);
-        self.shared().slots.put_new(pinned.map_err(refused)?);
-        Ok(())
+        match pinned {
+            Ok(slots) => self.shared().slots.put_new(slots),
+            Err(fault) => {
+                let error = self.engine.error("pin host memory", 0, fault);
+                self.shared().slots.cannot_pin(error);
+            }
+        }
     }
 
     /// Copies from a buffer into host memory, after all that was queued so far. Blocks until the
