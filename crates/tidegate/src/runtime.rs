@@ -1,10 +1,10 @@
 //! What the sessions of a process share: its devices, what is kept on them, and what is remembered of
 //! its queries.
 
+mod calibration;
+
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::sync::{Arc, OnceLock, Weak};
 
 use tidegate_device::compiler::{Compiler, ImageCache};
 use tidegate_device::cuda::{CudaDevice, CudaOptions, Nearness};
@@ -21,11 +21,9 @@ use crate::options::{DeviceLimits, DeviceList};
 use crate::query::{History, QueryWatcher};
 use crate::session::Clients;
 
-pub use tidegate_device::{FaultPlan, SimulatedSpec};
+use calibration::Calibration;
 
-/// How long after a GPU's first query it is measured. Both compile kernels, and two compilations at once
-/// take longer each; whoever waits for that query waits for its own alone.
-const CALIBRATE_AFTER: Duration = Duration::from_millis(250);
+pub use tidegate_device::{FaultPlan, SimulatedSpec};
 
 /// What a process's devices are looked for and opened with.
 #[derive(Clone, Debug, Default)]
@@ -55,8 +53,8 @@ pub struct Runtime {
     cache: Arc<HostCache>,
     dispatch: Arc<Dispatch>,
     history: History,
-    /// Whether devices of which nothing is known are measured, or were.
-    calibrated: AtomicBool,
+    /// Set once devices of which nothing is known are to be measured; ends before the devices do.
+    calibration: OnceLock<Option<Calibration>>,
     clients: Clients,
 }
 
@@ -105,7 +103,7 @@ impl Runtime {
             why_no_device,
             cache,
             history: History::default(),
-            calibrated: AtomicBool::new(false),
+            calibration: OnceLock::new(),
             clients: Clients::default(),
         })
     }
@@ -214,37 +212,38 @@ impl Runtime {
         &self.dispatch
     }
 
-    /// Measures, the first time and on a thread of its own, each GPU of which nothing is known yet, a
-    /// moment later; what is found is kept with the learned rates. A simulated device is what it declares.
+    /// Measures, the first time and on a thread of its own, each GPU of which nothing is known yet, when
+    /// no statement runs or some time has passed; what is found is kept with the learned rates. A
+    /// simulated device is what it declares.
     pub(crate) fn calibrate(&self) {
-        if self.calibrated.swap(true, Ordering::Relaxed) {
-            return;
-        }
-        let rates = Arc::clone(self.dispatch.rates());
-        let unknown = self.devices.iter().filter(|device| {
-            let info = device.info();
-            info.kind == DeviceKind::Cuda && !rates.is_measured(info)
-        });
-        let unknown: Vec<_> = unknown.cloned().collect();
-        if unknown.is_empty() {
-            return;
-        }
-        let measure = move || {
-            std::thread::sleep(CALIBRATE_AFTER);
-            let Ok(runtime) = tokio::runtime::Builder::new_current_thread().build() else {
-                return;
-            };
-            for device in &unknown {
-                let measured = runtime.block_on(tidegate_scheduler::rates::measure(device));
-                if let Some(measured) = measured {
-                    rates.calibrate(device.info(), &measured);
-                }
+        self.calibration.get_or_init(|| {
+            let rates = Arc::clone(self.dispatch.rates());
+            let unknown = self.devices.iter().filter(|device| {
+                let info = device.info();
+                info.kind == DeviceKind::Cuda && !rates.is_measured(info)
+            });
+            let unknown: Vec<_> = unknown.cloned().collect();
+            if unknown.is_empty() {
+                return None;
             }
-            rates.save();
-        };
-        let thread = std::thread::Builder::new().name("tidegate-calibrate".into());
-        // Without it the rates start from what is declared, as they would if it failed.
-        let _ = thread.spawn(measure);
+            let measure = move || {
+                let Ok(runtime) = tokio::runtime::Builder::new_current_thread().build() else {
+                    return;
+                };
+                for device in &unknown {
+                    let measured = runtime.block_on(tidegate_scheduler::rates::measure(device));
+                    if let Some(measured) = measured {
+                        rates.calibrate(device.info(), &measured);
+                    }
+                }
+                rates.save();
+            };
+            let admission = Arc::clone(self.dispatch.admission());
+            Some(Calibration::begin(
+                move || admission.counts().0 == 0,
+                measure,
+            ))
+        });
     }
 
     /// Returns the clients that have sessions.
