@@ -441,7 +441,7 @@ impl Radix {
              {indent}    special |= (held == hash || held == 0xffffffffffffffffull ? 1u : 0u) << ur;"
         );
         let close = if null_apart { "    }\n" } else { "" };
-        let _ = write!(text, "{close}{indent}}}\n");
+        let _ = writeln!(text, "{close}{indent}}}");
     }
 
     /// Adds the rows of hot keys to their cells; a vacant cell's first key is hot from then on.
