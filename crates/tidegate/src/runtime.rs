@@ -45,6 +45,9 @@ pub struct RuntimeOptions {
 /// its queries.
 #[derive(Debug)]
 pub struct Runtime {
+    /// Set once devices of which nothing is known are to be measured. Dropped first, so that it has ended
+    /// before the devices do.
+    calibration: OnceLock<Option<Calibration>>,
     devices: Vec<Arc<dyn PipelineDevice>>,
     /// The memory limits that the devices were opened with.
     device_limits: Vec<u64>,
@@ -53,8 +56,6 @@ pub struct Runtime {
     cache: Arc<HostCache>,
     dispatch: Arc<Dispatch>,
     history: History,
-    /// Set once devices of which nothing is known are to be measured; ends before the devices do.
-    calibration: OnceLock<Option<Calibration>>,
     clients: Clients,
 }
 

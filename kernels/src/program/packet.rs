@@ -10,7 +10,7 @@ const VECTOR_BYTES: u32 = 16;
 /// They are held as they are loaded: in a word of 32 bits or in vectors of such words; values of 8
 /// bytes, where all chunks have them, in words of 64 bits, which need not be cut and joined. Each load
 /// and each value is a statement of its own, without arrays of words, functions or templates: those
-/// take a quarter of a small kernel's time to compile.
+/// take a tenth of a small kernel's time to compile.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Packet {
     /// The column's position among those that are read; names its variables.
