@@ -1,11 +1,13 @@
 //! What the queries of a process share so that each can be placed: rates, admission, and turns on
 //! devices.
 
+mod compilations;
+
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -19,6 +21,8 @@ use crate::ladder::{Evict, NothingCached};
 use crate::rates::{Rates, ShapeKey};
 use crate::run::feeding;
 
+use compilations::Compilations;
+
 /// Shared by all regions that run at once.
 #[derive(Debug)]
 pub struct Dispatch {
@@ -29,6 +33,7 @@ pub struct Dispatch {
     next_query: AtomicU64,
     /// Shapes for which a device has compiled its kernels.
     ready: Mutex<HashSet<(DeviceId, ShapeKey)>>,
+    compilations: Arc<Compilations>,
 }
 
 /// Shapes of which that is remembered; more are forgotten together.
@@ -50,6 +55,7 @@ impl Dispatch {
             turns: Mutex::default(),
             next_query: AtomicU64::new(0),
             ready: Mutex::default(),
+            compilations: Arc::default(),
         }
     }
 
@@ -122,6 +128,7 @@ impl Dispatch {
         let began = Instant::now();
         let compiled = device.compile(pipeline, sample);
         let (dispatch, device) = (Arc::clone(self), Arc::clone(device));
+        let under_way = self.compilations.begin();
         let noted = feeding::threads().spawn(async move {
             let may_do_later = match compiled.await {
                 Ok(()) => false,
@@ -136,8 +143,18 @@ impl Dispatch {
                 let seconds = began.elapsed().as_secs_f64();
                 dispatch.note_ready(device.info(), shape, seconds);
             }
+            // Whoever waits for this means to be the device's last holder.
+            drop(device);
+            drop(under_way);
         });
         noted.map(drop).boxed()
+    }
+
+    /// Waits until nothing is compiled beside any more, but not longer than `patience`; returns whether
+    /// that is so. A process that ends while it compiles may crash there, and these compilations outlive
+    /// the queries that asked for them.
+    pub fn wait_for_compilations(&self, patience: Duration) -> bool {
+        self.compilations.wait(patience)
     }
 
     /// Gives a region the name by which devices know it.

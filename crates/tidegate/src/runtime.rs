@@ -5,6 +5,7 @@ mod calibration;
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
 
 use tidegate_device::compiler::{Compiler, ImageCache};
 use tidegate_device::cuda::{CudaDevice, CudaOptions, Nearness};
@@ -41,12 +42,18 @@ pub struct RuntimeOptions {
     pub rates_folder: Option<PathBuf>,
 }
 
+/// How long the end of a runtime waits for kernels that are compiled for later queries.
+const COMPILING_MAX: Duration = Duration::from_secs(5);
+
 /// The devices of a process, the columns that are kept on them and on the host, and the history of
 /// its queries.
+///
+/// Dropped with the last session that uses it, it waits for what its devices still do or compile, for
+/// some seconds at the most: a process that ends meanwhile may crash in the driver or the compiler. One
+/// that is kept in a `static` is never dropped.
 #[derive(Debug)]
 pub struct Runtime {
-    /// Set once devices of which nothing is known are to be measured. Dropped first, so that it has ended
-    /// before the devices do.
+    /// Set once devices of which nothing is known are to be measured.
     calibration: OnceLock<Option<Calibration>>,
     devices: Vec<Arc<dyn PipelineDevice>>,
     /// The memory limits that the devices were opened with.
@@ -260,6 +267,15 @@ impl Runtime {
     /// Returns what is remembered of queries.
     pub(crate) fn history(&self) -> &History {
         &self.history
+    }
+}
+
+impl Drop for Runtime {
+    fn drop(&mut self) {
+        // It must not begin now.
+        drop(self.calibration.take());
+        // What is left after that ends by itself.
+        let _ = self.dispatch.wait_for_compilations(COMPILING_MAX);
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 use tidegate_device::SimulatedDevice;
-use tidegate_kernels::SimulatedPipelineDevice;
+use tidegate_kernels::{Sample, SimulatedPipelineDevice};
 
 use super::{ALL, Bench, DEVICE, MORSELS, total, total_of};
 use crate::feeder::Choice;
@@ -173,4 +173,22 @@ async fn compiling_is_foreseen_for_the_first_claim_and_no_other() {
         assert!(foreseen[0] >= 0.4, "{foreseen:?}");
         assert!(foreseen[1] < foreseen[0] - 0.2, "{foreseen:?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_ends_a_device_can_wait_for_what_no_query_waits_for() {
+    let (bench, tell, begun) = waiting().await;
+    let bench = bench.holding_all_of("numbers");
+    let dispatch = Arc::clone(&bench.spec.dispatch);
+    assert!(dispatch.wait_for_compilations(Duration::ZERO));
+    let (devices, pipeline) = (bench.spec.devices.clone(), Arc::clone(&bench.spec.pipeline));
+    let sample = Sample::Loaded(Vec::new());
+    drop(dispatch.compile_beside(&devices[0], pipeline, shape(&bench), sample));
+    begun.recv_timeout(LONG).unwrap();
+    assert!(!dispatch.wait_for_compilations(Duration::from_millis(5)));
+    let num_holders = Arc::strong_count(&devices[0]);
+    tell.send(()).unwrap();
+    assert!(dispatch.wait_for_compilations(LONG));
+    assert!(is_ready(&bench));
+    assert_eq!(Arc::strong_count(&devices[0]), num_holders - 1);
 }
