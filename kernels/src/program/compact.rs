@@ -10,7 +10,7 @@ use tidegate_pipeline::types::is_string;
 use tidegate_pipeline::{Expr, Pipeline, SortKey};
 
 use super::emit::{Emitter, Scope, Valid};
-use super::load_code::LoadCode;
+use super::load_code::{LoadCode, RowCode};
 use super::order::order_words;
 use super::source::{Shape, TILE_PLACE, finish, preamble, write_kernel_head};
 use super::{DeviceProgram, OutputColumn, ProgramOptions, Sink};
@@ -86,7 +86,7 @@ pub(super) fn compacted(
          \x20       const u32 step = 0;\n",
     );
     text.push_str(TILE_PLACE);
-    let loads = LoadCode::new(&emitter.slots, &shape, false);
+    let loads = LoadCode::new(&emitter.slots, &shape, RowCode::Unrolled);
     loads.write_columns(&mut text);
     text.push_str("        {\n");
     loads.write_loads(&mut text);

@@ -13,6 +13,17 @@ use super::packet::Packet;
 use super::slots::{Slot, SlotFacts, SlotKind};
 use super::source::Shape;
 
+/// How the code for each of a step's rows is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RowCode {
+    /// Once, in a loop that the compiler unrolls.
+    Unrolled,
+    /// For each row, for a compiler that unrolls no loops.
+    SpelledOut,
+    /// Once for a run, in a loop that stays one: the packets move on by a row. Each column has one width.
+    InTurn,
+}
+
 /// Writes how a thread reads the columns of its rows.
 #[derive(Clone, Copy)]
 pub(super) struct LoadCode<'a> {
@@ -21,24 +32,23 @@ pub(super) struct LoadCode<'a> {
     rows: u32,
     /// Runs of a step.
     unroll: u32,
-    /// Each row and run has code of its own, for a compiler that unrolls no loops.
-    spells_out: bool,
+    row_code: RowCode,
 }
 
 impl<'a> LoadCode<'a> {
-    pub(super) fn new(slots: &'a [(Slot, SlotFacts)], shape: &Shape, spells_out: bool) -> Self {
+    pub(super) fn new(slots: &'a [(Slot, SlotFacts)], shape: &Shape, row_code: RowCode) -> Self {
         Self {
             slots,
             rows: shape.rows,
             unroll: shape.unroll,
-            spells_out,
+            row_code,
         }
     }
 
     /// Repeats code for each `index` below `count`.
     fn write_repeated(&self, text: &mut String, index: &str, count: u32, code: &str) {
         let indent = "            ";
-        if self.spells_out {
+        if self.row_code != RowCode::Unrolled {
             for value in 0..count {
                 let _ = write!(
                     text,
@@ -68,9 +78,9 @@ impl<'a> LoadCode<'a> {
     }
 
     /// Returns whether packets can be fetched before it is known what of them is wanted: each column
-    /// has one width.
+    /// has one width, and a step's packets are not needed any more once they are decoded.
     pub(super) fn can_run_ahead(&self) -> bool {
-        self.slots.iter().all(|(_, facts)| facts.widths.len() == 1)
+        self.row_code != RowCode::InTurn && have_one_width(self.slots)
     }
 
     /// Fetches the first step's packets, ahead of the loop over steps.
@@ -86,8 +96,13 @@ impl<'a> LoadCode<'a> {
         self.write_fetch(text, "step + TG_STEP", "step + TG_STEP < TG_TILE");
     }
 
-    /// Fetches and decodes the packets of a step.
+    /// Fetches the packets of a step, and decodes them, unless that is done when a row's turn comes.
     pub(super) fn write_loads(&self, text: &mut String) {
+        if self.row_code == RowCode::InTurn {
+            self.write_packets(text);
+            self.write_fetch(text, "step", "true");
+            return;
+        }
         self.write_values(text);
         self.write_packets(text);
         self.write_fetch(text, "step", "true");
@@ -96,6 +111,9 @@ impl<'a> LoadCode<'a> {
 
     /// Writes what is done with each of a step's rows.
     pub(super) fn write_rows(&self, text: &mut String, of_row: &str) {
+        if self.row_code == RowCode::InTurn {
+            return self.write_rows_in_turn(text, of_row);
+        }
         let mut code = "                const int u = ur / TG_ROWS, r = ur % TG_ROWS;\n\
              \x20               const u32 at = first + step + TG_RUN(u);\n\
              \x20               const bool selected = at + r < rows;\n"
@@ -112,6 +130,28 @@ impl<'a> LoadCode<'a> {
         }
         code.push_str(of_row);
         self.write_repeated(text, "ur", self.unroll * self.rows, &code);
+    }
+
+    fn write_rows_in_turn(&self, text: &mut String, of_row: &str) {
+        let mut code = "#pragma unroll 1\n\
+             \x20               for (u32 turn = 0; turn < TG_ROWS; turn++) {\n\
+             \x20               const int r = 0;\n\
+             \x20               const u32 at = first + step + TG_RUN(u) + turn;\n\
+             \x20               const bool selected = at + r < rows;\n"
+            .to_owned();
+        for (index, slot, facts, packet) in self.columns() {
+            let class = slot_class(slot, facts).name();
+            let width = facts.widths.first().copied().unwrap_or(0);
+            let value = decoded(index, slot, facts, width, &packet.raw(width, 0));
+            let _ = writeln!(
+                code,
+                "                const {class} c{index}[1] = {{{value}}}; {}",
+                packet.advance(width)
+            );
+        }
+        code.push_str(of_row);
+        code.push_str("                }\n");
+        self.write_repeated(text, "u", self.unroll, &code);
     }
 
     /// Declares what a step's rows are decoded to.
@@ -176,6 +216,11 @@ impl<'a> LoadCode<'a> {
         }
         self.write_repeated(text, "u", self.unroll, &code);
     }
+}
+
+/// Returns whether the chunks of each column have values of one width.
+pub(super) fn have_one_width(slots: &[(Slot, SlotFacts)]) -> bool {
+    slots.iter().all(|(_, facts)| facts.widths.len() == 1)
 }
 
 /// Reads the descriptions of so many columns of a segment, once for a tile.

@@ -111,16 +111,53 @@ impl Packet {
             1 => format!("({word} >> {} & 0xff)", byte % 4 * 8),
             2 => format!("({word} >> {} & 0xffff)", byte % 4 * 8),
             4 => word,
-            8 if self.are_longs => match self.registers().0 {
-                "u64" => format!("{}[u]", self.name(0)),
-                _ => {
-                    let lane = ["x", "y"][(byte % VECTOR_BYTES / 8) as usize];
-                    format!("{}[u].{lane}", self.name(byte / VECTOR_BYTES))
-                }
-            },
+            8 if self.are_longs => self.long(byte),
             8 => format!("joined({word}, {})", self.word(byte + 4)),
             _ => format!("wide_value({}[u])", self.name(byte / VECTOR_BYTES)),
         }
+    }
+
+    /// Returns the 64 bits from this byte on, a multiple of eight.
+    fn long(&self, byte: u32) -> String {
+        let name = self.name(byte / VECTOR_BYTES);
+        match self.registers().0 {
+            "u64" => format!("{name}[u]"),
+            _ => {
+                let lane = ["x", "y"][(byte % VECTOR_BYTES / 8) as usize];
+                format!("{name}[u].{lane}")
+            }
+        }
+    }
+
+    /// Returns the statements after which each row's value, of `width` bytes, is where that of the row
+    /// before it was.
+    pub(super) fn advance(&self, width: u32) -> String {
+        let bytes = width * self.rows;
+        let pieces: Vec<String> = match width {
+            0 => return String::new(),
+            16 => (0..self.rows)
+                .map(|vector| format!("{}[u]", self.name(vector)))
+                .collect(),
+            8 if self.are_longs => (0..bytes).step_by(8).map(|byte| self.long(byte)).collect(),
+            _ => (0..bytes).step_by(4).map(|byte| self.word(byte)).collect(),
+        };
+        let is_half = width < 4;
+        // Pieces of one value.
+        let step = if width == 8 && !self.are_longs { 2 } else { 1 };
+        let moved = pieces.iter().enumerate().filter_map(|(index, piece)| {
+            let next = pieces.get(index + step);
+            match (next, is_half) {
+                (Some(next), true) => {
+                    let bits = 8 * width;
+                    let rest = 32 - bits;
+                    Some(format!("{piece} = {piece} >> {bits} | {next} << {rest};"))
+                }
+                (None, true) => Some(format!("{piece} >>= {};", 8 * width)),
+                (Some(next), false) => Some(format!("{piece} = {next};")),
+                (None, false) => None,
+            }
+        });
+        moved.collect::<Vec<_>>().join(" ")
     }
 }
 
@@ -150,5 +187,29 @@ mod tests {
 
         let wide = Packet::of(2, &[16], 2);
         assert_eq!(wide.raw(16, 1), "wide_value(f2_1[u])");
+    }
+
+    #[test]
+    fn each_rows_value_moves_to_where_the_one_before_it_was() {
+        let advance = |widths: &[u32], width, rows| Packet::of(0, widths, rows).advance(width);
+        assert_eq!(advance(&[0], 0, 4), "");
+        assert_eq!(advance(&[1], 1, 4), "f0[u] >>= 8;");
+        assert_eq!(
+            advance(&[2], 2, 4),
+            "f0[u].x = f0[u].x >> 16 | f0[u].y << 16; f0[u].y >>= 16;"
+        );
+        assert_eq!(
+            advance(&[4], 4, 4),
+            "f0[u].x = f0[u].y; f0[u].y = f0[u].z; f0[u].z = f0[u].w;"
+        );
+        assert_eq!(
+            advance(&[8], 8, 4),
+            "f0[u].x = f0[u].y; f0[u].y = f0_1[u].x; f0_1[u].x = f0_1[u].y;"
+        );
+        assert_eq!(
+            advance(&[1, 8], 8, 2),
+            "f0[u].x = f0[u].z; f0[u].y = f0[u].w;"
+        );
+        assert_eq!(advance(&[16], 16, 2), "f0[u] = f0_1[u];");
     }
 }

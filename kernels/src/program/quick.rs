@@ -1,11 +1,13 @@
 //! Which kernels are compiled with fewer optimisations, to be there sooner.
 //!
-//! NVRTC then unrolls no loop and keeps in local memory what a loop indexes, so a kernel of this kind
-//! spells its rows out (`LoadCode`) and calls nothing for them that has loops. What is given up costs nothing
-//! where a kernel waits for memory in any case. On an H200 (CUDA 13.0) Q6 over packed columns compiles
-//! in 47 and 51 ms instead of 51 and 60 and runs in 0.96 ms either way, Q1 over doubles in 4.79 instead of
-//! 4.85 ms. Where columns have NULLs (Q6: 1.65 instead of 1.40 ms), where groups are found for rows of
-//! few bytes (Q1 packed: 1.78 instead of 1.66) and with a table for a block (packed decimals: 0.89
+//! NVRTC then unrolls no loop and keeps in local memory what a loop indexes, so a kernel of this kind has
+//! code of its own for each row, or takes one row after the other from packets that move on by a row
+//! (`RowCode`), and calls nothing for them that has loops. What is given up costs nothing where a kernel
+//! waits for memory in any case. On an H200 (CUDA 13.0) Q6 over packed columns, a row after the other,
+//! compiles in 40 ms (47 with code for each row, 55 with all optimisations) and runs in 0.99 ms (1.00 with
+//! that); Q1 over doubles, with code for each row, runs in 4.79 instead of 4.85 ms. Where columns have NULLs
+//! (Q6: 1.65 instead of 1.40 ms), where groups are found for rows of few bytes (Q1 packed: 1.75 instead of
+//! 1.66, though it compiles in 88 instead of 111) and with a table for a block (packed decimals: 0.89
 //! instead of 0.80) the optimisations are worth their time.
 
 use super::emit::Emitter;

@@ -13,7 +13,7 @@ use tidegate_pipeline::Aggregate;
 use super::emit::{Emitter, Scope};
 use super::generated::Generated;
 use super::generated_code::GeneratedCode;
-use super::load_code::{LoadCode, slot_class, write_columns};
+use super::load_code::{LoadCode, RowCode, have_one_width, slot_class, write_columns};
 use super::parts;
 use super::quick;
 use super::radix::{Radix, hot_keys};
@@ -239,7 +239,12 @@ pub(super) fn grouped(
     }
     let outside = floats_outside(&emitter);
     let slots = &emitter.slots;
-    let loads = LoadCode::new(slots, &shape, is_quick);
+    let row_code = match (is_quick, store) {
+        (false, _) => RowCode::Unrolled,
+        (true, Store::Registers) if have_one_width(slots) => RowCode::InTurn,
+        (true, _) => RowCode::SpelledOut,
+    };
+    let loads = LoadCode::new(slots, &shape, row_code);
     match (&radix, generated) {
         (Some(radix), _) => {
             radix.write_fold_begin(&code, &loads, &mut text);
