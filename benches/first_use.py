@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Times the first use of Q6 and Q1 in new processes, on cores that are not shared.
+"""Times the first use of Q6 and Q1 in new processes, each on cores that were quiet just before.
 
     python3 first_use.py BUNDLE [PROCESSES] [SECONDS]
 
 BUNDLE is the folder of an unpacked `cargo xtask bundle` on a GPU host. Most of a first use is the
-compiler's, on one thread. Where virtual cores are halves of real ones, it takes half as long again
-while a neighbour uses the other half: so each process is bound to two cores on which a counting loop
-took, just before, less than 1.15 times the least that it took on any so far. It runs `bench-sql`
-with an empty cache folder, which checks the answers. No process is left out. Prints milliseconds.
+compiler's, on one thread. Where a virtual machine's cores are halves of real ones, it takes half as
+long again while a neighbour uses the other half: so each process is bound to two cores on which a
+counting loop took, just before, less than 1.15 times the least that it took on any so far. It runs
+`bench-sql` with an empty cache folder, which checks the answers. No process is left out. Prints
+milliseconds.
 """
 
 import os

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use futures::FutureExt;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, ready};
 use parking_lot::Mutex;
 use tidegate_device::{DeviceError, DeviceId, DeviceInfo};
 use tidegate_kernels::{PipelineDevice, RunError, Sample};
@@ -126,9 +126,11 @@ impl Dispatch {
         sample: Sample,
     ) -> BoxFuture<'static, ()> {
         let began = Instant::now();
+        let Some(under_way) = self.compilations.begin() else {
+            return ready(()).boxed();
+        };
         let compiled = device.compile(pipeline, sample);
         let (dispatch, device) = (Arc::clone(self), Arc::clone(device));
-        let under_way = self.compilations.begin();
         let noted = feeding::threads().spawn(async move {
             let may_do_later = match compiled.await {
                 Ok(()) => false,
@@ -143,18 +145,19 @@ impl Dispatch {
                 let seconds = began.elapsed().as_secs_f64();
                 dispatch.note_ready(device.info(), shape, seconds);
             }
-            // Whoever waits for this means to be the device's last holder.
-            drop(device);
+            // Whoever waits for this means to be the last holder of both.
+            drop((device, dispatch));
             drop(under_way);
         });
         noted.map(drop).boxed()
     }
 
-    /// Waits until nothing is compiled beside any more, but not longer than `patience`; returns whether
-    /// that is so. A process that ends while it compiles may crash there, and these compilations outlive
-    /// the queries that asked for them.
-    pub fn wait_for_compilations(&self, patience: Duration) -> bool {
-        self.compilations.wait(patience)
+    /// Compiles nothing beside any more, and waits for what is under way, but not longer than `patience`;
+    /// returns whether that has ended. A process that ends while it compiles may crash there, and these
+    /// compilations outlive the queries that asked for them. Whoever asks for one from now on goes on at
+    /// once, without the kernels.
+    pub fn end_compilations(&self, patience: Duration) -> bool {
+        self.compilations.end(patience)
     }
 
     /// Gives a region the name by which devices know it.

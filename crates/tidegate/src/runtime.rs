@@ -48,9 +48,9 @@ const COMPILING_MAX: Duration = Duration::from_secs(5);
 /// The devices of a process, the columns that are kept on them and on the host, and the history of
 /// its queries.
 ///
-/// Dropped with the last session that uses it, it waits for what its devices still do or compile, for
-/// some seconds at the most: a process that ends meanwhile may crash in the driver or the compiler. One
-/// that is kept in a `static` is never dropped.
+/// Dropped with the last session that uses it, it waits for a measurement of a GPU that has begun, and some
+/// seconds at the most for what its devices still do or compile: a process that ends meanwhile may crash
+/// in the driver or the compiler. One that is kept in a `static` is never dropped.
 #[derive(Debug)]
 pub struct Runtime {
     /// Set once devices of which nothing is known are to be measured.
@@ -275,7 +275,7 @@ impl Drop for Runtime {
         // It must not begin now.
         drop(self.calibration.take());
         // What is left after that ends by itself.
-        let _ = self.dispatch.wait_for_compilations(COMPILING_MAX);
+        let _ = self.dispatch.end_compilations(COMPILING_MAX);
     }
 }
 

@@ -20,7 +20,8 @@ pub(super) enum RowCode {
     Unrolled,
     /// For each row, for a compiler that unrolls no loops.
     SpelledOut,
-    /// Once for a run, in a loop that stays one: the packets move on by a row. Each column has one width.
+    /// Once for a run, in a loop that stays one: the packets move on by a row. Each column has one width
+    /// and no NULLs.
     InTurn,
 }
 

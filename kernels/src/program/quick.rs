@@ -2,13 +2,13 @@
 //!
 //! NVRTC then unrolls no loop and keeps in local memory what a loop indexes, so a kernel of this kind has
 //! code of its own for each row, or takes one row after the other from packets that move on by a row
-//! (`RowCode`), and calls nothing for them that has loops. What is given up costs nothing where a kernel
+//! (`RowCode`), and calls nothing for them that has loops. What is given up costs little where a kernel
 //! waits for memory in any case. On an H200 (CUDA 13.0) Q6 over packed columns, a row after the other,
-//! compiles in 40 ms (47 with code for each row, 55 with all optimisations) and runs in 0.99 ms (1.00 with
-//! that); Q1 over doubles, with code for each row, runs in 4.79 instead of 4.85 ms. Where columns have NULLs
-//! (Q6: 1.65 instead of 1.40 ms), where groups are found for rows of few bytes (Q1 packed: 1.75 instead of
-//! 1.66, though it compiles in 88 instead of 111) and with a table for a block (packed decimals: 0.89
-//! instead of 0.80) the optimisations are worth their time.
+//! compiles in 40 ms (47 with code for each row, 55 with all optimisations) and runs in 0.94 ms (0.91 with
+//! either); Q1 over doubles, with code for each row, runs in 4.79 instead of 4.85 ms. Where columns have
+//! NULLs (Q6: 1.65 instead of 1.40 ms), where groups are found for rows of few bytes (Q1 packed: 1.75
+//! instead of 1.66, though it compiles in four fifths of the time) and with a table for a block (packed
+//! decimals: 0.89 instead of 0.80) the optimisations are worth their time.
 
 use super::emit::Emitter;
 use super::store::Store;
@@ -16,7 +16,8 @@ use super::store::Store;
 /// The fewest bytes of a row for which a thread's own cells are as fast with fewer optimisations.
 const ROW_BYTES_MIN: u32 = 16;
 
-/// The most lines of spelled out code: reading text takes time too. A word of a group's state has a few.
+/// The most lines of code, counted as if each row had its own: reading text takes time too. A word of a
+/// group's state has a few.
 const LINES_MAX: usize = 256;
 const LINES_OF_WORD: usize = 4;
 

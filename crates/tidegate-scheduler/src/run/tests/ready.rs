@@ -180,15 +180,21 @@ async fn whoever_ends_a_device_can_wait_for_what_no_query_waits_for() {
     let (bench, tell, begun) = waiting().await;
     let bench = bench.holding_all_of("numbers");
     let dispatch = Arc::clone(&bench.spec.dispatch);
-    assert!(dispatch.wait_for_compilations(Duration::ZERO));
-    let (devices, pipeline) = (bench.spec.devices.clone(), Arc::clone(&bench.spec.pipeline));
-    let sample = Sample::Loaded(Vec::new());
-    drop(dispatch.compile_beside(&devices[0], pipeline, shape(&bench), sample));
+    let device = Arc::clone(&bench.spec.devices[0]);
+    let compile = || {
+        let pipeline = Arc::clone(&bench.spec.pipeline);
+        dispatch.compile_beside(&device, pipeline, shape(&bench), Sample::Loaded(Vec::new()))
+    };
+    let holders = || (Arc::strong_count(&device), Arc::strong_count(&dispatch));
+    let before = holders();
+    drop(compile());
     begun.recv_timeout(LONG).unwrap();
-    assert!(!dispatch.wait_for_compilations(Duration::from_millis(5)));
-    let num_holders = Arc::strong_count(&devices[0]);
+    assert!(!dispatch.end_compilations(Duration::from_millis(5)));
     tell.send(()).unwrap();
-    assert!(dispatch.wait_for_compilations(LONG));
+    assert!(dispatch.end_compilations(LONG));
     assert!(is_ready(&bench));
-    assert_eq!(Arc::strong_count(&devices[0]), num_holders - 1);
+    assert_eq!(holders(), before);
+    // None begins after that, and nobody waits for one.
+    compile().await;
+    assert!(begun.try_recv().is_err());
 }
