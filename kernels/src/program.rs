@@ -26,6 +26,7 @@ mod private_code;
 mod quick;
 mod radix;
 mod register_code;
+mod shape;
 mod source;
 mod store;
 mod store_code;

@@ -12,7 +12,8 @@ use tidegate_pipeline::{Expr, Pipeline, SortKey};
 use super::emit::{Emitter, Scope, Valid};
 use super::load_code::{LoadCode, RowCode};
 use super::order::order_words;
-use super::source::{Shape, TILE_PLACE, finish, preamble, write_kernel_head};
+use super::shape::Shape;
+use super::source::{TILE_PLACE, finish, preamble, write_kernel_head};
 use super::{DeviceProgram, OutputColumn, ProgramOptions, Sink};
 
 pub(super) const COMPACT: &str = include_str!("../../cuda/compact.cuh");

@@ -8,8 +8,8 @@ use arrow_schema::DataType;
 use tidegate_pipeline::{Expr, ExprKind, Pipeline, Step};
 
 use super::interval::Interval;
+use super::shape::Shape;
 use super::slots::{Slot, SlotFacts};
-use super::source::Shape;
 use crate::engine::Segments;
 use crate::random::{
     Array, NORMAL_MAX, NORMAL_MAX_SINGLE, Part, Runs, ValueKind, Values, device_definitions_single,

@@ -10,8 +10,8 @@ use arrow_schema::DataType;
 
 use super::emit::Class;
 use super::packet::Packet;
+use super::shape::Shape;
 use super::slots::{Slot, SlotFacts, SlotKind};
-use super::source::Shape;
 
 /// How the code for each of a step's rows is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

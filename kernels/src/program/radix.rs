@@ -16,7 +16,7 @@ use super::ProgramOptions;
 use super::emit::{Word, WordOp};
 use super::interval::Interval;
 use super::load_code::LoadCode;
-use super::source::Shape;
+use super::shape::Shape;
 use super::store::{Presence, Store};
 use super::store_code::StoreCode;
 use super::wide;

@@ -5,7 +5,7 @@ mod keys;
 use std::fmt::Write;
 
 use super::emit::{LOCAL_ROWS_MAX, Val, Word, WordOp};
-use super::source::Shape;
+use super::shape::Shape;
 use super::store::{KeyPlan, ONE_PLANE_ROWS, PRIVATE_ROWS, Presence, Store, is_one_plane};
 use super::wide::WideKeys;
 
