@@ -23,8 +23,7 @@ use crate::stream::{StreamWork, UnderWay};
 /// - No method blocks for the device's work; what takes time is a future.
 /// - A run whose kernels are not there does not keep the device from other runs while they are compiled.
 /// - [`refusals`](Self::refusals) depends on the pipeline and on the device's life only, so a
-///   pipeline without refusals opens unless the device is lost in between. Values can still make
-///   a chunk ineligible: see [`refuse_chunk`](crate::refuse_chunk).
+///   pipeline without refusals opens unless the device is lost in between.
 /// - Nothing is folded without a [`Reservation`] of this device's [`budget`](Self::budget) for its
 ///   input. The state that grows from it is reserved by the run itself.
 /// - A lost device stays lost: everything fails with [`DeviceError::Lost`], nothing hangs.

@@ -6,8 +6,8 @@
 //!
 //! This crate must not know: which rows a device is given or why, sessions, SQL, DataFusion plans.
 //!
-//! In reading order: [`backend`] is the contract of every device, [`chunk`] what must stay on the
-//! host because of its values, [`transfer`] how many bytes a batch is, [`stored`] columns that stay,
+//! In reading order: [`backend`] is the contract of every device, [`transfer`] how many bytes a batch
+//! is, [`stored`] columns that stay,
 //! on the device or below it in pinned memory,
 //! [`simulated`] the simulated backend. Then the way of a pipeline to a GPU: [`encode`] makes column
 //! chunks, [`program`] the kernel, [`engine`] is what a machine has to offer, [`table`], [`rows`],
@@ -17,7 +17,6 @@
 //! for work of a user's own.
 
 pub mod backend;
-pub mod chunk;
 pub mod columns;
 pub mod compiling;
 pub mod cuda;
@@ -37,7 +36,6 @@ pub mod table;
 pub mod transfer;
 
 pub use backend::{Finished, FoldReport, Phases, PipelineDevice, PipelineRun, RunError, Sample};
-pub use chunk::{order_dependent_columns, refuse_chunk};
 pub use compiling::Waiting;
 pub use cuda::CudaPipelineDevice;
 pub use generated::GeneratedRun;

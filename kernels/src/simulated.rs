@@ -23,7 +23,6 @@ use tidegate_device::{
 use tidegate_pipeline::{EvalError, Interpreter, Pipeline};
 
 use crate::backend::{Finished, FoldReport, Phases, PipelineDevice, PipelineRun, RunError, Sample};
-use crate::chunk::holds_special;
 use crate::compiling::{CompileThreads, Line, Waiting};
 use crate::generated::GeneratedRun;
 use crate::program::Generated;
@@ -181,7 +180,6 @@ impl PipelineDevice for SimulatedPipelineDevice {
             let bytes = bytes.sum();
             let memory = device.reserve(bytes)?;
             device.copy(bytes).await?;
-            let has_special = arrays.iter().any(|array| holds_special(array.as_ref()));
             Ok(StoredColumn {
                 device: device.info().id,
                 num_rows: arrays.iter().map(|array| array.len() as u64).sum(),
@@ -189,7 +187,6 @@ impl PipelineDevice for SimulatedPipelineDevice {
                 plain_bytes: bytes,
                 encoding: "plain".into(),
                 dictionary: None,
-                has_special,
                 encode_seconds: 0.0,
                 payload: Payload::Arrays(arrays),
                 memory,

@@ -55,8 +55,6 @@ pub struct StoredColumn {
     pub(crate) encoding: String,
     /// The dictionary of its codes, if it holds strings.
     pub(crate) dictionary: Option<Arc<ColumnDictionary>>,
-    /// Whether a float is NaN, infinite or −0.0.
-    pub(crate) has_special: bool,
     /// Seconds that the host took to encode it.
     pub(crate) encode_seconds: f64,
     pub(crate) payload: Payload,
@@ -95,11 +93,6 @@ impl StoredColumn {
     /// Returns the bytes of the arrays that the column was made from.
     pub fn plain_bytes(&self) -> u64 {
         self.plain_bytes
-    }
-
-    /// Returns whether a value is NaN, infinite or −0.0, NULLs aside; only floats are.
-    pub fn has_special(&self) -> bool {
-        self.has_special
     }
 
     /// Returns the seconds that a thread of the host took to encode the column.

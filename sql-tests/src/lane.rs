@@ -1,5 +1,6 @@
 //! The lanes: one way to answer SQL each, under one name used in test names, `onlyif` and `skipif`.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use arrow::datatypes::SchemaRef;
@@ -131,9 +132,13 @@ fn no_gpu() -> tidegate::SessionBuilder {
     tidegate::Session::builder().visible_devices(Some(String::new()))
 }
 
-/// Makes a plain DataFusion session that can answer `SHOW`.
+/// Makes a plain DataFusion session that can answer `SHOW`. It has Tidegate's rule of one NaN and one
+/// zero, for DataFusion's own answers depend on the order of rows there.
 fn stock_context() -> SessionContext {
-    SessionContext::new_with_config(SessionConfig::new().with_information_schema(true))
+    let config = SessionConfig::new().with_information_schema(true);
+    let context = SessionContext::new_with_config(config);
+    context.add_analyzer_rule(Arc::new(tidegate::CanonicalFloats));
+    context
 }
 
 /// A session of one lane, driven by the runner one statement at a time.

@@ -13,12 +13,14 @@
 //! - [`lane`]: the lanes and the connection that the runner drives
 //! - [`runner`]: runs the files
 //! - [`differential`]: compares random queries with a plain DataFusion session
+//! - [`corpus`]: reads files that may be damaged
 //! - [`faults`]: has devices fail under queries
 //!
-//! The last three are tests under `tests/`, and programs for machines that cannot build.
+//! The last four are tests under `tests/`, and programs for machines that cannot build.
 
 mod flight;
 
+pub mod corpus;
 pub mod differential;
 pub mod faults;
 pub mod format;

@@ -20,8 +20,9 @@ use crate::gpus::{self, Gpus, NoGpu};
 use crate::lane::{Connection, Lane, LaneError};
 
 /// Folders whose answers do not come from the stock lane: it has neither our table functions nor
-/// our settings, statements and plans, and makes no functions.
-const NOT_STOCK: [&str; 6] = [
+/// our settings, statements and plans, makes no functions, and reads some clauses in another way.
+const NOT_STOCK: [&str; 7] = [
+    "dialect",
     "explain",
     "functions",
     "generated",

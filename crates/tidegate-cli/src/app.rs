@@ -80,8 +80,15 @@ fn run_to_end(args: Args) -> u8 {
     status
 }
 
+/// Memory limits below this are kept to by an allocator that keeps little for later.
+const SMALL_MEMORY_BYTES: u64 = 1 << 30;
+
 /// Starts the threads that run statements.
 fn workers(args: &SessionArgs) -> io::Result<Runtime> {
+    let limit = args.memory_limit.as_ref();
+    if limit.is_some_and(|limit| limit.0 < SMALL_MEMORY_BYTES) {
+        tidegate::keep_heap_small();
+    }
     let mut builder = Builder::new_multi_thread();
     builder
         .enable_all()
@@ -147,7 +154,7 @@ async fn statements(args: &Args, workers: &Handle) -> Result<u8, Failure> {
     let engine: Arc<dyn Engine> = match &args.connect.connect {
         Some(url) => connect::connect(url, &args.connect, &args.settings, workers).await?,
         None => {
-            let builder = builder(args.session.clone()).file_urls();
+            let builder = builder(args.session.clone()).file_urls().standard_input();
             Arc::new(session(builder, &args.settings).await?)
         }
     };

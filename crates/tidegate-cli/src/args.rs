@@ -310,6 +310,51 @@ pub(crate) struct ServeArgs {
     )]
     pub(crate) max_user_sessions: NonZeroUsize,
 
+    /// Statements of one user that run at a time, where there are users [default: --max-statements]
+    #[arg(long, value_name = "N", env = "TIDEGATE_SERVE_MAX_USER_STATEMENTS")]
+    pub(crate) max_user_statements: Option<NonZeroUsize>,
+
+    /// Statements of one user that wait for their turn, where there are users [default: --queue]
+    #[arg(long, value_name = "N", env = "TIDEGATE_SERVE_MAX_USER_QUEUE")]
+    pub(crate) max_user_queue: Option<usize>,
+
+    /// Connections at a time; one more displaces the oldest on which nobody has authenticated
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "1000",
+        env = "TIDEGATE_SERVE_MAX_CONNECTIONS"
+    )]
+    pub(crate) max_connections: NonZeroUsize,
+
+    /// Connections of one address on which nobody has authenticated, on each port; one more displaces
+    /// the oldest of them
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "256",
+        env = "TIDEGATE_SERVE_MAX_ADDRESS_CONNECTIONS"
+    )]
+    pub(crate) max_address_connections: NonZeroUsize,
+
+    /// Close a connection that is idle so long before anybody authenticates on it
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "5s",
+        env = "TIDEGATE_SERVE_AUTHENTICATION_TIMEOUT"
+    )]
+    pub(crate) authentication_timeout: Time,
+
+    /// Give up a result whose rows nobody reads for so long, and an upload of which nothing comes
+    #[arg(
+        long,
+        value_name = "TIME",
+        default_value = "5min",
+        env = "TIDEGATE_SERVE_UNREAD_TIMEOUT"
+    )]
+    pub(crate) unread_timeout: Time,
+
     /// How to write what happens, on standard error
     #[arg(long, value_enum, default_value_t = LogFormat::Text, env = "TIDEGATE_SERVE_LOG_FORMAT")]
     pub(crate) log_format: LogFormat,

@@ -226,6 +226,12 @@ fn options(asked: &ServeArgs) -> Result<ServerOptions, Trouble> {
         result_idle: asked.result_idle.0,
         sessions: asked.max_sessions.get(),
         sessions_per_user: asked.max_user_sessions.get(),
+        statements_per_user: or_no_limit(asked.max_user_statements.map(usize::from)),
+        queued_per_user: or_no_limit(asked.max_user_queue),
+        connections: asked.max_connections.get(),
+        pending_per_address: asked.max_address_connections.get(),
+        pending_idle: asked.authentication_timeout.0,
+        stall: asked.unread_timeout.0,
         ..defaults.limits
     };
     Ok(ServerOptions {
@@ -237,6 +243,11 @@ fn options(asked: &ServeArgs) -> Result<ServerOptions, Trouble> {
         limits,
         locked: defaults.locked,
     })
+}
+
+/// Returns a limit of one user, who without it is limited as all are together.
+fn or_no_limit(limit: Option<usize>) -> usize {
+    limit.unwrap_or(usize::MAX)
 }
 
 fn read(file: &Path) -> Result<Vec<u8>, Trouble> {

@@ -185,7 +185,7 @@ fn bad_names_are_answered_with_the_nearest() {
 
 #[test]
 fn bad_data_is_an_error() {
-    sql("SELECT 1 / 0").fails(&["ivide by zero"]);
+    sql("SELECT 1 / 0").fails(&["division by zero"]);
     sql("SELECT 'unclosed").fails(&["nterminated"]);
     sql("SELECT * FROM 'no-such-file.parquet'").fails(&["no-such-file", "not found"]);
     sql("SELECT CAST('x' AS INT)").fails(&["'x'"]);

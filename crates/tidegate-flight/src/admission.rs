@@ -1,18 +1,30 @@
 //! A statement's turn: it waits at the gate of the process, as the statements of every session do,
 //! and is told to come again if the line is full. Nobody waits for ever, and nobody comes in once the
-//! server is going down.
+//! server is going down. One user may have a limited number of turns.
+//!
+//! A statement whose rows nobody reads gives its turn back while others wait: it is *paused*, and asks
+//! for a turn again when its client reads on. Paused statements keep their memory, so there is a limited
+//! number of them: one more ends the one that was paused first.
 
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tidegate::{AdmissionGate, AdmissionLimits, Permit, Wish};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
 use crate::options::Limits;
 
 /// How often a drain looks whether all has ended.
 const DRAIN_STEP: Duration = Duration::from_millis(20);
+/// How long a statement that reads on waits before it stands in a full line again.
+const RESUME_STEP: Duration = Duration::from_millis(50);
+/// The priority of a statement that reads on, whose client has waited already.
+const RESUME_PRIORITY: i32 = 1;
 
 /// The server's way to the gate.
 #[derive(Debug)]
@@ -21,18 +33,61 @@ pub(crate) struct Admission {
     /// Turns that this server's statements have.
     running: Arc<AtomicUsize>,
     is_closed: AtomicBool,
+    users: Mutex<HashMap<Arc<str>, Arc<UserTurns>>>,
+    limits: UserLimits,
+    paused: Mutex<BTreeMap<u64, CancellationToken>>,
+    paused_max: usize,
+    next_paused: AtomicU64,
+    resume_wait: Duration,
+}
+
+/// The turns that one user may have, and wait for.
+#[derive(Clone, Copy, Debug)]
+struct UserLimits {
+    running: usize,
+    waiting: usize,
+}
+
+/// The turns of one user.
+#[derive(Debug)]
+struct UserTurns {
+    free: Arc<Semaphore>,
+    num_waiting: AtomicUsize,
 }
 
 /// A statement's turn, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Turn {
     _permit: Permit,
+    _of_user: OwnedSemaphorePermit,
     running: Arc<AtomicUsize>,
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
         self.running.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// A statement without its turn, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Pause {
+    admission: Arc<Admission>,
+    number: u64,
+}
+
+impl Drop for Pause {
+    fn drop(&mut self) {
+        self.admission.paused.lock().remove(&self.number);
+    }
+}
+
+/// A statement that waits for a turn of its user.
+struct Waits<'a>(&'a AtomicUsize);
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -49,6 +104,15 @@ impl Admission {
             gate: Arc::clone(gate),
             running: Arc::default(),
             is_closed: AtomicBool::new(false),
+            users: Mutex::default(),
+            limits: UserLimits {
+                running: limits.statements_per_user.clamp(1, Semaphore::MAX_PERMITS),
+                waiting: limits.queued_per_user,
+            },
+            paused: Mutex::default(),
+            paused_max: limits.queued,
+            next_paused: AtomicU64::new(0),
+            resume_wait: limits.stall,
         }
     }
 
@@ -56,18 +120,93 @@ impl Admission {
     ///
     /// # Errors
     /// `UNAVAILABLE`, which clients may try again, if the queue is full, the wait is over or the
-    /// server is going down.
-    pub(crate) async fn turn(&self) -> Result<Turn, Status> {
+    /// server is going down; `RESOURCE_EXHAUSTED` if too many statements of the user wait.
+    pub(crate) async fn turn(&self, user: &Arc<str>) -> Result<Turn, Status> {
         self.check_open()?;
-        let admitted = self.gate.admit(Wish::default()).await;
-        let permit = admitted.map_err(|refused| Status::unavailable(refused.to_string()))?;
-        self.running.fetch_add(1, Ordering::Relaxed);
-        let turn = Turn {
-            _permit: permit,
-            running: Arc::clone(&self.running),
-        };
+        let of_user = self.of_user(user);
+        let is_free = of_user.free.available_permits() > 0 && self.has_room();
+        let num_waiting = of_user.num_waiting.fetch_add(1, Ordering::Relaxed);
+        let _waits = Waits(&of_user.num_waiting);
+        if num_waiting >= self.limits.waiting && !is_free {
+            return Err(Status::resource_exhausted(format!(
+                "{num_waiting} statements of user '{user}' wait, which is all that one user may have \
+                 waiting: try again later, or raise --max-user-queue"
+            )));
+        }
+        let turn = self.wait(&of_user, 0).await?;
         self.check_open()?;
         Ok(turn)
+    }
+
+    async fn wait(&self, of_user: &UserTurns, priority: i32) -> Result<Turn, Status> {
+        let wait_max = self.gate.limits().wait_max;
+        let free = Arc::clone(&of_user.free).acquire_owned();
+        let Ok(Ok(of_user)) = tokio::time::timeout(wait_max, free).await else {
+            return Err(Status::unavailable(format!(
+                "the statement waited {wait_max:?} for one of {} of its user to end, which is as long as \
+                 it may; try again later, or raise --max-user-statements",
+                self.limits.running
+            )));
+        };
+        let wish = Wish {
+            priority,
+            ..Wish::default()
+        };
+        let admitted = self.gate.admit(wish).await;
+        let permit = admitted.map_err(|refused| Status::unavailable(refused.to_string()))?;
+        self.running.fetch_add(1, Ordering::Relaxed);
+        Ok(Turn {
+            _permit: permit,
+            _of_user: of_user,
+            running: Arc::clone(&self.running),
+        })
+    }
+
+    /// Tells whether other statements of the process or of the user wait for a turn.
+    pub(crate) fn is_wanted(&self, user: &Arc<str>) -> bool {
+        let (_, num_waiting) = self.gate.counts();
+        num_waiting > 0 || self.of_user(user).num_waiting.load(Ordering::Relaxed) > 0
+    }
+
+    /// Counts a statement as paused. If there are too many, the one that was paused first is ended
+    /// through what it gave here.
+    pub(crate) fn pause(self: &Arc<Self>, end: CancellationToken) -> Pause {
+        let mut paused = self.paused.lock();
+        let number = self.next_paused.fetch_add(1, Ordering::Relaxed);
+        paused.insert(number, end);
+        if paused.len() > self.paused_max
+            && let Some((_, end)) = paused.pop_first()
+        {
+            end.cancel();
+        }
+        Pause {
+            admission: Arc::clone(self),
+            number,
+        }
+    }
+
+    /// Waits for a turn again.
+    ///
+    /// # Errors
+    /// `UNAVAILABLE` if there is none for as long as rows may lie unread.
+    pub(crate) async fn resume(self: Arc<Self>, user: Arc<str>) -> Result<Turn, Status> {
+        let of_user = self.of_user(&user);
+        let resumed = async {
+            loop {
+                match self.wait(&of_user, RESUME_PRIORITY).await {
+                    Ok(turn) => return turn,
+                    Err(_) => tokio::time::sleep(RESUME_STEP).await,
+                }
+            }
+        };
+        let resumed = tokio::time::timeout(self.resume_wait, resumed).await;
+        resumed.map_err(|_| {
+            Status::unavailable(format!(
+                "the statement gave its turn back while its rows lay unread, and has not had another \
+                 for {:?}; try again later, or raise --max-statements",
+                self.resume_wait
+            ))
+        })
     }
 
     /// Fails once the server is going down.
@@ -78,16 +217,32 @@ impl Admission {
         }
     }
 
-    /// Lets no statement start from now on, and waits a while for those that run.
+    /// Lets no statement start from now on, and waits a while for those that run or are paused.
     pub(crate) async fn drain(&self, patience: Duration) {
         self.is_closed.store(true, Ordering::Relaxed);
         let idle = async {
-            while self.running.load(Ordering::Relaxed) > 0 {
+            while self.running.load(Ordering::Relaxed) > 0 || !self.paused.lock().is_empty() {
                 tokio::time::sleep(DRAIN_STEP).await;
             }
         };
         // Who still runs then is cancelled by the caller.
         let _ = tokio::time::timeout(patience, idle).await;
+    }
+
+    fn of_user(&self, user: &Arc<str>) -> Arc<UserTurns> {
+        let mut users = self.users.lock();
+        let of_user = users.entry(Arc::clone(user)).or_insert_with(|| {
+            Arc::new(UserTurns {
+                free: Arc::new(Semaphore::new(self.limits.running)),
+                num_waiting: AtomicUsize::new(0),
+            })
+        });
+        Arc::clone(of_user)
+    }
+
+    fn has_room(&self) -> bool {
+        let (num_running, num_waiting) = self.gate.counts();
+        num_waiting == 0 && num_running < self.gate.limits().running_max
     }
 }
 
@@ -96,63 +251,4 @@ fn going_down() -> Status {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-    use std::time::Duration;
-
-    use tidegate::{AdmissionGate, AdmissionLimits};
-    use tonic::Code;
-
-    use super::Admission;
-    use crate::options::Limits;
-
-    fn admission(statements: usize, queued: usize, wait_ms: u64) -> Arc<Admission> {
-        let limits = Limits {
-            statements,
-            queued,
-            queue_wait: Duration::from_millis(wait_ms),
-            ..Limits::default()
-        };
-        let gate = AdmissionGate::new(AdmissionLimits::default());
-        Arc::new(Admission::new(&gate, &limits))
-    }
-
-    #[tokio::test]
-    async fn a_full_queue_says_so() {
-        let admission = admission(1, 1, 60_000);
-        let first = admission.turn().await.unwrap();
-        let second = tokio::spawn({
-            let admission = Arc::clone(&admission);
-            async move { admission.turn().await }
-        });
-        tokio::task::yield_now().await;
-        let refused = admission.turn().await.unwrap_err();
-        assert_eq!(refused.code(), Code::Unavailable);
-        drop(first);
-        let second = second.await.unwrap().unwrap();
-        drop(second);
-        assert!(admission.turn().await.is_ok());
-    }
-
-    #[tokio::test]
-    async fn nobody_waits_for_ever() {
-        let admission = admission(1, 10, 20);
-        let _first = admission.turn().await.unwrap();
-        let refused = admission.turn().await.unwrap_err();
-        assert!(refused.message().contains("try again"), "{refused}");
-        assert_eq!(admission.gate.counts(), (1, 0));
-    }
-
-    #[tokio::test]
-    async fn a_drain_waits_for_who_runs_and_lets_nobody_in() {
-        let admission = admission(2, 1, 20);
-        let turn = admission.turn().await.unwrap();
-        admission.drain(Duration::from_millis(50)).await;
-        assert_eq!(
-            admission.turn().await.unwrap_err().code(),
-            Code::Unavailable
-        );
-        drop(turn);
-        admission.drain(Duration::from_secs(60)).await;
-    }
-}
+mod tests;

@@ -1,11 +1,12 @@
 //! Who calls: a name and a password become a token, and a token a session.
 //!
-//! Where the server has users, each call but the handshake carries a token. Where it has none, a
-//! client may log in under any name to have a session beyond its connection; otherwise it has one for
-//! its connection.
+//! Where the server has users, each call but the handshake carries a token, or the name and password
+//! themselves: then the caller has a session for its connection, as everybody has where there are no
+//! users. There a client may log in under any name to have a session beyond its connection.
+
+mod verified;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use base64::Engine;
@@ -13,12 +14,14 @@ use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use tokio::sync::Semaphore;
 use tonic::metadata::MetadataMap;
-use tonic::transport::server::TlsConnectInfo;
 use tonic::{Extensions, Status};
 
 use crate::connection::Connection;
+use crate::limiter::ConnectionSlot;
 use crate::sessions::{ClientSession, Sessions};
 use crate::users::{Person, Users};
+
+use verified::VerifiedCredentials;
 
 /// Passwords that are hashed at a time: each takes 19 MB and a core.
 const CHECKS_MAX: usize = 2;
@@ -39,25 +42,31 @@ const BASE64: GeneralPurpose = GeneralPurpose::new(
 #[derive(Debug)]
 pub(crate) struct Auth {
     users: Option<Arc<Users>>,
+    verified: VerifiedCredentials,
     checks: Semaphore,
 }
 
 impl Auth {
-    pub(crate) fn new(users: Option<Users>) -> Self {
-        Self {
+    /// # Errors
+    /// If the system gives no random bytes.
+    pub(crate) fn new(users: Option<Users>) -> Result<Self, Status> {
+        Ok(Self {
             users: users.map(Arc::new),
+            verified: VerifiedCredentials::new()?,
             checks: Semaphore::new(CHECKS_MAX),
-        }
+        })
     }
 
     /// Turns a name and password into a token.
     pub(crate) async fn log_in(
         &self,
         headers: &MetadataMap,
+        extensions: &Extensions,
         sessions: &Sessions,
     ) -> Result<String, Status> {
         let (name, password) = basic(headers)?;
-        let person = self.person(name, password).await?;
+        let slot = &Connection::of(extensions)?.slot;
+        let person = self.person(name, password, slot).await?;
         sessions.log_in(person)
     }
 
@@ -66,55 +75,80 @@ impl Auth {
         self.users.is_some()
     }
 
-    /// Finds out who somebody is; without users everybody is the same.
-    pub(crate) async fn person(&self, name: String, password: String) -> Result<Person, Status> {
-        match &self.users {
-            Some(users) => self.check(Arc::clone(users), name, password).await,
-            None => Ok(Person::anonymous()),
-        }
+    /// Finds out who somebody is, who is authenticated on the connection from then on; without users
+    /// everybody is the same.
+    pub(crate) async fn person(
+        &self,
+        name: String,
+        password: String,
+        slot: &Arc<ConnectionSlot>,
+    ) -> Result<Person, Status> {
+        let person = match &self.users {
+            Some(users) => self.check(users, name, password, slot).await?,
+            None => Person::anonymous(),
+        };
+        slot.authenticated();
+        Ok(person)
     }
 
     async fn check(
         &self,
-        users: Arc<Users>,
+        users: &Arc<Users>,
         name: String,
         password: String,
+        slot: &Arc<ConnectionSlot>,
     ) -> Result<Person, Status> {
+        let credential = self.verified.credential(&name, &password)?;
+        let known = match self.verified.find(&credential) {
+            Some(known) => known,
+            None => {
+                let _checking = slot.checking();
+                let person = self.hash(users, name.clone(), password).await?;
+                self.verified.keep(credential, person.clone());
+                person
+            }
+        };
+        known.ok_or_else(|| {
+            tracing::warn!(user = name, "a login was refused");
+            Status::unauthenticated("the name or the password is wrong")
+        })
+    }
+
+    /// Checks a password on a thread of its own; `None` if it or the name is wrong.
+    async fn hash(
+        &self,
+        users: &Arc<Users>,
+        name: String,
+        password: String,
+    ) -> Result<Option<Person>, Status> {
         let permit = tokio::time::timeout(CHECK_WAIT, self.checks.acquire()).await;
         let Ok(Ok(_permit)) = permit else {
             return Err(Status::unavailable(
                 "too many clients log in at this moment: try again later",
             ));
         };
-        let asked = name.clone();
-        let checked = tokio::task::spawn_blocking(move || users.check(&asked, &password)).await;
-        match checked {
-            Ok(Some(person)) => Ok(person),
-            Ok(None) => {
-                tracing::warn!(user = name, "a login was refused");
-                Err(Status::unauthenticated("the name or the password is wrong"))
-            }
-            Err(_) => Err(Status::internal("the password could not be checked")),
-        }
+        let users = Arc::clone(users);
+        let checked = tokio::task::spawn_blocking(move || users.check(&name, &password)).await;
+        checked.map_err(|_| Status::internal("the password could not be checked"))
     }
 
     /// Finds or opens the session of a call.
-    pub(crate) fn caller(
+    pub(crate) async fn caller(
         &self,
         headers: &MetadataMap,
         extensions: &Extensions,
         sessions: &Sessions,
     ) -> Result<Arc<ClientSession>, Status> {
+        let connection = Connection::of(extensions)?;
         let session = match authorization(headers)? {
             Some(Authorization::Bearer(token)) => sessions.of_token(token)?,
-            Some(Authorization::Other(_)) | None if self.users.is_none() => {
-                of_connection(extensions, sessions)?
+            Some(Authorization::Other(..)) | None if self.users.is_none() => {
+                connection.session(Person::anonymous(), sessions)?
             }
-            Some(Authorization::Other(scheme)) => {
-                return Err(Status::unauthenticated(format!(
-                    "calls carry 'authorization: Bearer …', not {scheme}: the handshake turns a name \
-                     and password into a token"
-                )));
+            Some(Authorization::Other(value)) => {
+                let (name, password) = credentials(value)?;
+                let person = self.person(name, password, &connection.slot).await?;
+                connection.session(person, sessions)?
             }
             None => {
                 return Err(Status::unauthenticated(
@@ -122,36 +156,16 @@ impl Auth {
                 ));
             }
         };
+        connection.slot.authenticated();
         session.touch();
         Ok(session)
     }
 }
 
-fn of_connection(
-    extensions: &Extensions,
-    sessions: &Sessions,
-) -> Result<Arc<ClientSession>, Status> {
-    let plain = extensions.get::<Arc<Connection>>();
-    let tls = extensions.get::<TlsConnectInfo<Arc<Connection>>>();
-    let Some(connection) = plain.or_else(|| tls.map(TlsConnectInfo::get_ref)) else {
-        return Err(Status::internal("the call came by no connection"));
-    };
-    let mut kept = connection.session.lock();
-    if let Some(session) = &*kept
-        && !session.closed.is_cancelled()
-    {
-        return Ok(Arc::clone(session));
-    }
-    if connection.is_gone.load(Ordering::Relaxed) {
-        return Err(Status::cancelled("the connection is gone"));
-    }
-    let session = sessions.open(Person::anonymous())?;
-    *kept = Some(Arc::clone(&session));
-    Ok(session)
-}
-
 enum Authorization<'a> {
+    /// A token.
     Bearer(&'a str),
+    /// A header of another scheme, whole.
     Other(&'a str),
 }
 
@@ -165,7 +179,7 @@ fn authorization(headers: &MetadataMap) -> Result<Option<Authorization<'_>>, Sta
     let (scheme, rest) = value.split_once(' ').unwrap_or((value, ""));
     Ok(Some(match scheme.eq_ignore_ascii_case("bearer") {
         true => Authorization::Bearer(rest.trim()),
-        false => Authorization::Other(scheme),
+        false => Authorization::Other(value),
     }))
 }
 
@@ -180,8 +194,12 @@ fn basic(headers: &MetadataMap) -> Result<(String, String), Status> {
 
 /// Reads the name and password of `Basic …`.
 pub(crate) fn credentials(value: &str) -> Result<(String, String), Status> {
-    let wrong =
-        || Status::unauthenticated("a login is 'authorization: Basic …' with name:password");
+    let wrong = || {
+        Status::unauthenticated(
+            "calls carry 'authorization: Bearer …' with the token of a login, or \
+                                    'authorization: Basic …' with name:password",
+        )
+    };
     let (scheme, encoded) = value.split_once(' ').ok_or_else(wrong)?;
     if !scheme.eq_ignore_ascii_case("basic") {
         return Err(wrong());

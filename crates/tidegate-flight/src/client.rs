@@ -172,13 +172,14 @@ fn said(status: &Status) -> Error {
         return Error::new(ErrorKind::Io, message);
     }
     let kind = match status.code() {
-        Code::InvalidArgument | Code::NotFound | Code::AlreadyExists | Code::OutOfRange => {
-            ErrorKind::Sql
-        }
+        Code::InvalidArgument | Code::OutOfRange => ErrorKind::Sql,
+        Code::NotFound => ErrorKind::NotFound,
+        Code::AlreadyExists => ErrorKind::AlreadyExists,
         Code::Unimplemented => ErrorKind::NotSupported,
         Code::PermissionDenied | Code::Unauthenticated => ErrorKind::Denied,
         Code::ResourceExhausted => ErrorKind::ResourcesExhausted,
-        Code::Cancelled | Code::DeadlineExceeded | Code::Aborted => ErrorKind::Cancelled,
+        Code::Cancelled | Code::Aborted => ErrorKind::Cancelled,
+        Code::DeadlineExceeded => ErrorKind::TimedOut,
         _ => ErrorKind::Io,
     };
     let message = match (status.code(), status.message()) {

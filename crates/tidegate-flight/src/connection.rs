@@ -1,92 +1,114 @@
-//! TCP connections, each of which can be told from the others.
+//! Connections of the Flight port, each of which can be told from the others.
 //!
 //! A client that does not log in has one session for its connection. The connection's handle travels
 //! with every request, and ends the session when the socket is gone.
 
+use std::collections::HashMap;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use futures::Stream;
 use futures::stream::unfold;
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpListener, TcpStream};
-use tonic::transport::server::Connected;
+use tokio::net::TcpListener;
+use tonic::transport::server::{Connected, TlsConnectInfo};
+use tonic::{Extensions, Status};
 
+use crate::limiter::{ConnectionLimiter, ConnectionSlot, LimitedStream};
 use crate::sessions::{ClientSession, Sessions};
-
-/// How long to wait after the system refused to accept, for example for want of file handles.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+use crate::users::Person;
 
 /// What a connection has here.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    /// The session of a client that did not log in.
-    pub(crate) session: Mutex<Option<Arc<ClientSession>>>,
+    /// Its place on the port.
+    pub(crate) slot: Arc<ConnectionSlot>,
+    sessions: Mutex<OwnSessions>,
     /// The socket is gone: a call that is still on its way opens no session. Set under the lock above.
-    pub(crate) is_gone: AtomicBool,
+    is_gone: AtomicBool,
 }
 
-/// A connection's socket; dropping it ends the connection's session.
+/// The sessions of callers without a token, by their users.
+type OwnSessions = HashMap<String, Arc<ClientSession>>;
+
+impl Connection {
+    /// Finds the connection that a call came by.
+    pub(crate) fn of(extensions: &Extensions) -> Result<&Arc<Self>, Status> {
+        let plain = extensions.get::<Arc<Self>>();
+        let tls = extensions.get::<TlsConnectInfo<Arc<Self>>>();
+        plain
+            .or_else(|| tls.map(TlsConnectInfo::get_ref))
+            .ok_or_else(|| Status::internal("the call came by no connection"))
+    }
+
+    /// Finds or opens the session that somebody has as long as the connection is there.
+    pub(crate) fn session(
+        &self,
+        person: Person,
+        sessions: &Sessions,
+    ) -> Result<Arc<ClientSession>, Status> {
+        let mut own = self.sessions.lock();
+        if let Some(session) = own.get(&person.name)
+            && !session.closed.is_cancelled()
+        {
+            return Ok(Arc::clone(session));
+        }
+        if self.is_gone.load(Ordering::Relaxed) {
+            return Err(Status::cancelled("the connection is gone"));
+        }
+        let name = person.name.clone();
+        let session = sessions.open(person)?;
+        own.insert(name, Arc::clone(&session));
+        Ok(session)
+    }
+}
+
+/// A connection's socket; dropping it ends the connection's sessions.
 #[derive(Debug)]
 pub(crate) struct Socket {
-    stream: TcpStream,
+    stream: LimitedStream,
     connection: Arc<Connection>,
     sessions: Arc<Sessions>,
-    open: Arc<AtomicUsize>,
 }
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        self.open.fetch_sub(1, Ordering::Relaxed);
-        let mut session = self.connection.session.lock();
-        self.connection.is_gone.store(true, Ordering::Relaxed);
-        if let Some(session) = session.take() {
-            self.sessions.close(&session);
+        let own = {
+            let mut own = self.connection.sessions.lock();
+            self.connection.is_gone.store(true, Ordering::Relaxed);
+            std::mem::take(&mut *own)
+        };
+        for session in own.values() {
+            self.sessions.close(session);
         }
     }
 }
 
-/// Accepts connections, `max` at a time: one more is closed at once.
+/// Accepts connections as the limiter lets them in.
 pub(crate) fn accept(
     listener: TcpListener,
     sessions: Arc<Sessions>,
-    max: usize,
+    limiter: Arc<ConnectionLimiter>,
 ) -> impl Stream<Item = io::Result<Socket>> {
-    let open = Arc::new(AtomicUsize::new(0));
     unfold(
-        (listener, sessions, open),
-        move |(listener, sessions, open)| async move {
-            loop {
-                let stream = match listener.accept().await {
-                    Ok((stream, _)) => stream,
-                    Err(_) => {
-                        tokio::time::sleep(ACCEPT_PAUSE).await;
-                        continue;
-                    }
-                };
-                if open.load(Ordering::Relaxed) >= max {
-                    drop(stream);
-                    continue;
-                }
-                open.fetch_add(1, Ordering::Relaxed);
-                // Small answers should not wait for more; a socket that cannot do it works too.
-                let _ = stream.set_nodelay(true);
-                let socket = Socket {
-                    stream,
-                    connection: Arc::new(Connection {
-                        session: Mutex::new(None),
-                        is_gone: AtomicBool::new(false),
-                    }),
-                    sessions: Arc::clone(&sessions),
-                    open: Arc::clone(&open),
-                };
-                return Some((Ok(socket), (listener, sessions, open)));
-            }
+        (listener, sessions, limiter),
+        |(listener, sessions, limiter)| async move {
+            let stream = limiter.accept(&listener).await;
+            let connection = Connection {
+                slot: Arc::clone(stream.slot()),
+                sessions: Mutex::default(),
+                is_gone: AtomicBool::new(false),
+            };
+            let socket = Socket {
+                stream,
+                connection: Arc::new(connection),
+                sessions: Arc::clone(&sessions),
+            };
+            Some((Ok(socket), (listener, sessions, limiter)))
         },
     )
 }

@@ -12,15 +12,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::{get, post};
+use axum::{Extension, Router};
 use tidegate::Session;
 
 use crate::auth::Auth;
+use crate::limiter::ConnectionSlot;
 use crate::meters::{METRICS_TYPE, Meters};
 use crate::sessions::{Sessions, secret};
 use crate::timeline::Timeline;
@@ -67,8 +68,13 @@ pub(crate) fn router(desk: Arc<Desk>) -> Router {
 }
 
 /// Bounds a request's time, and says what browsers need to know of every answer.
-async fn careful(request: Request, next: Next) -> Response {
+async fn careful(
+    Extension(slot): Extension<Arc<ConnectionSlot>>,
+    request: Request,
+    next: Next,
+) -> Response {
     let answer = tokio::time::timeout(REQUEST_MAX, next.run(request)).await;
+    slot.answered();
     let mut response = answer.unwrap_or_else(|_| StatusCode::REQUEST_TIMEOUT.into_response());
     let headers = response.headers_mut();
     for (name, value) in [

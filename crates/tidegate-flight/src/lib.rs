@@ -5,10 +5,11 @@
 //! and it is the only one that names gRPC types.
 //!
 //! In reading order: [`options`] (what may be asked of a server, and which addresses are safe),
-//! [`server`] (it listens, drains and ends), `connection` and `auth` (who calls), `sessions` (what a
-//! caller has here), `service` (one call), `statement` (a statement on its way), `admission` (its
-//! turn), `running` (its rows, and what stops them), `wire` (their form), `upload` and `put` (rows
-//! from clients), `metadata`, `sql_info` and `type_info` (what there is), `actions` (all else);
+//! [`server`] (it listens, drains and ends), `limiter` and `connection` (connections), `auth` (who
+//! calls), `sessions` (what a caller has here), `service` (one call), `statement` (a statement on its
+//! way), `admission` (its turn), `running` (its rows, and what stops them), `wire` (their form),
+//! `upload` and `put` (rows from clients), `metadata`, `sql_info` and `type_info` (what there is),
+//! `actions` (all else);
 //! for whoever operates it, `meters` (what is counted), `timeline` (the last minutes) and `http`.
 //! [`client`] is the other end: a session of a server, for whoever runs statements there.
 //!
@@ -33,6 +34,8 @@ mod admission;
 mod auth;
 mod connection;
 mod http;
+mod idle;
+mod limiter;
 mod messages;
 mod metadata;
 mod meters;

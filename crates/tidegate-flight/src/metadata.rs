@@ -14,6 +14,7 @@ use tonic::Status;
 
 use crate::options::Limits;
 use crate::status::{invalid, status};
+use crate::wire::table_schema;
 use crate::{sql_info, type_info};
 
 /// Returns the columns of the answer to a command; `None` if it is not one about what there is.
@@ -87,7 +88,7 @@ async fn tables(
             &table.schema,
             &table.name,
             table.kind.name(),
-            &table.columns,
+            &table_schema(&table.columns),
         );
         if let Err(error) = appended {
             return Ok(Err(error));

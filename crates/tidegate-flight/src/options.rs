@@ -48,8 +48,13 @@ impl std::fmt::Debug for Tls {
 pub struct Limits {
     /// Statements that run at a time.
     pub statements: usize,
-    /// Statements that wait for their turn; one more is refused.
+    /// Statements that wait for their turn; one more is refused. As many results are kept that nobody
+    /// reads while others wait.
     pub queued: usize,
+    /// Statements of one user that run at a time, where there are users.
+    pub statements_per_user: usize,
+    /// Statements of one user that wait for their turn, where there are users.
+    pub queued_per_user: usize,
     /// How long a statement waits for its turn.
     pub queue_wait: Duration,
     /// How long a statement runs, from its turn to its last row; `None` for ever.
@@ -70,8 +75,14 @@ pub struct Limits {
     pub sessions: usize,
     /// Sessions of one user at a time, where there are users.
     pub sessions_per_user: usize,
-    /// Connections at a time.
+    /// Connections of the Flight port at a time.
     pub connections: usize,
+    /// Connections of the HTTP port at a time.
+    pub http_connections: usize,
+    /// Connections of one address at a time on which nobody has authenticated yet, for each port.
+    pub pending_per_address: usize,
+    /// How long a connection may be idle on which nobody has authenticated.
+    pub pending_idle: Duration,
     /// Prepared statements, and results that nobody has fetched yet, each for one session.
     pub handles: usize,
     /// Bytes of one message of a client.
@@ -89,6 +100,8 @@ impl Default for Limits {
         Self {
             statements,
             queued: 8 * statements,
+            statements_per_user: usize::MAX,
+            queued_per_user: usize::MAX,
             queue_wait: Duration::from_secs(60),
             statement_timeout: None,
             stall: Duration::from_secs(300),
@@ -100,6 +113,9 @@ impl Default for Limits {
             sessions: 1_000,
             sessions_per_user: 250,
             connections: 1_000,
+            http_connections: 128,
+            pending_per_address: 256,
+            pending_idle: Duration::from_secs(5),
             handles: 1_000,
             message_bytes: 64 << 20,
             statement_bytes: 1 << 20,

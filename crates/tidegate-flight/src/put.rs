@@ -19,7 +19,7 @@ use crate::service::Door;
 use crate::sessions::{ClientSession, Prepared};
 use crate::statement::caught;
 use crate::status::{invalid, status, unimplemented};
-use crate::upload::Upload;
+use crate::upload::{Upload, nothing_came};
 
 /// What the first message asks for, and the rows after it.
 pub(crate) async fn put(
@@ -27,7 +27,10 @@ pub(crate) async fn put(
     caller: &Arc<ClientSession>,
     mut messages: Streaming<FlightData>,
 ) -> Result<PutResult, Status> {
-    let Some(first) = messages.message().await? else {
+    let patience = door.limits().stall;
+    let first = tokio::time::timeout(patience, messages.message()).await;
+    let first = first.map_err(|_| nothing_came(patience))?;
+    let Some(first) = first? else {
         return Err(Status::invalid_argument("DoPut without a message"));
     };
     let Some(descriptor) = &first.flight_descriptor else {
@@ -37,7 +40,7 @@ pub(crate) async fn put(
     };
     let command = command(&descriptor.cmd)?;
     let all = stream::once(async { Ok(first) }).chain(messages);
-    let upload = Upload::new(Pin::from(Box::new(all)), door.limits().stall);
+    let upload = Upload::new(Pin::from(Box::new(all)), patience);
     let answer = match command {
         Command::CommandStatementUpdate(asked) => update(door, caller, asked).await?,
         Command::CommandPreparedStatementUpdate(asked) => {
@@ -180,7 +183,7 @@ async fn ingest(
         taken.push(batch).map_err(status)?;
     }
     let waiting = door.statements.meters.wait();
-    let _turn = door.statements.admission.turn().await?;
+    let _turn = door.statements.admission.turn(&caller.user).await?;
     drop(waiting);
     let finished = async {
         let finished = taken.finish(&target, if_exists, if_missing).await;

@@ -3,7 +3,8 @@
 //! Rows are made as the client reads them: what it does not read is not made, which is all the
 //! back-pressure there is. A client that stops reading would hold its turn and memory for ever, so a
 //! guard beside each statement takes its rows away when it is cancelled, its session ends, its time
-//! is over or nobody has read for too long; whether or not anybody polls.
+//! is over or nobody has read for too long; whether or not anybody polls. Long before that it gives the
+//! statement's turn back if others wait for one: the statement is paused until its client reads on.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,16 +13,20 @@ use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use futures::Stream;
+use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use futures::task::AtomicWaker;
+use futures::{FutureExt, Stream};
 use parking_lot::Mutex;
 use tidegate::CancelHandle;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
-use crate::admission::Turn;
+use crate::admission::{Admission, Pause, Turn};
 use crate::sessions::RunningGuard;
+
+/// How long rows lie unread before a statement gives its turn back, if another waits for one.
+const PAUSE_AFTER: Duration = Duration::from_millis(250);
 
 /// What stops a statement.
 #[derive(Debug)]
@@ -63,8 +68,99 @@ impl Stops {
 pub(crate) struct Held {
     pub(crate) rows: BoxStream<'static, Result<RecordBatch, Status>>,
     /// Given back when the rows are gone.
-    pub(crate) _turn: Option<Turn>,
+    pub(crate) turn: HeldTurn,
     pub(crate) _guard: RunningGuard,
+}
+
+/// The turn of a statement.
+pub(crate) enum HeldTurn {
+    /// It needs none.
+    Unneeded,
+    /// It has one.
+    Held {
+        turn: Turn,
+        admission: Arc<Admission>,
+        user: Arc<str>,
+    },
+    /// It gave its turn back, and nobody has read on since.
+    Paused {
+        pause: Pause,
+        admission: Arc<Admission>,
+        user: Arc<str>,
+    },
+    /// Its client reads on, and it waits for a turn.
+    Resuming {
+        /// It counts as paused until then.
+        pause: Pause,
+        resumed: BoxFuture<'static, Result<Turn, Status>>,
+        admission: Arc<Admission>,
+        user: Arc<str>,
+    },
+}
+
+impl HeldTurn {
+    /// Gives the turn back if others wait for one.
+    fn pause(&mut self, end: &CancellationToken) {
+        *self = match std::mem::replace(self, Self::Unneeded) {
+            Self::Held {
+                turn,
+                admission,
+                user,
+            } if admission.is_wanted(&user) => {
+                let pause = admission.pause(end.clone());
+                drop(turn);
+                Self::Paused {
+                    pause,
+                    admission,
+                    user,
+                }
+            }
+            other => other,
+        };
+    }
+
+    /// Waits until the statement has a turn, if it needs one.
+    fn poll_resume(&mut self, ctx: &mut Context<'_>) -> Poll<Result<(), Status>> {
+        loop {
+            *self = match std::mem::replace(self, Self::Unneeded) {
+                Self::Paused {
+                    pause,
+                    admission,
+                    user,
+                } => Self::Resuming {
+                    resumed: Arc::clone(&admission).resume(Arc::clone(&user)).boxed(),
+                    pause,
+                    admission,
+                    user,
+                },
+                Self::Resuming {
+                    mut resumed,
+                    pause,
+                    admission,
+                    user,
+                } => match resumed.poll_unpin(ctx) {
+                    Poll::Ready(turn) => Self::Held {
+                        turn: turn?,
+                        admission,
+                        user,
+                    },
+                    Poll::Pending => {
+                        *self = Self::Resuming {
+                            resumed,
+                            pause,
+                            admission,
+                            user,
+                        };
+                        return Poll::Pending;
+                    }
+                },
+                has_turn => {
+                    *self = has_turn;
+                    return Poll::Ready(Ok(()));
+                }
+            };
+        }
+    }
 }
 
 /// Where a statement stands.
@@ -94,6 +190,22 @@ impl Shared {
         };
         drop(taken);
         self.waker.wake();
+    }
+
+    /// Returns for how long the client has not asked for the next rows.
+    fn unread_for(&self) -> Duration {
+        let unread_since = *self.unread_since.lock();
+        unread_since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
+    /// Gives the statement's turn back if others wait for one.
+    fn pause(&self, end: &CancellationToken) {
+        // Who holds the lock is reading.
+        if let Some(mut state) = self.state.try_lock()
+            && let State::Running(held) = &mut *state
+        {
+            held.turn.pause(end);
+        }
     }
 }
 
@@ -128,21 +240,29 @@ impl RowStream {
 }
 
 async fn watch(shared: Arc<Shared>, stops: Stops, done: CancellationToken) {
+    let paused_for_too_many = CancellationToken::new();
     let unread = async {
         loop {
-            let unread_since = *shared.unread_since.lock();
-            let idle = unread_since.map_or(Duration::ZERO, |since| since.elapsed());
-            match stops.stall.checked_sub(idle) {
-                Some(rest) if !rest.is_zero() => tokio::time::sleep(rest).await,
-                _ => return,
+            let unread_for = shared.unread_for();
+            let Some(rest) = stops.stall.checked_sub(unread_for) else {
+                return;
+            };
+            if unread_for >= PAUSE_AFTER {
+                shared.pause(&paused_for_too_many);
             }
+            tokio::time::sleep(rest.min(PAUSE_AFTER)).await;
         }
     };
     let why = tokio::select! {
         () = done.cancelled() => return,
         why = stops.stopped() => why,
+        () = paused_for_too_many.cancelled() => Status::resource_exhausted(
+            "the statement's rows lay unread while other statements waited, and more results did than \
+             this server keeps: read rows as they come, or raise --queue or --max-statements",
+        ),
         () = unread => Status::deadline_exceeded(format!(
-            "nobody read the statement's rows for {} s",
+            "nobody read the statement's rows for {} s: read them as they come, or raise \
+             --unread-timeout",
             stops.stall.as_secs_f64()
         )),
     };
@@ -159,13 +279,20 @@ impl Stream for RowStream {
         let item = match &mut *state {
             State::Ended => return Poll::Ready(None),
             State::Stopped(why) => Some(Err(why.clone())),
-            State::Running(held) => match held.rows.as_mut().poll_next(ctx) {
-                Poll::Ready(item) => item,
-                Poll::Pending => {
-                    *shared.unread_since.lock() = None;
-                    return Poll::Pending;
+            State::Running(held) => {
+                let polled = match held.turn.poll_resume(ctx) {
+                    Poll::Ready(Ok(())) => held.rows.as_mut().poll_next(ctx),
+                    Poll::Ready(Err(why)) => Poll::Ready(Some(Err(why))),
+                    Poll::Pending => Poll::Pending,
+                };
+                match polled {
+                    Poll::Ready(item) => item,
+                    Poll::Pending => {
+                        *shared.unread_since.lock() = None;
+                        return Poll::Pending;
+                    }
                 }
-            },
+            }
         };
         *shared.unread_since.lock() = Some(Instant::now());
         if !matches!(item, Some(Ok(_))) {

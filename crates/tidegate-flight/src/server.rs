@@ -12,15 +12,19 @@ use tidegate::{QueryWatcher, Session};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio_rustls::TlsAcceptor;
+use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Identity, Server as Transport, ServerTlsConfig};
+use tonic::{Request, Status};
 use tonic_health::ServingStatus;
 use tonic_health::server::health_reporter;
 
 use crate::admission::Admission;
 use crate::auth::Auth;
-use crate::connection::accept;
+use crate::connection::{Connection, accept};
 use crate::http::listen::{acceptor, serve};
 use crate::http::{Desk, router};
+use crate::idle::release_memory;
+use crate::limiter::{ConnectionLimiter, ConnectionLimits};
 use crate::meters::Meters;
 use crate::options::{Limits, ServerOptions, Tls};
 use crate::service::Door;
@@ -63,6 +67,9 @@ pub enum ServeError {
     /// The certificate or key cannot be used.
     #[error("the TLS certificate or key cannot be used: {0}")]
     Tls(String),
+    /// The system gives no random bytes.
+    #[error("{0}")]
+    Random(String),
     /// The transport failed.
     #[error("the server stopped: {0}")]
     Transport(#[from] tonic::transport::Error),
@@ -121,6 +128,8 @@ impl Server {
         if options.users.is_none() {
             // Everyone has the same name.
             limits.sessions_per_user = usize::MAX;
+            limits.statements_per_user = usize::MAX;
+            limits.queued_per_user = usize::MAX;
         }
         let sessions = Sessions::new(session.clone(), limits.clone(), options.locked);
         let sessions = Arc::new(sessions);
@@ -128,11 +137,12 @@ impl Server {
         let watcher: Weak<dyn QueryWatcher> = Arc::downgrade(&(Arc::clone(&meters) as _));
         session.runtime().watch_queries(watcher);
         let statements = Statements {
-            admission: Admission::new(session.runtime().admission(), &limits),
+            admission: Arc::new(Admission::new(session.runtime().admission(), &limits)),
             limits,
             meters: Arc::clone(&meters),
         };
-        let auth = Arc::new(Auth::new(options.users));
+        let auth = Auth::new(options.users);
+        let auth = Arc::new(auth.map_err(|status| ServeError::Random(status.message().into()))?);
         let door = Door {
             auth: Arc::clone(&auth),
             sessions: Arc::clone(&sessions),
@@ -197,20 +207,24 @@ impl Server {
         let statements = Arc::clone(&self.door.statements);
         let Limits {
             connections,
+            http_connections,
             drain,
             message_bytes,
             sweep: often,
             ..
         } = statements.limits;
-        let incoming = accept(self.listener, Arc::clone(&sessions), connections);
+        let limiter = port_limiter(&statements.limits, connections);
+        let incoming = accept(self.listener, Arc::clone(&sessions), limiter);
         let service = FlightServiceServer::new(self.door)
             .max_decoding_message_size(message_bytes)
             .max_encoding_message_size(usize::MAX);
         let (health, health_service) = health_reporter();
+        let health_service = InterceptedService::new(health_service, answered);
         health.set_serving::<FlightServiceServer<Door>>().await;
         tracing::info!(address = %self.address, "listening");
         let desk = self.desk;
-        let mut beside = pin!(beside(self.http, Arc::clone(&desk)));
+        let http_limiter = port_limiter(&statements.limits, http_connections);
+        let mut beside = pin!(beside(self.http, Arc::clone(&desk), http_limiter));
         let (end, ended) = oneshot::channel::<()>();
         let mut transport = self.transport;
         let server = transport
@@ -261,6 +275,21 @@ impl ServerWatch {
     }
 }
 
+/// Makes what bounds the connections of a port.
+fn port_limiter(limits: &Limits, total: usize) -> Arc<ConnectionLimiter> {
+    ConnectionLimiter::new(ConnectionLimits {
+        total,
+        pending_per_address: limits.pending_per_address,
+        pending_idle: limits.pending_idle,
+    })
+}
+
+/// Notes that a client asks for the server's health, which nobody needs to authenticate for.
+fn answered(request: Request<()>) -> Result<Request<()>, Status> {
+    Connection::of(request.extensions())?.slot.answered();
+    Ok(request)
+}
+
 async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeError> {
     let failed = |source| ServeError::Listen { address, source };
     let listener = TcpListener::bind(address).await.map_err(failed)?;
@@ -269,7 +298,7 @@ async fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeE
 }
 
 /// Watches over the server and tells of it, for ever.
-async fn beside(http: Option<Http>, desk: Arc<Desk>) {
+async fn beside(http: Option<Http>, desk: Arc<Desk>, limiter: Arc<ConnectionLimiter>) {
     let Desk {
         session,
         sessions,
@@ -277,11 +306,13 @@ async fn beside(http: Option<Http>, desk: Arc<Desk>) {
         timeline,
         ..
     } = &*desk;
+    let release = release_memory(session, sessions);
     let Some(http) = http else {
-        return std::future::pending().await;
+        return release.await;
     };
-    let answer = serve(http.listener, http.tls, router(Arc::clone(&desk)));
-    tokio::join!(answer, timeline.run(session, sessions, meters));
+    let router = router(Arc::clone(&desk));
+    let answer = serve(http.listener, http.tls, router, limiter);
+    tokio::join!(answer, timeline.run(session, sessions, meters), release);
 }
 
 fn transport(tls: Option<&Tls>) -> Result<Transport, ServeError> {

@@ -58,7 +58,11 @@ impl Door {
         &self.statements.meters
     }
 
-    fn caller<T>(&self, request: &Request<T>) -> Result<Arc<ClientSession>, Status> {
+    /// Finds out who calls. The future does not hold the request, which need not be `Sync`.
+    fn caller<'a, T>(
+        &'a self,
+        request: &'a Request<T>,
+    ) -> impl Future<Output = Result<Arc<ClientSession>, Status>> + Send + use<'a, T> {
         let (headers, extensions) = (request.metadata(), request.extensions());
         self.auth.caller(headers, extensions, &self.sessions)
     }
@@ -145,12 +149,12 @@ impl Door {
     }
 
     async fn told(&self, request: Request<FlightDescriptor>) -> Result<FlightInfo, Status> {
-        let caller = self.caller(&request)?;
+        let caller = self.caller(&request).await?;
         self.info(&caller, request.into_inner()).await
     }
 
     async fn schema(&self, request: &Request<FlightDescriptor>) -> Result<Bytes, Status> {
-        let caller = self.caller(request)?;
+        let caller = self.caller(request).await?;
         let (columns, _) = self.find(&caller, request.get_ref(), Keep::Nothing).await?;
         let Some(columns) = columns else {
             return Err(Status::failed_precondition(
@@ -231,7 +235,9 @@ impl FlightService for Door {
         &self,
         request: Request<Streaming<HandshakeRequest>>,
     ) -> Result<Response<Self::HandshakeStream>, Status> {
-        let token = self.auth.log_in(request.metadata(), &self.sessions).await;
+        let (headers, extensions) = (request.metadata(), request.extensions());
+        let token = self.auth.log_in(headers, extensions, &self.sessions);
+        let token = token.await;
         let token = self.meters().call("Handshake", token)?;
         let header = format!("Bearer {token}").parse();
         let header = header.map_err(|error| defect("the token is no header", &error))?;
@@ -249,7 +255,7 @@ impl FlightService for Door {
         &self,
         request: Request<Criteria>,
     ) -> Result<Response<Self::ListFlightsStream>, Status> {
-        self.caller(&request)?;
+        self.caller(&request).await?;
         Err(unimplemented("ListFlights"))
     }
 
@@ -285,7 +291,10 @@ impl FlightService for Door {
         &self,
         request: Request<Ticket>,
     ) -> Result<Response<Self::DoGetStream>, Status> {
-        let rows = async { self.get(&self.caller(&request)?, request.get_ref()).await };
+        let rows = async {
+            let caller = self.caller(&request).await?;
+            self.get(&caller, request.get_ref()).await
+        };
         let rows = self.meters().call("DoGet", rows.await)?;
         Ok(Response::new(rows))
     }
@@ -295,7 +304,7 @@ impl FlightService for Door {
         request: Request<Streaming<FlightData>>,
     ) -> Result<Response<Self::DoPutStream>, Status> {
         let result = async {
-            let caller = self.caller(&request)?;
+            let caller = self.caller(&request).await?;
             caught(put::put(self, &caller, request.into_inner())).await
         };
         let result = self.meters().call("DoPut", result.await)?;
@@ -306,7 +315,7 @@ impl FlightService for Door {
         &self,
         request: Request<Streaming<FlightData>>,
     ) -> Result<Response<Self::DoExchangeStream>, Status> {
-        self.caller(&request)?;
+        self.caller(&request).await?;
         Err(unimplemented("DoExchange"))
     }
 
@@ -315,7 +324,7 @@ impl FlightService for Door {
         request: Request<Action>,
     ) -> Result<Response<Self::DoActionStream>, Status> {
         let answer = async {
-            let caller = self.caller(&request)?;
+            let caller = self.caller(&request).await?;
             caught(actions::act(self, &caller, request.into_inner())).await
         };
         let answer = self.meters().call("DoAction", answer.await)?;
@@ -327,7 +336,7 @@ impl FlightService for Door {
         &self,
         request: Request<Empty>,
     ) -> Result<Response<Self::ListActionsStream>, Status> {
-        self.caller(&request)?;
+        self.caller(&request).await?;
         let all = actions::list().into_iter().map(Ok);
         Ok(Response::new(stream::iter(all).boxed()))
     }

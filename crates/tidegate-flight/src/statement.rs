@@ -13,7 +13,7 @@ use tonic::Status;
 use crate::admission::Admission;
 use crate::meters::Meters;
 use crate::options::Limits;
-use crate::running::{Held, RowStream, Stops};
+use crate::running::{Held, HeldTurn, RowStream, Stops};
 use crate::sessions::{ClientSession, Prepared};
 use crate::status::{defect, status};
 use crate::wire::{stamp, wire_schema};
@@ -79,7 +79,7 @@ pub(crate) async fn caught<T>(work: impl Future<Output = Result<T, Status>>) -> 
 /// What running statements takes.
 #[derive(Debug)]
 pub(crate) struct Statements {
-    pub(crate) admission: Admission,
+    pub(crate) admission: Arc<Admission>,
     pub(crate) limits: Limits,
     pub(crate) meters: Arc<Meters>,
 }
@@ -151,11 +151,15 @@ impl Statements {
         let guard = caller.running(number);
         self.admission.check_open()?;
         let turn = match job.is_control() {
-            true => None,
+            true => HeldTurn::Unneeded,
             false => {
                 let _waiting = self.meters.wait();
                 tokio::select! {
-                    turn = self.admission.turn() => Some(turn?),
+                    turn = self.admission.turn(&caller.user) => HeldTurn::Held {
+                        turn: turn?,
+                        admission: Arc::clone(&self.admission),
+                        user: Arc::clone(&caller.user),
+                    },
                     () = cancel.cancelled() => return Err(Status::cancelled("the statement was cancelled")),
                     () = caller.closed.cancelled() => return Err(Status::cancelled("the session has ended")),
                 }
@@ -174,7 +178,7 @@ impl Statements {
             let schema = job.schema.unwrap_or_else(|| Arc::new(Schema::empty()));
             let held = Held {
                 rows,
-                _turn: turn,
+                turn,
                 _guard: guard,
             };
             return Ok(RowStream::new(schema, held, stops));
@@ -199,7 +203,7 @@ impl Statements {
             });
         let held = Held {
             rows: rows.boxed(),
-            _turn: turn,
+            turn,
             _guard: guard,
         };
         Ok(RowStream::new(schema, held, stops))
@@ -241,13 +245,14 @@ impl Statements {
     ) -> Result<i64, Status> {
         let is_query = job.is_query();
         let mut rows = self.start(caller, job, CancelHandle::new(), None).await?;
-        let mut changed = Some(0_u64);
+        let mut counts = Vec::new();
         while let Some(batch) = rows.try_next().await? {
-            changed = changed
-                .zip(count_of(&batch))
-                .map(|(sum, count)| sum + count);
+            counts.push(count_of(&batch));
         }
-        let changed = changed.filter(|_| !is_query);
+        // A statement that says nothing, such as CREATE TABLE, does not count rows.
+        let is_counted = !is_query && !counts.is_empty();
+        let changed = counts.into_iter().sum::<Option<u64>>();
+        let changed = changed.filter(|_| is_counted);
         Ok(changed.map_or(-1, |changed| i64::try_from(changed).unwrap_or(i64::MAX)))
     }
 }

@@ -13,10 +13,13 @@ pub(crate) fn status(error: impl Into<Error>) -> Status {
     let error = error.into();
     let code = match error.kind() {
         ErrorKind::Sql => Code::InvalidArgument,
+        ErrorKind::NotFound => Code::NotFound,
+        ErrorKind::AlreadyExists => Code::AlreadyExists,
         ErrorKind::NotSupported => Code::Unimplemented,
         ErrorKind::Denied => Code::PermissionDenied,
         ErrorKind::ResourcesExhausted => Code::ResourceExhausted,
         ErrorKind::Cancelled => Code::Cancelled,
+        ErrorKind::TimedOut => Code::DeadlineExceeded,
         ErrorKind::Io => Code::FailedPrecondition,
         ErrorKind::Device | ErrorKind::Internal => Code::Internal,
     };

@@ -1,6 +1,7 @@
 //! Rows from clients, read with distrust.
 //!
-//! Arrow's reader checks every buffer against its column. Beside that: a message that makes it panic
+//! What a message claims is compared with its body, as it is for files, and Arrow's reader checks every
+//! buffer against its column. Beside that: a message that makes it panic
 //! is a message that is wrong; compressed buffers are refused, since their writer chooses how much
 //! memory reading them takes; and a client that sends nothing for too long is given up.
 
@@ -9,11 +10,11 @@ use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use arrow::ipc::root_as_message;
 use arrow_flight::FlightData;
 use arrow_flight::decode::{DecodedPayload, FlightDataDecoder};
 use arrow_flight::error::FlightError;
 use futures::{FutureExt, Stream, StreamExt, future};
+use tidegate::files::ipc::{Compressed, Flaw, check_message};
 use tonic::Status;
 
 use crate::status::invalid;
@@ -81,10 +82,7 @@ impl Upload {
     async fn next_payload(&mut self) -> Result<Option<DecodedPayload>, Status> {
         let next = AssertUnwindSafe(self.decoder.next()).catch_unwind();
         let Ok(caught) = tokio::time::timeout(self.patience, next).await else {
-            return Err(Status::deadline_exceeded(format!(
-                "nothing was sent for {} s",
-                self.patience.as_secs_f64()
-            )));
+            return Err(nothing_came(self.patience));
         };
         match caught {
             Err(_) => Err(Status::invalid_argument(
@@ -103,26 +101,22 @@ impl Upload {
     }
 }
 
+/// Says that a client has sent nothing for too long.
+pub(crate) fn nothing_came(patience: Duration) -> Status {
+    Status::deadline_exceeded(format!(
+        "nothing was sent for {} s: send sooner, or raise --unread-timeout",
+        patience.as_secs_f64()
+    ))
+}
+
 /// Refuses what reading would trust too much.
 fn check(data: &FlightData) -> Result<(), Status> {
-    let message = root_as_message(&data.data_header).map_err(|error| {
-        Status::invalid_argument(format!("a message is not Arrow IPC: {error}"))
-    })?;
-    let dictionary = message.header_as_dictionary_batch();
-    let batch = message
-        .header_as_record_batch()
-        .or_else(|| dictionary.and_then(|dictionary| dictionary.data()));
-    match batch {
-        Some(batch) if batch.compression().is_some() => Err(Status::unimplemented(
+    let checked = check_message(&data.data_header, &data.data_body, Compressed::Refused);
+    match checked {
+        Ok(_) => Ok(()),
+        Err(Flaw::Damaged(why)) => Err(Status::invalid_argument(why)),
+        Err(Flaw::Compressed | Flaw::Expands(_)) => Err(Status::unimplemented(
             "compressed rows are not supported by this server: send them as they are",
         )),
-        Some(batch) if batch.length() < 0 || batch.length() > i64::from(i32::MAX) => {
-            Err(Status::invalid_argument(format!(
-                "a batch says that it has {} rows: send at most {}",
-                batch.length(),
-                i32::MAX
-            )))
-        }
-        _ => Ok(()),
     }
 }

@@ -27,6 +27,15 @@ pub(crate) fn wire_schema(columns: &Schema) -> SchemaRef {
     ))
 }
 
+/// Returns a table's columns in the types in which their rows travel, each as nullable as it is.
+pub(crate) fn table_schema(columns: &Schema) -> Schema {
+    let fields = columns.fields().iter().map(|field| {
+        let wire = wire_field(field);
+        wire.as_ref().clone().with_nullable(field.is_nullable())
+    });
+    Schema::new_with_metadata(fields.collect::<Vec<_>>(), columns.metadata().clone())
+}
+
 fn wire_field(field: &FieldRef) -> FieldRef {
     let kind = wire_type(field.data_type());
     if kind == *field.data_type() && field.is_nullable() {
@@ -100,7 +109,7 @@ mod tests {
     };
     use arrow::datatypes::{DataType, Field, Int32Type, Schema};
 
-    use super::{stamp, wire_schema};
+    use super::{stamp, table_schema, wire_schema};
 
     #[test]
     fn rows_travel_as_plain_values_that_may_be_null() {
@@ -135,6 +144,19 @@ mod tests {
         let wire = wire_schema(&schema);
         let expect = DataType::List(Arc::new(Field::new("item", DataType::Utf8, true)));
         assert_eq!(wire.field(0).data_type(), &expect);
+    }
+
+    #[test]
+    fn a_table_has_the_types_of_its_rows_and_its_own_nullability() {
+        let columns = Schema::new(vec![
+            Field::new("a", DataType::Utf8View, false),
+            Field::new("b", DataType::Int32, true),
+        ]);
+        let expect = Schema::new(vec![
+            Field::new("a", DataType::Utf8, false),
+            Field::new("b", DataType::Int32, true),
+        ]);
+        assert_eq!(table_schema(&columns), expect);
     }
 
     #[test]

@@ -166,8 +166,7 @@ impl Expr {
         )
     }
 
-    /// Builds `expr [NOT] IN (list)`. Floats are compared by their bits, as DataFusion does: −0.0 is
-    /// not +0.0 here, and a NaN matches the same NaN.
+    /// Builds `expr [NOT] IN (list)`, which compares as `=` does.
     pub fn in_list(expr: Self, list: Vec<Self>, negated: bool) -> Result<Self, Unsupported> {
         let expr = Box::new(expr);
         checked(

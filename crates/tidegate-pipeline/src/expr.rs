@@ -132,7 +132,7 @@ pub enum ArithmeticOp {
     Modulo,
 }
 
-/// Comparison operators. Floats: −0.0 equals +0.0, then IEEE 754 totalOrder, so NaN equals NaN.
+/// Comparison operators. Floats: −0.0 equals 0.0; every NaN equals every NaN and is the greatest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CompareOp {
     /// `=`

@@ -41,7 +41,7 @@ use stage::Stage;
 #[derive(Debug, thiserror::Error)]
 pub enum EvalError {
     /// An integer or decimal was divided by zero.
-    #[error("divide by zero")]
+    #[error("division by zero")]
     DivideByZero,
     /// A checked operation left the range of its type.
     #[error("arithmetic overflow: {operation}")]

@@ -19,7 +19,7 @@ pub mod pinned;
 
 mod whole;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -30,7 +30,7 @@ use tidegate_kernels::{ColumnDictionary, StoredColumn};
 
 pub use host::HostBytes;
 use host::HostMemory;
-use whole::{MorselChunks, SpecialColumns, Whole};
+use whole::{MorselChunks, Whole};
 pub use whole::{ScanKey, ScanRows, WholeRun};
 
 /// Names what a column chunk was read from.
@@ -53,8 +53,6 @@ pub struct ChunkKey {
 pub struct CachedChunk {
     /// Its values.
     pub stored: Arc<StoredColumn>,
-    /// It holds a NaN, an infinity or a −0.0, of which a grouped MIN or MAX must not see any.
-    pub holds_special: bool,
     /// Keeps alive what the key is the address of.
     pub anchor: Vec<ArrayRef>,
 }
@@ -86,7 +84,6 @@ pub struct CachedTable {
     chunks: HashMap<(Arc<str>, Arc<str>), Chunks>,
     /// The chunks that came as whole morsels.
     morsels: Vec<MorselChunks>,
-    special: SpecialColumns,
     /// The scan that the morsels are, if they are all of one.
     whole: Option<Whole>,
     /// The scan of which other devices hold the rest.
@@ -151,7 +148,6 @@ impl CachedTable {
             columns,
             chunks: HashMap::new(),
             morsels: Vec::new(),
-            special: SpecialColumns::default(),
             whole: None,
             shared: None,
             some_of: None,
@@ -215,7 +211,6 @@ impl CachedTable {
             keys: chunks.iter().map(|(key, _)| key.clone()).collect(),
         });
         for (column, (key, chunk)) in chunks.into_iter().enumerate() {
-            self.special.note(column, chunk.holds_special);
             self.insert(column, key, chunk);
         }
     }
@@ -262,22 +257,13 @@ impl CachedTable {
     }
 
     /// Returns the run over all rows of the scan that the table is, if somebody reads just these.
-    /// `reads_all_of` tells for each column that is read its position among the scan's;
-    /// `order_dependent` are those of them that grouped float MIN or MAX are made of.
+    /// `reads_all_of` tells for each column that is read its position among the scan's.
     pub fn whole_run(
         &self,
         reads_all_of: &dyn Fn(&ScanKey) -> Option<Vec<usize>>,
-        order_dependent: &BTreeSet<usize>,
     ) -> Option<Arc<WholeRun>> {
         let whole = self.whole.as_ref()?;
         let columns = reads_all_of(&whole.key)?;
-        let is_special = |position: &usize| {
-            let column = columns.get(*position);
-            column.is_none_or(|column| self.special.contains(*column))
-        };
-        if order_dependent.iter().any(is_special) {
-            return None;
-        }
         whole.run(&self.morsels, &columns)
     }
 

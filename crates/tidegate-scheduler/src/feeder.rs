@@ -26,8 +26,8 @@ use std::time::Instant;
 use arrow_array::RecordBatch;
 use futures::future::BoxFuture;
 use tidegate_device::DeviceError;
-use tidegate_kernels::{PipelineDevice, RunError, refuse_chunk};
-use tidegate_pipeline::Pipeline;
+use tidegate_kernels::{PipelineDevice, RunError};
+use tidegate_pipeline::{EvalError, Pipeline};
 
 use crate::admission::{DeviceTurns, QueryId, Turn};
 use crate::cache::{ChunkKey, ColumnCache, ScanKey};
@@ -198,7 +198,7 @@ enum Step {
 
 /// Why a run cannot go on as it is.
 enum Setback {
-    Fault,
+    Fault(Reason),
     StateTooLarge,
     NotAsStored(Vec<Morsel>),
 }
@@ -273,6 +273,12 @@ impl Feeder {
         Place::Device(self.device.info().id)
     }
 
+    /// Returns whether rows that raise go to the host, as after a fault: it raises with the values, which
+    /// a device does not tell. An atomic region is answered by the host as a whole, not from here.
+    fn leaves_raising(&self, error: &EvalError) -> bool {
+        !self.atomic && !self.strict && error.is_arithmetic()
+    }
+
     async fn run_once(&self, progress: &mut Progress) -> Result<RunEnd, RunFailure> {
         let mut open = match self.open() {
             Ok(open) => open,
@@ -335,7 +341,7 @@ impl Feeder {
     ) -> Result<Result<OpenRun, RunEnd>, RunFailure> {
         let end = match self.settle(&mut open).await? {
             None => return Ok(Ok(open)),
-            Some(Setback::Fault) => self.give_up_run(progress)?,
+            Some(Setback::Fault(reason)) => self.give_up(progress, reason)?,
             Some(Setback::NotAsStored(morsels)) => RunEnd::NotAsStored(morsels),
             Some(Setback::StateTooLarge) if self.atomic => {
                 return Err(RunFailure::Fallback(Reason::DeviceMemory));
@@ -361,15 +367,12 @@ impl Feeder {
                 return Ok(Step::Done);
             }
             Work::Pinned(work) => return self.fold_pinned(work, open).await,
-            Work::Load(morsel, promise) => match self.load(&morsel).await? {
-                Some(batches) => LoadedMorsel {
-                    morsel,
-                    promise,
-                    batches,
-                    input: None,
-                    ladder: Ladder::default(),
-                },
-                None => return Ok(Step::Done),
+            Work::Load(morsel, promise) => LoadedMorsel {
+                morsel,
+                promise,
+                batches: self.load(&morsel).await?,
+                input: None,
+                ladder: Ladder::default(),
             },
             Work::Loaded(loaded) => loaded,
         };
@@ -411,8 +414,8 @@ impl Feeder {
         Ok(OpenRun::new(run, ends))
     }
 
-    /// Loads a morsel; `None` if its values ask for the host, to which it was given back.
-    async fn load(&self, morsel: &Morsel) -> Result<Option<Vec<RecordBatch>>, RunFailure> {
+    /// Loads a morsel.
+    async fn load(&self, morsel: &Morsel) -> Result<Vec<RecordBatch>, RunFailure> {
         let started = Instant::now();
         let batches = self
             .loader
@@ -422,15 +425,7 @@ impl Feeder {
         let rows = batches.iter().map(|batch| batch.num_rows() as u64).sum();
         let (rates, shape) = (self.dispatch.rates(), self.roster.shape());
         rates.learn_load(shape, rows, started.elapsed().as_secs_f64());
-        let refused = batches
-            .iter()
-            .find_map(|batch| refuse_chunk(&self.pipeline, batch));
-        let Some(why) = refused else {
-            return Ok(Some(batches));
-        };
-        self.roster.cancel(self.device.info().id);
-        self.give_back(&[*morsel], Reason::ChunkRefused(why))?;
-        Ok(None)
+        Ok(batches)
     }
 
     /// Ends a run: waits for its folds, brings its rows back and commits its morsels.
@@ -443,7 +438,7 @@ impl Feeder {
         while !open.in_flight.is_empty() {
             match self.settle(&mut open).await? {
                 None | Some(Setback::StateTooLarge) => {}
-                Some(Setback::Fault) => return self.give_up_run(progress),
+                Some(Setback::Fault(reason)) => return self.give_up(progress, reason),
                 Some(Setback::NotAsStored(morsels)) => return Ok(RunEnd::NotAsStored(morsels)),
             }
         }
@@ -472,7 +467,9 @@ impl Feeder {
                 progress.rows.extend(finished.batches);
                 Ok(end)
             }
-            Err(RunError::Eval(error)) => Err(RunFailure::Eval(error)),
+            Err(RunError::Eval(error)) if !self.leaves_raising(&error) => {
+                Err(RunFailure::Eval(error))
+            }
             Err(error) => {
                 let reason = fault(&error);
                 if self.atomic {
@@ -497,6 +494,7 @@ pub(crate) fn fault(error: &RunError) -> Reason {
             Reason::DeviceFault("launch failed".into())
         }
         RunError::Device(DeviceError::Lost { .. }) => Reason::DeviceFault("device lost".into()),
+        RunError::Eval(error) if error.is_arithmetic() => Reason::Raised(error.to_string()),
         _ => Reason::DeviceFault("run void".into()),
     }
 }

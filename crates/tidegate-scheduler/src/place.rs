@@ -125,8 +125,6 @@ pub enum Reason {
     NotLowered(String),
     /// The device refused the program.
     DeviceRefused(String),
-    /// This morsel's values ask for the host.
-    ChunkRefused(String),
     /// The device's memory limit.
     DeviceMemory,
     /// The device's memory limit, of which tables of `CACHE TABLE` hold a part.
@@ -135,6 +133,8 @@ pub enum Reason {
     HostMemory,
     /// The device failed; what it had not committed ran again.
     DeviceFault(String),
+    /// A row raised on the device; the host runs the same rows, and raises in its own words.
+    Raised(String),
 }
 
 impl Reason {
@@ -154,10 +154,10 @@ impl Reason {
             Reason::RowsReturn => "rows_return",
             Reason::NotLowered(_) => "not_lowered",
             Reason::DeviceRefused(_) => "device_refused",
-            Reason::ChunkRefused(_) => "chunk_refused",
             Reason::DeviceMemory | Reason::DeviceMemoryKept => "device_memory",
             Reason::HostMemory => "host_memory",
             Reason::DeviceFault(_) => "device_fault",
+            Reason::Raised(_) => "raised",
         }
     }
 }
@@ -186,7 +186,6 @@ impl fmt::Display for Reason {
             ),
             Reason::NotLowered(what) => write!(f, "not lowered: {what}"),
             Reason::DeviceRefused(why) => write!(f, "refused by the device: {why}"),
-            Reason::ChunkRefused(why) => f.write_str(why),
             Reason::DeviceMemory => f.write_str("device memory limit reached"),
             Reason::DeviceMemoryKept => f.write_str(
                 "device memory limit reached, and tables of CACHE TABLE ON DEVICE stay; UNCACHE one \
@@ -196,6 +195,7 @@ impl fmt::Display for Reason {
                 f.write_str("host memory limit reached: a pulled morsel could not be retained")
             }
             Reason::DeviceFault(what) => write!(f, "device fault: {what}"),
+            Reason::Raised(what) => write!(f, "a row raised on the device: {what}"),
         }
     }
 }

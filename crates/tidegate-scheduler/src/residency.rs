@@ -1,13 +1,12 @@
 //! Which of a scan's morsels a device need not be given: it holds them, or makes them itself. Those that
 //! lie below it in pinned memory are not read either, only moved.
 
-use std::collections::BTreeSet;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 
 use futures::{StreamExt, stream};
 use tidegate_kernels::program::Generated;
 use tidegate_kernels::random::Part;
-use tidegate_kernels::{PipelineDevice, Sample, StoredMorsel, StoredRun, order_dependent_columns};
+use tidegate_kernels::{PipelineDevice, Sample, StoredMorsel, StoredRun};
 use tidegate_pipeline::Pipeline;
 
 use crate::cache::pinned::{PinnedMorsel, PinnedTier};
@@ -157,8 +156,6 @@ pub(crate) struct Residency {
     below: Option<Arc<PinnedTier>>,
     loader: Arc<dyn MorselLoader>,
     pipeline: Arc<Pipeline>,
-    /// Input columns of which grouped float MIN or MAX are made.
-    order_dependent: OnceLock<BTreeSet<usize>>,
 }
 
 impl Residency {
@@ -186,7 +183,6 @@ impl Residency {
             below,
             loader: Arc::clone(loader),
             pipeline: Arc::clone(pipeline),
-            order_dependent: OnceLock::new(),
         }
     }
 
@@ -307,12 +303,10 @@ impl Residency {
         let keys = columns.map(|column| self.loader.chunk_key(morsel, column));
         let keys: Vec<ChunkKey> = keys.collect::<Option<_>>()?;
         let found = below.find(&keys)?;
-        let mut chunks = found.chunks.iter().enumerate();
-        let refuses = chunks.any(|(column, chunk)| {
-            let is_even = chunk.column().num_rows() == found.num_rows();
-            !is_even || (chunk.holds_special() && self.order_dependent().contains(&column))
-        });
-        (!refuses).then_some(found)
+        let num_rows = found.num_rows();
+        let mut chunks = found.chunks.iter();
+        let is_even = chunks.all(|chunk| chunk.column().num_rows() == num_rows);
+        is_even.then_some(found)
     }
 
     fn find_in_table(&self, table: &Arc<CachedTable>, morsel: MorselId) -> Option<ResidentMorsel> {
@@ -322,9 +316,6 @@ impl Residency {
         for column in 0..num_columns {
             let key = self.loader.chunk_key(morsel, column)?;
             let (number, chunk) = table.get(&key)?;
-            if chunk.holds_special && self.order_dependent().contains(&column) {
-                return None;
-            }
             stored.push(Arc::clone(&chunk.stored));
             columns.push(number);
         }
@@ -340,11 +331,6 @@ impl Residency {
             }),
             columns,
         })
-    }
-
-    fn order_dependent(&self) -> &BTreeSet<usize> {
-        self.order_dependent
-            .get_or_init(|| order_dependent_columns(&self.pipeline))
     }
 }
 

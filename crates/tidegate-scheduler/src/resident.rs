@@ -1,6 +1,5 @@
 //! A scan that a device holds as a whole: one run over it, without queue, feeder or loader.
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,9 +7,7 @@ use std::time::{Duration, Instant};
 use arrow_array::RecordBatch;
 use futures::future::BoxFuture;
 use tidegate_device::{DeviceError, DeviceId};
-use tidegate_kernels::{
-    Finished, FoldReport, PipelineDevice, RunError, Sample, order_dependent_columns,
-};
+use tidegate_kernels::{Finished, FoldReport, PipelineDevice, RunError, Sample};
 use tidegate_pipeline::{EvalError, Pipeline};
 
 use crate::cache::{CachedTable, ColumnCache, ScanKey, WholeRun};
@@ -58,18 +55,16 @@ impl ResidentScan {
         if pipeline.input.fields().is_empty() || cache.is_empty() {
             return None;
         }
-        let order_dependent = order_dependent_columns(pipeline);
         let mut tables = cache.on_device(device).into_iter();
-        tables.find_map(|table| Self::of(table, &order_dependent, reads_all_of))
+        tables.find_map(|table| Self::of(table, reads_all_of))
     }
 
     /// As [`ResidentScan::find`], in this table.
     pub fn of(
         table: Arc<CachedTable>,
-        order_dependent: &BTreeSet<usize>,
         reads_all_of: &dyn Fn(&ScanKey) -> Option<Vec<usize>>,
     ) -> Option<Self> {
-        let run = table.whole_run(reads_all_of, order_dependent)?;
+        let run = table.whole_run(reads_all_of)?;
         Some(Self { table, run })
     }
 

@@ -77,6 +77,9 @@ fn internal(error: ArrowError) -> tidegate::Error {
 fn status(kind: ErrorKind) -> StatusCode {
     match kind {
         ErrorKind::Sql | ErrorKind::NotSupported => StatusCode::BAD_REQUEST,
+        ErrorKind::NotFound => StatusCode::NOT_FOUND,
+        ErrorKind::AlreadyExists => StatusCode::CONFLICT,
+        ErrorKind::TimedOut => StatusCode::GATEWAY_TIMEOUT,
         ErrorKind::ResourcesExhausted => StatusCode::SERVICE_UNAVAILABLE,
         _ => StatusCode::INTERNAL_SERVER_ERROR,
     }

@@ -1,25 +1,37 @@
 //! The error that leaves the library, sorted by who must act.
 
+mod existence;
+mod raised;
+
 use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
 
 use datafusion::arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
+use tokio::task::JoinError;
+
+pub(crate) use raised::in_one_text;
 
 /// Who must act on an [`Error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
     /// The statement is wrong, or its data makes it fail.
     Sql,
-    /// The statement asks for something that does not exist here.
+    /// The statement names a table, a schema or the like that there is not.
+    NotFound,
+    /// The statement makes a table, a schema or the like that there is already.
+    AlreadyExists,
+    /// The statement asks for a feature that this library does not have.
     NotSupported,
     /// The session may not do this; whoever runs the server decides.
     Denied,
     /// A limit was reached; the message names the setting.
     ResourcesExhausted,
-    /// The statement was cancelled or timed out.
+    /// The statement was cancelled.
     Cancelled,
+    /// The statement reached a time limit; the message names the setting.
+    TimedOut,
     /// A file or store could not be read or written.
     Io,
     /// A device failed, or a placement that was asked for could not be had.
@@ -71,6 +83,11 @@ impl Error {
         }
     }
 
+    /// Returns the error of ours that is the cause of one of DataFusion's.
+    pub(crate) fn own(error: &DataFusionError) -> Option<&Self> {
+        find_own(error)
+    }
+
     /// Returns who must act.
     pub fn kind(&self) -> ErrorKind {
         self.kind
@@ -99,6 +116,10 @@ impl StdError for Error {
 
 impl From<DataFusionError> for Error {
     fn from(error: DataFusionError) -> Self {
+        // Its text says all; what was raised below has other words for it.
+        if let Some(message) = raised::what_was_raised(&error) {
+            return Self::new(ErrorKind::Sql, message);
+        }
         let described = Self::from_ref(&error);
         let syntax = match error.find_root() {
             DataFusionError::SQL(syntax, _) => Some(syntax.as_ref().clone()),
@@ -131,6 +152,12 @@ fn find_own(error: &DataFusionError) -> Option<&Error> {
         if let Some(shared) = current.downcast_ref::<Arc<DataFusionError>>() {
             return find_own(shared);
         }
+        // An I/O error names the cause of what it carries as its own, and not what it carries.
+        if let Some(io) = current.downcast_ref::<std::io::Error>()
+            && let Some(own) = io.get_ref().and_then(|inner| inner.downcast_ref::<Error>())
+        {
+            return Some(own);
+        }
         cause = current.source();
     }
     None
@@ -156,6 +183,10 @@ fn kind_of(error: &DataFusionError) -> ErrorKind {
         DataFusionError::Internal(_) | DataFusionError::Substrait(_) => ErrorKind::Internal,
         DataFusionError::ExecutionJoin(cause) if cause.is_cancelled() => ErrorKind::Cancelled,
         DataFusionError::ExecutionJoin(_) => ErrorKind::Internal,
+        _ if panic_of_task(error).is_some() => ErrorKind::Internal,
+        DataFusionError::Plan(message) | DataFusionError::Execution(message) => {
+            existence::kind_of(message).unwrap_or(ErrorKind::Sql)
+        }
         _ => ErrorKind::Sql,
     }
 }
@@ -166,6 +197,12 @@ fn describe(error: &DataFusionError) -> String {
         let expected = message.strip_prefix("sql parser error: ");
         return format!("syntax error: {}", expected.unwrap_or(&message));
     }
+    if let Some(said) = panic_of_task(error) {
+        return format!("the query stopped at a defect of the engine: {said}");
+    }
+    if let Some(raised) = raised::what_was_raised(error) {
+        return raised;
+    }
     let mut message = strip_nesting(&error.strip_backtrace());
     if kind_of(error) == ErrorKind::ResourcesExhausted && !message.contains("tidegate.") {
         message.push_str(
@@ -173,6 +210,26 @@ fn describe(error: &DataFusionError) -> String {
         );
     }
     message
+}
+
+/// Returns what the panic of a task said that DataFusion waited for.
+fn panic_of_task(error: &DataFusionError) -> Option<String> {
+    let mut cause: Option<&(dyn StdError + 'static)> = Some(error);
+    while let Some(current) = cause {
+        if let Some(join) = current.downcast_ref::<JoinError>() {
+            let text = join.to_string();
+            let said = text.split_once(" panicked").map(|(_, said)| said);
+            let said = said.map(|said| said.trim_start_matches(" with message "));
+            return join
+                .is_panic()
+                .then(|| said.unwrap_or_default().trim_matches('"').to_string());
+        }
+        if let Some(shared) = current.downcast_ref::<Arc<DataFusionError>>() {
+            return panic_of_task(shared);
+        }
+        cause = current.source();
+    }
+    None
 }
 
 /// Drops the prefixes with which DataFusion nests its errors and everything after a backtrace.

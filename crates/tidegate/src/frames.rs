@@ -21,8 +21,8 @@ use crate::session::Session;
 
 use device::DeviceBody;
 pub use device::{DeviceBatch, DeviceColumn, DeviceWorkError};
-pub(crate) use map::planner;
 use map::{Body, MapPartitions, Mapping};
+pub(crate) use map::{is_mapping, planner};
 
 /// Where the regions of one frame run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

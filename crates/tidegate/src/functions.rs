@@ -1,11 +1,16 @@
-//! Functions that users make.
+//! Functions that users make, and bounds on what DataFusion's make.
 //!
+//! [`bounded`] has functions ask for the memory of large values before they make them.
 //! [`sql`] has those of `CREATE FUNCTION`, whose calls become the expression that they stand for, so
 //! that they run wherever that expression would. [`custom`] has those that a program registers, with
-//! a body in Rust and perhaps one for devices.
+//! a body in Rust and perhaps one for devices. [`zones`] has `timezone`, which `AT TIME ZONE` calls, and
+//! [`intervals`] what comparisons of intervals call.
 
+pub(crate) mod bounded;
 pub(crate) mod custom;
+pub(crate) mod intervals;
 pub(crate) mod sql;
+pub(crate) mod zones;
 
 use datafusion::arrow::compute::can_cast_types;
 use datafusion::arrow::datatypes::DataType;

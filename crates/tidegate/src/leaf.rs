@@ -68,6 +68,13 @@ pub(crate) trait Leaf: Debug + Send + Sync {
     /// Returns the leaf that goes into the host's chain.
     fn gated(&self, slot: &Arc<Slot>) -> Result<Arc<dyn ExecutionPlan>>;
 
+    /// Returns the leaf of another execution whose plan has `gate` where [`Leaf::gated`] once put its
+    /// node: rewriting or resetting a plan may have replaced what that node reads, such as the work
+    /// table of a recursive query. `None` if this leaf does as well.
+    fn behind(&self, _gate: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn Leaf>> {
+        None
+    }
+
     /// Names the rows of the whole scan, as [`MorselLoader::scan_key`] does.
     fn scan_key(&self) -> Option<ScanKey> {
         None

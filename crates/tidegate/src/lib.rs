@@ -16,12 +16,13 @@
 //! ```
 //!
 //! In reading order, the life of a query: [`statements`] (text is bounded and split), [`session`]
-//! (planned), `rule` (regions are found), `lower` (a region becomes a program), `region` (it runs on
+//! (planned), `rewrite` (what DataFusion plans otherwise than SQL says), `rule` (regions are found), `lower` (a region becomes a program), `region` (it runs on
 //! both sides), `leaf` (they share its scan), `query` (its end is written down). A new aggregate
 //! function enters in `lower::aggregate`; its meaning is in `tidegate_pipeline::interpret`.
 
 pub mod access;
 pub mod error;
+pub mod files;
 pub mod generate;
 pub mod options;
 pub mod runtime;
@@ -31,6 +32,7 @@ pub mod statements;
 pub mod stores;
 pub mod tensors;
 
+mod floats;
 mod frames;
 mod functions;
 mod leaf;
@@ -38,6 +40,7 @@ mod lower;
 mod memory;
 mod query;
 mod region;
+mod rewrite;
 mod rule;
 mod suggest;
 mod system;
@@ -46,6 +49,7 @@ pub use access::AllowedPaths;
 pub use datafusion::dataframe::DataFrame;
 pub use datafusion::execution::SendableRecordBatchStream;
 pub use error::{Error, ErrorKind};
+pub use floats::CanonicalFloats;
 pub use frames::{Backend, DeviceBatch, DeviceColumn, DeviceWorkError, FrameExt, MapOptions};
 pub use functions::custom::ScalarFunction;
 pub use options::TidegateOptions;
@@ -65,6 +69,7 @@ pub use session::{
     add_to,
 };
 pub use stores::StoreOptions;
+pub use tidegate_device::keep_heap_small;
 pub use tidegate_kernels::{DeviceMemory, DeviceStream, Phases};
 pub use tidegate_scheduler::tasks::{
     GraphError, GraphHandles, Handle, Inputs, Phase, Progress, Task, TaskContext, TaskError,

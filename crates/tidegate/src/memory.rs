@@ -1,12 +1,13 @@
 //! Host memory: how much statements may hold, and who is told no.
 
 mod real;
+mod room;
+mod spill;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroUsize;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -18,7 +19,10 @@ use sysinfo::System;
 use tidegate_scheduler::ColumnCache;
 use tidegate_scheduler::cache::host::HostMemory;
 
-use real::{RealMemory, left_to_chance};
+use real::{RealMemory, far_too_much, real_limit};
+
+pub(crate) use room::describe_folder;
+pub(crate) use spill::SpillSpace;
 
 /// Share of the machine's or cgroup's memory that statements may hold by default.
 const DEFAULT_SHARE: f64 = 0.7;
@@ -28,6 +32,10 @@ const CACHE_SHARE: f64 = 0.3;
 
 /// Share of that limit that copies of devices' columns may take by default.
 const PINNED_SHARE: f64 = 0.2;
+
+/// The part of the limit that a consumer must hold to have to spill because of what the process really
+/// takes.
+const LITTLE_SHARE: usize = 32;
 
 /// Consumers named in an error.
 const TOP_CONSUMERS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(2);
@@ -82,6 +90,8 @@ pub(crate) struct StatementPool {
     limit: usize,
     cache: Arc<ColumnCache>,
     real: RealMemory,
+    /// Merges of sorted rows that are under way or yet to come.
+    merges: AtomicUsize,
 }
 
 /// What one operator of the statements that run holds.
@@ -95,7 +105,7 @@ pub(crate) struct Consumer {
 impl StatementPool {
     /// Makes a pool of which the column cache's host tier has what is left.
     pub(crate) fn new(limit_bytes: u64, cache: &Arc<ColumnCache>) -> Arc<Self> {
-        Self::looking(limit_bytes, cache, RealMemory::of_process())
+        Self::looking(limit_bytes, cache, RealMemory::of_process(limit_bytes))
     }
 
     fn looking(limit_bytes: u64, cache: &Arc<ColumnCache>, real: RealMemory) -> Arc<Self> {
@@ -106,9 +116,10 @@ impl StatementPool {
             limit,
             cache: Arc::clone(cache),
             real,
+            merges: AtomicUsize::new(0),
         });
         // What is there now is no statement's.
-        pool.real.now(0, cache.host_bytes());
+        pool.real.is_idle(cache.host_bytes());
         let memory: Arc<dyn HostMemory> = Arc::clone(&pool) as _;
         cache.watch(&Arc::downgrade(&memory));
         pool
@@ -149,20 +160,37 @@ impl StatementPool {
             .saturating_sub(self.limit as u64)
     }
 
-    /// Refuses more if the process really takes too much, whatever was counted; cached columns go
-    /// first.
-    fn check_process(&self, consumer: &str, additional: usize) -> Result<()> {
-        let held = self.inner.reserved() as u64;
-        let Some(real) = self.real.now(held, self.cache.host_bytes()) else {
-            return Ok(());
-        };
-        let limit = self.limit as u64;
-        let wanted = real.statements.saturating_add(additional as u64);
-        let over = wanted.saturating_sub(limit.saturating_add(left_to_chance(limit)));
-        // Who holds nothing yet is not the one who takes too much.
-        if over == 0 || held == 0 || self.cache.give_back(over) >= over {
+    /// Refuses more if the process really takes too much, whatever was counted. Before that cached
+    /// columns go, and what the allocator keeps.
+    ///
+    /// Whoever can spill and holds something is refused first, and spills; and joins, which are planned
+    /// again with joins that spill: nothing fails, also where the memory is not this pool's. Others are
+    /// refused where the process takes far too much.
+    fn check_process(
+        &self,
+        reservation: &MemoryReservation,
+        additional: usize,
+        copied: usize,
+    ) -> Result<()> {
+        let wanted = additional.saturating_add(copied);
+        let over = self.over(wanted, real_limit);
+        if over == 0 || self.cache.give_back(over) >= over {
             return Ok(());
         }
+        let gives_way = reservation.consumer().can_spill() || copied > 0;
+        let too_much = if gives_way { real_limit } else { far_too_much };
+        let may_be_refused = match gives_way {
+            true => reservation.size() >= self.limit / LITTLE_SHARE,
+            // Who holds nothing yet is not the one who takes too much.
+            false => self.over(wanted, too_much) > 0 && self.inner.reserved() > 0,
+        };
+        if !may_be_refused || (self.real.trim() && self.over(wanted, too_much) == 0) {
+            return Ok(());
+        }
+        let counted = self.inner.reserved() as u64;
+        let Some(real) = self.real.now(counted, self.cache.host_bytes()) else {
+            return Ok(());
+        };
         let mut top = self.consumers();
         top.sort_by_key(|consumer| Reverse(consumer.used));
         let top: Vec<String> = top
@@ -171,13 +199,68 @@ impl StatementPool {
             .map(|consumer| format!("{} {} bytes", consumer.name, consumer.used))
             .collect();
         Err(DataFusionError::ResourcesExhausted(format!(
-            "{consumer} wants {additional} bytes more, and the process takes {} bytes: statements \
-             count {held} of tidegate.memory_limit ({} MB), and take {} really; most is held by {}; \
-             let fewer statements run at once (tidegate.max_running_queries), or raise the limit",
+            "{} wants {additional} bytes more, and the process takes {} bytes: statements count \
+             {counted} of tidegate.memory_limit ({} MB), and take {} really; most is held by {}; let \
+             fewer statements run at once (tidegate.max_running_queries), or raise the limit",
+            reservation.consumer().name(),
             real.resident,
             self.limit >> 20,
             real.statements,
             top.join(", ")
+        )))
+    }
+
+    /// Returns by how many bytes statements and cached columns would really take more than a limit with
+    /// so many bytes more.
+    fn over(&self, additional: usize, limit: fn(u64, u64) -> u64) -> u64 {
+        let cached = self.cache.host_bytes();
+        let Some(real) = self.real.now(self.inner.reserved() as u64, cached) else {
+            return 0;
+        };
+        let wanted = real
+            .statements
+            .saturating_add(cached)
+            .saturating_add(additional as u64);
+        wanted.saturating_sub(limit(self.limit as u64, real.idle))
+    }
+
+    /// Refuses a merge of spilled rows more than its part of half of the limit. It merges as many files at
+    /// once as it gets memory for, does with two, and would leave nothing to the operators around it.
+    fn check_merge(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
+        let held = reservation.size();
+        if held == 0 || !is_merge(reservation.consumer().name()) {
+            return Ok(());
+        }
+        let merges = self.merges.load(Ordering::Relaxed).max(1);
+        let part = (self.limit / 2 / merges).max(self.limit / LITTLE_SHARE);
+        if held.saturating_add(additional) <= part {
+            return Ok(());
+        }
+        Err(DataFusionError::ResourcesExhausted(format!(
+            "{} wants {additional} bytes more and holds {held}; {merges} merges share half of \
+             tidegate.memory_limit ({} MB); raise it, or lower datafusion.execution.target_partitions",
+            reservation.consumer().name(),
+            self.limit >> 20,
+        )))
+    }
+
+    /// Refuses what would fit now, but not together with the copy that its consumer makes of it.
+    fn check_copy(
+        &self,
+        reservation: &MemoryReservation,
+        additional: usize,
+        copied: usize,
+    ) -> Result<()> {
+        let reserved = self.inner.reserved();
+        let wanted = reserved.saturating_add(additional).saturating_add(copied);
+        if copied == 0 || wanted <= self.limit {
+            return Ok(());
+        }
+        Err(DataFusionError::ResourcesExhausted(format!(
+            "{} wants {additional} bytes more and copies its rows, {copied} bytes, once it has all of \
+             them; of tidegate.memory_limit ({} MB) {reserved} bytes are taken; raise the limit",
+            reservation.consumer().name(),
+            self.limit >> 20,
         )))
     }
 
@@ -210,10 +293,20 @@ impl MemoryPool for StatementPool {
     }
 
     fn register(&self, consumer: &MemoryConsumer) {
+        // Operators register before they begin.
+        if self.inner.reserved() == 0 {
+            self.real.is_idle(self.cache.host_bytes());
+        }
+        if is_merge(consumer.name()) {
+            self.merges.fetch_add(1, Ordering::Relaxed);
+        }
         self.inner.register(consumer);
     }
 
     fn unregister(&self, consumer: &MemoryConsumer) {
+        if is_merge(consumer.name()) {
+            self.merges.fetch_sub(1, Ordering::Relaxed);
+        }
         self.inner.unregister(consumer);
     }
 
@@ -233,7 +326,10 @@ impl MemoryPool for StatementPool {
             self.inner.grow(reservation, additional);
             return Ok(());
         }
-        self.check_process(consumer, additional)?;
+        let copied = copied_at_the_end(reservation, additional);
+        self.check_copy(reservation, additional, copied)?;
+        self.check_merge(reservation, additional)?;
+        self.check_process(reservation, additional, copied)?;
         // What would not fit without those tables either is refused as ever.
         if lacking > 0 && wants_no_more_than(self.limit, self.inner.reserved(), additional) {
             return Err(self.held_by_tables(consumer, additional));
@@ -284,6 +380,11 @@ impl QueryPool {
     /// Returns the most bytes that were held at once.
     pub(crate) fn peak(&self) -> u64 {
         self.peak.load(Ordering::Relaxed) as u64
+    }
+
+    /// Returns the bytes that are held.
+    pub(crate) fn used(&self) -> usize {
+        self.used.load(Ordering::Relaxed)
     }
 
     fn took(&self, bytes: usize) {
@@ -360,17 +461,26 @@ fn is_never_refused(consumer: &str) -> bool {
     consumer.starts_with("RepartitionExec[") && !consumer.contains("Merge")
 }
 
-fn wants_no_more_than(limit: usize, reserved: usize, additional: usize) -> bool {
-    reserved.saturating_add(additional) <= limit
+/// Returns how many bytes a consumer that wants so many more will copy once it has all of its rows.
+///
+/// DataFusion's joins gather the batches of one side and then make one batch of them, and count them
+/// once. While that is done the rows are there twice.
+fn copied_at_the_end(reservation: &MemoryReservation, additional: usize) -> usize {
+    let name = reservation.consumer().name();
+    let copies = name.starts_with("HashJoinInput") || name == "CrossJoinExec";
+    match copies {
+        true => reservation.size().saturating_add(additional),
+        false => 0,
+    }
 }
 
-/// Says how much room a spill folder's file system has, if that can be found out.
-pub(crate) fn describe_folder(folder: &Path) -> String {
-    match std::fs::metadata(folder) {
-        Ok(found) if found.is_dir() => format!("{}", folder.display()),
-        Ok(_) => format!("{} (not a folder)", folder.display()),
-        Err(error) => format!("{} ({error})", folder.display()),
-    }
+/// Returns whether a consumer merges sorted rows.
+fn is_merge(consumer: &str) -> bool {
+    consumer.starts_with("ExternalSorterMerge")
+}
+
+fn wants_no_more_than(limit: usize, reserved: usize, additional: usize) -> bool {
+    reserved.saturating_add(additional) <= limit
 }
 
 #[cfg(test)]

@@ -60,6 +60,10 @@ pub struct TidegateOptions {
     /// Bytes of files for columns that find no room in memory, shared by the sessions of a process; 0
     /// for none.
     pub disk_cache_limit: u64,
+    /// What becomes of constraints that nobody checks.
+    pub unchecked_constraints: UncheckedConstraints,
+    /// Bytes that a page of a Parquet file, or a batch of an Arrow file, may have uncompressed.
+    pub max_page_size: u64,
 }
 
 /// A placement to replay: `tidegate.replay_placement`.
@@ -116,6 +120,17 @@ pub enum RegionForms {
     Atomic,
 }
 
+/// What becomes of PRIMARY KEY, UNIQUE, FOREIGN KEY and CHECK where a table is created:
+/// `tidegate.unchecked_constraints`. Nobody checks them, and no plan relies on them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UncheckedConstraints {
+    /// They are errors, unless they are NOT ENFORCED.
+    #[default]
+    Refuse,
+    /// They are left out.
+    Ignore,
+}
+
 /// What float sums must promise: `tidegate.float_sums`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FloatSums {
@@ -149,6 +164,8 @@ impl Default for TidegateOptions {
             host_cache_limit: None,
             pinned_cache_limit: None,
             disk_cache_limit: 0,
+            unchecked_constraints: UncheckedConstraints::Refuse,
+            max_page_size: 1 << 30,
         }
     }
 }
@@ -159,7 +176,7 @@ struct Setting {
     help: &'static str,
 }
 
-const SETTINGS: [Setting; 20] = [
+const SETTINGS: [Setting; 22] = [
     Setting {
         name: "placement",
         help: "where regions run: auto, host, device (host where it must), strict (or fail)",
@@ -259,6 +276,17 @@ const SETTINGS: [Setting; 20] = [
         help: "bytes in files of the spill folder for columns that were read more than once and find \
                no room in host memory, such as 20GB, in all sessions of the process; 0 for none",
     },
+    Setting {
+        name: "unchecked_constraints",
+        help: "PRIMARY KEY, UNIQUE, FOREIGN KEY and CHECK of a new table, which nobody checks: refuse \
+               (an error, unless NOT ENFORCED) or ignore (left out)",
+    },
+    Setting {
+        name: "max_page_size",
+        help: "bytes that a page of a Parquet file, or a batch of an Arrow file, may have \
+               uncompressed, such as 512MB; a session begins with a quarter of its memory limit if \
+               that is less",
+    },
 ];
 
 impl TidegateOptions {
@@ -300,6 +328,11 @@ impl TidegateOptions {
             "host_cache_limit" => self.host_cache_limit?.to_string(),
             "pinned_cache_limit" => self.pinned_cache_limit?.to_string(),
             "disk_cache_limit" => self.disk_cache_limit.to_string(),
+            "unchecked_constraints" => match self.unchecked_constraints {
+                UncheckedConstraints::Refuse => "refuse".into(),
+                UncheckedConstraints::Ignore => "ignore".into(),
+            },
+            "max_page_size" => self.max_page_size.to_string(),
             _ => return None,
         };
         Some(text)
@@ -431,6 +464,17 @@ impl ExtensionOptions for TidegateOptions {
             "disk_cache_limit" => match parse_bytes(value) {
                 Some(bytes) => self.disk_cache_limit = bytes,
                 None => return wrong("a size such as 20GB, or 0"),
+            },
+            "unchecked_constraints" => {
+                self.unchecked_constraints = match value.to_ascii_lowercase().as_str() {
+                    "refuse" => UncheckedConstraints::Refuse,
+                    "ignore" => UncheckedConstraints::Ignore,
+                    _ => return wrong("refuse or ignore"),
+                }
+            }
+            "max_page_size" => match parse_bytes(value) {
+                Some(bytes) if bytes > 0 => self.max_page_size = bytes,
+                _ => return wrong("a size such as 512MB"),
             },
             _ => return unknown(key),
         }

@@ -4,14 +4,17 @@
 //! puts a [`QueryExec`] at the root. That node waits at the gate, counts memory, enforces `tidegate.statement_timeout`, turns a panic
 //! into an error of its query alone, and when its last stream ends writes down what ran where.
 
+mod again;
 mod cancel;
 mod entrance;
 mod exec;
 mod history;
 mod known;
 mod log;
+mod plan_size;
+mod planning;
 mod progress;
-mod stack;
+mod rules;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -31,15 +34,18 @@ use crate::runtime::Runtime;
 use crate::session::Client;
 use entrance::Entrance;
 
+pub(crate) use again::SecondTry;
 pub use cancel::CancelHandle;
 pub(crate) use entrance::refused;
-pub(crate) use exec::{Deadline, QueryExec, flatten_panic, regions};
+pub(crate) use exec::{Deadline, QueryExec, flatten_panic, panicked, regions};
 pub(crate) use history::{Asked, History, Owner, Record, Regions};
 pub use history::{QueryReport, QueryState};
 pub(crate) use known::{KnownPlan, KnownStatement, Snapshot};
 pub use log::{LoggedQuery, QueryPlacement, QueryWatcher, Work};
+pub(crate) use plan_size::{BoundedRelations, PlanSize, check_columns};
+pub(crate) use planning::{apart, begins, is_in_rule, on_large_stack};
 pub use progress::QueryProgress;
-pub(crate) use stack::on_large_stack;
+pub(crate) use rules::with_stops;
 
 /// Says that a statement was told to stop.
 pub(crate) fn cancelled() -> Error {
@@ -75,22 +81,34 @@ impl DataFusionQueryPlanner for QueryPlanner {
             Some(known) => known.again(Some(session)).await?,
             None => None,
         };
-        let plan = match plan {
-            Some(plan) => plan,
+        let (plan, again) = match plan {
+            Some(plan) => (plan, None),
             None => {
                 let logical_plan = KnownStatement::unfolded(logical_plan)?;
+                let pool = &session.runtime_env().memory_pool;
+                let _held = PlanSize::of(&logical_plan).reserve(pool)?;
                 let planner = planner();
-                on_large_stack(planner.create_physical_plan(&logical_plan, session)).await?
+                let plan = planner.create_physical_plan(&logical_plan, session);
+                let plan = on_large_stack(plan).await?;
+                let again = SecondTry::of(&plan, &logical_plan, session);
+                (plan, again)
             }
         };
-        Ok(watched(&self.runtime, plan, session, began.elapsed()))
+        Ok(watched(
+            &self.runtime,
+            plan,
+            again,
+            session,
+            began.elapsed(),
+        ))
     }
 }
 
-/// Puts a [`QueryExec`] above a plan that took so long to make.
+/// Puts a [`QueryExec`] above a plan that took so long to make, and may be made again for less memory.
 pub(crate) fn watched(
     runtime: &Runtime,
     plan: Arc<dyn ExecutionPlan>,
+    again: Option<SecondTry>,
     session: &dyn Session,
     planned_in: Duration,
 ) -> Arc<dyn ExecutionPlan> {
@@ -99,5 +117,11 @@ pub(crate) fn watched(
     let entrance = Entrance::new(runtime, &plan, &options, is_client);
     let record = runtime.history().planned(Asked::of(session), planned_in);
     let timeout = options.statement_timeout;
-    Arc::new(QueryExec::new(plan, timeout, entrance, record))
+    Arc::new(QueryExec::new(
+        plan,
+        again,
+        (timeout, planned_in),
+        entrance,
+        record,
+    ))
 }

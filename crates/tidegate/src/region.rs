@@ -2,10 +2,11 @@
 //!
 //! [`exec`] is the plan node; [`mixed`] runs an additive region on host and devices at once;
 //! [`atomic`] lets one device answer all of a region; [`chain`] rebuilds a host chain over another
-//! leaf; [`promote`] brings what is read often to devices, [`spread`] over them; [`report`] tells afterwards what ran where.
+//! leaf; [`coalesce`] puts small batches together; [`promote`] brings what is read often to devices, [`spread`] over them; [`report`] tells afterwards what ran where.
 
 pub(crate) mod atomic;
 pub(crate) mod chain;
+mod coalesce;
 mod demote;
 pub(crate) mod exec;
 mod fold;

@@ -18,7 +18,9 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
-use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
+use datafusion::physical_plan::{
+    ChildrenPropertiesMode, ExecutionPlan, ExecutionPlanProperties, ReplaceChildrenOptions,
+};
 use tidegate_kernels::PipelineDevice;
 use tidegate_pipeline::Pipeline;
 use tidegate_scheduler::{
@@ -27,6 +29,7 @@ use tidegate_scheduler::{
 };
 
 use crate::error::{Error, ErrorKind};
+use crate::files::guard::guard_scans;
 use crate::leaf::parquet::cached::behind_host_tier;
 use crate::leaf::{Leaf, LeafOptions, leaf_of};
 use crate::lower::plan::{claims_order, plain_columns};
@@ -34,6 +37,7 @@ use crate::lower::{Lowered, lower_additive, lower_atomic, rounds, rounds_over_gr
 use crate::options::{
     CacheMode, DeviceList, FloatSums, RegionForms, ReplayedPlacement, TidegateOptions,
 };
+use crate::region::atomic::can_route;
 use crate::region::{Form, PipelineExec, Program, Region, folds_without_rows};
 use crate::runtime::Runtime;
 
@@ -41,6 +45,7 @@ mod alone;
 mod halves;
 mod ordered;
 mod replay;
+pub(crate) mod spill;
 
 use halves::Halves;
 use replay::Recording;
@@ -66,7 +71,10 @@ impl PhysicalOptimizerRule for PlacePipelines {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let options = TidegateOptions::of(config);
         let leaf_options = LeafOptions::of(config);
-        let plan = behind_host_tier(&plan, self.runtime.host_cache(), &options)?;
+        let plan = guard_scans(&plan, options.max_page_size)?;
+        let memory_limit = self.runtime.admission().limits().expected_bytes_max;
+        let cache = self.runtime.host_cache();
+        let plan = behind_host_tier(&plan, cache, &options, memory_limit)?;
         let placer = Placer {
             runtime: &self.runtime,
             devices: self.runtime.devices_of(options.devices.as_ref()),
@@ -218,7 +226,7 @@ impl Placer<'_> {
     fn atomic(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {
         let began = Instant::now();
         let lowered = lower_atomic(plan).ok()?;
-        if !lowered.pipeline.aggregates() {
+        if !lowered.pipeline.aggregates() || !can_route(plan.output_partitioning()) {
             return None;
         }
         let ordered = self.wants_ordered_sums() && rounds(&lowered.pipeline);

@@ -18,10 +18,16 @@ mod names;
 pub(crate) mod operations;
 mod planned;
 mod prepared;
+mod sampled;
+mod spilling;
 mod statement;
+mod stdin;
 mod summary;
 mod tables;
 mod tasks;
+mod types;
+mod unconstrained;
+mod zones;
 
 use std::fmt;
 use std::sync::Arc;
@@ -36,12 +42,16 @@ use datafusion::logical_expr::ScalarUDF;
 use datafusion::prelude::{SQLOptions, SessionContext};
 
 use crate::error::Error;
+use crate::floats::CanonicalFloats;
+use crate::functions::bounded::FunctionMemory;
 use crate::functions::custom::ScalarFunction;
 use crate::generate::ArraySource;
-use crate::memory::HostLimit;
+use crate::memory::{HostLimit, SpillSpace};
 use crate::query::{QueryPlanner, QueryProgress, QueryReport};
 use crate::region::report::RegionReport;
+use crate::rewrite;
 use crate::rule::PlacePipelines;
+use crate::rule::spill::TopKThatSpills;
 use crate::runtime::Runtime;
 use crate::sources::MorselTable;
 use crate::stores::Stores;
@@ -68,6 +78,8 @@ pub struct Session {
     ctx: SessionContext,
     runtime: Arc<Runtime>,
     memory: HostLimit,
+    function_memory: FunctionMemory,
+    spill: SpillSpace,
     known: Arc<known::KnownStatements>,
     prepared: Arc<prepared::NamedStatements>,
     tasks: Arc<tasks::Tasks>,
@@ -75,6 +87,8 @@ pub struct Session {
     catalogs: Arc<dyn CatalogProviderList>,
     stores: Arc<Stores>,
     reads_file_urls: bool,
+    /// Standard input and other inputs of the process; `None` where statements may not read them.
+    inputs: Option<stdin::Inputs>,
 }
 
 impl fmt::Debug for Session {
@@ -207,10 +221,8 @@ impl Session {
     /// # Errors
     /// [`crate::ErrorKind::Io`] if nothing is there or it is not Parquet.
     pub async fn read_parquet(&self, path: &str) -> Result<DataFrame, Error> {
-        Ok(self
-            .ctx
-            .read_parquet(path, ParquetReadOptions::default())
-            .await?)
+        let table = files::listing(&self.ctx, path, &ParquetReadOptions::default()).await?;
+        Ok(self.ctx.read_table(Arc::new(table))?)
     }
 
     /// Reads CSV with a header: a file, a folder or a glob.
@@ -218,7 +230,8 @@ impl Session {
     /// # Errors
     /// [`crate::ErrorKind::Io`] if nothing is there or it is not CSV.
     pub async fn read_csv(&self, path: &str) -> Result<DataFrame, Error> {
-        Ok(self.ctx.read_csv(path, CsvReadOptions::default()).await?)
+        let table = files::listing(&self.ctx, path, &CsvReadOptions::default()).await?;
+        Ok(self.ctx.read_table(Arc::new(table))?)
     }
 
     /// Reads an array: a row for each value, with its indices.
@@ -235,10 +248,9 @@ impl Session {
     /// # Errors
     /// [`crate::ErrorKind::Io`] if nothing is there or it is not Parquet.
     pub async fn register_parquet(&self, name: &str, path: &str) -> Result<(), Error> {
-        Ok(self
-            .ctx
-            .register_parquet(name, path, ParquetReadOptions::default())
-            .await?)
+        let table = files::listing(&self.ctx, path, &ParquetReadOptions::default()).await?;
+        self.ctx.register_table(name, Arc::new(table))?;
+        Ok(())
     }
 
     /// Gives a CSV file, folder or glob with a header a name.
@@ -246,10 +258,9 @@ impl Session {
     /// # Errors
     /// [`crate::ErrorKind::Io`] if nothing is there or it is not CSV.
     pub async fn register_csv(&self, name: &str, path: &str) -> Result<(), Error> {
-        Ok(self
-            .ctx
-            .register_csv(name, path, CsvReadOptions::default())
-            .await?)
+        let table = files::listing(&self.ctx, path, &CsvReadOptions::default()).await?;
+        self.ctx.register_table(name, Arc::new(table))?;
+        Ok(())
     }
 
     /// Gives a batch a name.
@@ -261,11 +272,13 @@ impl Session {
         Ok(())
     }
 
-    /// Gives any table a name.
+    /// Gives any table a name. Constraints of DataFusion's own tables, which nobody checks, are left
+    /// out; plans rely on those that another type of table states.
     ///
     /// # Errors
     /// [`crate::ErrorKind::Sql`] if the name is taken.
     pub fn register_table(&self, name: &str, table: Arc<dyn TableProvider>) -> Result<(), Error> {
+        let table = unconstrained::without_constraints(table)?;
         self.ctx.register_table(name, table)?;
         Ok(())
     }
@@ -332,12 +345,15 @@ impl PlacementExt for DataFrame {
     }
 }
 
-/// Adds regions to a session state that somebody else builds: the placement rule, last, the query
-/// watch, and the `tidegate.*` settings with their defaults.
+/// Adds regions to a session state that somebody else builds: the placement rule, last, rewrites of
+/// what DataFusion does not plan as SQL says, the query watch, the rule of one NaN and one zero
+/// ([`CanonicalFloats`]), which devices follow, and the `tidegate.*` settings with their defaults.
 ///
-/// Add it after every other physical optimizer rule.
+/// Add it after every other analyzer rule and physical optimizer rule.
 pub fn add_to(builder: SessionStateBuilder, runtime: &Arc<Runtime>) -> SessionStateBuilder {
-    let mut builder = builder
+    let mut builder = rewrite::add_to(builder)
+        .with_analyzer_rule(Arc::new(CanonicalFloats))
+        .with_physical_optimizer_rule(Arc::new(TopKThatSpills::new(Arc::clone(runtime))))
         .with_physical_optimizer_rule(Arc::new(PlacePipelines::new(Arc::clone(runtime))))
         .with_query_planner(Arc::new(QueryPlanner {
             runtime: Arc::clone(runtime),

@@ -9,7 +9,8 @@
 //! to ask for another line; [`check_depth`] refuses what would overflow the stack of the parser or
 //! the planner, or keep the parser busy for ever; `cache_statement`, `explained_kernels`,
 //! `killed_query` and `summarized` read the statements that DataFusion does not plan, `hints` the
-//! settings of one, and `number_placeholders` prepares one that it does; [`pieces`] tells a prompt what to colour, and
+//! settings of one, `number_placeholders` and `plain_numbers` prepare the text of one that it does, and
+//! `Rewrites` its parsed form; [`pieces`] tells a prompt what to colour, and
 //! [`redacted`] leaves secrets out of a text that is kept or shown.
 
 mod cache;
@@ -19,10 +20,13 @@ mod hints;
 mod kill;
 mod level;
 mod limits;
+mod literals;
+mod numbers;
 mod own;
 mod pieces;
 mod placeholders;
 mod redacted;
+mod rewrites;
 mod summarize;
 mod words;
 
@@ -37,10 +41,13 @@ pub(crate) use kill::killed_query;
 pub use limits::{
     MAX_CHAIN, MAX_DOUBLING, MAX_JOINS, MAX_NESTING, MAX_QUERIES, MAX_SET_OPERATIONS,
 };
+pub(crate) use literals::long_literal_bytes;
+pub(crate) use numbers::plain_numbers;
 pub use pieces::{KEYWORDS, Piece, PieceKind, pieces};
 pub(crate) use placeholders::number_placeholders;
 pub use placeholders::with_values;
 pub use redacted::redacted;
+pub(crate) use rewrites::Rewrites;
 pub(crate) use summarize::summarized;
 
 /// Bytes that are tokenized at a time, so that a script needs memory for its largest statement and

@@ -9,6 +9,7 @@
 
 mod connector;
 mod guarded;
+mod local;
 mod open;
 mod options;
 mod remote;
@@ -20,14 +21,15 @@ use std::sync::Arc;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::object_store::{DefaultObjectStoreRegistry, ObjectStoreRegistry};
 use object_store::ObjectStore;
-use object_store::local::LocalFileSystem;
 use parking_lot::Mutex;
 use url::Url;
 
 use crate::access::AllowedPaths;
 use crate::error::{Error, ErrorKind};
 use guarded::GuardedStore;
+use local::LocalFiles;
 
+pub(crate) use local::check_regular;
 pub(crate) use options::is_harmless;
 pub use options::{Family, StoreOptions};
 
@@ -72,12 +74,16 @@ struct Remote {
 impl Stores {
     pub(crate) fn new(options: StoreOptions, allowed: Option<AllowedPaths>) -> Self {
         let files: Arc<dyn ObjectStore> = match &allowed {
-            None => Arc::new(LocalFileSystem::new()),
+            None => Arc::new(LocalFiles::default()),
             Some(allowed) => Arc::new(GuardedStore::files(allowed.clone())),
         };
+        let registered = DefaultObjectStoreRegistry::new();
+        if let Ok(url) = Url::parse("file:///") {
+            registered.register_store(&url, Arc::clone(&files));
+        }
         Self {
             files,
-            registered: DefaultObjectStoreRegistry::new(),
+            registered,
             allowed,
             failures: Arc::default(),
             remote: Mutex::new(Remote {

@@ -35,7 +35,7 @@ pub(crate) async fn explain(error: DataFusionError, sql: &str, session: &Session
         }
         let message = format!(
             "'{path}' not found: no such file, folder or glob, or its ending is none of .parquet, \
-             .csv, .tsv, .json, .ndjson, .jsonl, .arrow, .avro"
+             .csv, .tsv, .json, .ndjson, .jsonl, .arrow"
         );
         return Error::new(ErrorKind::Io, message);
     }

@@ -202,6 +202,7 @@ impl Content {
                 seconds("download_seconds"),
                 seconds("admission_seconds"),
                 count("peak_bytes"),
+                text("note"),
             ],
             Content::Placements => vec![
                 count("query_id"),
@@ -454,6 +455,7 @@ fn queries(reports: &[QueryReport]) -> Vec<ArrayRef> {
             reports.iter().map(|report| report.admission_seconds),
         )),
         counts(reports.iter().map(|report| report.peak_bytes)),
+        texts(reports.iter().map(|report| report.note.clone())),
     ]
 }
 

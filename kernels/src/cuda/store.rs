@@ -64,7 +64,6 @@ pub(super) async fn store(
         plain_bytes,
         encoding: describe(&encoder, kind),
         dictionary: (kind == SlotKind::Code).then_some(dictionary),
-        has_special: encoder.has_special(),
         encode_seconds,
         payload: Payload::Cuda {
             column: ResidentColumn {

@@ -116,11 +116,6 @@ impl Encoder {
         }
     }
 
-    /// Returns whether a float is NaN, infinite or −0.0, NULLs aside; once all rows were written.
-    pub(crate) fn has_special(&self) -> bool {
-        self.seen.has_negative_zero || self.column.float_bound(&self.seen).is_infinite()
-    }
-
     /// Returns what is known of the values, once all rows were written and fit.
     pub(crate) fn facts(&self) -> SlotFacts {
         let (base, factor) = self.scale();

@@ -231,24 +231,23 @@ fn what_a_device_reads_is_what_the_host_does() {
 }
 
 #[test]
-fn special_floats_are_told_unless_null() {
+fn floats_without_a_bound_are_told_unless_null() {
     let of = |values: Vec<Option<f64>>| {
         let array: ArrayRef = Arc::new(Float64Array::from(values));
         let mut encoder = encoder(SlotKind::Float64, &[array], Narrowing::Factor);
         let mut bytes = vec![0; encoder.num_rows() * encoder.width()];
         encoder.write(0..encoder.num_rows(), &mut bytes, Reader::Device);
-        (encoder.has_special(), encoder.facts().float_bound, bytes)
+        (encoder.facts().float_bound, bytes)
     };
     let usual: Vec<Option<f64>> = (0..5_000).map(|row| Some(f64::from(row) - 70.0)).collect();
-    let (is_special, bound, bytes) = of(usual.clone());
-    assert_eq!((is_special, bound), (false, 4_929.0));
+    let (bound, bytes) = of(usual.clone());
+    assert_eq!(bound, 4_929.0);
     assert_eq!(bytes[..8], (-70.0_f64).to_le_bytes());
     for special in [f64::NAN, -f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0] {
         let mut values = usual.clone();
         values[4_321] = Some(special);
-        let (is_special, bound, _) = of(values);
-        assert!(is_special, "{special}");
-        assert_eq!(bound.is_infinite(), special != 0.0);
+        let (bound, _) = of(values);
+        assert_eq!(bound.is_infinite(), special != 0.0, "{special}");
     }
     // What lies where a value is NULL is not looked at.
     let array = Float32Array::new(
@@ -258,10 +257,7 @@ fn special_floats_are_told_unless_null() {
     let mut encoder = encoder(SlotKind::Float32, &[Arc::new(array)], Narrowing::Width);
     let mut bytes = vec![1; 20];
     encoder.write(0..5, &mut bytes, Reader::Device);
-    assert_eq!(
-        (encoder.has_special(), encoder.facts().float_bound),
-        (false, 2.5)
-    );
+    assert_eq!(encoder.facts().float_bound, 2.5);
     assert_eq!(bytes[4..16], [0; 12]);
 }
 

@@ -75,8 +75,6 @@ pub(super) struct Seen {
     pub(super) least: u64,
     /// The greatest raw value; of floats the bits of the greatest size.
     pub(super) greatest: u64,
-    /// Whether a float is −0.0.
-    pub(super) has_negative_zero: bool,
 }
 
 impl Seen {
@@ -84,14 +82,12 @@ impl Seen {
         beyond: 0,
         least: u64::MAX,
         greatest: 0,
-        has_negative_zero: false,
     };
 
     pub(super) fn add(&mut self, other: Self) {
         self.beyond |= other.beyond;
         self.least = self.least.min(other.least);
         self.greatest = self.greatest.max(other.greatest);
-        self.has_negative_zero |= other.has_negative_zero;
     }
 }
 
@@ -177,7 +173,6 @@ pub(super) fn narrow<N: Native>(
                 beyond: looked.beyond,
                 least: looked.least,
                 greatest: looked.greatest,
-                has_negative_zero: false,
             };
             let rest = |values: &[N], into: &mut [u8]| {
                 narrow_to::<N, u64, 8>(instructions, values, scale, into)
@@ -278,17 +273,14 @@ fn narrow_loop<N: Native, R: Raw<WIDTH>, const WIDTH: usize>(
         beyond,
         least: least.word(),
         greatest: greatest.word(),
-        has_negative_zero: false,
     }
 }
 
 /// A float's bits, as a signed integer of its width: without the sign they are ordered as the sizes are,
-/// the infinities and NaN above all, and −0.0 is the least of all.
+/// the infinities and NaN above all.
 pub(super) trait FloatBits<const WIDTH: usize>: arrow_buffer::ArrowNativeType {
     type Bits: Copy + Ord;
-    const NEGATIVE_ZERO: Self::Bits;
     const ZERO: Self::Bits;
-    fn bits(self) -> Self::Bits;
     /// Returns the bits without the sign.
     fn size(self) -> Self::Bits;
     fn bytes(self) -> [u8; WIDTH];
@@ -302,17 +294,11 @@ macro_rules! float_bits {
     ($($float:ty, $bits:ty: $width:literal),*) => {$(
         impl FloatBits<$width> for $float {
             type Bits = $bits;
-            const NEGATIVE_ZERO: $bits = <$bits>::MIN;
             const ZERO: $bits = 0;
 
             #[inline(always)]
-            fn bits(self) -> $bits {
-                self.to_bits().cast_signed()
-            }
-
-            #[inline(always)]
             fn size(self) -> $bits {
-                self.bits() & <$bits>::MAX
+                self.to_bits().cast_signed() & <$bits>::MAX
             }
 
             #[inline(always)]
@@ -356,7 +342,7 @@ pub(super) fn copy<T: FloatBits<WIDTH>, const WIDTH: usize, const LANES: usize>(
         Reader::Device => {
             let look = |value: T| Look {
                 bytes: value.bytes(),
-                least: value.bits(),
+                least: T::ZERO,
                 greatest: value.size(),
                 beyond: 0,
             };
@@ -367,11 +353,10 @@ pub(super) fn copy<T: FloatBits<WIDTH>, const WIDTH: usize, const LANES: usize>(
     seen.add(here);
 }
 
-/// Tells what was seen, of the least bits and the greatest size.
+/// Tells what was seen, of the greatest size.
 fn seen_of_floats<T: FloatBits<WIDTH>, const WIDTH: usize>(looked: Looked<T::Bits>) -> Seen {
     Seen {
         greatest: T::word(looked.greatest),
-        has_negative_zero: looked.least == T::NEGATIVE_ZERO,
         ..Seen::NOTHING
     }
 }
@@ -411,14 +396,13 @@ fn copy_avx2<T: FloatBits<WIDTH>, const WIDTH: usize>(values: &[T], into: &mut [
 
 #[inline(always)]
 fn copy_loop<T: FloatBits<WIDTH>, const WIDTH: usize>(values: &[T], into: &mut [u8]) -> Seen {
-    let (mut least, mut greatest) = (T::ZERO, T::ZERO);
+    let mut greatest = T::ZERO;
     for value in values {
-        least = least.min(value.bits());
         greatest = greatest.max(value.size());
     }
     put(values.to_byte_slice(), into);
     seen_of_floats::<T, WIDTH>(Looked {
-        least,
+        least: T::ZERO,
         greatest,
         beyond: 0,
     })
@@ -571,7 +555,6 @@ mod tests {
             for (word, value) in words.iter().zip(&singles) {
                 assert_eq!(f32::from_le_bytes(*word).to_bits(), value.to_bits());
             }
-            assert_eq!(of_singles.has_negative_zero, seen.has_negative_zero);
             let sizes = (
                 f32::of_size(of_singles.greatest),
                 f64::of_size(seen.greatest),
@@ -580,25 +563,15 @@ mod tests {
             seen
         };
         assert_eq!(seen_of(&[]).greatest, 0);
-        assert!(seen_of(&[-0.0]).has_negative_zero);
+        assert_eq!(seen_of(&[-0.0]).greatest, 0);
         for place in 0..40 {
             let mut values = vec![1.5; 40];
-            values[place] = -0.0;
-            assert!(seen_of(&values).has_negative_zero, "{place}");
             values[place] = -3.0;
-            let seen = seen_of(&values);
-            assert_eq!(
-                (seen.greatest, seen.has_negative_zero),
-                (3.0_f64.to_bits(), false)
-            );
+            assert_eq!(seen_of(&values).greatest, 3.0_f64.to_bits(), "{place}");
         }
         let mut values = vec![1.5; 100];
         values[70] = -2.5;
-        let seen = seen_of(&values);
-        assert_eq!(f64::from_bits(seen.greatest), 2.5);
-        assert!(!seen.has_negative_zero);
-        values[99] = -0.0;
-        assert!(seen_of(&values).has_negative_zero);
+        assert_eq!(f64::from_bits(seen_of(&values).greatest), 2.5);
         values[3] = f64::NEG_INFINITY;
         assert_eq!(f64::from_bits(seen_of(&values).greatest), f64::INFINITY);
         values[4] = -f64::NAN;

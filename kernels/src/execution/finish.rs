@@ -16,7 +16,6 @@ use super::Input;
 use super::inputs::{ColumnView, Inputs, Strings};
 use super::{Execution, Leaving, refused};
 use crate::backend::RunError;
-use crate::chunk::{order_dependent_columns, refuse_chunk};
 use crate::columns;
 use crate::encode::Dictionary;
 use crate::engine::{Machine, ResidentChunk, Segments};
@@ -339,11 +338,7 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
         Ok(GroupColumns {
             stored,
             facts: columns
-                .clone()
                 .map(|(column, noted)| column.facts(*noted))
-                .collect(),
-            special: columns
-                .map(|(column, noted)| column.holds_special(*noted))
                 .collect(),
             dictionaries: program
                 .columns
@@ -424,14 +419,6 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
         machine: &M,
         columns: &GroupColumns<B>,
     ) -> Result<ResidentChunk, Halt> {
-        let order_dependent = order_dependent_columns(&self.pipeline);
-        if order_dependent
-            .iter()
-            .any(|column| columns.special[*column])
-        {
-            let why = "min/max over groups with NaN, an infinity or -0.0";
-            return Err(Halt::Host(why.into()));
-        }
         let parameters = &self.pipeline.parameters;
         let mut chunks =
             self.inputs
@@ -540,8 +527,7 @@ fn finish_batch<M: Machine>(
     };
     let is_worth_it = batch.num_rows() as u64 >= limits.groups_min
         && rest.aggregates()
-        && declared_program(&rest, options).is_ok()
-        && refuse_chunk(&rest, &batch).is_none();
+        && declared_program(&rest, options).is_ok();
     let input = || machine.budget().reserve(referenced_bytes(&batch)).ok();
     if is_worth_it && let Some(_input) = input() {
         let mut next = Execution::new(machine.budget(), Arc::clone(&rest), options)?;
@@ -561,8 +547,6 @@ fn finish_batch<M: Machine>(
 struct GroupColumns<B> {
     stored: StoredGroups<B>,
     facts: Vec<SlotFacts>,
-    /// Which columns hold floats that are NaN, infinite or −0.0.
-    special: Vec<bool>,
     dictionaries: Vec<Option<Arc<ColumnDictionary>>>,
     num_rows: u64,
     /// What the stored columns point into.

@@ -163,8 +163,8 @@ pub struct ArrayStates<'a> {
     blocks: Blocks,
 }
 
-/// What is known of one value's rows. The extremes are those of the total order of floats, in which
-/// NaN is the greatest, and kept only where they are asked for.
+/// What is known of one value's rows. The extremes are those of the order of comparisons, in which
+/// NaN is the greatest and there is one zero, and kept only where they are asked for.
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
     sum: f64,
@@ -246,19 +246,27 @@ impl State {
     fn add(&mut self, values: &[f64]) {
         self.sum += sum_of(values, None);
         if let Some(least) = &mut self.least {
-            let less = |a: f64, b: &f64| match b.total_cmp(&a) {
-                Ordering::Less => *b,
+            let less = |a: f64, b: f64| match b.total_cmp(&a) {
+                Ordering::Less => b,
                 _ => a,
             };
-            *least = values.iter().fold(*least, less);
+            *least = values.iter().map(canonical).fold(*least, less);
         }
         if let Some(greatest) = &mut self.greatest {
-            let greater = |a: f64, b: &f64| match b.total_cmp(&a) {
-                Ordering::Greater => *b,
+            let greater = |a: f64, b: f64| match b.total_cmp(&a) {
+                Ordering::Greater => b,
                 _ => a,
             };
-            *greatest = values.iter().fold(*greatest, greater);
+            *greatest = values.iter().map(canonical).fold(*greatest, greater);
         }
+    }
+}
+
+/// Returns the one NaN for every NaN, and 0.0 for both zeros.
+fn canonical(value: &f64) -> f64 {
+    match value.is_nan() {
+        true => f64::NAN,
+        false => value + 0.0,
     }
 }
 

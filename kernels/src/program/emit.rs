@@ -99,6 +99,18 @@ pub(crate) struct Val {
     pub(crate) valid: Valid,
 }
 
+impl Val {
+    /// Returns the C++ integer in which floats have the order of comparisons: one NaN, the greatest,
+    /// and one zero.
+    pub(crate) fn float_order(&self) -> String {
+        let of_bits = match self.class {
+            Class::F32 => "__int_as_float",
+            _ => "__longlong_as_double",
+        };
+        format!("total_order({of_bits}(key_bits({})))", self.code)
+    }
+}
+
 /// One column of a step's input.
 #[derive(Clone, Debug)]
 enum Cell {

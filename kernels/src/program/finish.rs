@@ -120,11 +120,6 @@ impl FinishedColumn {
             ..declared
         }
     }
-
-    /// Returns whether some float is NaN, infinite or −0.0.
-    pub fn holds_special(&self, words: [u64; 2]) -> bool {
-        self.noted == Noted::Floats && words[0] != 0
-    }
 }
 
 /// Writes the kernel that finishes an aggregate whose groups are laid out by `plan`, under launches

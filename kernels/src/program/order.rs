@@ -65,11 +65,11 @@ pub(super) fn order_words(
             Class::Bool => vec![(format!("(u64)({code})"), 1)],
             Class::I32 => vec![(format!("(u64)((u32){code} ^ 0x80000000u)"), 32)],
             Class::F32 => {
-                let image = format!("(u64)((u32)total_order({code}) ^ 0x80000000u)");
+                let image = format!("(u64)((u32){} ^ 0x80000000u)", value.float_order());
                 vec![(image, 32)]
             }
             Class::I64 => vec![(format!("extreme_bits({code})"), 64)],
-            Class::F64 => vec![(format!("extreme_bits(total_order({code}))"), 64)],
+            Class::F64 => vec![(format!("extreme_bits({})", value.float_order()), 64)],
             // What is unsigned is its own image.
             Class::I128 if value.range.is_within(Interval::new(0, (1 << 64) - 1)) => {
                 vec![(format!("(u64)({code})"), 64)]

@@ -23,7 +23,6 @@ pub struct PinnedColumn {
     encoding: String,
     /// The dictionary of its codes, if it holds strings.
     dictionary: Option<Arc<ColumnDictionary>>,
-    has_special: bool,
     pub(crate) payload: PinnedPayload,
 }
 
@@ -51,7 +50,6 @@ impl PinnedColumn {
             plain_bytes: stored.plain_bytes,
             encoding: stored.encoding.clone(),
             dictionary: stored.dictionary.clone(),
-            has_special: stored.has_special,
             payload,
         }
     }
@@ -70,7 +68,6 @@ impl PinnedColumn {
             plain_bytes: self.plain_bytes,
             encoding: self.encoding.clone(),
             dictionary: self.dictionary.clone(),
-            has_special: self.has_special,
             encode_seconds: 0.0,
             payload,
             memory,
@@ -95,11 +92,6 @@ impl PinnedColumn {
     /// Returns the dictionary of its codes, if it has some.
     pub fn dictionary(&self) -> Option<&Arc<ColumnDictionary>> {
         self.dictionary.as_ref()
-    }
-
-    /// Returns whether a value is NaN, infinite or −0.0, NULLs aside; only floats are.
-    pub fn has_special(&self) -> bool {
-        self.has_special
     }
 
     /// Returns how the column is encoded, as [`StoredColumn::encoding`] does.

@@ -241,22 +241,26 @@ pub(crate) fn of_floats() -> Vec<Case> {
     cases
 }
 
-/// Extremes of special floats follow the total order.
+/// Extremes of special floats follow the order of comparisons.
 pub(crate) fn extremes_of_floats() -> Vec<Case> {
     let specials = [
         0.0,
         -0.0,
         f64::NAN,
+        -f64::NAN,
         f64::INFINITY,
         f64::NEG_INFINITY,
         -1e300,
         5e-324,
     ];
     let mut cases = Vec::new();
-    for skipped in 0..specials.len() {
+    // Without one of them, and with one alone.
+    for chosen in 0..2 * specials.len() {
+        let skipped = chosen % specials.len();
+        let is_alone = chosen >= specials.len();
         let values: Vec<_> = (0..90)
             .map(|row| row % specials.len())
-            .filter(|index| *index != skipped && (*index >= 2 || skipped != 4))
+            .filter(|index| (*index == skipped) == is_alone)
             .map(|index| Some(specials[index]))
             .collect();
         for data_type in [Float64, Float32] {
@@ -264,7 +268,7 @@ pub(crate) fn extremes_of_floats() -> Vec<Case> {
             let values = floats_as(&data_type, &values);
             cases.extend(
                 everywhere(
-                    &format!("{data_type} without {skipped}"),
+                    &format!("{data_type} without or only {skipped}"),
                     calls,
                     vec![values],
                 )

@@ -91,6 +91,7 @@ fn random_rows(rng: &mut StdRng) -> RecordBatch {
     let mut ids: Vec<i64> = (0..n as i64).collect();
     ids.shuffle(rng);
     let zero_divisors = rng.random_bool(0.5);
+    let specials = rng.random_bool(0.5);
 
     let mut column = Columns { rng, n };
     let few = |rng: &mut StdRng| *FEW_STRINGS.choose(rng).expect("strings");
@@ -155,15 +156,21 @@ fn random_rows(rng: &mut StdRng) -> RecordBatch {
         ),
         (
             "g",
-            Arc::new(Float64Array::from(
-                column.draw(|rng| rng.random_range(1.0..1e6)),
-            )),
+            Arc::new(Float64Array::from(column.draw(|rng| {
+                match specials && rng.random_bool(0.2) {
+                    true => special(rng),
+                    false => rng.random_range(1.0..1e6),
+                }
+            }))),
         ),
         (
             "h",
-            Arc::new(Float32Array::from(
-                column.draw(|rng| rng.random_range(-50.0_f32..-0.1)),
-            )),
+            Arc::new(Float32Array::from(column.draw(|rng| {
+                match specials && rng.random_bool(0.2) {
+                    true => special(rng) as f32,
+                    false => rng.random_range(-50.0_f32..-0.1),
+                }
+            }))),
         ),
         (
             "n",
@@ -257,20 +264,28 @@ fn divisor(rng: &mut StdRng, zero: bool) -> i64 {
 }
 
 fn special_float(rng: &mut StdRng) -> f64 {
+    match rng.random_bool(0.4) {
+        true => special(rng),
+        false => rng.random_range(-1e9..1e9),
+    }
+}
+
+fn special(rng: &mut StdRng) -> f64 {
     let special = [
         f64::NAN,
+        -f64::NAN,
+        f64::from_bits(0x7ff0_0000_0000_0001),
         f64::INFINITY,
         f64::NEG_INFINITY,
         -0.0,
         0.0,
         5e-324,
+        -5e-324,
+        1e-40,
         1.5,
         -1.5,
     ];
-    match rng.random_bool(0.4) {
-        true => *special.choose(rng).expect("floats"),
-        false => rng.random_range(-1e9..1e9),
-    }
+    *special.choose(rng).expect("floats")
 }
 
 fn instant(rng: &mut StdRng) -> i64 {

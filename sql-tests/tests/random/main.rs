@@ -1,4 +1,5 @@
-//! What no file of SQL says: random queries, and devices that fail.
+//! What no file of SQL says: random queries, damaged files, and devices that fail.
 
+mod damaged;
 mod differential;
 mod faults;

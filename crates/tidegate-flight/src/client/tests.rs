@@ -28,7 +28,7 @@ fn statuses_become_errors() {
             "the connection to the server is gone",
         ),
         (Code::Internal, "a", ErrorKind::Io, "the server failed: a"),
-        (Code::DeadlineExceeded, "30 s", ErrorKind::Cancelled, "30 s"),
+        (Code::DeadlineExceeded, "30 s", ErrorKind::TimedOut, "30 s"),
     ] {
         let error = said(&Status::new(code, message));
         assert_eq!((error.kind(), error.to_string().as_str()), (kind, expect));

@@ -4,15 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
+use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tidegate::{Error, ErrorKind, QueryReport, QueryState, RegionReport, SessionReport};
 
 use super::Desk;
 use super::guard::{Intent, Refusal, Viewer};
+use crate::limiter::ConnectionSlot;
 use crate::status;
 use crate::timeline::Told;
 
@@ -205,10 +206,12 @@ pub(super) struct Login {
 /// Turns a name and a password into a token, which Flight calls take too.
 pub(super) async fn log_in(
     State(desk): State<Arc<Desk>>,
+    Extension(slot): Extension<Arc<ConnectionSlot>>,
     _intent: Intent,
     Json(login): Json<Login>,
 ) -> Result<Json<Value>, Refusal> {
-    let person = desk.auth.person(login.name, login.password).await?;
+    let person = desk.auth.person(login.name, login.password, &slot);
+    let person = person.await?;
     let token = desk.sessions.log_in(person)?;
     Ok(Json(json!({ "token": token })))
 }

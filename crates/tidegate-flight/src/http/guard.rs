@@ -20,6 +20,7 @@ use tonic::{Code, Status};
 
 use super::Desk;
 use crate::auth::{ANONYMOUS, credentials};
+use crate::limiter::ConnectionSlot;
 use crate::sessions::ClientSession;
 use crate::users::Person;
 
@@ -81,10 +82,14 @@ impl FromRequestParts<Arc<Desk>> for Viewer {
         check_origin(headers, !desk.auth.has_users())?;
         let authorization = headers.get(header::AUTHORIZATION);
         let authorization = authorization.map(|value| value.to_str().unwrap_or_default());
+        let slot = slot_of(parts)?;
         if let Some(token) = authorization.and_then(|value| value.strip_prefix("Bearer ")) {
-            return Ok(Self::of_login(desk.sessions.of_token(token.trim())?));
+            let login = desk.sessions.of_token(token.trim())?;
+            slot.authenticated();
+            return Ok(Self::of_login(login));
         }
         if !desk.auth.has_users() {
+            slot.authenticated();
             return Ok(Self::of_person(desk, Person::anonymous()));
         }
         let Some(authorization) = authorization else {
@@ -92,9 +97,17 @@ impl FromRequestParts<Arc<Desk>> for Viewer {
             return Err(Refusal::new(StatusCode::UNAUTHORIZED, why));
         };
         let (name, password) = credentials(authorization)?;
-        let person = desk.auth.person(name, password).await?;
+        let person = desk.auth.person(name, password, slot).await?;
         Ok(Self::of_person(desk, person))
     }
+}
+
+/// Returns the place of the connection that a request came by.
+fn slot_of(parts: &Parts) -> Result<&Arc<ConnectionSlot>, Refusal> {
+    parts.extensions.get().ok_or_else(|| {
+        let why = "the request came by no connection";
+        Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, why)
+    })
 }
 
 impl Viewer {

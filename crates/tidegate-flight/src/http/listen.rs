@@ -1,15 +1,14 @@
-//! HTTP connections: accepted, with TLS where there is a certificate, bounded in number and patience.
+//! HTTP connections: accepted as the limiter lets them in, with TLS where there is a certificate.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
+use axum::{Extension, Router};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
@@ -17,15 +16,12 @@ use tokio_rustls::rustls::crypto::ring::default_provider;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
+use crate::limiter::ConnectionLimiter;
 use crate::options::Tls;
 use crate::server::ServeError;
 
-/// Connections at a time; one more waits.
-const CONNECTIONS_MAX: usize = 128;
-/// How long a client may take to shake hands, and to send the headers of a request.
+/// How long a client that has authenticated may take to send the headers of its next request.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long to wait after the system refused to accept.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Makes what turns connections into TLS connections.
 pub(crate) fn acceptor(tls: &Tls) -> Result<TlsAcceptor, ServeError> {
@@ -44,25 +40,26 @@ pub(crate) fn acceptor(tls: &Tls) -> Result<TlsAcceptor, ServeError> {
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-/// Answers connections, for ever; dropping it ends those that are open.
-pub(crate) async fn serve(listener: TcpListener, tls: Option<TlsAcceptor>, router: Router) {
-    let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+/// Answers connections, for ever; dropping it ends those that are open. Requests carry the place of
+/// their connection, which notes who has authenticated.
+pub(crate) async fn serve(
+    listener: TcpListener,
+    tls: Option<TlsAcceptor>,
+    router: Router,
+    limiter: Arc<ConnectionLimiter>,
+) {
     let mut connections = JoinSet::new();
     loop {
-        let slot = Arc::clone(&slots).acquire_owned().await;
-        let Ok((stream, _)) = listener.accept().await else {
-            tokio::time::sleep(ACCEPT_PAUSE).await;
-            continue;
-        };
+        let stream = limiter.accept(&listener).await;
         while connections.try_join_next().is_some() {}
-        let (tls, router) = (tls.clone(), router.clone());
+        let router = router.clone().layer(Extension(Arc::clone(stream.slot())));
+        let tls = tls.clone();
         connections.spawn(async move {
-            let _slot = slot;
             match tls {
                 None => converse(stream, router).await,
+                // A handshake has the time of a connection on which nobody has authenticated.
                 Some(tls) => {
-                    let shaken = tokio::time::timeout(PATIENCE, tls.accept(stream)).await;
-                    if let Ok(Ok(stream)) = shaken {
+                    if let Ok(stream) = tls.accept(stream).await {
                         converse(stream, router).await;
                     }
                 }

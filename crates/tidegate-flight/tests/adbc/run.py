@@ -7,6 +7,7 @@ Tidegate: what works here works for its users in Python, R, C and Go. Each test 
 and prints one line; the exit status is 1 if any failed.
 """
 
+import base64
 import contextlib
 import pathlib
 import re
@@ -23,6 +24,7 @@ import warnings
 import adbc_driver_manager
 import pyarrow
 from adbc_driver_flightsql import DatabaseOptions, dbapi
+from adbc_driver_manager import AdbcStatusCode
 
 TIDEGATE = sys.argv[1]
 ENDLESS = "SELECT count(*) FROM generate_series(1, 1000000000000) WHERE value % 7 = 3"
@@ -64,11 +66,12 @@ def rows(found, sql, parameters=None):
     return found.fetchall()
 
 
-def fails(action, words):
+def fails(action, words, code=None):
     try:
         action()
     except adbc_driver_manager.Error as error:
         assert re.search(words, str(error)), f"no {words!r} in: {error}"
+        assert code in (None, error.status_code), f"{error.status_code!r} and not {code!r}: {error}"
         return error
     raise AssertionError("no error")
 
@@ -99,7 +102,37 @@ def definitions_and_updates():
         assert rows(found, "SELECT count(*), count(b) FROM t") == [(4, 3)]
         found.execute("SET tidegate.float_sums = 'ordered'")
         found.execute("DROP TABLE t")
-        fails(lambda: rows(found, "SELECT * FROM t"), "'t' not found")
+        fails(lambda: rows(found, "SELECT * FROM t"), "'t' not found", AdbcStatusCode.NOT_FOUND)
+        # What does not change rows does not count them.
+        for sql, expect in [
+            ("CREATE TABLE t(a BIGINT)", -1),
+            ("INSERT INTO t VALUES (1), (2)", 2),
+            ("DELETE FROM t WHERE a = 9", 0),
+            ("DROP TABLE t", -1),
+        ]:
+            found.adbc_statement.set_sql_query(sql)
+            assert found.adbc_statement.execute_update() == expect, sql
+
+
+def types():
+    names = "a VARCHAR, b VARBINARY(8), c BLOB, d TIME(3), e TIMESTAMP(0), f TIMESTAMP(5), g DOUBLE, h DECIMAL(9, 2)"
+    with Server() as server, server.connect() as connection, connection.cursor() as found:
+        found.execute(f"CREATE TABLE t({names})")
+        found.execute("INSERT INTO t (a, b, e) VALUES ('x', X'00ff', TIMESTAMP '0001-01-01 00:00:00')")
+        # A table has the types of its rows, told before and fetched.
+        told = connection.adbc_get_table_schema("t")
+        found.execute("SELECT * FROM t")
+        fetched = found.fetch_arrow_table()
+        assert told.types == fetched.schema.types, (told, fetched.schema)
+        assert told.types == found.adbc_execute_schema("SELECT * FROM t").types
+        assert pyarrow.types.is_string(told.types[0]) and pyarrow.types.is_binary(told.types[1])
+        assert fetched.column(1)[0].as_py() == b"\x00\xff"
+        assert fetched.column(4)[0].as_py().year == 1
+        found.adbc_ingest("u", fetched, mode="create")
+        assert connection.adbc_get_table_schema("u").types == told.types
+        zoned = pyarrow.table({"z": pyarrow.array([0], pyarrow.timestamp("ns", "UTC"))})
+        found.adbc_ingest("z", zoned, mode="create")
+        assert connection.adbc_get_table_schema("z").types == zoned.schema.types
 
 
 def parameters():
@@ -133,8 +166,9 @@ def ingest():
         count = "SELECT count(*), count(DISTINCT word), count(part), sum(id) FROM big"
         assert rows(found, count) == [(number, 1000, 900_000, number * (number - 1) // 2)]
         few = table.slice(0, 10)
-        fails(lambda: found.adbc_ingest("big", few, mode="create"), "already exists")
-        fails(lambda: found.adbc_ingest("nowhere", few, mode="append"), "does not exist")
+        exists, missing = AdbcStatusCode.ALREADY_EXISTS, AdbcStatusCode.NOT_FOUND
+        fails(lambda: found.adbc_ingest("big", few, mode="create"), "already exists", exists)
+        fails(lambda: found.adbc_ingest("nowhere", few, mode="append"), "does not exist", missing)
         assert found.adbc_ingest("big", table.slice(0, 10), mode="append") == 10
         assert rows(found, "SELECT count(*) FROM big") == [(number + 10,)]
         found.adbc_ingest("big", table.slice(0, 5), mode="replace")
@@ -185,10 +219,13 @@ def cancelling():
 def errors():
     with Server("--statement-timeout", "1s") as server, cursor(server) as found:
         fails(lambda: rows(found, "SELEC 1"), "syntax error")
-        fails(lambda: rows(found, "SELECT 1 / 0"), "(?i)divide by zero")
+        fails(lambda: rows(found, "SELECT 1 / 0"), "(?i)divi(de|sion) by zero")
         fails(lambda: rows(found, "COPY (SELECT 1) TO '/etc/x.csv'"), "outside the paths")
         fails(lambda: rows(found, "SET tidegate.memory_limit = '1TB'"), "locked")
-        fails(lambda: rows(found, ENDLESS), "statement-timeout")
+        fails(lambda: rows(found, ENDLESS), "statement-timeout", AdbcStatusCode.TIMEOUT)
+        found.execute("CREATE TABLE t(a INT)")
+        again = "CREATE TABLE t(a INT)"
+        fails(lambda: rows(found, again), "already exists", AdbcStatusCode.ALREADY_EXISTS)
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
             dbapi.connect(server.url, autocommit=False).close()
@@ -219,6 +256,22 @@ def login():
                     rows(found, "SELECT 1")
 
             fails(nobody, "(?i)log in")
+
+            # The name and password with each call: the connection is the session.
+            def header(password):
+                encoded = base64.b64encode(f"ada:{password}".encode()).decode()
+                return {DatabaseOptions.AUTHORIZATION_HEADER.value: f"Basic {encoded}"}
+
+            with cursor(server, header("secret")) as found:
+                found.execute("SET tidegate.float_sums = 'ordered'")
+                level = "SELECT value FROM system.settings WHERE name = 'tidegate.float_sums'"
+                assert rows(found, level) == [("ordered",)]
+
+            def wrong_header():
+                with cursor(server, header("wrong")) as found:
+                    rows(found, "SELECT 1")
+
+            fails(wrong_header, "(?i)wrong", AdbcStatusCode.UNAUTHENTICATED)
 
 
 def tls():
@@ -278,6 +331,7 @@ def main():
     tests = [
         queries,
         definitions_and_updates,
+        types,
         parameters,
         ingest,
         metadata,

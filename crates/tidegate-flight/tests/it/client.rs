@@ -78,7 +78,7 @@ async fn statements_run_in_one_session() {
         300_000
     );
     let (kind, message) = refused(&remote, "SELECT * FROM nowhere").await;
-    assert_eq!(kind, ErrorKind::Sql);
+    assert_eq!(kind, ErrorKind::NotFound);
     assert!(message.contains("table 'nowhere' not found"), "{message}");
     let (_, message) = refused(&remote, "SELECT 1/0").await;
     assert!(message.to_lowercase().contains("zero"), "{message}");

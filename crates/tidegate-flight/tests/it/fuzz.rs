@@ -263,6 +263,7 @@ async fn blamed(client: &mut Raw, file: &str, what: &str, bytes: &[u8]) -> bool 
         status.code(),
         Code::InvalidArgument
             | Code::NotFound
+            | Code::AlreadyExists
             | Code::Unimplemented
             | Code::PermissionDenied
             | Code::FailedPrecondition

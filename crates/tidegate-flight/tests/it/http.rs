@@ -483,7 +483,11 @@ async fn the_log_and_the_sessions_are_tables() {
 async fn what_the_cache_does_is_counted() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().canonicalize().unwrap().join("t.parquet");
-    let server = start_with(session(&[folder.path().to_path_buf()]), with_http()).await;
+    let session = session(&[folder.path().to_path_buf()]);
+    // Under a small memory limit nothing is kept that nobody asked for.
+    let limit = ("tidegate.host_cache_limit", "64MB");
+    session.set(limit.0, limit.1).await.unwrap();
+    let server = start_with(session, with_http()).await;
     let client = &mut server.client().await;
     let copy = format!(
         "COPY (SELECT value AS a, value * 2 AS b FROM range(0, 1000)) TO '{}'",

@@ -66,6 +66,7 @@ async fn a_table_is_created_appended_to_and_replaced() {
             .await
             .unwrap_err(),
     );
+    assert_eq!(error.code(), Code::AlreadyExists);
     assert!(error.message().contains("already exists"), "{error}");
     let append = || command("T", TableNotExistOption::Fail, TableExistsOption::Append);
     assert_eq!(

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use arrow::array::AsArray;
+use arrow::datatypes::Int64Type;
 use arrow_flight::sql::{ActionCancelQueryRequest, ActionCancelQueryResult, Any, ProstMessageExt};
 use arrow_flight::{
     Action, CancelFlightInfoRequest, CancelFlightInfoResult, CancelStatus, FlightInfo,
@@ -11,6 +13,7 @@ use prost::Message;
 use tidegate_flight::{Limits, ServerOptions};
 use tonic::Code;
 
+use crate::login::users;
 use crate::support::{
     BOTTOMLESS, Client, ENDLESS, Running, answer, eventually, failure, num_running, options, query,
     session, start, start_with, status_of,
@@ -130,7 +133,7 @@ async fn a_statement_has_its_time() {
     let client = &mut server.client().await;
     answer(client, "SET tidegate.statement_timeout = '200ms'").await;
     let (code, message) = failure(client, ENDLESS).await;
-    assert_eq!(code, Code::Cancelled);
+    assert_eq!(code, Code::DeadlineExceeded);
     assert!(message.contains("statement_timeout"), "{message}");
 }
 
@@ -156,6 +159,110 @@ async fn a_client_that_stops_reading_is_given_up() {
         }
     };
     assert_eq!(error.code(), Code::DeadlineExceeded, "{error}");
+}
+
+type Rows = arrow_flight::decode::FlightRecordBatchStream;
+
+/// Fetches the first rows of a result that does not end, and reads no more.
+async fn unread(server: &Running) -> (Client, Rows) {
+    let mut client = server.client().await;
+    let info = client.execute(BOTTOMLESS.into(), None).await.unwrap();
+    let ticket = info.endpoint[0].ticket.clone().unwrap();
+    let mut rows = client.do_get(ticket).await.unwrap();
+    rows.try_next().await.unwrap();
+    (client, rows)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn results_that_nobody_reads_give_their_turns_back() {
+    let server = limited(|limits| limits.statements = 2).await;
+    let mut left = Vec::new();
+    for _ in 0..6 {
+        let opened = tokio::time::timeout(Duration::from_secs(5), unread(&server)).await;
+        left.push(opened.expect("a turn is given back"));
+    }
+    let client = &mut server.client().await;
+    let asked = tokio::time::timeout(Duration::from_secs(5), query(client, "SELECT 1")).await;
+    assert_eq!(asked.unwrap().unwrap().len(), 1);
+    // Who reads on gets the rows where it left off.
+    let (_, rows) = &mut left[0];
+    let mut next = None;
+    let read = async {
+        for _ in 0..50 {
+            let batch = rows.try_next().await.unwrap().unwrap();
+            let values = batch.column(0).as_primitive::<Int64Type>();
+            if let Some(next) = next {
+                assert_eq!(values.value(0), next);
+            }
+            next = Some(values.value(values.len() - 1) + 1);
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), read)
+        .await
+        .expect("a turn is had again");
+    drop(left);
+    eventually("nothing runs", async || num_running(&server.session) == 0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_too_many_results_that_nobody_reads_the_oldest_ends() {
+    let server = limited(|limits| {
+        limits.statements = 1;
+        limits.queued = 1;
+    })
+    .await;
+    let (_client, mut first) = unread(&server).await;
+    let mut left = Vec::new();
+    for _ in 0..2 {
+        left.push(unread(&server).await);
+    }
+    let read = async {
+        loop {
+            match first.try_next().await {
+                Ok(Some(_)) => {}
+                Ok(None) => panic!("a result that was broken off looks whole"),
+                Err(error) => break status_of(error),
+            }
+        }
+    };
+    let error = tokio::time::timeout(Duration::from_secs(20), read).await;
+    let error = error.expect("the client is told");
+    assert_eq!(error.code(), Code::ResourceExhausted, "{error}");
+    assert!(error.message().contains("--queue"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_user_takes_not_all_turns() {
+    let server = start_with(
+        session(&[]),
+        ServerOptions {
+            users: Some(users()),
+            limits: Limits {
+                statements: 4,
+                statements_per_user: 1,
+                queued_per_user: 0,
+                ..options().limits
+            },
+            ..options()
+        },
+    )
+    .await;
+    let ada = &mut server.client().await;
+    ada.handshake("ada", "one").await.unwrap();
+    let mut busy = ada.clone();
+    let busy = tokio::spawn(async move { failure(&mut busy, ENDLESS).await });
+    eventually("the query runs", async || num_running(&server.session) == 1).await;
+    let (code, message) = failure(ada, "SELECT 1").await;
+    assert_eq!(code, Code::ResourceExhausted, "{message}");
+    assert!(message.contains("--max-user-queue"), "{message}");
+    let bob = &mut server.client().await;
+    bob.handshake("bob", "two").await.unwrap();
+    assert_eq!(answer(bob, "SELECT 1").await, ["1"]);
+    busy.abort();
+    eventually("the turn is given back", async || {
+        query(ada, "SELECT 1").await.is_ok()
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

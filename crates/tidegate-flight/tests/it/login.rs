@@ -52,9 +52,61 @@ async fn a_password_gives_a_token_and_a_token_a_session() {
     assert_eq!(answer(again, "SELECT * FROM temp.own").await, ["1"]);
     again.set_token("0".repeat(64));
     assert_eq!(failure(again, "SELECT 1").await.0, Code::Unauthenticated);
-    again.clear_token();
-    again.set_header("authorization", "Basic YWRhOm9uZQ==");
-    assert_eq!(failure(again, "SELECT 1").await.0, Code::Unauthenticated);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_name_and_password_may_come_with_each_call() {
+    let server = start_with(session(&[]), closed()).await;
+    let client = &mut server.client().await;
+    client.set_header("authorization", "Basic YWRhOm9uZQ==");
+    assert_eq!(answer(client, "SELECT 1").await, ["1"]);
+    let users = || -> Vec<String> {
+        let sessions = server.session.client_sessions().into_iter();
+        sessions.map(|session| session.user.to_string()).collect()
+    };
+    assert_eq!(users(), ["ada"]);
+    // They are a session as long as the connection is there.
+    answer(client, "CREATE TABLE temp.own AS VALUES (1)").await;
+    answer(client, "SET tidegate.float_sums = 'ordered'").await;
+    let level = "SELECT value FROM system.settings WHERE name = 'tidegate.float_sums'";
+    for _ in 0..20 {
+        assert_eq!(answer(client, "SELECT * FROM temp.own").await, ["1"]);
+        assert_eq!(answer(client, level).await, ["ordered"]);
+    }
+    assert_eq!(server.watch.num_sessions(), 1);
+    let other = &mut server.client().await;
+    other.set_header("authorization", "basic YWRhOm9uZQ");
+    assert!(
+        failure(other, "SELECT * FROM temp.own")
+            .await
+            .1
+            .contains("own")
+    );
+    // Another person on the same connection has another session.
+    client.set_header("authorization", "Basic Ym9iOnR3bw==");
+    assert!(
+        failure(client, "SELECT * FROM temp.own")
+            .await
+            .1
+            .contains("own")
+    );
+    assert!(users().contains(&"bob".to_string()), "{:?}", users());
+    for wrong in [
+        "Basic YWRhOnR3bw==",
+        "Basic !",
+        "Basic",
+        "Digest YWRhOm9uZQ==",
+        "",
+    ] {
+        client.set_header("authorization", wrong);
+        for _ in 0..2 {
+            let (code, message) = failure(client, "SELECT 1").await;
+            assert_eq!(code, Code::Unauthenticated, "{wrong}: {message}");
+        }
+    }
+    client.set_header("authorization", "Basic YWRhOm9uZQ==");
+    assert_eq!(answer(client, "SELECT * FROM temp.own").await, ["1"]);
+    drop(server.client().await);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -11,6 +11,7 @@ mod bounds;
 mod broken;
 mod client;
 mod fuzz;
+mod hostile;
 mod http;
 mod ingest;
 mod load;

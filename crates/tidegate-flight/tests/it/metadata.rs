@@ -63,6 +63,10 @@ async fn catalogs_schemas_and_tables_are_listed() {
     let bytes = batches[0].column(4).as_binary::<i32>().value(0).to_vec();
     let schema = Schema::try_from(IpcMessage(bytes.into())).unwrap();
     assert_eq!(schema.field(0).data_type(), &DataType::Int64);
+    // The types are those of the rows when they are fetched.
+    assert_eq!(schema.field(1).data_type(), &DataType::Utf8);
+    let nullable = [0, 1].map(|column| schema.field(column).is_nullable());
+    assert_eq!(nullable, [false, true]);
     // What is another client's own is not there.
     let other = &mut server.client().await;
     let info = other.get_tables(asked("own", &[])).await.unwrap();

@@ -84,7 +84,13 @@ async fn updates_tell_how_many_rows_changed() {
     let server = start().await;
     let client = &mut server.client().await;
     let update = async |sql: &str| server.client().await.execute_update(sql.into(), None).await;
-    assert_eq!(update("CREATE TABLE u(a BIGINT, b TEXT)").await.unwrap(), 0);
+    // What is no change of rows does not count them.
+    for sql in [
+        "CREATE TABLE u(a BIGINT, b TEXT)",
+        "SET tidegate.float_sums = 'any'",
+    ] {
+        assert_eq!(update(sql).await.unwrap(), -1, "{sql}");
+    }
     assert_eq!(
         update("INSERT INTO u VALUES (1, 'x'), (2, 'y')")
             .await
@@ -94,8 +100,10 @@ async fn updates_tell_how_many_rows_changed() {
     assert_eq!(update("DELETE FROM u WHERE a = 1").await.unwrap(), 1);
     assert_eq!(answer(client, "SELECT * FROM u").await, ["2|y"]);
     assert_eq!(update("SELECT 1").await.unwrap(), -1);
+    assert_eq!(update("DELETE FROM u WHERE a = 1").await.unwrap(), 0);
+    assert_eq!(update("DROP TABLE u").await.unwrap(), -1);
     let error = status_of(update("INSERT INTO nowhere VALUES (1)").await.unwrap_err());
-    assert_eq!(error.code(), Code::InvalidArgument);
+    assert_eq!(error.code(), Code::NotFound);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -224,7 +232,13 @@ async fn errors_say_who_must_act() {
     let client = &mut server.client().await;
     for (sql, code, words) in [
         ("SELEC 1", Code::InvalidArgument, "syntax error"),
-        ("SELECT * FROM nowhere", Code::InvalidArgument, "nowhere"),
+        ("SELECT * FROM nowhere", Code::NotFound, "nowhere"),
+        ("DROP TABLE nowhere", Code::NotFound, "nowhere"),
+        (
+            "CREATE TABLE system.settings (a INT)",
+            Code::AlreadyExists,
+            "settings",
+        ),
         ("SELECT 1 / 0", Code::InvalidArgument, "zero"),
         (
             "CACHE TABLE system.settings ON HOST",

@@ -1,15 +1,14 @@
 //! Accumulators: one aggregate call's state for every group, and the states and values they give.
 //!
 //! The results are DataFusion's. Integer and decimal sums wrap at the width of their state. Extremes
-//! of floats follow the total order, as DataFusion's ungrouped `min` and `max` do: −0.0 is less than
-//! +0.0, `max` is NaN if there is a (positive) NaN, and `min` passes over it. DataFusion's grouped
-//! accumulators keep the first of −0.0 and +0.0, depend on the rows' order where there is a NaN, and
-//! give `f64::MIN` or `f64::MAX` for a group of nothing but infinities; this module does not.
+//! of floats follow the order of comparisons: `max` is NaN if there is a NaN, `min` only if there is
+//! nothing else, and a zero is 0.0. DataFusion's grouped accumulators, which answer otherwise, are
+//! not in use.
 
 use arrow_schema::{DataType, Field};
 
 use super::EvalError;
-use super::compare::total_order;
+use super::compare::{canonical, order};
 use super::value::Value;
 use crate::pipeline::{AggregateCall, AggregateFunction, AggregateOutput};
 use crate::types::{Decimal, DecimalWidth};
@@ -336,7 +335,7 @@ impl Sums {
 impl Extremes {
     fn take(&mut self, group: usize, value: Value<'_>, greatest: bool) -> Result<(), EvalError> {
         let beyond = |held: Value<'_>| {
-            let order = total_order(value, held);
+            let order = order(value, held);
             held.is_null()
                 || if greatest {
                     order.is_gt()
@@ -358,7 +357,7 @@ impl Extremes {
             }
             Self::Fixed(values) => {
                 if beyond(values[group]) {
-                    values[group] = detached(value)?;
+                    values[group] = detached(canonical(value))?;
                 }
             }
         }

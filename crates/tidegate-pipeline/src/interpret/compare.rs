@@ -1,7 +1,7 @@
-//! The orders of values: one for SQL comparisons, one for sorting, extremes and IN.
+//! The order of values, one for comparisons, sorting, extremes and IN.
 //!
-//! Both put floats in IEEE 754 totalOrder, in which a NaN equals itself and is beyond infinity. SQL
-//! comparisons first make −0.0 into +0.0; the total order leaves −0.0 before it.
+//! Every NaN, whatever its sign and payload, equals itself and is greater than all other floats, and
+//! −0.0 equals 0.0. Otherwise floats are in the order of their numbers.
 
 use std::cmp::Ordering;
 
@@ -14,36 +14,25 @@ pub(crate) fn compare<'a>(op: CompareOp, left: Value<'_>, right: Value<'_>) -> V
     let holds = match op {
         CompareOp::IsDistinctFrom | CompareOp::IsNotDistinctFrom => {
             let same = match nulls {
-                (false, false) => sql_order(left, right).is_eq(),
+                (false, false) => order(left, right).is_eq(),
                 (left_null, right_null) => left_null == right_null,
             };
             same == (op == CompareOp::IsNotDistinctFrom)
         }
         _ if nulls.0 || nulls.1 => return Value::Null,
-        CompareOp::Eq => sql_order(left, right).is_eq(),
-        CompareOp::NotEq => sql_order(left, right).is_ne(),
-        CompareOp::Lt => sql_order(left, right).is_lt(),
-        CompareOp::LtEq => sql_order(left, right).is_le(),
-        CompareOp::Gt => sql_order(left, right).is_gt(),
-        CompareOp::GtEq => sql_order(left, right).is_ge(),
+        CompareOp::Eq => order(left, right).is_eq(),
+        CompareOp::NotEq => order(left, right).is_ne(),
+        CompareOp::Lt => order(left, right).is_lt(),
+        CompareOp::LtEq => order(left, right).is_le(),
+        CompareOp::Gt => order(left, right).is_gt(),
+        CompareOp::GtEq => order(left, right).is_ge(),
     };
     Value::Boolean(holds)
 }
 
-fn sql_order(left: Value<'_>, right: Value<'_>) -> Ordering {
-    // By comparison, not by adding zero: that would leave a NaN's bits to the hardware.
-    let fold64 = |value: f64| if value == 0.0 { 0.0 } else { value };
-    let fold32 = |value: f32| if value == 0.0 { 0.0 } else { value };
-    match (left, right) {
-        (Value::Float64(left), Value::Float64(right)) => fold64(left).total_cmp(&fold64(right)),
-        (Value::Float32(left), Value::Float32(right)) => fold32(left).total_cmp(&fold32(right)),
-        _ => total_order(left, right),
-    }
-}
-
-/// Orders two values of one type that are not NULL; equal only if they are the same bits.
-pub(crate) fn total_order(left: Value<'_>, right: Value<'_>) -> Ordering {
-    match (left, right) {
+/// Orders two values of one type that are not NULL.
+pub(crate) fn order(left: Value<'_>, right: Value<'_>) -> Ordering {
+    match (canonical(left), canonical(right)) {
         (Value::Int(left), Value::Int(right)) => left.cmp(&right),
         (Value::Decimal(left), Value::Decimal(right)) => left.cmp(&right),
         (Value::Utf8(left), Value::Utf8(right)) => left.cmp(right),
@@ -69,6 +58,18 @@ pub(crate) fn total_order(left: Value<'_>, right: Value<'_>) -> Ordering {
         )),
         // Values of two families never meet in a checked pipeline; the order stays total anyway.
         (left, right) => family(left).cmp(&family(right)),
+    }
+}
+
+/// Returns 0.0 for −0.0 and the one quiet NaN for every NaN; other values stay as they are.
+pub(crate) fn canonical(value: Value<'_>) -> Value<'_> {
+    // By comparison, not by adding zero: that would leave a NaN's bits to the hardware.
+    match value {
+        Value::Float64(value) if value.is_nan() => Value::Float64(f64::NAN),
+        Value::Float64(0.0) => Value::Float64(0.0),
+        Value::Float32(value) if value.is_nan() => Value::Float32(f32::NAN),
+        Value::Float32(0.0) => Value::Float32(0.0),
+        other => other,
     }
 }
 

@@ -11,7 +11,7 @@ use super::EvalError;
 use super::arithmetic::{Arithmetic, negate};
 use super::cast::Cast;
 use super::column::Column;
-use super::compare::{compare, total_order};
+use super::compare::{compare, order};
 use super::custom::Call;
 use super::like::LikePattern;
 use super::temporal::Calendar;
@@ -304,7 +304,7 @@ fn in_list<'v>(
         let item = item.evaluate(row)?;
         if item.is_null() {
             null_seen = true;
-        } else if total_order(needle, item).is_eq() {
+        } else if order(needle, item).is_eq() {
             return Ok(Value::Boolean(!negated));
         }
     }

@@ -5,6 +5,7 @@
 //! is open addressing over group numbers; looking up a group that exists allocates nothing.
 
 use super::EvalError;
+use super::compare::canonical;
 use super::value::Value;
 
 const NULL: u8 = 0;
@@ -22,27 +23,13 @@ const VACANT: u32 = u32::MAX;
 
 /// Appends the encoding of one key column.
 pub(crate) fn encode(value: Value<'_>, key: &mut Vec<u8>) {
-    match value {
+    match canonical(value) {
         Value::Null => key.push(NULL),
         Value::Boolean(value) => key.extend([BOOLEAN, u8::from(value)]),
         Value::Int(value) => put(key, INT, &value.to_le_bytes()),
         Value::UInt(value) => put(key, UINT, &value.to_le_bytes()),
-        Value::Float32(value) => {
-            let value = match value {
-                value if value.is_nan() => f32::NAN,
-                0.0 => 0.0,
-                value => value,
-            };
-            put(key, FLOAT32, &value.to_le_bytes());
-        }
-        Value::Float64(value) => {
-            let value = match value {
-                value if value.is_nan() => f64::NAN,
-                0.0 => 0.0,
-                value => value,
-            };
-            put(key, FLOAT64, &value.to_le_bytes());
-        }
+        Value::Float32(value) => put(key, FLOAT32, &value.to_le_bytes()),
+        Value::Float64(value) => put(key, FLOAT64, &value.to_le_bytes()),
         Value::Decimal(value) => put(key, DECIMAL, &value.to_le_bytes()),
         Value::Utf8(text) => {
             put(key, UTF8, &(text.len() as u64).to_le_bytes());

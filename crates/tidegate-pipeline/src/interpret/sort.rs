@@ -11,7 +11,7 @@ use arrow_schema::DataType;
 use super::EvalError;
 use super::block::{BATCH_ROWS, Block, BlockBuilder};
 use super::column::Column;
-use super::compare::total_order;
+use super::compare::order;
 use super::evaluate::{Node, Row};
 use super::value::Value;
 use crate::pipeline::Sort;
@@ -136,8 +136,8 @@ impl Key {
             (true, true) => Ordering::Equal,
             (true, false) => nulls,
             (false, true) => nulls.reverse(),
-            (false, false) if self.descending => total_order(right, left),
-            (false, false) => total_order(left, right),
+            (false, false) if self.descending => order(right, left),
+            (false, false) => order(left, right),
         }
     }
 }

@@ -80,7 +80,6 @@ pub struct GroupLabel {
 #[derive(Debug)]
 pub struct PinnedChunk {
     column: Arc<PinnedColumn>,
-    holds_special: bool,
     /// Where it is on a device to stay, if it is.
     on_device: Mutex<Weak<StoredColumn>>,
     hits: AtomicU64,
@@ -139,7 +138,6 @@ impl PinnedChunk {
     pub fn new(copy: PinnedColumn, of: &CachedChunk, bytes: HostBytes) -> Self {
         Self {
             column: Arc::new(copy),
-            holds_special: of.holds_special,
             on_device: Mutex::new(Arc::downgrade(&of.stored)),
             hits: AtomicU64::new(0),
             anchor: of.anchor.clone(),
@@ -152,19 +150,12 @@ impl PinnedChunk {
         &self.column
     }
 
-    /// Returns whether it holds a NaN, an infinity or a −0.0, of which a grouped MIN or MAX must not
-    /// see any.
-    pub fn holds_special(&self) -> bool {
-        self.holds_special
-    }
-
     /// Makes the chunk of a table of what has come back to a device to stay.
     pub fn came_back(&self, stored: StoredColumn) -> CachedChunk {
         let stored = Arc::new(stored);
         *self.on_device.lock() = Arc::downgrade(&stored);
         CachedChunk {
             stored,
-            holds_special: self.holds_special,
             anchor: self.anchor.clone(),
         }
     }

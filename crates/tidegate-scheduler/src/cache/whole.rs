@@ -4,7 +4,7 @@
 //! it reads the same rows. [`ScanKey`] names the rows of a scan whatever their order and however
 //! they are cut; [`WholeRun`] is what a device folds for it, made once for each choice of columns.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::ptr;
 use std::sync::{Arc, OnceLock};
 
@@ -235,22 +235,6 @@ impl WholeRun {
     /// Returns how many rows there are.
     pub fn num_rows(&self) -> u64 {
         self.num_rows
-    }
-}
-
-/// Tells which columns of a table hold a value that a grouped float MIN or MAX must not see.
-#[derive(Debug, Default)]
-pub(super) struct SpecialColumns(BTreeSet<usize>);
-
-impl SpecialColumns {
-    pub(super) fn note(&mut self, column: usize, holds_special: bool) {
-        if holds_special {
-            self.0.insert(column);
-        }
-    }
-
-    pub(super) fn contains(&self, column: usize) -> bool {
-        self.0.contains(&column)
     }
 }
 

@@ -40,7 +40,9 @@ impl Feeder {
                 open.folded.extend(folded);
                 return Ok((!report.state_fits).then_some(Setback::StateTooLarge));
             }
-            Err(RunError::Eval(error)) => return Err(RunFailure::Eval(error)),
+            Err(RunError::Eval(error)) if !self.leaves_raising(&error) => {
+                return Err(RunFailure::Eval(error));
+            }
             Err(error) => error,
         };
         let mut lost = settled.morsels;
@@ -59,9 +61,9 @@ impl Feeder {
         }
         let reason = fault(&error);
         self.give_back(&lost, reason.clone())?;
-        self.abandon(&open.folded, reason)?;
+        self.abandon(&open.folded, reason.clone())?;
         open.folded.clear();
-        Ok(Some(Setback::Fault))
+        Ok(Some(Setback::Fault(reason)))
     }
 
     /// Learns from a fold of rows that were claimed as so many bytes.
@@ -118,11 +120,6 @@ impl Feeder {
     /// Counts what went otherwise than planned on the device.
     pub(super) fn setback(&self, setbacks: Setbacks) {
         self.counters.setback(self.place(), setbacks);
-    }
-
-    /// Gives everything back that waits to be folded, after a fold that failed.
-    pub(super) fn give_up_run(&self, progress: &mut Progress) -> Result<RunEnd, RunFailure> {
-        self.give_up(progress, Reason::DeviceFault("launch failed".into()))
     }
 
     /// Gives everything back that waits to be folded.

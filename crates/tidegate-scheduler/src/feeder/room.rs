@@ -153,7 +153,9 @@ impl Feeder {
                     total.state_fits = report.state_fits;
                 }
                 Ok(_) => return self.abandon_parts(&loaded, open, Reason::DeviceMemory),
-                Err(RunError::Eval(error)) => return Err(RunFailure::Eval(error)),
+                Err(RunError::Eval(error)) if !self.leaves_raising(&error) => {
+                    return Err(RunFailure::Eval(error));
+                }
                 Err(error) => return self.abandon_parts(&loaded, open, fault(&error)),
             }
         }

@@ -146,7 +146,6 @@ impl Bench {
             let stored = device.store(arrays, ColumnDictionary::new()).await.unwrap();
             let chunk = CachedChunk {
                 stored: Arc::new(stored),
-                holds_special: false,
                 anchor: vec![],
             };
             table.insert_morsel(vec![(key(index), chunk)]);

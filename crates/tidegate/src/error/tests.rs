@@ -5,7 +5,7 @@ use std::sync::Arc;
 use datafusion::arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
 
-use super::{Error, ErrorKind};
+use super::{Error, ErrorKind, in_one_text};
 
 #[test]
 fn kinds_say_who_must_act() {
@@ -18,7 +18,7 @@ fn kinds_say_who_must_act() {
         (
             DataFusionError::ArrowError(Box::new(ArrowError::DivideByZero), None),
             ErrorKind::Sql,
-            "Divide by zero error",
+            "division by zero",
         ),
         (
             DataFusionError::NotImplemented("x".into()),
@@ -56,4 +56,35 @@ fn exhausted_memory_names_the_setting() {
         error.to_string().contains("tidegate.memory_limit"),
         "{error}"
     );
+}
+
+#[test]
+fn what_a_row_raises_has_one_text() {
+    let table = [
+        (ArrowError::DivideByZero, "division by zero"),
+        (
+            ArrowError::ArithmeticOverflow("Overflow happened on: 9 * 9".into()),
+            "arithmetic overflow: 9 * 9",
+        ),
+        (
+            ArrowError::CastError("Can't cast value 300 to type Int8".into()),
+            "cannot cast value 300 to type Int8",
+        ),
+        (
+            ArrowError::InvalidArgumentError(
+                "10.00 is too large to store in a Decimal128 of precision 3. Max is 9.99".into(),
+            ),
+            "10.00 is too large to store in a Decimal128 of precision 3. Max is 9.99",
+        ),
+    ];
+    for (given, text) in table {
+        let given = DataFusionError::ArrowError(Box::new(given), None);
+        let wrapped = DataFusionError::Shared(Arc::new(given)).context("while folding constants");
+        let raised = in_one_text(wrapped);
+        let back = Error::from(raised);
+        assert_eq!(
+            (back.kind(), back.to_string().as_str()),
+            (ErrorKind::Sql, text)
+        );
+    }
 }

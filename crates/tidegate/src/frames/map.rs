@@ -34,6 +34,7 @@ use tokio::sync::Semaphore;
 use super::MapOptions;
 use super::device::{DeviceBody, DeviceShare};
 use crate::error::{Error, ErrorKind};
+use crate::files::present::PresentPlanner;
 
 type HostBody = dyn Fn(RecordBatch) -> std::result::Result<RecordBatch, ArrowError> + Send + Sync;
 
@@ -208,9 +209,16 @@ impl UserDefinedLogicalNodeCore for MapPartitions {
     }
 }
 
-/// Returns the planner of physical plans, which knows the nodes of this crate.
-pub(crate) fn planner() -> DefaultPhysicalPlanner {
-    DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(MapPlanner)])
+/// Returns the planner of physical plans, which knows the nodes of this crate, and refuses tables of
+/// which the files were deleted or emptied.
+pub(crate) fn planner() -> PresentPlanner {
+    let planners = vec![Arc::new(MapPlanner) as _];
+    PresentPlanner(DefaultPhysicalPlanner::with_extension_planners(planners))
+}
+
+/// Returns whether a node of a plan runs a closure of the program.
+pub(crate) fn is_mapping(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    plan.is::<MapExec>()
 }
 
 #[derive(Debug)]

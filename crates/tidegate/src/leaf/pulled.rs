@@ -82,6 +82,15 @@ impl Leaf for PulledLeaf {
         }))
     }
 
+    fn behind(&self, gate: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn Leaf>> {
+        let gate = gate.downcast_ref::<PullGateExec>()?;
+        Some(Arc::new(Self {
+            leaf: Arc::clone(&gate.leaf),
+            morsel_rows: self.morsel_rows,
+            retained: Arc::default(),
+        }))
+    }
+
     fn loader(&self, _: &Arc<TaskContext>) -> Result<Arc<dyn MorselLoader>> {
         Ok(Arc::clone(&self.retained) as Arc<dyn MorselLoader>)
     }

@@ -17,6 +17,7 @@ use datafusion::physical_expr::expressions::Literal;
 use tidegate_pipeline::{AggregateCall, AggregateFunction};
 
 use super::expr::ExprLowering;
+use crate::floats::extremes;
 
 /// Lowers one call over rows of `input`. `None` means that a reason was noted.
 pub(crate) fn lower_call(
@@ -40,6 +41,10 @@ pub(crate) fn lower_call(
     }
     let argument = match call.expressions().as_slice() {
         [argument] if function == AggregateFunction::Count && is_value(argument) => Some(None),
+        // A device's extremes are canonical whatever their argument.
+        [argument] if matches!(function, AggregateFunction::Min | AggregateFunction::Max) => {
+            lowering.lower_operand(argument, input).map(Some)
+        }
         [argument] => lowering.lower(argument, input).map(Some),
         _ => {
             lowering
@@ -80,6 +85,12 @@ fn is_value(expr: &Arc<dyn PhysicalExpr>) -> bool {
 /// Identifies a function by its implementation, for anybody may register another one by that name.
 fn function(udf: &AggregateUDF) -> Option<AggregateFunction> {
     let inner = udf.inner();
+    if let Some(greatest) = extremes::is_greatest(udf) {
+        return Some(match greatest {
+            true => AggregateFunction::Max,
+            false => AggregateFunction::Min,
+        });
+    }
     if inner.is::<Count>() {
         Some(AggregateFunction::Count)
     } else if inner.is::<Sum>() {

@@ -17,13 +17,15 @@ use datafusion::physical_expr::expressions::{
     Literal, NegativeExpr, NotExpr, TryCastExpr,
 };
 use datafusion::physical_expr::scalar_subquery::ScalarSubqueryExpr;
-use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
+use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr, split_conjunction};
 use tidegate_pipeline::{
     ArithmeticOp, CastFailure, CompareOp, DatePart, Expr, Scalar, ScalarValue as IrValue,
 };
 
 use super::{Binding, Reasons, parameter};
+use crate::floats::canonical;
 use crate::functions::custom::RustFunction;
+use crate::rewrite::lazy_logic::LazyLogic;
 
 /// Lowers expressions of one pipeline, gathering its parameters and whatever could not be said.
 #[derive(Debug, Default)]
@@ -48,6 +50,15 @@ impl ExprLowering {
         }
         if let Some(binary) = expr.downcast_ref::<BinaryExpr>() {
             return self.binary(binary, expr, input);
+        }
+        if let Some(logic) = expr.downcast_ref::<LazyLogic>() {
+            // Programs go from left to right anyway.
+            let left = self.lower(logic.left(), input);
+            let right = self.lower(logic.right(), input);
+            return self.reasons.keep(match logic.op() {
+                Operator::Or => Expr::or(left?, right?),
+                _ => Expr::and(left?, right?),
+            });
         }
         if let Some(cast) = expr.downcast_ref::<CastExpr>() {
             let inner = self.lower(cast.expr(), input)?;
@@ -87,11 +98,14 @@ impl ExprLowering {
             return self.case(case, expr, input);
         }
         if let Some(in_list) = expr.downcast_ref::<InListExpr>() {
-            let needle = self.lower(in_list.expr(), input);
-            let list = self.all(in_list.list(), input);
+            let needle = self.lower_operand(in_list.expr(), input);
+            let items = in_list.list().iter();
+            let list: Vec<Option<Expr>> =
+                items.map(|item| self.lower_operand(item, input)).collect();
+            let list = list.into_iter().collect::<Option<_>>()?;
             return self
                 .reasons
-                .keep(Expr::in_list(needle?, list?, in_list.negated()));
+                .keep(Expr::in_list(needle?, list, in_list.negated()));
         }
         if let Some(like) = expr.downcast_ref::<LikeExpr>() {
             let text = self.lower(like.expr(), input);
@@ -109,6 +123,33 @@ impl ExprLowering {
         }
         self.reasons.push(format!("expression {expr}"));
         None
+    }
+
+    /// Lowers an operand of a comparison, a group key, a sort key or what an extreme is taken of: in
+    /// their places one NaN and one zero are the pipeline's own rule.
+    pub(crate) fn lower_operand(
+        &mut self,
+        expr: &Arc<dyn PhysicalExpr>,
+        input: &Schema,
+    ) -> Option<Expr> {
+        self.lower(canonical::argument(expr).unwrap_or(expr), input)
+    }
+
+    /// Lowers `canonical(argument)` where its value is seen: the first value that equals it.
+    fn canonical(&mut self, argument: &Arc<dyn PhysicalExpr>, input: &Schema) -> Option<Expr> {
+        let value = self.lower(argument, input)?;
+        let data_type = value.data_type.clone();
+        let mut branches = Vec::new();
+        for constant in [0.0, f64::NAN] {
+            let same = self.parameter(Scalar {
+                data_type: data_type.clone(),
+                value: IrValue::Float(constant),
+            })?;
+            let equal = Expr::compare(CompareOp::Eq, value.clone(), same.clone());
+            branches.push((self.reasons.keep(equal)?, same));
+        }
+        self.reasons
+            .keep(Expr::case(branches, Some(value), data_type))
     }
 
     fn all(&mut self, exprs: &[Arc<dyn PhysicalExpr>], input: &Schema) -> Option<Vec<Expr>> {
@@ -157,12 +198,25 @@ impl ExprLowering {
         expr: &Arc<dyn PhysicalExpr>,
         input: &Schema,
     ) -> Option<Expr> {
-        let left = self.lower(binary.left(), input);
-        let right = self.lower(binary.right(), input);
         let op = binary.op();
         if let Some(compare) = compare_op(op) {
+            let left = self.lower_operand(binary.left(), input);
+            let right = self.lower_operand(binary.right(), input);
             return self.reasons.keep(Expr::compare(compare, left?, right?));
         }
+        if *op == Operator::And
+            && let Some(conjuncts) = without_guards(expr)
+        {
+            let lowered: Vec<Option<Expr>> = conjuncts
+                .iter()
+                .map(|conjunct| self.lower(conjunct, input))
+                .collect();
+            let mut conjuncts = lowered.into_iter().collect::<Option<Vec<_>>>()?.into_iter();
+            let first = conjuncts.next()?;
+            return conjuncts.try_fold(first, |all, next| self.reasons.keep(Expr::and(all, next)));
+        }
+        let left = self.lower(binary.left(), input);
+        let right = self.lower(binary.right(), input);
         if let Some(arithmetic) = arithmetic_op(op) {
             let data_type = expr.data_type(input).ok()?;
             return self
@@ -190,19 +244,15 @@ impl ExprLowering {
         input: &Schema,
     ) -> Option<Expr> {
         let operand = match case.expr() {
-            Some(operand) => Some(self.lower(operand, input)?),
+            Some(operand) => Some(self.lower_operand(operand, input)?),
             None => None,
         };
-        if let Some(operand) = &operand
-            && operand.data_type.is_floating()
-        {
-            // DataFusion looks floats up by their bits here, so −0.0 would not find 0.0.
-            self.reasons.push("CASE with a float operand");
-            return None;
-        }
         let mut branches = Vec::new();
         for (when, then) in case.when_then_expr() {
-            let when = self.lower(when, input);
+            let when = match &operand {
+                Some(_) => self.lower_operand(when, input),
+                None => self.lower(when, input),
+            };
             let then = self.lower(then, input);
             let condition = match &operand {
                 Some(operand) => {
@@ -249,6 +299,11 @@ impl ExprLowering {
                     .keep(Expr::substring(text, start, length, data_type));
             }
         }
+        if let [argument] = args
+            && canonical::is(function)
+        {
+            return self.canonical(argument, input);
+        }
         if let Some(users) = RustFunction::of(function.fun()) {
             return match users.of_device() {
                 Ok(of_device) => {
@@ -264,6 +319,22 @@ impl ExprLowering {
         self.reasons.push(format!("function {}", function.name()));
         None
     }
+}
+
+/// Returns the conjuncts without those that also stand in canonical form, and are there to prune
+/// files; `None` if there are none.
+fn without_guards(conjunction: &Arc<dyn PhysicalExpr>) -> Option<Vec<&Arc<dyn PhysicalExpr>>> {
+    let conjuncts = split_conjunction(conjunction);
+    let decided: Vec<Arc<dyn PhysicalExpr>> = conjuncts
+        .iter()
+        .filter_map(|conjunct| canonical::without(conjunct))
+        .collect();
+    let kept: Vec<_> = conjuncts
+        .iter()
+        .copied()
+        .filter(|conjunct| !decided.contains(conjunct))
+        .collect();
+    (kept.len() < conjuncts.len()).then_some(kept)
 }
 
 fn compare_op(op: &Operator) -> Option<CompareOp> {

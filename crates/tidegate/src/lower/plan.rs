@@ -275,7 +275,7 @@ impl Chain {
     ) -> Option<Vec<SortKey>> {
         let lowered: Vec<Option<SortKey>> = keys
             .map(|key| {
-                let expr = self.exprs.lower(&key.expr, input)?;
+                let expr = self.exprs.lower_operand(&key.expr, input)?;
                 let (descending, nulls_first) = (key.options.descending, key.options.nulls_first);
                 Some(SortKey {
                     expr,
@@ -328,7 +328,7 @@ impl Chain {
             .expr()
             .iter()
             .map(|(expr, name)| {
-                let expr = self.exprs.lower(expr, &input)?;
+                let expr = self.exprs.lower_operand(expr, &input)?;
                 Some(NamedExpr {
                     expr,
                     name: name.clone(),

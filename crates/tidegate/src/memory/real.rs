@@ -3,32 +3,54 @@
 //! DataFusion's operators count most of their memory, not all: what lies in queues between operators
 //! and in decoders is nobody's. So the process's resident memory is looked at as well. What was there
 //! while no statement held anything, such as tables in memory, is no statement's; what has come since
-//! is theirs, counted or not. A part of that is left to chance ([`left_to_chance`]), for allocators
-//! keep what was freed.
+//! is theirs, counted or not. [`real_limit`] says how much of that is too much. Allocators keep what was
+//! freed, so it is asked to give that back before a statement is refused.
 
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use sysinfo::{ProcessRefreshKind, ProcessesToUpdate, System, get_current_pid};
 
-/// How old a look at the process may be.
+/// How old a look at the process may be, while it takes much less than it may, and otherwise.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
+const LOOK_CLOSELY_EVERY: Duration = Duration::from_millis(1);
 
-/// Bytes over a limit that do not count, at least.
-const CHANCE_BYTES: u64 = 512 << 20;
+/// How long the allocator is left alone after it was asked for what it keeps.
+const TRIM_EVERY: Duration = Duration::from_millis(250);
 
-/// The part of a limit that does not count over it.
-const CHANCE_SHARE: u64 = 8;
+/// The part of a limit by which statements may exceed it.
+const SLACK_SHARE: u64 = 8;
 
-/// Returns the bytes by which the process may exceed a limit before statements are refused.
-pub(crate) fn left_to_chance(limit: u64) -> u64 {
-    CHANCE_BYTES.max(limit / CHANCE_SHARE)
+/// What a process takes without any statement varies by so many bytes: a smaller limit is kept by what
+/// operators count alone.
+const NOISE_BYTES: u64 = 64 << 20;
+
+/// Bytes over a limit that operators which cannot spill may really take, at least.
+const FAR_BYTES: u64 = 512 << 20;
+
+/// What a process takes before its first statement, at most, in bytes. Under a small limit that is much,
+/// so it is part of the limit.
+const BARE_BYTES: u64 = 128 << 20;
+
+/// Returns the bytes that statements and cached columns may really take under a limit, in a process that
+/// takes `idle` bytes while no statement runs. Together with `idle` this is at most 1.125 times the limit
+/// where no tables are held in memory and the process itself takes less than half of the limit.
+pub(crate) fn real_limit(limit: u64, idle: u64) -> u64 {
+    let bare = idle.min(BARE_BYTES).min(limit / 2);
+    (limit + limit / SLACK_SHARE).saturating_sub(bare)
+}
+
+/// Returns the bytes above which operators that cannot spill are refused more too.
+pub(crate) fn far_too_much(limit: u64, _: u64) -> u64 {
+    limit.saturating_add(FAR_BYTES.max(limit / SLACK_SHARE))
 }
 
 /// Looks at the process's resident memory, now and then.
 #[derive(Debug)]
 pub(crate) struct RealMemory {
     look: fn() -> Option<u64>,
+    /// Bytes above which the process is looked at more often.
+    close_to: u64,
     seen: Mutex<Seen>,
 }
 
@@ -38,6 +60,8 @@ struct Seen {
     resident: Option<u64>,
     /// What nobody counts, while no statement holds anything.
     idle: Option<u64>,
+    /// When the allocator was asked last for what it keeps.
+    trimmed: Option<Instant>,
 }
 
 /// What statements really take, and what the process does.
@@ -45,16 +69,26 @@ struct Seen {
 pub(crate) struct Real {
     pub(crate) statements: u64,
     pub(crate) resident: u64,
+    /// What is no statement's.
+    pub(crate) idle: u64,
 }
 
 impl RealMemory {
-    pub(crate) fn of_process() -> Self {
-        Self::new(resident_bytes)
+    /// Looks at this process, more often where it takes more than half of a limit.
+    pub(crate) fn of_process(limit: u64) -> Self {
+        if limit < NOISE_BYTES {
+            return Self::new(|| None);
+        }
+        Self {
+            close_to: limit / 2,
+            ..Self::new(resident_bytes)
+        }
     }
 
     pub(super) fn new(look: fn() -> Option<u64>) -> Self {
         Self {
             look,
+            close_to: u64::MAX,
             seen: Mutex::default(),
         }
     }
@@ -63,20 +97,64 @@ impl RealMemory {
     /// ones; `None` where the system does not say.
     pub(crate) fn now(&self, held: u64, cached: u64) -> Option<Real> {
         let mut seen = self.seen.lock();
-        if seen.at.is_none_or(|at| at.elapsed() >= LOOK_EVERY) {
-            seen.at = Some(Instant::now());
-            seen.resident = (self.look)();
-        }
+        self.look(&mut seen);
         let resident = seen.resident?;
         let uncounted = resident.saturating_sub(held.saturating_add(cached));
-        let idle = match seen.idle {
-            Some(idle) if held > 0 => idle,
-            _ => *seen.idle.insert(uncounted),
-        };
+        let idle = *seen.idle.get_or_insert(uncounted);
         Some(Real {
             statements: held.saturating_add(uncounted.saturating_sub(idle)),
             resident,
+            idle,
         })
+    }
+
+    /// Notes that what the process takes beside `cached` bytes is no statement's: none holds anything.
+    pub(crate) fn is_idle(&self, cached: u64) {
+        let mut seen = self.seen.lock();
+        self.look(&mut seen);
+        // What earlier statements freed is not what a process takes without one.
+        if seen
+            .resident
+            .is_some_and(|resident| resident > self.close_to)
+            && seen.trimmed.is_none_or(|at| at.elapsed() >= TRIM_EVERY)
+        {
+            tidegate_device::trim_heap();
+            seen.trimmed = Some(Instant::now());
+            seen.resident = (self.look)();
+        }
+        seen.idle = seen
+            .resident
+            .map(|resident| resident.saturating_sub(cached));
+    }
+
+    fn look(&self, seen: &mut Seen) {
+        let is_close = seen
+            .resident
+            .is_some_and(|resident| resident > self.close_to);
+        let age_max = if is_close {
+            LOOK_CLOSELY_EVERY
+        } else {
+            LOOK_EVERY
+        };
+        if seen.at.is_none_or(|at| at.elapsed() >= age_max) {
+            seen.at = Some(Instant::now());
+            seen.resident = (self.look)();
+        }
+    }
+
+    /// Has the allocator give back what it keeps, unless it was asked just before; tells whether it was
+    /// asked. Blocks for milliseconds.
+    pub(crate) fn trim(&self) -> bool {
+        {
+            let mut seen = self.seen.lock();
+            if seen.trimmed.is_some_and(|at| at.elapsed() < TRIM_EVERY) {
+                return false;
+            }
+            seen.trimmed = Some(Instant::now());
+        }
+        tidegate_device::trim_heap();
+        self.seen.lock().at = None;
+        true
     }
 }
 
@@ -102,7 +180,7 @@ fn resident_bytes() -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{RealMemory, left_to_chance, resident_bytes};
+    use super::{RealMemory, real_limit, resident_bytes};
 
     #[test]
     fn the_process_takes_some_memory() {
@@ -131,8 +209,16 @@ mod tests {
     }
 
     #[test]
-    fn a_small_limit_leaves_room_for_noise() {
-        assert_eq!(left_to_chance(0), 512 << 20);
-        assert_eq!(left_to_chance(8 << 30), 1 << 30);
+    fn a_small_limit_holds_for_the_whole_process() {
+        const MB: u64 = 1 << 20;
+        // 90 MB before any statement: 225 MB in all.
+        assert_eq!(real_limit(200 * MB, 90 * MB) + 90 * MB, 225 * MB);
+        // A table in memory is no statement's.
+        let with_table = real_limit(200 * MB, 1000 * MB);
+        assert_eq!(with_table, 125 * MB);
+        // A limit below what the process itself takes leaves something for statements.
+        assert_eq!(real_limit(40 * MB, 90 * MB), 25 * MB);
+        assert!(real_limit(64 << 30, 90 * MB) > 64 << 30);
+        assert_eq!(real_limit(0, 90 * MB), 0);
     }
 }

@@ -74,15 +74,15 @@ fn statements_that_take_more_than_they_count_are_refused_by_name() {
     let real = RealMemory::new(|| Some(RESIDENT.load(Ordering::Relaxed)));
     let pool = StatementPool::looking(4 << 30, &Arc::default(), real) as Arc<dyn MemoryPool>;
     let sort = MemoryConsumer::new("ExternalSorter[0]").register(&pool);
-    let join = MemoryConsumer::new("HashJoinInput").register(&pool);
+    let window = MemoryConsumer::new("WindowAggStream").register(&pool);
     sort.try_grow(1 << 30).unwrap();
-    join.try_grow(10 << 20).unwrap();
+    window.try_grow(10 << 20).unwrap();
     // Five gigabytes that nobody counts have come since.
     RESIDENT.store(7 << 30, Ordering::Relaxed);
     std::thread::sleep(Duration::from_millis(20));
-    let message = join.try_grow(1).unwrap_err().to_string();
+    let message = window.try_grow(1).unwrap_err().to_string();
     for named in [
-        "HashJoinInput wants",
+        "WindowAggStream wants",
         "most is held by ExternalSorter[0]",
         "4096 MB",
     ] {
@@ -90,5 +90,71 @@ fn statements_that_take_more_than_they_count_are_refused_by_name() {
     }
     RESIDENT.store(2 << 30, Ordering::Relaxed);
     std::thread::sleep(Duration::from_millis(20));
-    join.try_grow(1).unwrap();
+    window.try_grow(1).unwrap();
+}
+
+#[test]
+fn what_can_spill_is_refused_by_what_the_process_takes_and_small_holders_are_not() {
+    const MB: u64 = 1 << 20;
+    static RESIDENT: AtomicU64 = AtomicU64::new(90 << 20);
+    let real = RealMemory::new(|| Some(RESIDENT.load(Ordering::Relaxed)));
+    let pool = StatementPool::looking(200 * MB, &Arc::default(), real) as Arc<dyn MemoryPool>;
+    let sort = MemoryConsumer::new("ExternalSorter[0]")
+        .with_can_spill(true)
+        .register(&pool);
+    let stays = MemoryConsumer::new("GroupsThatStay").register(&pool);
+    sort.try_grow(40 << 20).unwrap();
+    stays.try_grow(10 << 20).unwrap();
+    // 90 MB before the statement, 140 MB of it: 5 MB over an eighth more than the limit.
+    RESIDENT.store(230 * MB, Ordering::Relaxed);
+    std::thread::sleep(Duration::from_millis(20));
+    let message = sort.try_grow(1 << 20).unwrap_err().to_string();
+    assert!(message.contains("and take 146800640 really"), "{message}");
+    stays.try_grow(1 << 20).unwrap();
+    // It has spilled, and begins again whatever the allocator keeps.
+    sort.free();
+    sort.try_grow(1 << 20).unwrap();
+}
+
+#[test]
+fn a_join_is_refused_what_would_not_fit_together_with_its_copy() {
+    let real = RealMemory::new(|| None);
+    let pool = StatementPool::looking(100 << 20, &Arc::default(), real) as Arc<dyn MemoryPool>;
+    for name in ["HashJoinInput[1]", "CrossJoinExec"] {
+        let join = MemoryConsumer::new(name).register(&pool);
+        join.try_grow(40 << 20).unwrap();
+        let message = join.try_grow(20 << 20).unwrap_err().to_string();
+        for part in [
+            name,
+            "copies its rows, 62914560 bytes",
+            "tidegate.memory_limit (100 MB)",
+        ] {
+            assert!(message.contains(part), "{message}");
+        }
+        // Many small batches are no less than a large one.
+        while join.size() + (100 << 10) <= 50 << 20 {
+            join.try_grow(100 << 10).unwrap();
+        }
+        join.try_grow(100 << 10).unwrap_err();
+    }
+}
+
+#[test]
+fn merges_share_half_of_the_limit() {
+    let real = RealMemory::new(|| None);
+    let pool = StatementPool::looking(64 << 20, &Arc::default(), real) as Arc<dyn MemoryPool>;
+    let merge = |number: usize| {
+        MemoryConsumer::new(format!("ExternalSorterMerge[{number}]")).register(&pool)
+    };
+    let (first, second) = (merge(0), merge(1));
+    // What it reserves before it knows its files.
+    first.try_grow(10 << 20).unwrap();
+    first.try_grow(6 << 20).unwrap();
+    let message = first.try_grow(1).unwrap_err().to_string();
+    assert!(
+        message.contains("2 merges share half of tidegate.memory_limit (64 MB)"),
+        "{message}"
+    );
+    drop(second);
+    first.try_grow(16 << 20).unwrap();
 }

@@ -33,6 +33,8 @@ fn settings_round_trip() {
         ("host_cache_limit", "0", "0"),
         ("pinned_cache_limit", "2MB", "2097152"),
         ("disk_cache_limit", "1KB", "1024"),
+        ("unchecked_constraints", "Ignore", "ignore"),
+        ("max_page_size", "512MB", "536870912"),
     ];
     assert_eq!(table.len(), SETTINGS.len());
     let mut options = TidegateOptions::default();

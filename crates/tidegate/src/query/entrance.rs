@@ -5,7 +5,7 @@
 //! not wait: it is what somebody looks with who wonders why others wait.
 
 use std::sync::{Arc, Weak};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use datafusion::common::stats::Precision;
 use datafusion::datasource::memory::MemorySourceConfig;
@@ -15,6 +15,7 @@ use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
+use futures_timer::Delay;
 use tidegate_scheduler::{AdmissionGate, Permit, Rates, Refused, ShapeKey, Wish};
 use tokio::sync::Mutex;
 
@@ -27,6 +28,10 @@ use crate::runtime::Runtime;
 
 /// Rows of memory that a statement may read without waiting.
 const ROWS_OF_A_LOOK: usize = 4096;
+
+/// How often, and how many times, it is looked whether a plan that was dropped has given its memory back.
+const RELEASE_LOOK_EVERY: Duration = Duration::from_millis(2);
+const RELEASE_LOOKS: usize = 1000;
 
 /// How a statement comes in.
 #[derive(Debug)]
@@ -52,6 +57,29 @@ pub(super) struct Stay {
     rates: Arc<Rates>,
     shape: Option<ShapeKey>,
     _permit: Option<Permit>,
+}
+
+impl Stay {
+    /// Returns a context of the statement's with its own memory pool.
+    pub(super) fn in_own_pool(&self, ctx: &Arc<TaskContext>) -> Arc<TaskContext> {
+        match &self.pool {
+            Some(pool) => with_pool(ctx, &ctx.runtime_env(), pool),
+            None => Arc::clone(ctx),
+        }
+    }
+
+    /// Waits until what ran for the statement has given its memory back, though not for long.
+    pub(super) async fn holds_nothing(&self) {
+        let Some(pool) = &self.pool else {
+            return;
+        };
+        for _ in 0..RELEASE_LOOKS {
+            if pool.used() == 0 {
+                return;
+            }
+            Delay::new(RELEASE_LOOK_EVERY).await;
+        }
+    }
 }
 
 impl Drop for Stay {

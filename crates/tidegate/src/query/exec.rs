@@ -19,11 +19,13 @@ use datafusion::physical_plan::{
 use futures::future::{Either, select};
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 use futures_timer::Delay;
+use parking_lot::Mutex;
 
+use super::again::{SecondTry, Tries, lacks_memory};
 use super::cancelled;
-use super::entrance::Entrance;
+use super::entrance::{Entrance, Stay};
 use super::history::{Record, Regions};
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, in_one_text};
 use crate::region::PipelineExec;
 use crate::region::report::RegionReport;
 use crate::stores::WriteFailures;
@@ -32,7 +34,11 @@ use crate::stores::WriteFailures;
 #[derive(Debug)]
 pub(crate) struct QueryExec {
     plan: Arc<dyn ExecutionPlan>,
+    running: Running,
+    tries: Arc<Tries>,
     timeout: Option<Duration>,
+    /// Time that planning has taken of it.
+    planned_in: Duration,
     entrance: Arc<Entrance>,
     record: Arc<Record>,
 }
@@ -40,13 +46,17 @@ pub(crate) struct QueryExec {
 impl QueryExec {
     pub(super) fn new(
         plan: Arc<dyn ExecutionPlan>,
-        timeout: Option<Duration>,
+        again: Option<SecondTry>,
+        (timeout, planned_in): (Option<Duration>, Duration),
         entrance: Entrance,
         record: Arc<Record>,
     ) -> Self {
         Self {
+            running: Running::new(&plan),
             plan,
+            tries: Arc::new(Tries::new(again)),
             timeout,
+            planned_in,
             entrance: Arc::new(entrance),
             record,
         }
@@ -90,9 +100,13 @@ impl ExecutionPlan for QueryExec {
         let Ok([plan]) = <[_; 1]>::try_from(children) else {
             return internal_err!("QueryExec has one input");
         };
+        // What would be planned again is not this plan.
         Ok(Arc::new(Self {
+            running: Running::new(&plan),
             plan,
+            tries: Arc::new(Tries::new(None)),
             timeout: self.timeout,
+            planned_in: self.planned_in,
             entrance: Arc::clone(&self.entrance),
             record: Arc::clone(&self.record),
         }))
@@ -106,7 +120,7 @@ impl ExecutionPlan for QueryExec {
         let num_partitions = self.plan.output_partitioning().partition_count();
         let guard = Guard {
             record: Arc::clone(&self.record),
-            plan: Arc::clone(&self.plan),
+            running: self.running.clone(),
             ended: false,
         };
         guard.record.begin(num_partitions);
@@ -114,19 +128,21 @@ impl ExecutionPlan for QueryExec {
         let schema = self.plan.schema();
         let failures = ctx.session_config().get_extension::<WriteFailures>();
         let inside = Inside {
-            plan: Arc::clone(&self.plan),
+            running: self.running.clone(),
+            tries: Arc::clone(&self.tries),
             partition,
             ctx,
             entrance: Arc::clone(&self.entrance),
             record: Arc::clone(&self.record),
             timeout: self.timeout,
+            planned_in: self.planned_in,
         };
         let caught = AssertUnwindSafe(inside.rows())
             .catch_unwind()
             .map(flatten_panic)
             .map_err(move |error| match &failures {
-                Some(failures) => failures.explain(error),
-                None => error,
+                Some(failures) => failures.explain(in_one_text(error)),
+                None => in_one_text(error),
             })
             .boxed();
         let watched = stream::unfold(
@@ -159,14 +175,34 @@ impl ExecutionPlan for QueryExec {
     }
 }
 
+/// The plan that a query runs, for its streams and for who asks how it went.
+#[derive(Clone, Debug)]
+struct Running(Arc<Mutex<Arc<dyn ExecutionPlan>>>);
+
+impl Running {
+    fn new(plan: &Arc<dyn ExecutionPlan>) -> Self {
+        Self(Arc::new(Mutex::new(Arc::clone(plan))))
+    }
+
+    fn plan(&self) -> Arc<dyn ExecutionPlan> {
+        Arc::clone(&self.0.lock())
+    }
+
+    fn set(&self, plan: &Arc<dyn ExecutionPlan>) {
+        *self.0.lock() = Arc::clone(plan);
+    }
+}
+
 /// One stream of a query from the gate to its last row.
 struct Inside {
-    plan: Arc<dyn ExecutionPlan>,
+    running: Running,
+    tries: Arc<Tries>,
     partition: usize,
     ctx: Arc<TaskContext>,
     entrance: Arc<Entrance>,
     record: Arc<Record>,
     timeout: Option<Duration>,
+    planned_in: Duration,
 }
 
 impl Inside {
@@ -174,21 +210,95 @@ impl Inside {
     fn rows(self) -> impl Stream<Item = Result<RecordBatch>> + Send {
         let begun = stream::once(async move {
             let stay = self.entrance.enter(&self.ctx, &self.record).await?;
-            let deadline = self.timeout.map(Deadline::after);
-            let inner = self.plan.execute(self.partition, Arc::clone(&stay.ctx))?;
-            Ok::<_, DataFusionError>(stream::unfold(
-                (inner, deadline, stay),
-                move |(mut inner, mut deadline, stay)| async move {
-                    let item = match &mut deadline {
-                        Some(deadline) => deadline.before(inner.next()).await,
-                        None => Ok(inner.next().await),
-                    };
-                    let item = item.unwrap_or_else(|over| Some(Err(over.into())))?;
-                    Some((item, (inner, deadline, stay)))
-                },
-            ))
+            let deadline = self
+                .timeout
+                .map(|timeout| Deadline::with(timeout, self.planned_in));
+            let mut run = Run {
+                rows: None,
+                may_be_replaced: self.tries.may_run_again(),
+                deadline,
+                stay,
+                running: self.running,
+                tries: self.tries,
+                record: self.record,
+            };
+            if !run.tries.is_replaced() {
+                let plan = run.running.plan();
+                run.rows = Some(plan.execute(self.partition, Arc::clone(&run.stay.ctx))?);
+            }
+            Ok::<_, DataFusionError>(stream::unfold(run, |mut run| async move {
+                let item = run.next().await?;
+                Some((item, run))
+            }))
         });
         begun.try_flatten()
+    }
+}
+
+/// One stream of a query that was let in.
+struct Run {
+    /// `None` if the second try, which another stream runs, gives all rows.
+    rows: Option<SendableRecordBatchStream>,
+    /// Nothing has left, and the query may be planned again.
+    may_be_replaced: bool,
+    deadline: Option<Deadline>,
+    stay: Arc<Stay>,
+    running: Running,
+    tries: Arc<Tries>,
+    record: Arc<Record>,
+}
+
+impl Run {
+    async fn next(&mut self) -> Option<Result<RecordBatch>> {
+        if !self.may_be_replaced {
+            return self.item().await;
+        }
+        let tries = Arc::clone(&self.tries);
+        let item = tokio::select! {
+            biased;
+            () = tries.replaced() => None,
+            item = self.item() => item,
+        };
+        if let Some(Err(error)) = &item
+            && lacks_memory(error)
+            && let Some(second) = tries.begin_again()
+        {
+            self.may_be_replaced = false;
+            return match self.run_again(second, error).await {
+                Ok(()) => self.item().await,
+                Err(error) => Some(Err(error)),
+            };
+        }
+        let item = item.filter(|_| tries.leave());
+        match item {
+            Some(_) => self.may_be_replaced = false,
+            None => self.rows = None,
+        }
+        item
+    }
+
+    async fn item(&mut self) -> Option<Result<RecordBatch>> {
+        let rows = self.rows.as_mut()?;
+        let item = match &mut self.deadline {
+            Some(deadline) => deadline.before(rows.next()).await,
+            None => Ok(rows.next().await),
+        };
+        item.unwrap_or_else(|over| Some(Err(over.into())))
+    }
+
+    /// Replaces what runs by a plan that needs less memory.
+    async fn run_again(&mut self, second: &SecondTry, why: &DataFusionError) -> Result<()> {
+        self.rows = None;
+        let ctx = &self.stay.ctx;
+        let (plan, ctx) = second.plan(ctx).await?;
+        let why = Error::from_ref(why);
+        let note = format!("planned again, since its first plan lacked memory: {why}");
+        self.record.runs_instead(&plan, note);
+        // With its last reference the first plan gives back what it holds.
+        self.running.set(&plan);
+        self.stay.holds_nothing().await;
+        self.rows = Some(plan.execute(0, self.stay.in_own_pool(&ctx))?);
+        Ok(())
     }
 }
 
@@ -202,9 +312,14 @@ pub(crate) struct Deadline {
 impl Deadline {
     /// Counts from now.
     pub(crate) fn after(timeout: Duration) -> Self {
+        Self::with(timeout, Duration::ZERO)
+    }
+
+    /// Counts from now, when some of the time has been spent.
+    fn with(timeout: Duration, spent: Duration) -> Self {
         Self {
             timeout,
-            rings: Delay::new(timeout),
+            rings: Delay::new(timeout.saturating_sub(spent)),
         }
     }
 
@@ -223,7 +338,7 @@ impl Deadline {
 /// Says that a statement reached `tidegate.statement_timeout`.
 fn ran_too_long(timeout: Duration) -> Error {
     Error::new(
-        ErrorKind::Cancelled,
+        ErrorKind::TimedOut,
         format!(
             "the statement ran longer than tidegate.statement_timeout = {} ms; raise it, or set it \
              to 0 for no limit",
@@ -235,44 +350,45 @@ fn ran_too_long(timeout: Duration) -> Error {
 pub(crate) fn flatten_panic<T>(
     caught: std::result::Result<Result<T>, Box<dyn Any + Send>>,
 ) -> Result<T> {
-    caught.unwrap_or_else(|panic| {
-        let text = panic
-            .downcast_ref::<String>()
-            .map(String::as_str)
-            .or_else(|| panic.downcast_ref::<&str>().copied())
-            .unwrap_or("no message");
-        let message = format!("the query stopped at a defect of the engine: {text}");
-        Err(DataFusionError::from(Error::new(
-            ErrorKind::Internal,
-            message,
-        )))
-    })
+    caught.unwrap_or_else(|panic| Err(panicked(&*panic).into()))
+}
+
+/// Says that the engine met a panic.
+pub(crate) fn panicked(panic: &(dyn Any + Send)) -> Error {
+    let text = panic
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("no message");
+    let message = format!("the query stopped at a defect of the engine: {text}");
+    Error::new(ErrorKind::Internal, message)
 }
 
 /// Sees one stream to its end, however it comes.
 struct Guard {
     record: Arc<Record>,
-    plan: Arc<dyn ExecutionPlan>,
+    running: Running,
     ended: bool,
 }
 
 impl Guard {
     fn end(&mut self) {
         self.ended = true;
-        self.record.end_stream(|| at_the_end(&self.plan));
+        self.record.end_stream(|| at_the_end(&self.running.plan()));
     }
 
     fn fail(mut self, error: &DataFusionError) {
         self.ended = true;
         let message = Error::from_ref(error);
-        self.record.fail(message, || at_the_end(&self.plan));
+        self.record
+            .fail(message, || at_the_end(&self.running.plan()));
     }
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
         if !self.ended {
-            self.record.drop_stream(|| at_the_end(&self.plan));
+            self.record.drop_stream(|| at_the_end(&self.running.plan()));
         }
     }
 }

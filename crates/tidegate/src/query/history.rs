@@ -89,6 +89,8 @@ pub struct QueryReport {
     pub peak_bytes: u64,
     /// Why it failed.
     pub error: Option<String>,
+    /// What is to be known of how it ran: that it was planned again for want of memory.
+    pub note: Option<String>,
     /// What ran where, region by region, from the root of the plan down; of a query that runs, so
     /// far.
     pub regions: Vec<RegionReport>,
@@ -190,6 +192,7 @@ struct Progress {
     streams_left: usize,
     streams_live: usize,
     error: Option<String>,
+    note: Option<String>,
     regions: Regions,
     /// What runs, while it does.
     plan: Option<Weak<dyn ExecutionPlan>>,
@@ -214,6 +217,7 @@ impl History {
                 streams_left: 0,
                 streams_live: 0,
                 error: None,
+                note: None,
                 regions: Regions::Told(Vec::new()),
                 plan: None,
             }),
@@ -386,6 +390,13 @@ impl Record {
         progress.plan.get_or_insert_with(|| Arc::downgrade(plan));
     }
 
+    /// Notes that another plan runs instead, and why.
+    pub(crate) fn runs_instead(&self, plan: &Arc<dyn ExecutionPlan>, why: String) {
+        let mut progress = self.progress.lock();
+        progress.plan = Some(Arc::downgrade(plan));
+        progress.note = Some(why);
+    }
+
     /// Tells how far the query has come; `None` if it does not run.
     fn progress(&self) -> Option<QueryProgress> {
         let progress = self.progress.lock();
@@ -443,7 +454,7 @@ impl Record {
     pub(crate) fn fail(&self, error: Error, regions: impl FnOnce() -> Regions) {
         let mut progress = self.progress.lock();
         progress.streams_live -= 1;
-        let cancelled = error.kind() == ErrorKind::Cancelled;
+        let cancelled = matches!(error.kind(), ErrorKind::Cancelled | ErrorKind::TimedOut);
         progress.error.get_or_insert_with(|| error.to_string());
         let state = if cancelled {
             QueryState::Cancelled
@@ -517,6 +528,7 @@ impl Record {
             admission_seconds: progress.waited.as_secs_f64(),
             peak_bytes: progress.peak_bytes,
             error: progress.error.clone(),
+            note: progress.note.clone(),
             regions: match plan {
                 Some(plan) => at_the_end(&plan).reports(),
                 None => progress.regions.reports(),

@@ -7,14 +7,17 @@
 use std::sync::Arc;
 
 use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::common::tree_node::TreeNode;
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::UnKnownColumn;
 use datafusion::physical_plan::metrics::Time;
 use datafusion::physical_plan::repartition::BatchPartitioner;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
 use futures::{StreamExt, TryStreamExt, stream};
-use tidegate_scheduler::{AllOrNothing, Place, RunFailure, RunSpec};
+use tidegate_scheduler::{AllOrNothing, Place, Reason, RunFailure, RunSpec};
 use tokio::sync::OnceCell;
 
 use super::{failure, promote};
@@ -36,6 +39,19 @@ pub(crate) struct Question {
     pub(crate) leaf: Arc<dyn Leaf>,
     /// What is read may come to a device to stay.
     pub(crate) promotes: bool,
+}
+
+/// Returns whether rows can be routed as a region with this partitioning claims.
+pub(crate) fn can_route(partitioning: &Partitioning) -> bool {
+    !matches!(partitioning, Partitioning::Range(_)) || partitioning.partition_count() == 1
+}
+
+/// Returns whether anybody can rely on a partitioning by these expressions. A projection that leaves a
+/// key out puts an unknown column in its place, which equals nothing and has no values.
+fn can_be_claimed(exprs: &[Arc<dyn PhysicalExpr>]) -> bool {
+    let is_unknown = |node: &Arc<dyn PhysicalExpr>| Ok(node.is::<UnKnownColumn>());
+    let knows = |expr: &Arc<dyn PhysicalExpr>| !expr.exists(is_unknown).unwrap_or(true);
+    exprs.iter().all(knows)
 }
 
 /// What becomes of a region that the device does not answer.
@@ -87,6 +103,11 @@ impl Question {
                 self.spec.counters.reason(Place::Host, reason);
                 Ok(None)
             }
+            Err(RunFailure::Eval(error)) if self.if_not == IfNot::Host && error.is_arithmetic() => {
+                let reason = Reason::Raised(error.to_string());
+                self.spec.counters.reason(Place::Host, reason);
+                Ok(None)
+            }
             Err(RunFailure::Fallback(reason)) if self.if_not == IfNot::Unordered => {
                 let message = format!(
                     "tidegate.float_sums = 'ordered': the device does not answer, and the host \
@@ -104,7 +125,7 @@ impl Question {
         let num_partitions = partitioning.partition_count();
         let mut partitions = vec![Vec::new(); num_partitions];
         match partitioning {
-            Partitioning::Hash(exprs, _) if num_partitions > 1 => {
+            Partitioning::Hash(exprs, _) if num_partitions > 1 && can_be_claimed(exprs) => {
                 let mut router = BatchPartitioner::new_hash_partitioner(
                     exprs.clone(),
                     num_partitions,

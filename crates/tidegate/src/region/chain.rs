@@ -29,6 +29,21 @@ pub(crate) fn with_leaf(
     Arc::clone(chain).replace_children(vec![input], options)
 }
 
+/// Returns the first node of a chain, from its root down, that has this name.
+pub(crate) fn node_below<'a>(
+    chain: &'a Arc<dyn ExecutionPlan>,
+    name: &str,
+) -> Option<&'a Arc<dyn ExecutionPlan>> {
+    let mut node = chain;
+    while node.name() != name {
+        let [input] = node.children()[..] else {
+            return None;
+        };
+        node = input;
+    }
+    Some(node)
+}
+
 /// What happens to a chain's repartitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exchanges {

@@ -20,7 +20,7 @@ use datafusion::physical_plan::{
 use tidegate_kernels::program::Generated;
 use tidegate_scheduler::MixedRun;
 
-use super::chain::{Exchanges, with_leaf};
+use super::chain::{Exchanges, node_below, with_leaf};
 use super::fold::ArrayFoldExec;
 use super::report::{RegionReport, metrics};
 use super::{Form, Program, Region, atomic, mixed};
@@ -156,6 +156,49 @@ impl PipelineExec {
         array_below(&self.host)
     }
 
+    /// Stands for the same region over another instance of its host's half. A run belongs to one
+    /// execution of one plan, so this one gets a new slot, and a gated leaf that looks there.
+    fn over(&self, host: Arc<dyn ExecutionPlan>) -> Result<Self> {
+        let region = Arc::clone(&self.region);
+        let Some(shared) = &self.shared else {
+            return Ok(Self {
+                host,
+                region,
+                shared: None,
+            });
+        };
+        let slot = Arc::new(Slot::default());
+        let (host, leaf, gated) = match self.region.form {
+            Form::Additive => {
+                let Some(found) = node_below(&host, shared.gated.name()) else {
+                    return internal_err!("a region lost its leaf: {}", shared.gated.name());
+                };
+                let leaf = shared.leaf.behind(found);
+                let leaf = leaf.unwrap_or_else(|| Arc::clone(&shared.leaf));
+                let gated = leaf.gated(&slot)?;
+                let is_found =
+                    |node: &dyn ExecutionPlan| std::ptr::addr_eq(node, Arc::as_ptr(found));
+                let host = with_leaf(&host, &is_found, &gated, Exchanges::Keep)?;
+                (host, leaf, gated)
+            }
+            _ => {
+                let (leaf, gated) = (Arc::clone(&shared.leaf), Arc::clone(&shared.gated));
+                (host, leaf, gated)
+            }
+        };
+        let shared = Some(Shared {
+            leaf,
+            gated,
+            slot,
+            answer: Arc::default(),
+        });
+        Ok(Self {
+            host,
+            region,
+            shared,
+        })
+    }
+
     fn begin(&self, shared: &Shared, ctx: &Arc<TaskContext>) -> Result<Arc<MixedRun>> {
         let begin = || {
             Ok(MixedRun::new(
@@ -218,43 +261,11 @@ impl ExecutionPlan for PipelineExec {
         let Ok([host]) = <[_; 1]>::try_from(children) else {
             return internal_err!("PipelineExec has one input");
         };
-        let shared = self.shared.as_ref().map(Shared::handle);
-        Ok(Arc::new(Self {
-            host,
-            region: Arc::clone(&self.region),
-            shared,
-        }))
+        Ok(Arc::new(self.over(host)?))
     }
 
     fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
-        // The run belongs to one execution: a new one gets a new slot, and a leaf that looks there.
-        let Some(shared) = &self.shared else {
-            return Ok(self);
-        };
-        let (slot, answer) = (Arc::new(Slot::default()), Arc::default());
-        let (host, gated) = match self.region.form {
-            Form::Additive => {
-                let gated = shared.leaf.gated(&slot)?;
-                let is_leaf = |node: &dyn ExecutionPlan| node.name() == shared.gated.name();
-                (
-                    with_leaf(&self.host, &is_leaf, &gated, Exchanges::Keep)?,
-                    gated,
-                )
-            }
-            _ => (Arc::clone(&self.host), Arc::clone(&shared.gated)),
-        };
-        let leaf = Arc::clone(&shared.leaf);
-        let shared = Some(Shared {
-            leaf,
-            gated,
-            slot,
-            answer,
-        });
-        Ok(Arc::new(Self {
-            host,
-            region: Arc::clone(&self.region),
-            shared,
-        }))
+        Ok(Arc::new(self.over(Arc::clone(&self.host))?))
     }
 
     fn execute(

@@ -15,6 +15,7 @@ use futures::{Stream, StreamExt, TryStreamExt, stream};
 use tidegate_scheduler::{MixedRun, Morsel, Place, RegionCounters, Tail};
 
 use super::chain::{Exchanges, with_leaf};
+use super::coalesce::coalesced;
 use super::{failure, promote};
 use crate::leaf::Leaf;
 
@@ -81,6 +82,7 @@ pub(crate) fn stream(
     replay: Replay,
 ) -> SendableRecordBatchStream {
     let schema: SchemaRef = host.schema();
+    let batch_size = replay.ctx.session_config().batch_size();
     // Nothing happens before the first poll.
     let begun = stream::once(async move {
         run.weigh_residency().await.map_err(failure)?;
@@ -102,7 +104,8 @@ pub(crate) fn stream(
         Ok::<_, datafusion::error::DataFusionError>(stop_at_error(host.chain(end)))
     })
     .try_flatten();
-    Box::pin(RecordBatchStreamAdapter::new(schema, begun))
+    let coalesced = coalesced(begun.boxed(), &schema, batch_size);
+    Box::pin(RecordBatchStreamAdapter::new(schema, coalesced))
 }
 
 /// Ends a stream after its first error, so that a failed host never reaches the tail.

@@ -473,7 +473,6 @@ impl Filling {
         let stored: Result<_, RunError> = stored.map_err(|_| Stopped)?;
         let stored = stored.map_err(|_| Stopped)?;
         Ok(CachedChunk {
-            holds_special: stored.has_special(),
             stored: Arc::new(stored),
             anchor,
         })

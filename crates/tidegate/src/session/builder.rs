@@ -5,29 +5,72 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use datafusion::datasource::listing_table_factory::ListingTableFactory;
+use datafusion::execution::FunctionRegistry;
 use datafusion::execution::cache::cache_manager::CacheManagerConfig;
-use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
+use datafusion::execution::disk_manager::DiskManagerBuilder;
+use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use tidegate_device::DiscoveryOptions;
 use tidegate_scheduler::AdmissionLimits;
 
+use super::sampled::Samples;
+use super::stdin::Inputs;
 use super::tasks::Tasks;
+use super::types::SqlTypes;
+use super::types::literals::TimestampsOfColumns;
+use super::zones::SessionZone;
 use super::{Session, add_to, files, formats};
 use crate::access::AllowedPaths;
 use crate::error::{Error, ErrorKind};
+use crate::functions::bounded::{BoundedConcat, FunctionMemory, bound};
+use crate::functions::intervals::IntervalComparisons;
+use crate::functions::zones::{DEFAULT_ZONE, TimeZoneFunction, ZONE_SETTING};
 use crate::generate::{NamedArguments, table_functions};
-use crate::memory::{HostLimit, StatementPool, default_cache_limit, default_pinned_limit};
+use crate::memory::{
+    HostLimit, SpillSpace, StatementPool, default_cache_limit, default_pinned_limit,
+};
+use crate::options::TidegateOptions;
+use crate::query::{BoundedRelations, with_stops};
 use crate::runtime::{Runtime, RuntimeOptions, SimulatedSpec};
 use crate::stores::{StoreOptions, Stores};
 use crate::{system, tensors};
 
 /// Bytes that statements may spill by default.
-const SPILL_BYTES_MAX: u64 = 100 << 30;
+pub(super) const SPILL_BYTES_MAX: u64 = 100 << 30;
 
-/// Steps that the parser may recurse, for `statements::MAX_NESTING` levels.
-const PARSER_STEPS_MAX: &str = "2000";
+/// DataFusion's settings of which a session has another default.
+const DEFAULTS: [(&str, &str); 5] = [
+    // Without one TIMESTAMPTZ and now() would have no zone.
+    (ZONE_SETTING, DEFAULT_ZONE),
+    // As nanoseconds, years before 1678 and after 2261 would wrap in silence.
+    ("datafusion.execution.parquet.coerce_int96", "us"),
+    // MIN and MAX over several files can lose rows: the bound of one argument prunes rows that
+    // another needs (https://github.com/apache/datafusion/issues/24816; #24817 is not in 55.2).
+    (
+        "datafusion.optimizer.enable_aggregate_dynamic_filter_pushdown",
+        "false",
+    ),
+    // sqlparser counts several of its own steps for each level of nesting, of which there are at
+    // most `statements::MAX_NESTING`; what may nest is bounded before it parses.
+    ("datafusion.sql_parser.recursion_limit", "2000"),
+    // To remove the ORDER BY of subqueries, DataFusion copies the plan of a WITH query wherever it is
+    // named, though the copies could share it.
+    (
+        "datafusion.sql_parser.enable_subquery_sort_elimination",
+        "false",
+    ),
+];
+
+/// Returns the default of a setting of DataFusion's that a session changes.
+pub(super) fn own_default(setting: &str) -> Option<&'static str> {
+    let known = DEFAULTS.iter().find(|(name, _)| *name == setting);
+    known.map(|(_, value)| *value)
+}
+
+/// Bytes that a page of a file may have however little memory there is.
+const PAGE_BYTES_MIN: u64 = 16 << 20;
 
 /// Options of a [`Session`], each with a safe default.
 #[derive(Debug, Default)]
@@ -44,6 +87,7 @@ pub struct SessionBuilder {
     rates_folder: Option<PathBuf>,
     runtime: Option<Arc<Runtime>>,
     file_urls: FileUrls,
+    inputs: Option<Inputs>,
     allowed_paths: Option<AllowedPaths>,
     stores: StoreOptions,
     task_slots: HashMap<String, u32>,
@@ -64,7 +108,8 @@ impl SessionBuilder {
         self
     }
 
-    /// Spills into this folder; by default the system's folder for temporary files.
+    /// Spills into this folder, which is made when a statement spills; by default the system's folder
+    /// for temporary files. What processes that were killed have left there is removed.
     pub fn temp_dir(mut self, folder: impl Into<PathBuf>) -> Self {
         self.temp_dir = Some(folder.into());
         self
@@ -135,6 +180,13 @@ impl SessionBuilder {
         self
     }
 
+    /// Lets `SELECT … FROM '/dev/stdin'` read the standard input of the process, and `'/dev/fd/N'` a pipe
+    /// that it inherited, if [`SessionBuilder::file_urls`] is given too. For a program that has one user.
+    pub fn standard_input(mut self) -> Self {
+        self.inputs = Some(Inputs::default());
+        self
+    }
+
     /// Confines every statement to these paths, however it names a file, and to stores that the
     /// program registers; by default statements may touch what the process may.
     pub fn allowed_paths(mut self, allowed: AllowedPaths) -> Self {
@@ -159,7 +211,7 @@ impl SessionBuilder {
     /// Makes the session.
     ///
     /// # Errors
-    /// Fails if the spill folder cannot be used or a simulated device cannot be started.
+    /// Fails if a simulated device cannot be started.
     pub fn build(self) -> Result<Session, Error> {
         let memory = match self.memory_limit {
             Some(0) => {
@@ -191,24 +243,50 @@ impl SessionBuilder {
         // A listing that is kept would hide files that came later, and is found by its path alone,
         // whichever store it is of.
         let caches = CacheManagerConfig::default().with_list_files_cache_limit(0);
+        let spill = SpillSpace::new(
+            self.temp_dir.clone(),
+            self.temp_limit.unwrap_or(SPILL_BYTES_MAX),
+        );
+        let disk = DiskManagerBuilder::default()
+            .with_temp_file_factory(Arc::new(spill.clone()))
+            .with_max_temp_directory_size(spill.limit());
+        let pool: Arc<dyn MemoryPool> = StatementPool::new(memory.bytes, runtime.cache());
+        let function_memory = FunctionMemory::new(Arc::clone(&pool));
         let environment = RuntimeEnvBuilder::new()
-            .with_memory_pool(StatementPool::new(memory.bytes, runtime.cache()))
-            .with_disk_manager_builder(self.spill_folder()?)
+            .with_memory_pool(pool)
+            .with_disk_manager_builder(disk)
             .with_object_store_registry(Arc::clone(&stores) as _)
             .with_cache_manager(caches)
             .build_arc()?;
         let builder = SessionStateBuilder::new()
             .with_config(self.config()?.with_extension(Arc::clone(stores.failures())))
             .with_runtime_env(environment)
+            .with_optimizer_rule(Arc::new(BoundedConcat::new(&function_memory)))
+            .with_type_planner(Arc::new(SqlTypes))
+            .with_analyzer_rule(Arc::new(TimestampsOfColumns))
             .with_default_features();
-        let mut ctx = SessionContext::new_with_state(add_to(builder, &runtime).build());
+        let mut builder = add_to(builder, &runtime).with_analyzer_rule(Arc::new(SessionZone));
+        let config = builder.config().get_or_insert_default();
+        if let Some(options) = config.options_mut().extensions.get_mut::<TidegateOptions>() {
+            let share = (memory.bytes / 4).max(PAGE_BYTES_MIN);
+            options.max_page_size = options.max_page_size.min(share);
+        }
+        let mut state = with_stops(builder.build());
+        bound(&mut state, &function_memory)?;
+        let mut ctx = SessionContext::new_with_state(state);
         for (name, function) in table_functions() {
             ctx.register_udtf(name, function);
         }
         for function in tensors::functions() {
             ctx.register_udf(function.as_ref().clone());
         }
+        ctx.register_udf(TimeZoneFunction::new(DEFAULT_ZONE.into()).into());
+        ctx.state_ref()
+            .write()
+            .register_expr_planner(Arc::new(IntervalComparisons))?;
         ctx.register_relation_planner(Arc::new(NamedArguments))?;
+        ctx.register_relation_planner(Arc::new(Samples))?;
+        ctx.register_relation_planner(Arc::new(BoundedRelations))?;
         system::register(&ctx, &runtime)?;
         formats::register(&ctx)?;
         if self.allowed_paths.is_some() {
@@ -219,19 +297,24 @@ impl SessionBuilder {
             }
         }
         let catalogs = Arc::clone(ctx.state_ref().read().catalog_list());
+        let is_open = self.file_urls == FileUrls::Allowed && self.allowed_paths.is_none();
+        let inputs = self.inputs.clone().filter(|_| is_open);
         if self.file_urls == FileUrls::Allowed {
-            ctx = files::with_file_tables(ctx);
+            ctx = files::with_file_tables(ctx, inputs.clone());
         }
         Ok(Session {
             ctx,
             runtime,
             memory,
+            function_memory,
+            spill,
             known: Arc::default(),
             prepared: Arc::default(),
             tasks: Arc::new(Tasks::new(self.task_slots)),
             catalogs,
             stores,
             reads_file_urls: self.file_urls == FileUrls::Allowed,
+            inputs,
         })
     }
 
@@ -263,35 +346,9 @@ impl SessionBuilder {
         if let Some(partitions) = self.target_partitions {
             config = config.with_target_partitions(partitions.max(1));
         }
-        // sqlparser counts several of its own steps for each level of nesting; what may nest is
-        // bounded before it parses.
-        config
-            .options_mut()
-            .set("datafusion.sql_parser.recursion_limit", PARSER_STEPS_MAX)?;
-        let optimizer = &mut config.options_mut().optimizer;
-        // MIN and MAX over several files can lose rows: the bound of one argument prunes rows that
-        // another needs (https://github.com/apache/datafusion/issues/24816; #24817 is not in 55.2).
-        optimizer.enable_aggregate_dynamic_filter_pushdown = false;
+        for (name, value) in DEFAULTS {
+            config.options_mut().set(name, value)?;
+        }
         Ok(config)
-    }
-
-    fn spill_folder(&self) -> Result<DiskManagerBuilder, Error> {
-        let mode = match &self.temp_dir {
-            None => DiskManagerMode::OsTmpDirectory,
-            Some(folder) => {
-                std::fs::create_dir_all(folder).map_err(|error| {
-                    let message = format!(
-                        "the spill folder {} cannot be used: {error}; choose another one",
-                        folder.display()
-                    );
-                    Error::with_source(ErrorKind::Io, message, error)
-                })?;
-                DiskManagerMode::Directories(vec![folder.clone()])
-            }
-        };
-        let limit = self.temp_limit.unwrap_or(SPILL_BYTES_MAX);
-        Ok(DiskManagerBuilder::default()
-            .with_mode(mode)
-            .with_max_temp_directory_size(limit))
     }
 }

@@ -27,7 +27,7 @@ pub const TEMP_SCHEMA: &str = "temp";
 
 /// Settings that strangers should not change: what protects the process from them, and what decides
 /// over devices and memory that others use too. A `*` at the end stands for all that begin so.
-pub const LOCKED_SETTINGS: [&str; 25] = [
+pub const LOCKED_SETTINGS: [&str; 26] = [
     "tidegate.memory_limit",
     "tidegate.query_memory_limit",
     "tidegate.max_running_queries",
@@ -37,6 +37,7 @@ pub const LOCKED_SETTINGS: [&str; 25] = [
     "tidegate.host_cache_limit",
     "tidegate.pinned_cache_limit",
     "tidegate.disk_cache_limit",
+    "tidegate.max_page_size",
     "tidegate.placement",
     "tidegate.regions",
     "tidegate.replay_placement",
@@ -194,6 +195,8 @@ fn session_of(server: &Session, client: Option<Arc<Client>>) -> Session {
         .config()
         .clone()
         .with_create_default_catalog_and_schema(false);
+    // What the process was sent is not a client's.
+    let inputs = server.inputs.clone().filter(|_| client.is_none());
     if let Some(client) = client {
         config.set_extension(client);
     }
@@ -209,18 +212,21 @@ fn session_of(server: &Session, client: Option<Arc<Client>>) -> Session {
         .build();
     let mut ctx = SessionContext::new_with_state(state);
     if server.reads_file_urls {
-        ctx = files::with_file_tables(ctx);
+        ctx = files::with_file_tables(ctx, inputs.clone());
     }
     Session {
         ctx,
         runtime: Arc::clone(&server.runtime),
         memory: server.memory.clone(),
+        function_memory: server.function_memory.clone(),
+        spill: server.spill.clone(),
         known: Arc::default(),
         prepared: Arc::default(),
         tasks: Arc::clone(&server.tasks),
         catalogs,
         stores: Arc::clone(&server.stores),
         reads_file_urls: server.reads_file_urls,
+        inputs,
     }
 }
 

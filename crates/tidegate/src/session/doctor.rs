@@ -39,14 +39,6 @@ impl DoctorReport {
             .iter()
             .map(|found| device(found.info()))
             .collect();
-        let disk = &session.ctx.runtime_env().disk_manager;
-        let spill_folders = match disk.temp_dir_paths().as_slice() {
-            [] => vec![describe_folder(&std::env::temp_dir())],
-            folders => folders
-                .iter()
-                .map(|folder| describe_folder(folder))
-                .collect(),
-        };
         Self {
             no_device: devices
                 .is_empty()
@@ -60,8 +52,8 @@ impl DoctorReport {
                 .collect(),
             memory_limit: session.memory.bytes,
             memory_limit_origin: session.memory.origin.clone(),
-            spill_folders,
-            spill_limit: disk.max_temp_directory_size(),
+            spill_folders: vec![describe_folder(&session.spill.root())],
+            spill_limit: session.spill.limit(),
             target_partitions: target_partitions(&session.ctx),
         }
     }

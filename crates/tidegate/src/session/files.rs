@@ -1,5 +1,6 @@
 //! Tables that statements name by a path or URL: `SELECT … FROM 's3://bucket/k.parquet'`.
 
+use std::path::Path;
 use std::sync::{Arc, OnceLock, Weak};
 
 use async_trait::async_trait;
@@ -7,20 +8,29 @@ use datafusion::catalog::{DynamicFileCatalog, TableProvider, UrlTableFactory};
 use datafusion::datasource::listing::{
     ListingTable, ListingTableConfig, ListingTableConfigExt, ListingTableUrl,
 };
+use datafusion::datasource::source_as_provider;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::context::SessionState;
+use datafusion::execution::options::ReadOptions;
+use datafusion::logical_expr::{LogicalPlan, Statement, WriteOp};
 use datafusion::prelude::SessionContext;
 use parking_lot::RwLock;
 
+use super::stdin::Inputs;
+use crate::access::AllowedPaths;
 use crate::error::{Error, ErrorKind};
-use crate::stores::remote_url;
+use crate::files::format::checked;
+use crate::stores::{check_regular, remote_url};
 
 /// Characters of a pattern that stands for several files.
 const PATTERN: [char; 2] = ['*', '['];
 
-/// Lets statements read any file that the session's stores give.
-pub(super) fn with_file_tables(ctx: SessionContext) -> SessionContext {
-    let tables = Arc::new(FileTables::default());
+/// Lets statements read any file that the session's stores give, and these inputs of the process.
+pub(super) fn with_file_tables(ctx: SessionContext, inputs: Option<Inputs>) -> SessionContext {
+    let tables = Arc::new(FileTables {
+        state: OnceLock::new(),
+        inputs,
+    });
     let catalogs = Arc::clone(ctx.state_ref().read().catalog_list());
     let catalogs = DynamicFileCatalog::new(catalogs, Arc::clone(&tables) as _);
     let id = ctx.session_id();
@@ -31,10 +41,32 @@ pub(super) fn with_file_tables(ctx: SessionContext) -> SessionContext {
     ctx
 }
 
+/// Makes a table of a file, a folder or a glob that a program names.
+pub(super) async fn listing<'a>(
+    ctx: &SessionContext,
+    path: &str,
+    options: &impl ReadOptions<'a>,
+) -> Result<ListingTable> {
+    let mut options = options.to_listing_options(&ctx.copied_config(), ctx.copied_table_options());
+    options.format = checked(options.format);
+    let url = ListingTableUrl::parse(path)?;
+    let ending = &options.file_extension;
+    if !url.as_str().ends_with(ending.as_str()) && !url.is_collection() {
+        let message = format!("'{path}' does not end in '{ending}'");
+        return Err(Error::new(ErrorKind::Io, message).into());
+    }
+    let state = ctx.state();
+    let config = ListingTableConfig::new(url).with_listing_options(options);
+    let config = config.infer_schema(&state).await?;
+    let statistics = ctx.runtime_env().cache_manager.get_file_statistic_cache();
+    Ok(ListingTable::try_new(config)?.with_cache(statistics))
+}
+
 /// Makes tables of paths, for one session.
 #[derive(Debug, Default)]
 struct FileTables {
     state: OnceLock<Weak<RwLock<SessionState>>>,
+    inputs: Option<Inputs>,
 }
 
 #[async_trait]
@@ -46,7 +78,17 @@ impl UrlTableFactory for FileTables {
         let Some(state) = state.map(|state| state.read().clone()) else {
             return Ok(None);
         };
+        if let Some(inputs) = &self.inputs
+            && let Some(table) = inputs.table(path, &state).await?
+        {
+            return Ok(Some(Arc::new(table)));
+        }
         let is_remote = remote_url(path).is_some();
+        let allowed = AllowedPaths::of(state.config());
+        let file = Path::new(path);
+        if !is_remote && allowed.is_none_or(|allowed| allowed.allows(file)) {
+            check_regular(file)?;
+        }
         let found = match is_remote {
             true => remote_table(path),
             false => ListingTableUrl::parse(path),
@@ -58,12 +100,63 @@ impl UrlTableFactory for FileTables {
         let config = match found {
             Ok(config) => config,
             Err(error) if is_remote => return Err(explain(path, error)),
+            Err(error) if is_unsupported(&error) => return Err(error),
             Err(_) => return Ok(None),
         };
         let config = config.infer_partitions_from_path(&state).await?;
         let config = config.infer_schema(&state).await?;
         Ok(Some(Arc::new(ListingTable::try_new(config)?)))
     }
+}
+
+/// Refuses writing to a pattern. COPY would write beside it, under names that nobody gave; a new file of
+/// INSERT need not match it, and then its rows would not be in the table.
+///
+/// # Errors
+/// [`ErrorKind::Sql`] for COPY, [`ErrorKind::NotSupported`] for INSERT.
+pub(super) fn check_target(plan: &LogicalPlan) -> Result<()> {
+    let insert = match plan {
+        LogicalPlan::Dml(insert) if matches!(insert.op, WriteOp::Insert(_)) => insert,
+        LogicalPlan::Copy(copy) => return check_copy(&copy.output_url),
+        LogicalPlan::Explain(explain) => return check_target(&explain.plan),
+        LogicalPlan::Analyze(analyze) => return check_target(&analyze.input),
+        LogicalPlan::Statement(Statement::Prepare(prepare)) => return check_target(&prepare.input),
+        _ => return Ok(()),
+    };
+    let Ok(table) = source_as_provider(&insert.target) else {
+        return Ok(());
+    };
+    let paths = table
+        .downcast_ref::<ListingTable>()
+        .map(ListingTable::table_paths);
+    let pattern = paths.and_then(|paths| paths.iter().find(|path| path.get_glob().is_some()));
+    match pattern {
+        None => Ok(()),
+        Some(path) => {
+            let message = format!(
+                "INSERT INTO {}: its files are those of the pattern '{path}', which new ones may not \
+                 match: insert into a table over a folder",
+                insert.table_name
+            );
+            Err(Error::new(ErrorKind::NotSupported, message).into())
+        }
+    }
+}
+
+fn check_copy(target: &str) -> Result<()> {
+    let Some(at) = target.find(['*', '?', '[']) else {
+        return Ok(());
+    };
+    let message = format!(
+        "COPY TO '{target}': the target is a file or a folder, not a pattern: leave out '{}'",
+        &target[at..=at]
+    );
+    Err(Error::new(ErrorKind::Sql, message).into())
+}
+
+/// Tells whether a file is there and of a format that is not read.
+fn is_unsupported(error: &DataFusionError) -> bool {
+    Error::own(error).is_some_and(|own| own.kind() == ErrorKind::NotSupported)
 }
 
 /// Reads a URL, which may have a pattern in its last parts.
@@ -89,7 +182,7 @@ fn explain(path: &str, error: DataFusionError) -> DataFusionError {
         "is not there: no such object, and none whose name begins so"
     } else if message.contains("file_format") || message.contains("file extension") {
         "is of no known format: its ending is none of .parquet, .csv, .tsv, .json, .ndjson, .jsonl, \
-         .arrow, .avro"
+         .arrow"
     } else {
         return error;
     };

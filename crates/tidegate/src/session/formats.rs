@@ -1,5 +1,6 @@
-//! File formats by the endings that people give their files: `.ndjson`, `.jsonl` and `.tsv` beside
-//! DataFusion's, and compressed files where it reads them but does not write them by their name.
+//! File formats by the endings that people give their files: DataFusion's, which check their files,
+//! `.ndjson`, `.jsonl` and `.tsv` beside them, and compressed files where DataFusion reads them but does
+//! not write them by their name.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,12 +9,17 @@ use datafusion::catalog::{Session, TableProviderFactory};
 use datafusion::common::GetExt;
 use datafusion::datasource::file_format::csv::CsvFormatFactory;
 use datafusion::datasource::file_format::json::JsonFormatFactory;
+use datafusion::datasource::file_format::parquet::ParquetFormatFactory;
 use datafusion::datasource::file_format::{FileFormat, FileFormatFactory};
 use datafusion::datasource::listing_table_factory::ListingTableFactory;
 use datafusion::error::Result;
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement;
 use sqlparser::ast::Value;
+
+use crate::error::{Error, ErrorKind};
+use crate::files::format::CheckedFactory;
+use crate::files::ipc::IpcFormat;
 
 /// Endings of compressed files, and what each is compressed by.
 const COMPRESSIONS: [(&str, &str); 4] = [
@@ -32,6 +38,16 @@ pub(super) fn register(ctx: &SessionContext) -> Result<()> {
     let csv = || Arc::new(CsvFormatFactory::new()) as Arc<dyn FileFormatFactory>;
     let state = ctx.state_ref();
     let mut state = state.write();
+    let formats: [Arc<dyn FileFormatFactory>; 5] = [
+        Arc::new(CheckedFactory(Arc::new(ParquetFormatFactory::new()))),
+        Arc::new(CheckedFactory(csv())),
+        Arc::new(CheckedFactory(json())),
+        Arc::new(IpcFormat::new()),
+        Arc::new(Avro),
+    ];
+    for format in formats {
+        state.register_file_format(format, true)?;
+    }
     for (ending, inner, option) in [
         ("ndjson", json(), None),
         ("jsonl", json(), None),
@@ -42,7 +58,7 @@ pub(super) fn register(ctx: &SessionContext) -> Result<()> {
             inner,
             option,
         };
-        state.register_file_format(Arc::new(alias), true)?;
+        state.register_file_format(Arc::new(CheckedFactory(Arc::new(alias))), true)?;
         let tables = state.table_factories_mut();
         let factory = || Arc::new(ListingTableFactory::new()) as Arc<dyn TableProviderFactory>;
         tables.entry(ending.to_uppercase()).or_insert_with(factory);
@@ -79,6 +95,28 @@ impl FileFormatFactory for Alias {
 
     fn default(&self) -> Arc<dyn FileFormat> {
         self.inner.default()
+    }
+}
+
+/// Says that Avro files are not read.
+#[derive(Debug)]
+struct Avro;
+
+impl GetExt for Avro {
+    fn get_ext(&self) -> String {
+        "avro".into()
+    }
+}
+
+impl FileFormatFactory for Avro {
+    fn create(&self, _: &dyn Session, _: &HashMap<String, String>) -> Result<Arc<dyn FileFormat>> {
+        let message = "Avro files are not supported: convert them to Parquet, Arrow, CSV or JSON";
+        Err(Error::new(ErrorKind::NotSupported, message).into())
+    }
+
+    // Files are read and written by what `create` makes.
+    fn default(&self) -> Arc<dyn FileFormat> {
+        FileFormatFactory::default(&CsvFormatFactory::new())
     }
 }
 

@@ -236,12 +236,11 @@ pub(super) async fn create(
     let CreateMemoryTable {
         name,
         input,
-        constraints,
         column_defaults,
         ..
     } = create;
-    let input = state.optimize(&input)?;
-    let schema = SchemaRef::clone(input.schema().inner());
+    // Only the columns are taken from it: what is optimized twice need not mean the same.
+    let schema = SchemaRef::clone(state.optimize(&input)?.schema().inner());
     for (index, field) in schema.fields().iter().enumerate() {
         let is_first = schema
             .index_of(field.name())
@@ -254,7 +253,7 @@ pub(super) async fn create(
             return Err(Error::new(ErrorKind::Sql, message));
         }
     }
-    let frame = DataFrame::new(state, input);
+    let frame = DataFrame::new(state, Arc::unwrap_or_clone(input));
     let task = Arc::new(frame.task_ctx());
     let plan = frame.create_physical_plan().await?;
     let charge = Arc::new(Mutex::new(Charge::new(&task.runtime_env().memory_pool)));
@@ -264,8 +263,8 @@ pub(super) async fn create(
         let message = "the rows of a new table are still being counted";
         return Err(Error::new(ErrorKind::Internal, message));
     };
+    // Nobody checks constraints, and plans would rely on them.
     let inner = MemTable::try_new(schema, batches)?
-        .with_constraints(constraints)
         .with_column_defaults(column_defaults.into_iter().collect());
     if exists {
         ctx.deregister_table(name.clone())?;

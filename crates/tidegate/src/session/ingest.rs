@@ -95,8 +95,8 @@ impl Ingest {
     /// Puts what came into the table, and returns the number of rows.
     ///
     /// # Errors
-    /// [`ErrorKind::Sql`] if the table is there and must not be, is missing and must not be, or has
-    /// other columns.
+    /// [`ErrorKind::AlreadyExists`] if the table is there and must not be, [`ErrorKind::NotFound`] if it
+    /// or its schema is missing and must not be, [`ErrorKind::Sql`] if it has other columns.
     pub async fn finish(
         self,
         target: &IngestTarget,
@@ -105,13 +105,16 @@ impl Ingest {
     ) -> Result<u64, Error> {
         let ctx = self.session.ctx.clone();
         let name = self.reference(target)?;
-        let refused =
-            |what: &str| Err(Error::new(ErrorKind::Sql, format!("table '{name}' {what}")));
+        let refused = |kind, what: &str| Err(Error::new(kind, format!("table '{name}' {what}")));
         let exists = ctx.table_exist(name.clone())?;
         let num_rows = self.num_rows;
         match (exists, if_exists, if_missing) {
-            (true, IfExists::Fail, _) => return refused("already exists"),
-            (false, _, IfMissing::Fail) => return refused("does not exist"),
+            (true, IfExists::Fail, _) => {
+                return refused(ErrorKind::AlreadyExists, "already exists");
+            }
+            (false, _, IfMissing::Fail) => {
+                return refused(ErrorKind::NotFound, "does not exist");
+            }
             (true, IfExists::Append, _) => self.append(name).await?,
             (true, IfExists::Replace, _) => {
                 let table = self.into_table()?;
@@ -145,7 +148,7 @@ impl Ingest {
         let found = self.session.ctx.catalog(&catalog);
         if found.and_then(|catalog| catalog.schema(&schema)).is_none() {
             let message = format!("there is no schema '{catalog}.{schema}'");
-            return Err(Error::new(ErrorKind::Sql, message));
+            return Err(Error::new(ErrorKind::NotFound, message));
         }
         if target.table.is_empty() {
             return Err(Error::new(ErrorKind::Sql, "the table has no name"));

@@ -99,6 +99,12 @@ impl Session {
         Ok(HeldMemory { _held: held })
     }
 
+    /// Has the allocator give back to the system what statements have freed. It blocks for milliseconds, and
+    /// later statements ask the system for their memory again.
+    pub fn release_memory(&self) {
+        tidegate_device::trim_heap();
+    }
+
     fn client(&self) -> Option<Arc<Client>> {
         Client::of(&self.ctx.copied_config())
     }

@@ -21,7 +21,7 @@ use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use super::dependencies::Tables;
 use super::{Session, kill, statement};
 use crate::error::{Error, ErrorKind};
-use crate::query::{CancelHandle, cancelled, on_large_stack};
+use crate::query::{CancelHandle, apart, cancelled};
 use crate::{statements, suggest};
 
 /// A statement that is planned and not yet run.
@@ -98,6 +98,7 @@ pub enum StatementKind {
 pub(super) async fn plan(session: &Session, sql: &str) -> Result<Planned, Error> {
     statement::check_text(sql)?;
     let numbered = statements::number_placeholders(sql).map_err(statement::refused)?;
+    let numbered = numbered.into_owned();
     let mut columns = None;
     let work = if let Some(id) = statements::killed_query(sql).map_err(statement::refused)? {
         Work::Kill(id)
@@ -105,12 +106,16 @@ pub(super) async fn plan(session: &Session, sql: &str) -> Result<Planned, Error>
         Work::Own
     } else {
         let state = statement::state_of(session, sql)?;
-        let planned = on_large_stack(async {
-            let plan = statement::logical_plan(session, &state, &numbered).await?;
-            let columns = columns_of(&state, &plan)?;
-            Ok((plan, columns))
+        let own = session.clone();
+        let planned = apart(statement::timeout(session), async move {
+            let planned = async {
+                let plan = statement::logical_plan(&own, &state, &numbered).await?;
+                let columns = columns_of(&state, &plan)?;
+                Ok((plan, columns))
+            };
+            Ok(planned.await)
         });
-        match planned.await {
+        match planned.await? {
             Ok((plan, known)) => {
                 columns = known;
                 Work::Plan(plan)
@@ -131,11 +136,13 @@ pub(super) async fn plan(session: &Session, sql: &str) -> Result<Planned, Error>
 pub(super) async fn plan_to_keep(session: &Session, sql: &str) -> Result<Planned, Error> {
     statement::check_text(sql)?;
     let numbered = statements::number_placeholders(sql).map_err(statement::refused)?;
+    let numbered = numbered.into_owned();
     // Before the plan is made: what changes meanwhile is noticed when it is used.
-    let basis = on_large_stack(async { Ok(Basis::of(session, &numbered).await) }).await;
+    let own = session.clone();
+    let basis = apart(None, async move { Ok(Basis::of(&own, &numbered).await) }).await;
     let planned = plan(session, sql).await?;
     let basis = match (&planned.work, basis) {
-        (Work::Plan(_), Ok::<_, Error>(Some(basis))) => Some(Arc::new(basis)),
+        (Work::Plan(_), Ok(Some(basis))) => Some(Arc::new(basis)),
         _ => None,
     };
     Ok(Planned { basis, ..planned })
@@ -254,10 +261,11 @@ impl Planned {
         }
         let values = ParamValues::from(bound);
         let state = self.session.ctx.state();
-        let planned = on_large_stack(async {
-            let plan = plan.clone().with_param_values(values)?;
+        let plan = plan.clone();
+        let planned = apart(statement::timeout(&self.session), async move {
+            let plan = plan.with_param_values(values)?;
             let columns = columns_of(&state, &plan)?;
-            Ok::<_, DataFusionError>((plan, columns))
+            Ok((plan, columns))
         });
         let (plan, columns) = planned.await?;
         Ok(Self {
@@ -282,9 +290,13 @@ impl Planned {
         if !self.parameters()?.is_empty() {
             return Ok(self.clone());
         }
-        let frame = statement::carry_out(&self.session, self.state(cancel)?, plan).await?;
-        let task = Arc::new(frame.task_ctx());
-        let plan = on_large_stack(frame.create_physical_plan()).await?;
+        let (session, state) = (self.session.clone(), self.state(cancel)?);
+        let (task, plan) = apart(statement::timeout(&self.session), async move {
+            let frame = statement::carry_out(&session, state, plan).await?;
+            let task = Arc::new(frame.task_ctx());
+            Ok((task, frame.create_physical_plan().await?))
+        })
+        .await?;
         Ok(Self {
             columns: Some(plan.schema()),
             work: Work::Ready(plan, task),
@@ -304,7 +316,10 @@ impl Planned {
     /// # Errors
     /// See [`ErrorKind`]; the stream's errors turn into [`Error`] by `From`.
     pub async fn start(&self, cancel: &CancelHandle) -> Result<SendableRecordBatchStream, Error> {
-        let work = on_large_stack(self.run(cancel));
+        let (own, handle) = (self.clone(), cancel.clone());
+        let work = apart(statement::timeout(&self.session), async move {
+            own.run(&handle).await
+        });
         tokio::select! {
             stream = work => stream,
             () = cancel.cancelled() => Err(cancelled()),

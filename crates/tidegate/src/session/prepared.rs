@@ -31,7 +31,7 @@ use super::dependencies::{Functions, Tables};
 use super::{Session, hints, statement};
 use crate::error::{Error, ErrorKind};
 use crate::lower::parameter::number_of;
-use crate::query::on_large_stack;
+use crate::query::apart;
 use crate::{statements, suggest};
 use shortcut::Shortcuts;
 
@@ -133,7 +133,8 @@ impl Prepared {
             return Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)));
         }
         let frame = self.bound(&planned, &text, values)?;
-        Ok(on_large_stack(frame.execute_stream()).await?)
+        let timeout = statement::timeout(&self.session);
+        apart(timeout, async move { Ok(frame.execute_stream().await?) }).await
     }
 
     /// Returns the statement with these values as a frame.
@@ -161,8 +162,10 @@ impl Prepared {
         if is_current {
             return Ok(planned);
         }
-        let anew = Planned::of(&self.session, &self.statement.text);
-        let anew = Arc::new(on_large_stack(anew).await?);
+        let (session, text) = (self.session.clone(), Arc::clone(&self.statement.text));
+        let timeout = statement::timeout(&session);
+        let anew = apart(timeout, async move { Planned::of(&session, &text).await }).await?;
+        let anew = Arc::new(anew);
         *self.statement.planned.lock() = Arc::clone(&anew);
         Ok(anew)
     }

@@ -1,5 +1,6 @@
 //! One statement's way from text to rows.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,6 +10,7 @@ use datafusion::dataframe::DataFrame;
 use datafusion::error::DataFusionError;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::context::SessionState;
+use datafusion::execution::memory_pool::{MemoryLimit, MemoryPool};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::logical_expr::{
@@ -17,21 +19,29 @@ use datafusion::logical_expr::{
 use datafusion::physical_plan::execute_stream;
 use datafusion::physical_planner::PhysicalPlanner;
 use datafusion::prelude::SQLOptions;
+use datafusion::sql::parser::Statement;
+use sqlparser::ast::{Select, Visit, Visitor};
 use tidegate_scheduler::AdmissionLimits;
 
 use super::prepared::{self, Prepared};
 use super::{
-    Client, KernelReport, Session, cache, formats, functions, held, hints, kernels, kill, known,
-    summary,
+    Client, KernelReport, Session, builder, cache, files, formats, functions, held, hints, kernels,
+    kill, known, spilling, summary,
 };
 use crate::access::AllowedPaths;
 use crate::error::{Error, ErrorKind};
 use crate::frames::planner;
+use crate::functions::zones::{ZONE_SETTING, exact_zone};
 use crate::memory::{StatementPool, default_cache_limit, default_pinned_limit};
 use crate::options::{DeviceLimits, DeviceList, ReplayedPlacement, TidegateOptions};
-use crate::query::{KnownStatement, StatementText, on_large_stack, watched};
-use crate::statements::StatementError;
+use crate::query::{
+    KnownStatement, PlanSize, SecondTry, StatementText, apart, begins, check_columns, watched,
+};
+use crate::statements::{Rewrites, StatementError};
 use crate::{statements, suggest};
+
+/// The share of a statement's memory that the literals of a batch's rows may take, 1 in so many.
+const LITERALS_SHARE: usize = 32;
 
 /// What a statement has become.
 enum Outcome {
@@ -51,14 +61,24 @@ pub(super) async fn plan(
         let state = state_of(session, sql)?;
         return Ok(DataFrame::new(state, KnownStatement::plan(known)));
     }
-    match outcome(session, sql, allowed).await? {
-        Outcome::Frame(frame, true) => {
-            on_large_stack(known::plan_again(session, sql, &frame)).await;
-            Ok(frame)
+    let (session, sql) = (session.clone(), sql.to_owned());
+    apart(timeout(&session), async move {
+        match outcome(&session, &sql, allowed).await? {
+            Outcome::Frame(frame, true) => {
+                known::plan_again(&session, &sql, &frame).await;
+                Ok(frame)
+            }
+            Outcome::Frame(frame, false) => Ok(frame),
+            Outcome::Execute(prepared, values) => prepared.frame(&sql, &values).await,
         }
-        Outcome::Frame(frame, false) => Ok(frame),
-        Outcome::Execute(prepared, values) => prepared.frame(sql, &values).await,
-    }
+    })
+    .await
+}
+
+/// Returns how long planning may take: no longer than the statement.
+pub(super) fn timeout(session: &Session) -> Option<Duration> {
+    let state = session.ctx.state_ref();
+    TidegateOptions::of(state.read().config_options()).statement_timeout
 }
 
 async fn outcome(session: &Session, sql: &str, allowed: SQLOptions) -> Result<Outcome, Error> {
@@ -68,16 +88,17 @@ async fn outcome(session: &Session, sql: &str, allowed: SQLOptions) -> Result<Ou
     }
     if let Some(own) = statements::cache_statement(sql).map_err(refused)? {
         session.known.clear();
-        let told = on_large_stack(cache::run(session, own, sql, allowed)).await?;
+        begins();
+        let told = cache::run(session, own, sql, allowed).await?;
         return Ok(Outcome::Frame(told, false));
     }
     if let Some(query) = statements::explained_kernels(sql).map_err(refused)? {
         // Behind the words before it, the scan may have taken the query for another thing.
         statements::check_depth(&query).map_err(refused)?;
-        let told = on_large_stack(kernels::explain(session, &query, sql, allowed)).await?;
+        let told = kernels::explain(session, &query, sql, allowed).await?;
         return Ok(Outcome::Frame(told, false));
     }
-    on_large_stack(plan_checked(session, sql, allowed)).await
+    plan_checked(session, sql, allowed).await
 }
 
 /// Returns the session's state with the text of a statement, and with the settings of its hints.
@@ -86,7 +107,23 @@ pub(super) fn state_of(session: &Session, sql: &str) -> Result<SessionState, Err
     let config = state.config_mut();
     config.set_extension(Arc::new(StatementText::new(sql)));
     hints::apply(session, &mut state, sql)?;
+    fit_batches(&mut state, statements::long_literal_bytes(sql));
     Ok(state)
+}
+
+/// Makes batches of fewer rows where each row may hold so many bytes of literals.
+fn fit_batches(state: &mut SessionState, literal_bytes: usize) {
+    let MemoryLimit::Finite(limit) = state.runtime_env().memory_pool.memory_limit() else {
+        return;
+    };
+    if literal_bytes == 0 {
+        return;
+    }
+    let rows = (limit / LITERALS_SHARE / literal_bytes).max(1);
+    let batch_size = state.config().batch_size();
+    if rows < batch_size {
+        *state.config_mut() = state.config().clone().with_batch_size(rows);
+    }
 }
 
 /// Refuses text that must not be parsed.
@@ -112,15 +149,22 @@ pub(super) fn refused(error: StatementError) -> Error {
 /// Prepares a statement.
 pub(super) async fn prepare(session: &Session, sql: &str) -> Result<Prepared, Error> {
     statements::check_depth(sql).map_err(refused)?;
-    on_large_stack(prepared::prepare(session, sql)).await
+    let (session, sql) = (session.clone(), sql.to_owned());
+    apart(timeout(&session), async move {
+        prepared::prepare(&session, &sql).await
+    })
+    .await
 }
 
 /// Plans a query and reports the kernels of its regions.
 pub(super) async fn kernels(session: &Session, sql: &str) -> Result<Vec<KernelReport>, Error> {
     statements::check_depth(sql).map_err(refused)?;
     let state = state_of(session, sql)?;
-    let reports = kernels::reports(session, &state, sql, SQLOptions::new());
-    on_large_stack(reports).await
+    let (session, sql) = (session.clone(), sql.to_owned());
+    apart(timeout(&session), async move {
+        kernels::reports(&session, &state, &sql, SQLOptions::new()).await
+    })
+    .await
 }
 
 /// Plans a text, as DataFusion does but for options of object stores: those are taken out first.
@@ -135,13 +179,51 @@ pub(super) async fn logical_plan(
         check_text(query)?;
     }
     let dialect = state.config_options().sql_parser.dialect;
-    let mut statement = state.sql_to_statement(summarized.as_deref().unwrap_or(sql), &dialect)?;
+    let text = statements::plain_numbers(summarized.as_deref().unwrap_or(sql)).map_err(refused)?;
+    let mut statement = state.sql_to_statement(&text, &dialect)?;
+    check_selects(&statement)?;
+    rewrites(state).apply(&mut statement)?;
     session.stores.take_options(&mut statement)?;
     formats::compress_by_name(&mut statement);
+    if let Some(inputs) = &session.inputs {
+        let disk = &state.runtime_env().disk_manager;
+        inputs.put_in_place(&mut statement, disk).await?;
+    }
     let plan = functions::plan(state, statement).await?;
+    PlanSize::of(&plan).check()?;
     match summarized {
         Some(_) => summary::plan(state, plan),
         None => Ok(plan),
+    }
+}
+
+/// Refuses a statement that selects too many columns, before they are planned.
+fn check_selects(statement: &Statement) -> Result<(), Error> {
+    struct Selects;
+    impl Visitor for Selects {
+        type Break = Error;
+
+        fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<Error> {
+            match check_columns(select.projection.len()) {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(error) => ControlFlow::Break(error),
+            }
+        }
+    }
+    let Statement::Statement(statement) = statement else {
+        return Ok(());
+    };
+    match statement.visit(&mut Selects) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(error) => Err(error),
+    }
+}
+
+/// Returns what is to be rewritten in a statement of a session.
+fn rewrites(state: &SessionState) -> Rewrites<'_> {
+    Rewrites {
+        constraints: TidegateOptions::of(state.config_options()).unchecked_constraints,
+        functions: state,
     }
 }
 
@@ -152,7 +234,7 @@ async fn plan_checked(session: &Session, sql: &str, allowed: SQLOptions) -> Resu
         Err(error) => return Err(suggest::explain(error, sql, session).await),
     };
     allowed.verify_plan(&plan)?;
-    on_large_stack(done(session, state, sql, plan)).await
+    done(session, state, sql, plan).await
 }
 
 /// Runs a plan that gives no rows; makes a lazy frame of any other.
@@ -177,6 +259,7 @@ pub(super) fn check_rights(state: &SessionState, plan: &LogicalPlan) -> Result<(
     if let Some(allowed) = AllowedPaths::of(state.config()) {
         allowed.check_plan(plan)?;
     }
+    files::check_target(plan)?;
     Ok(())
 }
 
@@ -187,9 +270,19 @@ async fn done(
     plan: LogicalPlan,
 ) -> Result<Outcome, Error> {
     check_rights(&state, &plan)?;
+    if matches!(plan, LogicalPlan::Ddl(_) | LogicalPlan::Statement(_)) {
+        begins();
+    }
     let done = match plan {
         LogicalPlan::Statement(PlanStatement::SetVariable(set)) => {
-            set_variable(session, set).await?
+            set_or_translate(session, set).await?
+        }
+        LogicalPlan::Statement(PlanStatement::ResetVariable(reset))
+            if spilling::default_of(&reset.variable).is_some() =>
+        {
+            let value = spilling::default_of(&reset.variable).unwrap_or_default();
+            let variable = reset.variable;
+            set_or_translate(session, SetVariable { variable, value }).await?
         }
         LogicalPlan::Statement(PlanStatement::ResetVariable(reset))
             if TidegateOptions::has(&reset.variable) =>
@@ -198,6 +291,15 @@ async fn done(
             let value = TidegateOptions::default_text(&reset.variable);
             let variable = reset.variable;
             set_variable(session, SetVariable { variable, value }).await?
+        }
+        LogicalPlan::Statement(PlanStatement::ResetVariable(reset))
+            if let Some(value) = builder::own_default(&reset.variable) =>
+        {
+            let set = SetVariable {
+                variable: reset.variable,
+                value: value.into(),
+            };
+            set_variable(session, set).await?
         }
         LogicalPlan::Statement(PlanStatement::Prepare(statement)) => {
             prepared::prepare_named(session, sql, statement).await?
@@ -250,15 +352,21 @@ pub(super) async fn execute(
         let state = state.as_ref().map(|state| state as &dyn CatalogSession);
         if let Some(plan) = known.again(state).await? {
             let state = state_of(session, sql)?;
-            let plan = watched(&session.runtime, plan, &state, Duration::ZERO);
+            let plan = watched(&session.runtime, plan, None, &state, Duration::ZERO);
             return Ok(execute_stream(plan, state.task_ctx())?);
         }
     }
-    match outcome(session, sql, SQLOptions::new()).await? {
-        Outcome::Frame(frame, true) => on_large_stack(start(session, sql, frame)).await,
-        Outcome::Frame(frame, false) => Ok(on_large_stack(frame.execute_stream()).await?),
-        Outcome::Execute(prepared, values) => prepared.start(sql.into(), &values).await,
-    }
+    let (session, sql) = (session.clone(), sql.to_owned());
+    apart(timeout(&session), async move {
+        match outcome(&session, &sql, SQLOptions::new()).await? {
+            Outcome::Frame(frame, true) => start(&session, &sql, frame).await,
+            Outcome::Frame(frame, false) => Ok(frame.execute_stream().await?),
+            Outcome::Execute(prepared, values) => {
+                prepared.start(sql.as_str().into(), &values).await
+            }
+        }
+    })
+    .await
 }
 
 /// Starts a query, and remembers its plan if it can be run again.
@@ -270,12 +378,14 @@ async fn start(
     let (state, logical) = frame.into_parts();
     let logical = KnownStatement::unfolded(&logical)?.into_owned();
     let began = Instant::now();
+    let _held = PlanSize::of(&logical).reserve(&state.runtime_env().memory_pool)?;
     let optimized = state.optimize(&logical)?;
     let planner = planner();
     let plan = planner.create_physical_plan(&optimized, &state).await?;
     let planned_in = began.elapsed();
+    let again = SecondTry::of(&plan, &optimized, &state);
     known::remember(session, &state, sql, &logical, optimized, &plan).await;
-    let plan = watched(&session.runtime, plan, &state, planned_in);
+    let plan = watched(&session.runtime, plan, again, &state, planned_in);
     Ok(execute_stream(plan, state.task_ctx())?)
 }
 
@@ -287,6 +397,15 @@ pub(super) async fn set(session: &Session, name: &str, value: &str) -> Result<()
     };
     set_variable(session, set).await?;
     Ok(())
+}
+
+/// Sets a setting, by Tidegate's name where DataFusion's own would replace what Tidegate has.
+async fn set_or_translate(session: &Session, set: SetVariable) -> Result<DataFrame, Error> {
+    let set = spilling::of_tidegate(set)?;
+    match spilling::set(session, &set)? {
+        Some(done) => Ok(done),
+        None => set_variable(session, set).await,
+    }
 }
 
 async fn set_variable(session: &Session, set: SetVariable) -> Result<DataFrame, Error> {
@@ -337,6 +456,7 @@ pub(super) fn check_setting(session: &Session, set: &SetVariable) -> Result<(), 
             Ok(limits) => runtime.check_named(name, limits.named()),
             Err(()) => Ok(()),
         },
+        ZONE_SETTING => exact_zone(value).map(drop),
         "tidegate.replay_placement" => match value.parse() {
             Ok(ReplayedPlacement::Query(id)) => {
                 let client = Client::of(session.ctx.state().config());
@@ -361,13 +481,13 @@ fn limit_cache(session: &Session) {
 /// Bounds what cached columns take on disk, in the folder where statements spill.
 fn limit_disk(session: &Session) -> Result<(), Error> {
     let options = TidegateOptions::of(session.ctx.state().config_options());
-    let folders = session.ctx.runtime_env().disk_manager.temp_dir_paths();
-    let folder = folders
-        .into_iter()
-        .next()
-        .unwrap_or_else(std::env::temp_dir);
+    let folder = session.spill.root();
     let tier = session.runtime.cache().host();
-    tier.set_disk(&folder, options.disk_cache_limit)
+    let made = match options.disk_cache_limit {
+        0 => Ok(()),
+        _ => std::fs::create_dir_all(&folder),
+    };
+    made.and_then(|()| tier.set_disk(&folder, options.disk_cache_limit))
         .map_err(|error| {
             let message = format!(
                 "tidegate.disk_cache_limit: nothing can be kept in {}: {error}; choose another spill \
@@ -397,8 +517,10 @@ fn limit_memory(session: &Session) -> Result<(), Error> {
     let mut state = state_ref.write();
     let limit = TidegateOptions::of(state.config_options()).memory_limit;
     let bytes = limit.unwrap_or(session.memory.bytes);
+    let pool: Arc<dyn MemoryPool> = StatementPool::new(bytes, session.runtime.cache());
+    session.function_memory.set(Arc::clone(&pool));
     let environment = RuntimeEnvBuilder::from_runtime_env(state.runtime_env())
-        .with_memory_pool(StatementPool::new(bytes, session.runtime.cache()))
+        .with_memory_pool(pool)
         .build_arc()?;
     *state = SessionStateBuilder::from(state.clone())
         .with_runtime_env(environment)

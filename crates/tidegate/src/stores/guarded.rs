@@ -15,6 +15,7 @@ use object_store::{
     PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions, Result,
 };
 
+use super::local::LocalFiles;
 use crate::access::{AllowedPaths, begins};
 
 /// A store, inside what is allowed of it only.
@@ -61,7 +62,7 @@ impl GuardedStore {
     /// The local files inside the allowed paths.
     pub(super) fn files(allowed: AllowedPaths) -> Self {
         Self {
-            inner: Arc::new(LocalFileSystem::new()),
+            inner: Arc::new(LocalFiles::default()),
             scope: Arc::new(Scope::Files(LocalFileSystem::new(), allowed)),
         }
     }

@@ -91,6 +91,9 @@ fn shape_of(lens: &[Option<&ScalarValue>]) -> Result<Shape> {
     }
 }
 
+/// The most values that stand for NULL lists in a batch.
+const NULL_VALUES_MAX: u64 = 1 << 24;
+
 /// Puts the values of each list side by side.
 fn tensors(lists: &ArrayRef, item: &FieldRef, size: i32) -> Result<ArrayRef> {
     let (values, starts): (ArrayRef, Vec<(u64, u64)>) = match lists.data_type() {
@@ -114,7 +117,14 @@ fn tensors(lists: &ArrayRef, item: &FieldRef, size: i32) -> Result<ArrayRef> {
         other => return internal_err!("a tensor of {other}"),
     };
     let wanted = size as u64;
-    let mut places = UInt64Builder::with_capacity(lists.len() * size as usize);
+    let of_nulls = (lists.null_count() as u64).saturating_mul(wanted);
+    if of_nulls > NULL_VALUES_MAX {
+        return exec_err!(
+            "{SIGNATURE}: NULL lists would take {of_nulls} values of the shape's {wanted} each, and may take \
+             {NULL_VALUES_MAX} in a batch"
+        );
+    }
+    let mut places = UInt64Builder::with_capacity(values.len());
     for (row, (start, end)) in starts.into_iter().enumerate() {
         if lists.is_null(row) {
             places.append_nulls(size as usize);

@@ -119,7 +119,6 @@ async fn a_folder_that_cannot_be_written_is_told_when_the_limit_is_set() {
     let spill = tempfile::tempdir().unwrap();
     let folder = spill.path().join("spill");
     let session = Session::builder().temp_dir(&folder).build().unwrap();
-    std::fs::remove_dir_all(&folder).unwrap();
     std::fs::write(&folder, "a file").unwrap();
     let refused = session
         .collect("SET tidegate.disk_cache_limit = '1GB'")

@@ -7,10 +7,12 @@
 )]
 
 mod admission;
+mod again;
 mod arrays;
 mod automatic;
 mod cache;
 mod compiling;
+mod constraints;
 mod controls;
 mod cuda;
 mod disk_tier;
@@ -20,13 +22,18 @@ mod expressions;
 mod faults;
 mod functions;
 mod host_tier;
+mod int96;
+mod limits;
 mod object_stores;
+mod odd_files;
 mod ordered;
 mod partitions;
 mod placement;
 mod prepared;
 mod pressure;
+mod raising;
 mod servers;
+mod spilling;
 mod spread;
 mod store;
 mod streams;
@@ -34,5 +41,6 @@ mod support;
 mod support_matrix;
 mod tasks;
 mod tiers;
+mod tiny_morsels;
 mod watched;
 mod whole_files;

@@ -328,7 +328,7 @@ impl Emitter<'_> {
         words: &mut Words,
     ) -> Result<Sums, String> {
         let image = match value.class {
-            Class::F32 | Class::F64 => format!("extreme_bits((i64)total_order({}))", value.code),
+            Class::F32 | Class::F64 => format!("extreme_bits((i64){})", value.float_order()),
             // What is unsigned is its own image.
             _ if unsigned => format!("(u64){}", value.code),
             Class::I128 => return Err("min or max beyond 64 bits has no device form yet".into()),

@@ -143,8 +143,16 @@ impl Emitter<'_> {
     }
 
     fn compare(&mut self, op: CompareOp, left: &Val, right: &Val) -> Val {
+        let is_equality = matches!(
+            op,
+            CompareOp::Eq
+                | CompareOp::NotEq
+                | CompareOp::IsDistinctFrom
+                | CompareOp::IsNotDistinctFrom
+        );
         let ordered = |value: &Val| match value.class {
-            Class::F32 | Class::F64 => format!("total_order(fold_zero({}))", value.code),
+            Class::F32 | Class::F64 if is_equality => format!("key_bits({})", value.code),
+            Class::F32 | Class::F64 => value.float_order(),
             Class::Bool => format!("(i32){}", value.code),
             _ => value.code.clone(),
         };
@@ -245,10 +253,8 @@ impl Emitter<'_> {
                 found => format!("{} && !({})", needle.valid.code(), found.join(" || ")),
             };
             let item = self.guarded(item, &wanted, scope)?;
-            // IN compares bits: −0.0 is not +0.0 here.
             let bits = |value: &Val| match value.class {
-                Class::F32 => format!("__float_as_int({})", value.code),
-                Class::F64 => format!("__double_as_longlong({})", value.code),
+                Class::F32 | Class::F64 => format!("key_bits({})", value.code),
                 _ => value.code.clone(),
             };
             let same = format!("{} == {}", bits(&needle), bits(&item));

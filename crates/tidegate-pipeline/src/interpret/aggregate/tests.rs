@@ -197,10 +197,11 @@ fn extremes() {
     );
     let one = |value: f64| doubles(&[Some(value)]);
     let list = |values: &[f64]| doubles(&values.iter().copied().map(Some).collect::<Vec<_>>());
-    both(list(&[0.0, -0.0]), one(-0.0), one(0.0));
-    both(list(&[-0.0, 0.0]), one(-0.0), one(0.0));
+    both(list(&[0.0, -0.0]), one(0.0), one(0.0));
+    both(list(&[-0.0, -0.0]), one(0.0), one(0.0));
     both(list(&[1.0, f64::NAN, -1.0]), one(-1.0), one(f64::NAN));
-    both(list(&[f64::NAN]), one(f64::NAN), one(f64::NAN));
+    both(list(&[1.0, -f64::NAN, -1.0]), one(-1.0), one(f64::NAN));
+    both(list(&[-f64::NAN]), one(f64::NAN), one(f64::NAN));
     both(
         list(&[f64::NEG_INFINITY]),
         one(f64::NEG_INFINITY),

@@ -76,7 +76,7 @@ fn integer_division() {
     check(Modulo, int64(&[i64::MIN]), int64(&[-1]), int64(&[0]));
     for op in [Divide, Modulo] {
         let error = compute(op, int64(&[1]), int64(&[0])).unwrap_err();
-        assert_eq!(error.to_string(), "divide by zero");
+        assert_eq!(error.to_string(), "division by zero");
         assert!(error.is_arithmetic());
     }
     for (low, minus_one) in [

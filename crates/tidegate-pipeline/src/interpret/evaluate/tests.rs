@@ -119,14 +119,20 @@ fn membership() {
 }
 
 #[test]
-fn floats_in_a_list_match_by_bits() {
-    let needles: ArrayRef = Arc::new(Float64Array::from(vec![0.0, -0.0, f64::NAN, 1.0]));
+fn floats_in_a_list_match_as_they_are_equal() {
+    let needles: ArrayRef = Arc::new(Float64Array::from(vec![
+        0.0,
+        -0.0,
+        f64::NAN,
+        -f64::NAN,
+        1.0,
+    ]));
     let float = |value| scalar(Float64, ScalarValue::Float(value));
     let parameters = [float(0.0), float(f64::NAN)];
     let list = vec![param(0, &Float64), param(1, &Float64)];
     let expr = Expr::in_list(col(0, &Float64), list, false).unwrap();
     let found = evaluate(&expr, &parameters, &batch(vec![needles])).unwrap();
-    assert_eq!(&found, &flags(&[T, F, T, F]));
+    assert_eq!(&found, &flags(&[T, T, T, T, F]));
 }
 
 #[test]

@@ -32,7 +32,6 @@ async fn table(device: &Arc<dyn PipelineDevice>, name: &str, morsels: u64) -> Ca
         };
         let chunk = CachedChunk {
             stored: Arc::new(stored),
-            holds_special: false,
             anchor: vec![],
         };
         table.insert_morsel(vec![(key, chunk)]);

@@ -50,7 +50,6 @@ async fn stored(device: &Arc<dyn PipelineDevice>) -> CachedChunk {
     let stored = device.store(vec![array], ColumnDictionary::new());
     CachedChunk {
         stored: Arc::new(stored.await.unwrap()),
-        holds_special: false,
         anchor: vec![],
     }
 }

@@ -46,7 +46,6 @@ impl RunSpec {
             let stored = device.store(arrays, ColumnDictionary::new());
             let chunk = CachedChunk {
                 stored: Arc::new(stored.await.unwrap()),
-                holds_special: false,
                 anchor: vec![],
             };
             let charge = pinned.charge(chunk.stored.device_bytes(), &label, false);

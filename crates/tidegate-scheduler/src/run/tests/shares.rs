@@ -47,7 +47,6 @@ impl Bench {
                 let stored = device.store(vec![Numbers::column(index)], dictionary).await;
                 let chunk = CachedChunk {
                     stored: Arc::new(stored.unwrap()),
-                    holds_special: false,
                     anchor: vec![],
                 };
                 table.insert_morsel(vec![(key(index), chunk)]);

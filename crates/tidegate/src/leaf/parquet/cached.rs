@@ -35,6 +35,7 @@ use datafusion_datasource::{PartitionedFile, TableSchema};
 use object_store::ObjectStore;
 
 use super::files::HostCache;
+use crate::files::guard::unguarded;
 use crate::options::{CacheMode, TidegateOptions};
 use crate::region::PipelineExec;
 use planner::CachedMorselizer;
@@ -48,22 +49,31 @@ pub(crate) struct CachedSource {
     batch_size: usize,
 }
 
-/// Returns the Parquet source of a scan, behind the host tier or not.
+/// Returns the Parquet source of a scan, behind the host tier and the guard or not.
 pub(crate) fn planned_source(source: &Arc<dyn FileSource>) -> Option<&ParquetSource> {
-    match source.downcast_ref::<CachedSource>() {
-        Some(cached) => cached.inner.downcast_ref::<ParquetSource>(),
-        None => source.downcast_ref::<ParquetSource>(),
-    }
+    let source = match source.downcast_ref::<CachedSource>() {
+        Some(cached) => &cached.inner,
+        None => source,
+    };
+    unguarded(source).downcast_ref::<ParquetSource>()
 }
 
-/// Puts the host tier in front of every Parquet scan of a plan that can do with it.
+/// The memory limit under which what is read is kept only where the tier's size was set: decoding whole
+/// columns takes about as much again as the tier holds, and statements would lack it.
+const FILLS_ABOVE: u64 = 1 << 30;
+
+/// Puts the host tier in front of every Parquet scan of a plan that can do with it. `memory_limit` is that
+/// of all statements.
 pub(crate) fn behind_host_tier(
     plan: &Arc<dyn ExecutionPlan>,
     cache: &Arc<HostCache>,
     options: &TidegateOptions,
+    memory_limit: u64,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let tier = cache.columns().host();
-    let fills = options.cache == CacheMode::Auto && tier.limit() > 0;
+    let has_room = options.host_cache_limit.is_some()
+        || options.memory_limit.unwrap_or(memory_limit) >= FILLS_ABOVE;
+    let fills = options.cache == CacheMode::Auto && tier.limit() > 0 && has_room;
     if options.cache == CacheMode::Off || (!fills && tier.is_empty()) {
         return Ok(Arc::clone(plan));
     }
@@ -125,7 +135,7 @@ impl CachedSource {
         fills: bool,
     ) -> std::result::Result<Self, String> {
         let inner = config.file_source();
-        let Some(planned) = inner.downcast_ref::<ParquetSource>() else {
+        let Some(planned) = unguarded(inner).downcast_ref::<ParquetSource>() else {
             return Err("it does not read Parquet files".into());
         };
         Ok(Self {

@@ -27,6 +27,7 @@ use tidegate_scheduler::{ChunkKey, LoadError, MorselId, MorselLoader, MorselSize
 use super::cached::{self, planned_source};
 use super::identity::Identities;
 use super::rows::AllRows;
+use crate::files::guard::{ExpectedRows, guarded};
 
 /// The files of a scan, and for each that was listed the row groups that are its morsels.
 #[derive(Debug)]
@@ -105,8 +106,14 @@ impl RowGroups {
             );
         };
         let mut access = ParquetAccessPlan::new_none(num_row_groups);
-        morsels.for_each(|index| access.scan(row_groups[index].0));
-        Ok(self.files[piece].clone().with_extension(access))
+        let mut num_rows = 0;
+        morsels.for_each(|index| {
+            let (row_group, size) = row_groups[index];
+            access.scan(row_group);
+            num_rows += size.num_rows;
+        });
+        let file = self.files[piece].clone().with_extension(access);
+        Ok(file.with_extension(ExpectedRows(num_rows)))
     }
 }
 
@@ -265,9 +272,12 @@ impl ParquetLoader {
             .collect();
         let lister = RowGroupLister::try_new(config, planned, names, row_groups, ctx)?;
         let identities = Identities::new(config, planned, columns, &lister.row_groups, ctx)?;
-        let single = FileScanConfigBuilder::new(config.object_store_url.clone(), Arc::new(source))
+        let url = config.object_store_url.clone();
+        let mut single = FileScanConfigBuilder::new(url, Arc::new(source))
             .with_projection_indices(Some(columns.to_vec()))?
             .build();
+        // The guard passes no projection on.
+        single.file_source = guarded(single.file_source, &single.object_store_url);
         Ok(Self {
             config: cached::as_well(config, single),
             lister,

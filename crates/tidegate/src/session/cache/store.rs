@@ -243,7 +243,6 @@ impl Shared {
             }
         })?;
         Ok(CachedChunk {
-            holds_special: stored.has_special(),
             stored: Arc::new(stored),
             anchor,
         })

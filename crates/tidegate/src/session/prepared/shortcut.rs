@@ -4,7 +4,6 @@
 //! device holds. It is good while nothing has changed that the statement hangs on; otherwise it is
 //! made anew, or the statement is planned as any other.
 
-use std::collections::BTreeSet;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -17,7 +16,6 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::physical_planner::PhysicalPlanner;
 use futures::FutureExt;
 use parking_lot::Mutex;
-use tidegate_kernels::order_dependent_columns;
 use tidegate_scheduler::{
     CachedTable, Choice, MorselLoader, Reason, RegionCounters, ResidentFailure, ResidentScan,
     RunFailure, ScanKey, ShapeKey, Wish,
@@ -62,8 +60,6 @@ struct Shortcut {
     snapshot: Snapshot,
     /// The columns of the table that the program reads.
     columns: Vec<usize>,
-    /// Input columns of which grouped float MIN or MAX are made.
-    order_dependent: BTreeSet<usize>,
     program: Program,
     shape: ShapeKey,
     region: Arc<Region>,
@@ -190,7 +186,6 @@ impl Shortcut {
             snapshot,
             files,
             columns: leaf.scan_key()?.columns().to_vec(),
-            order_dependent: order_dependent_columns(&program.pipeline),
             shape: ShapeKey::of(&program.pipeline),
             region: Arc::clone(region),
             reason: reason.clone(),
@@ -213,7 +208,7 @@ impl Shortcut {
             return None;
         }
         let reads_all_of = |scan: &ScanKey| scan.positions(&self.columns);
-        ResidentScan::of(table, &self.order_dependent, &reads_all_of)
+        ResidentScan::of(table, &reads_all_of)
     }
 
     /// Returns whether the name of the table still stands for the rows that the device folds.
@@ -341,6 +336,12 @@ async fn run(
             guard.disarm();
             history.forget(&record);
             return Ok(Outcome::OfYesterday);
+        }
+        // A plan has a host's half, which raises with the values.
+        Ok(Err(ResidentFailure::Eval(error))) if error.is_arithmetic() => {
+            guard.disarm();
+            history.forget(&record);
+            return Ok(Outcome::ToBePlanned);
         }
         Ok(Err(ResidentFailure::Eval(error))) => Error::from(failure(RunFailure::Eval(error))),
         // The plan decides what becomes of it, and keeps the books.

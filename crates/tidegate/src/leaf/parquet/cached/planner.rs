@@ -19,6 +19,7 @@ use tidegate_scheduler::cache::host::{ChunkReader, Held, HostChunk};
 use super::super::files::KnownFile;
 use super::fill::{Fill, KeptMorsel};
 use super::scan::{CachedScan, Kept, Origin, Step, partition_values, selects_rows};
+use crate::files::guard::ExpectedRows;
 
 /// Hands each file to a [`FilePlanner`].
 #[derive(Clone, Debug)]
@@ -196,9 +197,11 @@ impl FilePlanner {
             return datafusion::common::internal_err!("a file was read before it was opened");
         };
         let mut access = ParquetAccessPlan::new_none(*num_row_groups);
-        row_groups
-            .iter()
-            .for_each(|&row_group| access.scan(row_group));
+        let mut num_rows = 0;
+        for &row_group in row_groups {
+            access.scan(row_group);
+            num_rows += known.footer.row_group(row_group).num_rows().max(0) as u64;
+        }
         self.fill = kept.map(|kept| Fill {
             scan: Arc::clone(&self.of.scan),
             file: Arc::clone(known),
@@ -206,6 +209,7 @@ impl FilePlanner {
             kept,
         });
         let file = self.file.clone().with_extension(access);
+        let file = file.with_extension(ExpectedRows(num_rows));
         let inner = self.of.inner.plan_file(file)?;
         self.go_on(inner)
     }

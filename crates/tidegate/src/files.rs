@@ -1,0 +1,110 @@
+//! Files are untrusted: what they claim is checked before memory is allocated for it, and a decoder
+//! that panics fails its statement with an error that names the file.
+//!
+//! Three mechanisms, for three stages:
+//!
+//! - `format` wraps the file formats of a session: reading the columns and statistics of files.
+//! - `guard` wraps the source of every scan of a plan: opening and decoding files.
+//! - `present` compares a query's tables with the files that are there: deleted and emptied files.
+//!
+//! Arrow IPC is read by a source of our own ([`ipc`]), since DataFusion's allocates what a file claims.
+//! Parquet is read by DataFusion's, behind readers that check footers and pages (`parquet`).
+
+pub(crate) mod format;
+pub(crate) mod guard;
+pub mod ipc;
+pub(crate) mod parquet;
+pub(crate) mod present;
+mod thrift;
+
+use std::any::Any;
+use std::fmt;
+
+use datafusion::arrow::error::ArrowError;
+use datafusion::error::DataFusionError;
+use datafusion::execution::object_store::ObjectStoreUrl;
+use object_store::ObjectStore;
+use object_store::path::Path;
+
+use crate::error::{Error, ErrorKind};
+
+/// Says that a file cannot be read.
+pub(crate) fn damaged(file: &str, why: impl fmt::Display) -> Error {
+    let message = format!("cannot read {file}: damaged or unsupported: {why}");
+    Error::new(ErrorKind::Io, message)
+}
+
+/// Says that columns cannot be read where there are no bytes.
+pub(crate) fn nothing_to_read() -> Error {
+    let message =
+        "cannot read the columns of the table: its file, or each of its files, is empty: 0 bytes";
+    Error::new(ErrorKind::Io, message)
+}
+
+/// Names a file of a store as a user would.
+pub(crate) fn name_in(url: &ObjectStoreUrl, location: &Path) -> String {
+    match url.as_str() {
+        "file:///" => format!("/{location}"),
+        url => format!("{url}{location}"),
+    }
+}
+
+/// Names a file of a store of which the URL is not known.
+pub(crate) fn name_of(store: &dyn ObjectStore, location: &Path) -> String {
+    match store.to_string() {
+        local if local.contains("LocalFileSystem") => format!("/{location}"),
+        store if store.contains("://") => format!("{}/{location}", store.trim_end_matches('/')),
+        _ => location.to_string(),
+    }
+}
+
+/// Returns what a panic said, on one line.
+pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
+    let text = panic
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("no message");
+    let words: Vec<&str> = text.split_whitespace().collect();
+    format!("its decoder stopped: {}", words.join(" "))
+}
+
+/// Turns an error of a decoder into one of its file, unless it is not the file's fault.
+pub(crate) fn blame(file: &str, error: DataFusionError) -> DataFusionError {
+    if let Some(own) = Error::own(&error) {
+        return own.clone().into();
+    }
+    let why = match error.find_root() {
+        DataFusionError::ParquetError(cause) => without_label(&cause.to_string()),
+        DataFusionError::Internal(cause) => cause.clone(),
+        DataFusionError::ArrowError(cause, _) => match cause.as_ref() {
+            ArrowError::ParquetError(text) | ArrowError::IpcError(text) => without_label(text),
+            _ => return error,
+        },
+        _ => return error,
+    };
+    // A file that is no longer there, or that the store refuses, is not damaged.
+    if why.contains("Object at location") || why.contains("not found") {
+        return error;
+    }
+    damaged(file, why).into()
+}
+
+/// Drops the kinds of errors with which Parquet's and DataFusion's messages begin.
+fn without_label(text: &str) -> String {
+    const LABELS: [&str; 5] = [
+        "Parquet error: ",
+        "Arrow: ",
+        "External: ",
+        "Parquet argument error: ",
+        "Arrow error: ",
+    ];
+    let mut rest = text.trim();
+    while let Some(inner) = LABELS.iter().find_map(|label| rest.strip_prefix(label)) {
+        rest = inner.trim_start();
+    }
+    rest.to_string()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,152 @@
+//! `min` and `max` of floats, grouped.
+//!
+//! DataFusion's grouped accumulators compare floats by `PartialOrd`, so that a NaN makes the answer
+//! depend on the order of rows, and begin at the largest and smallest finite number, which is then
+//! the answer for a group of nothing but infinities
+//! (<https://github.com/apache/datafusion/issues/24432>). These begin beyond every value and compare
+//! by total order; their arguments are canonical, so that this is the order of SQL. The state is one
+//! value, as DataFusion's is. All else, windows included, is DataFusion's own.
+
+use std::sync::{Arc, LazyLock};
+
+use datafusion::arrow::array::ArrowNativeTypeOp;
+use datafusion::arrow::datatypes::{
+    ArrowPrimitiveType, DataType, Float16Type, Float32Type, Float64Type,
+};
+use datafusion::common::internal_err;
+use datafusion::error::Result;
+use datafusion::functions_aggregate::min_max::{Max, Min, max_udaf, min_udaf};
+use datafusion::logical_expr::function::AccumulatorArgs;
+use datafusion::logical_expr::utils::AggregateOrderSensitivity;
+use datafusion::logical_expr::{
+    Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, GroupsAccumulator, ReversedUDAF,
+    SetMonotonicity, Signature,
+};
+use datafusion_functions_aggregate_common::aggregate::groups_accumulator::prim_op::PrimitiveGroupsAccumulator;
+
+static MIN: LazyLock<Arc<AggregateUDF>> = LazyLock::new(|| FloatExtreme::function(min_udaf()));
+static MAX: LazyLock<Arc<AggregateUDF>> = LazyLock::new(|| FloatExtreme::function(max_udaf()));
+
+/// Returns the function that takes the place of DataFusion's `min` or `max` of a float.
+pub(super) fn replacement(function: &AggregateUDF) -> Option<&'static Arc<AggregateUDF>> {
+    if function.inner().is::<Min>() {
+        Some(&MIN)
+    } else if function.inner().is::<Max>() {
+        Some(&MAX)
+    } else {
+        None
+    }
+}
+
+/// Returns whether a function is `max` of floats (`true`), `min` of floats (`false`) or neither.
+pub(crate) fn is_greatest(function: &AggregateUDF) -> Option<bool> {
+    let extreme = function.inner().downcast_ref::<FloatExtreme>()?;
+    Some(extreme.is_greatest())
+}
+
+/// DataFusion's function with other accumulators for groups.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct FloatExtreme {
+    of: Arc<AggregateUDF>,
+}
+
+impl FloatExtreme {
+    fn function(of: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
+        Arc::new(AggregateUDF::from(Self { of }))
+    }
+
+    fn is_greatest(&self) -> bool {
+        self.of.inner().is::<Max>()
+    }
+}
+
+impl AggregateUDFImpl for FloatExtreme {
+    fn name(&self) -> &str {
+        self.of.name()
+    }
+
+    fn signature(&self) -> &Signature {
+        self.of.signature()
+    }
+
+    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
+        self.of.return_type(arguments)
+    }
+
+    fn coerce_types(&self, arguments: &[DataType]) -> Result<Vec<DataType>> {
+        self.of.coerce_types(arguments)
+    }
+
+    fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+        self.of.accumulator(args)
+    }
+
+    fn create_sliding_accumulator(
+        &self,
+        args: AccumulatorArgs<'_>,
+    ) -> Result<Box<dyn Accumulator>> {
+        self.of.create_sliding_accumulator(args)
+    }
+
+    fn groups_accumulator_supported(&self, _: AccumulatorArgs<'_>) -> bool {
+        true
+    }
+
+    fn create_groups_accumulator(
+        &self,
+        args: AccumulatorArgs<'_>,
+    ) -> Result<Box<dyn GroupsAccumulator>> {
+        let greatest = self.is_greatest();
+        match args.return_field.data_type() {
+            DataType::Float16 => Ok(accumulator::<Float16Type>(greatest)),
+            DataType::Float32 => Ok(accumulator::<Float32Type>(greatest)),
+            DataType::Float64 => Ok(accumulator::<Float64Type>(greatest)),
+            other => internal_err!("{} of floats over {other}", self.name()),
+        }
+    }
+
+    fn is_descending(&self) -> Option<bool> {
+        Some(self.is_greatest())
+    }
+
+    fn order_sensitivity(&self) -> AggregateOrderSensitivity {
+        self.of.order_sensitivity()
+    }
+
+    fn reverse_expr(&self) -> ReversedUDAF {
+        ReversedUDAF::Identical
+    }
+
+    fn set_monotonicity(&self, data_type: &DataType) -> SetMonotonicity {
+        self.of.inner().set_monotonicity(data_type)
+    }
+
+    fn documentation(&self) -> Option<&Documentation> {
+        self.of.documentation()
+    }
+}
+
+fn accumulator<T>(greatest: bool) -> Box<dyn GroupsAccumulator>
+where
+    T: ArrowPrimitiveType + Send,
+{
+    // Two closures rather than one that asks, for each is called for every row.
+    let data_type = &T::DATA_TYPE;
+    if greatest {
+        let keep = |kept: &mut T::Native, value: T::Native| {
+            if value.is_gt(*kept) {
+                *kept = value;
+            }
+        };
+        let accumulator = PrimitiveGroupsAccumulator::<T, _>::new(data_type, keep);
+        Box::new(accumulator.with_starting_value(T::Native::MIN_TOTAL_ORDER))
+    } else {
+        let keep = |kept: &mut T::Native, value: T::Native| {
+            if value.is_lt(*kept) {
+                *kept = value;
+            }
+        };
+        let accumulator = PrimitiveGroupsAccumulator::<T, _>::new(data_type, keep);
+        Box::new(accumulator.with_starting_value(T::Native::MAX_TOTAL_ORDER))
+    }
+}

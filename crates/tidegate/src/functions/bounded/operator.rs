@@ -1,0 +1,147 @@
+//! `a || b` as a call, so that it asks for memory as other functions do.
+
+use std::sync::Arc;
+
+use datafusion::arrow::compute::kernels::concat_elements::concat_elements_dyn;
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::error::Result;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{
+    BinaryExpr, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ScalarFunctionArgs,
+    ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+use datafusion::optimizer::optimizer::ApplyOrder;
+use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
+use datafusion::scalar::ScalarValue;
+
+use super::{Bounded, FunctionMemory};
+use crate::functions::bounded::sizes::{Estimate, sum};
+
+/// Writes `a || b` of two strings as a call of a function that asks for memory.
+#[derive(Debug)]
+pub(crate) struct BoundedConcat {
+    function: Arc<ScalarUDF>,
+}
+
+impl BoundedConcat {
+    pub(crate) fn new(memory: &FunctionMemory) -> Self {
+        let inner = StringConcat {
+            signature: Signature::any(2, Volatility::Immutable),
+        };
+        let function = Bounded {
+            inner: Arc::new(ScalarUDF::new_from_impl(inner)),
+            estimate: Estimate::Exact(sum),
+            memory: memory.clone(),
+        };
+        Self {
+            function: Arc::new(ScalarUDF::new_from_impl(function)),
+        }
+    }
+}
+
+impl OptimizerRule for BoundedConcat {
+    fn name(&self) -> &str {
+        "bounded_concat"
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        Some(ApplyOrder::BottomUp)
+    }
+
+    fn rewrite(
+        &self,
+        plan: LogicalPlan,
+        _: &dyn OptimizerConfig,
+    ) -> Result<Transformed<LogicalPlan>> {
+        let mut has_any = false;
+        for expr in plan.expressions() {
+            has_any |= expr.exists(|part| Ok(is_concat(part)))?;
+        }
+        if !has_any {
+            return Ok(Transformed::no(plan));
+        }
+        let schema = match &plan {
+            LogicalPlan::TableScan(scan) => Arc::clone(&scan.projected_schema),
+            plan => Arc::new(merge_schema(&plan.inputs())),
+        };
+        let names = NamePreserver::new(&plan);
+        plan.map_expressions(|expr| {
+            let name = names.save(&expr);
+            let rewritten = expr.transform_up(|part| match part {
+                Expr::BinaryExpr(BinaryExpr {
+                    left,
+                    op: Operator::StringConcat,
+                    right,
+                }) => {
+                    let of = left.get_type(&schema).ok();
+                    let is_string = of.as_ref().is_some_and(DataType::is_string);
+                    if is_string && of == right.get_type(&schema).ok() {
+                        let call = self.function.call(vec![*left, *right]);
+                        return Ok(Transformed::yes(call));
+                    }
+                    let kept = BinaryExpr::new(left, Operator::StringConcat, right);
+                    Ok(Transformed::no(Expr::BinaryExpr(kept)))
+                }
+                other => Ok(Transformed::no(other)),
+            })?;
+            Ok(rewritten.update_data(|expr| name.restore(expr)))
+        })
+    }
+}
+
+fn is_concat(expr: &Expr) -> bool {
+    matches!(
+        expr,
+        Expr::BinaryExpr(BinaryExpr {
+            op: Operator::StringConcat,
+            ..
+        })
+    )
+}
+
+/// Two strings of one type, one behind the other; NULL if either is.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct StringConcat {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for StringConcat {
+    fn name(&self) -> &str {
+        "string_concat"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, args: &[DataType]) -> Result<DataType> {
+        match args {
+            [left, right] if left == right && left.is_string() => Ok(left.clone()),
+            _ => datafusion::common::plan_err!("string_concat takes two strings of one type"),
+        }
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let is_array = |value: &ColumnarValue| matches!(value, ColumnarValue::Array(_));
+        let rows = match args.args.iter().any(is_array) {
+            true => args.number_rows,
+            false => 1,
+        };
+        let mut arrays = Vec::with_capacity(2);
+        for value in &args.args {
+            arrays.push(value.to_array(rows)?);
+        }
+        let [left, right] = arrays.as_slice() else {
+            return datafusion::common::internal_err!("string_concat takes two strings");
+        };
+        let joined = concat_elements_dyn(left, right)?;
+        match args.args.iter().any(is_array) {
+            true => Ok(ColumnarValue::Array(joined)),
+            false => Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(
+                &joined, 0,
+            )?)),
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Comparisons of intervals by the time that they span: a month is 30 days and a day is 24 hours, as in
+//! PostgreSQL.
+//!
+//! DataFusion compares months, then days, then nanoseconds, so that the difference of two timestamps,
+//! which has nanoseconds only, would be less than `INTERVAL '1 day'` however great it is.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{AsArray, Decimal128Array};
+use datafusion::arrow::datatypes::{
+    DataType, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit,
+};
+use datafusion::common::{DFSchema, internal_err, plan_err};
+use datafusion::error::Result;
+use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ExprSchemable, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+    Signature, Volatility, binary_expr,
+};
+use sqlparser::ast::BinaryOperator;
+
+const DAYS_OF_MONTH: i128 = 30;
+const NANOSECONDS_OF_DAY: i128 = 24 * 60 * 60 * 1_000_000_000;
+
+/// Digits that the span of every interval has room in.
+const DIGITS: u8 = 38;
+
+/// Plans comparisons of intervals.
+#[derive(Debug, Default)]
+pub(crate) struct IntervalComparisons;
+
+impl ExprPlanner for IntervalComparisons {
+    fn plan_binary_op(
+        &self,
+        expr: RawBinaryExpr,
+        schema: &DFSchema,
+    ) -> Result<PlannerResult<RawBinaryExpr>> {
+        let Some(op) = comparison(&expr.op) else {
+            return Ok(PlannerResult::Original(expr));
+        };
+        // What has no type yet is of no interval.
+        let (Ok(left), Ok(right)) = (expr.left.get_type(schema), expr.right.get_type(schema))
+        else {
+            return Ok(PlannerResult::Original(expr));
+        };
+        let is_span = |data_type: &DataType| {
+            matches!(data_type, DataType::Interval(_) | DataType::Duration(_))
+        };
+        let are_durations = matches!(
+            (&left, &right),
+            (DataType::Duration(_), DataType::Duration(_))
+        );
+        if !is_span(&left) || !is_span(&right) || are_durations {
+            return Ok(PlannerResult::Original(expr));
+        }
+        let function = Arc::new(ScalarUDF::from(IntervalSpan::default()));
+        let span = |interval: Expr| function.call(vec![interval]);
+        let planned = binary_expr(span(expr.left), op, span(expr.right));
+        Ok(PlannerResult::Planned(planned))
+    }
+}
+
+fn comparison(op: &BinaryOperator) -> Option<Operator> {
+    Some(match op {
+        BinaryOperator::Eq => Operator::Eq,
+        BinaryOperator::NotEq => Operator::NotEq,
+        BinaryOperator::Lt => Operator::Lt,
+        BinaryOperator::LtEq => Operator::LtEq,
+        BinaryOperator::Gt => Operator::Gt,
+        BinaryOperator::GtEq => Operator::GtEq,
+        _ => return None,
+    })
+}
+
+/// `interval_span(i)`: nanoseconds of an interval, as a decimal.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct IntervalSpan {
+    signature: Signature,
+}
+
+impl Default for IntervalSpan {
+    fn default() -> Self {
+        Self {
+            signature: Signature::user_defined(Volatility::Immutable),
+        }
+    }
+}
+
+impl ScalarUDFImpl for IntervalSpan {
+    fn name(&self) -> &str {
+        "interval_span"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn coerce_types(&self, given: &[DataType]) -> Result<Vec<DataType>> {
+        match given {
+            [DataType::Interval(_) | DataType::Duration(_)] => {
+                Ok(vec![DataType::Interval(IntervalUnit::MonthDayNano)])
+            }
+            _ => plan_err!("interval_span takes an interval"),
+        }
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Decimal128(DIGITS, 0))
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let [intervals] = ColumnarValue::values_to_arrays(&args.args)?
+            .try_into()
+            .or_else(|_| internal_err!("interval_span of several arguments"))?;
+        let Some(intervals) = intervals.as_primitive_opt::<IntervalMonthDayNanoType>() else {
+            return internal_err!("interval_span of {}", intervals.data_type());
+        };
+        let spans: Decimal128Array = intervals.unary(span);
+        let spans = spans.with_precision_and_scale(DIGITS, 0)?;
+        Ok(ColumnarValue::Array(Arc::new(spans)))
+    }
+}
+
+fn span(interval: IntervalMonthDayNano) -> i128 {
+    let days = i128::from(interval.months) * DAYS_OF_MONTH + i128::from(interval.days);
+    days * NANOSECONDS_OF_DAY + i128::from(interval.nanoseconds)
+}

@@ -1,0 +1,246 @@
+//! Operators that cannot spill, replaced by others that can.
+//!
+//! DataFusion's hash joins hold one side in memory, and its top-k holds all rows of its limit.
+//! [`JoinsThatSpill`] makes sort-merge joins of hash joins whose held side may be large: it belongs to the
+//! second try of a query that lacked memory, before sorts and exchanges are added. [`TopKThatSpills`] makes
+//! a sort and a limit of each top-k that would take much of the memory limit.
+
+mod compact;
+
+use std::sync::Arc;
+
+use datafusion::arrow::compute::SortOptions;
+use datafusion::arrow::datatypes::{DataType, Schema};
+use datafusion::common::JoinType;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::error::Result;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::joins::{HashJoinExec, SortMergeJoinExec};
+use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
+use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
+
+use crate::options::TidegateOptions;
+use crate::region::PipelineExec;
+use crate::runtime::Runtime;
+
+pub(crate) use compact::CompactSorted;
+
+/// The part of the memory limit that the held side of a hash join may take by what is known of it.
+const HELD_SHARE: u64 = 32;
+
+/// The part of the memory limit that the rows of a top-k may take.
+const TOP_K_SHARE: u64 = 8;
+
+/// Rows up to which a top-k stays one, whatever it may take.
+const TOP_K_ROWS: usize = 100_000;
+
+/// Bytes that a value without a fixed width is taken to need.
+const VALUE_BYTES: u64 = 32;
+
+/// Makes sort-merge joins of hash joins whose held side may be large.
+#[derive(Debug)]
+pub(crate) struct JoinsThatSpill {
+    /// Bytes that the statement may hold.
+    pub(crate) memory_limit: u64,
+}
+
+impl PhysicalOptimizerRule for JoinsThatSpill {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        _: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let held_max = self.memory_limit / HELD_SHARE;
+        plan.transform_up(|node| {
+            let Some(join) = node.downcast_ref::<HashJoinExec>() else {
+                return Ok(Transformed::no(node));
+            };
+            if bytes_of(join.left()).is_some_and(|bytes| bytes <= held_max) {
+                return Ok(Transformed::no(node));
+            }
+            match merged(join)? {
+                Some(merged) => Ok(Transformed::yes(merged)),
+                None => Ok(Transformed::no(node)),
+            }
+        })
+        .data()
+    }
+
+    fn name(&self) -> &str {
+        "joins_that_spill"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// Makes the sort-merge join that gives the rows of a hash join; `None` if there is none.
+fn merged(join: &HashJoinExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let sorts = |expr: &Arc<dyn PhysicalExpr>, schema: &Schema| {
+        expr.data_type(schema).is_ok_and(|kind| is_ordered(&kind))
+    };
+    let (left, right) = (join.left(), join.right());
+    let keys_sort = join.on().iter().all(|(on_left, on_right)| {
+        sorts(on_left, &left.schema()) && sorts(on_right, &right.schema())
+    });
+    // What a null means to NOT IN only a hash join knows.
+    if join.null_aware || !keys_sort {
+        return Ok(None);
+    }
+    // DataFusion 55.2 gives the columns of the condition's side the nullability that they have before the
+    // join, and fails at the first row without a match.
+    let is_outer = matches!(
+        join.join_type(),
+        JoinType::Left | JoinType::Right | JoinType::Full
+    );
+    if is_outer && join.filter().is_some() {
+        return Ok(None);
+    }
+    let merged: Arc<dyn ExecutionPlan> = Arc::new(SortMergeJoinExec::try_new(
+        Arc::clone(left),
+        Arc::clone(right),
+        join.on().to_vec(),
+        join.filter().cloned(),
+        *join.join_type(),
+        vec![SortOptions::default(); join.on().len()],
+        join.null_equality(),
+    )?);
+    let Some(projection) = &join.projection else {
+        return Ok(Some(merged));
+    };
+    let schema = merged.schema();
+    let columns = projection.iter().map(|index| {
+        let name = schema.field(*index).name();
+        ProjectionExpr {
+            expr: Arc::new(Column::new(name, *index)),
+            alias: name.clone(),
+        }
+    });
+    let columns: Vec<ProjectionExpr> = columns.collect();
+    Ok(Some(Arc::new(ProjectionExec::try_new(columns, merged)?)))
+}
+
+/// Returns whether values that a hash join takes for equal are those that a sort puts beside each other.
+fn is_ordered(kind: &DataType) -> bool {
+    kind.is_integer()
+        || kind.is_decimal()
+        || kind.is_temporal()
+        || kind.is_string()
+        || kind.is_binary()
+        || matches!(kind, DataType::Boolean)
+}
+
+/// Estimates what the rows of a plan take; `None` if their number is not known.
+///
+/// What joins are estimated to give may be far too little, so that is never taken for less than what
+/// their inputs give.
+fn bytes_of(plan: &Arc<dyn ExecutionPlan>) -> Option<u64> {
+    let rows = rows_of(plan)?;
+    Some((rows as u64).saturating_mul(row_bytes(&plan.schema())))
+}
+
+fn rows_of(plan: &Arc<dyn ExecutionPlan>) -> Option<usize> {
+    if !has_join(plan) {
+        return told_rows(plan);
+    }
+    let inputs = plan.children().into_iter().map(rows_of);
+    let most = inputs.collect::<Option<Vec<usize>>>()?.into_iter().max()?;
+    Some(told_rows(plan).map_or(most, |told| told.max(most)))
+}
+
+fn told_rows(plan: &Arc<dyn ExecutionPlan>) -> Option<usize> {
+    let known = StatisticsContext::new().compute(plan.as_ref(), &StatisticsArgs::new());
+    known.ok()?.num_rows.get_value().copied()
+}
+
+fn has_join(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    plan.children().len() > 1 || plan.children().into_iter().any(has_join)
+}
+
+fn row_bytes(schema: &Schema) -> u64 {
+    let width = |kind: &DataType| {
+        kind.primitive_width()
+            .map_or(VALUE_BYTES, |width| width as u64)
+    };
+    schema
+        .fields()
+        .iter()
+        .map(|field| width(field.data_type()))
+        .sum()
+}
+
+/// Makes a sort and a limit of each top-k whose rows would take much of the memory limit.
+#[derive(Debug)]
+pub(crate) struct TopKThatSpills {
+    runtime: Arc<Runtime>,
+}
+
+impl TopKThatSpills {
+    /// Makes the rule for statements under the memory limit of a process.
+    pub(crate) fn new(runtime: Arc<Runtime>) -> Self {
+        Self { runtime }
+    }
+}
+
+impl PhysicalOptimizerRule for TopKThatSpills {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let options = TidegateOptions::of(config);
+        let of_process = self.runtime.admission().limits().expected_bytes_max;
+        let limit = statement_limit(&options, of_process);
+        plan.transform_up(|node| match sorted_and_cut(&node, limit) {
+            Some(cut) => Ok(Transformed::yes(cut)),
+            None => Ok(Transformed::no(node)),
+        })
+        .data()
+    }
+
+    fn name(&self) -> &str {
+        "top_k_that_spills"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// Returns the bytes that one statement may hold.
+pub(crate) fn statement_limit(options: &TidegateOptions, of_process: u64) -> u64 {
+    let of_all = options.memory_limit.unwrap_or(of_process);
+    options
+        .query_memory_limit
+        .map_or(of_all, |own| own.min(of_all))
+}
+
+/// Makes a sort and a limit of a top-k that would hold too much.
+fn sorted_and_cut(plan: &Arc<dyn ExecutionPlan>, limit: u64) -> Option<Arc<dyn ExecutionPlan>> {
+    let sort = plan.downcast_ref::<SortExec>()?;
+    let fetch = sort.fetch().filter(|fetch| *fetch > TOP_K_ROWS)?;
+    // A device that sorts has memory of its own.
+    if sort.input().is::<PipelineExec>() {
+        return None;
+    }
+    let rows = told_rows(sort.input()).map_or(fetch, |told| told.min(fetch)) as u64;
+    if rows.saturating_mul(row_bytes(&sort.schema())) <= limit / TOP_K_SHARE {
+        return None;
+    }
+    let whole = Arc::new(sort.with_fetch(None));
+    Some(if sort.preserve_partitioning() {
+        Arc::new(LocalLimitExec::new(whole, fetch))
+    } else {
+        Arc::new(GlobalLimitExec::new(whole, 0, Some(fetch)))
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,251 @@
+//! Batches without the rows that others have left in their buffers.
+//!
+//! A batch that was filtered, joined or sliced may hold on to buffers of many times its size: its strings
+//! are views into those of a whole build side. A sort counts all of that for each batch, and spills or
+//! fails; so it does with a batch of many more rows than others. [`CompactExec`] copies such batches, in
+//! pieces.
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, UInt32Array};
+use datafusion::arrow::buffer::Buffer;
+use datafusion::arrow::compute::take;
+use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::record_batch::{RecordBatch, RecordBatchOptions};
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::internal_err;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::error::Result;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties,
+    ReplaceChildrenOptions,
+};
+use futures::{StreamExt, stream};
+
+/// Bytes beside its rows that an array may hold on to.
+const LEFT_OVER_BYTES: usize = 64 << 10;
+
+/// Puts a [`CompactExec`] below each sort.
+#[derive(Debug)]
+pub(crate) struct CompactSorted;
+
+impl PhysicalOptimizerRule for CompactSorted {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        _: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        plan.transform_up(|node| {
+            let Some(sort) = node.downcast_ref::<SortExec>() else {
+                return Ok(Transformed::no(node));
+            };
+            let input = Arc::new(CompactExec::new(Arc::clone(sort.input())));
+            let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+            Ok(Transformed::yes(
+                node.replace_children(vec![input], options)?,
+            ))
+        })
+        .data()
+    }
+
+    fn name(&self) -> &str {
+        "compact_sorted"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// Copies batches whose buffers hold much more than their rows.
+#[derive(Debug)]
+struct CompactExec {
+    input: Arc<dyn ExecutionPlan>,
+    properties: Arc<PlanProperties>,
+}
+
+impl CompactExec {
+    fn new(input: Arc<dyn ExecutionPlan>) -> Self {
+        let properties = Arc::clone(input.properties());
+        Self { input, properties }
+    }
+}
+
+impl DisplayAs for CompactExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CompactExec")
+    }
+}
+
+impl ExecutionPlan for CompactExec {
+    fn name(&self) -> &str {
+        "CompactExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![true]
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let Ok([input]) = <[_; 1]>::try_from(children) else {
+            return internal_err!("CompactExec has one input");
+        };
+        Ok(Arc::new(Self::new(input)))
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        ctx: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let rows_max = ctx.session_config().batch_size();
+        let rows = self.input.execute(partition, ctx)?;
+        let compacted = rows.flat_map(move |batch| match batch {
+            Ok(batch) => stream::iter(pieces(&batch, rows_max)).left_stream(),
+            Err(error) => stream::iter([Err(error)]).right_stream(),
+        });
+        let schema = self.input.schema();
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, compacted)))
+    }
+}
+
+/// Cuts a batch into pieces of so many rows, each copied when it is asked for.
+fn pieces(
+    batch: &RecordBatch,
+    rows_max: usize,
+) -> impl Iterator<Item = Result<RecordBatch>> + use<> {
+    let batch = batch.clone();
+    let starts = (0..batch.num_rows()).step_by(rows_max.max(1));
+    starts.map(move |start| {
+        let rows = rows_max.min(batch.num_rows() - start);
+        compacted(batch.slice(start, rows))
+    })
+}
+
+/// Copies the columns of a batch that hold on to much more than its rows.
+fn compacted(batch: RecordBatch) -> Result<RecordBatch> {
+    let columns = batch.columns().iter().map(compacted_column);
+    let columns = columns.collect::<Result<Vec<_>>>()?;
+    let same = columns.iter().zip(batch.columns());
+    if same.into_iter().all(|(new, old)| Arc::ptr_eq(new, old)) {
+        return Ok(batch);
+    }
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    let schema = batch.schema();
+    Ok(RecordBatch::try_new_with_options(
+        schema, columns, &options,
+    )?)
+}
+
+fn compacted_column(column: &ArrayRef) -> Result<ArrayRef> {
+    let is_left_over = |held: usize, used: usize| held > 2 * used + LEFT_OVER_BYTES;
+    let views = |buffers: &[Buffer]| -> usize { buffers.iter().map(Buffer::capacity).sum() };
+    match column.data_type() {
+        DataType::Utf8View => {
+            let strings = column.as_string_view();
+            if is_left_over(
+                views(strings.data_buffers()),
+                strings.total_buffer_bytes_used(),
+            ) {
+                return Ok(Arc::new(strings.gc()));
+            }
+        }
+        DataType::BinaryView => {
+            let values = column.as_binary_view();
+            if is_left_over(
+                views(values.data_buffers()),
+                values.total_buffer_bytes_used(),
+            ) {
+                return Ok(Arc::new(values.gc()));
+            }
+        }
+        _ => {
+            let used = column.to_data().get_slice_memory_size()?;
+            if is_left_over(column.get_buffer_memory_size(), used) {
+                let all = UInt32Array::from_iter_values(0..column.len() as u32);
+                return Ok(take(column, &all, None)?);
+            }
+        }
+    }
+    Ok(Arc::clone(column))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use datafusion::arrow::array::{
+        Array, ArrayRef, Int64Array, RecordBatch, StringArray, StringViewArray,
+    };
+    use datafusion::arrow::compute::concat_batches;
+
+    use super::{compacted, pieces};
+
+    #[test]
+    fn slices_and_views_of_large_buffers_are_copied_and_others_are_not() {
+        let texts: Vec<String> = (0..20_000)
+            .map(|n| format!("a string that is long {n}"))
+            .collect();
+        let whole = RecordBatch::try_from_iter([
+            (
+                "n",
+                Arc::new(Int64Array::from_iter_values(0..20_000)) as ArrayRef,
+            ),
+            (
+                "s",
+                Arc::new(StringArray::from_iter_values(&texts)) as ArrayRef,
+            ),
+            (
+                "v",
+                Arc::new(StringViewArray::from_iter_values(&texts)) as ArrayRef,
+            ),
+        ])
+        .unwrap();
+        let same = compacted(whole.clone()).unwrap();
+        assert!(
+            whole
+                .columns()
+                .iter()
+                .zip(same.columns())
+                .all(|(a, b)| Arc::ptr_eq(a, b))
+        );
+        let cut: Vec<RecordBatch> = pieces(&whole, 300).map(Result::unwrap).collect();
+        assert_eq!(cut.len(), 67);
+        assert_eq!(concat_batches(&whole.schema(), &cut).unwrap(), whole);
+        let part = whole.slice(100, 50);
+        let small = compacted(part.clone()).unwrap();
+        assert_eq!(small, part);
+        assert!(part.columns()[2].get_buffer_memory_size() > 400_000);
+        for column in small.columns() {
+            assert!(column.get_buffer_memory_size() < 10_000, "{column:?}");
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Casts between timestamps with and without a zone mean what they mean in PostgreSQL: a timestamp
+//! without a zone is one that clocks of the session's time zone show.
+//!
+//! Arrow's casts read such a timestamp in the zone of the type that it is cast to, and cast an instant
+//! to what clocks in UTC show. DataFusion moreover moves casts of a column in a comparison to the
+//! literal, as if no zone were there. [`SessionZone`] puts `timezone(session zone, t)` in the place of
+//! a cast of which that changes the value; where the session's time zone is UTC, most casts stay.
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{DataType, TimeUnit};
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{DFSchema, Result};
+use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{Cast, Expr, ExprSchemable, LogicalPlan, ScalarUDF, TryCast, lit};
+use datafusion::optimizer::AnalyzerRule;
+
+use crate::functions::zones::{TimeZoneFunction, session_zone};
+
+/// Has casts between timestamps with and without a zone use the session's time zone. It stands after
+/// type coercion, whose casts it changes too.
+#[derive(Debug)]
+pub(crate) struct SessionZone;
+
+impl AnalyzerRule for SessionZone {
+    fn name(&self) -> &str {
+        "session_zone"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
+        let zone = session_zone(config);
+        let rewrite = |plan: LogicalPlan| in_plan(plan, &zone);
+        Ok(plan.transform_up_with_subqueries(rewrite)?.data)
+    }
+}
+
+fn in_plan(plan: LogicalPlan, zone: &Arc<str>) -> Result<Transformed<LogicalPlan>> {
+    let mut any = false;
+    plan.apply_expressions(|expr| {
+        any = any || expr.exists(|expr| Ok(may_change(expr)))?;
+        Ok(match any {
+            true => TreeNodeRecursion::Stop,
+            false => TreeNodeRecursion::Continue,
+        })
+    })?;
+    if !any {
+        return Ok(Transformed::no(plan));
+    }
+    let mut schema = merge_schema(&plan.inputs());
+    if let LogicalPlan::TableScan(scan) = &plan {
+        let source = scan.source.schema();
+        schema.merge(&DFSchema::try_from_qualified_schema(
+            scan.table_name.clone(),
+            &source,
+        )?);
+    }
+    let names = NamePreserver::new(&plan);
+    let rewritten = plan.map_expressions(|expr| {
+        let name = names.save(&expr);
+        let rewritten = expr.transform_up(|expr| in_expr(expr, &schema, zone))?;
+        Ok(rewritten.update_data(|expr| name.restore(expr)))
+    })?;
+    rewritten.map_data(LogicalPlan::recompute_schema)
+}
+
+/// Tells, without looking for types, whether an expression may be a cast that has to do with zones.
+fn may_change(expr: &Expr) -> bool {
+    let (Expr::Cast(Cast { expr, field }) | Expr::TryCast(TryCast { expr, field })) = expr else {
+        return false;
+    };
+    match field.data_type() {
+        DataType::Timestamp(..) => true,
+        DataType::Date32 | DataType::Date64 | DataType::Time32(_) | DataType::Time64(_) => {
+            !matches!(**expr, Expr::Literal(ref value, _) if value.data_type().is_string())
+        }
+        _ => false,
+    }
+}
+
+fn in_expr(expr: Expr, schema: &DFSchema, zone: &Arc<str>) -> Result<Transformed<Expr>> {
+    if !may_change(&expr) {
+        return Ok(Transformed::no(expr));
+    }
+    let (Expr::Cast(Cast { expr: inner, field }) | Expr::TryCast(TryCast { expr: inner, field })) =
+        &expr
+    else {
+        return Ok(Transformed::no(expr));
+    };
+    // Columns of an outer query are of no schema that is known here, but know their type.
+    let Ok(from) = inner.get_type(schema) else {
+        return Ok(Transformed::no(expr));
+    };
+    let to = field.data_type();
+    let Some(step) = step_between(&from, to, zone) else {
+        return Ok(Transformed::no(expr));
+    };
+    let (inner, reached) = match step {
+        Step::Through(between) => (cast_as(&expr, inner.as_ref().clone(), &between), between),
+        Step::Shift(reached) => (at_time_zone(inner.as_ref().clone(), zone), reached),
+    };
+    Ok(Transformed::yes(match reached == *to {
+        true => inner,
+        false => cast_as(&expr, inner, to),
+    }))
+}
+
+/// What comes first in the place of a cast; a cast follows, if the type is not reached.
+#[derive(Debug, PartialEq)]
+enum Step {
+    /// A cast to this type.
+    Through(DataType),
+    /// `timezone(session zone, …)`, which gives this type.
+    Shift(DataType),
+}
+
+/// Says what must come first for a cast to mean what it should; `None` if the cast does.
+fn step_between(from: &DataType, to: &DataType, zone: &Arc<str>) -> Option<Step> {
+    use DataType::{Date32, Date64, Time32, Time64, Timestamp};
+    let in_session = |unit: &TimeUnit| Timestamp(*unit, Some(Arc::clone(zone)));
+    match (from, to) {
+        (Timestamp(unit, None), Timestamp(_, Some(of))) => match is_utc(zone) {
+            true if is_utc(of) => None,
+            true => Some(Step::Through(in_session(unit))),
+            false => Some(Step::Shift(in_session(unit))),
+        },
+        (Timestamp(unit, Some(_)), Timestamp(_, None)) => match is_utc(zone) {
+            // The value of an instant is the time that clocks in UTC show.
+            true => None,
+            false => Some(Step::Shift(Timestamp(*unit, None))),
+        },
+        (Timestamp(unit, Some(of)), Date32 | Date64 | Time32(_) | Time64(_)) if of != zone => {
+            Some(Step::Through(in_session(unit)))
+        }
+        (Date32 | Date64, Timestamp(unit, Some(of))) if of != zone => {
+            Some(Step::Through(in_session(unit)))
+        }
+        (text, Timestamp(unit, Some(of))) if text.is_string() && of != zone => {
+            Some(Step::Through(in_session(unit)))
+        }
+        _ => None,
+    }
+}
+
+fn is_utc(zone: &str) -> bool {
+    matches!(zone, "UTC" | "+00:00" | "Z" | "Etc/UTC" | "+00" | "-00:00")
+}
+
+/// Casts to a type, with an error or NULL for what cannot be cast as the cast does that it replaces.
+fn cast_as(replaced: &Expr, inner: Expr, to: &DataType) -> Expr {
+    match replaced {
+        Expr::TryCast(_) => Expr::TryCast(TryCast::new(Box::new(inner), to.clone())),
+        _ => Expr::Cast(Cast::new(Box::new(inner), to.clone())),
+    }
+}
+
+fn at_time_zone(inner: Expr, zone: &Arc<str>) -> Expr {
+    let function = ScalarUDF::from(TimeZoneFunction::new(Arc::clone(zone)));
+    let args = vec![lit(zone.as_ref()), inner];
+    Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(function), args))
+}

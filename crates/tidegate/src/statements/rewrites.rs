@@ -1,0 +1,365 @@
+//! Changes parsed statements whose meaning DataFusion's planner would drop or change in silence.
+//!
+//! Most clauses that the parser knows and the planner does not are errors of the planner. What it
+//! ignores instead is refused here: a clause is obeyed or is an error. `FROM t` becomes `SELECT * FROM
+//! t`, and `x AT TIME ZONE z` becomes `timezone(z, x)`, which the planner would take for a cast.
+
+use std::ops::ControlFlow;
+
+use datafusion::execution::context::SessionState;
+use datafusion::sql::parser::{CopyToSource, Statement};
+use sqlparser::ast::{
+    self, ColumnDef, ColumnOption, ColumnOptionDef, ConstraintCharacteristics, Expr, Function,
+    FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, GroupByExpr, Ident,
+    ObjectName, Query, Select, SelectFlavor, SelectItem, Set, TableConstraint, TableFactor,
+    VisitMut, VisitorMut,
+};
+
+use crate::error::{Error, ErrorKind};
+use crate::functions::zones::{DEFAULT_ZONE, ZONE_SETTING};
+use crate::options::UncheckedConstraints;
+
+/// The function that `AT TIME ZONE` calls.
+const AT_TIME_ZONE: &str = "timezone";
+
+/// What rewriting needs to know of the session.
+pub(crate) struct Rewrites<'a> {
+    /// What becomes of constraints that nobody checks.
+    pub(crate) constraints: UncheckedConstraints,
+    /// Knows the functions that there are.
+    pub(crate) functions: &'a SessionState,
+}
+
+impl Rewrites<'_> {
+    /// Rewrites a statement.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotSupported`] for a clause that would be ignored.
+    pub(crate) fn apply(&self, statement: &mut Statement) -> Result<(), Error> {
+        match statement {
+            Statement::Statement(inner) => self.visit(inner.as_mut()),
+            Statement::CreateExternalTable(create) => {
+                let name = create.name.to_string();
+                self.constraints(&name, &mut create.constraints, &mut create.columns)
+            }
+            Statement::CopyTo(copy) => match &mut copy.source {
+                CopyToSource::Query(query) => self.visit(query.as_mut()),
+                CopyToSource::Relation(_) => Ok(()),
+            },
+            Statement::Explain(explain) => self.apply(&mut explain.statement),
+            Statement::Reset(_) => Ok(()),
+        }
+    }
+
+    fn visit(&self, node: &mut impl VisitMut) -> Result<(), Error> {
+        match node.visit(&mut Visitor(self)) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(error) => Err(error),
+        }
+    }
+
+    /// Takes constraints that nobody checks out of a table's definition, or refuses them.
+    fn constraints(
+        &self,
+        table: &str,
+        constraints: &mut Vec<TableConstraint>,
+        columns: &mut [ColumnDef],
+    ) -> Result<(), Error> {
+        let of_columns = columns.iter_mut().map(|column| &mut column.options);
+        let mut named: Vec<(&'static str, bool)> = constraints.iter().map(of_table).collect();
+        constraints.clear();
+        for options in of_columns {
+            for ColumnOptionDef { option, .. } in options.iter() {
+                match option {
+                    ColumnOption::Null
+                    | ColumnOption::NotNull
+                    | ColumnOption::Default(_)
+                    | ColumnOption::Comment(_) => {}
+                    other => match of_column(other) {
+                        Some(constraint) => named.push(constraint),
+                        None => {
+                            return Err(not_supported(&format!(
+                                "table {table}: the column option {other} is not supported: leave it \
+                                 out"
+                            )));
+                        }
+                    },
+                }
+            }
+            options.retain(|option| of_column(&option.option).is_none());
+        }
+        let enforced = named.iter().find(|(_, is_enforced)| *is_enforced);
+        match (enforced, self.constraints) {
+            (Some((constraint, _)), UncheckedConstraints::Refuse) => Err(not_supported(&format!(
+                "table {table}: {constraint} is not checked here: leave it out, write {constraint} \
+                 … NOT ENFORCED, or SET tidegate.unchecked_constraints = 'ignore'"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    fn query(&self, query: &Query) -> Result<(), Error> {
+        refuse(
+            query.for_clause.is_some(),
+            "FOR XML, JSON or BROWSE",
+            "leave it out",
+        )?;
+        refuse(query.settings.is_some(), "SETTINGS", "use SET")?;
+        refuse(
+            query.format_clause.is_some(),
+            "FORMAT",
+            "leave it out; clients and COPY choose formats",
+        )
+    }
+
+    fn select(&self, select: &mut Select) -> Result<(), Error> {
+        if select.flavor == SelectFlavor::FromFirstNoSelect && select.projection.is_empty() {
+            let all = SelectItem::Wildcard(ast::WildcardAdditionalOptions::default());
+            select.projection.push(all);
+            select.flavor = SelectFlavor::Standard;
+        }
+        refuse(select.prewhere.is_some(), "PREWHERE", "use WHERE")?;
+        refuse(
+            !select.connect_by.is_empty(),
+            "CONNECT BY",
+            "use WITH RECURSIVE",
+        )?;
+        refuse(
+            !select.distribute_by.is_empty(),
+            "DISTRIBUTE BY",
+            "leave it out",
+        )?;
+        refuse(
+            select.exclude.is_some(),
+            "EXCLUDE here",
+            "use * EXCLUDE (…)",
+        )?;
+        refuse(
+            select.value_table_mode.is_some(),
+            "SELECT AS VALUE or STRUCT",
+            "use struct()",
+        )?;
+        let (GroupByExpr::All(modifiers) | GroupByExpr::Expressions(_, modifiers)) =
+            &select.group_by;
+        refuse(
+            !modifiers.is_empty(),
+            "GROUP BY … WITH ROLLUP, CUBE or TOTALS",
+            "use GROUP BY ROLLUP (…) or CUBE (…)",
+        )
+    }
+
+    fn table(&self, table: &TableFactor) -> Result<(), Error> {
+        let TableFactor::Table {
+            version,
+            with_ordinality,
+            partitions,
+            json_path,
+            ..
+        } = table
+        else {
+            return Ok(());
+        };
+        refuse(
+            version.is_some(),
+            "the version of a table (AS OF, AT or BEFORE)",
+            "leave it out",
+        )?;
+        refuse(
+            *with_ordinality,
+            "WITH ORDINALITY",
+            "use row_number() OVER ()",
+        )?;
+        refuse(
+            !partitions.is_empty(),
+            "PARTITION (…) behind a table's name",
+            "use WHERE",
+        )?;
+        refuse(
+            json_path.is_some(),
+            "a path behind a table's name",
+            "leave it out",
+        )
+    }
+
+    fn call(&self, call: &Function) -> Result<(), Error> {
+        let (clauses, is_distinct) = match &call.args {
+            FunctionArguments::List(list) => (
+                list.clauses.as_slice(),
+                list.duplicate_treatment == Some(ast::DuplicateTreatment::Distinct),
+            ),
+            _ => (&[][..], false),
+        };
+        let clause = if call.filter.is_some() {
+            "FILTER"
+        } else if is_distinct {
+            "DISTINCT"
+        } else if call.null_treatment.is_some() || !call.within_group.is_empty() {
+            "IGNORE NULLS or WITHIN GROUP"
+        } else if !clauses.is_empty() {
+            "ORDER BY or another clause"
+        } else {
+            return Ok(());
+        };
+        let name = call.name.to_string().to_lowercase();
+        if !self.functions.scalar_functions().contains_key(&name)
+            || self.functions.aggregate_functions().contains_key(&name)
+            || self.functions.window_functions().contains_key(&name)
+        {
+            return Ok(());
+        }
+        let message = format!(
+            "{name}: {clause} belongs to aggregate functions; {name} is none: leave it out"
+        );
+        Err(Error::new(ErrorKind::Sql, message))
+    }
+}
+
+struct Visitor<'a>(&'a Rewrites<'a>);
+
+impl VisitorMut for Visitor<'_> {
+    type Break = Error;
+
+    fn pre_visit_statement(&mut self, statement: &mut ast::Statement) -> ControlFlow<Error> {
+        flow(match statement {
+            ast::Statement::CreateTable(create) => {
+                let name = create.name.to_string();
+                self.0
+                    .constraints(&name, &mut create.constraints, &mut create.columns)
+            }
+            ast::Statement::Delete(delete) => refuse(
+                delete.limit.is_some(),
+                "DELETE … LIMIT",
+                "name the rows in WHERE",
+            ),
+            ast::Statement::Update(update) => refuse(
+                update.limit.is_some() || !update.order_by.is_empty(),
+                "UPDATE … ORDER BY or LIMIT",
+                "name the rows in WHERE",
+            ),
+            ast::Statement::Set(set) => {
+                set_time_zone(set);
+                Ok(())
+            }
+            _ => Ok(()),
+        })
+    }
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
+        flow(self.0.query(query))
+    }
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
+        flow(self.0.select(select))
+    }
+
+    fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<Error> {
+        flow(self.0.table(table))
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
+        if let Expr::Function(call) = expr {
+            return flow(self.0.call(call));
+        }
+        if matches!(expr, Expr::AtTimeZone { .. }) {
+            let placeholder = Expr::Value(ast::Value::Null.with_empty_span());
+            if let Expr::AtTimeZone {
+                timestamp,
+                time_zone,
+            } = std::mem::replace(expr, placeholder)
+            {
+                *expr = at_time_zone(*time_zone, *timestamp);
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn flow(result: Result<(), Error>) -> ControlFlow<Error> {
+    match result {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(error) => ControlFlow::Break(error),
+    }
+}
+
+fn refuse(is_there: bool, clause: &str, instead: &str) -> Result<(), Error> {
+    match is_there {
+        false => Ok(()),
+        true => Err(not_supported(&format!(
+            "{clause} is not supported: {instead}"
+        ))),
+    }
+}
+
+fn not_supported(message: &str) -> Error {
+    Error::new(ErrorKind::NotSupported, message)
+}
+
+/// Names a constraint of a table, and tells whether it asks to be checked.
+fn of_table(constraint: &TableConstraint) -> (&'static str, bool) {
+    match constraint {
+        TableConstraint::PrimaryKey(key) => ("PRIMARY KEY", asks(key.characteristics)),
+        TableConstraint::Unique(unique) => ("UNIQUE", asks(unique.characteristics)),
+        TableConstraint::ForeignKey(key) => ("FOREIGN KEY", asks(key.characteristics)),
+        TableConstraint::Check(check) => ("CHECK", check.enforced != Some(false)),
+        TableConstraint::PrimaryKeyUsingIndex(_) | TableConstraint::UniqueUsingIndex(_) => {
+            ("a constraint USING INDEX", true)
+        }
+        TableConstraint::Index(_) | TableConstraint::FulltextOrSpatial(_) => ("INDEX", true),
+    }
+}
+
+/// Names a constraint of a column, and tells whether it asks to be checked; `None` for other options.
+fn of_column(option: &ColumnOption) -> Option<(&'static str, bool)> {
+    Some(match option {
+        ColumnOption::PrimaryKey(key) => ("PRIMARY KEY", asks(key.characteristics)),
+        ColumnOption::Unique(unique) => ("UNIQUE", asks(unique.characteristics)),
+        ColumnOption::ForeignKey(key) => ("REFERENCES", asks(key.characteristics)),
+        ColumnOption::Check(check) => ("CHECK", check.enforced != Some(false)),
+        _ => return None,
+    })
+}
+
+fn asks(characteristics: Option<ConstraintCharacteristics>) -> bool {
+    characteristics.is_none_or(|given| given.enforced != Some(false))
+}
+
+fn at_time_zone(time_zone: Expr, timestamp: Expr) -> Expr {
+    let argument = |expr| FunctionArg::Unnamed(FunctionArgExpr::Expr(expr));
+    Expr::Function(Function {
+        name: ObjectName::from(vec![Ident::new(AT_TIME_ZONE)]),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(FunctionArgumentList {
+            duplicate_treatment: None,
+            args: vec![argument(time_zone), argument(timestamp)],
+            clauses: Vec::new(),
+        }),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    })
+}
+
+/// Has `SET TIME ZONE z`, which DataFusion knows only as `SET timezone = z`, set the session's zone.
+fn set_time_zone(set: &mut Set) {
+    let Set::SetTimeZone { value, .. } = set else {
+        return;
+    };
+    let is_default = matches!(value, Expr::Identifier(word) if word.quote_style.is_none()
+        && ["default", "local"].contains(&word.value.to_lowercase().as_str()));
+    let zone = match is_default {
+        true => {
+            let default = ast::Value::SingleQuotedString(DEFAULT_ZONE.into());
+            Expr::Value(default.with_empty_span())
+        }
+        false => value.clone(),
+    };
+    let parts = ZONE_SETTING.split('.').map(Ident::new).collect::<Vec<_>>();
+    *set = Set::SingleAssignment {
+        scope: None,
+        hivevar: false,
+        variable: ObjectName::from(parts),
+        values: vec![zone],
+    };
+}

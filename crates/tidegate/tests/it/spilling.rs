@@ -1,0 +1,62 @@
+//! Where statements spill is used by those that spill alone, and its limits are named as options.
+
+use tidegate::{ErrorKind, Session};
+
+/// Sorts more than fits in memory.
+const SORT: &str = "SELECT max(n) FROM (SELECT row_number() OVER (ORDER BY value * 7919 % 1000003) AS n \
+                    FROM generate_series(1, 1000000))";
+
+async fn fails(session: &Session, kind: ErrorKind, parts: &[&str]) {
+    let error = session.collect(SORT).await.unwrap_err();
+    for part in parts {
+        assert!(error.to_string().contains(part), "{error}");
+    }
+    assert_eq!(error.kind(), kind, "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_folder_that_cannot_be_used_fails_only_what_spills() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let session = Session::builder()
+        .memory_limit(8 << 20)
+        .temp_dir(file.join("spill"))
+        .build()
+        .unwrap();
+    session.collect("SELECT 1").await.unwrap();
+    fails(
+        &session,
+        ErrorKind::Io,
+        &["must spill", "file/spill", "--temp-dir"],
+    )
+    .await;
+    session.collect("SELECT 1").await.unwrap();
+    // The setting of DataFusion's is ours.
+    let good = folder.path().join("good");
+    let set = format!(
+        "SET datafusion.runtime.temp_directory = '{}'",
+        good.display()
+    );
+    session.collect(&set).await.unwrap();
+    session.collect(SORT).await.unwrap();
+    assert_eq!(std::fs::read_dir(&good).unwrap().count(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_limit_of_what_is_spilled_names_its_option_the_folder_and_the_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let session = Session::builder()
+        .memory_limit(8 << 20)
+        .temp_dir(folder.path())
+        .temp_limit(1 << 20)
+        .build()
+        .unwrap();
+    let path = folder.path().display().to_string();
+    let parts = ["--temp-limit", "at most 1048576", &path];
+    fails(&session, ErrorKind::ResourcesExhausted, &parts).await;
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    let set = "SET datafusion.runtime.max_temp_directory_size = '1G'";
+    session.collect(set).await.unwrap();
+    session.collect(SORT).await.unwrap();
+}
