@@ -7,7 +7,8 @@ use crate::support::{host_only, sides, simulated};
 const ROWS: &str = "CREATE TABLE t AS SELECT value AS v, value % 10 AS k, value - 40 AS z, \
     cast(value AS DECIMAL(9, 2)) AS d, 'x' || value AS s FROM generate_series(1, 100)";
 
-/// Statements and what is raised.
+/// Statements and what is raised. Where the text has a value, only one row raises: which of several
+/// rows is named may differ from place to place.
 const RAISING: [(&str, &str); 7] = [
     ("SELECT 1 / z FROM t", "division by zero"),
     ("SELECT k, sum(v % z) FROM t GROUP BY k", "division by zero"),
@@ -20,7 +21,7 @@ const RAISING: [(&str, &str); 7] = [
         "division by zero",
     ),
     (
-        "SELECT sum(CAST(v + 100 AS TINYINT)) FROM t WHERE v > 90",
+        "SELECT sum(CAST(v + 100 AS TINYINT)) FROM t WHERE v = 91",
         "cannot cast value 191 to type Int8",
     ),
     (
