@@ -2,12 +2,15 @@
 //!
 //! [`expressions`] rewrites logical expressions after types are coerced: arguments of filtered
 //! aggregates, and IS TRUE and its kin. [`grouping_sets`] hides what is not true of the rows of grouping
-//! sets from the physical optimizer. [`lazy_logic`] has AND and OR go from left to right. `docs/upstream.md` has a minimal reproduction of each bug.
+//! sets from the physical optimizer. [`lazy_logic`] has AND and OR go from left to right.
+//! [`set_comparison`] names the subqueries of ALL and ANY. `docs/upstream.md` has a minimal reproduction
+//! of each bug.
 
 mod expressions;
 mod grouping_sets;
 pub(crate) mod lazy_logic;
 mod raising;
+mod set_comparison;
 
 use std::sync::Arc;
 
@@ -16,11 +19,14 @@ use datafusion::execution::session_state::SessionStateBuilder;
 use expressions::RewriteExpressions;
 use grouping_sets::HideGroupingSetClaims;
 use lazy_logic::MakeLogicLazy;
+use set_comparison::NameSetComparisons;
 
 /// Adds the rewrites to a session state: the logical ones after DataFusion's analyzer rules, those of
 /// claims and projections before its physical optimizer rules, those of predicates behind them.
 pub(crate) fn add_to(builder: SessionStateBuilder) -> SessionStateBuilder {
-    let mut builder = builder.with_analyzer_rule(Arc::new(RewriteExpressions));
+    let mut builder = builder
+        .with_analyzer_rule(Arc::new(RewriteExpressions))
+        .with_analyzer_rule(Arc::new(NameSetComparisons));
     let physical = builder.physical_optimizers().get_or_insert_default();
     physical.rules.insert(0, Arc::new(HideGroupingSetClaims));
     physical
