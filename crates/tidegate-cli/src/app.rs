@@ -7,20 +7,18 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use tidegate::{Session, SessionBuilder};
 use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::args::{self, Args, Door, SessionArgs, Source};
-use crate::config::Setting;
 use crate::demo::Demo;
 use crate::engine::Engine;
+use crate::exit::FAILED;
 use crate::failure::Failure;
 use crate::params::Params;
 use crate::run::Runner;
 use crate::script::Script;
-use crate::{
-    configuration, connect, console, doctor, environment, kernel, panics, repl, serve, shell,
-};
+use crate::session::{builder, session};
+use crate::{configuration, connect, console, doctor, kernel, panics, repl, serve, shell};
 
 /// Stack of the thread that everything starts from.
 const MAIN_STACK_BYTES: usize = 64 << 20;
@@ -28,11 +26,6 @@ const MAIN_STACK_BYTES: usize = 64 << 20;
 const WORKER_STACK_BYTES: usize = 16 << 20;
 /// How long the end waits for work that does not stop when told to.
 const SHUTDOWN_MAX: Duration = Duration::from_secs(1);
-
-/// The exit status if all went well.
-pub(crate) const DONE: u8 = 0;
-/// The exit status if a statement failed, or could not be tried.
-pub(crate) const FAILED: u8 = 1;
 
 /// Runs what the command line asks for; its first word is the program's name. Prints help, or the
 /// mistake in it, and ends the process.
@@ -177,51 +170,4 @@ async fn statements(args: &Args, workers: &Handle) -> Result<u8, Failure> {
 
 fn at_terminal() -> bool {
     io::stdin().is_terminal() && io::stdout().is_terminal()
-}
-
-/// Makes a session with the settings of wherever they come from.
-pub(crate) async fn session(
-    builder: SessionBuilder,
-    settings: &[Setting],
-) -> Result<Session, Failure> {
-    let session = builder.build()?;
-    for setting in settings {
-        let Setting {
-            name,
-            value,
-            origin,
-        } = setting;
-        session.set(name, value).await.map_err(|error| {
-            let message = format!("{origin}: {error}");
-            tidegate::Error::with_source(error.kind(), message, error)
-        })?;
-    }
-    Ok(session)
-}
-
-fn builder(args: SessionArgs) -> SessionBuilder {
-    let mut builder = Session::builder()
-        .site_packages(environment::site_packages())
-        .kernel_folder(environment::kernel_folder())
-        .rates_folder(environment::rates_folder())
-        .stores(args.stores);
-    if let Some(limit) = args.device_memory_limit {
-        builder = builder.device_memory_limit(limit.0);
-    }
-    if let Some(limit) = args.memory_limit {
-        builder = builder.memory_limit(limit.0);
-    }
-    if let Some(folder) = args.temp_dir {
-        builder = builder.temp_dir(folder);
-    }
-    if let Some(limit) = args.temp_limit {
-        builder = builder.temp_limit(limit.0);
-    }
-    if let Some(threads) = args.threads {
-        builder = builder.target_partitions(threads.get());
-    }
-    for spec in args.simulate_device {
-        builder = builder.simulate_device(spec);
-    }
-    builder
 }

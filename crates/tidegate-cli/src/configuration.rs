@@ -6,10 +6,10 @@ use std::sync::Arc;
 use tidegate::Session;
 use tokio::runtime::Handle;
 
-use crate::app::{DONE, FAILED};
 use crate::args::OutputArgs;
 use crate::config::{self, OptionReport, Setting};
 use crate::console;
+use crate::exit::{DONE, FAILED};
 use crate::failure::Failure;
 use crate::run::Runner;
 use crate::signals::{Heard, Signals};

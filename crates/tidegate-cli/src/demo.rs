@@ -5,9 +5,9 @@ use std::sync::Arc;
 use tidegate::Session;
 use tokio::runtime::Handle;
 
-use crate::app::{DONE, FAILED};
 use crate::args::{OutputArgs, ScaleFactor};
 use crate::console;
+use crate::exit::{DONE, FAILED};
 use crate::failure::Failure;
 use crate::run::Runner;
 use crate::signals::{Heard, Signals};

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use tidegate::Session;
 
-use crate::app::{DONE, FAILED};
+use crate::exit::{DONE, FAILED};
 use crate::failure::Failure;
 use crate::{console, environment};
 

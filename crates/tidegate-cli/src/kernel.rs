@@ -4,9 +4,9 @@ use std::io::{self, Write};
 
 use tidegate::{CompiledKernel, KernelReport, Session};
 
-use crate::app::{DONE, FAILED};
 use crate::args::KernelArgs;
 use crate::console;
+use crate::exit::{DONE, FAILED};
 use crate::failure::Failure;
 
 /// The columns of the table.

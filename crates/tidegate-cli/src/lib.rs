@@ -8,7 +8,8 @@
 //! and which of the doors opens), `script` (text is cut into steps), `shell` (steps are run, one after
 //! the other), `run` (one statement), `render` (rows become text), `destination` (a screen, a file or
 //! a pager), `repl` (the prompt), `demo`, `doctor`, `configuration`, `kernel` and `serve` (the
-//! subcommands). `console`, `environment`, `failure`, `log`, `panics` and `signals` are what they all stand on.
+//! subcommands). `session` opens the session of this process; `console`, `environment`,
+//! `exit`, `failure`, `log`, `panics` and `signals` are what they all stand on.
 //!
 //! ```no_run
 //! let status = tidegate_cli::start(vec!["tidegate".into(), "doctor".into()]);
@@ -25,6 +26,7 @@ mod destination;
 mod doctor;
 mod engine;
 mod environment;
+mod exit;
 mod failure;
 mod kernel;
 mod log;
@@ -36,6 +38,7 @@ mod repl;
 mod run;
 mod script;
 mod serve;
+mod session;
 mod shell;
 mod signals;
 

@@ -10,7 +10,7 @@ use rustyline::history::FileHistory;
 use rustyline::{CompletionType, Config, Editor};
 use tidegate::statements::redacted;
 
-use crate::app::{DONE, FAILED};
+use crate::exit::{DONE, FAILED};
 use crate::run::Runner;
 use crate::shell::{Outcome, Shell};
 use crate::signals::Heard;

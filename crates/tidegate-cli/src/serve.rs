@@ -15,13 +15,14 @@ use tokio::sync::oneshot;
 use tokio::task::JoinError;
 use tracing_subscriber::filter::LevelFilter;
 
-use crate::app::{self, DONE, FAILED};
 use crate::args::{LogFormat, LogLevel, OutputArgs, ServeArgs, ServeTask, Source};
 use crate::config::Setting;
+use crate::exit::{DONE, FAILED};
 use crate::failure::Failure;
 use crate::log::{self, Log};
 use crate::run::Runner;
 use crate::script::Script;
+use crate::session::session as build;
 use crate::{console, shell, signals};
 
 /// Why there is no server.
@@ -122,7 +123,7 @@ async fn serve(
     if !allowed.is_empty() {
         session = session.file_urls();
     }
-    let session = app::session(session, settings).await?;
+    let session = build(session, settings).await?;
     if let Some(file) = &asked.init {
         init(&session, workers, output, file).await?;
     }

@@ -9,10 +9,10 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
-use crate::app::{DONE, FAILED};
 use crate::args::{Format, MaxRows, Source};
 use crate::console;
 use crate::destination::Destination;
+use crate::exit::{DONE, FAILED};
 use crate::failure::Failure;
 use crate::run::Runner;
 use crate::script::{Script, Step, What};

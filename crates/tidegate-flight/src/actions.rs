@@ -19,12 +19,12 @@ use prost::Message;
 use tidegate::{CancelHandle, Error, ErrorKind};
 use tonic::Status;
 
+use crate::door::Door;
 use crate::messages::{
     CloseSessionResult, CloseStatus, GetSessionOptionsResult, OptionError, OptionErrorValue,
     OptionValue, SessionOptionValue, SetSessionOptionsRequest, SetSessionOptionsResult,
 };
 use crate::put::{command, refuse_transaction};
-use crate::service::Door;
 use crate::sessions::{ClientSession, Prepared};
 use crate::status::{defect, invalid, status, unimplemented};
 use crate::wire::{schema_bytes, wire_schema};

@@ -23,12 +23,11 @@ use tidegate::Session;
 use crate::auth::Auth;
 use crate::limiter::ConnectionSlot;
 use crate::meters::{METRICS_TYPE, Meters};
-use crate::sessions::{Sessions, secret};
+use crate::random::{hex, secret};
+use crate::sessions::Sessions;
 use crate::timeline::Timeline;
 
 use guard::{Refusal, Viewer};
-
-pub(crate) use api::hex;
 
 /// Bytes of a request's body.
 const BODY_MAX: usize = 16 << 10;

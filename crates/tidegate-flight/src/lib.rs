@@ -6,8 +6,8 @@
 //!
 //! In reading order: [`options`] (what may be asked of a server, and which addresses are safe),
 //! [`server`] (it listens, drains and ends), `limiter` and `connection` (connections), `auth` (who
-//! calls), `sessions` (what a caller has here), `service` (one call), `statement` (a statement on its
-//! way), `admission` (its turn), `running` (its rows, and what stops them), `wire` (their form),
+//! calls), `sessions` (what a caller has here), `door` and `service` (one call), `job` and `statement` (a
+//! statement on its way), `admission` (its turn), `running` (its rows, and what stops them), `wire` (their form),
 //! `upload` and `put` (rows from clients), `metadata`, `sql_info` and `type_info` (what there is),
 //! `actions` (all else);
 //! for whoever operates it, `meters` (what is counted), `timeline` (the last minutes) and `http`.
@@ -25,6 +25,7 @@
 //! ```
 
 pub mod client;
+pub mod error;
 pub mod options;
 pub mod server;
 pub mod users;
@@ -33,13 +34,16 @@ mod actions;
 mod admission;
 mod auth;
 mod connection;
+mod door;
 mod http;
 mod idle;
+mod job;
 mod limiter;
 mod messages;
 mod metadata;
 mod meters;
 mod put;
+mod random;
 mod running;
 mod service;
 mod sessions;
@@ -52,6 +56,7 @@ mod upload;
 mod wire;
 
 pub use client::{ConnectOptions, RemoteRows, RemoteSession};
+pub use error::ServeError;
 pub use options::{Limits, ServerOptions, Tls};
-pub use server::{ServeError, Server};
+pub use server::Server;
 pub use users::{Users, UsersError, hash_password};

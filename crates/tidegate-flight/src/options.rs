@@ -3,7 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use crate::server::ServeError;
+use crate::error::ServeError;
 use crate::users::Users;
 
 /// The port on which Flight SQL servers listen by custom.

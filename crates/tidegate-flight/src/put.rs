@@ -15,7 +15,7 @@ use prost::Message;
 use tidegate::{IfExists, IfMissing, IngestTarget};
 use tonic::{Status, Streaming};
 
-use crate::service::Door;
+use crate::door::Door;
 use crate::sessions::{ClientSession, Prepared};
 use crate::statement::caught;
 use crate::status::{invalid, status, unimplemented};

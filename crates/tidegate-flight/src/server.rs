@@ -21,13 +21,14 @@ use tonic_health::server::health_reporter;
 use crate::admission::Admission;
 use crate::auth::Auth;
 use crate::connection::{Connection, accept};
+use crate::door::Door;
+use crate::error::ServeError;
 use crate::http::listen::{acceptor, serve};
 use crate::http::{Desk, router};
 use crate::idle::release_memory;
 use crate::limiter::{ConnectionLimiter, ConnectionLimits};
 use crate::meters::Meters;
 use crate::options::{Limits, ServerOptions, Tls};
-use crate::service::Door;
 use crate::sessions::Sessions;
 use crate::statement::Statements;
 
@@ -41,39 +42,6 @@ const STREAMS_MAX: u32 = 256;
 const HEADERS_MAX: u32 = 64 << 10;
 /// Bytes of an upload that may be on their way.
 const WINDOW_BYTES: u32 = 4 << 20;
-
-/// Why a server does not start, or ends.
-#[derive(Debug, thiserror::Error)]
-pub enum ServeError {
-    /// The address can be reached from elsewhere, and is not protected.
-    #[error(
-        "{address} can be reached from other machines: give {missing}, listen on 127.0.0.1, or let \
-         everyone in with --insecure"
-    )]
-    Unsafe {
-        /// The address.
-        address: SocketAddr,
-        /// What is missing.
-        missing: &'static str,
-    },
-    /// The address cannot be listened on.
-    #[error("cannot listen on {address}: {source}")]
-    Listen {
-        /// The address.
-        address: SocketAddr,
-        /// Why not.
-        source: std::io::Error,
-    },
-    /// The certificate or key cannot be used.
-    #[error("the TLS certificate or key cannot be used: {0}")]
-    Tls(String),
-    /// The system gives no random bytes.
-    #[error("{0}")]
-    Random(String),
-    /// The transport failed.
-    #[error("the server stopped: {0}")]
-    Transport(#[from] tonic::transport::Error),
-}
 
 /// A server that listens.
 #[derive(Debug)]

@@ -26,12 +26,11 @@ use prost::Message;
 use tidegate::CancelHandle;
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::auth::Auth;
-use crate::meters::Meters;
-use crate::options::Limits;
+use crate::door::Door;
+use crate::job::Job;
 use crate::put::{command, name_of, refuse_transaction};
-use crate::sessions::{ClientSession, Sessions};
-use crate::statement::{Job, Statements, caught};
+use crate::sessions::ClientSession;
+use crate::statement::caught;
 use crate::status::{defect, unimplemented};
 use crate::wire::schema_bytes;
 use crate::{actions, metadata, put};
@@ -39,25 +38,9 @@ use crate::{actions, metadata, put};
 /// Bytes of rows in one message: clients take 4 MB and more.
 const MESSAGE_BYTES: usize = 2 << 20;
 
-/// The service behind every call.
-#[derive(Debug)]
-pub(crate) struct Door {
-    pub(crate) auth: Arc<Auth>,
-    pub(crate) sessions: Arc<Sessions>,
-    pub(crate) statements: Arc<Statements>,
-}
-
 type Answer<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send + 'static>>;
 
 impl Door {
-    pub(crate) fn limits(&self) -> &Limits {
-        &self.statements.limits
-    }
-
-    fn meters(&self) -> &Meters {
-        &self.statements.meters
-    }
-
     /// Finds out who calls. The future does not hold the request, which need not be `Sync`.
     fn caller<'a, T>(
         &'a self,

@@ -12,14 +12,12 @@ use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
 use parking_lot::Mutex;
-use rand::TryRngCore;
-use rand::rngs::OsRng;
 use tidegate::{CancelHandle, ClientOptions, HeldMemory, Planned, Session};
 use tonic::Status;
 
-use crate::http::hex;
+use crate::job::Job;
 use crate::options::Limits;
-use crate::statement::Job;
+use crate::random::{Secret, hex, secret};
 use crate::status::status;
 use crate::users::Person;
 
@@ -27,18 +25,6 @@ use crate::users::Person;
 const PREPARED_BYTES: usize = 4 << 10;
 /// Bytes that its text and plan take, for each byte of the text.
 const PLAN_BYTES: usize = 8;
-
-/// Random bytes that name a session or a token.
-pub(crate) type Secret = [u8; 16];
-
-/// Makes bytes that nobody can guess.
-pub(crate) fn secret() -> Result<Secret, Status> {
-    let mut bytes = Secret::default();
-    OsRng.try_fill_bytes(&mut bytes).map_err(|error| {
-        Status::unavailable(format!("the system gives no random bytes: {error}"))
-    })?;
-    Ok(bytes)
-}
 
 /// A prepared statement, with the rows of parameters that were bound last.
 #[derive(Clone, Debug)]

@@ -11,58 +11,13 @@ use tidegate::{CancelHandle, Planned, StatementKind};
 use tonic::Status;
 
 use crate::admission::Admission;
+use crate::job::Job;
 use crate::meters::Meters;
 use crate::options::Limits;
 use crate::running::{Held, HeldTurn, RowStream, Stops};
 use crate::sessions::{ClientSession, Prepared};
 use crate::status::{defect, status};
 use crate::wire::{stamp, wire_schema};
-
-/// A statement with its parameters: what runs, one after the other, and gives one result.
-#[derive(Clone, Debug)]
-pub(crate) struct Job {
-    /// One for each row of parameters; none if it has run.
-    runs: Vec<Planned>,
-    /// What it gave, if it has run.
-    done: Vec<RecordBatch>,
-    /// The columns as they travel; `None` if they are known only when it runs.
-    schema: Option<SchemaRef>,
-}
-
-impl Job {
-    /// Makes a job of a statement that needs no parameters, or has them.
-    fn new(runs: Vec<Planned>) -> Self {
-        let columns = runs.first().and_then(Planned::schema);
-        let schema = columns.map(|columns| wire_schema(&columns));
-        let done = Vec::new();
-        Self { runs, done, schema }
-    }
-
-    /// Returns the columns as they travel; `None` if they are known only when it runs.
-    pub(crate) fn schema(&self) -> Option<&SchemaRef> {
-        self.schema.as_ref()
-    }
-
-    /// Makes a job of what a statement gave.
-    fn done(schema: SchemaRef, done: Vec<RecordBatch>) -> Self {
-        Self {
-            runs: Vec::new(),
-            done,
-            schema: Some(schema),
-        }
-    }
-
-    /// Tells whether the statement runs at once, however much else does.
-    fn is_control(&self) -> bool {
-        let control = |run: &Planned| run.kind() == StatementKind::Control;
-        self.runs.iter().all(control)
-    }
-
-    fn is_query(&self) -> bool {
-        let query = |run: &Planned| run.kind() == StatementKind::Query;
-        self.runs.iter().all(query)
-    }
-}
 
 /// Runs work that a defect of the engine may end with a panic.
 pub(crate) async fn caught<T>(work: impl Future<Output = Result<T, Status>>) -> Result<T, Status> {

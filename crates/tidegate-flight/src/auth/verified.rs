@@ -15,7 +15,7 @@ use argon2::{Algorithm, Argon2, Params, Version};
 use parking_lot::Mutex;
 use tonic::Status;
 
-use crate::sessions::secret;
+use crate::random::secret;
 use crate::status::defect;
 use crate::users::Person;
 

@@ -242,8 +242,3 @@ pub(super) async fn kill(
     tracing::info!(query_id = id, user = %viewer.user, "query killed from the page");
     Ok(Json(json!({ "query_id": id, "state": "stopping" })))
 }
-
-/// Writes bytes as hexadecimal digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}

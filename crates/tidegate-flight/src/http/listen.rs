@@ -16,9 +16,9 @@ use tokio_rustls::rustls::crypto::ring::default_provider;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
+use crate::error::ServeError;
 use crate::limiter::ConnectionLimiter;
 use crate::options::Tls;
-use crate::server::ServeError;
 
 /// How long a client that has authenticated may take to send the headers of its next request.
 const PATIENCE: Duration = Duration::from_secs(10);
