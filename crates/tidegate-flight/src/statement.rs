@@ -7,7 +7,7 @@ use std::time::Instant;
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Schema, SchemaRef, UInt64Type};
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
-use tidegate::{CancelHandle, Planned, StatementKind};
+use tidegate::{CancelHandle, Planned};
 use tonic::Status;
 
 use crate::admission::Admission;

@@ -1,9 +1,6 @@
 //! What frames can do here beside what DataFusion's do: be mapped by a closure, and choose where their
 //! regions run.
 
-mod device;
-mod map;
-
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -17,12 +14,10 @@ use datafusion::logical_expr::{Extension, LogicalPlan};
 use tidegate_kernels::DeviceStream;
 
 use crate::error::{Error, ErrorKind};
+use crate::mapping::{
+    Body, DeviceBatch, DeviceBody, DeviceWorkError, MapOptions, MapPartitions, Mapping,
+};
 use crate::session::Session;
-
-use device::DeviceBody;
-pub use device::{DeviceBatch, DeviceColumn, DeviceWorkError};
-use map::{Body, MapPartitions, Mapping};
-pub(crate) use map::{is_mapping, planner};
 
 /// Where the regions of one frame run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,18 +54,6 @@ impl FromStr for Backend {
             Error::new(ErrorKind::Sql, message)
         })
     }
-}
-
-/// What a mapping takes while it runs.
-#[derive(Clone, Debug, Default)]
-pub struct MapOptions {
-    /// What plans and messages call it.
-    pub name: Option<String>,
-    /// Bytes that the closure may need for one batch, reserved for as long as it runs: from the memory of
-    /// statements, or from that of the device for work on one.
-    pub memory_bytes: u64,
-    /// The most batches that are mapped at once; `None` for one in each partition.
-    pub concurrency: Option<usize>,
 }
 
 /// What frames can do here beside what DataFusion's do.

@@ -8,6 +8,7 @@
 
 pub(crate) mod bounded;
 pub(crate) mod custom;
+pub(crate) mod folding;
 pub(crate) mod intervals;
 pub(crate) mod sql;
 pub(crate) mod zones;

@@ -16,11 +16,10 @@
 //! ```
 //!
 //! In reading order, the life of a query: [`statements`] (text is bounded and split), [`session`]
-//! (planned), `rewrite` (what DataFusion plans otherwise than SQL says), `rule` (regions are found), `lower` (a region becomes a program), `region` (it runs on
-//! both sides), `leaf` (they share its scan), `query` (its end is written down). A new aggregate
-//! function enters in `lower::aggregate`; its meaning is in `tidegate_pipeline::interpret`.
+//! (planned), `rewrite` (what DataFusion plans otherwise than SQL says), `rule` (regions are found),
+//! `lower` (a region becomes a program), `region` (it runs on both sides), `leaf` (they share its scan),
+//! `query` (its end is written down). A new aggregate function enters in `lower::aggregate`; its meaning is in `tidegate_pipeline::interpret`.
 
-pub mod access;
 pub mod error;
 pub mod files;
 pub mod generate;
@@ -32,26 +31,30 @@ pub mod statements;
 pub mod stores;
 pub mod tensors;
 
+mod clients;
 mod floats;
 mod frames;
 mod functions;
 mod leaf;
 mod lower;
+mod mapping;
 mod memory;
 mod query;
 mod region;
 mod rewrite;
 mod rule;
+mod spilling;
 mod suggest;
 mod system;
 
-pub use access::AllowedPaths;
+pub use clients::{ClientOptions, LOCKED_SETTINGS};
 pub use datafusion::dataframe::DataFrame;
 pub use datafusion::execution::SendableRecordBatchStream;
 pub use error::{Error, ErrorKind};
 pub use floats::CanonicalFloats;
-pub use frames::{Backend, DeviceBatch, DeviceColumn, DeviceWorkError, FrameExt, MapOptions};
+pub use frames::{Backend, FrameExt};
 pub use functions::custom::ScalarFunction;
+pub use mapping::{DeviceBatch, DeviceColumn, DeviceWorkError, MapOptions};
 pub use options::TidegateOptions;
 pub use query::{
     CancelHandle, LoggedQuery, QueryPlacement, QueryProgress, QueryReport, QueryState,
@@ -62,13 +65,14 @@ pub use region::report::RegionReport;
 pub use rule::PlacePipelines;
 pub use runtime::{FaultPlan, Runtime, RuntimeOptions, SimulatedSpec};
 pub use session::{
-    CacheActivity, ClientOptions, CompiledKernel, DoctorReport, EntryPoint, HeldMemory, IfExists,
-    IfMissing, Ingest, IngestTarget, IntoTask, KernelCompiler, KernelReport, KernelSource,
-    LOCKED_SETTINGS, MemoryReport, Names, PlacementExt, Planned, Prepared, Query, Session,
-    SessionBuilder, SessionReport, StatementKind, TEMP_SCHEMA, TableInfo, TableKind, TableNames,
-    add_to,
+    CacheActivity, CompiledKernel, DoctorReport, EntryPoint, HeldMemory, IfExists, IfMissing,
+    Ingest, IngestTarget, IntoTask, KernelCompiler, KernelReport, KernelSource, Names,
+    PlacementExt, Planned, Prepared, Query, Session, SessionBuilder, StatementKind, TEMP_SCHEMA,
+    TableInfo, TableKind, TableNames, add_to,
 };
 pub use stores::StoreOptions;
+pub use stores::access::AllowedPaths;
+pub use system::reports::{MemoryReport, SessionReport};
 pub use tidegate_device::keep_heap_small;
 pub use tidegate_kernels::{DeviceMemory, DeviceStream, Phases};
 pub use tidegate_scheduler::tasks::{

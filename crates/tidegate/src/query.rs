@@ -27,23 +27,23 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::PhysicalPlanner;
 
+use crate::clients::Client;
 use crate::error::{Error, ErrorKind};
-use crate::frames::planner;
+use crate::mapping::planner;
 use crate::options::TidegateOptions;
 use crate::runtime::Runtime;
-use crate::session::Client;
 use entrance::Entrance;
 
 pub(crate) use again::SecondTry;
 pub use cancel::CancelHandle;
 pub(crate) use entrance::refused;
 pub(crate) use exec::{Deadline, QueryExec, flatten_panic, panicked, regions};
-pub(crate) use history::{Asked, History, Owner, Record, Regions};
+pub(crate) use history::{Asked, History, Record, Regions};
 pub use history::{QueryReport, QueryState};
 pub(crate) use known::{KnownPlan, KnownStatement, Snapshot};
 pub use log::{LoggedQuery, QueryPlacement, QueryWatcher, Work};
 pub(crate) use plan_size::{BoundedRelations, PlanSize, check_columns};
-pub(crate) use planning::{apart, begins, is_in_rule, on_large_stack};
+pub(crate) use planning::{apart, begins, on_large_stack};
 pub use progress::QueryProgress;
 pub(crate) use rules::with_stops;
 
@@ -115,7 +115,7 @@ pub(crate) fn watched(
     let options = TidegateOptions::of(session.config_options());
     let is_client = Client::of(session.config()).is_some();
     let entrance = Entrance::new(runtime, &plan, &options, is_client);
-    let record = runtime.history().planned(Asked::of(session), planned_in);
+    let record = History::of(runtime).planned(Asked::of(session), planned_in);
     let timeout = options.statement_timeout;
     Arc::new(QueryExec::new(
         plan,

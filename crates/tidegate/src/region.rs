@@ -31,7 +31,6 @@ use tidegate_scheduler::{
 use crate::error::{Error, ErrorKind};
 use crate::leaf::Leaf;
 use crate::lower::{Binding, bind};
-use crate::rule::host_partitions;
 
 pub use exec::PipelineExec;
 pub(crate) use fold::folds_without_rows;
@@ -190,4 +189,9 @@ fn load_error(error: LoadError) -> DataFusionError {
         Ok(error) => *error,
         Err(error) => DataFusionError::External(error),
     }
+}
+
+/// Returns how many partitions the host is taken to work on at once.
+pub(crate) fn host_partitions() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
 }

@@ -29,8 +29,9 @@ use tidegate_scheduler::{
 };
 
 use crate::error::{Error, ErrorKind};
-use crate::files::guard::guard_scans;
-use crate::leaf::parquet::cached::behind_host_tier;
+use crate::files::guard::guarded_scan;
+use crate::leaf::parquet::cached::{fills_host_tier, wrapped_scan};
+use crate::leaf::parquet::files::HostCache;
 use crate::leaf::{Leaf, LeafOptions, leaf_of};
 use crate::lower::plan::{claims_order, plain_columns};
 use crate::lower::{Lowered, lower_additive, lower_atomic, rounds, rounds_over_groups};
@@ -38,17 +39,18 @@ use crate::options::{
     CacheMode, DeviceList, FloatSums, RegionForms, ReplayedPlacement, TidegateOptions,
 };
 use crate::region::atomic::can_route;
-use crate::region::{Form, PipelineExec, Program, Region, folds_without_rows};
+use crate::region::{Form, PipelineExec, Program, Region, folds_without_rows, host_partitions};
 use crate::runtime::Runtime;
 
 mod alone;
 mod halves;
 mod ordered;
 mod replay;
-pub(crate) mod spill;
+mod scans;
 
 use halves::Halves;
 use replay::Recording;
+use scans::map_scans;
 
 /// Wraps every region of a plan in a [`PipelineExec`].
 #[derive(Debug)]
@@ -71,10 +73,15 @@ impl PhysicalOptimizerRule for PlacePipelines {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let options = TidegateOptions::of(config);
         let leaf_options = LeafOptions::of(config);
-        let plan = guard_scans(&plan, options.max_page_size)?;
         let memory_limit = self.runtime.admission().limits().expected_bytes_max;
-        let cache = self.runtime.host_cache();
-        let plan = behind_host_tier(&plan, cache, &options, memory_limit)?;
+        let cache = HostCache::of(&self.runtime);
+        let fills = fills_host_tier(&cache, &options, memory_limit);
+        let plan = map_scans(&plan, &|scan| {
+            let guarded = guarded_scan(scan, options.max_page_size);
+            let scan = guarded.as_ref().unwrap_or(scan);
+            let cached = fills.and_then(|fills| wrapped_scan(scan, &cache, fills));
+            cached.or(guarded)
+        })?;
         let placer = Placer {
             runtime: &self.runtime,
             devices: self.runtime.devices_of(options.devices.as_ref()),
@@ -465,11 +472,6 @@ impl Placer<'_> {
             Region::on_host(program, reasons),
         )))
     }
-}
-
-/// Returns how many partitions the host is taken to work on at once.
-pub(crate) fn host_partitions() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
 }
 
 fn program(lowered: Lowered) -> Program {

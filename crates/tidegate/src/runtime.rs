@@ -3,10 +3,13 @@
 
 mod calibration;
 
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tidegate_device::compiler::{Compiler, ImageCache};
 use tidegate_device::cuda::{CudaDevice, CudaOptions, Nearness};
 use tidegate_device::{
@@ -17,10 +20,7 @@ use tidegate_kernels::{CudaPipelineDevice, PipelineDevice, SimulatedPipelineDevi
 use tidegate_scheduler::{AdmissionGate, ColumnCache, Dispatch};
 
 use crate::error::{Error, ErrorKind};
-use crate::leaf::parquet::files::HostCache;
 use crate::options::{DeviceLimits, DeviceList};
-use crate::query::{History, QueryWatcher};
-use crate::session::Clients;
 
 use calibration::Calibration;
 
@@ -60,10 +60,10 @@ pub struct Runtime {
     device_limits: Vec<u64>,
     discovery: Discovery,
     why_no_device: String,
-    cache: Arc<HostCache>,
+    cache: Arc<ColumnCache>,
     dispatch: Arc<Dispatch>,
-    history: History,
-    clients: Clients,
+    /// What other modules keep for the whole runtime, by its type.
+    shared: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
 }
 
 impl Runtime {
@@ -97,9 +97,9 @@ impl Runtime {
             // What simulated devices take is nothing to remember.
             Dispatch::default()
         };
-        let cache: Arc<HostCache> = Arc::default();
-        let dispatch = dispatch.evict_from(Arc::clone(cache.columns()) as _);
-        let gives_way: Arc<dyn MakeRoom> = Arc::clone(cache.columns()) as _;
+        let cache: Arc<ColumnCache> = Arc::default();
+        let dispatch = dispatch.evict_from(Arc::clone(&cache) as _);
+        let gives_way: Arc<dyn MakeRoom> = Arc::clone(&cache) as _;
         for device in &devices {
             device.budget().set_gives_way(Arc::downgrade(&gives_way));
         }
@@ -110,16 +110,15 @@ impl Runtime {
             discovery,
             why_no_device,
             cache,
-            history: History::default(),
             calibration: OnceLock::new(),
-            clients: Clients::default(),
+            shared: Mutex::default(),
         })
     }
 
     /// Adds a device that somebody else opened, behind those that were found. Its identifier must be
     /// none of theirs.
     pub fn with_device(mut self, device: Arc<dyn PipelineDevice>) -> Self {
-        let gives_way: Arc<dyn MakeRoom> = Arc::clone(self.cache.columns()) as _;
+        let gives_way: Arc<dyn MakeRoom> = Arc::clone(&self.cache) as _;
         device.budget().set_gives_way(Arc::downgrade(&gives_way));
         self.device_limits.push(device.budget().limit());
         self.devices.push(device);
@@ -188,12 +187,16 @@ impl Runtime {
 
     /// Returns what is kept on the devices and the host from query to query.
     pub(crate) fn cache(&self) -> &Arc<ColumnCache> {
-        self.cache.columns()
+        &self.cache
     }
 
-    /// Returns the host tier with the files that its chunks come from.
-    pub(crate) fn host_cache(&self) -> &Arc<HostCache> {
-        &self.cache
+    /// Returns the one value of a type that belongs to this runtime; it is made when it is first asked for.
+    pub(crate) fn shared<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
+        let mut shared = self.shared.lock();
+        let made = shared
+            .entry(TypeId::of::<T>())
+            .or_insert_with(|| Arc::new(T::default()));
+        Arc::clone(made).downcast().unwrap_or_default()
     }
 
     /// Lets cached columns take so many bytes of host memory. Sessions that are built with
@@ -252,21 +255,6 @@ impl Runtime {
                 measure,
             ))
         });
-    }
-
-    /// Returns the clients that have sessions.
-    pub(crate) fn clients(&self) -> &Clients {
-        &self.clients
-    }
-
-    /// Tells somebody of each query that ends from now on, as long as they are there.
-    pub fn watch_queries(&self, watcher: Weak<dyn QueryWatcher>) {
-        self.history.log().watch(watcher);
-    }
-
-    /// Returns what is remembered of queries.
-    pub(crate) fn history(&self) -> &History {
-        &self.history
     }
 }
 

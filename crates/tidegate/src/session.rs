@@ -9,13 +9,14 @@ mod files;
 mod formats;
 mod functions;
 mod held;
+mod hinted;
 mod hints;
 mod ingest;
 mod kernels;
 mod kill;
 mod known;
 mod names;
-pub(crate) mod operations;
+mod operations;
 mod planned;
 mod prepared;
 mod sampled;
@@ -41,31 +42,32 @@ use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::logical_expr::ScalarUDF;
 use datafusion::prelude::{SQLOptions, SessionContext};
 
+use crate::clients::{Client, ClientOptions};
 use crate::error::Error;
 use crate::floats::CanonicalFloats;
 use crate::functions::bounded::FunctionMemory;
 use crate::functions::custom::ScalarFunction;
 use crate::generate::ArraySource;
 use crate::memory::{HostLimit, SpillSpace};
+use crate::query::History;
 use crate::query::{QueryPlanner, QueryProgress, QueryReport};
 use crate::region::report::RegionReport;
 use crate::rewrite;
 use crate::rule::PlacePipelines;
-use crate::rule::spill::TopKThatSpills;
 use crate::runtime::Runtime;
 use crate::sources::MorselTable;
+use crate::spilling::TopKThatSpills;
 use crate::stores::Stores;
 
-pub(crate) use client::{Client, Clients};
 pub(crate) use held::HeldTable;
 
 pub use builder::SessionBuilder;
-pub use client::{ClientOptions, LOCKED_SETTINGS, TEMP_SCHEMA};
+pub use client::TEMP_SCHEMA;
 pub use doctor::DoctorReport;
 pub use ingest::{IfExists, IfMissing, Ingest, IngestTarget};
 pub use kernels::{CompiledKernel, EntryPoint, KernelCompiler, KernelReport, KernelSource};
 pub use names::{Names, TableNames};
-pub use operations::{CacheActivity, HeldMemory, MemoryReport, SessionReport};
+pub use operations::{CacheActivity, HeldMemory};
 pub use planned::{Planned, StatementKind};
 pub use prepared::Prepared;
 pub use tables::{TableInfo, TableKind};
@@ -309,19 +311,19 @@ impl Session {
 
     /// Reports the query that ended last in the session's process.
     pub fn last_report(&self) -> Option<QueryReport> {
-        self.runtime.history().last()
+        History::of(&self.runtime).last()
     }
 
     /// Tells how far the query has come that was planned last of those that run in the session's
     /// process; `None` if none does.
     pub fn progress(&self) -> Option<QueryProgress> {
         let client = Client::of(&self.ctx.copied_config());
-        self.runtime.history().progress(client.as_deref())
+        History::of(&self.runtime).progress(client.as_deref())
     }
 
     /// Reports every query that is remembered, oldest first.
     pub fn reports(&self) -> Vec<QueryReport> {
-        self.runtime.history().reports()
+        History::of(&self.runtime).reports()
     }
 
     /// Tells what was found on this machine and what the session may use.

@@ -7,9 +7,11 @@
 //! A `RemoteStore` says what went wrong in words that name no secret, and makes an object's time tell
 //! its version too.
 
+pub(crate) mod access;
 mod connector;
 mod guarded;
 mod local;
+mod location;
 mod open;
 mod options;
 mod remote;
@@ -24,14 +26,16 @@ use object_store::ObjectStore;
 use parking_lot::Mutex;
 use url::Url;
 
-use crate::access::AllowedPaths;
 use crate::error::{Error, ErrorKind};
+use access::AllowedPaths;
 use guarded::GuardedStore;
 use local::LocalFiles;
 
 pub(crate) use local::check_regular;
+pub use location::Family;
+pub(crate) use location::{place, remote_url};
+pub use options::StoreOptions;
 pub(crate) use options::is_harmless;
-pub use options::{Family, StoreOptions};
 
 /// The object stores of a session and of those that share its environment.
 #[derive(Debug)]
@@ -179,20 +183,4 @@ impl ObjectStoreRegistry for Stores {
             Err(_) => self.open(url).map_err(DataFusionError::from),
         }
     }
-}
-
-/// Names the store of a URL: its scheme and bucket, container or host.
-pub(crate) fn place(url: &Url) -> String {
-    let scheme = match url.scheme() {
-        "s3a" => "s3",
-        scheme => scheme,
-    };
-    let bucket = &url[url::Position::BeforeUsername..url::Position::AfterPort];
-    format!("{scheme}://{bucket}")
-}
-
-/// Returns the URL that a text is, unless it names a file of this machine.
-pub(crate) fn remote_url(text: &str) -> Option<Url> {
-    let url = text.contains("://").then(|| Url::parse(text).ok())??;
-    (url.scheme() != "file").then_some(url)
 }

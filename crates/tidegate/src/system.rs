@@ -4,6 +4,7 @@
 //! Each is made anew when it is scanned, from the runtime or from the session that asks.
 
 mod placements;
+pub(crate) mod reports;
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,10 +27,12 @@ use tidegate_device::DeviceId;
 use tidegate_kernels::Phases;
 use tidegate_scheduler::{ColumnCache, ColumnReport};
 
+use crate::clients::Client;
+use crate::query::History;
 use crate::query::{LoggedQuery, QueryReport, Work};
 use crate::runtime::Runtime;
-use crate::session::{Client, MemoryReport, SessionReport, operations};
 use placements::{decisions, placements};
+use reports::{MemoryReport, SessionReport};
 
 /// Registers the schema `system`.
 pub(crate) fn register(ctx: &SessionContext, runtime: &Arc<Runtime>) -> Result<()> {
@@ -105,19 +108,21 @@ impl TableProvider for SystemTable {
         _limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let client = Client::of(state.config());
-        let reports = || self.runtime.history().reports_for(client.as_deref());
+        let reports = || History::of(&self.runtime).reports_for(client.as_deref());
         let columns = match self.content {
             Content::Devices => devices(&self.runtime),
             Content::Cache => cache(self.runtime.cache()),
             Content::Memory => {
                 let pool = &state.runtime_env().memory_pool;
-                memory(&operations::memory(&self.runtime, pool))
+                memory(&reports::memory(&self.runtime, pool))
             }
             Content::Queries => queries(&reports()),
             Content::Placements => placements(&reports()),
             Content::Decisions => decisions(&reports()),
-            Content::QueryLog => query_log(&self.runtime.history().logged_for(client.as_deref())),
-            Content::Sessions => sessions(&operations::sessions(&self.runtime, client.as_deref())),
+            Content::QueryLog => {
+                query_log(&History::of(&self.runtime).logged_for(client.as_deref()))
+            }
+            Content::Sessions => sessions(&reports::sessions(&self.runtime, client.as_deref())),
             Content::Settings => settings(state),
         };
         let rows = RecordBatch::try_new(Arc::clone(&self.schema), columns)?;

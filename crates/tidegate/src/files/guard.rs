@@ -21,9 +21,7 @@ use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::projection::ProjectionExprs;
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
-use datafusion::physical_plan::{
-    ChildrenPropertiesMode, DisplayFormatType, ExecutionPlan, ReplaceChildrenOptions,
-};
+use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
 use datafusion_datasource::file::FileSource;
 use datafusion_datasource::file_stream::{FileOpenFuture, FileOpener};
 use datafusion_datasource::morsel::{Morsel, MorselPlan, MorselPlanner, Morselizer};
@@ -37,7 +35,6 @@ use object_store::ObjectStore;
 use super::ipc::IpcSource;
 use super::parquet::CheckedReaders;
 use super::{blame, damaged, name_in, panic_text};
-use crate::region::PipelineExec;
 
 /// The rows of the row groups that a file's access plan names, carried as an extension of the file.
 #[derive(Clone, Copy, Debug)]
@@ -69,33 +66,9 @@ pub(crate) fn guarded(source: Arc<dyn FileSource>, url: &ObjectStoreUrl) -> Arc<
     })
 }
 
-/// Puts the guard in front of every scan of files of a plan; what is stored compressed may have so
-/// many bytes a page or batch.
-pub(crate) fn guard_scans(
-    plan: &Arc<dyn ExecutionPlan>,
-    page_bytes_max: u64,
-) -> Result<Arc<dyn ExecutionPlan>> {
-    if plan.is::<PipelineExec>() {
-        return Ok(Arc::clone(plan));
-    }
-    let children = plan.children();
-    if children.is_empty() {
-        let guarded = guarded_scan(plan, page_bytes_max);
-        return Ok(guarded.unwrap_or_else(|| Arc::clone(plan)));
-    }
-    let guarded = children
-        .iter()
-        .map(|input| guard_scans(input, page_bytes_max))
-        .collect::<Result<Vec<_>>>()?;
-    let mut pairs = guarded.iter().zip(&children);
-    if pairs.all(|(new, old)| Arc::ptr_eq(new, old)) {
-        return Ok(Arc::clone(plan));
-    }
-    let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep);
-    Arc::clone(plan).replace_children(guarded, options)
-}
-
-fn guarded_scan(
+/// Puts the guard in front of a scan of files, unless it is there; what is stored compressed may have so
+/// many bytes a page or batch. `None` for any other node.
+pub(crate) fn guarded_scan(
     plan: &Arc<dyn ExecutionPlan>,
     page_bytes_max: u64,
 ) -> Option<Arc<dyn ExecutionPlan>> {

@@ -29,7 +29,7 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaData;
 
 use super::{damaged, name_in, panic_text};
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 pub(super) use footer::{Failure, check_file};
 use pages::Chunks;
 
@@ -160,7 +160,7 @@ impl CheckedReader {
              tidegate.max_page_size is {}; if the file is to be trusted, raise it",
             self.name, self.page_bytes_max
         );
-        let error = Error::new(crate::ErrorKind::ResourcesExhausted, message);
+        let error = Error::new(ErrorKind::ResourcesExhausted, message);
         ParquetError::External(Box::new(error))
     }
 }

@@ -31,8 +31,8 @@ use datafusion::logical_expr::{
 };
 use parking_lot::RwLock;
 
+use super::folding::is_folding;
 use crate::error::{Error, ErrorKind};
-use crate::query::is_in_rule;
 pub(crate) use operator::BoundedConcat;
 use sizes::{BOUNDED, Estimate, bytes_of, longest_pattern};
 
@@ -152,7 +152,7 @@ impl Bounded {
                 return self.inner.invoke_with_args(args);
             }
         };
-        if is_in_rule() && bytes > FOLDED_BYTES_MAX {
+        if is_folding() && bytes > FOLDED_BYTES_MAX {
             let message = format!("{name}() would make {bytes} bytes: it is not folded");
             return Err(Error::new(ErrorKind::ResourcesExhausted, message).into());
         }
@@ -217,7 +217,7 @@ fn check_pattern(name: &str, args: &ScalarFunctionArgs) -> Result<()> {
 
 /// Refuses a call that would take too long; in a rule, where nobody waits for rows yet, much earlier.
 fn check_pairs(name: &str, pairs: u64) -> Result<()> {
-    let limit = if is_in_rule() {
+    let limit = if is_folding() {
         PAIRS_MAX / 1000
     } else {
         PAIRS_MAX

@@ -27,9 +27,9 @@ use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::on_large_stack;
-use crate::frames::{is_mapping, planner};
+use crate::mapping::{is_mapping, planner};
 use crate::options::TidegateOptions;
-use crate::rule::spill::{CompactSorted, JoinsThatSpill, statement_limit};
+use crate::spilling::{CompactSorted, JoinsThatSpill, statement_limit};
 
 /// Bytes of the memory limit for each partition of a second try.
 const PARTITION_BYTES: u64 = 64 << 20;

@@ -13,12 +13,13 @@ use serde::Serialize;
 use tidegate_scheduler::{RecordedRegion, Tally};
 
 use super::exec::at_the_end;
-use super::log::{LoggedQuery, QueryLog, shortened};
+use super::log::{LoggedQuery, QueryLog, QueryWatcher, shortened};
 use super::{CancelHandle, QueryProgress, StatementText};
+use crate::clients::{Client, Owner};
 use crate::error::{Error, ErrorKind};
 use crate::region::Region;
 use crate::region::report::RegionReport;
-use crate::session::Client;
+use crate::runtime::Runtime;
 
 /// Queries remembered.
 const QUERIES_MAX: usize = 1_000;
@@ -108,14 +109,6 @@ impl fmt::Display for QueryReport {
     }
 }
 
-/// The client that asked for a query.
-#[derive(Clone, Debug)]
-pub(crate) struct Owner {
-    pub(crate) user: Arc<str>,
-    /// The number of its session.
-    pub(crate) session: u64,
-}
-
 /// Who asked for a query, in which words, and what stops it.
 #[derive(Debug, Default)]
 pub(crate) struct Asked {
@@ -199,6 +192,11 @@ struct Progress {
 }
 
 impl History {
+    /// Returns what is remembered of the queries of a runtime.
+    pub(crate) fn of(runtime: &Runtime) -> Arc<Self> {
+        runtime.shared()
+    }
+
     /// Remembers a query that has just been planned.
     pub(crate) fn planned(&self, mut asked: Asked, planned_in: Duration) -> Arc<Record> {
         asked.sql = asked.sql.map(|sql| shortened(sql, TEXT_BYTES_MAX));
@@ -534,5 +532,12 @@ impl Record {
                 None => progress.regions.reports(),
             },
         }
+    }
+}
+
+impl Runtime {
+    /// Tells somebody of each query that ends from now on, as long as they are there.
+    pub fn watch_queries(&self, watcher: Weak<dyn QueryWatcher>) {
+        History::of(self).log().watch(watcher);
     }
 }

@@ -6,7 +6,7 @@
 //! or it is dropped, and the planning itself ends at the next rule that asks [`check`]
 //! (`crate::query::rules`). How large a plan may be is bounded by `crate::query::plan_size`.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Deadline, cancelled, panicked};
 use crate::error::Error;
+use crate::functions::folding::Folding;
 
 /// Stack that must be left before planning goes on where it is.
 const RED_ZONE_BYTES: usize = 8 << 20;
@@ -30,8 +31,6 @@ const STACK_BYTES: usize = 64 << 20;
 thread_local! {
     /// The statement that this thread plans.
     static CURRENT: RefCell<Option<Arc<Work>>> = const { RefCell::new(None) };
-    /// Whether a rule of the optimizer runs on this thread.
-    static IN_RULE: Cell<bool> = const { Cell::new(false) };
 }
 
 /// What one call of [`apart`] does.
@@ -124,20 +123,9 @@ pub(crate) fn check() -> Result<(), Error> {
 /// # Errors
 /// Those of [`check`] and of the step.
 pub(super) fn in_rule<T, E: From<Error>>(step: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
-    struct Leave(bool);
-    impl Drop for Leave {
-        fn drop(&mut self) {
-            IN_RULE.set(self.0);
-        }
-    }
     check()?;
-    let _leave = Leave(IN_RULE.replace(true));
+    let _folding = Folding::begin();
     step()
-}
-
-/// Tells whether a rule runs on this thread: a function that is called now is called to fold a constant.
-pub(crate) fn is_in_rule() -> bool {
-    IN_RULE.get()
 }
 
 /// Marks a thread as planning for as long as it lives.

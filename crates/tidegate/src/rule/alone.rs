@@ -11,9 +11,10 @@ use tidegate_pipeline::{Pipeline, Step};
 use tidegate_scheduler::place::{DeviceState, RegionForm, RegionOutlook, choose_form};
 use tidegate_scheduler::{MorselSize, Reason, ShapeKey};
 
+use super::Placer;
 use super::halves::Halves;
-use super::{Placer, host_partitions};
 use crate::lower::{Lowered, lower_additive};
+use crate::region::host_partitions;
 
 impl Placer<'_> {
     /// Returns why a device should answer all of a region that must be moved there, if it should:

@@ -7,6 +7,7 @@ use tidegate_pipeline::Pipeline;
 use tidegate_scheduler::RecordedRegion;
 
 use crate::options::{ReplayedPlacement, TidegateOptions};
+use crate::query::History;
 use crate::runtime::Runtime;
 
 /// The regions of an earlier query that have not been placed again yet, each with its program.
@@ -20,7 +21,7 @@ impl Recording {
         let Some(ReplayedPlacement::Query(id)) = options.replay_placement else {
             return Ok(None);
         };
-        let regions = runtime.history().recorded(id, None)?;
+        let regions = History::of(runtime).recorded(id, None)?;
         Ok(Some(Self(RefCell::new(regions))))
     }
 

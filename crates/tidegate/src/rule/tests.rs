@@ -7,8 +7,9 @@ use datafusion::arrow::util::pretty::pretty_format_batches;
 use datafusion::physical_plan::ExecutionPlan;
 use tidegate_scheduler::ShapeKey;
 
-use super::{PipelineExec, host_partitions};
+use super::PipelineExec;
 use crate::Session;
+use crate::region::host_partitions;
 
 const ROWS: i64 = 60_000;
 

@@ -22,7 +22,6 @@ use super::types::SqlTypes;
 use super::types::literals::TimestampsOfColumns;
 use super::zones::SessionZone;
 use super::{Session, add_to, files, formats};
-use crate::access::AllowedPaths;
 use crate::error::{Error, ErrorKind};
 use crate::functions::bounded::{BoundedConcat, FunctionMemory, bound};
 use crate::functions::intervals::IntervalComparisons;
@@ -34,6 +33,7 @@ use crate::memory::{
 use crate::options::TidegateOptions;
 use crate::query::{BoundedRelations, with_stops};
 use crate::runtime::{Runtime, RuntimeOptions, SimulatedSpec};
+use crate::stores::access::AllowedPaths;
 use crate::stores::{StoreOptions, Stores};
 use crate::{system, tensors};
 

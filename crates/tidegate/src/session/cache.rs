@@ -26,11 +26,13 @@ use datafusion::prelude::SQLOptions;
 use tidegate_kernels::PipelineDevice;
 use tidegate_scheduler::{CachedTable, Permit, Wish};
 
-use super::{Client, Session, statement};
+use super::hinted::with_hint;
+use super::{Session, statement};
+use crate::clients::Client;
 use crate::error::{Error, ErrorKind};
-use crate::frames::planner;
 use crate::leaf::{Leaf, LeafOptions, leaf_of};
 use crate::lower::plan::plain_columns;
+use crate::mapping::planner;
 use crate::options::{CacheMode, TidegateOptions};
 use crate::query::{Deadline, StatementText, refused};
 use crate::statements::{CacheStatement, NamePart, Tier};
@@ -304,7 +306,7 @@ async fn scan(
 ) -> Result<Arc<dyn ExecutionPlan>, Error> {
     let plan = match statement::logical_plan(session, state, select).await {
         Ok(plan) => state.optimize(&plan)?,
-        Err(error) => return Err(suggest::explain(error, select, session).await),
+        Err(error) => return Err(with_hint(error, select, session).await),
     };
     let planner = planner();
     let plan = planner.create_physical_plan(&plan, state).await?;

@@ -17,9 +17,9 @@ use datafusion::prelude::SessionContext;
 use parking_lot::RwLock;
 
 use super::stdin::Inputs;
-use crate::access::AllowedPaths;
 use crate::error::{Error, ErrorKind};
 use crate::files::format::checked;
+use crate::stores::access::AllowedPaths;
 use crate::stores::{check_regular, remote_url};
 
 /// Characters of a pattern that stands for several files.

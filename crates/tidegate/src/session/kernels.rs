@@ -20,12 +20,12 @@ use datafusion::prelude::SQLOptions;
 use tidegate_kernels::cuda::declared_program;
 use tidegate_kernels::program::{Generated, ProgramOptions, Sink, generate};
 
+use super::hinted::with_hint;
 use super::{Session, statement};
 use crate::error::{Error, ErrorKind};
-use crate::frames::planner;
 use crate::lower::bind;
+use crate::mapping::planner;
 use crate::region::{PipelineExec, Program};
-use crate::suggest;
 
 pub use compiler::{CompiledKernel, EntryPoint, KernelCompiler};
 
@@ -71,7 +71,7 @@ pub(super) async fn reports(
 ) -> Result<Vec<KernelReport>, Error> {
     let plan = match statement::logical_plan(session, state, query).await {
         Ok(plan) => plan,
-        Err(error) => return Err(suggest::explain(error, query, session).await),
+        Err(error) => return Err(with_hint(error, query, session).await),
     };
     allowed.verify_plan(&plan)?;
     if !is_query(&plan) {

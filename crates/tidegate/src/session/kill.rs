@@ -7,8 +7,9 @@ use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::dataframe::DataFrame;
 
 use super::Session;
-use super::client::Client;
+use crate::clients::Client;
 use crate::error::Error;
+use crate::query::History;
 
 /// Returns the columns of the answer.
 pub(super) fn schema() -> SchemaRef {
@@ -21,10 +22,7 @@ pub(super) fn schema() -> SchemaRef {
 /// Tells a query to stop; it does so at its next batch.
 pub(super) fn run(session: &Session, id: u64) -> Result<DataFrame, Error> {
     let config = session.ctx.copied_config();
-    session
-        .runtime
-        .history()
-        .kill(id, Client::of(&config).as_deref())?;
+    History::of(&session.runtime).kill(id, Client::of(&config).as_deref())?;
     let row = RecordBatch::try_new(
         schema(),
         vec![

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 
 use super::Session;
 use super::dependencies::Dependencies;
-use crate::frames::planner;
+use crate::mapping::planner;
 use crate::query::{KnownPlan, Snapshot};
 
 /// Texts remembered; what was used longest ago goes first.

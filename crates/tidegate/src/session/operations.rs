@@ -1,60 +1,14 @@
 //! What whoever operates the process wants to know: queries, sessions, memory, and what the cache does.
 
-use std::any::Any;
 use std::sync::Arc;
-use std::time::SystemTime;
 
-use datafusion::execution::memory_pool::{
-    MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation,
-};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 
-use super::{Client, Session};
+use super::Session;
+use crate::clients::Client;
 use crate::error::Error;
-use crate::memory::StatementPool;
-use crate::query::{LoggedQuery, QueryReport};
-use crate::runtime::Runtime;
-
-/// A client's session.
-#[derive(Clone, Debug)]
-pub struct SessionReport {
-    /// Counts up from 1 in a process.
-    pub id: u64,
-    /// The client's name.
-    pub user: Arc<str>,
-    /// Whether the client may see and stop everyone's queries.
-    pub is_admin: bool,
-    /// When the session began.
-    pub opened: SystemTime,
-    /// When it last planned a query.
-    pub last_query: Option<SystemTime>,
-    /// Queries that it has planned.
-    pub queries: u64,
-    /// Those of them that run.
-    pub running: u64,
-}
-
-/// What somebody takes of a memory budget, in bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MemoryReport {
-    tier: &'static str,
-    /// The device whose memory it is; `None` for the host's and for files.
-    pub device: Option<String>,
-    /// Who takes it.
-    pub consumer: String,
-    /// What is taken now.
-    pub used: u64,
-    /// What may be taken.
-    pub limit: Option<u64>,
-    /// The most that was taken at once.
-    pub peak: Option<u64>,
-}
-
-impl MemoryReport {
-    /// Returns the tier that the memory is in.
-    pub fn tier(&self) -> &'static str {
-        self.tier
-    }
-}
+use crate::query::{History, LoggedQuery, QueryReport};
+use crate::system::reports::{self, MemoryReport, SessionReport};
 
 /// What the column cache has done since the process began, in chunks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -112,19 +66,19 @@ impl Session {
     /// Reports the queries that have not ended, and so many that ended last, as far as the session's
     /// client may see them; oldest first.
     pub fn visible_reports(&self, ended_max: usize) -> Vec<QueryReport> {
-        let history = self.runtime.history();
+        let history = History::of(&self.runtime);
         history.last_reports_for(self.client().as_deref(), ended_max)
     }
 
     /// Lists the queries that have ended, as far as the session's client may see them; oldest first.
     pub fn query_log(&self) -> Vec<Arc<LoggedQuery>> {
-        let history = self.runtime.history();
+        let history = History::of(&self.runtime);
         history.logged_for(self.client().as_deref())
     }
 
     /// Lists the clients' sessions, as far as the session's client may see them; oldest first.
     pub fn client_sessions(&self) -> Vec<SessionReport> {
-        sessions(&self.runtime, self.client().as_deref())
+        reports::sessions(&self.runtime, self.client().as_deref())
     }
 
     /// Tells a query to stop, as `KILL QUERY` does; it does so at its next batch.
@@ -132,13 +86,13 @@ impl Session {
     /// # Errors
     /// [`crate::ErrorKind::Sql`] if it does not run, or the session's client may not stop it.
     pub fn kill(&self, query_id: u64) -> Result<(), Error> {
-        let history = self.runtime.history();
+        let history = History::of(&self.runtime);
         history.kill(query_id, self.client().as_deref())
     }
 
     /// Reports the memory of the host and of each device.
     pub fn memory(&self) -> Vec<MemoryReport> {
-        memory(&self.runtime, &self.ctx.runtime_env().memory_pool)
+        reports::memory(&self.runtime, &self.ctx.runtime_env().memory_pool)
     }
 
     /// Names the devices, each with what it is.
@@ -165,90 +119,4 @@ impl Session {
             pinned_evictions: pinned.evictions,
         }
     }
-}
-
-pub(crate) fn sessions(runtime: &Runtime, client: Option<&Client>) -> Vec<SessionReport> {
-    let running = runtime.history().sessions_that_run();
-    let clients = runtime.clients().visible_to(client);
-    let report = |client: &Arc<Client>| {
-        let asking = client.asking();
-        let is_own = |session: &&u64| **session == client.id;
-        SessionReport {
-            id: client.id,
-            user: Arc::clone(&client.user),
-            is_admin: client.is_admin,
-            opened: client.opened,
-            last_query: asking.last,
-            queries: asking.statements,
-            running: running.iter().filter(is_own).count() as u64,
-        }
-    };
-    clients.iter().map(report).collect()
-}
-
-pub(crate) fn memory(runtime: &Runtime, pool: &Arc<dyn MemoryPool>) -> Vec<MemoryReport> {
-    let mut reports = host_memory(runtime, pool);
-    for device in runtime.devices() {
-        let (id, budget) = (device.info().id, device.budget());
-        let report = |consumer: &str, used, limit, peak| MemoryReport {
-            tier: "device",
-            device: Some(id.to_string()),
-            consumer: consumer.into(),
-            used,
-            limit,
-            peak,
-        };
-        let limit = Some(budget.limit());
-        reports.push(report("all", budget.used(), limit, Some(budget.peak())));
-        let tables = runtime.cache().on_device(id);
-        let cached = tables.iter().map(|table| table.device_bytes()).sum();
-        reports.push(report("column cache", cached, None, None));
-    }
-    reports
-}
-
-fn host_memory(runtime: &Runtime, pool: &Arc<dyn MemoryPool>) -> Vec<MemoryReport> {
-    let limit = match pool.memory_limit() {
-        MemoryLimit::Finite(bytes) => Some(bytes as u64),
-        _ => None,
-    };
-    let report = |consumer: &str, used, limit, peak| MemoryReport {
-        tier: "host",
-        device: None,
-        consumer: consumer.into(),
-        used,
-        limit,
-        peak,
-    };
-    let (tier, pinned) = (runtime.cache().host(), runtime.cache().pinned());
-    let mut reports = vec![
-        report("statements", pool.reserved() as u64, limit, None),
-        report("column cache", tier.used(), Some(tier.limit()), None),
-    ];
-    if !runtime.devices().is_empty() {
-        reports.push(MemoryReport {
-            tier: "pinned",
-            ..report("column cache", pinned.used(), Some(pinned.limit()), None)
-        });
-    }
-    if tier.disk_limit() > 0 {
-        reports.push(MemoryReport {
-            tier: "disk",
-            ..report(
-                "column cache",
-                tier.disk_used(),
-                Some(tier.disk_limit()),
-                None,
-            )
-        });
-    }
-    let pool: &dyn Any = pool.as_ref();
-    let consumers = pool
-        .downcast_ref::<StatementPool>()
-        .map(StatementPool::consumers);
-    for held in consumers.into_iter().flatten() {
-        let consumer = format!("statements: {}", held.name);
-        reports.push(report(&consumer, held.used, None, Some(held.peak)));
-    }
-    reports
 }

@@ -19,10 +19,11 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 
 use super::dependencies::Tables;
+use super::hinted::with_hint;
 use super::{Session, kill, statement};
 use crate::error::{Error, ErrorKind};
 use crate::query::{CancelHandle, apart, cancelled};
-use crate::{statements, suggest};
+use crate::statements;
 
 /// A statement that is planned and not yet run.
 #[derive(Clone, Debug)]
@@ -120,7 +121,7 @@ pub(super) async fn plan(session: &Session, sql: &str) -> Result<Planned, Error>
                 columns = known;
                 Work::Plan(plan)
             }
-            Err(error) => return Err(suggest::explain(error, sql, session).await),
+            Err(error) => return Err(with_hint(error, sql, session).await),
         }
     };
     Ok(Planned {

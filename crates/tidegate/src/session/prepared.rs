@@ -28,11 +28,12 @@ use futures::stream;
 use parking_lot::Mutex;
 
 use super::dependencies::{Functions, Tables};
+use super::hinted::with_hint;
 use super::{Session, hints, statement};
 use crate::error::{Error, ErrorKind};
 use crate::lower::parameter::number_of;
 use crate::query::apart;
-use crate::{statements, suggest};
+use crate::statements;
 use shortcut::Shortcuts;
 
 /// A statement of a session that was prepared; cheap to clone.
@@ -191,7 +192,7 @@ impl Planned {
         let state = statement::state_of(session, sql)?;
         let plan = match statement::logical_plan(session, &state, sql).await {
             Ok(plan) => plan,
-            Err(error) => return Err(suggest::explain(error, sql, session).await),
+            Err(error) => return Err(with_hint(error, sql, session).await),
         };
         statement::check_rights(&state, &plan)?;
         match plan {

@@ -23,22 +23,25 @@ use datafusion::sql::parser::Statement;
 use sqlparser::ast::{Select, Visit, Visitor};
 use tidegate_scheduler::AdmissionLimits;
 
+use super::hinted::with_hint;
 use super::prepared::{self, Prepared};
 use super::{
-    Client, KernelReport, Session, builder, cache, files, formats, functions, held, hints, kernels,
-    kill, known, spilling, summary,
+    KernelReport, Session, builder, cache, files, formats, functions, held, hints, kernels, kill,
+    known, spilling, summary,
 };
-use crate::access::AllowedPaths;
+use crate::clients::Client;
 use crate::error::{Error, ErrorKind};
-use crate::frames::planner;
 use crate::functions::zones::{ZONE_SETTING, exact_zone};
+use crate::mapping::planner;
 use crate::memory::{StatementPool, default_cache_limit, default_pinned_limit};
 use crate::options::{DeviceLimits, DeviceList, ReplayedPlacement, TidegateOptions};
+use crate::query::History;
 use crate::query::{
     KnownStatement, PlanSize, SecondTry, StatementText, apart, begins, check_columns, watched,
 };
+use crate::statements;
 use crate::statements::{Rewrites, StatementError};
-use crate::{statements, suggest};
+use crate::stores::access::AllowedPaths;
 
 /// The share of a statement's memory that the literals of a batch's rows may take, 1 in so many.
 const LITERALS_SHARE: usize = 32;
@@ -231,7 +234,7 @@ async fn plan_checked(session: &Session, sql: &str, allowed: SQLOptions) -> Resu
     let state = state_of(session, sql)?;
     let plan = match logical_plan(session, &state, sql).await {
         Ok(plan) => plan,
-        Err(error) => return Err(suggest::explain(error, sql, session).await),
+        Err(error) => return Err(with_hint(error, sql, session).await),
     };
     allowed.verify_plan(&plan)?;
     done(session, state, sql, plan).await
@@ -460,7 +463,9 @@ pub(super) fn check_setting(session: &Session, set: &SetVariable) -> Result<(), 
         "tidegate.replay_placement" => match value.parse() {
             Ok(ReplayedPlacement::Query(id)) => {
                 let client = Client::of(session.ctx.state().config());
-                runtime.history().recorded(id, client.as_deref()).map(drop)
+                History::of(runtime)
+                    .recorded(id, client.as_deref())
+                    .map(drop)
             }
             _ => Ok(()),
         },

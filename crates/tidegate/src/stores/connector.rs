@@ -12,7 +12,7 @@ use object_store::{ClientConfigKey, ClientOptions, Result};
 use reqwest::redirect::{Attempt, Policy};
 use reqwest::{Certificate, Client, ClientBuilder, NoProxy, Proxy};
 
-use crate::access::AllowedPaths;
+use super::access::AllowedPaths;
 
 /// Redirects that one request follows, as browsers do about.
 const REDIRECTS_MAX: usize = 10;

@@ -15,8 +15,8 @@ use object_store::{
     PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions, Result,
 };
 
+use super::access::{AllowedPaths, begins};
 use super::local::LocalFiles;
-use crate::access::{AllowedPaths, begins};
 
 /// A store, inside what is allowed of it only.
 #[derive(Debug)]

@@ -14,11 +14,12 @@ use object_store::http::HttpBuilder;
 use object_store::{ObjectStore, RetryConfig};
 use url::Url;
 
+use super::WriteFailures;
+use super::access::AllowedPaths;
 use super::connector::ConfinedConnector;
-use super::options::{Family, StoreOptions};
+use super::location::{Family, place};
+use super::options::StoreOptions;
 use super::remote::{Access, RemoteStore, reason};
-use super::{WriteFailures, place};
-use crate::access::AllowedPaths;
 use crate::error::{Error, ErrorKind};
 
 /// How often a request is tried again.

@@ -12,21 +12,9 @@ use object_store::aws::AmazonS3ConfigKey;
 use object_store::azure::AzureConfigKey;
 use object_store::gcp::GoogleConfigKey;
 
+use super::location::Family;
 use crate::error::{Error, ErrorKind};
 use crate::suggest;
-
-/// A kind of store, with options of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Family {
-    /// `s3://`.
-    Aws,
-    /// `gs://`.
-    Gcp,
-    /// `az://` and `abfs://`.
-    Azure,
-    /// `http://` and `https://`.
-    Http,
-}
 
 /// The beginnings of options and environment variables.
 const FAMILIES: [(Family, &str, &str); 4] = [
@@ -77,17 +65,6 @@ const SECRET: [&str; 10] = [
 ];
 
 impl Family {
-    /// Returns the family of a URL's scheme.
-    pub(crate) fn of(scheme: &str) -> Option<Self> {
-        match scheme {
-            "s3" | "s3a" => Some(Self::Aws),
-            "gs" => Some(Self::Gcp),
-            "az" | "azure" | "adl" | "abfs" | "abfss" => Some(Self::Azure),
-            "http" | "https" => Some(Self::Http),
-            _ => None,
-        }
-    }
-
     /// Returns the family of an option, and the option's name in it; `None` for another option.
     pub(crate) fn of_option(name: &str) -> Option<(Self, String)> {
         let lower = name.to_ascii_lowercase();

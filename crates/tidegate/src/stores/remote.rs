@@ -21,7 +21,7 @@ use object_store::{
 };
 
 use super::WriteFailures;
-use super::options::Family;
+use super::location::Family;
 use crate::error::{Error, ErrorKind};
 
 /// Codes by which a server says that a request's credentials do not do.

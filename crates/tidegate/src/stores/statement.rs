@@ -8,8 +8,8 @@ use datafusion::sql::parser::Statement;
 use sqlparser::ast::Value;
 use url::Url;
 
-use super::options::Family;
-use super::{Stores, remote_url};
+use super::Stores;
+use super::location::{Family, remote_url};
 use crate::error::{Error, ErrorKind};
 
 impl Stores {

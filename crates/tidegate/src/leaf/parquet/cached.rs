@@ -25,9 +25,7 @@ use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::projection::ProjectionExprs;
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
-use datafusion::physical_plan::{
-    ChildrenPropertiesMode, DisplayFormatType, ExecutionPlan, ReplaceChildrenOptions,
-};
+use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
 use datafusion_datasource::file::FileSource;
 use datafusion_datasource::file_stream::FileOpener;
 use datafusion_datasource::morsel::Morselizer;
@@ -37,7 +35,6 @@ use object_store::ObjectStore;
 use super::files::HostCache;
 use crate::files::guard::unguarded;
 use crate::options::{CacheMode, TidegateOptions};
-use crate::region::PipelineExec;
 use planner::CachedMorselizer;
 use scan::CachedScan;
 
@@ -62,50 +59,23 @@ pub(crate) fn planned_source(source: &Arc<dyn FileSource>) -> Option<&ParquetSou
 /// columns takes about as much again as the tier holds, and statements would lack it.
 const FILLS_ABOVE: u64 = 1 << 30;
 
-/// Puts the host tier in front of every Parquet scan of a plan that can do with it. `memory_limit` is that
-/// of all statements.
-pub(crate) fn behind_host_tier(
-    plan: &Arc<dyn ExecutionPlan>,
-    cache: &Arc<HostCache>,
+/// Decides whether scans read through the host tier, and then whether they fill it. `memory_limit` is that
+/// of all statements. `None` if they have no use for it.
+pub(crate) fn fills_host_tier(
+    cache: &HostCache,
     options: &TidegateOptions,
     memory_limit: u64,
-) -> Result<Arc<dyn ExecutionPlan>> {
+) -> Option<bool> {
     let tier = cache.columns().host();
     let has_room = options.host_cache_limit.is_some()
         || options.memory_limit.unwrap_or(memory_limit) >= FILLS_ABOVE;
     let fills = options.cache == CacheMode::Auto && tier.limit() > 0 && has_room;
-    if options.cache == CacheMode::Off || (!fills && tier.is_empty()) {
-        return Ok(Arc::clone(plan));
-    }
-    wrap(plan, cache, fills)
+    let is_used = options.cache != CacheMode::Off && (fills || !tier.is_empty());
+    is_used.then_some(fills)
 }
 
-fn wrap(
-    plan: &Arc<dyn ExecutionPlan>,
-    cache: &Arc<HostCache>,
-    fills: bool,
-) -> Result<Arc<dyn ExecutionPlan>> {
-    if plan.is::<PipelineExec>() {
-        return Ok(Arc::clone(plan));
-    }
-    let children = plan.children();
-    if children.is_empty() {
-        let wrapped = wrapped_scan(plan, cache, fills);
-        return Ok(wrapped.unwrap_or_else(|| Arc::clone(plan)));
-    }
-    let wrapped = children
-        .iter()
-        .map(|input| wrap(input, cache, fills))
-        .collect::<Result<Vec<_>>>()?;
-    let mut pairs = wrapped.iter().zip(&children);
-    if pairs.all(|(new, old)| Arc::ptr_eq(new, old)) {
-        return Ok(Arc::clone(plan));
-    }
-    let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep);
-    Arc::clone(plan).replace_children(wrapped, options)
-}
-
-fn wrapped_scan(
+/// Puts the host tier in front of a Parquet scan that can do with it; `None` for any other node.
+pub(crate) fn wrapped_scan(
     plan: &Arc<dyn ExecutionPlan>,
     cache: &Arc<HostCache>,
     fills: bool,

@@ -12,16 +12,21 @@ use tidegate_scheduler::ColumnCache;
 
 use super::identity::source_key;
 use super::loader::footer_hash;
+use crate::runtime::Runtime;
 
 /// Files remembered.
 const FILES_MAX: usize = 4_096;
 
 /// The host tier, and the files that its chunks come from.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct HostCache {
     columns: Arc<ColumnCache>,
-    files: Mutex<HashMap<String, Arc<KnownFile>>>,
+    files: Arc<Files>,
 }
+
+/// What is known of the files of a runtime.
+#[derive(Debug, Default)]
+struct Files(Mutex<HashMap<String, Arc<KnownFile>>>);
 
 /// A file in the state in which it was read.
 #[derive(Debug)]
@@ -36,6 +41,14 @@ pub(super) struct KnownFile {
 }
 
 impl HostCache {
+    /// Returns the host tier of a runtime.
+    pub(crate) fn of(runtime: &Runtime) -> Arc<Self> {
+        Arc::new(Self {
+            columns: Arc::clone(runtime.cache()),
+            files: runtime.shared(),
+        })
+    }
+
     /// Returns the column cache.
     pub(crate) fn columns(&self) -> &Arc<ColumnCache> {
         &self.columns
@@ -43,13 +56,13 @@ impl HostCache {
 
     /// Returns what is known of a file.
     pub(super) fn file(&self, url: &str, file: &ObjectMeta) -> Option<Arc<KnownFile>> {
-        let files = self.files.lock();
+        let files = self.files.0.lock();
         files.get(&place(url, file)).cloned()
     }
 
     /// Remembers a file, in place of what it was before.
     pub(super) fn remember(&self, url: &str, file: Arc<KnownFile>) {
-        let mut files = self.files.lock();
+        let mut files = self.files.0.lock();
         if files.len() >= FILES_MAX {
             let tier = self.columns.host();
             files.retain(|_, file| tier.holds(&file.source));
@@ -66,7 +79,7 @@ impl HostCache {
 
     /// Forgets a file that is no more what it was, with its chunks.
     pub(super) fn forget(&self, url: &str, file: &KnownFile) {
-        self.files.lock().remove(&place(url, &file.meta));
+        self.files.0.lock().remove(&place(url, &file.meta));
         self.columns.forget(&file.source);
     }
 }

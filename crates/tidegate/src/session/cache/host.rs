@@ -18,6 +18,7 @@ use super::store::{NamedMorsel, named_morsels, unreadable};
 use super::{Session, forget_listings, rereadable, row, scan};
 use crate::error::{Error, ErrorKind};
 use crate::leaf::parquet::cached::CachedSource;
+use crate::leaf::parquet::files::HostCache;
 
 /// Keeps a table in host memory; the row tells what was kept.
 pub(super) async fn cache(
@@ -76,7 +77,7 @@ fn check_scan(
     let source = scan.downcast_ref::<DataSourceExec>();
     let config = source.and_then(|source| source.data_source().downcast_ref::<FileScanConfig>());
     let checked = match config {
-        Some(config) => CachedSource::over(config, session.runtime.host_cache(), false)
+        Some(config) => CachedSource::over(config, &HostCache::of(&session.runtime), false)
             .map(|_| config.table_partition_cols().iter()),
         None => Err("it does not read Parquet files".to_string()),
     };

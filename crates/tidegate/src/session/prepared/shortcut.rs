@@ -22,20 +22,21 @@ use tidegate_scheduler::{
 };
 
 use super::Planned;
+use crate::clients::Client;
 use crate::error::Error;
-use crate::frames::planner;
 use crate::lower::parameter::{are_parameters, bind_values, symbolic};
+use crate::mapping::planner;
 use crate::options::TidegateOptions;
+use crate::query::History;
 use crate::query::{
     Asked, CancelHandle, Record, Regions, Snapshot, cancelled, flatten_panic, on_large_stack,
     refused,
 };
-use crate::region::{PipelineExec, Program, Region, failure};
-use crate::rule::host_partitions;
+use crate::region::{PipelineExec, Program, Region, failure, host_partitions};
+use crate::session::Session;
 use crate::session::cache::within;
 use crate::session::dependencies::Dependencies;
 use crate::session::known::state_for;
-use crate::session::{Client, Session};
 
 /// The shortcut of a statement, if there is one.
 #[derive(Debug, Default)]
@@ -280,7 +281,7 @@ async fn run(
         planned_in: Duration::ZERO,
         ..Region::clone(&shortcut.region)
     });
-    let history = session.runtime.history();
+    let history = History::of(&session.runtime);
     let client = Client::of(&session.ctx.copied_config());
     let is_client = client.is_some();
     let asked = Asked {

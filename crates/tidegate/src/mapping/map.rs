@@ -39,13 +39,13 @@ use crate::files::present::PresentPlanner;
 type HostBody = dyn Fn(RecordBatch) -> std::result::Result<RecordBatch, ArrowError> + Send + Sync;
 
 /// What a mapping does.
-pub(super) enum Body {
+pub(crate) enum Body {
     Host(Box<HostBody>),
     Device(DeviceBody),
 }
 
 /// A closure over batches, with what it takes.
-pub(super) struct Mapping {
+pub(crate) struct Mapping {
     name: String,
     memory_bytes: u64,
     turns: Option<Arc<Semaphore>>,
@@ -62,7 +62,7 @@ impl fmt::Debug for Mapping {
 }
 
 impl Mapping {
-    pub(super) fn new(options: MapOptions, body: Body) -> Self {
+    pub(crate) fn new(options: MapOptions, body: Body) -> Self {
         Self {
             name: options.name.unwrap_or_else(|| "closure".into()),
             memory_bytes: options.memory_bytes,
@@ -129,14 +129,14 @@ impl Mapping {
 
 /// `map_partitions` among logical plans.
 #[derive(Clone, Debug)]
-pub(super) struct MapPartitions {
+pub(crate) struct MapPartitions {
     input: LogicalPlan,
     schema: DFSchemaRef,
     mapping: Arc<Mapping>,
 }
 
 impl MapPartitions {
-    pub(super) fn new(
+    pub(crate) fn new(
         input: LogicalPlan,
         schema: SchemaRef,
         mapping: Mapping,

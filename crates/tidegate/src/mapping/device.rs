@@ -64,7 +64,7 @@ const FIRST_SECONDS: f64 = 1e-3;
 
 /// One run of a mapping among the queries that share devices; it leaves them once this is dropped.
 #[derive(Debug, Default)]
-pub(super) struct DeviceShare {
+pub(crate) struct DeviceShare {
     of: Option<(Arc<Dispatch>, QueryId)>,
     devices: Vec<DeviceId>,
     /// What the last batch kept a device busy for.
@@ -97,14 +97,14 @@ impl DeviceShare {
 }
 
 /// Work of a user with a device's stream.
-pub(super) struct DeviceBody {
+pub(crate) struct DeviceBody {
     runtime: Arc<Runtime>,
     body: Arc<Body>,
 }
 
 impl DeviceBody {
     /// Checks the types of what goes in and what is declared to come out.
-    pub(super) fn new(
+    pub(crate) fn new(
         runtime: Arc<Runtime>,
         (input, output): (&Schema, &Schema),
         body: impl Fn(&DeviceStream<'_>, DeviceBatch) -> Result<DeviceBatch, DeviceWorkError>
@@ -128,7 +128,7 @@ impl DeviceBody {
     }
 
     /// Makes what a run of the mapping has of the devices.
-    pub(super) fn share(&self) -> DeviceShare {
+    pub(crate) fn share(&self) -> DeviceShare {
         let dispatch = Arc::clone(self.runtime.dispatch());
         let query = dispatch.new_query();
         let devices = self.runtime.devices().iter();
@@ -140,7 +140,7 @@ impl DeviceBody {
     }
 
     /// Maps a batch; the work may take so many bytes besides its columns.
-    pub(super) async fn map(
+    pub(crate) async fn map(
         &self,
         name: &str,
         batch: &RecordBatch,

@@ -16,8 +16,8 @@ use datafusion::prelude::SessionConfig;
 use object_store::path::Path as Location;
 use url::Url;
 
+use super::location::{Family, place, remote_url};
 use crate::error::{Error, ErrorKind};
-use crate::stores::{self, Family};
 
 /// Folders and files that statements may read and write, and buckets and hosts, with everything
 /// below them.
@@ -43,7 +43,7 @@ impl AllowedPaths {
     pub fn new(paths: &[PathBuf]) -> Result<Self, Error> {
         let (mut roots, mut remote) = (Vec::new(), Vec::new());
         for path in paths {
-            match path.to_str().and_then(stores::remote_url) {
+            match path.to_str().and_then(remote_url) {
                 Some(url) => remote.push(RemotePlace::of(&url)?),
                 None => roots.push(path.canonicalize().map_err(|error| {
                     let message = format!(
@@ -99,7 +99,7 @@ impl AllowedPaths {
         let prefixes = self.prefixes(url);
         match (location, prefixes) {
             (Ok(location), Some(prefixes)) if begins(&location, &prefixes) => Ok(()),
-            _ => Err(Self::denied(&stores::place(url))),
+            _ => Err(Self::denied(&place(url))),
         }
     }
 
@@ -111,7 +111,7 @@ impl AllowedPaths {
     /// Returns what the names of objects may begin with in the store of a URL; `None` if nothing of
     /// it is allowed.
     pub(crate) fn prefixes(&self, url: &Url) -> Option<Arc<[Location]>> {
-        let store = stores::place(url);
+        let store = place(url);
         let places = self.remote.iter().filter(|place| place.store == store);
         let prefixes: Arc<[Location]> = places.map(|place| place.prefix.clone()).collect();
         (!prefixes.is_empty()).then_some(prefixes)
@@ -170,7 +170,7 @@ pub(crate) fn begins(location: &Location, prefixes: &[Location]) -> bool {
 impl RemotePlace {
     fn of(url: &Url) -> Result<Self, Error> {
         let refused = |why: &str| {
-            let message = format!("'{}' cannot be allowed: {why}", stores::place(url));
+            let message = format!("'{}' cannot be allowed: {why}", place(url));
             Error::new(ErrorKind::Io, message)
         };
         if Family::of(url.scheme()).is_none() {
@@ -184,7 +184,7 @@ impl RemotePlace {
         }
         let prefix = Location::from_url_path(url.path());
         Ok(Self {
-            store: stores::place(url),
+            store: place(url),
             prefix: prefix.map_err(|error| refused(&error.to_string()))?,
         })
     }
