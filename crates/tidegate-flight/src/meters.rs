@@ -354,7 +354,6 @@ impl Collector for Now {
         let tier = |tier: &str, count| (vec![("tier", tier.to_string())], count);
         let hits = [
             tier("host", cache.host_hits),
-            tier("disk", cache.disk_hits),
             tier("device", cache.device_hits),
             tier("pinned", cache.pinned_hits),
         ];

@@ -13,7 +13,7 @@ use crate::runtime::Runtime;
 
 /// Settings that strangers should not change: what protects the process from them, and what decides
 /// over devices and memory that others use too. A `*` at the end stands for all that begin so.
-pub const LOCKED_SETTINGS: [&str; 26] = [
+pub const LOCKED_SETTINGS: [&str; 25] = [
     "tidegate.memory_limit",
     "tidegate.query_memory_limit",
     "tidegate.max_running_queries",
@@ -22,7 +22,6 @@ pub const LOCKED_SETTINGS: [&str; 26] = [
     "tidegate.priority",
     "tidegate.host_cache_limit",
     "tidegate.pinned_cache_limit",
-    "tidegate.disk_cache_limit",
     "tidegate.max_page_size",
     "tidegate.placement",
     "tidegate.regions",

@@ -57,9 +57,6 @@ pub struct TidegateOptions {
     /// Page-locked host bytes for columns that leave devices, shared by the sessions of a process; `None`
     /// for 20 % of the memory limit.
     pub pinned_cache_limit: Option<u64>,
-    /// Bytes of files for columns that find no room in memory, shared by the sessions of a process; 0
-    /// for none.
-    pub disk_cache_limit: u64,
     /// What becomes of constraints that nobody checks.
     pub unchecked_constraints: UncheckedConstraints,
     /// Bytes that a page of a Parquet file, or a batch of an Arrow file, may have uncompressed.
@@ -163,7 +160,6 @@ impl Default for TidegateOptions {
             cache: CacheMode::Auto,
             host_cache_limit: None,
             pinned_cache_limit: None,
-            disk_cache_limit: 0,
             unchecked_constraints: UncheckedConstraints::Refuse,
             max_page_size: 1 << 30,
         }
@@ -176,7 +172,7 @@ struct Setting {
     help: &'static str,
 }
 
-const SETTINGS: [Setting; 22] = [
+const SETTINGS: [Setting; 21] = [
     Setting {
         name: "placement",
         help: "where regions run: auto, host, device (host where it must), strict (or fail)",
@@ -272,11 +268,6 @@ const SETTINGS: [Setting; 22] = [
                empty for 20 % of the memory limit",
     },
     Setting {
-        name: "disk_cache_limit",
-        help: "bytes in files of the spill folder for columns that were read more than once and find \
-               no room in host memory, such as 20GB, in all sessions of the process; 0 for none",
-    },
-    Setting {
         name: "unchecked_constraints",
         help: "PRIMARY KEY, UNIQUE, FOREIGN KEY and CHECK of a new table, which nobody checks: refuse \
                (an error, unless NOT ENFORCED) or ignore (left out)",
@@ -327,7 +318,6 @@ impl TidegateOptions {
             },
             "host_cache_limit" => self.host_cache_limit?.to_string(),
             "pinned_cache_limit" => self.pinned_cache_limit?.to_string(),
-            "disk_cache_limit" => self.disk_cache_limit.to_string(),
             "unchecked_constraints" => match self.unchecked_constraints {
                 UncheckedConstraints::Refuse => "refuse".into(),
                 UncheckedConstraints::Ignore => "ignore".into(),
@@ -460,10 +450,6 @@ impl ExtensionOptions for TidegateOptions {
             "pinned_cache_limit" => match parse_bytes(value) {
                 Some(bytes) => self.pinned_cache_limit = Some(bytes),
                 None => return wrong("a size such as 512MB or 2GB, or 0"),
-            },
-            "disk_cache_limit" => match parse_bytes(value) {
-                Some(bytes) => self.disk_cache_limit = bytes,
-                None => return wrong("a size such as 20GB, or 0"),
             },
             "unchecked_constraints" => {
                 self.unchecked_constraints = match value.to_ascii_lowercase().as_str() {

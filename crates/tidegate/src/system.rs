@@ -181,7 +181,6 @@ impl Content {
                 count("plain_bytes"),
                 count("hits"),
                 text("kept"),
-                count("disk_bytes"),
             ],
             Content::Memory => vec![
                 text("tier"),
@@ -317,7 +316,6 @@ struct CachedLine {
     tier: &'static str,
     device: Option<String>,
     host_bytes: u64,
-    disk_bytes: u64,
     column: ColumnReport,
 }
 
@@ -326,14 +324,12 @@ fn cache(cache: &ColumnCache) -> Vec<ArrayRef> {
         tier: "device",
         device: Some(column.device.to_string()),
         host_bytes: 0,
-        disk_bytes: 0,
         column,
     });
     let on_host = cache.host().reports().into_iter().map(|column| CachedLine {
         tier: "host",
         device: None,
         host_bytes: column.host_bytes,
-        disk_bytes: 0,
         column: ColumnReport {
             table: column.table,
             column: column.column,
@@ -355,7 +351,6 @@ fn cache(cache: &ColumnCache) -> Vec<ArrayRef> {
             tier: "pinned",
             device: None,
             host_bytes: column.host_bytes,
-            disk_bytes: 0,
             column: ColumnReport {
                 table: column.table,
                 column: column.column,
@@ -369,33 +364,7 @@ fn cache(cache: &ColumnCache) -> Vec<ArrayRef> {
                 hits: column.hits,
             },
         });
-    let on_disk = cache
-        .host()
-        .disk_reports()
-        .into_iter()
-        .map(|column| CachedLine {
-            tier: "disk",
-            device: None,
-            host_bytes: 0,
-            disk_bytes: column.disk_bytes,
-            column: ColumnReport {
-                table: column.table,
-                column: column.column,
-                device: DeviceId(0),
-                is_kept: false,
-                encoding: "as in memory".into(),
-                num_chunks: column.num_chunks,
-                num_rows: column.num_rows,
-                device_bytes: 0,
-                plain_bytes: column.plain_bytes,
-                hits: column.hits,
-            },
-        });
-    let lines: Vec<CachedLine> = on_device
-        .chain(pinned)
-        .chain(on_host)
-        .chain(on_disk)
-        .collect();
+    let lines: Vec<CachedLine> = on_device.chain(pinned).chain(on_host).collect();
     let columns = || lines.iter().map(|line| &line.column);
     let count = |of: fn(&ColumnReport) -> u64| counts(columns().map(of));
     vec![
@@ -417,7 +386,6 @@ fn cache(cache: &ColumnCache) -> Vec<ArrayRef> {
                 "automatic"
             })
         })),
-        counts(lines.iter().map(|line| line.disk_bytes)),
     ]
 }
 

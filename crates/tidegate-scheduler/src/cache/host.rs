@@ -10,15 +10,11 @@
 //!
 //! Statements come first: what they need, they get from here ([`HostTier::give_back`]). Chunks of
 //! `CACHE TABLE` stay until they are let go of. A chunk's bytes count until its last reader is done.
-//!
-//! What finds no room, or gives way to other chunks, goes to files if there is a disk tier.
 
 pub(super) mod account;
 mod chunk;
-mod disk;
 mod segment;
 mod slots;
-mod spill;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
@@ -27,13 +23,10 @@ use parking_lot::Mutex;
 
 use crate::cache::ChunkKey;
 use account::Account;
-use disk::DiskTier;
 use slots::{FIRST_PACE, ONCE, State};
 
 pub use account::{HostBytes, HostMemory};
 pub use chunk::{ChunkBuilder, ChunkReader, HostChunk};
-pub use disk::{DiskChunk, DiskReport};
-pub use spill::Held;
 
 /// The number of a scan; scans are the tier's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,9 +36,6 @@ pub struct ScanNumber(u64);
 #[derive(Debug, Default)]
 pub struct HostTier {
     pub(super) account: Arc<Account>,
-    /// What waits to be written to disk, beside what the tier may take.
-    spilling: Arc<Account>,
-    disk: Arc<DiskTier>,
     state: Mutex<State>,
 }
 
@@ -63,8 +53,6 @@ pub struct ChunkLabel {
 pub enum Found {
     /// All columns that it asked for.
     All(Vec<Arc<HostChunk>>),
-    /// All of them too, but some lie on disk.
-    OnDisk(Vec<Held>),
     /// Which of the columns are in memory.
     Some(Vec<bool>),
 }
@@ -98,8 +86,6 @@ pub struct Offer {
 pub struct TierActivity {
     /// Chunks that queries found here.
     pub hits: u64,
-    /// Chunks that queries found on disk.
-    pub disk_hits: u64,
     /// Chunks that queries looked for and had to read.
     pub misses: u64,
     /// Chunks that went for others, or for statements that needed the memory.
@@ -141,10 +127,10 @@ impl HostTier {
         self.give_back(self.used().saturating_sub(bytes));
     }
 
-    /// Returns the bytes that are taken, with those of chunks in the making, those of chunks that
-    /// queries still read, and those that are being written to disk.
+    /// Returns the bytes that are taken, with those of chunks in the making and of chunks that queries
+    /// still read.
     pub fn used(&self) -> u64 {
-        self.account.used() + self.spilling.used()
+        self.account.used()
     }
 
     /// Takes a pool of statements into account, as long as it lives.
@@ -186,9 +172,6 @@ impl HostTier {
             }
             state.activity.hits += columns.len() as u64;
             return Found::All(found.into_iter().flatten().collect());
-        }
-        if let Some(held) = self.held(&mut state, source, columns, part, &found) {
-            return Found::OnDisk(held);
         }
         // The row group is read as a whole.
         state.activity.misses += columns.len() as u64;
@@ -314,8 +297,6 @@ impl HostTier {
         let gone = state.sources.remove(source);
         let slots = gone.iter().flat_map(HashMap::values);
         state.num_slots -= slots.map(|column| column.parts.len()).sum::<usize>();
-        drop(state);
-        self.disk.forget(|key| *key.source == *source);
     }
 
     /// Returns whether anything of a source is kept.
@@ -329,7 +310,6 @@ impl HostTier {
         columns
             .flat_map(|column| column.parts.values())
             .any(|slot| slot.chunk.is_some())
-            || self.disk.holds(source)
     }
 
     /// Lets go of at least so many bytes, the chunks that save least first, as far as there are any
@@ -347,7 +327,6 @@ impl HostTier {
                 break;
             }
             freed += victim.bytes;
-            // Whoever needs the memory does not wait for a file to be written.
             state.evict(&victim.key);
         }
         freed
@@ -412,9 +391,7 @@ impl HostTier {
             return false;
         };
         for victim in &victims {
-            if let Some(offer) = state.evict(&victim.key) {
-                self.spill_evicted(offer);
-            }
+            state.evict(&victim.key);
         }
         self.lacking(bytes) == 0
     }

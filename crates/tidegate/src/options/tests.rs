@@ -32,7 +32,6 @@ fn settings_round_trip() {
         ("cache", "Manual", "manual"),
         ("host_cache_limit", "0", "0"),
         ("pinned_cache_limit", "2MB", "2097152"),
-        ("disk_cache_limit", "1KB", "1024"),
         ("unchecked_constraints", "Ignore", "ignore"),
         ("max_page_size", "512MB", "536870912"),
     ];

@@ -15,8 +15,6 @@ use crate::system::reports::{self, MemoryReport, SessionReport};
 pub struct CacheActivity {
     /// Chunks that queries found in host memory.
     pub host_hits: u64,
-    /// Chunks that queries found on disk.
-    pub disk_hits: u64,
     /// Chunks of Parquet files that queries had to read.
     pub host_misses: u64,
     /// Chunks that left host memory for others or for statements.
@@ -109,7 +107,6 @@ impl Session {
         let (host, pinned) = (cache.host().activity(), cache.pinned().activity());
         CacheActivity {
             host_hits: host.hits,
-            disk_hits: host.disk_hits,
             host_misses: host.misses,
             host_evictions: host.evictions,
             device_hits: cache.device_hits(),

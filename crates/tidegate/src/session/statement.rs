@@ -414,7 +414,6 @@ async fn set_or_translate(session: &Session, set: SetVariable) -> Result<DataFra
 async fn set_variable(session: &Session, set: SetVariable) -> Result<DataFrame, Error> {
     check_setting(session, &set)?;
     let limits_memory = set.variable == "tidegate.memory_limit";
-    let limits_disk = set.variable == "tidegate.disk_cache_limit";
     let limits_devices = set.variable == "tidegate.device_memory_limit";
     let cache_limits = ["tidegate.host_cache_limit", "tidegate.pinned_cache_limit"];
     let limits_cache = cache_limits.contains(&set.variable.as_str());
@@ -434,9 +433,6 @@ async fn set_variable(session: &Session, set: SetVariable) -> Result<DataFrame, 
     }
     if limits_queries || limits_memory {
         limit_queries(session);
-    }
-    if limits_disk {
-        limit_disk(session)?;
     }
     if limits_devices {
         let options = TidegateOptions::of(session.ctx.state().config_options());
@@ -481,26 +477,6 @@ fn limit_cache(session: &Session) {
     let runtime = &session.runtime;
     runtime.limit_host_cache(host.unwrap_or_else(|| default_cache_limit(memory)));
     runtime.limit_pinned_cache(pinned.unwrap_or_else(|| default_pinned_limit(memory)));
-}
-
-/// Bounds what cached columns take on disk, in the folder where statements spill.
-fn limit_disk(session: &Session) -> Result<(), Error> {
-    let options = TidegateOptions::of(session.ctx.state().config_options());
-    let folder = session.spill.root();
-    let tier = session.runtime.cache().host();
-    let made = match options.disk_cache_limit {
-        0 => Ok(()),
-        _ => std::fs::create_dir_all(&folder),
-    };
-    made.and_then(|()| tier.set_disk(&folder, options.disk_cache_limit))
-        .map_err(|error| {
-            let message = format!(
-                "tidegate.disk_cache_limit: nothing can be kept in {}: {error}; choose another spill \
-                 folder",
-                folder.display()
-            );
-            Error::with_source(ErrorKind::Io, message, error)
-        })
 }
 
 /// Bounds what runs and waits in all sessions, also for those that wait now.

@@ -119,17 +119,6 @@ fn host_memory(runtime: &Runtime, pool: &Arc<dyn MemoryPool>) -> Vec<MemoryRepor
             ..report("column cache", pinned.used(), Some(pinned.limit()), None)
         });
     }
-    if tier.disk_limit() > 0 {
-        reports.push(MemoryReport {
-            tier: "disk",
-            ..report(
-                "column cache",
-                tier.disk_used(),
-                Some(tier.disk_limit()),
-                None,
-            )
-        });
-    }
     let pool: &dyn Any = pool.as_ref();
     let consumers = pool
         .downcast_ref::<StatementPool>()

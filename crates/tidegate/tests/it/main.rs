@@ -15,7 +15,6 @@ mod compiling;
 mod constraints;
 mod controls;
 mod cuda;
-mod disk_tier;
 mod examples;
 mod explain;
 mod expressions;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::ArrowError;
 
-use super::account::{Account, HostBytes};
+use super::account::HostBytes;
 use super::segment::Segment;
 
 /// One column of one row group, in host memory.
@@ -20,15 +20,6 @@ pub struct HostChunk {
 }
 
 impl HostChunk {
-    pub(super) fn segments(&self) -> &[Segment] {
-        &self.segments
-    }
-
-    /// Moves its bytes to another account; only its owner can.
-    pub(super) fn charge_to(&mut self, account: &Arc<Account>) {
-        self.bytes = account.take(self.bytes.get());
-    }
-
     /// Returns how many rows there are.
     pub fn num_rows(&self) -> u64 {
         self.num_rows
@@ -75,28 +66,13 @@ impl ChunkBuilder {
         }
     }
 
-    /// Makes a chunk again of what was kept of it elsewhere.
-    pub(super) fn restored(segments: Vec<Segment>, plain_bytes: u64) -> Self {
-        let mut chunk = Self {
-            plain_bytes,
-            ..Self::default()
-        };
-        for segment in segments {
-            chunk.add(segment);
-        }
-        chunk
-    }
-
     /// Adds a batch of the column; returns the bytes that it takes.
     pub fn push(&mut self, array: &ArrayRef) -> u64 {
         if array.is_empty() {
             return 0;
         }
         self.plain_bytes += array.get_array_memory_size() as u64;
-        self.add(Segment::encode(array))
-    }
-
-    fn add(&mut self, segment: Segment) -> u64 {
+        let segment = Segment::encode(array);
         let bytes = segment.bytes(&mut self.counted) as u64;
         self.num_rows += segment.num_rows() as u64;
         self.host_bytes += bytes;

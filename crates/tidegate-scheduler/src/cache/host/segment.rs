@@ -5,8 +5,6 @@
 //! value each way, which is less than moving the plain values from memory. Everything else is kept as
 //! it came.
 
-mod stored;
-
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -16,8 +14,6 @@ use arrow_array::{Array, ArrayRef, GenericByteViewArray, UInt8Array, make_array}
 use arrow_buffer::{ArrowNativeType, Buffer, NullBuffer, ScalarBuffer};
 use arrow_data::{ArrayData, ArrayDataBuilder};
 use arrow_schema::{ArrowError, DataType};
-
-pub(super) use stored::Stored;
 
 /// Codes of a segment.
 const CODES_MAX: usize = 256;

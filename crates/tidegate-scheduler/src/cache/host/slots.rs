@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::chunk::HostChunk;
-use super::{Bid, ChunkLabel, Offer, TierActivity};
+use super::{Bid, ChunkLabel, TierActivity};
 use crate::cache::ChunkKey;
 
 /// How much more than what goes a chunk must save to come in its place.
@@ -138,21 +138,14 @@ impl State {
         (freed >= need).then_some(victims)
     }
 
-    /// Takes a chunk out, with what is known of it.
-    pub(super) fn evict(&mut self, key: &ChunkKey) -> Option<Offer> {
-        let columns = self.sources.get_mut(&key.source)?;
-        let column = columns.get_mut(&key.column)?;
-        let slot = column.parts.get_mut(&key.part)?;
-        let chunk = slot.chunk.take()?;
-        self.activity.evictions += 1;
-        Some(Offer {
-            key: key.clone(),
-            label: column.label.clone()?,
-            uses: slot.recent_uses(self.scans),
-            seconds: slot.seconds,
-            // Nobody reads what is evicted.
-            chunk: Arc::into_inner(chunk)?,
-        })
+    /// Drops a chunk.
+    pub(super) fn evict(&mut self, key: &ChunkKey) {
+        let columns = self.sources.get_mut(&key.source);
+        let column = columns.and_then(|columns| columns.get_mut(&key.column));
+        let slot = column.and_then(|column| column.parts.get_mut(&key.part));
+        if slot.and_then(|slot| slot.chunk.take()).is_some() {
+            self.activity.evictions += 1;
+        }
     }
 
     /// Forgets the uses of what is not here, once there are too many to remember.

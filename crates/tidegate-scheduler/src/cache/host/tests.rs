@@ -1,7 +1,5 @@
 //! Chunks come back as they went in, and what saves most stays.
 
-mod disk;
-
 use std::sync::Arc;
 
 use arrow_array::types::Int32Type;
@@ -120,7 +118,6 @@ fn offer(tier: &HostTier, scan: ScanNumber, table: &str, part: u64) -> bool {
     let columns = [Arc::clone(&column)];
     match tier.look(scan, &source, &columns, part) {
         Found::All(_) => return true,
-        Found::OnDisk(_) => return false,
         Found::Some(there) => assert_eq!(there, [false]),
     }
     let uses = tier.uses(&source, &columns, part);

@@ -141,22 +141,6 @@ impl Keeper {
     fn charge_all(&mut self) -> bool {
         let (tier, kept) = (self.fill.scan.tier(), &self.fill.kept);
         let Kept { bytes, bid, .. } = kept;
-        if kept.to_disk {
-            let lacking = self.bytes.max(*bytes) - self.charge.as_ref().map_or(0, HostBytes::get);
-            let more = (lacking > 0).then(|| tier.charge_to_spill(lacking));
-            return match (&mut self.charge, more) {
-                (_, None) => true,
-                (_, Some(None)) => false,
-                (Some(charge), Some(Some(more))) => {
-                    charge.merge(more);
-                    true
-                }
-                (none, Some(more)) => {
-                    *none = more;
-                    true
-                }
-            };
-        }
         match &mut self.charge {
             Some(charge) if self.bytes <= charge.get() => true,
             Some(charge) => {
@@ -196,7 +180,7 @@ impl Keeper {
                 let Some(chunk) = chunk.filter(|chunk| chunk.num_rows() == group.num_rows) else {
                     continue;
                 };
-                let offer = Offer {
+                scan.tier().keep(Offer {
                     key: ChunkKey {
                         source: Arc::clone(&file.source),
                         column: Arc::clone(&scan.keys()[key]),
@@ -206,12 +190,7 @@ impl Keeper {
                     uses: kept.bid.uses,
                     seconds: seconds * chunk.host_bytes() as f64,
                     chunk: chunk.finish(&mut charge),
-                };
-                if kept.to_disk {
-                    scan.tier().spill(offer);
-                } else {
-                    scan.tier().keep(offer);
-                }
+                });
             }
         }
     }

@@ -14,7 +14,7 @@ use datafusion_datasource_parquet::{ParquetAccessPlan, ParquetFileMetrics};
 use futures::stream::BoxStream;
 use futures::{StreamExt, stream};
 use object_store::ObjectStore;
-use tidegate_scheduler::cache::host::{ChunkReader, Held, HostChunk};
+use tidegate_scheduler::cache::host::{ChunkReader, HostChunk};
 
 use super::super::files::KnownFile;
 use super::fill::{Fill, KeptMorsel};
@@ -115,7 +115,6 @@ impl MorselPlanner for FilePlanner {
                 match next {
                     None => Ok(None),
                     Some(Step::Serve(chunks)) => self.serve(chunks).map(Some),
-                    Some(Step::Fetch(row_group, held)) => Ok(Some(self.fetch(row_group, held))),
                     Some(Step::Read(row_groups, kept)) => self.read(&row_groups, kept),
                 }
             }
@@ -138,7 +137,6 @@ impl FilePlanner {
         };
         let served = decided.steps.iter().map(|step| match step {
             Step::Serve(chunks) => chunks.len(),
-            Step::Fetch(..) => 1,
             Step::Read(..) => 0,
         });
         let served: usize = served.sum();
@@ -152,24 +150,6 @@ impl FilePlanner {
         self.stage = Stage::Working(known, decided.num_row_groups, decided.steps.into());
         let next = MorselPlan::new().with_planners(vec![self]);
         Ok(Some(next))
-    }
-
-    /// Gets a row group from disk, and then serves it.
-    fn fetch(mut self: Box<Self>, row_group: usize, held: Vec<Held>) -> MorselPlan {
-        let row_groups = self.of.counter("disk_tier_row_groups");
-        MorselPlan::new().with_pending_planner(async move {
-            let next = match Arc::clone(&self.of.scan).fetch(held).await {
-                Some(chunks) => {
-                    row_groups.add(1);
-                    Step::Serve(vec![chunks])
-                }
-                None => Step::Read(vec![row_group], None),
-            };
-            if let Stage::Working(_, _, steps) = &mut self.stage {
-                steps.push_front(next);
-            }
-            Ok(self as Box<dyn MorselPlanner>)
-        })
     }
 
     fn serve(self: Box<Self>, row_groups: Vec<Vec<Arc<HostChunk>>>) -> Result<MorselPlan> {

@@ -21,7 +21,7 @@ use object_store::{ObjectStore, ObjectStoreExt as _};
 use parquet::arrow::arrow_reader::ArrowReaderOptions;
 use parquet::file::metadata::{PageIndexPolicy, RowGroupMetaData};
 use tidegate_scheduler::HostTier;
-use tidegate_scheduler::cache::host::{Bid, ChunkLabel, Found, Held, HostChunk, ScanNumber};
+use tidegate_scheduler::cache::host::{Bid, ChunkLabel, Found, HostChunk, ScanNumber};
 
 use super::super::files::{HostCache, KnownFile};
 use super::super::identity::{column_key, how_read, is_same};
@@ -67,8 +67,6 @@ pub(super) enum Origin {
 pub(super) enum Step {
     /// Give these row groups from the host tier.
     Serve(Vec<Vec<Arc<HostChunk>>>),
-    /// Give this row group once what lies on disk is in memory; read it if that fails.
-    Fetch(usize, Vec<Held>),
     /// Have the inner source read these, and perhaps keep them.
     Read(Vec<usize>, Option<Kept>),
 }
@@ -80,8 +78,6 @@ pub(super) struct Kept {
     /// About what the missing columns take.
     pub(super) bytes: u64,
     pub(super) bid: Bid,
-    /// There is room on disk only.
-    pub(super) to_disk: bool,
 }
 
 /// A row group that is read, of which some columns are not in the host tier.
@@ -183,18 +179,6 @@ impl CachedScan {
 
     pub(super) fn fills(&self) -> bool {
         self.fills
-    }
-
-    /// Reads from disk what of a row group lies there; `None` if some of it is not there any more.
-    pub(super) async fn fetch(self: Arc<Self>, held: Vec<Held>) -> Option<Vec<Arc<HostChunk>>> {
-        let fetch = move || {
-            let chunks = held.iter().map(|held| match held {
-                Held::Memory(chunk) => Some(Arc::clone(chunk)),
-                Held::Disk(key, chunk) => self.tier().fetch(key, chunk).ok(),
-            });
-            chunks.collect()
-        };
-        tokio::task::spawn_blocking(fetch).await.ok()?
     }
 
     pub(super) fn tier(&self) -> &HostTier {
@@ -314,10 +298,6 @@ impl CachedScan {
                         _ => steps.push(Step::Serve(vec![chunks])),
                     }
                 }
-                Found::OnDisk(held) => {
-                    self.read_steps(std::mem::take(&mut missing), known, &mut steps);
-                    steps.push(Step::Fetch(row_group, held));
-                }
                 Found::Some(there) => missing.push(Missing {
                     row_group: part,
                     num_rows: groups[row_group].num_rows().max(0) as u64,
@@ -354,13 +334,11 @@ impl CachedScan {
             let numbers = row_groups.iter().map(|group| group.row_group as usize);
             let numbers: Vec<usize> = numbers.collect();
             let bid = self.tier().bid(self.uses(&row_groups, known));
-            let to_disk = !self.tier().would_take(bytes, bid);
-            if self.fills && (!to_disk || self.tier().would_spill(bytes, bid)) {
+            if self.fills && self.tier().would_take(bytes, bid) {
                 let kept = Kept {
                     row_groups,
                     bytes,
                     bid,
-                    to_disk,
                 };
                 steps.push(Step::Read(numbers, Some(kept)));
                 continue;
