@@ -1,10 +1,5 @@
 //! The `tidegate` command as its users meet it: what it prints where, and how it exits.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "the helpers of a test fail it by panicking"
-)]
-
 use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};

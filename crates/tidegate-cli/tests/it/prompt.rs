@@ -1,14 +1,5 @@
 //! The prompt as its users meet it, through a pseudo-terminal.
 
-#![cfg(unix)]
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "the helpers of a test fail it by panicking"
-)]
-
-mod server;
-
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
@@ -17,10 +8,10 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::server::Server;
 use nix::pty::{Winsize, openpty};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use server::Server;
 
 /// How long an answer is waited for.
 const PATIENCE: Duration = Duration::from_secs(60);
