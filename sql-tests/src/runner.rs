@@ -1,4 +1,4 @@
-//! Runs every file below a folder once per lane, named `{lane}::{path}`.
+//! Runs the files below a folder once per lane that covers them, named `{lane}::{path}`.
 //!
 //! - `TIDEGATE_SLT_LANE=device,mixed`: only these lanes, also the one that is not run by itself
 //! - `TIDEGATE_SLT_COMPLETE=1`: write the stock lane's answers into the files
@@ -31,6 +31,21 @@ const NOT_STOCK: [&str; 7] = [
     "tpch",
 ];
 
+/// The files of the lane `flight`: what crosses the wire in a way of its own. That the server answers as
+/// a session does is tested once for each kind of value, statement and error, not for each query.
+const OVER_FLIGHT: [&str; 10] = [
+    "dialect/session_zone.slt",
+    "files/broken.slt",
+    "files/parquet.slt",
+    "functions/sql.slt",
+    "prepared/statements.slt",
+    "regress/errors.slt",
+    "settings/set.slt",
+    "tpch/q09.slt",
+    "types/others.slt",
+    "types/strings.slt",
+];
+
 /// The folder whose files look at what the sessions on a GPU share: there they run one at a time.
 const SHARED: &str = "cache";
 
@@ -61,6 +76,10 @@ pub fn main(arguments: Vec<OsString>, root: &Path) -> Result<ExitCode, Box<dyn E
         false => Gpus::unopened(),
     };
 
+    if let Some(file) = OVER_FLIGHT.iter().find(|file| !root.join(file).exists()) {
+        return Err(format!("the lane flight names {file}, which is not there").into());
+    }
+
     let turn = Arc::new(Mutex::new(()));
     let mut trials = Vec::new();
     for lane in lanes {
@@ -70,7 +89,7 @@ pub fn main(arguments: Vec<OsString>, root: &Path) -> Result<ExitCode, Box<dyn E
         }
         for path in files.clone() {
             let name = path.strip_prefix(root)?.to_owned();
-            if lane == Lane::Stock && NOT_STOCK.iter().any(|folder| name.starts_with(folder)) {
+            if !covers(lane, &name) {
                 continue;
             }
             let takes_turns = lane.needs_gpu() && name.starts_with(SHARED);
@@ -90,6 +109,15 @@ pub fn main(arguments: Vec<OsString>, root: &Path) -> Result<ExitCode, Box<dyn E
         }
     }
     Ok(libtest_mimic::run(&arguments, trials).exit_code())
+}
+
+/// Tells whether a lane runs the file `name`.
+fn covers(lane: Lane, name: &Path) -> bool {
+    match lane {
+        Lane::Stock => !NOT_STOCK.iter().any(|folder| name.starts_with(folder)),
+        Lane::Flight => OVER_FLIGHT.iter().any(|file| name == Path::new(file)),
+        Lane::Host | Lane::Simulated | Lane::Atomic | Lane::Device | Lane::Mixed => true,
+    }
 }
 
 /// Reads which lanes run, and whether they check or complete.
