@@ -2,7 +2,7 @@
 //!
 //! - `TIDEGATE_SLT_LANE=device,mixed`: only these lanes, also the one that is not run by itself
 //! - `TIDEGATE_SLT_COMPLETE=1`: write the stock lane's answers into the files
-//! - `TIDEGATE_REQUIRE_DEVICE=1`: a lane that was skipped for want of a GPU is a failure
+//! - `TIDEGATE_REQUIRE=device`: a lane that was skipped for want of a GPU is a failure
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -13,10 +13,11 @@ use std::sync::Arc;
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use sqllogictest::{Runner, default_validator, strict_column_validator};
+use tidegate_needs::Need;
 use tokio::runtime::Runtime;
 use tokio::sync::Mutex;
 
-use crate::gpus::{self, Gpus, NoGpu};
+use crate::gpus::{Gpus, NoGpu};
 use crate::lane::{Connection, Lane, LaneError};
 
 /// Folders whose answers do not come from the stock lane: it has neither our table functions nor
@@ -225,8 +226,10 @@ fn verbatim(text: &String) -> String {
 /// Stands for a lane on a machine without a GPU.
 fn skipped(lane: Lane, why: NoGpu) -> Trial {
     let name = format!("{}: skipped: no device", lane.name());
-    Trial::ignorable_test(name, move || match gpus::is_required() {
-        true => Err(format!("{why}; and TIDEGATE_REQUIRE_DEVICE=1").into()),
-        false => Ok(Completion::ignored_with(why.to_string())),
+    Trial::ignorable_test(name, move || {
+        match tidegate_needs::required()?.contains(&Need::Device) {
+            true => Err(format!("a device is required, and there is none: {why}").into()),
+            false => Ok(Completion::ignored_with(why.to_string())),
+        }
     })
 }
