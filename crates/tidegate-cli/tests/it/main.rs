@@ -7,6 +7,8 @@
 )]
 
 mod cli;
+mod command;
+mod configuration;
 mod connect;
 mod guide;
 #[cfg(unix)]
