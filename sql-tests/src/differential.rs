@@ -14,7 +14,7 @@
 //!
 //! `TIDEGATE_FUZZ_SEED` and `TIDEGATE_FUZZ_QUERIES` choose other queries and more of them,
 //! `TIDEGATE_SLT_LANE` other lanes. Those that need a GPU are left out where there is none, which is
-//! a failure under `TIDEGATE_REQUIRE_DEVICE=1`.
+//! a failure under `TIDEGATE_REQUIRE=device`.
 
 #![expect(clippy::expect_used, reason = "all of it is a test")]
 
@@ -34,12 +34,13 @@ use datafusion::prelude::ParquetReadOptions;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
+use tidegate_needs::Need;
 
 use self::compare::difference;
 use self::queries::Query;
 use self::tables::Table;
 use crate::format;
-use crate::gpus::{self, Gpus, NoGpu};
+use crate::gpus::{Gpus, NoGpu};
 use crate::lane::{Connection, Lane, LaneError};
 
 const SEED: u64 = 20_261_120;
@@ -100,14 +101,8 @@ fn lanes() -> (Vec<Lane>, Gpus) {
 }
 
 /// Says that a lane is left out, and returns that it is not kept.
-#[expect(clippy::print_stderr, reason = "a skip is never silent")]
 fn skipped(lane: Lane, why: &NoGpu) -> bool {
-    let name = lane.name();
-    assert!(
-        !gpus::is_required(),
-        "{name}: {why}; and TIDEGATE_REQUIRE_DEVICE=1"
-    );
-    eprintln!("{name}: skipped: {why}");
+    tidegate_needs::skip(Need::Device, &format!("the lane {}: {why}", lane.name()));
     false
 }
 

@@ -51,8 +51,3 @@ impl Gpus {
         Ok(Session::builder().runtime(Arc::clone(runtime)))
     }
 }
-
-/// Tells whether the environment asks that a lane which was skipped for want of a GPU is a failure.
-pub fn is_required() -> bool {
-    std::env::var("TIDEGATE_REQUIRE_DEVICE").is_ok_and(|value| value == "1")
-}

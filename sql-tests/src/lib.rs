@@ -1,10 +1,10 @@
 //! The SQL test suite: what is visible in SQL is tested in SQL.
 //!
 //! The cases are the `.slt` files under `slt/`, one topic each; `README.md` says how to write one.
-//! Every file runs once per [`Lane`], which is one way to answer SQL: the host alone, the host behind
-//! a server, host and device taking turns morsel by morsel, or the device for all it can express; the
+//! A file runs once per [`Lane`], which is one way to answer SQL: the host alone, the host behind a
+//! server, host and device taking turns morsel by morsel, or the device for all it can express; the
 //! device is a simulated one or a GPU. A file that passes in every lane is the proof that placement
-//! changes no answer.
+//! changes no answer. Behind a server ten files run, for that proof is about the wire.
 //!
 //! Nothing here knows about plans, pipelines or devices: a lane is a session plus a few `SET`s.
 //!

@@ -1,8 +1,8 @@
-//! Runs every file below a folder once per lane, named `{lane}::{path}`.
+//! Runs the files below a folder once per lane that covers them, named `{lane}::{path}`.
 //!
 //! - `TIDEGATE_SLT_LANE=device,mixed`: only these lanes, also the one that is not run by itself
 //! - `TIDEGATE_SLT_COMPLETE=1`: write the stock lane's answers into the files
-//! - `TIDEGATE_REQUIRE_DEVICE=1`: a lane that was skipped for want of a GPU is a failure
+//! - `TIDEGATE_REQUIRE=device`: a lane that was skipped for want of a GPU is a failure
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -13,10 +13,11 @@ use std::sync::Arc;
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use sqllogictest::{Runner, default_validator, strict_column_validator};
+use tidegate_needs::Need;
 use tokio::runtime::Runtime;
 use tokio::sync::Mutex;
 
-use crate::gpus::{self, Gpus, NoGpu};
+use crate::gpus::{Gpus, NoGpu};
 use crate::lane::{Connection, Lane, LaneError};
 
 /// Folders whose answers do not come from the stock lane: it has neither our table functions nor
@@ -29,6 +30,21 @@ const NOT_STOCK: [&str; 7] = [
     "settings",
     "summarize",
     "tpch",
+];
+
+/// The files of the lane `flight`: what crosses the wire in a way of its own. That the server answers as
+/// a session does is tested once for each kind of value, statement and error, not for each query.
+const OVER_FLIGHT: [&str; 10] = [
+    "dialect/session_zone.slt",
+    "files/broken.slt",
+    "files/parquet.slt",
+    "functions/sql.slt",
+    "prepared/statements.slt",
+    "regress/errors.slt",
+    "settings/set.slt",
+    "tpch/q09.slt",
+    "types/others.slt",
+    "types/strings.slt",
 ];
 
 /// The folder whose files look at what the sessions on a GPU share: there they run one at a time.
@@ -61,6 +77,10 @@ pub fn main(arguments: Vec<OsString>, root: &Path) -> Result<ExitCode, Box<dyn E
         false => Gpus::unopened(),
     };
 
+    if let Some(file) = OVER_FLIGHT.iter().find(|file| !root.join(file).exists()) {
+        return Err(format!("the lane flight names {file}, which is not there").into());
+    }
+
     let turn = Arc::new(Mutex::new(()));
     let mut trials = Vec::new();
     for lane in lanes {
@@ -70,7 +90,7 @@ pub fn main(arguments: Vec<OsString>, root: &Path) -> Result<ExitCode, Box<dyn E
         }
         for path in files.clone() {
             let name = path.strip_prefix(root)?.to_owned();
-            if lane == Lane::Stock && NOT_STOCK.iter().any(|folder| name.starts_with(folder)) {
+            if !covers(lane, &name) {
                 continue;
             }
             let takes_turns = lane.needs_gpu() && name.starts_with(SHARED);
@@ -90,6 +110,15 @@ pub fn main(arguments: Vec<OsString>, root: &Path) -> Result<ExitCode, Box<dyn E
         }
     }
     Ok(libtest_mimic::run(&arguments, trials).exit_code())
+}
+
+/// Tells whether a lane runs the file `name`.
+fn covers(lane: Lane, name: &Path) -> bool {
+    match lane {
+        Lane::Stock => !NOT_STOCK.iter().any(|folder| name.starts_with(folder)),
+        Lane::Flight => OVER_FLIGHT.iter().any(|file| name == Path::new(file)),
+        Lane::Host | Lane::Simulated | Lane::Atomic | Lane::Device | Lane::Mixed => true,
+    }
 }
 
 /// Reads which lanes run, and whether they check or complete.
@@ -197,8 +226,10 @@ fn verbatim(text: &String) -> String {
 /// Stands for a lane on a machine without a GPU.
 fn skipped(lane: Lane, why: NoGpu) -> Trial {
     let name = format!("{}: skipped: no device", lane.name());
-    Trial::ignorable_test(name, move || match gpus::is_required() {
-        true => Err(format!("{why}; and TIDEGATE_REQUIRE_DEVICE=1").into()),
-        false => Ok(Completion::ignored_with(why.to_string())),
+    Trial::ignorable_test(name, move || {
+        match tidegate_needs::required()?.contains(&Need::Device) {
+            true => Err(format!("a device is required, and there is none: {why}").into()),
+            false => Ok(Completion::ignored_with(why.to_string())),
+        }
     })
 }

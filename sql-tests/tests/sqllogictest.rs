@@ -1,4 +1,4 @@
-//! Runs every file under `slt/` once per lane: `tidegate_sql_tests::runner` says how.
+//! Runs the files under `slt/` once per lane: `tidegate_sql_tests::runner` says how.
 
 use std::env;
 use std::error::Error;

@@ -1,7 +1,7 @@
 //! `cargo xtask bundle`: what a GPU host without a toolchain needs, in one archive.
 //!
-//! The binary of `tidegate-bundle`, stripped; the `.slt` files; the script `run`; and, if asked for,
-//! NVRTC. All of it lies in one folder, which is packed with `tar`.
+//! The binary of `tidegate-bundle` and the unit tests of the layer over the CUDA driver, stripped; the
+//! `.slt` files; the script `run`; and, if asked for, NVRTC. All of it lies in one folder, which is packed with `tar`.
 
 use std::fs;
 use std::io;
@@ -16,6 +16,9 @@ use crate::process;
 const NAME: &str = "tidegate-bundle";
 /// Where the archive goes; git ignores it.
 const FOLDER: &str = "bundle";
+/// The crate over the CUDA driver, and its unit tests in the archive.
+const DRIVER_CRATE: &str = "tidegate-device";
+const DRIVER_TESTS: &str = "driver-tests";
 /// The script that a user starts.
 const SCRIPT: &str = "crates/tidegate-bundle/run";
 /// The SQL tests.
@@ -59,6 +62,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<(), Failure> {
     clear(&folder)?;
     let binary = target_folder(root)?.join("release").join(NAME);
     strip(root, &binary, &folder.join(NAME))?;
+    strip(root, &build_driver_tests(root)?, &folder.join(DRIVER_TESTS))?;
     copy(&root.join(SCRIPT), &folder.join("run"))?;
     copy_folder(&root.join(SLT), &folder.join("slt"))?;
     if let Some(nvrtc) = &options.nvrtc {
@@ -81,6 +85,35 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<(), Failure> {
 
 fn mebibytes(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
+}
+
+/// Builds the unit tests of the layer over the CUDA driver; returns the executable's path.
+fn build_driver_tests(root: &Path) -> Result<PathBuf, Failure> {
+    let args = [
+        "test",
+        "--release",
+        "--locked",
+        "--package",
+        DRIVER_CRATE,
+        "--lib",
+        "--no-run",
+        "--message-format",
+        "json-render-diagnostics",
+    ];
+    let messages = process::capture(root, "cargo", &args)?;
+    let executable = test_executable(&messages).map_err(Failure::Metadata)?;
+    executable.ok_or_else(|| Failure::Command(process::command_line("cargo", &args)))
+}
+
+/// Finds the one executable among cargo's messages, of which each is a line.
+fn test_executable(messages: &str) -> Result<Option<PathBuf>, serde_json::Error> {
+    for line in messages.lines() {
+        let message: Value = serde_json::from_str(line)?;
+        if let Some(path) = message.get("executable").and_then(Value::as_str) {
+            return Ok(Some(path.into()));
+        }
+    }
+    Ok(None)
 }
 
 /// Asks cargo where it builds.
@@ -194,7 +227,18 @@ fn writing(path: &Path, source: io::Error) -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use super::{Options, is_nvrtc};
+    use super::{Options, is_nvrtc, test_executable};
+
+    #[test]
+    fn the_executable_of_tests_is_in_cargo_s_messages() {
+        let library = r#"{"reason":"compiler-artifact","executable":null}"#;
+        let tests = r#"{"reason":"compiler-artifact","executable":"/a/b-0"}"#;
+        let end = r#"{"reason":"build-finished","success":true}"#;
+        let found = test_executable(&[library, tests, end].join("\n"));
+        assert_eq!(found.unwrap(), Some("/a/b-0".into()));
+        assert_eq!(test_executable(&[library, end].join("\n")).unwrap(), None);
+        assert!(test_executable("no message").is_err());
+    }
 
     #[test]
     fn options_are_few() {

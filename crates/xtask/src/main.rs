@@ -27,7 +27,7 @@ usage: cargo xtask <verb> [option]
   tidy   check layout, wording, crate floors and the names in the docs
   ci     fmt, clippy, tidy and rustdoc, stopping at the first failure
   bundle [--nvrtc FOLDER]
-         pack the command, the SQL tests and the device benches for a host that cannot build;
+         pack the command, the SQL and driver tests and the device benches for a host that cannot build;
          with the NVRTC in FOLDER, if the host has none";
 
 fn main() -> ExitCode {

@@ -2,7 +2,7 @@
 //! report of registers and spills.
 //!
 //! NVRTC is the one that `TIDEGATE_NVRTC` names, or else the one that the loader finds. Without one
-//! nothing is compiled, unless `TIDEGATE_REQUIRE_NVRTC=1` says that this is a failure.
+//! nothing is compiled, unless `TIDEGATE_REQUIRE=nvrtc` says that this is a failure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -12,6 +12,8 @@ use tidegate_kernels::columns;
 use tidegate_kernels::program::{
     DeviceProgram, FinishLayout, Sink, finish_program, first_aggregate, parts_of, warm_up_source,
 };
+
+use tidegate_needs::Need;
 
 use crate::check::{Case, Facts};
 use crate::shim::keep;
@@ -29,10 +31,7 @@ fn compiler() -> Option<Compiler> {
     match Compiler::open(&place) {
         Ok(compiler) => Some(compiler),
         Err(error) => {
-            let required =
-                std::env::var_os("TIDEGATE_REQUIRE_NVRTC").is_some_and(|value| value == "1");
-            assert!(!required, "{error}");
-            println!("skipped: no NVRTC: {error}");
+            tidegate_needs::skip(Need::Nvrtc, &error);
             None
         }
     }

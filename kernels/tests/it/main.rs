@@ -24,6 +24,7 @@ mod customs;
 mod data;
 mod encodings;
 mod errors;
+mod exact;
 mod expressions;
 mod extremes;
 mod finish;

@@ -1,5 +1,6 @@
 //! What the interpreter gives for a case, and how near a device must come to it.
 
+use std::mem::discriminant;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
@@ -13,33 +14,32 @@ use tidegate_pipeline::{
 
 use crate::cells::{Cell, compare_groups, compare_rows, rows_of};
 use crate::check::Case;
+use crate::exact;
 use crate::plan::{avg, multiply};
 
-/// What the interpreter gives up to and with the first aggregate.
+/// Units of rounding by which a float sum may differ, of the size of what it adds up.
+const UNITS: f64 = 256.0;
+
+/// What the interpreter gives up to and with the first aggregate, with its rounded sums made exact.
 pub(crate) struct Reference {
+    /// The pipeline that gives it.
+    upto: Pipeline,
     pub(crate) rows: Result<Vec<Vec<Cell>>, EvalError>,
     num_keys: Option<usize>,
     /// How large a float sum's terms are, where a column is one.
     sizes: Vec<Vec<Option<f64>>>,
-    /// Units of rounding by which a float sum may differ: those of the reference grow with its rows.
-    units: f64,
     pub(crate) after: Option<After>,
 }
 
 impl Reference {
     pub(crate) fn of(case: &Case) -> Self {
         let pipeline = &case.pipeline;
-        let num_rows = case
-            .batches
-            .iter()
-            .map(RecordBatch::num_rows)
-            .sum::<usize>() as f64;
         let Some(aggregate) = first_aggregate(pipeline) else {
             return Self {
+                upto: pipeline.clone(),
                 rows: interpret(pipeline, &case.batches).map(|batches| rows_of(&batches)),
                 num_keys: None,
                 sizes: Vec::new(),
-                units: 0.0,
                 after: None,
             };
         };
@@ -49,9 +49,14 @@ impl Reference {
             .position(|step| matches!(step, Step::Aggregate(_)))
             .unwrap();
         let upto = truncated(pipeline, position + 1, aggregate);
-        let rows = interpret(&upto, &case.batches).map(|batches| rows_of(&batches));
-        let columns = roundings(aggregate);
-        let is_exact = columns.iter().all(|column| *column == Rounding::Exact);
+        let mut rows = interpret(&upto, &case.batches).map(|batches| rows_of(&batches));
+        let columns = columns_of(aggregate);
+        let is_exact = columns
+            .iter()
+            .all(|column| column.rounding == Rounding::Exact);
+        if let (Ok(rows), false) = (&mut rows, is_exact) {
+            exact::correct(rows, &columns, &upto, &case.batches);
+        }
         let sizes = match &rows {
             Ok(rows) if !is_exact => {
                 let sized = interpret(&with_sizes(&upto, position), &case.batches).unwrap();
@@ -60,7 +65,7 @@ impl Reference {
                 let size = |row: &Vec<Cell>| {
                     let columns = columns.iter().enumerate();
                     columns
-                        .map(|(column, rounding)| rounding.size(row, column))
+                        .map(|(index, column)| column.rounding.size(row, index))
                         .collect()
                 };
                 sizes.iter().map(size).collect()
@@ -73,8 +78,8 @@ impl Reference {
             rows,
             num_keys: Some(aggregate.keys.len()),
             sizes,
-            units: num_rows.max(256.0 * 64.0) / 64.0,
             after,
+            upto,
         }
     }
 
@@ -85,9 +90,26 @@ impl Reference {
         };
         let within = |row: usize, column: usize| {
             let size = self.sizes.get(row).and_then(|sizes| sizes[column]);
-            size.map(|size| size * self.units * f64::EPSILON)
+            size.map(|size| size * UNITS * f64::EPSILON)
         };
         compare_groups(expected, found, num_keys, &within)
+    }
+
+    /// Tells whether a device may raise `found` where the interpreter raises `expected`: an error of the
+    /// same class, or of one that some row raises by itself, for a device's rows have no order.
+    pub(crate) fn raises_as(
+        &self,
+        expected: &EvalError,
+        found: &EvalError,
+        batches: &[RecordBatch],
+    ) -> bool {
+        let is_found = |error: &EvalError| discriminant(error) == discriminant(found);
+        let raised_by = |row: RecordBatch| interpret(&self.upto, &[row]).err();
+        let mut rows = batches
+            .iter()
+            .flat_map(|batch| (0..batch.num_rows()).map(|row| batch.slice(row, 1)));
+        found.is_arithmetic()
+            && (is_found(expected) || rows.any(|row| raised_by(row).as_ref().is_some_and(is_found)))
     }
 }
 
@@ -155,7 +177,7 @@ fn truncated(pipeline: &Pipeline, num_steps: usize, aggregate: &Aggregate) -> Pi
 
 /// How a column of an aggregate's output is rounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Rounding {
+pub(crate) enum Rounding {
     Exact,
     /// As a sum of these terms.
     Sum,
@@ -167,6 +189,14 @@ enum Rounding {
     StateMean,
     /// As the sum of squares in the same, which is in the two columns before.
     StateSquares,
+}
+
+/// A column of an aggregate's output.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Column {
+    pub(crate) rounding: Rounding,
+    /// The call that it is of; of a key, the first.
+    pub(crate) call: usize,
 }
 
 impl Rounding {
@@ -190,9 +220,17 @@ impl Rounding {
     }
 }
 
-fn roundings(aggregate: &Aggregate) -> Vec<Rounding> {
-    let mut columns = vec![Rounding::Exact; aggregate.keys.len()];
-    for call in &aggregate.calls {
+fn columns_of(aggregate: &Aggregate) -> Vec<Column> {
+    let key = Column {
+        rounding: Rounding::Exact,
+        call: 0,
+    };
+    let mut columns = vec![key; aggregate.keys.len()];
+    for (index, call) in aggregate.calls.iter().enumerate() {
+        let column = |rounding| Column {
+            rounding,
+            call: index,
+        };
         let adds = matches!(
             call.function,
             AggregateFunction::Sum | AggregateFunction::Avg
@@ -204,16 +242,18 @@ fn roundings(aggregate: &Aggregate) -> Vec<Rounding> {
             _ => Rounding::Exact,
         };
         match aggregate.output {
-            AggregateOutput::Value => columns.push(of_value),
+            AggregateOutput::Value => columns.push(column(of_value)),
             AggregateOutput::State if call.function.is_of_squares() => {
-                columns.extend([Rounding::Exact, Rounding::StateMean, Rounding::StateSquares]);
+                let state = [Rounding::Exact, Rounding::StateMean, Rounding::StateSquares];
+                columns.extend(state.map(column));
             }
             AggregateOutput::State => columns.extend(call.state.iter().map(|field| {
-                if adds && *field.data_type() == DataType::Float64 {
+                let is_sum = adds && *field.data_type() == DataType::Float64;
+                column(if is_sum {
                     Rounding::Sum
                 } else {
                     Rounding::Exact
-                }
+                })
             })),
         }
     }

@@ -138,6 +138,7 @@ fn variables_are_settings() {
     let read = |name: &str| from_environment(vec![(name.to_string(), "host".to_string())]);
     let settings = read("TIDEGATE_PLACEMENT").unwrap();
     assert_eq!(settings[0].name, "tidegate.placement");
+    assert!(read("TIDEGATE_REQUIRE").unwrap().is_empty());
     assert!(read("TIDEGATE_REQUIRE_DEVICE").unwrap().is_empty());
     assert!(read("TIDEGATE_MEMORY_LIMIT").unwrap().is_empty());
     let message = read("TIDEGATE_PLACEMNT").unwrap_err();

@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tidegate_needs::Need;
+
 use super::cache::ImageCache;
 use super::{CompileError, Compiled, Compiler};
 
@@ -149,9 +151,7 @@ fn nvrtc() -> Option<Compiler> {
     };
     let found = places.iter().find_map(|place| Compiler::open(place).ok());
     if found.is_none() {
-        let is_required = std::env::var_os("TIDEGATE_REQUIRE_NVRTC").is_some_and(|v| v == "1");
-        assert!(!is_required, "NVRTC is required, and not at {places:?}");
-        println!("skipped: no NVRTC");
+        tidegate_needs::skip(Need::Nvrtc, &format!("not at {places:?}"));
     }
     found
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use futures::executor::block_on;
+use tidegate_needs::Need;
 
 use super::{
     Block, CudaDevice, CudaOptions, DeviceBuffer, Kernel, Lane, LaunchShape, Mark, Module, Pending,
@@ -20,9 +21,7 @@ const SMALL: usize = 64 << 10;
 fn device() -> Option<CudaDevice> {
     let discovery = discover(&DiscoveryOptions::default());
     let Some(found) = discovery.cuda.first() else {
-        let is_required = std::env::var_os("TIDEGATE_REQUIRE_CUDA").is_some_and(|v| v == "1");
-        assert!(!is_required, "{}", discovery.why_none());
-        println!("skipped: {}", discovery.why_none());
+        tidegate_needs::skip(Need::Device, &discovery.why_none());
         return None;
     };
     let options = CudaOptions {
@@ -38,11 +37,13 @@ fn device() -> Option<CudaDevice> {
 fn compiler() -> Option<Compiler> {
     let named = std::env::var_os("TIDEGATE_NVRTC");
     let place = named.unwrap_or_else(|| "libnvrtc.so.13".into());
-    let compiler = Compiler::open(place.as_ref()).ok();
-    if compiler.is_none() {
-        println!("skipped: no NVRTC");
+    match Compiler::open(place.as_ref()) {
+        Ok(compiler) => Some(compiler),
+        Err(error) => {
+            tidegate_needs::skip(Need::Nvrtc, &error);
+            None
+        }
     }
-    compiler
 }
 
 fn on<T: Send + 'static>(

@@ -121,10 +121,12 @@ async fn who_was_paused_first_ends_first() {
 
 #[tokio::test]
 async fn who_reads_on_outlives_a_full_line_and_a_wait() {
-    let admission = admission(1, 1, 20);
+    let admission = admission(1, 2, 20);
     let turn = admission.turn(&user("ada")).await.unwrap();
     let resumed = tokio::spawn(Arc::clone(&admission).resume(user("bob")));
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    // Somebody else finds the line free, though one reads on, and has waited for long enough.
+    let refused = admission.turn(&user("eve")).await.unwrap_err();
+    assert!(refused.message().contains("waited"), "{refused}");
     assert!(!resumed.is_finished());
     drop(turn);
     assert!(resumed.await.unwrap().is_ok());

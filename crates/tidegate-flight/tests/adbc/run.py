@@ -9,6 +9,7 @@ and prints one line; the exit status is 1 if any failed.
 
 import base64
 import contextlib
+import os
 import pathlib
 import re
 import shutil
@@ -276,7 +277,10 @@ def login():
 
 def tls():
     if shutil.which("openssl") is None:
-        print("    SKIPPED: no openssl here to make a certificate with")
+        without = "no openssl here to make a certificate with"
+        if "adbc" in os.environ.get("TIDEGATE_REQUIRE", "").split(","):
+            raise RuntimeError(without)
+        print("    SKIPPED: " + without)
         return
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)

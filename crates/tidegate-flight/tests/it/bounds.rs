@@ -163,6 +163,22 @@ async fn one_user_takes_not_all_sessions() {
     again.handshake("ada", "one").await.unwrap();
 }
 
+/// Leaves results, and fetches one after the other until one is forgotten; returns what is said of it.
+async fn forgotten(client: &mut Client) -> tonic::Status {
+    let mut left = Vec::new();
+    for _ in 0..500 {
+        left.push(client.execute("SELECT 2".into(), None).await.unwrap());
+    }
+    let mut refused = None;
+    eventually("a result is forgotten", async || {
+        let next = left.pop().unwrap();
+        refused = fetch(client, next).await.err().map(status_of);
+        refused.is_some()
+    })
+    .await;
+    refused.unwrap()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn results_that_nobody_fetches_are_forgotten() {
     let server = start_with(
@@ -180,9 +196,7 @@ async fn results_that_nobody_fetches_are_forgotten() {
     let client = &mut server.client().await;
     let at_once = client.execute("SELECT 1".into(), None).await.unwrap();
     assert_eq!(fetch(client, at_once).await.unwrap()[0].num_rows(), 1);
-    let left = client.execute("SELECT 2".into(), None).await.unwrap();
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    let error = status_of(fetch(client, left).await.unwrap_err());
+    let error = forgotten(client).await;
     assert_eq!(error.code(), Code::NotFound);
     assert!(error.message().contains("left for too long"), "{error}");
     // What is being fetched stays.
@@ -190,12 +204,10 @@ async fn results_that_nobody_fetches_are_forgotten() {
     let info = client.execute(slow.into(), None).await.unwrap();
     let ticket = info.endpoint[0].ticket.clone().unwrap();
     let mut rows = client.do_get(ticket).await.unwrap();
-    let mut num_rows = 0;
+    let mut num_rows = rows.try_next().await.unwrap().unwrap().num_rows();
+    forgotten(client).await;
     while let Some(batch) = rows.try_next().await.unwrap() {
         num_rows += batch.num_rows();
-        if num_rows < 100_000 {
-            tokio::time::sleep(Duration::from_millis(30)).await;
-        }
     }
     assert_eq!(num_rows, 3_000_000);
 }

@@ -131,6 +131,13 @@ async fn silent_http_connections_lock_nobody_out() {
     all_closed_by_server(open, Duration::from_secs(10)).await;
 }
 
+/// Opens a connection and waits until the server closes it, for nobody has authenticated on it: those that
+/// were idle before have been so for longer.
+async fn one_is_closed(server: &Running) {
+    let open = TcpStream::connect(server.address).await.unwrap();
+    all_closed_by_server(vec![open], Duration::from_secs(10)).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn who_has_authenticated_may_be_idle() {
     let pending_idle = Duration::from_millis(300);
@@ -140,12 +147,10 @@ async fn who_has_authenticated_may_be_idle() {
     let mut basic = server.client().await;
     basic.set_header("authorization", "Basic YWRhOm9uZQ==");
     answer(&mut basic, "CREATE TABLE temp.own AS VALUES (1)").await;
-    let open = TcpStream::connect(server.address).await.unwrap();
-    tokio::time::sleep(4 * pending_idle).await;
+    one_is_closed(&server).await;
     assert_eq!(answer(&mut client, "SELECT 1").await, ["1"]);
     // The session of a connection is still that of before.
     assert_eq!(answer(&mut basic, "SELECT * FROM temp.own").await, ["1"]);
-    all_closed_by_server(vec![open], SOON).await;
     // Without users, whoever has asked for anything has authenticated.
     let limits = Limits {
         pending_idle,
@@ -158,11 +163,11 @@ async fn who_has_authenticated_may_be_idle() {
     let server = start_with(session(&[]), options).await;
     let mut client = server.client().await;
     answer(&mut client, "CREATE TABLE temp.own AS VALUES (2)").await;
-    tokio::time::sleep(4 * pending_idle).await;
+    one_is_closed(&server).await;
     assert_eq!(answer(&mut client, "SELECT * FROM temp.own").await, ["2"]);
     // One that has asked for nothing yet comes again by itself.
     let mut late = server.client().await;
-    tokio::time::sleep(2 * pending_idle).await;
+    one_is_closed(&server).await;
     assert!(query(&mut late, "SELECT 1").await.is_ok());
 }
 

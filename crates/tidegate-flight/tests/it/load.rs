@@ -9,6 +9,7 @@ use arrow_flight::{
     Action, CancelFlightInfoRequest, CancelFlightInfoResult, CancelStatus, FlightInfo,
 };
 use futures::TryStreamExt;
+use futures::future::{join_all, select_all};
 use prost::Message;
 use tidegate_flight::{Limits, ServerOptions};
 use tonic::Code;
@@ -53,13 +54,20 @@ async fn more_than_fit_wait_and_more_than_wait_are_refused() {
     })
     .await;
     let busy = endless(&server).await;
-    let mut waiting = server.client().await;
-    let waiting = tokio::spawn(async move { query(&mut waiting, "SELECT 1").await });
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    // Of two one finds a place to wait; the other has its answer at once, and that is a refusal.
+    let mut asked = Vec::new();
+    for _ in 0..2 {
+        let mut client = server.client().await;
+        asked.push(Box::pin(
+            async move { query(&mut client, "SELECT 1").await },
+        ));
+    }
+    let (refused, _, waiting) = select_all(asked).await;
+    let waiting = tokio::spawn(join_all(waiting));
+    let refused = status_of(refused.unwrap_err());
+    assert_eq!(refused.code(), Code::Unavailable);
+    assert!(refused.message().contains("try again"), "{refused}");
     let client = &mut server.client().await;
-    let (code, message) = failure(client, "SELECT 1").await;
-    assert_eq!(code, Code::Unavailable);
-    assert!(message.contains("try again"), "{message}");
     // What is asked about the server, and what steers it, has its answer.
     client.get_catalogs().await.unwrap();
     answer(client, "SET tidegate.float_sums = 'any'").await;
@@ -71,7 +79,8 @@ async fn more_than_fit_wait_and_more_than_wait_are_refused() {
         .id;
     answer(client, &format!("KILL QUERY {id}")).await;
     assert_eq!(busy.await.unwrap().0, Code::Cancelled);
-    assert_eq!(waiting.await.unwrap().unwrap().len(), 1);
+    let waited = waiting.await.unwrap().remove(0);
+    assert_eq!(waited.unwrap().len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -111,7 +120,7 @@ async fn many_clients_each_get_rows_or_a_retriable_error() {
             }
         }
     });
-    let served = futures::future::join_all(clients).await;
+    let served = join_all(clients).await;
     assert!(served.iter().filter(|served| **served).count() >= 12);
     eventually("nothing runs", async || num_running(&server.session) == 0).await;
 }
@@ -373,7 +382,7 @@ async fn clients_that_come_and_go_leave_nothing() {
                 let _ = tokio::time::timeout(patience, query(client, sql)).await;
             }
         });
-        futures::future::join_all(clients).await;
+        join_all(clients).await;
     }
     eventually("nothing runs", async || num_running(&server.session) == 0).await;
     eventually("the sessions end", async || {

@@ -9,7 +9,9 @@ use arrow_flight::{FlightDescriptor, IpcMessage};
 use prost::Message;
 use tonic::Code;
 
-use crate::support::{BOTTOMLESS, answer, failure, fetch, lines, query, start, status_of};
+use crate::support::{
+    BOTTOMLESS, answer, eventually, failure, fetch, lines, query, start, status_of,
+};
 
 fn row(columns: Vec<ArrayRef>) -> RecordBatch {
     let named = columns.into_iter().enumerate();
@@ -280,12 +282,25 @@ async fn rows_are_made_as_they_are_read() {
         .unwrap()
         .unwrap();
     assert!(first.num_rows() > 0);
-    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
-    let made = server.session.reports().last().unwrap().rows;
+    // More of them are made than were read, and no more after a while, though they have no end.
+    let made = || server.session.reports().last().unwrap().rows;
+    let (mut last, mut num_equal) = (0, 0);
+    eventually("no more rows are made", async || {
+        let now = made();
+        num_equal = if now == last { num_equal + 1 } else { 0 };
+        last = now;
+        num_equal == 10
+    })
+    .await;
     assert!(
-        made < 50_000_000,
-        "{made} rows were made for one that was read"
+        last < 50_000_000,
+        "{last} rows were made for one batch that was read"
     );
+    // They go on with their reader.
+    while made() == last {
+        let next = futures::TryStreamExt::try_next(&mut rows).await;
+        assert!(next.unwrap().unwrap().num_rows() > 0);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -9,6 +9,7 @@ use datafusion::arrow::datatypes::{DataType, Float64Type, Int64Type};
 use datafusion::arrow::error::ArrowError;
 use datafusion::prelude::col;
 use tidegate::{ClientOptions, ErrorKind, PlacementExt, ScalarFunction, Session};
+use tidegate_needs::Need;
 
 use crate::support::{answer, host_only, rows, sides, simulated};
 
@@ -234,9 +235,7 @@ async fn a_cuda_body_that_does_not_compile_is_refused_with_its_line() {
         .build()
         .unwrap();
     if let Err(error) = session.kernel_compiler() {
-        let required = std::env::var_os("TIDEGATE_REQUIRE_NVRTC").is_some_and(|value| value == "1");
-        assert!(!required, "{error}");
-        println!("skipped: no NVRTC");
+        tidegate_needs::skip(Need::Nvrtc, &error);
         return;
     }
     let error = session

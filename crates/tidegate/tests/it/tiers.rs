@@ -80,11 +80,14 @@ async fn until_used(session: &Session, bytes: u64) {
     panic!("more than {bytes} bytes are still held");
 }
 
-/// Asks until nothing moves any more.
+/// Asks until nothing moves any more, and makes sure that it stays so.
 async fn until_resident(session: &Session, want: &[String]) {
+    let mut num_resident = 0;
     for _ in 0..200 {
         assert_eq!(answer(session, SQL).await, want);
-        if on_device(session) == (ROWS as u64, 0) {
+        let is_resident = on_device(session) == (ROWS as u64, 0);
+        num_resident = if is_resident { num_resident + 1 } else { 0 };
+        if num_resident == 4 {
             return;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -104,7 +107,7 @@ async fn is_read_from_below(sql: &str, num_columns: i64) {
     until_pinned(&session, sql, num_columns * ROWS).await;
     // What is encoded may be smaller than was foreseen, and some of it comes back in the background; in
     // the end the rest is moved as it is, and no file is opened.
-    let mut below = 0;
+    let (mut below, mut num_as_wanted) = (0, 0);
     for run in 1.. {
         assert!(run < 200, "the rest is not read from below");
         store.reads();
@@ -113,7 +116,10 @@ async fn is_read_from_below(sql: &str, num_columns: i64) {
         let resident = in_tier(&session, "device_bytes", "device").await;
         below = in_tier(&session, "host_bytes", "pinned").await;
         assert!(0 < resident && resident < below, "{resident} {below}");
-        if run > 4 && moved == (ROWS as u64, below - resident) && reads == 0 {
+        // It stays so.
+        let is_as_wanted = moved == (ROWS as u64, below - resident) && reads == 0;
+        num_as_wanted = if is_as_wanted { num_as_wanted + 1 } else { 0 };
+        if num_as_wanted == 4 {
             break;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;

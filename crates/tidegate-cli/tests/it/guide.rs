@@ -1,11 +1,5 @@
 //! The guide is true: its SQL and shell blocks run, and print what the page shows.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::panic,
-    reason = "the helpers of a test fail it by panicking"
-)]
-
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};

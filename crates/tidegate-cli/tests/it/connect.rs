@@ -1,17 +1,10 @@
 //! `tidegate --connect` beside `tidegate` alone: the same statements, formats, commands and values.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "the helpers of a test fail it by panicking"
-)]
-
-mod server;
-
 use std::fs;
 use std::io::Write;
 use std::process::{Command, Output, Stdio};
 
-use server::Server;
+use crate::server::Server;
 
 fn tidegate(words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));

@@ -1,10 +1,5 @@
 //! `tidegate serve` as whoever runs it meets it: what it prints, what it refuses, how it ends.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "the helpers of a test fail it by panicking"
-)]
-
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;

@@ -1,10 +1,5 @@
 //! Standard input and inherited pipes as tables.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "the helpers of a test fail it by panicking"
-)]
-
 use std::fs;
 use std::io::Write;
 use std::path::Path;
