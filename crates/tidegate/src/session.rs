@@ -13,9 +13,9 @@ mod hints;
 mod ingest;
 mod kernels;
 mod kill;
-mod known;
 mod names;
 pub(crate) mod operations;
+mod plan_cache;
 mod planned;
 mod prepared;
 mod sampled;
@@ -80,8 +80,7 @@ pub struct Session {
     memory: HostLimit,
     function_memory: FunctionMemory,
     spill: SpillSpace,
-    known: Arc<known::KnownStatements>,
-    prepared: Arc<prepared::NamedStatements>,
+    plans: Arc<plan_cache::PlanCache>,
     tasks: Arc<tasks::Tasks>,
     /// The catalogs, without what makes tables of paths.
     catalogs: Arc<dyn CatalogProviderList>,
@@ -128,7 +127,7 @@ impl Session {
     /// # Errors
     /// See [`crate::ErrorKind`].
     pub async fn plan(&self, sql: &str) -> Result<Planned, Error> {
-        planned::plan(self, sql).await
+        planned::plan(self, sql, false).await
     }
 
     /// As [`Session::plan`], for a statement that is run again and again: [`Planned::is_current`] then
@@ -137,7 +136,7 @@ impl Session {
     /// # Errors
     /// See [`crate::ErrorKind`].
     pub async fn plan_to_keep(&self, sql: &str) -> Result<Planned, Error> {
-        planned::plan_to_keep(self, sql).await
+        planned::plan(self, sql, true).await
     }
 
     /// Makes a session for a client of a server that this session is of: tables, devices, memory and
