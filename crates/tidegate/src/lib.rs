@@ -31,6 +31,7 @@ pub mod statements;
 pub mod stores;
 pub mod tensors;
 
+mod accounted;
 mod clients;
 mod floats;
 mod frames;

@@ -5,11 +5,11 @@
 //! into an error of its query alone, and when its last stream ends writes down what ran where.
 
 mod again;
+mod cached_plan;
 mod cancel;
 mod entrance;
 mod exec;
 mod history;
-mod known;
 mod log;
 mod plan_size;
 mod planning;
@@ -35,12 +35,12 @@ use crate::runtime::Runtime;
 use entrance::Entrance;
 
 pub(crate) use again::SecondTry;
+pub(crate) use cached_plan::{CachedPlan, CachedStatement, Snapshot};
 pub use cancel::CancelHandle;
 pub(crate) use entrance::refused;
 pub(crate) use exec::{Deadline, QueryExec, flatten_panic, panicked, regions};
 pub(crate) use history::{Asked, History, Record, Regions};
 pub use history::{QueryReport, QueryState};
-pub(crate) use known::{KnownPlan, KnownStatement, Snapshot};
 pub use log::{LoggedQuery, QueryPlacement, QueryWatcher, Work};
 pub(crate) use plan_size::{BoundedRelations, PlanSize, check_columns};
 pub(crate) use planning::{apart, begins, on_large_stack};
@@ -50,17 +50,6 @@ pub(crate) use rules::with_stops;
 /// Says that a statement was told to stop.
 pub(crate) fn cancelled() -> Error {
     Error::new(ErrorKind::Cancelled, "the statement was cancelled")
-}
-
-/// The text of the statement that a session state plans, carried as an extension of its config,
-/// without the secrets in it.
-#[derive(Clone, Debug)]
-pub(crate) struct StatementText(pub(crate) Arc<str>);
-
-impl StatementText {
-    pub(crate) fn new(sql: &str) -> Self {
-        Self(crate::statements::redacted(sql).into())
-    }
 }
 
 /// Plans as DataFusion does and puts a [`QueryExec`] above.
@@ -77,14 +66,14 @@ impl DataFusionQueryPlanner for QueryPlanner {
         session: &dyn Session,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let began = Instant::now();
-        let plan = match KnownStatement::root_of(logical_plan) {
-            Some(known) => known.again(Some(session)).await?,
-            None => None,
+        let plan = match CachedStatement::root_of(logical_plan) {
+            Some(cached) if cached.is_current(Some(session)).await => Some(cached.again()?),
+            _ => None,
         };
         let (plan, again) = match plan {
             Some(plan) => (plan, None),
             None => {
-                let logical_plan = KnownStatement::unfolded(logical_plan)?;
+                let logical_plan = CachedStatement::unfolded(logical_plan)?;
                 let pool = &session.runtime_env().memory_pool;
                 let _held = PlanSize::of(&logical_plan).reserve(pool)?;
                 let planner = planner();

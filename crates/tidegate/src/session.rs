@@ -3,20 +3,20 @@
 mod builder;
 mod cache;
 mod client;
+mod created;
 mod dependencies;
 mod doctor;
 mod files;
 mod formats;
 mod functions;
-mod held;
 mod hinted;
 mod hints;
 mod ingest;
 mod kernels;
 mod kill;
-mod known;
 mod names;
 mod operations;
+mod plan_cache;
 mod planned;
 mod prepared;
 mod sampled;
@@ -59,8 +59,6 @@ use crate::sources::MorselTable;
 use crate::spilling::TopKThatSpills;
 use crate::stores::Stores;
 
-pub(crate) use held::HeldTable;
-
 pub use builder::SessionBuilder;
 pub use client::TEMP_SCHEMA;
 pub use doctor::DoctorReport;
@@ -82,8 +80,7 @@ pub struct Session {
     memory: HostLimit,
     function_memory: FunctionMemory,
     spill: SpillSpace,
-    known: Arc<known::KnownStatements>,
-    prepared: Arc<prepared::NamedStatements>,
+    plans: Arc<plan_cache::PlanCache>,
     tasks: Arc<tasks::Tasks>,
     /// The catalogs, without what makes tables of paths.
     catalogs: Arc<dyn CatalogProviderList>,
@@ -130,7 +127,7 @@ impl Session {
     /// # Errors
     /// See [`crate::ErrorKind`].
     pub async fn plan(&self, sql: &str) -> Result<Planned, Error> {
-        planned::plan(self, sql).await
+        planned::plan(self, sql, false).await
     }
 
     /// As [`Session::plan`], for a statement that is run again and again: [`Planned::is_current`] then
@@ -139,7 +136,7 @@ impl Session {
     /// # Errors
     /// See [`crate::ErrorKind`].
     pub async fn plan_to_keep(&self, sql: &str) -> Result<Planned, Error> {
-        planned::plan_to_keep(self, sql).await
+        planned::plan(self, sql, true).await
     }
 
     /// Makes a session for a client of a server that this session is of: tables, devices, memory and

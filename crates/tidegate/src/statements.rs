@@ -5,50 +5,43 @@
 //! they end, and none of it recurses: text of any size and shape is read in linear time on a
 //! constant stack.
 //!
-//! [`split`] and [`locate`] cut a script at its semicolons; [`is_complete`] tells a prompt whether
-//! to ask for another line; [`check_depth`] refuses what would overflow the stack of the parser or
-//! the planner, or keep the parser busy for ever; `cache_statement`, `explained_kernels`,
-//! `killed_query` and `summarized` read the statements that DataFusion does not plan, `hints` the
-//! settings of one, `number_placeholders` and `plain_numbers` prepare the text of one that it does, and
-//! `Rewrites` its parsed form; [`pieces`] tells a prompt what to colour, and
-//! [`redacted`] leaves secrets out of a text that is kept or shown.
+//! [`locate`] cuts a script at its semicolons; [`is_complete`] tells a prompt whether
+//! to ask for another line; [`highlight`] tells it what to colour, and [`redacted`] leaves secrets out
+//! of a text that is kept or shown.
+//!
+//! A statement's way to a plan begins with `SqlText`: its text is cut into tokens once, and its shape
+//! is bounded, so that neither the parser nor the planner overflows its stack or is kept busy for
+//! ever. The parser reads extension statements, which DataFusion does not plan, and leaves the tokens
+//! of any other to DataFusion's own; `Rewrites` prepares the parsed form for the planner.
 
-mod cache;
 mod depth;
-mod explain;
+mod highlight;
 mod hints;
-mod kill;
 mod level;
 mod limits;
 mod literals;
 mod numbers;
-mod own;
-mod pieces;
+mod parser;
 mod placeholders;
 mod redacted;
 mod rewrites;
-mod summarize;
+mod text;
+mod walk;
 mod words;
 
-use sqlparser::dialect::GenericDialect;
+use sqlparser::dialect::{Dialect, GenericDialect};
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, TokenizerError};
 
-pub(crate) use cache::{CacheStatement, NamePart, Tier, cache_statement};
-pub use depth::check_depth;
-pub(crate) use explain::explained_kernels;
-pub(crate) use hints::{hints, may_have_hints};
-pub(crate) use kill::killed_query;
-pub use limits::{
-    MAX_CHAIN, MAX_DOUBLING, MAX_JOINS, MAX_NESTING, MAX_QUERIES, MAX_SET_OPERATIONS,
-};
-pub(crate) use literals::long_literal_bytes;
-pub(crate) use numbers::plain_numbers;
-pub use pieces::{KEYWORDS, Piece, PieceKind, pieces};
-pub(crate) use placeholders::number_placeholders;
+use crate::error::{Error, ErrorKind};
+use walk::Walk;
+
+pub use highlight::{HighlightKind, HighlightSpan, KEYWORDS, highlight};
+pub(crate) use hints::Hint;
+pub(crate) use parser::{CacheStatement, Parsed, ParsedStatement, Tier, Unparsed};
 pub use placeholders::with_values;
 pub use redacted::redacted;
 pub(crate) use rewrites::Rewrites;
-pub(crate) use summarize::summarized;
+pub(crate) use text::{SqlText, StatementContext};
 
 /// Bytes that are tokenized at a time, so that a script needs memory for its largest statement and
 /// not for all of them.
@@ -71,67 +64,18 @@ pub enum StatementError {
         /// Column in characters, from 1.
         column: u64,
     },
-    /// One expression has too many operators in a row.
-    #[error(
-        "expression chain of {found} operators exceeds the limit of {limit}: use IN (...), a VALUES table, or split the expression"
-    )]
-    Chain {
-        /// Operators found.
-        found: usize,
-        /// Operators allowed, [`MAX_CHAIN`].
-        limit: usize,
+    /// One statement has more of something than is safe to parse and to plan.
+    #[error("{message}")]
+    Limit {
+        /// What it has too much of, how much, what is allowed, and a way out.
+        message: String,
     },
-    /// Parentheses, brackets, CASE, type brackets or EXPLAIN are nested too deep.
-    #[error(
-        "nesting of {found} levels of parentheses, brackets or CASE exceeds the limit of {limit}: name inner parts in a WITH clause"
-    )]
-    Nesting {
-        /// Levels found.
-        found: usize,
-        /// Levels allowed, [`MAX_NESTING`].
-        limit: usize,
-    },
-    /// Expression subqueries, calls with a syntax of their own, dotted names or NOT are nested so
-    /// deep that the parser and the planner, which go through each twice, might not come back.
-    #[error(
-        "nesting of {found} subqueries, calls such as CAST, name parts or NOT exceeds the limit of {limit}: name inner parts in a WITH clause"
-    )]
-    Doubling {
-        /// Levels found; POSITION counts twice.
-        found: usize,
-        /// Levels allowed, [`MAX_DOUBLING`].
-        limit: usize,
-    },
-    /// One statement has too many UNION, EXCEPT or INTERSECT.
-    #[error(
-        "{found} set operations exceed the limit of {limit} in one statement: use a VALUES table, or insert the parts into one table"
-    )]
-    SetOperations {
-        /// Set operations found.
-        found: usize,
-        /// Set operations allowed, [`MAX_SET_OPERATIONS`].
-        limit: usize,
-    },
-    /// One statement joins too many tables, commas in FROM included.
-    #[error(
-        "{found} joins exceed the limit of {limit} in one statement: store an intermediate result with CREATE TABLE ... AS"
-    )]
-    Joins {
-        /// Joins found.
-        found: usize,
-        /// Joins allowed, [`MAX_JOINS`].
-        limit: usize,
-    },
-    /// One statement holds too many queries, WITH clauses and subqueries included.
-    #[error(
-        "{found} queries exceed the limit of {limit} in one statement: store an intermediate result with CREATE TABLE ... AS"
-    )]
-    Queries {
-        /// Queries found.
-        found: usize,
-        /// Queries allowed, [`MAX_QUERIES`].
-        limit: usize,
-    },
+}
+
+impl From<StatementError> for Error {
+    fn from(error: StatementError) -> Self {
+        Self::with_source(ErrorKind::Sql, error.to_string(), error)
+    }
 }
 
 /// One statement of a script and where it stands in it.
@@ -171,15 +115,13 @@ impl Statement {
     }
 }
 
-/// Cuts `text` at every semicolon that is not part of a string, a quoted name or a comment.
+/// Cuts `text` at every semicolon that is not part of a string, a quoted name or a comment, and says
+/// where each statement stands.
 ///
 /// Statements keep their text, comments included; what holds only space and comments is dropped.
-/// Fails, with nothing cut, when the text cannot be tokenized.
-pub fn split(text: &str) -> Result<Vec<String>, StatementError> {
-    Ok(locate(text)?.into_iter().map(|s| s.text).collect())
-}
-
-/// Does what [`split`] does, and says where each statement stands.
+///
+/// # Errors
+/// [`StatementError::Syntax`], with nothing cut, when the text cannot be cut into tokens.
 pub fn locate(text: &str) -> Result<Vec<Statement>, StatementError> {
     let mut statements = Vec::new();
     let mut base = Location::new(1, 1);
@@ -190,7 +132,7 @@ pub fn locate(text: &str) -> Result<Vec<Statement>, StatementError> {
         let window = &text[start..end];
         // What the end of the window cuts in two is behind its last semicolon, which is all that is
         // used of a window unless it is the last.
-        let (tokens, error) = tokenize(window);
+        let (tokens, error) = tokenize(window, &GenericDialect {});
         let mut cutter = Cutter::new(window, base);
         for token in &tokens {
             if let Some(statement) = cutter.token(token) {
@@ -218,7 +160,7 @@ pub fn locate(text: &str) -> Result<Vec<Statement>, StatementError> {
 /// comment, parenthesis or bracket is open. Blank text and text with an error that no further line
 /// can mend are complete too.
 pub fn is_complete(text: &str) -> bool {
-    let (tokens, error) = tokenize(text);
+    let (tokens, error) = tokenize(text, &GenericDialect {});
     if let Some(error) = error {
         return !can_be_continued(&error, text);
     }
@@ -239,9 +181,10 @@ pub fn is_complete(text: &str) -> bool {
     }
 }
 
-fn tokenize(text: &str) -> (Vec<TokenWithSpan>, Option<TokenizerError>) {
+/// Cuts text into tokens, up to the first mistake.
+fn tokenize(text: &str, dialect: &dyn Dialect) -> (Vec<TokenWithSpan>, Option<TokenizerError>) {
     let mut tokens = Vec::new();
-    let error = Tokenizer::new(&GenericDialect {}, text)
+    let error = Tokenizer::new(dialect, text)
         .tokenize_with_location_into_buf(&mut tokens)
         .err();
     (tokens, error)
@@ -278,12 +221,10 @@ fn syntax_error(error: &TokenizerError, base: Location) -> StatementError {
 /// Walks the tokens of a window and the text beside them, since tokens know lines and columns where
 /// cutting needs bytes.
 struct Cutter<'a> {
-    window: &'a str,
+    /// Where it stands in the window.
+    walk: Walk<'a>,
     /// Location of the window's first character in the whole text.
     base: Location,
-    /// Where the walk stands: bytes into the window, and the same place as the tokenizer counts.
-    offset: usize,
-    location: Location,
     /// Byte and location (in the whole text) behind the last semicolon.
     start: usize,
     start_location: Location,
@@ -296,10 +237,8 @@ struct Cutter<'a> {
 impl<'a> Cutter<'a> {
     fn new(window: &'a str, base: Location) -> Self {
         Self {
-            window,
+            walk: Walk::new(window),
             base,
-            offset: 0,
-            location: Location::new(1, 1),
             start: 0,
             start_location: base,
             head: None,
@@ -312,26 +251,26 @@ impl<'a> Cutter<'a> {
         if token.span.start < self.hint_end {
             return None;
         }
-        while self.location < token.span.start && self.step() {}
-        if self.window[self.offset..].starts_with("/*!") {
+        self.walk.to(token.span.start);
+        if self.walk.rest().starts_with("/*!") {
             // The tokenizer replaces a hint comment by what stands in it, located as if its opening
             // were not there. It belongs to the statement whole.
-            self.head.get_or_insert((self.offset, self.line()));
+            self.head.get_or_insert((self.walk.offset, self.line()));
             self.skip_comment();
-            self.hint_end = self.location;
+            self.hint_end = self.walk.location;
             return None;
         }
         match token.token {
             Token::Whitespace(_) => None,
             Token::SemiColon => {
-                let statement = self.statement(self.offset);
-                self.step();
-                self.start = self.offset;
-                self.start_location = self.whole(self.location);
+                let statement = self.statement(self.walk.offset);
+                self.walk.step();
+                self.start = self.walk.offset;
+                self.start_location = self.whole(self.walk.location);
                 statement
             }
             _ => {
-                self.head.get_or_insert((self.offset, self.line()));
+                self.head.get_or_insert((self.walk.offset, self.line()));
                 None
             }
         }
@@ -339,12 +278,12 @@ impl<'a> Cutter<'a> {
 
     /// Returns what stands behind the last semicolon, unless it is empty.
     fn rest(mut self) -> Option<Statement> {
-        self.statement(self.window.len())
+        self.statement(self.walk.text.len())
     }
 
     fn statement(&mut self, end: usize) -> Option<Statement> {
         let (head, line) = self.head.take()?;
-        let untrimmed = &self.window[self.start..end];
+        let untrimmed = &self.walk.text[self.start..end];
         let text = untrimmed.trim_start();
         Some(Statement {
             head: head - self.start - (untrimmed.len() - text.len()),
@@ -353,30 +292,17 @@ impl<'a> Cutter<'a> {
         })
     }
 
-    /// Moves over one character as the tokenizer does; false at the end.
-    fn step(&mut self) -> bool {
-        let Some(c) = self.window[self.offset..].chars().next() else {
-            return false;
-        };
-        self.offset += c.len_utf8();
-        self.location = match c {
-            '\n' => Location::new(self.location.line + 1, 1),
-            _ => Location::new(self.location.line, self.location.column + 1),
-        };
-        true
-    }
-
     /// Moves over a comment that the tokenizer has found to be closed, nested ones included.
     fn skip_comment(&mut self) {
         let mut open = 0_usize;
         loop {
-            let rest = &self.window[self.offset..];
+            let rest = self.walk.rest();
             let opens = rest.starts_with("/*");
             let closes = rest.starts_with("*/");
             if opens || closes {
-                self.step();
+                self.walk.step();
             }
-            if !self.step() {
+            if !self.walk.step() {
                 return;
             }
             open += usize::from(opens);
@@ -388,7 +314,7 @@ impl<'a> Cutter<'a> {
     }
 
     fn line(&self) -> u64 {
-        self.whole(self.location).line
+        self.whole(self.walk.location).line
     }
 
     /// Turns a location in the window into one in the whole text.

@@ -3,7 +3,7 @@
 //! quotes, and else columns of the tables that the statement names, tables, functions, keywords.
 
 use rustyline::completion::Pair;
-use tidegate::statements::{KEYWORDS, PieceKind, pieces};
+use tidegate::statements::{HighlightKind, KEYWORDS, highlight};
 use tidegate::{Names, TableNames};
 
 use crate::shell::{self, Argument};
@@ -70,10 +70,10 @@ fn for_command(names: &Names, text: &str, typed: &str) -> Completion {
 }
 
 fn in_quotes(text: &str) -> bool {
-    let last = pieces(text).pop();
-    last.is_some_and(|piece| {
-        let text = &text[piece.range];
-        piece.kind == PieceKind::Text && (text.len() == 1 || !text.ends_with('\''))
+    let last = highlight(text).pop();
+    last.is_some_and(|span| {
+        let text = &text[span.range];
+        span.kind == HighlightKind::Text && (text.len() == 1 || !text.ends_with('\''))
     })
 }
 

@@ -8,7 +8,7 @@ use rustyline::hint::HistoryHinter;
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{Context, Helper, Hinter};
 use tidegate::Names;
-use tidegate::statements::{self, PieceKind, pieces};
+use tidegate::statements::{self, HighlightKind, highlight};
 
 use super::complete::{Completion, complete};
 use crate::shell;
@@ -98,16 +98,16 @@ impl Highlighter for LineRules {
 /// Colours keywords, strings, numbers and comments.
 fn coloured(line: &str) -> String {
     let mut text = String::with_capacity(line.len() * 2);
-    for piece in pieces(line) {
-        let colour = match piece.kind {
-            PieceKind::Keyword => "\x1b[1;34m",
-            PieceKind::Text => "\x1b[32m",
-            PieceKind::Number => "\x1b[35m",
-            PieceKind::Comment => "\x1b[2m",
-            PieceKind::Other => "",
+    for span in highlight(line) {
+        let colour = match span.kind {
+            HighlightKind::Keyword => "\x1b[1;34m",
+            HighlightKind::Text => "\x1b[32m",
+            HighlightKind::Number => "\x1b[35m",
+            HighlightKind::Comment => "\x1b[2m",
+            HighlightKind::Other => "",
         };
         text.push_str(colour);
-        text.push_str(&line[piece.range]);
+        text.push_str(&line[span.range]);
         if !colour.is_empty() {
             text.push_str("\x1b[0m");
         }

@@ -14,12 +14,13 @@ use tidegate_scheduler::{RecordedRegion, Tally};
 
 use super::exec::at_the_end;
 use super::log::{LoggedQuery, QueryLog, QueryWatcher, shortened};
-use super::{CancelHandle, QueryProgress, StatementText};
+use super::{CancelHandle, QueryProgress};
 use crate::clients::{Client, Owner};
 use crate::error::{Error, ErrorKind};
 use crate::region::Region;
 use crate::region::report::RegionReport;
 use crate::runtime::Runtime;
+use crate::statements::StatementContext;
 
 /// Queries remembered.
 const QUERIES_MAX: usize = 1_000;
@@ -122,11 +123,11 @@ impl Asked {
     /// Reads it from a state that plans a statement.
     pub(super) fn of(session: &dyn Session) -> Self {
         let config = session.config();
-        let text = config.get_extension::<StatementText>();
+        let context = config.get_extension::<StatementContext>();
         let client = Client::of(config);
         let cancel = config.get_extension::<CancelHandle>();
         Self {
-            sql: text.map(|text| Arc::clone(&text.0)),
+            sql: context.map(|context| Arc::clone(&context.shown)),
             owner: client.map(|client| client.asks()),
             cancel: cancel
                 .map(|cancel| cancel.as_ref().clone())

@@ -53,7 +53,7 @@ const DEFAULTS: [(&str, &str); 5] = [
         "false",
     ),
     // sqlparser counts several of its own steps for each level of nesting, of which there are at
-    // most `statements::MAX_NESTING`; what may nest is bounded before it parses.
+    // most `MAX_NESTING` of `statements::limits`; what may nest is bounded before it parses.
     ("datafusion.sql_parser.recursion_limit", "2000"),
     // To remove the ORDER BY of subqueries, DataFusion copies the plan of a WITH query wherever it is
     // named, though the copies could share it.
@@ -308,8 +308,7 @@ impl SessionBuilder {
             memory,
             function_memory,
             spill,
-            known: Arc::default(),
-            prepared: Arc::default(),
+            plans: Arc::default(),
             tasks: Arc::new(Tasks::new(self.task_slots)),
             catalogs,
             stores,

@@ -23,6 +23,7 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use datafusion::physical_planner::PhysicalPlanner;
 use datafusion::prelude::SQLOptions;
+use sqlparser::ast::Ident;
 use tidegate_kernels::PipelineDevice;
 use tidegate_scheduler::{CachedTable, Permit, Wish};
 
@@ -34,22 +35,20 @@ use crate::leaf::{Leaf, LeafOptions, leaf_of};
 use crate::lower::plan::plain_columns;
 use crate::mapping::planner;
 use crate::options::{CacheMode, TidegateOptions};
-use crate::query::{Deadline, StatementText, refused};
-use crate::statements::{CacheStatement, NamePart, Tier};
+use crate::query::{Deadline, refused};
+use crate::statements::{CacheStatement, StatementContext, Tier};
 use crate::suggest;
 
 /// Runs a statement about the column cache; its one row tells what was done.
 pub(super) async fn run(
     session: &Session,
     statement: CacheStatement,
-    sql: &str,
+    context: Arc<StatementContext>,
     allowed: SQLOptions,
 ) -> Result<DataFrame, Error> {
     check_allowed(allowed)?;
     let mut state = session.ctx.state();
-    state
-        .config_mut()
-        .set_extension(Arc::new(StatementText::new(sql)));
+    state.config_mut().set_extension(context);
     read_past_host_tier(&mut state);
     let names = Names::of(&state);
     let row = match statement {
@@ -135,16 +134,16 @@ impl Names {
         }
     }
 
-    fn text(&self, part: &NamePart) -> String {
-        if self.normalized && !part.quoted {
-            part.text.to_lowercase()
+    fn text(&self, part: &Ident) -> String {
+        if self.normalized && part.quote_style.is_none() {
+            part.value.to_lowercase()
         } else {
-            part.text.clone()
+            part.value.clone()
         }
     }
 
     /// Names a table as `system.cache` does: without the catalog and schema that are the session's.
-    fn table(&self, parts: &[NamePart]) -> Result<String, Error> {
+    fn table(&self, parts: &[Ident]) -> Result<String, Error> {
         let mut parts: Vec<String> = parts.iter().map(|part| self.text(part)).collect();
         if parts.len() > 3 {
             let message = format!(
@@ -163,8 +162,8 @@ impl Names {
     }
 
     /// Writes the query that reads what is to be cached.
-    fn select(&self, table: &[NamePart], columns: &[NamePart]) -> Result<String, Error> {
-        let quoted = |part: &NamePart| format!("\"{}\"", self.text(part).replace('"', "\"\""));
+    fn select(&self, table: &[Ident], columns: &[Ident]) -> Result<String, Error> {
+        let quoted = |part: &Ident| format!("\"{}\"", self.text(part).replace('"', "\"\""));
         let table: Vec<String> = table.iter().map(quoted).collect();
         let columns: Vec<String> = columns.iter().map(quoted).collect();
         let repeated = (1..columns.len()).find(|&index| columns[..index].contains(&columns[index]));
@@ -304,7 +303,7 @@ async fn scan(
     name: &str,
     select: &str,
 ) -> Result<Arc<dyn ExecutionPlan>, Error> {
-    let plan = match statement::logical_plan(session, state, select).await {
+    let plan = match statement::plan_text(session, state, select).await {
         Ok(plan) => state.optimize(&plan)?,
         Err(error) => return Err(with_hint(error, select, session).await),
     };

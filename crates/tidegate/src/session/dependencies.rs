@@ -1,118 +1,105 @@
-//! What a statement's meaning hangs on beside its text: settings, tables and functions.
+//! What a plan depends on beside its text: settings, tables and functions.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
 use datafusion::catalog::TableProvider;
+use datafusion::common::ResolvedTableReference;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::common::{ResolvedTableReference, TableReference};
 use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::{AggregateUDF, Expr, LogicalPlan, ScalarUDF, TableType, Volatility};
 use datafusion::prelude::SessionContext;
 
-use crate::functions::is_users;
+use super::statement::Source;
 use crate::query::Snapshot;
 
-/// The settings, tables and functions with which a statement was planned.
+/// The settings, tables and functions with which a text is planned.
 #[derive(Debug)]
 pub(super) struct Dependencies {
     /// Held, so that a change of any setting makes other options of it.
     options: Arc<ConfigOptions>,
-    tables: Tables,
+    /// By the names under which a session finds them.
+    tables: Vec<(ResolvedTableReference, Weak<dyn TableProvider>)>,
+    /// Whether each table has a name of its own, unlike a file.
+    are_all_named: bool,
     functions: Functions,
 }
 
-/// Tables by the names under which a session finds them.
-#[derive(Debug)]
-pub(super) struct Tables(Vec<(ResolvedTableReference, Weak<dyn TableProvider>)>);
-
 /// Functions by the names under which a session finds them.
 #[derive(Debug, Default)]
-pub(super) struct Functions {
+struct Functions {
     scalar: HashMap<String, Arc<ScalarUDF>>,
     aggregate: HashMap<String, Arc<AggregateUDF>>,
+    /// Whether one of them, or something else, gives another value another time.
+    are_volatile: bool,
 }
 
-impl Tables {
-    /// Looks the tables up that a text names; `None` if there is one that has no name of its own,
-    /// such as a file.
+impl Dependencies {
+    /// Looks the tables up that a text names, and takes in the functions of its plan. Without one the
+    /// functions are left out.
     pub(super) async fn of(
         ctx: &SessionContext,
-        options: &ConfigOptions,
-        names: &[TableReference],
-    ) -> Option<Self> {
-        let mut tables = Vec::with_capacity(names.len());
-        for name in names {
-            let (catalog, schema) = (
-                &options.catalog.default_catalog,
-                &options.catalog.default_schema,
-            );
+        source: &Source,
+        plan: Option<&LogicalPlan>,
+    ) -> Self {
+        let catalog = &source.options.catalog;
+        let names = source.names.as_deref();
+        let mut tables = Vec::new();
+        for name in names.into_iter().flatten() {
+            let (catalog, schema) = (&catalog.default_catalog, &catalog.default_schema);
             let name = name.clone().resolve(catalog, schema);
-            let table = lookup(ctx, &name).await?;
-            tables.push((name, Arc::downgrade(&table)));
+            if let Some(table) = lookup(ctx, &name).await {
+                tables.push((name, Arc::downgrade(&table)));
+            }
         }
-        Some(Self(tables))
+        let functions = match plan {
+            Some(plan) => Functions::of(plan, &ctx.state_ref().read()),
+            None => Functions::default(),
+        };
+        Self {
+            options: Arc::clone(&source.options),
+            are_all_named: names.is_some_and(|names| names.len() == tables.len()),
+            tables,
+            functions,
+        }
     }
 
-    /// Returns whether the names still stand for the same tables.
-    pub(super) async fn are_the_same(&self, ctx: &SessionContext) -> bool {
-        for (name, table) in &self.0 {
+    /// Returns whether the same text would be planned alike now.
+    pub(super) async fn hold(&self, ctx: &SessionContext) -> bool {
+        let have_changed = {
+            let state = ctx.state_ref();
+            let state = state.read();
+            !Arc::ptr_eq(&self.options, state.config_options())
+                || !self.functions.are_those_of(&state)
+        };
+        if have_changed {
+            return false;
+        }
+        for (name, table) in &self.tables {
             let now = lookup(ctx, name).await;
-            let is_same =
-                now.is_some_and(|now| std::ptr::addr_eq(table.as_ptr(), Arc::as_ptr(&now)));
-            if !is_same {
+            if !now.is_some_and(|now| std::ptr::addr_eq(table.as_ptr(), Arc::as_ptr(&now))) {
                 return false;
             }
         }
         true
     }
 
-    /// Returns whether what a snapshot is of changes with these tables: it is one of them, or read
-    /// by a view.
-    fn vouch_for(&self, snapshot: &Snapshot) -> bool {
-        self.0.iter().any(|(_, table)| {
-            table.upgrade().is_some_and(|table| {
-                snapshot.is_of(&table) || table.table_type() == TableType::View
-            })
-        })
-    }
-}
-
-impl Dependencies {
-    /// Gathers what a plan hangs on; `names` are the tables that the text names. `None` if its
-    /// meaning also changes with time, or with something else that cannot be told.
-    pub(super) async fn of(
-        ctx: &SessionContext,
-        state: &SessionState,
-        names: &[TableReference],
-        plan: &LogicalPlan,
-        snapshot: &Snapshot,
-    ) -> Option<Self> {
-        let functions = Functions::of(plan)?;
-        let options = Arc::clone(state.config_options());
-        let tables = Tables::of(ctx, &options, names).await?;
-        let is_all = tables.vouch_for(snapshot) && functions.are_those_of(state);
-        is_all.then_some(Self {
-            options,
-            tables,
-            functions,
-        })
+    /// Returns whether nothing but the rows of its one table changes what a plan gives, as long as
+    /// these hold: the table is one of those that the text names, or read by a view.
+    pub(super) fn are_all_of(&self, snapshot: &Snapshot) -> bool {
+        let mut tables = self.tables.iter().filter_map(|(_, table)| table.upgrade());
+        self.are_all_named
+            && !self.functions.are_volatile
+            && tables.any(|table| snapshot.is_of(&table) || table.table_type() == TableType::View)
     }
 
-    /// Returns whether the same text would be planned alike now.
-    pub(super) async fn hold(&self, ctx: &SessionContext) -> bool {
-        self.hold_but_for_tables(ctx) && self.tables.are_the_same(ctx).await
+    /// Returns whether all tables of the text are known, so that [`Self::hold`] tells of all.
+    pub(super) fn are_told(&self) -> bool {
+        self.are_all_named
     }
 
-    /// Returns whether settings and functions are as they were.
-    pub(super) fn hold_but_for_tables(&self, ctx: &SessionContext) -> bool {
-        let state = ctx.state_ref();
-        let state = state.read();
-        Arc::ptr_eq(&self.options, state.config_options()) && self.functions.are_those_of(&state)
-    }
-
-    /// Returns the options with which the statement was planned.
+    /// Returns the options of the session with which the statement was planned.
     pub(super) fn options(&self) -> &Arc<ConfigOptions> {
         &self.options
     }
@@ -127,77 +114,72 @@ async fn lookup(
 }
 
 impl Functions {
-    /// Gathers a plan's functions; `None` if one gives another value another time.
-    fn of(plan: &LogicalPlan) -> Option<Self> {
+    /// Gathers the functions of a plan that a session has under their names.
+    fn of(plan: &LogicalPlan, state: &SessionState) -> Self {
         let mut functions = Self::default();
-        let mut is_fixed = true;
         let walked = plan.apply_with_subqueries(|node| {
             node.apply_expressions(|expr| {
                 expr.apply(|expr| {
-                    is_fixed &= functions.take(expr);
+                    functions.are_volatile |= !functions.take(expr, state);
                     Ok(TreeNodeRecursion::Continue)
                 })
             })
         });
-        (walked.is_ok() && is_fixed).then_some(functions)
+        functions.are_volatile |= walked.is_err();
+        functions
     }
 
-    /// Takes an expression's own function in; returns whether its value is fixed.
-    fn take(&mut self, expr: &Expr) -> bool {
+    /// Takes an expression's own function in; returns whether its value is fixed as long as the session
+    /// has that function.
+    fn take(&mut self, expr: &Expr, state: &SessionState) -> bool {
         match expr {
             Expr::ScalarFunction(call) => {
                 let function = &call.func;
-                for name in names(function.name(), function.aliases()) {
-                    self.scalar.insert(name, Arc::clone(function));
-                }
-                function.signature().volatility == Volatility::Immutable
+                let names = (function.name(), function.aliases());
+                let found = registered(function, names, state.scalar_functions());
+                let is_found = !found.is_empty();
+                self.scalar.extend(found);
+                is_found && function.signature().volatility == Volatility::Immutable
             }
             Expr::AggregateFunction(call) => {
                 let function = &call.func;
-                for name in names(function.name(), function.aliases()) {
-                    self.aggregate.insert(name, Arc::clone(function));
-                }
-                function.signature().volatility == Volatility::Immutable
+                let names = (function.name(), function.aliases());
+                let found = registered(function, names, state.aggregate_functions());
+                let is_found = !found.is_empty();
+                self.aggregate.extend(found);
+                is_found && function.signature().volatility == Volatility::Immutable
             }
             Expr::WindowFunction(_) | Expr::ScalarVariable(..) => false,
             _ => true,
         }
     }
 
-    /// Gathers the functions of users that a plan calls.
-    pub(super) fn of_users(plan: &LogicalPlan) -> Self {
-        let mut functions = Self::default();
-        let walked = plan.apply_with_subqueries(|node| {
-            node.apply_expressions(|expr| {
-                expr.apply(|expr| {
-                    if matches!(expr, Expr::ScalarFunction(call) if is_users(&call.func)) {
-                        functions.take(expr);
-                    }
-                    Ok(TreeNodeRecursion::Continue)
-                })
-            })
-        });
-        debug_assert!(walked.is_ok(), "nothing in the walk fails");
-        functions
-    }
-
-    /// Returns whether a session finds the same functions under their names.
-    pub(super) fn are_those_of(&self, state: &SessionState) -> bool {
-        let scalar = state.scalar_functions();
-        let aggregate = state.aggregate_functions();
-        self.scalar.iter().all(|(name, function)| {
-            scalar
-                .get(name)
-                .is_some_and(|now| Arc::ptr_eq(now, function))
-        }) && self.aggregate.iter().all(|(name, function)| {
-            aggregate
-                .get(name)
-                .is_some_and(|now| Arc::ptr_eq(now, function))
-        })
+    /// Returns whether a session has the same functions under their names.
+    fn are_those_of(&self, state: &SessionState) -> bool {
+        are_in(&self.scalar, state.scalar_functions())
+            && are_in(&self.aggregate, state.aggregate_functions())
     }
 }
 
-fn names(name: &str, aliases: &[String]) -> impl Iterator<Item = String> {
-    let aliases = aliases.to_vec();
-    std::iter::once(name.to_string()).chain(aliases)
+/// Lists a function by each of its names under which a session has it.
+fn registered<F>(
+    function: &Arc<F>,
+    (name, aliases): (&str, &[String]),
+    by_name: &HashMap<String, Arc<F>>,
+) -> Vec<(String, Arc<F>)> {
+    let names = std::iter::once(name).chain(aliases.iter().map(String::as_str));
+    let is_own = |name: &&str| {
+        let found = by_name.get(*name);
+        found.is_some_and(|found| Arc::ptr_eq(found, function))
+    };
+    let own = names.filter(is_own);
+    own.map(|name| (name.to_owned(), Arc::clone(function)))
+        .collect()
+}
+
+fn are_in<F>(functions: &HashMap<String, Arc<F>>, by_name: &HashMap<String, Arc<F>>) -> bool {
+    functions.iter().all(|(name, function)| {
+        let found = by_name.get(name);
+        found.is_some_and(|found| Arc::ptr_eq(found, function))
+    })
 }

@@ -178,17 +178,17 @@ fn fold_name(name: &mut ObjectName) {
     }
 }
 
-/// Runs `CREATE [OR REPLACE] FUNCTION`; `sql` is its text.
+/// Runs `CREATE [OR REPLACE] FUNCTION`; `body` is the text of its body.
 pub(super) fn create(
     session: &Session,
-    sql: &str,
+    body: Option<String>,
     create: CreateFunction,
 ) -> Result<DataFrame, Error> {
     let state = session.ctx.state();
     let name = create.name.clone();
     check_name(&state, &name, create.or_replace)?;
     let mut definitions = definitions(&state);
-    definitions.insert(name.clone(), definition(create, body_text(&state, sql)?)?);
+    definitions.insert(name.clone(), definition(create, body.unwrap_or_default())?);
     let callers = callers(&name, &definitions)?;
     let mut made: Vec<Arc<ScalarUDF>> = Vec::with_capacity(callers.len() + 1);
     for each in std::iter::once(&name).chain(&callers) {
@@ -351,17 +351,15 @@ fn definition(create: CreateFunction, text: String) -> Result<Definition, Error>
     })
 }
 
-/// Returns the text of the body in a statement.
-fn body_text(state: &SessionState, sql: &str) -> Result<String, Error> {
-    let dialect = state.config_options().sql_parser.dialect;
-    let statement = state.sql_to_statement(sql, &dialect)?;
+/// Returns the text of the body in a statement that creates a function.
+pub(super) fn body_text(statement: &Statement) -> Option<String> {
     if let Statement::Statement(inner) = statement
-        && let ast::Statement::CreateFunction(create) = *inner
-        && let Some(ast::CreateFunctionBody::Return(body)) = create.function_body
+        && let ast::Statement::CreateFunction(create) = inner.as_ref()
+        && let Some(ast::CreateFunctionBody::Return(body)) = &create.function_body
     {
-        return Ok(body.to_string());
+        return Some(body.to_string());
     }
-    Ok(String::new())
+    None
 }
 
 /// Adds a function that the program made, after its bodies were compared.

@@ -5,7 +5,7 @@ use datafusion::logical_expr::{LogicalPlan, SetVariable, Statement as PlanStatem
 
 use super::{Session, statement};
 use crate::error::{Error, ErrorKind};
-use crate::statements::hints;
+use crate::statements::Hint;
 use crate::suggest::nearest;
 
 /// The settings that make sense for one statement: those that decide where it runs.
@@ -19,13 +19,17 @@ const SETTINGS: [&str; 7] = [
     "float_sums",
 ];
 
-/// Gives the state of one statement the settings that its text asks for.
+/// Gives the state of one statement the settings of its hints.
 ///
 /// # Errors
 /// [`ErrorKind::Sql`] for a hint or a value that there is not, [`ErrorKind::Denied`] for a setting that
 /// the session's client may not change.
-pub(super) fn apply(session: &Session, state: &mut SessionState, sql: &str) -> Result<(), Error> {
-    for hint in hints(sql).map_err(statement::refused)? {
+pub(super) fn apply(
+    session: &Session,
+    state: &mut SessionState,
+    hints: &[Hint],
+) -> Result<(), Error> {
+    for hint in hints {
         let name = hint.name.to_ascii_lowercase();
         let name = name.strip_prefix("tidegate.").unwrap_or(&name);
         if !SETTINGS.contains(&name) {
@@ -33,7 +37,7 @@ pub(super) fn apply(session: &Session, state: &mut SessionState, sql: &str) -> R
         }
         let set = SetVariable {
             variable: format!("tidegate.{name}"),
-            value: hint.value,
+            value: hint.value.clone(),
         };
         statement::check_setting(session, &set)?;
         let SetVariable { variable, value } = set.clone();

@@ -16,7 +16,7 @@ use datafusion::logical_expr::{cast, ident, lit};
 
 use super::Session;
 use super::client::TEMP_SCHEMA;
-use super::held::{Charge, HeldTable};
+use crate::accounted::{AccountedTable, Charge};
 use crate::error::{Error, ErrorKind};
 
 /// The table that batches go into; what is not named is the session's default.
@@ -156,9 +156,9 @@ impl Ingest {
         Ok(TableReference::full(catalog, schema, target.table.as_str()))
     }
 
-    fn into_table(self) -> Result<HeldTable, Error> {
+    fn into_table(self) -> Result<AccountedTable, Error> {
         let inner = MemTable::try_new(self.schema, vec![self.batches])?;
-        Ok(HeldTable::new(inner, self.charge))
+        Ok(AccountedTable::new(inner, self.charge))
     }
 
     async fn append(self, name: TableReference) -> Result<(), Error> {

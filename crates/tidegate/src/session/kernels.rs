@@ -26,6 +26,7 @@ use crate::error::{Error, ErrorKind};
 use crate::lower::bind;
 use crate::mapping::planner;
 use crate::region::{PipelineExec, Program};
+use crate::statements::{StatementContext, Unparsed};
 
 pub use compiler::{CompiledKernel, EntryPoint, KernelCompiler};
 
@@ -49,36 +50,35 @@ pub struct KernelSource {
     pub text: String,
 }
 
-/// Answers `EXPLAIN (FORMAT CUDA) query`; `sql` is all of the statement.
+/// Answers `EXPLAIN (FORMAT CUDA)` of a query; `sql` is all of the statement.
 pub(super) async fn explain(
     session: &Session,
-    query: &str,
+    query: Unparsed,
     sql: &str,
+    context: Arc<StatementContext>,
     allowed: SQLOptions,
 ) -> Result<DataFrame, Error> {
-    let state = statement::state_of(session, sql)?;
-    let reports = reports(session, &state, query, allowed).await?;
+    let state = statement::state_of(session, context)?;
+    let reports = reports(session, &state, query, sql, allowed).await?;
     let (_, plan) = session.ctx.read_batch(table(&reports)?)?.into_parts();
     Ok(DataFrame::new(state, plan))
 }
 
-/// Plans a query and reports the kernel of each of its regions.
+/// Plans a query and reports the kernel of each of its regions; `sql` is the text that it stands in.
 pub(super) async fn reports(
     session: &Session,
     state: &SessionState,
-    query: &str,
+    query: Unparsed,
+    sql: &str,
     allowed: SQLOptions,
 ) -> Result<Vec<KernelReport>, Error> {
     let plan = match statement::logical_plan(session, state, query).await {
         Ok(plan) => plan,
-        Err(error) => return Err(with_hint(error, query, session).await),
+        Err(error) => return Err(with_hint(error, sql, session).await),
     };
     allowed.verify_plan(&plan)?;
     if !is_query(&plan) {
-        return Err(Error::new(
-            ErrorKind::Sql,
-            "only a query has kernels: expected SELECT, WITH, VALUES or TABLE",
-        ));
+        return Err(only_queries());
     }
     let plan = state.optimize(&plan)?;
     // The session's own planner would note in the history a query that never runs.
@@ -90,6 +90,12 @@ pub(super) async fn reports(
         .zip(regions)
         .map(|(number, region)| KernelReport::of(number, region))
         .collect())
+}
+
+/// Says that a statement is none that has kernels.
+pub(super) fn only_queries() -> Error {
+    let message = "only a query has kernels: expected SELECT, WITH, VALUES or TABLE";
+    Error::new(ErrorKind::Sql, message)
 }
 
 fn is_query(plan: &LogicalPlan) -> bool {

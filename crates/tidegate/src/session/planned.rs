@@ -9,7 +9,6 @@ use std::sync::Arc;
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use datafusion::common::config::ConfigOptions;
 use datafusion::common::{ParamValues, ScalarValue};
 use datafusion::error::DataFusionError;
 use datafusion::execution::context::SessionState;
@@ -18,53 +17,24 @@ use datafusion::logical_expr::{LogicalPlan, Statement as PlanStatement};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 
-use super::dependencies::Tables;
+use super::dependencies::Dependencies;
 use super::hinted::with_hint;
+use super::statement::Source;
 use super::{Session, kill, statement};
 use crate::error::{Error, ErrorKind};
 use crate::query::{CancelHandle, apart, cancelled};
-use crate::statements;
+use crate::statements::{Parsed, Unparsed};
 
 /// A statement that is planned and not yet run.
 #[derive(Clone, Debug)]
 pub struct Planned {
     session: Session,
-    sql: Arc<str>,
+    source: Source,
     work: Work,
     /// `None` if they are known only when it runs.
     columns: Option<SchemaRef>,
     /// `None` if nobody wants to know, or it cannot be told.
-    basis: Option<Arc<Basis>>,
-}
-
-/// What a plan hangs on beside its text.
-#[derive(Debug)]
-struct Basis {
-    /// Held, so that a change of any setting makes other options of it.
-    options: Arc<ConfigOptions>,
-    tables: Tables,
-}
-
-impl Basis {
-    /// Looks up what a text hangs on; `None` if it names what has no name of its own, such as a file.
-    async fn of(session: &Session, sql: &str) -> Option<Self> {
-        let state = session.ctx.state();
-        let options = Arc::clone(state.config_options());
-        let statement = state
-            .sql_to_statement(sql, &options.sql_parser.dialect)
-            .ok()?;
-        let names = state.resolve_table_references(&statement).ok()?;
-        let tables = Tables::of(&session.ctx, &options, &names).await?;
-        Some(Self { options, tables })
-    }
-
-    async fn holds(&self, session: &Session) -> bool {
-        let has_changed = {
-            let state = session.ctx.state_ref();
-            !Arc::ptr_eq(&self.options, state.read().config_options())
-        };
-        !has_changed && self.tables.are_the_same(&session.ctx).await
-    }
+    dependencies: Option<Arc<Dependencies>>,
 }
 
 /// What a statement does.
@@ -76,8 +46,8 @@ enum Work {
     Ready(Arc<dyn ExecutionPlan>, Arc<TaskContext>),
     /// `KILL QUERY`.
     Kill(u64),
-    /// Another statement that only Tidegate knows.
-    Own,
+    /// Another extension statement.
+    Extension,
 }
 
 /// What a statement is for.
@@ -91,62 +61,29 @@ pub enum StatementKind {
     Definition,
     /// It steers the session or its queries, at once.
     Control,
-    /// It is one of Tidegate's own that works for a while, such as CACHE TABLE.
-    Own,
+    /// It is an extension of SQL that works for a while, such as CACHE TABLE.
+    Extension,
 }
 
-/// Plans a statement and runs nothing.
-pub(super) async fn plan(session: &Session, sql: &str) -> Result<Planned, Error> {
-    statement::check_text(sql)?;
-    let numbered = statements::number_placeholders(sql).map_err(statement::refused)?;
-    let numbered = numbered.into_owned();
-    let mut columns = None;
-    let work = if let Some(id) = statements::killed_query(sql).map_err(statement::refused)? {
-        Work::Kill(id)
-    } else if statement::is_own(sql)? {
-        Work::Own
-    } else {
-        let state = statement::state_of(session, sql)?;
-        let own = session.clone();
-        let planned = apart(statement::timeout(session), async move {
-            let planned = async {
-                let plan = statement::logical_plan(&own, &state, &numbered).await?;
-                let columns = columns_of(&state, &plan)?;
-                Ok((plan, columns))
-            };
-            Ok(planned.await)
-        });
-        match planned.await? {
-            Ok((plan, known)) => {
-                columns = known;
-                Work::Plan(plan)
-            }
-            Err(error) => return Err(with_hint(error, sql, session).await),
-        }
-    };
-    Ok(Planned {
+/// Plans a statement and runs nothing; finds out what its plan depends on if that is kept.
+pub(super) async fn plan(session: &Session, sql: &str, is_kept: bool) -> Result<Planned, Error> {
+    let (mut text, source) = statement::read(session, sql)?;
+    text.number_placeholders()?;
+    let mut planned = Planned {
         session: session.clone(),
-        sql: sql.into(),
-        work,
-        columns,
-        basis: None,
-    })
-}
-
-/// Plans a statement that is to be run again and again.
-pub(super) async fn plan_to_keep(session: &Session, sql: &str) -> Result<Planned, Error> {
-    statement::check_text(sql)?;
-    let numbered = statements::number_placeholders(sql).map_err(statement::refused)?;
-    let numbered = numbered.into_owned();
-    // Before the plan is made: what changes meanwhile is noticed when it is used.
-    let own = session.clone();
-    let basis = apart(None, async move { Ok(Basis::of(&own, &numbered).await) }).await;
-    let planned = plan(session, sql).await?;
-    let basis = match (&planned.work, basis) {
-        (Work::Plan(_), Ok(Some(basis))) => Some(Arc::new(basis)),
-        _ => None,
+        source,
+        work: Work::Extension,
+        columns: None,
+        dependencies: None,
     };
-    Ok(Planned { basis, ..planned })
+    match text.parse()? {
+        Parsed::Standard(query) => {
+            return apart(statement::timeout(session), planned.of(query, is_kept)).await;
+        }
+        Parsed::Kill(id) => planned.work = Work::Kill(id),
+        Parsed::Cache(_) | Parsed::Kernels(_) => {}
+    }
+    Ok(planned)
 }
 
 /// Finds out a plan's columns. Before types are coerced, a plan tells wrong ones.
@@ -172,17 +109,39 @@ fn columns_of(
 }
 
 impl Planned {
+    /// Plans what DataFusion plans.
+    async fn of(mut self, query: Unparsed, is_kept: bool) -> Result<Self, Error> {
+        let session = &self.session;
+        let state = statement::state_of(session, Arc::clone(&self.source.context))?;
+        let planned = async {
+            let parsed = self.source.parse(&state, query)?;
+            if is_kept {
+                // Before the plan is made: what changes meanwhile is noticed when it is used.
+                let dependencies = Dependencies::of(&session.ctx, &self.source, None).await;
+                self.dependencies = dependencies.are_told().then(|| Arc::new(dependencies));
+            }
+            let plan = statement::plan_parsed(session, &state, parsed).await?;
+            self.columns = columns_of(&state, &plan)?;
+            Ok::<_, DataFusionError>(plan)
+        };
+        match planned.await {
+            Ok(plan) => self.work = Work::Plan(plan),
+            Err(error) => return Err(with_hint(error, &self.source.sql, session).await),
+        }
+        Ok(self)
+    }
+
     /// Returns the statement's text.
     pub fn sql(&self) -> &Arc<str> {
-        &self.sql
+        &self.source.sql
     }
 
     /// Tells whether the text would be planned alike now, for what [`Session::plan_to_keep`] made:
     /// settings and the tables that it names are those with which it was planned. False where that
     /// cannot be told.
     pub async fn is_current(&self) -> bool {
-        match &self.basis {
-            Some(basis) => basis.holds(&self.session).await,
+        match &self.dependencies {
+            Some(dependencies) => dependencies.hold(&self.session.ctx).await,
             None => false,
         }
     }
@@ -191,7 +150,7 @@ impl Planned {
     pub fn kind(&self) -> StatementKind {
         match &self.work {
             Work::Kill(_) | Work::Plan(LogicalPlan::Statement(_)) => StatementKind::Control,
-            Work::Own => StatementKind::Own,
+            Work::Extension => StatementKind::Extension,
             Work::Plan(LogicalPlan::Ddl(_)) => StatementKind::Definition,
             Work::Plan(LogicalPlan::Dml(_) | LogicalPlan::Copy(_)) => StatementKind::Change,
             Work::Plan(_) | Work::Ready(..) => StatementKind::Query,
@@ -203,7 +162,7 @@ impl Planned {
     pub fn schema(&self) -> Option<SchemaRef> {
         match &self.work {
             Work::Kill(_) => Some(kill::schema()),
-            Work::Plan(_) | Work::Ready(..) | Work::Own => self.columns.clone(),
+            Work::Plan(_) | Work::Ready(..) | Work::Extension => self.columns.clone(),
         }
     }
 
@@ -292,8 +251,9 @@ impl Planned {
             return Ok(self.clone());
         }
         let (session, state) = (self.session.clone(), self.state(cancel)?);
+        let source = self.source.clone();
         let (task, plan) = apart(statement::timeout(&self.session), async move {
-            let frame = statement::carry_out(&session, state, plan).await?;
+            let frame = statement::carry_out(&session, state, source, plan).await?;
             let task = Arc::new(frame.task_ctx());
             Ok((task, frame.create_physical_plan().await?))
         })
@@ -307,7 +267,8 @@ impl Planned {
 
     /// Returns the session's state, for a run of this statement.
     fn state(&self, cancel: &CancelHandle) -> Result<SessionState, Error> {
-        let mut state = statement::state_of(&self.session, &self.sql)?;
+        let context = Arc::clone(&self.source.context);
+        let mut state = statement::state_of(&self.session, context)?;
         state.config_mut().set_extension(Arc::new(cancel.clone()));
         Ok(state)
     }
@@ -331,7 +292,7 @@ impl Planned {
         let session = &self.session;
         let plan = match &self.work {
             Work::Kill(id) => return Ok(kill::run(session, *id)?.execute_stream().await?),
-            Work::Own => return session.execute(&self.sql).await,
+            Work::Extension => return session.execute(&self.source.sql).await,
             Work::Ready(plan, task) => {
                 return Ok(execute_stream(Arc::clone(plan), Arc::clone(task))?);
             }
@@ -343,7 +304,7 @@ impl Planned {
         }
         let state = self.state(cancel)?;
         let columns = self.schema();
-        let frame = statement::carry_out(session, state, plan).await?;
+        let frame = statement::carry_out(session, state, self.source.clone(), plan).await?;
         let stream = frame.execute_stream().await?;
         // What gives no rows has no columns either, whatever DataFusion answers.
         match columns {

@@ -1,18 +1,16 @@
 //! Prepared statements: planned once, run with one list of values after the other.
 //!
 //! A statement that one device answers from its column cache runs no plan at all: its program is
-//! kept, and takes the values as its parameters ([`shortcut`]). Any other is planned with the values
+//! kept, and takes the values as its parameters ([`fast_path`]). Any other is planned with the values
 //! in place of the parameters, as if they had been written there.
 
-mod shortcut;
+mod fast_path;
 
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef};
-use datafusion::common::TableReference;
 use datafusion::common::metadata::ScalarAndMetadata;
 use datafusion::common::{ParamValues, ScalarValue};
 use datafusion::dataframe::DataFrame;
@@ -27,14 +25,15 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::stream;
 use parking_lot::Mutex;
 
-use super::dependencies::{Functions, Tables};
+use super::dependencies::Dependencies;
 use super::hinted::with_hint;
+use super::statement::Source;
 use super::{Session, hints, statement};
 use crate::error::{Error, ErrorKind};
 use crate::lower::parameter::number_of;
 use crate::query::apart;
-use crate::statements;
-use shortcut::Shortcuts;
+use crate::statements::StatementContext;
+use fast_path::FastPath;
 
 /// A statement of a session that was prepared; cheap to clone.
 #[derive(Clone)]
@@ -46,7 +45,7 @@ pub struct Prepared {
 /// A prepared statement without the session that runs it.
 #[derive(Debug)]
 pub(super) struct Statement {
-    text: Arc<str>,
+    source: Source,
     planned: Mutex<Arc<Planned>>,
 }
 
@@ -54,24 +53,16 @@ pub(super) struct Statement {
 #[derive(Debug)]
 struct Planned {
     plan: LogicalPlan,
-    /// The tables that the text names.
-    names: Vec<TableReference>,
-    /// These tables; `None` if it cannot be told whether they change.
-    tables: Option<Tables>,
-    functions: Functions,
+    dependencies: Dependencies,
     /// By parameter; `None` where the plan leaves it open.
     types: Vec<Option<DataType>>,
-    shortcuts: Shortcuts,
+    fast_path: FastPath,
 }
-
-/// The prepared statements of a session, by name.
-#[derive(Debug, Default)]
-pub(super) struct NamedStatements(Mutex<HashMap<String, Arc<Statement>>>);
 
 impl fmt::Debug for Prepared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Prepared")
-            .field("text", &self.statement.text)
+            .field("text", &self.statement.source.sql)
             .finish_non_exhaustive()
     }
 }
@@ -90,7 +81,7 @@ impl Prepared {
 
     /// Returns the text that was prepared.
     pub fn text(&self) -> &str {
-        &self.statement.text
+        &self.statement.source.sql
     }
 
     /// Runs the statement with these values and streams its rows. Each value is cast to its
@@ -104,7 +95,8 @@ impl Prepared {
         &self,
         values: &[ScalarValue],
     ) -> Result<SendableRecordBatchStream, Error> {
-        self.start(Arc::clone(&self.statement.text), values).await
+        self.start(Arc::clone(&self.statement.source.context), values)
+            .await
     }
 
     /// Runs the statement with these values and collects its rows, as [`Prepared::execute`] does.
@@ -115,17 +107,18 @@ impl Prepared {
         Ok(collect(self.execute(values).await?).await?)
     }
 
-    /// As [`Prepared::execute`], remembered under this text.
+    /// As [`Prepared::execute`], remembered under the text of another statement.
     pub(super) async fn start(
         &self,
-        text: Arc<str>,
+        context: Arc<StatementContext>,
         values: &[ScalarValue],
     ) -> Result<SendableRecordBatchStream, Error> {
         let planned = self.planned().await?;
         let values = planned.cast(values)?;
         // Settings of its own say where it runs.
-        if !statements::may_have_hints(&self.statement.text)
-            && let Some(rows) = shortcut::answer(&self.session, &planned, &text, &values).await?
+        if self.statement.source.context.hints.is_empty()
+            && let Some(rows) =
+                fast_path::answer(&self.session, &planned, &context.shown, &values).await?
         {
             let schema = rows
                 .first()
@@ -133,7 +126,7 @@ impl Prepared {
             let rows = stream::iter(rows.into_iter().map(Ok));
             return Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)));
         }
-        let frame = self.bound(&planned, &text, values)?;
+        let frame = self.bound(&planned, context, values)?;
         let timeout = statement::timeout(&self.session);
         apart(timeout, async move { Ok(frame.execute_stream().await?) }).await
     }
@@ -141,31 +134,25 @@ impl Prepared {
     /// Returns the statement with these values as a frame.
     pub(super) async fn frame(
         &self,
-        text: &str,
+        context: Arc<StatementContext>,
         values: &[ScalarValue],
     ) -> Result<DataFrame, Error> {
         let planned = self.planned().await?;
         let values = planned.cast(values)?;
-        self.bound(&planned, text, values)
+        self.bound(&planned, context, values)
     }
 
     /// Returns what the statement means over the tables that there are now.
     async fn planned(&self) -> Result<Arc<Planned>, Error> {
         let planned = Arc::clone(&self.statement.planned.lock());
-        let is_current = planned
-            .functions
-            .are_those_of(&self.session.ctx.state_ref().read());
-        let is_current = is_current
-            && match &planned.tables {
-                Some(tables) => tables.are_the_same(&self.session.ctx).await,
-                None => true,
-            };
-        if is_current {
+        if planned.dependencies.hold(&self.session.ctx).await {
             return Ok(planned);
         }
-        let (session, text) = (self.session.clone(), Arc::clone(&self.statement.text));
+        let (session, text) = (self.session.clone(), Arc::clone(&self.statement.source.sql));
         let timeout = statement::timeout(&session);
-        let anew = apart(timeout, async move { Planned::of(&session, &text).await }).await?;
+        let anew = apart(timeout, async move { Planned::of(&session, &text).await })
+            .await?
+            .1;
         let anew = Arc::new(anew);
         *self.statement.planned.lock() = Arc::clone(&anew);
         Ok(anew)
@@ -174,49 +161,63 @@ impl Prepared {
     fn bound(
         &self,
         planned: &Planned,
-        text: &str,
+        context: Arc<StatementContext>,
         values: Vec<ScalarValue>,
     ) -> Result<DataFrame, Error> {
         let values = values.into_iter().map(ScalarAndMetadata::from).collect();
         let plan = planned.plan.clone();
         let plan = plan.replace_params_with_values(&ParamValues::List(values))?;
-        let mut state = statement::state_of(&self.session, text)?;
-        hints::apply(&self.session, &mut state, &self.statement.text)?;
+        let mut state = statement::state_of(&self.session, context)?;
+        hints::apply(
+            &self.session,
+            &mut state,
+            &self.statement.source.context.hints,
+        )?;
         Ok(DataFrame::new(state, plan))
     }
 }
 
 impl Planned {
     /// Plans a query, a statement that changes rows, or `PREPARE` of one.
-    async fn of(session: &Session, sql: &str) -> Result<Self, Error> {
-        let state = statement::state_of(session, sql)?;
-        let plan = match statement::logical_plan(session, &state, sql).await {
+    async fn of(session: &Session, sql: &str) -> Result<(Source, Self), Error> {
+        let refused = || {
+            Error::new(
+                ErrorKind::NotSupported,
+                "only a query, or INSERT, UPDATE or DELETE, can be prepared",
+            )
+        };
+        let (text, mut source) = statement::read(session, sql)?;
+        let query = text.parse()?.standard().ok_or_else(refused)?;
+        let state = statement::state_of(session, Arc::clone(&source.context))?;
+        let plan = match source.plan(session, &state, query).await {
             Ok(plan) => plan,
             Err(error) => return Err(with_hint(error, sql, session).await),
         };
         statement::check_rights(&state, &plan)?;
-        match plan {
+        let planned = match plan {
             LogicalPlan::Statement(PlanStatement::Prepare(statement)) => {
-                Self::of_named(session, sql, &statement).await
+                Self::of_named(session, &source, &statement).await?
             }
-            LogicalPlan::Ddl(_) | LogicalPlan::Statement(_) => Err(Error::new(
-                ErrorKind::NotSupported,
-                "only a query, or INSERT, UPDATE or DELETE, can be prepared",
-            )),
-            plan => Self::new(session, sql, plan, &[]).await,
-        }
+            LogicalPlan::Ddl(_) | LogicalPlan::Statement(_) => return Err(refused()),
+            plan => Self::new(session, &source, plan, &[]).await?,
+        };
+        Ok((source, planned))
     }
 
-    async fn of_named(session: &Session, sql: &str, statement: &Prepare) -> Result<Self, Error> {
+    async fn of_named(
+        session: &Session,
+        source: &Source,
+        statement: &Prepare,
+    ) -> Result<Self, Error> {
         let fields = statement.fields.iter();
         let declared: Vec<DataType> = fields.map(|field| field.data_type().clone()).collect();
         let plan = statement.input.as_ref().clone();
-        Self::new(session, sql, plan, &declared).await
+        Self::new(session, source, plan, &declared).await
     }
 
     async fn new(
         session: &Session,
-        sql: &str,
+        source: &Source,
         plan: LogicalPlan,
         declared: &[DataType],
     ) -> Result<Self, Error> {
@@ -236,17 +237,11 @@ impl Planned {
         for (slot, declared) in types.iter_mut().zip(declared) {
             *slot = Some(declared.clone());
         }
-        let state = session.ctx.state();
-        let dialect = state.config_options().sql_parser.dialect;
-        let statement = state.sql_to_statement(sql, &dialect)?;
-        let names = state.resolve_table_references(&statement)?;
         Ok(Self {
-            functions: Functions::of_users(&plan),
+            dependencies: Dependencies::of(&session.ctx, source, Some(&plan)).await,
             plan,
-            tables: Tables::of(&session.ctx, state.config_options(), &names).await,
-            names,
             types,
-            shortcuts: Shortcuts::default(),
+            fast_path: FastPath::default(),
         })
     }
 
@@ -288,17 +283,17 @@ impl Planned {
 
 /// Prepares a query, or a statement that changes rows.
 pub(super) async fn prepare(session: &Session, sql: &str) -> Result<Prepared, Error> {
-    let planned = Planned::of(session, sql).await?;
+    let (source, planned) = Planned::of(session, sql).await?;
     Ok(Prepared {
         session: session.clone(),
-        statement: Arc::new(Statement::new(sql, planned)),
+        statement: Arc::new(Statement::new(source, planned)),
     })
 }
 
 impl Statement {
-    fn new(sql: &str, planned: Planned) -> Self {
+    fn new(source: Source, planned: Planned) -> Self {
         Self {
-            text: sql.into(),
+            source,
             planned: Mutex::new(Arc::new(planned)),
         }
     }
@@ -307,16 +302,16 @@ impl Statement {
 /// Runs `PREPARE name AS …`.
 pub(super) async fn prepare_named(
     session: &Session,
-    sql: &str,
+    source: Source,
     statement: Prepare,
 ) -> Result<DataFrame, Error> {
     let name = statement.name.clone();
-    let own = Planned::of_named(session, sql, &statement).await?;
+    let own = Planned::of_named(session, &source, &statement).await?;
     // DataFusion checks it, and knows it too, for whoever asks the context.
     let plan = LogicalPlan::Statement(PlanStatement::Prepare(statement));
     let done = session.ctx.execute_logical_plan(plan).await?;
-    let own = Arc::new(Statement::new(sql, own));
-    session.prepared.0.lock().insert(name, own);
+    let own = Arc::new(Statement::new(source, own));
+    session.plans.prepared.lock().insert(name, own);
     Ok(done)
 }
 
@@ -325,7 +320,7 @@ pub(super) async fn deallocate(
     session: &Session,
     statement: Deallocate,
 ) -> Result<DataFrame, Error> {
-    session.prepared.0.lock().remove(&statement.name);
+    session.plans.prepared.lock().remove(&statement.name);
     let plan = LogicalPlan::Statement(PlanStatement::Deallocate(statement));
     Ok(session.ctx.execute_logical_plan(plan).await?)
 }
@@ -335,7 +330,7 @@ pub(super) fn named(
     session: &Session,
     execute: &Execute,
 ) -> Result<Option<(Prepared, Vec<ScalarValue>)>, Error> {
-    let known = session.prepared.0.lock().get(&execute.name).cloned();
+    let known = session.plans.prepared.lock().get(&execute.name).cloned();
     let Some(statement) = known else {
         return Ok(None);
     };

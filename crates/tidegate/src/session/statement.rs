@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use datafusion::catalog::Session as CatalogSession;
-use datafusion::common::ScalarValue;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::{ScalarValue, TableReference, internal_err};
 use datafusion::dataframe::DataFrame;
 use datafusion::error::DataFusionError;
 use datafusion::execution::SendableRecordBatchStream;
@@ -26,8 +26,8 @@ use tidegate_scheduler::AdmissionLimits;
 use super::hinted::with_hint;
 use super::prepared::{self, Prepared};
 use super::{
-    KernelReport, Session, builder, cache, files, formats, functions, held, hints, kernels, kill,
-    known, spilling, summary,
+    KernelReport, Session, builder, cache, created, files, formats, functions, hints, kernels,
+    kill, plan_cache, spilling, summary,
 };
 use crate::clients::Client;
 use crate::error::{Error, ErrorKind};
@@ -35,12 +35,10 @@ use crate::functions::zones::{ZONE_SETTING, exact_zone};
 use crate::mapping::planner;
 use crate::memory::{StatementPool, default_cache_limit, default_pinned_limit};
 use crate::options::{DeviceLimits, DeviceList, ReplayedPlacement, TidegateOptions};
-use crate::query::History;
 use crate::query::{
-    KnownStatement, PlanSize, SecondTry, StatementText, apart, begins, check_columns, watched,
+    CachedStatement, History, PlanSize, SecondTry, apart, begins, check_columns, watched,
 };
-use crate::statements;
-use crate::statements::{Rewrites, StatementError};
+use crate::statements::{Parsed, ParsedStatement, Rewrites, SqlText, StatementContext, Unparsed};
 use crate::stores::access::AllowedPaths;
 
 /// The share of a statement's memory that the literals of a batch's rows may take, 1 in so many.
@@ -48,10 +46,25 @@ const LITERALS_SHARE: usize = 32;
 
 /// What a statement has become.
 enum Outcome {
-    /// A frame; the second says whether the statement is a query that has not run yet.
-    Frame(DataFrame, bool),
+    /// A query that has not run yet.
+    Query(DataFrame, Source),
+    /// What a statement answers that has run.
+    Done(DataFrame),
     /// EXECUTE of a prepared statement.
-    Execute(Prepared, Vec<ScalarValue>),
+    Execute(Prepared, Source, Vec<ScalarValue>),
+}
+
+/// What was read of a statement's text.
+#[derive(Clone, Debug)]
+pub(super) struct Source {
+    pub(super) sql: Arc<str>,
+    pub(super) context: Arc<StatementContext>,
+    /// The tables that it names; `None` if they cannot be told.
+    pub(super) names: Option<Arc<[TableReference]>>,
+    /// The body of the function that it creates, as it is written.
+    pub(super) function_body: Option<String>,
+    /// The session's settings, without those of its hints.
+    pub(super) options: Arc<ConfigOptions>,
 }
 
 /// Plans a statement; runs it if it is none that gives rows.
@@ -60,19 +73,18 @@ pub(super) async fn plan(
     sql: &str,
     allowed: SQLOptions,
 ) -> Result<DataFrame, Error> {
-    if let Some(known) = known::find(session, sql).await {
-        let state = state_of(session, sql)?;
-        return Ok(DataFrame::new(state, KnownStatement::plan(known)));
+    if let Some(text) = plan_cache::find(session, sql).await {
+        let plan = CachedStatement::plan(Arc::clone(&text.plan));
+        return Ok(DataFrame::new(text.state(session)?, plan));
     }
     let (session, sql) = (session.clone(), sql.to_owned());
     apart(timeout(&session), async move {
         match outcome(&session, &sql, allowed).await? {
-            Outcome::Frame(frame, true) => {
-                known::plan_again(&session, &sql, &frame).await;
-                Ok(frame)
+            Outcome::Query(frame, source) => Ok(plan_cache::frame(&session, &source, frame).await),
+            Outcome::Done(frame) => Ok(frame),
+            Outcome::Execute(prepared, source, values) => {
+                prepared.frame(source.context, &values).await
             }
-            Outcome::Frame(frame, false) => Ok(frame),
-            Outcome::Execute(prepared, values) => prepared.frame(&sql, &values).await,
         }
     })
     .await
@@ -85,32 +97,83 @@ pub(super) fn timeout(session: &Session) -> Option<Duration> {
 }
 
 async fn outcome(session: &Session, sql: &str, allowed: SQLOptions) -> Result<Outcome, Error> {
-    check_text(sql)?;
-    if let Some(id) = statements::killed_query(sql).map_err(refused)? {
-        return Ok(Outcome::Frame(kill::run(session, id)?, false));
-    }
-    if let Some(own) = statements::cache_statement(sql).map_err(refused)? {
-        session.known.clear();
-        begins();
-        let told = cache::run(session, own, sql, allowed).await?;
-        return Ok(Outcome::Frame(told, false));
-    }
-    if let Some(query) = statements::explained_kernels(sql).map_err(refused)? {
-        // Behind the words before it, the scan may have taken the query for another thing.
-        statements::check_depth(&query).map_err(refused)?;
-        let told = kernels::explain(session, &query, sql, allowed).await?;
-        return Ok(Outcome::Frame(told, false));
-    }
-    plan_checked(session, sql, allowed).await
+    let (text, mut source) = read(session, sql)?;
+    let context = Arc::clone(&source.context);
+    let query = match text.parse()? {
+        Parsed::Standard(query) => query,
+        Parsed::Kill(id) => return Ok(Outcome::Done(kill::run(session, id)?)),
+        Parsed::Cache(statement) => {
+            session.plans.clear();
+            begins();
+            let told = cache::run(session, statement, context, allowed).await?;
+            return Ok(Outcome::Done(told));
+        }
+        Parsed::Kernels(query) => {
+            let told = kernels::explain(session, query, sql, context, allowed).await?;
+            return Ok(Outcome::Done(told));
+        }
+    };
+    let state = state_of(session, context)?;
+    let plan = match source.plan(session, &state, query).await {
+        Ok(plan) => plan,
+        Err(error) => return Err(with_hint(error, sql, session).await),
+    };
+    allowed.verify_plan(&plan)?;
+    done(session, state, source, plan).await
 }
 
-/// Returns the session's state with the text of a statement, and with the settings of its hints.
-pub(super) fn state_of(session: &Session, sql: &str) -> Result<SessionState, Error> {
+/// Cuts a statement's text into tokens.
+///
+/// A chain of a few thousand operators overflows the stack somewhere in DataFusion, and that ends the
+/// process: what is typed is bounded here, and what passes is planned on a large stack.
+pub(super) fn read<'a>(session: &Session, sql: &'a str) -> Result<(SqlText<'a>, Source), Error> {
+    let options = Arc::clone(session.ctx.state_ref().read().config_options());
+    let text = SqlText::new(sql, &options.sql_parser)?;
+    let source = Source {
+        sql: sql.into(),
+        context: text.context()?,
+        names: None,
+        function_body: None,
+        options,
+    };
+    Ok((text, source))
+}
+
+impl Source {
+    /// Parses the statement, and notes what it names.
+    pub(super) fn parse(
+        &mut self,
+        state: &SessionState,
+        statement: Unparsed,
+    ) -> Result<ParsedStatement, DataFusionError> {
+        let parsed = statement.parse(&state.config_options().sql_parser)?;
+        let names = state.resolve_table_references(&parsed.statement);
+        self.names = names.ok().map(Into::into);
+        self.function_body = functions::body_text(&parsed.statement);
+        Ok(parsed)
+    }
+
+    /// Parses and plans the statement.
+    pub(super) async fn plan(
+        &mut self,
+        session: &Session,
+        state: &SessionState,
+        statement: Unparsed,
+    ) -> Result<LogicalPlan, DataFusionError> {
+        let parsed = self.parse(state, statement)?;
+        plan_parsed(session, state, parsed).await
+    }
+}
+
+/// Returns the session's state for a statement, with the settings of its hints.
+pub(super) fn state_of(
+    session: &Session,
+    context: Arc<StatementContext>,
+) -> Result<SessionState, Error> {
     let mut state = session.ctx.state();
-    let config = state.config_mut();
-    config.set_extension(Arc::new(StatementText::new(sql)));
-    hints::apply(session, &mut state, sql)?;
-    fit_batches(&mut state, statements::long_literal_bytes(sql));
+    hints::apply(session, &mut state, &context.hints)?;
+    fit_batches(&mut state, context.long_literal_bytes);
+    state.config_mut().set_extension(context);
     Ok(state)
 }
 
@@ -129,29 +192,8 @@ fn fit_batches(state: &mut SessionState, literal_bytes: usize) {
     }
 }
 
-/// Refuses text that must not be parsed.
-pub(super) fn check_text(sql: &str) -> Result<(), Error> {
-    // A chain of a few thousand operators overflows the stack somewhere in DataFusion, and that
-    // ends the process: bound what is typed, and plan what passes on a large stack.
-    statements::check_depth(sql).map_err(refused)
-}
-
-/// Tells whether a statement is one of those that [`plan`] runs by itself, before DataFusion sees it.
-pub(super) fn is_own(sql: &str) -> Result<bool, Error> {
-    let caches = statements::cache_statement(sql).map_err(refused)?.is_some();
-    Ok(caches
-        || statements::explained_kernels(sql)
-            .map_err(refused)?
-            .is_some())
-}
-
-pub(super) fn refused(error: StatementError) -> Error {
-    Error::with_source(ErrorKind::Sql, error.to_string(), error)
-}
-
 /// Prepares a statement.
 pub(super) async fn prepare(session: &Session, sql: &str) -> Result<Prepared, Error> {
-    statements::check_depth(sql).map_err(refused)?;
     let (session, sql) = (session.clone(), sql.to_owned());
     apart(timeout(&session), async move {
         prepared::prepare(&session, &sql).await
@@ -161,29 +203,50 @@ pub(super) async fn prepare(session: &Session, sql: &str) -> Result<Prepared, Er
 
 /// Plans a query and reports the kernels of its regions.
 pub(super) async fn kernels(session: &Session, sql: &str) -> Result<Vec<KernelReport>, Error> {
-    statements::check_depth(sql).map_err(refused)?;
-    let state = state_of(session, sql)?;
+    let (text, source) = read(session, sql)?;
+    let state = state_of(session, source.context)?;
+    let query = text.parse()?.standard().ok_or_else(kernels::only_queries)?;
     let (session, sql) = (session.clone(), sql.to_owned());
     apart(timeout(&session), async move {
-        kernels::reports(&session, &state, &sql, SQLOptions::new()).await
+        kernels::reports(&session, &state, query, &sql, SQLOptions::new()).await
     })
     .await
 }
 
-/// Plans a text, as DataFusion does but for options of object stores: those are taken out first.
-pub(super) async fn logical_plan(
+/// Plans a query that the session itself asks for.
+pub(super) async fn plan_text(
     session: &Session,
     state: &SessionState,
     sql: &str,
 ) -> Result<LogicalPlan, DataFusionError> {
-    let summarized = statements::summarized(sql).map_err(refused)?;
-    if let Some(query) = &summarized {
-        // Behind the words before it, the scan may have taken the query for another thing.
-        check_text(query)?;
+    let text = SqlText::new(sql, &state.config_options().sql_parser).map_err(Error::from)?;
+    match text.parse().map_err(Error::from)?.standard() {
+        Some(query) => logical_plan(session, state, query).await,
+        None => internal_err!("{sql} is no query"),
     }
-    let dialect = state.config_options().sql_parser.dialect;
-    let text = statements::plain_numbers(summarized.as_deref().unwrap_or(sql)).map_err(refused)?;
-    let mut statement = state.sql_to_statement(&text, &dialect)?;
+}
+
+/// Plans a statement.
+pub(super) async fn logical_plan(
+    session: &Session,
+    state: &SessionState,
+    statement: Unparsed,
+) -> Result<LogicalPlan, DataFusionError> {
+    let parsed = statement.parse(&state.config_options().sql_parser)?;
+    plan_parsed(session, state, parsed).await
+}
+
+/// Plans a statement that is parsed, as DataFusion does but for options of object stores: those are
+/// taken out first.
+pub(super) async fn plan_parsed(
+    session: &Session,
+    state: &SessionState,
+    parsed: ParsedStatement,
+) -> Result<LogicalPlan, DataFusionError> {
+    let ParsedStatement {
+        mut statement,
+        is_summary,
+    } = parsed;
     check_selects(&statement)?;
     rewrites(state).apply(&mut statement)?;
     session.stores.take_options(&mut statement)?;
@@ -194,9 +257,9 @@ pub(super) async fn logical_plan(
     }
     let plan = functions::plan(state, statement).await?;
     PlanSize::of(&plan).check()?;
-    match summarized {
-        Some(_) => summary::plan(state, plan),
-        None => Ok(plan),
+    match is_summary {
+        true => summary::plan(state, plan),
+        false => Ok(plan),
     }
 }
 
@@ -230,27 +293,16 @@ fn rewrites(state: &SessionState) -> Rewrites<'_> {
     }
 }
 
-async fn plan_checked(session: &Session, sql: &str, allowed: SQLOptions) -> Result<Outcome, Error> {
-    let state = state_of(session, sql)?;
-    let plan = match logical_plan(session, &state, sql).await {
-        Ok(plan) => plan,
-        Err(error) => return Err(with_hint(error, sql, session).await),
-    };
-    allowed.verify_plan(&plan)?;
-    done(session, state, sql, plan).await
-}
-
 /// Runs a plan that gives no rows; makes a lazy frame of any other.
 pub(super) async fn carry_out(
     session: &Session,
     state: SessionState,
+    source: Source,
     plan: LogicalPlan,
 ) -> Result<DataFrame, Error> {
-    let text = state.config().get_extension::<StatementText>();
-    let text = text.map(|text| Arc::clone(&text.0)).unwrap_or_default();
-    match done(session, state, &text, plan).await? {
-        Outcome::Frame(frame, _) => Ok(frame),
-        Outcome::Execute(prepared, values) => prepared.frame(&text, &values).await,
+    match done(session, state, source, plan).await? {
+        Outcome::Query(frame, _) | Outcome::Done(frame) => Ok(frame),
+        Outcome::Execute(prepared, source, values) => prepared.frame(source.context, &values).await,
     }
 }
 
@@ -269,7 +321,7 @@ pub(super) fn check_rights(state: &SessionState, plan: &LogicalPlan) -> Result<(
 async fn done(
     session: &Session,
     state: SessionState,
-    sql: &str,
+    source: Source,
     plan: LogicalPlan,
 ) -> Result<Outcome, Error> {
     check_rights(&state, &plan)?;
@@ -305,16 +357,16 @@ async fn done(
             set_variable(session, set).await?
         }
         LogicalPlan::Statement(PlanStatement::Prepare(statement)) => {
-            prepared::prepare_named(session, sql, statement).await?
+            prepared::prepare_named(session, source, statement).await?
         }
         LogicalPlan::Statement(PlanStatement::Execute(execute)) => {
             return match prepared::named(session, &execute)? {
-                Some((prepared, values)) => Ok(Outcome::Execute(prepared, values)),
+                Some((prepared, values)) => Ok(Outcome::Execute(prepared, source, values)),
                 // It was prepared behind the session's back.
                 None => {
                     let plan = LogicalPlan::Statement(PlanStatement::Execute(execute));
                     let frame = session.ctx.execute_logical_plan(plan).await?;
-                    Ok(Outcome::Frame(frame, false))
+                    Ok(Outcome::Done(frame))
                 }
             };
         }
@@ -322,27 +374,27 @@ async fn done(
             prepared::deallocate(session, statement).await?
         }
         LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create)) => {
-            session.known.clear();
-            held::create(session, state, create).await?
+            session.plans.clear();
+            created::create(session, state, create).await?
         }
         LogicalPlan::Ddl(DdlStatement::CreateFunction(create)) => {
-            session.known.clear();
-            functions::create(session, sql, *create)?
+            session.plans.clear();
+            functions::create(session, source.function_body, *create)?
         }
         LogicalPlan::Ddl(DdlStatement::DropFunction(drop)) => {
-            session.known.clear();
+            session.plans.clear();
             functions::drop(session, &drop)?
         }
         LogicalPlan::Ddl(_) | LogicalPlan::Statement(_) => {
-            session.known.clear();
+            session.plans.clear();
             let done = session.ctx.execute_logical_plan(plan).await?;
             // A memory table may have gone.
             session.runtime.cache().note_read();
             done
         }
-        query => return Ok(Outcome::Frame(DataFrame::new(state, query), true)),
+        query => return Ok(Outcome::Query(DataFrame::new(state, query), source)),
     };
-    Ok(Outcome::Frame(done, false))
+    Ok(Outcome::Done(done))
 }
 
 /// Plans and starts a statement.
@@ -350,22 +402,24 @@ pub(super) async fn execute(
     session: &Session,
     sql: &str,
 ) -> Result<SendableRecordBatchStream, Error> {
-    if let Some(known) = known::find(session, sql).await {
-        let state = known::state_for(session, known.snapshot());
-        let state = state.as_ref().map(|state| state as &dyn CatalogSession);
-        if let Some(plan) = known.again(state).await? {
-            let state = state_of(session, sql)?;
-            let plan = watched(&session.runtime, plan, None, &state, Duration::ZERO);
-            return Ok(execute_stream(plan, state.task_ctx())?);
-        }
+    if let Some(text) = plan_cache::find(session, sql).await {
+        let state = text.state(session)?;
+        let plan = watched(
+            &session.runtime,
+            text.plan.again()?,
+            None,
+            &state,
+            Duration::ZERO,
+        );
+        return Ok(execute_stream(plan, state.task_ctx())?);
     }
     let (session, sql) = (session.clone(), sql.to_owned());
     apart(timeout(&session), async move {
         match outcome(&session, &sql, SQLOptions::new()).await? {
-            Outcome::Frame(frame, true) => start(&session, &sql, frame).await,
-            Outcome::Frame(frame, false) => Ok(frame.execute_stream().await?),
-            Outcome::Execute(prepared, values) => {
-                prepared.start(sql.as_str().into(), &values).await
+            Outcome::Query(frame, source) => start(&session, &source, frame).await,
+            Outcome::Done(frame) => Ok(frame.execute_stream().await?),
+            Outcome::Execute(prepared, source, values) => {
+                prepared.start(source.context, &values).await
             }
         }
     })
@@ -375,11 +429,11 @@ pub(super) async fn execute(
 /// Starts a query, and remembers its plan if it can be run again.
 async fn start(
     session: &Session,
-    sql: &str,
+    source: &Source,
     frame: DataFrame,
 ) -> Result<SendableRecordBatchStream, Error> {
     let (state, logical) = frame.into_parts();
-    let logical = KnownStatement::unfolded(&logical)?.into_owned();
+    let logical = CachedStatement::unfolded(&logical)?.into_owned();
     let began = Instant::now();
     let _held = PlanSize::of(&logical).reserve(&state.runtime_env().memory_pool)?;
     let optimized = state.optimize(&logical)?;
@@ -387,7 +441,7 @@ async fn start(
     let plan = planner.create_physical_plan(&optimized, &state).await?;
     let planned_in = began.elapsed();
     let again = SecondTry::of(&plan, &optimized, &state);
-    known::remember(session, &state, sql, &logical, optimized, &plan).await;
+    plan_cache::keep(session, source, &logical, optimized, &plan).await;
     let plan = watched(&session.runtime, plan, again, &state, planned_in);
     Ok(execute_stream(plan, state.task_ctx())?)
 }

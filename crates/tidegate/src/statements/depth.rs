@@ -11,37 +11,30 @@
 //! count is too high, never too low.
 
 use sqlparser::keywords::Keyword;
-use sqlparser::tokenizer::{Location, Token};
+use sqlparser::tokenizer::{Token, TokenWithSpan};
 
+use super::StatementError;
 use super::level::{Level, Opener, Place, Seen};
 use super::limits::{Found, MAX_NESTING};
 use super::words::{
     continues_operator, goes_on_from_name, is_call, is_infix, is_join, is_literal, is_read_twice,
     is_set_operation, is_type, takes_by,
 };
-use super::{StatementError, syntax_error, tokenize};
 
-/// Refuses text with a statement whose shape could overflow a stack or keep the parser busy for
+/// Refuses a text with a statement whose shape could overflow a stack or keep the parser busy for
 /// ever.
 ///
-/// Names the first limit that is passed, how far, and a way out. Text that cannot be tokenized is
-/// refused too.
-pub fn check_depth(text: &str) -> Result<(), StatementError> {
-    let (tokens, error) = tokenize(text);
-    let mut scan = Scan::new();
-    for token in &tokens {
-        if token.token == Token::SemiColon {
-            scan.found.check()?;
-            scan = Scan::new();
-        } else {
+/// # Errors
+/// [`StatementError`] with the first limit that is passed, how far, and a way out.
+pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<(), StatementError> {
+    for statement in tokens.split(|token| token.token == Token::SemiColon) {
+        let mut scan = Scan::new();
+        for token in statement {
             scan.token(&token.token);
         }
+        scan.found.check()?;
     }
-    scan.found.check()?;
-    match error {
-        Some(error) => Err(syntax_error(&error, Location::new(1, 1))),
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 struct Scan {

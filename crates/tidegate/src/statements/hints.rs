@@ -3,9 +3,9 @@
 //! To other engines it is a comment. It may stand wherever a comment may, by custom behind SELECT, and
 //! holds names with values in parentheses; a value with a parenthesis in it is quoted.
 
-use sqlparser::tokenizer::{Token, Whitespace};
+use sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
 
-use super::{StatementError, tokenize};
+use super::StatementError;
 
 /// A setting for one statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,22 +16,13 @@ pub(crate) struct Hint {
     pub(crate) value: String,
 }
 
-/// Returns whether a text may have hints; most have none.
-pub(crate) fn may_have_hints(sql: &str) -> bool {
-    sql.contains("/*+")
-}
-
 /// Reads the hints of a statement, in their order.
 ///
 /// # Errors
 /// [`StatementError::Syntax`] for what is no name with a value in parentheses.
-pub(crate) fn hints(sql: &str) -> Result<Vec<Hint>, StatementError> {
+pub(super) fn hints(tokens: &[TokenWithSpan]) -> Result<Vec<Hint>, StatementError> {
     let mut hints = Vec::new();
-    if !may_have_hints(sql) {
-        return Ok(hints);
-    }
-    // Text that cannot be tokenized is refused by whoever parses it.
-    for token in tokenize(sql).0 {
+    for token in tokens {
         let Token::Whitespace(Whitespace::MultiLineComment(comment)) = &token.token else {
             continue;
         };
@@ -84,9 +75,10 @@ fn next(text: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::hints;
+    use crate::statements::tests::tokens;
 
     fn told(sql: &str) -> Vec<(String, String)> {
-        let hints = hints(sql).unwrap().into_iter();
+        let hints = hints(&tokens(sql)).unwrap().into_iter();
         hints.map(|hint| (hint.name, hint.value)).collect()
     }
 
@@ -142,7 +134,7 @@ mod tests {
             ("(device)", "a hint is a name with a value"),
             ("placement(device) ;", "not ';'"),
         ] {
-            let error = hints(&format!("SELECT\n  /*+ {hint} */ 1")).unwrap_err();
+            let error = hints(&tokens(&format!("SELECT\n  /*+ {hint} */ 1"))).unwrap_err();
             let message = error.to_string();
             assert!(message.contains(why), "{hint}: {message}");
             assert!(message.contains("line 2, column 3"), "{message}");

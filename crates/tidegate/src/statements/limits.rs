@@ -3,18 +3,18 @@
 use super::StatementError;
 
 /// The most operators in one expression, between two commas or clauses at one level of nesting.
-pub const MAX_CHAIN: usize = 1000;
+pub(super) const MAX_CHAIN: usize = 1000;
 /// The most levels of parentheses, brackets, CASE, type brackets and EXPLAIN.
-pub const MAX_NESTING: usize = 100;
+pub(super) const MAX_NESTING: usize = 100;
 /// The most nested things that double the work of the parser, which tries some calls in two ways,
 /// or of the planner, which walks expression subqueries twice: `2^16` steps take half a second.
-pub const MAX_DOUBLING: usize = 16;
+pub(super) const MAX_DOUBLING: usize = 16;
 /// The most UNION, EXCEPT and INTERSECT in one statement.
-pub const MAX_SET_OPERATIONS: usize = 200;
+pub(super) const MAX_SET_OPERATIONS: usize = 200;
 /// The most joins in one statement; a comma in FROM is one.
-pub const MAX_JOINS: usize = 200;
+pub(super) const MAX_JOINS: usize = 200;
 /// The most queries in one statement: a chain of WITH clauses is as deep as it is long.
-pub const MAX_QUERIES: usize = 500;
+pub(super) const MAX_QUERIES: usize = 500;
 
 /// The largest of each bounded thing in one statement.
 #[derive(Default)]
@@ -30,29 +30,50 @@ pub(super) struct Found {
 impl Found {
     /// Names the first limit that is passed.
     pub(super) fn check(&self) -> Result<(), StatementError> {
-        type Error = fn(usize, usize) -> StatementError;
-        let bounds: [(usize, usize, Error); 6] = [
-            (self.nesting, MAX_NESTING, |found, limit| {
-                StatementError::Nesting { found, limit }
-            }),
-            (self.chain, MAX_CHAIN, |found, limit| {
-                StatementError::Chain { found, limit }
-            }),
-            (self.doubling, MAX_DOUBLING, |found, limit| {
-                StatementError::Doubling { found, limit }
-            }),
-            (self.set_operations, MAX_SET_OPERATIONS, |found, limit| {
-                StatementError::SetOperations { found, limit }
-            }),
-            (self.joins, MAX_JOINS, |found, limit| {
-                StatementError::Joins { found, limit }
-            }),
-            (self.queries, MAX_QUERIES, |found, limit| {
-                StatementError::Queries { found, limit }
-            }),
+        let bounds = [
+            (
+                self.nesting,
+                MAX_NESTING,
+                "nesting of {found} levels of parentheses, brackets or CASE exceeds the limit of \
+                 {limit}: name inner parts in a WITH clause",
+            ),
+            (
+                self.chain,
+                MAX_CHAIN,
+                "expression chain of {found} operators exceeds the limit of {limit}: use IN (...), a \
+                 VALUES table, or split the expression",
+            ),
+            (
+                self.doubling,
+                MAX_DOUBLING,
+                "nesting of {found} subqueries, calls such as CAST, name parts or NOT exceeds the \
+                 limit of {limit}: name inner parts in a WITH clause",
+            ),
+            (
+                self.set_operations,
+                MAX_SET_OPERATIONS,
+                "{found} set operations exceed the limit of {limit} in one statement: use a VALUES \
+                 table, or insert the parts into one table",
+            ),
+            (
+                self.joins,
+                MAX_JOINS,
+                "{found} joins exceed the limit of {limit} in one statement: store an intermediate \
+                 result with CREATE TABLE ... AS",
+            ),
+            (
+                self.queries,
+                MAX_QUERIES,
+                "{found} queries exceed the limit of {limit} in one statement: store an intermediate \
+                 result with CREATE TABLE ... AS",
+            ),
         ];
         match bounds.iter().find(|(found, limit, _)| found > limit) {
-            Some((found, limit, error)) => Err(error(*found, *limit)),
+            Some((found, limit, message)) => Err(StatementError::Limit {
+                message: message
+                    .replace("{found}", &found.to_string())
+                    .replace("{limit}", &limit.to_string()),
+            }),
             None => Ok(()),
         }
     }

@@ -4,43 +4,32 @@
 //! underscore, and the parser takes the rest for a column's name: `1 AS _000`. Any other word that
 //! touches a number (`0b101`, `123abc`) would be read in the same way, and is an error.
 
-use std::borrow::Cow;
+use sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use sqlparser::tokenizer::{Location, Token};
+use super::StatementError;
 
-use super::{StatementError, syntax_error, tokenize};
-
-/// Writes number literals without underscores.
+/// Makes one token of each number that is written with underscores.
 ///
 /// # Errors
 /// [`StatementError::Syntax`] for a number that a word follows without a space.
-pub(crate) fn plain_numbers(sql: &str) -> Result<Cow<'_, str>, StatementError> {
-    if !may_touch(sql) {
-        return Ok(Cow::Borrowed(sql));
+pub(super) fn joined_numbers(
+    tokens: Vec<TokenWithSpan>,
+) -> Result<Vec<TokenWithSpan>, StatementError> {
+    let is_apart = |pair: &[TokenWithSpan]| !touch(&pair[0], &pair[1]);
+    if tokens.windows(2).all(is_apart) {
+        return Ok(tokens);
     }
-    let (tokens, error) = tokenize(sql);
-    if let Some(error) = error {
-        return Err(syntax_error(&error, Location::new(1, 1)));
-    }
-    let touching = tokens.windows(2).filter_map(|pair| {
-        let [number, word] = pair else { return None };
-        let touches = matches!(number.token, Token::Number(..))
-            && matches!(&word.token, Token::Word(word) if word.quote_style.is_none())
-            && number.span.end == word.span.start;
-        touches.then_some(number.span.start)
-    });
-    let mut starts = touching.peekable();
-    if starts.peek().is_none() {
-        return Ok(Cow::Borrowed(sql));
-    }
-    let mut plain = String::with_capacity(sql.len());
-    let (mut at, mut skipped) = (Location::new(1, 1), 0_usize);
-    for (offset, c) in sql.char_indices() {
-        // A later part of a literal that was copied as a whole is no start of another.
-        while starts.next_if(|start| *start < at).is_some() {}
-        if skipped == 0 && starts.next_if_eq(&at).is_some() {
-            let literal = literal(&sql[offset..]);
-            let Some(digits) = without_underscores(literal) else {
+    let mut joined = Vec::with_capacity(tokens.len());
+    let mut rest = tokens.into_iter().peekable();
+    while let Some(mut token) = rest.next() {
+        if rest.peek().is_some_and(|next| touch(&token, next)) {
+            let at = token.span.start;
+            let mut literal = token.token.to_string();
+            while let Some(next) = rest.next_if(|next| goes_on(&literal, &token, next)) {
+                literal.push_str(&next.token.to_string());
+                token.span.end = next.span.end;
+            }
+            let Some(digits) = without_underscores(&literal) else {
                 return Err(StatementError::Syntax {
                     message: format!(
                         "'{literal}' is not a number: separate the number from what follows it"
@@ -49,42 +38,32 @@ pub(crate) fn plain_numbers(sql: &str) -> Result<Cow<'_, str>, StatementError> {
                     column: at.column,
                 });
             };
-            plain.push_str(&digits);
-            skipped = literal.len();
+            token.token = Token::Number(digits, false);
         }
-        match skipped {
-            0 => plain.push(c),
-            _ => skipped = skipped.saturating_sub(c.len_utf8()),
-        }
-        at = match c {
-            '\n' => Location::new(at.line + 1, 1),
-            _ => Location::new(at.line, at.column + 1),
-        };
+        joined.push(token);
     }
-    Ok(Cow::Owned(plain))
+    Ok(joined)
 }
 
-/// Tells whether a letter or underscore follows a digit anywhere, in strings and names too.
-fn may_touch(sql: &str) -> bool {
-    let bytes = sql.as_bytes();
-    let is_word = |byte: u8| byte.is_ascii_alphabetic() || byte == b'_' || byte >= 0x80;
-    bytes
-        .windows(2)
-        .any(|pair| (pair[0].is_ascii_digit() || pair[0] == b'.') && is_word(pair[1]))
+/// Tells whether a word follows a number without a space.
+fn touch(number: &TokenWithSpan, word: &TokenWithSpan) -> bool {
+    matches!(number.token, Token::Number(..))
+        && is_word(&word.token)
+        && number.span.end == word.span.start
 }
 
-/// Returns the characters at the start of `text` that can belong to one number or the word behind it.
-fn literal(text: &str) -> &str {
-    let mut previous = ' ';
-    let end = text.find(|c: char| {
-        let belongs = c.is_alphanumeric()
-            || c == '_'
-            || c == '.'
-            || ((c == '+' || c == '-') && matches!(previous, 'e' | 'E'));
-        previous = c;
-        !belongs
-    });
-    &text[..end.unwrap_or(text.len())]
+fn is_word(token: &Token) -> bool {
+    matches!(token, Token::Word(word) if word.quote_style.is_none())
+}
+
+/// Tells whether a token belongs to the number, or the word behind it, that has come so far.
+fn goes_on(literal: &str, so_far: &TokenWithSpan, next: &TokenWithSpan) -> bool {
+    let may_belong = match &next.token {
+        Token::Number(..) | Token::Period => true,
+        Token::Plus | Token::Minus => literal.ends_with(['e', 'E']),
+        token => is_word(token),
+    };
+    may_belong && so_far.span.end == next.span.start
 }
 
 /// Returns a number without its underscores; `None` if it is no number, or an underscore does not
@@ -110,16 +89,22 @@ fn without_underscores(literal: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::plain_numbers;
+    use super::{TokenWithSpan, joined_numbers};
+    use crate::statements::tests::tokens;
 
     #[track_caller]
     fn becomes(sql: &str, plain: &str) {
-        assert_eq!(plain_numbers(sql).unwrap(), plain);
+        let text = |tokens: Vec<TokenWithSpan>| {
+            let tokens = tokens.into_iter().map(|token| token.token.to_string());
+            tokens.collect::<String>()
+        };
+        let joined = joined_numbers(tokens(sql)).unwrap();
+        assert_eq!(text(joined), text(tokens(plain)));
     }
 
     #[track_caller]
     fn is_refused(sql: &str, literal: &str) {
-        let error = plain_numbers(sql).unwrap_err().to_string();
+        let error = joined_numbers(tokens(sql)).unwrap_err().to_string();
         assert!(error.contains(&format!("'{literal}'")), "{error}");
     }
 

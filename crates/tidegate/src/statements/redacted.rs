@@ -2,7 +2,11 @@
 
 use std::borrow::Cow;
 
-use super::pieces::{PieceKind, pieces};
+use sqlparser::dialect::GenericDialect;
+use sqlparser::tokenizer::TokenWithSpan;
+
+use super::highlight::{HighlightKind, highlight_tokens};
+use super::tokenize;
 use crate::stores::{Family, is_harmless};
 
 /// What stands in the place of a secret.
@@ -35,6 +39,16 @@ const SECRET_ENDINGS: [&str; 5] = [
 /// behind names such as `SECRET` or `password =`; what a URL holds before `@` and behind `?`. Every
 /// text that is kept or shown beyond the statement's own run goes through here.
 pub fn redacted(text: &str) -> Cow<'_, str> {
+    let (tokens, error) = tokenize(text, &GenericDialect {});
+    redacted_tokens(text, &tokens, error.is_none())
+}
+
+/// As [`redacted`], of a text that was cut into these tokens; to its end, or to the first mistake.
+pub(super) fn redacted_tokens<'a>(
+    text: &'a str,
+    tokens: &[TokenWithSpan],
+    is_whole: bool,
+) -> Cow<'a, str> {
     let lower = text.to_ascii_lowercase();
     let mut may_hold = OPTIONS.iter().chain(&SECRET_WORDS).chain(&SECRET_ENDINGS);
     if !lower.contains("://") && !may_hold.any(|name| lower.contains(name)) {
@@ -44,16 +58,16 @@ pub fn redacted(text: &str) -> Cow<'_, str> {
     // The end of what was read since the last name, string or number.
     let mut before = "";
     let mut is_changed = false;
-    for piece in pieces(text) {
-        let part = &text[piece.range];
-        match piece.kind {
-            PieceKind::Text | PieceKind::Number if names_a_secret(before) => {
+    for span in highlight_tokens(text, tokens, is_whole) {
+        let part = &text[span.range];
+        match span.kind {
+            HighlightKind::Text | HighlightKind::Number if names_a_secret(before) => {
                 shown.push_str(HIDDEN);
                 is_changed = true;
                 before = "";
                 continue;
             }
-            PieceKind::Text => {
+            HighlightKind::Text => {
                 if let Some(url) = without_login(part) {
                     shown.push_str(&url);
                     is_changed = true;
@@ -62,8 +76,8 @@ pub fn redacted(text: &str) -> Cow<'_, str> {
                 }
                 before = part;
             }
-            PieceKind::Comment => {}
-            PieceKind::Other if part.trim_matches(is_between).is_empty() => {}
+            HighlightKind::Comment => {}
+            HighlightKind::Other if part.trim_matches(is_between).is_empty() => {}
             _ => before = part,
         }
         shown.push_str(part);

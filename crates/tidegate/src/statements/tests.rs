@@ -2,10 +2,31 @@
 
 use std::time::{Duration, Instant};
 
-use super::{
-    EXCERPT_MAX, MAX_CHAIN, MAX_JOINS, StatementError, WINDOW, check_depth, is_complete, locate,
-    split,
-};
+use datafusion::common::config::SqlParserOptions;
+use sqlparser::dialect::GenericDialect;
+use sqlparser::tokenizer::TokenWithSpan;
+
+use super::{EXCERPT_MAX, SqlText, StatementError, WINDOW, is_complete, locate, tokenize};
+use crate::statements::limits::{MAX_CHAIN, MAX_JOINS};
+
+/// Cuts a statement into tokens, as a session does with its defaults.
+pub(super) fn text(sql: &str) -> Result<SqlText<'_>, StatementError> {
+    SqlText::new(sql, &SqlParserOptions::default())
+}
+
+/// Cuts text into tokens, up to the first mistake.
+pub(super) fn tokens(sql: &str) -> Vec<TokenWithSpan> {
+    tokenize(sql, &GenericDialect {}).0
+}
+
+fn check_depth(sql: &str) -> Result<(), StatementError> {
+    text(sql).map(drop)
+}
+
+fn split(text: &str) -> Result<Vec<String>, StatementError> {
+    let statements = locate(text)?.into_iter();
+    Ok(statements.map(|statement| statement.text).collect())
+}
 
 fn check_split(text: &str, expect: &[&str]) {
     assert_eq!(split(text).unwrap(), expect, "{text}");

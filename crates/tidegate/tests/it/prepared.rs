@@ -49,7 +49,7 @@ async fn check(session: &Session, prepared: &Prepared, low: i64, high: i64, not:
     assert_eq!(found, answer(&host, &written(low, high, not)).await);
 }
 
-/// Tells whether the last query was planned; what takes the shortcut was not.
+/// Tells whether the last query was planned; what takes the fast path was not.
 fn was_planned(session: &Session) -> bool {
     session.last_report().unwrap().plan_seconds > 0.0
 }

@@ -31,7 +31,7 @@ async fn given(prepared: &Prepared, low: i64) -> Vec<String> {
     lines(&prepared.collect(&[low.into()]).await.unwrap())
 }
 
-/// Tells whether the last query was planned; what takes the shortcut was not.
+/// Tells whether the last query was planned; what takes the fast path was not.
 fn was_planned(session: &Session) -> bool {
     session.last_report().unwrap().plan_seconds > 0.0
 }

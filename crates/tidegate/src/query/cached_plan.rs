@@ -1,8 +1,8 @@
-//! A statement that was planned before and is answered by one device.
+//! A plan that is run again: a statement that is answered by one device.
 //!
-//! Planning a short query takes longer than running it. A [`KnownPlan`] is the plan of a statement
+//! Planning a short query takes longer than running it. A [`CachedPlan`] is the plan of a statement
 //! that is one atomic region over one table; while the table has the rows over which the plan was
-//! made, the plan is run again. [`KnownStatement`] stands for it where DataFusion wants a logical
+//! made, the plan is run again. [`CachedStatement`] stands for it where DataFusion wants a logical
 //! plan, so that a frame of it is like any other frame.
 
 use std::borrow::Cow;
@@ -23,9 +23,9 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion_datasource::file_groups::FileGroup;
 use tidegate_scheduler::{ScanKey, ScanRows};
 
+use crate::accounted::AccountedTable;
 use crate::leaf::parquet::rows::are_of;
 use crate::region::PipelineExec;
-use crate::session::HeldTable;
 use crate::sources::MorselTable;
 
 /// The one table that a statement reads, as it was when a plan was made.
@@ -49,10 +49,10 @@ impl Snapshot {
         let Ok([table]) = <[_; 1]>::try_from(tables) else {
             return None;
         };
-        let is_known = HeldTable::memory_of(&*table).is_some()
+        let is_told = AccountedTable::memory_of(&*table).is_some()
             || table.is::<MorselTable>()
             || table.is::<ListingTable>();
-        is_known.then(|| Self {
+        is_told.then(|| Self {
             table: Arc::downgrade(&table),
         })
     }
@@ -90,7 +90,7 @@ impl Snapshot {
             let files = listed.file_groups.iter().flat_map(FileGroup::iter);
             return are_of(scan, files.map(|file| &file.object_meta));
         }
-        let Some(memory) = HeldTable::memory_of(&*table) else {
+        let Some(memory) = AccountedTable::memory_of(&*table) else {
             // The name says which rows they are; the table has never had others.
             return matches!(scan.rows(), ScanRows::Named(_));
         };
@@ -108,7 +108,7 @@ impl Snapshot {
 
 /// A plan to be run again.
 #[derive(Debug)]
-pub(crate) struct KnownPlan {
+pub(crate) struct CachedPlan {
     /// A [`PipelineExec`] over an atomic region.
     plan: Arc<dyn ExecutionPlan>,
     /// What it was made of, already optimized.
@@ -117,7 +117,7 @@ pub(crate) struct KnownPlan {
     scan: ScanKey,
 }
 
-impl KnownPlan {
+impl CachedPlan {
     /// Keeps a plan and the optimized logical plan that it was made of, if it can be run again.
     pub(crate) fn of(
         plan: &Arc<dyn ExecutionPlan>,
@@ -151,43 +151,40 @@ impl KnownPlan {
         &self.snapshot
     }
 
-    /// Returns the plan for another execution, unless the table has changed.
-    pub(crate) async fn again(
-        &self,
-        session: Option<&dyn Session>,
-    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    /// Returns the plan for another execution.
+    pub(crate) fn again(&self) -> Result<Arc<dyn ExecutionPlan>> {
         match self.plan.downcast_ref::<PipelineExec>() {
-            Some(region) if self.is_current(session).await => region.again().map(Some),
-            _ => Ok(None),
+            Some(region) => region.again(),
+            None => internal_err!("only the plan of one region is cached"),
         }
     }
 }
 
-/// Stands for a [`KnownPlan`] among logical plans.
+/// Stands for a [`CachedPlan`] among logical plans.
 #[derive(Clone, Debug)]
-pub(crate) struct KnownStatement {
-    known: Arc<KnownPlan>,
+pub(crate) struct CachedStatement {
+    cached: Arc<CachedPlan>,
     schema: DFSchemaRef,
 }
 
-impl KnownStatement {
-    /// Makes the logical plan that stands for a known one.
-    pub(crate) fn plan(known: Arc<KnownPlan>) -> LogicalPlan {
-        let schema = Arc::clone(known.logical.schema());
-        let node = Arc::new(Self { known, schema });
+impl CachedStatement {
+    /// Makes the logical plan that stands for a cached one.
+    pub(crate) fn plan(cached: Arc<CachedPlan>) -> LogicalPlan {
+        let schema = Arc::clone(cached.logical.schema());
+        let node = Arc::new(Self { cached, schema });
         LogicalPlan::Extension(Extension { node })
     }
 
-    /// Returns the known plan that a logical plan is, if it is one and nothing around it.
-    pub(crate) fn root_of(plan: &LogicalPlan) -> Option<&KnownPlan> {
+    /// Returns the cached plan that a logical plan is, if it is one and nothing around it.
+    pub(crate) fn root_of(plan: &LogicalPlan) -> Option<&CachedPlan> {
         let LogicalPlan::Extension(extension) = plan else {
             return None;
         };
         let node = extension.node.as_any().downcast_ref::<Self>();
-        node.map(|node| node.known.as_ref())
+        node.map(|node| node.cached.as_ref())
     }
 
-    /// Returns a logical plan with each known one replaced by what it was made of.
+    /// Returns a logical plan with each cached one replaced by what it was made of.
     pub(crate) fn unfolded(plan: &LogicalPlan) -> Result<Cow<'_, LogicalPlan>> {
         let mut is_there = false;
         plan.apply_with_subqueries(|node| {
@@ -198,7 +195,7 @@ impl KnownStatement {
             return Ok(Cow::Borrowed(plan));
         }
         let unfold = |node: LogicalPlan| match Self::root_of(&node) {
-            Some(known) => Ok(Transformed::yes(known.logical.clone())),
+            Some(cached) => Ok(Transformed::yes(cached.logical.clone())),
             None => Ok(Transformed::no(node)),
         };
         let unfolded = plan.clone().transform_down_with_subqueries(unfold)?;
@@ -206,33 +203,33 @@ impl KnownStatement {
     }
 
     fn address(&self) -> usize {
-        Arc::as_ptr(&self.known).addr()
+        Arc::as_ptr(&self.cached).addr()
     }
 }
 
-impl PartialEq for KnownStatement {
+impl PartialEq for CachedStatement {
     fn eq(&self, other: &Self) -> bool {
         self.address() == other.address()
     }
 }
 
-impl Eq for KnownStatement {}
+impl Eq for CachedStatement {}
 
-impl PartialOrd for KnownStatement {
+impl PartialOrd for CachedStatement {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         self.address().partial_cmp(&other.address())
     }
 }
 
-impl Hash for KnownStatement {
+impl Hash for CachedStatement {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.address().hash(state);
     }
 }
 
-impl UserDefinedLogicalNodeCore for KnownStatement {
+impl UserDefinedLogicalNodeCore for CachedStatement {
     fn name(&self) -> &str {
-        "KnownStatement"
+        "CachedStatement"
     }
 
     fn inputs(&self) -> Vec<&LogicalPlan> {
@@ -248,12 +245,12 @@ impl UserDefinedLogicalNodeCore for KnownStatement {
     }
 
     fn fmt_for_explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "KnownStatement: {}", self.known.logical.display())
+        write!(f, "CachedStatement: {}", self.cached.logical.display())
     }
 
     fn with_exprs_and_inputs(&self, exprs: Vec<Expr>, inputs: Vec<LogicalPlan>) -> Result<Self> {
         if !exprs.is_empty() || !inputs.is_empty() {
-            return internal_err!("a known statement has no parts");
+            return internal_err!("a cached statement has no parts");
         }
         Ok(self.clone())
     }

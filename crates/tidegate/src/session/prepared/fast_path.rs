@@ -1,8 +1,8 @@
-//! A prepared statement's way past planning, to the device that holds its table.
+//! The fast path of a prepared statement: past planning, to the device that holds its table.
 //!
 //! What is kept is a program whose parameters are the statement's, the device, and the table that the
-//! device holds. It is good while nothing has changed that the statement hangs on; otherwise it is
-//! made anew, or the statement is planned as any other.
+//! device holds. It is good while nothing has changed that the statement depends on; otherwise it is
+//! stale and made anew, or the statement is planned as any other.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Weak};
@@ -12,7 +12,6 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{DataType, Schema};
 use datafusion::catalog::Session as CatalogSession;
 use datafusion::common::ScalarValue;
-use datafusion::common::config::ConfigOptions;
 use datafusion::physical_planner::PhysicalPlanner;
 use futures::FutureExt;
 use parking_lot::Mutex;
@@ -23,41 +22,39 @@ use tidegate_scheduler::{
 
 use super::Planned;
 use crate::clients::Client;
+use crate::clients::Client;
 use crate::error::Error;
 use crate::lower::parameter::{are_parameters, bind_values, symbolic};
 use crate::mapping::planner;
 use crate::options::TidegateOptions;
 use crate::query::History;
 use crate::query::{
-    Asked, CancelHandle, Record, Regions, Snapshot, cancelled, flatten_panic, on_large_stack,
-    refused,
+    Asked, CancelHandle, History, Record, Regions, Snapshot, cancelled, flatten_panic,
+    on_large_stack, refused,
 };
 use crate::region::{PipelineExec, Program, Region, failure, host_partitions};
 use crate::session::Session;
 use crate::session::cache::within;
 use crate::session::dependencies::Dependencies;
-use crate::session::known::state_for;
+use crate::session::plan_cache::state_for;
 
-/// The shortcut of a statement, if there is one.
+/// The fast path of a statement, if it has one.
 #[derive(Debug, Default)]
-pub(super) struct Shortcuts {
-    known: Mutex<Known>,
-}
+pub(super) struct FastPath(Mutex<Entry>);
 
 #[derive(Debug, Default)]
-enum Known {
+enum Entry {
     /// Nobody has looked.
     #[default]
     Unknown,
-    /// There was none, with these settings and these tables on devices.
-    None(Arc<ConfigOptions>, u64),
-    Some(Arc<Shortcut>),
+    /// There was none, with the tables that were on devices at this version of the column cache.
+    None(u64),
+    Some(Arc<DevicePlan>),
 }
 
-/// All that it takes to run a statement on a device without a plan.
+/// All that it takes to run a statement on a device without planning it.
 #[derive(Debug)]
-struct Shortcut {
-    dependencies: Dependencies,
+struct DevicePlan {
     snapshot: Snapshot,
     /// The columns of the table that the program reads.
     columns: Vec<usize>,
@@ -80,84 +77,77 @@ pub(super) async fn answer(
     text: &Arc<str>,
     values: &[ScalarValue],
 ) -> Result<Option<Vec<RecordBatch>>, Error> {
-    // Whether there is one is looked up twice at the most: what was kept may be of yesterday.
+    // Whether there is one is looked up twice at the most: what was kept may be stale.
     for _ in 0..2 {
-        let Some(shortcut) = find(session, statement).await else {
+        let Some(plan) = find(session, statement).await else {
             return Ok(None);
         };
-        if let Some(scan) = shortcut.scan(session) {
-            let Ok(program) = shortcut.bind(values) else {
+        if let Some(scan) = plan.scan(session) {
+            let Ok(program) = plan.bind(values) else {
                 // As planned it raises the same, or it does not.
                 return Ok(None);
             };
-            match run(session, &shortcut, scan, program, text).await? {
+            match run(session, (statement, &plan), scan, program, text).await? {
                 Outcome::Rows(rows) => return Ok(Some(rows)),
                 Outcome::ToBePlanned => return Ok(None),
-                Outcome::OfYesterday => {}
+                Outcome::Stale => {}
             }
         }
-        statement.shortcuts.forget(&shortcut);
+        statement.fast_path.forget(&plan);
     }
     Ok(None)
 }
 
-/// What came of a shortcut.
+/// What came of a run.
 enum Outcome {
     Rows(Vec<RecordBatch>),
     /// The device does not answer this time.
     ToBePlanned,
-    /// The statement hangs on something that has changed.
-    OfYesterday,
+    /// Something has changed that the statement depends on.
+    Stale,
 }
 
-async fn find(session: &Session, statement: &Planned) -> Option<Arc<Shortcut>> {
+async fn find(session: &Session, statement: &Planned) -> Option<Arc<DevicePlan>> {
     let cache = session.runtime.cache();
     let version = cache.version();
     if cache.is_empty() {
         return None;
     }
-    {
-        let known = statement.shortcuts.known.lock();
-        match &*known {
-            Known::Some(shortcut) => return Some(Arc::clone(shortcut)),
-            Known::None(options, of) if *of == version => {
-                let state = session.ctx.state_ref();
-                if Arc::ptr_eq(options, state.read().config_options()) {
-                    return None;
-                }
-            }
-            _ => {}
-        }
+    match &*statement.fast_path.0.lock() {
+        Entry::Some(plan) => return Some(Arc::clone(plan)),
+        Entry::None(before) if *before == version => return None,
+        Entry::None(_) | Entry::Unknown => {}
     }
-    let options = Arc::clone(session.ctx.state_ref().read().config_options());
-    let made = on_large_stack(Shortcut::make(session, statement)).await;
+    let made = on_large_stack(DevicePlan::make(session, statement)).await;
     let made = made.map(Arc::new);
-    *statement.shortcuts.known.lock() = match &made {
-        Some(shortcut) => Known::Some(Arc::clone(shortcut)),
-        None => Known::None(options, version),
+    *statement.fast_path.0.lock() = match &made {
+        Some(plan) => Entry::Some(Arc::clone(plan)),
+        None => Entry::None(version),
     };
     made
 }
 
-impl Shortcuts {
-    fn forget(&self, shortcut: &Arc<Shortcut>) {
-        let mut known = self.known.lock();
-        if matches!(&*known, Known::Some(kept) if Arc::ptr_eq(kept, shortcut)) {
-            *known = Known::Unknown;
+impl FastPath {
+    fn forget(&self, plan: &Arc<DevicePlan>) {
+        let mut entry = self.0.lock();
+        if matches!(&*entry, Entry::Some(kept) if Arc::ptr_eq(kept, plan)) {
+            *entry = Entry::Unknown;
         }
     }
 }
 
-impl Shortcut {
+impl DevicePlan {
     /// Plans the statement with parameters that have no value yet; `None` if a device does not
     /// answer all of it from a table that it holds.
     async fn make(session: &Session, statement: &Planned) -> Option<Self> {
         let types = statement.types.iter().cloned();
         let types = types.collect::<Option<Vec<DataType>>>()?;
         let snapshot = Snapshot::of(&statement.plan)?;
+        let dependencies = &statement.dependencies;
+        if !dependencies.are_all_of(&snapshot) {
+            return None;
+        }
         let state = session.ctx.state();
-        let (names, plan) = (&statement.names, &statement.plan);
-        let dependencies = Dependencies::of(&session.ctx, &state, names, plan, &snapshot).await?;
         let optimized = state.optimize(&statement.plan).ok()?;
         let expected: Vec<String> = names_of(optimized.schema().as_arrow());
         let symbolic = symbolic(optimized, &types).ok()?;
@@ -192,7 +182,6 @@ impl Shortcut {
             reason: reason.clone(),
             table: Arc::downgrade(&resident.table),
             timeout: TidegateOptions::of(dependencies.options()).statement_timeout,
-            dependencies,
             program,
             bound: Mutex::default(),
         })
@@ -205,16 +194,18 @@ impl Shortcut {
         if is_lost || !session.runtime.cache().holds(&table) {
             return None;
         }
-        if !self.dependencies.hold_but_for_tables(&session.ctx) {
-            return None;
-        }
         let reads_all_of = |scan: &ScanKey| scan.positions(&self.columns);
         ResidentScan::of(table, &reads_all_of)
     }
 
     /// Returns whether the name of the table still stands for the rows that the device folds.
-    async fn is_current(&self, session: &Session, scan: &ResidentScan) -> bool {
-        if !self.dependencies.hold(&session.ctx).await {
+    async fn is_current(
+        &self,
+        session: &Session,
+        dependencies: &Dependencies,
+        scan: &ResidentScan,
+    ) -> bool {
+        if !dependencies.hold(&session.ctx).await {
             return false;
         }
         let Some(rows) = scan.table.scan() else {
@@ -259,18 +250,18 @@ fn names_of(schema: &Schema) -> Vec<String> {
 /// Runs a program over a resident scan, in the books of the session's history.
 async fn run(
     session: &Session,
-    shortcut: &Shortcut,
+    (statement, plan): (&Planned, &DevicePlan),
     scan: ResidentScan,
     program: Program,
     text: &Arc<str>,
 ) -> Result<Outcome, Error> {
-    let Some(device) = shortcut.region.devices.first() else {
+    let Some(device) = plan.region.devices.first() else {
         return Ok(Outcome::ToBePlanned);
     };
     let dispatch = session.runtime.dispatch();
     let pipeline = Arc::clone(&program.pipeline);
-    let is_free = shortcut.reason == Reason::Resident;
-    let shaped = (&pipeline, shortcut.shape);
+    let is_free = plan.reason == Reason::Resident;
+    let shaped = (&pipeline, plan.shape);
     if is_free && scan.is_left_to_host(dispatch, shaped, device, host_partitions()) {
         return Ok(Outcome::ToBePlanned);
     }
@@ -279,7 +270,7 @@ async fn run(
         program: Some(program),
         counters: Arc::clone(&counters),
         planned_in: Duration::ZERO,
-        ..Region::clone(&shortcut.region)
+        ..Region::clone(&plan.region)
     });
     let history = History::of(&session.runtime);
     let client = Client::of(&session.ctx.copied_config());
@@ -298,10 +289,13 @@ async fn run(
     let work = async {
         // Whether the rows are still those of the table is found out while the device folds them.
         let begun = scan.begin(device, pipeline)?;
-        if !shortcut.is_current(session, &scan).await {
+        if !plan
+            .is_current(session, &statement.dependencies, &scan)
+            .await
+        {
             return Ok(None);
         }
-        let reason = shortcut.reason.clone();
+        let reason = plan.reason.clone();
         begun.end(dispatch, &counters, reason).await.map(Some)
     };
     let caught = AssertUnwindSafe(work).catch_unwind();
@@ -310,14 +304,14 @@ async fn run(
         true => None,
         false => {
             let wish = Wish {
-                priority: TidegateOptions::of(shortcut.dependencies.options()).priority,
+                priority: TidegateOptions::of(statement.dependencies.options()).priority,
                 expected_bytes: 0,
             };
             let admitted = session.runtime.admission().admit(wish);
             Some(admitted.await.map_err(refused)?)
         }
     };
-    let answered = within(shortcut.timeout, async {
+    let answered = within(plan.timeout, async {
         tokio::select! {
             caught = caught => Ok(caught),
             () = record.cancel().cancelled() => Err(cancelled()),
@@ -336,7 +330,7 @@ async fn run(
         Ok(Ok(None)) => {
             guard.disarm();
             history.forget(&record);
-            return Ok(Outcome::OfYesterday);
+            return Ok(Outcome::Stale);
         }
         // A plan has a host's half, which raises with the values.
         Ok(Err(ResidentFailure::Eval(error))) if error.is_arithmetic() => {

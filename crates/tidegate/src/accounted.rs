@@ -14,23 +14,13 @@ use datafusion::common::Constraints;
 use datafusion::common::utils::memory::RecordBatchMemoryCounter;
 use datafusion::datasource::sink::{DataSink, DataSinkExec};
 use datafusion::error::{DataFusionError, Result as PlanResult};
-use datafusion::execution::context::SessionState;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::dml::InsertOp;
-use datafusion::logical_expr::{
-    CreateMemoryTable, DdlStatement, Expr, LogicalPlan, TableProviderFilterPushDown, TableType,
-};
-use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, execute_stream_partitioned,
-};
-use datafusion::prelude::DataFrame;
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
 use futures::TryStreamExt;
 use parking_lot::Mutex;
-use tokio::task::JoinSet;
-
-use super::Session;
-use crate::error::{Error, ErrorKind};
 
 /// Who holds the memory, in messages and in `system.memory`.
 const CONSUMER: &str = "tables in memory";
@@ -63,12 +53,12 @@ impl Charge {
 
 /// A table in memory, and the promise of its bytes.
 #[derive(Debug)]
-pub(crate) struct HeldTable {
+pub(crate) struct AccountedTable {
     inner: MemTable,
     held: Arc<Mutex<MemoryReservation>>,
 }
 
-impl HeldTable {
+impl AccountedTable {
     pub(crate) fn new(inner: MemTable, charge: Charge) -> Self {
         let held = Arc::new(Mutex::new(charge.held));
         Self { inner, held }
@@ -94,7 +84,7 @@ impl HeldTable {
 }
 
 #[async_trait]
-impl TableProvider for HeldTable {
+impl TableProvider for AccountedTable {
     fn schema(&self) -> SchemaRef {
         self.inner.schema()
     }
@@ -134,7 +124,7 @@ impl TableProvider for HeldTable {
         self.inner
             .insert_into(state, Arc::clone(&input), operation)
             .await?;
-        let sink = HeldSink {
+        let sink = AccountedSink {
             schema: self.inner.schema(),
             partitions: self.inner.batches.clone(),
             held: Arc::clone(&self.held),
@@ -174,22 +164,22 @@ impl TableProvider for HeldTable {
     }
 }
 
-/// Adds rows to a [`HeldTable`], all or none.
+/// Adds rows to a [`AccountedTable`], all or none.
 #[derive(Debug)]
-struct HeldSink {
+struct AccountedSink {
     schema: SchemaRef,
     partitions: Vec<datafusion::datasource::memory::PartitionData>,
     held: Arc<Mutex<MemoryReservation>>,
 }
 
-impl DisplayAs for HeldSink {
+impl DisplayAs for AccountedSink {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "MemoryTable (partitions={})", self.partitions.len())
     }
 }
 
 #[async_trait]
-impl DataSink for HeldSink {
+impl DataSink for AccountedSink {
     fn schema(&self) -> &SchemaRef {
         &self.schema
     }
@@ -217,86 +207,4 @@ impl DataSink for HeldSink {
         held.grow(bytes);
         Ok(num_rows)
     }
-}
-
-/// Makes a table in memory of a query's rows. What stood under its name stays until all of them are
-/// there.
-pub(super) async fn create(
-    session: &Session,
-    state: SessionState,
-    create: CreateMemoryTable,
-) -> Result<DataFrame, Error> {
-    let ctx = &session.ctx;
-    let exists = ctx.table_exist(create.name.clone())?;
-    if create.temporary || (exists && (create.if_not_exists || !create.or_replace)) {
-        // DataFusion says what is wrong with it, or that there is nothing to do.
-        let plan = LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create));
-        return Ok(ctx.execute_logical_plan(plan).await?);
-    }
-    let CreateMemoryTable {
-        name,
-        input,
-        column_defaults,
-        ..
-    } = create;
-    // Only the columns are taken from it: what is optimized twice need not mean the same.
-    let schema = SchemaRef::clone(state.optimize(&input)?.schema().inner());
-    for (index, field) in schema.fields().iter().enumerate() {
-        let is_first = schema
-            .index_of(field.name())
-            .is_ok_and(|first| first == index);
-        if !is_first {
-            let message = format!(
-                "the table would have two columns '{}': name one of them with AS",
-                field.name()
-            );
-            return Err(Error::new(ErrorKind::Sql, message));
-        }
-    }
-    let frame = DataFrame::new(state, Arc::unwrap_or_clone(input));
-    let task = Arc::new(frame.task_ctx());
-    let plan = frame.create_physical_plan().await?;
-    let charge = Arc::new(Mutex::new(Charge::new(&task.runtime_env().memory_pool)));
-    let batches = collect(plan, &task, &charge).await?;
-    let charge = Arc::into_inner(charge).map(Mutex::into_inner);
-    let Some(charge) = charge else {
-        let message = "the rows of a new table are still being counted";
-        return Err(Error::new(ErrorKind::Internal, message));
-    };
-    // Nobody checks constraints, and plans would rely on them.
-    let inner = MemTable::try_new(schema, batches)?
-        .with_column_defaults(column_defaults.into_iter().collect());
-    if exists {
-        ctx.deregister_table(name.clone())?;
-    }
-    ctx.register_table(name, Arc::new(HeldTable::new(inner, charge)))?;
-    Ok(ctx.read_empty()?.limit(0, Some(0))?)
-}
-
-/// Runs a plan, and keeps the batches of each partition apart.
-async fn collect(
-    plan: Arc<dyn ExecutionPlan>,
-    task: &Arc<TaskContext>,
-    charge: &Arc<Mutex<Charge>>,
-) -> PlanResult<Vec<Vec<RecordBatch>>> {
-    let streams = execute_stream_partitioned(plan, Arc::clone(task))?;
-    let mut partitions = vec![Vec::new(); streams.len()];
-    let mut running = JoinSet::new();
-    for (number, mut rows) in streams.into_iter().enumerate() {
-        let charge = Arc::clone(charge);
-        running.spawn(async move {
-            let mut batches = Vec::new();
-            while let Some(batch) = rows.try_next().await? {
-                charge.lock().add(&batch)?;
-                batches.push(batch);
-            }
-            Ok::<_, DataFusionError>((number, batches))
-        });
-    }
-    while let Some(done) = running.join_next().await {
-        let done = done.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?;
-        let (number, batches) = done?;
-        partitions[number] = batches;
-    }
-    Ok(partitions)
 }

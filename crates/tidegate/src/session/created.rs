@@ -1,0 +1,102 @@
+//! CREATE TABLE AS: a table in memory of a query's rows.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::catalog::MemTable;
+use datafusion::error::{DataFusionError, Result as PlanResult};
+use datafusion::execution::TaskContext;
+use datafusion::execution::context::SessionState;
+use datafusion::logical_expr::{CreateMemoryTable, DdlStatement, LogicalPlan};
+use datafusion::physical_plan::{ExecutionPlan, execute_stream_partitioned};
+use datafusion::prelude::DataFrame;
+use futures::TryStreamExt;
+use parking_lot::Mutex;
+use tokio::task::JoinSet;
+
+use super::Session;
+use crate::accounted::{AccountedTable, Charge};
+use crate::error::{Error, ErrorKind};
+
+/// Makes a table in memory of a query's rows. What stood under its name stays until all of them are
+/// there.
+pub(super) async fn create(
+    session: &Session,
+    state: SessionState,
+    create: CreateMemoryTable,
+) -> Result<DataFrame, Error> {
+    let ctx = &session.ctx;
+    let exists = ctx.table_exist(create.name.clone())?;
+    if create.temporary || (exists && (create.if_not_exists || !create.or_replace)) {
+        // DataFusion says what is wrong with it, or that there is nothing to do.
+        let plan = LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create));
+        return Ok(ctx.execute_logical_plan(plan).await?);
+    }
+    let CreateMemoryTable {
+        name,
+        input,
+        column_defaults,
+        ..
+    } = create;
+    // Only the columns are taken from it: what is optimized twice need not mean the same.
+    let schema = SchemaRef::clone(state.optimize(&input)?.schema().inner());
+    for (index, field) in schema.fields().iter().enumerate() {
+        let is_first = schema
+            .index_of(field.name())
+            .is_ok_and(|first| first == index);
+        if !is_first {
+            let message = format!(
+                "the table would have two columns '{}': name one of them with AS",
+                field.name()
+            );
+            return Err(Error::new(ErrorKind::Sql, message));
+        }
+    }
+    let frame = DataFrame::new(state, Arc::unwrap_or_clone(input));
+    let task = Arc::new(frame.task_ctx());
+    let plan = frame.create_physical_plan().await?;
+    let charge = Arc::new(Mutex::new(Charge::new(&task.runtime_env().memory_pool)));
+    let batches = collect(plan, &task, &charge).await?;
+    let charge = Arc::into_inner(charge).map(Mutex::into_inner);
+    let Some(charge) = charge else {
+        let message = "the rows of a new table are still being counted";
+        return Err(Error::new(ErrorKind::Internal, message));
+    };
+    // Nobody checks constraints, and plans would rely on them.
+    let inner = MemTable::try_new(schema, batches)?
+        .with_column_defaults(column_defaults.into_iter().collect());
+    if exists {
+        ctx.deregister_table(name.clone())?;
+    }
+    ctx.register_table(name, Arc::new(AccountedTable::new(inner, charge)))?;
+    Ok(ctx.read_empty()?.limit(0, Some(0))?)
+}
+
+/// Runs a plan, and keeps the batches of each partition apart.
+async fn collect(
+    plan: Arc<dyn ExecutionPlan>,
+    task: &Arc<TaskContext>,
+    charge: &Arc<Mutex<Charge>>,
+) -> PlanResult<Vec<Vec<RecordBatch>>> {
+    let streams = execute_stream_partitioned(plan, Arc::clone(task))?;
+    let mut partitions = vec![Vec::new(); streams.len()];
+    let mut running = JoinSet::new();
+    for (number, mut rows) in streams.into_iter().enumerate() {
+        let charge = Arc::clone(charge);
+        running.spawn(async move {
+            let mut batches = Vec::new();
+            while let Some(batch) = rows.try_next().await? {
+                charge.lock().add(&batch)?;
+                batches.push(batch);
+            }
+            Ok::<_, DataFusionError>((number, batches))
+        });
+    }
+    while let Some(done) = running.join_next().await {
+        let done = done.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?;
+        let (number, batches) = done?;
+        partitions[number] = batches;
+    }
+    Ok(partitions)
+}
