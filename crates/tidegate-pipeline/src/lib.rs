@@ -14,7 +14,7 @@
 //!
 //! In reading order: [`scalar`], [`expr`], [`custom`], [`pipeline`] are the data; [`check`] holds the type
 //! rules by which expressions are built; `display` prints a pipeline in one line; [`interpret`]
-//! runs it.
+//! runs it. [`interval`] is what is known of integers.
 //!
 //! ```
 //! # use arrow_schema::DataType;
@@ -31,6 +31,7 @@ pub mod check;
 pub mod custom;
 pub mod expr;
 pub mod interpret;
+pub mod interval;
 pub mod pipeline;
 pub mod scalar;
 
@@ -45,6 +46,7 @@ pub use check::Unsupported;
 pub use custom::{CustomFunction, Host, HostBody};
 pub use expr::{ArithmeticOp, CastFailure, CompareOp, DatePart, Expr, ExprKind};
 pub use interpret::{EvalError, Interpreter};
+pub use interval::Interval;
 pub use pipeline::{
     Aggregate, AggregateCall, AggregateFunction, AggregateOutput, NamedExpr, Pipeline, Sort,
     SortKey, Step,

@@ -1,7 +1,7 @@
 //! Ranges of integers, which decide how many bits an expression is computed in.
 
+use crate::types::{Decimal, DecimalWidth, integer_bits};
 use arrow_schema::DataType;
-use tidegate_pipeline::types::{Decimal, DecimalWidth, integer_bits};
 
 /// The values from `low` to `high`, both included. Where a bound would leave 128 bits, it is the
 /// bound of 128 bits.
