@@ -1,4 +1,4 @@
-//! Ranges of integers, which decide how many bits an expression is computed in.
+//! Ranges of integers and of floats, which decide how many bits an expression is computed in.
 
 use crate::types::{Decimal, DecimalWidth, integer_bits};
 use arrow_schema::DataType;
@@ -20,6 +20,9 @@ impl Interval {
         high: i128::MAX,
     };
 
+    /// Booleans as integers.
+    pub const BOOL: Self = Self { low: 0, high: 1 };
+
     /// Makes the range between two values.
     pub fn new(low: i128, high: i128) -> Self {
         Self { low, high }
@@ -33,6 +36,11 @@ impl Interval {
         }
     }
 
+    /// Makes the range of unsigned integers of so many bits, up to 64.
+    pub fn unsigned(bits: u32) -> Self {
+        Self::new(0, (1 << bits) - 1)
+    }
+
     /// Makes the range of one value.
     pub fn of(value: i128) -> Self {
         Self::new(value, value)
@@ -44,18 +52,14 @@ impl Interval {
             return Some(if signed {
                 Self::signed(bits)
             } else {
-                Self::new(0, (1 << bits) - 1)
+                Self::unsigned(bits)
             });
         }
         if let Some(decimal) = Decimal::of(data_type) {
-            return Some(match decimal.width {
-                DecimalWidth::W32 => Self::signed(32),
-                DecimalWidth::W64 => Self::signed(64),
-                DecimalWidth::W128 => Self::ALL,
-            });
+            return Some(Self::of_width(decimal.width));
         }
         match data_type {
-            DataType::Boolean => Some(Self::new(0, 1)),
+            DataType::Boolean => Some(Self::BOOL),
             DataType::Date32 | DataType::Time32(_) => Some(Self::signed(32)),
             DataType::Date64
             | DataType::Time64(_)
@@ -63,6 +67,32 @@ impl Interval {
             | DataType::Duration(_) => Some(Self::signed(64)),
             _ => None,
         }
+    }
+
+    /// Returns the unscaled decimals that a width holds.
+    pub fn of_width(width: DecimalWidth) -> Self {
+        match width {
+            DecimalWidth::W32 => Self::signed(32),
+            DecimalWidth::W64 => Self::signed(64),
+            DecimalWidth::W128 => Self::ALL,
+        }
+    }
+
+    /// Returns the unscaled values with no more digits than a decimal type.
+    pub fn of_digits(decimal: Decimal) -> Self {
+        let most = 10_i128.pow(u32::from(decimal.precision).min(38)) - 1;
+        Self::new(-most, most).clamp_to(Self::of_width(decimal.width))
+    }
+
+    /// Returns whether a bound may have been cut at 128 bits, so that it proves nothing.
+    pub fn is_saturated(self) -> bool {
+        self.low == i128::MIN || self.high == i128::MAX
+    }
+
+    /// Returns what both have in common; the bound of `limit` that is nearest if that is nothing.
+    pub fn clamp_to(self, limit: Self) -> Self {
+        let low = self.low.clamp(limit.low, limit.high);
+        Self::new(low, self.high.clamp(low, limit.high))
     }
 
     /// Returns whether every value of `self` is in `other`.
@@ -197,6 +227,76 @@ impl Interval {
                 0
             },
         )
+    }
+}
+
+/// Where floats lie.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FloatRange {
+    /// None is farther from zero; infinite if one may be infinite or NaN.
+    pub bound: f64,
+    /// None is nearer to zero; 0 if one may be.
+    pub least: f64,
+    /// Whether each is a single.
+    pub are_singles: bool,
+}
+
+impl FloatRange {
+    /// Every float.
+    pub const ALL: Self = Self {
+        bound: f64::INFINITY,
+        least: 0.0,
+        are_singles: false,
+    };
+
+    /// Makes the range of floats no farther from zero than a bound, which NaN and infinity lift.
+    pub fn within(bound: f64) -> Self {
+        Self {
+            bound: if bound.is_nan() { f64::INFINITY } else { bound },
+            ..Self::ALL
+        }
+    }
+
+    /// Makes the range of one float.
+    pub fn of(value: f64) -> Self {
+        let range = Self::within(value.abs());
+        Self {
+            least: if range.bound.is_finite() {
+                range.bound
+            } else {
+                0.0
+            },
+            ..range
+        }
+    }
+
+    /// Returns the range once its floats are rounded to singles.
+    pub fn narrowed(self) -> Self {
+        // Above the greatest single lies infinity.
+        let bound = if self.bound < 3e38 {
+            self.bound * (1.0 + 1e-6)
+        } else {
+            f64::INFINITY
+        };
+        Self::within(bound)
+    }
+
+    /// Returns the range that holds both.
+    pub fn hull(self, other: Self) -> Self {
+        Self {
+            bound: self.bound.max(other.bound),
+            least: self.least.min(other.least),
+            are_singles: self.are_singles && other.are_singles,
+        }
+    }
+
+    /// Returns whether a float is in the range.
+    pub fn contains(self, value: f64) -> bool {
+        let is_bounded = self.bound == f64::INFINITY || value.abs() <= self.bound;
+        let is_apart = value.is_nan() || value.abs() >= self.least;
+        is_bounded
+            && is_apart
+            && (!self.are_singles || f64::from(value as f32) == value || value.is_nan())
     }
 }
 
