@@ -1,4 +1,4 @@
-//! The catalogue: one file for each function and each aggregate, and one line to register it.
+//! The catalogue: one file for each function and each aggregate, and a line or two to register it.
 //!
 //! An entry holds everything about its function: the types that it takes and gives; how it is lowered into
 //! operations, with the intervals of results and with what may raise; how exact it is; and the signatures
@@ -21,6 +21,8 @@ mod tests;
 use arrow_schema::{DataType, Field};
 
 use crate::check::Unsupported;
+use crate::interpret::EvalError;
+use crate::interpret::value::Value;
 use crate::pipeline::{AggregateFunction, AggregateOutput};
 use crate::program::{Accumulator, Builder, Nullable, Reduce, ValueId};
 
@@ -40,9 +42,18 @@ pub struct ScalarEntry {
     pub lower: fn(&mut Builder, &mut Arguments<'_>) -> Lowered,
     /// How far two backends' results may be apart.
     pub accuracy: Accuracy,
+    /// What the function is for one row, in plain Rust: by it every backend is tested.
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "tests hold programs against it")
+    )]
+    pub(crate) oracle: Oracle,
     /// What it is tested with.
     pub signatures: fn() -> Vec<Signature>,
 }
+
+/// The meaning of a function for one row of arguments.
+pub(crate) type Oracle = for<'a> fn(&Signature, &[Value<'a>]) -> Result<Value<'a>, EvalError>;
 
 /// What lowering gives.
 pub type Lowered = Result<Nullable, Unsupported>;
@@ -108,10 +119,13 @@ pub struct AggregateEntry {
     /// Says what a group keeps.
     pub accumulate: fn(&mut Builder, &Update) -> Result<Vec<Accumulator>, Unsupported>,
     /// Makes the call's columns of the accumulators' results: its partial state, or its value.
-    pub columns: fn(&mut Builder, &Finish<'_>, &[Nullable]) -> Result<Vec<Nullable>, Unsupported>,
+    pub columns: Columns,
     /// The argument types that it is tested with; `None` for a call without an argument.
     pub arguments: fn() -> Vec<Option<DataType>>,
 }
+
+/// The columns of a group, from the results of its accumulators.
+pub type Columns = fn(&mut Builder, &Finish<'_>, &[Nullable]) -> Result<Vec<Nullable>, Unsupported>;
 
 /// The types that an aggregate call gives.
 #[derive(Clone, Debug, PartialEq, Eq)]

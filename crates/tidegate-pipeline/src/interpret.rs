@@ -7,19 +7,19 @@
 //! `sort` gather rows; a `stage` runs steps up to one that needs all rows.
 
 mod aggregate;
-mod arithmetic;
+pub(crate) mod arithmetic;
 pub(crate) mod block;
 pub(crate) mod builder;
-mod cast;
+pub(crate) mod cast;
 pub(crate) mod column;
-mod compare;
+pub(crate) mod compare;
 pub(crate) mod custom;
 mod evaluate;
 mod groups;
 pub(crate) mod like;
 mod sort;
 mod stage;
-mod temporal;
+pub(crate) mod temporal;
 pub(crate) mod value;
 
 use std::fmt;

@@ -23,6 +23,12 @@ impl Interval {
     /// Booleans as integers.
     pub const BOOL: Self = Self { low: 0, high: 1 };
 
+    /// Counts of rows.
+    pub const COUNT: Self = Self {
+        low: 0,
+        high: i64::MAX as i128,
+    };
+
     /// Makes the range between two values.
     pub fn new(low: i128, high: i128) -> Self {
         Self { low, high }

@@ -181,6 +181,8 @@ pub enum Raised {
     },
     /// A value without an image under CAST.
     CastFailed {
+        /// The value, which a backend may leave out of its message.
+        value: ValueId,
         /// Its type.
         from: DataType,
         /// What it was to become.
@@ -378,8 +380,10 @@ impl RowProgram {
         self.selected = map(self.selected);
         for raise in &mut self.raises {
             (raise.guard, raise.when) = (map(raise.guard), map(raise.when));
-            if let Raised::Function { call, .. } = &mut raise.error {
-                *call = map(*call);
+            if let Raised::Function { call: of, .. } | Raised::CastFailed { value: of, .. } =
+                &mut raise.error
+            {
+                *of = map(*of);
             }
         }
         match &mut self.sink {

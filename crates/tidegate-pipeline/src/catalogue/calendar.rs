@@ -142,7 +142,7 @@ pub(super) static MOVED_BY_MONTHS: Kernel = Kernel {
 mod tests {
     use chrono::{Datelike, Months, NaiveDate};
 
-    use super::*;
+    use super::{CALENDAR, civil_of, day_of_week, day_of_year, days_of, moved_by_months, week};
 
     #[test]
     fn days_are_those_of_chrono() {

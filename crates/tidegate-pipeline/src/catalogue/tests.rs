@@ -1,14 +1,22 @@
 //! Every entry with every signature that it names: random arguments with NULLs and edges, and what the
 //! program gives is what the reference interpreter gives.
 
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
 use arrow_schema::DataType;
 
 use super::{AggregateEntry, CallTypes, Options, ScalarEntry, Signature, aggregate, functions};
 use crate::check::Unsupported;
 use crate::expr::{ArithmeticOp, CastFailure, CompareOp, Expr};
-use crate::pipeline::{AggregateCall, AggregateFunction, AggregateOutput, Step};
+use crate::interpret::column::Column;
+use crate::interpret::value::Value;
+use crate::pipeline::{AggregateCall, AggregateFunction, AggregateOutput, Pipeline, Step};
+use crate::program::interpret;
 use crate::testing::{batch, call, col, group_by, named, param, pipeline};
-use crate::testing_random::{Random, Shape, column, hold_rows, random_batch, value};
+use crate::testing_random::{
+    Random, Shape, column, hold_rows, programs, random_batch, same, value,
+};
 
 /// Returns a call of a function.
 fn expr_of(entry: &ScalarEntry, signature: &Signature, args: &[Expr]) -> Result<Expr, Unsupported> {
@@ -63,6 +71,33 @@ fn expr_of(entry: &ScalarEntry, signature: &Signature, args: &[Expr]) -> Result<
 
 const ROWS: usize = 120;
 
+/// Holds what the program of a call gives for each row against the entry's oracle.
+fn hold_oracle(
+    entry: &ScalarEntry,
+    signature: &Signature,
+    pipeline: &Pipeline,
+    batch: &RecordBatch,
+) {
+    let stages = programs(pipeline, std::slice::from_ref(batch), false);
+    let columns = batch.columns().iter();
+    let columns: Vec<_> = columns.map(|array| Column::new(array).unwrap()).collect();
+    for row in 0..batch.num_rows() {
+        let args: Vec<Value<'_>> = columns.iter().map(|column| column.get(row)).collect();
+        let expected = (entry.oracle)(signature, &args);
+        let found = interpret::run(&stages, &[batch.slice(row, 1)], &pipeline.output);
+        let found = found.map(|batches| Arc::clone(batches[0].column(0)));
+        let is_same = match (&expected, &found) {
+            (Ok(expected), Ok(found)) => same(*expected, Column::new(found).unwrap().get(0), false),
+            (Err(expected), Err(found)) => expected.to_string() == found.to_string(),
+            (Ok(_), Err(_)) | (Err(_), Ok(_)) => false,
+        };
+        assert!(
+            is_same,
+            "{pipeline} of {args:?}: {found:?} instead of {expected:?}"
+        );
+    }
+}
+
 /// Holds a function against the reference, its arguments being columns, or literals for the last one.
 fn check(entry: &ScalarEntry, signature: &Signature, random: &mut Random) {
     let types = &signature.arguments;
@@ -73,7 +108,9 @@ fn check(entry: &ScalarEntry, signature: &Signature, random: &mut Random) {
     for shape in [Shape::ALL, Shape::SMALL, Shape::AROUND] {
         let batch = random_batch(random, types, ROWS, shape);
         let steps = vec![Step::Project(vec![named(expr.clone(), "v")])];
-        hold_rows(&pipeline(&batch.schema(), vec![], steps), &batch);
+        let pipeline = pipeline(&batch.schema(), vec![], steps);
+        hold_rows(&pipeline, &batch);
+        hold_oracle(entry, signature, &pipeline, &batch.slice(0, 40));
     }
     let Some((last, before)) = types.split_last() else {
         return;
@@ -81,7 +118,7 @@ fn check(entry: &ScalarEntry, signature: &Signature, random: &mut Random) {
     for shape in [Shape::ALL, Shape::AROUND, Shape::AROUND] {
         let batch = random_batch(random, types, ROWS, shape);
         let literal = match random.one_in(4) {
-            true => crate::interpret::value::Value::Null,
+            true => Value::Null,
             false => value(random, last, shape),
         };
         let mut args = columns[..before.len()].to_vec();

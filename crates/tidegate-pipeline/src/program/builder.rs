@@ -5,7 +5,7 @@
 
 mod arithmetic;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::cell::type_of;
 use super::{
@@ -24,6 +24,8 @@ pub struct Builder {
     values: Vec<Value>,
     known: HashMap<Op, ValueId>,
     raises: Vec<Raise>,
+    /// The booleans that are TRUE only where they are there.
+    tell: HashSet<Nullable>,
     /// The row is selected so far; then what has to hold for what is being lowered to be wanted.
     guards: Vec<ValueId>,
 }
@@ -37,6 +39,7 @@ impl Builder {
             values: Vec::new(),
             known: HashMap::new(),
             raises: Vec::new(),
+            tell: HashSet::new(),
             guards: Vec::new(),
         };
         let exists = builder.push(Op::RowExists, Type::Bool);
@@ -262,7 +265,17 @@ impl Builder {
 
     /// Returns whether the value is there and TRUE.
     pub fn truth(&mut self, value: Nullable) -> ValueId {
-        self.and(value.valid, value.value)
+        match self.tell.contains(&value) {
+            true => value.value,
+            false => self.and(value.valid, value.value),
+        }
+    }
+
+    /// Makes a SQL value that is TRUE only where it is there, so that nobody has to ask.
+    pub fn true_if_there(&mut self, value: ValueId, valid: ValueId) -> Nullable {
+        let nullable = Nullable { value, valid };
+        self.tell.insert(nullable);
+        nullable
     }
 
     /// Compares.

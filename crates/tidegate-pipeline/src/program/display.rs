@@ -97,7 +97,7 @@ impl fmt::Display for Raised {
         match self {
             Self::DivideByZero => f.write_str("division by zero"),
             Self::Overflow { operation } => write!(f, "overflow of {operation}"),
-            Self::CastFailed { from, to } => write!(f, "failed cast from {from} to {to}"),
+            Self::CastFailed { from, to, .. } => write!(f, "failed cast from {from} to {to}"),
             Self::Function { name, .. } => write!(f, "failure of {name}"),
         }
     }

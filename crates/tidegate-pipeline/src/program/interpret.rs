@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
-use super::{Order, Output, Raised, RowProgram, Sink};
+use super::{Order, Output, RowProgram, Sink};
 use crate::interpret::EvalError;
 use crate::interpret::block::BlockBuilder;
 use crate::interpret::column::Column;
@@ -145,25 +145,5 @@ fn order(key: &Order, left: &Row<'_>, right: &Row<'_>) -> std::cmp::Ordering {
         (Some(_), None) => nulls.reverse(),
         (Some(left), Some(right)) if key.descending => right.order(left),
         (Some(left), Some(right)) => left.order(right),
-    }
-}
-
-impl Raised {
-    /// Returns the error that the caller sees.
-    pub fn as_error(&self) -> EvalError {
-        match self {
-            Self::DivideByZero => EvalError::DivideByZero,
-            Self::Overflow { operation } => EvalError::Overflow {
-                operation: operation.clone(),
-            },
-            Self::CastFailed { from, to } => EvalError::CastFailed {
-                value: format!("a value of {from}"),
-                to: to.to_string(),
-            },
-            Self::Function { name, .. } => EvalError::Function {
-                name: name.clone(),
-                why: "it failed".to_owned(),
-            },
-        }
     }
 }

@@ -1,14 +1,16 @@
 //! From a pipeline to the programs of its stages: each ends with a step that needs all rows, the last
 //! with the pipeline.
 
+use arrow_schema::DataType;
+
 use super::{
     Accumulator, Builder, Call, Facts, Groups, Input, InputId, Nullable, Order, Output, Reduce,
-    RowProgram, Sink, Sorted, ValueId,
+    RowProgram, Sink, Sorted, Type,
 };
 use crate::catalogue::{self, Arguments, Finish, Lowered, Signature, Update};
 use crate::check::Unsupported;
 use crate::expr::{Expr, ExprKind};
-use crate::interval::{FloatRange, Interval};
+use crate::interval::Interval;
 use crate::pipeline::{Aggregate, AggregateCall, AggregateOutput, NamedExpr, Pipeline, Sort, Step};
 use crate::scalar::Scalar;
 
@@ -114,7 +116,7 @@ struct Scope<'a> {
     source: &'a [Input],
     columns: Vec<Column>,
     names: Vec<String>,
-    types: Vec<arrow_schema::DataType>,
+    types: Vec<DataType>,
 }
 
 impl Scope<'_> {
@@ -253,6 +255,7 @@ impl Scope<'_> {
             inputs.extend(results_of(
                 builder,
                 &accumulator,
+                call,
                 !is_every_row,
                 inputs.len(),
             ));
@@ -297,48 +300,39 @@ fn finish_of(
 fn results_of(
     builder: &Builder,
     accumulator: &Accumulator,
+    call: &AggregateCall,
     may_be_empty: bool,
     from: usize,
 ) -> Vec<Input> {
-    use arrow_schema::DataType::{Boolean, Decimal128, Float32, Float64, Int64, Utf8};
-
-    use super::Type;
-
-    let data = accumulator.value.map(|value: ValueId| builder.data(value));
-    let interval = data.map_or(Interval::ALL, Type::interval);
-    let floats = data.map_or(FloatRange::ALL, Type::floats);
-    let all = FloatRange::ALL;
-    let results = match (accumulator.reduce, data) {
-        (Reduce::Count, _) => vec![("count", Int64, Interval::new(0, i128::from(i64::MAX)), all)],
-        (Reduce::SumInteger { bits: 64 }, _) => vec![("sum", Int64, Interval::signed(64), all)],
-        (Reduce::SumInteger { .. }, _) => vec![("sum", Decimal128(38, 0), Interval::ALL, all)],
-        (Reduce::SumFloat, _) => vec![("sum", Float64, Interval::ALL, all)],
-        (Reduce::Moments, _) => vec![
-            ("mean", Float64, Interval::ALL, all),
-            ("squares", Float64, Interval::ALL, all),
-        ],
-        (Reduce::Least | Reduce::Greatest, data) => {
-            let data_type = match data {
-                Some(Type::Bool) => Boolean,
-                Some(Type::Float32(_)) => Float32,
-                Some(Type::Float64(_)) => Float64,
-                Some(Type::Text) => Utf8,
-                Some(Type::Int(_)) | None => Decimal128(38, 0),
-            };
-            vec![("extreme", data_type, interval, floats)]
-        }
+    let wide = DataType::Decimal128(38, 0);
+    let results = match accumulator.reduce {
+        Reduce::Count => vec![("count", DataType::Int64)],
+        Reduce::SumInteger { bits: 64 } => vec![("sum", DataType::Int64)],
+        Reduce::SumInteger { .. } => vec![("sum", wide)],
+        Reduce::SumFloat => vec![("sum", DataType::Float64)],
+        Reduce::Moments => vec![("mean", DataType::Float64), ("squares", DataType::Float64)],
+        Reduce::Least => vec![("least", call.data_type.clone())],
+        Reduce::Greatest => vec![("greatest", call.data_type.clone())],
     };
-    let nullable = may_be_empty && !matches!(accumulator.reduce, Reduce::Count | Reduce::Moments);
-    let input = |(column, (name, data_type, interval, floats)): (usize, (&str, _, _, _))| Input {
-        name: name.to_owned(),
-        column: from + column,
-        data_type,
-        facts: Facts {
-            interval,
-            floats,
-            nullable,
-            step: 1,
-        },
+    let is_extreme = matches!(accumulator.reduce, Reduce::Least | Reduce::Greatest);
+    let extreme = accumulator.value.filter(|_| is_extreme);
+    let extreme = extreme.map(|value| builder.data(value));
+    let is_count = accumulator.reduce == Reduce::Count;
+    let nullable = may_be_empty && !is_count && accumulator.reduce != Reduce::Moments;
+    let input = |(column, (name, data_type)): (usize, (&str, DataType))| {
+        let declared = Facts::declared(&data_type);
+        let interval = extreme.map_or(declared.interval, Type::interval);
+        Input {
+            name: name.to_owned(),
+            column: from + column,
+            facts: Facts {
+                interval: if is_count { Interval::COUNT } else { interval },
+                floats: extreme.map_or(declared.floats, Type::floats),
+                nullable,
+                step: 1,
+            },
+            data_type,
+        }
     };
     results.into_iter().enumerate().map(input).collect()
 }

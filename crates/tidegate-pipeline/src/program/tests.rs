@@ -53,7 +53,7 @@ fn count() -> AggregateCall {
     call(AggregateFunction::Count, None, Int64, &[Int64]).unwrap()
 }
 
-fn first<'a>(stages: &'a [RowProgram], wanted: impl Fn(&Op) -> bool) -> Option<&'a Op> {
+fn first(stages: &[RowProgram], wanted: impl Fn(&Op) -> bool) -> Option<&Op> {
     let values = stages.iter().flat_map(|program| &program.values);
     values.map(|value| &value.op).find(|op| wanted(op))
 }
@@ -71,7 +71,7 @@ fn equal_operations_are_one_value() {
         ),
     ];
     let pipeline = pipeline(&batch.schema(), vec![int(7)], steps);
-    let stages = programs(&pipeline, &[batch.clone()], true);
+    let stages = programs(&pipeline, std::slice::from_ref(&batch), true);
     let is_product = |op: &&super::Value| matches!(op.op, Op::Integer { .. });
     assert_eq!(stages[0].values.iter().filter(is_product).count(), 1);
     let Sink::Groups(groups) = &stages[0].sink else {
@@ -80,6 +80,33 @@ fn equal_operations_are_one_value() {
     assert_eq!(groups.accumulators.len(), 2);
     assert_eq!(groups.calls[0].accumulators, groups.calls[1].accumulators);
     hold(&pipeline, &[batch]);
+}
+
+#[test]
+fn filters_are_conjunctions() {
+    let batch = random_batch(&mut Random(12), &[Int64, Boolean], 60, Shape::AROUND);
+    let above = compare(CompareOp::Gt, col(0, &Int64), param(0, &Int64));
+    let below = compare(CompareOp::LtEq, col(0, &Int64), param(1, &Int64));
+    let both = Expr::and(above, below).unwrap();
+    let all = Expr::and(both, col(1, &Boolean)).unwrap();
+    let steps = vec![Step::Filter(all)];
+    let pipeline = pipeline(&batch.schema(), vec![int(1), int(100)], steps);
+    for are_seen in [true, false] {
+        let program = programs(&pipeline, std::slice::from_ref(&batch), are_seen).remove(0);
+        let conjuncts = program.conjuncts(program.selected);
+        let of = |wanted: fn(&Op) -> bool| {
+            let ops = conjuncts.iter().map(|id| &program.value(*id).op);
+            ops.filter(|op| wanted(op)).count()
+        };
+        assert_ne!(of(|op| matches!(op, Op::IsPresent(_))), 0, "{program}");
+        assert_eq!(of(|op| matches!(op, Op::Compare { .. })), 2, "{program}");
+        assert_eq!(
+            of(|op| matches!(op, Op::Or(..) | Op::Not(_))),
+            0,
+            "{program}"
+        );
+    }
+    hold_rows(&pipeline, &batch);
 }
 
 #[test]
@@ -230,7 +257,10 @@ fn stages_follow_each_other() {
         ),
     ];
     let pipeline = pipeline(&batch.schema(), vec![int(10), int(-1)], steps);
-    assert_eq!(programs(&pipeline, &[batch.clone()], true).len(), 3);
+    assert_eq!(
+        programs(&pipeline, std::slice::from_ref(&batch), true).len(),
+        3
+    );
     hold(&pipeline, &[batch.slice(0, 120), batch.slice(120, 80)]);
     hold(&pipeline, &[]);
 }
@@ -301,7 +331,7 @@ fn a_literal_interval_of_one_part_takes_one_step() {
         Date32,
     );
     let pipeline = projected(&batch, days(90), moved.unwrap());
-    let stages = programs(&pipeline, &[batch.clone()], true);
+    let stages = programs(&pipeline, std::slice::from_ref(&batch), true);
     assert!(stages[0].raises.is_empty(), "{}", stages[0]);
     assert!(first(&stages, |op| matches!(op, Op::Call { .. })).is_none());
     hold_rows(&pipeline, &batch);
@@ -316,7 +346,7 @@ fn averages_of_integers_sum_integers() {
     let avg = call(AggregateFunction::Avg, Some(float), Float64, &state).unwrap();
     let steps = vec![group_by(vec![], vec![avg], AggregateOutput::Value)];
     let pipeline = pipeline(&batch.schema(), vec![], steps);
-    let stages = programs(&pipeline, &[batch.clone()], true);
+    let stages = programs(&pipeline, std::slice::from_ref(&batch), true);
     let Sink::Groups(groups) = &stages[0].sink else {
         panic!("{}", stages[0]);
     };

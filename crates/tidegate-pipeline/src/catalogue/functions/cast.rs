@@ -8,6 +8,7 @@ use crate::catalogue::{
 };
 use crate::check::{CastRule, Number, Unsupported, cast_rule};
 use crate::expr::CastFailure;
+use crate::interpret::cast::Cast;
 use crate::interval::{FloatRange, Interval};
 use crate::program::{
     Builder, Class, Comparison, FloatOp, IntegerOp, Nullable, Raised, Rounding, Type, ValueId,
@@ -19,6 +20,10 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     types: |signature| rule(signature).map(|_| ()),
     lower,
     accuracy: Accuracy::Exact,
+    oracle: |signature, args| {
+        let (from, to) = (&signature.arguments[0], &signature.result);
+        Cast::new(from, to, on_failure(signature))?.apply(args[0])
+    },
     signatures,
 }];
 
@@ -45,10 +50,14 @@ fn rule(signature: &Signature) -> Result<CastRule, Unsupported> {
 
 fn lower(builder: &mut Builder, arguments: &mut Arguments<'_>) -> Lowered {
     let ([value], valid) = arguments.strict(builder)?;
-    let (from, to) = (&arguments.signature.arguments[0], &arguments.signature.result);
+    let (from, to) = (
+        &arguments.signature.arguments[0],
+        &arguments.signature.result,
+    );
     let failure = Failure {
         on_failure: on_failure(arguments.signature),
         error: Raised::CastFailed {
+            value,
             from: from.clone(),
             to: to.clone(),
         },
@@ -274,8 +283,9 @@ fn class_of(width: DecimalWidth) -> Class {
 /// Every pair of these types that the matrix has.
 fn signatures() -> Vec<Signature> {
     use DataType::{
-        Boolean, Date32, Date64, Decimal32, Decimal64, Decimal128, Duration, Float32, Float64, Int8,
-        Int16, Int32, Int64, Interval, Timestamp, UInt8, UInt16, UInt32, UInt64, Utf8, Utf8View,
+        Boolean, Date32, Date64, Decimal32, Decimal64, Decimal128, Duration, Float32, Float64,
+        Int8, Int16, Int32, Int64, Interval, Timestamp, UInt8, UInt16, UInt32, UInt64, Utf8,
+        Utf8View,
     };
     use IntervalUnit::{DayTime, MonthDayNano, YearMonth};
     use TimeUnit::{Microsecond, Millisecond, Nanosecond, Second};

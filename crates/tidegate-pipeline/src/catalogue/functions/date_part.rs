@@ -6,9 +6,9 @@ use crate::catalogue::calendar::{CALENDAR, DAY, DAY_OF_WEEK, DAY_OF_YEAR, MONTH,
 use crate::catalogue::{Accuracy, Arguments, Lowered, Options, ScalarEntry, Signature};
 use crate::check::Unsupported;
 use crate::expr::DatePart;
-use crate::program::{
-    Builder, Class, FloatOp, IntegerOp, Nullable, Rounding, ValueId,
-};
+use crate::interpret::temporal::Calendar;
+use crate::interpret::value::Value;
+use crate::program::{Builder, Class, FloatOp, IntegerOp, Nullable, Rounding, ValueId};
 use crate::types::{MILLISECONDS_PER_DAY, SECONDS_PER_DAY, per_second};
 
 pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
@@ -16,6 +16,13 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     types,
     lower,
     accuracy: Accuracy::Exact,
+    oracle: |signature, args| {
+        let calendar = Calendar::of(&signature.arguments[0])?;
+        Ok(match (args[0], &signature.options) {
+            (Value::Int(value), Options::Part(part)) => calendar.part(*part, value),
+            (other, _) => other,
+        })
+    },
     signatures,
 }];
 
@@ -99,12 +106,7 @@ fn epoch(builder: &mut Builder, value: ValueId, per_second: i64) -> ValueId {
 }
 
 /// Returns a field of the time of day, by remainders of rounding down.
-fn time_of_day(
-    builder: &mut Builder,
-    part: DatePart,
-    value: ValueId,
-    per_second: i64,
-) -> ValueId {
+fn time_of_day(builder: &mut Builder, part: DatePart, value: ValueId, per_second: i64) -> ValueId {
     let seconds = builder.divide_by(Rounding::Down, value, per_second.into());
     let (unit, field) = match part {
         DatePart::Hour => (3_600, 24),

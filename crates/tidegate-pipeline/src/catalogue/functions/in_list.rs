@@ -4,6 +4,9 @@ use arrow_schema::DataType;
 
 use crate::catalogue::{Accuracy, Arguments, Lowered, Options, ScalarEntry, Signature};
 use crate::check::Unsupported;
+use crate::interpret::EvalError;
+use crate::interpret::compare::order;
+use crate::interpret::value::Value;
 use crate::program::{Builder, Comparison, Nullable};
 use crate::types::same_values;
 
@@ -12,6 +15,7 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     types,
     lower,
     accuracy: Accuracy::Exact,
+    oracle,
     signatures,
 }];
 
@@ -48,11 +52,31 @@ fn lower(builder: &mut Builder, arguments: &mut Arguments<'_>) -> Lowered {
     })
 }
 
+fn oracle<'a>(signature: &Signature, args: &[Value<'a>]) -> Result<Value<'a>, EvalError> {
+    let (needle, list) = (args[0], &args[1..]);
+    let negated = matches!(signature.options, Options::Negated(true));
+    let same = |item: &Value<'_>| !item.is_null() && order(needle, *item).is_eq();
+    Ok(match needle {
+        Value::Null => Value::Null,
+        _ if list.iter().any(same) => Value::Boolean(!negated),
+        _ if list.contains(&Value::Null) => Value::Null,
+        _ => Value::Boolean(negated),
+    })
+}
+
 fn signatures() -> Vec<Signature> {
     use DataType::{Boolean, Date32, Decimal64, Float32, Int16, UInt64, Utf8};
 
     let mut signatures = Vec::new();
-    for data_type in [Boolean, Int16, UInt64, Float32, Decimal64(12, 3), Date32, Utf8] {
+    for data_type in [
+        Boolean,
+        Int16,
+        UInt64,
+        Float32,
+        Decimal64(12, 3),
+        Date32,
+        Utf8,
+    ] {
         for (items, negated) in [(1, false), (3, false), (3, true)] {
             let arguments = vec![data_type.clone(); items + 1];
             let options = Options::Negated(negated);

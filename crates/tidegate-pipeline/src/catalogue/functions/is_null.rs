@@ -3,6 +3,7 @@
 use arrow_schema::DataType;
 
 use crate::catalogue::{Accuracy, ScalarEntry, Signature};
+use crate::interpret::value::Value;
 use crate::program::Nullable;
 
 pub(super) static ENTRIES: &[ScalarEntry] = &[
@@ -16,6 +17,7 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[
             Ok(Nullable { value, valid })
         },
         accuracy: Accuracy::Exact,
+        oracle: |_, args| Ok(Value::Boolean(args[0].is_null())),
         signatures,
     },
     ScalarEntry {
@@ -27,11 +29,13 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[
             Ok(Nullable { value, valid })
         },
         accuracy: Accuracy::Exact,
+        oracle: |_, args| Ok(Value::Boolean(!args[0].is_null())),
         signatures,
     },
 ];
 
 fn signatures() -> Vec<Signature> {
     let of = [DataType::Int32, DataType::Float64, DataType::Utf8];
-    of.map(|data_type| Signature::new(vec![data_type], DataType::Boolean)).into()
+    of.map(|data_type| Signature::new(vec![data_type], DataType::Boolean))
+        .into()
 }

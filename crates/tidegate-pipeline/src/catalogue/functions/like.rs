@@ -5,7 +5,9 @@ use arrow_schema::DataType;
 use crate::catalogue::{
     Accuracy, Arguments, Body, Kernel, Lowered, Options, ScalarEntry, Signature,
 };
+use crate::interpret::EvalError;
 use crate::interpret::like::LikePattern;
+use crate::interpret::value::Value;
 use crate::program::{Builder, Nullable, Type};
 
 pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
@@ -17,6 +19,22 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     },
     lower,
     accuracy: Accuracy::Exact,
+    oracle: |signature, args| {
+        let Options::Like {
+            negated,
+            case_insensitive,
+        } = signature.options
+        else {
+            return Err(EvalError::internal("LIKE without its options"));
+        };
+        Ok(match (args[0], args[1]) {
+            (Value::Utf8(text), Value::Utf8(pattern)) => {
+                let pattern = LikePattern::new(pattern, case_insensitive);
+                Value::Boolean(pattern.matches(text) != negated)
+            }
+            _ => Value::Null,
+        })
+    },
     signatures,
 }];
 
@@ -45,7 +63,11 @@ fn lower(builder: &mut Builder, arguments: &mut Arguments<'_>) -> Lowered {
     };
     let matches = builder.call(kernel, vec![text.value, pattern.value]);
     Ok(Nullable {
-        value: if negated { builder.not(matches) } else { matches },
+        value: if negated {
+            builder.not(matches)
+        } else {
+            matches
+        },
         valid: builder.all_valid(&[text, pattern]),
     })
 }
@@ -58,5 +80,7 @@ fn signatures() -> Vec<Signature> {
         };
         Signature::with(vec![DataType::Utf8; 2], DataType::Boolean, options)
     };
-    [(false, false), (true, false), (false, true), (true, true)].map(signature).into()
+    [(false, false), (true, false), (false, true), (true, true)]
+        .map(signature)
+        .into()
 }

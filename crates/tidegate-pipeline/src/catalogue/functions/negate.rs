@@ -3,11 +3,12 @@
 use arrow_schema::{DataType, IntervalUnit, TimeUnit};
 
 use crate::catalogue::arithmetic::add_spans;
+use crate::catalogue::span::Span;
 use crate::catalogue::{Accuracy, Arguments, Lowered, ScalarEntry, Signature};
 use crate::check::Unsupported;
+use crate::interpret::arithmetic::negate;
 use crate::interval::Interval;
 use crate::program::{Builder, IntegerOp, Nullable, Raised};
-use crate::catalogue::span::Span;
 use crate::types::{Decimal, integer_bits, is_float};
 
 pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
@@ -15,6 +16,7 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     types,
     lower,
     accuracy: Accuracy::Exact,
+    oracle: |signature, args| negate(args[0], &signature.result),
     signatures,
 }];
 

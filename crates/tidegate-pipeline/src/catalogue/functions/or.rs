@@ -4,6 +4,7 @@ use arrow_schema::DataType;
 
 use crate::catalogue::{Accuracy, Arguments, Lowered, ScalarEntry, Signature};
 use crate::check::Unsupported;
+use crate::interpret::value::Value;
 use crate::program::{Builder, Nullable, ValueId};
 
 pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
@@ -11,6 +12,7 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     types,
     lower: |builder, arguments| connect(true, builder, arguments),
     accuracy: Accuracy::Exact,
+    oracle: |_, args| Ok(connected(true, args)),
     signatures,
 }];
 
@@ -35,14 +37,14 @@ pub(super) fn connect(
     let by_right = decides(decisive, builder, right);
     let decided = builder.or(by_left, by_right);
     let both = builder.and(left.valid, right.valid);
+    let (left, right) = (builder.truth(left), builder.truth(right));
+    let holds = match decisive {
+        true => builder.or(left, right),
+        false => builder.and(left, right),
+    };
     // Where the result is there, one side decides or both are there.
-    Ok(Nullable {
-        value: match decisive {
-            true => decided,
-            false => builder.not(decided),
-        },
-        valid: builder.or(both, decided),
-    })
+    let valid = builder.or(both, decided);
+    Ok(builder.true_if_there(holds, valid))
 }
 
 fn decides(decisive: bool, builder: &mut Builder, side: Nullable) -> ValueId {
@@ -53,6 +55,18 @@ fn decides(decisive: bool, builder: &mut Builder, side: Nullable) -> ValueId {
     builder.and(side.valid, is_decisive)
 }
 
+/// Connects plain values: what decides wins, then NULL.
+pub(super) fn connected<'a>(decisive: bool, args: &[Value<'a>]) -> Value<'a> {
+    match args.contains(&Value::Boolean(decisive)) {
+        true => Value::Boolean(decisive),
+        false if args.contains(&Value::Null) => Value::Null,
+        false => Value::Boolean(!decisive),
+    }
+}
+
 pub(super) fn signatures() -> Vec<Signature> {
-    vec![Signature::new(vec![DataType::Boolean; 2], DataType::Boolean)]
+    vec![Signature::new(
+        vec![DataType::Boolean; 2],
+        DataType::Boolean,
+    )]
 }

@@ -63,13 +63,26 @@ impl<'a> Row<'a> {
         let Some(raise) = raises.find(|raise| holds(raise.guard) && holds(raise.when)) else {
             return Ok(());
         };
-        if let Raised::Function { call, .. } = &raise.error
-            && let Some(said) = self.failed.iter_mut().find(|(id, _)| id == call)
-            && let Some(error) = said.1.take()
-        {
-            return Err(error);
+        Err(self.error(&raise.error))
+    }
+
+    fn error(&mut self, raised: &Raised) -> EvalError {
+        match raised {
+            Raised::DivideByZero => EvalError::DivideByZero,
+            Raised::Overflow { operation } => EvalError::Overflow {
+                operation: operation.clone(),
+            },
+            Raised::CastFailed { value, from, to } => EvalError::CastFailed {
+                value: format!("{:?}", self.cell(*value).as_value(from)),
+                to: to.to_string(),
+            },
+            Raised::Function { name, call } => {
+                let mut failed = self.failed.iter_mut();
+                let said = failed.find(|(id, _)| id == call);
+                let error = said.and_then(|(_, error)| error.take());
+                error.unwrap_or_else(|| EvalError::internal(format!("{name} has not failed")))
+            }
         }
-        Err(raise.error.as_error())
     }
 
     pub(super) fn is_true(&self, id: ValueId) -> bool {
