@@ -278,13 +278,14 @@ impl FloatRange {
 
     /// Returns the range once its floats are rounded to singles.
     pub fn narrowed(self) -> Self {
-        // Above the greatest single lies infinity.
-        let bound = if self.bound < 3e38 {
-            self.bound * (1.0 + 1e-6)
-        } else {
-            f64::INFINITY
-        };
-        Self::within(bound)
+        // Among the least singles rounding is no matter of proportion.
+        let least = f64::from(f32::from_bits(1));
+        Self::within(match self.bound {
+            0.0 => 0.0,
+            bound if bound < 3e38 => bound * (1.0 + 1e-6) + least,
+            // Above the greatest single lies infinity.
+            _ => f64::INFINITY,
+        })
     }
 
     /// Returns the range that holds both.
@@ -308,7 +309,7 @@ impl FloatRange {
 
 #[cfg(test)]
 mod tests {
-    use super::Interval;
+    use super::{FloatRange, Interval};
 
     #[test]
     fn ranges_follow_arithmetic() {
@@ -338,6 +339,28 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn narrowed_floats_are_in_the_range() {
+        for value in [
+            0.0,
+            0.1,
+            3e-45,
+            1e-40,
+            -7.5,
+            2.9e38,
+            3.1e38,
+            1e300,
+            f64::NAN,
+        ] {
+            let single = f64::from(value as f32);
+            assert!(FloatRange::of(value).contains(value), "{value}");
+            assert!(FloatRange::of(value).narrowed().contains(single), "{value}");
+        }
+        assert_eq!(FloatRange::of(0.0).narrowed().bound, 0.0);
+        assert!(FloatRange::of(7.5).narrowed().bound < 7.6);
+        assert!(!FloatRange::of(7.5).contains(7.4));
     }
 
     #[test]

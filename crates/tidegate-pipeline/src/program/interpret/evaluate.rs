@@ -134,20 +134,20 @@ impl<'a> Row<'a> {
                 false => Cell::within(value.data),
             },
             Op::Gave(call) => Cell::bool(self.failed.iter().all(|(id, _)| id != call)),
-            Op::Failed(of) => Cell::bool(self.has_failed(*of)),
-            op => self.pure(op, value.data),
+            Op::Failed(of) => Cell::bool(self.has_failed(*of)?),
+            op => self.pure(op, value.data)?,
         };
         Ok(cell)
     }
 
     /// Computes what hangs on values alone.
-    fn pure(&self, op: &Op, data: Type) -> Cell<'a> {
+    fn pure(&self, op: &Op, data: Type) -> Result<Cell<'a>, EvalError> {
         let (int, float) = (
             |id: &ValueId| self.cell(*id).int(),
             |id: &ValueId| self.cell(*id).float(),
         );
         let holds = |id: &ValueId| self.is_true(*id);
-        match op {
+        Ok(match op {
             Op::Not(one) => Cell::bool(!holds(one)),
             Op::And(left, right) => Cell::bool(holds(left) && holds(right)),
             Op::Or(left, right) => Cell::bool(holds(left) || holds(right)),
@@ -192,7 +192,7 @@ impl<'a> Row<'a> {
                 callee: Callee::Kernel(kernel),
                 arguments,
             } => self.kernel(&kernel.body, arguments),
-            // What is left reads the row, and is no matter of this function.
+            // These read the row.
             Op::Input(_)
             | Op::IsPresent(_)
             | Op::Parameter(_)
@@ -202,8 +202,12 @@ impl<'a> Row<'a> {
             | Op::RowExists
             | Op::Failed(_)
             | Op::Gave(_)
-            | Op::Call { .. } => Cell::within(data),
-        }
+            | Op::Call { .. } => {
+                return Err(EvalError::internal(format!(
+                    "{op:?} among what reads values alone"
+                )));
+            }
+        })
     }
 
     fn kernel(&self, body: &Body, arguments: &[ValueId]) -> Cell<'a> {
@@ -247,9 +251,9 @@ impl<'a> Row<'a> {
         }
     }
 
-    fn has_failed(&self, of: ValueId) -> bool {
+    fn has_failed(&self, of: ValueId) -> Result<bool, EvalError> {
         let int = |id: &ValueId| self.cell(*id).int();
-        match &self.program.value(of).op {
+        Ok(match &self.program.value(of).op {
             Op::Integer {
                 op,
                 overflow: Overflow::Fails { bits },
@@ -264,8 +268,8 @@ impl<'a> Row<'a> {
                 let mut failed = self.failed.iter();
                 failed.any(|(id, error)| *id == of && error.is_some())
             }
-            _ => false,
-        }
+            op => return Err(EvalError::internal(format!("the failure of {op:?}"))),
+        })
     }
 }
 
