@@ -217,10 +217,7 @@ impl Interval {
 
     /// Returns the range of remainders: the dividend's sign, smaller than the divisor.
     pub fn remainder(self, divisor: Self) -> Self {
-        let most = i128::try_from(divisor.magnitude())
-            .unwrap_or(i128::MAX)
-            .saturating_sub(1)
-            .max(0);
+        let most = i128::try_from(divisor.magnitude().saturating_sub(1)).unwrap_or(i128::MAX);
         Self::new(
             if self.low < 0 {
                 (-most).max(self.low)
@@ -320,6 +317,8 @@ mod tests {
         assert_eq!(-a, Interval::new(-5, 3));
         assert_eq!(a.divided_by(b), Interval::new(-1, 2));
         assert_eq!(a.remainder(b), Interval::new(-3, 3));
+        let rests = Interval::ALL.remainder(Interval::ALL);
+        assert!(rests.contains(i128::MAX % i128::MIN));
         assert_eq!(Interval::ALL + b, Interval::new(i128::MIN + 2, i128::MAX));
     }
 
