@@ -1,8 +1,8 @@
 //! From a pipeline to the CUDA C++ of its kernel.
 //!
 //! A [`DeviceProgram`] covers a pipeline's steps up to and with its first aggregate, or all of them
-//! if rows leave; what comes after is done with the groups. In reading order: [`interval`] is what
-//! is known of integers, [`slots`] what the device reads, `emit` writes the code of one row,
+//! if rows leave; what comes after is done with the groups. In reading order: [`slots`] is what the
+//! device reads, `emit` writes the code of one row,
 //! `load_code` what reads the columns, and [`generated`] what makes them from positions instead, by `generated_code`;
 //! `store` chooses where the groups' state is, `store_code`, `private_code` and `register_code` write what keeps it,
 //! `radix` what sorts rows with many groups first, `wide` keys of more than 64 bits; `source` and `compact` put the kernel together, `parts` takes it apart for the compiler;
@@ -12,7 +12,6 @@
 pub mod generated;
 mod generated_code;
 mod generated_values;
-pub mod interval;
 pub mod slots;
 
 mod compact;
@@ -35,6 +34,7 @@ mod wide;
 use std::cell::RefCell;
 use std::sync::Arc;
 
+pub use tidegate_pipeline::Interval;
 use tidegate_pipeline::{Aggregate, Pipeline, SortKey, Step};
 
 pub use emit::{
@@ -43,7 +43,6 @@ pub use emit::{
 pub use finish::{FinishLayout, FinishProgram, FinishedColumn, Noted, finish_program};
 pub use generated::{Generated, GeneratedColumn, value_type};
 pub use generated_values::{ValuesKernel, roots_kernel, values_kernel};
-pub use interval::Interval;
 pub use order::generate_ordered;
 pub use parts::{Part, parts_of};
 pub use radix::{RadixLimits, RadixPlan};

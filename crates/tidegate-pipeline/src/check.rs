@@ -15,6 +15,7 @@ mod pipeline;
 
 pub use cast::{CastRule, Number, cast_rule};
 pub use decimal::{DecimalRule, decimal_rule};
+pub(crate) use node::boolean;
 
 use std::sync::Arc;
 

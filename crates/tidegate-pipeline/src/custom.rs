@@ -5,6 +5,7 @@
 //! neither body sees a row in which an argument is NULL.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use arrow_array::{Array, ArrayRef};
@@ -20,7 +21,7 @@ use crate::interpret::EvalError;
 pub type HostBody = dyn Fn(&[ArrayRef]) -> Result<ArrayRef, String> + Send + Sync;
 
 /// A function that can run on a device too.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct CustomFunction {
     /// What queries call it.
     pub name: String,
@@ -56,6 +57,13 @@ impl PartialEq for Host {
             (left, right) => left.is_none() && right.is_none(),
         }
     }
+}
+
+impl Eq for Host {}
+
+impl Hash for Host {
+    /// Adds nothing: the name and the other body tell functions apart.
+    fn hash<H: Hasher>(&self, _: &mut H) {}
 }
 
 impl CustomFunction {

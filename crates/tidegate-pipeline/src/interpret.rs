@@ -7,20 +7,20 @@
 //! `sort` gather rows; a `stage` runs steps up to one that needs all rows.
 
 mod aggregate;
-mod arithmetic;
-mod block;
-mod builder;
-mod cast;
-mod column;
-mod compare;
-mod custom;
+pub(crate) mod arithmetic;
+pub(crate) mod block;
+pub(crate) mod builder;
+pub(crate) mod cast;
+pub(crate) mod column;
+pub(crate) mod compare;
+pub(crate) mod custom;
 mod evaluate;
 mod groups;
-mod like;
+pub(crate) mod like;
 mod sort;
 mod stage;
-mod temporal;
-mod value;
+pub(crate) mod temporal;
+pub(crate) mod value;
 
 use std::fmt;
 use std::sync::Arc;
@@ -98,7 +98,7 @@ impl EvalError {
         )
     }
 
-    fn internal(what: impl Into<String>) -> Self {
+    pub(crate) fn internal(what: impl Into<String>) -> Self {
         Self::Internal { what: what.into() }
     }
 }

@@ -14,7 +14,8 @@
 //!
 //! In reading order: [`scalar`], [`expr`], [`custom`], [`pipeline`] are the data; [`check`] holds the type
 //! rules by which expressions are built; `display` prints a pipeline in one line; [`interpret`]
-//! runs it.
+//! runs it. [`interval`] is what is known of numbers, [`program`] what a stage does to a row as operations
+//! that every backend shares, and [`catalogue`] what functions and aggregates are made of.
 //!
 //! ```
 //! # use arrow_schema::DataType;
@@ -27,11 +28,14 @@
 //! # Ok::<(), Unsupported>(())
 //! ```
 
+pub mod catalogue;
 pub mod check;
 pub mod custom;
 pub mod expr;
 pub mod interpret;
+pub mod interval;
 pub mod pipeline;
+pub mod program;
 pub mod scalar;
 
 pub mod types;
@@ -40,13 +44,17 @@ mod display;
 
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod testing_random;
 
 pub use check::Unsupported;
 pub use custom::{CustomFunction, Host, HostBody};
 pub use expr::{ArithmeticOp, CastFailure, CompareOp, DatePart, Expr, ExprKind};
 pub use interpret::{EvalError, Interpreter};
+pub use interval::{FloatRange, Interval};
 pub use pipeline::{
     Aggregate, AggregateCall, AggregateFunction, AggregateOutput, NamedExpr, Pipeline, Sort,
     SortKey, Step,
 };
+pub use program::{Facts, RowProgram};
 pub use scalar::{Scalar, ScalarValue};

@@ -18,9 +18,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tidegate_pipeline::types::is_string;
-use tidegate_pipeline::{CustomFunction, Expr, NamedExpr, Scalar, ScalarValue};
+use tidegate_pipeline::{CustomFunction, Expr, Interval, NamedExpr, Scalar, ScalarValue};
 
-use super::interval::Interval;
 use super::slots::{Lookup, Slot, SlotFacts, SlotKind, count_nodes, over_input, slot_kind};
 
 pub use aggregate::{CallPlan, FloatScaleAt, LOCAL_ROWS_MAX, STATE_ROWS_MAX, Sums, WordOp};

@@ -9,11 +9,10 @@ use std::fmt::Write;
 
 use arrow_schema::DataType;
 use tidegate_pipeline::types::{Decimal, DecimalWidth, is_string};
-use tidegate_pipeline::{Aggregate, AggregateCall, AggregateFunction, AggregateOutput};
+use tidegate_pipeline::{Aggregate, AggregateCall, AggregateFunction, AggregateOutput, Interval};
 
 use super::compact::{COMPACT, written_as};
 use super::emit::{CallPlan, FloatScaleAt, MomentScale, Sums};
-use super::interval::Interval;
 use super::source::{CHECKED, LITERALS_MAX, PRELUDE, STORE, write_launch};
 use super::store::{GroupPlan, KEY_LITERALS, KeyPlan, Presence, Store};
 use super::wide::{KEY_WORD, WIDE_KEY};

@@ -5,9 +5,8 @@
 //! `random.cuh`.
 
 use arrow_schema::DataType;
-use tidegate_pipeline::{Expr, ExprKind, Pipeline, Step};
+use tidegate_pipeline::{Expr, ExprKind, Interval, Pipeline, Step};
 
-use super::interval::Interval;
 use super::shape::Shape;
 use super::slots::{Slot, SlotFacts};
 use crate::engine::Segments;

@@ -4,10 +4,9 @@
 //! first word first, are the first rows. Rows whose words are equal are equal in the order.
 
 use tidegate_pipeline::types::is_string;
-use tidegate_pipeline::{Pipeline, Sort, SortKey};
+use tidegate_pipeline::{Interval, Pipeline, Sort, SortKey};
 
 use super::emit::{Class, Emitter, Scope, Valid};
-use super::interval::Interval;
 use super::slots::{Slot, SlotFacts};
 use super::{DeviceProgram, ProgramOptions, generate_with};
 

@@ -12,9 +12,10 @@ use std::cmp::Reverse;
 use std::fmt::Write;
 use std::iter;
 
+use tidegate_pipeline::Interval;
+
 use super::ProgramOptions;
 use super::emit::{Word, WordOp};
-use super::interval::Interval;
 use super::load_code::LoadCode;
 use super::shape::Shape;
 use super::store::{Presence, Store};

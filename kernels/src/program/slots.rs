@@ -7,9 +7,7 @@
 
 use arrow_schema::DataType;
 use tidegate_pipeline::types::is_string;
-use tidegate_pipeline::{ArithmeticOp, CastFailure, Expr, ExprKind};
-
-use super::interval::Interval;
+use tidegate_pipeline::{ArithmeticOp, CastFailure, Expr, ExprKind, Interval};
 
 /// One input of a device program, as an expression over the pipeline's input columns.
 #[derive(Clone, Debug, PartialEq)]

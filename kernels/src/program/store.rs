@@ -2,11 +2,10 @@
 
 use arrow_schema::DataType;
 use tidegate_pipeline::types::is_float;
-use tidegate_pipeline::{Aggregate, Expr};
+use tidegate_pipeline::{Aggregate, Expr, Interval};
 
 use super::ProgramOptions;
 use super::emit::{CallPlan, Class, Emitter, Scope, Val, Valid, Word, WordOp, Words};
-use super::interval::Interval;
 use super::radix::{RadixLimits, RadixPlan};
 use super::wide::{self, WideKeys, WidePlace};
 use crate::encode::Divisor;

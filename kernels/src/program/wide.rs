@@ -6,8 +6,9 @@
 //! other, all rows of the group had one key, which can be read from them; where they are not, two keys
 //! have met in one group, and the fold counts for nothing.
 
+use tidegate_pipeline::Interval;
+
 use super::emit::{Val, Valid, Word, WordOp, Words};
-use super::interval::Interval;
 use super::store::{KEY_LITERALS, KeyPlan};
 
 pub(super) const WIDE_KEY: &str = include_str!("../../cuda/wide_key.cuh");

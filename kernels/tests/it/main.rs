@@ -3,7 +3,8 @@
 //! Each case is a pipeline with its input. Its program is generated, compiled for the host against
 //! the shim of `kernels/shim`, and run by the launch logic that also drives a GPU. In reading order:
 //! `shim` compiles and runs kernels, `plan` and `data` build pipelines and columns, `cells` compares
-//! results, `check` brings it together; then the cases by topic, the random ones, and `corpus`,
+//! results, `check` brings it together; then the cases by topic, the random ones, `programs`, which
+//! interprets the row programs of all cases, and `corpus`,
 //! which compiles the text of all cases with NVRTC if there is one.
 
 #![expect(
@@ -33,6 +34,7 @@ mod keys;
 mod ordered;
 mod parts;
 mod plan;
+mod programs;
 mod radix;
 mod random;
 mod reference;

@@ -3,8 +3,6 @@
 //! The rules are those of Hive, as `decimal_op` in Arrow's `numeric.rs` has them: `+ - %` bring both
 //! operands to the greater scale, `*` adds the scales, `/` gives four more digits than the dividend.
 
-use arrow_schema::DataType;
-
 use super::Unsupported;
 use crate::expr::ArithmeticOp;
 use crate::types::Decimal;
@@ -81,14 +79,4 @@ pub fn decimal_rule(
         left_factor: factor(left_power)?,
         right_factor: factor(right_power)?,
     })
-}
-
-/// Returns the type of `left op right`.
-pub(super) fn decimal_arithmetic(
-    op: ArithmeticOp,
-    left: Decimal,
-    right: Decimal,
-) -> Result<DataType, Unsupported> {
-    let rule = decimal_rule(op, left, right)?;
-    Ok(rule.result.data_type())
 }

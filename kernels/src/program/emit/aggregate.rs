@@ -7,9 +7,8 @@
 
 use arrow_schema::DataType;
 use tidegate_pipeline::types::is_string;
-use tidegate_pipeline::{AggregateCall, AggregateFunction, Expr, ExprKind};
+use tidegate_pipeline::{AggregateCall, AggregateFunction, Expr, ExprKind, Interval};
 
-use super::super::interval::Interval;
 use super::moments::MomentScale;
 use super::{Class, Emitter, Scope, Val, Valid};
 use crate::groups::{DIGITS_SEEN, scale_exponent, unit_exponent};

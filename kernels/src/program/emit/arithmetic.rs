@@ -1,11 +1,10 @@
 //! Arithmetic: exact where ranges prove that it fits, checked or wrapping elsewhere.
 
 use arrow_schema::DataType;
-use tidegate_pipeline::ArithmeticOp;
 use tidegate_pipeline::check::decimal_rule;
 use tidegate_pipeline::types::{Decimal, MILLISECONDS_PER_DAY, integer_bits, is_float};
+use tidegate_pipeline::{ArithmeticOp, Interval};
 
-use super::super::interval::Interval;
 use super::expr::{bits_of, literal, width_range};
 use super::{Class, Emitter, Val, Valid};
 

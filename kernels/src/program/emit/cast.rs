@@ -1,11 +1,10 @@
 //! Conversions, as the cast matrix decided.
 
 use arrow_schema::DataType;
-use tidegate_pipeline::CastFailure;
 use tidegate_pipeline::check::{CastRule, Number, cast_rule};
 use tidegate_pipeline::types::{Decimal, SECONDS_PER_DAY, per_second};
+use tidegate_pipeline::{CastFailure, Interval};
 
-use super::super::interval::Interval;
 use super::expr::{literal, width_range};
 use super::{Class, Emitter, Val, Valid};
 

@@ -8,9 +8,8 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use arrow_schema::DataType;
-use tidegate_pipeline::{CustomFunction, Expr};
+use tidegate_pipeline::{CustomFunction, Expr, Interval};
 
-use super::super::interval::Interval;
 use super::super::source::PRELUDE;
 use super::{Class, Emitter, Scope, Val, Valid};
 

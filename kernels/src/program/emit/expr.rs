@@ -4,9 +4,8 @@ use arrow_schema::{DataType, TimeUnit};
 use tidegate_pipeline::types::{
     DecimalWidth, MILLISECONDS_PER_DAY, SECONDS_PER_DAY, is_float, is_string, per_second,
 };
-use tidegate_pipeline::{CompareOp, DatePart, Expr, ExprKind};
+use tidegate_pipeline::{CompareOp, DatePart, Expr, ExprKind, Interval};
 
-use super::super::interval::Interval;
 use super::super::slots::{may_raise, reads_strings};
 use super::shift::has_interval;
 use super::{Class, Emitter, Scope, Val, Valid};

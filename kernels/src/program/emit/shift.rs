@@ -7,9 +7,8 @@
 
 use arrow_schema::{DataType, TimeUnit};
 use tidegate_pipeline::types::{MILLISECONDS_PER_DAY, SECONDS_PER_DAY, per_second};
-use tidegate_pipeline::{ArithmeticOp, Expr, ExprKind, ScalarValue};
+use tidegate_pipeline::{ArithmeticOp, Expr, ExprKind, Interval, ScalarValue};
 
-use super::super::interval::Interval;
 use super::expr::{CALENDAR, literal};
 use super::{Class, Emitter, Scope, Val, Valid};
 

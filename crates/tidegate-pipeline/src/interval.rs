@@ -1,7 +1,7 @@
-//! Ranges of integers, which decide how many bits an expression is computed in.
+//! Ranges of integers and of floats, which decide how many bits an expression is computed in.
 
+use crate::types::{Decimal, DecimalWidth, integer_bits};
 use arrow_schema::DataType;
-use tidegate_pipeline::types::{Decimal, DecimalWidth, integer_bits};
 
 /// The values from `low` to `high`, both included. Where a bound would leave 128 bits, it is the
 /// bound of 128 bits.
@@ -20,6 +20,15 @@ impl Interval {
         high: i128::MAX,
     };
 
+    /// Booleans as integers.
+    pub const BOOL: Self = Self { low: 0, high: 1 };
+
+    /// Counts of rows.
+    pub const COUNT: Self = Self {
+        low: 0,
+        high: i64::MAX as i128,
+    };
+
     /// Makes the range between two values.
     pub fn new(low: i128, high: i128) -> Self {
         Self { low, high }
@@ -33,6 +42,11 @@ impl Interval {
         }
     }
 
+    /// Makes the range of unsigned integers of so many bits, up to 64.
+    pub fn unsigned(bits: u32) -> Self {
+        Self::new(0, (1 << bits) - 1)
+    }
+
     /// Makes the range of one value.
     pub fn of(value: i128) -> Self {
         Self::new(value, value)
@@ -44,18 +58,14 @@ impl Interval {
             return Some(if signed {
                 Self::signed(bits)
             } else {
-                Self::new(0, (1 << bits) - 1)
+                Self::unsigned(bits)
             });
         }
         if let Some(decimal) = Decimal::of(data_type) {
-            return Some(match decimal.width {
-                DecimalWidth::W32 => Self::signed(32),
-                DecimalWidth::W64 => Self::signed(64),
-                DecimalWidth::W128 => Self::ALL,
-            });
+            return Some(Self::of_width(decimal.width));
         }
         match data_type {
-            DataType::Boolean => Some(Self::new(0, 1)),
+            DataType::Boolean => Some(Self::BOOL),
             DataType::Date32 | DataType::Time32(_) => Some(Self::signed(32)),
             DataType::Date64
             | DataType::Time64(_)
@@ -63,6 +73,32 @@ impl Interval {
             | DataType::Duration(_) => Some(Self::signed(64)),
             _ => None,
         }
+    }
+
+    /// Returns the unscaled decimals that a width holds.
+    pub fn of_width(width: DecimalWidth) -> Self {
+        match width {
+            DecimalWidth::W32 => Self::signed(32),
+            DecimalWidth::W64 => Self::signed(64),
+            DecimalWidth::W128 => Self::ALL,
+        }
+    }
+
+    /// Returns the unscaled values with no more digits than a decimal type.
+    pub fn of_digits(decimal: Decimal) -> Self {
+        let most = 10_i128.pow(u32::from(decimal.precision).min(38)) - 1;
+        Self::new(-most, most).clamp_to(Self::of_width(decimal.width))
+    }
+
+    /// Returns whether a bound may have been cut at 128 bits, so that it proves nothing.
+    pub fn is_saturated(self) -> bool {
+        self.low == i128::MIN || self.high == i128::MAX
+    }
+
+    /// Returns what both have in common; the bound of `limit` that is nearest if that is nothing.
+    pub fn clamp_to(self, limit: Self) -> Self {
+        let low = self.low.clamp(limit.low, limit.high);
+        Self::new(low, self.high.clamp(low, limit.high))
     }
 
     /// Returns whether every value of `self` is in `other`.
@@ -181,10 +217,7 @@ impl Interval {
 
     /// Returns the range of remainders: the dividend's sign, smaller than the divisor.
     pub fn remainder(self, divisor: Self) -> Self {
-        let most = i128::try_from(divisor.magnitude())
-            .unwrap_or(i128::MAX)
-            .saturating_sub(1)
-            .max(0);
+        let most = i128::try_from(divisor.magnitude().saturating_sub(1)).unwrap_or(i128::MAX);
         Self::new(
             if self.low < 0 {
                 (-most).max(self.low)
@@ -200,9 +233,80 @@ impl Interval {
     }
 }
 
+/// Where floats lie.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FloatRange {
+    /// None is farther from zero; infinite if one may be infinite or NaN.
+    pub bound: f64,
+    /// None is nearer to zero; 0 if one may be.
+    pub least: f64,
+    /// Whether each is a single.
+    pub are_singles: bool,
+}
+
+impl FloatRange {
+    /// Every float.
+    pub const ALL: Self = Self {
+        bound: f64::INFINITY,
+        least: 0.0,
+        are_singles: false,
+    };
+
+    /// Makes the range of floats no farther from zero than a bound, which NaN and infinity lift.
+    pub fn within(bound: f64) -> Self {
+        Self {
+            bound: if bound.is_nan() { f64::INFINITY } else { bound },
+            ..Self::ALL
+        }
+    }
+
+    /// Makes the range of one float.
+    pub fn of(value: f64) -> Self {
+        let range = Self::within(value.abs());
+        Self {
+            least: if range.bound.is_finite() {
+                range.bound
+            } else {
+                0.0
+            },
+            ..range
+        }
+    }
+
+    /// Returns the range once its floats are rounded to singles.
+    pub fn narrowed(self) -> Self {
+        // Among the least singles rounding is no matter of proportion.
+        let least = f64::from(f32::from_bits(1));
+        Self::within(match self.bound {
+            0.0 => 0.0,
+            bound if bound < 3e38 => bound * (1.0 + 1e-6) + least,
+            // Above the greatest single lies infinity.
+            _ => f64::INFINITY,
+        })
+    }
+
+    /// Returns the range that holds both.
+    pub fn hull(self, other: Self) -> Self {
+        Self {
+            bound: self.bound.max(other.bound),
+            least: self.least.min(other.least),
+            are_singles: self.are_singles && other.are_singles,
+        }
+    }
+
+    /// Returns whether a float is in the range.
+    pub fn contains(self, value: f64) -> bool {
+        let is_bounded = self.bound == f64::INFINITY || value.abs() <= self.bound;
+        let is_apart = value.is_nan() || value.abs() >= self.least;
+        is_bounded
+            && is_apart
+            && (!self.are_singles || f64::from(value as f32) == value || value.is_nan())
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::Interval;
+    use super::{FloatRange, Interval};
 
     #[test]
     fn ranges_follow_arithmetic() {
@@ -213,6 +317,8 @@ mod tests {
         assert_eq!(-a, Interval::new(-5, 3));
         assert_eq!(a.divided_by(b), Interval::new(-1, 2));
         assert_eq!(a.remainder(b), Interval::new(-3, 3));
+        let rests = Interval::ALL.remainder(Interval::ALL);
+        assert!(rests.contains(i128::MAX % i128::MIN));
         assert_eq!(Interval::ALL + b, Interval::new(i128::MIN + 2, i128::MAX));
     }
 
@@ -232,6 +338,28 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn narrowed_floats_are_in_the_range() {
+        for value in [
+            0.0,
+            0.1,
+            3e-45,
+            1e-40,
+            -7.5,
+            2.9e38,
+            3.1e38,
+            1e300,
+            f64::NAN,
+        ] {
+            let single = f64::from(value as f32);
+            assert!(FloatRange::of(value).contains(value), "{value}");
+            assert!(FloatRange::of(value).narrowed().contains(single), "{value}");
+        }
+        assert_eq!(FloatRange::of(0.0).narrowed().bound, 0.0);
+        assert!(FloatRange::of(7.5).narrowed().bound < 7.6);
+        assert!(!FloatRange::of(7.5).contains(7.4));
     }
 
     #[test]

@@ -1,0 +1,104 @@
+//! `var_pop`, `var_samp`, `stddev_pop`, `stddev_samp`: the squared distances from the mean over the count,
+//! or over one less; NULL without a divisor. The state is the count, the mean and the squares, zeros for a
+//! group without a value.
+
+use arrow_schema::DataType;
+
+use crate::catalogue::{AggregateEntry, Body, CallTypes, Finish, Kernel, Update, count_of};
+use crate::check::Unsupported;
+use crate::interval::FloatRange;
+use crate::pipeline::AggregateFunction;
+use crate::program::{
+    Accumulator, Builder, Class, Comparison, FloatOp, IntegerOp, Nullable, Reduce, Type,
+};
+
+const fn variance(
+    function: AggregateFunction,
+    types: fn(&DataType, &DataType) -> Result<CallTypes, Unsupported>,
+) -> AggregateEntry {
+    AggregateEntry {
+        function,
+        types,
+        accumulate,
+        columns,
+        arguments: || vec![Some(DataType::Float64)],
+    }
+}
+
+pub(super) static VAR_POP: AggregateEntry = variance(AggregateFunction::VarPop, |argument, _| {
+    types(AggregateFunction::VarPop, argument)
+});
+pub(super) static VAR_SAMP: AggregateEntry = variance(AggregateFunction::VarSamp, |argument, _| {
+    types(AggregateFunction::VarSamp, argument)
+});
+pub(super) static STDDEV_POP: AggregateEntry =
+    variance(AggregateFunction::StddevPop, |argument, _| {
+        types(AggregateFunction::StddevPop, argument)
+    });
+pub(super) static STDDEV_SAMP: AggregateEntry =
+    variance(AggregateFunction::StddevSamp, |argument, _| {
+        types(AggregateFunction::StddevSamp, argument)
+    });
+
+static SQRT: Kernel = Kernel {
+    name: "sqrt",
+    body: Body::Float(f64::sqrt),
+    gives: |_| Type::Float64(FloatRange::ALL),
+};
+
+fn types(function: AggregateFunction, argument: &DataType) -> Result<CallTypes, Unsupported> {
+    if *argument != DataType::Float64 {
+        return Err(Unsupported::new(format!("{function} of {argument}")));
+    }
+    Ok(CallTypes {
+        value: DataType::Float64,
+        state: vec![DataType::UInt64, DataType::Float64, DataType::Float64],
+    })
+}
+
+fn accumulate(builder: &mut Builder, update: &Update) -> Result<Vec<Accumulator>, Unsupported> {
+    let (value, rows) = update.value(builder)?;
+    let moments = Accumulator {
+        reduce: Reduce::Moments,
+        value: Some(value),
+        rows,
+    };
+    Ok(vec![count_of(rows), moments])
+}
+
+fn columns(
+    builder: &mut Builder,
+    finish: &Finish<'_>,
+    results: &[Nullable],
+) -> Result<Vec<Nullable>, Unsupported> {
+    let [count, mean, squares] = *results else {
+        return Err(Unsupported::new("a variance without its moments"));
+    };
+    if finish.gives_state() {
+        return Ok(vec![count, mean, squares]);
+    }
+    let Update {
+        function, grouped, ..
+    } = finish.update;
+    let (zero, one) = (builder.int(0), builder.int(1));
+    let divisor = match function.is_of_sample() {
+        true => builder.exact(IntegerOp::Subtract, count.value, one),
+        false => count.value,
+    };
+    let has_divisor = builder.compare(Comparison::Greater, divisor, zero);
+    let double = builder.convert(divisor, Class::F64);
+    let mut value = builder.float2(FloatOp::Divide, squares.value, double);
+    if !grouped {
+        // Without keys DataFusion does not divide for a single value, so an infinity has variance 0.
+        let is_single = builder.compare(Comparison::Equal, count.value, one);
+        let nothing = builder.float(0.0);
+        value = builder.select(is_single, nothing, value);
+    }
+    if function.is_root() {
+        value = builder.call(&SQRT, vec![value]);
+    }
+    Ok(vec![Nullable {
+        value,
+        valid: has_divisor,
+    }])
+}

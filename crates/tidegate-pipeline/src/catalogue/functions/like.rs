@@ -1,0 +1,86 @@
+//! `a [NOT] LIKE pattern`, and ILIKE. The pattern is not wanted where the text is NULL.
+
+use arrow_schema::DataType;
+
+use crate::catalogue::{
+    Accuracy, Arguments, Body, Kernel, Lowered, Options, ScalarEntry, Signature,
+};
+use crate::interpret::EvalError;
+use crate::interpret::like::LikePattern;
+use crate::interpret::value::Value;
+use crate::program::{Builder, Nullable, Type};
+
+pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
+    name: "like",
+    types: |signature| {
+        signature.takes_string("LIKE", 0)?;
+        signature.takes_string("the pattern of LIKE", 1)?;
+        signature.gives_boolean("LIKE")
+    },
+    lower,
+    accuracy: Accuracy::Exact,
+    oracle: |signature, args| {
+        let Options::Like {
+            negated,
+            case_insensitive,
+        } = signature.options
+        else {
+            return Err(EvalError::internal("LIKE without its options"));
+        };
+        Ok(match (args[0], args[1]) {
+            (Value::Utf8(text), Value::Utf8(pattern)) => {
+                let pattern = LikePattern::new(pattern, case_insensitive);
+                Value::Boolean(pattern.matches(text) != negated)
+            }
+            _ => Value::Null,
+        })
+    },
+    signatures,
+}];
+
+static LIKE: Kernel = Kernel {
+    name: "like",
+    body: Body::Matches(|text, pattern| LikePattern::new(pattern, false).matches(text)),
+    gives: |_| Type::Bool,
+};
+
+static ILIKE: Kernel = Kernel {
+    name: "ilike",
+    body: Body::Matches(|text, pattern| LikePattern::new(pattern, true).matches(text)),
+    gives: |_| Type::Bool,
+};
+
+fn lower(builder: &mut Builder, arguments: &mut Arguments<'_>) -> Lowered {
+    let text = arguments.lower(builder, 0)?;
+    let pattern = builder.guarded(text.valid, |builder| arguments.lower(builder, 1))?;
+    let (kernel, negated) = match arguments.signature.options {
+        Options::Like {
+            case_insensitive: true,
+            negated,
+        } => (&ILIKE, negated),
+        Options::Like { negated, .. } => (&LIKE, negated),
+        _ => (&LIKE, false),
+    };
+    let matches = builder.call(kernel, vec![text.value, pattern.value]);
+    Ok(Nullable {
+        value: if negated {
+            builder.not(matches)
+        } else {
+            matches
+        },
+        valid: builder.all_valid(&[text, pattern]),
+    })
+}
+
+fn signatures() -> Vec<Signature> {
+    let signature = |(negated, case_insensitive)| {
+        let options = Options::Like {
+            negated,
+            case_insensitive,
+        };
+        Signature::with(vec![DataType::Utf8; 2], DataType::Boolean, options)
+    };
+    [(false, false), (true, false), (false, true), (true, true)]
+        .map(signature)
+        .into()
+}

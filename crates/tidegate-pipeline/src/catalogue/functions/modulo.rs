@@ -1,0 +1,15 @@
+//! `a % b`, of the dividend's sign: integers and decimals raise for 0; MIN % −1 is 0 for integers, and
+//! raises for decimals.
+
+use crate::catalogue::arithmetic::{OPERANDS, lower, oracle, pairs, types};
+use crate::catalogue::{Accuracy, ScalarEntry};
+use crate::expr::ArithmeticOp;
+
+pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
+    name: "modulo",
+    types: |signature| types(ArithmeticOp::Modulo, signature),
+    lower: |builder, arguments| lower(ArithmeticOp::Modulo, builder, arguments),
+    accuracy: Accuracy::Exact,
+    oracle: |signature, args| oracle(ArithmeticOp::Modulo, signature, args),
+    signatures: || pairs(ArithmeticOp::Modulo, &[OPERANDS]),
+}];

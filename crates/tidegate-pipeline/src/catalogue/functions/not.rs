@@ -1,0 +1,28 @@
+//! Three-valued NOT.
+
+use arrow_schema::DataType;
+
+use crate::catalogue::{Accuracy, ScalarEntry, Signature};
+use crate::interpret::value::Value;
+use crate::program::Nullable;
+
+pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
+    name: "not",
+    types: |signature| {
+        signature.takes_boolean("the operand of NOT", 0)?;
+        signature.gives_boolean("NOT")
+    },
+    lower: |builder, arguments| {
+        let ([value], valid) = arguments.strict(builder)?;
+        let value = builder.not(value);
+        Ok(Nullable { value, valid })
+    },
+    accuracy: Accuracy::Exact,
+    oracle: |_, args| {
+        Ok(match args[0] {
+            Value::Boolean(value) => Value::Boolean(!value),
+            other => other,
+        })
+    },
+    signatures: || vec![Signature::new(vec![DataType::Boolean], DataType::Boolean)],
+}];

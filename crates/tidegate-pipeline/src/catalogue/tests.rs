@@ -1,0 +1,253 @@
+//! Every entry with every signature that it names: random arguments with NULLs and edges, and what the
+//! program gives is what the reference interpreter gives.
+
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_schema::DataType;
+
+use super::{AggregateEntry, CallTypes, Options, ScalarEntry, Signature, aggregate, functions};
+use crate::check::Unsupported;
+use crate::expr::{ArithmeticOp, CastFailure, CompareOp, Expr};
+use crate::interpret::column::Column;
+use crate::interpret::value::Value;
+use crate::pipeline::{AggregateCall, AggregateFunction, AggregateOutput, Pipeline, Step};
+use crate::program::interpret;
+use crate::testing::{batch, call, col, group_by, named, param, pipeline};
+use crate::testing_random::{
+    Random, Shape, column, hold_rows, programs, random_batch, same, value,
+};
+
+/// Returns a call of a function.
+fn expr_of(entry: &ScalarEntry, signature: &Signature, args: &[Expr]) -> Result<Expr, Unsupported> {
+    let arg = |index: usize| args[index].clone();
+    let result = signature.result.clone();
+    let arithmetic = |op| Expr::arithmetic(op, arg(0), arg(1), result.clone());
+    let compare = |op| Expr::compare(op, arg(0), arg(1));
+    match (entry.name, &signature.options) {
+        ("add", _) => arithmetic(ArithmeticOp::Add),
+        ("subtract", _) => arithmetic(ArithmeticOp::Subtract),
+        ("multiply", _) => arithmetic(ArithmeticOp::Multiply),
+        ("divide", _) => arithmetic(ArithmeticOp::Divide),
+        ("modulo", _) => arithmetic(ArithmeticOp::Modulo),
+        ("equal", _) => compare(CompareOp::Eq),
+        ("not_equal", _) => compare(CompareOp::NotEq),
+        ("less", _) => compare(CompareOp::Lt),
+        ("less_or_equal", _) => compare(CompareOp::LtEq),
+        ("greater", _) => compare(CompareOp::Gt),
+        ("greater_or_equal", _) => compare(CompareOp::GtEq),
+        ("is_distinct_from", _) => compare(CompareOp::IsDistinctFrom),
+        ("is_not_distinct_from", _) => compare(CompareOp::IsNotDistinctFrom),
+        ("and", _) => Expr::and(arg(0), arg(1)),
+        ("or", _) => Expr::or(arg(0), arg(1)),
+        ("not", _) => Expr::not(arg(0)),
+        ("negate", _) => Expr::negate(arg(0)),
+        ("is_null", _) => Expr::is_null(arg(0)),
+        ("is_not_null", _) => Expr::is_not_null(arg(0)),
+        ("case", _) => {
+            let pairs = args.chunks_exact(2);
+            let otherwise = pairs.remainder().first().cloned();
+            let branches = pairs
+                .map(|pair| (pair[0].clone(), pair[1].clone()))
+                .collect();
+            Expr::case(branches, otherwise, result.clone())
+        }
+        ("in", Options::Negated(negated)) => Expr::in_list(arg(0), args[1..].to_vec(), *negated),
+        ("cast", Options::OnFailure(on_failure)) => Expr::cast(arg(0), result.clone(), *on_failure),
+        ("date_part", Options::Part(part)) => Expr::date_part(*part, arg(0)),
+        (
+            "like",
+            Options::Like {
+                negated,
+                case_insensitive,
+            },
+        ) => Expr::like(arg(0), arg(1), *negated, *case_insensitive),
+        ("substr", Options::Substring { start, length }) => {
+            Expr::substring(arg(0), *start, *length, result.clone())
+        }
+        (name, options) => panic!("{name} with {options:?}"),
+    }
+}
+
+const ROWS: usize = 120;
+
+/// Holds what the program of a call gives for each row against the entry's oracle.
+fn hold_oracle(
+    entry: &ScalarEntry,
+    signature: &Signature,
+    pipeline: &Pipeline,
+    batch: &RecordBatch,
+) {
+    let stages = programs(pipeline, std::slice::from_ref(batch), false);
+    let columns = batch.columns().iter();
+    let columns: Vec<_> = columns.map(|array| Column::new(array).unwrap()).collect();
+    for row in 0..batch.num_rows() {
+        let args: Vec<Value<'_>> = columns.iter().map(|column| column.get(row)).collect();
+        let expected = (entry.oracle)(signature, &args);
+        let found = interpret::run(&stages, &[batch.slice(row, 1)], &pipeline.output);
+        let found = found.map(|batches| Arc::clone(batches[0].column(0)));
+        let is_same = match (&expected, &found) {
+            (Ok(expected), Ok(found)) => same(*expected, Column::new(found).unwrap().get(0), false),
+            (Err(expected), Err(found)) => expected.to_string() == found.to_string(),
+            (Ok(_), Err(_)) | (Err(_), Ok(_)) => false,
+        };
+        assert!(
+            is_same,
+            "{pipeline} of {args:?}: {found:?} instead of {expected:?}"
+        );
+    }
+}
+
+/// Holds a function against the reference, its arguments being columns, or literals for the last one.
+fn check(entry: &ScalarEntry, signature: &Signature, random: &mut Random) {
+    let types = &signature.arguments;
+    let columns = types.iter().enumerate();
+    let columns: Vec<Expr> = columns.map(|(index, of)| col(index, of)).collect();
+    let expr = expr_of(entry, signature, &columns).unwrap();
+    assert_eq!(expr.data_type, signature.result);
+    for shape in [Shape::ALL, Shape::SMALL, Shape::AROUND] {
+        let batch = random_batch(random, types, ROWS, shape);
+        let steps = vec![Step::Project(vec![named(expr.clone(), "v")])];
+        let pipeline = pipeline(&batch.schema(), vec![], steps);
+        hold_rows(&pipeline, &batch);
+        hold_oracle(entry, signature, &pipeline, &batch.slice(0, 40));
+    }
+    let Some((last, before)) = types.split_last() else {
+        return;
+    };
+    for shape in [Shape::ALL, Shape::AROUND, Shape::AROUND] {
+        let batch = random_batch(random, types, ROWS, shape);
+        let literal = match random.one_in(4) {
+            true => Value::Null,
+            false => value(random, last, shape),
+        };
+        let mut args = columns[..before.len()].to_vec();
+        args.push(param(0, last));
+        let steps = vec![Step::Project(vec![named(
+            expr_of(entry, signature, &args).unwrap(),
+            "v",
+        )])];
+        let parameters = vec![crate::testing_random::scalar(literal, last)];
+        hold_rows(&pipeline(&batch.schema(), parameters, steps), &batch);
+    }
+}
+
+fn check_functions(wanted: &dyn Fn(&str) -> bool) {
+    let mut checked = 0;
+    for entry in functions().filter(|entry| wanted(entry.name)) {
+        for (index, signature) in (entry.signatures)().iter().enumerate() {
+            check(entry, signature, &mut Random(index as u64));
+            checked += 1;
+        }
+    }
+    assert!(checked > 0);
+}
+
+const CALENDAR: [&str; 1] = ["date_part"];
+const ARITHMETIC: [&str; 6] = ["add", "subtract", "multiply", "divide", "modulo", "negate"];
+
+#[test]
+fn arithmetic() {
+    check_functions(&|name| ARITHMETIC.contains(&name));
+}
+
+#[test]
+fn casts() {
+    check_functions(&|name| name == "cast");
+}
+
+#[test]
+fn calendar_fields() {
+    check_functions(&|name| CALENDAR.contains(&name));
+}
+
+#[test]
+fn other_functions() {
+    let others = |name: &str| {
+        !ARITHMETIC.contains(&name)
+            && !CALENDAR.contains(&name)
+            && name != "cast"
+            && name != "custom"
+    };
+    check_functions(&others);
+}
+
+#[test]
+fn names_are_of_one_function_each() {
+    let names: Vec<&str> = functions().map(|entry| entry.name).collect();
+    let distinct: std::collections::BTreeSet<&str> = names.iter().copied().collect();
+    assert_eq!(distinct.len(), names.len());
+}
+
+/// Returns a call of the aggregate, with the types that it gives.
+fn call_of(entry: &AggregateEntry, argument: Option<&DataType>, at: usize) -> AggregateCall {
+    let plain = |argument: &DataType| match argument {
+        DataType::Dictionary(_, value) => value.as_ref().clone(),
+        other => other.clone(),
+    };
+    let types = match argument {
+        Some(argument) => (entry.types)(argument, &plain(argument)).unwrap(),
+        None => CallTypes::of_value(DataType::Int64),
+    };
+    let argument = argument.map(|of| col(at, of));
+    call(entry.function, argument, types.value, &types.state).unwrap()
+}
+
+fn check_aggregate(entry: &AggregateEntry, argument: Option<&DataType>, random: &mut Random) {
+    let key = DataType::Int8;
+    let argument_type = argument.cloned().unwrap_or(DataType::Int64);
+    for shape in [Shape::ALL, Shape::SMALL, Shape::AROUND] {
+        // A sum in order of values far apart is not the exact one.
+        let is_rounded = matches!(argument, Some(DataType::Float64));
+        let shape = match is_rounded && shape.range.is_none() {
+            true => Shape::AROUND,
+            false => shape,
+        };
+        let columns = vec![
+            column(random, &key, ROWS, Shape::SMALL),
+            column(random, &argument_type, ROWS, shape),
+            column(random, &DataType::Boolean, ROWS, Shape::AROUND),
+        ];
+        let batch = batch(columns);
+        for output in [AggregateOutput::Value, AggregateOutput::State] {
+            for keys in [vec![], vec![named(col(0, &key), "k")]] {
+                let plain = call_of(entry, argument, 1);
+                let filtered = AggregateCall {
+                    filter: Some(col(2, &DataType::Boolean)),
+                    ..plain.clone()
+                };
+                let steps = vec![group_by(keys, vec![plain, filtered], output)];
+                hold_rows(&pipeline(&batch.schema(), vec![], steps), &batch);
+            }
+        }
+    }
+}
+
+#[test]
+fn aggregates() {
+    use AggregateFunction::{Avg, Count, Max, Min, StddevPop, StddevSamp, Sum, VarPop, VarSamp};
+
+    for function in [
+        Count, Sum, Min, Max, Avg, VarPop, VarSamp, StddevPop, StddevSamp,
+    ] {
+        let entry = aggregate(function);
+        assert_eq!(entry.function, function);
+        for (index, argument) in (entry.arguments)().iter().enumerate() {
+            check_aggregate(entry, argument.as_ref(), &mut Random(index as u64));
+        }
+    }
+}
+
+#[test]
+fn what_signatures_say_is_said_once() {
+    for entry in functions() {
+        let signatures = (entry.signatures)();
+        let shown: Vec<String> = signatures.iter().map(|of| format!("{of:?}")).collect();
+        let distinct: std::collections::BTreeSet<&String> = shown.iter().collect();
+        assert_eq!(distinct.len(), shown.len(), "{}", entry.name);
+        let casts = signatures
+            .iter()
+            .filter(|of| matches!(of.options, Options::OnFailure(CastFailure::Null)));
+        assert!(entry.name != "cast" || casts.count() > 200);
+    }
+}
