@@ -13,7 +13,7 @@ use datafusion::catalog::{MemTable, Session as PlanSession, TableProvider};
 use datafusion::common::Constraints;
 use datafusion::common::utils::memory::RecordBatchMemoryCounter;
 use datafusion::datasource::sink::{DataSink, DataSinkExec};
-use datafusion::error::{DataFusionError, Result as PlanResult};
+use datafusion::error::Result as PlanResult;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::dml::InsertOp;
@@ -44,7 +44,7 @@ impl Charge {
     /// Adds what a batch takes beside those before it.
     ///
     /// # Errors
-    /// [`DataFusionError::ResourcesExhausted`] if the limit is reached; nothing is added then.
+    /// `ResourcesExhausted` if the limit is reached; nothing is added then.
     pub(crate) fn add(&mut self, batch: &RecordBatch) -> PlanResult<()> {
         let bytes = self.counter.count_batch(batch);
         self.held.try_grow(bytes)

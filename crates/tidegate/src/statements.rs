@@ -37,7 +37,7 @@ use walk::Walk;
 
 pub use highlight::{HighlightKind, HighlightSpan, KEYWORDS, highlight};
 pub(crate) use hints::Hint;
-pub(crate) use parser::{CacheStatement, Parsed, ParsedStatement, Tier, Unparsed};
+pub(crate) use parser::{CacheStatement, Parsed, ParsedStatement, RegionFormat, Tier, Unparsed};
 pub use placeholders::with_values;
 pub use redacted::redacted;
 pub(crate) use rewrites::Rewrites;

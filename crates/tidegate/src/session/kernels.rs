@@ -1,10 +1,11 @@
 //! The kernels of a query: what `EXPLAIN (FORMAT CUDA)` and `tidegate kernel` tell, without running
-//! the query and without a device.
+//! the query and without a device; `programs` has what `EXPLAIN (FORMAT PROGRAM)` tells.
 //!
 //! The query is planned as the session plans it, and each region's program is written as CUDA C++ in
 //! the form that fits any values. A run may use a narrower form of it once it has seen some.
 
 mod compiler;
+mod programs;
 
 use std::sync::Arc;
 
@@ -26,7 +27,8 @@ use crate::error::{Error, ErrorKind};
 use crate::lower::bind;
 use crate::mapping::planner;
 use crate::region::{PipelineExec, Program};
-use crate::statements::{StatementContext, Unparsed};
+use crate::statements::{RegionFormat, StatementContext, Unparsed};
+use programs::ProgramReport;
 
 pub use compiler::{CompiledKernel, EntryPoint, KernelCompiler};
 
@@ -50,17 +52,24 @@ pub struct KernelSource {
     pub text: String,
 }
 
-/// Answers `EXPLAIN (FORMAT CUDA)` of a query; `sql` is all of the statement.
+/// Answers `EXPLAIN (FORMAT CUDA)` and `EXPLAIN (FORMAT PROGRAM)` of a query; `sql` is all of the statement.
 pub(super) async fn explain(
     session: &Session,
+    format: RegionFormat,
     query: Unparsed,
     sql: &str,
     context: Arc<StatementContext>,
     allowed: SQLOptions,
 ) -> Result<DataFrame, Error> {
     let state = statement::state_of(session, context)?;
-    let reports = reports(session, &state, query, sql, allowed).await?;
-    let (_, plan) = session.ctx.read_batch(table(&reports)?)?.into_parts();
+    let answer = match format {
+        RegionFormat::Cuda => table(&reports(session, &state, query, sql, allowed).await?)?,
+        RegionFormat::Program => {
+            let report = ProgramReport::of;
+            programs::table(&regions(session, &state, query, sql, allowed, report).await?)?
+        }
+    };
+    let (_, plan) = session.ctx.read_batch(answer)?.into_parts();
     Ok(DataFrame::new(state, plan))
 }
 
@@ -72,6 +81,18 @@ pub(super) async fn reports(
     sql: &str,
     allowed: SQLOptions,
 ) -> Result<Vec<KernelReport>, Error> {
+    regions(session, state, query, sql, allowed, KernelReport::of).await
+}
+
+/// Plans a query and reports of each of its regions, by its number.
+async fn regions<T>(
+    session: &Session,
+    state: &SessionState,
+    query: Unparsed,
+    sql: &str,
+    allowed: SQLOptions,
+    report: fn(u64, &PipelineExec) -> T,
+) -> Result<Vec<T>, Error> {
     let plan = match statement::logical_plan(session, state, query).await {
         Ok(plan) => plan,
         Err(error) => return Err(with_hint(error, sql, session).await),
@@ -88,7 +109,7 @@ pub(super) async fn reports(
     gather(&plan, &mut regions);
     Ok((1..)
         .zip(regions)
-        .map(|(number, region)| KernelReport::of(number, region))
+        .map(|(number, region)| report(number, region))
         .collect())
 }
 

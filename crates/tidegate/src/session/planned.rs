@@ -81,7 +81,7 @@ pub(super) async fn plan(session: &Session, sql: &str, is_kept: bool) -> Result<
             return apart(statement::timeout(session), planned.of(query, is_kept)).await;
         }
         Parsed::Kill(id) => planned.work = Work::Kill(id),
-        Parsed::Cache(_) | Parsed::Kernels(_) => {}
+        Parsed::Cache(_) | Parsed::Regions(..) => {}
     }
     Ok(planned)
 }

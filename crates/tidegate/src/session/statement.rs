@@ -30,7 +30,7 @@ use super::{
     kill, plan_cache, spilling, summary,
 };
 use crate::clients::Client;
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::functions::zones::{ZONE_SETTING, exact_zone};
 use crate::mapping::planner;
 use crate::memory::{StatementPool, default_cache_limit, default_pinned_limit};
@@ -108,8 +108,8 @@ async fn outcome(session: &Session, sql: &str, allowed: SQLOptions) -> Result<Ou
             let told = cache::run(session, statement, context, allowed).await?;
             return Ok(Outcome::Done(told));
         }
-        Parsed::Kernels(query) => {
-            let told = kernels::explain(session, query, sql, context, allowed).await?;
+        Parsed::Regions(format, query) => {
+            let told = kernels::explain(session, format, query, sql, context, allowed).await?;
             return Ok(Outcome::Done(told));
         }
     };

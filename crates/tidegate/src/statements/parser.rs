@@ -31,10 +31,19 @@ pub(crate) enum Parsed {
     Kill(u64),
     /// A statement about the column cache.
     Cache(CacheStatement),
-    /// `EXPLAIN (FORMAT CUDA)` of a query.
-    Kernels(Unparsed),
+    /// `EXPLAIN` of a query, in a format of regions.
+    Regions(RegionFormat, Unparsed),
     /// What DataFusion plans.
     Standard(Unparsed),
+}
+
+/// What `EXPLAIN` shows of a query's regions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RegionFormat {
+    /// `FORMAT CUDA`: their kernels.
+    Cuda,
+    /// `FORMAT PROGRAM`: their row programs.
+    Program,
 }
 
 /// A statement that DataFusion's parser is still to read.
@@ -100,17 +109,29 @@ impl TidegateParser {
             self.end()?;
             return Ok(Parsed::Cache(CacheStatement::Uncache { table }));
         }
-        let is_list = self.takes_all(&["EXPLAIN", "(", "FORMAT", "CUDA"]);
-        if !is_list && !self.takes_all(&["EXPLAIN", "FORMAT", "CUDA"]) {
+        let Some((format, is_list)) = self.region_format() else {
             return Ok(Parsed::Standard(self.standard()?));
-        }
+        };
         if is_list && !self.takes(")") {
             return Err(self.expected("')'"));
         }
         if self.is_at_end() {
             return Err(self.expected("a query"));
         }
-        Ok(Parsed::Kernels(self.standard()?))
+        Ok(Parsed::Regions(format, self.standard()?))
+    }
+
+    /// Takes `EXPLAIN` with a format of regions; returns it, and whether a parenthesis is open.
+    fn region_format(&mut self) -> Option<(RegionFormat, bool)> {
+        let formats = [
+            ("CUDA", RegionFormat::Cuda),
+            ("PROGRAM", RegionFormat::Program),
+        ];
+        formats.into_iter().find_map(|(word, format)| {
+            let is_list = self.takes_all(&["EXPLAIN", "(", "FORMAT", word]);
+            let is_it = is_list || self.takes_all(&["EXPLAIN", "FORMAT", word]);
+            is_it.then_some((format, is_list))
+        })
     }
 
     fn kill(mut self) -> Result<Parsed, StatementError> {
@@ -307,7 +328,7 @@ impl Parsed {
     pub(crate) fn standard(self) -> Option<Unparsed> {
         match self {
             Self::Standard(statement) => Some(statement),
-            Self::Kill(_) | Self::Cache(_) | Self::Kernels(_) => None,
+            Self::Kill(_) | Self::Cache(_) | Self::Regions(..) => None,
         }
     }
 }

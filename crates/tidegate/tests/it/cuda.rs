@@ -41,6 +41,22 @@ async fn a_region_has_its_kernel_without_a_device() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_region_has_its_program() {
+    let sql = format!("EXPLAIN (FORMAT PROGRAM) {REVENUE}");
+    let answer = host_only().collect(&sql).await.unwrap();
+    let program = texts(&answer, "program")[0].clone().unwrap();
+    for line in [
+        "= l_discount",
+        "select v",
+        "accumulate a0 = sum",
+        "call sum of a0",
+    ] {
+        assert!(program.contains(line), "{line}: {program}");
+    }
+    assert_eq!(texts(&answer, "reason"), [None]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn dates_moved_by_intervals_have_kernels() {
     let query = "SELECT l_shipdate + INTERVAL '1 month' AS next, count(*) FROM tpch('lineitem', 0.01) \
                  WHERE l_commitdate - INTERVAL '7 days' > l_shipdate GROUP BY next";

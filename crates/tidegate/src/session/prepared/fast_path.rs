@@ -22,12 +22,10 @@ use tidegate_scheduler::{
 
 use super::Planned;
 use crate::clients::Client;
-use crate::clients::Client;
 use crate::error::Error;
 use crate::lower::parameter::{are_parameters, bind_values, symbolic};
 use crate::mapping::planner;
 use crate::options::TidegateOptions;
-use crate::query::History;
 use crate::query::{
     Asked, CancelHandle, History, Record, Regions, Snapshot, cancelled, flatten_panic,
     on_large_stack, refused,

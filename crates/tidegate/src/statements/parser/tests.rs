@@ -2,7 +2,7 @@
 
 use sqlparser::ast::Ident;
 
-use super::{CacheStatement, Parsed, Tier};
+use super::{CacheStatement, Parsed, RegionFormat, Tier};
 use crate::statements::StatementError;
 use crate::statements::tests::text;
 
@@ -18,7 +18,7 @@ fn check_error(sql: &str, expect: &str) {
 
 /// Returns the words that are left to DataFusion's parser; `None` of an extension statement.
 fn rest(parsed: Parsed) -> Option<(String, bool)> {
-    let (Parsed::Kernels(rest) | Parsed::Standard(rest)) = parsed else {
+    let (Parsed::Regions(_, rest) | Parsed::Standard(rest)) = parsed else {
         return None;
     };
     let words = rest.tokens.iter().map(|token| token.token.to_string());
@@ -118,8 +118,18 @@ fn kernels_are_those_of_the_query_behind() {
         ),
     ] {
         let found = parsed(sql).unwrap();
-        assert!(matches!(found, Parsed::Kernels(_)), "{sql}");
+        let is_it = matches!(found, Parsed::Regions(RegionFormat::Cuda, _));
+        assert!(is_it, "{sql}");
         assert_eq!(rest(found), Some((expect.to_string(), false)), "{sql}");
+    }
+    for sql in [
+        "EXPLAIN (FORMAT PROGRAM) TABLE t",
+        "explain format program TABLE t",
+    ] {
+        let found = parsed(sql).unwrap();
+        let is_it = matches!(found, Parsed::Regions(RegionFormat::Program, _));
+        assert!(is_it, "{sql}");
+        assert_eq!(rest(found), Some(("TABLE t".into(), false)), "{sql}");
     }
     let found = parsed("EXPLAIN FORMAT CUDA SUMMARIZE t").unwrap();
     assert_eq!(rest(found), Some(("SELECT*FROMt".into(), true)));
