@@ -211,15 +211,6 @@ impl Case {
         }
     }
 
-    /// Runs the case if there is a program for it, or returns why there is none.
-    pub(crate) fn check_if_supported(&self) -> Result<(), String> {
-        for facts in &self.facts {
-            self.program(*facts, 64)?;
-        }
-        self.check();
-        Ok(())
-    }
-
     /// Returns a case for each column of the last projection.
     fn columns(&self) -> Vec<Self> {
         let Some((Step::Project(columns), before)) = self.pipeline.steps.split_last() else {

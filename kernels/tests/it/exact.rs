@@ -5,16 +5,15 @@
 //! a variance takes a second pass over the differences from the mean.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use arrow_schema::{DataType, Field, Schema};
+use arrow_schema::DataType;
 use tidegate_pipeline::{
-    Aggregate, AggregateFunction, AggregateOutput, Expr, NamedExpr, Pipeline, Step,
+    Aggregate, AggregateFunction, AggregateOutput, Expr, Pipeline, Scalar, ScalarValue, Step,
 };
 
 use crate::cells::{Cell, rows_of};
-use crate::reference::{Column, Rounding, interpret};
+use crate::reference::{Column, Rounding, interpret, projecting};
 
 /// Bits of one digit of a sum; what is above them in a digit is carried later.
 const DIGIT_BITS: usize = 32;
@@ -185,29 +184,12 @@ fn unfolded(upto: &Pipeline, before: &[Step], aggregate: &Aggregate) -> Pipeline
             None => value,
         }
     });
-    let columns: Vec<NamedExpr> = keys
-        .chain(values)
-        .enumerate()
-        .map(|(index, expr)| NamedExpr {
-            expr,
-            name: format!("c{index}"),
-        })
-        .collect();
-    let fields = columns
-        .iter()
-        .map(|column| Field::new(&column.name, column.expr.data_type.clone(), true));
-    let output = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-    let mut parameters = upto.parameters.clone();
-    parameters.push(tidegate_pipeline::Scalar {
+    let mut pipeline = projecting(upto, before, keys.chain(values).collect());
+    pipeline.parameters.push(Scalar {
         data_type: DataType::Float64,
-        value: tidegate_pipeline::ScalarValue::Null,
+        value: ScalarValue::Null,
     });
-    Pipeline {
-        steps: [before, &[Step::Project(columns)]].concat(),
-        parameters,
-        output,
-        ..upto.clone()
-    }
+    pipeline
 }
 
 /// Makes of the two zeros that are one key the one that an aggregate shows.

@@ -354,22 +354,9 @@ pub(crate) fn cases() -> Vec<Case> {
 fn check(first: u64) {
     let begin = number_of("TIDEGATE_KERNEL_SEED", 0);
     let end = begin + number_of("TIDEGATE_KERNEL_CASES", CASES);
-    let mut without = 0;
-    let mut checked = 0;
     for seed in (begin..end).filter(|seed| seed % 4 == first) {
-        match case_of(seed).check_if_supported() {
-            Ok(()) => checked += 1,
-            Err(why) => {
-                println!("seed {seed}: {why}");
-                without += 1;
-            }
-        }
+        case_of(seed).check();
     }
-    assert!(
-        checked >= without,
-        "{without} of {} pipelines have no program",
-        checked + without
-    );
 }
 
 #[test]

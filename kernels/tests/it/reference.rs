@@ -4,12 +4,12 @@ use std::mem::discriminant;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use arrow_schema::DataType;
+use arrow_schema::{DataType, Field, Schema};
 use tidegate_kernels::groups::output_schema;
 use tidegate_kernels::program::first_aggregate;
 use tidegate_pipeline::{
     Aggregate, AggregateCall, AggregateFunction, AggregateOutput, CompareOp, EvalError, Expr,
-    Interpreter, Pipeline, Scalar, ScalarValue, Step,
+    Interpreter, NamedExpr, Pipeline, Scalar, ScalarValue, Step,
 };
 
 use crate::cells::{Cell, compare_groups, compare_rows, rows_of};
@@ -96,7 +96,8 @@ impl Reference {
     }
 
     /// Tells whether a device may raise `found` where the interpreter raises `expected`: an error of the
-    /// same class, or of one that some row raises by itself, for a device's rows have no order.
+    /// same class, or of one that some operation raises by itself over some row, for on a device neither
+    /// rows nor the operations of a row have an order.
     pub(crate) fn raises_as(
         &self,
         expected: &EvalError,
@@ -104,12 +105,64 @@ impl Reference {
         batches: &[RecordBatch],
     ) -> bool {
         let is_found = |error: &EvalError| discriminant(error) == discriminant(found);
-        let raised_by = |row: RecordBatch| interpret(&self.upto, &[row]).err();
-        let mut rows = batches
-            .iter()
-            .flat_map(|batch| (0..batch.num_rows()).map(|row| batch.slice(row, 1)));
-        found.is_arithmetic()
-            && (is_found(expected) || rows.any(|row| raised_by(row).as_ref().is_some_and(is_found)))
+        if is_found(expected) {
+            return found.is_arithmetic();
+        }
+        let raises = |(position, operation): (usize, Expr)| {
+            let before = &self.upto.steps[..position];
+            let alone = Arc::new(projecting(&self.upto, before, vec![operation]));
+            batches
+                .iter()
+                .flat_map(|batch| (0..batch.num_rows()).map(|row| batch.slice(row, 1)))
+                .any(|row| {
+                    // A value that cannot leave a pipeline, as an interval, raises nothing.
+                    let alone = Interpreter::new(Arc::clone(&alone));
+                    alone.is_ok_and(|mut alone| alone.fold(&row).is_err_and(|e| is_found(&e)))
+                })
+        };
+        found.is_arithmetic() && operations_of(&self.upto).into_iter().any(raises)
+    }
+}
+
+/// Returns every expression of a pipeline and all that they are made of, each with its step.
+fn operations_of(pipeline: &Pipeline) -> Vec<(usize, Expr)> {
+    let mut operations = Vec::new();
+    for (position, step) in pipeline.steps.iter().enumerate() {
+        let mut rest: Vec<&Expr> = match step {
+            Step::Filter(predicate) => vec![predicate],
+            Step::Project(columns) => columns.iter().map(|column| &column.expr).collect(),
+            Step::Aggregate(aggregate) => {
+                let keys = aggregate.keys.iter().map(|key| &key.expr);
+                let calls = aggregate.calls.iter();
+                keys.chain(calls.flat_map(|call| call.argument.iter().chain(&call.filter)))
+                    .collect()
+            }
+            Step::Sort(sort) => sort.keys.iter().map(|key| &key.expr).collect(),
+        };
+        while let Some(expr) = rest.pop() {
+            rest.extend(expr.children());
+            operations.push((position, expr.clone()));
+        }
+    }
+    operations
+}
+
+/// Makes a pipeline that does these steps and gives these expressions.
+pub(crate) fn projecting(pipeline: &Pipeline, before: &[Step], exprs: Vec<Expr>) -> Pipeline {
+    let fields: Vec<Field> = exprs
+        .iter()
+        .enumerate()
+        .map(|(index, expr)| Field::new(format!("c{index}"), expr.data_type.clone(), true))
+        .collect();
+    let named = |(index, expr)| NamedExpr {
+        expr,
+        name: format!("c{index}"),
+    };
+    let columns = exprs.into_iter().enumerate().map(named).collect();
+    Pipeline {
+        steps: [before, &[Step::Project(columns)]].concat(),
+        output: Arc::new(Schema::new(fields)),
+        ..pipeline.clone()
     }
 }
 

@@ -105,7 +105,7 @@ impl Terminal {
         let rows = self.folder.path().join("rows");
         fs::create_dir(&rows).unwrap();
         self.types(&format!(
-            "COPY (SELECT value FROM generate_series(1, 100000000000)) TO '{}/';\n",
+            "COPY (SELECT value FROM generate_series(1, 100000000000)) TO '{}/rows.csv';\n",
             rows.display()
         ));
         let deadline = Instant::now() + PATIENCE;
