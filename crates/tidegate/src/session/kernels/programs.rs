@@ -48,15 +48,20 @@ fn stages(program: &Program) -> Result<Vec<String>, String> {
 
 /// Lays reports out as a table, a row for each stage.
 pub(super) fn table(reports: &[ProgramReport]) -> Result<RecordBatch, DataFusionError> {
-    let mut rows: Vec<(u64, Option<u64>, Option<&str>, Option<&str>)> = Vec::new();
+    let (mut numbers, mut places, mut programs, mut reasons) = (vec![], vec![], vec![], vec![]);
     for ProgramReport { region, stages } in reports {
-        match stages {
-            Ok(stages) => {
-                for (stage, text) in (1..).zip(stages) {
-                    rows.push((*region, Some(stage), Some(text.as_str()), None));
-                }
-            }
-            Err(reason) => rows.push((*region, None, None, Some(reason.as_str()))),
+        let rows = match stages {
+            Ok(stages) => (1..)
+                .zip(stages)
+                .map(|(stage, text)| (Some(stage), Some(text.as_str()), None))
+                .collect(),
+            Err(reason) => vec![(None, None, Some(reason.as_str()))],
+        };
+        for (stage, program, reason) in rows {
+            numbers.push(*region);
+            places.push(stage);
+            programs.push(program);
+            reasons.push(reason);
         }
     }
     let schema = Schema::new(vec![
@@ -66,10 +71,10 @@ pub(super) fn table(reports: &[ProgramReport]) -> Result<RecordBatch, DataFusion
         Field::new("reason", DataType::Utf8, true),
     ]);
     let columns: Vec<ArrayRef> = vec![
-        Arc::new(UInt64Array::from_iter_values(rows.iter().map(|row| row.0))),
-        Arc::new(rows.iter().map(|row| row.1).collect::<UInt64Array>()),
-        Arc::new(rows.iter().map(|row| row.2).collect::<StringArray>()),
-        Arc::new(rows.iter().map(|row| row.3).collect::<StringArray>()),
+        Arc::new(UInt64Array::from(numbers)),
+        Arc::new(UInt64Array::from(places)),
+        Arc::new(StringArray::from(programs)),
+        Arc::new(StringArray::from(reasons)),
     ];
     Ok(RecordBatch::try_new(Arc::new(schema), columns)?)
 }
