@@ -29,6 +29,7 @@ mod extremes;
 mod finish;
 mod generated;
 mod keys;
+mod later;
 mod ordered;
 mod parts;
 mod plan;
