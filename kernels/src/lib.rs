@@ -26,6 +26,7 @@ pub mod execution;
 pub mod finish;
 pub mod generated;
 pub mod groups;
+pub mod host;
 pub mod program;
 pub mod random;
 pub mod rows;
