@@ -43,6 +43,7 @@ pub(super) static STDDEV_SAMP: AggregateEntry =
 static SQRT: Kernel = Kernel {
     name: "sqrt",
     body: Body::Float(f64::sqrt),
+    cuda: Some("sqrt({0})"),
     gives: |_| Type::Float64(FloatRange::ALL),
 };
 

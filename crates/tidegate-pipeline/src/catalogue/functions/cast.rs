@@ -30,6 +30,7 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
 static ROUND: Kernel = Kernel {
     name: "round",
     body: Body::Float(f64::round),
+    cuda: Some("round({0})"),
     gives: |arguments| {
         let bound = arguments[0].floats().bound;
         Type::Float64(FloatRange::within(bound + 0.5))
