@@ -24,6 +24,7 @@ pub mod facts;
 pub mod interpret;
 pub mod op;
 
+mod accuracy;
 mod cell;
 mod display;
 mod float_sum;
@@ -40,9 +41,10 @@ use crate::interval::{FloatRange, Interval};
 use crate::pipeline::AggregateFunction;
 use crate::scalar::Scalar;
 
+pub use accuracy::inexact_decision;
 pub use builder::Builder;
 pub use facts::Facts;
-pub use lower::lower;
+pub use lower::{lower, may_raise};
 pub use op::{Callee, Comparison, FloatOp, IntegerOp, Op, Overflow, Rounding};
 pub use verify::verify;
 
