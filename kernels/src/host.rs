@@ -25,7 +25,6 @@ mod ops;
 mod sink;
 mod vector;
 
-
 use std::sync::Arc;
 
 use arrow_schema::{DataType, SchemaRef};

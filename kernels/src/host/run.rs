@@ -328,7 +328,9 @@ fn unit(
 /// Returns which entries lie outside of an interval.
 fn outside(entries: &Entries, interval: Interval) -> Vec<bool> {
     fn of<T: Copy + Into<i128>>(values: &[T], interval: Interval) -> Vec<bool> {
-        let outside = values.iter().map(|value| !interval.contains((*value).into()));
+        let outside = values
+            .iter()
+            .map(|value| !interval.contains((*value).into()));
         outside.collect()
     }
     match entries {

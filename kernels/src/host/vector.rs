@@ -54,7 +54,6 @@ impl Lane {
             _ => Self::I128,
         }
     }
-    }
 }
 
 /// Values of one lane. Text lies in [`Texts`], since it borrows from blocks.
