@@ -39,9 +39,9 @@ use crate::interval::{FloatRange, Interval};
 use crate::pipeline::AggregateFunction;
 use crate::scalar::Scalar;
 
-pub use builder::Builder;
+pub use builder::{Bodies, Builder};
 pub use facts::Facts;
-pub use lower::lower;
+pub use lower::{lower, lower_for};
 pub use op::{Callee, Comparison, FloatOp, IntegerOp, Op, Overflow, Rounding};
 pub use verify::verify;
 

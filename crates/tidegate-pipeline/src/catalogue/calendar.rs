@@ -83,6 +83,7 @@ fn within(low: i128, high: i128) -> Type {
 /// The year of a day.
 pub(super) static YEAR: Kernel = Kernel {
     name: "year",
+    cuda: Some("civil_of((i32){0}).year"),
     body: Body::Int(|days| civil_of(days).0),
     gives: |arguments| {
         let days = arguments[0].interval().clamp_to(CALENDAR);
@@ -94,6 +95,7 @@ pub(super) static YEAR: Kernel = Kernel {
 /// The month of a day.
 pub(super) static MONTH: Kernel = Kernel {
     name: "month",
+    cuda: Some("civil_of((i32){0}).month"),
     body: Body::Int(|days| civil_of(days).1),
     gives: |_| within(1, 12),
 };
@@ -101,6 +103,7 @@ pub(super) static MONTH: Kernel = Kernel {
 /// The day of the month.
 pub(super) static DAY: Kernel = Kernel {
     name: "day",
+    cuda: Some("civil_of((i32){0}).day"),
     body: Body::Int(|days| civil_of(days).2),
     gives: |_| within(1, 31),
 };
@@ -108,6 +111,7 @@ pub(super) static DAY: Kernel = Kernel {
 /// The day of the year.
 pub(super) static DAY_OF_YEAR: Kernel = Kernel {
     name: "day of year",
+    cuda: Some("day_of_year(civil_of((i32){0}))"),
     body: Body::Int(day_of_year),
     gives: |_| within(1, 366),
 };
@@ -115,6 +119,7 @@ pub(super) static DAY_OF_YEAR: Kernel = Kernel {
 /// The day of the week, Sunday being 0.
 pub(super) static DAY_OF_WEEK: Kernel = Kernel {
     name: "day of week",
+    cuda: Some("iso_weekday((i32){0}) % 7"),
     body: Body::Int(day_of_week),
     gives: |_| within(0, 6),
 };
@@ -122,6 +127,7 @@ pub(super) static DAY_OF_WEEK: Kernel = Kernel {
 /// The week of ISO 8601.
 pub(super) static WEEK: Kernel = Kernel {
     name: "week",
+    cuda: Some("iso_week((i32){0})"),
     body: Body::Int(week),
     gives: |_| within(1, 53),
 };
@@ -129,6 +135,7 @@ pub(super) static WEEK: Kernel = Kernel {
 /// A day, so many months later.
 pub(super) static MOVED_BY_MONTHS: Kernel = Kernel {
     name: "moved by months",
+    cuda: Some("moved_by_months((i32){0}, {1})"),
     body: Body::Int2(moved_by_months),
     // Cutting the day makes no month shorter than 28 days, nor longer than 31.
     gives: |arguments| {

@@ -13,6 +13,9 @@ pub struct Kernel {
     pub body: Body,
     /// Returns what is known of the result.
     pub gives: fn(&[Type]) -> Type,
+    /// How CUDA C++ spells a call, `{0}`, `{1}`, … being the arguments, each in the class of its type; `None`
+    /// for functions of texts, which the host evaluates for each entry of a dictionary.
+    pub cuda: Option<&'static str>,
 }
 
 /// A body, by what it takes and gives.

@@ -42,6 +42,7 @@ pub(super) static STDDEV_SAMP: AggregateEntry =
 
 static SQRT: Kernel = Kernel {
     name: "sqrt",
+    cuda: Some("__dsqrt_rn({0})"),
     body: Body::Float(f64::sqrt),
     gives: |_| Type::Float64(FloatRange::ALL),
 };

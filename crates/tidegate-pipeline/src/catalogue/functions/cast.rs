@@ -29,6 +29,7 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
 
 static ROUND: Kernel = Kernel {
     name: "round",
+    cuda: Some("round_away({0})"),
     body: Body::Float(f64::round),
     gives: |arguments| {
         let bound = arguments[0].floats().bound;

@@ -42,12 +42,14 @@ static LIKE: Kernel = Kernel {
     name: "like",
     body: Body::Matches(|text, pattern| LikePattern::new(pattern, false).matches(text)),
     gives: |_| Type::Bool,
+    cuda: None,
 };
 
 static ILIKE: Kernel = Kernel {
     name: "ilike",
     body: Body::Matches(|text, pattern| LikePattern::new(pattern, true).matches(text)),
     gives: |_| Type::Bool,
+    cuda: None,
 };
 
 fn lower(builder: &mut Builder, arguments: &mut Arguments<'_>) -> Lowered {

@@ -24,6 +24,7 @@ static SLICE: Kernel = Kernel {
     name: "characters",
     body: Body::Slice(characters),
     gives: |_| Type::Text,
+    cuda: None,
 };
 
 /// Returns the characters from one place to another, counted from 0.
