@@ -28,7 +28,7 @@ use crate::program::{Accumulator, Builder, Nullable, Reduce, ValueId};
 
 #[cfg(test)]
 pub(crate) use arithmetic::arithmetic_type;
-pub use kernel::{Body, Kernel};
+pub use kernel::{Body, Kernel, Matcher, Monoid, TextArgument};
 pub use signature::{Options, Signature};
 
 /// A scalar function.

@@ -15,7 +15,7 @@ pub(crate) mod column;
 pub(crate) mod compare;
 pub(crate) mod custom;
 mod evaluate;
-mod groups;
+pub(crate) mod groups;
 pub(crate) mod like;
 mod sort;
 mod stage;
@@ -48,6 +48,12 @@ pub enum EvalError {
     Overflow {
         /// The operation and the types.
         operation: String,
+    },
+    /// A function has no value for its arguments.
+    #[error("{what}")]
+    Domain {
+        /// Which function, and of what.
+        what: &'static str,
     },
     /// A value has no image under CAST.
     #[error("cannot cast {value} to {to}: out of range")]
@@ -93,6 +99,7 @@ impl EvalError {
             self,
             Self::DivideByZero
                 | Self::Overflow { .. }
+                | Self::Domain { .. }
                 | Self::CastFailed { .. }
                 | Self::Function { .. }
         )

@@ -35,6 +35,7 @@ mod tests;
 
 use arrow_schema::DataType;
 
+use crate::catalogue::Monoid;
 use crate::interval::{FloatRange, Interval};
 use crate::pipeline::AggregateFunction;
 use crate::scalar::Scalar;
@@ -179,6 +180,11 @@ pub enum Raised {
         /// The operation and its types.
         operation: String,
     },
+    /// Arguments for which a function has no value.
+    Domain {
+        /// What the query's error says.
+        what: &'static str,
+    },
     /// A value without an image under CAST.
     CastFailed {
         /// The value, which a backend may leave out of its message.
@@ -302,8 +308,15 @@ pub enum Reduce {
     Least,
     /// The greatest value, likewise.
     Greatest,
+    /// Integers combined, as signed ones of 64 bits.
+    Combine(&'static Monoid),
     /// Two results: the mean of doubles, and the sum of their squared distances from it.
     Moments,
+    /// The sum, over pairs of doubles, of the products of their distances from their means.
+    CoMoment {
+        /// The other double of a pair.
+        other: ValueId,
+    },
 }
 
 /// One aggregate call: its accumulators, and the program that turns their results into its columns.
@@ -407,6 +420,9 @@ impl RowProgram {
                 for accumulator in &mut groups.accumulators {
                     accumulator.value = accumulator.value.map(&mut *map);
                     accumulator.rows = map(accumulator.rows);
+                    if let Reduce::CoMoment { other } = &mut accumulator.reduce {
+                        *other = map(*other);
+                    }
                 }
             }
         }

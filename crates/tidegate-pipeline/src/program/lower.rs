@@ -320,24 +320,33 @@ fn results_of(
         Reduce::SumInteger { bits: 64 } => vec![("sum", DataType::Int64)],
         Reduce::SumInteger { .. } => vec![("sum", wide)],
         Reduce::SumFloat => vec![("sum", DataType::Float64)],
+        Reduce::Combine(_) => vec![("combined", DataType::Int64)],
         Reduce::Moments => vec![("mean", DataType::Float64), ("squares", DataType::Float64)],
+        Reduce::CoMoment { .. } => vec![("products", DataType::Float64)],
         Reduce::Least => vec![("least", call.data_type.clone())],
         Reduce::Greatest => vec![("greatest", call.data_type.clone())],
     };
-    let is_extreme = matches!(accumulator.reduce, Reduce::Least | Reduce::Greatest);
-    let extreme = accumulator.value.filter(|_| is_extreme);
-    let extreme = extreme.map(|value| builder.data(value));
+    let data = accumulator.value.map(|value| builder.data(value));
+    let of_values = match accumulator.reduce {
+        Reduce::Least | Reduce::Greatest => data,
+        Reduce::Combine(monoid) => data.map(|data| Type::Int((monoid.gives)(data.interval()))),
+        _ => None,
+    };
     let is_count = accumulator.reduce == Reduce::Count;
-    let nullable = may_be_empty && !is_count && accumulator.reduce != Reduce::Moments;
+    let is_moment = matches!(
+        accumulator.reduce,
+        Reduce::Moments | Reduce::CoMoment { .. }
+    );
+    let nullable = may_be_empty && !is_count && !is_moment;
     let input = |(column, (name, data_type)): (usize, (&str, DataType))| {
         let declared = Facts::declared(&data_type);
-        let interval = extreme.map_or(declared.interval, Type::interval);
+        let interval = of_values.map_or(declared.interval, Type::interval);
         Input {
             name: name.to_owned(),
             column: from + column,
             facts: Facts {
                 interval: if is_count { Interval::COUNT } else { interval },
-                floats: extreme.map_or(declared.floats, Type::floats),
+                floats: of_values.map_or(declared.floats, Type::floats),
                 nullable,
                 step: 1,
             },

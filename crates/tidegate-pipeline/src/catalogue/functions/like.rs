@@ -3,7 +3,7 @@
 use arrow_schema::DataType;
 
 use crate::catalogue::{
-    Accuracy, Arguments, Body, Kernel, Lowered, Options, ScalarEntry, Signature,
+    Accuracy, Arguments, Body, Kernel, Lowered, Matcher, Options, ScalarEntry, Signature,
 };
 use crate::interpret::EvalError;
 use crate::interpret::like::LikePattern;
@@ -40,17 +40,22 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
 
 static LIKE: Kernel = Kernel {
     name: "like",
-    body: Body::Matches(|text, pattern| LikePattern::new(pattern, false).matches(text)),
+    body: Body::Pattern(|pattern| matcher(pattern, false)),
     gives: |_| Type::Bool,
     cuda: None,
 };
 
 static ILIKE: Kernel = Kernel {
     name: "ilike",
-    body: Body::Matches(|text, pattern| LikePattern::new(pattern, true).matches(text)),
+    body: Body::Pattern(|pattern| matcher(pattern, true)),
     gives: |_| Type::Bool,
     cuda: None,
 };
+
+fn matcher(pattern: &str, case_insensitive: bool) -> Box<Matcher> {
+    let pattern = LikePattern::new(pattern, case_insensitive);
+    Box::new(move |text| pattern.matches(text))
+}
 
 fn lower(builder: &mut Builder, arguments: &mut Arguments<'_>) -> Lowered {
     let text = arguments.lower(builder, 0)?;
