@@ -28,7 +28,7 @@ mod vector;
 use std::sync::Arc;
 
 use arrow_schema::{DataType, SchemaRef};
-use tidegate_pipeline::program::{Input, Sink, Type, lower};
+use tidegate_pipeline::program::{Input, Reduce, Sink, Type, lower};
 use tidegate_pipeline::types::is_string;
 use tidegate_pipeline::{Facts, FloatRange, Interval, Pipeline, RowProgram, Unsupported};
 
@@ -78,6 +78,14 @@ impl HostProgram {
         };
         if matches!(program.sink, Sink::Sorted(_)) {
             return Err(Unsupported::new("a sort"));
+        }
+        if let Sink::Groups(groups) = &program.sink {
+            let mut reductions = groups.accumulators.iter().map(|kept| kept.reduce);
+            if reductions.any(|reduce| matches!(reduce, Reduce::CoMoment { .. })) {
+                return Err(Unsupported::new(
+                    "a sum of products of distances, on the host",
+                ));
+            }
         }
         for field in pipeline.output.fields() {
             if !columns::can_leave(field.data_type()) {

@@ -42,9 +42,9 @@ use crate::pipeline::AggregateFunction;
 use crate::scalar::Scalar;
 
 pub use accuracy::inexact_decision;
-pub use builder::Builder;
+pub use builder::{Bodies, Builder};
 pub use facts::Facts;
-pub use lower::{lower, may_raise};
+pub use lower::{lower, lower_for, may_raise};
 pub use op::{Callee, Comparison, FloatOp, IntegerOp, Op, Overflow, Rounding};
 pub use verify::verify;
 

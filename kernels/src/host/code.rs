@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tidegate_pipeline::Interval;
+use tidegate_pipeline::catalogue::Matcher;
 use tidegate_pipeline::program::{Comparison, FloatOp, IntegerOp, Rounding};
 
 use super::vector::Lane;
@@ -121,6 +122,23 @@ pub(super) enum Instruction {
         from: Register,
         to: Register,
     },
+    CallFloat2 {
+        body: fn(f64, f64) -> f64,
+        left: Register,
+        right: Register,
+        to: Register,
+    },
+    CallSingle {
+        body: fn(f32) -> f32,
+        from: Register,
+        to: Register,
+    },
+    CallSingle2 {
+        body: fn(f32, f32) -> f32,
+        left: Register,
+        right: Register,
+        to: Register,
+    },
     CallInt {
         body: fn(i64) -> i64,
         from: Register,
@@ -144,6 +162,24 @@ pub(super) enum Instruction {
     },
     Matches {
         body: fn(&str, &str) -> bool,
+        left: Register,
+        right: Register,
+        to: Register,
+    },
+    /// Matches texts with a pattern, which is prepared anew where it differs from the row's before.
+    Pattern {
+        prepare: fn(&str) -> Box<Matcher>,
+        left: Register,
+        right: Register,
+        to: Register,
+    },
+    TextInt {
+        body: fn(&str) -> i64,
+        from: Register,
+        to: Register,
+    },
+    Text2Int {
+        body: fn(&str, &str) -> i64,
         left: Register,
         right: Register,
         to: Register,
@@ -177,7 +213,11 @@ impl Instruction {
             | Self::Compare { left, right, .. }
             | Self::And { left, right, .. }
             | Self::Or { left, right, .. }
+            | Self::CallFloat2 { left, right, .. }
+            | Self::CallSingle2 { left, right, .. }
             | Self::CallInt2 { left, right, .. }
+            | Self::Pattern { left, right, .. }
+            | Self::Text2Int { left, right, .. }
             | Self::Matches { left, right, .. } => {
                 visit(left);
                 visit(right);
@@ -188,6 +228,8 @@ impl Instruction {
             | Self::Cast { from, .. }
             | Self::CastFails { from, .. }
             | Self::CallFloat { from, .. }
+            | Self::CallSingle { from, .. }
+            | Self::TextInt { from, .. }
             | Self::CallInt { from, .. }
             | Self::Unpack { from, .. }
             | Self::Intern { from, .. } => visit(from),
@@ -229,6 +271,12 @@ impl Instruction {
             | Self::Cast { to, .. }
             | Self::CastFails { to, .. }
             | Self::CallFloat { to, .. }
+            | Self::CallFloat2 { to, .. }
+            | Self::CallSingle { to, .. }
+            | Self::CallSingle2 { to, .. }
+            | Self::Pattern { to, .. }
+            | Self::TextInt { to, .. }
+            | Self::Text2Int { to, .. }
             | Self::CallInt { to, .. }
             | Self::CallInt2 { to, .. }
             | Self::Unpack { to, .. }

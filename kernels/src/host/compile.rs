@@ -371,7 +371,8 @@ impl<'a> Compiler<'a> {
         let register = self.value(Place::Rest, value)?;
         let lane = match (reduce, self.lanes[register]) {
             (Reduce::SumFloat | Reduce::Moments, _) | (_, Lane::F32) => Lane::F64,
-            (Reduce::SumInteger { bits: 64 }, _) | (_, Lane::Bool | Lane::I32) => Lane::I64,
+            (Reduce::SumInteger { bits: 64 } | Reduce::Combine(_), _)
+            | (_, Lane::Bool | Lane::I32) => Lane::I64,
             (_, lane) => lane,
         };
         Ok(self.cast(Place::Rest, register, lane))

@@ -1,6 +1,7 @@
 //! Runs instructions over the rows of a block, or over the entries of a dictionary.
 
 use tidegate_pipeline::Interval;
+use tidegate_pipeline::catalogue::Matcher;
 
 use super::block::Chunk;
 use super::code::{Instruction, Register};
@@ -248,6 +249,24 @@ impl<'a> Machine<'_, 'a> {
                 map1(read::<f64>(at(from), count)?, write(result, count)?, body);
                 Ok(())
             }
+            Instruction::CallFloat2 {
+                body, left, right, ..
+            } => {
+                let a = read::<f64>(at(left), count)?;
+                map2(a, read(at(right), count)?, write(result, count)?, body);
+                Ok(())
+            }
+            Instruction::CallSingle { body, from, .. } => {
+                map1(read::<f32>(at(from), count)?, write(result, count)?, body);
+                Ok(())
+            }
+            Instruction::CallSingle2 {
+                body, left, right, ..
+            } => {
+                let a = read::<f32>(at(left), count)?;
+                map2(a, read(at(right), count)?, write(result, count)?, body);
+                Ok(())
+            }
             Instruction::CallInt { body, from, .. } => {
                 map1(read::<i64>(at(from), count)?, write(result, count)?, body);
                 Ok(())
@@ -280,6 +299,40 @@ impl<'a> Machine<'_, 'a> {
                 let (text, pattern) = (&self.texts[left], &self.texts[right]);
                 for (row, to) in write::<u8>(result, count)?.iter_mut().enumerate() {
                     *to = body(text.get(row), pattern.get(row)).into();
+                }
+                Ok(())
+            }
+            Instruction::Pattern {
+                prepare,
+                left,
+                right,
+                ..
+            } => {
+                let (text, patterns) = (&self.texts[left], &self.texts[right]);
+                let mut prepared: Option<(&str, Box<Matcher>)> = None;
+                for (row, to) in write::<u8>(result, count)?.iter_mut().enumerate() {
+                    let pattern = patterns.get(row);
+                    if prepared.as_ref().is_none_or(|(known, _)| *known != pattern) {
+                        prepared = Some((pattern, prepare(pattern)));
+                    }
+                    let matches = prepared.as_ref().map(|(_, matches)| matches(text.get(row)));
+                    *to = matches.unwrap_or_default().into();
+                }
+                Ok(())
+            }
+            Instruction::TextInt { body, from, .. } => {
+                let from = &self.texts[from];
+                for (row, to) in write::<i64>(result, count)?.iter_mut().enumerate() {
+                    *to = body(from.get(row));
+                }
+                Ok(())
+            }
+            Instruction::Text2Int {
+                body, left, right, ..
+            } => {
+                let (a, b) = (&self.texts[left], &self.texts[right]);
+                for (row, to) in write::<i64>(result, count)?.iter_mut().enumerate() {
+                    *to = body(a.get(row), b.get(row));
                 }
                 Ok(())
             }

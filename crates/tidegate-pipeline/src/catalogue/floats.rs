@@ -43,7 +43,7 @@ pub(super) const fn single(
 }
 
 /// The root of a double.
-pub(super) static SQRT: Kernel = double("sqrt", f64::sqrt, "sqrt({0})", Accuracy::Exact);
+pub(super) static SQRT: Kernel = double("sqrt", f64::sqrt, "__dsqrt_rn({0})", Accuracy::Exact);
 
 /// Knows nothing of a double.
 pub(super) fn any_double(_: &[Type]) -> Type {

@@ -6,15 +6,14 @@ use std::sync::Arc;
 use arrow_schema::{DataType, Field, Schema};
 
 use super::{
-    Accumulator, Builder, Call, Facts, Groups, Input, InputId, Nullable, Order, Output, Reduce,
-    RowProgram, Sink, Sorted, Type,
+    Accumulator, Bodies, Builder, Call, Facts, Groups, Input, InputId, Nullable, Order, Output,
+    Reduce, RowProgram, Sink, Sorted, Type,
 };
 use crate::catalogue::{self, Arguments, Finish, Lowered, Signature, Update};
 use crate::check::Unsupported;
 use crate::expr::{Expr, ExprKind};
 use crate::interval::Interval;
 use crate::pipeline::{Aggregate, AggregateCall, AggregateOutput, NamedExpr, Pipeline, Sort, Step};
-use crate::scalar::Scalar;
 
 /// Lowers a pipeline, of whose input columns this is known. The pipeline has to pass
 /// [`Pipeline::validate`].
@@ -24,6 +23,18 @@ use crate::scalar::Scalar;
 pub fn lower(
     pipeline: &Pipeline,
     facts: &dyn Fn(usize) -> Facts,
+) -> Result<Vec<RowProgram>, Unsupported> {
+    lower_for(pipeline, facts, Bodies::Host)
+}
+
+/// Lowers a pipeline as [`lower`] does, for these bodies of users' functions.
+///
+/// # Errors
+/// What a program cannot say.
+pub fn lower_for(
+    pipeline: &Pipeline,
+    facts: &dyn Fn(usize) -> Facts,
+    bodies: Bodies,
 ) -> Result<Vec<RowProgram>, Unsupported> {
     let fields = pipeline.input.fields().iter().enumerate();
     let mut columns: Vec<Input> = fields
@@ -42,7 +53,7 @@ pub fn lower(
         let (blocking, rest) = rest.split_at(rest.len().min(1));
         let names = rest.is_empty().then_some(pipeline);
         let program = stage(
-            &pipeline.parameters,
+            Builder::new(Vec::new(), pipeline.parameters.clone()).calling(bodies),
             &columns,
             row_wise,
             blocking.first(),
@@ -100,13 +111,12 @@ fn is_row_wise(step: &Step) -> bool {
 
 /// Lowers one stage; the last one's columns have the names of the pipeline's output.
 fn stage(
-    parameters: &[Scalar],
+    mut builder: Builder,
     source: &[Input],
     row_wise: &[Step],
     blocking: Option<&Step>,
     last_of: Option<&Pipeline>,
 ) -> Result<RowProgram, Unsupported> {
-    let mut builder = Builder::new(Vec::new(), parameters.to_vec());
     let columns = source.iter().map(|input| Column::Unread(input.column));
     let mut scope = Scope {
         source,
@@ -262,20 +272,20 @@ impl Scope<'_> {
         grouped: bool,
     ) -> Result<Call, Unsupported> {
         let selected = builder.selected();
-        let mut rows = selected;
+        // What is not counted is not wanted.
+        let mut wanted = builder.bool(true);
         if let Some(filter) = &call.filter {
             let filter = self.expr(builder, filter)?;
-            let holds = builder.truth(filter);
-            rows = builder.and(selected, holds);
+            wanted = builder.truth(filter);
         }
-        // What is not counted is not wanted.
+        let rows = builder.and(selected, wanted);
         let argument = call.argument.as_ref();
-        let lowered =
-            argument.map(|argument| builder.guarded(rows, |builder| self.expr(builder, argument)));
+        let lowered = argument
+            .map(|argument| builder.guarded(wanted, |builder| self.expr(builder, argument)));
         let lowered = lowered.transpose()?;
         let mut more = Vec::with_capacity(call.more.len());
         for argument in &call.more {
-            more.push(builder.guarded(rows, |builder| self.expr(builder, argument))?);
+            more.push(builder.guarded(wanted, |builder| self.expr(builder, argument))?);
         }
         let update = Update {
             function: call.function,

@@ -293,11 +293,20 @@ impl Compiler<'_> {
         let mut registers = Vec::with_capacity(arguments.len());
         let wanted = match body {
             Body::Float(_) => vec![Lane::F64],
+            Body::Float2(_) => vec![Lane::F64; 2],
+            Body::Single(_) => vec![Lane::F32],
+            Body::Single2(_) => vec![Lane::F32; 2],
             Body::Int(_) => vec![Lane::I64],
             Body::Int2(_) => vec![Lane::I64; 2],
             Body::Unpack(_) => vec![Lane::I128],
             Body::Pack(_) => vec![Lane::I64; 3],
-            Body::Matches(_) => vec![Lane::Text; 2],
+            Body::Matches(_) | Body::Pattern(_) | Body::Text2Int(_) => vec![Lane::Text; 2],
+            Body::TextInt(_) => vec![Lane::Text],
+            Body::Text(_) => {
+                return Err(Unsupported::new(
+                    "a function that makes strings, on the host",
+                ));
+            }
             Body::Slice(_) => vec![Lane::Text, Lane::I64, Lane::I64],
         };
         if wanted.len() != arguments.len() {
@@ -315,6 +324,45 @@ impl Compiler<'_> {
                 from,
                 to,
             }),
+            Body::Float2(body) => self.make(place, Lane::F64, |to| Instruction::CallFloat2 {
+                body,
+                left,
+                right,
+                to,
+            }),
+            Body::Single(body) => self.make(place, Lane::F32, |to| Instruction::CallSingle {
+                body,
+                from,
+                to,
+            }),
+            Body::Single2(body) => self.make(place, Lane::F32, |to| Instruction::CallSingle2 {
+                body,
+                left,
+                right,
+                to,
+            }),
+            Body::Pattern(prepare) => self.make(place, Lane::Bool, |to| Instruction::Pattern {
+                prepare,
+                left,
+                right,
+                to,
+            }),
+            Body::TextInt(body) => self.make(place, Lane::I64, |to| Instruction::TextInt {
+                body,
+                from,
+                to,
+            }),
+            Body::Text2Int(body) => self.make(place, Lane::I64, |to| Instruction::Text2Int {
+                body,
+                left,
+                right,
+                to,
+            }),
+            Body::Text(_) => {
+                return Err(Unsupported::new(
+                    "a function that makes strings, on the host",
+                ));
+            }
             Body::Int(body) => self.make(place, Lane::I64, |to| Instruction::CallInt {
                 body,
                 from,

@@ -1,6 +1,7 @@
 //! Where a group's state lies: the words of all accumulators side by side.
 
 use tidegate_pipeline::RowProgram;
+use tidegate_pipeline::catalogue::Monoid;
 use tidegate_pipeline::program::{Groups, Reduce};
 
 use super::super::vector::Lane;
@@ -29,6 +30,8 @@ pub(super) enum Kind {
     ExtremeFloat { greatest: bool },
     /// The least or greatest string, which lies apart.
     ExtremeText { greatest: bool, texts: usize },
+    /// Integers combined into one.
+    Combined(&'static Monoid),
     /// A count, a mean and the sum of squared distances from it.
     Moments,
 }
@@ -48,7 +51,9 @@ impl Kind {
             Self::Extreme128 { greatest: true } => &[0, GREATEST],
             Self::ExtremeFloat { greatest: false } => &[0x7ff8_0000_0000_0000],
             Self::ExtremeFloat { greatest: true } => &[0xfff0_0000_0000_0000],
-            Self::Count | Self::Sum64 | Self::Partial { .. } | Self::Float => &[0],
+            Self::Count | Self::Sum64 | Self::Partial { .. } | Self::Float | Self::Combined(_) => {
+                &[0]
+            }
         }
     }
 }
@@ -132,7 +137,9 @@ impl Layout {
                 }
             }
             Reduce::SumFloat => Kind::Float,
-            Reduce::Moments => Kind::Moments,
+            // A program with other reductions is refused before it has a layout.
+            Reduce::Moments | Reduce::CoMoment { .. } => Kind::Moments,
+            Reduce::Combine(monoid) => Kind::Combined(monoid),
             Reduce::Least | Reduce::Greatest => match lane {
                 Some(Lane::F32 | Lane::F64) => Kind::ExtremeFloat { greatest },
                 Some(Lane::I128) => Kind::Extreme128 { greatest },

@@ -38,7 +38,7 @@ impl Results {
         let floats = |at: usize| rows().map(move |words| f64::from_bits(words[at]));
         let wides = || rows().map(|words| wide(&words[place.at..])).collect();
         let values = match place.kind {
-            Kind::Count | Kind::Sum64 => ResultValues::I64(ints()),
+            Kind::Count | Kind::Sum64 | Kind::Combined(_) => ResultValues::I64(ints()),
             Kind::Partial { .. } => ResultValues::I128(totals.to_vec()),
             Kind::Sum128 | Kind::Extreme128 { .. } => ResultValues::I128(wides()),
             Kind::Extreme64 { .. } if place.lane == Some(Lane::Bool) => {

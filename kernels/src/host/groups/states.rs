@@ -290,6 +290,12 @@ impl Target<'_> {
                 self.each_value(at, 2, values, add_wide);
             }
             (Kind::Float, Lane::F64) => self.sum_floats(at, read(value, self.count)?),
+            (Kind::Combined(monoid), Lane::I64) => {
+                let values = read::<i64>(value, self.count)?;
+                self.each_value(at, 1, values, |words, value| {
+                    words[0] = (monoid.combine)(words[0] as i64, value) as u64;
+                });
+            }
             (Kind::Extreme64 { greatest }, Lane::I64) => {
                 let values = read::<i64>(value, self.count)?;
                 self.each_value(at, 1, values, |words, value| {

@@ -34,7 +34,7 @@ static ROUND: Kernel = Kernel {
     name: "round",
     accuracy: Accuracy::Exact,
     body: Body::Float(f64::round),
-    cuda: Some("round({0})"),
+    cuda: Some("round_away({0})"),
     gives: |arguments| {
         let bound = arguments[0].floats().bound;
         Type::Float64(FloatRange::within(bound + 0.5))

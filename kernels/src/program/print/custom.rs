@@ -8,51 +8,33 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use arrow_schema::DataType;
-use tidegate_pipeline::{CustomFunction, Expr, Interval};
+use tidegate_pipeline::CustomFunction;
+use tidegate_pipeline::program::ValueId;
 
-use super::super::source::PRELUDE;
-use super::{Class, Emitter, Scope, Val, Valid};
+use super::RowText;
+use crate::program::source::PRELUDE;
 
-impl Emitter<'_> {
-    /// Emits a call.
+impl RowText<'_> {
+    /// Returns the C++ of a call, made where it is wanted.
     pub(super) fn custom(
         &mut self,
         function: &Arc<CustomFunction>,
-        args: &[Expr],
-        scope: &Scope,
-    ) -> Result<Val, String> {
-        let args = args.iter().map(|arg| self.value(arg, scope));
-        let args = args.collect::<Result<Vec<Val>, String>>()?;
-        let valid = self.all_valid(&args.iter().collect::<Vec<_>>());
+        arguments: &[ValueId],
+        wanted: ValueId,
+    ) -> Result<String, String> {
         let known = self.customs.iter().position(|(known, _)| known == function);
         let index = known.unwrap_or(self.customs.len());
         if known.is_none() {
             let text = function_text(index, function)?;
             self.customs.push((Arc::clone(function), text));
         }
-        let mut call = format!("custom{index}(");
-        for (number, (arg, (_, data_type))) in args.iter().zip(&function.arguments).enumerate() {
-            let separator = if number == 0 { "" } else { ", " };
-            let _ = write!(call, "{separator}({}){}", c_type(data_type)?, arg.code);
+        let mut passed = Vec::with_capacity(arguments.len());
+        for (id, (_, data_type)) in arguments.iter().zip(&function.arguments) {
+            passed.push(format!("({}){}", c_type(data_type)?, self.name(*id)));
         }
-        call.push(')');
-        let wanted = match &valid {
-            Valid::Always => self.guard.clone(),
-            Valid::Never => "false".into(),
-            Valid::If(valid) => format!("({} && {valid})", self.guard),
-        };
-        let returns = c_type(&function.returns)?;
-        let code = format!("{wanted} ? {call} : ({returns})0");
-        Ok(match &function.returns {
-            DataType::Boolean => self.boolean(&code, valid),
-            DataType::Float32 => self.float(Class::F32, &code, f64::INFINITY, valid),
-            DataType::Float64 => self.float(Class::F64, &code, f64::INFINITY, valid),
-            other => {
-                let range = Interval::of_type(other)
-                    .ok_or_else(|| format!("a value of {other} has no device form"))?;
-                self.integer(&code, range, valid)
-            }
-        })
+        let (wanted, returns) = (self.name(wanted), c_type(&function.returns)?);
+        let passed = passed.join(", ");
+        Ok(format!("{wanted} ? custom{index}({passed}) : ({returns})0"))
     }
 }
 
