@@ -10,7 +10,7 @@ use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 
 use super::ParquetResult;
 use super::pages::DICTIONARY_PAGE;
-use crate::files::thrift::walk;
+use tidegate_pages::thrift::walk;
 
 /// Bytes that the header of a dictionary page has at most.
 const HEADER_BYTES: u64 = 256;
