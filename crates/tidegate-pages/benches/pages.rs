@@ -29,38 +29,90 @@ type Case = (&'static str, ArrayRef, bool, Encoding);
 
 fn cases() -> Vec<Case> {
     let mut random = StdRng::seed_from_u64(1);
-    let mut numbers = |most: i64| -> Vec<i64> {
-        (0..ROWS).map(|_| random.random_range(0..most)).collect()
-    };
+    let mut numbers =
+        |most: i64| -> Vec<i64> { (0..ROWS).map(|_| random.random_range(0..most)).collect() };
     let decimals = |values: Vec<i64>| {
         let values = values.into_iter().map(i128::from);
         let array = Decimal128Array::from_iter_values(values);
-        Arc::new(array.with_precision_and_scale(15, 2).unwrap_or_else(|_| unreachable!()))
+        Arc::new(
+            array
+                .with_precision_and_scale(15, 2)
+                .unwrap_or_else(|_| unreachable!()),
+        )
     };
     let ints = |values: Vec<i64>| Arc::new(Int64Array::from(values)) as ArrayRef;
     let some = |values: Vec<i64>| {
         let rows = values.into_iter();
-        Arc::new(rows.map(|v| (v % 3 > 0).then_some(v)).collect::<Int64Array>()) as ArrayRef
+        Arc::new(
+            rows.map(|v| (v % 3 > 0).then_some(v))
+                .collect::<Int64Array>(),
+        ) as ArrayRef
     };
     let text = |values: Vec<i64>| {
         let values = values.into_iter().map(|value| format!("id{value:010}"));
         Arc::new(StringArray::from_iter_values(values)) as ArrayRef
     };
-    let days = numbers(2_500).into_iter().map(|day| day as i32).collect::<Vec<_>>();
-    let doubles = numbers(1 << 40).into_iter().map(|v| v as f64 * 0.01).collect::<Vec<_>>();
+    let days = numbers(2_500)
+        .into_iter()
+        .map(|day| day as i32)
+        .collect::<Vec<_>>();
+    let doubles = numbers(1 << 40)
+        .into_iter()
+        .map(|v| v as f64 * 0.01)
+        .collect::<Vec<_>>();
     vec![
         ("codes of 2 bits", ints(numbers(3)), true, Encoding::PLAIN),
-        ("codes of 6 bits", decimals(numbers(50)), true, Encoding::PLAIN),
-        ("codes of 12 bits", Arc::new(Int32Array::from(days)), true, Encoding::PLAIN),
-        ("codes of 17 bits", ints(numbers(100_000)), true, Encoding::PLAIN),
-        ("codes with nulls", some(numbers(3_000)), true, Encoding::PLAIN),
+        (
+            "codes of 6 bits",
+            decimals(numbers(50)),
+            true,
+            Encoding::PLAIN,
+        ),
+        (
+            "codes of 12 bits",
+            Arc::new(Int32Array::from(days)),
+            true,
+            Encoding::PLAIN,
+        ),
+        (
+            "codes of 17 bits",
+            ints(numbers(100_000)),
+            true,
+            Encoding::PLAIN,
+        ),
+        (
+            "codes with nulls",
+            some(numbers(3_000)),
+            true,
+            Encoding::PLAIN,
+        ),
         ("text as codes", text(numbers(1_000)), true, Encoding::PLAIN),
         ("plain i64", ints(numbers(1 << 40)), false, Encoding::PLAIN),
-        ("plain i64 with nulls", some(numbers(1 << 40)), false, Encoding::PLAIN),
-        ("plain f64", Arc::new(Float64Array::from(doubles.clone())), false, Encoding::PLAIN),
+        (
+            "plain i64 with nulls",
+            some(numbers(1 << 40)),
+            false,
+            Encoding::PLAIN,
+        ),
+        (
+            "plain f64",
+            Arc::new(Float64Array::from(doubles.clone())),
+            false,
+            Encoding::PLAIN,
+        ),
         ("plain text", text(numbers(1 << 30)), false, Encoding::PLAIN),
-        ("differences", ints(numbers(1 << 20)), false, Encoding::DELTA_BINARY_PACKED),
-        ("streams", Arc::new(Float64Array::from(doubles)), false, Encoding::BYTE_STREAM_SPLIT),
+        (
+            "differences",
+            ints(numbers(1 << 20)),
+            false,
+            Encoding::DELTA_BINARY_PACKED,
+        ),
+        (
+            "streams",
+            Arc::new(Float64Array::from(doubles)),
+            false,
+            Encoding::BYTE_STREAM_SPLIT,
+        ),
     ]
 }
 
@@ -75,7 +127,8 @@ fn written(case: &Case, codec: Compression) -> Option<Bytes> {
         properties = properties.set_encoding(*encoding);
     }
     let mut bytes = Vec::new();
-    let mut writer = ArrowWriter::try_new(&mut bytes, batch.schema(), Some(properties.build())).ok()?;
+    let mut writer =
+        ArrowWriter::try_new(&mut bytes, batch.schema(), Some(properties.build())).ok()?;
     writer.write(&batch).ok()?;
     writer.close().ok()?;
     Some(bytes.into())
@@ -86,15 +139,41 @@ fn sum_of_array(array: &ArrayRef) -> u64 {
     use arrow_schema::DataType;
     let array = array.as_ref();
     let words: Box<dyn Iterator<Item = u64>> = match array.data_type() {
-        DataType::Int32 => Box::new(array.as_primitive::<Int32Type>().iter().flatten().map(|v| v as u64)),
-        DataType::Int64 => Box::new(array.as_primitive::<Int64Type>().iter().flatten().map(|v| v as u64)),
-        DataType::Float64 => {
-            Box::new(array.as_primitive::<Float64Type>().iter().flatten().map(f64::to_bits))
-        }
-        DataType::Decimal128(..) => {
-            Box::new(array.as_primitive::<Decimal128Type>().iter().flatten().map(|v| v as u64))
-        }
-        _ => Box::new(array.as_string::<i32>().iter().flatten().map(|v| v.len() as u64)),
+        DataType::Int32 => Box::new(
+            array
+                .as_primitive::<Int32Type>()
+                .iter()
+                .flatten()
+                .map(|v| v as u64),
+        ),
+        DataType::Int64 => Box::new(
+            array
+                .as_primitive::<Int64Type>()
+                .iter()
+                .flatten()
+                .map(|v| v as u64),
+        ),
+        DataType::Float64 => Box::new(
+            array
+                .as_primitive::<Float64Type>()
+                .iter()
+                .flatten()
+                .map(f64::to_bits),
+        ),
+        DataType::Decimal128(..) => Box::new(
+            array
+                .as_primitive::<Decimal128Type>()
+                .iter()
+                .flatten()
+                .map(|v| v as u64),
+        ),
+        _ => Box::new(
+            array
+                .as_string::<i32>()
+                .iter()
+                .flatten()
+                .map(|v| v.len() as u64),
+        ),
     };
     words.fold(0, u64::wrapping_add)
 }
@@ -138,7 +217,9 @@ fn read(
     let metadata = file.builder.metadata();
     for row_group in 0..metadata.num_row_groups() {
         let columns = std::slice::from_ref(&file.request);
-        reader.open(metadata, row_group, columns, None, &file.source).ok()?;
+        reader
+            .open(metadata, row_group, columns, None, &file.source)
+            .ok()?;
         loop {
             match reader.next_block() {
                 0 => break,
@@ -153,9 +234,14 @@ fn read(
 }
 
 fn decode(criterion: &mut Criterion) {
-    for (codec, name) in [(Compression::UNCOMPRESSED, "decode"), (Compression::SNAPPY, "snappy")] {
+    for (codec, name) in [
+        (Compression::UNCOMPRESSED, "decode"),
+        (Compression::SNAPPY, "snappy"),
+    ] {
         let mut group = criterion.benchmark_group(name);
-        group.throughput(Throughput::Elements(ROWS as u64)).sample_size(20);
+        group
+            .throughput(Throughput::Elements(ROWS as u64))
+            .sample_size(20);
         for case in cases() {
             let opened = written(&case, codec).and_then(|bytes| {
                 let builder = ParquetRecordBatchReaderBuilder::try_new(bytes.clone()).ok()?;
@@ -179,7 +265,11 @@ fn decode(criterion: &mut Criterion) {
             });
             assert!(done.is_some(), "{} is read", case.0);
             let other = ParquetRecordBatchReaderBuilder::try_new(file.bytes.clone());
-            let batches = other.ok().and_then(|other| other.build().ok()).into_iter().flatten();
+            let batches = other
+                .ok()
+                .and_then(|other| other.build().ok())
+                .into_iter()
+                .flatten();
             let batches = batches.filter_map(Result::ok);
             let expect = batches.map(|batch| sum_of_array(batch.column(0)));
             assert_eq!(sum, expect.fold(0, u64::wrapping_add), "{}", case.0);

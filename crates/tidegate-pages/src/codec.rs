@@ -64,7 +64,9 @@ impl Codec {
             Self::Snappy(decoder) => {
                 let says = snap::raw::decompress_len(&bytes);
                 if !says.is_ok_and(|length| length == uncompressed) {
-                    return Err(PageError::damaged("a page is not as long as its header says"));
+                    return Err(PageError::damaged(
+                        "a page is not as long as its header says",
+                    ));
                 }
                 let mut buffer = buffers.take(uncompressed);
                 let written = decoder.decompress(&bytes, buffer.as_mut());
@@ -78,7 +80,9 @@ impl Codec {
         };
         match restored.len() == uncompressed {
             true => Ok(restored),
-            false => Err(PageError::damaged("a page is not as long as its header says")),
+            false => Err(PageError::damaged(
+                "a page is not as long as its header says",
+            )),
         }
     }
 }

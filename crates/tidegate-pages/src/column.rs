@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow_array::StringViewArray;
+use arrow_array::{Array, StringViewArray};
 use parquet::basic::Encoding;
 use parquet::file::metadata::ColumnChunkMetaData;
 use tidegate_kernels::host::{BLOCK, Chunk, Entries, Values};
@@ -15,7 +15,7 @@ use crate::runs::{Runs, Uniform};
 use crate::selection::Stretch;
 use crate::source::{Buffers, ChunkBytes};
 use crate::stream::{PageStream, ReadOptions};
-use crate::text::{Piece, PieceRows, has_rows, joined};
+use crate::text::{Piece, PieceRows, joined};
 use crate::typed::{Typed, at_least_one, spread};
 use crate::unpack::Code;
 
@@ -289,7 +289,7 @@ impl Column {
                 Ok(())
             }
             Cursor::Text { array, at } => {
-                if !has_rows(array, at.saturating_add(rows)) {
+                if at.saturating_add(rows) > array.len() {
                     return Err(PageError::damaged("a page ends within its values"));
                 }
                 if let (Form::Codes, Some(Entries::Text(entries))) = (out.form, &self.entries) {
@@ -435,7 +435,15 @@ impl Out {
             Form::Codes | Form::Typed => {}
             Form::Text => {
                 self.text = Some(match self.pieces.as_slice() {
-                    [(_, Piece { array, rows: PieceRows::From(at) })] => (array.clone(), *at),
+                    [
+                        (
+                            _,
+                            Piece {
+                                array,
+                                rows: PieceRows::From(at),
+                            },
+                        ),
+                    ] => (array.clone(), *at),
                     pieces => (joined(pieces)?, 0),
                 });
                 self.pieces.clear();
@@ -471,16 +479,19 @@ fn is_data(kind: PageKind) -> bool {
 /// Returns whether the footer says that all data pages are codes.
 fn is_all_codes(chunk: &ColumnChunkMetaData) -> bool {
     let is_code = |encoding: Encoding| {
-        matches!(encoding, Encoding::PLAIN_DICTIONARY | Encoding::RLE_DICTIONARY)
+        matches!(
+            encoding,
+            Encoding::PLAIN_DICTIONARY | Encoding::RLE_DICTIONARY
+        )
     };
     if let Some(mask) = chunk.page_encoding_stats_mask() {
         return mask.as_i32() != 0 && mask.encodings().all(is_code);
     }
     chunk.page_encoding_stats().is_some_and(|pages| {
         use parquet::basic::PageType;
-        let mut data = pages.iter().filter(|page| {
-            matches!(page.page_type, PageType::DATA_PAGE | PageType::DATA_PAGE_V2)
-        });
+        let mut data = pages
+            .iter()
+            .filter(|page| matches!(page.page_type, PageType::DATA_PAGE | PageType::DATA_PAGE_V2));
         data.all(|page| is_code(page.encoding))
     })
 }

@@ -22,7 +22,11 @@ pub(crate) enum Cursor {
     /// Codes of the dictionary's entries.
     Codes(Runs),
     /// Values of one length, as `PLAIN` has them.
-    Fixed { bytes: Bytes, at: usize, width: usize },
+    Fixed {
+        bytes: Bytes,
+        at: usize,
+        width: usize,
+    },
     /// Booleans as bits.
     Bits { bytes: Bytes, at: usize, len: usize },
     /// Booleans in runs.
@@ -87,7 +91,10 @@ impl PageParser {
             _ => Typed::new(self.kind),
         };
         if let Some(width) = self.kind.width() {
-            if len.checked_mul(width).is_none_or(|needed| needed > bytes.len()) {
+            if len
+                .checked_mul(width)
+                .is_none_or(|needed| needed > bytes.len())
+            {
                 return Err(ends());
             }
             entries.resize(len);
@@ -141,7 +148,9 @@ impl PageParser {
                 Some(bits) => Ok(Cursor::Delta(Delta::new(values, bits)?)),
                 None => Err(no_cursor(encoding, kind)),
             },
-            (PageEncoding::Plain | PageEncoding::ByteStreamSplit, kind) if kind.width().is_some() => {
+            (PageEncoding::Plain | PageEncoding::ByteStreamSplit, kind)
+                if kind.width().is_some() =>
+            {
                 let width = kind.width().unwrap_or(1);
                 match encoding {
                     PageEncoding::Plain => Ok(Cursor::fixed(values, width)),
@@ -182,7 +191,9 @@ impl PageParser {
         });
         match present {
             0 => self.slices = Slices::default(),
-            _ => self.slices.read(encoding, values, present, self.bytes_max)?,
+            _ => self
+                .slices
+                .read(encoding, values, present, self.bytes_max)?,
         }
         let cursor = match self.kind {
             Kind::Text => Cursor::Text {
@@ -250,7 +261,9 @@ impl Cursor {
     ) -> Result<()> {
         match self {
             Self::Fixed { bytes, at, width } => {
-                let end = present.checked_mul(*width).and_then(|len| len.checked_add(*at));
+                let end = present
+                    .checked_mul(*width)
+                    .and_then(|len| len.checked_add(*at));
                 let stored = end.and_then(|end| bytes.get(*at..end)).ok_or_else(ends)?;
                 out.read_plain(kind, stored, from, present)?;
                 *at += stored.len();
@@ -297,7 +310,9 @@ impl Cursor {
 
 /// Splits off what a length of four bytes stands before.
 fn with_length(bytes: &Bytes) -> Result<(Bytes, Bytes)> {
-    let length = bytes.first_chunk().map(|length| u32::from_le_bytes(*length) as usize);
+    let length = bytes
+        .first_chunk()
+        .map(|length| u32::from_le_bytes(*length) as usize);
     match length {
         Some(length) if length <= bytes.len() - 4 => {
             Ok((bytes.slice(4..4 + length), bytes.slice(4 + length..)))

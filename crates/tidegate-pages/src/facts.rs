@@ -12,7 +12,10 @@ use crate::kind::{Kind, Narrow};
 /// where they are missing. Statistics may lie: whoever uses this compares each value with it.
 pub fn facts_of(metadata: &ParquetMetaData, leaf: usize, data_type: &DataType) -> Facts {
     let mut facts = Facts::declared(data_type);
-    let chunks = metadata.row_groups().iter().map(|group| group.columns().get(leaf));
+    let chunks = metadata
+        .row_groups()
+        .iter()
+        .map(|group| group.columns().get(leaf));
     let Some(chunks) = chunks.collect::<Option<Vec<_>>>() else {
         return facts;
     };
@@ -53,17 +56,20 @@ fn null_count(chunk: &ColumnChunkMetaData) -> Option<u64> {
 /// Returns where the integers of a column chunk lie.
 fn interval(kind: Kind, statistics: &Statistics) -> Option<Interval> {
     let (low, high) = match (kind, statistics) {
-        (Kind::Int32(Narrow::None) | Kind::Widened32, Statistics::Int32(values)) => {
-            (i128::from(*values.min_opt()?), i128::from(*values.max_opt()?))
-        }
-        (Kind::Int64, Statistics::Int64(values)) => {
-            (i128::from(*values.min_opt()?), i128::from(*values.max_opt()?))
-        }
+        (Kind::Int32(Narrow::None) | Kind::Widened32, Statistics::Int32(values)) => (
+            i128::from(*values.min_opt()?),
+            i128::from(*values.max_opt()?),
+        ),
+        (Kind::Int64, Statistics::Int64(values)) => (
+            i128::from(*values.min_opt()?),
+            i128::from(*values.max_opt()?),
+        ),
         // Old writers compared integers without a sign, and bytes, in other ways.
         (_, statistics) if statistics.is_min_max_deprecated() => return None,
-        (Kind::Int32(_), Statistics::Int32(values)) => {
-            (i128::from(*values.min_opt()?), i128::from(*values.max_opt()?))
-        }
+        (Kind::Int32(_), Statistics::Int32(values)) => (
+            i128::from(*values.min_opt()?),
+            i128::from(*values.max_opt()?),
+        ),
         (Kind::Unsigned32, Statistics::Int32(values)) => (
             i128::from(*values.min_opt()? as u32),
             i128::from(*values.max_opt()? as u32),

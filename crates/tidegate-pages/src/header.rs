@@ -132,7 +132,9 @@ impl Numbers {
             _ => 0,
         };
         if levels > compressed || levels > uncompressed {
-            return Err(PageError::damaged("a page's levels are longer than the page"));
+            return Err(PageError::damaged(
+                "a page's levels are longer than the page",
+            ));
         }
         Ok(PageHeader {
             kind,

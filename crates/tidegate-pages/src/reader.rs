@@ -85,10 +85,12 @@ impl RowGroupReader {
             return Err(in_group(PageError::damaged("there is no such row group")));
         };
         let Ok(num_rows) = usize::try_from(group.num_rows()) else {
-            return Err(in_group(PageError::damaged("it has a negative number of rows")));
+            return Err(in_group(PageError::damaged(
+                "it has a negative number of rows",
+            )));
         };
-        self.selection = Selection::new(num_rows, rows)
-            .map_err(|why| in_group(PageError::unsupported(why)))?;
+        self.selection =
+            Selection::new(num_rows, rows).map_err(|why| in_group(PageError::unsupported(why)))?;
         for request in columns {
             let Some(chunk) = group.columns().get(request.leaf) else {
                 return Err(in_group(PageError::damaged("it has fewer columns")));
@@ -116,7 +118,8 @@ impl RowGroupReader {
     pub fn close(&mut self) {
         let columns = self.columns.drain(..).rev();
         // The next row group's columns are likely to be the same ones.
-        self.memory.extend(columns.map(|read| read.column.into_memory()));
+        self.memory
+            .extend(columns.map(|read| read.column.into_memory()));
         self.selection = Selection::default();
         self.stretches.clear();
         (self.start, self.num_rows) = (0, 0);
@@ -140,7 +143,9 @@ impl RowGroupReader {
 
     /// Returns the entries that a column's codes are of, if they were loaded.
     pub fn entries(&self, column: usize) -> Option<&Entries> {
-        self.columns.get(column).and_then(|read| read.column.entries())
+        self.columns
+            .get(column)
+            .and_then(|read| read.column.entries())
     }
 
     /// Returns whether the footer says that all of a column's values in this row group are among its
@@ -152,8 +157,11 @@ impl RowGroupReader {
 
     /// Goes on to the next block; returns how many rows it has, 0 at the end. Reads nothing yet.
     pub fn next_block(&mut self) -> usize {
-        self.start += self.span();
+        if self.has_failed {
+            return 0;
+        }
         let span = self.span();
+        self.start += span;
         for read in &mut self.columns {
             if !read.is_decoded {
                 read.column.behind += span;
@@ -162,10 +170,7 @@ impl RowGroupReader {
             read.column.forget();
         }
         self.stretches.clear();
-        self.num_rows = match self.has_failed {
-            true => 0,
-            false => self.selection.next_block(&mut self.stretches),
-        };
+        self.num_rows = self.selection.next_block(&mut self.stretches);
         self.num_rows
     }
 
@@ -203,7 +208,9 @@ impl RowGroupReader {
 
     /// Returns each column of the block that was decoded.
     pub fn chunks(&self) -> Vec<Option<Chunk<'_>>> {
-        (0..self.columns.len()).map(|column| self.chunk(column)).collect()
+        (0..self.columns.len())
+            .map(|column| self.chunk(column))
+            .collect()
     }
 
     /// Returns the selected rows from the block's first on.
@@ -226,7 +233,10 @@ impl RowGroupReader {
 
     /// Returns the rows from the end of the block before this one to the end of this one.
     fn span(&self) -> usize {
-        self.stretches.iter().map(|stretch| stretch.gap + stretch.rows).sum()
+        self.stretches
+            .iter()
+            .map(|stretch| stretch.gap + stretch.rows)
+            .sum()
     }
 
     fn checked(
@@ -239,7 +249,9 @@ impl RowGroupReader {
             return Err(error.in_column(&format!("number {column}")));
         };
         if self.has_failed {
-            return Err(PageError::damaged("reading its row group failed before").in_column(&read.name));
+            return Err(
+                PageError::damaged("reading its row group failed before").in_column(&read.name)
+            );
         }
         step(read).map_err(|error| {
             self.has_failed = true;

@@ -16,9 +16,16 @@ pub(crate) struct Runs {
 
 #[derive(Clone, Copy, Debug)]
 enum Run {
-    Repeated { value: u32, left: usize },
+    Repeated {
+        value: u32,
+        left: usize,
+    },
     /// The packed values begin at a byte, and so many were read.
-    Packed { start: usize, index: usize, left: usize },
+    Packed {
+        start: usize,
+        index: usize,
+        left: usize,
+    },
 }
 
 /// Whether all values that were read so far were repeated ones, and one and the same.

@@ -27,17 +27,23 @@ impl Selection {
     /// # Errors
     /// The ranges are not in order, or not in the row group.
     pub(crate) fn new(num_rows: usize, ranges: Option<&[Range<usize>]>) -> Result<Self, String> {
-        let all = [0..num_rows];
-        let ranges = ranges.unwrap_or(&all);
+        let all = 0..num_rows;
+        let ranges = ranges.unwrap_or(std::slice::from_ref(&all));
         let mut end = 0;
         for range in ranges {
             if range.start < end || range.end < range.start || range.end > num_rows {
                 let (start, to) = (range.start, range.end);
-                return Err(format!("rows {start} to {to} do not follow row {end} of {num_rows}"));
+                return Err(format!(
+                    "rows {start} to {to} do not follow row {end} of {num_rows}"
+                ));
             }
             end = range.end;
         }
-        let ranges: Vec<_> = ranges.iter().filter(|range| !range.is_empty()).cloned().collect();
+        let ranges: Vec<_> = ranges
+            .iter()
+            .filter(|range| !range.is_empty())
+            .cloned()
+            .collect();
         let num_rows = ranges.iter().map(Range::len).sum();
         Ok(Self {
             ranges: ranges.into_iter().rev().collect(),

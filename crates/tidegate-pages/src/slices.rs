@@ -97,7 +97,9 @@ impl Slices {
         for (prefix, place) in shared.into_iter().zip(&suffixes.places) {
             let (prefix, suffix) = (prefix as usize, suffixes.get(*place));
             if prefix > last.len() {
-                return Err(PageError::damaged("a string shares more than there is before it"));
+                return Err(PageError::damaged(
+                    "a string shares more than there is before it",
+                ));
             }
             let start = joined.len();
             let bytes = (start + prefix + suffix.len()) as u64;

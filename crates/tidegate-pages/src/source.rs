@@ -183,3 +183,6 @@ impl Drop for Buffer {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

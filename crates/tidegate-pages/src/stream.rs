@@ -74,9 +74,13 @@ impl PageStream {
         let start = chunk.dictionary_page_offset();
         let start = u64::try_from(start.unwrap_or_else(|| chunk.data_page_offset())).ok();
         let length = u64::try_from(chunk.compressed_size()).ok();
-        let end = start.zip(length).and_then(|(start, length)| start.checked_add(length));
+        let end = start
+            .zip(length)
+            .and_then(|(start, length)| start.checked_add(length));
         let (Some(start), Some(end)) = (start, end) else {
-            return Err(PageError::damaged("the footer gives no place for its pages"));
+            return Err(PageError::damaged(
+                "the footer gives no place for its pages",
+            ));
         };
         let value_bytes = match chunk.column_type() {
             Type::BOOLEAN => 0,
@@ -146,7 +150,9 @@ impl PageStream {
         let values = match header.is_compressed {
             true => self.codec.decompress(stored, uncompressed, &self.buffers)?,
             false if stored.len() != uncompressed => {
-                return Err(PageError::damaged("a page is not as long as its header says"));
+                return Err(PageError::damaged(
+                    "a page is not as long as its header says",
+                ));
             }
             false => stored,
         };
@@ -191,7 +197,9 @@ impl PageStream {
                     _ => header.uncompressed as u64,
                 };
                 if bytes.max(num_values) > room {
-                    return Err(PageError::damaged("a dictionary has more values than bytes"));
+                    return Err(PageError::damaged(
+                        "a dictionary has more values than bytes",
+                    ));
                 }
             }
             PageKind::Data | PageKind::DataV2 => {
@@ -211,7 +219,9 @@ impl PageStream {
     /// Returns bytes of the chunk, out of the window or after moving it.
     fn slice(&mut self, start: u64, length: usize) -> Result<Bytes> {
         let (begin, window) = &self.window;
-        let at = start.checked_sub(*begin).and_then(|at| usize::try_from(at).ok());
+        let at = start
+            .checked_sub(*begin)
+            .and_then(|at| usize::try_from(at).ok());
         if let Some(at) = at
             && let Some(end) = at.checked_add(length)
             && end <= window.len()
@@ -221,7 +231,9 @@ impl PageStream {
         // The buffer behind the window comes back before the next is taken.
         self.window = (start, Bytes::new());
         let most = self.options.window_bytes.max(length) as u64;
-        let bytes = self.source.read(start..self.end.min(start.saturating_add(most)))?;
+        let bytes = self
+            .source
+            .read(start..self.end.min(start.saturating_add(most)))?;
         if bytes.len() < length {
             return Err(PageError::damaged("its column chunk ends within a page"));
         }

@@ -1,7 +1,7 @@
 //! Strings of pages as arrays of views.
 
+use arrow_array::StringViewArray;
 use arrow_array::builder::make_view;
-use arrow_array::{Array, StringViewArray};
 use arrow_buffer::{Buffer, ScalarBuffer};
 
 use crate::error::{PageError, Result};
@@ -71,19 +71,21 @@ pub(crate) fn joined(pieces: &[(usize, Piece)]) -> Result<StringViewArray> {
         };
         match &piece.rows {
             PieceRows::From(start) => {
-                views.extend(stored.iter().skip(*start).take(*num_rows).map(|v| moved(*v)));
+                views.extend(
+                    stored
+                        .iter()
+                        .skip(*start)
+                        .take(*num_rows)
+                        .map(|v| moved(*v)),
+                );
             }
             PieceRows::Codes(codes) => {
                 let codes = codes.iter().take(*num_rows);
-                views.extend(codes.filter_map(|code| stored.get(*code as usize).map(|v| moved(*v))));
+                views
+                    .extend(codes.filter_map(|code| stored.get(*code as usize).map(|v| moved(*v))));
             }
         }
         buffers.extend(piece.array.data_buffers().iter().cloned());
     }
     checked(views, buffers)
-}
-
-/// Returns whether an array has rows up to one.
-pub(crate) fn has_rows(array: &StringViewArray, end: usize) -> bool {
-    end <= array.len()
 }

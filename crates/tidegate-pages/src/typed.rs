@@ -252,9 +252,8 @@ fn each<const WIDTH: usize, T>(bytes: &[u8], out: &mut [T], value: impl Fn([u8; 
 
 /// Returns a time as the `parquet` crate does.
 fn time_of(bytes: [u8; 12], unit: TimeUnit) -> i64 {
-    let word = |at: usize| {
-        u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
-    };
+    let word =
+        |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
     let mut stored = Int96::new();
     stored.set_data(word(0), word(4), word(8));
     match unit {
@@ -329,7 +328,10 @@ pub(crate) fn read_decimals(
         let bytes = slices.get(*place);
         let is_sound = (1..=16).contains(&bytes.len());
         if !is_sound || width.is_some_and(|width| width != bytes.len()) {
-            return Err(PageError::unsupported(format!("a decimal of {} bytes", bytes.len())));
+            return Err(PageError::unsupported(format!(
+                "a decimal of {} bytes",
+                bytes.len()
+            )));
         }
         let mut wide = [if bytes[0] < 0x80 { 0 } else { 0xff }; 16];
         wide[16 - bytes.len()..].copy_from_slice(bytes);

@@ -67,7 +67,11 @@ fn word_at(bytes: &[u8], at: usize) -> u64 {
 
 /// Returns the lowest `width` bits of each lane of `lane` bits set.
 const fn lanes(width: usize, lane: usize) -> u64 {
-    let one = if width >= 64 { u64::MAX } else { (1 << width) - 1 };
+    let one = if width >= 64 {
+        u64::MAX
+    } else {
+        (1 << width) - 1
+    };
     let (mut all, mut at) = (0, 0);
     while at < 64 {
         all |= one << at;
@@ -84,7 +88,7 @@ fn halve<const W: usize, const LANE: usize>(word: u64) -> u64 {
 }
 
 #[inline(always)]
-fn word<const N: usize>(window: &[u8], at: usize) -> u64 {
+fn word(window: &[u8], at: usize) -> u64 {
     let mut word = [0; 8];
     word.copy_from_slice(&window[at..at + 8]);
     u64::from_le_bytes(word)
@@ -145,8 +149,8 @@ fn pairs<const W: usize>(word: u64) -> u64 {
 
 fn shorts_of<const W: usize>(bytes: &[u8], out: &mut [u16]) {
     each_group::<u16, 16>(bytes, W, out, |window, out| {
-        let first = word::<16>(window, 0);
-        let second = word::<16>(window, W / 2) >> (4 * W % 8);
+        let first = word(window, 0);
+        let second = word(window, W / 2) >> (4 * W % 8);
         for (half, word) in [first, second].into_iter().enumerate() {
             let low = const { lanes(2 * W, 64) };
             let word = (word & low) | ((word >> (2 * W)) & low) << 32;
@@ -163,7 +167,7 @@ fn words_of<const W: usize>(bytes: &[u8], out: &mut [u32]) {
     each_group::<u32, 36>(bytes, W, out, |window, out| {
         for (lane, out) in out.iter_mut().enumerate() {
             let bit = lane * W;
-            *out = ((word::<36>(window, bit / 8) >> (bit % 8)) & mask) as u32;
+            *out = ((word(window, bit / 8) >> (bit % 8)) & mask) as u32;
         }
     });
 }

@@ -42,7 +42,12 @@ fn wide_differences_wrap() {
     delta.read(&mut out).unwrap();
     // Each difference is 2 - 1.
     assert_eq!(out, [7, 8, 9, 10]);
-    assert!(Delta::new(block(4, 64, &packed).into(), 32).unwrap().pass(2).is_err());
+    assert!(
+        Delta::new(block(4, 64, &packed).into(), 32)
+            .unwrap()
+            .pass(2)
+            .is_err()
+    );
 }
 
 #[test]
@@ -56,7 +61,10 @@ fn what_is_not_there_is_an_error() {
         &[12, 1, 3, 0],
         &[0xff, 0xff, 0xff, 0xff, 0x0f, 1, 3, 0],
     ] {
-        assert!(Delta::new(Bytes::copy_from_slice(bytes), 32).is_err(), "{bytes:?}");
+        assert!(
+            Delta::new(Bytes::copy_from_slice(bytes), 32).is_err(),
+            "{bytes:?}"
+        );
     }
     let mut cut = Delta::new(block(9, 8, &[1, 2, 3]).into(), 32).unwrap();
     let mut out = [0; 9];

@@ -47,14 +47,22 @@ fn shared_beginnings_do_not_grow_beyond_the_limit() {
     bytes.extend(lengths(4, 1, 0));
     bytes.extend(b"abcd");
     let encoding = PageEncoding::DeltaByteArray;
-    let expect = [b"a".to_vec(), b"ab".to_vec(), b"abc".to_vec(), b"abcd".to_vec()];
+    let expect = [
+        b"a".to_vec(),
+        b"ab".to_vec(),
+        b"abc".to_vec(),
+        b"abcd".to_vec(),
+    ];
     assert_eq!(read(encoding, &bytes, 4).unwrap(), expect);
     // 16 strings would take 136 bytes, and 100 are allowed.
     let mut bytes = lengths(16, 0, 1);
     bytes.extend(lengths(16, 1, 0));
     bytes.extend([b'x'; 16]);
     let refused = read(encoding, &bytes, 16).unwrap_err();
-    assert!(matches!(refused, PageError::TooLarge { limit: 100, .. }), "{refused}");
+    assert!(
+        matches!(refused, PageError::TooLarge { limit: 100, .. }),
+        "{refused}"
+    );
     // More is shared than there is.
     let mut bytes = lengths(2, 0, 2);
     bytes.extend(lengths(2, 1, 0));

@@ -34,7 +34,10 @@ integers!(i8, i16, i32, i64, i128, u8, u16, u32, u64);
 fn integers_of<T: ArrowPrimitiveType<Native: Integer>>(
     array: &PrimitiveArray<T>,
 ) -> Vec<Option<Cell>> {
-    array.iter().map(|value| value.map(|value| Cell::Int(value.widened()))).collect()
+    array
+        .iter()
+        .map(|value| value.map(|value| Cell::Int(value.widened())))
+        .collect()
 }
 
 /// Returns the values of an array.
@@ -48,15 +51,24 @@ pub fn of_array(array: &ArrayRef) -> Vec<Option<Cell>> {
     match array.data_type() {
         DataType::Boolean => {
             let array = array.as_boolean();
-            array.iter().map(|value| value.map(|value| Cell::Int(value.into()))).collect()
+            array
+                .iter()
+                .map(|value| value.map(|value| Cell::Int(value.into())))
+                .collect()
         }
         DataType::Float32 => {
             let array = array.as_primitive::<Float32Type>();
-            array.iter().map(|value| value.map(|value| Cell::Float(value.to_bits().into()))).collect()
+            array
+                .iter()
+                .map(|value| value.map(|value| Cell::Float(value.to_bits().into())))
+                .collect()
         }
         DataType::Float64 => {
             let array = array.as_primitive::<Float64Type>();
-            array.iter().map(|value| value.map(|value| Cell::Float(value.to_bits()))).collect()
+            array
+                .iter()
+                .map(|value| value.map(|value| Cell::Float(value.to_bits())))
+                .collect()
         }
         DataType::Utf8 => text_of(array.as_string::<i32>().iter()),
         DataType::LargeUtf8 => text_of(array.as_string::<i64>().iter()),
@@ -82,9 +94,10 @@ pub fn of_array(array: &ArrayRef) -> Vec<Option<Cell>> {
             keys.map(|(row, key)| array.is_valid(row).then(|| values[key].clone()).flatten())
                 .collect()
         }
-        DataType::Time32(_) | DataType::Time64(_) | DataType::Timestamp(..) | DataType::Duration(_) => {
-            temporal_of(array)
-        }
+        DataType::Time32(_)
+        | DataType::Time64(_)
+        | DataType::Timestamp(..)
+        | DataType::Duration(_) => temporal_of(array),
         other => panic!("no cells of {other}"),
     }
 }
@@ -92,19 +105,29 @@ pub fn of_array(array: &ArrayRef) -> Vec<Option<Cell>> {
 fn temporal_of(array: &ArrayRef) -> Vec<Option<Cell>> {
     let array: &dyn Array = array.as_ref();
     let widths = |row: usize, bytes: &[u8], width: usize| match width {
-        4 => i128::from(i32::from_le_bytes(bytes[row * 4..][..4].try_into().unwrap())),
-        _ => i128::from(i64::from_le_bytes(bytes[row * 8..][..8].try_into().unwrap())),
+        4 => i128::from(i32::from_le_bytes(
+            bytes[row * 4..][..4].try_into().unwrap(),
+        )),
+        _ => i128::from(i64::from_le_bytes(
+            bytes[row * 8..][..8].try_into().unwrap(),
+        )),
     };
     let data = array.to_data();
     let width = data.data_type().primitive_width().unwrap();
     let bytes = &data.buffers()[0].as_slice()[data.offset() * width..];
     (0..array.len())
-        .map(|row| array.is_valid(row).then(|| Cell::Int(widths(row, bytes, width))))
+        .map(|row| {
+            array
+                .is_valid(row)
+                .then(|| Cell::Int(widths(row, bytes, width)))
+        })
         .collect()
 }
 
 fn text_of<'a>(values: impl Iterator<Item = Option<&'a str>>) -> Vec<Option<Cell>> {
-    values.map(|value| value.map(|value| Cell::Text(value.into()))).collect()
+    values
+        .map(|value| value.map(|value| Cell::Text(value.into())))
+        .collect()
 }
 
 /// Returns the values of a block's column; what lies at rows without a value must be legal.

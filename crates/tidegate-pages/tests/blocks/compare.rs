@@ -88,10 +88,16 @@ pub fn check_all(bytes: &Bytes, reader: &mut RowGroupReader, what: &str) {
             }
             assert!(rows == BLOCK || at + rows == reader.num_rows(), "{what}");
             for (column, expected) in expected.iter().enumerate() {
-                reader.decode(column).unwrap_or_else(|error| panic!("{what}: {error}"));
+                reader
+                    .decode(column)
+                    .unwrap_or_else(|error| panic!("{what}: {error}"));
                 let chunk = reader.chunk(column).unwrap();
                 let found = of_chunk(&chunk, rows, reader.entries(column));
-                assert_eq!(found, expected[at..at + rows], "{what}, column {column} from {at}");
+                assert_eq!(
+                    found,
+                    expected[at..at + rows],
+                    "{what}, column {column} from {at}"
+                );
             }
             at += rows;
         }
@@ -123,12 +129,19 @@ pub fn check_some(bytes: &Bytes, reader: &mut RowGroupReader, random: &mut StdRn
                 if !random.random_bool(decoded) {
                     continue;
                 }
-                reader.decode(column).unwrap_or_else(|error| panic!("{what}: {error}"));
+                reader
+                    .decode(column)
+                    .unwrap_or_else(|error| panic!("{what}: {error}"));
                 let chunk = reader.chunk(column).unwrap();
                 let found = of_chunk(&chunk, rows, reader.entries(column));
-                let expected = selected[at..at + rows].iter().map(|row| expected[*row].clone());
+                let expected = selected[at..at + rows]
+                    .iter()
+                    .map(|row| expected[*row].clone());
                 let expected: Column = expected.collect();
-                assert_eq!(found, expected, "{what}, column {column} from {at} of {ranges:?}");
+                assert_eq!(
+                    found, expected,
+                    "{what}, column {column} from {at} of {ranges:?}"
+                );
             }
             at += rows;
         }

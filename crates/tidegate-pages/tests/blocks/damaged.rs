@@ -64,7 +64,10 @@ fn files(random: &mut StdRng) -> Vec<Bytes> {
             _ => (Nulls::Runs, Distribution::Many),
         };
         let columns = columns(900, nulls, values, random);
-        let columns = columns.into_iter().filter(|(name, _)| takes(name)).collect();
+        let columns = columns
+            .into_iter()
+            .filter(|(name, _)| takes(name))
+            .collect();
         files.push(written(columns, properties.build()));
     }
     files
@@ -107,7 +110,10 @@ fn read(
     let mut is_whole = true;
     // One column after the other, since an error ends a row group.
     for column in columns {
-        if reader.open(metadata, 0, std::slice::from_ref(column), None, source).is_err() {
+        if reader
+            .open(metadata, 0, std::slice::from_ref(column), None, source)
+            .is_err()
+        {
             is_whole = false;
             continue;
         }
@@ -123,7 +129,10 @@ fn read(
             match reader.decode(0) {
                 Ok(()) => touch(&reader.chunk(0).unwrap(), rows, reader.entries(0)),
                 Err(error) => {
-                    assert!(!matches!(error.error, PageError::Read(_)) || error.to_string().contains("bytes"));
+                    assert!(
+                        !matches!(error.error, PageError::Read(_))
+                            || error.to_string().contains("bytes")
+                    );
                     is_whole = false;
                     break;
                 }
@@ -153,7 +162,10 @@ fn no_mutation_is_fatal() {
     for file in files(&mut random) {
         let opened = Opened::new(&file);
         let group = opened.metadata.row_group(0);
-        let starts = group.columns().iter().map(|chunk| chunk.byte_range().0 as usize);
+        let starts = group
+            .columns()
+            .iter()
+            .map(|chunk| chunk.byte_range().0 as usize);
         let starts: Vec<usize> = starts.collect();
         let ends = group.columns().iter().map(|chunk| {
             let (start, length) = chunk.byte_range();
@@ -168,7 +180,13 @@ fn no_mutation_is_fatal() {
                 bytes.truncate(random.random_range(4..end));
             }
             let source: Arc<dyn ChunkBytes> = Arc::new(Bytes::from(bytes));
-            match read(&mut reader, &opened.metadata, &opened.columns, &source, &mut random) {
+            match read(
+                &mut reader,
+                &opened.metadata,
+                &opened.columns,
+                &source,
+                &mut random,
+            ) {
                 true => whole += 1,
                 false => broken += 1,
             }
@@ -180,13 +198,18 @@ fn no_mutation_is_fatal() {
     }
     println!("{whole} files were read to the end, {broken} were refused");
     assert!(whole + broken >= 20_000);
-    assert!(broken > whole / 4, "{whole} of {broken}: the mutations are too timid");
+    assert!(
+        broken > whole / 4,
+        "{whole} of {broken}: the mutations are too timid"
+    );
 }
 
 /// Returns the most bytes that this process had in memory, where the system says.
 fn peak_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kilobytes: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
     Some(kilobytes << 10)
 }

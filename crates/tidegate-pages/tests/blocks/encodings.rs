@@ -13,11 +13,17 @@ fn check(encoding: Encoding, takes: impl Fn(&str) -> bool) {
     let mut reader = new_reader();
     for nulls in Nulls::ALL {
         for version in [WriterVersion::PARQUET_1_0, WriterVersion::PARQUET_2_0] {
-            for (values, page_rows) in [(Values::Few, 20_000), (Values::Many, 333), (Values::One, 64)] {
+            for (values, page_rows) in [
+                (Values::Few, 20_000),
+                (Values::Many, 333),
+                (Values::One, 64),
+            ] {
                 for num_rows in [1, 128, 129, 2_500, 7_001] {
                     let columns = columns(num_rows, nulls, values, &mut random);
-                    let columns: Vec<_> =
-                        columns.into_iter().filter(|(name, _)| takes(name)).collect();
+                    let columns: Vec<_> = columns
+                        .into_iter()
+                        .filter(|(name, _)| takes(name))
+                        .collect();
                     assert!(!columns.is_empty());
                     let properties = WriterProperties::builder()
                         .set_writer_version(version)
@@ -63,12 +69,16 @@ fn strings_behind_their_lengths() {
 
 #[test]
 fn strings_that_share_beginnings() {
-    check(Encoding::DELTA_BYTE_ARRAY, |name| is_text(name) || is_bytes(name));
+    check(Encoding::DELTA_BYTE_ARRAY, |name| {
+        is_text(name) || is_bytes(name)
+    });
 }
 
 #[test]
 fn streams_of_bytes() {
-    check(Encoding::BYTE_STREAM_SPLIT, |name| !is_text(name) && name != "bool");
+    check(Encoding::BYTE_STREAM_SPLIT, |name| {
+        !is_text(name) && name != "bool"
+    });
 }
 
 #[test]

@@ -55,7 +55,12 @@ fn a_footer_tells_columns_that_are_all_codes() {
     opened.open(&mut reader, 0, None).unwrap();
     for (column, request) in opened.columns.iter().enumerate() {
         let is_bool = request.data_type == arrow_schema::DataType::Boolean;
-        assert_eq!(reader.is_all_codes(column), !is_bool, "{}", request.data_type);
+        assert_eq!(
+            reader.is_all_codes(column),
+            !is_bool,
+            "{}",
+            request.data_type
+        );
         assert_eq!(reader.load_entries(column).unwrap().is_some(), !is_bool);
     }
 }

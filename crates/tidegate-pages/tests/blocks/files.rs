@@ -99,7 +99,8 @@ pub fn columns(
         let validity = nulls.validity(num_rows, random);
         let numbers = values.numbers(num_rows, random);
         let rows = numbers.into_iter().zip(validity);
-        rows.map(|(number, is_valid)| is_valid.then_some(number)).collect()
+        rows.map(|(number, is_valid)| is_valid.then_some(number))
+            .collect()
     };
     macro_rules! column {
         ($type:ty, $value:expr) => {
@@ -120,7 +121,15 @@ pub fn columns(
         Arc::new(array.with_precision_and_scale(precision, scale).unwrap())
     };
     vec![
-        ("bool", Arc::new(numbers().iter().map(|v| v.map(|v| v & 1 == 1)).collect::<BooleanArray>())),
+        (
+            "bool",
+            Arc::new(
+                numbers()
+                    .iter()
+                    .map(|v| v.map(|v| v & 1 == 1))
+                    .collect::<BooleanArray>(),
+            ),
+        ),
         ("i8", column!(Int8Type, |v| v as i8)),
         ("i16", column!(Int16Type, |v| v as i16)),
         ("i32", column!(Int32Type, |v| v as i32)),
@@ -133,10 +142,22 @@ pub fn columns(
         ("f64", column!(Float64Type, |v| v as f64 / 3.0)),
         ("date32", column!(Date32Type, |v| v as i32)),
         ("date64", column!(Date64Type, |v| (v >> 32) * 86_400_000)),
-        ("time32_s", column!(Time32SecondType, |v| (v as i32).rem_euclid(86_400))),
-        ("time32_ms", column!(Time32MillisecondType, |v| (v as i32).rem_euclid(86_400_000))),
-        ("time64_us", column!(Time64MicrosecondType, |v| v.rem_euclid(86_400_000_000))),
-        ("time64_ns", column!(Time64NanosecondType, |v| v.rem_euclid(86_400_000_000_000))),
+        (
+            "time32_s",
+            column!(Time32SecondType, |v| (v as i32).rem_euclid(86_400)),
+        ),
+        (
+            "time32_ms",
+            column!(Time32MillisecondType, |v| (v as i32).rem_euclid(86_400_000)),
+        ),
+        (
+            "time64_us",
+            column!(Time64MicrosecondType, |v| v.rem_euclid(86_400_000_000)),
+        ),
+        (
+            "time64_ns",
+            column!(Time64NanosecondType, |v| v.rem_euclid(86_400_000_000_000)),
+        ),
         ("timestamp_s", column!(TimestampSecondType, |v| v)),
         ("timestamp_ms", column!(TimestampMillisecondType, |v| v)),
         ("timestamp_us", column!(TimestampMicrosecondType, |v| v)),
@@ -154,13 +175,32 @@ pub fn columns(
             let array = primitive::<Decimal64Type>(&numbers(), |v| v % 1_000_000_000_000_000_000);
             Arc::new(array.with_precision_and_scale(18, 3).unwrap())
         }),
-        ("decimal9", decimal128(primitive(&numbers(), |v| (v % 1_000_000_000).into()), 9, 2)),
-        ("decimal18", decimal128(primitive(&numbers(), |v| (v % 10_i64.pow(18)).into()), 18, 2)),
-        ("decimal22", decimal128(primitive(&numbers(), |v| i128::from(v) * 97), 22, 5)),
+        (
+            "decimal9",
+            decimal128(primitive(&numbers(), |v| (v % 1_000_000_000).into()), 9, 2),
+        ),
+        (
+            "decimal18",
+            decimal128(
+                primitive(&numbers(), |v| (v % 10_i64.pow(18)).into()),
+                18,
+                2,
+            ),
+        ),
+        (
+            "decimal22",
+            decimal128(primitive(&numbers(), |v| i128::from(v) * 97), 22, 5),
+        ),
         ("decimal38", decimal128(primitive(&numbers(), wide), 38, 10)),
         ("text", Arc::new(StringArray::from(texts(numbers())))),
-        ("large_text", Arc::new(LargeStringArray::from(texts(numbers())))),
-        ("text_view", Arc::new(StringViewArray::from(texts(numbers())))),
+        (
+            "large_text",
+            Arc::new(LargeStringArray::from(texts(numbers()))),
+        ),
+        (
+            "text_view",
+            Arc::new(StringViewArray::from(texts(numbers()))),
+        ),
     ]
 }
 

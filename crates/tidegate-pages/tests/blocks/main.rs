@@ -18,3 +18,4 @@ mod refused;
 mod selected;
 mod statistics;
 mod values;
+mod writers;

@@ -35,7 +35,9 @@ pub fn written(
 }
 
 fn levels(num_rows: usize, nulls: f64, random: &mut StdRng) -> Vec<i16> {
-    (0..num_rows).map(|_| i16::from(!random.random_bool(nulls))).collect()
+    (0..num_rows)
+        .map(|_| i16::from(!random.random_bool(nulls)))
+        .collect()
 }
 
 /// Writes a decimal as few bytes as it needs, and some more.
@@ -47,7 +49,11 @@ fn each_way(mut check: impl FnMut(WriterProperties, &mut StdRng, f64, &str)) {
     let mut random = StdRng::seed_from_u64(51);
     for version in [WriterVersion::PARQUET_1_0, WriterVersion::PARQUET_2_0] {
         for nulls in [0.0, 0.3, 1.0] {
-            for encoding in [None, Some(Encoding::PLAIN), Some(Encoding::DELTA_BYTE_ARRAY)] {
+            for encoding in [
+                None,
+                Some(Encoding::PLAIN),
+                Some(Encoding::DELTA_BYTE_ARRAY),
+            ] {
                 let mut properties = WriterProperties::builder()
                     .set_writer_version(version)
                     .set_compression(Compression::SNAPPY)
@@ -69,24 +75,28 @@ fn decimals_in_byte_arrays() {
     let mut reader = new_reader();
     each_way(|properties, random, nulls, what| {
         for precision in [5, 18, 19, 38] {
-            let schema =
-                format!("message m {{ optional binary d (DECIMAL({precision}, 2)); }}");
+            let schema = format!("message m {{ optional binary d (DECIMAL({precision}, 2)); }}");
             let levels = levels(4_000, nulls, random);
             let most = 10_i128.pow(precision);
-            let file = written(&schema, &levels, properties.clone(), |column, present, levels| {
-                let ColumnWriter::ByteArrayColumnWriter(column) = column else {
-                    panic!("byte arrays");
-                };
-                let values = (0..present).map(|_| {
-                    let value = random.random_range(-most..most) >> random.random_range(0..120);
-                    let bits = 129 - value.unsigned_abs().leading_zeros();
-                    let width = (bits as usize).div_ceil(8).max(1);
-                    let width = random.random_range(width.min(16)..=16);
-                    ByteArray::from(big_endian(value, width))
-                });
-                let values: Vec<_> = values.collect();
-                column.write_batch(&values, Some(levels), None).unwrap();
-            });
+            let file = written(
+                &schema,
+                &levels,
+                properties.clone(),
+                |column, present, levels| {
+                    let ColumnWriter::ByteArrayColumnWriter(column) = column else {
+                        panic!("byte arrays");
+                    };
+                    let values = (0..present).map(|_| {
+                        let value = random.random_range(-most..most) >> random.random_range(0..120);
+                        let bits = 129 - value.unsigned_abs().leading_zeros();
+                        let width = (bits as usize).div_ceil(8).max(1);
+                        let width = random.random_range(width.min(16)..=16);
+                        ByteArray::from(big_endian(value, width))
+                    });
+                    let values: Vec<_> = values.collect();
+                    column.write_batch(&values, Some(levels), None).unwrap();
+                },
+            );
             let what = format!("{what} {precision}");
             check_all(&file, &mut reader, &what);
             check_some(&file, &mut reader, random, &what);
@@ -99,26 +109,32 @@ fn decimals_of_any_width() {
     let mut reader = new_reader();
     each_way(|properties, random, nulls, what| {
         for width in 1..=16_usize {
-            let digits = (0..39).take_while(|digits| {
-                10_u128.pow(*digits) <= 1_u128 << (8 * width - 1)
-            });
+            let digits =
+                (0..39).take_while(|digits| 10_u128.pow(*digits) <= 1_u128 << (8 * width - 1));
             let precision = digits.last().unwrap().min(38).max(1);
             let schema = format!(
                 "message m {{ optional fixed_len_byte_array({width}) d (DECIMAL({precision}, 1)); }}"
             );
             let levels = levels(1_500, nulls, random);
             let most = 10_i128.pow(precision.min(2 * width as u32));
-            let file = written(&schema, &levels, properties.clone(), |column, present, levels| {
-                let ColumnWriter::FixedLenByteArrayColumnWriter(column) = column else {
-                    panic!("byte arrays of one length");
-                };
-                let values = (0..present).map(|_| {
-                    let value = random.random_range(-most..most).max(-(1 << (8 * width - 1)));
-                    FixedLenByteArray::from(big_endian(value, width))
-                });
-                let values: Vec<_> = values.collect();
-                column.write_batch(&values, Some(levels), None).unwrap();
-            });
+            let file = written(
+                &schema,
+                &levels,
+                properties.clone(),
+                |column, present, levels| {
+                    let ColumnWriter::FixedLenByteArrayColumnWriter(column) = column else {
+                        panic!("byte arrays of one length");
+                    };
+                    let values = (0..present).map(|_| {
+                        let value = random
+                            .random_range(-most..most)
+                            .max(-(1 << (8 * width - 1)));
+                        FixedLenByteArray::from(big_endian(value, width))
+                    });
+                    let values: Vec<_> = values.collect();
+                    column.write_batch(&values, Some(levels), None).unwrap();
+                },
+            );
             let what = format!("{what} {width}");
             check_all(&file, &mut reader, &what);
             check_some(&file, &mut reader, random, &what);
@@ -145,7 +161,11 @@ fn days_and_nanoseconds() {
                 let values = (0..present).map(|_| {
                     let nanos = random.random_range(0..86_400_000_000_000_u64);
                     let mut value = Int96::new();
-                    value.set_data(nanos as u32, (nanos >> 32) as u32, random.random_range(2_400_000..2_500_000));
+                    value.set_data(
+                        nanos as u32,
+                        (nanos >> 32) as u32,
+                        random.random_range(2_400_000..2_500_000),
+                    );
                     value
                 });
                 let values: Vec<_> = values.collect();
@@ -174,7 +194,9 @@ fn columns_that_must_have_values() {
                     panic!("32 bits");
                 };
                 // Beyond the annotated type, of which the lowest bits count.
-                let values: Vec<i32> = (0..present).map(|_| random.random_range(-300..300)).collect();
+                let values: Vec<i32> = (0..present)
+                    .map(|_| random.random_range(-300..300))
+                    .collect();
                 column.write_batch(&values, None, None).unwrap();
             });
             let what = format!("{version:?} {dictionary}");
@@ -187,7 +209,9 @@ fn columns_that_must_have_values() {
 #[test]
 fn wide_decimals_in_narrow_types_are_another_readers() {
     let schema = "message m { required fixed_len_byte_array(12) d (DECIMAL(5, 1)); }";
-    let properties = WriterProperties::builder().set_dictionary_enabled(false).build();
+    let properties = WriterProperties::builder()
+        .set_dictionary_enabled(false)
+        .build();
     let file = written(schema, &[1; 3], properties, |column, _, _| {
         let ColumnWriter::FixedLenByteArrayColumnWriter(column) = column else {
             panic!("byte arrays of one length");
@@ -200,7 +224,10 @@ fn wide_decimals_in_narrow_types_are_another_readers() {
     opened.open(&mut reader, 0, None).unwrap();
     assert_eq!(reader.next_block(), 3);
     let refused = reader.decode(0).unwrap_err();
-    assert!(matches!(refused.error, tidegate_pages::PageError::Unsupported(_)), "{refused}");
+    assert!(
+        matches!(refused.error, tidegate_pages::PageError::Unsupported(_)),
+        "{refused}"
+    );
     assert!(reader.chunk(0).is_none());
     assert_eq!(reader.rest(), [0..3]);
     assert_eq!(reader.next_block(), 0, "no block follows a failure");

@@ -18,7 +18,10 @@ fn check(file: &Opened, leaf: usize, data_type: DataType, expect: &str) {
     other.columns = vec![ColumnRequest { leaf, data_type }];
     let mut reader = new_reader();
     let refused = other.open(&mut reader, 0, None).unwrap_err();
-    assert!(matches!(refused.error, PageError::Unsupported(_)), "{refused}");
+    assert!(
+        matches!(refused.error, PageError::Unsupported(_)),
+        "{refused}"
+    );
     assert!(refused.to_string().contains(expect), "{refused}");
     assert_eq!(reader.next_block(), 0);
 }
@@ -40,9 +43,18 @@ fn other_types_than_the_files() {
     refused("i64", DataType::UInt64);
     refused("date32", DataType::Date64);
     refused("f32", DataType::Float64);
-    refused("timestamp_ms", DataType::Timestamp(TimeUnit::Microsecond, None));
-    refused("timestamp_us", DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())));
-    refused("timestamp_zone", DataType::Timestamp(TimeUnit::Microsecond, None));
+    refused(
+        "timestamp_ms",
+        DataType::Timestamp(TimeUnit::Microsecond, None),
+    );
+    refused(
+        "timestamp_us",
+        DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
+    );
+    refused(
+        "timestamp_zone",
+        DataType::Timestamp(TimeUnit::Microsecond, None),
+    );
     refused("decimal9", DataType::Decimal128(9, 3));
     refused("decimal38", DataType::Decimal128(37, 10));
     refused("decimal38", DataType::Decimal256(38, 10));
@@ -54,7 +66,10 @@ fn other_types_than_the_files() {
 fn nested_columns_and_bytes() {
     let ints: ArrayRef = Arc::new(Int32Array::from(vec![1, 2]));
     let list = ListArray::from_iter_primitive::<Int32Type, _, _>([Some(vec![Some(1)]), None]);
-    let inner = StructArray::from(vec![(Arc::new(Field::new("x", DataType::Int32, true)), ints)]);
+    let inner = StructArray::from(vec![(
+        Arc::new(Field::new("x", DataType::Int32, true)),
+        ints,
+    )]);
     let bytes = BinaryArray::from_vec(vec![b"a", b"b"]);
     let batch = RecordBatch::try_from_iter([
         ("list", Arc::new(list) as ArrayRef),

@@ -36,7 +36,9 @@ fn facts_hold_of_every_value() {
 fn check(file: &Opened, leaf: usize, data_type: &DataType) {
     let facts = facts_of(&file.metadata, leaf, data_type);
     let groups = 0..file.metadata.num_row_groups();
-    let cells: Vec<_> = groups.flat_map(|group| file.expected(group).swap_remove(leaf)).collect();
+    let cells: Vec<_> = groups
+        .flat_map(|group| file.expected(group).swap_remove(leaf))
+        .collect();
     assert_eq!(facts.nullable, cells.contains(&None), "{data_type}");
     let values = cells.iter().flatten().filter_map(|cell| match cell {
         Cell::Int(value) => Some(*value),
@@ -66,5 +68,8 @@ fn without_statistics_the_type_is_what_is_known() {
         assert_eq!(facts, Facts::declared(&request.data_type));
     }
     // Of a column that there is not.
-    assert_eq!(facts_of(&file.metadata, 9, &DataType::Int32), Facts::declared(&DataType::Int32));
+    assert_eq!(
+        facts_of(&file.metadata, 9, &DataType::Int32),
+        Facts::declared(&DataType::Int32)
+    );
 }

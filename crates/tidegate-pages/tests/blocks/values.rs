@@ -45,7 +45,20 @@ fn plain_values_of_every_type() {
 
 #[test]
 fn rows_around_the_bounds_of_blocks() {
-    for num_rows in [0, 1, 31, 32, 33, 63, 64, 65, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK + 1] {
+    for num_rows in [
+        0,
+        1,
+        31,
+        32,
+        33,
+        63,
+        64,
+        65,
+        BLOCK - 1,
+        BLOCK,
+        BLOCK + 1,
+        3 * BLOCK + 1,
+    ] {
         check(num_rows, Values::Few, true);
         check(num_rows, Values::Many, false);
     }
@@ -63,7 +76,10 @@ fn row_groups_of_any_size() {
         let properties = WriterProperties::builder()
             .set_max_row_group_row_count(Some(rows))
             .build();
-        let file = written(columns(num_rows, Nulls::Some, Values::Few, &mut random), properties);
+        let file = written(
+            columns(num_rows, Nulls::Some, Values::Few, &mut random),
+            properties,
+        );
         check_all(&file, &mut reader, &format!("row groups of {rows}"));
     }
 }
@@ -75,7 +91,9 @@ fn dictionaries_beyond_one_and_two_bytes() {
     for num_rows in [255, 256, 257, 65_535, 65_536, 65_537, 70_000] {
         let columns = columns(num_rows, Nulls::None, Values::Many, &mut random);
         let wanted = ["i64", "f64", "text", "decimal38"];
-        let columns = columns.into_iter().filter(|(name, _)| wanted.contains(name));
+        let columns = columns
+            .into_iter()
+            .filter(|(name, _)| wanted.contains(name));
         let properties = WriterProperties::builder()
             .set_dictionary_page_size_limit(1 << 30)
             .build();

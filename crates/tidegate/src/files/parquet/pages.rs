@@ -4,7 +4,6 @@ use std::ops::Range;
 
 use parquet::basic::Type;
 use parquet::file::metadata::ParquetMetaData;
-
 use tidegate_pages::thrift::walk;
 
 /// What a page claims that cannot be, or that is not allowed.
