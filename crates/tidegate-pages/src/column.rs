@@ -2,22 +2,21 @@
 
 use std::sync::Arc;
 
-use arrow_array::{Array, StringViewArray};
+use arrow_array::Array;
 use parquet::basic::Encoding;
 use parquet::file::metadata::ColumnChunkMetaData;
-use tidegate_kernels::host::{BLOCK, Chunk, Entries, Values};
+use tidegate_kernels::host::{Chunk, Entries};
 
 use crate::cursor::{Cursor, Dictionary, PageParser};
 use crate::error::{PageError, Result};
 use crate::header::PageKind;
 use crate::kind::Kind;
-use crate::runs::{Runs, Uniform};
+use crate::output::{Form, Output};
+use crate::runs::Runs;
 use crate::selection::Stretch;
 use crate::source::{Buffers, ChunkBytes};
 use crate::stream::{PageStream, ReadOptions};
-use crate::text::{Piece, PieceRows, joined};
-use crate::typed::{Typed, at_least_one, spread};
-use crate::unpack::Code;
+use crate::typed::{Typed, at_least_one};
 
 /// A cursor over a column of a row group.
 pub(crate) struct Column {
@@ -36,55 +35,14 @@ pub(crate) struct Column {
     cursor: Cursor,
     /// Rows to pass over before the next block.
     pub(crate) behind: usize,
-    out: Out,
+    out: Output,
 }
 
 /// Memory of a column that is no longer read.
 #[derive(Default)]
 pub(crate) struct Memory {
     entries: Option<Entries>,
-    out: Option<Out>,
-}
-
-/// The rows of a block.
-struct Out {
-    rows: usize,
-    codes: Codes,
-    typed: Typed,
-    validity: Vec<u8>,
-    has_nulls: bool,
-    uniform: Uniform,
-    form: Form,
-    /// Strings that are not codes of this group's entries alone.
-    pieces: Vec<(usize, Piece)>,
-    text: Option<(StringViewArray, usize)>,
-}
-
-/// What a block's values are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
-    /// There is no block.
-    Nothing,
-    Codes,
-    Typed,
-    Text,
-}
-
-/// Codes as wide as the number of entries asks for.
-enum Codes {
-    U8(Vec<u8>),
-    U16(Vec<u16>),
-    U32(Vec<u32>),
-}
-
-macro_rules! with_codes {
-    ($codes:expr, $each:ident => $body:expr) => {
-        match $codes {
-            Codes::U8($each) => $body,
-            Codes::U16($each) => $body,
-            Codes::U32($each) => $body,
-        }
-    };
+    out: Option<Output>,
 }
 
 impl Column {
@@ -115,7 +73,7 @@ impl Column {
             levels: None,
             cursor: Cursor::None,
             behind: 0,
-            out: out.unwrap_or_else(|| Out::new(typed)),
+            out: out.unwrap_or_else(|| Output::new(typed)),
         })
     }
 
@@ -184,28 +142,7 @@ impl Column {
 
     /// Returns the block that was read last.
     pub(crate) fn chunk(&self) -> Option<Chunk<'_>> {
-        let out = &self.out;
-        let values = match out.form {
-            Form::Nothing => return None,
-            Form::Codes => match out.uniform {
-                Uniform::Empty => Values::Constant(0),
-                Uniform::Value(code) => Values::Constant(code),
-                Uniform::No => match &out.codes {
-                    Codes::U8(codes) => Values::Codes8(&codes[..out.rows]),
-                    Codes::U16(codes) => Values::Codes16(&codes[..out.rows]),
-                    Codes::U32(codes) => Values::Codes32(&codes[..out.rows]),
-                },
-            },
-            Form::Typed => out.typed.values()?,
-            Form::Text => {
-                let (array, at) = out.text.as_ref()?;
-                Values::Text { array, at: *at }
-            }
-        };
-        Some(Chunk {
-            values,
-            validity: out.has_nulls.then(|| &out.validity[..out.rows]),
-        })
+        self.out.chunk()
     }
 
     /// Forgets the block that was read last.
@@ -309,165 +246,6 @@ impl Column {
                 }
                 Ok(())
             }
-        }
-    }
-}
-
-impl Out {
-    fn new(mut typed: Typed) -> Self {
-        typed.resize(BLOCK);
-        Self {
-            rows: 0,
-            codes: Codes::U8(Vec::new()),
-            typed,
-            validity: vec![0; BLOCK],
-            has_nulls: false,
-            uniform: Uniform::Empty,
-            form: Form::Nothing,
-            pieces: Vec::new(),
-            text: None,
-        }
-    }
-
-    fn begin(&mut self) {
-        self.rows = 0;
-        self.has_nulls = false;
-        self.uniform = Uniform::Empty;
-        self.form = Form::Nothing;
-        self.pieces.clear();
-        self.text = None;
-    }
-
-    /// Reads levels of rows; returns how many of them have a value.
-    fn read_levels(&mut self, levels: Option<&mut Runs>, rows: usize) -> Result<usize> {
-        let (from, to) = (self.rows, self.rows + rows);
-        let mut present = rows;
-        if let Some(levels) = levels {
-            if levels.repeats(rows)? == Some(1) {
-                levels.pass(rows)?;
-            } else {
-                let validity = &mut self.validity[from..to];
-                levels.read(2, validity, &mut Uniform::Empty)?;
-                present = validity.iter().map(|level| usize::from(*level)).sum();
-                if present < rows && !self.has_nulls {
-                    self.validity[..from].fill(1);
-                    self.has_nulls = true;
-                }
-                return Ok(present);
-            }
-        }
-        if self.has_nulls {
-            self.validity[from..to].fill(1);
-        }
-        Ok(present)
-    }
-
-    fn read_codes(
-        &mut self,
-        runs: &mut Runs,
-        num_entries: u32,
-        from: usize,
-        present: usize,
-    ) -> Result<()> {
-        let (rows, uniform) = (self.rows, &mut self.uniform);
-        with_codes!(&mut self.codes, codes => {
-            runs.read(num_entries, &mut codes[from..from + present], uniform)?;
-            if from + present < rows {
-                spread(&mut codes[from..], &self.validity[from..rows], present);
-            }
-        });
-        Ok(())
-    }
-
-    /// Makes rows without a value where there are no entries.
-    fn append_nulls(&mut self, from: usize, rows: usize, kind: Kind) -> Result<()> {
-        match kind {
-            Kind::Text => {
-                self.form = Form::Text;
-                let array = StringViewArray::from(vec![""; rows]);
-                self.append_text(&array, 0, rows);
-            }
-            _ => {
-                self.form = Form::Typed;
-                self.typed.clear(from, rows);
-            }
-        }
-        Ok(())
-    }
-
-    /// Goes on with values of the type, where the rows before may be codes.
-    fn to_typed(&mut self, from: usize, entries: Option<&Entries>) {
-        if let (Form::Codes, Some(entries)) = (self.form, entries) {
-            self.codes_to_typed(0..from, entries);
-        }
-        self.form = Form::Typed;
-    }
-
-    fn codes_to_typed(&mut self, rows: std::ops::Range<usize>, entries: &Entries) {
-        let from = rows.start;
-        with_codes!(&self.codes, codes => self.typed.gather(from, entries, &codes[rows]));
-    }
-
-    fn codes_to_piece(&mut self, rows: std::ops::Range<usize>, entries: &StringViewArray) {
-        let num_rows = rows.len();
-        let codes = with_codes!(&self.codes, codes => {
-            codes[rows].iter().map(|code| code.widened()).collect()
-        });
-        let piece = Piece {
-            array: entries.clone(),
-            rows: PieceRows::Codes(codes),
-        };
-        self.pieces.push((num_rows, piece));
-    }
-
-    fn append_text(&mut self, array: &StringViewArray, at: usize, rows: usize) {
-        let piece = Piece {
-            array: array.clone(),
-            rows: PieceRows::From(at),
-        };
-        self.pieces.push((rows, piece));
-    }
-
-    fn finish(&mut self, entries: Option<&Entries>) -> Result<()> {
-        match self.form {
-            Form::Nothing if entries.is_some() => self.form = Form::Codes,
-            Form::Nothing => self.form = Form::Typed,
-            Form::Codes | Form::Typed => {}
-            Form::Text => {
-                self.text = Some(match self.pieces.as_slice() {
-                    [
-                        (
-                            _,
-                            Piece {
-                                array,
-                                rows: PieceRows::From(at),
-                            },
-                        ),
-                    ] => (array.clone(), *at),
-                    pieces => (joined(pieces)?, 0),
-                });
-                self.pieces.clear();
-            }
-        }
-        Ok(())
-    }
-}
-
-impl Codes {
-    /// Makes codes as wide as entries ask for.
-    fn fit(&mut self, num_entries: u32) {
-        let is_fit = match (&*self, num_entries) {
-            (Self::U8(codes), 0..=0x100) => codes.len() == BLOCK,
-            (Self::U16(codes), 0x101..=0x1_0000) => codes.len() == BLOCK,
-            (Self::U32(codes), 0x1_0001..) => codes.len() == BLOCK,
-            _ => false,
-        };
-        if !is_fit {
-            *self = match num_entries {
-                0..=0x100 => Self::U8(vec![0; BLOCK]),
-                0x101..=0x1_0000 => Self::U16(vec![0; BLOCK]),
-                0x1_0001.. => Self::U32(vec![0; BLOCK]),
-            };
         }
     }
 }

@@ -14,7 +14,7 @@
 //! In reading order: [`source`] is where bytes come from, [`thrift`] and `header` what is said of a page
 //! before it is read, `codec` and `stream` the pages of a column chunk, `unpack` and `runs` small integers
 //! in bits, `delta`, `split`, `slices` and `text` the other encodings, `kind` and `typed` what values are
-//! and become, `cursor` a page's values, `column` a column's blocks, [`reader`] a row group's, [`sink`]
+//! and become, `cursor` a page's values, `output` and `column` a column's blocks, [`reader`] a row group's, [`sink`]
 //! who takes them. [`facts`] is what statistics say.
 
 mod codec;
@@ -25,6 +25,7 @@ pub mod error;
 pub mod facts;
 mod header;
 mod kind;
+mod output;
 pub mod reader;
 mod runs;
 mod selection;
