@@ -70,7 +70,7 @@ fn cases() -> Vec<Case> {
         ),
         (
             "codes of 12 bits",
-            Arc::new(Int32Array::from(days)),
+            Arc::new(Int32Array::from(days)) as ArrayRef,
             true,
             Encoding::PLAIN,
         ),
@@ -96,7 +96,7 @@ fn cases() -> Vec<Case> {
         ),
         (
             "plain f64",
-            Arc::new(Float64Array::from(doubles.clone())),
+            Arc::new(Float64Array::from(doubles.clone())) as ArrayRef,
             false,
             Encoding::PLAIN,
         ),
@@ -109,7 +109,7 @@ fn cases() -> Vec<Case> {
         ),
         (
             "streams",
-            Arc::new(Float64Array::from(doubles)),
+            Arc::new(Float64Array::from(doubles)) as ArrayRef,
             false,
             Encoding::BYTE_STREAM_SPLIT,
         ),

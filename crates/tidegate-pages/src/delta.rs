@@ -91,12 +91,10 @@ impl Delta {
             return Err(ends());
         }
         self.left -= out.len();
-        if self.is_first
-            && let Some((first, rest)) = out.split_first_mut()
-        {
-            *first = self.value;
+        if self.is_first && !out.is_empty() {
+            out[0] = self.value;
             self.is_first = false;
-            out = rest;
+            out = &mut out[1..];
         }
         let mut differences = [0_u32; 64];
         while !out.is_empty() {

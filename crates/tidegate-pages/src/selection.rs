@@ -76,7 +76,7 @@ impl Selection {
             };
             range.start += taken;
             self.at = range.start;
-            if range.is_empty() {
+            if range.start == range.end {
                 self.ranges.pop();
             }
             rows += taken;

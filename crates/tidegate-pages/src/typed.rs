@@ -137,7 +137,9 @@ impl Typed {
             Self::I32(out) => {
                 let out = &mut out[from..from + len];
                 match kind {
-                    Kind::Int32(Narrow::I8) => each(bytes, out, |b| i32::from(b[0] as i8)),
+                    Kind::Int32(Narrow::I8) => {
+                        each::<4, _>(bytes, out, |b| i32::from(b[0] as i8));
+                    }
                     Kind::Int32(Narrow::I16) => {
                         each::<4, _>(bytes, out, |b| i32::from(i16::from_le_bytes([b[0], b[1]])));
                     }

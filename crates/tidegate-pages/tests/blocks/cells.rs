@@ -8,7 +8,7 @@ use tidegate_kernels::host::{Chunk, Entries, Raw, Values};
 
 /// A value that is not NULL.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Cell {
+pub(crate) enum Cell {
     Int(i128),
     Float(u64),
     Text(String),
@@ -41,7 +41,7 @@ fn integers_of<T: ArrowPrimitiveType<Native: Integer>>(
 }
 
 /// Returns the values of an array.
-pub fn of_array(array: &ArrayRef) -> Vec<Option<Cell>> {
+pub(crate) fn of_array(array: &ArrayRef) -> Vec<Option<Cell>> {
     use arrow_array::types as t;
     macro_rules! ints {
         ($type:ty) => {
@@ -131,7 +131,11 @@ fn text_of<'a>(values: impl Iterator<Item = Option<&'a str>>) -> Vec<Option<Cell
 }
 
 /// Returns the values of a block's column; what lies at rows without a value must be legal.
-pub fn of_chunk(chunk: &Chunk<'_>, rows: usize, entries: Option<&Entries>) -> Vec<Option<Cell>> {
+pub(crate) fn of_chunk(
+    chunk: &Chunk<'_>,
+    rows: usize,
+    entries: Option<&Entries>,
+) -> Vec<Option<Cell>> {
     if let Some(validity) = chunk.validity {
         assert_eq!(validity.len(), rows);
         assert!(validity.iter().all(|byte| *byte <= 1), "validity is 0 or 1");

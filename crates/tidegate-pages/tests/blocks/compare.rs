@@ -16,18 +16,18 @@ use tidegate_pages::{
 
 use crate::cells::{Cell, of_array, of_chunk};
 
-pub type Column = Vec<Option<Cell>>;
+pub(crate) type Column = Vec<Option<Cell>>;
 
 /// A file, and what the other reader makes of it.
-pub struct Opened {
-    pub metadata: Arc<ParquetMetaData>,
-    pub columns: Vec<ColumnRequest>,
+pub(crate) struct Opened {
+    pub(crate) metadata: Arc<ParquetMetaData>,
+    pub(crate) columns: Vec<ColumnRequest>,
     source: Arc<dyn ChunkBytes>,
     bytes: Bytes,
 }
 
 impl Opened {
-    pub fn new(bytes: &Bytes) -> Self {
+    pub(crate) fn new(bytes: &Bytes) -> Self {
         let builder = ParquetRecordBatchReaderBuilder::try_new(bytes.clone()).unwrap();
         let fields = builder.schema().fields().iter().enumerate();
         let columns = fields.map(|(leaf, field)| ColumnRequest {
@@ -43,7 +43,7 @@ impl Opened {
     }
 
     /// Returns the same file, to be read otherwise.
-    pub fn shared(&self) -> Self {
+    pub(crate) fn shared(&self) -> Self {
         Self {
             metadata: Arc::clone(&self.metadata),
             columns: self.columns.clone(),
@@ -53,7 +53,7 @@ impl Opened {
     }
 
     /// Returns the columns of a row group as the other reader has them.
-    pub fn expected(&self, row_group: usize) -> Vec<Column> {
+    pub(crate) fn expected(&self, row_group: usize) -> Vec<Column> {
         let builder = ParquetRecordBatchReaderBuilder::try_new(self.bytes.clone()).unwrap();
         let reader = builder.with_row_groups(vec![row_group]).build().unwrap();
         let batches: Vec<RecordBatch> = reader.map(Result::unwrap).collect();
@@ -64,7 +64,7 @@ impl Opened {
         (0..self.columns.len()).map(column).collect()
     }
 
-    pub fn open(
+    pub(crate) fn open(
         &self,
         reader: &mut RowGroupReader,
         row_group: usize,
@@ -75,7 +75,7 @@ impl Opened {
 }
 
 /// Compares all blocks of all row groups.
-pub fn check_all(bytes: &Bytes, reader: &mut RowGroupReader, what: &str) {
+pub(crate) fn check_all(bytes: &Bytes, reader: &mut RowGroupReader, what: &str) {
     let file = Opened::new(bytes);
     for row_group in 0..file.metadata.num_row_groups() {
         let expected = file.expected(row_group);
@@ -107,7 +107,12 @@ pub fn check_all(bytes: &Bytes, reader: &mut RowGroupReader, what: &str) {
 }
 
 /// Compares random ranges of rows, of which columns are decoded now and then.
-pub fn check_some(bytes: &Bytes, reader: &mut RowGroupReader, random: &mut StdRng, what: &str) {
+pub(crate) fn check_some(
+    bytes: &Bytes,
+    reader: &mut RowGroupReader,
+    random: &mut StdRng,
+    what: &str,
+) {
     let file = Opened::new(bytes);
     for row_group in 0..file.metadata.num_row_groups() {
         let expected = file.expected(row_group);
@@ -163,6 +168,6 @@ fn ranges_in(num_rows: usize, random: &mut StdRng) -> Vec<Range<usize>> {
     }
 }
 
-pub fn new_reader() -> RowGroupReader {
+pub(crate) fn new_reader() -> RowGroupReader {
     RowGroupReader::new(ReadOptions::default(), &Buffers::default())
 }

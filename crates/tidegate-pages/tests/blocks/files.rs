@@ -10,8 +10,8 @@ use arrow_array::types::{
     UInt32Type, UInt64Type,
 };
 use arrow_array::{
-    ArrayRef, ArrowPrimitiveType, BooleanArray, LargeStringArray, PrimitiveArray, RecordBatch,
-    StringArray, StringViewArray,
+    Array, ArrayRef, ArrowPrimitiveType, BooleanArray, LargeStringArray, PrimitiveArray,
+    RecordBatch, StringArray, StringViewArray,
 };
 use bytes::Bytes;
 use parquet::arrow::ArrowWriter;
@@ -21,7 +21,7 @@ use rand::rngs::StdRng;
 
 /// Which rows are NULL.
 #[derive(Clone, Copy, Debug)]
-pub enum Nulls {
+pub(crate) enum Nulls {
     None,
     Some,
     Runs,
@@ -29,10 +29,10 @@ pub enum Nulls {
 }
 
 impl Nulls {
-    pub const ALL: [Self; 4] = [Self::None, Self::Some, Self::Runs, Self::All];
+    pub(crate) const ALL: [Self; 4] = [Self::None, Self::Some, Self::Runs, Self::All];
 
     /// Returns for each row whether it has a value.
-    pub fn validity(self, num_rows: usize, random: &mut StdRng) -> Vec<bool> {
+    pub(crate) fn validity(self, num_rows: usize, random: &mut StdRng) -> Vec<bool> {
         match self {
             Self::None => vec![true; num_rows],
             Self::All => vec![false; num_rows],
@@ -53,7 +53,7 @@ impl Nulls {
 
 /// How values are distributed.
 #[derive(Clone, Copy, Debug)]
-pub enum Values {
+pub(crate) enum Values {
     /// Few different ones, some in runs.
     Few,
     /// Many different ones.
@@ -88,8 +88,12 @@ fn primitive<T: ArrowPrimitiveType>(
     numbers.iter().map(|number| number.map(&value)).collect()
 }
 
+fn arc(array: impl Array + 'static) -> ArrayRef {
+    Arc::new(array)
+}
+
 /// Makes a column of each type that Arrow's writer has, by name.
-pub fn columns(
+pub(crate) fn columns(
     num_rows: usize,
     nulls: Nulls,
     values: Values,
@@ -123,12 +127,10 @@ pub fn columns(
     vec![
         (
             "bool",
-            Arc::new(
-                numbers()
-                    .iter()
-                    .map(|v| v.map(|v| v & 1 == 1))
-                    .collect::<BooleanArray>(),
-            ),
+            arc(numbers()
+                .iter()
+                .map(|v| v.map(|v| v & 1 == 1))
+                .collect::<BooleanArray>()),
         ),
         ("i8", column!(Int8Type, |v| v as i8)),
         ("i16", column!(Int16Type, |v| v as i16)),
@@ -164,16 +166,16 @@ pub fn columns(
         ("timestamp_ns", column!(TimestampNanosecondType, |v| v)),
         ("timestamp_zone", {
             let array = primitive::<TimestampMicrosecondType>(&numbers(), |v| v);
-            Arc::new(array.with_timezone("+02:00"))
+            arc(array.with_timezone("+02:00"))
         }),
         ("duration", column!(DurationMicrosecondType, |v| v)),
         ("decimal32", {
             let array = primitive::<Decimal32Type>(&numbers(), |v| (v % 1_000_000_000) as i32);
-            Arc::new(array.with_precision_and_scale(9, 2).unwrap())
+            arc(array.with_precision_and_scale(9, 2).unwrap())
         }),
         ("decimal64", {
             let array = primitive::<Decimal64Type>(&numbers(), |v| v % 1_000_000_000_000_000_000);
-            Arc::new(array.with_precision_and_scale(18, 3).unwrap())
+            arc(array.with_precision_and_scale(18, 3).unwrap())
         }),
         (
             "decimal9",
@@ -192,26 +194,23 @@ pub fn columns(
             decimal128(primitive(&numbers(), |v| i128::from(v) * 97), 22, 5),
         ),
         ("decimal38", decimal128(primitive(&numbers(), wide), 38, 10)),
-        ("text", Arc::new(StringArray::from(texts(numbers())))),
-        (
-            "large_text",
-            Arc::new(LargeStringArray::from(texts(numbers()))),
-        ),
-        (
-            "text_view",
-            Arc::new(StringViewArray::from(texts(numbers()))),
-        ),
+        ("text", arc(StringArray::from(texts(numbers())))),
+        ("large_text", arc(LargeStringArray::from(texts(numbers())))),
+        ("text_view", arc(StringViewArray::from(texts(numbers())))),
     ]
 }
 
 /// Writes a file of columns.
-pub fn written(columns: Vec<(&'static str, ArrayRef)>, properties: WriterProperties) -> Bytes {
+pub(crate) fn written(
+    columns: Vec<(&'static str, ArrayRef)>,
+    properties: WriterProperties,
+) -> Bytes {
     let columns = columns.into_iter().map(|(name, array)| (name, array, true));
     let batch = RecordBatch::try_from_iter_with_nullable(columns).unwrap();
     written_batch(&batch, properties)
 }
 
-pub fn written_batch(batch: &RecordBatch, properties: WriterProperties) -> Bytes {
+pub(crate) fn written_batch(batch: &RecordBatch, properties: WriterProperties) -> Bytes {
     let mut bytes = Vec::new();
     let mut writer = ArrowWriter::try_new(&mut bytes, batch.schema(), Some(properties)).unwrap();
     writer.write(batch).unwrap();

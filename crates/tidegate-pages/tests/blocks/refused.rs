@@ -32,7 +32,7 @@ fn other_types_than_the_files() {
     let columns = columns(10, Nulls::None, Values::Few, &mut random);
     let names: Vec<_> = columns.iter().map(|(name, _)| *name).collect();
     let file = Opened::new(&written(columns, WriterProperties::builder().build()));
-    let mut refused = |name: &str, data_type: DataType| {
+    let refused = |name: &str, data_type: DataType| {
         let leaf = names.iter().position(|other| *other == name).unwrap();
         check(&file, leaf, data_type, &format!("column '{name}'"));
     };
@@ -73,8 +73,8 @@ fn nested_columns_and_bytes() {
     let bytes = BinaryArray::from_vec(vec![b"a", b"b"]);
     let batch = RecordBatch::try_from_iter([
         ("list", Arc::new(list) as ArrayRef),
-        ("struct", Arc::new(inner)),
-        ("bytes", Arc::new(bytes)),
+        ("struct", Arc::new(inner) as ArrayRef),
+        ("bytes", Arc::new(bytes) as ArrayRef),
     ])
     .unwrap();
     let file = Opened::new(&written_batch(&batch, WriterProperties::builder().build()));
