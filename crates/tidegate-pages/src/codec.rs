@@ -129,7 +129,7 @@ impl CurrentPage {
         *self.0.lock() = (None, bytes);
     }
 
-    fn from(&self, start: u64) -> parquet::errors::Result<Bytes> {
+    fn bytes_at(&self, start: u64) -> parquet::errors::Result<Bytes> {
         let mut page = self.0.lock();
         let begin = *page.0.get_or_insert(start);
         let at = start.checked_sub(begin);
@@ -150,11 +150,11 @@ impl ChunkReader for CurrentPage {
     type T = Cursor<Bytes>;
 
     fn get_read(&self, start: u64) -> parquet::errors::Result<Self::T> {
-        Ok(Cursor::new(self.from(start)?))
+        Ok(Cursor::new(self.bytes_at(start)?))
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> parquet::errors::Result<Bytes> {
-        let bytes = self.from(start)?;
+        let bytes = self.bytes_at(start)?;
         match length <= bytes.len() {
             true => Ok(bytes.slice(..length)),
             false => Err(ParquetError::EOF("beyond the page".into())),

@@ -238,7 +238,7 @@ impl Column {
                 Ok(())
             }
             cursor => {
-                out.to_typed(from, self.entries.as_ref());
+                out.go_on_typed(from, self.entries.as_ref());
                 cursor.read(self.parser.kind, present, &mut out.typed, from)?;
                 if present < rows {
                     let validity = &out.validity[from..out.rows];

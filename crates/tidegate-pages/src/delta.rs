@@ -52,7 +52,7 @@ impl Delta {
         let mut number = || varint(&bytes, &mut at).ok_or_else(ends);
         let (block, parts, count, first) = (number()?, number()?, number()?, number()?);
         let part_values = block.checked_div(parts).unwrap_or(0);
-        let is_even = parts > 0 && part_values * parts == block && part_values % 8 == 0;
+        let is_even = parts > 0 && part_values * parts == block && part_values.is_multiple_of(8);
         if !is_even || part_values == 0 || parts > PARTS_MAX || part_values > PART_VALUES_MAX {
             return Err(PageError::damaged(format!(
                 "differences in blocks of {block} in {parts} parts"

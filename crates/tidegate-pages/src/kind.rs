@@ -140,10 +140,10 @@ fn is_decimal(column: &ColumnDescriptor, precision: u8, scale: i8) -> bool {
 }
 
 fn of_int32(column: &ColumnDescriptor, data_type: &DataType) -> Option<Kind> {
-    let is_date = match (column.logical_type_ref(), column.converted_type()) {
-        (Some(LogicalType::Date), _) | (None, ConvertedType::DATE) => true,
-        _ => false,
-    };
+    let is_date = matches!(
+        (column.logical_type_ref(), column.converted_type()),
+        (Some(LogicalType::Date), _) | (None, ConvertedType::DATE)
+    );
     let is_time = match (column.logical_type_ref(), column.converted_type()) {
         (Some(LogicalType::Time(time)), _) => time.unit == StoredUnit::MILLIS,
         (None, ConvertedType::TIME_MILLIS) => true,

@@ -165,7 +165,7 @@ impl Output {
     }
 
     /// Goes on with values of the type, where the rows before may be codes.
-    pub(crate) fn to_typed(&mut self, from: usize, entries: Option<&Entries>) {
+    pub(crate) fn go_on_typed(&mut self, from: usize, entries: Option<&Entries>) {
         if let (Form::Codes, Some(entries)) = (self.form, entries) {
             self.codes_to_typed(0..from, entries);
         }

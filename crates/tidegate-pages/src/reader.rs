@@ -80,6 +80,21 @@ impl RowGroupReader {
         source: &Arc<dyn ChunkBytes>,
     ) -> Result<(), ColumnError> {
         self.close();
+        let opened = self.begin(metadata, row_group, columns, rows, source);
+        if opened.is_err() {
+            self.close();
+        }
+        opened
+    }
+
+    fn begin(
+        &mut self,
+        metadata: &ParquetMetaData,
+        row_group: usize,
+        columns: &[ColumnRequest],
+        rows: Option<&[Range<usize>]>,
+        source: &Arc<dyn ChunkBytes>,
+    ) -> Result<(), ColumnError> {
         let in_group = |error: PageError| error.in_column(&format!("of row group {row_group}"));
         let Some(group) = metadata.row_groups().get(row_group) else {
             return Err(in_group(PageError::damaged("there is no such row group")));

@@ -6,7 +6,7 @@ use crate::error::{PageError, Result};
 
 /// Returns the values of a page as `PLAIN` has them, each of `width` bytes.
 pub(crate) fn joined(bytes: &Bytes, width: usize) -> Result<Bytes> {
-    if width == 0 || bytes.len() % width != 0 {
+    if width == 0 || !bytes.len().is_multiple_of(width) {
         return Err(PageError::damaged("streams of bytes that differ in length"));
     }
     Ok(Bytes::from(match width {

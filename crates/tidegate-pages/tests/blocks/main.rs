@@ -17,5 +17,6 @@ mod physical;
 mod refused;
 mod selected;
 mod statistics;
+mod stepped;
 mod values;
 mod writers;

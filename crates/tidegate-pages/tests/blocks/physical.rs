@@ -111,7 +111,7 @@ fn decimals_of_any_width() {
         for width in 1..=16_usize {
             let digits =
                 (0..39).take_while(|digits| 10_u128.pow(*digits) <= 1_u128 << (8 * width - 1));
-            let precision = digits.last().unwrap().min(38).max(1);
+            let precision = digits.last().unwrap().clamp(1, 38);
             let schema = format!(
                 "message m {{ optional fixed_len_byte_array({width}) d (DECIMAL({precision}, 1)); }}"
             );
