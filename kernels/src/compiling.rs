@@ -94,10 +94,11 @@ impl<S> Line<S> {
         self.steps.lock().queue.push_back(step);
     }
 
-    /// Takes the first step; `None` if there is none, or the line is held. For one thread at a time.
-    pub(crate) fn next(&self) -> Option<S> {
+    /// Takes the first step if it is ready; `None` if it is not, there is none, or the line is held. For
+    /// one thread at a time.
+    pub(crate) fn next_if(&self, is_ready: impl FnOnce(&S) -> bool) -> Option<S> {
         let mut steps = self.steps.lock();
-        if steps.is_held {
+        if steps.is_held || !steps.queue.front().is_some_and(is_ready) {
             return None;
         }
         steps.queue.pop_front()

@@ -1,10 +1,11 @@
 //! The CUDA backend: a pipeline's own kernel, compiled for the device and launched over chunks.
 //!
-//! A fold encodes its batches, copies them to the device and launches the kernel over them, all on
-//! the device's thread: [`Execution`](crate::execution::Execution) says how. Kernels are compiled
-//! elsewhere, while the device's thread does what others ask for (`steps`); so is what is left to do
-//! once the last bytes have left.
+//! A fold's batches are encoded by threads of the host, straight to where the device copies them from
+//! (`dock`); once all was sent, the device's thread launches the kernel over them:
+//! [`Execution`](crate::execution::Execution) says how. Kernels are compiled elsewhere, while the device's
+//! thread does what others ask for (`steps`); so is what is left to do once the last bytes have left.
 
+mod dock;
 mod loaded;
 mod run;
 mod steps;
@@ -31,6 +32,7 @@ use crate::backend::{PipelineDevice, PipelineRun, RunError, Sample};
 use crate::compiling::CompileThreads;
 use crate::engine::{Engine, Machine, bytes_of_words};
 use crate::execution::Programs;
+use crate::load::Clock;
 use crate::program::{DeviceProgram, Generated, Part, ProgramOptions, parts_of, warm_up_source};
 use crate::stored::{ColumnDictionary, Moving, PinnedColumn, Promoted, StoredColumn, Told};
 use crate::stream::{StreamWork, UnderWay};
@@ -56,6 +58,8 @@ pub(crate) struct Shared {
     programs: Programs,
     loaded: LoadedSources,
     compile_threads: CompileThreads<Image>,
+    /// How long threads encode for the device.
+    encoding: Clock,
     /// Waited for when the device is given up.
     _warm_up: WarmUp,
 }
@@ -93,6 +97,7 @@ impl CudaPipelineDevice {
                 options,
                 programs: Programs::default(),
                 loaded: LoadedSources::default(),
+                encoding: Clock::default(),
                 compile_threads: CompileThreads::new(compile, COMPILING_MAX),
                 _warm_up: warm_up,
             }),

@@ -10,6 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use tidegate_device::cuda::SLOT_BYTES;
 use tidegate_device::{DeviceError, DeviceId, MemoryBudget, Reservation};
 use tidegate_pipeline::EvalError;
 
@@ -115,6 +116,11 @@ pub trait Machine {
 
     /// Returns the budget of the device's memory.
     fn budget(&self) -> &Arc<MemoryBudget>;
+
+    /// Returns how many bytes are encoded together.
+    fn piece_bytes(&self) -> usize {
+        SLOT_BYTES
+    }
 
     /// Takes so much memory and copies parts into it, each to its offset.
     ///

@@ -24,6 +24,7 @@ use crate::columns;
 use crate::engine::{FLOAT_RANGE, Machine, ResidentChunk, ResidentColumn, Segments};
 use crate::generated::GeneratedRun;
 use crate::groups::{Groups, fill_float_scales};
+use crate::load::Intake;
 use crate::program::{
     DeviceProgram, Generated, ProgramOptions, STATE_ROWS_MAX, Sink, Slot, SlotFacts,
     declared_program, generate_ordered, next_seed,
@@ -38,8 +39,6 @@ pub use finish::FinishLimits;
 pub use leaving::Leaving;
 pub use programs::Programs;
 
-pub(crate) use inputs::COLUMN_ALIGNMENT;
-use inputs::upload;
 use inputs::{ColumnView, Inputs, Strings};
 use programs::Purpose;
 
@@ -70,14 +69,6 @@ pub struct Execution<B> {
     memory: Reservation,
     /// Where the time of the fold under way goes, as far as the host sees it.
     phases: Phases,
-}
-
-/// Rows that were copied to the device.
-pub(crate) struct Moved<B> {
-    chunk: ResidentChunk,
-    /// Bytes copied.
-    pub(crate) bytes: u64,
-    _buffer: B,
 }
 
 /// Rows of an array that a launch makes at the most: half of what a table counts.
@@ -157,38 +148,41 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
         machine: &M,
         batches: &[RecordBatch],
     ) -> Result<u64, RunError> {
-        let moved = self.move_in(machine, batches)?;
-        self.fold_moved(machine, &moved)?;
-        Ok(moved.bytes)
+        let intake = self.intake();
+        let (load, pieces) = intake.encode(batches, machine.piece_bytes())?;
+        let parts = load.pieces().iter().zip(&pieces);
+        let parts = parts.map(|(piece, bytes)| (piece.offset as u64, bytes.as_slice()));
+        let parts: Vec<(u64, &[u8])> = parts.collect();
+        let buffer = machine.upload(&parts, load.bytes())?;
+        drop(pieces);
+        self.learn(machine, &intake, load.facts())?;
+        self.fold_chunks(machine, &load.chunks(machine.address(&buffer)))?;
+        Ok(load.bytes())
     }
 
-    /// Encodes batches and copies them to the device, to be folded next.
-    pub(crate) fn move_in<M: Machine<Buffer = B>>(
-        &mut self,
-        machine: &M,
-        batches: &[RecordBatch],
-    ) -> Result<Moved<B>, RunError> {
-        let began = Instant::now();
-        let columns = self.inputs.encode(&self.pipeline.parameters, batches)?;
-        let rows = batches.iter().map(|batch| batch.num_rows() as u64).sum();
-        let (chunk, buffer) = upload(machine, rows, &columns)?;
-        self.inputs.learn(&columns);
-        self.generated = None;
-        self.phases.upload += began.elapsed().as_secs_f64();
-        Ok(Moved {
-            chunk,
-            bytes: columns.iter().map(|column| column.device_bytes()).sum(),
-            _buffer: buffer,
-        })
+    /// Returns what of batches is encoded to be folded.
+    pub(crate) fn intake(&self) -> Intake {
+        self.inputs.intake(&self.pipeline.parameters)
     }
 
-    /// Folds what was moved in last.
-    pub(crate) fn fold_moved<M: Machine<Buffer = B>>(
+    /// Learns what holds of rows that were encoded as `intake` says, to be folded next.
+    pub(crate) fn learn<M: Machine<Buffer = B>>(
         &mut self,
         machine: &M,
-        moved: &Moved<B>,
+        intake: &Intake,
+        facts: Vec<SlotFacts>,
     ) -> Result<(), RunError> {
-        self.launch(machine, Input::Chunks(std::slice::from_ref(&moved.chunk)))
+        self.generated = None;
+        self.inputs.learn(machine, intake, facts)
+    }
+
+    /// Folds chunks of which was learnt.
+    pub(crate) fn fold_chunks<M: Machine<Buffer = B>>(
+        &mut self,
+        machine: &M,
+        chunks: &[ResidentChunk],
+    ) -> Result<(), RunError> {
+        self.launch(machine, Input::Chunks(chunks))
     }
 
     /// Learns what is known of the values of rows, and folds nothing.
@@ -205,8 +199,9 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
         self.generated = None;
         match sample {
             Sample::Loaded(batches) => {
-                let columns = self.inputs.encode(parameters, batches)?;
-                self.inputs.learn(&columns);
+                let intake = self.intake();
+                let (load, _) = intake.encode(batches, machine.piece_bytes())?;
+                self.inputs.learn(machine, &intake, load.facts())?;
             }
             Sample::Stored(run) => self.inputs.adopt_run(machine, parameters, run)?,
             Sample::Generated(source) => self.generated = Some(Arc::clone(source)),
@@ -303,7 +298,7 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
     }
 
     /// Returns where the time of the folds since the last call went: writing, compiling and loading
-    /// kernels, and encoding and copying rows.
+    /// kernels.
     pub(crate) fn take_phases(&mut self) -> Phases {
         std::mem::take(&mut self.phases)
     }

@@ -18,15 +18,15 @@ fn a_held_line_keeps_its_order() {
     for step in 1..=3 {
         line.push(step);
     }
-    assert_eq!(line.next(), Some(1));
+    assert_eq!(line.next_if(|_| true), Some(1));
     line.put_back(1);
-    assert_eq!(line.next(), None);
+    assert_eq!(line.next_if(|_| true), None);
     line.drain(|step| panic!("{step} ran while the line was held"));
     assert_eq!(line.waiting().until(true).now_or_never(), Some(()));
     assert_eq!(line.waiting().until(false).now_or_never(), None);
     line.push(4);
     assert_eq!(line.release(|first| *first += 10), 4);
-    assert_eq!(line.next(), Some(11));
+    assert_eq!(line.next_if(|_| true), Some(11));
     let mut rest = Vec::new();
     line.drain(|step| rest.push(step));
     assert_eq!(rest, [2, 3, 4]);

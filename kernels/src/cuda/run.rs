@@ -10,7 +10,7 @@ use futures::channel::oneshot;
 use futures::future::{BoxFuture, ready};
 use parking_lot::Mutex;
 use tidegate_device::Reservation;
-use tidegate_device::cuda::DeviceBuffer;
+use tidegate_device::cuda::{DeviceBuffer, Pending, SLOT_BYTES};
 use tidegate_pipeline::{EvalError, Pipeline};
 
 use super::steps::{Asked, Steps, post};
@@ -18,15 +18,21 @@ use super::{LaneMachine, Shared};
 use crate::backend::{Finished, FoldReport, Phases, PipelineRun, RunError, Sample};
 use crate::compiling::Waiting;
 use crate::engine::Machine;
-use crate::execution::{Execution, FinishLimits, Leaving, Moved};
+use crate::execution::{Execution, FinishLimits, Leaving};
 use crate::generated::GeneratedRun;
-use crate::program::ProgramOptions;
+use crate::load::{Filled, Intake, Order, Threads};
+use crate::program::{ProgramOptions, SlotFacts};
 use crate::stored::StoredRun;
+
+/// What a fold of loaded rows takes: these, and what is promised for them.
+type Loaded = (Filled<Shared>, Reservation);
 
 pub(super) struct CudaRun {
     shared: Arc<Shared>,
     state: Arc<RunState>,
     steps: Arc<Steps>,
+    /// What of batches is encoded.
+    intake: Arc<Intake>,
     is_finished: bool,
 }
 
@@ -52,6 +58,7 @@ impl CudaRun {
         let execution = Execution::of(budget, pipeline, options, &declared)?;
         Ok(Self {
             shared: Arc::clone(shared),
+            intake: Arc::new(execution.intake()),
             state: Arc::new(RunState {
                 execution: Mutex::new(Some(execution)),
                 is_void: AtomicBool::new(false),
@@ -69,21 +76,66 @@ impl CudaRun {
         + Send
         + 'static,
     ) -> BoxFuture<'static, Result<T, RunError>> {
-        let (step, receiver) = Asked::of(&self.state, work);
+        let is_ready = Arc::new(AtomicBool::new(true));
+        let (step, receiver) = Asked::of(&self.state, is_ready, work);
         self.steps.push(step);
         let posted = post(&self.shared, &self.steps);
+        self.hear(receiver, Some(posted))
+    }
+
+    /// Asks for a step that takes what arrives later. It keeps its place before steps that are asked for
+    /// meanwhile.
+    fn ask_with<A: Send + 'static, T: Send + 'static>(
+        &self,
+        mut work: impl FnMut(&RunState, &LaneMachine<'_, '_>, Duration, &mut A) -> Result<T, RunError>
+        + Send
+        + 'static,
+    ) -> (Arrival<A>, BoxFuture<'static, Result<T, RunError>>) {
+        let arrival = Arrival {
+            shared: Arc::clone(&self.shared),
+            steps: Arc::clone(&self.steps),
+            is_ready: Arc::default(),
+            place: Arc::default(),
+        };
+        let (place, mut held) = (Arc::clone(&arrival.place), None);
+        let take = move |state: &RunState, machine: &LaneMachine<'_, '_>, waited: Duration| {
+            let arrived = match &mut held {
+                Some(arrived) => arrived,
+                none => none.insert(place.lock().take().unwrap_or(Err(RunError::Void))?),
+            };
+            let done = work(state, machine, waited, arrived);
+            if done.is_ok() || !machine.lacks_kernels() {
+                held = None;
+            }
+            done
+        };
+        let (step, receiver) = Asked::of(&self.state, Arc::clone(&arrival.is_ready), take);
+        self.steps.push(step);
+        (arrival, self.hear(receiver, None))
+    }
+
+    /// Waits for the result of a step.
+    fn hear<T: Send + 'static>(
+        &self,
+        receiver: oneshot::Receiver<Result<T, RunError>>,
+        posted: Option<Pending<()>>,
+    ) -> BoxFuture<'static, Result<T, RunError>> {
         let (shared, state) = (Arc::clone(&self.shared), Arc::clone(&self.state));
         async move {
             let result = match receiver.await {
-                Ok(result) => shared.device.check_alive().map_or_else(
-                    // What a lost device says is not to be believed.
-                    |lost| Err(lost.into()),
-                    |()| result,
-                ),
-                Err(oneshot::Canceled) => match posted.await {
-                    Ok(()) => Err(RunError::Void),
-                    Err(error) => Err(error.into()),
+                Ok(result) => result,
+                Err(oneshot::Canceled) => match posted {
+                    Some(posted) => match posted.await {
+                        Ok(()) => Err(RunError::Void),
+                        Err(error) => Err(error.into()),
+                    },
+                    None => Err(RunError::Void),
                 },
+            };
+            // What a lost device says is not to be believed.
+            let result = match shared.device.check_alive() {
+                Ok(()) => result,
+                Err(lost) => Err(lost.into()),
             };
             if result.is_err() {
                 state.make_void();
@@ -91,6 +143,30 @@ impl CudaRun {
             result
         }
         .boxed()
+    }
+}
+
+/// Where a step waits for what it takes.
+struct Arrival<A> {
+    shared: Arc<Shared>,
+    steps: Arc<Steps>,
+    is_ready: Arc<AtomicBool>,
+    place: Arc<Mutex<Option<Result<A, RunError>>>>,
+}
+
+impl<A> Arrival<A> {
+    /// Lets the step begin, with this or with what kept it from arriving.
+    fn deliver(self, arrived: Result<A, RunError>) {
+        *self.place.lock() = Some(arrived);
+    }
+}
+
+/// Whatever became of it, the step is not waited for in vain.
+impl<A> Drop for Arrival<A> {
+    fn drop(&mut self) {
+        self.is_ready.store(true, Ordering::Release);
+        // Whoever asked for the step hears of it.
+        drop(post(&self.shared, &self.steps));
     }
 }
 
@@ -107,16 +183,31 @@ pub(super) fn compile(
     };
     // What was begun is done, whoever keeps the future.
     run.is_finished = true;
-    let mut sample = Some(sample);
-    run.ask(move |state, machine, _| {
+    let Sample::Loaded(batches) = sample else {
+        return run.ask(move |state, machine, _| {
+            let mut slot = state.execution.lock();
+            let execution = slot.as_mut().ok_or(RunError::Void)?;
+            execution.survey(machine, &sample)?;
+            execution.compile(machine, &FinishLimits::default())
+        });
+    };
+    let (intake, mut has_learnt) = (Arc::clone(&run.intake), false);
+    let of_run = Arc::clone(&intake);
+    let (arrival, compiled) = run.ask_with(move |state, machine, _, facts: &mut Vec<SlotFacts>| {
         let mut slot = state.execution.lock();
         let execution = slot.as_mut().ok_or(RunError::Void)?;
-        // It is let go of before anybody waits for a compiler.
-        if let Some(sample) = sample.take() {
-            execution.survey(machine, &sample)?;
+        if !std::mem::replace(&mut has_learnt, true) {
+            execution.learn(machine, &of_run, std::mem::take(facts))?;
         }
         execution.compile(machine, &FinishLimits::default())
-    })
+    });
+    // It is looked at where it would be encoded, and let go of before anybody waits for a compiler.
+    Threads::of_host().run(move || {
+        let encoded = intake.encode(&batches, SLOT_BYTES);
+        drop(batches);
+        arrival.deliver(encoded.map(|(load, _)| load.facts()));
+    });
+    compiled
 }
 
 impl PipelineRun for CudaRun {
@@ -126,15 +217,25 @@ impl PipelineRun for CudaRun {
         input: Reservation,
     ) -> BoxFuture<'static, Result<FoldReport, RunError>> {
         let rows = batches.iter().map(|batch| batch.num_rows() as u64).sum();
-        let (mut batches, mut input, mut moved) = (batches, Some(input), None);
-        self.ask(move |state, machine, waited| {
-            let folded = state.fold(machine, &mut batches, &mut moved, rows, waited);
-            if folded.is_ok() || !machine.lacks_kernels() {
-                moved = None;
-                drop(input.take());
-            }
-            folded
-        })
+        let (of_run, mut has_learnt) = (Arc::clone(&self.intake), false);
+        let (arrival, folded) =
+            self.ask_with(move |state, machine, waited, (filled, _): &mut Loaded| {
+                state.fold(machine, filled, rows, waited, |execution| {
+                    if std::mem::replace(&mut has_learnt, true) {
+                        return Ok(());
+                    }
+                    execution.learn(machine, &of_run, filled.load.facts())
+                })
+            });
+        let state = Arc::clone(&self.state);
+        Order::begin(
+            &self.shared,
+            &self.intake,
+            batches,
+            move || state.check().is_ok(),
+            move |filled| arrival.deliver(filled.map(|filled| (filled, input))),
+        );
+        folded
     }
 
     fn fold_stored(
@@ -210,31 +311,32 @@ impl RunState {
         Ok(())
     }
 
-    /// Moves batches in, unless they were, and folds them.
+    /// Folds rows that were sent to the device.
     fn fold(
         &self,
         machine: &LaneMachine<'_, '_>,
-        batches: &mut Vec<RecordBatch>,
-        moved: &mut Option<Moved<DeviceBuffer>>,
+        filled: &Filled<Shared>,
         rows: u64,
         waited: Duration,
+        learn: impl FnOnce(&mut Execution<DeviceBuffer>) -> Result<(), RunError>,
     ) -> Result<FoldReport, RunError> {
         self.check()?;
+        let began = Instant::now();
         let mut slot = self.execution.lock();
         let execution = slot.as_mut().ok_or(RunError::Void)?;
-        let moved = match moved {
-            Some(moved) => moved,
-            None => moved.insert(execution.move_in(machine, &std::mem::take(batches))?),
-        };
-        let began = Instant::now();
-        execution.fold_moved(machine, moved)?;
-        let launched = began.elapsed().as_secs_f64();
+        let buffer = filled.memory.filled(machine.lane())?;
+        learn(execution)?;
+        execution.fold_chunks(machine, &filled.load.chunks(buffer.address()))?;
+        let kernel = machine.seconds_since_launch()?;
         let mut phases = execution.take_phases();
-        phases.kernel = (launched - phases.compile).max(0.0);
+        // The device's thread has waited for copies too.
+        let waiting = began.elapsed().as_secs_f64() - phases.compile - kernel;
+        phases.upload = filled.seconds + waiting.max(0.0);
+        phases.kernel = kernel;
         phases.compile += waited.as_secs_f64();
         Ok(FoldReport {
             rows,
-            bytes: moved.bytes,
+            bytes: filled.load.bytes(),
             device_seconds: phases.upload + phases.kernel,
             phases,
             state_bytes: execution.state_bytes(),

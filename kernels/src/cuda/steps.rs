@@ -1,11 +1,13 @@
 //! What is asked of a run, step after step on the device's thread, which waits for no compiler.
 //!
-//! A step that lacks kernels goes back to the front of its run's line, which is held: the thread turns to
+//! A step waits in its run's line until what it takes has arrived. One that lacks kernels goes back to the front of its run's line, which is held: the thread turns to
 //! other runs, while [`CompileThreads`](crate::compiling::CompileThreads) compile. Then the step begins
 //! again. It is written so that until it has its kernels it changes nothing that it would not change in
 //! the same way again, and says so to its machine.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use futures::channel::oneshot;
@@ -26,6 +28,11 @@ pub(super) type Images = Vec<(Arc<str>, Image)>;
 
 /// A step of any type of result.
 pub(super) trait Step: Send {
+    /// Returns whether all that it takes is there.
+    fn is_ready(&self) -> bool {
+        true
+    }
+
     /// Does the step and delivers its result, or returns the sources that must be compiled first.
     fn attempt(&mut self, shared: &Shared, lane: &Lane<'_>) -> Vec<Arc<str>>;
 
@@ -36,6 +43,8 @@ pub(super) trait Step: Send {
 /// A step, with where its result goes.
 pub(super) struct Asked<T, F> {
     state: Arc<RunState>,
+    /// Set once the step may be done.
+    is_ready: Arc<AtomicBool>,
     /// Gets the time that was waited for the compiler.
     work: F,
     /// `None` once the result was delivered.
@@ -50,14 +59,16 @@ where
     T: Send + 'static,
     F: FnMut(&RunState, &LaneMachine<'_, '_>, Duration) -> Result<T, RunError> + Send + 'static,
 {
-    /// Makes a step of a run, which is void unless the step succeeds.
+    /// Makes a step of a run, to be done once it is ready; the run is void unless it succeeds.
     pub(super) fn of(
         state: &Arc<RunState>,
+        is_ready: Arc<AtomicBool>,
         work: F,
     ) -> (Box<dyn Step>, oneshot::Receiver<Result<T, RunError>>) {
         let (sender, receiver) = oneshot::channel();
         let asked = Self {
             state: Arc::clone(state),
+            is_ready,
             work,
             sender: Some(sender),
             images: Images::new(),
@@ -73,6 +84,10 @@ where
     T: Send,
     F: FnMut(&RunState, &LaneMachine<'_, '_>, Duration) -> Result<T, RunError> + Send,
 {
+    fn is_ready(&self) -> bool {
+        self.is_ready.load(Ordering::Acquire)
+    }
+
     fn attempt(&mut self, shared: &Shared, lane: &Lane<'_>) -> Vec<Arc<str>> {
         if let Some(since) = self.put_back.take() {
             self.waited += since.elapsed();
@@ -106,20 +121,21 @@ impl<T, F> Drop for Asked<T, F> {
     }
 }
 
-/// Has the device's thread do the first step of a line. The result is only whether that could be.
+/// Has the device's thread do the steps of a line that are ready. The result is only whether that could
+/// be.
 pub(super) fn post(shared: &Arc<Shared>, steps: &Arc<Steps>) -> Pending<()> {
     let (kept, posted) = (Arc::clone(shared), Posted(Some(Arc::clone(steps))));
     shared.device.submit(move |lane| {
         let Some(steps) = posted.arrived() else {
             return;
         };
-        let Some(mut step) = steps.next() else {
-            return;
-        };
-        let lacking = step.attempt(&kept, lane);
-        if !lacking.is_empty() {
-            steps.put_back(step);
-            compile(&kept, &steps, lacking);
+        let _doing = Doing(&steps);
+        while let Some(mut step) = steps.next_if(|step| step.is_ready()) {
+            let lacking = step.attempt(&kept, lane);
+            if !lacking.is_empty() {
+                steps.put_back(step);
+                return compile(&kept, &steps, lacking);
+            }
         }
     })
 }
@@ -137,6 +153,18 @@ impl Drop for Posted {
     fn drop(&mut self) {
         if let Some(steps) = &self.0 {
             steps.clear();
+        }
+    }
+}
+
+/// A line whose steps are being done. If one of them panics, nobody comes for those behind it: they are
+/// dropped, as its run is void.
+struct Doing<'a>(&'a Steps);
+
+impl Drop for Doing<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.clear();
         }
     }
 }
@@ -171,10 +199,8 @@ impl Drop for Held {
             return self.steps.clear();
         };
         let images = std::mem::take(self.images.get_mut());
-        let num_steps = self.steps.release(|step| step.hear(images));
-        for _ in 0..num_steps {
-            // Whoever asked for a step hears of it.
-            drop(post(&shared, &self.steps));
-        }
+        self.steps.release(|step| step.hear(images));
+        // Whoever asked for a step hears of it.
+        drop(post(&shared, &self.steps));
     }
 }

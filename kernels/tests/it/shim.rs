@@ -270,6 +270,11 @@ impl Machine for ShimMachine {
         &self.programs
     }
 
+    /// Few, so that rows come in several pieces.
+    fn piece_bytes(&self) -> usize {
+        4096
+    }
+
     fn upload(&self, parts: &[(u64, &[u8])], bytes: u64) -> Result<Buffer, DeviceError> {
         let buffer = Buffer::new(bytes as usize);
         for (offset, part) in parts {

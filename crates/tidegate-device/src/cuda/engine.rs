@@ -74,7 +74,7 @@ impl Engine {
         let (free, _) = context.memory()?;
         let budget = MemoryBudget::new(info.id, options.budget_bytes(free));
         Ok(Self {
-            staging: RefCell::new(Staging::new(options)),
+            staging: RefCell::default(),
             pieces: RefCell::default(),
             blocks: RefCell::default(),
             parameters: RefCell::new(ParameterBlock::new()),
