@@ -6,6 +6,7 @@
 //! thread does what others ask for (`steps`); so is what is left to do once the last bytes have left.
 
 mod dock;
+mod fold;
 mod loaded;
 mod run;
 mod steps;
@@ -15,6 +16,7 @@ mod user;
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
+use std::rc::Rc;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -22,7 +24,7 @@ use arrow_array::ArrayRef;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use tidegate_device::compiler::{CompileError, Compiled, ImageCache, WarmUp};
-use tidegate_device::cuda::{CudaDevice, DeviceBuffer, Kernel, Lane, LaunchShape, Mark};
+use tidegate_device::cuda::{CudaDevice, DeviceBuffer, Kernel, Lane, LaunchShape, Mark, ReadBack};
 use tidegate_device::{
     Cost, DeviceError, DeviceId, DeviceInfo, FaultPlan, MemoryBudget, Reservation,
 };
@@ -30,9 +32,9 @@ use tidegate_pipeline::{Interpreter, Pipeline};
 
 use crate::backend::{PipelineDevice, PipelineRun, RunError, Sample};
 use crate::compiling::CompileThreads;
-use crate::engine::{Engine, Machine, bytes_of_words};
+use crate::engine::{Engine, FLAGS_BYTES, Machine, bytes_of_words};
 use crate::execution::Programs;
-use crate::load::Clock;
+use crate::load::{Clock, Threads};
 use crate::program::{DeviceProgram, Generated, Part, ProgramOptions, parts_of, warm_up_source};
 use crate::stored::{ColumnDictionary, Moving, PinnedColumn, Promoted, StoredColumn, Told};
 use crate::stream::{StreamWork, UnderWay};
@@ -58,11 +60,18 @@ pub(crate) struct Shared {
     programs: Programs,
     loaded: LoadedSources,
     compile_threads: CompileThreads<Image>,
-    /// How long threads encode for the device.
+    /// Who encodes for the device.
+    encoders: Threads,
+    /// How long they do.
     encoding: Clock,
+    /// How long the device works at what was encoded.
+    folding: Clock,
     /// Waited for when the device is given up.
     _warm_up: WarmUp,
 }
+
+/// Hears of flags that were read later.
+type Later = Box<dyn FnOnce(Result<ReadBack, DeviceError>) + Send>;
 
 /// What came of compiling a source.
 type Image = Result<Arc<Compiled>, CompileError>;
@@ -97,7 +106,9 @@ impl CudaPipelineDevice {
                 options,
                 programs: Programs::default(),
                 loaded: LoadedSources::default(),
+                encoders: Threads::of_host(),
                 encoding: Clock::default(),
+                folding: Clock::default(),
                 compile_threads: CompileThreads::new(compile, COMPILING_MAX),
                 _warm_up: warm_up,
             }),
@@ -324,7 +335,9 @@ pub struct LaneMachine<'a, 'l> {
     shared: &'a Shared,
     lane: &'a Lane<'l>,
     /// The moment before the first launch of the fold under way.
-    launched: RefCell<Option<Mark>>,
+    launched: Rc<RefCell<Option<Mark>>>,
+    /// Who hears of the fold under way when its flags were read; `None` if nobody does, or it is to come.
+    later: Rc<RefCell<Option<Later>>>,
     /// What was compiled for the work under way.
     images: &'a [(Arc<str>, Image)],
     /// The work under way may begin again, so that it need not wait for the compiler.
@@ -338,7 +351,8 @@ impl<'a, 'l> LaneMachine<'a, 'l> {
         Self {
             shared,
             lane,
-            launched: RefCell::default(),
+            launched: Rc::default(),
+            later: Rc::default(),
             images: &[],
             may_begin_again: Cell::new(false),
             lacking: RefCell::default(),
@@ -424,6 +438,18 @@ impl<'a, 'l> LaneMachine<'a, 'l> {
         }
     }
 
+    /// Does work of which `later` hears if its flags are read later; returns whether they are.
+    fn telling_later<T>(
+        &self,
+        later: Later,
+        work: impl FnOnce(&Self) -> Result<T, RunError>,
+    ) -> Result<bool, RunError> {
+        *self.later.borrow_mut() = Some(later);
+        let done = work(self);
+        let is_later = self.later.take().is_none();
+        done.map(|_| is_later)
+    }
+
     /// Waits for copies to this device and returns the seconds that they took, as far as that can be
     /// told.
     fn seconds_of(&self, moving: &[Moving]) -> f64 {
@@ -487,6 +513,8 @@ impl<'a, 'l> Machine for LaneMachine<'a, 'l> {
             device: self.shared.device.info().id,
             budget: Arc::clone(self.shared.device.budget()),
             loaded: self.load(text, kernels)?,
+            launched: Rc::clone(&self.launched),
+            later: Rc::clone(&self.later),
         })
     }
 }
@@ -497,6 +525,8 @@ pub struct LaneEngine<'a, 'l> {
     device: DeviceId,
     budget: Arc<MemoryBudget>,
     loaded: Arc<Loaded>,
+    launched: Rc<RefCell<Option<Mark>>>,
+    later: Rc<RefCell<Option<Later>>>,
 }
 
 impl LaneEngine<'_, '_> {
@@ -553,6 +583,17 @@ impl Engine for LaneEngine<'_, '_> {
 
     fn read(&self, buffer: &DeviceBuffer, offset: u64, into: &mut [u8]) -> Result<(), DeviceError> {
         self.lane.download(buffer, offset, into)
+    }
+
+    fn read_flags_later(&self, buffer: &DeviceBuffer, offset: u64) -> Result<bool, DeviceError> {
+        let Some(later) = self.later.take() else {
+            return Ok(false);
+        };
+        let from = self.launched.take();
+        let told = self
+            .lane
+            .read_later(buffer, offset, FLAGS_BYTES, from, later);
+        told.map(|()| true)
     }
 
     fn copy(

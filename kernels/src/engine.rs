@@ -69,6 +69,16 @@ pub trait Engine {
     /// A range outside of the buffer; a lost device.
     fn read(&self, buffer: &Self::Buffer, offset: u64, into: &mut [u8]) -> Result<(), DeviceError>;
 
+    /// Has a launch's flags read behind it for whoever hears of the fold later. Returns false if nobody
+    /// does: then they are read at once.
+    ///
+    /// # Errors
+    /// A range outside of the buffer; a lost device.
+    fn read_flags_later(&self, buffer: &Self::Buffer, offset: u64) -> Result<bool, DeviceError> {
+        let _ = (buffer, offset);
+        Ok(false)
+    }
+
     /// Copies on the device.
     ///
     /// # Errors
@@ -457,6 +467,17 @@ impl<B> Flags<B> {
         let mut bytes = [0; 4];
         engine.read(&self.0, 4 * DISTINCT as u64, &mut bytes)?;
         Ok(u64::from(u32::from_le_bytes(bytes)))
+    }
+
+    /// Has the flags read behind the launch, as [`Engine::read_flags_later`] says.
+    ///
+    /// # Errors
+    /// A lost device.
+    pub(crate) fn read_later<E: Engine<Buffer = B>>(
+        &self,
+        engine: &E,
+    ) -> Result<bool, DeviceError> {
+        engine.read_flags_later(&self.0, 0)
     }
 
     /// Waits for the launch and returns how many records it spilled, or why its rows are not in.

@@ -34,6 +34,7 @@ mod mark;
 mod module;
 mod options;
 mod pending;
+mod reading;
 mod ring;
 mod shared;
 mod slots;
@@ -49,6 +50,7 @@ pub use mark::Mark;
 pub use module::{Kernel, KernelFacts, LaunchShape, Module};
 pub use options::CudaOptions;
 pub use pending::Pending;
+pub use reading::ReadBack;
 pub use shared::{LoadingCounters, MemoryCounters};
 pub use slots::{SLOT_BYTES, Slot};
 

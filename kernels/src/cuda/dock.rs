@@ -63,7 +63,7 @@ impl Dock for Shared {
     type Memory = Memory;
 
     fn threads(&self) -> &Threads {
-        Threads::of_host()
+        &self.encoders
     }
 
     fn clock(&self) -> &Clock {

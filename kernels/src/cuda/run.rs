@@ -13,6 +13,7 @@ use tidegate_device::Reservation;
 use tidegate_device::cuda::{DeviceBuffer, Pending, SLOT_BYTES};
 use tidegate_pipeline::{EvalError, Pipeline};
 
+use super::fold::{Fold, Loaded};
 use super::steps::{Asked, Steps, post};
 use super::{LaneMachine, Shared};
 use crate::backend::{Finished, FoldReport, Phases, PipelineRun, RunError, Sample};
@@ -20,12 +21,9 @@ use crate::compiling::Waiting;
 use crate::engine::Machine;
 use crate::execution::{Execution, FinishLimits, Leaving};
 use crate::generated::GeneratedRun;
-use crate::load::{Filled, Intake, Order, Threads};
+use crate::load::{Intake, Order};
 use crate::program::{ProgramOptions, SlotFacts};
 use crate::stored::StoredRun;
-
-/// What a fold of loaded rows takes: these, and what is promised for them.
-type Loaded = (Filled<Shared>, Reservation);
 
 pub(super) struct CudaRun {
     shared: Arc<Shared>,
@@ -39,7 +37,7 @@ pub(super) struct CudaRun {
 /// What a run shares with its steps on the device's thread, which alone takes the lock.
 pub(super) struct RunState {
     /// `None` once the run is finished.
-    execution: Mutex<Option<Execution<DeviceBuffer>>>,
+    pub(super) execution: Mutex<Option<Execution<DeviceBuffer>>>,
     is_void: AtomicBool,
 }
 
@@ -87,7 +85,12 @@ impl CudaRun {
     /// meanwhile.
     fn ask_with<A: Send + 'static, T: Send + 'static>(
         &self,
-        mut work: impl FnMut(&RunState, &LaneMachine<'_, '_>, Duration, &mut A) -> Result<T, RunError>
+        mut work: impl FnMut(
+            &RunState,
+            &LaneMachine<'_, '_>,
+            Duration,
+            &mut Option<A>,
+        ) -> Result<T, RunError>
         + Send
         + 'static,
     ) -> (Arrival<A>, BoxFuture<'static, Result<T, RunError>>) {
@@ -99,11 +102,10 @@ impl CudaRun {
         };
         let (place, mut held) = (Arc::clone(&arrival.place), None);
         let take = move |state: &RunState, machine: &LaneMachine<'_, '_>, waited: Duration| {
-            let arrived = match &mut held {
-                Some(arrived) => arrived,
-                none => none.insert(place.lock().take().unwrap_or(Err(RunError::Void))?),
-            };
-            let done = work(state, machine, waited, arrived);
+            if held.is_none() {
+                held = Some(place.lock().take().unwrap_or(Err(RunError::Void))?);
+            }
+            let done = work(state, machine, waited, &mut held);
             if done.is_ok() || !machine.lacks_kernels() {
                 held = None;
             }
@@ -183,26 +185,33 @@ pub(super) fn compile(
     };
     // What was begun is done, whoever keeps the future.
     run.is_finished = true;
+    // What is looked at is let go of before anybody waits for a compiler.
     let Sample::Loaded(batches) = sample else {
+        let mut sample = Some(sample);
         return run.ask(move |state, machine, _| {
             let mut slot = state.execution.lock();
             let execution = slot.as_mut().ok_or(RunError::Void)?;
-            execution.survey(machine, &sample)?;
+            if let Some(sample) = sample.take() {
+                execution.survey(machine, &sample)?;
+            }
             execution.compile(machine, &FinishLimits::default())
         });
     };
     let (intake, mut has_learnt) = (Arc::clone(&run.intake), false);
     let of_run = Arc::clone(&intake);
-    let (arrival, compiled) = run.ask_with(move |state, machine, _, facts: &mut Vec<SlotFacts>| {
+    let look = move |state: &RunState,
+                     machine: &LaneMachine<'_, '_>,
+                     _: Duration,
+                     facts: &mut Option<Vec<SlotFacts>>| {
         let mut slot = state.execution.lock();
         let execution = slot.as_mut().ok_or(RunError::Void)?;
         if !std::mem::replace(&mut has_learnt, true) {
-            execution.learn(machine, &of_run, std::mem::take(facts))?;
+            execution.learn(machine, &of_run, facts.clone().unwrap_or_default())?;
         }
         execution.compile(machine, &FinishLimits::default())
-    });
-    // It is looked at where it would be encoded, and let go of before anybody waits for a compiler.
-    Threads::of_host().run(move || {
+    };
+    let (arrival, compiled) = run.ask_with(look);
+    shared.encoders.run(move || {
         let encoded = intake.encode(&batches, SLOT_BYTES);
         drop(batches);
         arrival.deliver(encoded.map(|(load, _)| load.facts()));
@@ -216,18 +225,18 @@ impl PipelineRun for CudaRun {
         batches: Vec<RecordBatch>,
         input: Reservation,
     ) -> BoxFuture<'static, Result<FoldReport, RunError>> {
-        let rows = batches.iter().map(|batch| batch.num_rows() as u64).sum();
-        let (of_run, mut has_learnt) = (Arc::clone(&self.intake), false);
-        let (arrival, folded) =
-            self.ask_with(move |state, machine, waited, (filled, _): &mut Loaded| {
-                state.fold(machine, filled, rows, waited, |execution| {
-                    if std::mem::replace(&mut has_learnt, true) {
-                        return Ok(());
-                    }
-                    execution.learn(machine, &of_run, filled.load.facts())
-                })
+        let mut fold = Fold {
+            state: Arc::clone(&self.state),
+            shared: Arc::clone(&self.shared),
+            intake: Arc::clone(&self.intake),
+            rows: batches.iter().map(|batch| batch.num_rows() as u64).sum(),
+            has_learnt: false,
+        };
+        let (arrival, launched) =
+            self.ask_with(move |_, machine, waited, loaded: &mut Option<Loaded>| {
+                fold.launch(machine, waited, loaded)
             });
-        let state = Arc::clone(&self.state);
+        let (shared, state) = (Arc::clone(&self.shared), Arc::clone(&self.state));
         Order::begin(
             &self.shared,
             &self.intake,
@@ -235,7 +244,13 @@ impl PipelineRun for CudaRun {
             move || state.check().is_ok(),
             move |filled| arrival.deliver(filled.map(|filled| (filled, input))),
         );
-        folded
+        async move {
+            let outcome = launched.await?.await;
+            // What a lost device says is not to be believed.
+            shared.device.check_alive()?;
+            outcome.unwrap_or(Err(RunError::Void))
+        }
+        .boxed()
     }
 
     fn fold_stored(
@@ -304,44 +319,11 @@ impl RunState {
         self.is_void.store(true, Ordering::Release);
     }
 
-    fn check(&self) -> Result<(), RunError> {
+    pub(super) fn check(&self) -> Result<(), RunError> {
         if self.is_void.load(Ordering::Acquire) {
             return Err(RunError::Void);
         }
         Ok(())
-    }
-
-    /// Folds rows that were sent to the device.
-    fn fold(
-        &self,
-        machine: &LaneMachine<'_, '_>,
-        filled: &Filled<Shared>,
-        rows: u64,
-        waited: Duration,
-        learn: impl FnOnce(&mut Execution<DeviceBuffer>) -> Result<(), RunError>,
-    ) -> Result<FoldReport, RunError> {
-        self.check()?;
-        let began = Instant::now();
-        let mut slot = self.execution.lock();
-        let execution = slot.as_mut().ok_or(RunError::Void)?;
-        let buffer = filled.memory.filled(machine.lane())?;
-        learn(execution)?;
-        execution.fold_chunks(machine, &filled.load.chunks(buffer.address()))?;
-        let kernel = machine.seconds_since_launch()?;
-        let mut phases = execution.take_phases();
-        // The device's thread has waited for copies too.
-        let waiting = began.elapsed().as_secs_f64() - phases.compile - kernel;
-        phases.upload = filled.seconds + waiting.max(0.0);
-        phases.kernel = kernel;
-        phases.compile += waited.as_secs_f64();
-        Ok(FoldReport {
-            rows,
-            bytes: filled.load.bytes(),
-            device_seconds: phases.upload + phases.kernel,
-            phases,
-            state_bytes: execution.state_bytes(),
-            state_fits: execution.state_fits(),
-        })
     }
 
     /// Folds rows that need not be moved.
@@ -371,6 +353,8 @@ impl RunState {
     }
 
     fn finish(&self, machine: &LaneMachine<'_, '_>) -> Result<Leaving, RunError> {
+        // Nothing leaves before all rows are known to be in.
+        machine.lane().settle_readings()?;
         self.check()?;
         let mut slot = self.execution.lock();
         let execution = slot.as_mut().ok_or(RunError::Void)?;

@@ -1,12 +1,13 @@
-//! The host's threads that encode for devices.
+//! The host's threads that encode for a device.
 //!
-//! They are the process's, begin when there is work, and then wait for more: what begins a thread for each
-//! morsel spends the time there that several threads gain. Two of the cores are left to the devices' own
-//! threads and to whoever reads the next rows; as many threads as there are cores encode no faster.
+//! They begin when there is work, and then wait for more: what begins a thread for each morsel spends the
+//! time there that several threads gain. Two of the cores are left to the device's own thread and to whoever
+//! reads the next rows; as many threads as there are cores encode no faster. Each device has its own, for
+//! they wait for its slots.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::thread;
 
 use parking_lot::{Condvar, Mutex};
@@ -36,16 +37,13 @@ struct State {
 }
 
 impl Threads {
-    /// Returns those of this process.
-    pub(crate) fn of_host() -> &'static Self {
-        static OF_HOST: LazyLock<Threads> = LazyLock::new(|| {
-            let cores = thread::available_parallelism().map_or(1, usize::from);
-            Threads::new(cores.saturating_sub(CORES_LEFT))
-        });
-        &OF_HOST
+    /// Makes as many as this host has cores to spare.
+    pub(crate) fn of_host() -> Self {
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        Self::new(cores.saturating_sub(CORES_LEFT))
     }
 
-    /// Makes threads of their own, so many at the most.
+    /// Makes so many at the most.
     pub(crate) fn new(num_threads_max: usize) -> Self {
         Self(Arc::new(Office {
             num_threads_max: num_threads_max.max(1),

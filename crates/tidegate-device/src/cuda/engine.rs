@@ -13,6 +13,7 @@ use super::driver::{self, Context, Event, ParameterBlock, Pool, Stream};
 use super::facts::CudaFacts;
 use super::fault::{Fault, Severity};
 use super::options::CudaOptions;
+use super::reading::{Readings, Settled};
 use super::shared::{Garbage, Letter, Shared};
 use super::slots::Pieces;
 use super::staging::Staging;
@@ -29,6 +30,8 @@ pub(super) struct Engine {
     pub(super) pieces: RefCell<Pieces>,
     /// Copies from and to blocks that are under way.
     pub(super) blocks: RefCell<BlockCopies>,
+    /// Few bytes on their way to the host.
+    pub(super) readings: RefCell<Readings>,
     pub(super) parameters: RefCell<Box<ParameterBlock>>,
     /// Recorded on the compute stream before an upload, which waits for it.
     before_copy: Event,
@@ -77,6 +80,7 @@ impl Engine {
             staging: RefCell::default(),
             pieces: RefCell::default(),
             blocks: RefCell::default(),
+            readings: RefCell::default(),
             parameters: RefCell::new(ParameterBlock::new()),
             before_copy,
             after_copy,
@@ -285,8 +289,31 @@ impl Engine {
         joined
     }
 
-    /// Gives slots and blocks back that copies are done with. Returns whether there are others.
+    /// Tells what was read, as far as it was, or all of it after waiting for it. Returns whether some is
+    /// still to come.
+    pub(super) fn tell(&self, waits: bool) -> bool {
+        loop {
+            // Whoever hears of it may ask for something else.
+            let settled = self.readings.borrow_mut().settle(waits);
+            match settled {
+                Settled::Ended(then, told) => {
+                    let verdict = self.shared.check_alive();
+                    then(verdict.map(|()| told));
+                }
+                Settled::Lost(all, fault) => {
+                    let lost = self.shared.lose(self.blame(fault));
+                    all.into_iter().for_each(|then| then(Err(lost.clone())));
+                }
+                Settled::UnderWay => return true,
+                Settled::None => return false,
+            }
+        }
+    }
+
+    /// Gives slots and blocks back that copies are done with, and tells what was read. Returns whether there
+    /// are others.
     pub(super) fn recycle(&self) -> bool {
+        let any_reading = self.tell(false);
         let blocks = self.blocks.borrow_mut().settle();
         let any_block = blocks.unwrap_or_else(|fault| {
             if fault.severity() == Severity::Fatal {
@@ -296,7 +323,7 @@ impl Engine {
         });
         // Buffers and memory that copies held.
         self.collect();
-        self.recycle_slots() || any_block
+        self.recycle_slots() || any_block || any_reading
     }
 
     fn recycle_slots(&self) -> bool {
@@ -350,7 +377,9 @@ impl Drop for Engine {
         // copies nothing any more.
         let _ = self.copy.synchronize();
         let _ = self.compute.synchronize();
-        // What they held goes while there is a context.
+        // What they held goes while there is a context, and nobody is left waiting.
         self.recycle();
+        drop(self.readings.take());
+        self.collect();
     }
 }

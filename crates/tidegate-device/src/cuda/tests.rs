@@ -1,6 +1,6 @@
 //! The runtime on a real device. Without one the tests end at once, unless they must run.
 
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 
 use futures::executor::block_on;
 use tidegate_needs::Need;
@@ -445,6 +445,13 @@ fn every_call(device: &CudaDevice) -> Result<(), DeviceError> {
         lane.upload(&first, 0, &sent[..16])?;
         let (from, to) = (lane.mark()?, lane.mark()?);
         lane.elapsed_seconds(&from, &to)?;
+        let (told, later) = mpsc::channel();
+        lane.read_later(&first, 0, 16, Some(from), move |read| {
+            // Whoever asked may have met a fault.
+            let _ = told.send(read);
+        })?;
+        lane.settle_readings()?;
+        assert_eq!(later.recv().unwrap()?.bytes, sent[..16]);
         let mut back = vec![0; sent.len()];
         lane.download(&second, 0, &mut back)?;
         assert!(back == sent);

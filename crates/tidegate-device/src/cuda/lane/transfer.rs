@@ -13,6 +13,8 @@ use crate::cuda::crew::Crew;
 use crate::cuda::driver::Pages;
 use crate::cuda::engine::Engine;
 use crate::cuda::fault::{Fault, OUT_OF_MEMORY};
+use crate::cuda::mark::Mark;
+use crate::cuda::reading::ReadBack;
 use crate::cuda::slots::{RawSlot, SLOT_BYTES, Slot};
 use crate::cuda::staging::{PIECE_BYTES, Reader, SMALL_BYTES, Staging};
 use crate::error::DeviceError;
@@ -120,6 +122,47 @@ impl Lane<'_> {
             download_large(self.engine, staging, address, into)
         };
         self.done(WHAT, outcome)
+    }
+
+    /// Reads at most 64 KiB from a buffer after all that was queued so far, without waiting. `then` hears
+    /// of them and of the seconds since `from`, on the device's thread, between other work; also if the
+    /// device is lost meanwhile. After an error it hears of nothing.
+    ///
+    /// # Errors
+    /// As [`Lane`] says.
+    pub fn read_later(
+        &self,
+        buffer: &DeviceBuffer,
+        offset: u64,
+        bytes: usize,
+        from: Option<Mark>,
+        then: impl FnOnce(Result<ReadBack, DeviceError>) + Send + 'static,
+    ) -> Result<(), DeviceError> {
+        const WHAT: &str = "read from a buffer";
+        let address = self.range(WHAT, buffer, offset, bytes as u64)?;
+        if bytes == 0 || bytes > SMALL_BYTES {
+            return Err(self.shared().refuse(WHAT, "there are none, or too many"));
+        }
+        let stream = self.engine.compute();
+        let readings = &mut *self.engine.readings.borrow_mut();
+        // SAFETY: the source was checked to lie in the buffer, which is freed on this stream, later.
+        let begun = unsafe { readings.begin(stream, (address, bytes), from, Box::new(then)) };
+        self.done(WHAT, begun)
+    }
+
+    /// Waits until all that was to be read later is read, and whoever is to hear of it has heard.
+    ///
+    /// # Errors
+    /// As [`Lane`] says.
+    pub fn settle_readings(&self) -> Result<(), DeviceError> {
+        let any_left = self.engine.tell(true);
+        self.shared().check_alive()?;
+        match any_left {
+            true => Err(self
+                .shared()
+                .refuse("wait for what is read", "an event failed")),
+            false => Ok(()),
+        }
     }
 }
 

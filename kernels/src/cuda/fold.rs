@@ -1,0 +1,151 @@
+//! A fold of rows that were sent to a GPU: launched by a step on the device's thread, and ended when its
+//! flags are there.
+//!
+//! Where one launch is all, the step does not wait for it: the next morsel is copied, and folded, while this
+//! one is. Its rows' memory and what is promised for it are kept until the flags say that they are in. If
+//! they say otherwise the run is void, as after any fold that fails.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::channel::oneshot;
+use parking_lot::Mutex;
+use tidegate_device::cuda::ReadBack;
+use tidegate_device::{DeviceError, Reservation};
+
+use super::run::RunState;
+use super::{LaneMachine, Shared};
+use crate::backend::{FoldReport, RunError};
+use crate::engine::outcome_of;
+use crate::load::{Filled, Intake};
+
+/// What a fold takes: rows, and what is promised for them.
+pub(super) type Loaded = (Filled<Shared>, Reservation);
+
+/// How a fold ends.
+pub(super) type Outcome = Result<FoldReport, RunError>;
+
+/// A fold that is to be launched.
+pub(super) struct Fold {
+    pub(super) state: Arc<RunState>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) intake: Arc<Intake>,
+    pub(super) rows: u64,
+    /// What holds of the rows was learnt, by an attempt that lacked kernels.
+    pub(super) has_learnt: bool,
+}
+
+/// A fold that was launched; unless it ends well its run is void.
+struct Launched {
+    state: Arc<RunState>,
+    shared: Arc<Shared>,
+    _loaded: Loaded,
+    report: FoldReport,
+    began: Instant,
+    /// `None` once it was told how the fold has ended.
+    sender: Option<oneshot::Sender<Outcome>>,
+}
+
+impl Fold {
+    /// Launches the fold; returns where its outcome arrives. It may be called again if it lacked kernels.
+    pub(super) fn launch(
+        &mut self,
+        machine: &LaneMachine<'_, '_>,
+        waited: Duration,
+        loaded: &mut Option<Loaded>,
+    ) -> Result<oneshot::Receiver<Outcome>, RunError> {
+        self.state.check()?;
+        let began = Instant::now();
+        let (filled, _) = loaded.as_ref().ok_or(RunError::Void)?;
+        let buffer = filled.memory.filled(machine.lane())?;
+        let mut slot = self.state.execution.lock();
+        let execution = slot.as_mut().ok_or(RunError::Void)?;
+        if !self.has_learnt {
+            execution.learn(machine, &self.intake, filled.load.facts())?;
+            self.has_learnt = true;
+        }
+        let launched: Arc<Mutex<Option<Launched>>> = Arc::default();
+        let own = Arc::clone(&launched);
+        let later = move |told| {
+            if let Some(launched) = own.lock().take() {
+                launched.end(told);
+            }
+        };
+        let chunks = filled.load.chunks(buffer.address());
+        let is_later = machine.telling_later(Box::new(later), |machine| {
+            execution.fold_chunks(machine, &chunks)
+        })?;
+        let mut report = FoldReport {
+            rows: self.rows,
+            bytes: filled.load.bytes(),
+            phases: execution.take_phases(),
+            state_bytes: execution.state_bytes(),
+            state_fits: execution.state_fits(),
+            ..FoldReport::default()
+        };
+        report.phases.upload = filled.seconds;
+        drop(slot);
+        let (sender, outcome) = oneshot::channel();
+        if is_later {
+            report.phases.compile += waited.as_secs_f64();
+            *launched.lock() = loaded.take().map(|loaded| Launched {
+                state: Arc::clone(&self.state),
+                shared: Arc::clone(&self.shared),
+                _loaded: loaded,
+                report,
+                began,
+                sender: Some(sender),
+            });
+            return Ok(outcome);
+        }
+        let kernel = machine.seconds_since_launch()?;
+        // The device's thread has waited for copies too.
+        let waiting = began.elapsed().as_secs_f64() - report.phases.compile - kernel;
+        report.phases.compile += waited.as_secs_f64();
+        *loaded = None;
+        // Nobody waiting is no failure: the fold was to be done all the same.
+        let _ = sender.send(Ok(report.taking(waiting, kernel)));
+        Ok(outcome)
+    }
+}
+
+impl FoldReport {
+    /// Adds what copies and kernels took.
+    fn taking(mut self, copies: f64, kernel: f64) -> Self {
+        self.phases.upload += copies.max(0.0);
+        self.phases.kernel = kernel;
+        self.device_seconds = self.phases.upload + kernel;
+        self
+    }
+}
+
+impl Launched {
+    /// Ends the fold by what its flags say.
+    fn end(mut self, told: Result<ReadBack, DeviceError>) {
+        let outcome = told.map_err(RunError::from).and_then(|told| {
+            let device = self.shared.device.info().id;
+            if let Some(flags) = told.bytes.first_chunk() {
+                outcome_of(device, flags)?;
+            }
+            let busy = self.shared.folding.tell(self.began);
+            Ok(self.report.taking(busy - told.seconds, told.seconds))
+        });
+        if outcome.is_err() {
+            self.state.make_void();
+        }
+        let sender = self.sender.take();
+        // Whoever hears of it finds free what the fold held.
+        drop(self);
+        if let Some(sender) = sender {
+            let _ = sender.send(outcome);
+        }
+    }
+}
+
+impl Drop for Launched {
+    fn drop(&mut self) {
+        if self.sender.is_some() {
+            self.state.make_void();
+        }
+    }
+}
