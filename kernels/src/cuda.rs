@@ -6,6 +6,7 @@
 //! thread does what others ask for (`steps`); so is what is left to do once the last bytes have left.
 
 mod dock;
+mod engine;
 mod fold;
 mod loaded;
 mod run;
@@ -24,15 +25,13 @@ use arrow_array::ArrayRef;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use tidegate_device::compiler::{CompileError, Compiled, ImageCache, WarmUp};
-use tidegate_device::cuda::{CudaDevice, DeviceBuffer, Kernel, Lane, LaunchShape, Mark, ReadBack};
-use tidegate_device::{
-    Cost, DeviceError, DeviceId, DeviceInfo, FaultPlan, MemoryBudget, Reservation,
-};
+use tidegate_device::cuda::{CudaDevice, DeviceBuffer, Lane, Mark, ReadBack};
+use tidegate_device::{Cost, DeviceError, DeviceInfo, FaultPlan, MemoryBudget, Reservation};
 use tidegate_pipeline::{Interpreter, Pipeline};
 
 use crate::backend::{PipelineDevice, PipelineRun, RunError, Sample};
 use crate::compiling::CompileThreads;
-use crate::engine::{Engine, FLAGS_BYTES, Machine, bytes_of_words};
+use crate::engine::Machine;
 use crate::execution::Programs;
 use crate::load::{Clock, Threads};
 use crate::program::{DeviceProgram, Generated, Part, ProgramOptions, parts_of, warm_up_source};
@@ -42,6 +41,7 @@ use crate::stream::{StreamWork, UnderWay};
 use loaded::{Loaded, LoadedSources};
 
 pub use crate::program::declared_program;
+pub use engine::LaneEngine;
 
 /// A GPU that runs pipelines.
 #[derive(Clone)]
@@ -516,122 +516,5 @@ impl<'a, 'l> Machine for LaneMachine<'a, 'l> {
             launched: Rc::clone(&self.launched),
             later: Rc::clone(&self.later),
         })
-    }
-}
-
-/// The device's thread as an engine for one source.
-pub struct LaneEngine<'a, 'l> {
-    lane: &'a Lane<'l>,
-    device: DeviceId,
-    budget: Arc<MemoryBudget>,
-    loaded: Arc<Loaded>,
-    launched: Rc<RefCell<Option<Mark>>>,
-    later: Rc<RefCell<Option<Later>>>,
-}
-
-impl LaneEngine<'_, '_> {
-    /// Returns a kernel of the program by its name.
-    ///
-    /// # Errors
-    /// The program has none of that name.
-    pub fn kernel(&self, name: &str) -> Result<&Kernel, DeviceError> {
-        let kernel = self
-            .loaded
-            .kernels
-            .iter()
-            .find(|kernel| kernel.name() == name);
-        kernel.ok_or_else(|| DeviceError::Refused {
-            device: self.device,
-            what: "launch".into(),
-            why: format!("the program has no kernel {name}"),
-        })
-    }
-}
-
-impl Engine for LaneEngine<'_, '_> {
-    type Buffer = DeviceBuffer;
-
-    fn device(&self) -> DeviceId {
-        self.device
-    }
-
-    fn alloc(&self, bytes: u64) -> Result<DeviceBuffer, DeviceError> {
-        self.lane.alloc(bytes)
-    }
-
-    fn reserve(&self, bytes: u64) -> Result<Reservation, DeviceError> {
-        self.budget.reserve(bytes)
-    }
-
-    fn address(&self, buffer: &DeviceBuffer) -> u64 {
-        buffer.address()
-    }
-
-    fn fill(
-        &self,
-        buffer: &DeviceBuffer,
-        offset: u64,
-        bytes: u64,
-        value: u8,
-    ) -> Result<(), DeviceError> {
-        self.lane.fill(buffer, offset, bytes, value)
-    }
-
-    fn write(&self, buffer: &DeviceBuffer, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
-        self.lane.upload(buffer, offset, bytes)
-    }
-
-    fn read(&self, buffer: &DeviceBuffer, offset: u64, into: &mut [u8]) -> Result<(), DeviceError> {
-        self.lane.download(buffer, offset, into)
-    }
-
-    fn read_flags_later(&self, buffer: &DeviceBuffer, offset: u64) -> Result<bool, DeviceError> {
-        let Some(later) = self.later.take() else {
-            return Ok(false);
-        };
-        let from = self.launched.take();
-        let told = self
-            .lane
-            .read_later(buffer, offset, FLAGS_BYTES, from, later);
-        told.map(|()| true)
-    }
-
-    fn copy(
-        &self,
-        from: &DeviceBuffer,
-        from_offset: u64,
-        to: &DeviceBuffer,
-        to_offset: u64,
-        bytes: u64,
-    ) -> Result<(), DeviceError> {
-        self.lane.copy(from, from_offset, to, to_offset, bytes)
-    }
-
-    fn resident_blocks(
-        &self,
-        kernel: &str,
-        threads: u32,
-        shared_bytes: u32,
-    ) -> Result<u32, DeviceError> {
-        let kernel = self.kernel(kernel)?;
-        let blocks = self.lane.resident_blocks(kernel, threads, shared_bytes)?;
-        Ok((blocks * self.lane.facts().multiprocessors).max(1))
-    }
-
-    fn launch(
-        &self,
-        kernel: &str,
-        blocks: u32,
-        threads: u32,
-        shared_bytes: u32,
-        parameters: &[u64],
-    ) -> Result<(), DeviceError> {
-        let shape = LaunchShape {
-            blocks,
-            threads,
-            shared_bytes,
-        };
-        self.lane
-            .launch(self.kernel(kernel)?, shape, &bytes_of_words(parameters))
     }
 }

@@ -127,8 +127,11 @@ impl Launched {
             if let Some(flags) = told.bytes.first_chunk() {
                 outcome_of(device, flags)?;
             }
+            // Its rows were encoded while the device had those before, so that the longer of the two counts.
             let busy = self.shared.folding.tell(self.began);
-            Ok(self.report.taking(busy - told.seconds, told.seconds))
+            let encoding = std::mem::take(&mut self.report.phases.upload);
+            let copies = busy.max(encoding) - told.seconds;
+            Ok(self.report.taking(copies, told.seconds))
         });
         if outcome.is_err() {
             self.state.make_void();

@@ -31,6 +31,7 @@ mod extremes;
 mod finish;
 mod generated;
 mod keys;
+mod later;
 mod ordered;
 mod parts;
 mod plan;

@@ -152,7 +152,11 @@ pub(crate) struct ShimEngine {
     launches: Cell<u64>,
     budget: Arc<MemoryBudget>,
     calls: Rc<Cell<Calls>>,
+    told: Option<Told>,
 }
+
+/// Flags that were read for whoever hears of a fold later.
+type Told = Rc<RefCell<Vec<Vec<u8>>>>;
 
 impl ShimEngine {
     pub(crate) fn new(kernels: &Kernels, seed: u64) -> Self {
@@ -162,6 +166,7 @@ impl ShimEngine {
             launches: Cell::new(0),
             budget: MemoryBudget::new(DeviceId(0), MEMORY_LIMIT),
             calls: Rc::default(),
+            told: None,
         }
     }
 
@@ -201,6 +206,7 @@ pub(crate) struct ShimMachine {
     /// What was asked of its engines.
     pub(crate) calls: Rc<Cell<Calls>>,
     beside: Option<Beside>,
+    told: Option<Told>,
 }
 
 /// What a machine keeps that waits for no compiler while its work may begin again.
@@ -223,7 +229,21 @@ impl ShimMachine {
             asked: RefCell::default(),
             calls: Rc::default(),
             beside: None,
+            told: None,
         }
+    }
+
+    /// Has folds told of later, as a GPU does.
+    pub(crate) fn telling_later(mut self) -> Self {
+        self.told = Some(Rc::default());
+        self
+    }
+
+    /// Returns whether each fold of which was told later has something to say, and forgets them.
+    pub(crate) fn told(&self) -> Vec<bool> {
+        let told = self.told.as_ref().unwrap().take();
+        let says = |flags: &Vec<u8>| flags.iter().any(|byte| *byte != 0);
+        told.iter().map(says).collect()
     }
 
     /// Has work begin again where it lacks kernels, as a GPU does.
@@ -326,6 +346,7 @@ impl Machine for ShimMachine {
         let mut engine = ShimEngine::new(kernels, self.seed);
         engine.budget = Arc::clone(&self.budget);
         engine.calls = Rc::clone(&self.calls);
+        engine.told = self.told.clone();
         Ok(engine)
     }
 }
@@ -436,6 +457,18 @@ impl Engine for ShimEngine {
         // SAFETY: the range lies in the buffer, and the slice elsewhere.
         unsafe { into.as_mut_ptr().copy_from_nonoverlapping(from, into.len()) };
         Ok(())
+    }
+
+    fn read_flags_later(&self, buffer: &Buffer, offset: u64) -> Result<bool, DeviceError> {
+        let Some(told) = &self.told else {
+            return Ok(false);
+        };
+        let mut flags = vec![0; 32];
+        let from = self.range(buffer, offset, 32)?;
+        // SAFETY: the range lies in the buffer, and the slice elsewhere.
+        unsafe { flags.as_mut_ptr().copy_from_nonoverlapping(from, 32) };
+        told.borrow_mut().push(flags);
+        Ok(true)
     }
 
     fn copy(
