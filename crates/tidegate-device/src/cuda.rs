@@ -8,7 +8,8 @@
 //! The device runs two streams. Launches, fills, copies on the device and downloads go to the
 //! compute stream, in order; memory is taken and freed in that order too. Large uploads go to the
 //! copy stream, behind what the compute stream holds at that moment, and what is put on the compute
-//! stream later waits for them. So within a lane everything seems to happen in order.
+//! stream later waits for them. So within a lane everything seems to happen in order. Memory that is taken
+//! [for slots](Lane::alloc_for_slots) is filled without that wait: the driver orders it behind its use before.
 //!
 //! What is loaded to stay on the device passes through [`Slot`]s: any thread takes one, fills it, and
 //! submits its [upload](Lane::upload_slot). What leaves the device and may come back lies in a [`Block`]

@@ -22,7 +22,7 @@ pub(crate) struct Memory {
 
 impl Memory {
     fn take(&self, lane: &Lane<'_>) -> Result<&Arc<DeviceBuffer>, DeviceError> {
-        let take = || lane.alloc(self.bytes).map(Arc::new);
+        let take = || lane.alloc_for_slots(self.bytes).map(Arc::new);
         self.taken.get_or_init(take).as_ref().map_err(Clone::clone)
     }
 

@@ -144,28 +144,42 @@ impl Engine {
         }
     }
 
-    /// Takes memory of the pool. If there is none, gives back what can be, and tries once more.
-    pub(super) fn alloc(&self, bytes: u64) -> Result<u64, DeviceError> {
+    /// Takes memory of the pool, for slots to be copied to or for anything. If there is none, gives back
+    /// what can be, and tries once more.
+    pub(super) fn alloc(&self, bytes: u64, for_slots: bool) -> Result<u64, DeviceError> {
         let began = Instant::now();
-        let taken = self.alloc_uncounted(bytes);
+        let taken = self.alloc_uncounted(bytes, for_slots);
         let seconds = began.elapsed().as_secs_f64();
         self.shared
             .count_loading(|loading| loading.alloc_seconds += seconds);
         taken
     }
 
-    fn alloc_uncounted(&self, bytes: u64) -> Result<u64, DeviceError> {
+    fn alloc_uncounted(&self, bytes: u64, for_slots: bool) -> Result<u64, DeviceError> {
         self.collect();
         let Ok(size) = usize::try_from(bytes) else {
             return Err(self.shared.budget.shortage(bytes));
         };
-        // It may have been used for something else, which the compute stream still holds.
-        self.has_work.set(true);
-        let first = self.pool.alloc(size, &self.compute);
+        let stream = match for_slots {
+            // In the order of the copies: what the compute stream puts there, or frees, goes behind them.
+            true => {
+                self.has_copies.set(true);
+                &self.copy
+            }
+            // It may have been used for something else, which the compute stream still holds.
+            false => {
+                self.has_work.set(true);
+                &self.compute
+            }
+        };
+        let first = self.pool.alloc(size, stream);
         let outcome = match first {
-            Err(fault) if fault.severity() == Severity::OutOfMemory => self
-                .reclaim()
-                .and_then(|()| self.pool.alloc(size, &self.compute)),
+            Err(fault) if fault.severity() == Severity::OutOfMemory => {
+                self.reclaim().and_then(|()| {
+                    self.has_copies.set(self.has_copies.get() || for_slots);
+                    self.pool.alloc(size, stream)
+                })
+            }
             other => other,
         };
         outcome.map_err(|fault| self.error(&format!("allocate {bytes} bytes"), bytes, fault))

@@ -62,13 +62,26 @@ impl Lane<'_> {
     /// # Errors
     /// [`DeviceError::OutOfMemory`], with the budget's numbers.
     pub fn alloc(&self, bytes: u64) -> Result<DeviceBuffer, DeviceError> {
+        self.take(bytes, false)
+    }
+
+    /// Takes device memory to which slots are copied: these copies wait for nothing that the device
+    /// computes. Nothing else may be done to it before the last of them was asked for.
+    ///
+    /// # Errors
+    /// As [`Lane::alloc`].
+    pub fn alloc_for_slots(&self, bytes: u64) -> Result<DeviceBuffer, DeviceError> {
+        self.take(bytes, true)
+    }
+
+    fn take(&self, bytes: u64, for_slots: bool) -> Result<DeviceBuffer, DeviceError> {
         self.shared().check_alive()?;
         let shared = Arc::clone(self.shared());
         if bytes == 0 {
             return Ok(DeviceBuffer::empty(shared));
         }
-        let address = self.engine.alloc(bytes)?;
-        Ok(DeviceBuffer::new(shared, address, bytes))
+        let address = self.engine.alloc(bytes, for_slots)?;
+        Ok(DeviceBuffer::new(shared, address, bytes, for_slots))
     }
 
     /// Sets each byte of a range to `value`.

@@ -66,7 +66,8 @@ impl Lane<'_> {
         if bytes == 0 {
             return Ok(());
         }
-        let outcome = upload_slot(self.engine, slot.into_raw(), address, bytes);
+        let waits = !buffer.is_for_slots();
+        let outcome = upload_slot(self.engine, slot.into_raw(), (address, bytes), waits);
         let seconds = began.elapsed().as_secs_f64();
         self.shared().count_loading(|loading| {
             loading.copied_bytes += bytes as u64;
@@ -191,20 +192,26 @@ fn upload_small(
     Ok(())
 }
 
-/// Queues a copy from a slot, which is free again when that is done.
-fn upload_slot(engine: &Engine, slot: RawSlot, address: u64, bytes: usize) -> Result<(), Fault> {
+/// Queues a copy from a slot, which is free again when that is done. It waits for what the compute stream
+/// holds if that may still use the buffer's memory.
+fn upload_slot(
+    engine: &Engine,
+    slot: RawSlot,
+    (address, bytes): (u64, usize),
+    waits: bool,
+) -> Result<(), Fault> {
     let pieces = &mut *engine.pieces.borrow_mut();
     let slots = &engine.shared().slots;
-    // The buffer's memory may still be in use by what the compute stream holds.
-    if let Err(fault) = engine.order_copies_of_slots() {
+    if waits && let Err(fault) = engine.order_copies_of_slots() {
         slots.put(slot, true);
         return Err(fault);
     }
     // SAFETY: whoever filled the slot has given it up, and it is free only when the copy is done.
     let pinned = unsafe { pieces.front(slot, bytes) };
     // SAFETY: the target was checked to lie in the buffer; the copy stream is behind what the
-    // compute stream did with it before, and the compute stream waits before it goes on. The slot is
-    // kept until the event that is recorded behind the copy has happened, or for ever.
+    // compute stream did with it before, which is nothing if the memory was taken on the copy stream, and
+    // the compute stream waits before it goes on. The slot is kept until the event that is recorded behind
+    // the copy has happened, or for ever.
     let copied = unsafe { engine.copy.upload(pinned, address) };
     engine.has_copied_slot();
     let marked = pieces.piece(slot).event.record(&engine.copy);
@@ -228,7 +235,7 @@ fn upload_large(engine: &Engine, crew: &mut Crew, address: u64, bytes: &[u8]) ->
             crew.copy(part, pinned);
         }
         engine.shared().slots.fill();
-        upload_slot(engine, slot, to, part.len())?;
+        upload_slot(engine, slot, (to, part.len()), true)?;
         to += part.len() as u64;
     }
     Ok(())
