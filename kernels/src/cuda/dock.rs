@@ -58,6 +58,17 @@ impl Memory {
     }
 }
 
+/// Calls what it holds when it is dropped.
+struct CalledOnce(Option<Box<dyn FnOnce() + Send>>);
+
+impl Drop for CalledOnce {
+    fn drop(&mut self) {
+        if let Some(then) = self.0.take() {
+            then();
+        }
+    }
+}
+
 impl Dock for Shared {
     type Slot = Slot;
     type Memory = Memory;
@@ -97,6 +108,12 @@ impl Dock for Shared {
             self.device
                 .submit(move |lane| memory.copy(lane, offset, slot, bytes)),
         );
+    }
+
+    fn behind_copies(&self, then: Box<dyn FnOnce() + Send>) {
+        let then = CalledOnce(Some(then));
+        // Whatever becomes of the work, it is called.
+        drop(self.device.submit(move |_| drop(then)));
     }
 
     fn failure(&self, memory: &Memory) -> Option<DeviceError> {

@@ -49,6 +49,10 @@ pub(crate) trait Dock: Send + Sync + 'static {
     /// wrong the memory tells.
     fn send(&self, memory: &Arc<Self::Memory>, offset: usize, slot: Self::Slot, bytes: usize);
 
+    /// Calls `then` on the device's thread, behind everything that was [sent](Self::send) before; if the
+    /// device is lost, on any thread.
+    fn behind_copies(&self, then: Box<dyn FnOnce() + Send>);
+
     /// Returns what went wrong with the memory, or copies to it, so far.
     fn failure(&self, memory: &Self::Memory) -> Option<DeviceError>;
 }
@@ -88,8 +92,8 @@ pub(crate) struct Filled<D: Dock> {
 }
 
 impl<D: Dock> Order<D> {
-    /// Orders batches to be loaded. `then` is called exactly once, on any thread; nothing more is encoded
-    /// once they are not wanted any more.
+    /// Orders batches to be loaded. `then` is called exactly once, on the device's thread, when it has come
+    /// to all of their copies; nothing more is encoded once they are not wanted any more.
     pub(crate) fn begin(
         dock: &Arc<D>,
         intake: &Arc<Intake>,
@@ -116,8 +120,11 @@ impl<D: Dock> Order<D> {
         }
     }
 
+    /// Hands the outcome over behind the copies: whoever gets it here could use the device's memory while
+    /// they still wait in the device's queue.
     fn end(self, outcome: Result<Filled<D>, RunError>) {
-        self.then.into_inner()(outcome);
+        let then = self.then.into_inner();
+        self.dock.behind_copies(Box::new(move || then(outcome)));
     }
 }
 

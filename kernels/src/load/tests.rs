@@ -235,6 +235,8 @@ struct Pier {
     clock: Clock,
     slots: Arc<Slots>,
     slot_bytes: usize,
+    num_sent: AtomicUsize,
+    num_copied: Arc<AtomicUsize>,
     /// Threads that took slots to encode.
     encoders: Mutex<HashSet<ThreadId>>,
     /// Where copies were done.
@@ -292,6 +294,17 @@ impl Drop for Copying {
     }
 }
 
+/// Calls what it holds when it is dropped, also by a lost device.
+struct CalledOnce(Option<Box<dyn FnOnce() + Send>>);
+
+impl Drop for CalledOnce {
+    fn drop(&mut self) {
+        if let Some(then) = self.0.take() {
+            then();
+        }
+    }
+}
+
 fn refused() -> DeviceError {
     DeviceError::Refused {
         device: DeviceId(0),
@@ -313,6 +326,8 @@ impl Pier {
                 num_max: num_slots,
             }),
             slot_bytes,
+            num_sent: AtomicUsize::new(0),
+            num_copied: Arc::default(),
             encoders: Mutex::default(),
             copiers: Arc::default(),
         })
@@ -393,18 +408,25 @@ impl Dock for Pier {
 
     fn send(&self, memory: &Arc<HostMemory>, offset: usize, slot: HostSlot, bytes: usize) {
         let mut copying = Copying(Arc::clone(memory), false);
-        let copiers = Arc::clone(&self.copiers);
+        let (copiers, num_copied) = (Arc::clone(&self.copiers), Arc::clone(&self.num_copied));
+        self.num_sent.fetch_add(1, Ordering::AcqRel);
         let copy = move || {
             let to = &mut copying.0.bytes.lock()[offset..offset + bytes];
             to.copy_from_slice(&slot[..bytes]);
             copiers.lock().insert(thread::current().id());
             copying.1 = true;
+            num_copied.fetch_add(1, Ordering::AcqRel);
         };
         let cost = Cost {
             copy_bytes: bytes as u64,
             rows: 0,
         };
         drop(self.device.submit(cost, copy));
+    }
+
+    fn behind_copies(&self, then: Box<dyn FnOnce() + Send>) {
+        let then = CalledOnce(Some(then));
+        drop(self.device.submit(Cost::default(), move || drop(then)));
     }
 
     fn failure(&self, memory: &HostMemory) -> Option<DeviceError> {
@@ -457,6 +479,36 @@ fn the_devices_thread_encodes_nothing_and_few_slots_do() {
     assert!(encoders.len() > 1 && encoders.is_disjoint(&copiers));
     assert!(!encoders.contains(&thread::current().id()));
     assert_eq!(copiers.len(), 1);
+}
+
+/// The device's thread is held until all is encoded and sent, as it is while it launches another fold: what
+/// was loaded is not handed over before the copies were done.
+#[test]
+fn nothing_is_handed_over_before_its_copies_were_done() {
+    let pier = Pier::new(quick(), 64, 16 << 10);
+    let batch = table(20_000, 9);
+    let intake = intake(&batch);
+    let (load, _) = intake.encode(&cut(&batch), 16 << 10).unwrap();
+    let num_pieces = load.pieces().iter().filter(|piece| piece.bytes > 0).count();
+    let (go_on, held) = mpsc::channel::<()>();
+    drop(pier.device.submit(Cost::default(), move || held.recv()));
+    let (sender, filled) = mpsc::channel();
+    let num_copied = Arc::clone(&pier.num_copied);
+    let then = move |outcome: Result<Filled<Pier>, RunError>| {
+        let done = num_copied.load(Ordering::Acquire);
+        sender.send((outcome.is_ok(), done)).unwrap();
+    };
+    Order::begin(&pier, &intake, cut(&batch), || true, then);
+    // A value that no sample meets has it sent twice.
+    while pier.num_sent.load(Ordering::Acquire) < num_pieces || !pier.threads.are_idle() {
+        assert!(filled.try_recv().is_err(), "copies are still to be done");
+        thread::sleep(Duration::from_millis(1));
+    }
+    assert!(filled.try_recv().is_err(), "copies are still to be done");
+    drop(go_on);
+    let (is_ok, done) = filled.recv_timeout(Duration::from_secs(60)).unwrap();
+    assert!(is_ok);
+    assert_eq!(done, pier.num_sent.load(Ordering::Acquire));
 }
 
 #[test]

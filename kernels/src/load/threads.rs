@@ -81,6 +81,15 @@ impl Threads {
     }
 }
 
+#[cfg(test)]
+impl Threads {
+    /// Returns whether all that was given is done.
+    pub(crate) fn are_idle(&self) -> bool {
+        let state = self.0.state.lock();
+        state.jobs.is_empty() && state.num_idle == state.num_threads
+    }
+}
+
 impl Office {
     fn work(&self) {
         while let Some(job) = self.next() {
