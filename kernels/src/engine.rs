@@ -9,6 +9,7 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
+use futures::future::try_join_all;
 use parking_lot::Mutex;
 use tidegate_device::cuda::SLOT_BYTES;
 use tidegate_device::{DeviceError, DeviceId, MemoryBudget, Reservation};
@@ -144,28 +145,7 @@ pub trait Machine {
     /// Returns the programs that were written for the machine.
     fn programs(&self) -> &Programs;
 
-    /// Is told that the next call of an engine begins a launch over rows.
-    ///
-    /// # Errors
-    /// A lost device.
-    fn launching(&self) -> Result<(), DeviceError> {
-        Ok(())
-    }
-
-    /// Is told whether the work under way may begin again from its start, with the same outcome; returns
-    /// what it was told before.
-    fn may_begin_again(&self, may: bool) -> bool {
-        let _ = may;
-        false
-    }
-
-    /// Returns whether the work under way lacks kernels and must begin again when they are there.
-    fn lacks_kernels(&self) -> bool {
-        false
-    }
-
-    /// Returns the named kernels of a source, which is compiled if it is not; a machine that does not wait
-    /// for that fails, and then [lacks](Self::lacks_kernels) them.
+    /// Returns the named kernels of a source, once they are compiled and loaded.
     ///
     /// # Errors
     /// What the compiler says; a lost device.
@@ -173,7 +153,38 @@ pub trait Machine {
         &self,
         text: &str,
         kernels: &'static [&'static str],
-    ) -> Result<Self::Engine, DeviceError>;
+    ) -> impl Future<Output = Result<Self::Engine, DeviceError>>;
+
+    /// Returns an engine for each source of a set, in its order, once all are compiled and loaded. They are
+    /// compiled at once.
+    ///
+    /// # Errors
+    /// As [`engine`](Self::engine).
+    fn engines(
+        &self,
+        needed: &KernelSet<'_>,
+    ) -> impl Future<Output = Result<Vec<Self::Engine>, DeviceError>> {
+        let sources = needed.0.iter();
+        try_join_all(sources.map(|(text, kernels)| self.engine(text, kernels)))
+    }
+}
+
+/// The kernels that some work needs, by their sources. It follows from the work's program, so that it is
+/// known before anything of the work is asked of a device.
+#[derive(Clone, Debug, Default)]
+pub struct KernelSet<'a>(Vec<(&'a str, &'static [&'static str])>);
+
+impl<'a> KernelSet<'a> {
+    /// Makes a set of the named kernels of a source.
+    pub fn of(text: &'a str, kernels: &'static [&'static str]) -> Self {
+        Self(vec![(text, kernels)])
+    }
+
+    /// Adds the named kernels of another source.
+    pub fn and(mut self, text: &'a str, kernels: &'static [&'static str]) -> Self {
+        self.0.push((text, kernels));
+        self
+    }
 }
 
 /// One column of a chunk that lies on a device.

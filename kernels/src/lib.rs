@@ -45,5 +45,5 @@ pub use simulated::SimulatedPipelineDevice;
 pub use stored::{
     ColumnDictionary, Moving, PinnedColumn, Promoted, StoredColumn, StoredMorsel, StoredRun,
 };
-pub use stream::{DeviceMemory, DeviceStream, StreamWork, UnderWay};
+pub use stream::{DeviceMemory, DeviceStream, StreamKernel, StreamWork, UnderWay};
 pub use transfer::referenced_bytes;

@@ -7,11 +7,9 @@
 //! a chunk and a small morsel a single piece. A column that stays is one chunk of many pieces.
 //!
 //! How values are written is guessed from some of them. If others do not fit, what was written is void, and
-//! a [second load](Load::refitted) is made, in which they do. `feed` has threads fill a load, `threads` are
-//! those threads.
+//! a [second load](Load::refitted) is made, in which they do. `feed` has threads fill a load.
 
 mod feed;
-mod threads;
 
 #[cfg(test)]
 mod tests;
@@ -23,6 +21,7 @@ use std::thread;
 
 use arrow_array::{ArrayRef, RecordBatch};
 use parking_lot::Mutex;
+use tidegate_device::Threads;
 use tidegate_pipeline::interpret::evaluate;
 use tidegate_pipeline::{EvalError, ExprKind, Scalar};
 
@@ -33,7 +32,6 @@ use crate::program::{Slot, SlotFacts};
 use crate::stored::ColumnDictionary;
 
 pub(crate) use feed::{Clock, Dock, Filled, Order};
-pub(crate) use threads::Threads;
 
 /// Columns of a chunk begin at multiples of this on the device.
 pub(crate) const COLUMN_ALIGNMENT: usize = 256;
@@ -50,6 +48,16 @@ const PIECE_BYTES_MIN: usize = 1 << 20;
 
 /// Threads that fill a load for whoever waits for it.
 const THREADS_AT_ONCE_MAX: usize = 8;
+
+/// Cores that are left to the device's own thread and to whoever reads the next rows: as many threads as
+/// there are cores encode no faster.
+const CORES_LEFT: usize = 2;
+
+/// Makes the threads that encode for a device. Each device has its own, for they wait for its slots.
+pub(crate) fn encoders() -> Threads {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    Threads::new("tidegate-encode", cores.saturating_sub(CORES_LEFT))
+}
 
 /// What of a pipeline's batches is encoded for its device.
 #[derive(Debug)]

@@ -229,7 +229,7 @@ impl<B: std::fmt::Debug + Send + 'static> GroupTable<B> {
 
     /// As [`GroupTable::fold`]; `meanwhile` is called while a device folds into a small table.
     ///
-    /// What the first fold has to say is waited for, since it may begin again; of later ones somebody may
+    /// What the first fold has to say is waited for, since it may be made again in other digits or under another seed; of later ones somebody may
     /// hear [later](Engine::read_flags_later), where one launch is all.
     pub(crate) fn fold_while<E: Engine<Buffer = B>>(
         &mut self,

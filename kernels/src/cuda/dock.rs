@@ -5,10 +5,10 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use tidegate_device::cuda::{DeviceBuffer, Lane, SLOT_BYTES, Slot};
-use tidegate_device::{DeviceError, DeviceId};
+use tidegate_device::{DeviceError, DeviceId, Threads};
 
 use super::Shared;
-use crate::load::{Clock, Dock, Threads};
+use crate::load::{Clock, Dock};
 
 /// Memory of the device that its thread takes when the first copy to it comes.
 pub(crate) struct Memory {

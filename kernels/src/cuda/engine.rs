@@ -12,18 +12,18 @@ use super::loaded::Loaded;
 use crate::engine::{Engine, FLAGS_BYTES, bytes_of_words};
 
 /// The device's thread as an engine for one source.
-pub struct LaneEngine<'a, 'l> {
-    pub(super) lane: &'a Lane<'l>,
+pub struct LaneEngine<'l> {
+    pub(super) lane: Lane<'l>,
     pub(super) device: DeviceId,
     pub(super) budget: Arc<MemoryBudget>,
     pub(super) loaded: Arc<Loaded>,
-    /// The moment before the first launch of the fold under way.
+    /// The moment before the first launch whose time was not asked for.
     pub(super) launched: Rc<RefCell<Option<Mark>>>,
     /// Who hears of the fold under way when its flags were read.
     pub(super) later: Rc<RefCell<Option<Later>>>,
 }
 
-impl LaneEngine<'_, '_> {
+impl LaneEngine<'_> {
     /// Returns a kernel of the program by its name.
     ///
     /// # Errors
@@ -42,7 +42,7 @@ impl LaneEngine<'_, '_> {
     }
 }
 
-impl Engine for LaneEngine<'_, '_> {
+impl Engine for LaneEngine<'_> {
     type Buffer = DeviceBuffer;
 
     fn device(&self) -> DeviceId {
@@ -125,6 +125,10 @@ impl Engine for LaneEngine<'_, '_> {
             threads,
             shared_bytes,
         };
+        let mut launched = self.launched.borrow_mut();
+        if launched.is_none() {
+            *launched = Some(self.lane.mark()?);
+        }
         self.lane
             .launch(self.kernel(kernel)?, shape, &bytes_of_words(parameters))
     }

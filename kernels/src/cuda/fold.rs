@@ -6,7 +6,7 @@
 //! they say otherwise the run is void, as after any fold that fails.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use futures::channel::oneshot;
 use parking_lot::Mutex;
@@ -27,12 +27,9 @@ pub(super) type Outcome = Result<FoldReport, RunError>;
 
 /// A fold that is to be launched.
 pub(super) struct Fold {
-    pub(super) state: Arc<RunState>,
     pub(super) shared: Arc<Shared>,
     pub(super) intake: Arc<Intake>,
     pub(super) rows: u64,
-    /// What holds of the rows was learnt, by an attempt that lacked kernels.
-    pub(super) has_learnt: bool,
 }
 
 /// A fold that was launched; unless it ends well its run is void.
@@ -47,34 +44,29 @@ struct Launched {
 }
 
 impl Fold {
-    /// Launches the fold; returns where its outcome arrives. It may be called again if it lacked kernels.
-    pub(super) fn launch(
-        &mut self,
-        machine: &LaneMachine<'_, '_>,
-        waited: Duration,
-        loaded: &mut Option<Loaded>,
+    /// Launches the fold; returns where its outcome arrives.
+    pub(super) async fn launch(
+        self,
+        state: Arc<RunState>,
+        machine: &LaneMachine<'_>,
+        loaded: Loaded,
     ) -> Result<oneshot::Receiver<Outcome>, RunError> {
-        self.state.check()?;
+        let mut execution = state.take()?;
         let began = Instant::now();
-        let (filled, _) = loaded.as_ref().ok_or(RunError::Void)?;
+        let filled = &loaded.0;
         let buffer = filled.memory.filled(machine.lane())?;
-        let mut slot = self.state.execution.lock();
-        let execution = slot.as_mut().ok_or(RunError::Void)?;
-        if !self.has_learnt {
-            execution.learn(machine, &self.intake, filled.load.facts())?;
-            self.has_learnt = true;
-        }
+        execution.learn(machine, &self.intake, filled.load.facts())?;
         let launched: Arc<Mutex<Option<Launched>>> = Arc::default();
         let own = Arc::clone(&launched);
-        let later = move |told| {
+        machine.tell_later(Box::new(move |told| {
             if let Some(launched) = own.lock().take() {
                 launched.end(told);
             }
-        };
+        }));
         let chunks = filled.load.chunks(buffer.address());
-        let is_later = machine.telling_later(Box::new(later), |machine| {
-            execution.fold_chunks(machine, &chunks)
-        })?;
+        let folded = execution.fold_chunks(machine, &chunks).await;
+        let is_later = machine.is_told_later();
+        folded?;
         let mut report = FoldReport {
             rows: self.rows,
             bytes: filled.load.bytes(),
@@ -83,14 +75,16 @@ impl Fold {
             state_fits: execution.state_fits(),
             ..FoldReport::default()
         };
+        // A table that was ended on the way may have waited for kernels too.
+        let waited = machine.waited().as_secs_f64();
+        report.phases.compile = report.phases.compile.max(waited);
         report.phases.upload = filled.seconds;
-        drop(slot);
         let (sender, outcome) = oneshot::channel();
         if is_later {
-            report.phases.compile += waited.as_secs_f64();
-            *launched.lock() = loaded.take().map(|loaded| Launched {
-                state: Arc::clone(&self.state),
-                shared: Arc::clone(&self.shared),
+            state.put_back(execution);
+            *launched.lock() = Some(Launched {
+                state,
+                shared: self.shared,
                 _loaded: loaded,
                 report,
                 began,
@@ -99,10 +93,10 @@ impl Fold {
             return Ok(outcome);
         }
         let kernel = machine.seconds_since_launch()?;
+        state.put_back(execution);
         // The device's thread has waited for copies too.
         let waiting = began.elapsed().as_secs_f64() - report.phases.compile - kernel;
-        report.phases.compile += waited.as_secs_f64();
-        *loaded = None;
+        drop(loaded);
         // Nobody waiting is no failure: the fold was to be done all the same.
         let _ = sender.send(Ok(report.taking(waiting, kernel)));
         Ok(outcome)

@@ -13,10 +13,10 @@ use std::time::Instant;
 
 use arrow_array::RecordBatch;
 use parking_lot::Mutex;
-use tidegate_device::DeviceError;
+use tidegate_device::{DeviceError, Threads};
 use tidegate_pipeline::EvalError;
 
-use super::{Intake, Load, Threads, rows_of, unfit};
+use super::{Intake, Load, rows_of, unfit};
 use crate::backend::RunError;
 use crate::encode::Encoder;
 

@@ -16,10 +16,10 @@ use arrow_schema::{Field, Schema};
 use parking_lot::{Condvar, Mutex};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use tidegate_device::{Cost, DeviceError, DeviceId, SimulatedDevice, SimulatedSpec};
+use tidegate_device::{Cost, DeviceError, DeviceId, SimulatedDevice, SimulatedSpec, Threads};
 use tidegate_pipeline::Expr;
 
-use super::{Clock, Dock, Filled, Intake, Load, Order, Threads};
+use super::{Clock, Dock, Filled, Intake, Load, Order};
 use crate::backend::RunError;
 use crate::encode::{Dictionary, EncodedColumn, Encoder, Narrowing, encode};
 use crate::engine::{ResidentChunk, ResidentColumn};
@@ -317,7 +317,7 @@ impl Pier {
     fn new(spec: SimulatedSpec, num_slots: usize, slot_bytes: usize) -> Arc<Self> {
         Arc::new(Self {
             device: SimulatedDevice::new(DeviceId(0), spec).unwrap(),
-            threads: Threads::new(4),
+            threads: Threads::new("test", 4),
             clock: Clock::default(),
             slots: Arc::new(Slots {
                 free: Mutex::default(),

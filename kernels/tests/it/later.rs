@@ -14,7 +14,7 @@ use crate::cells::{Cell, rows_of};
 use crate::data::batch;
 use crate::plan::{Plan, count, sum};
 use crate::reference::interpret;
-use crate::shim::{Buffer, ShimMachine};
+use crate::shim::{Buffer, ShimMachine, now};
 
 /// So many keys, and divisors on both sides of 0, of which one row has `divisor`.
 fn rows(num_keys: i64, divisor: i64) -> RecordBatch {
@@ -90,9 +90,7 @@ fn folds_after_the_first_are_not_waited_for_unless_their_table_may_grow() {
         let mut reads = Vec::new();
         for _ in 0..3 {
             let before = machine.calls.get().reads;
-            execution
-                .fold(&machine, std::slice::from_ref(&input))
-                .unwrap();
+            now(execution.fold(&machine, std::slice::from_ref(&input))).unwrap();
             reads.push(machine.calls.get().reads - before);
         }
         assert!(reads[0] > 0, "the first may begin again");
@@ -105,9 +103,7 @@ fn folds_after_the_first_are_not_waited_for_unless_their_table_may_grow() {
             true => assert_eq!((&reads[1..], told), (&[0, 0][..], vec![false; 2])),
             false => assert!(reads[1] > 0 && told.is_empty(), "{reads:?}"),
         }
-        let leaving = execution
-            .finish(&machine, &FinishLimits::default())
-            .unwrap();
+        let leaving = now(execution.finish(&machine, &FinishLimits::default())).unwrap();
         assert_eq!(sorted(&leaving.into_batches().unwrap()), expected);
     }
 }
@@ -120,9 +116,7 @@ fn a_fold_whose_rows_raise_says_so_for_itself_alone() {
     let mut execution = execution(&machine, &pipeline, StoreLimits::default());
     // Nothing is learnt of the values after the first.
     for rows in [&good, &good, &bad, &good, &bad] {
-        execution
-            .fold(&machine, std::slice::from_ref(rows))
-            .unwrap();
+        now(execution.fold(&machine, std::slice::from_ref(rows))).unwrap();
     }
     assert_eq!(machine.told(), [false, true, false, true]);
 }

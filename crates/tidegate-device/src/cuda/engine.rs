@@ -136,6 +136,12 @@ impl Engine {
         last.push_str(kernel);
     }
 
+    /// Says whether the result of work may be believed.
+    pub(super) fn verdict(&self, ran: Result<(), String>) -> Result<(), DeviceError> {
+        self.shared.check_alive()?;
+        ran.map_err(|why| self.launch_failed(why))
+    }
+
     pub(super) fn launch_failed(&self, why: String) -> DeviceError {
         DeviceError::LaunchFailed {
             device: self.shared.info.id,

@@ -23,6 +23,7 @@ use super::fault::Fault;
 use super::mark::Mark;
 use super::shared::Shared;
 use crate::error::DeviceError;
+use crate::info::DeviceId;
 
 /// A device, as work on its own thread sees it. It cannot leave that thread:
 ///
@@ -34,6 +35,7 @@ use crate::error::DeviceError;
 /// # Errors
 /// Every call may fail with [`DeviceError::Lost`]. A range that is not inside of its buffer, or what
 /// belongs to another device, is [`DeviceError::Refused`], and nothing is done.
+#[derive(Clone, Copy)]
 pub struct Lane<'a> {
     engine: &'a Engine,
 }
@@ -42,9 +44,19 @@ impl<'a> Lane<'a> {
     pub(super) fn new(engine: &'a Engine) -> Self {
         Self { engine }
     }
+
+    /// Says whether the result of work may be believed.
+    pub(super) fn verdict(&self, ran: Result<(), String>) -> Result<(), DeviceError> {
+        self.engine.verdict(ran)
+    }
 }
 
 impl Lane<'_> {
+    /// Returns the device.
+    pub fn device(&self) -> DeviceId {
+        self.shared().info.id
+    }
+
     /// Returns the numbers that a kernel's shape depends on.
     pub fn facts(&self) -> &CudaFacts {
         &self.shared().facts

@@ -2,6 +2,8 @@
 
 use std::sync::{Arc, mpsc};
 
+use futures::FutureExt;
+use futures::channel::oneshot;
 use futures::executor::block_on;
 use tidegate_needs::Need;
 
@@ -199,6 +201,33 @@ fn slots_are_copied_behind_what_came_before_and_before_what_comes_later() {
         }
     }
     on(&device, |lane| lane.synchronize()).unwrap();
+    assert_eq!(device.memory().live_buffers, 0);
+}
+
+#[test]
+fn a_task_leaves_the_thread_to_others_while_it_waits() {
+    let Some(device) = device() else { return };
+    let (sender, receiver) = oneshot::channel();
+    let task = device.spawn(|lane| {
+        async move {
+            let buffer = lane.alloc(16)?;
+            lane.fill(&buffer, 0, 16, 7)?;
+            let offset = receiver.await.unwrap_or(99);
+            let mut come = [0];
+            lane.download(&buffer, offset, &mut come)?;
+            Ok::<_, DeviceError>(come[0])
+        }
+        .boxed_local()
+    });
+    on(&device, |lane| lane.synchronize()).unwrap();
+    sender.send(3).unwrap();
+    assert_eq!(block_on(task).unwrap(), Ok(7));
+    let panics = device.spawn(|_| async { panic!("a test") }.boxed_local());
+    let error = block_on::<Pending<()>>(panics).unwrap_err();
+    assert!(
+        error.to_string().contains("its work panicked: a test"),
+        "{error}"
+    );
     assert_eq!(device.memory().live_buffers, 0);
 }
 
