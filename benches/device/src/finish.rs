@@ -94,7 +94,7 @@ pub(crate) fn run(device: &CudaPipelineDevice, args: &Arc<Args>) -> Result<(), F
         let timed = device
             .device()
             .submit(move |lane| time(&of_thread, lane, &shape, &args));
-        match futures::executor::block_on(timed)
+        match block_on(timed)
             .map_err(Failure::from)
             .and_then(|timed| timed)
         {

@@ -264,11 +264,11 @@ pub(crate) fn run(device: &CudaPipelineDevice, args: &Args) -> Result<(), Failur
                 Err(error) => println!("{name:<34} failed: {error}"),
             }
         }
-        if let Err(error) = feed::run(device, &shape, &table, args.runs) {
-            println!(
-                "{:<34} failed: {error}",
-                format!("{}, streamed", shape.name)
-            );
+        for in_flight_mib in &args.in_flight_mib {
+            let how = (args.runs, in_flight_mib << 20);
+            if let Err(error) = feed::run(device, &shape, &table, how) {
+                println!("{:<34} failed: {error}", shape.name);
+            }
         }
     }
     Ok(())
