@@ -23,6 +23,7 @@ use datafusion::physical_plan::{
 };
 use tidegate_kernels::PipelineDevice;
 use tidegate_pipeline::Pipeline;
+use tidegate_pipeline::program::inexact_decision;
 use tidegate_scheduler::{
     Choice, ClaimPolicy, Place, PlacementMode, Reason, RecordedRegion, Replay, ResidentScan,
     ScanKey,
@@ -401,6 +402,10 @@ impl Placer<'_> {
         }
         if let (true, Some(list)) = (self.devices.is_empty(), &self.options.devices) {
             reasons.push(Reason::NotListed(list.to_string()));
+            return Vec::new();
+        }
+        if let Some(why) = inexact_decision(&lowered.pipeline) {
+            reasons.push(Reason::DeviceRefused(why));
             return Vec::new();
         }
         self.runtime.calibrate();

@@ -214,6 +214,7 @@ pub(crate) fn may_raise(expr: &Expr) -> bool {
                 && expr.data_type == DataType::Date32;
             (always || *on_failure == CastFailure::Raise) && !is_string(&from.data_type)
         }
+        ExprKind::Call { .. } => tidegate_pipeline::program::may_raise(expr),
         // Its host body can; and a body, which may loop, is run for nothing but what it is asked for.
         ExprKind::Custom { .. } => true,
         _ => false,

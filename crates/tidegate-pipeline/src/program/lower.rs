@@ -1,7 +1,9 @@
 //! From a pipeline to the programs of its stages: each ends with a step that needs all rows, the last
 //! with the pipeline.
 
-use arrow_schema::DataType;
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, Schema};
 
 use super::{
     Accumulator, Builder, Call, Facts, Groups, Input, InputId, Nullable, Order, Output, Reduce,
@@ -52,6 +54,43 @@ pub fn lower(
         if steps.is_empty() {
             return Ok(stages);
         }
+    }
+}
+
+/// Returns whether an expression may raise, for some values of its columns and parameters; what cannot be
+/// lowered may.
+pub fn may_raise(expr: &Expr) -> bool {
+    // Each leaf becomes a column of its own, of which nothing is known.
+    let mut fields = Vec::new();
+    let mut expr = expr.clone();
+    let mut open = vec![&mut expr];
+    while let Some(expr) = open.pop() {
+        match &mut expr.kind {
+            ExprKind::Column(_) | ExprKind::Parameter(_) => {
+                expr.kind = ExprKind::Column(fields.len());
+                fields.push(Field::new("leaf", expr.data_type.clone(), true));
+            }
+            _ => open.extend(expr.children_mut()),
+        }
+    }
+    let output = Field::new("value", expr.data_type.clone(), true);
+    let column = NamedExpr {
+        expr,
+        name: output.name().clone(),
+    };
+    let pipeline = Pipeline {
+        input: Arc::new(Schema::new(fields)),
+        parameters: Vec::new(),
+        steps: vec![Step::Project(vec![column])],
+        output: Arc::new(Schema::new(vec![output])),
+    };
+    let types = pipeline.input.fields();
+    let programs = lower(&pipeline, &|column| {
+        Facts::declared(types[column].data_type())
+    });
+    match programs {
+        Ok(programs) => programs.iter().any(|program| !program.raises.is_empty()),
+        Err(_) => true,
     }
 }
 
@@ -233,9 +272,15 @@ impl Scope<'_> {
         let argument = call.argument.as_ref();
         let lowered =
             argument.map(|argument| builder.guarded(rows, |builder| self.expr(builder, argument)));
+        let lowered = lowered.transpose()?;
+        let mut more = Vec::with_capacity(call.more.len());
+        for argument in &call.more {
+            more.push(builder.guarded(rows, |builder| self.expr(builder, argument))?);
+        }
         let update = Update {
             function: call.function,
-            argument: lowered.transpose()?,
+            argument: lowered,
+            more,
             argument_type: argument.map(|argument| argument.data_type.clone()),
             value_type: call.data_type.clone(),
             state: call.state.clone(),
@@ -310,24 +355,33 @@ fn results_of(
         Reduce::SumInteger { bits: 64 } => vec![("sum", DataType::Int64)],
         Reduce::SumInteger { .. } => vec![("sum", wide)],
         Reduce::SumFloat => vec![("sum", DataType::Float64)],
+        Reduce::Combine(_) => vec![("combined", DataType::Int64)],
         Reduce::Moments => vec![("mean", DataType::Float64), ("squares", DataType::Float64)],
+        Reduce::CoMoment { .. } => vec![("products", DataType::Float64)],
         Reduce::Least => vec![("least", call.data_type.clone())],
         Reduce::Greatest => vec![("greatest", call.data_type.clone())],
     };
-    let is_extreme = matches!(accumulator.reduce, Reduce::Least | Reduce::Greatest);
-    let extreme = accumulator.value.filter(|_| is_extreme);
-    let extreme = extreme.map(|value| builder.data(value));
+    let data = accumulator.value.map(|value| builder.data(value));
+    let of_values = match accumulator.reduce {
+        Reduce::Least | Reduce::Greatest => data,
+        Reduce::Combine(monoid) => data.map(|data| Type::Int((monoid.gives)(data.interval()))),
+        _ => None,
+    };
     let is_count = accumulator.reduce == Reduce::Count;
-    let nullable = may_be_empty && !is_count && accumulator.reduce != Reduce::Moments;
+    let is_moment = matches!(
+        accumulator.reduce,
+        Reduce::Moments | Reduce::CoMoment { .. }
+    );
+    let nullable = may_be_empty && !is_count && !is_moment;
     let input = |(column, (name, data_type)): (usize, (&str, DataType))| {
         let declared = Facts::declared(&data_type);
-        let interval = extreme.map_or(declared.interval, Type::interval);
+        let interval = of_values.map_or(declared.interval, Type::interval);
         Input {
             name: name.to_owned(),
             column: from + column,
             facts: Facts {
                 interval: if is_count { Interval::COUNT } else { interval },
-                floats: extreme.map_or(declared.floats, Type::floats),
+                floats: of_values.map_or(declared.floats, Type::floats),
                 nullable,
                 step: 1,
             },

@@ -11,6 +11,7 @@ mod again;
 mod arrays;
 mod automatic;
 mod cache;
+mod catalogue;
 mod compiling;
 mod constraints;
 mod controls;

@@ -242,6 +242,9 @@ impl Emitter<'_> {
         use AggregateFunction::{Count, Max, Min, Sum};
         use AggregateFunction::{StddevPop, StddevSamp, VarPop, VarSamp};
 
+        if let AggregateFunction::Named(_) = call.function {
+            return Err(format!("{} is not on a device yet", call.function));
+        }
         let Some(argument) = &call.argument else {
             let count = words.count(&self.guard);
             return Ok(CallPlan {

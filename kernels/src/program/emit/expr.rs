@@ -73,6 +73,7 @@ impl Emitter<'_> {
                 self.date_part(*part, &expr.data_type, value)
             }
             ExprKind::Like { .. } | ExprKind::Substring { .. } => self.lifted(expr, scope),
+            ExprKind::Call { function, .. } => Err(format!("{function} is not on a device yet")),
             ExprKind::Custom { function, args } => self.custom(function, args, scope),
         }
     }
@@ -309,6 +310,16 @@ impl Emitter<'_> {
             };
             let bound = (value.range.magnitude() as f64) * 86_401.0;
             return Ok(self.float(Class::F64, &code, bound, value.valid));
+        }
+        if matches!(
+            part,
+            DatePart::IsoYear
+                | DatePart::IsoDayOfWeek
+                | DatePart::Millisecond
+                | DatePart::Microsecond
+                | DatePart::Nanosecond
+        ) {
+            return Err(format!("date_part of {part} is not on a device yet"));
         }
         self.uses_calendar = true;
         let days = if per_day == 1 {
