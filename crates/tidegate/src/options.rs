@@ -195,8 +195,9 @@ const SETTINGS: [Setting; 21] = [
     },
     Setting {
         name: "device_slots",
-        help: "morsels that a region has under way on each device at once, from 1 to 64; no more \
-               than 2 while other queries use the device",
+        help: "morsels that a region has under way on each device at once, from 1 to 64; from 2 on \
+               more of those that are loaded, up to 64 MB; no more than 2 while other queries use \
+               the device, unless they are short",
     },
     Setting {
         name: "device_memory_limit",

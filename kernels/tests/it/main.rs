@@ -32,6 +32,7 @@ mod finish;
 mod generated;
 mod host;
 mod keys;
+mod later;
 mod ordered;
 mod parts;
 mod plan;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use super::turns::{QueryId, TURNS_OUT, Turns};
+use super::turns::{QueryId, SECONDS_OUT, TURNS_OUT, Turns};
 use super::{AdmissionGate, AdmissionLimits, DeviceTurns, Line, Refused, Wish};
 
 fn wish(priority: i32) -> Wish {
@@ -293,6 +293,12 @@ fn who_is_alone_may_have_more_turns_until_another_comes() {
     turns.leave(two);
     assert!((0..4).all(|_| ask(&mut turns, one, 5).is_some()));
     assert_eq!(ask(&mut turns, one, 5), None);
+    // Short ones do not keep another waiting.
+    let ask = |turns: &mut Turns, query| turns.request(query, TURNS_OUT, SECONDS_OUT / 4.5, true);
+    let mut turns = Turns::default();
+    assert!(ask(&mut turns, two).is_some());
+    assert!((0..3).all(|_| ask(&mut turns, one).is_some()));
+    assert_eq!(ask(&mut turns, one), None);
     // Less than what keeps the device busy is for whoever asks to see to.
     assert!(Turns::default().request(one, 1, 0.01, false).is_some());
 }
