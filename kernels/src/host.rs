@@ -7,6 +7,93 @@
 //!
 //! Nothing here knows files, plans or scheduling. `unsafe` is in `simd` alone.
 
+pub mod arrow;
 pub mod block;
+pub mod run;
 
+use std::sync::Arc;
+
+use arrow_schema::{DataType, SchemaRef};
+use tidegate_pipeline::program::{Sink, lower};
+use tidegate_pipeline::{Facts, FloatRange, Pipeline, RowProgram, Unsupported};
+
+pub use arrow::ArrowBlocks;
 pub use block::{BLOCK, Chunk, Entries, Raw, Values};
+pub use run::{Declined, HostRun, Selected};
+
+/// A pipeline compiled for blocks of rows. It is immutable and shared by all threads that run it.
+#[derive(Debug)]
+pub struct HostProgram {
+    pipeline: Pipeline,
+    program: RowProgram,
+    inputs: Vec<HostInput>,
+}
+
+/// A column that a program reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostInput {
+    /// Its place among the columns of the pipeline's input.
+    pub column: usize,
+    /// Its Arrow type.
+    pub data_type: DataType,
+    /// Whether the selection reads it; the other inputs are read only where a row is selected.
+    pub filters: bool,
+}
+
+impl HostProgram {
+    /// Compiles a pipeline of filters and projections with at most one aggregate, the last step, of whose
+    /// input columns `facts` is known. Facts are held against every block.
+    ///
+    /// # Errors
+    /// What the host cannot run.
+    pub fn new(pipeline: &Pipeline, facts: &dyn Fn(usize) -> Facts) -> Result<Self, Unsupported> {
+        // Where floats lie is no matter on the host, so it is not checked either.
+        let checked = |column: usize| Facts {
+            floats: FloatRange::ALL,
+            step: 1,
+            ..facts(column)
+        };
+        let mut stages = lower(pipeline, &checked)?;
+        let (Some(program), true) = (stages.pop(), stages.is_empty()) else {
+            return Err(Unsupported::new("steps after an aggregate or a sort"));
+        };
+        if matches!(program.sink, Sink::Sorted(_)) {
+            return Err(Unsupported::new("a sort"));
+        }
+        let inputs = program.inputs.iter().map(|input| HostInput {
+            column: input.column,
+            data_type: input.data_type.clone(),
+            filters: true,
+        });
+        Ok(Self {
+            pipeline: pipeline.clone(),
+            inputs: inputs.collect(),
+            program,
+        })
+    }
+
+    /// Returns the pipeline.
+    pub fn pipeline(&self) -> &Pipeline {
+        &self.pipeline
+    }
+
+    /// Returns the row program.
+    pub fn program(&self) -> &RowProgram {
+        &self.program
+    }
+
+    /// Returns what is read, in the order of chunks.
+    pub fn inputs(&self) -> &[HostInput] {
+        &self.inputs
+    }
+
+    /// Returns the schema of what leaves.
+    pub fn output(&self) -> SchemaRef {
+        Arc::clone(&self.pipeline.output)
+    }
+
+    /// Starts a run, for one thread.
+    pub fn run(self: &Arc<Self>) -> HostRun {
+        HostRun::new(Arc::clone(self))
+    }
+}
