@@ -265,7 +265,7 @@ impl PartitionFold {
                 }
                 Ok(false)
             }
-            Declined::Memory if self.rows > 0 => {
+            Declined::TooLarge if self.rows > 0 => {
                 self.take_state()?;
                 self.counters.early_states.add(1);
                 Ok(false)
@@ -379,7 +379,10 @@ fn fold_part(
     program: &HostProgram,
     part: &RecordBatch,
 ) -> (usize, Option<Declined>) {
-    let mut blocks = ArrowBlocks::new(program, part);
+    let mut blocks = match ArrowBlocks::new(program, part) {
+        Ok(blocks) => blocks,
+        Err(declined) => return (0, Some(declined)),
+    };
     if let Err(declined) = run.begin(&blocks.entries(), part.num_rows()) {
         return (0, Some(declined));
     }
@@ -387,10 +390,10 @@ fn fold_part(
         return (part.num_rows(), None);
     }
     let mut done = 0;
-    while let Some((rows, chunks)) = blocks.next() {
-        let folded = match run.select(rows, chunks) {
+    while let Some((rows, chunks)) = blocks.next_block() {
+        let folded = match run.select(rows, &chunks) {
             Ok(Selected::None) => Ok(()),
-            Ok(Selected::Some(_)) => run.fold(rows, chunks),
+            Ok(Selected::Some(_)) => run.fold(rows, &chunks),
             Err(declined) => Err(declined),
         };
         if let Err(declined) = folded {
