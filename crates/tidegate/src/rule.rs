@@ -344,9 +344,7 @@ impl Placer<'_> {
                 }
             }
             _ => match halves {
-                Some(halves)
-                    if engine.runs() || folds_without_rows(&halves.partial, &program) =>
-                {
+                Some(halves) if engine.runs() || folds_without_rows(&halves.partial, &program) => {
                     let partial = Arc::clone(&halves.partial);
                     halves.finish(self.on_host(partial, Some(program), engine, reasons)?)
                 }

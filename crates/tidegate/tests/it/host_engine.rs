@@ -1,7 +1,6 @@
 //! The host engine inside plans: the same rows as DataFusion's operators, each counted once, whatever is
 //! declined, refused or raised on the way.
 
-use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -221,10 +220,8 @@ async fn statistics_that_are_wrong_change_no_answer() {
     let batch = |from: i64, to: i64, scale: i64| {
         let keys = Int64Array::from_iter_values((from..to).map(|row| row % 5 * scale));
         let values = Int64Array::from_iter((from..to).map(|row| (row % 9 != 0).then_some(row)));
-        let columns: [(&str, ArrayRef, bool); 2] = [
-            ("k", Arc::new(keys), false),
-            ("v", Arc::new(values), true),
-        ];
+        let columns: [(&str, ArrayRef, bool); 2] =
+            [("k", Arc::new(keys), false), ("v", Arc::new(values), true)];
         RecordBatch::try_from_iter_with_nullable(columns).unwrap()
     };
     let batches = vec![batch(0, 5_000, 1), batch(5_000, 10_000, 1 << 40)];
@@ -337,10 +334,6 @@ impl Lying {
 
 #[async_trait]
 impl TableProvider for Lying {
-    fn as_any(&self) -> &dyn Any {
-        self
-    }
-
     fn schema(&self) -> SchemaRef {
         self.batches[0].schema()
     }
@@ -358,7 +351,11 @@ impl TableProvider for Lying {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let columns = projection.cloned().unwrap_or_else(|| vec![0, 1]);
         let project = |batch: &RecordBatch| Ok(batch.project(&columns)?);
-        let batches = self.batches.iter().map(project).collect::<Result<Vec<_>>>()?;
+        let batches = self
+            .batches
+            .iter()
+            .map(project)
+            .collect::<Result<Vec<_>>>()?;
         let column = |&index: &usize| {
             let (low, high) = self.ranges[index];
             let exact = |value| Precision::Exact(ScalarValue::Int64(Some(value)));

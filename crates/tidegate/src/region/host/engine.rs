@@ -179,10 +179,7 @@ impl Programs {
     }
 }
 
-fn compiled(
-    pipeline: &Pipeline,
-    facts: &[Facts],
-) -> std::result::Result<Arc<HostProgram>, String> {
+fn compiled(pipeline: &Pipeline, facts: &[Facts]) -> std::result::Result<Arc<HostProgram>, String> {
     let program = HostProgram::new(pipeline, &|column| facts[column]);
     program.map(Arc::new).map_err(|refusal| refusal.to_string())
 }
