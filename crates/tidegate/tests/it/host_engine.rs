@@ -73,8 +73,9 @@ async fn analyzed(session: &Session, sql: &str) -> String {
 
 /// Sums a counter over the host engine's nodes of a plan that has run.
 fn counted(plan: &str, name: &str) -> u64 {
+    let name = format!("{name}=");
     let lines = plan.lines().filter(|line| line.contains("HostFoldExec"));
-    let values = lines.flat_map(|line| line.split(&format!("{name}=")).skip(1));
+    let values = lines.flat_map(|line| line.split(name.as_str()).skip(1));
     let number = |text: &str| -> f64 {
         let end = text.find([',', ']']).unwrap_or(text.len());
         let (digits, unit) = match text[..end].trim().split_once(' ') {
