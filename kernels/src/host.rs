@@ -10,12 +10,33 @@
 pub mod arrow;
 pub mod block;
 pub mod run;
+pub mod simd;
+
+mod allocate;
+mod code;
+mod columns;
+mod compile;
+mod execute;
+mod finish;
+mod groups;
+mod load;
+mod machine;
+mod ops;
+mod sink;
+mod vector;
+
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
 use arrow_schema::{DataType, SchemaRef};
-use tidegate_pipeline::program::{Sink, lower};
-use tidegate_pipeline::{Facts, FloatRange, Pipeline, RowProgram, Unsupported};
+use tidegate_pipeline::program::{Input, Sink, Type, lower};
+use tidegate_pipeline::types::is_string;
+use tidegate_pipeline::{Facts, FloatRange, Interval, Pipeline, RowProgram, Unsupported};
+
+use finish::Finish;
+use vector::Lane;
 
 pub use arrow::ArrowBlocks;
 pub use block::{BLOCK, Chunk, Entries, Raw, Values};
@@ -27,6 +48,7 @@ pub struct HostProgram {
     pipeline: Pipeline,
     program: RowProgram,
     inputs: Vec<HostInput>,
+    finishes: Vec<Finish>,
 }
 
 /// A column that a program reads.
@@ -60,16 +82,48 @@ impl HostProgram {
         if matches!(program.sink, Sink::Sorted(_)) {
             return Err(Unsupported::new("a sort"));
         }
-        let inputs = program.inputs.iter().map(|input| HostInput {
+        for field in pipeline.output.fields() {
+            if !columns::can_leave(field.data_type()) {
+                let what = format!("a column of {} that leaves, on the host", field.data_type());
+                return Err(Unsupported::new(what));
+            }
+        }
+        // What cannot be computed for rows, or for entries, is found now and not at the first block.
+        for coded in [false, true] {
+            compile::compile(&program, &vec![coded; program.inputs.len()])?;
+        }
+        let finishes = sink::finishes(&program)?;
+        let inputs = program.inputs.iter().zip(compile::filtering(&program));
+        let inputs = inputs.map(|(input, filters)| HostInput {
             column: input.column,
             data_type: input.data_type.clone(),
-            filters: true,
+            filters,
         });
         Ok(Self {
             pipeline: pipeline.clone(),
             inputs: inputs.collect(),
             program,
+            finishes,
         })
+    }
+
+    /// Returns the lane of an input, and where its integers lie.
+    fn lane_of(&self, input: usize) -> (Lane, Interval) {
+        let Input {
+            data_type, facts, ..
+        } = &self.program.inputs[input];
+        let lane = match data_type {
+            DataType::Boolean => Lane::Bool,
+            DataType::Float32 => Lane::F32,
+            DataType::Float64 => Lane::F64,
+            string if is_string(string) => Lane::Text,
+            _ => Lane::of(Type::Int(facts.interval)),
+        };
+        (lane, facts.interval)
+    }
+
+    fn finishes(&self) -> &[Finish] {
+        &self.finishes
     }
 
     /// Returns the pipeline.

@@ -30,6 +30,7 @@ mod expressions;
 mod extremes;
 mod finish;
 mod generated;
+mod host;
 mod keys;
 mod ordered;
 mod parts;
