@@ -21,6 +21,7 @@ mod explain;
 mod expressions;
 mod faults;
 mod functions;
+mod host_engine;
 mod host_tier;
 mod int96;
 mod limits;
