@@ -129,8 +129,8 @@ impl Admission {
         let _waits = Waits(&of_user.num_waiting);
         if num_waiting >= self.limits.waiting && !is_free {
             return Err(Status::resource_exhausted(format!(
-                "{num_waiting} statements of user '{user}' wait, which is all that one user may have \
-                 waiting: try again later, or raise --max-user-queue"
+                "user '{user}' has {num_waiting} waiting statements, the maximum per user: try \
+                 again later, or raise --max-user-queue"
             )));
         }
         let turn = self.wait(&of_user, 0).await?;
@@ -143,8 +143,8 @@ impl Admission {
         let free = Arc::clone(&of_user.free).acquire_owned();
         let Ok(Ok(of_user)) = tokio::time::timeout(wait_max, free).await else {
             return Err(Status::unavailable(format!(
-                "the statement waited {wait_max:?} for one of {} of its user to end, which is as long as \
-                 it may; try again later, or raise --max-user-statements",
+                "the statement waited {wait_max:?} for one of {} running statements of its user \
+                 to end, the maximum wait; try again later, or raise --max-user-statements",
                 self.limits.running
             )));
         };
@@ -202,8 +202,8 @@ impl Admission {
         let resumed = tokio::time::timeout(self.resume_wait, resumed).await;
         resumed.map_err(|_| {
             Status::unavailable(format!(
-                "the statement gave its turn back while its rows lay unread, and has not had another \
-                 for {:?}; try again later, or raise --max-statements",
+                "the statement was paused because its rows were not read, and could not be \
+                 resumed within {:?}; try again later, or raise --max-statements",
                 self.resume_wait
             ))
         })
@@ -247,7 +247,7 @@ impl Admission {
 }
 
 fn going_down() -> Status {
-    Status::unavailable("the server is going down: try again later, or elsewhere")
+    Status::unavailable("the server is shutting down: try again later, or elsewhere")
 }
 
 #[cfg(test)]

@@ -88,10 +88,10 @@ impl Meters {
             "Queries that have ended, by status and by the side that ran their regions",
             &meters.queries,
         );
-        add("query_rows", "Rows that queries gave", &meters.rows);
+        add("query_rows", "Rows that queries returned", &meters.rows);
         add(
             "morsels",
-            "Morsels that ran to the end, by place",
+            "Morsels completed, by place",
             &meters.morsels,
         );
         add(
@@ -111,7 +111,7 @@ impl Meters {
         );
         add(
             "statements_waiting",
-            "Statements that wait for their turn",
+            "Statements that wait to run",
             &meters.waiting,
         );
         let seconds = |registry: &mut Registry, name: &str, help: &str, metric: &Histogram| {
@@ -126,7 +126,7 @@ impl Meters {
         seconds(
             &mut registry,
             "statement_wait",
-            "Time that statements waited for their turn",
+            "Time that statements waited to run",
             &meters.wait_seconds,
         );
         registry.register_with_unit(
@@ -159,7 +159,7 @@ impl Meters {
         if code == Code::Internal
             && let Err(status) = &answer
         {
-            tracing::error!(method, error = status.message(), "a call met a defect");
+            tracing::error!(method, error = status.message(), "a call hit a bug in the engine");
         }
         let labels = [
             ("method", method.to_string()),
@@ -302,17 +302,17 @@ impl Collector for Now {
         let numbers = [
             (
                 "sessions",
-                "Sessions that are open",
+                "Open sessions",
                 self.sessions.len() as u64,
             ),
             (
                 "statements_running",
-                "Statements that have their turn",
+                "Statements that are admitted",
                 self.sessions.num_running() as u64,
             ),
             (
                 "queries_running",
-                "Queries that run",
+                "Running queries",
                 running.count() as u64,
             ),
         ];
@@ -339,14 +339,14 @@ impl Collector for Now {
         gauge(
             &mut encoder,
             "memory_used",
-            "Memory taken, by tier and consumer",
+            "Memory used, by tier and consumer",
             bytes,
             &used,
         )?;
         gauge(
             &mut encoder,
             "memory_limit",
-            "Memory that may be taken",
+            "Memory limits",
             bytes,
             &limits,
         )?;
@@ -374,7 +374,7 @@ impl Collector for Now {
         counter(
             &mut encoder,
             "cache_evictions",
-            "Column chunks that gave way",
+            "Column chunks evicted",
             &evictions,
         )
     }

@@ -257,8 +257,8 @@ async fn watch(shared: Arc<Shared>, stops: Stops, done: CancellationToken) {
         () = done.cancelled() => return,
         why = stops.stopped() => why,
         () = paused_for_too_many.cancelled() => Status::resource_exhausted(
-            "the statement's rows lay unread while other statements waited, and more results did than \
-             this server keeps: read rows as they come, or raise --queue or --max-statements",
+            "the statement's rows were not read while other statements waited, and the server \
+             keeps no more paused results: read rows as they come, or raise --queue or --max-statements",
         ),
         () = unread => Status::deadline_exceeded(format!(
             "nobody read the statement's rows for {} s: read them as they come, or raise \

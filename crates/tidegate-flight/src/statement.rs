@@ -25,7 +25,7 @@ pub(crate) async fn caught<T>(work: impl Future<Output = Result<T, Status>>) -> 
     caught.unwrap_or_else(|_| {
         let what = std::io::Error::other("a panic");
         Err(defect(
-            "the statement stopped at a defect of the engine",
+            "the statement hit a bug in the engine",
             &what,
         ))
     })

@@ -26,7 +26,7 @@ pub(crate) struct Sample {
     /// Milliseconds since 1970, at the end of the step.
     time_ms: u64,
     lanes: Vec<Lane>,
-    /// Statements that have their turn at the end of the step.
+    /// Statements that are admitted at the end of the step.
     running: usize,
     /// Statements that wait for it.
     waiting: i64,

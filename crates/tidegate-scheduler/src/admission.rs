@@ -48,7 +48,8 @@ impl Default for AdmissionLimits {
 pub enum Refused {
     /// Too many wait.
     #[error(
-        "{running_max} statements may run and {waiting_max} wait, and so many do; try again later, or \
+        "the queue is full: {running_max} statements run and {waiting_max} wait, the maximum; \
+         try again later, or \
          raise tidegate.max_running_queries or tidegate.max_waiting_queries"
     )]
     LineFull {
@@ -59,8 +60,8 @@ pub enum Refused {
     },
     /// It waited as long as it may.
     #[error(
-        "the statement waited {waited:?} for one of {running_max} to end, which is as long as it may; \
-         try again later, or raise tidegate.max_running_queries or tidegate.queue_timeout"
+        "the statement waited {waited:?} for one of {running_max} running statements to end, the \
+         maximum wait; try again later, or raise tidegate.max_running_queries or tidegate.queue_timeout"
     )]
     WaitedTooLong {
         /// The limit of those that run.

@@ -173,7 +173,7 @@ impl fmt::Display for Reason {
                 "the query of tidegate.replay_placement had no such region: placed anew",
             ),
             Reason::NotListed(list) => {
-                write!(f, "tidegate.devices = '{list}' names no device that there is")
+                write!(f, "tidegate.devices = '{list}' names no available device")
             }
             Reason::EarliestFinish => f.write_str("earliest finish"),
             Reason::Resident => f.write_str("resident in the column cache"),

@@ -381,7 +381,7 @@ impl Visit {
         let rest = spec.queue.take_rest(true);
         spec.counters.record(spec.queue.record());
         if spec.strict && !rest.is_empty() {
-            let why = "a device gave morsels up".to_string();
+            let why = "a device abandoned morsels".to_string();
             return Err(RunFailure::Fallback(Reason::DeviceFault(why)));
         }
         Ok(Some(Tail { rows, rest }))

@@ -360,7 +360,7 @@ pub(crate) fn panicked(panic: &(dyn Any + Send)) -> Error {
         .map(String::as_str)
         .or_else(|| panic.downcast_ref::<&str>().copied())
         .unwrap_or("no message");
-    let message = format!("the query stopped at a defect of the engine: {text}");
+    let message = format!("the query hit a bug in the engine: {text}");
     Error::new(ErrorKind::Internal, message)
 }
 

@@ -310,7 +310,7 @@ impl History {
         };
         let Some(record) = records.iter().find(visible) else {
             let message =
-                format!("there is no query {id} that you may stop: system.queries lists yours");
+                format!("there is no query {id} that you may cancel: system.queries lists yours");
             return Err(Error::new(ErrorKind::Sql, message));
         };
         let state = record.progress.lock().state;

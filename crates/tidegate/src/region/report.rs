@@ -184,7 +184,7 @@ fn claims_line(place: &PlaceReport) -> Option<String> {
             _ => format!("{claims} claims"),
         };
         parts.push(format!(
-            "{claims} took {:.1} ms with reading and waiting, foreseen as {:.1} ms",
+            "{claims} took {:.1} ms with reading and waiting, estimated {:.1} ms",
             seconds * 1e3,
             estimated_seconds * 1e3
         ));
@@ -316,7 +316,7 @@ pub(super) fn metrics(report: &RegionReport) -> MetricsSet {
         let claimed = places.iter().map(|place| place.foreseen.seconds).sum();
         time(format!("{side}_claimed_time"), claimed);
         let foreseen = places.iter().map(|place| place.foreseen.estimated_seconds);
-        time(format!("{side}_foreseen_time"), foreseen.sum());
+        time(format!("{side}_estimated_time"), foreseen.sum());
     }
     time("plan_time".into(), report.plan_seconds);
     for (phase, seconds) in named(&report.phases()) {

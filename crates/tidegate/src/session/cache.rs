@@ -193,7 +193,7 @@ async fn cache(
     if devices.is_empty() {
         let why = match &options.devices {
             Some(list) if !session.runtime.devices().is_empty() => {
-                format!("tidegate.devices = '{list}' names no device that there is")
+                format!("tidegate.devices = '{list}' names no available device")
             }
             _ => session.runtime.why_no_device().to_string(),
         };

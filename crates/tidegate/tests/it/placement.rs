@@ -265,9 +265,9 @@ async fn what_a_device_gave_back_is_counted() {
         .join("\n");
     for part in [
         "retries=0",
-        "device_foreseen_time=",
+        "device_estimated_time=",
         "host_claimed_time=",
-        "foreseen as",
+        "estimated",
     ] {
         assert!(analyzed.contains(part), "{part}: {analyzed}");
     }
