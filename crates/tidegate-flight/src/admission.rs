@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tidegate::{AdmissionGate, AdmissionLimits, Permit, Wish};
+use tidegate::{AdmissionGate, AdmissionLimits, AdmissionRequest, Permit};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
@@ -148,11 +148,11 @@ impl Admission {
                 self.limits.running
             )));
         };
-        let wish = Wish {
+        let request = AdmissionRequest {
             priority,
-            ..Wish::default()
+            ..AdmissionRequest::default()
         };
-        let admitted = self.gate.admit(wish).await;
+        let admitted = self.gate.admit(request).await;
         let permit = admitted.map_err(|refused| Status::unavailable(refused.to_string()))?;
         self.running.fetch_add(1, Ordering::Relaxed);
         Ok(Turn {

@@ -89,11 +89,7 @@ impl Meters {
             &meters.queries,
         );
         add("query_rows", "Rows that queries returned", &meters.rows);
-        add(
-            "morsels",
-            "Morsels completed, by place",
-            &meters.morsels,
-        );
+        add("morsels", "Morsels completed, by place", &meters.morsels);
         add(
             "morsel_rows",
             "Rows of morsels as read, by place",
@@ -159,7 +155,11 @@ impl Meters {
         if code == Code::Internal
             && let Err(status) = &answer
         {
-            tracing::error!(method, error = status.message(), "a call hit a bug in the engine");
+            tracing::error!(
+                method,
+                error = status.message(),
+                "a call hit a bug in the engine"
+            );
         }
         let labels = [
             ("method", method.to_string()),
@@ -300,21 +300,13 @@ impl Collector for Now {
             .iter()
             .filter(|report| report.state == QueryState::Running);
         let numbers = [
-            (
-                "sessions",
-                "Open sessions",
-                self.sessions.len() as u64,
-            ),
+            ("sessions", "Open sessions", self.sessions.len() as u64),
             (
                 "statements_running",
                 "Statements that are admitted",
                 self.sessions.num_running() as u64,
             ),
-            (
-                "queries_running",
-                "Running queries",
-                running.count() as u64,
-            ),
+            ("queries_running", "Running queries", running.count() as u64),
         ];
         for (name, help, value) in numbers {
             gauge(&mut encoder, name, help, None, &[(Vec::new(), value)])?;

@@ -24,10 +24,7 @@ pub(crate) async fn caught<T>(work: impl Future<Output = Result<T, Status>>) -> 
     let caught = AssertUnwindSafe(work).catch_unwind().await;
     caught.unwrap_or_else(|_| {
         let what = std::io::Error::other("a panic");
-        Err(defect(
-            "the statement hit a bug in the engine",
-            &what,
-        ))
+        Err(defect("the statement hit a bug in the engine", &what))
     })
 }
 

@@ -78,13 +78,13 @@ pub struct Ticket(u64);
 #[derive(Debug)]
 struct Waiting {
     ticket: Ticket,
-    wish: Wish,
+    request: AdmissionRequest,
     since: f64,
 }
 
-/// How a query asks to be let in.
+/// What a query asks of admission.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wish {
+pub struct AdmissionRequest {
     /// The higher the sooner; 0 for most.
     pub priority: i32,
     /// Bytes of memory that it is known to need; 0 if nothing is known.
@@ -127,8 +127,8 @@ impl Line {
     ///
     /// # Errors
     /// [`Refused::LineFull`].
-    pub fn arrive(&mut self, wish: Wish, now: f64) -> Result<Ticket, Refused> {
-        let free = self.waiting.is_empty() && self.has_room(wish);
+    pub fn arrive(&mut self, request: AdmissionRequest, now: f64) -> Result<Ticket, Refused> {
+        let free = self.waiting.is_empty() && self.has_room(request);
         if !free && self.waiting.len() >= self.limits.waiting_max {
             return Err(Refused::LineFull {
                 running_max: self.limits.running_max,
@@ -138,11 +138,11 @@ impl Line {
         let ticket = Ticket(self.next);
         self.next += 1;
         if free {
-            self.running.insert(ticket, wish.expected_bytes);
+            self.running.insert(ticket, request.expected_bytes);
         } else {
             self.waiting.push_back(Waiting {
                 ticket,
-                wish,
+                request,
                 since: now,
             });
         }
@@ -172,12 +172,13 @@ impl Line {
     }
 
     /// Returns whether a query may run beside those that do.
-    fn has_room(&self, wish: Wish) -> bool {
+    fn has_room(&self, request: AdmissionRequest) -> bool {
         let expected = self
             .running
             .values()
             .fold(0_u64, |sum, bytes| sum.saturating_add(*bytes));
-        let fits = expected.saturating_add(wish.expected_bytes) <= self.limits.expected_bytes_max;
+        let fits =
+            expected.saturating_add(request.expected_bytes) <= self.limits.expected_bytes_max;
         self.running.len() < self.limits.running_max && (fits || self.running.is_empty())
     }
 
@@ -185,7 +186,7 @@ impl Line {
         let mut admitted = Vec::new();
         loop {
             let rank = |waiting: &Waiting| {
-                f64::from(waiting.wish.priority) + (now - waiting.since) / SECONDS_PER_PRIORITY
+                f64::from(waiting.request.priority) + (now - waiting.since) / SECONDS_PER_PRIORITY
             };
             let candidates = self.waiting.iter().enumerate();
             // Of equals the first: `max_by` would take the last.
@@ -196,15 +197,16 @@ impl Line {
                     best
                 }
             });
-            let best = best.map(|(index, waiting)| (index, waiting.wish));
-            let Some((index, wish)) = best else {
+            let best = best.map(|(index, waiting)| (index, waiting.request));
+            let Some((index, request)) = best else {
                 break;
             };
-            if !self.has_room(wish) {
+            if !self.has_room(request) {
                 break;
             }
             if let Some(next) = self.waiting.remove(index) {
-                self.running.insert(next.ticket, next.wish.expected_bytes);
+                self.running
+                    .insert(next.ticket, next.request.expected_bytes);
                 admitted.push(next.ticket);
             }
         }

@@ -35,7 +35,7 @@ mod resident;
 #[cfg(test)]
 mod simulation;
 
-pub use admission::{AdmissionGate, AdmissionLimits, Permit, Refused, Wish};
+pub use admission::{AdmissionGate, AdmissionLimits, AdmissionRequest, Permit, Refused};
 pub use cache::automatic::Promotion;
 pub use cache::host::{HostTier, TierActivity};
 pub use cache::pinned::{

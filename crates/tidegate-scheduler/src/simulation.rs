@@ -17,7 +17,7 @@ use std::time::Duration;
 use tidegate_device::{DeviceId, DeviceInfo, DeviceKind, DeviceRates, MemoryBudget, Reservation};
 
 use crate::admission::turns::QueryId;
-use crate::admission::{AdmissionLimits, Line, Turns, Wish};
+use crate::admission::{AdmissionLimits, AdmissionRequest, Line, Turns};
 use crate::place::{HostClaim, HostStream, Roster};
 use crate::queue::{ClaimPolicy, MorselQueue};
 use crate::rates::Rates;
@@ -243,11 +243,11 @@ impl<'a> World<'a> {
     fn happens(&mut self, query: usize, event: Event) {
         match event {
             Event::Arrives => {
-                let wish = Wish {
+                let request = AdmissionRequest {
                     priority: self.queries[query].spec.priority,
                     expected_bytes: 0,
                 };
-                let arrived = self.line.arrive(wish, self.now);
+                let arrived = self.line.arrive(request, self.now);
                 let ticket = arrived.unwrap();
                 self.queries[query].ticket = Some(ticket);
                 self.tickets.insert(ticket, query);

@@ -81,5 +81,5 @@ pub use tidegate_scheduler::tasks::{
     TaskGraph,
 };
 pub use tidegate_scheduler::{
-    AdmissionGate, AdmissionLimits, Permit, Place, PlaceReport, Refused, Tally, Wish,
+    AdmissionGate, AdmissionLimits, AdmissionRequest, Permit, Place, PlaceReport, Refused, Tally,
 };

@@ -64,7 +64,8 @@ impl Address {
             // An IPv6 address without a port ends with its bracket.
             Some((host, port)) if !port.ends_with(']') => (
                 host,
-                port.parse().map_err(|_| wrong("the port is not a number"))?,
+                port.parse()
+                    .map_err(|_| wrong("the port is not a number"))?,
             ),
             _ => (rest, PORT),
         };

@@ -9,7 +9,7 @@ use futures_timer::Delay;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::{AdmissionLimits, Line, Refused, Ticket, Wish};
+use super::{AdmissionLimits, AdmissionRequest, Line, Refused, Ticket};
 
 /// Lets a limited number of queries run at once.
 #[derive(Debug)]
@@ -71,10 +71,10 @@ impl AdmissionGate {
     ///
     /// # Errors
     /// [`Refused`]; trying again later may succeed.
-    pub async fn admit(self: &Arc<Self>, wish: Wish) -> Result<Permit, Refused> {
+    pub async fn admit(self: &Arc<Self>, request: AdmissionRequest) -> Result<Permit, Refused> {
         let (ticket, limits) = {
             let mut line = self.line.lock();
-            (line.arrive(wish, self.now())?, line.limits())
+            (line.arrive(request, self.now())?, line.limits())
         };
         let permit = Permit {
             gate: Arc::clone(self),

@@ -5,10 +5,10 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use super::turns::{QueryId, TURNS_OUT, Turns};
-use super::{AdmissionGate, AdmissionLimits, DeviceTurns, Line, Refused, Wish};
+use super::{AdmissionGate, AdmissionLimits, AdmissionRequest, DeviceTurns, Line, Refused};
 
-fn wish(priority: i32) -> Wish {
-    Wish {
+fn request(priority: i32) -> AdmissionRequest {
+    AdmissionRequest {
         priority,
         expected_bytes: 0,
     }
@@ -26,9 +26,10 @@ fn limits(running_max: usize, waiting_max: usize) -> AdmissionLimits {
 #[test]
 fn the_oldest_of_the_highest_priority_goes_first() {
     let mut line = Line::new(limits(1, 10));
-    let runs = line.arrive(wish(0), 0.0).unwrap();
-    let [low, first, second] = [-1, 0, 0].map(|priority| line.arrive(wish(priority), 1.0).unwrap());
-    let high = line.arrive(wish(5), 2.0).unwrap();
+    let runs = line.arrive(request(0), 0.0).unwrap();
+    let [low, first, second] =
+        [-1, 0, 0].map(|priority| line.arrive(request(priority), 1.0).unwrap());
+    let high = line.arrive(request(5), 2.0).unwrap();
     assert!(line.runs(runs) && !line.runs(high));
     let mut order = vec![runs];
     for now in 3..7 {
@@ -41,11 +42,11 @@ fn the_oldest_of_the_highest_priority_goes_first() {
 #[test]
 fn waiting_raises_a_priority_so_that_none_waits_for_ever() {
     let mut line = Line::new(limits(1, 1000));
-    let mut running = line.arrive(wish(0), 0.0).unwrap();
-    let patient = line.arrive(wish(0), 0.0).unwrap();
+    let mut running = line.arrive(request(0), 0.0).unwrap();
+    let patient = line.arrive(request(0), 0.0).unwrap();
     for second in 0..1000 {
         let now = f64::from(second);
-        line.arrive(wish(3), now).unwrap();
+        line.arrive(request(3), now).unwrap();
         let next = line.leave(running, now);
         running = next[0];
         if running == patient {
@@ -59,9 +60,9 @@ fn waiting_raises_a_priority_so_that_none_waits_for_ever() {
 #[test]
 fn a_full_line_refuses_and_says_so() {
     let mut line = Line::new(limits(1, 1));
-    let first = line.arrive(wish(0), 0.0).unwrap();
-    let second = line.arrive(wish(0), 0.0).unwrap();
-    let refused = line.arrive(wish(9), 0.0).unwrap_err();
+    let first = line.arrive(request(0), 0.0).unwrap();
+    let second = line.arrive(request(0), 0.0).unwrap();
+    let refused = line.arrive(request(9), 0.0).unwrap_err();
     assert!(
         refused
             .to_string()
@@ -71,9 +72,9 @@ fn a_full_line_refuses_and_says_so() {
     assert!(line.leave(second, 1.0).is_empty());
     assert_eq!((line.num_running(), line.num_waiting()), (1, 0));
     assert!(line.leave(first, 1.0).is_empty());
-    let again = line.arrive(wish(0), 2.0).unwrap();
+    let again = line.arrive(request(0), 2.0).unwrap();
     assert!(line.runs(again));
-    let waits = line.arrive(wish(0), 2.0).unwrap();
+    let waits = line.arrive(request(0), 2.0).unwrap();
     assert_eq!(line.set_limits(limits(2, 1), 3.0), [waits]);
 }
 
@@ -147,8 +148,8 @@ fn a_query_that_comes_late_has_saved_nothing() {
 #[tokio::test]
 async fn the_gate_lets_the_next_in_and_forgets_who_gives_up() {
     let gate = AdmissionGate::new(limits(1, 10));
-    let first = gate.admit(wish(0)).await.unwrap();
-    let gives_up = gate.admit(wish(0));
+    let first = gate.admit(request(0)).await.unwrap();
+    let gives_up = gate.admit(request(0));
     assert!(
         tokio::time::timeout(Duration::from_millis(5), gives_up)
             .await
@@ -157,7 +158,7 @@ async fn the_gate_lets_the_next_in_and_forgets_who_gives_up() {
     assert_eq!(gate.counts(), (1, 0));
     let waiting = tokio::spawn({
         let gate = std::sync::Arc::clone(&gate);
-        async move { gate.admit(wish(0)).await }
+        async move { gate.admit(request(0)).await }
     });
     while gate.counts() != (1, 1) {
         tokio::task::yield_now().await;
@@ -175,8 +176,8 @@ async fn who_waits_too_long_is_told_the_limit_and_the_way_out() {
         wait_max: Duration::from_millis(5),
         ..limits(1, 10)
     });
-    let first = gate.admit(wish(0)).await.unwrap();
-    let refused = gate.admit(wish(0)).await.unwrap_err();
+    let first = gate.admit(request(0)).await.unwrap();
+    let refused = gate.admit(request(0)).await.unwrap_err();
     assert!(matches!(
         refused,
         Refused::WaitedTooLong { running_max: 1, .. }
@@ -195,7 +196,7 @@ async fn the_wait_ends_while_every_thread_of_the_runtime_is_busy() {
         wait_max: Duration::from_millis(5),
         ..limits(1, 10)
     });
-    let first = gate.admit(wish(0)).await.unwrap();
+    let first = gate.admit(request(0)).await.unwrap();
     // The one thread that keeps the runtime's clock does not look at it for a minute, or until it is told.
     let (tell, told) = channel();
     let (begins, begun) = channel();
@@ -204,7 +205,7 @@ async fn the_wait_ends_while_every_thread_of_the_runtime_is_busy() {
         told.recv_timeout(Duration::from_secs(60))
     });
     begun.recv().unwrap();
-    let refused = gate.admit(wish(0)).await;
+    let refused = gate.admit(request(0)).await;
     assert!(matches!(refused, Err(Refused::WaitedTooLong { .. })));
     tell.send(()).unwrap();
     assert_eq!(
@@ -303,7 +304,7 @@ fn queries_run_beside_each_other_as_far_as_their_memory_goes_round() {
         expected_bytes_max: 100,
         ..limits(10, 10)
     });
-    let of = |expected_bytes| Wish {
+    let of = |expected_bytes| AdmissionRequest {
         priority: 0,
         expected_bytes,
     };

@@ -16,7 +16,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
 use futures_timer::Delay;
-use tidegate_scheduler::{AdmissionGate, Permit, Rates, Refused, ShapeKey, Wish};
+use tidegate_scheduler::{AdmissionGate, AdmissionRequest, Permit, Rates, Refused, ShapeKey};
 use tokio::sync::Mutex;
 
 use super::history::Record;
@@ -40,7 +40,7 @@ pub(super) struct Entrance {
     rates: Arc<Rates>,
     /// Whoever asked was let in at another door, or only looks.
     is_in: bool,
-    wish: Wish,
+    request: AdmissionRequest,
     shape: Option<ShapeKey>,
     memory_limit: Option<u64>,
     /// Its operators hold memory that is worth counting.
@@ -112,7 +112,7 @@ impl Entrance {
         let shape = counts_memory.then(|| shape(plan)).flatten();
         let most = runtime.admission().limits().expected_bytes_max / 2;
         let expected_bytes = shape.map_or(0, |shape| rates.peak(shape));
-        let wish = Wish {
+        let request = AdmissionRequest {
             priority: options.priority,
             // Operators that spill take all that there is, and would do with less: two always run.
             expected_bytes: expected_bytes.min(most).min(limit.unwrap_or(u64::MAX)),
@@ -121,7 +121,7 @@ impl Entrance {
             gate: Arc::clone(runtime.admission()),
             rates,
             is_in: is_client || looks_only,
-            wish,
+            request,
             shape,
             memory_limit: limit,
             counts_memory,
@@ -142,7 +142,7 @@ impl Entrance {
         let mut permit = None;
         if !self.is_in {
             let began = Instant::now();
-            let admitted = self.gate.admit(self.wish).await;
+            let admitted = self.gate.admit(self.request).await;
             record.waited(began.elapsed());
             permit = Some(admitted.map_err(refused)?);
         }
