@@ -1,8 +1,9 @@
 //! Which queries run, and whose turn it is on a device.
 //!
-//! A [`Line`] lets a limited number of queries run, as far as the memory that they are known to need
-//! goes round; the others wait, the oldest of the highest priority first, for a limited time. Waiting
-//! raises a query's priority, and nobody overtakes who is next, so that none waits for ever. The line is a plain state machine; [`AdmissionGate`] is the door that tasks wait at.
+//! An [`AdmissionQueue`] lets a limited number of queries run, within the memory that they are known to
+//! need; the others wait, highest priority first, then oldest first, for a limited time. Waiting raises a
+//! query's priority, and nobody overtakes whoever is next, so that none starves. The queue is a plain
+//! state machine; tasks wait at the [`AdmissionGate`].
 //! [`turns`] shares a device's time between the queries that run.
 
 mod gate;
@@ -43,16 +44,16 @@ impl Default for AdmissionLimits {
     }
 }
 
-/// Why a query was not let in. It can be tried again.
+/// Why a query was not admitted. It can be tried again.
 #[derive(Clone, Debug, PartialEq, Error)]
-pub enum Refused {
+pub enum AdmissionError {
     /// Too many wait.
     #[error(
         "the queue is full: {running_max} statements run and {waiting_max} wait, the maximum; \
          try again later, or \
          raise tidegate.max_running_queries or tidegate.max_waiting_queries"
     )]
-    LineFull {
+    QueueFull {
         /// The limit of those that run.
         running_max: usize,
         /// The limit of those that wait.
@@ -71,7 +72,7 @@ pub enum Refused {
     },
 }
 
-/// A query's place in the line.
+/// A query's place in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(u64);
 
@@ -93,7 +94,7 @@ pub struct AdmissionRequest {
 
 /// The queries that run and wait. Times are in seconds from any start.
 #[derive(Debug)]
-pub struct Line {
+pub struct AdmissionQueue {
     limits: AdmissionLimits,
     /// With the bytes that each is expected to need.
     running: BTreeMap<Ticket, u64>,
@@ -101,8 +102,8 @@ pub struct Line {
     next: u64,
 }
 
-impl Line {
-    /// Makes a line in which nobody stands.
+impl AdmissionQueue {
+    /// Makes an empty queue.
     pub fn new(limits: AdmissionLimits) -> Self {
         Self {
             limits,
@@ -123,14 +124,18 @@ impl Line {
         self.admit(now)
     }
 
-    /// Lets a query in or makes it wait; [`Line::runs`] tells which.
+    /// Admits a query or makes it wait; [`AdmissionQueue::runs`] says which.
     ///
     /// # Errors
-    /// [`Refused::LineFull`].
-    pub fn arrive(&mut self, request: AdmissionRequest, now: f64) -> Result<Ticket, Refused> {
+    /// [`AdmissionError::QueueFull`].
+    pub fn arrive(
+        &mut self,
+        request: AdmissionRequest,
+        now: f64,
+    ) -> Result<Ticket, AdmissionError> {
         let free = self.waiting.is_empty() && self.has_room(request);
         if !free && self.waiting.len() >= self.limits.waiting_max {
-            return Err(Refused::LineFull {
+            return Err(AdmissionError::QueueFull {
                 running_max: self.limits.running_max,
                 waiting_max: self.limits.waiting_max,
             });

@@ -35,7 +35,7 @@ mod resident;
 #[cfg(test)]
 mod simulation;
 
-pub use admission::{AdmissionGate, AdmissionLimits, AdmissionRequest, Permit, Refused};
+pub use admission::{AdmissionError, AdmissionGate, AdmissionLimits, AdmissionRequest, Permit};
 pub use cache::automatic::Promotion;
 pub use cache::host::{HostTier, TierActivity};
 pub use cache::pinned::{

@@ -17,7 +17,7 @@ use std::time::Duration;
 use tidegate_device::{DeviceId, DeviceInfo, DeviceKind, DeviceRates, MemoryBudget, Reservation};
 
 use crate::admission::turns::QueryId;
-use crate::admission::{AdmissionLimits, AdmissionRequest, Line, Turns};
+use crate::admission::{AdmissionLimits, AdmissionQueue, AdmissionRequest, Turns};
 use crate::place::{HostClaim, HostStream, Roster};
 use crate::queue::{ClaimPolicy, MorselQueue};
 use crate::rates::Rates;
@@ -121,7 +121,7 @@ struct World<'a> {
     rates: Arc<Rates>,
     devices: Vec<Device>,
     queries: Vec<Query>,
-    line: Line,
+    admission: AdmissionQueue,
     tickets: BTreeMap<crate::admission::Ticket, usize>,
     busy_cores: usize,
     on_devices: u64,
@@ -186,7 +186,7 @@ impl<'a> World<'a> {
             rates,
             devices,
             queries: Vec::new(),
-            line: Line::new(limits),
+            admission: AdmissionQueue::new(limits),
             tickets: BTreeMap::new(),
             busy_cores: 0,
             on_devices: 0,
@@ -247,11 +247,11 @@ impl<'a> World<'a> {
                     priority: self.queries[query].spec.priority,
                     expected_bytes: 0,
                 };
-                let arrived = self.line.arrive(request, self.now);
+                let arrived = self.admission.arrive(request, self.now);
                 let ticket = arrived.unwrap();
                 self.queries[query].ticket = Some(ticket);
                 self.tickets.insert(ticket, query);
-                if self.line.runs(ticket) {
+                if self.admission.runs(ticket) {
                     self.begin(query);
                 }
             }
@@ -270,7 +270,7 @@ impl<'a> World<'a> {
             assert!(device.budget.used() <= device.budget.limit(), "over budget");
             assert!(device.used <= device.budget.used(), "used but not promised");
         }
-        assert!(self.line.num_running() <= self.workload.running_max);
+        assert!(self.admission.num_running() <= self.workload.running_max);
     }
 
     fn begin(&mut self, query: usize) {
@@ -401,7 +401,7 @@ impl<'a> World<'a> {
     fn finish(&mut self, query: usize) {
         self.queries[query].finished = Some(self.now);
         if let Some(ticket) = self.queries[query].ticket {
-            for admitted in self.line.leave(ticket, self.now) {
+            for admitted in self.admission.leave(ticket, self.now) {
                 let next = self.tickets[&admitted];
                 self.begin(next);
             }

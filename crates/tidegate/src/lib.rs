@@ -81,5 +81,6 @@ pub use tidegate_scheduler::tasks::{
     TaskGraph,
 };
 pub use tidegate_scheduler::{
-    AdmissionGate, AdmissionLimits, AdmissionRequest, Permit, Place, PlaceReport, Refused, Tally,
+    AdmissionError, AdmissionGate, AdmissionLimits, AdmissionRequest, Permit, Place, PlaceReport,
+    Tally,
 };

@@ -16,7 +16,9 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
 use futures_timer::Delay;
-use tidegate_scheduler::{AdmissionGate, AdmissionRequest, Permit, Rates, Refused, ShapeKey};
+use tidegate_scheduler::{
+    AdmissionError, AdmissionGate, AdmissionRequest, Permit, Rates, ShapeKey,
+};
 use tokio::sync::Mutex;
 
 use super::history::Record;
@@ -168,7 +170,7 @@ impl Entrance {
 }
 
 /// Says why a statement was not let in.
-pub(crate) fn refused(refused: Refused) -> Error {
+pub(crate) fn refused(refused: AdmissionError) -> Error {
     Error::with_source(ErrorKind::ResourcesExhausted, refused.to_string(), refused)
 }
 
