@@ -18,7 +18,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
-use tidegate::{LoggedQuery, Place, QueryState, QueryWatcher, Session, Tally};
+use tidegate::{LoggedQuery, Place, PlaceStats, QueryState, QueryWatcher, Session};
 use tonic::{Code, Status};
 
 use crate::sessions::Sessions;
@@ -188,13 +188,13 @@ impl Meters {
         self.lanes.lock().clone()
     }
 
-    fn place(&self, tally: &Tally) {
-        let place = || tally.place.to_string();
+    fn place(&self, stats: &PlaceStats) {
+        let place = || stats.place.to_string();
         let at = [("place", place())];
-        self.morsels.get_or_create(&at).inc_by(tally.morsels);
-        self.morsel_rows.get_or_create(&at).inc_by(tally.rows);
-        self.morsel_bytes.get_or_create(&at).inc_by(tally.bytes);
-        for (reason, times) in &tally.reasons {
+        self.morsels.get_or_create(&at).inc_by(stats.morsels);
+        self.morsel_rows.get_or_create(&at).inc_by(stats.rows);
+        self.morsel_bytes.get_or_create(&at).inc_by(stats.bytes);
+        for (reason, times) in &stats.reasons {
             let labels = [("place", place()), ("reason", (*reason).to_string())];
             self.placements.get_or_create(&labels).inc_by(*times);
             if *reason == "device_fault" {
@@ -217,19 +217,19 @@ impl<M: prometheus_client::registry::Metric + Clone> Register for M {
 
 /// Adds what a place did to lanes: morsel by morsel for its own reason, or all for the first reason
 /// of a region that was placed as a whole.
-pub(crate) fn add_to_lanes(lanes: &mut Lanes, tally: &Tally) {
-    let decided: u64 = tally.reasons.iter().map(|(_, times)| times).sum();
-    if decided == tally.morsels {
-        for (reason, times) in &tally.reasons {
-            *lanes.entry((tally.place, reason)).or_default() += times;
+pub(crate) fn add_to_lanes(lanes: &mut Lanes, stats: &PlaceStats) {
+    let decided: u64 = stats.reasons.iter().map(|(_, times)| times).sum();
+    if decided == stats.morsels {
+        for (reason, times) in &stats.reasons {
+            *lanes.entry((stats.place, reason)).or_default() += times;
         }
         return;
     }
-    let reason = tally
+    let reason = stats
         .reasons
         .first()
         .map_or("planned", |(reason, _)| reason);
-    *lanes.entry((tally.place, reason)).or_default() += tally.morsels;
+    *lanes.entry((stats.place, reason)).or_default() += stats.morsels;
 }
 
 impl QueryWatcher for Meters {
@@ -241,13 +241,13 @@ impl QueryWatcher for Meters {
         self.queries.get_or_create(&labels).inc();
         self.query_seconds.observe(query.seconds);
         self.rows.inc_by(query.rows);
-        for tally in &query.tallies {
-            self.place(tally);
+        for stats in &query.place_stats {
+            self.place(stats);
         }
         {
             let mut lanes = self.lanes.lock();
-            for tally in &query.tallies {
-                add_to_lanes(&mut lanes, tally);
+            for stats in &query.place_stats {
+                add_to_lanes(&mut lanes, stats);
             }
         }
         tracing::info!(

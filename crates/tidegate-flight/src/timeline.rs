@@ -74,8 +74,8 @@ impl Timeline {
             // What ends between these two is missed here and found in the next step.
             let mut lanes = meters.lanes();
             for report in session.visible_reports(0) {
-                let tallies = report.regions.iter().flat_map(|region| &region.tallies);
-                tallies.for_each(|tally| add_to_lanes(&mut lanes, tally));
+                let stats = report.regions.iter().flat_map(|region| &region.place_stats);
+                stats.for_each(|stats| add_to_lanes(&mut lanes, stats));
             }
             let mut new = Vec::new();
             for ((place, reason), total) in lanes {

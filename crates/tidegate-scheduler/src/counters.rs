@@ -160,7 +160,7 @@ impl PlaceReport {
 
 /// What one place did for a region, in numbers that can be added up over queries.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tally {
+pub struct PlaceStats {
     /// Where.
     pub place: Place,
     /// Morsels that ran here to the end.
@@ -287,14 +287,14 @@ impl RegionCounters {
     }
 
     /// Tells the numbers of every place that something was counted for.
-    pub fn tally(&self) -> Vec<Tally> {
+    pub fn place_stats(&self) -> Vec<PlaceStats> {
         let places = self.places.lock();
-        let tally = |(&place, count): (&Place, &Count)| {
+        let stats = |(&place, count): (&Place, &Count)| {
             let mut reasons: BTreeMap<&'static str, u64> = BTreeMap::new();
             for (why, times) in &count.reasons {
                 *reasons.entry(why.kind()).or_default() += times;
             }
-            Tally {
+            PlaceStats {
                 place,
                 morsels: count.morsels,
                 rows: count.rows,
@@ -302,7 +302,7 @@ impl RegionCounters {
                 reasons: reasons.into_iter().collect(),
             }
         };
-        places.iter().map(tally).collect()
+        places.iter().map(stats).collect()
     }
 
     /// Reports every place that something was counted for; `name` says what to call it.

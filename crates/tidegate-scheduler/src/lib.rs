@@ -46,7 +46,8 @@ pub use cache::{
     WholeRun,
 };
 pub use counters::{
-    DECISIONS_MAX, Decided, DecisionReport, Foreseen, PlaceReport, RegionCounters, Setbacks, Tally,
+    DECISIONS_MAX, Decided, DecisionReport, Foreseen, PlaceReport, PlaceStats, RegionCounters,
+    Setbacks,
 };
 pub use dispatch::Dispatch;
 pub use feeder::{Choice, LoadError, MorselLoader};

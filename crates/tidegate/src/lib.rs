@@ -82,5 +82,5 @@ pub use tidegate_scheduler::tasks::{
 };
 pub use tidegate_scheduler::{
     AdmissionError, AdmissionGate, AdmissionLimits, AdmissionRequest, Permit, Place, PlaceReport,
-    Tally,
+    PlaceStats,
 };

@@ -10,7 +10,7 @@ use datafusion::catalog::Session;
 use datafusion::physical_plan::ExecutionPlan;
 use parking_lot::{Mutex, MutexGuard};
 use serde::Serialize;
-use tidegate_scheduler::{RecordedRegion, Tally};
+use tidegate_scheduler::{PlaceStats, RecordedRegion};
 
 use super::exec::at_the_end;
 use super::log::{LoggedQuery, QueryLog, QueryWatcher, shortened};
@@ -164,13 +164,13 @@ impl Regions {
         }
     }
 
-    fn tallies(&self) -> Vec<Tally> {
+    fn place_stats(&self) -> Vec<PlaceStats> {
         match self {
             Self::Told(reports) => {
-                let tallies = reports.iter().flat_map(|report| &report.tallies);
-                tallies.cloned().collect()
+                let stats = reports.iter().flat_map(|report| &report.place_stats);
+                stats.cloned().collect()
             }
-            Self::Only(region) => region.counters.tally(),
+            Self::Only(region) => region.counters.place_stats(),
         }
     }
 }
@@ -489,7 +489,7 @@ impl Record {
             seconds: progress.seconds,
             rows: progress.rows,
             error: progress.error.clone(),
-            tallies: progress.regions.tallies(),
+            place_stats: progress.regions.place_stats(),
         };
         drop(progress);
         self.log.add(entry);

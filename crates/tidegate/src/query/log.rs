@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use std::time::SystemTime;
 
 use parking_lot::{Mutex, RwLock};
-use tidegate_scheduler::{Place, Tally};
+use tidegate_scheduler::{Place, PlaceStats};
 
 use super::QueryState;
 
@@ -40,7 +40,7 @@ pub struct LoggedQuery {
     /// Why it failed.
     pub error: Option<String>,
     /// What its regions did, place by place.
-    pub tallies: Vec<Tally>,
+    pub place_stats: Vec<PlaceStats>,
 }
 
 /// Which side ran a query's regions.
@@ -68,8 +68,8 @@ impl LoggedQuery {
     /// Tells which side ran the query's regions; the host, if it has none.
     pub fn placement(&self) -> QueryPlacement {
         let ran = |on_host: bool| {
-            let mut tallies = self.tallies.iter();
-            tallies.any(|tally| tally.morsels > 0 && (tally.place == Place::Host) == on_host)
+            let mut stats = self.place_stats.iter();
+            stats.any(|stats| stats.morsels > 0 && (stats.place == Place::Host) == on_host)
         };
         match (ran(true), ran(false)) {
             (_, false) => QueryPlacement::Host,
@@ -81,11 +81,11 @@ impl LoggedQuery {
     /// Adds up what the host did, or what devices did.
     pub fn work(&self, on_host: bool) -> Work {
         let mut work = Work::default();
-        let side = |tally: &&Tally| (tally.place == Place::Host) == on_host;
-        for tally in self.tallies.iter().filter(side) {
-            work.morsels += tally.morsels;
-            work.rows += tally.rows;
-            work.bytes += tally.bytes;
+        let side = |stats: &&PlaceStats| (stats.place == Place::Host) == on_host;
+        for stats in self.place_stats.iter().filter(side) {
+            work.morsels += stats.morsels;
+            work.rows += stats.rows;
+            work.bytes += stats.bytes;
         }
         work
     }

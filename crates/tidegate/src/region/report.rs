@@ -10,7 +10,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::metrics::{Count, Metric, MetricValue, MetricsSet, Time};
 use serde::Serialize;
 use tidegate_kernels::Phases;
-use tidegate_scheduler::{Foreseen, Place, PlaceReport, RecordedRegion, Setbacks, Tally};
+use tidegate_scheduler::{Foreseen, Place, PlaceReport, PlaceStats, RecordedRegion, Setbacks};
 
 use super::{Form, Region};
 
@@ -40,7 +40,7 @@ pub struct RegionReport {
     pub recorded: Option<RecordedRegion>,
     /// The same as `places` in numbers that can be added up.
     #[serde(skip)]
-    pub tallies: Vec<Tally>,
+    pub place_stats: Vec<PlaceStats>,
 }
 
 impl RegionReport {
@@ -48,11 +48,11 @@ impl RegionReport {
     pub(crate) fn of(region: &Region, host: Option<&Arc<dyn ExecutionPlan>>) -> Self {
         let pipeline = region.program.as_ref().map(|program| &program.pipeline);
         let mut places = region.counters.report(|place| region.place_name(place));
-        let mut tallies = region.counters.tally();
+        let mut stats = region.counters.place_stats();
         if places.is_empty() && region.form == Form::Host {
             places.extend(host.and_then(|host| host_report(region, host)));
             let kinds = region.reasons.iter().map(|reason| (reason.kind(), 1));
-            tallies.extend(places.iter().map(|place| Tally {
+            stats.extend(places.iter().map(|place| PlaceStats {
                 place: Place::Host,
                 morsels: place.morsels,
                 rows: place.rows,
@@ -79,14 +79,14 @@ impl RegionReport {
             plan_seconds: region.planned_in.as_secs_f64(),
             places,
             recorded: region.recorded(),
-            tallies,
+            place_stats: stats,
         }
     }
 
     /// Lists the morsels that a place ran, as `piece:first-last`, or says that it ran all; `None` if
     /// that is not known.
     pub(crate) fn morsels_at(&self, number: usize) -> Option<String> {
-        let place = self.tallies.get(number)?.place;
+        let place = self.place_stats.get(number)?.place;
         match self.recorded.as_ref()? {
             RecordedRegion::Shared(recorded) => Some(recorded.morsels_at(place)),
             RecordedRegion::Whole(whole) => (*whole == place).then(|| "all".into()),
