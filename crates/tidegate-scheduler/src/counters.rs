@@ -1,4 +1,4 @@
-//! What ran where, how much of it, why, and how well that was foreseen: the books of one region.
+//! What ran where, how much of it, why, and how good the estimates were: the accounts of one region.
 
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
@@ -32,7 +32,7 @@ struct Count {
     phases: Phases,
     reasons: BTreeMap<Reason, u64>,
     setbacks: Setbacks,
-    foreseen: Foreseen,
+    claim_stats: ClaimStats,
     decisions: Vec<Decided>,
 }
 
@@ -77,7 +77,7 @@ pub struct DecisionReport {
 /// What the claims of a place were expected to take, and what they took; sums over all of them, which
 /// are the same quantity and can be compared; with those whose rows had to run again elsewhere.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Foreseen {
+pub struct ClaimStats {
     /// Claims.
     pub claims: u64,
     /// Bytes that were expected to move.
@@ -133,8 +133,8 @@ pub struct PlaceReport {
     pub reasons: Vec<(String, u64)>,
     /// What went otherwise than planned.
     pub setbacks: Setbacks,
-    /// How well its claims were foreseen.
-    pub foreseen: Foreseen,
+    /// What its claims took, beside their estimates.
+    pub claim_stats: ClaimStats,
     /// The first [`DECISIONS_MAX`] of its claims, in the order in which they ended.
     #[serde(skip)]
     pub decisions: Vec<DecisionReport>,
@@ -152,7 +152,7 @@ impl PlaceReport {
             phases: Phases::default(),
             reasons: Vec::new(),
             setbacks: Setbacks::default(),
-            foreseen: Foreseen::default(),
+            claim_stats: ClaimStats::default(),
             decisions: Vec::new(),
         }
     }
@@ -204,10 +204,10 @@ impl RegionCounters {
     pub fn decided(&self, place: Place, decided: Decided) {
         let mut places = self.places.lock();
         let count = places.entry(place).or_default();
-        count.foreseen.claims += 1;
-        count.foreseen.estimated_bytes += decided.estimate.bytes;
-        count.foreseen.estimated_seconds += decided.estimate.seconds;
-        count.foreseen.seconds += decided.seconds;
+        count.claim_stats.claims += 1;
+        count.claim_stats.estimated_bytes += decided.estimate.bytes;
+        count.claim_stats.estimated_seconds += decided.estimate.seconds;
+        count.claim_stats.seconds += decided.seconds;
         if count.decisions.len() < DECISIONS_MAX {
             count.decisions.push(decided);
         }
@@ -321,7 +321,7 @@ impl RegionCounters {
                 .map(|(why, times)| (why.to_string(), *times))
                 .collect(),
             setbacks: count.setbacks,
-            foreseen: count.foreseen,
+            claim_stats: count.claim_stats,
             decisions: count.decisions.iter().map(DecisionReport::of).collect(),
         };
         places.iter().map(report).collect()

@@ -46,7 +46,7 @@ pub use cache::{
     WholeRun,
 };
 pub use counters::{
-    DECISIONS_MAX, Decided, DecisionReport, Foreseen, PlaceReport, PlaceStats, RegionCounters,
+    ClaimStats, DECISIONS_MAX, Decided, DecisionReport, PlaceReport, PlaceStats, RegionCounters,
     Setbacks,
 };
 pub use dispatch::Dispatch;

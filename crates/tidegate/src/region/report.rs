@@ -10,7 +10,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::metrics::{Count, Metric, MetricValue, MetricsSet, Time};
 use serde::Serialize;
 use tidegate_kernels::Phases;
-use tidegate_scheduler::{Foreseen, Place, PlaceReport, PlaceStats, RecordedRegion, Setbacks};
+use tidegate_scheduler::{ClaimStats, Place, PlaceReport, PlaceStats, RecordedRegion, Setbacks};
 
 use super::{Form, Region};
 
@@ -168,15 +168,15 @@ fn place_line(place: &PlaceReport) -> String {
     )
 }
 
-/// Says how well a place's claims were foreseen, and what went otherwise than planned; `None` if
+/// Says how well a place's claims were estimated, and what went otherwise than planned; `None` if
 /// nothing was claimed.
 fn claims_line(place: &PlaceReport) -> Option<String> {
-    let Foreseen {
+    let ClaimStats {
         claims,
         estimated_seconds,
         seconds,
         ..
-    } = place.foreseen;
+    } = place.claim_stats;
     let mut parts = Vec::new();
     if claims > 0 {
         let claims = match claims {
@@ -313,10 +313,12 @@ pub(super) fn metrics(report: &RegionReport) -> MetricsSet {
     for (side, places) in &sides {
         let seconds = places.iter().map(|place| place.seconds).sum();
         time(format!("{side}_time"), seconds);
-        let claimed = places.iter().map(|place| place.foreseen.seconds).sum();
+        let claimed = places.iter().map(|place| place.claim_stats.seconds).sum();
         time(format!("{side}_claimed_time"), claimed);
-        let foreseen = places.iter().map(|place| place.foreseen.estimated_seconds);
-        time(format!("{side}_estimated_time"), foreseen.sum());
+        let estimated = places
+            .iter()
+            .map(|place| place.claim_stats.estimated_seconds);
+        time(format!("{side}_estimated_time"), estimated.sum());
     }
     time("plan_time".into(), report.plan_seconds);
     for (phase, seconds) in named(&report.phases()) {

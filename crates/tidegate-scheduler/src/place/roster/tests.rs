@@ -1,4 +1,4 @@
-//! What a device's claims are foreseen to take, by a clock that is only told.
+//! What a device's claims are estimated to take, by a clock that is only told.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ fn roster() -> Arc<Roster> {
     roster
 }
 
-/// Claims a morsel that must be read; returns what that is foreseen to take, in seconds.
+/// Claims a morsel that must be read; returns what that is estimated to take, in seconds.
 fn claim(roster: &Roster, others: f64, now: f64) -> f64 {
     roster.takes(DEVICE, size(), Location::Host, others, now);
     roster.promised(DEVICE).seconds
@@ -79,34 +79,34 @@ fn what_makes_a_claim_late_is_not_counted_twice() {
 }
 
 #[test]
-fn claims_that_wait_side_by_side_are_foreseen_to_take_what_passes() {
+fn claims_that_wait_side_by_side_are_estimated_to_take_what_passes() {
     let roster = roster();
     learn(roster.rates());
     // Two in flight; the device is done with one whenever another was read.
-    let (mut foreseen, mut now) = (0.0, 0.0);
+    let (mut estimated, mut now) = (0.0, 0.0);
     for _ in 0..46 {
-        foreseen += claim(&roster, 0.0, now);
+        estimated += claim(&roster, 0.0, now);
         now += 0.010;
         roster.end(DEVICE, now + 0.004);
     }
     let passed = now + 0.004;
     assert!(
-        foreseen > 0.9 * passed && foreseen < 1.5 * passed,
-        "{foreseen} of {passed}"
+        estimated > 0.9 * passed && estimated < 1.5 * passed,
+        "{estimated} of {passed}"
     );
     // And if all of them wait at once.
     let roster = Roster::new(Arc::clone(roster.rates()), shape(), 1);
     roster.join_device(&info(), 1 << 30);
-    let foreseen: f64 = (0..46).map(|_| claim(&roster, 0.0, 0.0)).sum();
+    let estimated: f64 = (0..46).map(|_| claim(&roster, 0.0, 0.0)).sum();
     let passed = 46.0 * 0.010 + 0.004;
     assert!(
-        (foreseen / passed - 1.0).abs() < 0.1,
-        "{foreseen} of {passed}"
+        (estimated / passed - 1.0).abs() < 0.1,
+        "{estimated} of {passed}"
     );
 }
 
 #[test]
-fn compiling_is_foreseen_once_and_does_not_make_folds_slow() {
+fn compiling_is_estimated_once_and_does_not_make_folds_slow() {
     let roster = roster();
     learn(roster.rates());
     roster.compiles_first(DEVICE, 0.4);

@@ -145,7 +145,7 @@ async fn a_region_of_all_or_nothing_is_the_hosts_until_kernels_are_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn compiling_is_foreseen_for_the_first_claim_and_no_other() {
+async fn compiling_is_estimated_for_the_first_claim_and_no_other() {
     for as_a_whole in [true, false] {
         let (mut bench, tell, _begun) = waiting().await;
         if as_a_whole {
@@ -153,7 +153,7 @@ async fn compiling_is_foreseen_for_the_first_claim_and_no_other() {
         }
         bench.spec.choice = Choice::Always(Reason::DeviceRequested);
         tell.send(()).unwrap();
-        let mut foreseen = Vec::new();
+        let mut estimated = Vec::new();
         for _ in 0..2 {
             if as_a_whole {
                 AllOrNothing::run(&bench.spec).await.unwrap();
@@ -162,16 +162,16 @@ async fn compiling_is_foreseen_for_the_first_claim_and_no_other() {
                 bench.run().await;
             }
             let report = bench.spec.counters.report(|place| place.to_string());
-            foreseen = report[0]
+            estimated = report[0]
                 .decisions
                 .iter()
                 .map(|it| it.estimated_seconds)
                 .collect();
         }
-        assert_eq!(foreseen.len(), 2, "{foreseen:?}");
+        assert_eq!(estimated.len(), 2, "{estimated:?}");
         // It was never seen, and then it was done.
-        assert!(foreseen[0] >= 0.4, "{foreseen:?}");
-        assert!(foreseen[1] < foreseen[0] - 0.2, "{foreseen:?}");
+        assert!(estimated[0] >= 0.4, "{estimated:?}");
+        assert!(estimated[1] < estimated[0] - 0.2, "{estimated:?}");
     }
 }
 
