@@ -161,7 +161,7 @@ async fn prepare(
     asked: ActionCreatePreparedStatementRequest,
 ) -> Result<Vec<u8>, Status> {
     refuse_transaction(asked.transaction_id.as_deref())?;
-    let planned = door.statements.plan_to_keep(caller, &asked.query).await?;
+    let planned = door.statements.plan_cacheable(caller, &asked.query).await?;
     let dataset_schema = match planned.schema() {
         Some(columns) => schema_bytes(&wire_schema(&columns))?,
         None => Bytes::new(),

@@ -44,13 +44,13 @@ impl Statements {
     }
 
     /// Plans the text of a prepared statement.
-    pub(crate) async fn plan_to_keep(
+    pub(crate) async fn plan_cacheable(
         &self,
         caller: &ClientSession,
         sql: &str,
     ) -> Result<Planned, Status> {
         self.check_size(sql)?;
-        caught(async { caller.session.plan_to_keep(sql).await.map_err(status) }).await
+        caught(async { caller.session.plan_cacheable(sql).await.map_err(status) }).await
     }
 
     fn check_size(&self, sql: &str) -> Result<(), Status> {

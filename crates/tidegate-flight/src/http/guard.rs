@@ -129,7 +129,7 @@ impl Viewer {
             locked: Vec::new(),
         };
         Self {
-            session: desk.session.viewed_by(options),
+            session: desk.session.observer_session(options),
             user,
             is_admin: person.is_admin,
             login: None,

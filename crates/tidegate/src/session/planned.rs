@@ -136,7 +136,7 @@ impl Planned {
         &self.source.sql
     }
 
-    /// Tells whether the text would be planned alike now, for what [`Session::plan_to_keep`] made:
+    /// Tells whether the text would be planned alike now, for what [`Session::plan_cacheable`] made:
     /// settings and the tables that it names are those with which it was planned. False where that
     /// cannot be told.
     pub async fn is_current(&self) -> bool {
