@@ -60,4 +60,4 @@ pub use queue::{ClaimPolicy, Morsel, MorselId, MorselQueue, MorselSize};
 pub use rates::{Rates, ShapeKey};
 pub use residency::ArrayScan;
 pub use resident::{BegunAnswer, ResidentFailure, ResidentScan};
-pub use run::{AllOrNothing, HostClaimer, MixedRun, RunFailure, RunSpec, Tail, Visit};
+pub use run::{AtomicRun, HostClaimer, MixedRun, RunFailure, RunSpec, Tail, Visit};

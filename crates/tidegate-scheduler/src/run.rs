@@ -1,7 +1,7 @@
 //! A region's life: feeders start when its first stream is polled, and the last stream to end
 //! brings the devices' rows and whatever the host must still do.
 
-mod alone;
+mod atomic;
 mod claimer;
 pub(crate) mod feeding;
 mod holders;
@@ -32,7 +32,7 @@ use crate::queue::{ClaimPolicy, Morsel, MorselQueue};
 use crate::rates::ShapeKey;
 use crate::residency::identify;
 use crate::resident::faster_with_all;
-pub use alone::AllOrNothing;
+pub use atomic::AtomicRun;
 pub use claimer::HostClaimer;
 use holders::Holders;
 
