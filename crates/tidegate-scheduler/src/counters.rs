@@ -228,7 +228,7 @@ impl RegionCounters {
         self.recorded.lock().clone()
     }
 
-    /// Takes morsels out of the books of a place whose work on them came to nothing.
+    /// Takes morsels out of the counters of a place whose work on them failed.
     pub fn undo(&self, place: Place, morsels: u64, rows: u64, bytes: u64) {
         let mut places = self.places.lock();
         let count = places.entry(place).or_default();

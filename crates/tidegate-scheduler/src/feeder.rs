@@ -9,7 +9,7 @@
 //! lost. What other devices hold is left to them, and taken over if they go. Each fold takes a turn on the device, which queries share. Short of device memory it does
 //! what the [`ladder`](crate::ladder) says.
 
-mod books;
+mod accounting;
 mod claims;
 mod open_run;
 mod pinned;

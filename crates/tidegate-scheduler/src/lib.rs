@@ -1,4 +1,4 @@
-//! Decides, morsel by morsel, where a pipeline runs, and keeps every morsel's books.
+//! Decides, morsel by morsel, where a pipeline runs, and accounts for every morsel.
 //!
 //! A scan is one [`MorselQueue`]. The host's partitions claim morsels from its front, each device's
 //! feeder from its back, so that whoever is idle takes the next. [`place`] says whether a device

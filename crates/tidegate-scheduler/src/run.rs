@@ -66,7 +66,7 @@ pub struct RunSpec {
     pub loader: Arc<dyn MorselLoader>,
     /// What devices hold from query to query.
     pub cache: Arc<ColumnCache>,
-    /// Where its books are kept.
+    /// Its counters.
     pub counters: Arc<RegionCounters>,
     /// How devices choose.
     pub choice: Choice,
@@ -222,7 +222,7 @@ impl MixedRun {
         &self.spec.queue
     }
 
-    /// Returns the books.
+    /// Returns the counters.
     pub fn counters(&self) -> &Arc<RegionCounters> {
         &self.spec.counters
     }

@@ -177,7 +177,7 @@ impl DeviceState {
 /// What one placement is expected to cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Estimate {
-    /// Until it is done, waiting included; of a claim in the books, how much later the place is done
+    /// Until it is done, waiting included; of a claim that is recorded, how much later the place is done
     /// for it.
     pub seconds: f64,
     /// Moved to a device for it.

@@ -296,7 +296,7 @@ async fn a_scan_placed_for_being_resident_goes_back_if_it_is_not() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fault_of_a_resident_scan_leaves_no_books() {
+async fn a_fault_of_a_resident_scan_leaves_nothing_counted() {
     for fault in ["fail", "lost"] {
         for launch in 1..=2 {
             let device = format!("1GB,faults=launch:{launch}={fault}");

@@ -1,4 +1,4 @@
-//! What a feeder writes down: folds that ended, what they have taught, and morsels that go back.
+//! A feeder's accounting: folds that ended, what they taught the rates, and morsels that are returned.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::residency::Origin;
 use crate::run::RunFailure;
 
 impl Feeder {
-    /// Waits for the oldest fold and books it.
+    /// Waits for the oldest fold and accounts for it.
     pub(super) async fn settle(&self, open: &mut OpenRun) -> Result<Option<Setback>, RunFailure> {
         let Some(settled) = open.next_settled().await else {
             return Ok(None);
@@ -51,7 +51,7 @@ impl Feeder {
         }
         let refused = matches!(error, RunError::Device(DeviceError::Refused { .. }));
         if refused && settled.origin.is_some() {
-            self.take_out_of_books(&open.folded);
+            self.uncount(&open.folded);
             lost.append(&mut open.folded);
             self.setback(Setbacks {
                 retries: lost.len() as u64,
@@ -137,13 +137,13 @@ impl Feeder {
         Ok(RunEnd::Faulted)
     }
 
-    /// Gives folded but uncommitted morsels back and takes them out of the device's books.
+    /// Gives folded but uncommitted morsels back and takes them out of the device's counters.
     pub(super) fn abandon(&self, folded: &[Morsel], reason: Reason) -> Result<(), RunFailure> {
-        self.take_out_of_books(folded);
+        self.uncount(folded);
         self.give_back(folded, reason)
     }
 
-    fn take_out_of_books(&self, folded: &[Morsel]) {
+    fn uncount(&self, folded: &[Morsel]) {
         let rows = folded.iter().map(|morsel| morsel.size.num_rows).sum();
         let bytes = folded.iter().map(|morsel| morsel.size.num_bytes).sum();
         self.counters
