@@ -21,6 +21,7 @@
 mod affinity;
 mod block;
 mod buffer;
+mod command_queue;
 mod crew;
 mod device;
 mod driver;
@@ -29,7 +30,6 @@ mod facts;
 mod fault;
 mod feeder;
 mod lane;
-mod mailbox;
 mod mark;
 mod module;
 mod options;
