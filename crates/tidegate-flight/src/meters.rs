@@ -169,7 +169,7 @@ impl Meters {
         answer
     }
 
-    /// Counts a statement that waits for its turn, until this is dropped.
+    /// Counts a statement that waits for its permit, until this is dropped.
     pub(crate) fn wait(self: &Arc<Self>) -> Waiting {
         self.waiting.inc();
         Waiting {
@@ -266,7 +266,7 @@ impl QueryWatcher for Meters {
     }
 }
 
-/// A statement that waits for its turn.
+/// A statement that waits for its permit.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     meters: Arc<Meters>,

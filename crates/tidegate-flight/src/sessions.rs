@@ -388,7 +388,7 @@ impl Sessions {
         }
     }
 
-    /// Returns how many statements have their turn, and uploads come in.
+    /// Returns how many statements are admitted, and how many uploads are coming in.
     pub(crate) fn num_running(&self) -> usize {
         let by_id = self.by_id.lock();
         let running = by_id

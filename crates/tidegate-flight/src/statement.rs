@@ -1,4 +1,4 @@
-//! A statement on its way: planned, given its turn, started.
+//! A statement on its way: planned, admitted, started.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::admission::Admission;
 use crate::job::Job;
 use crate::meters::Meters;
 use crate::options::Limits;
-use crate::running::{Held, HeldTurn, RowStream, Stops};
+use crate::running::{Held, PermitState, RowStream, Stops};
 use crate::sessions::{ClientSession, Prepared};
 use crate::status::{defect, status};
 use crate::wire::{stamp, wire_schema};
@@ -92,7 +92,7 @@ impl Statements {
         Ok(Job::new(runs))
     }
 
-    /// Gives a job its turn and starts it; `number` is that of its result, if it was kept.
+    /// Waits for a job's permit and starts it; `number` is that of its result, if it was kept.
     pub(crate) async fn start(
         &self,
         caller: &Arc<ClientSession>,
@@ -102,13 +102,13 @@ impl Statements {
     ) -> Result<RowStream, Status> {
         let guard = caller.running(number);
         self.admission.check_open()?;
-        let turn = match job.is_control() {
-            true => HeldTurn::Unneeded,
+        let permit = match job.is_control() {
+            true => PermitState::Unneeded,
             false => {
                 let _waiting = self.meters.wait();
                 tokio::select! {
-                    turn = self.admission.turn(&caller.user) => HeldTurn::Held {
-                        turn: turn?,
+                    permit = self.admission.permit(&caller.user) => PermitState::Held {
+                        permit: permit?,
                         admission: Arc::clone(&self.admission),
                         user: Arc::clone(&caller.user),
                     },
@@ -130,7 +130,7 @@ impl Statements {
             let schema = job.schema.unwrap_or_else(|| Arc::new(Schema::empty()));
             let held = Held {
                 rows,
-                turn,
+                permit,
                 _guard: guard,
             };
             return Ok(RowStream::new(schema, held, stops));
@@ -155,7 +155,7 @@ impl Statements {
             });
         let held = Held {
             rows: rows.boxed(),
-            turn,
+            permit,
             _guard: guard,
         };
         Ok(RowStream::new(schema, held, stops))
