@@ -1,10 +1,10 @@
-//! The vocabulary of placement; [`finish`] decides on a morsel, [`form`] on a region, [`roster`]
+//! The vocabulary of placement; [`finish`] decides on a morsel, [`form`] on a region, [`worker_states`]
 //! keeps what a decision depends on while a region runs, [`replay`] what was decided before.
 
 pub mod finish;
 pub mod form;
 pub mod replay;
-pub mod roster;
+pub mod worker_states;
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,7 +15,7 @@ use tidegate_device::DeviceId;
 pub use finish::{Decision, DeviceState, Estimate, Late, Outlook, Rest, Worker};
 pub use form::{FormChoice, RegionForm, RegionOutlook, choose_form};
 pub use replay::{PlacementPattern, RecordedPlacement, RecordedRegion, Replay};
-pub use roster::{HostClaim, HostStream, Roster};
+pub use worker_states::{HostClaim, HostStream, WorkerStates};
 
 /// Where a morsel runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

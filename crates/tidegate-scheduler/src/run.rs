@@ -27,7 +27,7 @@ use crate::cache::ColumnCache;
 use crate::counters::RegionCounters;
 use crate::dispatch::Dispatch;
 use crate::feeder::{Choice, Feeder, LoadError, MorselLoader};
-use crate::place::{Place, Reason, Roster};
+use crate::place::{Place, Reason, WorkerStates};
 use crate::queue::{ClaimPolicy, Morsel, MorselQueue};
 use crate::rates::ShapeKey;
 use crate::residency::identify;
@@ -80,10 +80,10 @@ pub struct RunSpec {
     pub dispatch: Arc<Dispatch>,
 }
 
-/// The workers of a region, and the clock by which they are booked.
+/// The workers of a region, and the clock by which they are timed.
 #[derive(Clone, Debug)]
 struct Workers {
-    roster: Arc<Roster>,
+    states: Arc<WorkerStates>,
     query: QueryId,
     started: Instant,
 }
@@ -99,7 +99,7 @@ impl Workers {
         let array = spec.loader.array();
         let shape = array.map_or(shape, |array| shape.over(&array.source));
         Self {
-            roster: Roster::new(rates, shape, host_partitions),
+            states: WorkerStates::new(rates, shape, host_partitions),
             query: spec.dispatch.new_query(),
             started: Instant::now(),
         }
@@ -138,7 +138,7 @@ impl RunSpec {
         workers: &Workers,
     ) -> Feeder {
         let info = device.info();
-        workers.roster.join_device(info, device.budget().limit());
+        workers.states.join_device(info, device.budget().limit());
         self.queue.join(info.id);
         Feeder {
             device: Arc::clone(device),
@@ -153,7 +153,7 @@ impl RunSpec {
             strict: self.strict,
             slots: self.device_slots.max(1),
             dispatch: Arc::clone(&self.dispatch),
-            roster: Arc::clone(&workers.roster),
+            workers: Arc::clone(&workers.states),
             turns: self.dispatch.turns(info.id),
             query: workers.query,
             started: workers.started,
@@ -258,7 +258,7 @@ impl MixedRun {
     pub fn host_claimer(self: &Arc<Self>) -> HostClaimer {
         HostClaimer {
             run: Arc::clone(self),
-            stream: self.workers.roster.join_host(),
+            stream: self.workers.states.join_host(),
             has: Mutex::default(),
         }
     }

@@ -18,7 +18,7 @@ use tidegate_device::{DeviceId, DeviceInfo, DeviceKind, DeviceRates, MemoryBudge
 
 use crate::admission::turns::QueryId;
 use crate::admission::{AdmissionLimits, AdmissionQueue, AdmissionRequest, Turns};
-use crate::place::{HostClaim, HostStream, Roster};
+use crate::place::{HostClaim, HostStream, WorkerStates};
 use crate::queue::{ClaimPolicy, MorselQueue};
 use crate::rates::Rates;
 use feeding::Feeder;
@@ -86,7 +86,7 @@ struct Device {
 struct Query {
     spec: QuerySpec,
     queue: MorselQueue,
-    roster: Arc<Roster>,
+    workers: Arc<WorkerStates>,
     streams: Vec<Option<HostStream>>,
     /// Pieces that each partition still opens.
     piece_of: Vec<usize>,
@@ -214,7 +214,7 @@ impl<'a> World<'a> {
         Query {
             spec: spec.clone(),
             queue,
-            roster: Roster::new(Arc::clone(&self.rates), spec.shape, partitions),
+            workers: WorkerStates::new(Arc::clone(&self.rates), spec.shape, partitions),
             streams: Vec::new(),
             piece_of: vec![usize::MAX; partitions],
             next_piece: 0,
@@ -278,18 +278,18 @@ impl<'a> World<'a> {
         self.queries[query].begun = true;
         let partitions = self.queries[query].piece_of.len();
         for partition in 0..partitions {
-            let stream = self.queries[query].roster.join_host();
+            let stream = self.queries[query].workers.join_host();
             self.queries[query].streams.push(Some(stream));
             self.ask(self.now, query, partition);
         }
         if self.sides != Sides::HostAlone {
             for number in 0..self.devices.len() {
                 let device = &self.devices[number];
-                let (roster, limit) = (&self.queries[query].roster, device.budget.limit());
+                let (workers, limit) = (&self.queries[query].workers, device.budget.limit());
                 if self.queries[query].spec.resident_of_100 == 100 {
-                    roster.holds_all(device.info.id);
+                    workers.holds_all(device.info.id);
                 }
-                roster.join_device(&device.info, limit);
+                workers.join_device(&device.info, limit);
                 let state = device.budget.reserve(0).unwrap();
                 self.queries[query].feeders.push(Feeder::new(state));
                 self.at(self.now, query, Event::Feed(number));
@@ -313,7 +313,7 @@ impl<'a> World<'a> {
                 let limit = query.spec.run_max;
                 let queue = &query.queue;
                 query
-                    .roster
+                    .workers
                     .claim_for_host(stream, queue, piece, limit, free, now)
             } else {
                 HostClaim::Empty

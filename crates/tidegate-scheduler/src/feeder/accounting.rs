@@ -68,7 +68,7 @@ impl Feeder {
 
     /// Learns from a fold of rows that were claimed as so many bytes.
     pub(super) fn learn(&self, report: &FoldReport, claimed_bytes: u64) {
-        let (info, shape) = (self.device.info(), self.roster.shape());
+        let (info, shape) = (self.device.info(), self.workers.shape());
         let rates = self.dispatch.rates();
         let busy = report.device_seconds;
         let upload = report.phases.upload;
@@ -80,7 +80,7 @@ impl Feeder {
         } else {
             rates.learn_fold(shape, info, report.rows, claimed_bytes, busy);
         }
-        self.roster.state_is(info.id, report.state_bytes);
+        self.workers.state_is(info.id, report.state_bytes);
     }
 
     /// Books a claim that was folded, of which this was expected and which took so many seconds.
@@ -130,7 +130,7 @@ impl Feeder {
     ) -> Result<RunEnd, RunFailure> {
         let mut waiting: Vec<Morsel> = Vec::new();
         for work in progress.pending.drain(..) {
-            self.roster.cancel(self.device.info().id);
+            self.workers.cancel(self.device.info().id);
             waiting.extend(work.into_morsels());
         }
         self.give_back(&waiting, reason)?;

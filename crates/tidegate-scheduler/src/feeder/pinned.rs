@@ -56,7 +56,7 @@ impl Feeder {
             Err(RunError::Device(DeviceError::OutOfMemory { .. })) => Ok(instead(work)),
             Err(error) => {
                 let reason = fault(&error);
-                self.roster.cancel(self.device.info().id);
+                self.workers.cancel(self.device.info().id);
                 self.give_back(&[work.morsel], reason.clone())?;
                 if !self.device.is_lost() {
                     return Ok(Step::Done);
