@@ -179,7 +179,7 @@ impl fmt::Display for Reason {
             Reason::Resident => f.write_str("resident in the column cache"),
             Reason::Generated => f.write_str("generated on the device"),
             Reason::Compiling => {
-                f.write_str("the host is done before the device's kernels are compiled")
+                f.write_str("the host finishes before the device's kernels are compiled")
             }
             Reason::RowsReturn => f.write_str(
                 "the rows return to the host: moving them costs more than filtering them",
