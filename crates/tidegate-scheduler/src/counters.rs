@@ -1,4 +1,4 @@
-//! What ran where, how much of it, why, and how good the estimates were: the accounts of one region.
+//! Counters of one region: what ran where, how much of it, why, and how good the estimates were.
 
 use std::collections::BTreeMap;
 use std::ops::AddAssign;

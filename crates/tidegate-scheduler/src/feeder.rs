@@ -237,7 +237,7 @@ impl Feeder {
                     progress.residency.pin(None);
                     let waiting = progress.pending.drain(..).flat_map(Work::into_morsels);
                     let all: Vec<Morsel> = morsels.into_iter().chain(waiting).collect();
-                    // They were promised as they are stored; from here on nothing is.
+                    // Their estimates assumed resident data; drop them.
                     let load = |morsel| Work::Load(morsel, Promise::nothing(self.now()));
                     progress.pending.extend(all.into_iter().map(load));
                 }

@@ -1,5 +1,6 @@
-//! The vocabulary of placement; [`finish`] decides on a morsel, [`form`] on a region, [`worker_states`]
-//! keeps what a decision depends on while a region runs, [`replay`] what was decided before.
+//! The vocabulary of placement: [`finish`] decides on a morsel, [`form`] on a region,
+//! [`worker_states`] keeps what decisions depend on while a region runs, [`replay`] repeats earlier
+//! placements.
 
 pub mod finish;
 pub mod form;

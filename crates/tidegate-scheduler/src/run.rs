@@ -1,5 +1,5 @@
-//! A region's life: feeders start when its first stream is polled, and the last stream to end
-//! brings the devices' rows and whatever the host must still do.
+//! A region's run: feeders start when its first stream is polled, and the last stream to end emits
+//! the devices' rows and what is left for the host.
 
 mod atomic;
 mod claimer;

@@ -1,4 +1,5 @@
-//! A feeder's accounting: folds that ended, what they taught the rates, and morsels that are returned.
+//! A feeder's accounting: folds that ended, what they taught the rates, and morsels that are
+//! returned.
 
 use std::time::Duration;
 

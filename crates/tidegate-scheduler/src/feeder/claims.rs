@@ -1,4 +1,4 @@
-//! What a feeder claims next: one morsel, or a run of those that its device need not be given.
+//! What a feeder claims next: one morsel, or a run of morsels that its device already has.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Folding a morsel of the pinned tier: its columns move to the device as they are encoded, stay for one
-//! fold, and go with it.
+//! Folding a morsel of the pinned tier: its columns move to the device in their encoding, stay for
+//! one fold, and are dropped with it.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! What a device does before it takes part in work of a shape for the first time: its kernels are
-//! compiled, which takes longer than a short query, while the host works.
+//! Compiling for a device before it takes part in a shape for the first time, while the host works:
+//! it takes longer than a short query.
 
 use std::pin::pin;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Folding a loaded morsel: room and a turn first, by the ladder if the room is short.
+//! Folding a loaded morsel: memory and a turn first, by the ladder if memory is short.
 
 use std::collections::VecDeque;
 

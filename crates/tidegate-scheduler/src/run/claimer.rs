@@ -1,4 +1,4 @@
-//! What a host partition claims of a region that devices share, and how that went.
+//! What a host partition claims of a shared region, and how long that took.
 
 use std::sync::Arc;
 use std::time::Duration;

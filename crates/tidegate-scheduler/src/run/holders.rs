@@ -1,6 +1,7 @@
-//! Who has what of a scan before it begins: each device is left what it holds, and those that together
-//! have all of it, or below them in pinned memory what they lack, get the whole scan if that is done first.
-//! Where some hold all of it, those that must move some of it take of it what they finish before them.
+//! Which devices have what of a scan before it begins. Each device is left what it holds; devices
+//! that together have all of it, on them or in pinned memory, get the whole scan if they finish
+//! first. Where some hold all of it, devices that must move some of it take only what they finish
+//! before them.
 
 use std::sync::Arc;
 
