@@ -40,15 +40,15 @@ pub(crate) struct History {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum QueryState {
-    /// It has a plan.
+    /// It is planned.
     Planned,
-    /// Its rows are being made.
+    /// It is running.
     Running,
-    /// All its rows have left.
+    /// All its rows were returned.
     Finished,
     /// It ended with an error.
     Failed,
-    /// Nobody wanted the rest of its rows.
+    /// The rest of its rows was not wanted.
     Cancelled,
 }
 
@@ -64,7 +64,7 @@ impl fmt::Display for QueryState {
     }
 }
 
-/// One query, as told afterwards or meanwhile.
+/// One query, finished or running.
 #[derive(Clone, Debug, Serialize)]
 pub struct QueryReport {
     /// Counts up from 1 in a process.
@@ -79,21 +79,21 @@ pub struct QueryReport {
     pub state: QueryState,
     /// When it was planned.
     pub started: SystemTime,
-    /// Seconds that planning it took; nothing if it was planned before.
+    /// Planning time in seconds; zero if it was planned before.
     pub plan_seconds: f64,
     /// Seconds from its first stream to its end, or until now.
     pub seconds: f64,
-    /// Rows that have left.
+    /// Rows returned.
     pub rows: u64,
-    /// Seconds that it waited to be let in.
+    /// Seconds that it waited for admission.
     pub admission_seconds: f64,
     /// The most host memory that its operators held at once, in bytes.
     pub peak_bytes: u64,
     /// Why it failed.
     pub error: Option<String>,
-    /// What is to be known of how it ran: that it was planned again for want of memory.
+    /// A remark on how it ran: that it was planned again for lack of memory.
     pub note: Option<String>,
-    /// What ran where, region by region, from the root of the plan down; of a query that runs, so
+    /// What ran where, region by region, from the root of the plan down; for a running query, so
     /// far.
     pub regions: Vec<RegionReport>,
 }
@@ -136,7 +136,7 @@ impl Asked {
     }
 }
 
-/// The books of one query.
+/// The record of one query.
 #[derive(Debug)]
 pub(crate) struct Record {
     id: u64,
@@ -301,7 +301,7 @@ impl History {
         owners.map(|owner| owner.session).collect()
     }
 
-    /// Tells a query to stop, on behalf of a client or of the process itself.
+    /// Cancels a query on behalf of a client or of the process itself.
     pub(crate) fn kill(&self, id: u64, client: Option<&Client>) -> Result<(), Error> {
         let records = self.records.lock();
         let visible = |record: &&Arc<Record>| {

@@ -31,15 +31,15 @@ pub struct LoggedQuery {
     pub state: QueryState,
     /// When it was planned.
     pub started: SystemTime,
-    /// Seconds that planning it took.
+    /// Planning time in seconds.
     pub plan_seconds: f64,
     /// Seconds from its first stream to its end.
     pub seconds: f64,
-    /// Rows that have left.
+    /// Rows returned.
     pub rows: u64,
     /// Why it failed.
     pub error: Option<String>,
-    /// What its regions did, place by place.
+    /// Statistics of its regions, place by place.
     pub place_stats: Vec<PlaceStats>,
 }
 
@@ -65,7 +65,7 @@ impl fmt::Display for QueryPlacement {
 }
 
 impl LoggedQuery {
-    /// Tells which side ran the query's regions; the host, if it has none.
+    /// Returns which side ran the query's regions; the host, if it has none.
     pub fn placement(&self) -> QueryPlacement {
         let ran = |on_host: bool| {
             let mut stats = self.place_stats.iter();
@@ -102,12 +102,12 @@ pub struct Work {
     pub bytes: u64,
 }
 
-/// Whoever is told of each query that ends.
+/// Is notified of each query that ends.
 ///
 /// # Contract
-/// It is called on the thread on which the query ended: it returns soon, and does not panic.
+/// It is called on the thread on which the query ended; it must return quickly and not panic.
 pub trait QueryWatcher: Send + Sync {
-    /// Takes note of a query that has ended.
+    /// Handles a query that has ended.
     fn ended(&self, query: &LoggedQuery);
 }
 
