@@ -9,8 +9,8 @@ mod cache;
 mod key;
 mod nvrtc;
 mod options;
-mod pool;
 mod store;
+mod workshop;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use thiserror::Error;
 pub use cache::{ImageCache, ImageCounters, WarmUp};
 use nvrtc::{Nvrtc, Program};
 pub use options::QUICKLY;
-use pool::CompilerPool;
+use workshop::Workshop;
 
 /// A program, compiled.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,7 +59,7 @@ pub enum CompileError {
 #[derive(Clone)]
 pub struct Compiler {
     nvrtc: Arc<Nvrtc>,
-    pool: Arc<CompilerPool>,
+    workshop: Arc<Workshop>,
 }
 
 impl Compiler {
@@ -71,7 +71,7 @@ impl Compiler {
         Nvrtc::open(place)
             .map(|nvrtc| Self {
                 nvrtc: Arc::new(nvrtc),
-                pool: Arc::default(),
+                workshop: Arc::default(),
             })
             .map_err(|why| CompileError::Unavailable {
                 place: place.to_path_buf(),
@@ -112,7 +112,7 @@ impl Compiler {
         let (of_name, source) = (name.to_owned(), source.to_owned());
         let options = options::list(nvrtc.version, architecture, &source, extra);
         let is_virtual = options::is_virtual(architecture);
-        self.pool
+        self.workshop
             .run(move || compile(&nvrtc, &of_name, &source, &options, is_virtual))
             .unwrap_or_else(|why| {
                 Err(CompileError::Rejected {

@@ -21,7 +21,6 @@
 mod affinity;
 mod block;
 mod buffer;
-mod command_queue;
 mod crew;
 mod device;
 mod driver;
@@ -30,6 +29,7 @@ mod facts;
 mod fault;
 mod feeder;
 mod lane;
+mod mailbox;
 mod mark;
 mod module;
 mod options;

@@ -11,7 +11,7 @@ use super::feeder;
 use super::lane::Lane;
 use super::options::CudaOptions;
 use super::pending::{self, Pending};
-use super::shared::{Command, LoadingCounters, MemoryCounters, Shared};
+use super::shared::{Letter, LoadingCounters, MemoryCounters, Shared};
 use super::slots::{Slot, Slots};
 use crate::error::DeviceError;
 use crate::faults::{FaultPlan, Operation};
@@ -167,7 +167,7 @@ impl CudaDevice {
         let (job, pending) = pending::job(shared.info.id, work);
         if let Err(lost) = shared.check_alive() {
             job.fail(lost);
-        } else if let Err(Command::Work(job)) = shared.commands.post(Command::Work(job)) {
+        } else if let Err(Letter::Work(job)) = shared.mailbox.post(Letter::Work(job)) {
             job.fail(shared.lose("its thread ended".to_owned()));
         }
         pending
@@ -176,7 +176,7 @@ impl CudaDevice {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        self.shared.commands.close();
+        self.shared.mailbox.close();
         if let Some(thread) = self.thread.take() {
             join_within(thread, END_MAX);
         }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use super::command_queue::Next;
 use super::engine::Engine;
 use super::lane::Lane;
+use super::mailbox::Next;
 use super::options::CudaOptions;
-use super::shared::{Command, Shared};
+use super::shared::{Letter, Shared};
 use crate::error::DeviceError;
 use crate::info::DeviceInfo;
 
@@ -48,7 +48,7 @@ fn serve(engine: &Engine) {
     // Waiting has an end only while there may be something to trim.
     let mut patience = None;
     loop {
-        match shared.commands.next(patience) {
+        match shared.mailbox.next(patience) {
             Next::End => return,
             Next::Idle => {
                 let is_copying = patience == Some(COPYING);
@@ -59,8 +59,8 @@ fn serve(engine: &Engine) {
                 };
                 continue;
             }
-            Next::Command(Command::Garbage(garbage)) => engine.give_back(garbage),
-            Next::Command(Command::Work(job)) => match shared.check_alive() {
+            Next::Letter(Letter::Garbage(garbage)) => engine.give_back(garbage),
+            Next::Letter(Letter::Work(job)) => match shared.check_alive() {
                 Err(lost) => job.fail(lost),
                 Ok(()) => job.run(&Lane::new(engine), &|ran| verdict(engine, ran)),
             },
@@ -76,16 +76,16 @@ fn verdict(engine: &Engine, ran: Result<(), String>) -> Result<(), DeviceError> 
     ran.map_err(|why| engine.launch_failed(why))
 }
 
-/// Ends the commands when it is dropped.
+/// Ends the mailbox when it is dropped.
 struct End<'a>(&'a Engine);
 
 impl Drop for End<'_> {
     fn drop(&mut self) {
         let shared = self.0.shared();
-        for command in shared.commands.end() {
-            match command {
-                Command::Garbage(garbage) => self.0.give_back(garbage),
-                Command::Work(job) => job.fail(shared.lose("its thread ended".to_owned())),
+        for letter in shared.mailbox.end() {
+            match letter {
+                Letter::Garbage(garbage) => self.0.give_back(garbage),
+                Letter::Work(job) => job.fail(shared.lose("its thread ended".to_owned())),
             }
         }
         self.0.collect();

@@ -7,9 +7,9 @@ use std::thread::{self, ThreadId};
 use parking_lot::Mutex;
 
 use super::affinity::Nearness;
-use super::command_queue::CommandQueue;
 use super::driver::{Event, Image, Pinned};
 use super::facts::CudaFacts;
+use super::mailbox::Mailbox;
 use super::pending::Job;
 use super::slots::Slots;
 use crate::error::DeviceError;
@@ -48,7 +48,7 @@ pub struct LoadingCounters {
 }
 
 /// What comes to the device's thread.
-pub(super) enum Command {
+pub(super) enum Letter {
     Work(Box<dyn Job>),
     Garbage(Garbage),
 }
@@ -70,7 +70,7 @@ pub(super) struct Shared {
     pub(super) nearness: Nearness,
     pub(super) budget: Arc<MemoryBudget>,
     pub(super) faults: Arc<Faults>,
-    pub(super) commands: CommandQueue<Command>,
+    pub(super) mailbox: Mailbox<Letter>,
     /// What the device's thread itself dropped while it did some work.
     dropped_here: Mutex<Vec<Garbage>>,
     counters: Mutex<MemoryCounters>,
@@ -96,7 +96,7 @@ impl Shared {
             nearness,
             budget,
             faults,
-            commands: CommandQueue::new(),
+            mailbox: Mailbox::new(),
             dropped_here: Mutex::default(),
             counters: Mutex::default(),
             slots: Slots::of_host(num_slots_max),
@@ -140,9 +140,9 @@ impl Shared {
             self.dropped_here.lock().push(garbage);
             return;
         }
-        if let Err(command) = self.commands.post(Command::Garbage(garbage)) {
+        if let Err(letter) = self.mailbox.post(Letter::Garbage(garbage)) {
             // Its context is gone, and it with it.
-            mem::forget(command);
+            mem::forget(letter);
         }
     }
 

@@ -1,7 +1,7 @@
 //! The queue before a device's thread: work in order, and what was dropped elsewhere.
 //!
 //! One lock over the queue; it is never held while work runs. After the end nothing is taken any
-//! more, and a command that is posted then is returned.
+//! more, and whoever posts gets the letter back.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -10,8 +10,8 @@ use parking_lot::{Condvar, Mutex};
 
 /// What the thread does next.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Next<C> {
-    Command(C),
+pub(super) enum Next<L> {
+    Letter(L),
     /// Nothing came for as long as was waited.
     Idle,
     /// Nothing waits, and nothing will come.
@@ -19,20 +19,20 @@ pub(super) enum Next<C> {
 }
 
 /// A queue with one reader.
-pub(super) struct CommandQueue<C> {
-    state: Mutex<State<C>>,
+pub(super) struct Mailbox<L> {
+    state: Mutex<State<L>>,
     changed: Condvar,
 }
 
-struct State<C> {
-    waiting: VecDeque<C>,
+struct State<L> {
+    waiting: VecDeque<L>,
     /// Nobody is left who could post work.
     is_closed: bool,
     /// The reader is gone.
     has_ended: bool,
 }
 
-impl<C> CommandQueue<C> {
+impl<L> Mailbox<L> {
     pub(super) fn new() -> Self {
         Self {
             state: Mutex::new(State {
@@ -44,13 +44,13 @@ impl<C> CommandQueue<C> {
         }
     }
 
-    /// Puts a command behind all others, or gives it back after the end.
-    pub(super) fn post(&self, command: C) -> Result<(), C> {
+    /// Puts a letter behind all others, or gives it back after the end.
+    pub(super) fn post(&self, letter: L) -> Result<(), L> {
         let mut state = self.state.lock();
         if state.has_ended {
-            return Err(command);
+            return Err(letter);
         }
-        state.waiting.push_back(command);
+        state.waiting.push_back(letter);
         drop(state);
         self.changed.notify_one();
         Ok(())
@@ -62,13 +62,13 @@ impl<C> CommandQueue<C> {
         self.changed.notify_one();
     }
 
-    /// Takes the first command, waiting for one as long as `patience` says.
-    pub(super) fn next(&self, patience: Option<Duration>) -> Next<C> {
+    /// Takes the first letter, waiting for one as long as `patience` says.
+    pub(super) fn next(&self, patience: Option<Duration>) -> Next<L> {
         let deadline = patience.map(|patience| Instant::now() + patience);
         let mut state = self.state.lock();
         loop {
-            if let Some(command) = state.waiting.pop_front() {
-                return Next::Command(command);
+            if let Some(letter) = state.waiting.pop_front() {
+                return Next::Letter(letter);
             }
             if state.is_closed {
                 return Next::End;
@@ -85,8 +85,8 @@ impl<C> CommandQueue<C> {
         }
     }
 
-    /// Takes the first command if it waits and is of this kind.
-    pub(super) fn next_if(&self, is_wanted: impl FnOnce(&C) -> bool) -> Option<C> {
+    /// Takes the first letter if it waits and is of this kind.
+    pub(super) fn next_if(&self, is_wanted: impl FnOnce(&L) -> bool) -> Option<L> {
         let mut state = self.state.lock();
         if !state.waiting.front().is_some_and(is_wanted) {
             return None;
@@ -95,7 +95,7 @@ impl<C> CommandQueue<C> {
     }
 
     /// Ends the queue, and returns what still waited.
-    pub(super) fn end(&self) -> VecDeque<C> {
+    pub(super) fn end(&self) -> VecDeque<L> {
         let mut state = self.state.lock();
         state.has_ended = true;
         state.is_closed = true;
@@ -109,48 +109,48 @@ mod tests {
     use std::thread;
     use std::time::Duration;
 
-    use super::{CommandQueue, Next};
+    use super::{Mailbox, Next};
 
     #[test]
     fn letters_come_in_order() {
-        let commands = CommandQueue::new();
-        for command in 0..3 {
-            commands.post(command).unwrap();
+        let mailbox = Mailbox::new();
+        for letter in 0..3 {
+            mailbox.post(letter).unwrap();
         }
-        assert_eq!(commands.next_if(|&command| command == 1), None);
-        assert_eq!(commands.next_if(|&command| command == 0), Some(0));
-        assert_eq!(commands.next(None), Next::Command(1));
-        assert_eq!(commands.next(None), Next::Command(2));
+        assert_eq!(mailbox.next_if(|&letter| letter == 1), None);
+        assert_eq!(mailbox.next_if(|&letter| letter == 0), Some(0));
+        assert_eq!(mailbox.next(None), Next::Letter(1));
+        assert_eq!(mailbox.next(None), Next::Letter(2));
         let patience = Some(Duration::from_millis(1));
-        assert_eq!(commands.next(patience), Next::Idle);
+        assert_eq!(mailbox.next(patience), Next::Idle);
     }
 
     #[test]
     fn a_closed_queue_is_read_to_its_end() {
-        let commands = CommandQueue::new();
-        commands.post('a').unwrap();
-        commands.close();
-        commands.post('b').unwrap();
-        assert_eq!(commands.next(None), Next::Command('a'));
-        assert_eq!(commands.next(None), Next::Command('b'));
-        assert_eq!(commands.next(None), Next::End);
+        let mailbox = Mailbox::new();
+        mailbox.post('a').unwrap();
+        mailbox.close();
+        mailbox.post('b').unwrap();
+        assert_eq!(mailbox.next(None), Next::Letter('a'));
+        assert_eq!(mailbox.next(None), Next::Letter('b'));
+        assert_eq!(mailbox.next(None), Next::End);
     }
 
     #[test]
     fn after_the_end_letters_come_back() {
-        let commands = CommandQueue::new();
-        commands.post(1).unwrap();
-        assert_eq!(commands.end(), [1]);
-        assert_eq!(commands.post(2), Err(2));
-        assert_eq!(commands.next(None), Next::End);
+        let mailbox = Mailbox::new();
+        mailbox.post(1).unwrap();
+        assert_eq!(mailbox.end(), [1]);
+        assert_eq!(mailbox.post(2), Err(2));
+        assert_eq!(mailbox.next(None), Next::End);
     }
 
     #[test]
     fn closing_wakes_the_reader() {
-        let commands = Arc::new(CommandQueue::<u8>::new());
-        let reader = Arc::clone(&commands);
+        let mailbox = Arc::new(Mailbox::<u8>::new());
+        let reader = Arc::clone(&mailbox);
         let thread = thread::spawn(move || reader.next(None));
-        commands.close();
+        mailbox.close();
         assert_eq!(thread.join().unwrap(), Next::End);
     }
 }

@@ -27,12 +27,12 @@ type Job = Box<dyn FnOnce() + Send>;
 
 /// Any number of threads, of which a few stay; they end when this is dropped.
 #[derive(Default)]
-pub(super) struct CompilerPool {
+pub(super) struct Workshop {
     /// The one that worked last is the last.
     idle: Mutex<Vec<Sender<Job>>>,
 }
 
-impl CompilerPool {
+impl Workshop {
     /// Does work on a thread that has nothing else to do, and waits for it.
     ///
     /// # Errors
@@ -106,13 +106,13 @@ mod tests {
     use std::sync::Barrier;
     use std::thread;
 
-    use super::{CompilerPool, NUM_IDLE_MAX};
+    use super::{NUM_IDLE_MAX, Workshop};
 
     #[test]
     fn one_thread_does_one_job_after_the_other() {
-        let pool = CompilerPool::default();
+        let workshop = Workshop::default();
         let threads: HashSet<_> = (0..5)
-            .map(|_| pool.run(|| thread::current().id()).unwrap())
+            .map(|_| workshop.run(|| thread::current().id()).unwrap())
             .collect();
         assert_eq!(threads.len(), 1);
         assert!(!threads.contains(&thread::current().id()));
@@ -120,23 +120,23 @@ mod tests {
 
     #[test]
     fn jobs_at_once_have_threads_of_their_own_and_few_stay() {
-        let pool = CompilerPool::default();
+        let workshop = Workshop::default();
         let together = std::sync::Arc::new(Barrier::new(NUM_IDLE_MAX + 2));
         thread::scope(|scope| {
             for _ in 0..NUM_IDLE_MAX + 2 {
                 let together = std::sync::Arc::clone(&together);
-                let pool = &pool;
-                scope.spawn(move || pool.run(move || together.wait().is_leader()).unwrap());
+                let workshop = &workshop;
+                scope.spawn(move || workshop.run(move || together.wait().is_leader()).unwrap());
             }
         });
-        assert_eq!(pool.idle.lock().len(), NUM_IDLE_MAX);
+        assert_eq!(workshop.idle.lock().len(), NUM_IDLE_MAX);
     }
 
     #[test]
     fn a_panic_is_an_error_and_its_thread_is_not_used_again() {
-        let pool = CompilerPool::default();
-        let error = pool.run::<()>(|| panic!("a test"));
+        let workshop = Workshop::default();
+        let error = workshop.run::<()>(|| panic!("a test"));
         assert_eq!(error, Err("its thread panicked".to_owned()));
-        assert_eq!(pool.run(|| 7), Ok(7));
+        assert_eq!(workshop.run(|| 7), Ok(7));
     }
 }
