@@ -24,11 +24,11 @@ use crate::session::Session;
 pub enum Backend {
     /// On the host.
     Host,
-    /// On devices, as far as these can run them.
+    /// On devices as far as they can be.
     Device,
     /// On devices, or the frame fails.
     Strict,
-    /// Wherever they finish first, morsel by morsel.
+    /// Wherever they are done first, morsel by morsel.
     Auto,
 }
 
@@ -56,11 +56,12 @@ impl FromStr for Backend {
     }
 }
 
-/// Methods of frames beyond DataFusion's.
+/// What frames can do here beside what DataFusion's do.
 pub trait FrameExt: Sized {
-    /// Maps each batch with a closure to a batch of `schema`; the partitions stay as they are, and
-    /// are mapped in parallel. An error or a panic of the closure fails the query that runs the
-    /// frame. Filters are not pushed below it, since the closure may do anything with its rows.
+    /// Gives each batch to a closure, which makes of it a batch of `schema`: the partitions stay as
+    /// they are, and are mapped beside each other. An error or a panic of the closure fails the query
+    /// that runs the frame. Nothing is known of what the closure does with its rows, so filters are
+    /// not moved below it.
     ///
     /// # Errors
     /// [`ErrorKind::Sql`] for a schema with two columns of one name.
@@ -71,12 +72,12 @@ pub trait FrameExt: Sized {
         body: impl Fn(RecordBatch) -> Result<RecordBatch, ArrowError> + Send + Sync + 'static,
     ) -> Result<DataFrame, Error>;
 
-    /// As [`FrameExt::map_partitions`], on a device of the session: each batch is copied there, and
-    /// the closure gets the device's stream and the columns' buffers, from which it makes those of
-    /// a batch of `schema`. It may allocate as much device memory as [`MapOptions::memory_bytes`]
-    /// says, for its result and temporarily. It runs on the device's thread, which does nothing
-    /// else meanwhile, in turn with other queries. If it launches a kernel that is not compiled, it
-    /// is called again with the same batch afterwards, so its side effects must be repeatable.
+    /// As [`FrameExt::map_partitions`], with a device of the session: each batch is copied there, and the
+    /// closure gets the device's stream and the columns' buffers, from which it makes those of a batch of
+    /// `schema`. It may take memory of the device as [`MapOptions::memory_bytes`] says, for what it makes
+    /// and meanwhile. It runs on the device's thread, in turn with other queries; the thread does nothing
+    /// else meanwhile. Where it launches a kernel that is not compiled, it is called again with the same
+    /// batch once it is: what it does besides its result should bear that.
     ///
     /// # Errors
     /// [`ErrorKind::NotSupported`] for columns of a type whose values have no width of whole bytes; else as
@@ -92,8 +93,7 @@ pub trait FrameExt: Sized {
         + 'static,
     ) -> Result<DataFrame, Error>;
 
-    /// Runs the regions of this frame at this place, whatever the session's `tidegate.placement`
-    /// is.
+    /// Runs the regions of this frame there, whatever the session's `tidegate.placement` is.
     fn to_backend(self, backend: Backend) -> Result<DataFrame, Error>;
 }
 
