@@ -60,15 +60,13 @@ fn waiting_raises_a_priority_so_that_none_waits_for_ever() {
 }
 
 #[test]
-fn a_full_line_refuses_and_says_so() {
+fn a_full_queue_refuses_and_says_so() {
     let mut queue = AdmissionQueue::new(limits(1, 1));
     let first = queue.arrive(request(0), 0.0).unwrap();
     let second = queue.arrive(request(0), 0.0).unwrap();
     let refused = queue.arrive(request(9), 0.0).unwrap_err();
     assert!(
-        refused
-            .to_string()
-            .contains("1 statements may run and 1 wait"),
+        refused.to_string().contains("1 statements run and 1 wait"),
         "{refused}"
     );
     assert!(queue.leave(second, 1.0).is_empty());
