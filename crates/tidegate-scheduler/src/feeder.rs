@@ -9,7 +9,7 @@
 //! lost. What other devices hold is left to them, and taken over if they go. Each fold takes a turn on the device, which queries share. Short of device memory it does
 //! what the [`ladder`](crate::ladder) says.
 
-mod books;
+mod accounting;
 mod claims;
 mod open_run;
 mod pinned;
@@ -34,7 +34,7 @@ use crate::cache::{ChunkKey, ColumnCache, ScanKey};
 use crate::counters::{RegionCounters, Setbacks};
 use crate::dispatch::Dispatch;
 use crate::ladder::Ladder;
-use crate::place::{Location, Place, Reason, Roster};
+use crate::place::{Location, Place, Reason, WorkerStates};
 use crate::queue::{Morsel, MorselId, MorselQueue, MorselSize};
 use crate::rates::DeviceRate;
 use crate::residency::{ArrayScan, Residency};
@@ -152,17 +152,17 @@ pub(crate) struct Feeder {
     pub(crate) slots: usize,
     pub(crate) dispatch: Arc<Dispatch>,
     /// The workers of the region.
-    pub(crate) roster: Arc<Roster>,
+    pub(crate) workers: Arc<WorkerStates>,
     pub(crate) turns: Arc<DeviceTurns>,
     pub(crate) query: QueryId,
-    /// When the roster's time began.
+    /// When the workers' time began.
     pub(crate) started: Instant,
 }
 
 impl Drop for Feeder {
     fn drop(&mut self) {
         let id = self.device.info().id;
-        self.roster.leave_device(id);
+        self.workers.leave_device(id);
         self.queue.leave(id);
         self.turns.leave(self.query);
     }
@@ -227,9 +227,9 @@ impl Feeder {
         }
         self.get_ready(&progress.residency).await?;
         if matches!(self.choice, Choice::Always(_)) {
-            let shape = self.roster.shape();
+            let shape = self.workers.shape();
             let compiling = self.dispatch.seconds_to_ready(device, shape);
-            self.roster.compiles_first(device.info().id, compiling);
+            self.workers.compiles_first(device.info().id, compiling);
         }
         let mut faults = 0;
         loop {
@@ -244,7 +244,7 @@ impl Feeder {
                     progress.residency.pin(None);
                     let waiting = progress.pending.drain(..).flat_map(Work::into_morsels);
                     let all: Vec<Morsel> = morsels.into_iter().chain(waiting).collect();
-                    // They were promised as they are stored; from here on nothing is.
+                    // Their estimates assumed resident data; drop them.
                     let load = |morsel| Work::Load(morsel, Promise::nothing(self.now()));
                     progress.pending.extend(all.into_iter().map(load));
                 }
@@ -418,7 +418,7 @@ impl Feeder {
 
     fn rate(&self) -> DeviceRate {
         let rates = self.dispatch.rates();
-        rates.device(self.roster.shape(), self.device.info())
+        rates.device(self.workers.shape(), self.device.info())
     }
 
     fn now(&self) -> f64 {
@@ -428,7 +428,7 @@ impl Feeder {
     fn open(&self) -> Result<OpenRun, RunError> {
         let run = self.device.open(Arc::clone(&self.pipeline))?;
         let ends = Ends {
-            roster: Arc::clone(&self.roster),
+            workers: Arc::clone(&self.workers),
             device: self.device.info().id,
             started: self.started,
         };
@@ -444,7 +444,7 @@ impl Feeder {
             .await
             .map_err(RunFailure::Load)?;
         let rows = batches.iter().map(|batch| batch.num_rows() as u64).sum();
-        let (rates, shape) = (self.dispatch.rates(), self.roster.shape());
+        let (rates, shape) = (self.dispatch.rates(), self.workers.shape());
         rates.learn_load(shape, rows, started.elapsed().as_secs_f64());
         Ok(batches)
     }
@@ -468,15 +468,15 @@ impl Feeder {
             return Ok(end);
         }
         let id = self.device.info().id;
-        self.roster
+        self.workers
             .begin(id, self.rate().launch_seconds, self.now());
         let began = self.now();
         let finished = open.run.finish().await;
-        self.roster.end(id, self.now());
-        self.roster.state_left(id);
+        self.workers.end(id, self.now());
+        self.workers.state_left(id);
         match finished {
             Ok(finished) => {
-                let (rates, shape) = (self.dispatch.rates(), self.roster.shape());
+                let (rates, shape) = (self.dispatch.rates(), self.workers.shape());
                 let seconds = self.now() - began - finished.phases.compile;
                 rates.learn_finish(shape, self.device.info(), seconds);
                 let compiling = open.compile_seconds + finished.phases.compile;

@@ -1,9 +1,9 @@
-//! How fast host and devices are taken to be, for each shape of pipeline.
+//! Learned speed of host and devices, for each shape of pipeline.
 //!
-//! A [`Rates`] book starts from a calibration of this machine, learns from every run and morsel by
-//! exponential smoothing, and is kept from process to process. A shape that was never seen starts
-//! from what was measured of all shapes on the same device; a device that was never measured starts
-//! from what it declares, and is doubted.
+//! [`Rates`] starts from a calibration of this machine, learns from every run and morsel by
+//! exponential smoothing, and is kept across processes. A shape without measurements starts from
+//! what was measured of all shapes on the same device; a device without measurements starts from
+//! its declared rates, and is doubted.
 
 mod calibrate;
 mod shape;

@@ -81,5 +81,6 @@ pub use tidegate_scheduler::tasks::{
     TaskGraph,
 };
 pub use tidegate_scheduler::{
-    AdmissionGate, AdmissionLimits, Permit, Place, PlaceReport, Refused, Tally, Wish,
+    AdmissionError, AdmissionGate, AdmissionLimits, AdmissionRequest, Permit, Place, PlaceReport,
+    PlaceStats,
 };

@@ -188,12 +188,13 @@ struct Setting {
 const SETTINGS: [Setting; 22] = [
     Setting {
         name: "placement",
-        help: "where regions run: auto, host, device (host where it must), strict (or fail)",
+        help: "where regions run: auto, host, device (the host only where no device can) or \
+               strict (an error instead of the host)",
     },
     Setting {
         name: "regions",
-        help: "auto, additive (host and device share the morsels) or atomic (a device answers all \
-               of a region or nothing)",
+        help: "form of regions: auto, additive (host and device share the morsels) or atomic \
+               (one device answers the whole region, or the host does)",
     },
     Setting {
         name: "host_engine",
@@ -203,30 +204,31 @@ const SETTINGS: [Setting; 22] = [
     },
     Setting {
         name: "replay_placement",
-        help: "a placement to replay: the number of a query of system.queries, whose regions run \
-               again where they ran, morsel by morsel, or letters for all, one a morsel, H host or \
-               D device, repeated; empty for none",
+        help: "placement to repeat: the number of a query in system.queries, whose regions \
+               run again where they ran, or a pattern of letters for all regions, one per \
+               morsel, H for host and D for device; empty for none",
     },
     Setting {
         name: "devices",
-        help: "the places that regions may use, such as 'host, device:0'; without host as \
-               placement = 'device'; empty for the host and every device",
+        help: "places that regions may use, such as 'host, device:0'; a list without host \
+               means placement = 'device'; empty for the host and every device",
     },
     Setting {
         name: "device_slots",
-        help: "morsels that a region has under way on each device at once, from 1 to 64; from 2 on \
-               more of those that are loaded, up to 64 MB; no more than 2 while other queries use \
-               the device, unless they are short",
+        help: "morsels that a region has in flight on each device, from 1 to 64; with 2 or more, \
+               small morsels are added up to 64 MB; at most 2 while other queries use the device, \
+               unless these are short",
     },
     Setting {
         name: "device_memory_limit",
-        help: "memory that each device may take in all sessions of the process, such as 2GB or \
-               'device:0 = 2GB, device:1 = 1GB'; empty for what it was opened with, which is also \
-               the most",
+        help: "memory limit of each device, for all sessions of the process, such as 2GB or \
+               'device:0 = 2GB, device:1 = 1GB'; empty for the limit with which it was \
+               opened, which is also the maximum",
     },
     Setting {
         name: "morsel_rows",
-        help: "the most rows of a morsel of a memory table or pulled source",
+        help: "maximum number of rows in a morsel of a memory table or a source that cannot \
+               be read again",
     },
     Setting {
         name: "float_sums",
@@ -234,69 +236,71 @@ const SETTINGS: [Setting; 22] = [
     },
     Setting {
         name: "memory_limit",
-        help: "host memory that statements may hold, such as 2GB; empty for the session's default",
+        help: "host memory limit for all statements together, such as 2GB; empty for the \
+               session's default",
     },
     Setting {
         name: "query_memory_limit",
-        help: "host memory that one statement may hold, such as 500MB; empty for as much as all \
-               statements together",
+        help: "host memory limit for one statement, such as 500MB; empty for the limit of all \
+               statements",
     },
     Setting {
         name: "max_running_queries",
-        help: "statements that run at once in all sessions of the process; empty keeps the limit, \
-               64 or what the server was started with",
+        help: "maximum number of statements that run at once in all sessions of the process; \
+               empty keeps the current limit, 64 or what the server was started with",
     },
     Setting {
         name: "max_waiting_queries",
-        help: "statements that wait to run, in all sessions of the process, before one more is \
-               refused; empty keeps the limit, 1024 or what the server was started with",
+        help: "maximum number of statements that wait to run, in all sessions of the process; \
+               one more is refused; empty keeps the current limit, 1024 or what the server \
+               was started with",
     },
     Setting {
         name: "queue_timeout",
-        help: "how long a statement waits to run before it is refused, such as 30s; empty keeps the \
-               limit, 60s or what the server was started with",
+        help: "how long a statement waits to run before it is refused, such as 30s; empty \
+               keeps the current limit, 60s or what the server was started with",
     },
     Setting {
         name: "priority",
-        help: "of statements that wait the one with the highest number runs first; 10 s of waiting \
-               count as much as 1",
+        help: "priority of waiting statements, from -100 to 100, highest first; 10 s of \
+               waiting count as 1",
     },
     Setting {
         name: "statement_timeout",
-        help: "how long a statement may run, such as 30s or 500ms; 0 for ever",
+        help: "maximum run time of a statement, such as 30s or 500ms; 0 for no limit",
     },
     Setting {
         name: "generate_all",
-        help: "true: arrays generate all of their values, those too that filters on indices leave \
-               out; false: only the others",
+        help: "true: arrays generate every value and filter afterwards; false: they skip \
+               values that index filters exclude",
     },
     Setting {
         name: "cache",
-        help: "columns that stay between statements: auto (of Parquet files in host memory what is \
-               read, if it finds room, and on a device what is read often), manual (what CACHE \
-               TABLE names) or off",
+        help: "columns kept between statements: auto (what is read from Parquet files, in \
+               host memory while there is room; what is read often, on devices), manual \
+               (tables of CACHE TABLE) or off",
     },
     Setting {
         name: "host_cache_limit",
-        help: "host memory that cached columns may take, such as 2GB, in all sessions of the \
-               process; 0 for none; empty for 30 % of the memory limit",
+        help: "host memory for cached columns, such as 2GB, in all sessions of the process; 0 \
+               for none; empty for 30 % of the memory limit",
     },
     Setting {
         name: "pinned_cache_limit",
-        help: "page-locked host memory for columns that leave a device or find no room there, as the \
-               device has them encoded, such as 2GB, in all sessions of the process; 0 for none; \
-               empty for 20 % of the memory limit",
+        help: "page-locked host memory for columns that are evicted from a device or do not \
+               fit it, in the device's encoding, such as 2GB, in all sessions of the process; \
+               0 for none; empty for 20 % of the memory limit",
     },
     Setting {
         name: "unchecked_constraints",
-        help: "PRIMARY KEY, UNIQUE, FOREIGN KEY and CHECK of a new table, which nobody checks: refuse \
-               (an error, unless NOT ENFORCED) or ignore (left out)",
+        help: "PRIMARY KEY, UNIQUE, FOREIGN KEY and CHECK of a new table, which are never \
+               checked: refuse (an error, unless NOT ENFORCED) or ignore (dropped)",
     },
     Setting {
         name: "max_page_size",
-        help: "bytes that a page of a Parquet file, or a batch of an Arrow file, may have \
-               uncompressed, such as 512MB; a session begins with a quarter of its memory limit if \
-               that is less",
+        help: "maximum uncompressed size of a page of a Parquet file, or of a batch of an \
+               Arrow file, such as 512MB; at the start of a session at most a quarter of its \
+               memory limit",
     },
 ];
 

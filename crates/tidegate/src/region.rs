@@ -145,11 +145,11 @@ impl Region {
         if self.form == Form::Additive {
             return self.counters.recorded().map(RecordedRegion::Shared);
         }
-        let tallies = self.counters.tally();
+        let stats = self.counters.place_stats();
         // Only what a device did not answer is counted for the host.
-        let on_host = self.form == Form::Host || tallies.iter().any(|at| at.place == Place::Host);
+        let on_host = self.form == Form::Host || stats.iter().any(|at| at.place == Place::Host);
         let places = on_host.then_some(Place::Host);
-        let device = tallies.iter().find(|at| at.morsels > 0);
+        let device = stats.iter().find(|at| at.morsels > 0);
         let place = places.or(device.map(|at| at.place));
         place.map(RecordedRegion::Whole)
     }

@@ -63,7 +63,7 @@ impl DeviceBuffer {
         bytes: u64,
     ) -> Result<u64, DeviceError> {
         if !Arc::ptr_eq(&self.shared, device) {
-            let why = format!("the buffer is one of {}", self.shared.info.id);
+            let why = format!("the buffer belongs to {}", self.shared.info.id);
             return Err(device.refuse(what, why));
         }
         match check_range(offset, bytes, self.bytes) {

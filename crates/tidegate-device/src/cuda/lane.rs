@@ -169,7 +169,7 @@ impl Lane<'_> {
         let (Some(from), Some(to)) = (from.event(self.shared()), to.event(self.shared())) else {
             return Err(self
                 .shared()
-                .refuse(WHAT, "a mark is one of another device"));
+                .refuse(WHAT, "a mark belongs to another device"));
         };
         // `from` may have been set after `to`.
         self.done(WHAT, from.wait())?;

@@ -17,7 +17,7 @@ use tidegate_pipeline::Pipeline;
 use crate::admission::Turn;
 use crate::cache::pinned::PinnedMorsel;
 use crate::ladder::Ladder;
-use crate::place::{Estimate, Roster};
+use crate::place::{Estimate, WorkerStates};
 use crate::queue::{Morsel, MorselSize};
 use crate::residency::{Origin, ResidentRows};
 
@@ -32,7 +32,7 @@ pub(super) struct Promise {
 /// with what it has done.
 #[derive(Debug)]
 pub(super) struct Ends {
-    pub(super) roster: Arc<Roster>,
+    pub(super) workers: Arc<WorkerStates>,
     pub(super) device: DeviceId,
     /// When the region's clock began.
     pub(super) started: Instant,
@@ -270,7 +270,7 @@ impl OpenRun {
             }
             let ended = started.elapsed().as_secs_f64();
             if let Some(ends) = ends.upgrade() {
-                ends.roster.end(ends.device, ended);
+                ends.workers.end(ends.device, ended);
             }
             (folded, ended)
         });
@@ -283,7 +283,7 @@ impl OpenRun {
         let settled = fold.map(move |done| {
             let (folded, ended) = done.unwrap_or_else(|_| {
                 let now = ends.now();
-                ends.roster.end(ends.device, now);
+                ends.workers.end(ends.device, now);
                 (Err(RunError::Void), now)
             });
             Settled {

@@ -22,7 +22,7 @@ use tidegate_pipeline::{
     Aggregate, AggregateCall, AggregateFunction, AggregateOutput, Expr, Pipeline, Step,
 };
 
-use super::{AllOrNothing, MixedRun, RunFailure, RunSpec, Tail};
+use super::{AtomicRun, MixedRun, RunFailure, RunSpec, Tail};
 use crate::cache::{CachedChunk, CachedTable, ChunkKey, ColumnCache, ScanKey, ScanRows};
 use crate::feeder::{Choice, LoadError, MorselLoader};
 use crate::place::{Place, Reason};
@@ -279,7 +279,7 @@ async fn what_is_few_bytes_is_loaded_while_more_than_two_are_in_flight() {
 async fn an_atomic_run_takes_columns_from_one_place() {
     for (resident, loads) in [(BTreeSet::from([0, 1, 5]), 12), ((0..MORSELS).collect(), 0)] {
         let bench = Bench::new("1GB", resident).await;
-        let rows = AllOrNothing::run(&bench.spec).await.unwrap();
+        let rows = AtomicRun::run(&bench.spec).await.unwrap();
         let rest = Vec::new();
         assert_eq!(total(&Tail { rows, rest }), ALL);
         assert_eq!(bench.loads(), loads);
@@ -291,7 +291,7 @@ async fn a_scan_that_is_there_as_a_whole_needs_no_queue() {
     let bench = Bench::new("1GB", 0..MORSELS).await;
     let bench = bench.holding_all_of("numbers");
     for run in 1..=2 {
-        let rows = AllOrNothing::run(&bench.spec).await.unwrap();
+        let rows = AtomicRun::run(&bench.spec).await.unwrap();
         let rest = Vec::new();
         assert_eq!(total(&Tail { rows, rest }), ALL);
         assert_eq!(bench.device_report(), (12 * run, 120 * run, 0));
@@ -300,7 +300,7 @@ async fn a_scan_that_is_there_as_a_whole_needs_no_queue() {
     assert!(bench.spec.queue.morsels().is_empty());
     // Another scan is not taken for it: its morsels are found one by one.
     let bench = Bench::new("1GB", 0..MORSELS).await.holding_all_of("other");
-    let rows = AllOrNothing::run(&bench.spec).await.unwrap();
+    let rows = AtomicRun::run(&bench.spec).await.unwrap();
     let rest = Vec::new();
     assert_eq!(total(&Tail { rows, rest }), ALL);
     assert_eq!(bench.spec.queue.morsels().len(), MORSELS);
@@ -311,9 +311,9 @@ async fn a_scan_placed_for_being_resident_goes_back_if_it_is_not() {
     let mut bench = Bench::new("1GB", 0..MORSELS).await;
     bench.spec.choice = Choice::Always(Reason::Resident);
     let bench = bench.holding_all_of("numbers");
-    assert!(AllOrNothing::run(&bench.spec).await.is_ok());
+    assert!(AtomicRun::run(&bench.spec).await.is_ok());
     bench.spec.cache.remove("t");
-    let failed = AllOrNothing::run(&bench.spec).await.unwrap_err();
+    let failed = AtomicRun::run(&bench.spec).await.unwrap_err();
     assert!(matches!(
         failed,
         RunFailure::Fallback(Reason::EarliestFinish)
@@ -322,13 +322,13 @@ async fn a_scan_placed_for_being_resident_goes_back_if_it_is_not() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fault_of_a_resident_scan_leaves_no_books() {
+async fn a_fault_of_a_resident_scan_leaves_nothing_counted() {
     for fault in ["fail", "lost"] {
         for launch in 1..=2 {
             let device = format!("1GB,faults=launch:{launch}={fault}");
             let bench = Bench::new(&device, 0..MORSELS).await;
             let bench = bench.holding_all_of("numbers");
-            let failed = AllOrNothing::run(&bench.spec).await.unwrap_err();
+            let failed = AtomicRun::run(&bench.spec).await.unwrap_err();
             assert!(matches!(failed, RunFailure::Fallback(_)), "{device}");
             assert_eq!(bench.device_report(), (0, 0, 0), "{device}");
         }
@@ -404,11 +404,11 @@ async fn what_claims_took_adds_up_to_no_more_than_the_time_that_passed() {
         bench.run().await;
         let passed = began.elapsed().as_secs_f64();
         let report = bench.spec.counters.report(|place| place.to_string());
-        let foreseen = report[0].foreseen;
+        let claims = report[0].claim_stats;
         // A device takes as long as its rows do.
         let least = MORSELS as f64 * ROWS as f64 / 10_000.0;
-        assert!(foreseen.seconds >= 0.9 * least, "{foreseen:?}");
-        assert!(foreseen.seconds <= passed, "{foreseen:?} in {passed}");
-        assert!(foreseen.estimated_seconds >= 0.9 * least, "{foreseen:?}");
+        assert!(claims.seconds >= 0.9 * least, "{claims:?}");
+        assert!(claims.seconds <= passed, "{claims:?} in {passed}");
+        assert!(claims.estimated_seconds >= 0.9 * least, "{claims:?}");
     }
 }

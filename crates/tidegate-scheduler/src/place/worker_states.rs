@@ -1,12 +1,11 @@
-//! Who drains a region's queue, and until when each is busy.
+//! The workers of a region's queue, and until when each is busy.
 //!
-//! A host partition is a [`HostStream`]: that it comes back for its next run tells that the last one
-//! is done, and how long that took. A device has a seat in which its feeder notes what it begins and
-//! what ends. A worker that is overdue is taken to need as long again as it is late, and to be as
-//! slow as it has shown itself, or as what was learned meanwhile says; so a device that stands still is
-//! soon counted out.
+//! A host partition is a [`HostStream`]: when it comes back for its next run, the last one is done, and
+//! how long that took is known. A device's feeder reports what it begins and what ends. A worker that is
+//! overdue is assumed to need as long again as it is late, and to be as slow as that shows, or as what was
+//! learned meanwhile says; a device that stalls is therefore soon ignored.
 //!
-//! Nothing here reads a clock: `now` is in seconds, from whatever start the caller keeps.
+//! Nothing here reads a clock: `now` is in seconds, from an origin that the caller chooses.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -29,29 +28,29 @@ const ASK_AGAIN_MAX: f64 = 2e-2;
 /// What a device may be late, in seconds, before it counts as slow: a thread's wait for its core.
 const LATE_MIN: f64 = 5e-4;
 
-/// The workers of one region.
+/// The workers of one region, and what each is busy with.
 #[derive(Debug)]
-pub struct Roster {
+pub struct WorkerStates {
     rates: Arc<Rates>,
     shape: ShapeKey,
-    seats: Mutex<Seats>,
+    workers: Mutex<Workers>,
 }
 
 #[derive(Debug)]
-struct Seats {
+struct Workers {
     /// Host partitions that may still come.
     expected: usize,
     /// The host claims nothing, however many of its partitions there are.
     host_stays_out: bool,
     next_stream: u64,
-    host: BTreeMap<u64, HostSeat>,
-    devices: BTreeMap<DeviceId, DeviceSeat>,
+    host: BTreeMap<u64, HostWorker>,
+    devices: BTreeMap<DeviceId, DeviceWorker>,
     /// Devices that hold all that the region reads.
     holders: BTreeSet<DeviceId>,
 }
 
 #[derive(Debug, Default)]
-struct HostSeat {
+struct HostWorker {
     has: Option<Has>,
     /// Since when it leaves the rest to devices.
     declines_since: Option<f64>,
@@ -64,7 +63,7 @@ struct Has {
 }
 
 #[derive(Debug)]
-struct DeviceSeat {
+struct DeviceWorker {
     info: DeviceInfo,
     limit_bytes: u64,
     /// What it has begun, the oldest first.
@@ -111,26 +110,26 @@ enum HostRun {
     Wait(f64),
 }
 
-/// A host partition in a roster; it leaves when this is dropped.
+/// A host partition among the workers; it leaves when this is dropped.
 #[derive(Debug)]
 pub struct HostStream {
-    roster: Arc<Roster>,
+    states: Arc<WorkerStates>,
     number: u64,
 }
 
 impl Drop for HostStream {
     fn drop(&mut self) {
-        self.roster.seats.lock().host.remove(&self.number);
+        self.states.workers.lock().host.remove(&self.number);
     }
 }
 
-impl Roster {
-    /// Makes the roster of a region of this shape, whose host has so many partitions.
+impl WorkerStates {
+    /// Makes the workers of a region of this shape; `host_partitions` may join.
     pub fn new(rates: Arc<Rates>, shape: ShapeKey, host_partitions: usize) -> Arc<Self> {
         Arc::new(Self {
             rates,
             shape,
-            seats: Mutex::new(Seats {
+            workers: Mutex::new(Workers {
                 expected: host_partitions,
                 host_stays_out: false,
                 next_stream: 0,
@@ -151,29 +150,29 @@ impl Roster {
         self.shape
     }
 
-    /// Gives a host partition a seat.
+    /// Adds a host partition.
     pub fn join_host(self: &Arc<Self>) -> HostStream {
-        let mut seats = self.seats.lock();
-        let number = seats.next_stream;
-        seats.next_stream += 1;
-        seats.expected = seats.expected.saturating_sub(1);
-        seats.host.insert(number, HostSeat::default());
+        let mut workers = self.workers.lock();
+        let number = workers.next_stream;
+        workers.next_stream += 1;
+        workers.expected = workers.expected.saturating_sub(1);
+        workers.host.insert(number, HostWorker::default());
         HostStream {
-            roster: Arc::clone(self),
+            states: Arc::clone(self),
             number,
         }
     }
 
-    /// Gives a device of this memory limit a seat.
+    /// Adds a device with this memory limit.
     pub fn join_device(&self, info: &DeviceInfo, limit_bytes: u64) {
-        let mut seats = self.seats.lock();
-        let seat = DeviceSeat {
+        let mut workers = self.workers.lock();
+        let worker = DeviceWorker {
             info: info.clone(),
             limit_bytes,
             has: VecDeque::new(),
             since: 0.0,
             compiling: 0.0,
-            location: match seats.holders.contains(&info.id) {
+            location: match workers.holders.contains(&info.id) {
                 true => Location::Device,
                 false => Location::Host,
             },
@@ -181,23 +180,23 @@ impl Roster {
             others: 0.0,
             promised: Estimate::default(),
         };
-        seats.devices.insert(info.id, seat);
+        workers.devices.insert(info.id, worker);
     }
 
     /// Notes that devices have all of the work to themselves.
     pub fn keep_from_host(&self) {
-        self.seats.lock().host_stays_out = true;
+        self.workers.lock().host_stays_out = true;
     }
 
     /// Notes, before a device joins, that it holds all that the region reads.
     pub fn holds_all(&self, device: DeviceId) {
-        self.seats.lock().holders.insert(device);
+        self.workers.lock().holders.insert(device);
     }
 
     /// Returns how many rows of what waits a device takes at once: all, or where others could take
     /// them half of its share, so that all are done at about the same time.
     pub fn share_of(&self, rest: Rest) -> u64 {
-        match self.seats.lock().devices.len() as u64 {
+        match self.workers.lock().devices.len() as u64 {
             0 | 1 => rest.num_rows,
             devices => rest.num_rows.div_ceil(2 * devices),
         }
@@ -205,7 +204,7 @@ impl Roster {
 
     /// Counts a device out.
     pub fn leave_device(&self, device: DeviceId) {
-        self.seats.lock().devices.remove(&device);
+        self.workers.lock().devices.remove(&device);
     }
 
     /// Decides whether a device takes the next morsel of a queue, which counts in `rest`;
@@ -219,18 +218,18 @@ impl Roster {
         others: f64,
         now: f64,
     ) -> Decision {
-        let mut seats = self.seats.lock();
-        if let Some(seat) = seats.devices.get_mut(&device) {
-            seat.location = location;
-            seat.others = others;
+        let mut workers = self.workers.lock();
+        if let Some(worker) = workers.devices.get_mut(&device) {
+            worker.location = location;
+            worker.others = others;
         }
-        let outlook = self.outlook(&seats, rest, now);
+        let outlook = self.outlook(&workers, rest, now);
         let decision = outlook.decide(device, morsel);
         if decision.takes
-            && let Some(seat) = seats.devices.get_mut(&device)
+            && let Some(worker) = workers.devices.get_mut(&device)
             && let Some(state) = outlook.devices.iter().find(|state| state.id == device)
         {
-            seat.claim(state, decision.estimate, now);
+            worker.claim(state, decision.estimate, now);
         }
         decision
     }
@@ -244,65 +243,65 @@ impl Roster {
         others: f64,
         now: f64,
     ) {
-        let mut seats = self.seats.lock();
-        let Some(seat) = seats.devices.get_mut(&device) else {
+        let mut workers = self.workers.lock();
+        let Some(worker) = workers.devices.get_mut(&device) else {
             return;
         };
-        seat.location = location;
-        seat.others = others;
-        let state = seat.state(device, &self.rates, self.shape, now);
-        seat.claim(&state, state.estimate(morsels), now);
+        worker.location = location;
+        worker.others = others;
+        let state = worker.state(device, &self.rates, self.shape, now);
+        worker.claim(&state, state.estimate(morsels), now);
     }
 
     /// Notes that a device must compile for so many seconds before it folds what it claims next.
     pub fn compiles_first(&self, device: DeviceId, seconds: f64) {
-        if let Some(seat) = self.seats.lock().devices.get_mut(&device) {
-            seat.compiling = seconds;
+        if let Some(worker) = self.workers.lock().devices.get_mut(&device) {
+            worker.compiling = seconds;
         }
     }
 
     /// Returns what the last claim of a device was expected to take: how much later the device is done
     /// with its folds for it, and what other queries keep the device from it if it had nothing else.
     pub fn promised(&self, device: DeviceId) -> Estimate {
-        let seats = self.seats.lock();
-        let seat = seats.devices.get(&device);
-        seat.map_or_else(Estimate::default, |seat| seat.promised)
+        let workers = self.workers.lock();
+        let worker = workers.devices.get(&device);
+        worker.map_or_else(Estimate::default, |worker| worker.promised)
     }
 
     /// Notes that a device begins something that is expected to take so many seconds.
     pub fn begin(&self, device: DeviceId, seconds: f64, now: f64) {
-        if let Some(seat) = self.seats.lock().devices.get_mut(&device) {
-            seat.begin(seconds, None, now);
+        if let Some(worker) = self.workers.lock().devices.get_mut(&device) {
+            worker.begin(seconds, None, now);
         }
     }
 
     /// Notes that the oldest thing that a device began has ended.
     pub fn end(&self, device: DeviceId, now: f64) {
-        if let Some(seat) = self.seats.lock().devices.get_mut(&device) {
-            seat.has.pop_front();
-            seat.since = now;
+        if let Some(worker) = self.workers.lock().devices.get_mut(&device) {
+            worker.has.pop_front();
+            worker.since = now;
         }
     }
 
     /// Notes that the newest thing that a device began came to nothing.
     pub fn cancel(&self, device: DeviceId) {
-        if let Some(seat) = self.seats.lock().devices.get_mut(&device) {
-            seat.has.pop_back();
+        if let Some(worker) = self.workers.lock().devices.get_mut(&device) {
+            worker.has.pop_back();
         }
     }
 
     /// Notes how large the state is that a device must bring back.
     pub fn state_is(&self, device: DeviceId, bytes: u64) {
-        if let Some(seat) = self.seats.lock().devices.get_mut(&device) {
-            seat.state_bytes = bytes;
+        if let Some(worker) = self.workers.lock().devices.get_mut(&device) {
+            worker.state_bytes = bytes;
         }
     }
 
     /// Notes that a device has brought its state back, and learns how large that was.
     pub fn state_left(&self, device: DeviceId) {
-        let mut seats = self.seats.lock();
-        if let Some(seat) = seats.devices.get_mut(&device) {
-            let bytes = std::mem::take(&mut seat.state_bytes);
+        let mut workers = self.workers.lock();
+        if let Some(worker) = workers.devices.get_mut(&device) {
+            let bytes = std::mem::take(&mut worker.state_bytes);
             self.rates.learn_state(self.shape, bytes);
         }
     }
@@ -339,22 +338,22 @@ impl Roster {
             return HostClaim::Empty;
         }
         let rows = run.iter().map(|morsel| morsel.size.num_rows).sum();
-        if let Some(seat) = self.seats.lock().host.get_mut(&stream.number) {
-            seat.has = Some(Has { rows, since: now });
+        if let Some(worker) = self.workers.lock().host.get_mut(&stream.number) {
+            worker.has = Some(Has { rows, since: now });
         }
         HostClaim::Run(run)
     }
 
     /// Notes that a host partition is done with what it had, and learns from it.
     fn host_came_back(&self, stream: &HostStream, now: f64) {
-        let mut seats = self.seats.lock();
-        let had = seats.host.get_mut(&stream.number);
-        let Some(had) = had.and_then(|seat| seat.has.take()) else {
+        let mut workers = self.workers.lock();
+        let had = workers.host.get_mut(&stream.number);
+        let Some(had) = had.and_then(|worker| worker.has.take()) else {
             return;
         };
         // All partitions were polled by now, or come after this one.
-        seats.expected = 0;
-        drop(seats);
+        workers.expected = 0;
+        drop(workers);
         self.rates.learn_host(self.shape, had.rows, now - had.since);
     }
 
@@ -363,26 +362,26 @@ impl Roster {
     /// Whoever waits claims in the end: once it has waited for as long as one morsel would have
     /// taken it, the devices have not kept their promise.
     fn host_run(&self, stream: &HostStream, rest: Rest, limit: usize, now: f64) -> HostRun {
-        let mut seats = self.seats.lock();
-        let outlook = self.outlook(&seats, rest, now);
-        let number = seats.host.range(..stream.number).count();
+        let mut workers = self.workers.lock();
+        let outlook = self.outlook(&workers, rest, now);
+        let number = workers.host.range(..stream.number).count();
         let mut limit = u64::try_from(limit).unwrap_or(u64::MAX);
         if !self.rates.host_is_measured(self.shape) {
             // No share can be told of yet.
             limit = 1;
         }
         let morsels = outlook.host_run(number, limit);
-        let Some(seat) = seats.host.get_mut(&stream.number) else {
+        let Some(worker) = workers.host.get_mut(&stream.number) else {
             return HostRun::Take(1);
         };
         if morsels > 0 {
-            seat.declines_since = None;
+            worker.declines_since = None;
             return HostRun::Take(morsels);
         }
         let own = rest.mean().num_rows as f64 * outlook.host_seconds_per_row;
-        let since = *seat.declines_since.get_or_insert(now);
+        let since = *worker.declines_since.get_or_insert(now);
         if now - since >= own {
-            seat.declines_since = None;
+            worker.declines_since = None;
             return HostRun::Take(1);
         }
         HostRun::Wait(own.clamp(ASK_AGAIN_MIN, ASK_AGAIN_MAX))
@@ -391,46 +390,46 @@ impl Roster {
     /// Returns how long a device that declined should wait before it asks again, in seconds: what
     /// the fastest worker takes for a morsel, since much may have changed by then.
     pub fn ask_again(&self, rest: Rest, now: f64) -> f64 {
-        let outlook = self.outlook(&self.seats.lock(), rest, now);
+        let outlook = self.outlook(&self.workers.lock(), rest, now);
         outlook.fastest_morsel().clamp(ASK_AGAIN_MIN, ASK_AGAIN_MAX)
     }
 
-    fn outlook(&self, seats: &Seats, rest: Rest, now: f64) -> Outlook {
+    fn outlook(&self, workers: &Workers, rest: Rest, now: f64) -> Outlook {
         let learned = self.rates.host(self.shape);
-        let has = seats.host.values().filter_map(|seat| seat.has);
+        let has = workers.host.values().filter_map(|worker| worker.has);
         let shown = has
             .map(|has| (now - has.since) / has.rows.max(1) as f64)
             .fold(f64::MAX, f64::min);
         let slower = shown > learned && shown < f64::MAX;
         let host_seconds_per_row = if slower { shown } else { learned };
-        let mut host_free_in: Vec<f64> = seats
+        let mut host_free_in: Vec<f64> = workers
             .host
             .values()
-            .map(|seat| {
-                seat.has.map_or(0.0, |has| {
+            .map(|worker| {
+                worker.has.map_or(0.0, |has| {
                     let expected = has.rows as f64 * host_seconds_per_row;
                     (expected - (now - has.since)).abs()
                 })
             })
             .collect();
-        host_free_in.extend(std::iter::repeat_n(0.0, seats.expected));
-        if seats.host_stays_out {
+        host_free_in.extend(std::iter::repeat_n(0.0, workers.expected));
+        if workers.host_stays_out {
             host_free_in.clear();
         }
         Outlook {
             rest,
             host_free_in,
             host_seconds_per_row,
-            devices: seats
+            devices: workers
                 .devices
                 .iter()
-                .map(|(&id, seat)| seat.state(id, &self.rates, self.shape, now))
+                .map(|(&id, worker)| worker.state(id, &self.rates, self.shape, now))
                 .collect(),
         }
     }
 }
 
-impl DeviceSeat {
+impl DeviceWorker {
     fn begin(&mut self, seconds: f64, rate: Option<DeviceRate>, now: f64) {
         if self.has.is_empty() {
             self.since = now;

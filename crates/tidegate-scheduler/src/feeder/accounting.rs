@@ -1,4 +1,5 @@
-//! What a feeder writes down: folds that ended, what they have taught, and morsels that go back.
+//! A feeder's accounting: folds that ended, what they taught the rates, and morsels that are
+//! returned.
 
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use crate::residency::Origin;
 use crate::run::RunFailure;
 
 impl Feeder {
-    /// Waits for the oldest fold and books it.
+    /// Waits for the oldest fold and accounts for it.
     pub(super) async fn settle(&self, open: &mut OpenRun) -> Result<Option<Setback>, RunFailure> {
         let Some(settled) = open.next_settled().await else {
             return Ok(None);
@@ -51,7 +52,7 @@ impl Feeder {
         }
         let refused = matches!(error, RunError::Device(DeviceError::Refused { .. }));
         if refused && settled.origin.is_some() {
-            self.take_out_of_books(&open.folded);
+            self.uncount(&open.folded);
             lost.append(&mut open.folded);
             self.setback(Setbacks {
                 retries: lost.len() as u64,
@@ -68,7 +69,7 @@ impl Feeder {
 
     /// Learns from a fold of rows that were claimed as so many bytes.
     pub(super) fn learn(&self, report: &FoldReport, claimed_bytes: u64) {
-        let (info, shape) = (self.device.info(), self.roster.shape());
+        let (info, shape) = (self.device.info(), self.workers.shape());
         let rates = self.dispatch.rates();
         let busy = report.device_seconds;
         let upload = report.phases.upload;
@@ -80,7 +81,7 @@ impl Feeder {
         } else {
             rates.learn_fold(shape, info, report.rows, claimed_bytes, busy);
         }
-        self.roster.state_is(info.id, report.state_bytes);
+        self.workers.state_is(info.id, report.state_bytes);
     }
 
     /// Books a claim that was folded, of which this was expected and which took so many seconds.
@@ -130,20 +131,20 @@ impl Feeder {
     ) -> Result<RunEnd, RunFailure> {
         let mut waiting: Vec<Morsel> = Vec::new();
         for work in progress.pending.drain(..) {
-            self.roster.cancel(self.device.info().id);
+            self.workers.cancel(self.device.info().id);
             waiting.extend(work.into_morsels());
         }
         self.give_back(&waiting, reason)?;
         Ok(RunEnd::Faulted)
     }
 
-    /// Gives folded but uncommitted morsels back and takes them out of the device's books.
+    /// Gives folded but uncommitted morsels back and takes them out of the device's counters.
     pub(super) fn abandon(&self, folded: &[Morsel], reason: Reason) -> Result<(), RunFailure> {
-        self.take_out_of_books(folded);
+        self.uncount(folded);
         self.give_back(folded, reason)
     }
 
-    fn take_out_of_books(&self, folded: &[Morsel]) {
+    fn uncount(&self, folded: &[Morsel]) {
         let rows = folded.iter().map(|morsel| morsel.size.num_rows).sum();
         let bytes = folded.iter().map(|morsel| morsel.size.num_bytes).sum();
         self.counters

@@ -15,9 +15,9 @@ use crate::resident::{ResidentFailure, ResidentScan};
 
 /// An atomic region: one device answers all of it or nothing.
 #[derive(Debug)]
-pub struct AllOrNothing;
+pub struct AtomicRun;
 
-impl AllOrNothing {
+impl AtomicRun {
     /// Runs the whole scan on the first device and returns its rows, in the order the program gives
     /// them. [`RunFailure::Fallback`] means that the host must answer instead; nothing has left.
     pub async fn run(spec: &RunSpec) -> Result<Vec<RecordBatch>, RunFailure> {

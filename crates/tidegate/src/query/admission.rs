@@ -1,8 +1,8 @@
-//! A statement's way in: its turn at the gate, and its part of the memory.
+//! Admission of a statement: its permit of the gate, and its part of the memory.
 //!
-//! A statement enters with its first stream that is polled and leaves with the last one that ends.
-//! One that reads no more than some rows of memory, such as a system table or what SET answers, does
-//! not wait: it is what somebody looks with who wonders why others wait.
+//! A statement is admitted with its first stream that is polled and leaves with the last one that ends. One
+//! that reads only a few rows of memory, such as a system table or the answer of SET, does not wait:
+//! it is how people find out why others wait.
 
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -16,7 +16,9 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::physical_plan::placeholder_row::PlaceholderRowExec;
 use futures_timer::Delay;
-use tidegate_scheduler::{AdmissionGate, Permit, Rates, Refused, ShapeKey, Wish};
+use tidegate_scheduler::{
+    AdmissionError, AdmissionGate, AdmissionRequest, Permit, Rates, ShapeKey,
+};
 use tokio::sync::Mutex;
 
 use super::history::Record;
@@ -29,28 +31,28 @@ use crate::runtime::Runtime;
 /// Rows of memory that a statement may read without waiting.
 const ROWS_OF_A_LOOK: usize = 4096;
 
-/// How often, and how many times, it is looked whether a plan that was dropped has given its memory back.
+/// How often, and how many times, it is checked whether a dropped plan has released its memory.
 const RELEASE_LOOK_EVERY: Duration = Duration::from_millis(2);
 const RELEASE_LOOKS: usize = 1000;
 
-/// How a statement comes in.
+/// How a statement is admitted.
 #[derive(Debug)]
-pub(super) struct Entrance {
+pub(super) struct Admission {
     gate: Arc<AdmissionGate>,
     rates: Arc<Rates>,
-    /// Whoever asked was let in at another door, or only looks.
-    is_in: bool,
-    wish: Wish,
+    /// It was admitted elsewhere, or only reads a few rows of memory.
+    is_admitted: bool,
+    request: AdmissionRequest,
     shape: Option<ShapeKey>,
     memory_limit: Option<u64>,
     /// Its operators hold memory that is worth counting.
     counts_memory: bool,
-    stay: Mutex<Weak<Stay>>,
+    admitted: Mutex<Weak<Admitted>>,
 }
 
-/// A statement that was let in; it leaves when this is dropped.
+/// A statement that was admitted; it leaves when this is dropped.
 #[derive(Debug)]
-pub(super) struct Stay {
+pub(super) struct Admitted {
     pub(super) ctx: Arc<TaskContext>,
     pool: Option<Arc<QueryPool>>,
     record: Arc<Record>,
@@ -59,7 +61,7 @@ pub(super) struct Stay {
     _permit: Option<Permit>,
 }
 
-impl Stay {
+impl Admitted {
     /// Returns a context of the statement's with its own memory pool.
     pub(super) fn in_own_pool(&self, ctx: &Arc<TaskContext>) -> Arc<TaskContext> {
         match &self.pool {
@@ -68,7 +70,7 @@ impl Stay {
         }
     }
 
-    /// Waits until what ran for the statement has given its memory back, though not for long.
+    /// Waits, for a bounded time, until the statement's operators have released their memory.
     pub(super) async fn holds_nothing(&self) {
         let Some(pool) = &self.pool else {
             return;
@@ -82,7 +84,7 @@ impl Stay {
     }
 }
 
-impl Drop for Stay {
+impl Drop for Admitted {
     fn drop(&mut self) {
         let Some(pool) = &self.pool else {
             return;
@@ -94,7 +96,7 @@ impl Drop for Stay {
     }
 }
 
-impl Entrance {
+impl Admission {
     pub(super) fn new(
         runtime: &Runtime,
         plan: &Arc<dyn ExecutionPlan>,
@@ -112,7 +114,7 @@ impl Entrance {
         let shape = counts_memory.then(|| shape(plan)).flatten();
         let most = runtime.admission().limits().expected_bytes_max / 2;
         let expected_bytes = shape.map_or(0, |shape| rates.peak(shape));
-        let wish = Wish {
+        let request = AdmissionRequest {
             priority: options.priority,
             // Operators that spill take all that there is, and would do with less: two always run.
             expected_bytes: expected_bytes.min(most).min(limit.unwrap_or(u64::MAX)),
@@ -120,31 +122,31 @@ impl Entrance {
         Self {
             gate: Arc::clone(runtime.admission()),
             rates,
-            is_in: is_client || looks_only,
-            wish,
+            is_admitted: is_client || looks_only,
+            request,
             shape,
             memory_limit: limit,
             counts_memory,
-            stay: Mutex::default(),
+            admitted: Mutex::default(),
         }
     }
 
-    /// Lets a stream in, after the first one at once.
+    /// Waits until the statement is admitted; later streams enter at once.
     pub(super) async fn enter(
         &self,
         ctx: &Arc<TaskContext>,
         record: &Arc<Record>,
-    ) -> Result<Arc<Stay>, Error> {
-        let mut known = self.stay.lock().await;
-        if let Some(stay) = known.upgrade() {
-            return Ok(stay);
+    ) -> Result<Arc<Admitted>, Error> {
+        let mut known = self.admitted.lock().await;
+        if let Some(admitted) = known.upgrade() {
+            return Ok(admitted);
         }
         let mut permit = None;
-        if !self.is_in {
+        if !self.is_admitted {
             let began = Instant::now();
-            let admitted = self.gate.admit(self.wish).await;
+            let permitted = self.gate.admit(self.request).await;
             record.waited(began.elapsed());
-            permit = Some(admitted.map_err(refused)?);
+            permit = Some(permitted.map_err(refused)?);
         }
         let mut pool = None;
         let mut own = Arc::clone(ctx);
@@ -154,7 +156,7 @@ impl Entrance {
             own = with_pool(ctx, &environment, &counting);
             pool = Some(counting);
         }
-        let stay = Arc::new(Stay {
+        let admitted = Arc::new(Admitted {
             ctx: own,
             pool,
             record: Arc::clone(record),
@@ -162,13 +164,13 @@ impl Entrance {
             shape: self.shape,
             _permit: permit,
         });
-        *known = Arc::downgrade(&stay);
-        Ok(stay)
+        *known = Arc::downgrade(&admitted);
+        Ok(admitted)
     }
 }
 
-/// Says why a statement was not let in.
-pub(crate) fn refused(refused: Refused) -> Error {
+/// Describes why a statement was not admitted.
+pub(crate) fn refused(refused: AdmissionError) -> Error {
     Error::with_source(ErrorKind::ResourcesExhausted, refused.to_string(), refused)
 }
 
