@@ -304,7 +304,7 @@ impl Planner<'_> {
                     None => self.extreme(value, rows, is_unsigned, complement),
                 }
             }
-            Reduce::Count => none(),
+            Reduce::Count | Reduce::Combine(_) | Reduce::CoMoment { .. } => none(),
         }
     }
 

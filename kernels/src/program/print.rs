@@ -68,6 +68,8 @@ impl<'a> RowText<'a> {
             literal_at: vec![None; program.parameters.len()],
             num_bound: 0,
         };
+        let errors = program.raises.iter().map(|raise| error_code(&raise.error));
+        let errors = errors.collect::<Result<Vec<_>, String>>()?;
         let is_inline = read_by_one_raise(program);
         let mut raises: Vec<usize> = (0..program.raises.len()).collect();
         for index in 0..program.values.len() {
@@ -82,7 +84,7 @@ impl<'a> RowText<'a> {
                 Code::Operation(code) => text.bind(text.class(id), &code),
             };
             text.names.push(name);
-            raises.retain(|raise| !text.raise(*raise));
+            raises.retain(|raise| !text.raise(*raise, errors[*raise]));
         }
         Ok(text)
     }
@@ -155,21 +157,27 @@ impl<'a> RowText<'a> {
         name
     }
 
-    /// Writes a raise if its conditions have names by now; returns whether they have.
-    fn raise(&mut self, index: usize) -> bool {
+    /// Writes a raise of this error if its conditions have names by now; returns whether they have.
+    fn raise(&mut self, index: usize, error: &str) -> bool {
         let raise = &self.program.raises[index];
         if raise.guard.max(raise.when).0 as usize >= self.names.len() {
             return false;
         }
-        let error = match raise.error {
-            Raised::DivideByZero => "DIVIDE_BY_ZERO",
-            Raised::Overflow { .. } => "OVERFLOW",
-            Raised::CastFailed { .. } | Raised::Function { .. } => "CAST_FAILED",
-        };
         let (guard, when) = (self.name(raise.guard), self.name(raise.when));
         self.lines
             .push(format!("if ({guard} && {when}) raise(p.flags, {error});"));
         true
+    }
+}
+
+/// Returns the C++ name of an error's code.
+fn error_code(error: &Raised) -> Result<&'static str, String> {
+    match error {
+        Raised::DivideByZero => Ok("DIVIDE_BY_ZERO"),
+        Raised::Overflow { .. } => Ok("OVERFLOW"),
+        Raised::CastFailed { .. } => Ok("CAST_FAILED"),
+        Raised::Domain { what } => Err(format!("a device cannot raise \"{what}\"")),
+        Raised::Function { name, .. } => Err(format!("a device cannot say why {name} failed")),
     }
 }
 

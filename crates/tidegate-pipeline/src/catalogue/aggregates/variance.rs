@@ -42,7 +42,6 @@ pub(super) static STDDEV_SAMP: AggregateEntry =
 
 static SQRT: Kernel = Kernel {
     name: "sqrt",
-    cuda: Some("__dsqrt_rn({0})"),
     body: Body::Float(f64::sqrt),
     cuda: Some("sqrt({0})"),
     gives: |_| Type::Float64(FloatRange::ALL),

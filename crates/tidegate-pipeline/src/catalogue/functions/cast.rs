@@ -29,7 +29,6 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
 
 static ROUND: Kernel = Kernel {
     name: "round",
-    cuda: Some("round_away({0})"),
     body: Body::Float(f64::round),
     cuda: Some("round({0})"),
     gives: |arguments| {
