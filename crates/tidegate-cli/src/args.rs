@@ -24,7 +24,7 @@ pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) door: Option<Door>,
 
-    /// Run these statements; may be given several times, in order with -f
+    /// Run these statements; can be repeated, in order with -f
     #[arg(
         short = 'c',
         long = "command",
@@ -44,12 +44,12 @@ pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) output: OutputArgs,
 
-    /// Go on with the next statement when one fails; the exit status is still 1
+    /// Continue with the next statement when one fails; the exit status is still 1
     #[arg(long)]
     pub(crate) keep_going: bool,
 
-    /// Give statements a value that they name as $NAME, such as day="DATE '2024-01-31'" or k=3; may be
-    /// given several times
+    /// Set a value that statements refer to as $NAME, such as day="DATE '2024-01-31'" or k=3; can
+    /// be repeated
     #[arg(long = "param", value_name = "NAME=VALUE")]
     pub(crate) params: Vec<String>,
 
@@ -63,7 +63,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE", env = "TIDEGATE_CONFIG", global = true)]
     config: Option<PathBuf>,
 
-    /// Set a setting of the session, such as tidegate.placement=host; may be given several times
+    /// Set a setting of the session, such as tidegate.placement=host; can be repeated
     #[arg(long = "set", value_name = "NAME=VALUE", global = true)]
     set: Vec<String>,
 
@@ -79,7 +79,7 @@ pub(crate) struct Args {
 /// How results are shown.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct OutputArgs {
-    /// How to write results
+    /// Output format of results
     #[arg(
         long,
         value_enum,
@@ -89,7 +89,7 @@ pub(crate) struct OutputArgs {
     )]
     pub(crate) format: Format,
 
-    /// Show so many rows of a table, or `all`; at the prompt 40 unless given
+    /// Maximum number of rows of a table to show, or `all` [default: 40 at the prompt]
     #[arg(long, value_name = "N", env = "TIDEGATE_MAXROWS", global = true)]
     pub(crate) maxrows: Option<MaxRows>,
 
@@ -105,7 +105,7 @@ pub(crate) struct OutputArgs {
     #[arg(short, long, global = true)]
     pub(crate) quiet: bool,
 
-    /// Do not show on a terminal how far long queries have come
+    /// Do not show a progress bar for long queries on a terminal
     #[arg(long, global = true)]
     pub(crate) no_progress: bool,
 }
@@ -117,7 +117,7 @@ pub(crate) struct ConnectArgs {
     #[arg(long, value_name = "URL", env = "TIDEGATE_CONNECT")]
     pub(crate) connect: Option<String>,
 
-    /// Log in under this name; the password is in TIDEGATE_PASSWORD, in a file, or asked for
+    /// Log in as this user; the password comes from TIDEGATE_PASSWORD, a file or a prompt
     #[arg(long, value_name = "NAME", env = "TIDEGATE_USER")]
     pub(crate) user: Option<String>,
 
@@ -125,11 +125,12 @@ pub(crate) struct ConnectArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) password_file: Option<PathBuf>,
 
-    /// Show the token in the first line of this file, or in TIDEGATE_TOKEN, instead of logging in
+    /// Authenticate with the token in the first line of this file, or in TIDEGATE_TOKEN, instead of
+    /// logging in
     #[arg(long, value_name = "FILE")]
     pub(crate) token_file: Option<PathBuf>,
 
-    /// Trust the certificates in this file, in PEM [default: those that this machine trusts]
+    /// Trust the certificates in this PEM file [default: those that this machine trusts]
     #[arg(long, value_name = "FILE", env = "TIDEGATE_CA")]
     pub(crate) ca: Option<PathBuf>,
 }
@@ -137,7 +138,7 @@ pub(crate) struct ConnectArgs {
 /// What the session may use.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct SessionArgs {
-    /// Host memory for statements, such as 512MB or 1.5GB [default: 70 % of what there is]
+    /// Host memory for statements, such as 512MB or 1.5GB [default: 70 % of the machine's memory]
     #[arg(
         long,
         value_name = "SIZE",
@@ -146,7 +147,7 @@ pub(crate) struct SessionArgs {
     )]
     pub(crate) memory_limit: Option<ByteSize>,
 
-    /// Memory that each GPU may use, such as 40GB [default: 90 % of what is free]
+    /// Memory that each GPU may use, such as 40GB [default: 90 % of its free memory]
     #[arg(
         long,
         value_name = "SIZE",
@@ -155,15 +156,15 @@ pub(crate) struct SessionArgs {
     )]
     pub(crate) device_memory_limit: Option<ByteSize>,
 
-    /// Spill into this folder [default: the system's folder for temporary files]
+    /// Write spill files to this folder [default: the system's folder for temporary files]
     #[arg(long, value_name = "FOLDER", env = "TIDEGATE_TEMP_DIR", global = true)]
     pub(crate) temp_dir: Option<PathBuf>,
 
-    /// Spill at most this much [default: 100GB]
+    /// Maximum size of all spill files [default: 100GB]
     #[arg(long, value_name = "SIZE", env = "TIDEGATE_TEMP_LIMIT", global = true)]
     pub(crate) temp_limit: Option<ByteSize>,
 
-    /// Work with so many threads [default: one a core]
+    /// Number of worker threads [default: one per core]
     #[arg(long, value_name = "N", env = "TIDEGATE_THREADS", global = true)]
     pub(crate) threads: Option<NonZeroUsize>,
 
@@ -179,15 +180,15 @@ pub(crate) struct SessionArgs {
 /// The subcommands.
 #[derive(Debug, Clone, Subcommand)]
 pub(crate) enum Door {
-    /// Run a filter, projection and group-by on generated TPC-H data, and tell where it ran
+    /// Run a filter, projection and group-by on generated TPC-H data, and show where it ran
     Demo {
         /// Size of the data: 1 is 6 million rows, about 1 GB as text
         #[arg(long, value_name = "SF", default_value = "0.1")]
         scale_factor: ScaleFactor,
     },
-    /// Tell which devices were found, or where each was looked for, and what statements may use
+    /// Show which devices were found, or where each was looked for, and what statements may use
     Doctor,
-    /// List every option and setting, its value, and where that came from
+    /// List every option and setting with its value and origin
     Config {
         /// Print the reference page, in Markdown
         #[arg(long)]
@@ -205,7 +206,7 @@ pub(crate) struct ServeArgs {
     #[command(subcommand)]
     pub(crate) task: Option<ServeTask>,
 
-    /// Listen here; beyond this machine that needs TLS and users, or --insecure
+    /// Address to listen on; one beyond this machine needs TLS and users, or --insecure
     #[arg(
         long,
         value_name = "ADDRESS",
@@ -214,45 +215,45 @@ pub(crate) struct ServeArgs {
     )]
     pub(crate) listen: SocketAddr,
 
-    /// Tell health, metrics and a live page over HTTP on this port of the address of --listen, or on
-    /// an address with a port of its own
+    /// Serve health, metrics and a live page over HTTP, on this port of the --listen address, or on
+    /// an address of its own
     #[arg(long, value_name = "[ADDRESS:]PORT", env = "TIDEGATE_SERVE_HTTP_PORT")]
     pub(crate) http_port: Option<HttpPort>,
 
-    /// The certificate, in PEM, with those that it was signed with behind it
+    /// The certificate chain in PEM, the server's certificate first
     #[arg(long, value_name = "FILE", env = "TIDEGATE_SERVE_TLS_CERT")]
     pub(crate) tls_cert: Option<PathBuf>,
 
-    /// The certificate's key, in PEM
+    /// The certificate's private key in PEM
     #[arg(long, value_name = "FILE", env = "TIDEGATE_SERVE_TLS_KEY")]
     pub(crate) tls_key: Option<PathBuf>,
 
-    /// Who may call: TOML tables [[users]] with name, password (a hash) and admin
+    /// Users who may log in: TOML tables [[users]] with name, password (a hash) and admin
     #[arg(long, value_name = "FILE", env = "TIDEGATE_SERVE_USERS")]
     pub(crate) users: Option<PathBuf>,
 
-    /// Listen beyond this machine without TLS or users: whoever reaches the port may do all
+    /// Listen beyond this machine without TLS or users: anyone who reaches the port has full access
     #[arg(long, env = "TIDEGATE_SERVE_INSECURE")]
     pub(crate) insecure: bool,
 
-    /// Run these statements first; their tables and settings are there for every client
+    /// Run the statements of this file at the start; every client sees their tables and settings
     #[arg(long, value_name = "FILE", env = "TIDEGATE_SERVE_INIT")]
     pub(crate) init: Option<PathBuf>,
 
-    /// Let statements read and write this file, folder, bucket (s3://bucket) or host (https://host),
-    /// and what is below; may be given several times
+    /// Allow statements to read and write this file, folder, bucket (s3://bucket) or host
+    /// (https://host), and everything below it; can be repeated
     #[arg(long, value_name = "PATH", env = "TIDEGATE_SERVE_ALLOW")]
     pub(crate) allow: Vec<PathBuf>,
 
-    /// Run so many statements at a time [default: one a core, at least 4]
+    /// Maximum number of statements that run at once [default: one per core, at least 4]
     #[arg(long, value_name = "N", env = "TIDEGATE_SERVE_MAX_STATEMENTS")]
     pub(crate) max_statements: Option<NonZeroUsize>,
 
-    /// Let so many statements wait for their turn [default: 8 for each that runs]
+    /// Maximum number of statements that wait to run [default: 8 times --max-statements]
     #[arg(long, value_name = "N", env = "TIDEGATE_SERVE_QUEUE")]
     pub(crate) queue: Option<usize>,
 
-    /// Let a statement wait so long for its turn, such as 10s
+    /// How long a statement may wait to run, such as 10s
     #[arg(
         long,
         value_name = "TIME",
@@ -261,11 +262,11 @@ pub(crate) struct ServeArgs {
     )]
     pub(crate) queue_wait: Time,
 
-    /// Let a statement run so long [default: for ever]
+    /// Maximum run time of a statement [default: no limit]
     #[arg(long, value_name = "TIME", env = "TIDEGATE_SERVE_STATEMENT_TIMEOUT")]
     pub(crate) statement_timeout: Option<Time>,
 
-    /// Wait so long for running statements at the end
+    /// How long to wait for running statements at shutdown
     #[arg(
         long,
         value_name = "TIME",
@@ -274,7 +275,7 @@ pub(crate) struct ServeArgs {
     )]
     pub(crate) drain: Time,
 
-    /// Keep a session that logged in so long without a call
+    /// How long to keep an idle session that logged in
     #[arg(
         long,
         value_name = "TIME",
@@ -283,7 +284,7 @@ pub(crate) struct ServeArgs {
     )]
     pub(crate) session_idle: Time,
 
-    /// Keep a result so long that nobody fetches
+    /// How long to keep a result that is not fetched
     #[arg(
         long,
         value_name = "TIME",
@@ -292,7 +293,7 @@ pub(crate) struct ServeArgs {
     )]
     pub(crate) result_idle: Time,
 
-    /// Let so many sessions be open at a time
+    /// Maximum number of open sessions
     #[arg(
         long,
         value_name = "N",
@@ -301,7 +302,7 @@ pub(crate) struct ServeArgs {
     )]
     pub(crate) max_sessions: NonZeroUsize,
 
-    /// Let one user have so many of them, where there are users
+    /// Maximum number of open sessions per user, if there are users
     #[arg(
         long,
         value_name = "N",
@@ -310,15 +311,17 @@ pub(crate) struct ServeArgs {
     )]
     pub(crate) max_user_sessions: NonZeroUsize,
 
-    /// Statements of one user that run at a time, where there are users [default: --max-statements]
+    /// Maximum number of statements per user that run at once, if there are users [default:
+    /// --max-statements]
     #[arg(long, value_name = "N", env = "TIDEGATE_SERVE_MAX_USER_STATEMENTS")]
     pub(crate) max_user_statements: Option<NonZeroUsize>,
 
-    /// Statements of one user that wait for their turn, where there are users [default: --queue]
+    /// Maximum number of statements per user that wait to run, if there are users [default:
+    /// --queue]
     #[arg(long, value_name = "N", env = "TIDEGATE_SERVE_MAX_USER_QUEUE")]
     pub(crate) max_user_queue: Option<usize>,
 
-    /// Connections at a time; one more displaces the oldest on which nobody has authenticated
+    /// Maximum number of connections; one more displaces the oldest unauthenticated one
     #[arg(
         long,
         value_name = "N",
@@ -327,8 +330,8 @@ pub(crate) struct ServeArgs {
     )]
     pub(crate) max_connections: NonZeroUsize,
 
-    /// Connections of one address on which nobody has authenticated, on each port; one more displaces
-    /// the oldest of them
+    /// Maximum number of unauthenticated connections per address and port; one more displaces the
+    /// oldest of them
     #[arg(
         long,
         value_name = "N",
@@ -337,7 +340,7 @@ pub(crate) struct ServeArgs {
     )]
     pub(crate) max_address_connections: NonZeroUsize,
 
-    /// Close a connection that is idle so long before anybody authenticates on it
+    /// Close an unauthenticated connection that has been idle for this long
     #[arg(
         long,
         value_name = "TIME",
@@ -346,7 +349,7 @@ pub(crate) struct ServeArgs {
     )]
     pub(crate) authentication_timeout: Time,
 
-    /// Give up a result whose rows nobody reads for so long, and an upload of which nothing comes
+    /// Abort a result whose rows are not read, or an upload that sends nothing, for this long
     #[arg(
         long,
         value_name = "TIME",
@@ -355,12 +358,11 @@ pub(crate) struct ServeArgs {
     )]
     pub(crate) unread_timeout: Time,
 
-    /// How to write what happens, on standard error
+    /// Format of the log on standard error
     #[arg(long, value_enum, default_value_t = LogFormat::Text, env = "TIDEGATE_SERVE_LOG_FORMAT")]
     pub(crate) log_format: LogFormat,
 
-    /// What to write of it; `info` has a line for each query that ends [default: info as JSON, else
-    /// warn]
+    /// Log level; `info` has a line for each query that ends [default: info as JSON, else warn]
     #[arg(long, value_enum, env = "TIDEGATE_SERVE_LOG_LEVEL")]
     pub(crate) log_level: Option<LogLevel>,
 }
@@ -368,9 +370,9 @@ pub(crate) struct ServeArgs {
 /// How the log is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogFormat {
-    /// Lines for reading
+    /// Plain text
     Text,
-    /// One JSON object on each line
+    /// One JSON object per line
     Json,
 }
 
@@ -379,11 +381,11 @@ pub(crate) enum LogFormat {
 pub(crate) enum LogLevel {
     /// Nothing
     Off,
-    /// What went wrong here
+    /// Failures of the server
     Error,
-    /// What may go wrong, such as logins that were refused
+    /// Warnings, such as refused logins
     Warn,
-    /// What happens
+    /// Each event
     Info,
 }
 
@@ -401,11 +403,11 @@ pub(crate) struct KernelArgs {
     #[arg(long, value_name = "ARCH", default_value = "sm_90")]
     pub(crate) arch: Architecture,
 
-    /// Print the CUDA C++ of each kernel too
+    /// Also print the CUDA C++ of each kernel
     #[arg(long)]
     pub(crate) source: bool,
 
-    /// The query; `EXPLAIN (FORMAT CUDA)` before it gives the same source as rows
+    /// The query; `EXPLAIN (FORMAT CUDA)` in front of it returns the same source as rows
     #[arg(value_name = "QUERY")]
     pub(crate) query: String,
 }

@@ -435,12 +435,12 @@ pub(crate) fn reference() -> String {
     let command = Args::command();
     let mut page = String::from(
         "# Configuration\n\nThis page is written by `tidegate config --reference`.\n\n\
-         A value comes from, each overriding those before it: the default; the configuration file \
-         (`--config FILE`, `TIDEGATE_CONFIG`, or config.toml in the folder tidegate of `$XDG_CONFIG_HOME`, by \
-         default `~/.config`); the environment; the command line; `SET`.\n\
-         An unknown key or variable is an error.\n`tidegate config` lists each value and where it \
-         came from.\n\n## Options\n\n\
-         In the file, keys of the first level; those that begin with `serve.` are keys of the table \
+         Values come from these sources, later ones overriding earlier ones: the default; the \
+         configuration file (`--config FILE`, `TIDEGATE_CONFIG`, or tidegate/config.toml below \
+         `$XDG_CONFIG_HOME`, by default `~/.config`); the environment; the command line; `SET`.\n\
+         An unknown key or variable is an error.\n`tidegate config` lists each value and its \
+         origin.\n\n## Options\n\n\
+         In the file these are top-level keys; those that begin with `serve.` are keys of the table \
          `[serve]`, and options of `tidegate serve`.\n\n\
          | file | environment | command line | what it does |\n|---|---|---|---|\n",
     );
@@ -463,10 +463,10 @@ pub(crate) fn reference() -> String {
     page.extend(rows);
     page.push_str(
         "\n## Settings of a session\n\n\
-         In the file, keys of the table `[tidegate]`; on the command line `--set NAME=VALUE`; in SQL \
+         In the file these are keys of the table `[tidegate]`; on the command line `--set NAME=VALUE`; in SQL \
          `SET NAME = VALUE`; in the environment as `TIDEGATE_PLACEMENT` for `tidegate.placement`.\n\
          The settings of DataFusion, `datafusion.*`, can be given in the same \
-         ways but the environment.\n\n\
+         ways, except in the environment.\n\n\
          | setting | default | what it does |\n|---|---|---|\n",
     );
     for setting in tidegate::options::defaults() {
@@ -483,11 +483,12 @@ pub(crate) fn reference() -> String {
     }
     page.push_str(
         "\n## Object stores\n\n\
-         In the file, keys of the table `[stores]`, and of a table such as `[stores.\"s3://bucket\"]` \
-         for one place; in the environment as each cloud names them; in SQL as `OPTIONS` of \
-         `CREATE EXTERNAL TABLE` and `COPY`, which hold for the bucket as long as the session. Clients of a \
-         server cannot give any.\nThey are named after the variables: `aws.region` is `AWS_REGION`.\n\
-         Without credentials, S3 asks the machine that it runs on for some.\n\n\
+         In the file these are keys of the table `[stores]`, and of a table such as \
+         `[stores.\"s3://bucket\"]` for one store; in the environment they have the names that each cloud \
+         uses; in SQL they are `OPTIONS` of `CREATE EXTERNAL TABLE` and `COPY`, valid for the bucket until \
+         the session ends. Clients of a server cannot set any.\n\
+         Names follow the variables: `aws.region` is `AWS_REGION`.\n\
+         Without credentials, S3 uses those of the machine's instance profile, if there is one.\n\n\
          | URLs | options | environment |\n|---|---|---|\n\
          | `s3://bucket/…` | `aws.access_key_id`, `aws.secret_access_key`, `aws.session_token`, `aws.region`, \
          `aws.endpoint`, `aws.skip_signature` … | `AWS_…` |\n\
@@ -495,7 +496,7 @@ pub(crate) fn reference() -> String {
          | `az://container/…`, `abfs://…` | `azure.account_name`, `azure.account_key`, `azure.sas_token`, \
          `azure.skip_signature` … | `AZURE_STORAGE_…`, `AZURE_…` |\n\
          | `https://…`, `http://…` | `http.timeout`, `http.connect_timeout`, `http.proxy_url` … | |\n\
-         \n`timeout` and `connect_timeout` are there for each.\n\
+         \nEvery kind of store has `timeout` and `connect_timeout`.\n\
          \n## Example\n\n```toml\nmemory_limit = \"8GB\"\nformat = \"csv\"\n\n[serve]\n\
          listen = \"0.0.0.0:31337\"\nallow = [\"/data\"]\n\n[tidegate]\n\
          placement = \"host\"\n\n[datafusion.execution]\nbatch_size = 8192\n\n[stores]\naws.region = \"eu-central-1\"\n```\n",

@@ -25,8 +25,8 @@ pub(crate) struct Demo {
 const SHARE: &str = "SET tidegate.replay_placement = 'DH'";
 
 /// What to try next.
-const MORE: &str = "\nsee more: EXPLAIN ANALYZE before a query tells its morsels by placement and \
-                    reason; `tidegate demo --simulate-device 2GB` shares the work with a simulated \
+const MORE: &str = "\nsee more: EXPLAIN ANALYZE before a query shows its morsels by placement \
+                    and reason; `tidegate demo --simulate-device 2GB` shares the work with a simulated \
                     device; `tidegate` opens a prompt";
 
 impl Demo {

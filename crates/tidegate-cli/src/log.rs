@@ -152,7 +152,7 @@ fn write(mut out: impl Write, told: &Receiver<Told>, num_missing: &AtomicU64, fo
 
 /// Says how many lines are missing here.
 fn gap(missing: u64, format: LogFormat) -> String {
-    let message = "lines of the log were left out: standard error was read too slowly";
+    let message = "lines of the log were dropped: standard error was read too slowly";
     match format {
         LogFormat::Json => {
             format!("{{\"level\":\"WARN\",\"message\":\"{message}\",\"lines\":{missing}}}\n")

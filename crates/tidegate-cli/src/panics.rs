@@ -16,7 +16,7 @@ pub(crate) fn hold_back() {
 /// Returns what the last panic said, once.
 pub(crate) fn take() -> String {
     let last = LAST.lock().unwrap_or_else(PoisonError::into_inner).take();
-    last.unwrap_or_else(|| "a task ended without saying why".to_string())
+    last.unwrap_or_else(|| "a task ended without a message".to_string())
 }
 
 fn describe(info: &PanicHookInfo<'_>) -> String {

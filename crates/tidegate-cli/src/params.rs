@@ -45,7 +45,7 @@ impl Params {
             name.starts_with(is_letter) && name.chars().all(|c| is_letter(c) || c.is_numeric());
         if !is_name {
             return Err(format!(
-                "'{name}' is no name of a parameter: it begins with a letter, and has letters, \
+                "'{name}' is not a parameter name: it begins with a letter, and has letters, \
                  digits and _"
             ));
         }

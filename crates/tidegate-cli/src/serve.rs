@@ -143,7 +143,7 @@ async fn serve(
     let told = told.and_then(|()| out.flush());
     told.map_err(|error| Trouble::Failure(Failure::output(error)))?;
     if is_open && !server.address().ip().is_loopback() {
-        console::note("warning: whoever reaches this port may do all that the server may");
+        console::note("warning: anyone who reaches this port has all rights of the server");
     }
     let (stop, stopped) = oneshot::channel::<()>();
     let mut serving = workers.spawn(server.run(async {
@@ -154,7 +154,7 @@ async fn serve(
         ended = &mut serving => return Ok(ended??),
         _ = first_signal => {}
     }
-    console::note("going down: waiting for the statements that run; a second signal ends them");
+    console::note("shutting down: waiting for running statements; a second signal ends them");
     // The server may have ended by itself in this moment.
     let _ = stop.send(());
     tokio::select! {

@@ -178,7 +178,7 @@ impl Shell {
             What::Command(line) => match parse(line) {
                 Some(Ok(command)) => self.obey(command, place).await,
                 Some(Err(message)) => failed(message, place),
-                None => failed(format!("{line} is no command"), place),
+                None => failed(format!("{line} is not a command"), place),
             },
         }
     }
@@ -300,7 +300,7 @@ impl Shell {
             .filter(|name| name.to_lowercase().contains(&part))
             .collect();
         match found.is_empty() {
-            true => console::note(format_args!("no function's name holds '{part}'")),
+            true => console::note(format_args!("no function's name contains '{part}'")),
             false => console::note(found.join(" ")),
         }
     }

@@ -41,7 +41,7 @@ const DONE: [(&str, &str); 8] = [
     ),
     (
         "ClosePreparedStatement",
-        "Lets a prepared statement go. Takes ActionClosePreparedStatementRequest.",
+        "Closes a prepared statement. Takes ActionClosePreparedStatementRequest.",
     ),
     (
         "CancelFlightInfo",
@@ -59,7 +59,7 @@ const DONE: [(&str, &str); 8] = [
     ),
     (
         "GetSessionOptions",
-        "Tells settings, and the options catalog and schema. Gives GetSessionOptionsResult.",
+        "Returns settings, and the options catalog and schema. Gives GetSessionOptionsResult.",
     ),
     (
         "CloseSession",
@@ -67,7 +67,7 @@ const DONE: [(&str, &str); 8] = [
     ),
     (
         PROGRESS,
-        "Tells how far the session's query has come that runs. Gives a JSON object, or nothing where \
+        "Returns the progress of the session's running query as a JSON object, or nothing if \
          none runs.",
     ),
 ];
@@ -161,7 +161,7 @@ async fn prepare(
     asked: ActionCreatePreparedStatementRequest,
 ) -> Result<Vec<u8>, Status> {
     refuse_transaction(asked.transaction_id.as_deref())?;
-    let planned = door.statements.plan_to_keep(caller, &asked.query).await?;
+    let planned = door.statements.plan_cacheable(caller, &asked.query).await?;
     let dataset_schema = match planned.schema() {
         Some(columns) => schema_bytes(&wire_schema(&columns))?,
         None => Bytes::new(),

@@ -1,10 +1,10 @@
-//! A statement's turn: it waits at the gate of the process, as the statements of every session do,
-//! and is told to come again if the line is full. Nobody waits for ever, and nobody comes in once the
-//! server is going down. One user may have a limited number of turns.
+//! Permits of statements: each waits at the gate of the process, as the statements of every session do,
+//! and is refused if the queue is full. Nobody waits for ever, and nothing is admitted once the server is
+//! shutting down. One user may have a limited number of permits.
 //!
-//! A statement whose rows nobody reads gives its turn back while others wait: it is *paused*, and asks
-//! for a turn again when its client reads on. Paused statements keep their memory, so there is a limited
-//! number of them: one more ends the one that was paused first.
+//! A statement whose rows nobody reads returns its permit while others wait: it is *paused*, and asks for
+//! a permit again when its client reads on. Paused statements keep their memory, so their number is
+//! limited: one more ends the one that was paused first.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tidegate::{AdmissionGate, AdmissionLimits, Permit, Wish};
+use tidegate::{AdmissionGate, AdmissionLimits, AdmissionRequest, Permit};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
@@ -21,7 +21,7 @@ use crate::options::Limits;
 
 /// How often a drain looks whether all has ended.
 const DRAIN_STEP: Duration = Duration::from_millis(20);
-/// How long a statement that reads on waits before it stands in a full line again.
+/// How long a statement that reads on waits before it asks a full queue again.
 const RESUME_STEP: Duration = Duration::from_millis(50);
 /// The priority of a statement that reads on, whose client has waited already.
 const RESUME_PRIORITY: i32 = 1;
@@ -30,10 +30,10 @@ const RESUME_PRIORITY: i32 = 1;
 #[derive(Debug)]
 pub(crate) struct Admission {
     gate: Arc<AdmissionGate>,
-    /// Turns that this server's statements have.
+    /// Permits of this server's statements.
     running: Arc<AtomicUsize>,
     is_closed: AtomicBool,
-    users: Mutex<HashMap<Arc<str>, Arc<UserTurns>>>,
+    users: Mutex<HashMap<Arc<str>, Arc<UserPermits>>>,
     limits: UserLimits,
     paused: Mutex<BTreeMap<u64, CancellationToken>>,
     paused_max: usize,
@@ -41,35 +41,35 @@ pub(crate) struct Admission {
     resume_wait: Duration,
 }
 
-/// The turns that one user may have, and wait for.
+/// The permits that one user may have, and wait for.
 #[derive(Clone, Copy, Debug)]
 struct UserLimits {
     running: usize,
     waiting: usize,
 }
 
-/// The turns of one user.
+/// The permits of one user.
 #[derive(Debug)]
-struct UserTurns {
+struct UserPermits {
     free: Arc<Semaphore>,
     num_waiting: AtomicUsize,
 }
 
-/// A statement's turn, until it is dropped.
+/// A statement's permission to run, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Turn {
+pub(crate) struct StatementPermit {
     _permit: Permit,
     _of_user: OwnedSemaphorePermit,
     running: Arc<AtomicUsize>,
 }
 
-impl Drop for Turn {
+impl Drop for StatementPermit {
     fn drop(&mut self) {
         self.running.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// A statement without its turn, until it is dropped.
+/// A statement without its permit, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Pause {
     admission: Arc<Admission>,
@@ -82,7 +82,7 @@ impl Drop for Pause {
     }
 }
 
-/// A statement that waits for a turn of its user.
+/// A statement that waits for a permit of its user.
 struct Waits<'a>(&'a AtomicUsize);
 
 impl Drop for Waits<'_> {
@@ -116,12 +116,12 @@ impl Admission {
         }
     }
 
-    /// Waits for a turn.
+    /// Waits for a permit.
     ///
     /// # Errors
     /// `UNAVAILABLE`, which clients may try again, if the queue is full, the wait is over or the
     /// server is going down; `RESOURCE_EXHAUSTED` if too many statements of the user wait.
-    pub(crate) async fn turn(&self, user: &Arc<str>) -> Result<Turn, Status> {
+    pub(crate) async fn permit(&self, user: &Arc<str>) -> Result<StatementPermit, Status> {
         self.check_open()?;
         let of_user = self.of_user(user);
         let is_free = of_user.free.available_permits() > 0 && self.has_room();
@@ -129,40 +129,40 @@ impl Admission {
         let _waits = Waits(&of_user.num_waiting);
         if num_waiting >= self.limits.waiting && !is_free {
             return Err(Status::resource_exhausted(format!(
-                "{num_waiting} statements of user '{user}' wait, which is all that one user may have \
-                 waiting: try again later, or raise --max-user-queue"
+                "user '{user}' has {num_waiting} waiting statements, the maximum per user: try \
+                 again later, or raise --max-user-queue"
             )));
         }
-        let turn = self.wait(&of_user, 0).await?;
+        let permit = self.wait(&of_user, 0).await?;
         self.check_open()?;
-        Ok(turn)
+        Ok(permit)
     }
 
-    async fn wait(&self, of_user: &UserTurns, priority: i32) -> Result<Turn, Status> {
+    async fn wait(&self, of_user: &UserPermits, priority: i32) -> Result<StatementPermit, Status> {
         let wait_max = self.gate.limits().wait_max;
         let free = Arc::clone(&of_user.free).acquire_owned();
         let Ok(Ok(of_user)) = tokio::time::timeout(wait_max, free).await else {
             return Err(Status::unavailable(format!(
-                "the statement waited {wait_max:?} for one of {} of its user to end, which is as long as \
-                 it may; try again later, or raise --max-user-statements",
+                "the statement waited {wait_max:?} for one of {} running statements of its user \
+                 to end, the maximum wait; try again later, or raise --max-user-statements",
                 self.limits.running
             )));
         };
-        let wish = Wish {
+        let request = AdmissionRequest {
             priority,
-            ..Wish::default()
+            ..AdmissionRequest::default()
         };
-        let admitted = self.gate.admit(wish).await;
+        let admitted = self.gate.admit(request).await;
         let permit = admitted.map_err(|refused| Status::unavailable(refused.to_string()))?;
         self.running.fetch_add(1, Ordering::Relaxed);
-        Ok(Turn {
+        Ok(StatementPermit {
             _permit: permit,
             _of_user: of_user,
             running: Arc::clone(&self.running),
         })
     }
 
-    /// Tells whether other statements of the process or of the user wait for a turn.
+    /// Tells whether other statements of the process or of the user wait for a permit.
     pub(crate) fn is_wanted(&self, user: &Arc<str>) -> bool {
         let (_, num_waiting) = self.gate.counts();
         num_waiting > 0 || self.of_user(user).num_waiting.load(Ordering::Relaxed) > 0
@@ -185,16 +185,16 @@ impl Admission {
         }
     }
 
-    /// Waits for a turn again.
+    /// Waits for a permit again.
     ///
     /// # Errors
     /// `UNAVAILABLE` if there is none for as long as rows may lie unread.
-    pub(crate) async fn resume(self: Arc<Self>, user: Arc<str>) -> Result<Turn, Status> {
+    pub(crate) async fn resume(self: Arc<Self>, user: Arc<str>) -> Result<StatementPermit, Status> {
         let of_user = self.of_user(&user);
         let resumed = async {
             loop {
                 match self.wait(&of_user, RESUME_PRIORITY).await {
-                    Ok(turn) => return turn,
+                    Ok(permit) => return permit,
                     Err(_) => tokio::time::sleep(RESUME_STEP).await,
                 }
             }
@@ -202,8 +202,8 @@ impl Admission {
         let resumed = tokio::time::timeout(self.resume_wait, resumed).await;
         resumed.map_err(|_| {
             Status::unavailable(format!(
-                "the statement gave its turn back while its rows lay unread, and has not had another \
-                 for {:?}; try again later, or raise --max-statements",
+                "the statement was paused because its rows were not read, and could not be \
+                 resumed within {:?}; try again later, or raise --max-statements",
                 self.resume_wait
             ))
         })
@@ -229,10 +229,10 @@ impl Admission {
         let _ = tokio::time::timeout(patience, idle).await;
     }
 
-    fn of_user(&self, user: &Arc<str>) -> Arc<UserTurns> {
+    fn of_user(&self, user: &Arc<str>) -> Arc<UserPermits> {
         let mut users = self.users.lock();
         let of_user = users.entry(Arc::clone(user)).or_insert_with(|| {
-            Arc::new(UserTurns {
+            Arc::new(UserPermits {
                 free: Arc::new(Semaphore::new(self.limits.running)),
                 num_waiting: AtomicUsize::new(0),
             })
@@ -247,7 +247,7 @@ impl Admission {
 }
 
 fn going_down() -> Status {
-    Status::unavailable("the server is going down: try again later, or elsewhere")
+    Status::unavailable("the server is shutting down: try again later, or elsewhere")
 }
 
 #[cfg(test)]

@@ -175,7 +175,7 @@ fn authorization(headers: &MetadataMap) -> Result<Option<Authorization<'_>>, Sta
     };
     let value = value
         .to_str()
-        .map_err(|_| Status::unauthenticated("the authorization header is no text"))?;
+        .map_err(|_| Status::unauthenticated("the authorization header is not text"))?;
     let (scheme, rest) = value.split_once(' ').unwrap_or((value, ""));
     Ok(Some(match scheme.eq_ignore_ascii_case("bearer") {
         true => Authorization::Bearer(rest.trim()),

@@ -105,7 +105,7 @@ async fn page() -> Result<Response, Refusal> {
 async fn ready(State(desk): State<Arc<Desk>>) -> (StatusCode, &'static str) {
     match desk.is_ready.load(Ordering::Relaxed) {
         true => (StatusCode::OK, "ready\n"),
-        false => (StatusCode::SERVICE_UNAVAILABLE, "going down\n"),
+        false => (StatusCode::SERVICE_UNAVAILABLE, "shutting down\n"),
     }
 }
 

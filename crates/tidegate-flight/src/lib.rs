@@ -7,7 +7,7 @@
 //! In reading order: [`options`] (what may be asked of a server, and which addresses are safe),
 //! [`server`] (it listens, drains and ends), `limiter` and `connection` (connections), `auth` (who
 //! calls), `sessions` (what a caller has here), `door` and `service` (one call), `job` and `statement` (a
-//! statement on its way), `admission` (its turn), `running` (its rows, and what stops them), `wire` (their form),
+//! statement on its way), `admission` (its permit), `running` (its rows, and what stops them), `wire` (their form),
 //! `upload` and `put` (rows from clients), `metadata`, `sql_info` and `type_info` (what there is),
 //! `actions` (all else);
 //! for whoever operates it, `meters` (what is counted), `timeline` (the last minutes) and `http`.

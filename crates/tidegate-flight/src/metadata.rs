@@ -1,6 +1,6 @@
 //! What there is: catalogs, schemas, tables, keys, and facts about the server.
 //!
-//! These answers are small, come from memory and wait for nobody's turn. A ticket is the command
+//! These answers are small, come from memory and wait for no permit. A ticket is the command
 //! itself.
 
 use std::sync::Arc;

@@ -18,7 +18,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
-use tidegate::{LoggedQuery, Place, QueryState, QueryWatcher, Session, Tally};
+use tidegate::{LoggedQuery, Place, PlaceStats, QueryState, QueryWatcher, Session};
 use tonic::{Code, Status};
 
 use crate::sessions::Sessions;
@@ -88,12 +88,8 @@ impl Meters {
             "Queries that have ended, by status and by the side that ran their regions",
             &meters.queries,
         );
-        add("query_rows", "Rows that queries gave", &meters.rows);
-        add(
-            "morsels",
-            "Morsels that ran to the end, by place",
-            &meters.morsels,
-        );
+        add("query_rows", "Rows that queries returned", &meters.rows);
+        add("morsels", "Morsels completed, by place", &meters.morsels);
         add(
             "morsel_rows",
             "Rows of morsels as read, by place",
@@ -111,7 +107,7 @@ impl Meters {
         );
         add(
             "statements_waiting",
-            "Statements that wait for their turn",
+            "Statements that wait to run",
             &meters.waiting,
         );
         let seconds = |registry: &mut Registry, name: &str, help: &str, metric: &Histogram| {
@@ -126,7 +122,7 @@ impl Meters {
         seconds(
             &mut registry,
             "statement_wait",
-            "Time that statements waited for their turn",
+            "Time that statements waited to run",
             &meters.wait_seconds,
         );
         registry.register_with_unit(
@@ -159,7 +155,11 @@ impl Meters {
         if code == Code::Internal
             && let Err(status) = &answer
         {
-            tracing::error!(method, error = status.message(), "a call met a defect");
+            tracing::error!(
+                method,
+                error = status.message(),
+                "a call hit a bug in the engine"
+            );
         }
         let labels = [
             ("method", method.to_string()),
@@ -169,7 +169,7 @@ impl Meters {
         answer
     }
 
-    /// Counts a statement that waits for its turn, until this is dropped.
+    /// Counts a statement that waits for its permit, until this is dropped.
     pub(crate) fn wait(self: &Arc<Self>) -> Waiting {
         self.waiting.inc();
         Waiting {
@@ -188,13 +188,13 @@ impl Meters {
         self.lanes.lock().clone()
     }
 
-    fn place(&self, tally: &Tally) {
-        let place = || tally.place.to_string();
+    fn place(&self, stats: &PlaceStats) {
+        let place = || stats.place.to_string();
         let at = [("place", place())];
-        self.morsels.get_or_create(&at).inc_by(tally.morsels);
-        self.morsel_rows.get_or_create(&at).inc_by(tally.rows);
-        self.morsel_bytes.get_or_create(&at).inc_by(tally.bytes);
-        for (reason, times) in &tally.reasons {
+        self.morsels.get_or_create(&at).inc_by(stats.morsels);
+        self.morsel_rows.get_or_create(&at).inc_by(stats.rows);
+        self.morsel_bytes.get_or_create(&at).inc_by(stats.bytes);
+        for (reason, times) in &stats.reasons {
             let labels = [("place", place()), ("reason", (*reason).to_string())];
             self.placements.get_or_create(&labels).inc_by(*times);
             if *reason == "device_fault" {
@@ -217,19 +217,19 @@ impl<M: prometheus_client::registry::Metric + Clone> Register for M {
 
 /// Adds what a place did to lanes: morsel by morsel for its own reason, or all for the first reason
 /// of a region that was placed as a whole.
-pub(crate) fn add_to_lanes(lanes: &mut Lanes, tally: &Tally) {
-    let decided: u64 = tally.reasons.iter().map(|(_, times)| times).sum();
-    if decided == tally.morsels {
-        for (reason, times) in &tally.reasons {
-            *lanes.entry((tally.place, reason)).or_default() += times;
+pub(crate) fn add_to_lanes(lanes: &mut Lanes, stats: &PlaceStats) {
+    let decided: u64 = stats.reasons.iter().map(|(_, times)| times).sum();
+    if decided == stats.morsels {
+        for (reason, times) in &stats.reasons {
+            *lanes.entry((stats.place, reason)).or_default() += times;
         }
         return;
     }
-    let reason = tally
+    let reason = stats
         .reasons
         .first()
         .map_or("planned", |(reason, _)| reason);
-    *lanes.entry((tally.place, reason)).or_default() += tally.morsels;
+    *lanes.entry((stats.place, reason)).or_default() += stats.morsels;
 }
 
 impl QueryWatcher for Meters {
@@ -241,13 +241,13 @@ impl QueryWatcher for Meters {
         self.queries.get_or_create(&labels).inc();
         self.query_seconds.observe(query.seconds);
         self.rows.inc_by(query.rows);
-        for tally in &query.tallies {
-            self.place(tally);
+        for stats in &query.place_stats {
+            self.place(stats);
         }
         {
             let mut lanes = self.lanes.lock();
-            for tally in &query.tallies {
-                add_to_lanes(&mut lanes, tally);
+            for stats in &query.place_stats {
+                add_to_lanes(&mut lanes, stats);
             }
         }
         tracing::info!(
@@ -266,7 +266,7 @@ impl QueryWatcher for Meters {
     }
 }
 
-/// A statement that waits for its turn.
+/// A statement that waits for its permit.
 #[derive(Debug)]
 pub(crate) struct Waiting {
     meters: Arc<Meters>,
@@ -300,21 +300,13 @@ impl Collector for Now {
             .iter()
             .filter(|report| report.state == QueryState::Running);
         let numbers = [
-            (
-                "sessions",
-                "Sessions that are open",
-                self.sessions.len() as u64,
-            ),
+            ("sessions", "Open sessions", self.sessions.len() as u64),
             (
                 "statements_running",
-                "Statements that have their turn",
+                "Statements that are admitted",
                 self.sessions.num_running() as u64,
             ),
-            (
-                "queries_running",
-                "Queries that run",
-                running.count() as u64,
-            ),
+            ("queries_running", "Running queries", running.count() as u64),
         ];
         for (name, help, value) in numbers {
             gauge(&mut encoder, name, help, None, &[(Vec::new(), value)])?;
@@ -339,14 +331,14 @@ impl Collector for Now {
         gauge(
             &mut encoder,
             "memory_used",
-            "Memory taken, by tier and consumer",
+            "Memory used, by tier and consumer",
             bytes,
             &used,
         )?;
         gauge(
             &mut encoder,
             "memory_limit",
-            "Memory that may be taken",
+            "Memory limits",
             bytes,
             &limits,
         )?;
@@ -374,7 +366,7 @@ impl Collector for Now {
         counter(
             &mut encoder,
             "cache_evictions",
-            "Column chunks that gave way",
+            "Column chunks evicted",
             &evictions,
         )
     }

@@ -48,16 +48,16 @@ impl std::fmt::Debug for Tls {
 pub struct Limits {
     /// Statements that run at a time.
     pub statements: usize,
-    /// Statements that wait for their turn; one more is refused. As many results are kept that nobody
+    /// Statements that wait for a permit; one more is refused. As many results are kept that nobody
     /// reads while others wait.
     pub queued: usize,
     /// Statements of one user that run at a time, where there are users.
     pub statements_per_user: usize,
-    /// Statements of one user that wait for their turn, where there are users.
+    /// Statements of one user that wait for a permit, where there are users.
     pub queued_per_user: usize,
-    /// How long a statement waits for its turn.
+    /// How long a statement waits for a permit.
     pub queue_wait: Duration,
-    /// How long a statement runs, from its turn to its last row; `None` for ever.
+    /// How long a statement runs, from its admission to its last row; `None` for no limit.
     pub statement_timeout: Option<Duration>,
     /// How long a client may leave rows unread, or an upload unfinished, before it is given up.
     pub stall: Duration,

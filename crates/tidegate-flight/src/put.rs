@@ -183,7 +183,7 @@ async fn ingest(
         taken.push(batch).map_err(status)?;
     }
     let waiting = door.statements.meters.wait();
-    let _turn = door.statements.admission.turn(&caller.user).await?;
+    let _permit = door.statements.admission.permit(&caller.user).await?;
     drop(waiting);
     let finished = async {
         let finished = taken.finish(&target, if_exists, if_missing).await;

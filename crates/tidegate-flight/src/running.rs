@@ -1,10 +1,10 @@
 //! A statement's rows on their way out, and everything that may stop them.
 //!
 //! Rows are made as the client reads them: what it does not read is not made, which is all the
-//! back-pressure there is. A client that stops reading would hold its turn and memory for ever, so a
+//! back-pressure there is. A client that stops reading would hold its permit and memory for ever, so a
 //! guard beside each statement takes its rows away when it is cancelled, its session ends, its time
 //! is over or nobody has read for too long; whether or not anybody polls. Long before that it gives the
-//! statement's turn back if others wait for one: the statement is paused until its client reads on.
+//! statement's permit back if others wait for one: the statement is paused until its client reads on.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -22,10 +22,10 @@ use tidegate::CancelHandle;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
-use crate::admission::{Admission, Pause, Turn};
+use crate::admission::{Admission, Pause, StatementPermit};
 use crate::sessions::RunningGuard;
 
-/// How long rows lie unread before a statement gives its turn back, if another waits for one.
+/// How long rows stay unread before a statement returns its permit, if another waits for one.
 const PAUSE_AFTER: Duration = Duration::from_millis(250);
 
 /// What stops a statement.
@@ -68,47 +68,47 @@ impl Stops {
 pub(crate) struct Held {
     pub(crate) rows: BoxStream<'static, Result<RecordBatch, Status>>,
     /// Given back when the rows are gone.
-    pub(crate) turn: HeldTurn,
+    pub(crate) permit: PermitState,
     pub(crate) _guard: RunningGuard,
 }
 
-/// The turn of a statement.
-pub(crate) enum HeldTurn {
+/// Whether a statement has its permit.
+pub(crate) enum PermitState {
     /// It needs none.
     Unneeded,
     /// It has one.
     Held {
-        turn: Turn,
+        permit: StatementPermit,
         admission: Arc<Admission>,
         user: Arc<str>,
     },
-    /// It gave its turn back, and nobody has read on since.
+    /// It returned its permit, and nobody has read on since.
     Paused {
         pause: Pause,
         admission: Arc<Admission>,
         user: Arc<str>,
     },
-    /// Its client reads on, and it waits for a turn.
+    /// Its client reads on, and it waits for a permit.
     Resuming {
         /// It counts as paused until then.
         pause: Pause,
-        resumed: BoxFuture<'static, Result<Turn, Status>>,
+        resumed: BoxFuture<'static, Result<StatementPermit, Status>>,
         admission: Arc<Admission>,
         user: Arc<str>,
     },
 }
 
-impl HeldTurn {
-    /// Gives the turn back if others wait for one.
+impl PermitState {
+    /// Returns the permit if others wait for one.
     fn pause(&mut self, end: &CancellationToken) {
         *self = match std::mem::replace(self, Self::Unneeded) {
             Self::Held {
-                turn,
+                permit,
                 admission,
                 user,
             } if admission.is_wanted(&user) => {
                 let pause = admission.pause(end.clone());
-                drop(turn);
+                drop(permit);
                 Self::Paused {
                     pause,
                     admission,
@@ -119,7 +119,7 @@ impl HeldTurn {
         };
     }
 
-    /// Waits until the statement has a turn, if it needs one.
+    /// Waits until the statement has a permit, if it needs one.
     fn poll_resume(&mut self, ctx: &mut Context<'_>) -> Poll<Result<(), Status>> {
         loop {
             *self = match std::mem::replace(self, Self::Unneeded) {
@@ -139,8 +139,8 @@ impl HeldTurn {
                     admission,
                     user,
                 } => match resumed.poll_unpin(ctx) {
-                    Poll::Ready(turn) => Self::Held {
-                        turn: turn?,
+                    Poll::Ready(permit) => Self::Held {
+                        permit: permit?,
                         admission,
                         user,
                     },
@@ -154,8 +154,8 @@ impl HeldTurn {
                         return Poll::Pending;
                     }
                 },
-                has_turn => {
-                    *self = has_turn;
+                has_permit => {
+                    *self = has_permit;
                     return Poll::Ready(Ok(()));
                 }
             };
@@ -198,13 +198,13 @@ impl Shared {
         unread_since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
-    /// Gives the statement's turn back if others wait for one.
+    /// Returns the statement's permit if others wait for one.
     fn pause(&self, end: &CancellationToken) {
         // Who holds the lock is reading.
         if let Some(mut state) = self.state.try_lock()
             && let State::Running(held) = &mut *state
         {
-            held.turn.pause(end);
+            held.permit.pause(end);
         }
     }
 }
@@ -257,8 +257,8 @@ async fn watch(shared: Arc<Shared>, stops: Stops, done: CancellationToken) {
         () = done.cancelled() => return,
         why = stops.stopped() => why,
         () = paused_for_too_many.cancelled() => Status::resource_exhausted(
-            "the statement's rows lay unread while other statements waited, and more results did than \
-             this server keeps: read rows as they come, or raise --queue or --max-statements",
+            "the statement's rows were not read while other statements waited, and the server \
+             keeps no more paused results: read rows as they come, or raise --queue or --max-statements",
         ),
         () = unread => Status::deadline_exceeded(format!(
             "nobody read the statement's rows for {} s: read them as they come, or raise \
@@ -280,7 +280,7 @@ impl Stream for RowStream {
             State::Ended => return Poll::Ready(None),
             State::Stopped(why) => Some(Err(why.clone())),
             State::Running(held) => {
-                let polled = match held.turn.poll_resume(ctx) {
+                let polled = match held.permit.poll_resume(ctx) {
                     Poll::Ready(Ok(())) => held.rows.as_mut().poll_next(ctx),
                     Poll::Ready(Err(why)) => Poll::Ready(Some(Err(why))),
                     Poll::Pending => Poll::Pending,

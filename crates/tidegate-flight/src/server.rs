@@ -209,7 +209,7 @@ impl Server {
             () = stop => {}
             () = sweep(&sessions, often) => {}
         }
-        tracing::info!("going down: no statement starts from now on");
+        tracing::info!("shutting down: no statement starts from now on");
         desk.is_ready.store(false, Ordering::Relaxed);
         health.set_not_serving::<FlightServiceServer<Door>>().await;
         health

@@ -223,7 +223,7 @@ impl FlightService for Door {
         let token = token.await;
         let token = self.meters().call("Handshake", token)?;
         let header = format!("Bearer {token}").parse();
-        let header = header.map_err(|error| defect("the token is no header", &error))?;
+        let header = header.map_err(|error| defect("the token is not a valid header", &error))?;
         let answer = HandshakeResponse {
             protocol_version: 0,
             payload: token.into(),

@@ -116,7 +116,7 @@ impl ClientSession {
         let mut prepared = self.prepared.lock();
         if prepared.len() >= self.handles_max {
             return Err(Status::resource_exhausted(format!(
-                "the session has {} prepared statements, which is all that it may: close some",
+                "the session has {} prepared statements, the maximum: close some",
                 prepared.len()
             )));
         }
@@ -274,7 +274,7 @@ impl Sessions {
         let mut by_id = self.by_id.lock();
         if by_id.len() >= self.limits.sessions {
             return Err(Status::resource_exhausted(format!(
-                "{} sessions are open, which is all that this server takes: try again later",
+                "{} sessions are open, the maximum of this server: try again later",
                 by_id.len()
             )));
         }
@@ -284,7 +284,7 @@ impl Sessions {
         let of_user = of_user.count();
         if of_user >= self.limits.sessions_per_user {
             return Err(Status::resource_exhausted(format!(
-                "user '{}' has {of_user} sessions, which is all that one user may: close some",
+                "user '{}' has {of_user} sessions, the maximum per user: close some",
                 person.name
             )));
         }
@@ -388,7 +388,7 @@ impl Sessions {
         }
     }
 
-    /// Returns how many statements have their turn, and uploads come in.
+    /// Returns how many statements are admitted, and how many uploads are coming in.
     pub(crate) fn num_running(&self) -> usize {
         let by_id = self.by_id.lock();
         let running = by_id

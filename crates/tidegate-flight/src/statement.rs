@@ -1,4 +1,4 @@
-//! A statement on its way: planned, given its turn, started.
+//! A statement on its way: planned, admitted, started.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::admission::Admission;
 use crate::job::Job;
 use crate::meters::Meters;
 use crate::options::Limits;
-use crate::running::{Held, HeldTurn, RowStream, Stops};
+use crate::running::{Held, PermitState, RowStream, Stops};
 use crate::sessions::{ClientSession, Prepared};
 use crate::status::{defect, status};
 use crate::wire::{stamp, wire_schema};
@@ -24,10 +24,7 @@ pub(crate) async fn caught<T>(work: impl Future<Output = Result<T, Status>>) -> 
     let caught = AssertUnwindSafe(work).catch_unwind().await;
     caught.unwrap_or_else(|_| {
         let what = std::io::Error::other("a panic");
-        Err(defect(
-            "the statement stopped at a defect of the engine",
-            &what,
-        ))
+        Err(defect("the statement hit a bug in the engine", &what))
     })
 }
 
@@ -47,13 +44,13 @@ impl Statements {
     }
 
     /// Plans the text of a prepared statement.
-    pub(crate) async fn plan_to_keep(
+    pub(crate) async fn plan_cacheable(
         &self,
         caller: &ClientSession,
         sql: &str,
     ) -> Result<Planned, Status> {
         self.check_size(sql)?;
-        caught(async { caller.session.plan_to_keep(sql).await.map_err(status) }).await
+        caught(async { caller.session.plan_cacheable(sql).await.map_err(status) }).await
     }
 
     fn check_size(&self, sql: &str) -> Result<(), Status> {
@@ -95,7 +92,7 @@ impl Statements {
         Ok(Job::new(runs))
     }
 
-    /// Gives a job its turn and starts it; `number` is that of its result, if it was kept.
+    /// Waits for a job's permit and starts it; `number` is that of its result, if it was kept.
     pub(crate) async fn start(
         &self,
         caller: &Arc<ClientSession>,
@@ -105,13 +102,13 @@ impl Statements {
     ) -> Result<RowStream, Status> {
         let guard = caller.running(number);
         self.admission.check_open()?;
-        let turn = match job.is_control() {
-            true => HeldTurn::Unneeded,
+        let permit = match job.is_control() {
+            true => PermitState::Unneeded,
             false => {
                 let _waiting = self.meters.wait();
                 tokio::select! {
-                    turn = self.admission.turn(&caller.user) => HeldTurn::Held {
-                        turn: turn?,
+                    permit = self.admission.permit(&caller.user) => PermitState::Held {
+                        permit: permit?,
                         admission: Arc::clone(&self.admission),
                         user: Arc::clone(&caller.user),
                     },
@@ -133,7 +130,7 @@ impl Statements {
             let schema = job.schema.unwrap_or_else(|| Arc::new(Schema::empty()));
             let held = Held {
                 rows,
-                turn,
+                permit,
                 _guard: guard,
             };
             return Ok(RowStream::new(schema, held, stops));
@@ -158,7 +155,7 @@ impl Statements {
             });
         let held = Held {
             rows: rows.boxed(),
-            turn,
+            permit,
             _guard: guard,
         };
         Ok(RowStream::new(schema, held, stops))

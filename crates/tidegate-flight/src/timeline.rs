@@ -26,7 +26,7 @@ pub(crate) struct Sample {
     /// Milliseconds since 1970, at the end of the step.
     time_ms: u64,
     lanes: Vec<Lane>,
-    /// Statements that have their turn at the end of the step.
+    /// Statements that are admitted at the end of the step.
     running: usize,
     /// Statements that wait for it.
     waiting: i64,
@@ -74,8 +74,8 @@ impl Timeline {
             // What ends between these two is missed here and found in the next step.
             let mut lanes = meters.lanes();
             for report in session.visible_reports(0) {
-                let tallies = report.regions.iter().flat_map(|region| &region.tallies);
-                tallies.for_each(|tally| add_to_lanes(&mut lanes, tally));
+                let stats = report.regions.iter().flat_map(|region| &region.place_stats);
+                stats.for_each(|stats| add_to_lanes(&mut lanes, stats));
             }
             let mut new = Vec::new();
             for ((place, reason), total) in lanes {

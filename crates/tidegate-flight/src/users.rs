@@ -39,7 +39,7 @@ pub enum UsersError {
         what: String,
     },
     /// There is nobody in the file.
-    #[error("the users file names nobody: add a [[users]] table with name and password")]
+    #[error("the users file lists no users: add a [[users]] table with name and password")]
     Nobody,
     /// A password cannot be hashed.
     #[error("the password cannot be hashed: {0}")]
@@ -122,7 +122,7 @@ impl Users {
                 ));
             }
             if by_name.contains_key(&user.name) {
-                return Err(wrong("is there twice"));
+                return Err(wrong("occurs twice"));
             }
             by_name.insert(user.name.clone(), user);
         }
@@ -188,7 +188,7 @@ mod tests {
         let hash = hash_password("x").unwrap();
         let twice = format!("[[users]]\nname = \"a\"\npassword = \"{hash}\"\n").repeat(2);
         for (text, expect) in [
-            ("", "names nobody"),
+            ("", "lists no users"),
             (
                 "[[users]]\nname = \"a\"\npassword = \"plain\"\n",
                 "hash-password",

@@ -24,6 +24,7 @@ pub mod facts;
 pub mod interpret;
 pub mod op;
 
+mod accuracy;
 mod cell;
 mod display;
 mod float_sum;
@@ -40,9 +41,10 @@ use crate::interval::{FloatRange, Interval};
 use crate::pipeline::AggregateFunction;
 use crate::scalar::Scalar;
 
+pub use accuracy::inexact_decision;
 pub use builder::{Bodies, Builder};
 pub use facts::Facts;
-pub use lower::{lower, lower_for};
+pub use lower::{lower, lower_for, may_raise};
 pub use op::{Callee, Comparison, FloatOp, IntegerOp, Op, Overflow, Rounding};
 pub use verify::verify;
 

@@ -11,7 +11,7 @@ use arrow_schema::Schema;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use tidegate_device::{DeviceId, DeviceInfo, DeviceKind, DeviceRates};
 use tidegate_pipeline::Pipeline;
-use tidegate_scheduler::place::{HostClaim, Location, Roster};
+use tidegate_scheduler::place::{HostClaim, Location, WorkerStates};
 use tidegate_scheduler::queue::DeviceClaim;
 use tidegate_scheduler::rates::{Rates, ShapeKey};
 use tidegate_scheduler::{ClaimPolicy, MorselQueue, MorselSize};
@@ -47,27 +47,27 @@ fn drain(num_morsels: usize) -> (usize, usize) {
         steps: Vec::new(),
         output: schema,
     });
-    let roster = Roster::new(Arc::new(Rates::default()), shape, PARTITIONS);
+    let workers = WorkerStates::new(Arc::new(Rates::default()), shape, PARTITIONS);
     let queue = MorselQueue::new(ClaimPolicy::Shared, vec![None]);
     queue.list(0, std::iter::repeat_n(SIZE, num_morsels));
-    let streams: Vec<_> = (0..PARTITIONS).map(|_| roster.join_host()).collect();
+    let streams: Vec<_> = (0..PARTITIONS).map(|_| workers.join_host()).collect();
     for id in 0..DEVICES {
-        roster.join_device(&device(id), 1 << 30);
+        workers.join_device(&device(id), 1 << 30);
     }
     let (mut host, mut devices) = (0, 0);
     let mut now = 0.0;
     while queue.rest().num_morsels > 0 {
         for stream in &streams {
             now += 1e-4;
-            let claim = roster.claim_for_host(stream, &queue, 0, 1, true, now);
+            let claim = workers.claim_for_host(stream, &queue, 0, 1, true, now);
             if let HostClaim::Run(run) = claim {
                 host += run.len();
             }
         }
         for id in (0..DEVICES).map(DeviceId) {
-            roster.end(id, now);
+            workers.end(id, now);
             let claim = queue.claim_for_device(id, |morsel, rest| {
-                let decision = roster.decide(id, morsel.size, Location::Host, rest, 0.0, now);
+                let decision = workers.decide(id, morsel.size, Location::Host, rest, 0.0, now);
                 decision.takes
             });
             devices += usize::from(matches!(claim, DeviceClaim::Morsel(_)));

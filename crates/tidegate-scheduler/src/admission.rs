@@ -1,8 +1,9 @@
 //! Which queries run, and whose turn it is on a device.
 //!
-//! A [`Line`] lets a limited number of queries run, as far as the memory that they are known to need
-//! goes round; the others wait, the oldest of the highest priority first, for a limited time. Waiting
-//! raises a query's priority, and nobody overtakes who is next, so that none waits for ever. The line is a plain state machine; [`AdmissionGate`] is the door that tasks wait at.
+//! An [`AdmissionQueue`] lets a limited number of queries run, within the memory that they are known to
+//! need; the others wait, highest priority first, then oldest first, for a limited time. Waiting raises a
+//! query's priority, and nobody overtakes whoever is next, so that none starves. The queue is a plain
+//! state machine; tasks wait at the [`AdmissionGate`].
 //! [`turns`] shares a device's time between the queries that run.
 
 mod gate;
@@ -43,15 +44,16 @@ impl Default for AdmissionLimits {
     }
 }
 
-/// Why a query was not let in. It can be tried again.
+/// Why a query was not admitted. It can be tried again.
 #[derive(Clone, Debug, PartialEq, Error)]
-pub enum Refused {
+pub enum AdmissionError {
     /// Too many wait.
     #[error(
-        "{running_max} statements may run and {waiting_max} wait, and so many do; try again later, or \
+        "the queue is full: {running_max} statements run and {waiting_max} wait, the maximum; \
+         try again later, or \
          raise tidegate.max_running_queries or tidegate.max_waiting_queries"
     )]
-    LineFull {
+    QueueFull {
         /// The limit of those that run.
         running_max: usize,
         /// The limit of those that wait.
@@ -59,8 +61,8 @@ pub enum Refused {
     },
     /// It waited as long as it may.
     #[error(
-        "the statement waited {waited:?} for one of {running_max} to end, which is as long as it may; \
-         try again later, or raise tidegate.max_running_queries or tidegate.queue_timeout"
+        "the statement waited {waited:?} for one of {running_max} running statements to end, the \
+         maximum wait; try again later, or raise tidegate.max_running_queries or tidegate.queue_timeout"
     )]
     WaitedTooLong {
         /// The limit of those that run.
@@ -70,20 +72,20 @@ pub enum Refused {
     },
 }
 
-/// A query's place in the line.
+/// A query's place in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(u64);
 
 #[derive(Debug)]
 struct Waiting {
     ticket: Ticket,
-    wish: Wish,
+    request: AdmissionRequest,
     since: f64,
 }
 
-/// How a query asks to be let in.
+/// What a query asks of admission.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wish {
+pub struct AdmissionRequest {
     /// The higher the sooner; 0 for most.
     pub priority: i32,
     /// Bytes of memory that it is known to need; 0 if nothing is known.
@@ -92,7 +94,7 @@ pub struct Wish {
 
 /// The queries that run and wait. Times are in seconds from any start.
 #[derive(Debug)]
-pub struct Line {
+pub struct AdmissionQueue {
     limits: AdmissionLimits,
     /// With the bytes that each is expected to need.
     running: BTreeMap<Ticket, u64>,
@@ -100,8 +102,8 @@ pub struct Line {
     next: u64,
 }
 
-impl Line {
-    /// Makes a line in which nobody stands.
+impl AdmissionQueue {
+    /// Makes an empty queue.
     pub fn new(limits: AdmissionLimits) -> Self {
         Self {
             limits,
@@ -122,14 +124,18 @@ impl Line {
         self.admit(now)
     }
 
-    /// Lets a query in or makes it wait; [`Line::runs`] tells which.
+    /// Admits a query or makes it wait; [`AdmissionQueue::runs`] says which.
     ///
     /// # Errors
-    /// [`Refused::LineFull`].
-    pub fn arrive(&mut self, wish: Wish, now: f64) -> Result<Ticket, Refused> {
-        let free = self.waiting.is_empty() && self.has_room(wish);
+    /// [`AdmissionError::QueueFull`].
+    pub fn arrive(
+        &mut self,
+        request: AdmissionRequest,
+        now: f64,
+    ) -> Result<Ticket, AdmissionError> {
+        let free = self.waiting.is_empty() && self.has_room(request);
         if !free && self.waiting.len() >= self.limits.waiting_max {
-            return Err(Refused::LineFull {
+            return Err(AdmissionError::QueueFull {
                 running_max: self.limits.running_max,
                 waiting_max: self.limits.waiting_max,
             });
@@ -137,11 +143,11 @@ impl Line {
         let ticket = Ticket(self.next);
         self.next += 1;
         if free {
-            self.running.insert(ticket, wish.expected_bytes);
+            self.running.insert(ticket, request.expected_bytes);
         } else {
             self.waiting.push_back(Waiting {
                 ticket,
-                wish,
+                request,
                 since: now,
             });
         }
@@ -171,12 +177,13 @@ impl Line {
     }
 
     /// Returns whether a query may run beside those that do.
-    fn has_room(&self, wish: Wish) -> bool {
+    fn has_room(&self, request: AdmissionRequest) -> bool {
         let expected = self
             .running
             .values()
             .fold(0_u64, |sum, bytes| sum.saturating_add(*bytes));
-        let fits = expected.saturating_add(wish.expected_bytes) <= self.limits.expected_bytes_max;
+        let fits =
+            expected.saturating_add(request.expected_bytes) <= self.limits.expected_bytes_max;
         self.running.len() < self.limits.running_max && (fits || self.running.is_empty())
     }
 
@@ -184,7 +191,7 @@ impl Line {
         let mut admitted = Vec::new();
         loop {
             let rank = |waiting: &Waiting| {
-                f64::from(waiting.wish.priority) + (now - waiting.since) / SECONDS_PER_PRIORITY
+                f64::from(waiting.request.priority) + (now - waiting.since) / SECONDS_PER_PRIORITY
             };
             let candidates = self.waiting.iter().enumerate();
             // Of equals the first: `max_by` would take the last.
@@ -195,15 +202,16 @@ impl Line {
                     best
                 }
             });
-            let best = best.map(|(index, waiting)| (index, waiting.wish));
-            let Some((index, wish)) = best else {
+            let best = best.map(|(index, waiting)| (index, waiting.request));
+            let Some((index, request)) = best else {
                 break;
             };
-            if !self.has_room(wish) {
+            if !self.has_room(request) {
                 break;
             }
             if let Some(next) = self.waiting.remove(index) {
-                self.running.insert(next.ticket, next.wish.expected_bytes);
+                self.running
+                    .insert(next.ticket, next.request.expected_bytes);
                 admitted.push(next.ticket);
             }
         }

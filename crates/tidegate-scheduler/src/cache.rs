@@ -1,17 +1,17 @@
 //! Column chunks that stay on a device from one query to the next.
 //!
-//! A chunk is known by what it was read from, its [`ChunkKey`], never by the name of a table: a query
-//! finds it whatever its table is called, and a file that was replaced has other keys. Chunks belong
-//! to the [`CachedTable`] that was asked for and go with it. All chunks of a run come from one such
-//! table, so that the codes of a string column share one dictionary.
+//! A chunk is found by what it was read from, its [`ChunkKey`], never by the name of a table:
+//! queries find it under any name, and a file that was replaced has other keys. Chunks belong to
+//! the [`CachedTable`] for which they were loaded, and are dropped with it. All chunks of a run
+//! come from one such table, so that the codes of a string column share a dictionary.
 //!
-//! A table that holds all of a scan also knows the scan's rows, and has one run over all of them for
-//! whoever reads these (`whole`).
+//! A table that holds all of a scan also knows the scan's rows, and has one run over all of them
+//! for queries that read these (`whole`).
 //!
-//! A table of `CACHE TABLE` stays until it is let go of: one that does not fit is not cached. What is
-//! read often comes by itself, and goes again for what needs the memory, [`automatic`]. What a device
-//! does not hold may lie in pinned memory as devices encode it, [`pinned`], or in the host tier,
-//! [`host`].
+//! A table of `CACHE TABLE` is never evicted; one that does not fit is not cached. What is read
+//! often is loaded automatically and evicted when its memory is needed, [`automatic`]. What a
+//! device does not hold may be in pinned memory in the device's encoding, [`pinned`], or in the
+//! host tier, [`host`].
 
 pub mod automatic;
 pub mod host;

@@ -1,4 +1,4 @@
-//! What ran where, how much of it, why, and how well that was foreseen: the books of one region.
+//! Counters of one region: what ran where, how much of it, why, and how good the estimates were.
 
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
@@ -32,7 +32,7 @@ struct Count {
     phases: Phases,
     reasons: BTreeMap<Reason, u64>,
     setbacks: Setbacks,
-    foreseen: Foreseen,
+    claim_stats: ClaimStats,
     decisions: Vec<Decided>,
 }
 
@@ -77,7 +77,7 @@ pub struct DecisionReport {
 /// What the claims of a place were expected to take, and what they took; sums over all of them, which
 /// are the same quantity and can be compared; with those whose rows had to run again elsewhere.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Foreseen {
+pub struct ClaimStats {
     /// Claims.
     pub claims: u64,
     /// Bytes that were expected to move.
@@ -133,8 +133,8 @@ pub struct PlaceReport {
     pub reasons: Vec<(String, u64)>,
     /// What went otherwise than planned.
     pub setbacks: Setbacks,
-    /// How well its claims were foreseen.
-    pub foreseen: Foreseen,
+    /// What its claims took, beside their estimates.
+    pub claim_stats: ClaimStats,
     /// The first [`DECISIONS_MAX`] of its claims, in the order in which they ended.
     #[serde(skip)]
     pub decisions: Vec<DecisionReport>,
@@ -152,7 +152,7 @@ impl PlaceReport {
             phases: Phases::default(),
             reasons: Vec::new(),
             setbacks: Setbacks::default(),
-            foreseen: Foreseen::default(),
+            claim_stats: ClaimStats::default(),
             decisions: Vec::new(),
         }
     }
@@ -160,7 +160,7 @@ impl PlaceReport {
 
 /// What one place did for a region, in numbers that can be added up over queries.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tally {
+pub struct PlaceStats {
     /// Where.
     pub place: Place,
     /// Morsels that ran here to the end.
@@ -204,10 +204,10 @@ impl RegionCounters {
     pub fn decided(&self, place: Place, decided: Decided) {
         let mut places = self.places.lock();
         let count = places.entry(place).or_default();
-        count.foreseen.claims += 1;
-        count.foreseen.estimated_bytes += decided.estimate.bytes;
-        count.foreseen.estimated_seconds += decided.estimate.seconds;
-        count.foreseen.seconds += decided.seconds;
+        count.claim_stats.claims += 1;
+        count.claim_stats.estimated_bytes += decided.estimate.bytes;
+        count.claim_stats.estimated_seconds += decided.estimate.seconds;
+        count.claim_stats.seconds += decided.seconds;
         if count.decisions.len() < DECISIONS_MAX {
             count.decisions.push(decided);
         }
@@ -228,7 +228,7 @@ impl RegionCounters {
         self.recorded.lock().clone()
     }
 
-    /// Takes morsels out of the books of a place whose work on them came to nothing.
+    /// Takes morsels out of the counters of a place whose work on them failed.
     pub fn undo(&self, place: Place, morsels: u64, rows: u64, bytes: u64) {
         let mut places = self.places.lock();
         let count = places.entry(place).or_default();
@@ -287,14 +287,14 @@ impl RegionCounters {
     }
 
     /// Tells the numbers of every place that something was counted for.
-    pub fn tally(&self) -> Vec<Tally> {
+    pub fn place_stats(&self) -> Vec<PlaceStats> {
         let places = self.places.lock();
-        let tally = |(&place, count): (&Place, &Count)| {
+        let stats = |(&place, count): (&Place, &Count)| {
             let mut reasons: BTreeMap<&'static str, u64> = BTreeMap::new();
             for (why, times) in &count.reasons {
                 *reasons.entry(why.kind()).or_default() += times;
             }
-            Tally {
+            PlaceStats {
                 place,
                 morsels: count.morsels,
                 rows: count.rows,
@@ -302,7 +302,7 @@ impl RegionCounters {
                 reasons: reasons.into_iter().collect(),
             }
         };
-        places.iter().map(tally).collect()
+        places.iter().map(stats).collect()
     }
 
     /// Reports every place that something was counted for; `name` says what to call it.
@@ -321,7 +321,7 @@ impl RegionCounters {
                 .map(|(why, times)| (why.to_string(), *times))
                 .collect(),
             setbacks: count.setbacks,
-            foreseen: count.foreseen,
+            claim_stats: count.claim_stats,
             decisions: count.decisions.iter().map(DecisionReport::of).collect(),
         };
         places.iter().map(report).collect()

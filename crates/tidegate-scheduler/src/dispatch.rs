@@ -1,5 +1,4 @@
-//! What the queries of a process share so that each can be placed: rates, admission, and turns on
-//! devices.
+//! What queries of a process share to be placed: rates, admission, and turns on devices.
 
 mod compilations;
 

@@ -1,7 +1,7 @@
 //! One device's share of a scan: claim, load, reserve, fold, commit.
 //!
-//! A feeder keeps some folds in flight (two unless told otherwise), so that loading overlaps with the
-//! device's work. Morsels that
+//! A feeder keeps some folds in flight (two unless told otherwise, and more of what is loaded while that is
+//! few bytes), so that loading and encoding overlap with the device's work. Morsels that
 //! the device holds already are not loaded: they are claimed in runs and folded by one call. Those in the
 //! pinned tier are moved to the device as they are encoded, and folded from there. What
 //! has been folded is *uncommitted* until the device's rows are back on the host; a fault gives every
@@ -9,7 +9,7 @@
 //! lost. What other devices hold is left to them, and taken over if they go. Each fold takes a turn on the device, which queries share. Short of device memory it does
 //! what the [`ladder`](crate::ladder) says.
 
-mod books;
+mod accounting;
 mod claims;
 mod open_run;
 mod pinned;
@@ -34,7 +34,7 @@ use crate::cache::{ChunkKey, ColumnCache, ScanKey};
 use crate::counters::{RegionCounters, Setbacks};
 use crate::dispatch::Dispatch;
 use crate::ladder::Ladder;
-use crate::place::{Location, Place, Reason, Roster};
+use crate::place::{Location, Place, Reason, WorkerStates};
 use crate::queue::{Morsel, MorselId, MorselQueue, MorselSize};
 use crate::rates::DeviceRate;
 use crate::residency::{ArrayScan, Residency};
@@ -50,6 +50,13 @@ const RUN_MORSELS_MAX: usize = 1 << 16;
 /// Stored rows that one launch takes at the most, unless a single morsel has more; fewer if they would
 /// take longer than a turn.
 const RUN_ROWS_MAX: u64 = 1 << 30;
+
+/// Bytes of loaded rows up to which more folds are in flight than were asked for: a link takes them in about
+/// a millisecond, and as many threads as encode for a device have their part of them.
+const FEED_BYTES: u64 = 64 << 20;
+
+/// Folds in flight for the sake of these bytes, at the most.
+const FEED_FOLDS_MAX: usize = 32;
 
 /// An error of whoever reads rows.
 pub type LoadError = Box<dyn Error + Send + Sync>;
@@ -145,17 +152,17 @@ pub(crate) struct Feeder {
     pub(crate) slots: usize,
     pub(crate) dispatch: Arc<Dispatch>,
     /// The workers of the region.
-    pub(crate) roster: Arc<Roster>,
+    pub(crate) workers: Arc<WorkerStates>,
     pub(crate) turns: Arc<DeviceTurns>,
     pub(crate) query: QueryId,
-    /// When the roster's time began.
+    /// When the workers' time began.
     pub(crate) started: Instant,
 }
 
 impl Drop for Feeder {
     fn drop(&mut self) {
         let id = self.device.info().id;
-        self.roster.leave_device(id);
+        self.workers.leave_device(id);
         self.queue.leave(id);
         self.turns.leave(self.query);
     }
@@ -220,9 +227,9 @@ impl Feeder {
         }
         self.get_ready(&progress.residency).await?;
         if matches!(self.choice, Choice::Always(_)) {
-            let shape = self.roster.shape();
+            let shape = self.workers.shape();
             let compiling = self.dispatch.seconds_to_ready(device, shape);
-            self.roster.compiles_first(device.info().id, compiling);
+            self.workers.compiles_first(device.info().id, compiling);
         }
         let mut faults = 0;
         loop {
@@ -237,7 +244,7 @@ impl Feeder {
                     progress.residency.pin(None);
                     let waiting = progress.pending.drain(..).flat_map(Work::into_morsels);
                     let all: Vec<Morsel> = morsels.into_iter().chain(waiting).collect();
-                    // They were promised as they are stored; from here on nothing is.
+                    // Their estimates assumed resident data; drop them.
                     let load = |morsel| Work::Load(morsel, Promise::nothing(self.now()));
                     progress.pending.extend(all.into_iter().map(load));
                 }
@@ -287,7 +294,7 @@ impl Feeder {
             Err(error) => return self.give_up(progress, fault(&error)),
         };
         loop {
-            if progress.pending.is_empty() && open.in_flight.len() < self.slots {
+            if progress.pending.is_empty() && open.in_flight.len() < self.most_in_flight(&open) {
                 let idle = open.in_flight.is_empty();
                 let claimed = self.claim(idle, &progress.residency).await?;
                 progress.pending.extend(claimed);
@@ -379,9 +386,23 @@ impl Feeder {
         self.fold_loaded(loaded, open).await
     }
 
+    /// Returns how many folds there may be in flight. A device alone with two morsels would wait while they
+    /// are encoded.
+    fn most_in_flight(&self, open: &OpenRun) -> usize {
+        match open.bytes_in_flight < FEED_BYTES {
+            // Who asks for one at a time gets one at a time.
+            true if self.slots > 1 => self.slots.max(FEED_FOLDS_MAX),
+            _ => self.slots,
+        }
+    }
+
     /// Takes a turn on the device for so many rows and bytes that lie there; `None` if it must wait and
     /// this run is not idle: then its folds must be settled first.
     async fn turn(&self, idle: bool, size: MorselSize, location: Location) -> Option<Turn> {
+        let most = match location {
+            Location::Host => self.slots.max(FEED_FOLDS_MAX),
+            Location::Device | Location::Pinned => self.slots,
+        };
         let rate = match location {
             Location::Pinned => self.rate().from_pinned(),
             _ => self.rate(),
@@ -390,14 +411,14 @@ impl Feeder {
             + size.num_rows as f64 * rate.kernel_seconds_per_row
             + size.num_bytes as f64 * rate.transfer_seconds_per_byte;
         if idle {
-            return Some(self.turns.take(self.query, self.slots, seconds).await);
+            return Some(self.turns.take(self.query, most, seconds).await);
         }
-        self.turns.try_take(self.query, self.slots, seconds)
+        self.turns.try_take(self.query, most, seconds)
     }
 
     fn rate(&self) -> DeviceRate {
         let rates = self.dispatch.rates();
-        rates.device(self.roster.shape(), self.device.info())
+        rates.device(self.workers.shape(), self.device.info())
     }
 
     fn now(&self) -> f64 {
@@ -407,7 +428,7 @@ impl Feeder {
     fn open(&self) -> Result<OpenRun, RunError> {
         let run = self.device.open(Arc::clone(&self.pipeline))?;
         let ends = Ends {
-            roster: Arc::clone(&self.roster),
+            workers: Arc::clone(&self.workers),
             device: self.device.info().id,
             started: self.started,
         };
@@ -423,7 +444,7 @@ impl Feeder {
             .await
             .map_err(RunFailure::Load)?;
         let rows = batches.iter().map(|batch| batch.num_rows() as u64).sum();
-        let (rates, shape) = (self.dispatch.rates(), self.roster.shape());
+        let (rates, shape) = (self.dispatch.rates(), self.workers.shape());
         rates.learn_load(shape, rows, started.elapsed().as_secs_f64());
         Ok(batches)
     }
@@ -447,15 +468,15 @@ impl Feeder {
             return Ok(end);
         }
         let id = self.device.info().id;
-        self.roster
+        self.workers
             .begin(id, self.rate().launch_seconds, self.now());
         let began = self.now();
         let finished = open.run.finish().await;
-        self.roster.end(id, self.now());
-        self.roster.state_left(id);
+        self.workers.end(id, self.now());
+        self.workers.state_left(id);
         match finished {
             Ok(finished) => {
-                let (rates, shape) = (self.dispatch.rates(), self.roster.shape());
+                let (rates, shape) = (self.dispatch.rates(), self.workers.shape());
                 let seconds = self.now() - began - finished.phases.compile;
                 rates.learn_finish(shape, self.device.info(), seconds);
                 let compiling = open.compile_seconds + finished.phases.compile;

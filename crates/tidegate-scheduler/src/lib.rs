@@ -1,4 +1,4 @@
-//! Decides, morsel by morsel, where a pipeline runs, and keeps every morsel's books.
+//! Decides, morsel by morsel, where a pipeline runs, and accounts for every morsel.
 //!
 //! A scan is one [`MorselQueue`]. The host's partitions claim morsels from its front, each device's
 //! feeder from its back, so that whoever is idle takes the next. [`place`] says whether a device
@@ -35,7 +35,7 @@ mod resident;
 #[cfg(test)]
 mod simulation;
 
-pub use admission::{AdmissionGate, AdmissionLimits, Permit, Refused, Wish};
+pub use admission::{AdmissionError, AdmissionGate, AdmissionLimits, AdmissionRequest, Permit};
 pub use cache::automatic::Promotion;
 pub use cache::host::{HostTier, TierActivity};
 pub use cache::pinned::{
@@ -46,7 +46,8 @@ pub use cache::{
     WholeRun,
 };
 pub use counters::{
-    DECISIONS_MAX, Decided, DecisionReport, Foreseen, PlaceReport, RegionCounters, Setbacks, Tally,
+    ClaimStats, DECISIONS_MAX, Decided, DecisionReport, PlaceReport, PlaceStats, RegionCounters,
+    Setbacks,
 };
 pub use dispatch::Dispatch;
 pub use feeder::{Choice, LoadError, MorselLoader};
@@ -59,4 +60,4 @@ pub use queue::{ClaimPolicy, Morsel, MorselId, MorselQueue, MorselSize};
 pub use rates::{Rates, ShapeKey};
 pub use residency::ArrayScan;
 pub use resident::{BegunAnswer, ResidentFailure, ResidentScan};
-pub use run::{AllOrNothing, HostClaimer, MixedRun, RunFailure, RunSpec, Tail, Visit};
+pub use run::{AtomicRun, HostClaimer, MixedRun, RunFailure, RunSpec, Tail, Visit};

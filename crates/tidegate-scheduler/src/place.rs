@@ -1,10 +1,11 @@
-//! The vocabulary of placement; [`finish`] decides on a morsel, [`form`] on a region, [`roster`]
-//! keeps what a decision depends on while a region runs, [`replay`] what was decided before.
+//! The vocabulary of placement: [`finish`] decides on a morsel, [`form`] on a region,
+//! [`worker_states`] keeps what decisions depend on while a region runs, [`replay`] repeats earlier
+//! placements.
 
 pub mod finish;
 pub mod form;
 pub mod replay;
-pub mod roster;
+pub mod worker_states;
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,7 +16,7 @@ use tidegate_device::DeviceId;
 pub use finish::{Decision, DeviceState, Estimate, Late, Outlook, Rest, Worker};
 pub use form::{FormChoice, RegionForm, RegionOutlook, choose_form};
 pub use replay::{PlacementPattern, RecordedPlacement, RecordedRegion, Replay};
-pub use roster::{HostClaim, HostStream, Roster};
+pub use worker_states::{HostClaim, HostStream, WorkerStates};
 
 /// Where a morsel runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -173,13 +174,13 @@ impl fmt::Display for Reason {
                 "the query of tidegate.replay_placement had no such region: placed anew",
             ),
             Reason::NotListed(list) => {
-                write!(f, "tidegate.devices = '{list}' names no device that there is")
+                write!(f, "tidegate.devices = '{list}' names no available device")
             }
             Reason::EarliestFinish => f.write_str("earliest finish"),
             Reason::Resident => f.write_str("resident in the column cache"),
             Reason::Generated => f.write_str("generated on the device"),
             Reason::Compiling => {
-                f.write_str("the host is done before the device's kernels are compiled")
+                f.write_str("the host finishes before the device's kernels are compiled")
             }
             Reason::RowsReturn => f.write_str(
                 "the rows return to the host: moving them costs more than filtering them",

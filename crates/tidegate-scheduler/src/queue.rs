@@ -1,11 +1,11 @@
 //! One scan's morsels, each claimed exactly once.
 //!
-//! A scan comes in *pieces* (a file or byte range of one, a partition of a memory table, the stream
-//! of a pulled source). A piece is *listed* once its morsels are known; until then nobody can claim
-//! from it. The host claims from the front of a piece in guided runs (half of what remains, for
-//! opening a file costs more than a row group is worth); devices claim single morsels from the back
-//! of the last piece. Pieces belong either to the whole scan, or to one partition, and then count
-//! only while that partition is polled.
+//! A scan consists of *pieces* (a file or a byte range of one, a partition of a memory table, the
+//! stream of a pulled source). A piece is *listed* once its morsels are known; nobody can claim
+//! from it before. The host claims guided runs from the front of a piece (half of what remains,
+//! because opening a file costs more than a row group is worth); devices claim single morsels from
+//! the back of the last piece. A piece belongs to the whole scan, or to one partition, and then
+//! counts only while that partition is polled.
 //!
 //! Where several devices hold parts of the scan, each takes what it [holds](Held) first, and leaves
 //! to the others what they hold for as long as they take part.

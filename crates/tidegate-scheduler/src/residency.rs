@@ -1,5 +1,5 @@
-//! Which of a scan's morsels a device need not be given: it holds them, or makes them itself. Those that
-//! lie below it in pinned memory are not read either, only moved.
+//! Which morsels of a scan a device already has: it holds or generates them, or they are in pinned
+//! memory and are moved without being read.
 
 use std::sync::{Arc, Weak};
 

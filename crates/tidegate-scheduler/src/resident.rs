@@ -127,7 +127,7 @@ impl ResidentScan {
     /// Runs the pipeline over all of it and returns its rows.
     ///
     /// # Errors
-    /// [`ResidentFailure`]; the books then have nothing of it.
+    /// [`ResidentFailure`]; the counters then have nothing of it.
     pub async fn answer(
         &self,
         device: &Arc<dyn PipelineDevice>,

@@ -1,7 +1,7 @@
-//! A region's life: feeders start when its first stream is polled, and the last stream to end
-//! brings the devices' rows and whatever the host must still do.
+//! A region's run: feeders start when its first stream is polled, and the last stream to end emits
+//! the devices' rows and what is left for the host.
 
-mod alone;
+mod atomic;
 mod claimer;
 pub(crate) mod feeding;
 mod holders;
@@ -27,12 +27,12 @@ use crate::cache::ColumnCache;
 use crate::counters::RegionCounters;
 use crate::dispatch::Dispatch;
 use crate::feeder::{Choice, Feeder, LoadError, MorselLoader};
-use crate::place::{Place, Reason, Roster};
+use crate::place::{Place, Reason, WorkerStates};
 use crate::queue::{ClaimPolicy, Morsel, MorselQueue};
 use crate::rates::ShapeKey;
 use crate::residency::identify;
 use crate::resident::faster_with_all;
-pub use alone::AllOrNothing;
+pub use atomic::AtomicRun;
 pub use claimer::HostClaimer;
 use holders::Holders;
 
@@ -66,10 +66,12 @@ pub struct RunSpec {
     pub loader: Arc<dyn MorselLoader>,
     /// What devices hold from query to query.
     pub cache: Arc<ColumnCache>,
-    /// Where its books are kept.
+    /// Its counters.
     pub counters: Arc<RegionCounters>,
     /// How devices choose.
     pub choice: Choice,
+    /// The host runs the pipeline as a row program, and not by DataFusion's operators.
+    pub host_engine: bool,
     /// Partitions that the host would work on at once if it answered an atomic region.
     pub host_partitions: usize,
     /// Falling back to the host is a failure.
@@ -80,10 +82,10 @@ pub struct RunSpec {
     pub dispatch: Arc<Dispatch>,
 }
 
-/// The workers of a region, and the clock by which they are booked.
+/// The workers of a region, and the clock by which they are timed.
 #[derive(Clone, Debug)]
 struct Workers {
-    roster: Arc<Roster>,
+    states: Arc<WorkerStates>,
     query: QueryId,
     started: Instant,
 }
@@ -98,8 +100,9 @@ impl Workers {
         let shape = ShapeKey::of(&spec.pipeline);
         let array = spec.loader.array();
         let shape = array.map_or(shape, |array| shape.over(&array.source));
+        rates.host_runs_on_engine(shape, spec.host_engine);
         Self {
-            roster: Roster::new(rates, shape, host_partitions),
+            states: WorkerStates::new(rates, shape, host_partitions),
             query: spec.dispatch.new_query(),
             started: Instant::now(),
         }
@@ -138,7 +141,7 @@ impl RunSpec {
         workers: &Workers,
     ) -> Feeder {
         let info = device.info();
-        workers.roster.join_device(info, device.budget().limit());
+        workers.states.join_device(info, device.budget().limit());
         self.queue.join(info.id);
         Feeder {
             device: Arc::clone(device),
@@ -153,7 +156,7 @@ impl RunSpec {
             strict: self.strict,
             slots: self.device_slots.max(1),
             dispatch: Arc::clone(&self.dispatch),
-            roster: Arc::clone(&workers.roster),
+            workers: Arc::clone(&workers.states),
             turns: self.dispatch.turns(info.id),
             query: workers.query,
             started: workers.started,
@@ -222,7 +225,7 @@ impl MixedRun {
         &self.spec.queue
     }
 
-    /// Returns the books.
+    /// Returns the counters.
     pub fn counters(&self) -> &Arc<RegionCounters> {
         &self.spec.counters
     }
@@ -258,7 +261,7 @@ impl MixedRun {
     pub fn host_claimer(self: &Arc<Self>) -> HostClaimer {
         HostClaimer {
             run: Arc::clone(self),
-            stream: self.workers.roster.join_host(),
+            stream: self.workers.states.join_host(),
             has: Mutex::default(),
         }
     }
@@ -381,7 +384,7 @@ impl Visit {
         let rest = spec.queue.take_rest(true);
         spec.counters.record(spec.queue.record());
         if spec.strict && !rest.is_empty() {
-            let why = "a device gave morsels up".to_string();
+            let why = "a device abandoned morsels".to_string();
             return Err(RunFailure::Fallback(Reason::DeviceFault(why)));
         }
         Ok(Some(Tail { rows, rest }))

@@ -17,8 +17,8 @@ use std::time::Duration;
 use tidegate_device::{DeviceId, DeviceInfo, DeviceKind, DeviceRates, MemoryBudget, Reservation};
 
 use crate::admission::turns::QueryId;
-use crate::admission::{AdmissionLimits, Line, Turns, Wish};
-use crate::place::{HostClaim, HostStream, Roster};
+use crate::admission::{AdmissionLimits, AdmissionQueue, AdmissionRequest, Turns};
+use crate::place::{HostClaim, HostStream, WorkerStates};
 use crate::queue::{ClaimPolicy, MorselQueue};
 use crate::rates::Rates;
 use feeding::Feeder;
@@ -86,7 +86,7 @@ struct Device {
 struct Query {
     spec: QuerySpec,
     queue: MorselQueue,
-    roster: Arc<Roster>,
+    workers: Arc<WorkerStates>,
     streams: Vec<Option<HostStream>>,
     /// Pieces that each partition still opens.
     piece_of: Vec<usize>,
@@ -121,7 +121,7 @@ struct World<'a> {
     rates: Arc<Rates>,
     devices: Vec<Device>,
     queries: Vec<Query>,
-    line: Line,
+    admission: AdmissionQueue,
     tickets: BTreeMap<crate::admission::Ticket, usize>,
     busy_cores: usize,
     on_devices: u64,
@@ -186,7 +186,7 @@ impl<'a> World<'a> {
             rates,
             devices,
             queries: Vec::new(),
-            line: Line::new(limits),
+            admission: AdmissionQueue::new(limits),
             tickets: BTreeMap::new(),
             busy_cores: 0,
             on_devices: 0,
@@ -214,7 +214,7 @@ impl<'a> World<'a> {
         Query {
             spec: spec.clone(),
             queue,
-            roster: Roster::new(Arc::clone(&self.rates), spec.shape, partitions),
+            workers: WorkerStates::new(Arc::clone(&self.rates), spec.shape, partitions),
             streams: Vec::new(),
             piece_of: vec![usize::MAX; partitions],
             next_piece: 0,
@@ -243,15 +243,15 @@ impl<'a> World<'a> {
     fn happens(&mut self, query: usize, event: Event) {
         match event {
             Event::Arrives => {
-                let wish = Wish {
+                let request = AdmissionRequest {
                     priority: self.queries[query].spec.priority,
                     expected_bytes: 0,
                 };
-                let arrived = self.line.arrive(wish, self.now);
+                let arrived = self.admission.arrive(request, self.now);
                 let ticket = arrived.unwrap();
                 self.queries[query].ticket = Some(ticket);
                 self.tickets.insert(ticket, query);
-                if self.line.runs(ticket) {
+                if self.admission.runs(ticket) {
                     self.begin(query);
                 }
             }
@@ -270,7 +270,7 @@ impl<'a> World<'a> {
             assert!(device.budget.used() <= device.budget.limit(), "over budget");
             assert!(device.used <= device.budget.used(), "used but not promised");
         }
-        assert!(self.line.num_running() <= self.workload.running_max);
+        assert!(self.admission.num_running() <= self.workload.running_max);
     }
 
     fn begin(&mut self, query: usize) {
@@ -278,18 +278,18 @@ impl<'a> World<'a> {
         self.queries[query].begun = true;
         let partitions = self.queries[query].piece_of.len();
         for partition in 0..partitions {
-            let stream = self.queries[query].roster.join_host();
+            let stream = self.queries[query].workers.join_host();
             self.queries[query].streams.push(Some(stream));
             self.ask(self.now, query, partition);
         }
         if self.sides != Sides::HostAlone {
             for number in 0..self.devices.len() {
                 let device = &self.devices[number];
-                let (roster, limit) = (&self.queries[query].roster, device.budget.limit());
+                let (workers, limit) = (&self.queries[query].workers, device.budget.limit());
                 if self.queries[query].spec.resident_of_100 == 100 {
-                    roster.holds_all(device.info.id);
+                    workers.holds_all(device.info.id);
                 }
-                roster.join_device(&device.info, limit);
+                workers.join_device(&device.info, limit);
                 let state = device.budget.reserve(0).unwrap();
                 self.queries[query].feeders.push(Feeder::new(state));
                 self.at(self.now, query, Event::Feed(number));
@@ -313,7 +313,7 @@ impl<'a> World<'a> {
                 let limit = query.spec.run_max;
                 let queue = &query.queue;
                 query
-                    .roster
+                    .workers
                     .claim_for_host(stream, queue, piece, limit, free, now)
             } else {
                 HostClaim::Empty
@@ -401,7 +401,7 @@ impl<'a> World<'a> {
     fn finish(&mut self, query: usize) {
         self.queries[query].finished = Some(self.now);
         if let Some(ticket) = self.queries[query].ticket {
-            for admitted in self.line.leave(ticket, self.now) {
+            for admitted in self.admission.leave(ticket, self.now) {
                 let next = self.tickets[&admitted];
                 self.begin(next);
             }

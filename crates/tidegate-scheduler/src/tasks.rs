@@ -1,19 +1,20 @@
-//! Tasks: closures and futures that a program hands over, run when what they need is there.
+//! Tasks: closures and futures that a program submits, run when what they need is available.
 //!
-//! A [`Task`] says what is to be run, after which others, how often it may fail, and what it needs of
-//! the process: slots (`cpu`, `device`, or any that the program named) and memory. An [`Executor`]
-//! runs it and gives a [`Handle`], with which its progress is seen, its value awaited or used by later
-//! tasks, and the task cancelled. A [`TaskGraph`] names tasks, so that they can be written in any order.
+//! A [`Task`] says what is to be run, after which others, how often it may fail, and what it needs
+//! of the process: slots (`cpu`, `device`, or any that the program named) and memory. An
+//! [`Executor`] runs it and returns a [`Handle`], with which its progress is observed, its value
+//! awaited or used by later tasks, and the task cancelled. A [`TaskGraph`] names tasks, so that
+//! they can be written in any order.
 //!
 //! # Order
-//! Among tasks that are ready, the one of the highest priority goes first, then the one that was
-//! submitted first. If what it needs is in use, others that need none of that overtake it; what it
-//! waits for is not given to them, so it waits no longer than the tasks that run. A task takes all that
-//! it needs at once and gives it back when it ends, so tasks cannot wait for each other in a circle.
+//! Among ready tasks the one with the highest priority runs first, then the one submitted first. If
+//! what it needs is in use, tasks that need none of that overtake it; what it waits for is not
+//! given to them, so it waits no longer than the running tasks do. A task takes everything that it
+//! needs at once and returns it when it ends, so tasks cannot deadlock.
 //!
 //! # Failure
-//! A task that fails or panics is run again as often as it may be. Then its handle has the error, and
-//! every task that needs its value fails unrun, naming it. All others go on.
+//! A task that fails or panics is retried as often as it may be. Then its handle has the error, and
+//! every task that needs its value fails without running, naming it. All others go on.
 
 mod executor;
 mod graph;

@@ -11,8 +11,8 @@ use parking_lot::Mutex;
 use crate::error::{Error, ErrorKind};
 use crate::runtime::Runtime;
 
-/// Settings that strangers should not change: what protects the process from them, and what decides
-/// over devices and memory that others use too. A `*` at the end stands for all that begin so.
+/// Settings that untrusted clients must not change: those that protect the process, and those that
+/// control devices and memory that others use too. A trailing `*` matches any suffix.
 pub const LOCKED_SETTINGS: [&str; 25] = [
     "tidegate.memory_limit",
     "tidegate.query_memory_limit",
@@ -44,9 +44,9 @@ pub const LOCKED_SETTINGS: [&str; 25] = [
 /// Who a session is for, and what it may not do.
 #[derive(Clone, Debug, Default)]
 pub struct ClientOptions {
-    /// The client's name; clients of one name may stop each other's queries, and see them.
+    /// The client's name; clients with the same name may see and cancel each other's queries.
     pub user: String,
-    /// Whether the client may stop and see everyone's queries.
+    /// Whether the client may see and cancel everyone's queries.
     pub is_admin: bool,
     /// Settings that the client cannot change, as in [`LOCKED_SETTINGS`].
     pub locked: Vec<String>,

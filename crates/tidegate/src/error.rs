@@ -198,7 +198,7 @@ fn describe(error: &DataFusionError) -> String {
         return format!("syntax error: {}", expected.unwrap_or(&message));
     }
     if let Some(said) = panic_of_task(error) {
-        return format!("the query stopped at a defect of the engine: {said}");
+        return format!("the query hit a bug in the engine: {said}");
     }
     if let Some(raised) = raised::what_was_raised(error) {
         return raised;

@@ -200,7 +200,7 @@ impl StatementPool {
             .collect();
         Err(DataFusionError::ResourcesExhausted(format!(
             "{} wants {additional} bytes more, and the process takes {} bytes: statements count \
-             {counted} of tidegate.memory_limit ({} MB), and take {} really; most is held by {}; let \
+             {counted} of tidegate.memory_limit ({} MB), and use {} in fact; most is held by {}; let \
              fewer statements run at once (tidegate.max_running_queries), or raise the limit",
             reservation.consumer().name(),
             real.resident,

@@ -20,6 +20,8 @@ pub struct TidegateOptions {
     pub placement: PlacementMode,
     /// Which form regions take.
     pub regions: RegionForms,
+    /// Whether the host runs row programs itself.
+    pub host_engine: HostEngineMode,
     /// A placement to replay; overrides `placement` where it knows the region.
     pub replay_placement: Option<ReplayedPlacement>,
     /// The places that regions may use; `None` for the host and every device.
@@ -117,6 +119,16 @@ pub enum RegionForms {
     Atomic,
 }
 
+/// Whether the host runs the row programs of regions itself: `tidegate.host_engine`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HostEngineMode {
+    /// Where the engine has the program, and DataFusion's operators elsewhere.
+    #[default]
+    Auto,
+    /// DataFusion's operators everywhere.
+    Off,
+}
+
 /// What becomes of PRIMARY KEY, UNIQUE, FOREIGN KEY and CHECK where a table is created:
 /// `tidegate.unchecked_constraints`. Nobody checks them, and no plan relies on them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -143,6 +155,7 @@ impl Default for TidegateOptions {
         Self {
             placement: PlacementMode::Auto,
             regions: RegionForms::Auto,
+            host_engine: HostEngineMode::Auto,
             replay_placement: None,
             devices: None,
             device_slots: 2,
@@ -172,41 +185,50 @@ struct Setting {
     help: &'static str,
 }
 
-const SETTINGS: [Setting; 21] = [
+const SETTINGS: [Setting; 22] = [
     Setting {
         name: "placement",
-        help: "where regions run: auto, host, device (host where it must), strict (or fail)",
+        help: "where regions run: auto, host, device (the host only where no device can) or \
+               strict (an error instead of the host)",
     },
     Setting {
         name: "regions",
-        help: "auto, additive (host and device share the morsels) or atomic (a device answers all \
-               of a region or nothing)",
+        help: "form of regions: auto, additive (host and device share the morsels) or atomic \
+               (one device answers the whole region, or the host does)",
+    },
+    Setting {
+        name: "host_engine",
+        help: "auto (regions on the host run as row programs over blocks of encoded columns where \
+               that is possible; EXPLAIN shows HostFoldExec, or the reasons) or off (DataFusion's \
+               operators)",
     },
     Setting {
         name: "replay_placement",
-        help: "a placement to replay: the number of a query of system.queries, whose regions run \
-               again where they ran, morsel by morsel, or letters for all, one a morsel, H host or \
-               D device, repeated; empty for none",
+        help: "placement to repeat: the number of a query in system.queries, whose regions \
+               run again where they ran, or a pattern of letters for all regions, one per \
+               morsel, H for host and D for device; empty for none",
     },
     Setting {
         name: "devices",
-        help: "the places that regions may use, such as 'host, device:0'; without host as \
-               placement = 'device'; empty for the host and every device",
+        help: "places that regions may use, such as 'host, device:0'; a list without host \
+               means placement = 'device'; empty for the host and every device",
     },
     Setting {
         name: "device_slots",
-        help: "morsels that a region has under way on each device at once, from 1 to 64; no more \
-               than 2 while other queries use the device",
+        help: "morsels that a region has in flight on each device, from 1 to 64; with 2 or more, \
+               small morsels are added up to 64 MB; at most 2 while other queries use the device, \
+               unless these are short",
     },
     Setting {
         name: "device_memory_limit",
-        help: "memory that each device may take in all sessions of the process, such as 2GB or \
-               'device:0 = 2GB, device:1 = 1GB'; empty for what it was opened with, which is also \
-               the most",
+        help: "memory limit of each device, for all sessions of the process, such as 2GB or \
+               'device:0 = 2GB, device:1 = 1GB'; empty for the limit with which it was \
+               opened, which is also the maximum",
     },
     Setting {
         name: "morsel_rows",
-        help: "the most rows of a morsel of a memory table or pulled source",
+        help: "maximum number of rows in a morsel of a memory table or a source that cannot \
+               be read again",
     },
     Setting {
         name: "float_sums",
@@ -214,69 +236,71 @@ const SETTINGS: [Setting; 21] = [
     },
     Setting {
         name: "memory_limit",
-        help: "host memory that statements may hold, such as 2GB; empty for the session's default",
+        help: "host memory limit for all statements together, such as 2GB; empty for the \
+               session's default",
     },
     Setting {
         name: "query_memory_limit",
-        help: "host memory that one statement may hold, such as 500MB; empty for as much as all \
-               statements together",
+        help: "host memory limit for one statement, such as 500MB; empty for the limit of all \
+               statements",
     },
     Setting {
         name: "max_running_queries",
-        help: "statements that run at once in all sessions of the process; empty keeps the limit, \
-               64 or what the server was started with",
+        help: "maximum number of statements that run at once in all sessions of the process; \
+               empty keeps the current limit, 64 or what the server was started with",
     },
     Setting {
         name: "max_waiting_queries",
-        help: "statements that wait to run, in all sessions of the process, before one more is \
-               refused; empty keeps the limit, 1024 or what the server was started with",
+        help: "maximum number of statements that wait to run, in all sessions of the process; \
+               one more is refused; empty keeps the current limit, 1024 or what the server \
+               was started with",
     },
     Setting {
         name: "queue_timeout",
-        help: "how long a statement waits to run before it is refused, such as 30s; empty keeps the \
-               limit, 60s or what the server was started with",
+        help: "how long a statement waits to run before it is refused, such as 30s; empty \
+               keeps the current limit, 60s or what the server was started with",
     },
     Setting {
         name: "priority",
-        help: "of statements that wait the one with the highest number runs first; 10 s of waiting \
-               count as much as 1",
+        help: "priority of waiting statements, from -100 to 100, highest first; 10 s of \
+               waiting count as 1",
     },
     Setting {
         name: "statement_timeout",
-        help: "how long a statement may run, such as 30s or 500ms; 0 for ever",
+        help: "maximum run time of a statement, such as 30s or 500ms; 0 for no limit",
     },
     Setting {
         name: "generate_all",
-        help: "true: arrays generate all of their values, those too that filters on indices leave \
-               out; false: only the others",
+        help: "true: arrays generate every value and filter afterwards; false: they skip \
+               values that index filters exclude",
     },
     Setting {
         name: "cache",
-        help: "columns that stay between statements: auto (of Parquet files in host memory what is \
-               read, if it finds room, and on a device what is read often), manual (what CACHE \
-               TABLE names) or off",
+        help: "columns kept between statements: auto (what is read from Parquet files, in \
+               host memory while there is room; what is read often, on devices), manual \
+               (tables of CACHE TABLE) or off",
     },
     Setting {
         name: "host_cache_limit",
-        help: "host memory that cached columns may take, such as 2GB, in all sessions of the \
-               process; 0 for none; empty for 30 % of the memory limit",
+        help: "host memory for cached columns, such as 2GB, in all sessions of the process; 0 \
+               for none; empty for 30 % of the memory limit",
     },
     Setting {
         name: "pinned_cache_limit",
-        help: "page-locked host memory for columns that leave a device or find no room there, as the \
-               device has them encoded, such as 2GB, in all sessions of the process; 0 for none; \
-               empty for 20 % of the memory limit",
+        help: "page-locked host memory for columns that are evicted from a device or do not \
+               fit it, in the device's encoding, such as 2GB, in all sessions of the process; \
+               0 for none; empty for 20 % of the memory limit",
     },
     Setting {
         name: "unchecked_constraints",
-        help: "PRIMARY KEY, UNIQUE, FOREIGN KEY and CHECK of a new table, which nobody checks: refuse \
-               (an error, unless NOT ENFORCED) or ignore (left out)",
+        help: "PRIMARY KEY, UNIQUE, FOREIGN KEY and CHECK of a new table, which are never \
+               checked: refuse (an error, unless NOT ENFORCED) or ignore (dropped)",
     },
     Setting {
         name: "max_page_size",
-        help: "bytes that a page of a Parquet file, or a batch of an Arrow file, may have \
-               uncompressed, such as 512MB; a session begins with a quarter of its memory limit if \
-               that is less",
+        help: "maximum uncompressed size of a page of a Parquet file, or of a batch of an \
+               Arrow file, such as 512MB; at the start of a session at most a quarter of its \
+               memory limit",
     },
 ];
 
@@ -293,6 +317,10 @@ impl TidegateOptions {
                 RegionForms::Auto => "auto".into(),
                 RegionForms::Additive => "additive".into(),
                 RegionForms::Atomic => "atomic".into(),
+            },
+            "host_engine" => match self.host_engine {
+                HostEngineMode::Auto => "auto".into(),
+                HostEngineMode::Off => "off".into(),
             },
             "replay_placement" => self.replay_placement.as_ref()?.to_string(),
             "devices" => self.devices.as_ref()?.to_string(),
@@ -360,6 +388,13 @@ impl ExtensionOptions for TidegateOptions {
                     "additive" => RegionForms::Additive,
                     "atomic" => RegionForms::Atomic,
                     _ => return wrong("auto, additive or atomic"),
+                }
+            }
+            "host_engine" => {
+                self.host_engine = match value.to_ascii_lowercase().as_str() {
+                    "auto" => HostEngineMode::Auto,
+                    "off" => HostEngineMode::Off,
+                    _ => return wrong("auto or off"),
                 }
             }
             "replay_placement" if value.is_empty() => self.replay_placement = None,

@@ -4,10 +4,10 @@
 //! puts a [`QueryExec`] at the root. That node waits at the gate, counts memory, enforces `tidegate.statement_timeout`, turns a panic
 //! into an error of its query alone, and when its last stream ends writes down what ran where.
 
+mod admission;
 mod again;
 mod cached_plan;
 mod cancel;
-mod entrance;
 mod exec;
 mod history;
 mod log;
@@ -32,12 +32,12 @@ use crate::error::{Error, ErrorKind};
 use crate::mapping::planner;
 use crate::options::TidegateOptions;
 use crate::runtime::Runtime;
-use entrance::Entrance;
+use admission::Admission;
 
+pub(crate) use admission::refused;
 pub(crate) use again::SecondTry;
 pub(crate) use cached_plan::{CachedPlan, CachedStatement, Snapshot};
 pub use cancel::CancelHandle;
-pub(crate) use entrance::refused;
 pub(crate) use exec::{Deadline, QueryExec, flatten_panic, panicked, regions};
 pub(crate) use history::{Asked, History, Record, Regions};
 pub use history::{QueryReport, QueryState};
@@ -103,14 +103,14 @@ pub(crate) fn watched(
 ) -> Arc<dyn ExecutionPlan> {
     let options = TidegateOptions::of(session.config_options());
     let is_client = Client::of(session.config()).is_some();
-    let entrance = Entrance::new(runtime, &plan, &options, is_client);
+    let admission = Admission::new(runtime, &plan, &options, is_client);
     let record = History::of(runtime).planned(Asked::of(session), planned_in);
     let timeout = options.statement_timeout;
     Arc::new(QueryExec::new(
         plan,
         again,
         (timeout, planned_in),
-        entrance,
+        admission,
         record,
     ))
 }

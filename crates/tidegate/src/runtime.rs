@@ -26,14 +26,14 @@ use calibration::Calibration;
 
 pub use tidegate_device::{FaultPlan, SimulatedSpec};
 
-/// What a process's devices are looked for and opened with.
+/// Options for discovering and opening a process's devices.
 #[derive(Clone, Debug, Default)]
 pub struct RuntimeOptions {
     /// Where to look, and which devices to show.
     pub discovery: DiscoveryOptions,
-    /// Simulated devices, which are added only because somebody asked for them.
+    /// Simulated devices, which are added on request only.
     pub simulated: Vec<SimulatedSpec>,
-    /// Bytes of its memory that each GPU may use; `None` for 90 % of what is free when it is opened.
+    /// Memory limit of each GPU in bytes; `None` for 90 % of what is free when it is opened.
     pub device_memory_limit: Option<u64>,
     /// The folder in which compiled kernels are kept for other processes; `None` for memory alone.
     pub kernel_folder: Option<PathBuf>,
@@ -115,8 +115,8 @@ impl Runtime {
         })
     }
 
-    /// Adds a device that somebody else opened, behind those that were found. Its identifier must be
-    /// none of theirs.
+    /// Adds a device that the caller opened, after those that were discovered. Its identifier must
+    /// differ from theirs.
     pub fn with_device(mut self, device: Arc<dyn PipelineDevice>) -> Self {
         let gives_way: Arc<dyn MakeRoom> = Arc::clone(&self.cache) as _;
         device.budget().set_gives_way(Arc::downgrade(&gives_way));
@@ -125,9 +125,8 @@ impl Runtime {
         self
     }
 
-    /// Lets devices take so many bytes from now on, at most what they were opened with; `None` for
-    /// that. What lies on a device for being read often goes where it is over the limit; tables of
-    /// `CACHE TABLE` stay.
+    /// Sets the memory limit of devices, at most the one with which they were opened; `None` for
+    /// that one. Automatic tables over the limit are evicted; tables of `CACHE TABLE` stay.
     pub(crate) fn limit_devices(&self, limits: Option<&DeviceLimits>) {
         for (device, &opened) in self.devices.iter().zip(&self.device_limits) {
             let id = device.info().id;
@@ -149,7 +148,7 @@ impl Runtime {
         self.devices.iter().filter(listed).cloned().collect()
     }
 
-    /// Refuses devices that there are not; `setting` named them.
+    /// Refuses devices that do not exist; `setting` named them.
     pub(crate) fn check_named(
         &self,
         setting: &str,
@@ -175,17 +174,17 @@ impl Runtime {
         &self.devices
     }
 
-    /// Returns what was looked for and what was found.
+    /// Returns what discovery looked for and found.
     pub fn discovery(&self) -> &Discovery {
         &self.discovery
     }
 
-    /// Says in one line what was looked for and not found.
+    /// Describes in one line what was looked for and not found.
     pub fn why_no_device(&self) -> &str {
         &self.why_no_device
     }
 
-    /// Returns what is kept on the devices and the host from query to query.
+    /// Returns the column cache of devices and host.
     pub(crate) fn cache(&self) -> &Arc<ColumnCache> {
         &self.cache
     }
@@ -199,21 +198,21 @@ impl Runtime {
         Arc::clone(made).downcast().unwrap_or_default()
     }
 
-    /// Lets cached columns take so many bytes of host memory. Sessions that are built with
-    /// [`crate::Session::builder`] set it; in a state that somebody else built it is 0 until this is
-    /// called, for its memory pool knows nothing of the cache.
+    /// Sets the limit of cached columns in host memory, in bytes. Sessions built with
+    /// [`crate::Session::builder`] set it; in a foreign session state it is 0 until this is called,
+    /// because its memory pool does not know the cache.
     pub fn limit_host_cache(&self, bytes: u64) {
         self.cache().host().set_limit(bytes);
     }
 
-    /// Lets columns that leave devices take so many bytes of page-locked host memory; the same holds as
-    /// for [`Runtime::limit_host_cache`].
+    /// Sets the limit of the pinned tier, in bytes; otherwise as [`Runtime::limit_host_cache`].
     pub fn limit_pinned_cache(&self, bytes: u64) {
         self.cache().pinned().set_limit(bytes);
     }
 
-    /// Returns the door at which statements wait to run. Those of a session enter by themselves, but
-    /// for a session made by [`crate::Session::for_client`]: whoever serves the client enters for it.
+    /// Returns the gate at which statements wait to run. Statements of a session pass it by
+    /// themselves, except for sessions of [`crate::Session::for_client`], whose server passes it
+    /// for them.
     pub fn admission(&self) -> &Arc<AdmissionGate> {
         self.dispatch.admission()
     }

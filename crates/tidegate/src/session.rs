@@ -130,23 +130,23 @@ impl Session {
         planned::plan(self, sql, false).await
     }
 
-    /// As [`Session::plan`], for a statement that is run again and again: [`Planned::is_current`] then
-    /// tells whether it must be planned anew.
+    /// Plans a statement that runs repeatedly: as [`Session::plan`], and [`Planned::is_current`] then
+    /// says whether it must be planned again.
     ///
     /// # Errors
     /// See [`crate::ErrorKind`].
-    pub async fn plan_to_keep(&self, sql: &str) -> Result<Planned, Error> {
+    pub async fn plan_cacheable(&self, sql: &str) -> Result<Planned, Error> {
         planned::plan(self, sql, true).await
     }
 
-    /// Makes a session for a client of a server that this session is of: tables, devices, memory and
-    /// history are shared; settings and the schema `temp` are its own.
+    /// Makes a session for a client of the server that owns this session: tables, devices, memory and
+    /// history are shared; settings and the schema `temp` are the client's own.
     pub fn for_client(&self, options: ClientOptions) -> Self {
         client::session_for(self, options)
     }
 
-    /// As [`Session::for_client`], for whoever only looks: it is not listed among the sessions.
-    pub fn viewed_by(&self, options: ClientOptions) -> Self {
+    /// Makes a session that only observes: as [`Session::for_client`], and not listed among the sessions.
+    pub fn observer_session(&self, options: ClientOptions) -> Self {
         client::view_for(self, options)
     }
 

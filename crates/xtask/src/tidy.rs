@@ -5,11 +5,13 @@
 //! the tree.
 //!
 //! In reading order: `tree` loads the project; `rust_text` parts code from comments; `layout`,
-//! `code`, `wording`, `floors` and `doc_names` hold the rules.
+//! `code`, `wording`, `floors`, `circles` (over `imports`) and `doc_names` hold the rules.
 
+mod circles;
 mod code;
 mod doc_names;
 mod floors;
+mod imports;
 mod layout;
 mod rust_text;
 mod tree;
@@ -59,6 +61,7 @@ const RULES: &[Rule] = &[
     code::environment_stays_above,
     wording::stands_alone,
     floors::arrows_go_down,
+    circles::circles_are_small,
     floors::datafusion_has_its_place,
     floors::members_share_lints,
     doc_names::names_exist,

@@ -21,7 +21,7 @@ const DEVICE_BYTES: u64 = 256 << 20;
 const TELLTALES: [&str; 6] = [
     "panicked",
     "please report",
-    "defect of the engine",
+    "bug in the engine",
     "bug in DataFusion",
     ".cargo/registry",
     ".rs:",

@@ -81,7 +81,7 @@ const COMMANDS: [Definition; 17] = [
         names: &["df", "functions"],
         argument: Argument::Free,
         usage: "\\df [TEXT]",
-        help: "list the functions whose names hold a text",
+        help: "list the functions whose names contain a text",
         read: |_, argument| Ok(Command::Functions(argument.map(str::to_string))),
     },
     Definition {
@@ -120,7 +120,7 @@ const COMMANDS: [Definition; 17] = [
         names: &["maxrows"],
         argument: Argument::OneOf(&["all"]),
         usage: "\\maxrows [N|all]",
-        help: "show so many rows of a table",
+        help: "set the maximum number of rows of a table to show",
         read: |name, argument| {
             let rows = argument.map(str::parse).transpose();
             let rows = rows.map_err(|error| format!("\\{name}: {error}"))?;
@@ -131,14 +131,14 @@ const COMMANDS: [Definition; 17] = [
         names: &["pager"],
         argument: ON_OR_OFF,
         usage: "\\pager [on|off]",
-        help: "show what is taller than the screen with $PAGER",
+        help: "show results taller than the screen with $PAGER",
         read: |name, argument| Ok(Command::Pager(switch(name, argument)?)),
     },
     Definition {
         names: &["progress", "progress_bar"],
         argument: ON_OR_OFF,
         usage: "\\progress [on|off]",
-        help: "show on a terminal how far long queries have come",
+        help: "show the progress of long queries on a terminal",
         read: |name, argument| Ok(Command::Progress(switch(name, argument)?)),
     },
     Definition {
@@ -162,7 +162,7 @@ const COMMANDS: [Definition; 17] = [
         names: &["watch"],
         argument: Argument::Free,
         usage: "\\watch [SECONDS]",
-        help: "run the last statement every 2 s, or so often, until Ctrl-C",
+        help: "run the last statement every 2 s, or every SECONDS, until Ctrl-C",
         read: |name, argument| {
             let Some(argument) = argument else {
                 return Ok(Command::Watch(WATCH_INTERVAL));
@@ -186,7 +186,7 @@ const COMMANDS: [Definition; 17] = [
         names: &["set", "param", "parameter"],
         argument: Argument::Free,
         usage: "\\set [NAME VALUE]",
-        help: "give statements a value for $NAME, or list the values",
+        help: "set a value for $NAME in statements, or list the values",
         read: |name, argument| {
             let Some(argument) = argument else {
                 return Ok(Command::Set(None));
@@ -205,7 +205,7 @@ const COMMANDS: [Definition; 17] = [
         names: &["unset"],
         argument: Argument::Free,
         usage: "\\unset NAME",
-        help: "take a value away",
+        help: "remove a value",
         read: |name, argument| match argument {
             Some(key) => Ok(Command::Unset(key.to_string())),
             None => Err(format!("\\{name} takes a name")),
@@ -236,7 +236,7 @@ pub(crate) fn help() -> String {
         .map(|command| format!("{:width$}  {}\n", command.usage, command.help))
         .collect();
     text.push_str(
-        "A dot does as well as a backslash. A statement ends with a semicolon and may take several \
+        "A dot works as well as a backslash. A statement ends with a semicolon and may take several \
          lines.\nTab completes; Ctrl-R searches the history; Ctrl-C clears what is typed, or cancels \
          the statement that runs.",
     );

@@ -120,7 +120,7 @@ fn values_stand_in_for_their_names() {
     let wrong = run(["--param", "1=2", "-c", "SELECT 1"]);
     assert_eq!(wrong.code, Some(1));
     assert!(
-        wrong.err.contains("no name of a parameter"),
+        wrong.err.contains("not a parameter name"),
         "{}",
         wrong.err
     );

@@ -66,7 +66,7 @@ fn a_server_says_where_it_listens_and_ends_when_told() {
     let ended = terminated(child);
     let said = String::from_utf8(ended.stderr).unwrap();
     assert_eq!(ended.status.code(), Some(0), "{said}");
-    assert!(said.contains("going down"), "{said}");
+    assert!(said.contains("shutting down"), "{said}");
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn a_server_that_is_not_safe_or_not_whole_does_not_start() {
         "{said}"
     );
     let said = refused(&["--users", &at("users.toml", "")]);
-    assert!(said.contains("names nobody"), "{said}");
+    assert!(said.contains("lists no users"), "{said}");
     let said = refused(&["--allow", "/no/such/folder"]);
     assert!(said.contains("/no/such/folder"), "{said}");
     let (cert, key) = (at("cert.pem", "x"), at("key.pem", "x"));
@@ -165,7 +165,7 @@ fn health_is_told_over_http_and_the_log_is_json() {
     assert!(
         messages
             .iter()
-            .any(|message| message.starts_with("going down")),
+            .any(|message| message.starts_with("shutting down")),
         "{said}"
     );
 }

@@ -194,7 +194,7 @@ impl<'a> Program<'a> {
             )
         };
         nvrtc.check(code)?;
-        let raw = NonNull::new(raw).ok_or("NVRTC gave no program")?;
+        let raw = NonNull::new(raw).ok_or("NVRTC returned no program")?;
         Ok(Self { nvrtc, raw })
     }
 
@@ -222,7 +222,7 @@ impl<'a> Program<'a> {
     pub(super) fn cubin(&self) -> Result<Vec<u8>, String> {
         let image = self.output(self.nvrtc.cubin)?;
         if image.is_empty() {
-            return Err("NVRTC gave no code".to_owned());
+            return Err("NVRTC returned no code".to_owned());
         }
         Ok(image)
     }

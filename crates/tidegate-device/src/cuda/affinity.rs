@@ -87,7 +87,7 @@ fn keep_on(listed: &[usize]) -> Result<usize, String> {
     // SAFETY: 0 is this thread, and `may` has the `size` bytes that are written.
     if unsafe { libc::sched_getaffinity(0, size, &raw mut may) } != 0 {
         return Err(format!(
-            "its processors are not told: {}",
+            "its processors are unknown: {}",
             Error::last_os_error()
         ));
     }
@@ -113,7 +113,7 @@ fn keep_on(listed: &[usize]) -> Result<usize, String> {
 
 #[cfg(not(target_os = "linux"))]
 fn keep_on(_: &[usize]) -> Result<usize, String> {
-    Err("processors can be chosen on Linux alone".to_owned())
+    Err("only Linux lets a thread choose its processors".to_owned())
 }
 
 #[cfg(test)]

@@ -12,16 +12,19 @@ pub struct DeviceBuffer {
     shared: Arc<Shared>,
     address: u64,
     bytes: u64,
+    /// It was taken in the order of the copies.
+    is_for_slots: bool,
 }
 
 impl DeviceBuffer {
     /// Takes over memory of the device's pool.
-    pub(super) fn new(shared: Arc<Shared>, address: u64, bytes: u64) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, address: u64, bytes: u64, is_for_slots: bool) -> Self {
         shared.count_buffer(bytes);
         Self {
             shared,
             address,
             bytes,
+            is_for_slots,
         }
     }
 
@@ -31,6 +34,7 @@ impl DeviceBuffer {
             shared,
             address: 0,
             bytes: 0,
+            is_for_slots: false,
         }
     }
 
@@ -45,6 +49,11 @@ impl DeviceBuffer {
         self.bytes
     }
 
+    /// Returns whether copies from slots need not wait for the compute stream.
+    pub(super) fn is_for_slots(&self) -> bool {
+        self.is_for_slots
+    }
+
     /// Returns the address of a range, if it lies inside and the buffer is this device's.
     pub(super) fn range(
         &self,
@@ -54,7 +63,7 @@ impl DeviceBuffer {
         bytes: u64,
     ) -> Result<u64, DeviceError> {
         if !Arc::ptr_eq(&self.shared, device) {
-            let why = format!("the buffer is one of {}", self.shared.info.id);
+            let why = format!("the buffer belongs to {}", self.shared.info.id);
             return Err(device.refuse(what, why));
         }
         match check_range(offset, bytes, self.bytes) {
@@ -97,6 +106,7 @@ impl fmt::Debug for DeviceBuffer {
             shared,
             address,
             bytes,
+            ..
         } = self;
         write!(f, "{bytes} bytes at {address:#x} of {}", shared.info.id)
     }

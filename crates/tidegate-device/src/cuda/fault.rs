@@ -36,37 +36,34 @@ const FATAL: [(u32, &str); 28] = [
     (34, "a stub library stands in for the driver"),
     (
         46,
-        "the device is unavailable, or another process has it alone",
+        "the device is unavailable, or another process uses it exclusively",
     ),
     (100, "there is no CUDA device"),
-    (101, "there is no device of this number"),
+    (101, "there is no device with this number"),
     (201, "its context is not valid"),
     (214, "its memory had an error that ECC could not correct"),
     (220, "an NVLink had an error that could not be corrected"),
-    (226, "an error of its memory was contained"),
-    (700, "a kernel read or wrote memory that is not its own"),
+    (226, "an error in its memory was contained"),
+    (700, "a kernel accessed an invalid memory address"),
     (702, "a kernel ran longer than the system allows"),
     (709, "its context was destroyed"),
     (710, "an assertion in a kernel failed"),
     (714, "a kernel's stack is corrupt or overflowed"),
     (
         715,
-        "a kernel met an instruction that the device does not know",
+        "a kernel has an instruction that the device does not support",
     ),
-    (
-        716,
-        "a kernel read or wrote at an address that is not aligned",
-    ),
+    (716, "a kernel accessed a misaligned address"),
     (717, "a kernel used an address of the wrong memory space"),
     (718, "a kernel's program counter left its code"),
     (719, "a kernel failed while it ran"),
-    (721, "a kernel ended without giving back its tensor memory"),
+    (721, "a kernel ended without releasing its tensor memory"),
     (802, "the system is not ready to use it"),
     (803, "the driver's parts differ in version"),
     (806, "the MPS server does not answer"),
     (807, "the MPS server is not ready"),
     (810, "the MPS server ended this client"),
-    (999, "an error that the driver does not know"),
+    (999, "an unknown error"),
     (PLANNED_LOSS, "the fault plan loses the device"),
 ];
 
@@ -80,14 +77,14 @@ const REFUSED: [(u32, &str); 15] = [
     (222, "the kernel's PTX is newer than the driver"),
     (223, "the driver's PTX compiler is turned off"),
     (INVALID_HANDLE, "a handle is not valid"),
-    (NOT_FOUND, "there is nothing of this name"),
+    (NOT_FOUND, "the name was not found"),
     (NOT_READY, "it is not done yet"),
     (
         701,
-        "a launch asks for more threads, registers or shared memory than there are",
+        "a launch asks for more threads, registers or shared memory than the device has",
     ),
     (800, "it is not permitted"),
-    (801, "the device or the driver cannot do that"),
+    (801, "the device or the driver does not support it"),
     (PLANNED_FAILURE, "the fault plan says so"),
 ];
 
@@ -172,7 +169,7 @@ mod tests {
     fn a_fault_is_told_in_words() {
         assert_eq!(
             fault(700).describe(),
-            "a kernel read or wrote memory that is not its own (cuStreamSynchronize gave 700)"
+            "a kernel accessed an invalid memory address (cuStreamSynchronize gave 700)"
         );
         assert_eq!(
             fault(12345).describe(),

@@ -39,7 +39,7 @@ impl Address {
     pub(super) fn parse(options: &ConnectOptions) -> Result<Self, Error> {
         let wrong = |why: &str| {
             let message = format!(
-                "'{}' is no server: {why}; expected grpc+tls://host:port, or grpc://host:port without \
+                "'{}' is not a server's URL: {why}; expected grpc+tls://host:port, or grpc://host:port without \
                  TLS",
                 shown(&options.url)
             );
@@ -55,7 +55,7 @@ impl Address {
         };
         let rest = rest.trim_end_matches('/');
         if rest.contains(['/', '?', '#']) {
-            return Err(wrong("nothing stands behind the port"));
+            return Err(wrong("nothing may follow the port"));
         }
         if rest.contains('@') {
             return Err(wrong("leave the name and password out, and use --user"));
@@ -64,7 +64,8 @@ impl Address {
             // An IPv6 address without a port ends with its bracket.
             Some((host, port)) if !port.ends_with(']') => (
                 host,
-                port.parse().map_err(|_| wrong("the port is no number"))?,
+                port.parse()
+                    .map_err(|_| wrong("the port is not a number"))?,
             ),
             _ => (rest, PORT),
         };

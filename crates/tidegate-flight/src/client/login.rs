@@ -35,7 +35,7 @@ pub(super) async fn log_in(
     let token = token.map(str::to_string);
     let messages = answer.into_inner().try_collect::<Vec<_>>().await;
     messages.map_err(|status| refused(&status, options))?;
-    token.ok_or_else(|| unreadable("the login gave no token"))
+    token.ok_or_else(|| unreadable("the login returned no token"))
 }
 
 fn refused(status: &Status, options: &ConnectOptions) -> Error {

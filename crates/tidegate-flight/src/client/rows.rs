@@ -40,7 +40,7 @@ impl RemoteRows {
         let (schema, first) = match (schema, tickets.next()) {
             (Some(schema), None) => (Arc::new(schema), stream::empty().boxed()),
             (None, None) => (Arc::new(Schema::empty()), stream::empty().boxed()),
-            (_, Some(None)) => return Err(unreadable("a part of the result has no ticket")),
+            (_, Some(None)) => return Err(unreadable("an endpoint of the result has no ticket")),
             (Some(schema), Some(Some(ticket))) => {
                 let rows = async move { first.do_get(ticket).await };
                 (Arc::new(schema), stream::once(rows).try_flatten().boxed())
@@ -60,7 +60,7 @@ impl RemoteRows {
             async move {
                 match ticket {
                     Some(ticket) => client.do_get(ticket).await.map_err(told),
-                    None => Err(unreadable("a part of the result has no ticket")),
+                    None => Err(unreadable("an endpoint of the result has no ticket")),
                 }
             }
         });

@@ -129,7 +129,7 @@ impl Viewer {
             locked: Vec::new(),
         };
         Self {
-            session: desk.session.viewed_by(options),
+            session: desk.session.observer_session(options),
             user,
             is_admin: person.is_admin,
             login: None,
@@ -171,8 +171,8 @@ fn check_origin(headers: &HeaderMap, everyone_is_let_in: bool) -> Result<(), Ref
     match host {
         Some(Ok(host)) if is_address(host) => Ok(()),
         _ => foreign(
-            "without users this server is asked by its address, as in http://127.0.0.1:8080: a name \
-             could be anybody's",
+            "a server without users is reached by its address only, as in http://127.0.0.1:8080: \
+             a host name could lead anywhere",
         ),
     }
 }

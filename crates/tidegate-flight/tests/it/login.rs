@@ -148,7 +148,7 @@ async fn people_stop_their_own_queries_and_admins_all() {
             assert!(answer(bob, &running(name)).await.is_empty());
             let (code, message) = failure(bob, &format!("KILL QUERY {id}")).await;
             assert_eq!(code, Code::InvalidArgument);
-            assert!(message.contains("you may stop"), "{message}");
+            assert!(message.contains("you may cancel"), "{message}");
         }
         let stopped = answer(ada, &format!("KILL QUERY {id}")).await;
         assert_eq!(stopped, [format!("{id}|stopping")]);

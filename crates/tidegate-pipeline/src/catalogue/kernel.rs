@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
+use super::Accuracy;
 use crate::interval::Interval;
 use crate::program::Type;
 
@@ -13,6 +14,8 @@ pub struct Kernel {
     pub name: &'static str,
     /// What it computes; total, as every operation is.
     pub body: Body,
+    /// How far two backends' results may be apart.
+    pub accuracy: Accuracy,
     /// Returns what is known of the result.
     pub gives: fn(&[Type]) -> Type,
     /// How CUDA C++ spells a call, `{0}`, `{1}`, … being the arguments, each in the class of its type; `None`

@@ -184,16 +184,28 @@ impl Builder {
 
     /// Makes a literal of an integer that follows from others.
     pub fn literal(&mut self, value: i128) -> ValueId {
-        let scalar = Scalar {
+        self.follow(Scalar {
             data_type: arrow_schema::DataType::Decimal128(38, 0),
             value: ScalarValue::Decimal(value),
-        };
+        })
+    }
+
+    /// Reads a literal, which is made unless there is one.
+    fn follow(&mut self, scalar: Scalar) -> ValueId {
         let known = self.parameters.iter().position(|known| *known == scalar);
         let index = known.unwrap_or(self.parameters.len());
         if known.is_none() {
             self.parameters.push(scalar);
         }
         self.parameter(index).value
+    }
+
+    /// Makes a literal of a text that follows from others.
+    pub fn text(&mut self, text: &str) -> ValueId {
+        self.follow(Scalar {
+            data_type: arrow_schema::DataType::Utf8,
+            value: ScalarValue::Utf8(text.into()),
+        })
     }
 
     /// Makes a constant.
@@ -250,7 +262,7 @@ impl Builder {
     }
 
     /// Chooses where more is known of the result than of both values.
-    fn select_as(
+    pub(crate) fn select_as(
         &mut self,
         condition: ValueId,
         then: ValueId,

@@ -9,12 +9,12 @@ use futures_timer::Delay;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::{AdmissionLimits, Line, Refused, Ticket, Wish};
+use super::{AdmissionError, AdmissionLimits, AdmissionQueue, AdmissionRequest, Ticket};
 
 /// Lets a limited number of queries run at once.
 #[derive(Debug)]
 pub struct AdmissionGate {
-    line: Mutex<Line>,
+    queue: Mutex<AdmissionQueue>,
     moved: Notify,
     opened: Instant,
 }
@@ -30,7 +30,7 @@ pub struct Permit {
 impl Drop for Permit {
     fn drop(&mut self) {
         let now = self.gate.now();
-        let admitted = self.gate.line.lock().leave(self.ticket, now);
+        let admitted = self.gate.queue.lock().leave(self.ticket, now);
         if !admitted.is_empty() {
             self.gate.moved.notify_waiters();
         }
@@ -41,7 +41,7 @@ impl AdmissionGate {
     /// Opens a gate.
     pub fn new(limits: AdmissionLimits) -> Arc<Self> {
         Arc::new(Self {
-            line: Mutex::new(Line::new(limits)),
+            queue: Mutex::new(AdmissionQueue::new(limits)),
             moved: Notify::new(),
             opened: Instant::now(),
         })
@@ -50,49 +50,52 @@ impl AdmissionGate {
     /// Changes the limits, for those too that wait now; their time to wait stays.
     pub fn set_limits(&self, limits: AdmissionLimits) {
         let now = self.now();
-        self.line.lock().set_limits(limits, now);
+        self.queue.lock().set_limits(limits, now);
         self.moved.notify_waiters();
     }
 
     /// Returns the limits.
     pub fn limits(&self) -> AdmissionLimits {
-        self.line.lock().limits()
+        self.queue.lock().limits()
     }
 
     /// Returns how many queries run and how many wait.
     pub fn counts(&self) -> (usize, usize) {
-        let line = self.line.lock();
-        (line.num_running(), line.num_waiting())
+        let queue = self.queue.lock();
+        (queue.num_running(), queue.num_waiting())
     }
 
     /// Waits to be let in, for a limited time; a higher priority goes first. Dropping the future
-    /// leaves the line. A thread of its own keeps the time: a runtime's clock stands still while each of
+    /// leaves the queue. A thread of its own keeps the time: a runtime's clock stands still while each of
     /// its threads is busy.
     ///
     /// # Errors
-    /// [`Refused`]; trying again later may succeed.
-    pub async fn admit(self: &Arc<Self>, wish: Wish) -> Result<Permit, Refused> {
+    /// [`AdmissionError`]; trying again later may succeed.
+    pub async fn admit(
+        self: &Arc<Self>,
+        request: AdmissionRequest,
+    ) -> Result<Permit, AdmissionError> {
         let (ticket, limits) = {
-            let mut line = self.line.lock();
-            (line.arrive(wish, self.now())?, line.limits())
+            let mut queue = self.queue.lock();
+            (queue.arrive(request, self.now())?, queue.limits())
         };
         let permit = Permit {
             gate: Arc::clone(self),
             ticket,
         };
-        if self.line.lock().runs(ticket) {
+        if self.queue.lock().runs(ticket) {
             return Ok(permit);
         }
         let mut rings = Delay::new(limits.wait_max);
         loop {
             let mut moved = pin!(self.moved.notified());
             moved.as_mut().enable();
-            if self.line.lock().runs(ticket) {
+            if self.queue.lock().runs(ticket) {
                 return Ok(permit);
             }
             if let Either::Right(_) = select(moved, &mut rings).await {
-                return Err(Refused::WaitedTooLong {
-                    running_max: self.line.lock().limits().running_max,
+                return Err(AdmissionError::WaitedTooLong {
+                    running_max: self.queue.lock().limits().running_max,
                     waited: limits.wait_max,
                 });
             }

@@ -1,14 +1,16 @@
-//! The line and the turns by a virtual clock, and the gate that tasks wait at.
+//! The queue and the turns by a virtual clock, and the gate that tasks wait at.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use super::turns::{QueryId, TURNS_OUT, Turns};
-use super::{AdmissionGate, AdmissionLimits, DeviceTurns, Line, Refused, Wish};
+use super::turns::{QueryId, SECONDS_OUT, TURNS_OUT, Turns};
+use super::{
+    AdmissionError, AdmissionGate, AdmissionLimits, AdmissionQueue, AdmissionRequest, DeviceTurns,
+};
 
-fn wish(priority: i32) -> Wish {
-    Wish {
+fn request(priority: i32) -> AdmissionRequest {
+    AdmissionRequest {
         priority,
         expected_bytes: 0,
     }
@@ -25,28 +27,29 @@ fn limits(running_max: usize, waiting_max: usize) -> AdmissionLimits {
 
 #[test]
 fn the_oldest_of_the_highest_priority_goes_first() {
-    let mut line = Line::new(limits(1, 10));
-    let runs = line.arrive(wish(0), 0.0).unwrap();
-    let [low, first, second] = [-1, 0, 0].map(|priority| line.arrive(wish(priority), 1.0).unwrap());
-    let high = line.arrive(wish(5), 2.0).unwrap();
-    assert!(line.runs(runs) && !line.runs(high));
+    let mut queue = AdmissionQueue::new(limits(1, 10));
+    let runs = queue.arrive(request(0), 0.0).unwrap();
+    let [low, first, second] =
+        [-1, 0, 0].map(|priority| queue.arrive(request(priority), 1.0).unwrap());
+    let high = queue.arrive(request(5), 2.0).unwrap();
+    assert!(queue.runs(runs) && !queue.runs(high));
     let mut order = vec![runs];
     for now in 3..7 {
         let last = *order.last().unwrap();
-        order.extend(line.leave(last, f64::from(now)));
+        order.extend(queue.leave(last, f64::from(now)));
     }
     assert_eq!(order, [runs, high, first, second, low]);
 }
 
 #[test]
 fn waiting_raises_a_priority_so_that_none_waits_for_ever() {
-    let mut line = Line::new(limits(1, 1000));
-    let mut running = line.arrive(wish(0), 0.0).unwrap();
-    let patient = line.arrive(wish(0), 0.0).unwrap();
+    let mut queue = AdmissionQueue::new(limits(1, 1000));
+    let mut running = queue.arrive(request(0), 0.0).unwrap();
+    let patient = queue.arrive(request(0), 0.0).unwrap();
     for second in 0..1000 {
         let now = f64::from(second);
-        line.arrive(wish(3), now).unwrap();
-        let next = line.leave(running, now);
+        queue.arrive(request(3), now).unwrap();
+        let next = queue.leave(running, now);
         running = next[0];
         if running == patient {
             assert!(second > 10, "priorities count");
@@ -57,24 +60,22 @@ fn waiting_raises_a_priority_so_that_none_waits_for_ever() {
 }
 
 #[test]
-fn a_full_line_refuses_and_says_so() {
-    let mut line = Line::new(limits(1, 1));
-    let first = line.arrive(wish(0), 0.0).unwrap();
-    let second = line.arrive(wish(0), 0.0).unwrap();
-    let refused = line.arrive(wish(9), 0.0).unwrap_err();
+fn a_full_queue_refuses_and_says_so() {
+    let mut queue = AdmissionQueue::new(limits(1, 1));
+    let first = queue.arrive(request(0), 0.0).unwrap();
+    let second = queue.arrive(request(0), 0.0).unwrap();
+    let refused = queue.arrive(request(9), 0.0).unwrap_err();
     assert!(
-        refused
-            .to_string()
-            .contains("1 statements may run and 1 wait"),
+        refused.to_string().contains("1 statements run and 1 wait"),
         "{refused}"
     );
-    assert!(line.leave(second, 1.0).is_empty());
-    assert_eq!((line.num_running(), line.num_waiting()), (1, 0));
-    assert!(line.leave(first, 1.0).is_empty());
-    let again = line.arrive(wish(0), 2.0).unwrap();
-    assert!(line.runs(again));
-    let waits = line.arrive(wish(0), 2.0).unwrap();
-    assert_eq!(line.set_limits(limits(2, 1), 3.0), [waits]);
+    assert!(queue.leave(second, 1.0).is_empty());
+    assert_eq!((queue.num_running(), queue.num_waiting()), (1, 0));
+    assert!(queue.leave(first, 1.0).is_empty());
+    let again = queue.arrive(request(0), 2.0).unwrap();
+    assert!(queue.runs(again));
+    let waits = queue.arrive(request(0), 2.0).unwrap();
+    assert_eq!(queue.set_limits(limits(2, 1), 3.0), [waits]);
 }
 
 #[test]
@@ -147,8 +148,8 @@ fn a_query_that_comes_late_has_saved_nothing() {
 #[tokio::test]
 async fn the_gate_lets_the_next_in_and_forgets_who_gives_up() {
     let gate = AdmissionGate::new(limits(1, 10));
-    let first = gate.admit(wish(0)).await.unwrap();
-    let gives_up = gate.admit(wish(0));
+    let first = gate.admit(request(0)).await.unwrap();
+    let gives_up = gate.admit(request(0));
     assert!(
         tokio::time::timeout(Duration::from_millis(5), gives_up)
             .await
@@ -157,7 +158,7 @@ async fn the_gate_lets_the_next_in_and_forgets_who_gives_up() {
     assert_eq!(gate.counts(), (1, 0));
     let waiting = tokio::spawn({
         let gate = std::sync::Arc::clone(&gate);
-        async move { gate.admit(wish(0)).await }
+        async move { gate.admit(request(0)).await }
     });
     while gate.counts() != (1, 1) {
         tokio::task::yield_now().await;
@@ -175,11 +176,11 @@ async fn who_waits_too_long_is_told_the_limit_and_the_way_out() {
         wait_max: Duration::from_millis(5),
         ..limits(1, 10)
     });
-    let first = gate.admit(wish(0)).await.unwrap();
-    let refused = gate.admit(wish(0)).await.unwrap_err();
+    let first = gate.admit(request(0)).await.unwrap();
+    let refused = gate.admit(request(0)).await.unwrap_err();
     assert!(matches!(
         refused,
-        Refused::WaitedTooLong { running_max: 1, .. }
+        AdmissionError::WaitedTooLong { running_max: 1, .. }
     ));
     assert!(
         refused.to_string().contains("waited 5ms for one of 1"),
@@ -195,7 +196,7 @@ async fn the_wait_ends_while_every_thread_of_the_runtime_is_busy() {
         wait_max: Duration::from_millis(5),
         ..limits(1, 10)
     });
-    let first = gate.admit(wish(0)).await.unwrap();
+    let first = gate.admit(request(0)).await.unwrap();
     // The one thread that keeps the runtime's clock does not look at it for a minute, or until it is told.
     let (tell, told) = channel();
     let (begins, begun) = channel();
@@ -204,8 +205,8 @@ async fn the_wait_ends_while_every_thread_of_the_runtime_is_busy() {
         told.recv_timeout(Duration::from_secs(60))
     });
     begun.recv().unwrap();
-    let refused = gate.admit(wish(0)).await;
-    assert!(matches!(refused, Err(Refused::WaitedTooLong { .. })));
+    let refused = gate.admit(request(0)).await;
+    assert!(matches!(refused, Err(AdmissionError::WaitedTooLong { .. })));
     tell.send(()).unwrap();
     assert_eq!(
         busy.await.unwrap(),
@@ -293,26 +294,32 @@ fn who_is_alone_may_have_more_turns_until_another_comes() {
     turns.leave(two);
     assert!((0..4).all(|_| ask(&mut turns, one, 5).is_some()));
     assert_eq!(ask(&mut turns, one, 5), None);
+    // Short ones do not keep another waiting.
+    let ask = |turns: &mut Turns, query| turns.request(query, TURNS_OUT, SECONDS_OUT / 4.5, true);
+    let mut turns = Turns::default();
+    assert!(ask(&mut turns, two).is_some());
+    assert!((0..3).all(|_| ask(&mut turns, one).is_some()));
+    assert_eq!(ask(&mut turns, one), None);
     // Less than what keeps the device busy is for whoever asks to see to.
     assert!(Turns::default().request(one, 1, 0.01, false).is_some());
 }
 
 #[test]
 fn queries_run_beside_each_other_as_far_as_their_memory_goes_round() {
-    let mut line = Line::new(AdmissionLimits {
+    let mut queue = AdmissionQueue::new(AdmissionLimits {
         expected_bytes_max: 100,
         ..limits(10, 10)
     });
-    let of = |expected_bytes| Wish {
+    let of = |expected_bytes| AdmissionRequest {
         priority: 0,
         expected_bytes,
     };
-    let huge = line.arrive(of(500), 0.0).unwrap();
-    assert!(line.runs(huge), "alone anything runs");
-    let [sixty, fifty, nothing] = [60, 50, 0].map(|bytes| line.arrive(of(bytes), 0.0).unwrap());
-    assert!(!line.runs(sixty) && !line.runs(nothing));
-    assert_eq!(line.leave(huge, 1.0), [sixty]);
+    let huge = queue.arrive(of(500), 0.0).unwrap();
+    assert!(queue.runs(huge), "alone anything runs");
+    let [sixty, fifty, nothing] = [60, 50, 0].map(|bytes| queue.arrive(of(bytes), 0.0).unwrap());
+    assert!(!queue.runs(sixty) && !queue.runs(nothing));
+    assert_eq!(queue.leave(huge, 1.0), [sixty]);
     // Nobody overtakes who is next, or that one might wait for ever.
-    assert!(!line.runs(fifty) && !line.runs(nothing));
-    assert_eq!(line.leave(sixty, 2.0), [fifty, nothing]);
+    assert!(!queue.runs(fifty) && !queue.runs(nothing));
+    assert_eq!(queue.leave(sixty, 2.0), [fifty, nothing]);
 }

@@ -1,15 +1,15 @@
-//! What comes to a device by itself, and what goes again.
+//! Tables that are loaded to a device automatically, and evicted again.
 //!
-//! A region that a device could have run says what it has read. What was read twice lately is worth
-//! bringing there in the background, one table at a time, as far as there is room that no query needs
-//! ([`ColumnCache::wants`]). What it saves is the time that reading and moving it took, times how
-//! often all of it was read lately, for each byte; it takes the place of what saves much less. Uses
-//! fade: 64 reads without one halve them.
+//! A region that a device could have run reports what it has read. What was read twice lately is
+//! worth loading in the background, one table at a time, as far as there is memory that no query
+//! needs ([`ColumnCache::wants`]). Its value is the time that reading and moving it took, times how
+//! often all of it was read lately, per byte; it displaces what is worth much less. Uses decay: 64
+//! reads without one halve them.
 //!
-//! When a query needs memory, automatic chunks go, those first that save least for each byte
-//! ([`Evict`]); what stays of a table still serves. What a query is reading goes when it has read it.
-//! What has a copy in the pinned tier is found there from then on.
-//! A table of `CACHE TABLE` never goes.
+//! When a query needs memory, automatic chunks are evicted, lowest value first ([`Evict`]); what
+//! remains of a table still serves. Chunks that a query is reading are dropped when it has read
+//! them. Those with a copy in the pinned tier are found there afterwards. A table of `CACHE TABLE`
+//! is never evicted.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;

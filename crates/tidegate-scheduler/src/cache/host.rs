@@ -1,15 +1,15 @@
-//! The host tier: column chunks in host memory, kept by what they save.
+//! The host tier: column chunks in host memory, ranked by the time they save.
 //!
-//! What a chunk saves is the time that reading it again would take, times how often it was read
-//! lately, for each byte that it takes. Uses fade: 64 scans without one halve them. Three rules keep
-//! one pass over a large table from flushing what is hot:
+//! A chunk's value is the time that reading it again would take, times how often it was read
+//! lately, per byte. Uses decay: 64 scans without one halve them. Three rules keep one pass over a
+//! large table from flushing what is hot:
 //!
-//! - A chunk comes in if there is room, or if it saves a good deal more than what must go for it.
+//! - A chunk is admitted if there is room, or if it saves much more than what it displaces.
 //! - What was read once lately displaces nothing that was read twice.
-//! - Uses are counted for chunks that did not come in too, so that they can come in later.
+//! - Uses are counted for chunks that were not admitted too, so that they can be admitted later.
 //!
-//! Statements come first: what they need, they get from here ([`HostTier::give_back`]). Chunks of
-//! `CACHE TABLE` stay until they are let go of. A chunk's bytes count until its last reader is done.
+//! Statements come first: the memory they need is taken from here ([`HostTier::give_back`]). Chunks
+//! of `CACHE TABLE` are never evicted. A chunk's bytes count until its last reader is done.
 
 pub(super) mod account;
 mod chunk;

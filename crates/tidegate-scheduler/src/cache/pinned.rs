@@ -1,15 +1,15 @@
-//! The pinned tier: column chunks below the devices, in page-locked memory, as devices encode them.
+//! The pinned tier: column chunks in page-locked host memory, in the encoding of devices.
 //!
-//! A copy is made in the background, while its chunk is still on the device or on the way past one that
-//! has no room for it. So making room on a device only drops the chunk there: nobody waits for a copy,
-//! and what was copied comes back without being read or encoded again. A feeder folds such a chunk where
-//! it has brought it for one fold; it comes to stay when it was read often enough and there is room.
+//! A chunk is copied in the background, while it is still on its device or on its way past one that
+//! has no room for it. Evicting it from the device therefore only drops it: nobody waits for a
+//! copy, and a copied chunk returns without being read or encoded again. A feeder uploads such a
+//! chunk for one fold; it returns to stay if it was read often enough and there is room.
 //!
-//! Chunks that were copied from one table share its dictionaries; they are a [`PinnedGroup`], and found
-//! by what they were read from. What a chunk saves is the time that reading and encoding it took, times
-//! how often it was read lately, for each byte; one that is on a device too saves that only if it goes
-//! from there, and counts a quarter. What comes must save a good deal more than what goes for it. The
-//! bytes are the host's: statements get them back first.
+//! Chunks that were copied from one table share its dictionaries; they form a [`PinnedGroup`] and
+//! are found by what they were read from. A chunk's value is the time that reading and encoding it
+//! took, times how often it was read lately, per byte; one that is also on a device would save that
+//! only once it is evicted there, and counts a quarter. A new chunk must save much more than what
+//! it displaces. The memory is the host's: statements get it first.
 
 mod group;
 

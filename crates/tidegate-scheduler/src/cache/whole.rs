@@ -1,8 +1,8 @@
 //! A table that is on a device as a whole, and the runs over it that queries share.
 //!
-//! A query that reads all of a scan need not look for one morsel after the other: it is enough that
-//! it reads the same rows. [`ScanKey`] names the rows of a scan whatever their order and however
-//! they are cut; [`WholeRun`] is what a device folds for it, made once for each choice of columns.
+//! A query that reads all of a scan need not look for one morsel after the other; reading the same
+//! rows is enough. [`ScanKey`] names the rows of a scan whatever their order and however they are
+//! cut; [`WholeRun`] is what a device folds for it, made once for each choice of columns.
 
 use std::collections::HashMap;
 use std::ptr;

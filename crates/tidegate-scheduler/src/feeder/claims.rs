@@ -1,4 +1,4 @@
-//! What a feeder claims next: one morsel, or a run of those that its device need not be given.
+//! What a feeder claims next: one morsel, or a run of morsels that its device already has.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -68,7 +68,7 @@ impl Feeder {
                 DeviceClaim::Later => changed.await,
                 DeviceClaim::Declined => {
                     // The host may turn out to be slower than it is taken to be.
-                    let ask_again = self.roster.ask_again(self.queue.rest(), self.now());
+                    let ask_again = self.workers.ask_again(self.queue.rest(), self.now());
                     let ask_again = Duration::from_secs_f64(ask_again);
                     // Whichever comes first; there is nothing to tell them apart for.
                     let _ = tokio::time::timeout(ask_again, changed).await;
@@ -111,7 +111,7 @@ impl Feeder {
         let share = if self.queue.is_shared_out() {
             u64::MAX
         } else {
-            self.roster.share_of(self.queue.rest())
+            self.workers.share_of(self.queue.rest())
         };
         let in_time = self.rate().rows_within(TURN_SECONDS_MAX).min(share);
         let morsels = self
@@ -160,10 +160,10 @@ impl Feeder {
         let (id, now) = (self.device.info().id, self.now());
         if matches!(self.choice, Choice::Always(_)) {
             let others = self.turns.seconds_of_others(self.query);
-            self.roster.takes(id, size, location, others, now);
+            self.workers.takes(id, size, location, others, now);
         }
         Promise {
-            estimate: self.roster.promised(id),
+            estimate: self.workers.promised(id),
             since: now,
         }
     }
@@ -174,7 +174,7 @@ impl Feeder {
         }
         let others = self.turns.seconds_of_others(self.query);
         let id = self.device.info().id;
-        self.roster
+        self.workers
             .decide(id, size, location, rest, others, self.now())
             .takes
     }

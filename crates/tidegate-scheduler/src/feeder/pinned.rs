@@ -1,5 +1,5 @@
-//! Folding a morsel of the pinned tier: its columns move to the device as they are encoded, stay for one
-//! fold, and go with it.
+//! Folding a morsel of the pinned tier: its columns move to the device in their encoding, stay for
+//! one fold, and are dropped with it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,7 +56,7 @@ impl Feeder {
             Err(RunError::Device(DeviceError::OutOfMemory { .. })) => Ok(instead(work)),
             Err(error) => {
                 let reason = fault(&error);
-                self.roster.cancel(self.device.info().id);
+                self.workers.cancel(self.device.info().id);
                 self.give_back(&[work.morsel], reason.clone())?;
                 if !self.device.is_lost() {
                     return Ok(Step::Done);

@@ -1,5 +1,5 @@
-//! What a device does before it takes part in work of a shape for the first time: its kernels are
-//! compiled, which takes longer than a short query, while the host works.
+//! Compiling for a device before it takes part in a shape for the first time, while the host works:
+//! it takes longer than a short query.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ impl Feeder {
         let may_decline = matches!(self.choice, Choice::EarliestFinish { .. }) && !self.atomic;
         let seconds = self
             .dispatch
-            .seconds_to_ready(&self.device, self.roster.shape());
+            .seconds_to_ready(&self.device, self.workers.shape());
         if !may_decline || seconds <= 0.0 {
             return Ok(());
         }
@@ -35,9 +35,9 @@ impl Feeder {
         };
         // Until then nobody leaves anything to it.
         let id = self.device.info().id;
-        self.roster.begin(id, seconds, self.now());
+        self.workers.begin(id, seconds, self.now());
         let compiled = self.compile_while_others_work(candidate, residency).await;
-        self.roster.end(id, self.now());
+        self.workers.end(id, self.now());
         compiled
     }
 
@@ -77,7 +77,7 @@ impl Feeder {
                 };
                 if self.accepts(morsel.size, rest, location) {
                     // It was only asked.
-                    self.roster.cancel(id);
+                    self.workers.cancel(id);
                     found = Some((*morsel, resident));
                 }
                 false
@@ -94,7 +94,7 @@ impl Feeder {
                 DeviceClaim::Later => changed.await,
                 DeviceClaim::Declined if found.is_none() => {
                     // The host may turn out to be slower than it is taken to be.
-                    let ask_again = self.roster.ask_again(self.queue.rest(), self.now());
+                    let ask_again = self.workers.ask_again(self.queue.rest(), self.now());
                     let ask_again = Duration::from_secs_f64(ask_again);
                     // Whichever comes first; there is nothing to tell them apart for.
                     let _ = tokio::time::timeout(ask_again, changed).await;
@@ -117,7 +117,7 @@ impl Feeder {
                 None => return Ok(()),
             },
         };
-        let (pipeline, shape) = (Arc::clone(&self.pipeline), self.roster.shape());
+        let (pipeline, shape) = (Arc::clone(&self.pipeline), self.workers.shape());
         self.dispatch
             .compile_beside(&self.device, pipeline, shape, sample)
             .await;
@@ -131,7 +131,7 @@ impl Feeder {
         let rows = self.loader.load(morsel.id).await.ok()?;
         let num_rows = rows.iter().map(|batch| batch.num_rows() as u64).sum();
         let (rates, seconds) = (self.dispatch.rates(), began.elapsed().as_secs_f64());
-        rates.learn_load(self.roster.shape(), num_rows, seconds);
+        rates.learn_load(self.workers.shape(), num_rows, seconds);
         Some(Sample::Loaded(rows))
     }
 }

@@ -1,4 +1,4 @@
-//! Folding a loaded morsel: room and a turn first, by the ladder if the room is short.
+//! Folding a loaded morsel: memory and a turn first, by the ladder if memory is short.
 
 use std::collections::VecDeque;
 
@@ -30,7 +30,7 @@ impl Feeder {
                     return self.climb(loaded, open).await;
                 }
                 Err(error) => {
-                    self.roster.cancel(self.device.info().id);
+                    self.workers.cancel(self.device.info().id);
                     self.give_back(&[loaded.morsel], fault(&RunError::Device(error)))?;
                     return Ok(Step::Done);
                 }
@@ -88,7 +88,7 @@ impl Feeder {
                 Rung::Split => return self.fold_in_parts(loaded, open).await,
                 Rung::Flush => return Ok(Step::Flush(Work::Loaded(loaded))),
                 Rung::Host => {
-                    self.roster.cancel(id);
+                    self.workers.cancel(id);
                     self.give_back(&[loaded.morsel], self.no_room())?;
                     return Ok(Step::Done);
                 }
@@ -160,7 +160,7 @@ impl Feeder {
             }
         }
         let now = self.now();
-        self.roster.end(self.device.info().id, now);
+        self.workers.end(self.device.info().id, now);
         let folded = told(&[loaded.morsel], &total);
         let seconds = open.book_until(now, loaded.promise);
         self.book(&folded, &total, loaded.promise.estimate, seconds);
@@ -178,7 +178,7 @@ impl Feeder {
         open: &mut OpenRun,
         reason: Reason,
     ) -> Result<Step, RunFailure> {
-        self.roster.cancel(self.device.info().id);
+        self.workers.cancel(self.device.info().id);
         self.give_back(&[loaded.morsel], reason.clone())?;
         self.abandon(&open.folded, reason)?;
         open.folded.clear();

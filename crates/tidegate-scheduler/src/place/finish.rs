@@ -1,13 +1,13 @@
 //! Earliest finish over one shared queue, as a pure function.
 //!
-//! Every worker, a host partition or a device, asks for itself when it has nothing to do. It takes
-//! the next morsel exactly if, by the time it would be done with it, the others could not have done
-//! all that waits. That is list scheduling by earliest finish: whoever would finish first always
-//! takes, so work never stops; a slow worker stops in time for nobody to wait for its last morsel;
-//! and what a worker does take never ends later than the others alone would have ended.
+//! Every worker, a host partition or a device, asks when it is idle. It takes the next morsel
+//! exactly if, by the time it would be done, the others could not have finished everything that is
+//! left. This is list scheduling by earliest finish: whoever would finish first always takes, so
+//! work never stops; a slow worker stops in time for nobody to wait for its last morsel; and what a
+//! worker takes never ends later than the others alone would have ended.
 //!
-//! A worker whose speed nobody has measured is counted slower than it says, by its *doubt*, until
-//! its first morsel has told. All times are seconds from now.
+//! A worker whose speed was never measured counts as slower than declared, by its *doubt*, until
+//! its first morsel is done. All times are seconds from now.
 
 use std::ops::AddAssign;
 
@@ -177,7 +177,7 @@ impl DeviceState {
 /// What one placement is expected to cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Estimate {
-    /// Until it is done, waiting included; of a claim in the books, how much later the place is done
+    /// Until it is done, waiting included; of a claim that is recorded, how much later the place is done
     /// for it.
     pub seconds: f64,
     /// Moved to a device for it.

@@ -1,9 +1,9 @@
-//! Whether a region mixes host and device, or one device answers all of it.
+//! Whether a region is shared by host and devices, or answered by one device.
 //!
-//! An additive region is done when host and device together have folded everything, and then pays for
-//! bringing the device's groups back and for the host's final aggregate. An atomic region uses the
+//! An additive region is done when host and device together have folded everything; it then pays
+//! for returning the device's groups and for the host's final aggregate. An atomic region uses the
 //! device alone and returns only what the query asks for. Few groups over data that must be moved
-//! speak for the first; many groups, resident data and short queries for the second.
+//! favour the first form; many groups, resident data and short queries the second.
 
 use super::{DeviceState, Estimate};
 use crate::queue::MorselSize;

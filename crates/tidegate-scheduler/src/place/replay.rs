@@ -1,8 +1,8 @@
-//! Placements that were decided before: which morsels of a scan go where, morsel by morsel.
+//! Replaying placements: which morsels of a scan run where, morsel by morsel.
 //!
-//! A [`RecordedPlacement`] is what a scan's queue has at the end: for each piece, runs of morsels that
-//! ran at one place. Replaying it gives every morsel to the place that ran it; the host gets those
-//! that the record does not know, for that is always possible.
+//! A [`RecordedPlacement`] is the state of a scan's queue at the end: for each piece, runs of
+//! morsels that ran at one place. Replaying it gives every morsel to the place that ran it; the
+//! host runs those that the record does not contain, which is always possible.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,4 @@
-//! The pieces of a scan and what became of each of their morsels.
+//! The pieces of a scan, and the state of each of their morsels.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! What makes two pipelines one program: everything but their literals.
+//! What makes two pipelines the same program: everything except their constants.
 
 use std::fmt;
 

@@ -1,6 +1,6 @@
-//! The book on disk: one small file for each machine that shares the folder.
+//! The rates on disk: one small file for each machine that shares the folder.
 //!
-//! It is a cache: whatever cannot be read is not there, whatever cannot be written is not written.
+//! It is a cache: what cannot be read is missing, what cannot be written is not written.
 
 use std::fs;
 use std::path::PathBuf;

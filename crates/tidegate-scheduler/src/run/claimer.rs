@@ -1,4 +1,4 @@
-//! What a host partition claims of a region that devices share, and how that went.
+//! What a host partition claims of a shared region, and how long that took.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,12 +49,12 @@ impl HostClaimer {
         self.is_done(now);
         let claim =
             workers
-                .roster
+                .states
                 .claim_for_host(&self.stream, &spec.queue, piece, limit, free, now);
         if let HostClaim::Run(run) = &claim {
             let mut size = Rest::default();
             run.iter().for_each(|morsel| size.add(morsel.size));
-            let per_row = workers.roster.rates().host(workers.roster.shape());
+            let per_row = workers.states.rates().host(workers.states.shape());
             *self.has.lock() = Some(Has {
                 size,
                 expected_seconds: size.num_rows as f64 * per_row,

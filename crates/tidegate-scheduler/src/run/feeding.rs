@@ -1,7 +1,7 @@
-//! Threads of their own for the feeders of regions that the host shares, and for what waits for devices.
+//! Threads for the feeders of regions that the host shares, and for whatever waits for devices.
 //!
-//! The host's streams keep every thread of their runtime busy for many milliseconds at a time. A feeder
-//! among them would get its turn when they are done.
+//! The host's streams occupy every thread of their runtime for many milliseconds at a time. A
+//! feeder among them would run only after they are done.
 
 use std::sync::OnceLock;
 use std::thread;

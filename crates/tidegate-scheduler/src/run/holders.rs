@@ -1,6 +1,7 @@
-//! Who has what of a scan before it begins: each device is left what it holds, and those that together
-//! have all of it, or below them in pinned memory what they lack, get the whole scan if that is done first.
-//! Where some hold all of it, those that must move some of it take of it what they finish before them.
+//! Which devices have what of a scan before it begins. Each device is left what it holds; devices
+//! that together have all of it, on them or in pinned memory, get the whole scan if they finish
+//! first. Where some hold all of it, devices that must move some of it take only what they finish
+//! before them.
 
 use std::sync::Arc;
 
@@ -75,7 +76,7 @@ impl MixedRun {
             };
             if holders.is_some() {
                 self.spec.queue.keep_from_host();
-                self.workers.roster.keep_from_host();
+                self.workers.states.keep_from_host();
             }
             Ok(holders)
         });
@@ -149,10 +150,10 @@ impl MixedRun {
         let live = self.spec.devices.iter().filter(|device| !device.is_lost());
         for device in live {
             let residency = self.residency_on(device);
-            let roster = &self.workers.roster;
+            let states = &self.workers.states;
             let (num_rows, moving, why) = match residency.whole_scan(&self.spec.queue).await? {
                 Some(scan) => {
-                    roster.holds_all(device.info().id);
+                    states.holds_all(device.info().id);
                     (scan.num_rows, None, scan.origin.reason())
                 }
                 None => match self.all_at_hand(&residency).await? {
@@ -164,7 +165,7 @@ impl MixedRun {
                 },
             };
             let waits = self.waits_for(device) + moving.unwrap_or(0.0);
-            let (rates, shape) = (roster.rates(), roster.shape());
+            let (rates, shape) = (states.rates(), states.shape());
             let is_faster = faster_with_all(rates, shape, device, waits, num_rows, host_partitions);
             let candidates = match moving {
                 None => &mut whole,
@@ -185,7 +186,7 @@ impl MixedRun {
         reason: Reason,
         mut helpers: Vec<Arc<dyn PipelineDevice>>,
     ) -> Holders {
-        let (dispatch, shape) = (&self.spec.dispatch, self.workers.roster.shape());
+        let (dispatch, shape) = (&self.spec.dispatch, self.workers.states.shape());
         helpers.retain(|device| dispatch.seconds_to_ready(device, shape) <= 0.0);
         Holders {
             devices,
@@ -207,8 +208,8 @@ impl MixedRun {
     /// Returns whether a device has room for the morsels that come up to it at a time, beside a state as
     /// large as those of this shape have been, which takes twice as much while it grows.
     fn has_room_for(&self, device: &Arc<dyn PipelineDevice>, below: Rest) -> bool {
-        let roster = &self.workers.roster;
-        let state = 2.0 * roster.rates().state_bytes(roster.shape());
+        let states = &self.workers.states;
+        let state = 2.0 * states.rates().state_bytes(states.shape());
         let slots = self.spec.device_slots.max(1) as u64;
         let moving = below.mean().num_bytes.saturating_mul(slots);
         state + moving as f64 <= device.budget().free() as f64
@@ -216,8 +217,8 @@ impl MixedRun {
 
     /// Returns the seconds that morsels need to come up to a device, each with a launch of its own.
     fn seconds_to_move(&self, device: &Arc<dyn PipelineDevice>, below: Rest) -> f64 {
-        let roster = &self.workers.roster;
-        let rate = roster.rates().device(roster.shape(), device.info());
+        let states = &self.workers.states;
+        let rate = states.rates().device(states.shape(), device.info());
         below.num_bytes as f64 * rate.pinned_seconds_per_byte
             + below.num_morsels as f64 * rate.launch_seconds
     }
@@ -225,7 +226,7 @@ impl MixedRun {
     /// Returns the devices that together hold all of the scan, if all of them would be done before the
     /// host.
     fn all_with_shares(&self, shares: Vec<Share>, host_partitions: usize) -> Option<Holders> {
-        let (rates, shape) = (self.spec.dispatch.rates(), self.workers.roster.shape());
+        let (rates, shape) = (self.spec.dispatch.rates(), self.workers.states.shape());
         // What two of them hold counts twice, which only makes the host seem slower.
         let of_rows = shares.iter().map(|share| share.num_rows).sum();
         let is_faster = |Share { device, num_rows }: &Share| {
@@ -236,7 +237,7 @@ impl MixedRun {
             return None;
         }
         for Share { device, .. } in &shares {
-            self.workers.roster.holds_all(device.info().id);
+            self.workers.states.holds_all(device.info().id);
         }
         Some(Holders {
             devices: shares.into_iter().map(|share| share.device).collect(),
@@ -251,7 +252,7 @@ impl MixedRun {
         let dispatch = &self.spec.dispatch;
         let turns = dispatch.turns(device.info().id);
         let others = turns.seconds_of_others(self.workers.query);
-        let compiling = dispatch.seconds_to_ready(device, self.workers.roster.shape());
+        let compiling = dispatch.seconds_to_ready(device, self.workers.states.shape());
         others.max(compiling / PATIENCE)
     }
 }

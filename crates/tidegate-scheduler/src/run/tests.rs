@@ -8,7 +8,7 @@ mod shares;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
@@ -16,13 +16,13 @@ use arrow_array::{ArrayRef, Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use tidegate_device::{DeviceId, SimulatedDevice, SimulatedSpec};
+use tidegate_device::{Cost, DeviceId, SimulatedDevice, SimulatedSpec};
 use tidegate_kernels::{ColumnDictionary, PipelineDevice, SimulatedPipelineDevice};
 use tidegate_pipeline::{
     Aggregate, AggregateCall, AggregateFunction, AggregateOutput, Expr, Pipeline, Step,
 };
 
-use super::{AllOrNothing, MixedRun, RunFailure, RunSpec, Tail};
+use super::{AtomicRun, MixedRun, RunFailure, RunSpec, Tail};
 use crate::cache::{CachedChunk, CachedTable, ChunkKey, ColumnCache, ScanKey, ScanRows};
 use crate::feeder::{Choice, LoadError, MorselLoader};
 use crate::place::{Place, Reason};
@@ -161,6 +161,7 @@ impl Bench {
             cache: Arc::new(cache),
             counters: Arc::default(),
             choice: Choice::Always(Reason::DeviceRequested),
+            host_engine: false,
             host_partitions: 1,
             strict: false,
             device_slots: 2,
@@ -250,10 +251,35 @@ async fn what_is_not_resident_is_loaded() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_is_few_bytes_is_loaded_while_more_than_two_are_in_flight() {
+    for (device_slots, loads) in [(1, 1), (2, MORSELS)] {
+        let device = SimulatedDevice::new(DEVICE, SimulatedSpec::with_memory(1 << 30)).unwrap();
+        let device = SimulatedPipelineDevice::new(device);
+        let mut bench = Bench::on(device.clone(), []).await;
+        bench.spec.device_slots = device_slots;
+        // Until it is let go on the device folds nothing.
+        let (go_on, held) = std::sync::mpsc::channel::<()>();
+        let hold = device.device().submit(Cost::default(), move || held.recv());
+        let watch = async {
+            while bench.loads() < loads {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            tokio::time::sleep(Duration::from_millis(30)).await;
+            let seen = bench.loads();
+            drop(go_on);
+            seen
+        };
+        let (tail, seen) = tokio::join!(bench.run(), watch);
+        assert!(hold.await.is_ok());
+        assert_eq!((total(&tail), seen), (ALL, loads));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_atomic_run_takes_columns_from_one_place() {
     for (resident, loads) in [(BTreeSet::from([0, 1, 5]), 12), ((0..MORSELS).collect(), 0)] {
         let bench = Bench::new("1GB", resident).await;
-        let rows = AllOrNothing::run(&bench.spec).await.unwrap();
+        let rows = AtomicRun::run(&bench.spec).await.unwrap();
         let rest = Vec::new();
         assert_eq!(total(&Tail { rows, rest }), ALL);
         assert_eq!(bench.loads(), loads);
@@ -265,7 +291,7 @@ async fn a_scan_that_is_there_as_a_whole_needs_no_queue() {
     let bench = Bench::new("1GB", 0..MORSELS).await;
     let bench = bench.holding_all_of("numbers");
     for run in 1..=2 {
-        let rows = AllOrNothing::run(&bench.spec).await.unwrap();
+        let rows = AtomicRun::run(&bench.spec).await.unwrap();
         let rest = Vec::new();
         assert_eq!(total(&Tail { rows, rest }), ALL);
         assert_eq!(bench.device_report(), (12 * run, 120 * run, 0));
@@ -274,7 +300,7 @@ async fn a_scan_that_is_there_as_a_whole_needs_no_queue() {
     assert!(bench.spec.queue.morsels().is_empty());
     // Another scan is not taken for it: its morsels are found one by one.
     let bench = Bench::new("1GB", 0..MORSELS).await.holding_all_of("other");
-    let rows = AllOrNothing::run(&bench.spec).await.unwrap();
+    let rows = AtomicRun::run(&bench.spec).await.unwrap();
     let rest = Vec::new();
     assert_eq!(total(&Tail { rows, rest }), ALL);
     assert_eq!(bench.spec.queue.morsels().len(), MORSELS);
@@ -285,9 +311,9 @@ async fn a_scan_placed_for_being_resident_goes_back_if_it_is_not() {
     let mut bench = Bench::new("1GB", 0..MORSELS).await;
     bench.spec.choice = Choice::Always(Reason::Resident);
     let bench = bench.holding_all_of("numbers");
-    assert!(AllOrNothing::run(&bench.spec).await.is_ok());
+    assert!(AtomicRun::run(&bench.spec).await.is_ok());
     bench.spec.cache.remove("t");
-    let failed = AllOrNothing::run(&bench.spec).await.unwrap_err();
+    let failed = AtomicRun::run(&bench.spec).await.unwrap_err();
     assert!(matches!(
         failed,
         RunFailure::Fallback(Reason::EarliestFinish)
@@ -296,13 +322,13 @@ async fn a_scan_placed_for_being_resident_goes_back_if_it_is_not() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_fault_of_a_resident_scan_leaves_no_books() {
+async fn a_fault_of_a_resident_scan_leaves_nothing_counted() {
     for fault in ["fail", "lost"] {
         for launch in 1..=2 {
             let device = format!("1GB,faults=launch:{launch}={fault}");
             let bench = Bench::new(&device, 0..MORSELS).await;
             let bench = bench.holding_all_of("numbers");
-            let failed = AllOrNothing::run(&bench.spec).await.unwrap_err();
+            let failed = AtomicRun::run(&bench.spec).await.unwrap_err();
             assert!(matches!(failed, RunFailure::Fallback(_)), "{device}");
             assert_eq!(bench.device_report(), (0, 0, 0), "{device}");
         }
@@ -378,11 +404,11 @@ async fn what_claims_took_adds_up_to_no_more_than_the_time_that_passed() {
         bench.run().await;
         let passed = began.elapsed().as_secs_f64();
         let report = bench.spec.counters.report(|place| place.to_string());
-        let foreseen = report[0].foreseen;
+        let claims = report[0].claim_stats;
         // A device takes as long as its rows do.
         let least = MORSELS as f64 * ROWS as f64 / 10_000.0;
-        assert!(foreseen.seconds >= 0.9 * least, "{foreseen:?}");
-        assert!(foreseen.seconds <= passed, "{foreseen:?} in {passed}");
-        assert!(foreseen.estimated_seconds >= 0.9 * least, "{foreseen:?}");
+        assert!(claims.seconds >= 0.9 * least, "{claims:?}");
+        assert!(claims.seconds <= passed, "{claims:?} in {passed}");
+        assert!(claims.estimated_seconds >= 0.9 * least, "{claims:?}");
     }
 }

@@ -111,7 +111,7 @@ impl World<'_> {
             };
             always
                 || query
-                    .roster
+                    .workers
                     .decide(id, morsel.size, location, rest, others, now)
                     .takes
         });
@@ -132,7 +132,7 @@ impl World<'_> {
                 false
             }
             DeviceClaim::Declined if idle && query.streams.iter().any(Option::is_some) => {
-                let again = query.roster.ask_again(query.queue.rest(), now);
+                let again = query.workers.ask_again(query.queue.rest(), now);
                 self.at(now + again, number, Event::Feed(device));
                 false
             }
@@ -252,7 +252,7 @@ impl World<'_> {
                 Rung::Split => pending.bytes = pending.bytes.div_ceil(2),
                 Rung::Flush => return Room::Flush,
                 Rung::Host => {
-                    query.roster.cancel(known.info.id);
+                    query.workers.cancel(known.info.id);
                     query.queue.give_back(&[pending.morsel.id]);
                     return Room::Gone;
                 }
@@ -269,7 +269,7 @@ impl World<'_> {
         known.used -= fold.input.bytes();
         drop(fold.input);
         known.turns.end(fold.turn, fold.seconds);
-        query.roster.end(known.info.id, self.now);
+        query.workers.end(known.info.id, self.now);
         let (shape, rows) = (query.spec.shape, fold.morsel.size.num_rows);
         self.rates
             .learn_fold(shape, &known.info, rows, fold.bytes, fold.seconds);
@@ -285,7 +285,7 @@ impl World<'_> {
             }
             Err(_) => feeder.full = true,
         }
-        query.roster.state_is(known.info.id, feeder.state.bytes());
+        query.workers.state_is(known.info.id, feeder.state.bytes());
         self.poke_all(device);
     }
 
@@ -307,7 +307,7 @@ impl World<'_> {
         if !feeder.folded.is_empty() {
             let back = feeder.state.bytes() as f64 * truth.transfer_seconds_per_byte;
             seconds = truth.launch_seconds + back;
-            query.roster.begin(known.info.id, seconds, self.now);
+            query.workers.begin(known.info.id, seconds, self.now);
         }
         self.at(self.now + seconds, number, Event::Flushed(device));
     }
@@ -326,14 +326,14 @@ impl World<'_> {
         known.used -= feeder.state.bytes();
         feeder.state.resize(0).unwrap();
         if !folded.is_empty() {
-            query.roster.end(known.info.id, self.now);
+            query.workers.end(known.info.id, self.now);
         }
-        query.roster.state_left(known.info.id);
+        query.workers.state_left(known.info.id);
         let streams = query.streams.iter().any(Option::is_some);
         let waits = query.queue.rest().num_morsels > 0;
         if feeder.pending.is_none() && (!waits || (!streams && self.sides == Sides::Mixed)) {
             feeder.ended = true;
-            query.roster.leave_device(known.info.id);
+            query.workers.leave_device(known.info.id);
             known.turns.leave(query_id(number));
             self.end_if_done(number);
         } else {

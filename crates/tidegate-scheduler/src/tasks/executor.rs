@@ -1,7 +1,7 @@
 //! Runs tasks on the threads of a tokio runtime.
 //!
-//! Threads that may block drain the ready tasks one after the other, so that a task which does little
-//! costs a lock and no thread; a thread that finds none for a while goes. Futures are spawned.
+//! Threads that may block drain the ready tasks one after the other, so that a short task costs a
+//! lock and no thread; a thread that finds none for a while ends. Futures are spawned.
 
 use std::any::Any;
 use std::collections::HashMap;

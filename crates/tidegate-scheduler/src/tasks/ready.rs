@@ -1,7 +1,7 @@
-//! The tasks that could run, and what there is for them to take.
+//! The ready tasks, and the slots and memory that are free for them.
 //!
-//! Tasks of the same needs stand in one heap, so that choosing looks at one task for each kind of need
-//! and not at all tasks that wait.
+//! Tasks with the same needs are in one heap, so that choosing looks at one task per kind of need
+//! and not at all waiting tasks.
 
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, HashMap, HashSet};

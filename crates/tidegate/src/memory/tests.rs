@@ -109,7 +109,7 @@ fn what_can_spill_is_refused_by_what_the_process_takes_and_small_holders_are_not
     RESIDENT.store(230 * MB, Ordering::Relaxed);
     std::thread::sleep(Duration::from_millis(20));
     let message = sort.try_grow(1 << 20).unwrap_err().to_string();
-    assert!(message.contains("and take 146800640 really"), "{message}");
+    assert!(message.contains("and use 146800640 in fact"), "{message}");
     stays.try_grow(1 << 20).unwrap();
     // It has spilled, and begins again whatever the allocator keeps.
     sort.free();

@@ -12,7 +12,7 @@ pub struct CancelHandle {
 }
 
 impl CancelHandle {
-    /// Makes a handle of a statement that is yet to start.
+    /// Makes a handle for a statement that has not started.
     pub fn new() -> Self {
         Self::default()
     }
@@ -22,12 +22,12 @@ impl CancelHandle {
         self.token.cancel();
     }
 
-    /// Tells whether the statement was told to stop.
+    /// Returns whether the statement was cancelled.
     pub fn is_cancelled(&self) -> bool {
         self.token.is_cancelled()
     }
 
-    /// Waits until the statement is told to stop.
+    /// Waits until the statement is cancelled.
     pub async fn cancelled(&self) {
         self.token.cancelled().await;
     }

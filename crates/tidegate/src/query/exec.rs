@@ -21,9 +21,9 @@ use futures::{Stream, StreamExt, TryStreamExt, stream};
 use futures_timer::Delay;
 use parking_lot::Mutex;
 
+use super::admission::{Admission, Admitted};
 use super::again::{SecondTry, Tries, lacks_memory};
 use super::cancelled;
-use super::entrance::{Entrance, Stay};
 use super::history::{Record, Regions};
 use crate::error::{Error, ErrorKind, in_one_text};
 use crate::region::PipelineExec;
@@ -39,7 +39,7 @@ pub(crate) struct QueryExec {
     timeout: Option<Duration>,
     /// Time that planning has taken of it.
     planned_in: Duration,
-    entrance: Arc<Entrance>,
+    admission: Arc<Admission>,
     record: Arc<Record>,
 }
 
@@ -48,7 +48,7 @@ impl QueryExec {
         plan: Arc<dyn ExecutionPlan>,
         again: Option<SecondTry>,
         (timeout, planned_in): (Option<Duration>, Duration),
-        entrance: Entrance,
+        admission: Admission,
         record: Arc<Record>,
     ) -> Self {
         Self {
@@ -57,7 +57,7 @@ impl QueryExec {
             tries: Arc::new(Tries::new(again)),
             timeout,
             planned_in,
-            entrance: Arc::new(entrance),
+            admission: Arc::new(admission),
             record,
         }
     }
@@ -107,7 +107,7 @@ impl ExecutionPlan for QueryExec {
             tries: Arc::new(Tries::new(None)),
             timeout: self.timeout,
             planned_in: self.planned_in,
-            entrance: Arc::clone(&self.entrance),
+            admission: Arc::clone(&self.admission),
             record: Arc::clone(&self.record),
         }))
     }
@@ -132,7 +132,7 @@ impl ExecutionPlan for QueryExec {
             tries: Arc::clone(&self.tries),
             partition,
             ctx,
-            entrance: Arc::clone(&self.entrance),
+            admission: Arc::clone(&self.admission),
             record: Arc::clone(&self.record),
             timeout: self.timeout,
             planned_in: self.planned_in,
@@ -199,7 +199,7 @@ struct Inside {
     tries: Arc<Tries>,
     partition: usize,
     ctx: Arc<TaskContext>,
-    entrance: Arc<Entrance>,
+    admission: Arc<Admission>,
     record: Arc<Record>,
     timeout: Option<Duration>,
     planned_in: Duration,
@@ -209,7 +209,7 @@ impl Inside {
     /// Streams the rows once the query was let in; its time runs from then on.
     fn rows(self) -> impl Stream<Item = Result<RecordBatch>> + Send {
         let begun = stream::once(async move {
-            let stay = self.entrance.enter(&self.ctx, &self.record).await?;
+            let admitted = self.admission.enter(&self.ctx, &self.record).await?;
             let deadline = self
                 .timeout
                 .map(|timeout| Deadline::with(timeout, self.planned_in));
@@ -217,14 +217,14 @@ impl Inside {
                 rows: None,
                 may_be_replaced: self.tries.may_run_again(),
                 deadline,
-                stay,
+                admitted,
                 running: self.running,
                 tries: self.tries,
                 record: self.record,
             };
             if !run.tries.is_replaced() {
                 let plan = run.running.plan();
-                run.rows = Some(plan.execute(self.partition, Arc::clone(&run.stay.ctx))?);
+                run.rows = Some(plan.execute(self.partition, Arc::clone(&run.admitted.ctx))?);
             }
             Ok::<_, DataFusionError>(stream::unfold(run, |mut run| async move {
                 let item = run.next().await?;
@@ -242,7 +242,7 @@ struct Run {
     /// Nothing has left, and the query may be planned again.
     may_be_replaced: bool,
     deadline: Option<Deadline>,
-    stay: Arc<Stay>,
+    admitted: Arc<Admitted>,
     running: Running,
     tries: Arc<Tries>,
     record: Arc<Record>,
@@ -289,15 +289,15 @@ impl Run {
     /// Replaces what runs by a plan that needs less memory.
     async fn run_again(&mut self, second: &SecondTry, why: &DataFusionError) -> Result<()> {
         self.rows = None;
-        let ctx = &self.stay.ctx;
+        let ctx = &self.admitted.ctx;
         let (plan, ctx) = second.plan(ctx).await?;
         let why = Error::from_ref(why);
         let note = format!("planned again, since its first plan lacked memory: {why}");
         self.record.runs_instead(&plan, note);
         // With its last reference the first plan gives back what it holds.
         self.running.set(&plan);
-        self.stay.holds_nothing().await;
-        self.rows = Some(plan.execute(0, self.stay.in_own_pool(&ctx))?);
+        self.admitted.holds_nothing().await;
+        self.rows = Some(plan.execute(0, self.admitted.in_own_pool(&ctx))?);
         Ok(())
     }
 }
@@ -360,7 +360,7 @@ pub(crate) fn panicked(panic: &(dyn Any + Send)) -> Error {
         .map(String::as_str)
         .or_else(|| panic.downcast_ref::<&str>().copied())
         .unwrap_or("no message");
-    let message = format!("the query stopped at a defect of the engine: {text}");
+    let message = format!("the query hit a bug in the engine: {text}");
     Error::new(ErrorKind::Internal, message)
 }
 

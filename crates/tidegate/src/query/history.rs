@@ -10,7 +10,7 @@ use datafusion::catalog::Session;
 use datafusion::physical_plan::ExecutionPlan;
 use parking_lot::{Mutex, MutexGuard};
 use serde::Serialize;
-use tidegate_scheduler::{RecordedRegion, Tally};
+use tidegate_scheduler::{PlaceStats, RecordedRegion};
 
 use super::exec::at_the_end;
 use super::log::{LoggedQuery, QueryLog, QueryWatcher, shortened};
@@ -40,15 +40,15 @@ pub(crate) struct History {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum QueryState {
-    /// It has a plan.
+    /// It is planned.
     Planned,
-    /// Its rows are being made.
+    /// It is running.
     Running,
-    /// All its rows have left.
+    /// All its rows were returned.
     Finished,
     /// It ended with an error.
     Failed,
-    /// Nobody wanted the rest of its rows.
+    /// The rest of its rows was not wanted.
     Cancelled,
 }
 
@@ -64,7 +64,7 @@ impl fmt::Display for QueryState {
     }
 }
 
-/// One query, as told afterwards or meanwhile.
+/// One query, finished or running.
 #[derive(Clone, Debug, Serialize)]
 pub struct QueryReport {
     /// Counts up from 1 in a process.
@@ -79,21 +79,21 @@ pub struct QueryReport {
     pub state: QueryState,
     /// When it was planned.
     pub started: SystemTime,
-    /// Seconds that planning it took; nothing if it was planned before.
+    /// Planning time in seconds; zero if it was planned before.
     pub plan_seconds: f64,
     /// Seconds from its first stream to its end, or until now.
     pub seconds: f64,
-    /// Rows that have left.
+    /// Rows returned.
     pub rows: u64,
-    /// Seconds that it waited to be let in.
+    /// Seconds that it waited for admission.
     pub admission_seconds: f64,
     /// The most host memory that its operators held at once, in bytes.
     pub peak_bytes: u64,
     /// Why it failed.
     pub error: Option<String>,
-    /// What is to be known of how it ran: that it was planned again for want of memory.
+    /// A remark on how it ran: that it was planned again for lack of memory.
     pub note: Option<String>,
-    /// What ran where, region by region, from the root of the plan down; of a query that runs, so
+    /// What ran where, region by region, from the root of the plan down; for a running query, so
     /// far.
     pub regions: Vec<RegionReport>,
 }
@@ -136,7 +136,7 @@ impl Asked {
     }
 }
 
-/// The books of one query.
+/// The record of one query.
 #[derive(Debug)]
 pub(crate) struct Record {
     id: u64,
@@ -164,13 +164,13 @@ impl Regions {
         }
     }
 
-    fn tallies(&self) -> Vec<Tally> {
+    fn place_stats(&self) -> Vec<PlaceStats> {
         match self {
             Self::Told(reports) => {
-                let tallies = reports.iter().flat_map(|report| &report.tallies);
-                tallies.cloned().collect()
+                let stats = reports.iter().flat_map(|report| &report.place_stats);
+                stats.cloned().collect()
             }
-            Self::Only(region) => region.counters.tally(),
+            Self::Only(region) => region.counters.place_stats(),
         }
     }
 }
@@ -301,7 +301,7 @@ impl History {
         owners.map(|owner| owner.session).collect()
     }
 
-    /// Tells a query to stop, on behalf of a client or of the process itself.
+    /// Cancels a query on behalf of a client or of the process itself.
     pub(crate) fn kill(&self, id: u64, client: Option<&Client>) -> Result<(), Error> {
         let records = self.records.lock();
         let visible = |record: &&Arc<Record>| {
@@ -310,7 +310,7 @@ impl History {
         };
         let Some(record) = records.iter().find(visible) else {
             let message =
-                format!("there is no query {id} that you may stop: system.queries lists yours");
+                format!("there is no query {id} that you may cancel: system.queries lists yours");
             return Err(Error::new(ErrorKind::Sql, message));
         };
         let state = record.progress.lock().state;
@@ -489,7 +489,7 @@ impl Record {
             seconds: progress.seconds,
             rows: progress.rows,
             error: progress.error.clone(),
-            tallies: progress.regions.tallies(),
+            place_stats: progress.regions.place_stats(),
         };
         drop(progress);
         self.log.add(entry);

@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use std::time::SystemTime;
 
 use parking_lot::{Mutex, RwLock};
-use tidegate_scheduler::{Place, Tally};
+use tidegate_scheduler::{Place, PlaceStats};
 
 use super::QueryState;
 
@@ -31,16 +31,16 @@ pub struct LoggedQuery {
     pub state: QueryState,
     /// When it was planned.
     pub started: SystemTime,
-    /// Seconds that planning it took.
+    /// Planning time in seconds.
     pub plan_seconds: f64,
     /// Seconds from its first stream to its end.
     pub seconds: f64,
-    /// Rows that have left.
+    /// Rows returned.
     pub rows: u64,
     /// Why it failed.
     pub error: Option<String>,
-    /// What its regions did, place by place.
-    pub tallies: Vec<Tally>,
+    /// Statistics of its regions, place by place.
+    pub place_stats: Vec<PlaceStats>,
 }
 
 /// Which side ran a query's regions.
@@ -65,11 +65,11 @@ impl fmt::Display for QueryPlacement {
 }
 
 impl LoggedQuery {
-    /// Tells which side ran the query's regions; the host, if it has none.
+    /// Returns which side ran the query's regions; the host, if it has none.
     pub fn placement(&self) -> QueryPlacement {
         let ran = |on_host: bool| {
-            let mut tallies = self.tallies.iter();
-            tallies.any(|tally| tally.morsels > 0 && (tally.place == Place::Host) == on_host)
+            let mut stats = self.place_stats.iter();
+            stats.any(|stats| stats.morsels > 0 && (stats.place == Place::Host) == on_host)
         };
         match (ran(true), ran(false)) {
             (_, false) => QueryPlacement::Host,
@@ -81,11 +81,11 @@ impl LoggedQuery {
     /// Adds up what the host did, or what devices did.
     pub fn work(&self, on_host: bool) -> Work {
         let mut work = Work::default();
-        let side = |tally: &&Tally| (tally.place == Place::Host) == on_host;
-        for tally in self.tallies.iter().filter(side) {
-            work.morsels += tally.morsels;
-            work.rows += tally.rows;
-            work.bytes += tally.bytes;
+        let side = |stats: &&PlaceStats| (stats.place == Place::Host) == on_host;
+        for stats in self.place_stats.iter().filter(side) {
+            work.morsels += stats.morsels;
+            work.rows += stats.rows;
+            work.bytes += stats.bytes;
         }
         work
     }
@@ -102,12 +102,12 @@ pub struct Work {
     pub bytes: u64,
 }
 
-/// Whoever is told of each query that ends.
+/// Is notified of each query that ends.
 ///
 /// # Contract
-/// It is called on the thread on which the query ended: it returns soon, and does not panic.
+/// It is called on the thread on which the query ended; it must return quickly and not panic.
 pub trait QueryWatcher: Send + Sync {
-    /// Takes note of a query that has ended.
+    /// Handles a query that has ended.
     fn ended(&self, query: &LoggedQuery);
 }
 

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::region::PipelineExec;
 
-/// How far a query that runs has come.
+/// Progress of a running query.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct QueryProgress {
@@ -20,10 +20,10 @@ pub struct QueryProgress {
     pub seconds: f64,
     /// Rows that its scans have read, on whatever side.
     pub rows_read: u64,
-    /// Those of them that a device took.
+    /// Those of them that devices read.
     pub device_rows: u64,
-    /// Rows that there are to read; `None` if a scan does not know. What filters leave out unread
-    /// counts, so a query may end before it has read them all.
+    /// Rows to read in total; `None` if a scan does not know. Rows that filters skip unread count,
+    /// so a query may end before it has read all.
     pub rows_total: Option<u64>,
     /// Bytes that the host has read of files, and that were copied to devices.
     pub bytes_read: u64,

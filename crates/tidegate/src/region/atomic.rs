@@ -17,7 +17,7 @@ use datafusion::physical_plan::repartition::BatchPartitioner;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, Partitioning};
 use futures::{StreamExt, TryStreamExt, stream};
-use tidegate_scheduler::{AllOrNothing, Place, Reason, RunFailure, RunSpec};
+use tidegate_scheduler::{AtomicRun, Place, Reason, RunFailure, RunSpec};
 use tokio::sync::OnceCell;
 
 use super::{failure, promote};
@@ -92,7 +92,7 @@ impl Question {
     }
 
     async fn ask(&self) -> Result<Option<Vec<Vec<RecordBatch>>>> {
-        match AllOrNothing::run(&self.spec).await {
+        match AtomicRun::run(&self.spec).await {
             Ok(rows) => {
                 if self.promotes {
                     promote::was_read(&self.spec, &self.leaf);

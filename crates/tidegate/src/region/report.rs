@@ -10,7 +10,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::metrics::{Count, Metric, MetricValue, MetricsSet, Time};
 use serde::Serialize;
 use tidegate_kernels::Phases;
-use tidegate_scheduler::{Foreseen, Place, PlaceReport, RecordedRegion, Setbacks, Tally};
+use tidegate_scheduler::{ClaimStats, Place, PlaceReport, PlaceStats, RecordedRegion, Setbacks};
 
 use super::{Form, Region};
 
@@ -26,6 +26,9 @@ pub struct RegionReport {
     pub program_json: Option<String>,
     /// Why it has no program, or why the host runs it; all reasons.
     pub reasons: Vec<String>,
+    /// Why DataFusion's operators run the host's half, and no row program; empty if one does, or none was
+    /// asked for.
+    pub host_engine_refusals: Vec<String>,
     /// The devices that may take part.
     pub devices: Vec<String>,
     /// `ordered` if float sums have the same bits on every run, `unordered` if they may differ in their
@@ -40,7 +43,7 @@ pub struct RegionReport {
     pub recorded: Option<RecordedRegion>,
     /// The same as `places` in numbers that can be added up.
     #[serde(skip)]
-    pub tallies: Vec<Tally>,
+    pub place_stats: Vec<PlaceStats>,
 }
 
 impl RegionReport {
@@ -48,11 +51,11 @@ impl RegionReport {
     pub(crate) fn of(region: &Region, host: Option<&Arc<dyn ExecutionPlan>>) -> Self {
         let pipeline = region.program.as_ref().map(|program| &program.pipeline);
         let mut places = region.counters.report(|place| region.place_name(place));
-        let mut tallies = region.counters.tally();
+        let mut stats = region.counters.place_stats();
         if places.is_empty() && region.form == Form::Host {
             places.extend(host.and_then(|host| host_report(region, host)));
             let kinds = region.reasons.iter().map(|reason| (reason.kind(), 1));
-            tallies.extend(places.iter().map(|place| Tally {
+            stats.extend(places.iter().map(|place| PlaceStats {
                 place: Place::Host,
                 morsels: place.morsels,
                 rows: place.rows,
@@ -66,6 +69,7 @@ impl RegionReport {
             program: pipeline.map(ToString::to_string),
             program_json: pipeline.and_then(|pipeline| serde_json::to_string(pipeline).ok()),
             reasons: region.reasons.iter().map(ToString::to_string).collect(),
+            host_engine_refusals: region.host_engine.refusals().to_vec(),
             devices: region
                 .devices
                 .iter()
@@ -79,14 +83,14 @@ impl RegionReport {
             plan_seconds: region.planned_in.as_secs_f64(),
             places,
             recorded: region.recorded(),
-            tallies,
+            place_stats: stats,
         }
     }
 
     /// Lists the morsels that a place ran, as `piece:first-last`, or says that it ran all; `None` if
     /// that is not known.
     pub(crate) fn morsels_at(&self, number: usize) -> Option<String> {
-        let place = self.tallies.get(number)?.place;
+        let place = self.place_stats.get(number)?.place;
         match self.recorded.as_ref()? {
             RecordedRegion::Shared(recorded) => Some(recorded.morsels_at(place)),
             RecordedRegion::Whole(whole) => (*whole == place).then(|| "all".into()),
@@ -118,6 +122,10 @@ impl RegionReport {
         if !self.reasons.is_empty() {
             parts.push(format!("reasons=[{}]", self.reasons.join("; ")));
         }
+        if !self.host_engine_refusals.is_empty() {
+            let refusals = self.host_engine_refusals.join("; ");
+            parts.push(format!("no_host_engine=[{refusals}]"));
+        }
         if self.form != "host" && !self.places.is_empty() {
             let ran: Vec<String> = self
                 .places
@@ -141,6 +149,9 @@ impl fmt::Display for RegionReport {
         }
         for reason in &self.reasons {
             writeln!(f, "  reason: {reason}")?;
+        }
+        for refusal in &self.host_engine_refusals {
+            writeln!(f, "  not on the host engine: {refusal}")?;
         }
         for place in &self.places {
             write!(f, "  {}, {:.1} ms", place_line(place), place.seconds * 1e3)?;
@@ -168,15 +179,15 @@ fn place_line(place: &PlaceReport) -> String {
     )
 }
 
-/// Says how well a place's claims were foreseen, and what went otherwise than planned; `None` if
+/// Says how well a place's claims were estimated, and what went otherwise than planned; `None` if
 /// nothing was claimed.
 fn claims_line(place: &PlaceReport) -> Option<String> {
-    let Foreseen {
+    let ClaimStats {
         claims,
         estimated_seconds,
         seconds,
         ..
-    } = place.foreseen;
+    } = place.claim_stats;
     let mut parts = Vec::new();
     if claims > 0 {
         let claims = match claims {
@@ -184,7 +195,7 @@ fn claims_line(place: &PlaceReport) -> Option<String> {
             _ => format!("{claims} claims"),
         };
         parts.push(format!(
-            "{claims} took {:.1} ms with reading and waiting, foreseen as {:.1} ms",
+            "{claims} took {:.1} ms with reading and waiting, estimated {:.1} ms",
             seconds * 1e3,
             estimated_seconds * 1e3
         ));
@@ -313,10 +324,12 @@ pub(super) fn metrics(report: &RegionReport) -> MetricsSet {
     for (side, places) in &sides {
         let seconds = places.iter().map(|place| place.seconds).sum();
         time(format!("{side}_time"), seconds);
-        let claimed = places.iter().map(|place| place.foreseen.seconds).sum();
+        let claimed = places.iter().map(|place| place.claim_stats.seconds).sum();
         time(format!("{side}_claimed_time"), claimed);
-        let foreseen = places.iter().map(|place| place.foreseen.estimated_seconds);
-        time(format!("{side}_foreseen_time"), foreseen.sum());
+        let estimated = places
+            .iter()
+            .map(|place| place.claim_stats.estimated_seconds);
+        time(format!("{side}_estimated_time"), estimated.sum());
     }
     time("plan_time".into(), report.plan_seconds);
     for (phase, seconds) in named(&report.phases()) {

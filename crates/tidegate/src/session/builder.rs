@@ -72,7 +72,7 @@ pub(super) fn own_default(setting: &str) -> Option<&'static str> {
 /// Bytes that a page of a file may have however little memory there is.
 const PAGE_BYTES_MIN: u64 = 16 << 20;
 
-/// Options of a [`Session`], each with a safe default.
+/// Builds a [`Session`]; each option has a safe default.
 #[derive(Debug, Default)]
 pub struct SessionBuilder {
     memory_limit: Option<u64>,
@@ -102,26 +102,26 @@ enum FileUrls {
 }
 
 impl SessionBuilder {
-    /// Lets statements hold so many bytes of host memory; by default 70 % of what there is.
+    /// Sets the host memory limit of statements, in bytes; by default 70 % of the machine's memory.
     pub fn memory_limit(mut self, bytes: u64) -> Self {
         self.memory_limit = Some(bytes);
         self
     }
 
-    /// Spills into this folder, which is made when a statement spills; by default the system's folder
-    /// for temporary files. What processes that were killed have left there is removed.
+    /// Sets the folder for spill files, which is created when a statement spills; by default the
+    /// system's folder for temporary files. Files of processes that were killed are removed.
     pub fn temp_dir(mut self, folder: impl Into<PathBuf>) -> Self {
         self.temp_dir = Some(folder.into());
         self
     }
 
-    /// Spills at most so many bytes at a time; by default 100 GB.
+    /// Sets the maximum size of all spill files, in bytes; by default 100 GB.
     pub fn temp_limit(mut self, bytes: u64) -> Self {
         self.temp_limit = Some(bytes);
         self
     }
 
-    /// Runs plans in so many partitions; by default one a core.
+    /// Sets the number of partitions of plans; by default one per core.
     pub fn target_partitions(mut self, partitions: usize) -> Self {
         self.target_partitions = Some(partitions);
         self
@@ -148,33 +148,33 @@ impl SessionBuilder {
         self
     }
 
-    /// Lets each GPU use so many bytes of its memory; by default 90 % of what is free.
+    /// Sets the memory limit of each GPU, in bytes; by default 90 % of its free memory.
     pub fn device_memory_limit(mut self, bytes: u64) -> Self {
         self.device_memory_limit = Some(bytes);
         self
     }
 
-    /// Keeps compiled kernels in this folder, for later processes; by default in memory alone.
+    /// Keeps compiled kernels in this folder, for later processes; by default in memory only.
     pub fn kernel_folder(mut self, folder: Option<PathBuf>) -> Self {
         self.kernel_folder = folder;
         self
     }
 
-    /// Keeps what is learned of the speed of this machine and its GPUs in this folder, for later
-    /// processes; by default in memory alone.
+    /// Keeps learned rates of this machine and its GPUs in this folder, for later processes; by
+    /// default in memory only.
     pub fn rates_folder(mut self, folder: Option<PathBuf>) -> Self {
         self.rates_folder = folder;
         self
     }
 
-    /// Shares the devices and the history of another session, instead of looking for devices.
+    /// Shares the devices and the history of another session, instead of discovering devices.
     pub fn runtime(mut self, runtime: Arc<Runtime>) -> Self {
         self.runtime = Some(runtime);
         self
     }
 
-    /// Lets `SELECT … FROM 'path'` read any file that the process can read. Leave it out where
-    /// statements come from strangers.
+    /// Lets `SELECT … FROM 'path'` read any file that the process can read. Do not use it for
+    /// untrusted statements.
     pub fn file_urls(mut self) -> Self {
         self.file_urls = FileUrls::Allowed;
         self
@@ -188,21 +188,21 @@ impl SessionBuilder {
     }
 
     /// Confines every statement to these paths, however it names a file, and to stores that the
-    /// program registers; by default statements may touch what the process may.
+    /// program registers; by default statements may access what the process may.
     pub fn allowed_paths(mut self, allowed: AllowedPaths) -> Self {
         self.allowed_paths = Some(allowed);
         self
     }
 
     /// Opens object stores (`s3://`, `gs://`, `az://`, `http://` …) with these options; by default
-    /// with none, and no variable of the environment is read.
+    /// with none. No environment variable is read.
     pub fn stores(mut self, options: StoreOptions) -> Self {
         self.stores = options;
         self
     }
 
-    /// Lets tasks take so many slots of this name at once: of a resource of the program's own, or
-    /// other than there are cores (`cpu`) or devices (`device`).
+    /// Sets the number of task slots of this name: of a resource of the program's own, or other
+    /// than the number of cores (`cpu`) or devices (`device`).
     pub fn task_slots(mut self, name: impl Into<String>, count: u32) -> Self {
         self.task_slots.insert(name.into(), count);
         self

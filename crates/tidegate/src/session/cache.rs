@@ -25,7 +25,7 @@ use datafusion::physical_planner::PhysicalPlanner;
 use datafusion::prelude::SQLOptions;
 use sqlparser::ast::Ident;
 use tidegate_kernels::PipelineDevice;
-use tidegate_scheduler::{CachedTable, Permit, Wish};
+use tidegate_scheduler::{AdmissionRequest, CachedTable, Permit};
 
 use super::hinted::with_hint;
 use super::{Session, statement};
@@ -77,12 +77,12 @@ async fn admit(session: &Session, state: &SessionState) -> Result<Option<Permit>
     if Client::of(state.config()).is_some() {
         return Ok(None);
     }
-    let wish = Wish {
+    let request = AdmissionRequest {
         priority: TidegateOptions::of(state.config_options()).priority,
         // What it takes is the tier's, and refused there.
         expected_bytes: 0,
     };
-    let admitted = session.runtime.admission().admit(wish).await;
+    let admitted = session.runtime.admission().admit(request).await;
     admitted.map(Some).map_err(refused)
 }
 
@@ -193,7 +193,7 @@ async fn cache(
     if devices.is_empty() {
         let why = match &options.devices {
             Some(list) if !session.runtime.devices().is_empty() => {
-                format!("tidegate.devices = '{list}' names no device that there is")
+                format!("tidegate.devices = '{list}' names no available device")
             }
             _ => session.runtime.why_no_device().to_string(),
         };

@@ -150,9 +150,9 @@ fn number_arguments(body: &mut ast::Expr, names: &[String]) -> Result<(), String
         };
         let Some(place) = names.iter().position(|known| *known == name) else {
             return ControlFlow::Break(match known.as_slice() {
-                [] => format!("{name} is no argument, and the function has none by name"),
+                [] => format!("{name} is not an argument, and the function has none by name"),
                 known => format!(
-                    "{name} is no argument; its arguments are {}",
+                    "{name} is not an argument; its arguments are {}",
                     known.join(", ")
                 ),
             });

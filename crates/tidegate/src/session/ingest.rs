@@ -92,7 +92,7 @@ impl Ingest {
         Ok(())
     }
 
-    /// Puts what came into the table, and returns the number of rows.
+    /// Adds the batches to the table, and returns the number of rows.
     ///
     /// # Errors
     /// [`ErrorKind::AlreadyExists`] if the table is there and must not be, [`ErrorKind::NotFound`] if it

@@ -10,28 +10,28 @@ use crate::error::Error;
 use crate::query::{History, LoggedQuery, QueryReport};
 use crate::system::reports::{self, MemoryReport, SessionReport};
 
-/// What the column cache has done since the process began, in chunks.
+/// Activity of the column cache since the process began, in chunks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CacheActivity {
     /// Chunks that queries found in host memory.
     pub host_hits: u64,
     /// Chunks of Parquet files that queries had to read.
     pub host_misses: u64,
-    /// Chunks that left host memory for others or for statements.
+    /// Chunks evicted from host memory, for others or for statements.
     pub host_evictions: u64,
     /// Chunks that queries found on devices.
     pub device_hits: u64,
-    /// Chunks that queries brought to a device from pinned memory for one fold.
+    /// Chunks that queries uploaded from pinned memory for one fold.
     pub pinned_hits: u64,
-    /// Chunks that went back from pinned memory to a device to stay.
+    /// Chunks promoted from pinned memory to a device.
     pub pinned_promotions: u64,
-    /// Chunks that left a device, or found no room there, and stayed in pinned memory.
+    /// Chunks that were evicted from a device or did not fit it, and stayed in pinned memory.
     pub pinned_demotions: u64,
-    /// Chunks that left pinned memory for others or for statements.
+    /// Chunks evicted from pinned memory, for others or for statements.
     pub pinned_evictions: u64,
 }
 
-/// Bytes of host memory that somebody outside statements holds; they come back when it is dropped.
+/// Host memory that is held outside statements; it is released on drop.
 #[derive(Debug)]
 #[must_use = "the bytes come back at once if it is dropped"]
 pub struct HeldMemory {
@@ -39,8 +39,8 @@ pub struct HeldMemory {
 }
 
 impl Session {
-    /// Takes bytes from the memory limit, for what a door keeps between statements; `consumer` says
-    /// what that is, in messages and in `system.memory`.
+    /// Reserves bytes of the memory limit for data that is kept between statements; `consumer`
+    /// names it in messages and in `system.memory`.
     ///
     /// # Errors
     /// [`crate::ErrorKind::ResourcesExhausted`] if they are not to be had.
@@ -51,8 +51,8 @@ impl Session {
         Ok(HeldMemory { _held: held })
     }
 
-    /// Has the allocator give back to the system what statements have freed. It blocks for milliseconds, and
-    /// later statements ask the system for their memory again.
+    /// Asks the allocator to return freed memory to the system. It blocks for milliseconds, and
+    /// later statements must ask the system for memory again.
     pub fn release_memory(&self) {
         tidegate_device::trim_heap();
     }
@@ -79,7 +79,7 @@ impl Session {
         reports::sessions(&self.runtime, self.client().as_deref())
     }
 
-    /// Tells a query to stop, as `KILL QUERY` does; it does so at its next batch.
+    /// Cancels a query, as `KILL QUERY` does; it stops at its next batch.
     ///
     /// # Errors
     /// [`crate::ErrorKind::Sql`] if it does not run, or the session's client may not stop it.
@@ -93,7 +93,7 @@ impl Session {
         reports::memory(&self.runtime, &self.ctx.runtime_env().memory_pool)
     }
 
-    /// Names the devices, each with what it is.
+    /// Lists the devices with their descriptions.
     pub fn device_names(&self) -> Vec<(String, String)> {
         let devices = self.runtime.devices().iter().map(|device| device.info());
         devices
@@ -101,7 +101,7 @@ impl Session {
             .collect()
     }
 
-    /// Tells what the column cache has done.
+    /// Returns the activity of the column cache.
     pub fn cache_activity(&self) -> CacheActivity {
         let cache = self.runtime.cache();
         let (host, pinned) = (cache.host().activity(), cache.pinned().activity());

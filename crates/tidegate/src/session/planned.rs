@@ -59,9 +59,9 @@ pub enum StatementKind {
     Change,
     /// It changes tables or settings, and gives no rows.
     Definition,
-    /// It steers the session or its queries, at once.
+    /// It controls the session or its queries, and takes effect at once.
     Control,
-    /// It is an extension of SQL that works for a while, such as CACHE TABLE.
+    /// It is an extension of SQL that may take long, such as CACHE TABLE.
     Extension,
 }
 
@@ -136,9 +136,9 @@ impl Planned {
         &self.source.sql
     }
 
-    /// Tells whether the text would be planned alike now, for what [`Session::plan_to_keep`] made:
-    /// settings and the tables that it names are those with which it was planned. False where that
-    /// cannot be told.
+    /// Returns whether the text would be planned alike now, for statements of
+    /// [`Session::plan_cacheable`]: its settings and tables are those with which it was planned.
+    /// False if that is not known.
     pub async fn is_current(&self) -> bool {
         match &self.dependencies {
             Some(dependencies) => dependencies.hold(&self.session.ctx).await,
@@ -157,8 +157,7 @@ impl Planned {
         }
     }
 
-    /// Returns the columns of the rows that the statement gives; `None` if that is known only when
-    /// it runs.
+    /// Returns the columns of the statement's rows; `None` if they are known only when it runs.
     pub fn schema(&self) -> Option<SchemaRef> {
         match &self.work {
             Work::Kill(_) => Some(kill::schema()),
@@ -187,7 +186,7 @@ impl Planned {
         Ok(names.into_iter().map(field).collect())
     }
 
-    /// Gives the parameters the values of a row, by their place; a value of another type is cast.
+    /// Binds the parameters to the values of a row, by position; a value of another type is cast.
     ///
     /// # Errors
     /// [`ErrorKind::Sql`] if there are more or fewer columns than parameters, or a value has no cast.
@@ -235,8 +234,8 @@ impl Planned {
         })
     }
 
-    /// Decides how a query runs, which tells its columns for certain: a physical plan may have other
-    /// types than the logical one. What is no query, or lacks a parameter, stays as it is.
+    /// Makes a query's physical plan, which determines its columns: they may have other types than
+    /// in the logical plan. Anything that is not a query, or lacks a parameter, stays as it is.
     ///
     /// The result can be started once, with the same `cancel`.
     ///
@@ -273,7 +272,7 @@ impl Planned {
         Ok(state)
     }
 
-    /// Runs the statement and streams its rows; `cancel` stops it, and so does dropping the stream.
+    /// Runs the statement and streams its rows; `cancel` stops it, as does dropping the stream.
     ///
     /// # Errors
     /// See [`ErrorKind`]; the stream's errors turn into [`Error`] by `From`.

@@ -68,13 +68,13 @@ impl fmt::Debug for Prepared {
 }
 
 impl Prepared {
-    /// Returns the types of the parameters `$1`, `$2` …, as they are inferred from where they stand
-    /// or were declared; `None` where any type will do.
+    /// Returns the types of the parameters `$1`, `$2` …, as inferred or declared; `None` where any
+    /// type is accepted.
     pub fn parameter_types(&self) -> Vec<Option<DataType>> {
         self.statement.planned.lock().types.clone()
     }
 
-    /// Returns the columns of the rows that the statement gives.
+    /// Returns the columns of the statement's rows.
     pub fn schema(&self) -> SchemaRef {
         self.statement.planned.lock().schema()
     }
@@ -85,8 +85,8 @@ impl Prepared {
     }
 
     /// Runs the statement with these values and streams its rows. Each value is cast to its
-    /// parameter's type; NULL is a value of any type. Where a table that the text names is another
-    /// one by now, the text means that one.
+    /// parameter's type; NULL is a value of any type. Names of tables are resolved at each
+    /// execution.
     ///
     /// # Errors
     /// [`ErrorKind::Sql`] for another number of values, or one that its type does not have; see

@@ -60,8 +60,8 @@ impl Query {
         }
     }
 
-    /// Lets the query read the rows of another task as the table `temp.name`. The query begins when
-    /// they are there; nobody else sees the table.
+    /// Lets the query read the rows of another task as the table `temp.name`. The query starts when
+    /// they are available; no other query sees the table.
     pub fn table(mut self, name: impl Into<Arc<str>>, rows: &Handle<Vec<RecordBatch>>) -> Self {
         self.tables.push((name.into(), rows.clone()));
         self
@@ -158,9 +158,9 @@ async fn gather(
 }
 
 impl Session {
-    /// Hands over a query (`&str`, [`Query`], a `DataFrame`) or a [`Task`] of a closure or a future. It
-    /// runs when what it needs is free; the handle tells its progress, cancels it, and gives its value
-    /// to whoever awaits it and to later tasks.
+    /// Submits a query (`&str`, [`Query`], a `DataFrame`) or a [`Task`] of a closure or a future.
+    /// It runs when what it needs is free; the handle reports its progress, cancels it, and gives
+    /// its value to whoever awaits it and to later tasks.
     ///
     /// ```
     /// use tidegate::{Query, Session, Task};
@@ -192,7 +192,7 @@ impl Session {
     /// Submits every task of a graph.
     ///
     /// # Errors
-    /// [`ErrorKind::Sql`] for tasks that need each other in a circle, or one that is not there.
+    /// [`ErrorKind::Sql`] if the tasks form a cycle, or one of them is missing.
     pub fn submit_graph(&self, graph: TaskGraph) -> Result<GraphHandles, Error> {
         Ok(graph.submit(self.executor())?)
     }

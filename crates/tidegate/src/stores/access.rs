@@ -35,11 +35,11 @@ struct RemotePlace {
 }
 
 impl AllowedPaths {
-    /// Takes folders and files that are there, and URLs such as `s3://bucket`, `s3://bucket/logs` or
-    /// `https://host`; none at all allows nothing.
+    /// Allows existing folders and files, and URLs such as `s3://bucket`, `s3://bucket/logs` or
+    /// `https://host`; an empty list allows nothing.
     ///
     /// # Errors
-    /// [`ErrorKind::Io`] for a path that is not there, and for a URL of no known store.
+    /// [`ErrorKind::Io`] for a path that does not exist, and for a URL of no known store.
     pub fn new(paths: &[PathBuf]) -> Result<Self, Error> {
         let (mut roots, mut remote) = (Vec::new(), Vec::new());
         for path in paths {

@@ -18,7 +18,7 @@ pub struct SessionReport {
     pub id: u64,
     /// The client's name.
     pub user: Arc<str>,
-    /// Whether the client may see and stop everyone's queries.
+    /// Whether the client may see and cancel everyone's queries.
     pub is_admin: bool,
     /// When the session began.
     pub opened: SystemTime,
@@ -26,23 +26,23 @@ pub struct SessionReport {
     pub last_query: Option<SystemTime>,
     /// Queries that it has planned.
     pub queries: u64,
-    /// Those of them that run.
+    /// Those of them that are running.
     pub running: u64,
 }
 
-/// What somebody takes of a memory budget, in bytes.
+/// One consumer of a memory budget, in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryReport {
     tier: &'static str,
     /// The device whose memory it is; `None` for the host's and for files.
     pub device: Option<String>,
-    /// Who takes it.
+    /// The consumer's name.
     pub consumer: String,
-    /// What is taken now.
+    /// Bytes used now.
     pub used: u64,
-    /// What may be taken.
+    /// The limit.
     pub limit: Option<u64>,
-    /// The most that was taken at once.
+    /// Peak bytes used.
     pub peak: Option<u64>,
 }
 

@@ -206,7 +206,7 @@ async fn system_tables_tell_the_same() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_claim_is_in_the_books_with_what_was_foreseen() {
+async fn every_claim_is_in_the_books_with_its_estimate() {
     let folder = tempfile::tempdir().unwrap();
     write_parquet(folder.path(), 1, 10_000, 1_000);
     let session = simulated("1GB", &["replay_placement = 'HD'"]).await;
@@ -221,7 +221,7 @@ async fn every_claim_is_in_the_books_with_what_was_foreseen() {
             5,
             "{place:?}"
         );
-        assert_eq!(place.foreseen.claims, place.decisions.len() as u64);
+        assert_eq!(place.claim_stats.claims, place.decisions.len() as u64);
         // One that was heard of together with the one after it may have taken nothing by itself.
         let seconds = place.decisions.iter().map(|claim| claim.seconds);
         assert!(seconds.sum::<f64>() > 0.0, "{place:?}");
@@ -232,7 +232,7 @@ async fn every_claim_is_in_the_books_with_what_was_foreseen() {
             );
         }
         let moves = place.place != "host";
-        assert_eq!(place.foreseen.estimated_bytes > 0, moves, "{place:?}");
+        assert_eq!(place.claim_stats.estimated_bytes > 0, moves, "{place:?}");
     }
     // Each claim of either side is one line; the sums are those of the placements.
     let sql = "SELECT d.place = 'host' AS h, count(*) > 0 AS c, sum(d.morsels) AS m, \
@@ -265,9 +265,9 @@ async fn what_a_device_gave_back_is_counted() {
         .join("\n");
     for part in [
         "retries=0",
-        "device_foreseen_time=",
+        "device_estimated_time=",
         "host_claimed_time=",
-        "foreseen as",
+        "estimated",
     ] {
         assert!(analyzed.contains(part), "{part}: {analyzed}");
     }

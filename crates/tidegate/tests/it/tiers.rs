@@ -105,7 +105,7 @@ async fn is_read_from_below(sql: &str, num_columns: i64) {
         assert_eq!(answer(&session, sql).await, want);
     }
     until_pinned(&session, sql, num_columns * ROWS).await;
-    // What is encoded may be smaller than was foreseen, and some of it comes back in the background; in
+    // What is encoded may be smaller than estimated, and some of it comes back in the background; in
     // the end the rest is moved as it is, and no file is opened.
     let (mut below, mut num_as_wanted) = (0, 0);
     for run in 1.. {

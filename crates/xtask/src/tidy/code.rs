@@ -129,7 +129,7 @@ fn reads_own_variable(text: &str) -> bool {
     takes_a_name && (!argument.starts_with('"') || argument.starts_with("\"TIDEGATE_"))
 }
 
-fn is_test(path: &str) -> bool {
+pub(super) fn is_test(path: &str) -> bool {
     is_below(path, &["sql-tests/", "benches/"])
         || path.contains("/tests/")
         || file_name(path) == "tests.rs"

@@ -47,7 +47,7 @@ impl Lane<'_> {
         let what = format!("find kernel {name}");
         self.shared().check_alive()?;
         let Some(image) = module.image(self.shared()) else {
-            let why = "the module is one of another device";
+            let why = "the module belongs to another device";
             return Err(self.shared().refuse(what, why));
         };
         let Ok(symbol) = CString::new(name) else {

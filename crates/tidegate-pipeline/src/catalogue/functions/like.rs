@@ -12,6 +12,9 @@ use crate::program::{Builder, Nullable, Type};
 
 pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     name: "like",
+    datafusion: &[],
+    constants: &[],
+    arity: (0, usize::MAX),
     types: |signature| {
         signature.takes_string("LIKE", 0)?;
         signature.takes_string("the pattern of LIKE", 1)?;
@@ -40,6 +43,7 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
 
 static LIKE: Kernel = Kernel {
     name: "like",
+    accuracy: Accuracy::Exact,
     body: Body::Pattern(|pattern| matcher(pattern, false)),
     gives: |_| Type::Bool,
     cuda: None,
@@ -47,6 +51,7 @@ static LIKE: Kernel = Kernel {
 
 static ILIKE: Kernel = Kernel {
     name: "ilike",
+    accuracy: Accuracy::Exact,
     body: Body::Pattern(|pattern| matcher(pattern, true)),
     gives: |_| Type::Bool,
     cuda: None,

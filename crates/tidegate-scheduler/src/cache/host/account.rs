@@ -1,4 +1,4 @@
-//! The bytes of the host tier: who has them, and how many there may be.
+//! The bytes of the host tier: who uses them, and their limit.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};

@@ -1,9 +1,9 @@
-//! One batch of one column, as small as it is quick to restore.
+//! One batch of one column, encoded as far as decoding stays fast.
 //!
-//! A segment keeps integers, dates, times and decimals as differences from their least value, in 0,
-//! 1, 2 or 4 bytes, and strings of few values as codes of one byte. Both cost about a nanosecond a
-//! value each way, which is less than moving the plain values from memory. Everything else is kept as
-//! it came.
+//! A segment stores integers, dates, times and decimals as differences from their least value, in
+//! 0, 1, 2 or 4 bytes, and strings of few values as codes of one byte. Both cost about a nanosecond
+//! per value each way, which is less than moving the plain values from memory. Everything else is
+//! stored as it is.
 
 use std::collections::HashSet;
 use std::sync::Arc;

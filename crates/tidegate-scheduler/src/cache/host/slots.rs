@@ -1,4 +1,4 @@
-//! What is remembered of chunks, here or not, and which of them go for others.
+//! What is known of chunks, cached or not, and which of them are evicted for others.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The chunks of one group, by morsel, and what they save.
+//! The chunks of one group, by morsel, and their value.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};

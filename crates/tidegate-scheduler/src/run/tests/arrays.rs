@@ -20,7 +20,7 @@ use crate::feeder::{Choice, LoadError, MorselLoader};
 use crate::place::{Place, Reason};
 use crate::queue::{ClaimPolicy, MorselId, MorselQueue, MorselSize};
 use crate::residency::ArrayScan;
-use crate::run::{AllOrNothing, MixedRun, RunSpec, Tail};
+use crate::run::{AtomicRun, MixedRun, RunSpec, Tail};
 
 const PART_ROWS: u64 = 100;
 const PARTS: usize = 40;
@@ -224,7 +224,7 @@ async fn devices_that_are_faster_keep_an_array_from_the_host() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_atomic_run_makes_all_of_an_array() {
     let bench = Bench::new(&["1GB"]);
-    let rows = AllOrNothing::run(&bench.spec).await.unwrap();
+    let rows = AtomicRun::run(&bench.spec).await.unwrap();
     assert_eq!(total_of(&rows), bench.loader.sum());
     assert_eq!(bench.loads(), 0);
 }

@@ -14,7 +14,7 @@ use crate::feeder::Choice;
 use crate::place::Reason;
 use crate::queue::{ClaimPolicy, MorselQueue};
 use crate::rates::ShapeKey;
-use crate::run::{AllOrNothing, MixedRun, RunFailure};
+use crate::run::{AtomicRun, MixedRun, RunFailure};
 
 const FAST: &str = "1GB,launch=1ns,rows=1e12/s";
 const LONG: Duration = Duration::from_secs(60);
@@ -111,7 +111,7 @@ async fn a_region_of_all_or_nothing_is_the_hosts_until_kernels_are_there() {
     let (bench, tell, begun) = waiting().await;
     let mut bench = bench.holding_all_of("numbers");
     bench.spec.choice = Choice::Always(Reason::Resident);
-    let failed = AllOrNothing::run(&bench.spec).await.unwrap_err();
+    let failed = AtomicRun::run(&bench.spec).await.unwrap_err();
     assert!(matches!(failed, RunFailure::Fallback(Reason::Compiling)));
     assert_eq!((bench.device_report(), bench.loads()), ((0, 0, 0), 0));
     begun.recv_timeout(LONG).unwrap();
@@ -120,7 +120,7 @@ async fn a_region_of_all_or_nothing_is_the_hosts_until_kernels_are_there() {
     let learned = bench.spec.dispatch.rates();
     let seconds = learned.compile_seconds(shape(&bench), bench.device.info());
     assert!(seconds > 0.0 && seconds < LONG.as_secs_f64());
-    let rows = AllOrNothing::run(&bench.spec).await.unwrap();
+    let rows = AtomicRun::run(&bench.spec).await.unwrap();
     assert_eq!(total_of(&rows), ALL);
 
     // What is asked for is waited for, and so is what the host takes longer for.
@@ -135,7 +135,7 @@ async fn a_region_of_all_or_nothing_is_the_hosts_until_kernels_are_there() {
             slow_host(&bench);
         }
         let spec = bench.spec.clone();
-        let asked = tokio::spawn(async move { AllOrNothing::run(&spec).await.unwrap() });
+        let asked = tokio::spawn(async move { AtomicRun::run(&spec).await.unwrap() });
         begun.recv_timeout(LONG).unwrap();
         assert!(!asked.is_finished());
         tell.send(()).unwrap();
@@ -145,7 +145,7 @@ async fn a_region_of_all_or_nothing_is_the_hosts_until_kernels_are_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn compiling_is_foreseen_for_the_first_claim_and_no_other() {
+async fn compiling_is_estimated_for_the_first_claim_and_no_other() {
     for as_a_whole in [true, false] {
         let (mut bench, tell, _begun) = waiting().await;
         if as_a_whole {
@@ -153,25 +153,25 @@ async fn compiling_is_foreseen_for_the_first_claim_and_no_other() {
         }
         bench.spec.choice = Choice::Always(Reason::DeviceRequested);
         tell.send(()).unwrap();
-        let mut foreseen = Vec::new();
+        let mut estimated = Vec::new();
         for _ in 0..2 {
             if as_a_whole {
-                AllOrNothing::run(&bench.spec).await.unwrap();
+                AtomicRun::run(&bench.spec).await.unwrap();
             } else {
                 bench.spec.queue = Arc::new(MorselQueue::new(ClaimPolicy::DeviceOnly, vec![None]));
                 bench.run().await;
             }
             let report = bench.spec.counters.report(|place| place.to_string());
-            foreseen = report[0]
+            estimated = report[0]
                 .decisions
                 .iter()
                 .map(|it| it.estimated_seconds)
                 .collect();
         }
-        assert_eq!(foreseen.len(), 2, "{foreseen:?}");
+        assert_eq!(estimated.len(), 2, "{estimated:?}");
         // It was never seen, and then it was done.
-        assert!(foreseen[0] >= 0.4, "{foreseen:?}");
-        assert!(foreseen[1] < foreseen[0] - 0.2, "{foreseen:?}");
+        assert!(estimated[0] >= 0.4, "{estimated:?}");
+        assert!(estimated[1] < estimated[0] - 0.2, "{estimated:?}");
     }
 }
 

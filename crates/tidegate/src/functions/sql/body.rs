@@ -79,14 +79,14 @@ fn why_refused(expr: &Expr, columns: &DFSchema) -> Option<String> {
             let fields = columns.fields().iter();
             let known: Vec<&str> = fields.map(|field| field.name().as_str()).collect();
             Some(match known.as_slice() {
-                [] => format!("{column} is no argument, and none can be read here"),
+                [] => format!("{column} is not an argument, and none can be read here"),
                 known => format!(
-                    "{column} is no argument; its arguments are {}",
+                    "{column} is not an argument; its arguments are {}",
                     known.join(", ")
                 ),
             })
         }
-        Expr::Placeholder(placeholder) => Some(format!("{} is no argument", placeholder.id)),
+        Expr::Placeholder(placeholder) => Some(format!("{} is not an argument", placeholder.id)),
         Expr::AggregateFunction(_) | Expr::WindowFunction(_) => Some(format!(
             "{} is over many rows, and a function is called for one: make its value an argument",
             expr.schema_name()

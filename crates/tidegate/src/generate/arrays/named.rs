@@ -60,7 +60,7 @@ fn put_in_place(name: &str, parameters: &[&str], args: &mut TableFunctionArgs) -
         let called = called.to_ascii_lowercase();
         let Some(place) = parameters.iter().position(|known| *known == called) else {
             return plan_err!(
-                "{name}: there is no argument {called}; there are {}",
+                "{name}: there is not an argument {called}; there are {}",
                 parameters.join(", ")
             );
         };

@@ -16,8 +16,8 @@ use datafusion::physical_planner::PhysicalPlanner;
 use futures::FutureExt;
 use parking_lot::Mutex;
 use tidegate_scheduler::{
-    CachedTable, Choice, MorselLoader, Reason, RegionCounters, ResidentFailure, ResidentScan,
-    RunFailure, ScanKey, ShapeKey, Wish,
+    AdmissionRequest, CachedTable, Choice, MorselLoader, Reason, RegionCounters, ResidentFailure,
+    ResidentScan, RunFailure, ScanKey, ShapeKey,
 };
 
 use super::Planned;
@@ -301,11 +301,11 @@ async fn run(
     let _permit = match is_client {
         true => None,
         false => {
-            let wish = Wish {
+            let request = AdmissionRequest {
                 priority: TidegateOptions::of(statement.dependencies.options()).priority,
                 expected_bytes: 0,
             };
-            let admitted = session.runtime.admission().admit(wish);
+            let admitted = session.runtime.admission().admit(request);
             Some(admitted.await.map_err(refused)?)
         }
     };
