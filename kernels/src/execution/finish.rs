@@ -131,18 +131,21 @@ fn rest_of(pipeline: &Pipeline) -> Option<Arc<Pipeline>> {
     })
 }
 
+/// What is done with groups that are rows of another pipeline.
+struct RowsOfGroups {
+    /// The filters and projections.
+    head: Arc<Pipeline>,
+    /// The ordering whose first rows are wanted, and how many.
+    first: Option<(Sort, usize)>,
+    tail: Option<Arc<Pipeline>>,
+}
+
 /// What comes after the groups.
 enum Next {
     /// They leave, and the host does what is left.
     Leave(Option<Arc<Pipeline>>),
     /// They are rows of another pipeline, some of which leave.
-    Rows {
-        /// The filters and projections.
-        head: Arc<Pipeline>,
-        /// The ordering whose first rows are wanted, and how many.
-        first: Option<(Sort, usize)>,
-        tail: Option<Arc<Pipeline>>,
-    },
+    Rows(RowsOfGroups),
     /// They are grouped again.
     Groups(Arc<Pipeline>),
 }
@@ -152,7 +155,7 @@ impl Next {
     fn layout(&self) -> FinishLayout {
         match self {
             Self::Leave(_) => FinishLayout::Arrow,
-            Self::Rows { .. } | Self::Groups(_) => FinishLayout::Stored,
+            Self::Rows(_) | Self::Groups(_) => FinishLayout::Stored,
         }
     }
 }
@@ -286,10 +289,9 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
                 let ending = Box::pin(self.end(machine, limits));
                 ending.await.map_err(Halt::Failed)
             }
-            Next::Rows { head, first, tail } => {
+            Next::Rows(rows) => {
                 let columns = self.stored(machine, &program, groups, memory).await?;
-                self.write_first(machine, &columns, (head, first, tail), limits)
-                    .await
+                self.write_first(machine, &columns, rows, limits).await
             }
         }
     }
@@ -403,11 +405,11 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
         if !says_head || (head.is_empty() && first.is_none()) {
             return Next::Leave(Some(rest));
         }
-        Next::Rows {
+        Next::Rows(RowsOfGroups {
             tail: tail_of(tail),
             head: head_of,
             first,
-        }
+        })
     }
 
     /// Takes the groups of another execution for the slots.
@@ -437,7 +439,7 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
         &self,
         machine: &M,
         columns: &GroupColumns<B>,
-        (head, first, tail): (Arc<Pipeline>, Option<(Sort, usize)>, Option<Arc<Pipeline>>),
+        RowsOfGroups { head, first, tail }: RowsOfGroups,
         limits: &FinishLimits,
     ) -> Result<Leaving, Halt> {
         let declared = match &first {

@@ -117,6 +117,7 @@ impl Bench {
             choice: Choice::Always(Reason::DeviceRequested),
             host_partitions: 1,
             strict: false,
+            host_engine: false,
             device_slots: 2,
             dispatch: Arc::default(),
         };
