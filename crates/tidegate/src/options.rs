@@ -196,8 +196,9 @@ const SETTINGS: [Setting; 21] = [
     },
     Setting {
         name: "device_slots",
-        help: "morsels that a region has in flight on each device, from 1 to 64; at most 2 \
-               while other queries use the device",
+        help: "morsels that a region has in flight on each device, from 1 to 64; from 2 on more \
+               of small ones, up to 64 MB; at most 2 while other queries use the device, unless \
+               they are short",
     },
     Setting {
         name: "device_memory_limit",
