@@ -9,11 +9,6 @@ struct Civil {
     i32 day;
 };
 
-__device__ __forceinline__ i64 floor_divide(i64 a, i64 b) {
-    i64 quotient = a / b;
-    return quotient - ((a % b != 0) && ((a < 0) != (b < 0)));
-}
-
 __device__ __forceinline__ Civil civil_of(i32 days) {
     i32 z = days + 719468;
     i32 era = (z >= 0 ? z : z - 146096) / 146097;
@@ -50,7 +45,7 @@ __device__ __forceinline__ i64 days_of(Civil civil) {
 __device__ __forceinline__ i64 moved_by_months(i32 days, i64 months) {
     Civil civil = civil_of(days);
     i64 index = (i64)civil.year * 12 + (civil.month - 1) + months;
-    i64 year = floor_divide(index, 12);
+    i64 year = floor_divide(index, 12ll);
     civil.year = (i32)year;
     civil.month = (i32)(index - year * 12) + 1;
     i32 length = month_length(civil.year, civil.month);

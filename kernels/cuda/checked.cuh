@@ -1,4 +1,5 @@
-// Arithmetic that raises: division, and decimals whose ranges do not prove that they fit.
+// Arithmetic beyond C++'s operators: division as SQL has it, and decimals whose ranges do not prove that
+// they fit.
 //
 // The rules are Arrow's: each step of a decimal operation has to fit the integer beneath; nothing is
 // held against the declared precision. `bad` is set and never cleared.
@@ -11,6 +12,12 @@ template <class T> __device__ __forceinline__ T quotient(T a, T b) {
     return b == -1 ? wrapping_sub((T)0, a) : a / b;
 }
 template <class T> __device__ __forceinline__ T remainder_of(T a, T b) { return b == -1 ? (T)0 : a % b; }
+
+// Divides, rounding down.
+template <class T> __device__ __forceinline__ T floor_divide(T a, T b) {
+    T whole = a / b;
+    return (a % b != 0) && ((a < 0) != (b < 0)) ? whole - 1 : whole;
+}
 
 __device__ __forceinline__ i128 i128_of(u64 high, u64 low) { return (i128)(((u128)high << 64) | low); }
 

@@ -15,7 +15,7 @@ use crate::compiling::Waiting;
 use crate::generated::GeneratedRun;
 use crate::program::Generated;
 use crate::stored::{ColumnDictionary, PinnedColumn, Promoted, StoredColumn, StoredRun};
-use crate::stream::{StreamWork, UnderWay};
+use crate::stream::{StreamKernel, StreamWork, UnderWay};
 
 /// A device that can run pipelines.
 ///
@@ -133,14 +133,20 @@ pub trait PipelineDevice: Send + Sync + Debug {
 
     /// Runs work of a user on the device's thread, after all that was asked for before, with the
     /// device's stream. It may take as much memory as `memory` promises, which is held until the work
-    /// has ended, whether or not the future is polled or kept. Where it launches kernels that are not
-    /// compiled it is run again from its beginning once they are. `cost` is what a simulated device models.
+    /// has ended, whether or not the future is polled or kept. The kernels that it may launch are compiled
+    /// before it begins. `cost` is what a simulated device models.
     ///
     /// # Errors
-    /// [`DeviceError::LaunchFailed`] if the work panics, [`DeviceError::Refused`] if the device does not
-    /// run such work, or it is lost.
-    fn with_stream(&self, cost: Cost, memory: Reservation, work: StreamWork) -> UnderWay {
-        drop((cost, memory, work));
+    /// [`DeviceError::LaunchFailed`] if the work panics or a kernel does not compile,
+    /// [`DeviceError::Refused`] if the device does not run such work, or it is lost.
+    fn with_stream(
+        &self,
+        cost: Cost,
+        memory: Reservation,
+        kernels: Vec<StreamKernel>,
+        work: StreamWork,
+    ) -> UnderWay {
+        drop((cost, memory, kernels, work));
         let refused = DeviceError::Refused {
             device: self.info().id,
             what: "run work of a user".into(),

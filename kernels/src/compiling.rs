@@ -1,22 +1,19 @@
-//! Compiling beside a device's thread, and how work that lacks its kernels waits.
+//! Compiling beside a device's thread, and who hears of it.
 //!
-//! A device's thread must not wait for a compiler, or every other run on the device waits too. What is
-//! asked of a run stands in a `Line`. Where the first of it lacks kernels, `CompileThreads` make them,
-//! and the line is held until they are there; the device works for others meanwhile. [`Waiting`] tells
-//! whoever shares the device's time between queries.
+//! A device's thread must not wait for a compiler, or every other run on the device waits too:
+//! a `CompileQueue` has kernels made on threads of the compiler's, and the device works for others meanwhile. [`Waiting`] tells whoever
+//! shares the device's time between queries. Where nothing but time passes until a program is compiled, as
+//! on a simulated device, what is asked of a run stands in a `Line`, which is held until then.
 
 use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::task::{Poll, Waker};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
-
-/// Threads that compile at once for one device.
-const THREADS_MAX: usize = 4;
+use tidegate_device::Threads;
 
 /// Whether a run waits for its kernels, for whoever wants to hear of it.
 #[derive(Debug, Default)]
@@ -45,7 +42,7 @@ impl Waiting {
         .await;
     }
 
-    fn set(&self, waits: bool) {
+    pub(crate) fn set(&self, waits: bool) {
         let listeners = {
             let mut state = self.0.lock();
             state.waits = waits;
@@ -57,7 +54,7 @@ impl Waiting {
     }
 }
 
-/// What is asked of one run, in order; held while the first of it lacks kernels.
+/// What is asked of one run, in order; held while its program is compiled.
 #[derive(Debug)]
 pub(crate) struct Line<S> {
     steps: Mutex<Steps<S>>,
@@ -94,15 +91,6 @@ impl<S> Line<S> {
         self.steps.lock().queue.push_back(step);
     }
 
-    /// Takes the first step; `None` if there is none, or the line is held. For one thread at a time.
-    pub(crate) fn next(&self) -> Option<S> {
-        let mut steps = self.steps.lock();
-        if steps.is_held {
-            return None;
-        }
-        steps.queue.pop_front()
-    }
-
     /// Does all steps while nobody else takes or adds any, unless the line is held.
     pub(crate) fn drain(&self, mut run: impl FnMut(S)) {
         let mut steps = self.steps.lock();
@@ -120,21 +108,10 @@ impl<S> Line<S> {
         !std::mem::replace(&mut steps.is_held, true)
     }
 
-    /// Puts a step back in front and holds the line.
-    pub(crate) fn put_back(&self, step: S) {
-        let mut steps = self.steps.lock();
-        steps.queue.push_front(step);
-        steps.is_held = true;
-        self.waiting.set(true);
-    }
-
-    /// Goes on with the line, whose first step hears why; returns how many steps wait.
-    pub(crate) fn release(&self, tell: impl FnOnce(&mut S)) -> usize {
+    /// Goes on with the line; returns how many steps wait.
+    pub(crate) fn release(&self) -> usize {
         let mut steps = self.steps.lock();
         steps.is_held = false;
-        if let Some(first) = steps.queue.front_mut() {
-            tell(first);
-        }
         self.waiting.set(false);
         steps.queue.len()
     }
@@ -150,8 +127,9 @@ type Compile<T> = dyn Fn(&str) -> T + Send + Sync;
 /// Gets what came of it; `None` if the compiler panicked.
 type Waiter<T> = Box<dyn FnOnce(Option<&T>) + Send>;
 
-/// Threads that compile texts: each text once at a time, whoever asks.
-pub(crate) struct CompileThreads<T> {
+/// Texts that are to be compiled: each once at a time, whoever asks.
+pub(crate) struct CompileQueue<T> {
+    threads: Threads,
     office: Arc<Office<T>>,
     patience: Duration,
 }
@@ -166,25 +144,27 @@ struct State<T> {
     /// Who waits, by the texts that wait or are being compiled.
     waiters: HashMap<Arc<str>, Vec<Waiter<T>>>,
     queue: VecDeque<Arc<str>>,
-    num_threads: usize,
     /// Threads that are in the compiler.
     num_busy: usize,
+    is_closed: bool,
 }
 
-impl<T: 'static> CompileThreads<T> {
-    /// Compiles by this; whoever drops the threads waits for those in the compiler, `patience` at the
-    /// most: a process that ends meanwhile may crash there.
+impl<T: 'static> CompileQueue<T> {
+    /// Compiles by this, on these threads; whoever drops the queue waits for those in the compiler,
+    /// `patience` at the most: a process that ends meanwhile may crash there.
     pub(crate) fn new(
+        threads: Threads,
         compile: impl Fn(&str) -> T + Send + Sync + 'static,
         patience: Duration,
     ) -> Self {
         let state = State {
             waiters: HashMap::new(),
             queue: VecDeque::new(),
-            num_threads: 0,
             num_busy: 0,
+            is_closed: false,
         };
         Self {
+            threads,
             office: Arc::new(Office {
                 compile: Box::new(compile),
                 state: Mutex::new(state),
@@ -194,57 +174,53 @@ impl<T: 'static> CompileThreads<T> {
         }
     }
 
-    /// Has a text compiled, and calls `then` on the thread that did it. Does not block, unless the system
-    /// gives no thread.
+    /// Has a text compiled, and calls `then` on the thread that did it; drops it if the queue is closed
+    /// before. Does not block, unless the system gives no thread.
     pub(crate) fn ask(&self, text: &Arc<str>, then: Waiter<T>) {
         let mut state = self.office.state.lock();
+        if state.is_closed {
+            return;
+        }
         if let Some(waiters) = state.waiters.get_mut(text) {
             waiters.push(then);
             return;
         }
         state.waiters.insert(Arc::clone(text), vec![then]);
         state.queue.push_back(Arc::clone(text));
-        if state.num_threads == THREADS_MAX {
-            return;
-        }
-        state.num_threads += 1;
         drop(state);
         let office = Arc::clone(&self.office);
-        let thread = thread::Builder::new().name("tidegate-kernels".to_owned());
-        if thread.spawn(move || office.work()).is_err() {
-            self.office.work();
-        }
+        self.threads.run(move || office.compile_next());
     }
 }
 
 impl<T> Office<T> {
-    /// Compiles until nothing waits.
-    fn work(&self) {
-        loop {
-            let mut state = self.state.lock();
-            let Some(text) = state.queue.pop_front() else {
-                state.num_threads -= 1;
-                return;
-            };
-            state.num_busy += 1;
-            drop(state);
-            let outcome = catch_unwind(AssertUnwindSafe(|| (self.compile)(&text)));
-            let mut state = self.state.lock();
-            state.num_busy -= 1;
-            let waiters = state.waiters.remove(&text);
-            drop(state);
-            self.compiled.notify_all();
-            for waiter in waiters.into_iter().flatten() {
-                waiter(outcome.as_ref().ok());
-            }
+    /// Compiles the first text, unless the queue was closed.
+    fn compile_next(&self) {
+        let mut state = self.state.lock();
+        let Some(text) = state.queue.pop_front() else {
+            return;
+        };
+        state.num_busy += 1;
+        drop(state);
+        let outcome = catch_unwind(AssertUnwindSafe(|| (self.compile)(&text)));
+        let mut state = self.state.lock();
+        state.num_busy -= 1;
+        let waiters = state.waiters.remove(&text);
+        drop(state);
+        self.compiled.notify_all();
+        for waiter in waiters.into_iter().flatten() {
+            waiter(outcome.as_ref().ok());
         }
     }
 }
 
-impl<T> Drop for CompileThreads<T> {
-    fn drop(&mut self) {
+impl<T> CompileQueue<T> {
+    /// Closes the queue: what waits is not compiled any more, nor what is asked for later, of which nobody
+    /// hears. Those in the compiler are waited for, but not for ever.
+    pub(crate) fn close(&self) {
         let deadline = Instant::now() + self.patience;
         let mut state = self.office.state.lock();
+        state.is_closed = true;
         let waiting = std::mem::take(&mut state.queue);
         let unheard: Vec<_> = waiting
             .iter()
@@ -258,6 +234,12 @@ impl<T> Drop for CompileThreads<T> {
         }
         drop(state);
         drop(unheard);
+    }
+}
+
+impl<T> Drop for CompileQueue<T> {
+    fn drop(&mut self) {
+        self.close();
     }
 }
 

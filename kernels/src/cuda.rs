@@ -1,10 +1,14 @@
 //! The CUDA backend: a pipeline's own kernel, compiled for the device and launched over chunks.
 //!
-//! A fold encodes its batches, copies them to the device and launches the kernel over them, all on
-//! the device's thread: [`Execution`](crate::execution::Execution) says how. Kernels are compiled
-//! elsewhere, while the device's thread does what others ask for (`steps`); so is what is left to do
-//! once the last bytes have left.
+//! A fold's batches are encoded by threads of the host, straight to where the device copies them from
+//! (`dock`); once all was sent, the device's thread launches the kernel over them:
+//! [`Execution`](crate::execution::Execution) says how. What is asked of a run are futures on the device's
+//! thread, one after the other (`steps`). Where one waits for rows, or for kernels that are compiled
+//! elsewhere, the thread does what others ask for.
 
+mod dock;
+mod engine;
+mod fold;
 mod loaded;
 mod run;
 mod steps;
@@ -14,37 +18,61 @@ mod user;
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
-use std::sync::{Arc, mpsc};
-use std::time::Duration;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use arrow_array::ArrayRef;
 use futures::FutureExt;
-use futures::future::BoxFuture;
+use futures::channel::oneshot;
+use futures::executor::block_on;
+use futures::future::{BoxFuture, join_all};
 use tidegate_device::compiler::{CompileError, Compiled, ImageCache, WarmUp};
-use tidegate_device::cuda::{CudaDevice, DeviceBuffer, Kernel, Lane, LaunchShape, Mark};
+use tidegate_device::cuda::{CudaDevice, DeviceBuffer, Lane, Mark, ReadBack};
 use tidegate_device::{
-    Cost, DeviceError, DeviceId, DeviceInfo, FaultPlan, MemoryBudget, Reservation,
+    Cost, DeviceError, DeviceInfo, FaultPlan, MemoryBudget, Reservation, Threads,
 };
 use tidegate_pipeline::{Interpreter, Pipeline};
 
 use crate::backend::{PipelineDevice, PipelineRun, RunError, Sample};
-use crate::compiling::CompileThreads;
-use crate::engine::{Engine, Machine, bytes_of_words};
+use crate::compiling::{CompileQueue, Waiting};
+use crate::engine::Machine;
 use crate::execution::Programs;
+use crate::load::{Clock, encoders};
 use crate::program::{DeviceProgram, Generated, Part, ProgramOptions, parts_of, warm_up_source};
 use crate::stored::{ColumnDictionary, Moving, PinnedColumn, Promoted, StoredColumn, Told};
-use crate::stream::{StreamWork, UnderWay};
+use crate::stream::{StreamKernel, StreamWork, UnderWay};
 
 use loaded::{Loaded, LoadedSources};
 
 pub use crate::program::declared_program;
+pub use engine::LaneEngine;
+pub(crate) use user::UserLane;
 
 /// A GPU that runs pipelines.
 #[derive(Clone)]
 pub struct CudaPipelineDevice {
     shared: Arc<Shared>,
+    /// Whoever may ask for something.
+    user: Arc<User>,
     /// Float sums have the same bits whatever the order of rows and folds.
     ordered: bool,
+}
+
+/// Who may ask something of a device. When the last is gone nothing is compiled any more: what still waits
+/// for it ends.
+struct User(Arc<Shared>);
+
+impl User {
+    fn shared(&self) -> &Arc<Shared> {
+        &self.0
+    }
+}
+
+impl Drop for User {
+    fn drop(&mut self) {
+        self.0.compiling.close();
+    }
 }
 
 /// What the device's runs have in common.
@@ -55,10 +83,19 @@ pub(crate) struct Shared {
     pub(crate) options: ProgramOptions,
     programs: Programs,
     loaded: LoadedSources,
-    compile_threads: CompileThreads<Image>,
+    compiling: CompileQueue<Image>,
+    /// Who encodes for the device.
+    encoders: Threads,
+    /// How long they do.
+    encoding: Clock,
+    /// How long the device works at what was encoded.
+    folding: Clock,
     /// Waited for when the device is given up.
     _warm_up: WarmUp,
 }
+
+/// Hears of flags that were read later.
+type Later = Box<dyn FnOnce(Result<ReadBack, DeviceError>) + Send>;
 
 /// What came of compiling a source.
 type Image = Result<Arc<Compiled>, CompileError>;
@@ -81,21 +118,27 @@ impl CudaPipelineDevice {
             u64::from(facts.shared_bytes_per_block),
             u64::from(facts.shared_bytes_per_multiprocessor),
         );
+        let threads = images.threads().clone();
         let compile = {
             let (images, architecture) = (images.clone(), architecture.clone());
             move |text: &str| images.get(SOURCE_NAME, text, &architecture, &[])
         };
+        let shared = Arc::new(Shared {
+            device,
+            images,
+            architecture,
+            options,
+            programs: Programs::default(),
+            loaded: LoadedSources::default(),
+            encoders: encoders(),
+            encoding: Clock::default(),
+            folding: Clock::default(),
+            compiling: CompileQueue::new(threads, compile, COMPILING_MAX),
+            _warm_up: warm_up,
+        });
         Self {
-            shared: Arc::new(Shared {
-                device,
-                images,
-                architecture,
-                options,
-                programs: Programs::default(),
-                loaded: LoadedSources::default(),
-                compile_threads: CompileThreads::new(compile, COMPILING_MAX),
-                _warm_up: warm_up,
-            }),
+            user: Arc::new(User(Arc::clone(&shared))),
+            shared,
             ordered: false,
         }
     }
@@ -110,18 +153,18 @@ impl CudaPipelineDevice {
     ///
     /// # Errors
     /// What the compiler says; a lost device.
-    pub fn engine<'a, 'l>(
-        &'a self,
-        lane: &'a Lane<'l>,
+    pub fn engine<'l>(
+        &self,
+        lane: &Lane<'l>,
         program: &DeviceProgram,
-    ) -> Result<LaneEngine<'a, 'l>, DeviceError> {
-        self.machine(lane)
-            .engine(&program.text, program.kernel_names())
+    ) -> Result<LaneEngine<'l>, DeviceError> {
+        let machine = self.machine(lane);
+        block_on(machine.engine(&program.text, program.kernel_names()))
     }
 
-    /// Returns the device's thread as a machine, which waits for the compiler.
-    pub fn machine<'a, 'l>(&'a self, lane: &'a Lane<'l>) -> LaneMachine<'a, 'l> {
-        LaneMachine::new(&self.shared, lane)
+    /// Returns the device's thread as a machine.
+    pub fn machine<'l>(&self, lane: &Lane<'l>) -> LaneMachine<'l> {
+        LaneMachine::new(&self.shared, *lane, Arc::default())
     }
 
     fn run_options(&self) -> ProgramOptions {
@@ -178,7 +221,7 @@ impl PipelineDevice for CudaPipelineDevice {
     fn open(&self, pipeline: Arc<Pipeline>) -> Result<Box<dyn PipelineRun>, RunError> {
         self.shared.device.check_alive()?;
         Ok(Box::new(run::CudaRun::new(
-            &self.shared,
+            &self.user,
             pipeline,
             &self.run_options(),
         )?))
@@ -193,12 +236,13 @@ impl PipelineDevice for CudaPipelineDevice {
         pipeline: Arc<Pipeline>,
         sample: Sample,
     ) -> BoxFuture<'static, Result<(), RunError>> {
-        run::compile(&self.shared, pipeline, &self.run_options(), sample)
+        run::compile(&self.user, pipeline, &self.run_options(), sample)
     }
 
     fn ordered(&self) -> Option<Arc<dyn PipelineDevice>> {
         Some(Arc::new(Self {
             shared: Arc::clone(&self.shared),
+            user: Arc::clone(&self.user),
             ordered: true,
         }))
     }
@@ -230,8 +274,14 @@ impl PipelineDevice for CudaPipelineDevice {
         written.is_ok()
     }
 
-    fn with_stream(&self, _: Cost, memory: Reservation, work: StreamWork) -> UnderWay {
-        user::run(&self.shared, memory, work)
+    fn with_stream(
+        &self,
+        _: Cost,
+        memory: Reservation,
+        kernels: Vec<StreamKernel>,
+        work: StreamWork,
+    ) -> UnderWay {
+        user::run(&self.shared, memory, kernels, work)
     }
 
     fn is_lost(&self) -> bool {
@@ -258,25 +308,25 @@ impl Shared {
         self.loaded.find(text)
     }
 
-    /// Compiles sources now, at once, as far as they are not compiled.
-    fn compiled(&self, texts: &[Arc<str>]) -> Vec<Image> {
-        let asked: Vec<_> = texts
-            .iter()
-            .map(|text| {
-                let (sender, compiled) = mpsc::channel();
+    /// Returns what comes of compiling a source; at once if that is known.
+    fn compiled(&self, text: &Arc<str>) -> impl Future<Output = Image> + use<> {
+        let known = self.images.peek(text, &self.architecture, &[]);
+        let (sender, compiled) = oneshot::channel();
+        match known {
+            // Who waits for it is below.
+            Some(image) => drop(sender.send(Some(Ok(image)))),
+            None => {
                 let then = move |image: Option<&Image>| {
-                    // Whoever asked waits for it.
+                    // Nobody may wait for it any more.
                     let _ = sender.send(image.cloned());
                 };
-                self.compile_threads.ask(text, Box::new(then));
-                compiled
-            })
-            .collect();
-        let known = |compiled: mpsc::Receiver<Option<Image>>| {
-            let image = compiled.recv().ok().flatten();
-            image.unwrap_or_else(|| Err(panicked()))
-        };
-        asked.into_iter().map(known).collect()
+                self.compiling.ask(text, Box::new(then));
+            }
+        }
+        async move {
+            let image = compiled.await.ok().flatten();
+            image.unwrap_or_else(|| Err(uncompiled()))
+        }
     }
 
     /// Loads the kernels of a source, whose parts were compiled.
@@ -305,108 +355,112 @@ impl Shared {
     }
 }
 
-/// What is known of a source whose compiler panicked.
-fn panicked() -> CompileError {
+/// What is known of a source whose compiler panicked, or was not begun before the device was given up.
+fn uncompiled() -> CompileError {
     CompileError::Rejected {
         name: SOURCE_NAME.to_owned(),
-        why: "the compiler panicked".to_owned(),
+        why: "the compiler did not come to its end".to_owned(),
         log: String::new(),
     }
 }
 
-/// The device's thread as a machine.
-pub struct LaneMachine<'a, 'l> {
-    shared: &'a Shared,
-    lane: &'a Lane<'l>,
-    /// The moment before the first launch of the fold under way.
-    launched: RefCell<Option<Mark>>,
-    /// What was compiled for the work under way.
-    images: &'a [(Arc<str>, Image)],
-    /// The work under way may begin again, so that it need not wait for the compiler.
-    may_begin_again: Cell<bool>,
-    /// Sources that have to be compiled before it does.
-    lacking: RefCell<Vec<Arc<str>>>,
+/// The device's thread as a machine. What waits for its kernels is a task, so that the thread does other
+/// work meanwhile.
+pub struct LaneMachine<'l> {
+    shared: Arc<Shared>,
+    lane: Lane<'l>,
+    /// The moment before the first launch whose time was not asked for.
+    launched: Rc<RefCell<Option<Mark>>>,
+    /// Who hears of the fold under way when its flags were read; `None` if nobody does, or it is to come.
+    later: Rc<RefCell<Option<Later>>>,
+    /// Tells when kernels are waited for.
+    waiting: Arc<Waiting>,
+    /// How many of those who wait for kernels there are, and how long there were some.
+    num_waiting: Cell<usize>,
+    waited: Cell<Duration>,
 }
 
-impl<'a, 'l> LaneMachine<'a, 'l> {
-    pub(crate) fn new(shared: &'a Shared, lane: &'a Lane<'l>) -> Self {
+/// Somebody who waits for kernels, until this is dropped.
+struct WaitsForKernels<'a, 'l> {
+    machine: &'a LaneMachine<'l>,
+    began: Instant,
+}
+
+impl<'a, 'l> WaitsForKernels<'a, 'l> {
+    fn begin(machine: &'a LaneMachine<'l>) -> Self {
+        if machine.num_waiting.replace(machine.num_waiting.get() + 1) == 0 {
+            machine.waiting.set(true);
+        }
         Self {
-            shared,
+            machine,
+            began: Instant::now(),
+        }
+    }
+}
+
+impl Drop for WaitsForKernels<'_, '_> {
+    fn drop(&mut self) {
+        let left = self.machine.num_waiting.get() - 1;
+        self.machine.num_waiting.set(left);
+        if left == 0 {
+            // Those who wait together began together.
+            self.machine
+                .waited
+                .update(|waited| waited + self.began.elapsed());
+            self.machine.waiting.set(false);
+        }
+    }
+}
+
+impl<'l> LaneMachine<'l> {
+    fn new(shared: &Arc<Shared>, lane: Lane<'l>, waiting: Arc<Waiting>) -> Self {
+        Self {
+            shared: Arc::clone(shared),
             lane,
-            launched: RefCell::default(),
-            images: &[],
-            may_begin_again: Cell::new(false),
-            lacking: RefCell::default(),
+            launched: Rc::default(),
+            later: Rc::default(),
+            waiting,
+            num_waiting: Cell::new(0),
+            waited: Cell::default(),
         }
     }
 
-    /// Makes a machine for work that may begin again once its sources are compiled; these were.
-    fn not_waiting(
-        shared: &'a Shared,
-        lane: &'a Lane<'l>,
-        images: &'a [(Arc<str>, Image)],
-    ) -> Self {
-        Self {
-            images,
-            may_begin_again: Cell::new(true),
-            ..Self::new(shared, lane)
-        }
+    /// Returns the device's thread.
+    pub(crate) fn lane(&self) -> &Lane<'l> {
+        &self.lane
     }
 
-    /// Returns the sources that have to be compiled before the work begins again.
-    fn into_lacking(self) -> Vec<Arc<str>> {
-        self.lacking.into_inner()
+    /// Returns how long kernels were waited for.
+    fn waited(&self) -> Duration {
+        self.waited.get()
     }
 
-    /// Returns what came of compiling sources; `None` if the work is to begin again when that is known.
-    fn images(&self, texts: &[Arc<str>]) -> Option<Vec<Image>> {
-        if !self.may_begin_again.get() {
-            return Some(self.shared.compiled(texts));
-        }
-        let images = texts.iter().map(|text| self.image(text));
-        // All that is lacking is asked for at once.
-        let images: Vec<Option<Image>> = images.collect();
-        images.into_iter().collect()
-    }
-
-    fn image(&self, text: &Arc<str>) -> Option<Image> {
-        let of_work = self.images.iter().find(|(known, _)| known == text);
-        if let Some((_, image)) = of_work {
-            return Some(image.clone());
-        }
-        let Shared {
-            images,
-            architecture,
-            ..
-        } = self.shared;
-        let known = images.peek(text, architecture, &[]);
-        if known.is_none() {
-            self.lacking.borrow_mut().push(Arc::clone(text));
-        }
-        known.map(Ok)
-    }
-
-    fn load(
+    async fn load(
         &self,
         text: &str,
         kernels: &'static [&'static str],
     ) -> Result<Arc<Loaded>, DeviceError> {
         match self.shared.loaded(text) {
             Some(loaded) => Ok(loaded),
-            None => self.load_parts(text, &parts_of(text, kernels)),
+            None => self.load_parts(text, &parts_of(text, kernels)).await,
         }
     }
 
-    /// Loads the kernels of a source, in these parts.
-    fn load_parts(&self, text: &str, parts: &[Part<'_>]) -> Result<Arc<Loaded>, DeviceError> {
-        let texts: Vec<Arc<str>> = parts.iter().map(|part| part.text.as_str().into()).collect();
-        match self.images(&texts) {
-            Some(images) => self.shared.load(self.lane, text, parts, images),
-            None => Err(DeviceError::Refused {
-                device: self.shared.device.info().id,
-                what: "launch".into(),
-                why: "its kernels are not compiled yet".into(),
-            }),
+    /// Compiles the parts of a source, at once, and loads its kernels.
+    async fn load_parts(&self, text: &str, parts: &[Part<'_>]) -> Result<Arc<Loaded>, DeviceError> {
+        let texts = parts.iter().map(|part| Arc::from(part.text.as_str()));
+        let mut compiling = join_all(texts.map(|text: Arc<str>| self.shared.compiled(&text)));
+        let images = match (&mut compiling).now_or_never() {
+            Some(images) => images,
+            None => {
+                let _waits = WaitsForKernels::begin(self);
+                compiling.await
+            }
+        };
+        // Another run may have loaded them meanwhile.
+        match self.shared.loaded(text) {
+            Some(loaded) => Ok(loaded),
+            None => self.shared.load(&self.lane, text, parts, images),
         }
     }
 
@@ -417,6 +471,16 @@ impl<'a, 'l> LaneMachine<'a, 'l> {
             Some(from) => self.lane.elapsed_seconds(&from, &to),
             None => Ok(0.0),
         }
+    }
+
+    /// Has `later` hear of the fold that comes if its flags are read later.
+    fn tell_later(&self, later: Later) {
+        *self.later.borrow_mut() = Some(later);
+    }
+
+    /// Returns whether that will be; if not, nobody hears of it.
+    fn is_told_later(&self) -> bool {
+        self.later.take().is_none()
     }
 
     /// Waits for copies to this device and returns the seconds that they took, as far as that can be
@@ -432,9 +496,9 @@ impl<'a, 'l> LaneMachine<'a, 'l> {
     }
 }
 
-impl<'a, 'l> Machine for LaneMachine<'a, 'l> {
+impl<'l> Machine for LaneMachine<'l> {
     type Buffer = DeviceBuffer;
-    type Engine = LaneEngine<'a, 'l>;
+    type Engine = LaneEngine<'l>;
 
     fn budget(&self) -> &Arc<MemoryBudget> {
         self.shared.device.budget()
@@ -456,136 +520,19 @@ impl<'a, 'l> Machine for LaneMachine<'a, 'l> {
         &self.shared.programs
     }
 
-    fn launching(&self) -> Result<(), DeviceError> {
-        let mut launched = self.launched.borrow_mut();
-        if launched.is_none() {
-            *launched = Some(self.lane.mark()?);
-        }
-        Ok(())
-    }
-
-    fn may_begin_again(&self, may: bool) -> bool {
-        self.may_begin_again.replace(may)
-    }
-
-    fn lacks_kernels(&self) -> bool {
-        !self.lacking.borrow().is_empty()
-    }
-
-    fn engine(
+    async fn engine(
         &self,
         text: &str,
         kernels: &'static [&'static str],
-    ) -> Result<LaneEngine<'a, 'l>, DeviceError> {
+    ) -> Result<LaneEngine<'l>, DeviceError> {
+        let loaded = self.load(text, kernels).await?;
         Ok(LaneEngine {
             lane: self.lane,
             device: self.shared.device.info().id,
             budget: Arc::clone(self.shared.device.budget()),
-            loaded: self.load(text, kernels)?,
+            loaded,
+            launched: Rc::clone(&self.launched),
+            later: Rc::clone(&self.later),
         })
-    }
-}
-
-/// The device's thread as an engine for one source.
-pub struct LaneEngine<'a, 'l> {
-    lane: &'a Lane<'l>,
-    device: DeviceId,
-    budget: Arc<MemoryBudget>,
-    loaded: Arc<Loaded>,
-}
-
-impl LaneEngine<'_, '_> {
-    /// Returns a kernel of the program by its name.
-    ///
-    /// # Errors
-    /// The program has none of that name.
-    pub fn kernel(&self, name: &str) -> Result<&Kernel, DeviceError> {
-        let kernel = self
-            .loaded
-            .kernels
-            .iter()
-            .find(|kernel| kernel.name() == name);
-        kernel.ok_or_else(|| DeviceError::Refused {
-            device: self.device,
-            what: "launch".into(),
-            why: format!("the program has no kernel {name}"),
-        })
-    }
-}
-
-impl Engine for LaneEngine<'_, '_> {
-    type Buffer = DeviceBuffer;
-
-    fn device(&self) -> DeviceId {
-        self.device
-    }
-
-    fn alloc(&self, bytes: u64) -> Result<DeviceBuffer, DeviceError> {
-        self.lane.alloc(bytes)
-    }
-
-    fn reserve(&self, bytes: u64) -> Result<Reservation, DeviceError> {
-        self.budget.reserve(bytes)
-    }
-
-    fn address(&self, buffer: &DeviceBuffer) -> u64 {
-        buffer.address()
-    }
-
-    fn fill(
-        &self,
-        buffer: &DeviceBuffer,
-        offset: u64,
-        bytes: u64,
-        value: u8,
-    ) -> Result<(), DeviceError> {
-        self.lane.fill(buffer, offset, bytes, value)
-    }
-
-    fn write(&self, buffer: &DeviceBuffer, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
-        self.lane.upload(buffer, offset, bytes)
-    }
-
-    fn read(&self, buffer: &DeviceBuffer, offset: u64, into: &mut [u8]) -> Result<(), DeviceError> {
-        self.lane.download(buffer, offset, into)
-    }
-
-    fn copy(
-        &self,
-        from: &DeviceBuffer,
-        from_offset: u64,
-        to: &DeviceBuffer,
-        to_offset: u64,
-        bytes: u64,
-    ) -> Result<(), DeviceError> {
-        self.lane.copy(from, from_offset, to, to_offset, bytes)
-    }
-
-    fn resident_blocks(
-        &self,
-        kernel: &str,
-        threads: u32,
-        shared_bytes: u32,
-    ) -> Result<u32, DeviceError> {
-        let kernel = self.kernel(kernel)?;
-        let blocks = self.lane.resident_blocks(kernel, threads, shared_bytes)?;
-        Ok((blocks * self.lane.facts().multiprocessors).max(1))
-    }
-
-    fn launch(
-        &self,
-        kernel: &str,
-        blocks: u32,
-        threads: u32,
-        shared_bytes: u32,
-        parameters: &[u64],
-    ) -> Result<(), DeviceError> {
-        let shape = LaunchShape {
-            blocks,
-            threads,
-            shared_bytes,
-        };
-        self.lane
-            .launch(self.kernel(kernel)?, shape, &bytes_of_words(parameters))
     }
 }

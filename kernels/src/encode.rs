@@ -34,7 +34,7 @@ use crate::program::{Slot, SlotFacts};
 pub use dictionary::Dictionary;
 pub(crate) use encoder::Encoder;
 pub(crate) use survey::Divisor;
-pub(crate) use write::Reader;
+pub(crate) use write::{Reader, Seen};
 
 /// Rows to which a chunk's values are padded, so that wide loads stay inside.
 pub(crate) const PADDED_ROWS: usize = 32;
@@ -125,16 +125,16 @@ pub fn encode(
 /// Writes all of a chunk into memory of its own.
 fn written(mut encoder: Encoder) -> EncodedColumn {
     let num_rows = encoder.num_rows();
-    let mut values = Vec::new();
-    for _ in 0..2 {
+    let write = |encoder: &Encoder| {
         let width = encoder.width();
-        values.clear();
-        values.resize(padded(num_rows) * width, 0);
-        encoder.write(0..num_rows, &mut values[..num_rows * width], Reader::Host);
-        if encoder.fits() {
-            break;
-        }
-        encoder.refit();
+        let mut values = vec![0; padded(num_rows) * width];
+        let seen = encoder.write(0..num_rows, &mut values[..num_rows * width], Reader::Host);
+        (values, seen)
+    };
+    let (mut values, mut seen) = write(&encoder);
+    if !encoder.fits(&seen) {
+        encoder = encoder.refitted();
+        (values, seen) = write(&encoder);
     }
     let (base, factor) = encoder.scale();
     EncodedColumn {
@@ -143,8 +143,8 @@ fn written(mut encoder: Encoder) -> EncodedColumn {
         base,
         factor,
         values,
-        facts: encoder.facts(),
-        validity: encoder.into_validity(),
+        facts: encoder.facts(&seen),
+        validity: encoder.validity().map(<[u32]>::to_vec),
     }
 }
 

@@ -9,7 +9,9 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
+use futures::future::try_join_all;
 use parking_lot::Mutex;
+use tidegate_device::cuda::SLOT_BYTES;
 use tidegate_device::{DeviceError, DeviceId, MemoryBudget, Reservation};
 use tidegate_pipeline::EvalError;
 
@@ -68,6 +70,16 @@ pub trait Engine {
     /// A range outside of the buffer; a lost device.
     fn read(&self, buffer: &Self::Buffer, offset: u64, into: &mut [u8]) -> Result<(), DeviceError>;
 
+    /// Has a launch's flags read behind it for whoever hears of the fold later. Returns false if nobody
+    /// does: then they are read at once.
+    ///
+    /// # Errors
+    /// A range outside of the buffer; a lost device.
+    fn read_flags_later(&self, buffer: &Self::Buffer, offset: u64) -> Result<bool, DeviceError> {
+        let _ = (buffer, offset);
+        Ok(false)
+    }
+
     /// Copies on the device.
     ///
     /// # Errors
@@ -116,6 +128,11 @@ pub trait Machine {
     /// Returns the budget of the device's memory.
     fn budget(&self) -> &Arc<MemoryBudget>;
 
+    /// Returns how many bytes are encoded together.
+    fn piece_bytes(&self) -> usize {
+        SLOT_BYTES
+    }
+
     /// Takes so much memory and copies parts into it, each to its offset.
     ///
     /// # Errors
@@ -128,28 +145,7 @@ pub trait Machine {
     /// Returns the programs that were written for the machine.
     fn programs(&self) -> &Programs;
 
-    /// Is told that the next call of an engine begins a launch over rows.
-    ///
-    /// # Errors
-    /// A lost device.
-    fn launching(&self) -> Result<(), DeviceError> {
-        Ok(())
-    }
-
-    /// Is told whether the work under way may begin again from its start, with the same outcome; returns
-    /// what it was told before.
-    fn may_begin_again(&self, may: bool) -> bool {
-        let _ = may;
-        false
-    }
-
-    /// Returns whether the work under way lacks kernels and must begin again when they are there.
-    fn lacks_kernels(&self) -> bool {
-        false
-    }
-
-    /// Returns the named kernels of a source, which is compiled if it is not; a machine that does not wait
-    /// for that fails, and then [lacks](Self::lacks_kernels) them.
+    /// Returns the named kernels of a source, once they are compiled and loaded.
     ///
     /// # Errors
     /// What the compiler says; a lost device.
@@ -157,7 +153,38 @@ pub trait Machine {
         &self,
         text: &str,
         kernels: &'static [&'static str],
-    ) -> Result<Self::Engine, DeviceError>;
+    ) -> impl Future<Output = Result<Self::Engine, DeviceError>>;
+
+    /// Returns an engine for each source of a set, in its order, once all are compiled and loaded. They are
+    /// compiled at once.
+    ///
+    /// # Errors
+    /// As [`engine`](Self::engine).
+    fn engines(
+        &self,
+        needed: &KernelSet<'_>,
+    ) -> impl Future<Output = Result<Vec<Self::Engine>, DeviceError>> {
+        let sources = needed.0.iter();
+        try_join_all(sources.map(|(text, kernels)| self.engine(text, kernels)))
+    }
+}
+
+/// The kernels that some work needs, by their sources. It follows from the work's program, so that it is
+/// known before anything of the work is asked of a device.
+#[derive(Clone, Debug, Default)]
+pub struct KernelSet<'a>(Vec<(&'a str, &'static [&'static str])>);
+
+impl<'a> KernelSet<'a> {
+    /// Makes a set of the named kernels of a source.
+    pub fn of(text: &'a str, kernels: &'static [&'static str]) -> Self {
+        Self(vec![(text, kernels)])
+    }
+
+    /// Adds the named kernels of another source.
+    pub fn and(mut self, text: &'a str, kernels: &'static [&'static str]) -> Self {
+        self.0.push((text, kernels));
+        self
+    }
 }
 
 /// One column of a chunk that lies on a device.
@@ -451,6 +478,17 @@ impl<B> Flags<B> {
         let mut bytes = [0; 4];
         engine.read(&self.0, 4 * DISTINCT as u64, &mut bytes)?;
         Ok(u64::from(u32::from_le_bytes(bytes)))
+    }
+
+    /// Has the flags read behind the launch, as [`Engine::read_flags_later`] says.
+    ///
+    /// # Errors
+    /// A lost device.
+    pub(crate) fn read_later<E: Engine<Buffer = B>>(
+        &self,
+        engine: &E,
+    ) -> Result<bool, DeviceError> {
+        engine.read_flags_later(&self.0, 0)
     }
 
     /// Waits for the launch and returns how many records it spilled, or why its rows are not in.

@@ -21,11 +21,12 @@ use tidegate_pipeline::{AggregateOutput, EvalError, Pipeline, Sort, Step};
 
 use crate::backend::{Phases, RunError, Sample};
 use crate::columns;
-use crate::engine::{FLOAT_RANGE, Machine, ResidentChunk, ResidentColumn, Segments};
+use crate::engine::{FLOAT_RANGE, KernelSet, Machine, ResidentChunk, ResidentColumn, Segments};
 use crate::generated::GeneratedRun;
 use crate::groups::{Groups, fill_float_scales};
+use crate::load::Intake;
 use crate::program::{
-    DeviceProgram, Generated, ProgramOptions, STATE_ROWS_MAX, Sink, Slot, SlotFacts,
+    DeviceProgram, FinishProgram, Generated, ProgramOptions, STATE_ROWS_MAX, Sink, Slot, SlotFacts,
     declared_program, generate_ordered, next_seed,
 };
 use crate::random::Part;
@@ -38,8 +39,6 @@ pub use finish::FinishLimits;
 pub use leaving::Leaving;
 pub use programs::Programs;
 
-pub(crate) use inputs::COLUMN_ALIGNMENT;
-use inputs::upload;
 use inputs::{ColumnView, Inputs, Strings};
 use programs::Purpose;
 
@@ -72,19 +71,19 @@ pub struct Execution<B> {
     phases: Phases,
 }
 
-/// Rows that were copied to the device.
-pub(crate) struct Moved<B> {
-    chunk: ResidentChunk,
-    /// Bytes copied.
-    pub(crate) bytes: u64,
-    _buffer: B,
-}
-
 /// Rows of an array that a launch makes at the most: half of what a table counts.
 const LAUNCH_ROWS_MAX: u64 = STATE_ROWS_MAX / 2;
 
 /// Seeds that are tried after the first. Keys meet under one of a million groups once in 10^7 folds.
 const KEY_SEEDS_MAX: u32 = 3;
+
+/// What came of a launch.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Launched {
+    Done,
+    /// Its rows are not in, and its table is gone: it is to be made again, by what was learnt from it.
+    Void,
+}
 
 /// What a launch reads.
 #[derive(Clone, Copy)]
@@ -152,43 +151,47 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
     ///
     /// # Errors
     /// What the rows raise; values outside of what the device holds; the device's own errors.
-    pub fn fold<M: Machine<Buffer = B>>(
+    pub async fn fold<M: Machine<Buffer = B>>(
         &mut self,
         machine: &M,
         batches: &[RecordBatch],
     ) -> Result<u64, RunError> {
-        let moved = self.move_in(machine, batches)?;
-        self.fold_moved(machine, &moved)?;
-        Ok(moved.bytes)
+        let intake = self.intake();
+        let (load, pieces) = intake.encode(batches, machine.piece_bytes())?;
+        let parts = load.pieces().iter().zip(&pieces);
+        let parts = parts.map(|(piece, bytes)| (piece.offset as u64, bytes.as_slice()));
+        let parts: Vec<(u64, &[u8])> = parts.collect();
+        let buffer = machine.upload(&parts, load.bytes())?;
+        drop(pieces);
+        self.learn(machine, &intake, load.facts())?;
+        let chunks = load.chunks(machine.address(&buffer));
+        self.fold_chunks(machine, &chunks).await?;
+        Ok(load.bytes())
     }
 
-    /// Encodes batches and copies them to the device, to be folded next.
-    pub(crate) fn move_in<M: Machine<Buffer = B>>(
-        &mut self,
-        machine: &M,
-        batches: &[RecordBatch],
-    ) -> Result<Moved<B>, RunError> {
-        let began = Instant::now();
-        let columns = self.inputs.encode(&self.pipeline.parameters, batches)?;
-        let rows = batches.iter().map(|batch| batch.num_rows() as u64).sum();
-        let (chunk, buffer) = upload(machine, rows, &columns)?;
-        self.inputs.learn(&columns);
-        self.generated = None;
-        self.phases.upload += began.elapsed().as_secs_f64();
-        Ok(Moved {
-            chunk,
-            bytes: columns.iter().map(|column| column.device_bytes()).sum(),
-            _buffer: buffer,
-        })
+    /// Returns what of batches is encoded to be folded.
+    pub(crate) fn intake(&self) -> Intake {
+        self.inputs.intake(&self.pipeline.parameters)
     }
 
-    /// Folds what was moved in last.
-    pub(crate) fn fold_moved<M: Machine<Buffer = B>>(
+    /// Learns what holds of rows that were encoded as `intake` says, to be folded next.
+    pub(crate) fn learn<M: Machine<Buffer = B>>(
         &mut self,
         machine: &M,
-        moved: &Moved<B>,
+        intake: &Intake,
+        facts: Vec<SlotFacts>,
     ) -> Result<(), RunError> {
-        self.launch(machine, Input::Chunks(std::slice::from_ref(&moved.chunk)))
+        self.generated = None;
+        self.inputs.learn(machine, intake, facts)
+    }
+
+    /// Folds chunks of which was learnt.
+    pub(crate) async fn fold_chunks<M: Machine<Buffer = B>>(
+        &mut self,
+        machine: &M,
+        chunks: &[ResidentChunk],
+    ) -> Result<(), RunError> {
+        self.launch(machine, Input::Chunks(chunks)).await
     }
 
     /// Learns what is known of the values of rows, and folds nothing.
@@ -205,8 +208,9 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
         self.generated = None;
         match sample {
             Sample::Loaded(batches) => {
-                let columns = self.inputs.encode(parameters, batches)?;
-                self.inputs.learn(&columns);
+                let intake = self.intake();
+                let (load, _) = intake.encode(batches, machine.piece_bytes())?;
+                self.inputs.learn(machine, &intake, load.facts())?;
             }
             Sample::Stored(run) => self.inputs.adopt_run(machine, parameters, run)?,
             Sample::Generated(source) => self.generated = Some(Arc::clone(source)),
@@ -219,17 +223,23 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
     ///
     /// # Errors
     /// As [`Execution::fold`].
-    pub fn compile<M: Machine<Buffer = B>>(
+    pub async fn compile<M: Machine<Buffer = B>>(
         &self,
         machine: &M,
         limits: &FinishLimits,
     ) -> Result<(), RunError> {
         let (program, _) = self.program(machine)?;
-        // All are asked for before one is waited for.
-        let folding = machine.engine(&program.text, program.kernel_names());
-        let finishing = self.compile_finish(machine, &program, limits);
-        folding?;
-        finishing
+        let finish = self.finish_ahead(&program, limits);
+        let mut needed = needs(&program);
+        if let Some(finish) = &finish {
+            needed = needed.and(&columns::SOURCE, &columns::KERNELS);
+            // What cannot be written is the host's to finish.
+            if let Ok(finish) = finish {
+                needed = needed.and(&finish.text, &FinishProgram::KERNELS);
+            }
+        }
+        machine.engines(&needed).await?;
+        Ok(())
     }
 
     /// Folds morsels that are on the device, in one launch; what is found out about the run stays with
@@ -237,7 +247,7 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
     ///
     /// # Errors
     /// As [`Execution::fold`]; [`DeviceError::Refused`] for columns that do not do as they are stored.
-    pub fn fold_stored<M: Machine<Buffer = B>>(
+    pub async fn fold_stored<M: Machine<Buffer = B>>(
         &mut self,
         machine: &M,
         run: &StoredRun,
@@ -245,7 +255,7 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
         let parameters = &self.pipeline.parameters;
         self.inputs.adopt_run(machine, parameters, run)?;
         self.generated = None;
-        self.launch(machine, Input::Stored(run))
+        self.launch(machine, Input::Stored(run)).await
     }
 
     /// Folds parts of an array that the kernel makes, in as few launches as a table's counters allow.
@@ -253,7 +263,7 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
     ///
     /// # Errors
     /// As [`Execution::fold`]; [`DeviceError::Refused`] for an array that does not do.
-    pub fn fold_generated<M: Machine<Buffer = B>>(
+    pub async fn fold_generated<M: Machine<Buffer = B>>(
         &mut self,
         machine: &M,
         run: &GeneratedRun,
@@ -271,7 +281,7 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
                 num_rows <= LAUNCH_ROWS_MAX
             });
             let (now, later) = rest.split_at(fits.count().max(1));
-            self.launch(machine, Input::Generated(now))?;
+            self.launch(machine, Input::Generated(now)).await?;
             rest = later;
         }
         Ok(())
@@ -282,7 +292,7 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
     ///
     /// # Errors
     /// As [`Execution::fold`].
-    pub fn fold_resident<M: Machine<Buffer = B>>(
+    pub async fn fold_resident<M: Machine<Buffer = B>>(
         &mut self,
         machine: &M,
         num_rows: u64,
@@ -299,11 +309,11 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
                     dictionary: None,
                 })
             })?;
-        self.launch(machine, Input::Chunks(&chunks))
+        self.launch(machine, Input::Chunks(&chunks)).await
     }
 
     /// Returns where the time of the folds since the last call went: writing, compiling and loading
-    /// kernels, and encoding and copying rows.
+    /// kernels.
     pub(crate) fn take_phases(&mut self) -> Phases {
         std::mem::take(&mut self.phases)
     }
@@ -378,19 +388,27 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
         Ok((program, bits))
     }
 
-    fn launch<M: Machine<Buffer = B>>(
+    /// Folds what is there. The first fold of a table is made again if its values want it otherwise.
+    async fn launch<M: Machine<Buffer = B>>(
         &mut self,
         machine: &M,
         input: Input<'_>,
     ) -> Result<(), RunError> {
+        while self.launch_once(machine, input).await? == Launched::Void {}
+        Ok(())
+    }
+
+    async fn launch_once<M: Machine<Buffer = B>>(
+        &mut self,
+        machine: &M,
+        input: Input<'_>,
+    ) -> Result<Launched, RunError> {
         let began = Instant::now();
         let (mut program, _) = self.program(machine)?;
         self.inputs.fill_ranks(machine, &mut program)?;
-        // All are asked for before one is waited for.
-        let engine = machine.engine(&program.text, program.kernel_names());
-        let has_wide_keys = matches!(&program.sink, Sink::Groups(plan) if plan.wide.is_some());
-        let checking = has_wide_keys.then(|| machine.engine(&columns::SOURCE, &columns::KERNELS));
-        let (engine, checking) = (engine?, checking.transpose()?);
+        let mut engines = machine.engines(&needs(&program)).await?.into_iter();
+        let none = || refused(machine, "its kernels were not loaded".into());
+        let (engine, checking) = (engines.next().ok_or_else(none)?, engines.next());
         self.phases.compile += began.elapsed().as_secs_f64();
         let segments = match input {
             Input::Chunks(chunks) => Arc::new(Segments::of(&program, chunks)),
@@ -412,11 +430,9 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
                 && (groups_are_small
                     || table.num_rows() + segments.num_rows <= self.options.state_rows);
             if !goes_on {
-                self.retire(machine, &engine)?;
+                self.retire(machine, &engine).await?;
             }
         }
-        let may_begin_again = machine.may_begin_again(false);
-        machine.launching()?;
         let plan = match &program.sink {
             Sink::Rows(columns) => {
                 let rows = write_rows(&engine, &program, columns, &segments)?;
@@ -424,7 +440,7 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
                 let strings = Strings::of(&self.inputs.dictionaries);
                 let batch = rows.into_batch(&strings.all(), &self.pipeline.output)?;
                 self.rows.push(batch);
-                return Ok(());
+                return Ok(Launched::Done);
             }
             Sink::Groups(plan) => plan,
         };
@@ -433,7 +449,7 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
             self.table = Some(table);
         }
         let Some(table) = &mut self.table else {
-            return Ok(());
+            return Ok(Launched::Done);
         };
         let is_first = table.is_empty();
         let (pipeline, ending) = (&self.pipeline, &mut self.ending);
@@ -446,8 +462,7 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
         if is_first && may_widen && matches!(&folded, Err(error) if is_float_range(error)) {
             self.wide_floats = true;
             self.table = None;
-            machine.may_begin_again(may_begin_again);
-            return self.launch(machine, input);
+            return Ok(Launched::Void);
         }
         folded?;
         // The same holds under another seed, if two keys have met. Where they meet later whoever reads the
@@ -460,21 +475,19 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
             self.key_seeds_tried += 1;
             self.key_seed = next_seed(self.key_seed);
             self.table = None;
-            machine.may_begin_again(may_begin_again);
-            return self.launch(machine, input);
+            return Ok(Launched::Void);
         }
-        Ok(())
+        Ok(Launched::Done)
     }
 
-    /// Puts away the groups of a table that does not do for what comes next. Changes nothing before it has
-    /// the kernels that it needs.
-    fn retire<M: Machine<Buffer = B>>(
+    /// Puts away the groups of a table that does not do for what comes next.
+    async fn retire<M: Machine<Buffer = B>>(
         &mut self,
         machine: &M,
         engine: &M::Engine,
     ) -> Result<(), RunError> {
         if self.leaves_in_parts() {
-            let part = self.end_table(machine, &FinishLimits::default())?;
+            let part = self.end_table(machine, &FinishLimits::default()).await?;
             self.table = None;
             self.left.push(part);
         } else if let Some(table) = self.table.take() {
@@ -493,6 +506,18 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
             Some(Step::Aggregate(aggregate)) if aggregate.output == AggregateOutput::State
         );
         are_states && !self.options.fixed_floats
+    }
+}
+
+/// Returns the kernels that folds by a program need: first its own.
+fn needs(program: &DeviceProgram) -> KernelSet<'_> {
+    let needed = KernelSet::of(&program.text, program.kernel_names());
+    match &program.sink {
+        // Whether keys have met is looked for.
+        Sink::Groups(plan) if plan.wide.is_some() => {
+            needed.and(&columns::SOURCE, &columns::KERNELS)
+        }
+        _ => needed,
     }
 }
 

@@ -10,7 +10,7 @@
 //! is, [`stored`] columns that stay,
 //! on the device or below it in pinned memory,
 //! [`simulated`] the simulated backend. Then the way of a pipeline to a GPU: [`encode`] makes column
-//! chunks, [`program`] the kernel, [`engine`] is what a machine has to offer, [`table`], [`rows`],
+//! chunks, `load` brings them to the device, [`program`] is the kernel, [`engine`] is what a machine has to offer, [`table`], [`rows`],
 //! [`columns`] and [`finish`] launch over it, [`groups`] brings groups back, an [`execution`] folds
 //! chunks and lets the result leave, [`cuda`] is the backend, [`compiling`] how its work waits for kernels. [`random`] stands apart: random arrays,
 //! with the same bits here and there; [`generated`] is parts of them in the place of rows. [`stream`] is
@@ -27,6 +27,7 @@ pub mod finish;
 pub mod generated;
 pub mod groups;
 pub mod host;
+mod load;
 pub mod program;
 pub mod random;
 pub mod rows;
@@ -44,5 +45,5 @@ pub use simulated::SimulatedPipelineDevice;
 pub use stored::{
     ColumnDictionary, Moving, PinnedColumn, Promoted, StoredColumn, StoredMorsel, StoredRun,
 };
-pub use stream::{DeviceMemory, DeviceStream, StreamWork, UnderWay};
+pub use stream::{DeviceMemory, DeviceStream, StreamKernel, StreamWork, UnderWay};
 pub use transfer::referenced_bytes;

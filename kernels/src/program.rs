@@ -2,9 +2,10 @@
 //!
 //! A [`DeviceProgram`] covers a pipeline's steps up to and with its first aggregate, or all of them
 //! if rows leave; what comes after is done with the groups. In reading order: [`slots`] is what the
-//! device reads, `emit` writes the code of one row,
+//! device reads, `lift` finds it and leaves a pipeline over it, which `tidegate-pipeline` lowers to a row
+//! program; `print` writes the program's lines for one row,
 //! `load_code` what reads the columns, and [`generated`] what makes them from positions instead, by `generated_code`;
-//! `store` chooses where the groups' state is, `store_code`, `private_code` and `register_code` write what keeps it,
+//! `layout` says in which words the groups' state is, `store` chooses where, `store_code`, `private_code` and `register_code` write what keeps it,
 //! `radix` what sorts rows with many groups first, `wide` keys of more than 64 bits; `source` and `compact` put the kernel together, `parts` takes it apart for the compiler;
 //! `order` adds words to rows by which they are ordered, and `finish` is the kernel that turns groups
 //! into columns.
@@ -15,12 +16,14 @@ mod generated_values;
 pub mod slots;
 
 mod compact;
-mod emit;
 mod finish;
+mod layout;
+mod lift;
 mod load_code;
 mod order;
 mod packet;
 mod parts;
+mod print;
 mod private_code;
 mod quick;
 mod radix;
@@ -31,20 +34,21 @@ mod store;
 mod store_code;
 mod wide;
 
-use std::cell::RefCell;
 use std::sync::Arc;
 
 pub use tidegate_pipeline::Interval;
+use tidegate_pipeline::program::{self, Bodies, lower_for};
 use tidegate_pipeline::{Aggregate, Pipeline, SortKey, Step};
 
-pub use emit::{
-    CallPlan, FloatScaleAt, LOCAL_ROWS_MAX, MomentScale, STATE_ROWS_MAX, Sums, WordOp, probe,
-};
 pub use finish::{FinishLayout, FinishProgram, FinishedColumn, Noted, finish_program};
 pub use generated::{Generated, GeneratedColumn, value_type};
 pub use generated_values::{ValuesKernel, roots_kernel, values_kernel};
+pub use layout::{
+    CallPlan, FloatScaleAt, LOCAL_ROWS_MAX, MomentScale, STATE_ROWS_MAX, Sums, WordOp,
+};
 pub use order::generate_ordered;
 pub use parts::{Part, parts_of};
+pub use print::probe;
 pub use radix::{RadixLimits, RadixPlan};
 pub use slots::{Lookup, Slot, SlotFacts, SlotKind, slot_kind};
 pub use source::{NUM_LAUNCH_FIELDS, launch_words, warm_up_source};
@@ -52,7 +56,7 @@ pub use store::{EMPTY_KEY, GroupPlan, HOT_KEYS, KeyPlan, Presence, Store, StoreL
 pub(crate) use wide::next_seed;
 pub use wide::{KEYS_MET, WideKeys, WidePlace};
 
-use emit::Emitter;
+use print::RowText;
 
 /// How a kernel is to be made.
 #[derive(Clone, Debug)]
@@ -184,45 +188,46 @@ fn generate_with(
     options: &ProgramOptions,
     order: &[SortKey],
 ) -> Result<(DeviceProgram, Vec<u32>), String> {
-    // Code may be written twice, for one store and for another; a slot is asked about once.
-    let known: RefCell<Vec<(Slot, SlotFacts)>> = RefCell::default();
-    let facts_of = |slot: &Slot| {
-        let mut known = known.borrow_mut();
-        if let Some((_, facts)) = known.iter().find(|(other, _)| other == slot) {
-            return facts.clone();
-        }
+    let lifted = lift::lift(pipeline, order)?;
+    let facts = |slot: Slot| {
         let facts = match &options.generated {
-            Some(generated) => generated.facts(slot),
-            None => facts_of(slot),
+            Some(generated) => generated.facts(&slot),
+            None => facts_of(&slot),
         };
-        known.push((slot.clone(), facts.clone()));
-        facts
+        (slot, facts)
     };
-    let mut emitter = Emitter::new(&pipeline.parameters, &facts_of);
-    emitter.wide_floats = options.wide_floats;
-    emitter.fixed_floats = options.fixed_floats;
-    if let Some(generated) = &options.generated {
-        emitter.literals = generated.literals();
-    }
-    let mut scope = emitter.input_scope(&pipeline.input);
-    for (position, step) in pipeline.steps.iter().enumerate() {
-        match step {
-            Step::Filter(predicate) => emitter.filter(predicate, &scope)?,
-            Step::Project(columns) => scope = emitter.project(columns, &scope)?,
-            Step::Aggregate(aggregate) => {
-                let grouped = source::grouped(emitter, aggregate, &scope, position + 1, options)?;
-                if options.generated.is_some() {
-                    generated::check_slots(&grouped.slots)?;
-                }
-                return Ok((grouped, Vec::new()));
-            }
-            Step::Sort(_) => return Err("a sort before any aggregate has no device form".into()),
+    let slots: Vec<(Slot, SlotFacts)> = lifted.slots.into_iter().map(facts).collect();
+    let literals = match &options.generated {
+        Some(generated) => {
+            generated::check_slots(&slots)?;
+            generated.literals()
+        }
+        None => Vec::new(),
+    };
+    let of_values = |slot: usize| slots[slot].1.of_values();
+    let stages = lower_for(&lifted.pipeline, &of_values, Bodies::Device);
+    let stages = stages.map_err(|why| why.to_string())?;
+    let [program] = stages.as_slice() else {
+        return Err("more than one stage in a kernel".into());
+    };
+    let row = RowText::new(program, &slots, literals)?;
+    let num_steps = lifted.num_steps;
+    match &program.sink {
+        program::Sink::Groups(groups) => {
+            let grouped = source::grouped(row, groups, num_steps, options)?;
+            Ok((grouped, Vec::new()))
+        }
+        _ if options.generated.is_some() => {
+            Err("the rows of a generated array leave from the host".into())
+        }
+        program::Sink::Rows(outputs) => compact::compacted(row, outputs, &[], num_steps, options),
+        program::Sink::Sorted(sorted) => {
+            // The keys are columns behind those that leave.
+            let num_columns = sorted.outputs.len() - sorted.keys.len();
+            let outputs = &sorted.outputs[..num_columns];
+            compact::compacted(row, outputs, &sorted.keys, num_steps, options)
         }
     }
-    if options.generated.is_some() {
-        return Err("the rows of a generated array leave from the host".into());
-    }
-    compact::compacted(emitter, pipeline, &scope, options, order)
 }
 
 /// Writes the program of a pipeline of whose values nothing is known.

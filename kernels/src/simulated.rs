@@ -18,23 +18,26 @@ use futures::future::{BoxFuture, ready};
 use futures::{FutureExt, TryFutureExt};
 use parking_lot::Mutex;
 use tidegate_device::{
-    Cost, DeviceError, DeviceInfo, FaultPlan, MemoryBudget, Reservation, SimulatedDevice,
+    Cost, DeviceError, DeviceInfo, FaultPlan, MemoryBudget, Reservation, SimulatedDevice, Threads,
 };
 use tidegate_pipeline::{EvalError, Interpreter, Pipeline};
 
 use crate::backend::{Finished, FoldReport, Phases, PipelineDevice, PipelineRun, RunError, Sample};
-use crate::compiling::{CompileThreads, Line, Waiting};
+use crate::compiling::{CompileQueue, Line, Waiting};
 use crate::generated::GeneratedRun;
 use crate::program::Generated;
 use crate::stored::{
     ColumnDictionary, Moving, Payload, PinnedColumn, PinnedPayload, Promoted, StoredColumn,
     StoredMorsel, StoredRun, Told,
 };
-use crate::stream::{DeviceStream, StreamWork, UnderWay};
+use crate::stream::{DeviceStream, StreamKernel, StreamWork, UnderWay};
 use crate::transfer::referenced_bytes;
 
 /// Rows of an array that are made at a time.
 const BATCH_ROWS: u64 = 8192;
+
+/// Programs that are compiled at once, as for a GPU.
+const COMPILATIONS_MAX: usize = 4;
 
 /// A simulated device that runs pipelines.
 #[derive(Clone)]
@@ -47,7 +50,7 @@ pub struct SimulatedPipelineDevice {
 struct Compiled {
     /// Those that are compiled.
     programs: Mutex<HashSet<Arc<str>>>,
-    threads: CompileThreads<()>,
+    queue: CompileQueue<()>,
 }
 
 impl Compiled {
@@ -55,7 +58,11 @@ impl Compiled {
         Self {
             programs: Mutex::default(),
             // Whoever sleeps or waits for a test does no harm at the end.
-            threads: CompileThreads::new(compile, Duration::ZERO),
+            queue: CompileQueue::new(
+                Threads::new("tidegate-kernels", COMPILATIONS_MAX),
+                compile,
+                Duration::ZERO,
+            ),
         }
     }
 
@@ -75,7 +82,7 @@ impl Compiled {
             }
             then();
         };
-        self.threads.ask(program, Box::new(then));
+        self.queue.ask(program, Box::new(then));
     }
 }
 
@@ -272,7 +279,13 @@ impl PipelineDevice for SimulatedPipelineDevice {
         pipeline.aggregates()
     }
 
-    fn with_stream(&self, cost: Cost, memory: Reservation, mut work: StreamWork) -> UnderWay {
+    fn with_stream(
+        &self,
+        cost: Cost,
+        memory: Reservation,
+        _: Vec<StreamKernel>,
+        work: StreamWork,
+    ) -> UnderWay {
         let (id, reserved) = (self.device.info().id, memory.bytes());
         let done = self.device.submit_reserved(cost, memory, move || {
             work(&DeviceStream::simulated(id, reserved));
@@ -366,7 +379,7 @@ impl SimulatedRun {
         }
         let (line, began) = (Arc::clone(&self.line), Instant::now());
         compiled.compile(&self.program, move || {
-            line.release(|_| {});
+            line.release();
             let mut took = began.elapsed();
             // The first of them is why it was compiled.
             line.drain(|step| step(std::mem::take(&mut took)));

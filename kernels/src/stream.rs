@@ -12,11 +12,43 @@ use tidegate_device::cuda::DeviceBuffer;
 use tidegate_device::{DeviceError, DeviceId};
 
 use crate::compiling::Waiting;
-use crate::cuda::LaneMachine;
+use crate::cuda::UserLane;
 
-/// Work with a device's stream, on the device's thread. It may be run again from its beginning, after its
-/// first runs came to a kernel that was not compiled.
-pub type StreamWork = Box<dyn FnMut(&DeviceStream<'_>) + Send>;
+/// Work with a device's stream, on the device's thread.
+pub type StreamWork = Box<dyn FnOnce(&DeviceStream<'_>) + Send>;
+
+/// A kernel that work with a device's stream [launches](DeviceStream::launch): it is compiled before the work
+/// begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StreamKernel {
+    source: Arc<str>,
+    name: Arc<str>,
+}
+
+impl StreamKernel {
+    /// Names a kernel of a CUDA C++ source, which is compiled once in a process. The kernel is declared
+    /// `extern "C" __global__`, and takes one parameter by value: a struct of 64-bit words.
+    pub fn new(source: impl Into<Arc<str>>, name: impl Into<Arc<str>>) -> Self {
+        Self {
+            source: source.into(),
+            name: name.into(),
+        }
+    }
+
+    /// Returns the source.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// Returns the kernel's name in it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn is(&self, source: &str, name: &str) -> bool {
+        *self.name == *name && *self.source == *source
+    }
+}
 
 /// Work of a user that was asked for.
 pub struct UnderWay {
@@ -39,7 +71,7 @@ pub struct DeviceStream<'a> {
 }
 
 enum Side<'a> {
-    Cuda(&'a LaneMachine<'a, 'a>),
+    Cuda(&'a UserLane<'a>),
     Simulated,
 }
 
@@ -88,10 +120,10 @@ impl DeviceMemory {
 }
 
 impl<'a> DeviceStream<'a> {
-    pub(crate) fn cuda(machine: &'a LaneMachine<'a, 'a>, reserved: u64) -> Self {
+    pub(crate) fn cuda(user: &'a UserLane<'a>, reserved: u64) -> Self {
         Self {
-            device: machine.device(),
-            side: Side::Cuda(machine),
+            device: user.lane.device(),
+            side: Side::Cuda(user),
             reserved,
             taken: Cell::new(0),
         }
@@ -120,7 +152,7 @@ impl<'a> DeviceStream<'a> {
     /// on a simulated device. The device's context is current. It is good while the work runs.
     pub fn handle(&self) -> Option<usize> {
         match &self.side {
-            Side::Cuda(machine) => Some(machine.lane().stream_handle()),
+            Side::Cuda(user) => Some(user.lane.stream_handle()),
             Side::Simulated => None,
         }
     }
@@ -142,9 +174,9 @@ impl<'a> DeviceStream<'a> {
         }
         self.taken.set(taken + bytes);
         Ok(DeviceMemory(match &self.side {
-            Side::Cuda(machine) => {
-                let buffer = machine.lane().alloc(bytes)?;
-                machine.lane().fill(&buffer, 0, bytes, 0)?;
+            Side::Cuda(user) => {
+                let buffer = user.lane.alloc(bytes)?;
+                user.lane.fill(&buffer, 0, bytes, 0)?;
                 Memory::Cuda(buffer)
             }
             Side::Simulated => {
@@ -163,8 +195,8 @@ impl<'a> DeviceStream<'a> {
     pub fn upload(&self, bytes: &[u8]) -> Result<DeviceMemory, DeviceError> {
         let mut memory = self.alloc(bytes.len() as u64)?;
         match (&self.side, &mut memory.0) {
-            (Side::Cuda(machine), Memory::Cuda(buffer)) => {
-                machine.lane().upload(buffer, 0, bytes)?;
+            (Side::Cuda(user), Memory::Cuda(buffer)) => {
+                user.lane.upload(buffer, 0, bytes)?;
             }
             (_, Memory::Simulated(own)) => own.copy_from_slice(bytes),
             (Side::Simulated, Memory::Cuda(_)) => return Err(self.foreign()),
@@ -178,9 +210,9 @@ impl<'a> DeviceStream<'a> {
     /// [`DeviceError::Refused`] if there are fewer bytes, or they are another device's; a lost device.
     pub fn download(&self, memory: &DeviceMemory, bytes: usize) -> Result<Vec<u8>, DeviceError> {
         match (&self.side, &memory.0) {
-            (Side::Cuda(machine), Memory::Cuda(buffer)) => {
+            (Side::Cuda(user), Memory::Cuda(buffer)) => {
                 let mut own = vec![0; bytes];
-                machine.lane().download(buffer, 0, &mut own)?;
+                user.lane.download(buffer, 0, &mut own)?;
                 Ok(own)
             }
             (Side::Simulated, Memory::Simulated(own)) => match own.get(..bytes) {
@@ -194,18 +226,14 @@ impl<'a> DeviceStream<'a> {
         }
     }
 
-    /// Launches a kernel of a CUDA C++ source, which is compiled once in a process. It is called `kernel`,
-    /// declared `extern "C" __global__`, and takes one parameter by value: a struct of 64-bit words,
-    /// which are `words`: addresses and numbers.
-    ///
-    /// Where it is not compiled yet the launch fails, and the work begins again once it is, whatever it gave;
-    /// other work has the device meanwhile.
+    /// Launches a kernel of a source, which were both named before the work began, as a [`StreamKernel`].
+    /// `words` are the words of its parameter: addresses and numbers.
     ///
     /// That the kernel stays inside of the memory whose addresses it is given, nobody can check here.
     ///
     /// # Errors
-    /// [`DeviceError::LaunchFailed`] with the compiler's message, or if the driver does not take the
-    /// launch; [`DeviceError::Refused`] on a simulated device.
+    /// [`DeviceError::LaunchFailed`] if the driver does not take the launch; [`DeviceError::Refused`] for a
+    /// kernel that was not named before, and on a simulated device.
     pub fn launch(
         &self,
         source: &str,
@@ -214,7 +242,13 @@ impl<'a> DeviceStream<'a> {
         words: &[u64],
     ) -> Result<(), DeviceError> {
         match &self.side {
-            Side::Cuda(machine) => machine.launch_of_user(source, kernel, (blocks, threads), words),
+            Side::Cuda(user) => match user.launch((source, kernel), (blocks, threads), words) {
+                Some(launched) => launched,
+                None => {
+                    let why = "it was not among the kernels that the work was said to launch";
+                    Err(self.refuse(&format!("launch {kernel}"), why))
+                }
+            },
             Side::Simulated => {
                 let why = "a simulated device runs no kernels; compute on the bytes of its memory";
                 Err(self.refuse(&format!("launch {kernel}"), why))

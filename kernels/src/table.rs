@@ -228,6 +228,9 @@ impl<B: std::fmt::Debug + Send + 'static> GroupTable<B> {
     }
 
     /// As [`GroupTable::fold`]; `meanwhile` is called while a device folds into a small table.
+    ///
+    /// What the first fold has to say is waited for, since it may be made again in other digits or under another seed; of later ones somebody may
+    /// hear [later](Engine::read_flags_later), where one launch is all.
     pub(crate) fn fold_while<E: Engine<Buffer = B>>(
         &mut self,
         engine: &E,
@@ -266,7 +269,9 @@ impl<B: std::fmt::Debug + Send + 'static> GroupTable<B> {
             self.address(engine, &mut prepared.words, flags);
             engine.launch("fold", blocks, program.threads, shared, &prepared.words)?;
             meanwhile();
-            self.image = Some(self.read_small(engine, small)?);
+            if is_first || !engine.read_flags_later(&self.state, small.flags)? {
+                self.image = Some(self.read_small(engine, small)?);
+            }
             return Ok(());
         }
         let flags = Flags::new(engine)?;
@@ -276,7 +281,9 @@ impl<B: std::fmt::Debug + Send + 'static> GroupTable<B> {
         if self.plan.store != Store::Hash {
             self.address(engine, &mut prepared.words, flags.address(engine));
             engine.launch("fold", blocks, program.threads, shared, &prepared.words)?;
-            flags.read(engine)?;
+            if is_first || !flags.read_later(engine)? {
+                flags.read(engine)?;
+            }
             return Ok(());
         }
         self.fold_hashed(engine, program, prepared, &flags, blocks)

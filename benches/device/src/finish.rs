@@ -11,6 +11,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema};
+use futures::executor::block_on;
 use tidegate_device::cuda::Lane;
 use tidegate_kernels::CudaPipelineDevice;
 use tidegate_kernels::engine::{Machine, ResidentColumn};
@@ -93,7 +94,7 @@ pub(crate) fn run(device: &CudaPipelineDevice, args: &Arc<Args>) -> Result<(), F
         let timed = device
             .device()
             .submit(move |lane| time(&of_thread, lane, &shape, &args));
-        match futures::executor::block_on(timed)
+        match block_on(timed)
             .map_err(Failure::from)
             .and_then(|timed| timed)
         {
@@ -141,11 +142,11 @@ fn time(
         batches = Vec::new();
         let mut execution = Execution::new(machine.budget(), Arc::clone(&pipeline), &options)?;
         let from = lane.mark()?;
-        execution.fold_resident(&machine, args.rows, &resident)?;
+        block_on(execution.fold_resident(&machine, args.rows, &resident))?;
         let folded = lane.mark()?;
         let fold = lane.elapsed_seconds(&from, &folded)?;
         let began = Instant::now();
-        let leaving = execution.finish(&machine, &FinishLimits::default())?;
+        let leaving = block_on(execution.finish(&machine, &FinishLimits::default()))?;
         let finish = began.elapsed().as_secs_f64();
         reason = leaving.host_reason().map(str::to_owned);
         batches.extend(leaving.into_batches()?);

@@ -6,12 +6,13 @@
 //!
 //! [`start`] is given the words of a command line and returns how the process ends. In reading
 //! order: `shapes` and `variants` (the queries), `columns` (what they read), `timing` (the runs),
-//! `answer` (what they have to give), `finish` (what is done with many groups), `load` (how columns come to the device). `arrays` is apart:
+//! `answer` (what they have to give), `finish` (what is done with many groups), `load` (how columns come to the device), `feed` (how rows do that are not kept). `arrays` is apart:
 //! [`start_arrays`] measures random arrays.
 
 mod answer;
 mod arrays;
 mod columns;
+mod feed;
 mod finish;
 mod load;
 mod shapes;

@@ -29,6 +29,7 @@ use tidegate_pipeline::{
 };
 
 use crate::columns::mix;
+use crate::feed;
 use crate::shapes::{Builder, DATE_LOW, DECIMAL, count, pipeline, sum};
 use crate::timing::{Args, Failure};
 
@@ -42,7 +43,7 @@ const TARGET: f64 = 44e9;
 /// A column of the host: `low`, and of `count` values above it every `step`-th; of NULLs one in ten,
 /// if there are any.
 #[derive(Clone)]
-struct Source {
+pub(crate) struct Source {
     data_type: DataType,
     low: i64,
     step: i64,
@@ -50,8 +51,8 @@ struct Source {
     has_nulls: bool,
 }
 
-struct Shape {
-    name: &'static str,
+pub(crate) struct Shape {
+    pub(crate) name: &'static str,
     columns: Vec<Source>,
 }
 
@@ -163,10 +164,10 @@ impl Source {
 }
 
 /// A table of the host, and what a query over it answers.
-struct Table {
-    morsels: Vec<Vec<ArrayRef>>,
+pub(crate) struct Table {
+    pub(crate) morsels: Vec<Vec<ArrayRef>>,
     num_rows: usize,
-    plain_bytes: u64,
+    pub(crate) plain_bytes: u64,
     answers: Vec<i128>,
 }
 
@@ -261,6 +262,12 @@ pub(crate) fn run(device: &CudaPipelineDevice, args: &Args) -> Result<(), Failur
             match load(device, &shape, &table, num_threads) {
                 Ok(loaded) => println!("{name:<34} {loaded}"),
                 Err(error) => println!("{name:<34} failed: {error}"),
+            }
+        }
+        for in_flight_mib in &args.in_flight_mib {
+            let how = (args.runs, in_flight_mib << 20);
+            if let Err(error) = feed::run(device, &shape, &table, how) {
+                println!("{:<34} failed: {error}", shape.name);
             }
         }
     }
@@ -377,18 +384,23 @@ fn answer(
     block_on(opened.fold_stored(run))?;
     let finished = block_on(opened.finish())?;
     let batch = finished.batches.first().ok_or("no row")?;
-    let count = batch.column(0).as_primitive::<Int64Type>().value(0);
-    if count != table.num_rows as i64 {
-        return Ok(Some(format!("{count} rows of {}", table.num_rows)));
-    }
-    let mut columns = shape.columns.iter().zip(&table.answers).enumerate();
-    Ok(columns.find_map(|(index, (column, expected))| {
-        let told = told(batch, index + 1, &column.data_type);
-        (told != *expected).then(|| format!("column {index} gives {told}, not {expected}"))
-    }))
+    Ok(check(shape, table, batch))
 }
 
-fn query(shape: &Shape) -> Result<Pipeline, Failure> {
+/// Returns what is wrong with the answer of the query.
+pub(crate) fn check(shape: &Shape, table: &Table, batch: &RecordBatch) -> Option<String> {
+    let count = batch.column(0).as_primitive::<Int64Type>().value(0);
+    if count != table.num_rows as i64 {
+        return Some(format!("{count} rows of {}", table.num_rows));
+    }
+    let mut columns = shape.columns.iter().zip(&table.answers).enumerate();
+    columns.find_map(|(index, (column, expected))| {
+        let told = told(batch, index + 1, &column.data_type);
+        (told != *expected).then(|| format!("column {index} gives {told}, not {expected}"))
+    })
+}
+
+pub(crate) fn query(shape: &Shape) -> Result<Pipeline, Failure> {
     let fields = shape.columns.iter().enumerate();
     let fields = fields.map(|(index, column)| {
         Field::new(

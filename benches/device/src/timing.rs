@@ -60,6 +60,9 @@ pub(crate) struct Args {
     /// Threads that load them, if not a quarter more than there are cores.
     #[arg(long)]
     pub(crate) load_threads: Option<usize>,
+    /// MiB of their rows that are in flight at once when they are streamed, several to be compared.
+    #[arg(long, value_delimiter = ',', default_values_t = [64])]
+    pub(crate) in_flight_mib: Vec<u64>,
     /// Where NVRTC is, if the loader does not know.
     #[arg(long)]
     nvrtc: Option<PathBuf>,

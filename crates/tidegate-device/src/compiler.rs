@@ -10,7 +10,7 @@ mod key;
 mod nvrtc;
 mod options;
 mod store;
-mod workshop;
+mod threads;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -18,10 +18,11 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
+use crate::threads::Threads;
+
 pub use cache::{ImageCache, ImageCounters, WarmUp};
 use nvrtc::{Nvrtc, Program};
 pub use options::QUICKLY;
-use workshop::Workshop;
 
 /// A program, compiled.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,7 +60,7 @@ pub enum CompileError {
 #[derive(Clone)]
 pub struct Compiler {
     nvrtc: Arc<Nvrtc>,
-    workshop: Arc<Workshop>,
+    threads: Threads,
 }
 
 impl Compiler {
@@ -71,7 +72,7 @@ impl Compiler {
         Nvrtc::open(place)
             .map(|nvrtc| Self {
                 nvrtc: Arc::new(nvrtc),
-                workshop: Arc::default(),
+                threads: threads::threads(),
             })
             .map_err(|why| CompileError::Unavailable {
                 place: place.to_path_buf(),
@@ -96,6 +97,11 @@ impl Compiler {
         options::architecture(capability, &self.nvrtc.architectures)
     }
 
+    /// Returns the threads that compile: what follows from a compilation may be done there too.
+    pub fn threads(&self) -> &Threads {
+        &self.threads
+    }
+
     /// Compiles CUDA C++ for `architecture` with the project's options and `extra` ones. Blocks for
     /// tens of milliseconds, the first time for some more.
     ///
@@ -112,15 +118,17 @@ impl Compiler {
         let (of_name, source) = (name.to_owned(), source.to_owned());
         let options = options::list(nvrtc.version, architecture, &source, extra);
         let is_virtual = options::is_virtual(architecture);
-        self.workshop
-            .run(move || compile(&nvrtc, &of_name, &source, &options, is_virtual))
-            .unwrap_or_else(|why| {
-                Err(CompileError::Rejected {
-                    name: name.to_owned(),
-                    why,
-                    log: String::new(),
-                })
+        let compile = move || compile(&nvrtc, &of_name, &source, &options, is_virtual);
+        if threads::is_one() {
+            return compile();
+        }
+        self.threads.wait_for(compile).unwrap_or_else(|why| {
+            Err(CompileError::Rejected {
+                name: name.to_owned(),
+                why,
+                log: String::new(),
             })
+        })
     }
 }
 

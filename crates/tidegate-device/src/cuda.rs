@@ -2,13 +2,14 @@
 //!
 //! A [`CudaDevice`] is a handle to a thread, the device's feeder, which alone calls the driver for
 //! it. Work is [submitted](CudaDevice::submit) as a closure over a [`Lane`], the set of things that
-//! may be asked of the device; its result arrives as a [`Pending`] future. What is dropped
-//! elsewhere, a [`DeviceBuffer`] say, is given back by the feeder.
+//! may be asked of the device, or [spawned](CudaDevice::spawn) as a future over it; its result arrives as
+//! a [`Pending`] future. What is dropped elsewhere, a [`DeviceBuffer`] say, is given back by the feeder.
 //!
 //! The device runs two streams. Launches, fills, copies on the device and downloads go to the
 //! compute stream, in order; memory is taken and freed in that order too. Large uploads go to the
 //! copy stream, behind what the compute stream holds at that moment, and what is put on the compute
-//! stream later waits for them. So within a lane everything seems to happen in order.
+//! stream later waits for them. So within a lane everything seems to happen in order. Memory that is taken
+//! [for slots](Lane::alloc_for_slots) is filled without that wait: the driver orders it behind its use before.
 //!
 //! What is loaded to stay on the device passes through [`Slot`]s: any thread takes one, fills it, and
 //! submits its [upload](Lane::upload_slot). What leaves the device and may come back lies in a [`Block`]
@@ -34,10 +35,12 @@ mod mark;
 mod module;
 mod options;
 mod pending;
+mod reading;
 mod ring;
 mod shared;
 mod slots;
 mod staging;
+mod tasks;
 
 pub use affinity::Nearness;
 pub use block::Block;
@@ -49,6 +52,7 @@ pub use mark::Mark;
 pub use module::{Kernel, KernelFacts, LaunchShape, Module};
 pub use options::CudaOptions;
 pub use pending::Pending;
+pub use reading::ReadBack;
 pub use shared::{LoadingCounters, MemoryCounters};
 pub use slots::{SLOT_BYTES, Slot};
 

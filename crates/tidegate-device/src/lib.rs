@@ -35,6 +35,7 @@ pub mod info;
 mod library;
 pub mod memory;
 pub mod simulated;
+mod threads;
 
 pub use compiler::{CompileError, Compiled, Compiler, ImageCache, QUICKLY, WarmUp};
 pub use cuda::{CudaDevice, CudaOptions};
@@ -45,3 +46,4 @@ pub use heap::{keep_heap_small, trim_heap};
 pub use info::{DeviceId, DeviceInfo, DeviceKind, DeviceRates};
 pub use memory::{MakeRoom, MemoryBudget, Reservation};
 pub use simulated::{Completion, Cost, Counters, SimulatedDevice, SimulatedSpec, SpecError};
+pub use threads::Threads;

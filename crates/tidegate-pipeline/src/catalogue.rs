@@ -8,10 +8,18 @@
 
 mod aggregates;
 mod arithmetic;
+mod bits;
 mod calendar;
+mod choice;
+mod constants;
+mod decimals;
+mod floats;
+mod function;
 mod functions;
 mod kernel;
+mod pairs;
 mod signature;
+mod texts;
 
 pub(crate) mod span;
 
@@ -28,7 +36,8 @@ use crate::program::{Accumulator, Builder, Nullable, Reduce, ValueId};
 
 #[cfg(test)]
 pub(crate) use arithmetic::arithmetic_type;
-pub use kernel::{Body, Kernel};
+pub use function::{Function, NamedAggregate};
+pub use kernel::{Body, Kernel, Matcher, Monoid, TextArgument};
 pub use signature::{Options, Signature};
 
 /// A scalar function.
@@ -36,6 +45,13 @@ pub use signature::{Options, Signature};
 pub struct ScalarEntry {
     /// What the catalogue calls it.
     pub name: &'static str,
+    /// What DataFusion calls the functions that it stands for; none for what has syntax of its own.
+    pub datafusion: &'static [&'static str],
+    /// The places of the arguments in DataFusion's calls that have to be literals: they decide on types, or on
+    /// what is computed, and are no parameters.
+    pub constants: &'static [usize],
+    /// How many other arguments a call has, at least and at most.
+    pub arity: (usize, usize),
     /// Checks the types of a call, given that each is one that the IR has.
     pub types: fn(&Signature) -> Result<(), Unsupported>,
     /// Adds the function's operations to a program.
@@ -43,10 +59,6 @@ pub struct ScalarEntry {
     /// How far two backends' results may be apart.
     pub accuracy: Accuracy,
     /// What the function is for one row, in plain Rust: by it every backend is tested.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "tests hold programs against it")
-    )]
     pub(crate) oracle: Oracle,
     /// What it is tested with.
     pub signatures: fn() -> Vec<Signature>,
@@ -90,6 +102,21 @@ impl Arguments<'_> {
         (self.lower)(builder, index)
     }
 
+    /// Lowers a call of a kernel that is NULL if any argument is.
+    ///
+    /// # Errors
+    /// What a program cannot say.
+    pub fn call(&mut self, builder: &mut Builder, kernel: &'static Kernel) -> Lowered {
+        let values = (0..self.num()).map(|index| self.lower(builder, index));
+        let values: Vec<Nullable> = values.collect::<Result<_, _>>()?;
+        let valid = builder.all_valid(&values);
+        let ids = values.iter().map(|value| value.value).collect();
+        Ok(Nullable {
+            value: builder.call(kernel, ids),
+            valid,
+        })
+    }
+
     /// Lowers those of a function that is NULL if any of them is; returns also whether all are there.
     ///
     /// # Errors
@@ -112,16 +139,24 @@ impl Arguments<'_> {
 /// An aggregate function.
 #[derive(Debug)]
 pub struct AggregateEntry {
+    /// What the catalogue calls it.
+    pub name: &'static str,
+    /// What DataFusion calls it.
+    pub datafusion: &'static [&'static str],
     /// Which one.
     pub function: AggregateFunction,
-    /// Returns the types that a call gives, of an argument of this type, the value being declared so.
-    pub types: fn(&DataType, &DataType) -> Result<CallTypes, Unsupported>,
+    /// How many arguments a call has; `count` also none.
+    pub arity: usize,
+    /// Returns the types that a call gives, of arguments of these types, the value being declared so.
+    pub types: fn(&[DataType], &DataType) -> Result<CallTypes, Unsupported>,
     /// Says what a group keeps.
     pub accumulate: fn(&mut Builder, &Update) -> Result<Vec<Accumulator>, Unsupported>,
     /// Makes the call's columns of the accumulators' results: its partial state, or its value.
     pub columns: Columns,
-    /// The argument types that it is tested with; `None` for a call without an argument.
-    pub arguments: fn() -> Vec<Option<DataType>>,
+    /// Returns whether values of this type are rounded, so that the order of rows shows in the last bits.
+    pub rounds: fn(&DataType) -> bool,
+    /// The types of the arguments that it is tested with; none for a call without an argument.
+    pub arguments: fn() -> Vec<Vec<DataType>>,
 }
 
 /// The columns of a group, from the results of its accumulators.
@@ -153,6 +188,8 @@ pub struct Update {
     pub function: AggregateFunction,
     /// Its argument.
     pub argument: Option<Nullable>,
+    /// The arguments after the first.
+    pub more: Vec<Nullable>,
     /// The argument's type.
     pub argument_type: Option<DataType>,
     /// The value's type.
@@ -175,6 +212,21 @@ impl Update {
             .argument
             .ok_or_else(|| Unsupported::new(format!("{} without an argument", self.function)))?;
         Ok((argument.value, builder.and(self.rows, argument.valid)))
+    }
+
+    /// Returns two arguments, and the rows in which both are there.
+    ///
+    /// # Errors
+    /// There are no two.
+    pub fn pair(&self, builder: &mut Builder) -> Result<([ValueId; 2], ValueId), Unsupported> {
+        let (value, rows) = self.value(builder)?;
+        match self.more.as_slice() {
+            [other] => Ok(([value, other.value], builder.and(rows, other.valid))),
+            _ => Err(Unsupported::new(format!(
+                "{} without a pair",
+                self.function
+            ))),
+        }
     }
 }
 
@@ -219,6 +271,18 @@ fn count_of(rows: ValueId) -> Accumulator {
 /// Returns an aggregate's entry.
 pub fn aggregate(function: AggregateFunction) -> &'static AggregateEntry {
     aggregates::entry(function)
+}
+
+/// Returns every aggregate function.
+pub fn aggregates() -> impl Iterator<Item = &'static AggregateEntry> {
+    aggregates::ALL.iter().copied().flatten().copied()
+}
+
+/// Returns the aggregate that stands for one of DataFusion's.
+pub fn aggregate_of_datafusion(name: &str) -> Option<AggregateFunction> {
+    let mut entries = aggregates();
+    let entry = entries.find(|entry| entry.datafusion.contains(&name));
+    entry.map(|entry| entry.function)
 }
 
 /// Returns every scalar function.

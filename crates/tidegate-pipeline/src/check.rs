@@ -13,6 +13,8 @@ mod decimal;
 mod node;
 mod pipeline;
 
+use pipeline::check_scalar;
+
 pub use cast::{CastRule, Number, cast_rule};
 pub use decimal::{DecimalRule, decimal_rule};
 pub(crate) use node::boolean;
@@ -21,8 +23,10 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, TimeUnit};
 
+use crate::catalogue::Function;
 use crate::custom::CustomFunction;
 use crate::expr::{ArithmeticOp, CastFailure, CompareOp, DatePart, Expr, ExprKind};
+use crate::scalar::Scalar;
 
 /// Says what the IR cannot express. It is never an error of the query.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -188,10 +192,7 @@ impl Expr {
 
     /// Builds `date_part(part, expr)`.
     pub fn date_part(part: DatePart, expr: Self) -> Result<Self, Unsupported> {
-        let data_type = match part {
-            DatePart::Epoch => DataType::Float64,
-            _ => DataType::Int32,
-        };
+        let data_type = part.data_type();
         let expr = Box::new(expr);
         checked(ExprKind::DatePart { part, expr }, data_type)
     }
@@ -213,6 +214,22 @@ impl Expr {
             },
             DataType::Boolean,
         )
+    }
+
+    /// Builds a call of a function of the catalogue. `constants` are those of its arguments that have to be
+    /// literals, `arguments` the others; `data_type` has to be what it gives.
+    pub fn call(
+        function: Function,
+        constants: Vec<Scalar>,
+        arguments: Vec<Self>,
+        data_type: DataType,
+    ) -> Result<Self, Unsupported> {
+        let call = ExprKind::Call {
+            function,
+            constants,
+            arguments,
+        };
+        checked(call, data_type)
     }
 
     /// Builds a call of a function that a user defined.

@@ -10,6 +10,7 @@ use std::fmt;
 
 use arrow_schema::Schema;
 
+use crate::catalogue::Function;
 use crate::expr::{ArithmeticOp, CastFailure, CompareOp, DatePart, Expr, ExprKind};
 use crate::pipeline::{
     Aggregate, AggregateCall, AggregateFunction, AggregateOutput, NamedExpr, Pipeline, Sort, Step,
@@ -57,6 +58,11 @@ impl fmt::Display for DatePart {
             Self::Minute => "minute",
             Self::Second => "second",
             Self::Epoch => "epoch",
+            Self::IsoYear => "isoyear",
+            Self::IsoDayOfWeek => "isodow",
+            Self::Millisecond => "millisecond",
+            Self::Microsecond => "microsecond",
+            Self::Nanosecond => "nanosecond",
         })
     }
 }
@@ -73,6 +79,7 @@ impl fmt::Display for AggregateFunction {
             Self::VarSamp => "var_samp",
             Self::StddevPop => "stddev_pop",
             Self::StddevSamp => "stddev_samp",
+            Self::Named(named) => named.entry().name,
         })
     }
 }
@@ -133,6 +140,7 @@ fn precedence(expr: &Expr) -> u8 {
         | ExprKind::Cast { .. }
         | ExprKind::DatePart { .. }
         | ExprKind::Substring { .. }
+        | ExprKind::Call { .. }
         | ExprKind::Custom { .. } => 8,
     }
 }
@@ -173,6 +181,37 @@ impl Shown<'_> {
         self.operand(f, needle, 5)?;
         f.write_str(if negated { " not in (" } else { " in (" })?;
         separated(f, list, |f, item| write!(f, "{}", self.names.show(item)))?;
+        f.write_str(")")
+    }
+
+    /// Writes a call with its constants in their places.
+    fn call(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        function: Function,
+        constants: &[Scalar],
+        arguments: &[Expr],
+    ) -> fmt::Result {
+        write!(f, "{function}(")?;
+        let num = constants.len() + arguments.len();
+        let (mut constants, mut arguments) = (constants.iter(), arguments.iter());
+        for place in 0..num {
+            if place > 0 {
+                f.write_str(", ")?;
+            }
+            let constant = match function.entry().constants.contains(&place) {
+                true => constants.next(),
+                false => None,
+            };
+            match (
+                constant,
+                constant.is_none().then(|| arguments.next()).flatten(),
+            ) {
+                (Some(constant), _) => write!(f, "{constant}")?,
+                (None, Some(argument)) => write!(f, "{}", self.names.show(argument))?,
+                (None, None) => {}
+            }
+        }
         f.write_str(")")
     }
 
@@ -260,6 +299,11 @@ impl fmt::Display for Shown<'_> {
                 write!(f, " {}{name} ", if *negated { "not " } else { "" })?;
                 self.operand(f, pattern, 5)
             }
+            ExprKind::Call {
+                function,
+                constants,
+                arguments,
+            } => self.call(f, *function, constants, arguments),
             ExprKind::Custom { function, args } => {
                 write!(f, "{}(", function.name)?;
                 separated(f, args, |f, arg| write!(f, "{}", self.names.show(arg)))?;
@@ -358,7 +402,13 @@ fn write_aggregate(
 
 fn write_call(f: &mut fmt::Formatter<'_>, call: &AggregateCall, names: Names<'_>) -> fmt::Result {
     match &call.argument {
-        Some(argument) => write!(f, "{}({})", call.function, names.show(argument))?,
+        Some(argument) => {
+            write!(f, "{}({}", call.function, names.show(argument))?;
+            for argument in &call.more {
+                write!(f, ", {}", names.show(argument))?;
+            }
+            f.write_str(")")?;
+        }
         None => write!(f, "{}(*)", call.function)?,
     }
     match &call.filter {

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use arrow_schema::DataType;
 use serde::{Deserialize, Serialize};
 
+use crate::catalogue::Function;
 use crate::custom::CustomFunction;
+use crate::scalar::Scalar;
 
 /// An expression over one input row, with the Arrow type of its value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -107,6 +109,15 @@ pub enum ExprKind {
         /// At most this many characters.
         length: Option<i64>,
     },
+    /// A call of a function of the catalogue that has no syntax of its own.
+    Call {
+        /// Which.
+        function: Function,
+        /// Those arguments that are literals, in order: they decide on types, or on what is computed.
+        constants: Vec<Scalar>,
+        /// The other arguments, in order.
+        arguments: Vec<Expr>,
+    },
     /// A call of a function that a user defined.
     Custom {
         /// The function, with its bodies.
@@ -163,7 +174,7 @@ pub enum CastFailure {
 }
 
 /// Calendar fields, as in `date_part('year', d)`; every one is an `Int32` in DataFusion, save
-/// [`DatePart::Epoch`], a `Float64`.
+/// [`DatePart::Epoch`], a `Float64`, and [`DatePart::Nanosecond`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DatePart {
     /// Calendar year.
@@ -188,4 +199,25 @@ pub enum DatePart {
     Second,
     /// Seconds since 1970-01-01 00:00:00.
     Epoch,
+    /// The year of the ISO 8601 week.
+    IsoYear,
+    /// Day of the week, Monday is 1 and Sunday 7.
+    IsoDayOfWeek,
+    /// Milliseconds since the minute began, whole ones.
+    Millisecond,
+    /// Microseconds since the minute began.
+    Microsecond,
+    /// Nanoseconds since the minute began: an `Int64`.
+    Nanosecond,
+}
+
+impl DatePart {
+    /// Returns the type of the field.
+    pub fn data_type(self) -> DataType {
+        match self {
+            Self::Epoch => DataType::Float64,
+            Self::Nanosecond => DataType::Int64,
+            _ => DataType::Int32,
+        }
+    }
 }

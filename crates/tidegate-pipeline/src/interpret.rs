@@ -1,12 +1,11 @@
-//! The reference interpreter: a pipeline run a row at a time.
+//! The reference interpreter: the row programs of a pipeline, run operation by operation.
 //!
-//! Its rules are DataFusion's, written once more in the plainest way, so that every other way to
-//! run a pipeline can be held against it. In reading order: `value` is one cell, `column` and
-//! `builder` take cells out of arrays and put them in, `evaluate` walks an expression with the
-//! rules of `arithmetic`, `compare`, `cast`, `temporal` and `like`; `groups`, `aggregate` and
-//! `sort` gather rows; a `stage` runs steps up to one that needs all rows.
+//! In reading order: `value` is one cell, `column` and `builder` take cells out of arrays and put them in,
+//! `block` gathers rows, and `groups` finds those of one key; what operations mean is with
+//! [`program::interpret`](crate::program::interpret). `arithmetic`, `cast`, `compare` and `temporal` are
+//! DataFusion's rules once more, in plain Rust for one row: the oracles of the
+//! [`catalogue`](crate::catalogue), by which tests hold every operation.
 
-mod aggregate;
 pub(crate) mod arithmetic;
 pub(crate) mod block;
 pub(crate) mod builder;
@@ -14,11 +13,8 @@ pub(crate) mod cast;
 pub(crate) mod column;
 pub(crate) mod compare;
 pub(crate) mod custom;
-mod evaluate;
-mod groups;
+pub(crate) mod groups;
 pub(crate) mod like;
-mod sort;
-mod stage;
 pub(crate) mod temporal;
 pub(crate) mod value;
 
@@ -26,16 +22,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch};
-use arrow_schema::ArrowError;
+use arrow_schema::{ArrowError, Field, Schema, SchemaRef};
 
 use crate::check::Unsupported;
 use crate::expr::Expr;
-use crate::pipeline::Pipeline;
+use crate::pipeline::{NamedExpr, Pipeline, Step};
+use crate::program::interpret::{Run, column};
+use crate::program::{Facts, RowProgram, lower};
 use crate::scalar::Scalar;
-use builder::ColumnBuilder;
-use column::Column;
-use evaluate::{Node, Row};
-use stage::Stage;
 
 /// Says why a pipeline could not be run to its end.
 #[derive(Debug, thiserror::Error)]
@@ -48,6 +42,12 @@ pub enum EvalError {
     Overflow {
         /// The operation and the types.
         operation: String,
+    },
+    /// A function has no value for its arguments.
+    #[error("{what}")]
+    Domain {
+        /// Which function, and of what.
+        what: &'static str,
     },
     /// A value has no image under CAST.
     #[error("cannot cast {value} to {to}: out of range")]
@@ -93,6 +93,7 @@ impl EvalError {
             self,
             Self::DivideByZero
                 | Self::Overflow { .. }
+                | Self::Domain { .. }
                 | Self::CastFailed { .. }
                 | Self::Function { .. }
         )
@@ -105,9 +106,9 @@ impl EvalError {
 
 /// A pipeline being run: batches are folded in, and the result is taken at the end.
 pub struct Interpreter {
-    /// The first stage takes the input; each further one what the one before it gives.
-    first: Stage,
-    rest: Vec<Stage>,
+    input: SchemaRef,
+    programs: Vec<RowProgram>,
+    run: Run,
     rows_in: u64,
 }
 
@@ -115,19 +116,14 @@ impl Interpreter {
     /// Prepares to run a pipeline, which has to pass [`Pipeline::validate`].
     pub fn new(pipeline: Arc<Pipeline>) -> Result<Self, EvalError> {
         pipeline.validate()?;
-        let parameters = &pipeline.parameters;
-        let input = Arc::clone(&pipeline.input);
-        let (first, mut done) = Stage::new(&pipeline.steps, input, parameters, &pipeline.output)?;
-        let mut rest: Vec<Stage> = Vec::new();
-        while let Some(steps) = pipeline.steps.get(done..).filter(|steps| !steps.is_empty()) {
-            let input = Arc::clone(rest.last().unwrap_or(&first).output());
-            let (stage, taken) = Stage::new(steps, input, parameters, &pipeline.output)?;
-            rest.push(stage);
-            done += taken;
-        }
+        let fields = pipeline.input.fields();
+        let programs = lower(&pipeline, &|column| {
+            Facts::declared(fields[column].data_type())
+        })?;
         Ok(Self {
-            first,
-            rest,
+            input: Arc::clone(&pipeline.input),
+            run: Run::new(&programs, &pipeline.output)?,
+            programs,
             rows_in: 0,
         })
     }
@@ -135,7 +131,8 @@ impl Interpreter {
     /// Runs a batch, whose columns are the pipeline's input in order. After an error nothing is
     /// promised of the state.
     pub fn fold(&mut self, batch: &RecordBatch) -> Result<(), EvalError> {
-        self.first.fold(batch)?;
+        self.check_shape(batch)?;
+        self.run.fold(&self.programs, batch)?;
         self.rows_in += batch.num_rows() as u64;
         Ok(())
     }
@@ -143,14 +140,7 @@ impl Interpreter {
     /// Runs what is left and returns the result under the pipeline's own output schema, in batches
     /// of at most 8192 rows; none if there are no rows. Groups are in order of first appearance.
     pub fn finish(self) -> Result<Vec<RecordBatch>, EvalError> {
-        let mut batches = self.first.finish()?;
-        for mut stage in self.rest {
-            for batch in &batches {
-                stage.fold(batch)?;
-            }
-            batches = stage.finish()?;
-        }
-        Ok(batches)
+        self.run.finish(&self.programs)
     }
 
     /// Returns how many rows were folded.
@@ -160,12 +150,38 @@ impl Interpreter {
 
     /// Returns how many groups the first aggregate has, if no sort comes before it; else 0.
     pub fn num_groups(&self) -> usize {
-        self.first.num_groups()
+        self.run.num_groups()
     }
 
     /// Returns about how many bytes the gathered state holds.
     pub fn state_bytes(&self) -> usize {
-        self.first.memory_bytes()
+        self.run.memory_bytes()
+    }
+
+    fn check_shape(&self, batch: &RecordBatch) -> Result<(), EvalError> {
+        let expected = self.input.fields();
+        if batch.num_columns() != expected.len() {
+            return Err(EvalError::ShapeMismatch {
+                what: format!(
+                    "{} columns where {} are read",
+                    batch.num_columns(),
+                    expected.len()
+                ),
+            });
+        }
+        for (field, array) in expected.iter().zip(batch.columns()) {
+            if field.data_type() != array.data_type() {
+                return Err(EvalError::ShapeMismatch {
+                    what: format!(
+                        "column {} is {}, not {}",
+                        field.name(),
+                        array.data_type(),
+                        field.data_type()
+                    ),
+                });
+            }
+        }
+        Ok(())
     }
 }
 
@@ -183,20 +199,24 @@ pub fn evaluate(
     parameters: &[Scalar],
     batch: &RecordBatch,
 ) -> Result<ArrayRef, EvalError> {
-    let node = Node::new(expr, parameters)?;
-    let arrays = batch.columns().iter();
-    let columns: Vec<Column<'_>> = arrays
-        .map(|array| Column::new(array.as_ref()))
-        .collect::<Result<_, _>>()?;
-    let mut result = ColumnBuilder::new(&expr.data_type)?;
-    for index in 0..batch.num_rows() {
-        let row = Row::Cells {
-            columns: &columns,
-            index,
-        };
-        result.push(node.evaluate(row)?)?;
+    let field = Field::new("value", expr.data_type.clone(), true);
+    let named = NamedExpr {
+        expr: expr.clone(),
+        name: field.name().clone(),
+    };
+    let pipeline = Pipeline {
+        input: batch.schema(),
+        parameters: parameters.to_vec(),
+        steps: vec![Step::Project(vec![named])],
+        output: Arc::new(Schema::new(vec![field])),
+    };
+    let program = lower(&pipeline, &|column| {
+        Facts::declared(batch.column(column).data_type())
+    })?;
+    match program.first() {
+        Some(program) => column(program, batch),
+        None => Err(EvalError::internal("an expression without a program")),
     }
-    result.finish()
 }
 
 #[cfg(test)]

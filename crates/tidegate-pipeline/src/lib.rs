@@ -46,6 +46,8 @@ mod display;
 mod testing;
 #[cfg(test)]
 mod testing_random;
+#[cfg(test)]
+mod testing_tree;
 
 pub use check::Unsupported;
 pub use custom::{CustomFunction, Host, HostBody};

@@ -3,6 +3,7 @@
 use arrow_schema::{DataType, Field, SchemaRef};
 use serde::{Deserialize, Serialize};
 
+use crate::catalogue::NamedAggregate;
 use crate::expr::Expr;
 use crate::scalar::Scalar;
 
@@ -76,6 +77,9 @@ pub struct AggregateCall {
     pub function: AggregateFunction,
     /// Its argument; `None` for `count(*)`.
     pub argument: Option<Expr>,
+    /// The arguments after the first.
+    #[serde(default)]
+    pub more: Vec<Expr>,
     /// Only rows for which this is TRUE are seen.
     pub filter: Option<Expr>,
     /// The type of the value.
@@ -95,6 +99,8 @@ pub struct AggregateCall {
 /// | min, max | the argument's type | NULL |
 /// | avg | count UInt64, sum | NULL, NULL |
 /// | var, stddev | count UInt64, mean Float64, m2 Float64 | 0, 0, 0 |
+///
+/// Those of the others are with their entries in the [catalogue](crate::catalogue).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum AggregateFunction {
     /// Rows, or values that are not NULL.
@@ -115,6 +121,8 @@ pub enum AggregateFunction {
     StddevPop,
     /// Sample standard deviation; NULL for fewer than two values.
     StddevSamp,
+    /// Another one of the catalogue.
+    Named(NamedAggregate),
 }
 
 impl AggregateFunction {

@@ -24,6 +24,7 @@ pub mod facts;
 pub mod interpret;
 pub mod op;
 
+mod accuracy;
 mod cell;
 mod display;
 mod float_sum;
@@ -35,13 +36,15 @@ mod tests;
 
 use arrow_schema::DataType;
 
+use crate::catalogue::Monoid;
 use crate::interval::{FloatRange, Interval};
 use crate::pipeline::AggregateFunction;
 use crate::scalar::Scalar;
 
-pub use builder::Builder;
+pub use accuracy::inexact_decision;
+pub use builder::{Bodies, Builder};
 pub use facts::Facts;
-pub use lower::lower;
+pub use lower::{lower, lower_for, may_raise};
 pub use op::{Callee, Comparison, FloatOp, IntegerOp, Op, Overflow, Rounding};
 pub use verify::verify;
 
@@ -179,6 +182,11 @@ pub enum Raised {
         /// The operation and its types.
         operation: String,
     },
+    /// Arguments for which a function has no value.
+    Domain {
+        /// What the query's error says.
+        what: &'static str,
+    },
     /// A value without an image under CAST.
     CastFailed {
         /// The value, which a backend may leave out of its message.
@@ -302,8 +310,15 @@ pub enum Reduce {
     Least,
     /// The greatest value, likewise.
     Greatest,
+    /// Integers combined, as signed ones of 64 bits.
+    Combine(&'static Monoid),
     /// Two results: the mean of doubles, and the sum of their squared distances from it.
     Moments,
+    /// The sum, over pairs of doubles, of the products of their distances from their means.
+    CoMoment {
+        /// The other double of a pair.
+        other: ValueId,
+    },
 }
 
 /// One aggregate call: its accumulators, and the program that turns their results into its columns.
@@ -407,6 +422,9 @@ impl RowProgram {
                 for accumulator in &mut groups.accumulators {
                     accumulator.value = accumulator.value.map(&mut *map);
                     accumulator.rows = map(accumulator.rows);
+                    if let Reduce::CoMoment { other } = &mut accumulator.reduce {
+                        *other = map(*other);
+                    }
                 }
             }
         }

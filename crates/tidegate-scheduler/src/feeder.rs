@@ -1,7 +1,7 @@
 //! One device's share of a scan: claim, load, reserve, fold, commit.
 //!
-//! A feeder keeps some folds in flight (two unless told otherwise), so that loading overlaps with the
-//! device's work. Morsels that
+//! A feeder keeps some folds in flight (two unless told otherwise, and more of what is loaded while that is
+//! few bytes), so that loading and encoding overlap with the device's work. Morsels that
 //! the device holds already are not loaded: they are claimed in runs and folded by one call. Those in the
 //! pinned tier are moved to the device as they are encoded, and folded from there. What
 //! has been folded is *uncommitted* until the device's rows are back on the host; a fault gives every
@@ -50,6 +50,13 @@ const RUN_MORSELS_MAX: usize = 1 << 16;
 /// Stored rows that one launch takes at the most, unless a single morsel has more; fewer if they would
 /// take longer than a turn.
 const RUN_ROWS_MAX: u64 = 1 << 30;
+
+/// Bytes of loaded rows up to which more folds are in flight than were asked for: a link takes them in about
+/// a millisecond, and as many threads as encode for a device have their part of them.
+const FEED_BYTES: u64 = 64 << 20;
+
+/// Folds in flight for the sake of these bytes, at the most.
+const FEED_FOLDS_MAX: usize = 32;
 
 /// An error of whoever reads rows.
 pub type LoadError = Box<dyn Error + Send + Sync>;
@@ -287,7 +294,7 @@ impl Feeder {
             Err(error) => return self.give_up(progress, fault(&error)),
         };
         loop {
-            if progress.pending.is_empty() && open.in_flight.len() < self.slots {
+            if progress.pending.is_empty() && open.in_flight.len() < self.most_in_flight(&open) {
                 let idle = open.in_flight.is_empty();
                 let claimed = self.claim(idle, &progress.residency).await?;
                 progress.pending.extend(claimed);
@@ -379,9 +386,23 @@ impl Feeder {
         self.fold_loaded(loaded, open).await
     }
 
+    /// Returns how many folds there may be in flight. A device alone with two morsels would wait while they
+    /// are encoded.
+    fn most_in_flight(&self, open: &OpenRun) -> usize {
+        match open.bytes_in_flight < FEED_BYTES {
+            // Who asks for one at a time gets one at a time.
+            true if self.slots > 1 => self.slots.max(FEED_FOLDS_MAX),
+            _ => self.slots,
+        }
+    }
+
     /// Takes a turn on the device for so many rows and bytes that lie there; `None` if it must wait and
     /// this run is not idle: then its folds must be settled first.
     async fn turn(&self, idle: bool, size: MorselSize, location: Location) -> Option<Turn> {
+        let most = match location {
+            Location::Host => self.slots.max(FEED_FOLDS_MAX),
+            Location::Device | Location::Pinned => self.slots,
+        };
         let rate = match location {
             Location::Pinned => self.rate().from_pinned(),
             _ => self.rate(),
@@ -390,9 +411,9 @@ impl Feeder {
             + size.num_rows as f64 * rate.kernel_seconds_per_row
             + size.num_bytes as f64 * rate.transfer_seconds_per_byte;
         if idle {
-            return Some(self.turns.take(self.query, self.slots, seconds).await);
+            return Some(self.turns.take(self.query, most, seconds).await);
         }
-        self.turns.try_take(self.query, self.slots, seconds)
+        self.turns.try_take(self.query, most, seconds)
     }
 
     fn rate(&self) -> DeviceRate {

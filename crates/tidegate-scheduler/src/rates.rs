@@ -107,6 +107,9 @@ struct DeviceEntry {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct ShapeEntry {
     host: Smoothed,
+    /// The host engine ran what `host` was learned of, and not DataFusion's operators.
+    #[serde(default)]
+    on_host_engine: bool,
     load: Smoothed,
     kernel: BTreeMap<String, Smoothed>,
     /// A claimed byte on its way to a device, encoding included.
@@ -192,6 +195,17 @@ impl Rates {
         let book = self.book.lock();
         let own = book.shapes.get(&shape);
         own.is_some_and(|entry| entry.host.is_measured())
+    }
+
+    /// Says whether the host engine runs this shape on the host from now on, or DataFusion's operators do.
+    /// What was learned of the other one is forgotten.
+    pub fn host_runs_on_engine(&self, shape: ShapeKey, on_host_engine: bool) {
+        let mut book = self.book.lock();
+        let entry = book.entry(shape);
+        if entry.on_host_engine != on_host_engine {
+            entry.on_host_engine = on_host_engine;
+            entry.host = Smoothed::default();
+        }
     }
 
     /// Returns how many bytes of state a device is taken to bring back for this shape.

@@ -70,6 +70,8 @@ pub struct RunSpec {
     pub counters: Arc<RegionCounters>,
     /// How devices choose.
     pub choice: Choice,
+    /// The host runs the pipeline as a row program, and not by DataFusion's operators.
+    pub host_engine: bool,
     /// Partitions that the host would work on at once if it answered an atomic region.
     pub host_partitions: usize,
     /// Falling back to the host is a failure.
@@ -98,6 +100,7 @@ impl Workers {
         let shape = ShapeKey::of(&spec.pipeline);
         let array = spec.loader.array();
         let shape = array.map_or(shape, |array| shape.over(&array.source));
+        rates.host_runs_on_engine(shape, spec.host_engine);
         Self {
             states: WorkerStates::new(rates, shape, host_partitions),
             query: spec.dispatch.new_query(),

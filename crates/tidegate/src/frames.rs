@@ -75,9 +75,9 @@ pub trait FrameExt: Sized {
     /// As [`FrameExt::map_partitions`], with a device of the session: each batch is copied there, and the
     /// closure gets the device's stream and the columns' buffers, from which it makes those of a batch of
     /// `schema`. It may take memory of the device as [`MapOptions::memory_bytes`] says, for what it makes
-    /// and meanwhile. It runs on the device's thread, in turn with other queries; the thread does nothing
-    /// else meanwhile. Where it launches a kernel that is not compiled, it is called again with the same
-    /// batch once it is: what it does besides its result should bear that.
+    /// and meanwhile. It is called once for each batch, on the device's thread, in turn with other queries;
+    /// the thread does nothing else meanwhile. Kernels that it launches are named in
+    /// [`MapOptions::kernels`], and compiled before.
     ///
     /// # Errors
     /// [`ErrorKind::NotSupported`] for columns of a type whose values have no width of whole bytes; else as
@@ -123,7 +123,8 @@ impl FrameExt for DataFrame {
     ) -> Result<DataFrame, Error> {
         let runtime = Arc::clone(session.runtime());
         let input = self.schema().as_arrow();
-        let body = DeviceBody::new(runtime, (input, &schema), body)?;
+        let kernels = options.kernels.clone();
+        let body = DeviceBody::new(runtime, (input, &schema), kernels, body)?;
         mapped(self, schema, Mapping::new(options, Body::Device(body)))
     }
 

@@ -75,7 +75,7 @@ pub use stores::StoreOptions;
 pub use stores::access::AllowedPaths;
 pub use system::reports::{MemoryReport, SessionReport};
 pub use tidegate_device::keep_heap_small;
-pub use tidegate_kernels::{DeviceMemory, DeviceStream, Phases};
+pub use tidegate_kernels::{DeviceMemory, DeviceStream, Phases, StreamKernel};
 pub use tidegate_scheduler::tasks::{
     GraphError, GraphHandles, Handle, Inputs, Phase, Progress, Task, TaskContext, TaskError,
     TaskGraph,

@@ -4,8 +4,8 @@
 //! the leaf they read from; [`parameter`] is about the parameters of prepared statements. Lowering never fails: what the IR cannot say comes back as [`Reasons`],
 //! all of them, and the plan stays as it was.
 //!
-//! A new scalar function enters in `expr`, a new aggregate function in `aggregate`, each next to its
-//! type rule in `tidegate_pipeline::check` and its meaning in `tidegate_pipeline::interpret`.
+//! Functions and aggregates are found in `tidegate_pipeline::catalogue` by the name that DataFusion has for
+//! them, and told from others of that name by their implementation.
 
 pub(crate) mod aggregate;
 pub(crate) mod expr;
@@ -19,7 +19,8 @@ use datafusion::arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::ColumnarValue;
-use tidegate_pipeline::{Aggregate, AggregateFunction, Pipeline, Scalar, Step, Unsupported};
+use tidegate_pipeline::catalogue;
+use tidegate_pipeline::{Aggregate, Pipeline, Scalar, Step, Unsupported};
 
 pub(crate) use plan::{Lowered, lower_additive, lower_atomic};
 
@@ -106,8 +107,6 @@ fn aggregates(pipeline: &Pipeline) -> impl Iterator<Item = &Aggregate> {
 }
 
 fn adds_floats(aggregate: &Aggregate) -> bool {
-    aggregate.calls.iter().any(|call| match call.function {
-        AggregateFunction::Sum | AggregateFunction::Avg => call.data_type.is_floating(),
-        function => function.is_of_squares(),
-    })
+    let mut calls = aggregate.calls.iter();
+    calls.any(|call| (catalogue::aggregate(call.function).rounds)(&call.data_type))
 }

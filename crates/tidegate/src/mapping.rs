@@ -7,6 +7,8 @@ pub(crate) use device::DeviceBody;
 pub use device::{DeviceBatch, DeviceColumn, DeviceWorkError};
 pub(crate) use map::{Body, MapPartitions, Mapping, is_mapping, planner};
 
+use tidegate_kernels::StreamKernel;
+
 /// What a mapping takes while it runs.
 #[derive(Clone, Debug, Default)]
 pub struct MapOptions {
@@ -17,4 +19,6 @@ pub struct MapOptions {
     pub memory_bytes: u64,
     /// The most batches that are mapped at once; `None` for one in each partition.
     pub concurrency: Option<usize>,
+    /// The kernels that a closure over a device's stream launches; they are compiled before it is called.
+    pub kernels: Vec<StreamKernel>,
 }

@@ -20,6 +20,8 @@ pub struct TidegateOptions {
     pub placement: PlacementMode,
     /// Which form regions take.
     pub regions: RegionForms,
+    /// Whether the host runs row programs itself.
+    pub host_engine: HostEngineMode,
     /// A placement to replay; overrides `placement` where it knows the region.
     pub replay_placement: Option<ReplayedPlacement>,
     /// The places that regions may use; `None` for the host and every device.
@@ -117,6 +119,16 @@ pub enum RegionForms {
     Atomic,
 }
 
+/// Whether the host runs the row programs of regions itself: `tidegate.host_engine`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HostEngineMode {
+    /// Where the engine has the program, and DataFusion's operators elsewhere.
+    #[default]
+    Auto,
+    /// DataFusion's operators everywhere.
+    Off,
+}
+
 /// What becomes of PRIMARY KEY, UNIQUE, FOREIGN KEY and CHECK where a table is created:
 /// `tidegate.unchecked_constraints`. Nobody checks them, and no plan relies on them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -143,6 +155,7 @@ impl Default for TidegateOptions {
         Self {
             placement: PlacementMode::Auto,
             regions: RegionForms::Auto,
+            host_engine: HostEngineMode::Auto,
             replay_placement: None,
             devices: None,
             device_slots: 2,
@@ -172,7 +185,7 @@ struct Setting {
     help: &'static str,
 }
 
-const SETTINGS: [Setting; 21] = [
+const SETTINGS: [Setting; 22] = [
     Setting {
         name: "placement",
         help: "where regions run: auto, host, device (the host only where no device can) or \
@@ -182,6 +195,12 @@ const SETTINGS: [Setting; 21] = [
         name: "regions",
         help: "form of regions: auto, additive (host and device share the morsels) or atomic \
                (one device answers the whole region, or the host does)",
+    },
+    Setting {
+        name: "host_engine",
+        help: "auto (regions on the host run as row programs over blocks of encoded columns where \
+               that is possible; EXPLAIN shows HostFoldExec, or the reasons) or off (DataFusion's \
+               operators)",
     },
     Setting {
         name: "replay_placement",
@@ -196,9 +215,9 @@ const SETTINGS: [Setting; 21] = [
     },
     Setting {
         name: "device_slots",
-        help: "morsels that a region has in flight on each device, from 1 to 64; from 2 on more \
-               of small ones, up to 64 MB; at most 2 while other queries use the device, unless \
-               they are short",
+        help: "morsels that a region has in flight on each device, from 1 to 64; with 2 or more, \
+               small morsels are added up to 64 MB; at most 2 while other queries use the device, \
+               unless these are short",
     },
     Setting {
         name: "device_memory_limit",
@@ -299,6 +318,10 @@ impl TidegateOptions {
                 RegionForms::Additive => "additive".into(),
                 RegionForms::Atomic => "atomic".into(),
             },
+            "host_engine" => match self.host_engine {
+                HostEngineMode::Auto => "auto".into(),
+                HostEngineMode::Off => "off".into(),
+            },
             "replay_placement" => self.replay_placement.as_ref()?.to_string(),
             "devices" => self.devices.as_ref()?.to_string(),
             "device_slots" => self.device_slots.to_string(),
@@ -365,6 +388,13 @@ impl ExtensionOptions for TidegateOptions {
                     "additive" => RegionForms::Additive,
                     "atomic" => RegionForms::Atomic,
                     _ => return wrong("auto, additive or atomic"),
+                }
+            }
+            "host_engine" => {
+                self.host_engine = match value.to_ascii_lowercase().as_str() {
+                    "auto" => HostEngineMode::Auto,
+                    "off" => HostEngineMode::Off,
+                    _ => return wrong("auto or off"),
                 }
             }
             "replay_placement" if value.is_empty() => self.replay_placement = None,

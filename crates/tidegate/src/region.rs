@@ -2,7 +2,7 @@
 //!
 //! [`exec`] is the plan node; [`mixed`] runs an additive region on host and devices at once;
 //! [`atomic`] lets one device answer all of a region; [`chain`] rebuilds a host chain over another
-//! leaf; [`coalesce`] puts small batches together; [`promote`] brings what is read often to devices, [`spread`] over them; [`report`] tells afterwards what ran where.
+//! leaf; [`host`] runs the host's half as a row program; [`coalesce`] puts small batches together; [`promote`] brings what is read often to devices, [`spread`] over them; [`report`] tells afterwards what ran where.
 
 pub(crate) mod atomic;
 pub(crate) mod chain;
@@ -10,6 +10,7 @@ mod coalesce;
 mod demote;
 pub(crate) mod exec;
 mod fold;
+pub(crate) mod host;
 pub(crate) mod mixed;
 pub(crate) mod promote;
 pub(crate) mod report;
@@ -34,6 +35,7 @@ use crate::lower::{Binding, bind};
 
 pub use exec::PipelineExec;
 pub(crate) use fold::folds_without_rows;
+pub(crate) use host::HostEngine;
 
 /// How a region runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,6 +73,8 @@ pub(crate) struct Region {
     pub(crate) program: Option<Program>,
     /// Why it has no program, or why the host runs it.
     pub(crate) reasons: Vec<Reason>,
+    /// Whether the host's half runs as a row program.
+    pub(crate) host_engine: HostEngine,
     pub(crate) devices: Vec<Arc<dyn PipelineDevice>>,
     pub(crate) mode: PlacementMode,
     /// Its float sums have the same bits on every run, or it fails.
@@ -90,11 +94,16 @@ pub(crate) struct Region {
 
 impl Region {
     /// Describes a region that runs on the host as planned.
-    pub(crate) fn on_host(program: Option<Program>, reasons: Vec<Reason>) -> Self {
+    pub(crate) fn on_host(
+        program: Option<Program>,
+        host_engine: HostEngine,
+        reasons: Vec<Reason>,
+    ) -> Self {
         Self {
             form: Form::Host,
             program,
             reasons,
+            host_engine,
             devices: Vec::new(),
             mode: PlacementMode::Host,
             ordered: false,
@@ -122,6 +131,7 @@ impl Region {
             cache: Arc::clone(&self.cache),
             counters: Arc::clone(&self.counters),
             choice: self.choice.clone(),
+            host_engine: self.host_engine.runs(),
             host_partitions: host_partitions(),
             strict: self.mode == PlacementMode::Strict,
             device_slots: self.device_slots,

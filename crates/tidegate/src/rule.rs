@@ -23,6 +23,7 @@ use datafusion::physical_plan::{
 };
 use tidegate_kernels::PipelineDevice;
 use tidegate_pipeline::Pipeline;
+use tidegate_pipeline::program::inexact_decision;
 use tidegate_scheduler::{
     Choice, ClaimPolicy, Place, PlacementMode, Reason, RecordedRegion, Replay, ResidentScan,
     ScanKey,
@@ -39,7 +40,9 @@ use crate::options::{
     CacheMode, DeviceList, FloatSums, RegionForms, ReplayedPlacement, TidegateOptions,
 };
 use crate::region::atomic::can_route;
-use crate::region::{Form, PipelineExec, Program, Region, folds_without_rows, host_partitions};
+use crate::region::{
+    Form, HostEngine, PipelineExec, Program, Region, folds_without_rows, host_partitions,
+};
 use crate::runtime::Runtime;
 
 mod alone;
@@ -262,8 +265,11 @@ impl Placer<'_> {
                 }
                 // It was asked of a device, which did not answer.
                 _ => {
-                    let region = Region::on_host(Some(program(lowered)), vec![Reason::Replayed]);
-                    return Some(Arc::new(PipelineExec::on_host(Arc::clone(plan), region)));
+                    let engine = HostEngine::Off;
+                    let reasons = vec![Reason::Replayed];
+                    let region = Region::on_host(Some(program(lowered)), engine, reasons);
+                    let region = PipelineExec::on_host(Arc::clone(plan), region);
+                    return Some(Arc::new(region.ok()?));
                 }
             }
         } else {
@@ -276,6 +282,7 @@ impl Placer<'_> {
             form: Form::Atomic,
             program: Some(program(lowered)),
             reasons: Vec::new(),
+            host_engine: HostEngine::Off,
             devices: vec![device],
             mode: self.options.placement,
             ordered,
@@ -309,7 +316,7 @@ impl Placer<'_> {
                     .map(Reason::NotLowered)
                     .collect();
                 let host = self.place_inputs(plan)?;
-                return self.on_host(host, None, not_lowered);
+                return self.on_host(host, None, HostEngine::Off, not_lowered);
             }
         };
         let mut reasons = Vec::new();
@@ -326,9 +333,11 @@ impl Placer<'_> {
         self.weigh(&lowered, replay.is_some(), &mut reasons);
         let planned = Arc::clone(&lowered.leaf);
         let program = program(lowered);
+        let engine = HostEngine::plan(chain, &planned, &program, &self.options);
         match leaf {
             Some(leaf) if reasons.is_empty() => {
-                let region = self.shared_region(program, devices, replay, began.elapsed());
+                let mut region = self.shared_region(program, devices, replay, began.elapsed());
+                region.host_engine = engine;
                 let placed = Arc::new(PipelineExec::additive(chain, &planned, leaf, region)?);
                 match halves {
                     Some(halves) => halves.finish(placed),
@@ -336,11 +345,11 @@ impl Placer<'_> {
                 }
             }
             _ => match halves {
-                Some(halves) if folds_without_rows(&halves.partial, &program) => {
+                Some(halves) if engine.runs() || folds_without_rows(&halves.partial, &program) => {
                     let partial = Arc::clone(&halves.partial);
-                    halves.finish(self.on_host(partial, Some(program), reasons)?)
+                    halves.finish(self.on_host(partial, Some(program), engine, reasons)?)
                 }
-                _ => self.on_host(Arc::clone(plan), Some(program), reasons),
+                _ => self.on_host(Arc::clone(plan), Some(program), engine, reasons),
             },
         }
     }
@@ -375,6 +384,7 @@ impl Placer<'_> {
             form: Form::Additive,
             program: Some(program),
             reasons: is_new.then_some(Reason::NotRecorded).into_iter().collect(),
+            host_engine: HostEngine::Off,
             devices,
             mode: self.options.placement,
             ordered: false,
@@ -401,6 +411,10 @@ impl Placer<'_> {
         }
         if let (true, Some(list)) = (self.devices.is_empty(), &self.options.devices) {
             reasons.push(Reason::NotListed(list.to_string()));
+            return Vec::new();
+        }
+        if let Some(why) = inexact_decision(&lowered.pipeline) {
+            reasons.push(Reason::DeviceRefused(why));
             return Vec::new();
         }
         self.runtime.calibrate();
@@ -452,6 +466,7 @@ impl Placer<'_> {
         &self,
         host: Arc<dyn ExecutionPlan>,
         program: Option<Program>,
+        engine: HostEngine,
         reasons: Vec<Reason>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         if self.options.placement == PlacementMode::Strict {
@@ -469,8 +484,8 @@ impl Placer<'_> {
         }
         Ok(Arc::new(PipelineExec::on_host(
             host,
-            Region::on_host(program, reasons),
-        )))
+            Region::on_host(program, engine, reasons),
+        )?))
     }
 }
 

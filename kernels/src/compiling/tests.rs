@@ -7,9 +7,11 @@ use std::time::Duration;
 use futures::FutureExt;
 use futures::executor::block_on;
 use parking_lot::Mutex;
+use tidegate_device::Threads;
 
-use super::{CompileThreads, Line, THREADS_MAX};
+use super::{CompileQueue, Line};
 
+const THREADS_MAX: usize = 4;
 const LONG: Duration = Duration::from_secs(60);
 
 #[test]
@@ -18,23 +20,20 @@ fn a_held_line_keeps_its_order() {
     for step in 1..=3 {
         line.push(step);
     }
-    assert_eq!(line.next(), Some(1));
-    line.put_back(1);
-    assert_eq!(line.next(), None);
+    assert!(line.hold());
     line.drain(|step| panic!("{step} ran while the line was held"));
     assert_eq!(line.waiting().until(true).now_or_never(), Some(()));
     assert_eq!(line.waiting().until(false).now_or_never(), None);
     line.push(4);
-    assert_eq!(line.release(|first| *first += 10), 4);
-    assert_eq!(line.next(), Some(11));
-    let mut rest = Vec::new();
-    line.drain(|step| rest.push(step));
-    assert_eq!(rest, [2, 3, 4]);
-    assert!(line.hold());
     assert!(!line.hold());
+    assert_eq!(line.release(), 4);
+    let mut all = Vec::new();
+    line.drain(|step| all.push(step));
+    assert_eq!(all, [1, 2, 3, 4]);
+    assert!(line.hold());
     line.push(5);
     line.clear();
-    assert_eq!(line.release(|_| panic!("nothing is left")), 0);
+    assert_eq!(line.release(), 0);
 }
 
 #[test]
@@ -50,7 +49,7 @@ fn who_listens_hears_of_both_changes() {
     });
     line.hold();
     assert!(heard.recv_timeout(LONG).unwrap());
-    line.release(|_| {});
+    line.release();
     assert!(!heard.recv_timeout(LONG).unwrap());
     listener.join().unwrap();
 }
@@ -61,7 +60,8 @@ fn a_text_is_compiled_once_for_all_who_ask() {
     let gate = Mutex::new(gate);
     let compiled = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&compiled);
-    let threads = CompileThreads::new(
+    let threads = CompileQueue::new(
+        Threads::new("test", THREADS_MAX),
         move |text: &str| {
             gate.lock().recv_timeout(LONG).unwrap();
             counted.fetch_add(1, Ordering::SeqCst);
@@ -86,7 +86,8 @@ fn a_text_is_compiled_once_for_all_who_ask() {
 
 #[test]
 fn more_texts_than_threads_are_all_compiled_and_a_panic_is_heard_of() {
-    let threads = CompileThreads::new(
+    let threads = CompileQueue::new(
+        Threads::new("test", THREADS_MAX),
         |text: &str| {
             assert_ne!(text, "7", "a test");
             text.to_owned()
@@ -115,7 +116,8 @@ fn who_ends_waits_for_the_compiler() {
     let ends = Mutex::new((began, gate));
     let compiled = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&compiled);
-    let threads = CompileThreads::new(
+    let threads = CompileQueue::new(
+        Threads::new("test", THREADS_MAX),
         move |_: &str| {
             let ends = ends.lock();
             ends.0.send(()).unwrap();
@@ -137,7 +139,8 @@ fn who_ends_waits_neither_for_ever_nor_for_what_was_not_begun() {
     let (began, begins) = mpsc::channel();
     let (open, gate) = mpsc::channel::<()>();
     let (began, gate) = (Mutex::new(began), Mutex::new(gate));
-    let threads = CompileThreads::new(
+    let threads = CompileQueue::new(
+        Threads::new("test", THREADS_MAX),
         move |_: &str| {
             began.lock().send(()).unwrap();
             // Whoever opens drops the other end.

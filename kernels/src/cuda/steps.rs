@@ -1,88 +1,155 @@
-//! What is asked of a run, step after step on the device's thread, which waits for no compiler.
+//! What is asked of a run: steps, done one after the other by a task on the device's thread.
 //!
-//! A step that lacks kernels goes back to the front of its run's line, which is held: the thread turns to
-//! other runs, while [`CompileThreads`](crate::compiling::CompileThreads) compile. Then the step begins
-//! again. It is written so that until it has its kernels it changes nothing that it would not change in
-//! the same way again, and says so to its machine.
+//! A step is a future over the device's thread. It begins once, and waits where it has to: for rows that are
+//! still encoded and copied, and for kernels that are compiled. The thread does what others ask for
+//! meanwhile, and the steps behind it wait.
 
-use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::any::Any;
+use std::collections::VecDeque;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 
+use futures::FutureExt;
 use futures::channel::oneshot;
+use futures::future::LocalBoxFuture;
 use parking_lot::Mutex;
-use tidegate_device::cuda::{Lane, Pending};
+use tidegate_device::DeviceError;
 
 use super::run::RunState;
-use super::{Image, LaneMachine, Shared, panicked};
+use super::{LaneMachine, Shared};
 use crate::backend::RunError;
-use crate::compiling::Line;
-use crate::engine::Machine;
-
-/// The steps of one run.
-pub(super) type Steps = Line<Box<dyn Step>>;
-
-/// Sources with what came of compiling them.
-pub(super) type Images = Vec<(Arc<str>, Image)>;
-
-/// A step of any type of result.
-pub(super) trait Step: Send {
-    /// Does the step and delivers its result, or returns the sources that must be compiled first.
-    fn attempt(&mut self, shared: &Shared, lane: &Lane<'_>) -> Vec<Arc<str>>;
-
-    /// Hears what came of the sources that it lacked.
-    fn hear(&mut self, images: Images);
-}
+use crate::compiling::Waiting;
 
 /// A step, with where its result goes.
-pub(super) struct Asked<T, F> {
-    state: Arc<RunState>,
-    /// Gets the time that was waited for the compiler.
-    work: F,
-    /// `None` once the result was delivered.
-    sender: Option<oneshot::Sender<Result<T, RunError>>>,
-    images: Images,
-    put_back: Option<Instant>,
-    waited: Duration,
+type Step = Box<dyn for<'l> FnOnce(LaneMachine<'l>) -> LocalBoxFuture<'l, ()> + Send>;
+
+/// The steps of one run.
+#[derive(Default)]
+pub(super) struct Steps {
+    queue: Mutex<Queue>,
+    waiting: Arc<Waiting>,
 }
 
-impl<T, F> Asked<T, F>
-where
-    T: Send + 'static,
-    F: FnMut(&RunState, &LaneMachine<'_, '_>, Duration) -> Result<T, RunError> + Send + 'static,
-{
-    /// Makes a step of a run, which is void unless the step succeeds.
-    pub(super) fn of(
-        state: &Arc<RunState>,
-        work: F,
-    ) -> (Box<dyn Step>, oneshot::Receiver<Result<T, RunError>>) {
-        let (sender, receiver) = oneshot::channel();
-        let asked = Self {
-            state: Arc::clone(state),
-            work,
-            sender: Some(sender),
-            images: Images::new(),
-            put_back: None,
-            waited: Duration::ZERO,
-        };
-        (Box::new(asked), receiver)
+#[derive(Default)]
+struct Queue {
+    steps: VecDeque<Step>,
+    /// A task does them.
+    has_task: bool,
+}
+
+impl Steps {
+    /// Tells whether the run waits for kernels.
+    pub(super) fn waiting(&self) -> &Arc<Waiting> {
+        &self.waiting
+    }
+
+    /// Drops the steps that have not begun.
+    pub(super) fn clear(&self) {
+        let dropped = std::mem::take(&mut self.queue.lock().steps);
+        drop(dropped);
+    }
+
+    /// Puts a step behind all others. Returns whether a task has to be begun for them.
+    fn push(&self, step: Step) -> bool {
+        let mut queue = self.queue.lock();
+        queue.steps.push_back(step);
+        !std::mem::replace(&mut queue.has_task, true)
+    }
+
+    /// Takes the first step; if there is none, the task is over.
+    fn next(&self) -> Option<Step> {
+        let mut queue = self.queue.lock();
+        let next = queue.steps.pop_front();
+        queue.has_task = next.is_some();
+        next
     }
 }
 
-impl<T, F> Step for Asked<T, F>
-where
-    T: Send,
-    F: FnMut(&RunState, &LaneMachine<'_, '_>, Duration) -> Result<T, RunError> + Send,
-{
-    fn attempt(&mut self, shared: &Shared, lane: &Lane<'_>) -> Vec<Arc<str>> {
-        if let Some(since) = self.put_back.take() {
-            self.waited += since.elapsed();
+/// Asks for a step of a run. The run is void unless it succeeds, also if the device is lost before it comes
+/// to it.
+pub(super) fn ask<T: Send + 'static>(
+    shared: &Arc<Shared>,
+    steps: &Arc<Steps>,
+    state: &Arc<RunState>,
+    work: impl for<'l> FnOnce(Arc<RunState>, LaneMachine<'l>) -> LocalBoxFuture<'l, Result<T, RunError>>
+    + Send
+    + 'static,
+) -> oneshot::Receiver<Result<T, RunError>> {
+    let (sender, receiver) = oneshot::channel();
+    let answer = Answer {
+        state: Arc::clone(state),
+        sender: Some(sender),
+    };
+    let device = shared.device.info().id;
+    let step: Step = Box::new(move |machine| {
+        async move {
+            let state = Arc::clone(&answer.state);
+            // What it held of the run is gone with it, and the run is void.
+            let run = AssertUnwindSafe(async { work(state, machine).await });
+            let done = run.catch_unwind().await;
+            answer.give(done.unwrap_or_else(|panic| {
+                Err(RunError::Device(DeviceError::LaunchFailed {
+                    device,
+                    launch: 0,
+                    why: panic_text(panic.as_ref()),
+                }))
+            }));
         }
-        let machine = LaneMachine::not_waiting(shared, lane, &self.images);
-        let result = (self.work)(&self.state, &machine, self.waited);
-        if result.is_err() && machine.lacks_kernels() {
-            self.put_back = Some(Instant::now());
-            return machine.into_lacking();
+        .boxed_local()
+    });
+    if steps.push(step) {
+        begin(shared, steps);
+    }
+    receiver
+}
+
+/// Begins a task that does the steps there are.
+fn begin(shared: &Arc<Shared>, steps: &Arc<Steps>) {
+    let (kept, waiting) = (Arc::clone(shared), Arc::clone(steps.waiting()));
+    let mut doing = Doing(Some(Arc::clone(steps)));
+    let task = shared.device.spawn(move |lane| {
+        async move {
+            while let Some(step) = doing.next() {
+                step(LaneMachine::new(&kept, lane, Arc::clone(&waiting))).await;
+            }
         }
+        .boxed_local()
+    });
+    // Whoever asked for a step hears of it.
+    drop(task);
+}
+
+/// Steps that a task does. If it does not come to their end nobody else will: they are dropped.
+struct Doing(Option<Arc<Steps>>);
+
+impl Doing {
+    fn next(&mut self) -> Option<Step> {
+        let next = self.0.as_ref()?.next();
+        if next.is_none() {
+            self.0 = None;
+        }
+        next
+    }
+}
+
+impl Drop for Doing {
+    fn drop(&mut self) {
+        if let Some(steps) = self.0.take() {
+            steps.queue.lock().has_task = false;
+            steps.clear();
+        }
+    }
+}
+
+/// Where the result of a step goes.
+struct Answer<T> {
+    state: Arc<RunState>,
+    /// `None` once the result was delivered.
+    sender: Option<oneshot::Sender<Result<T, RunError>>>,
+}
+
+impl<T> Answer<T> {
+    fn give(mut self, result: Result<T, RunError>) {
         if result.is_err() {
             self.state.make_void();
         }
@@ -90,15 +157,10 @@ where
             // Nobody waiting is no failure: the step was to be done all the same.
             let _ = sender.send(result);
         }
-        Vec::new()
-    }
-
-    fn hear(&mut self, images: Images) {
-        self.images.extend(images);
     }
 }
 
-impl<T, F> Drop for Asked<T, F> {
+impl<T> Drop for Answer<T> {
     fn drop(&mut self) {
         if self.sender.is_some() {
             self.state.make_void();
@@ -106,75 +168,10 @@ impl<T, F> Drop for Asked<T, F> {
     }
 }
 
-/// Has the device's thread do the first step of a line. The result is only whether that could be.
-pub(super) fn post(shared: &Arc<Shared>, steps: &Arc<Steps>) -> Pending<()> {
-    let (kept, posted) = (Arc::clone(shared), Posted(Some(Arc::clone(steps))));
-    shared.device.submit(move |lane| {
-        let Some(steps) = posted.arrived() else {
-            return;
-        };
-        let Some(mut step) = steps.next() else {
-            return;
-        };
-        let lacking = step.attempt(&kept, lane);
-        if !lacking.is_empty() {
-            steps.put_back(step);
-            compile(&kept, &steps, lacking);
-        }
-    })
-}
-
-/// A line on its way to the device's thread. If it does not get there, its steps are dropped.
-struct Posted(Option<Arc<Steps>>);
-
-impl Posted {
-    fn arrived(mut self) -> Option<Arc<Steps>> {
-        self.0.take()
-    }
-}
-
-impl Drop for Posted {
-    fn drop(&mut self) {
-        if let Some(steps) = &self.0 {
-            steps.clear();
-        }
-    }
-}
-
-/// Compiles sources elsewhere, and goes on with the line then.
-fn compile(shared: &Arc<Shared>, steps: &Arc<Steps>, lacking: Vec<Arc<str>>) {
-    let held = Arc::new(Held {
-        shared: Arc::downgrade(shared),
-        steps: Arc::clone(steps),
-        images: Mutex::default(),
-    });
-    for text in lacking {
-        let (held, own) = (Arc::clone(&held), Arc::clone(&text));
-        let then = move |image: Option<&Image>| {
-            let image = image.cloned().unwrap_or_else(|| Err(panicked()));
-            held.images.lock().push((own, image));
-        };
-        shared.compile_threads.ask(&text, Box::new(then));
-    }
-}
-
-/// A line that is held until this is dropped, by the last who compiles for it.
-struct Held {
-    shared: Weak<Shared>,
-    steps: Arc<Steps>,
-    images: Mutex<Images>,
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        let Some(shared) = self.shared.upgrade() else {
-            return self.steps.clear();
-        };
-        let images = std::mem::take(self.images.get_mut());
-        let num_steps = self.steps.release(|step| step.hear(images));
-        for _ in 0..num_steps {
-            // Whoever asked for a step hears of it.
-            drop(post(&shared, &self.steps));
-        }
-    }
+fn panic_text(payload: &(dyn Any + Send)) -> String {
+    let text = payload
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+    format!("its work panicked: {}", text.unwrap_or("without a message"))
 }

@@ -1,120 +1,96 @@
 //! Work of a user on a device's thread, with the device's stream.
 //!
-//! Which kernels it launches is known once it does. The first time it comes to one that is not compiled it
-//! is put aside, as the steps of runs are, and begins again when the kernel is there.
+//! The kernels that it launches are known and compiled before it begins, so that it is called once.
 
 use std::sync::Arc;
 
 use futures::FutureExt;
-use futures::channel::oneshot;
-use tidegate_device::cuda::{Lane, LaunchShape};
-use tidegate_device::{DeviceError, DeviceId, Reservation};
+use futures::future::try_join_all;
+use tidegate_device::cuda::{Kernel, Lane, LaunchShape};
+use tidegate_device::{DeviceError, Reservation};
 
-use super::steps::{Images, Step, Steps, post};
 use super::{LaneMachine, Shared};
-use crate::engine::{Machine, bytes_of_words};
+use crate::compiling::Waiting;
+use crate::engine::bytes_of_words;
 use crate::program::Part;
-use crate::stream::{DeviceStream, StreamWork, UnderWay};
+use crate::stream::{DeviceStream, StreamKernel, StreamWork, UnderWay};
 
-/// Work with the memory that it may take.
-struct UserWork {
-    work: StreamWork,
+/// Runs work on the device's thread, once its kernels are compiled; its memory is held until it has ended.
+pub(super) fn run(
+    shared: &Arc<Shared>,
     memory: Reservation,
-    images: Images,
-    /// `None` once it was told how the work has ended.
-    sender: Option<oneshot::Sender<Result<(), DeviceError>>>,
-}
-
-impl Step for UserWork {
-    fn attempt(&mut self, shared: &Shared, lane: &Lane<'_>) -> Vec<Arc<str>> {
-        let machine = LaneMachine::not_waiting(shared, lane, &self.images);
-        (self.work)(&DeviceStream::cuda(&machine, self.memory.bytes()));
-        // What it has launched may still use the memory.
-        let done = lane.synchronize();
-        if done.is_ok() && machine.lacks_kernels() {
-            return machine.into_lacking();
+    kernels: Vec<StreamKernel>,
+    work: StreamWork,
+) -> UnderWay {
+    let waiting: Arc<Waiting> = Arc::default();
+    let (of_task, of_machine) = (Arc::clone(shared), Arc::clone(&waiting));
+    let done = shared.device.spawn(move |lane| {
+        async move {
+            let machine = LaneMachine::new(&of_task, lane, of_machine);
+            let loading = kernels.iter().map(|kernel| machine.load_of_user(kernel));
+            let loaded = try_join_all(loading).await?;
+            let user = UserLane {
+                lane,
+                kernels: kernels.into_iter().zip(loaded).collect(),
+            };
+            work(&DeviceStream::cuda(&user, memory.bytes()));
+            // What it has launched may still use the memory.
+            lane.synchronize()
         }
-        if let Some(sender) = self.sender.take() {
-            // Nobody waiting is no failure: the work was to be done all the same.
-            let _ = sender.send(done);
-        }
-        Vec::new()
-    }
-
-    fn hear(&mut self, images: Images) {
-        self.images.extend(images);
-    }
-}
-
-/// Runs work on the device's thread; its memory is held until it has ended.
-pub(super) fn run(shared: &Arc<Shared>, memory: Reservation, work: StreamWork) -> UnderWay {
-    let (sender, receiver) = oneshot::channel();
-    let steps = Arc::new(Steps::default());
-    steps.push(Box::new(UserWork {
-        work,
-        memory,
-        images: Images::new(),
-        sender: Some(sender),
-    }));
-    let waiting = Some(Arc::clone(steps.waiting()));
-    let (posted, shared) = (post(shared, &steps), Arc::clone(shared));
-    let done = async move {
-        if let Ok(done) = receiver.await {
-            return done;
-        }
-        posted.await?;
-        shared.device.check_alive()?;
-        Err(DeviceError::LaunchFailed {
-            device: shared.device.info().id,
-            launch: 0,
-            why: "the work did not come to its end".into(),
-        })
-    };
+        .boxed_local()
+    });
     UnderWay {
-        done: done.boxed(),
-        waiting,
+        done: async move { done.await? }.boxed(),
+        waiting: Some(waiting),
     }
 }
 
-impl LaneMachine<'_, '_> {
-    /// Returns the device.
-    pub(crate) fn device(&self) -> DeviceId {
-        self.shared.device.info().id
-    }
+/// The device's thread, with the kernels that a user's work may launch.
+pub(crate) struct UserLane<'l> {
+    pub(crate) lane: Lane<'l>,
+    kernels: Vec<(StreamKernel, Kernel)>,
+}
 
-    /// Returns the device's thread.
-    pub(crate) fn lane(&self) -> &Lane<'_> {
-        self.lane
-    }
-
-    /// Launches a kernel that a user wrote.
-    pub(crate) fn launch_of_user(
+impl UserLane<'_> {
+    /// Launches a kernel that a user wrote; `None` if it was not asked for.
+    pub(crate) fn launch(
         &self,
-        source: &str,
-        kernel: &str,
+        (source, name): (&str, &str),
         (blocks, threads): (u32, u32),
         words: &[u64],
-    ) -> Result<(), DeviceError> {
-        // What is loaded is known by its text, and has the kernels that were asked for first.
-        let text = format!("{source}\n// {kernel}\n");
-        let loaded = match self.shared.loaded(&text) {
-            Some(loaded) => loaded,
-            None => {
-                let part = Part {
-                    text: text.clone(),
-                    kernels: vec![kernel],
-                };
-                self.load_parts(&text, &[part])?
-            }
-        };
+    ) -> Option<Result<(), DeviceError>> {
+        let is_it = |(known, _): &&(StreamKernel, Kernel)| known.is(source, name);
+        let (_, kernel) = self.kernels.iter().find(is_it)?;
         let shape = LaunchShape {
             blocks,
             threads,
             shared_bytes: 0,
         };
-        match loaded.kernels.first() {
-            Some(kernel) => self.lane.launch(kernel, shape, &bytes_of_words(words)),
-            None => Ok(()),
-        }
+        Some(self.lane.launch(kernel, shape, &bytes_of_words(words)))
+    }
+}
+
+impl LaneMachine<'_> {
+    /// Returns a kernel that a user wrote.
+    async fn load_of_user(&self, kernel: &StreamKernel) -> Result<Kernel, DeviceError> {
+        let (source, name) = (kernel.source(), kernel.name());
+        // What is loaded is known by its text, and has the kernels that were asked for first.
+        let text = format!("{source}\n// {name}\n");
+        let loaded = match self.shared.loaded(&text) {
+            Some(loaded) => loaded,
+            None => {
+                let part = Part {
+                    text: text.clone(),
+                    kernels: vec![name],
+                };
+                self.load_parts(&text, &[part]).await?
+            }
+        };
+        let kernel = loaded.kernels.first().cloned();
+        kernel.ok_or_else(|| DeviceError::Refused {
+            device: self.shared.device.info().id,
+            what: format!("find kernel {name}"),
+            why: "its source has none of this name".into(),
+        })
     }
 }

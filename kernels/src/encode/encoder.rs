@@ -1,6 +1,7 @@
 //! One column of one chunk on its way to a device, written piece by piece.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use arrow_array::ArrayRef;
 use arrow_array::cast::AsArray;
@@ -21,14 +22,15 @@ use crate::program::{Interval, SlotFacts, SlotKind};
 
 /// Writes the values of a chunk's column.
 ///
-/// Base, factor and width are guessed from some of the values, unless there are few. Write all rows,
-/// in pieces in any order; then [`fits`](Self::fits) says whether the guess was right. If it was not,
-/// [`refit`](Self::refit) chooses again, from all values, and everything is written once more.
+/// Base, factor and width are guessed from some of the values, unless there are few. All rows are written
+/// in pieces, in any order and by any threads, and what was seen of them is added up; then
+/// [`fits`](Self::fits) says whether the guess was right. If it was not, [`refitted`](Self::refitted)
+/// chooses again, from all values, and everything is written once more. Clones share the values.
+#[derive(Clone)]
 pub(crate) struct Encoder {
-    column: Box<dyn Column>,
-    validity: Validity,
+    column: Arc<dyn Column>,
+    validity: Arc<Validity>,
     layout: Layout,
-    seen: Seen,
 }
 
 impl Encoder {
@@ -54,9 +56,8 @@ impl Encoder {
         let layout = likely.unwrap_or_else(|| column.exact_layout(&validity));
         Ok(Self {
             column,
-            validity,
+            validity: Arc::new(validity),
             layout,
-            seen: Seen::NOTHING,
         })
     }
 
@@ -75,37 +76,34 @@ impl Encoder {
         self.validity.words()
     }
 
-    pub(super) fn into_validity(self) -> Option<Vec<u32>> {
-        self.validity.into_words()
-    }
-
-    /// Writes the values of some rows, for this reader. The memory may be handed to any thread then.
+    /// Writes the values of some rows, for this reader, and returns what was seen of them. The memory may
+    /// be handed to any thread then.
     ///
     /// # Panics
     /// If `into` has not room for exactly those.
-    pub(crate) fn write(&mut self, rows: Range<usize>, into: &mut [u8], reader: Reader) {
+    pub(crate) fn write(&self, rows: Range<usize>, into: &mut [u8], reader: Reader) -> Seen {
         assert_eq!(into.len(), rows.len() * self.width(), "room for the rows");
-        let Self {
-            column,
-            validity,
-            layout,
-            seen,
-        } = self;
-        column.write(*layout, validity, rows, (into, reader), seen);
+        let mut seen = Seen::NOTHING;
+        self.column
+            .write(self.layout, &self.validity, rows, (into, reader), &mut seen);
         if reader == Reader::Device {
             settle();
         }
+        seen
     }
 
-    /// Returns whether all values that were written so far are what they were taken for.
-    pub(crate) fn fits(&self) -> bool {
-        self.column.fits(self.layout, &self.seen)
+    /// Returns whether all values of which this was seen are what they were taken for.
+    pub(crate) fn fits(&self, seen: &Seen) -> bool {
+        self.column.fits(self.layout, seen)
     }
 
-    /// Looks at all values, after which they fit. What was written is void.
-    pub(crate) fn refit(&mut self) {
-        self.layout = self.column.exact_layout(&self.validity);
-        self.seen = Seen::NOTHING;
+    /// Looks at all values; what it returns they fit.
+    pub(crate) fn refitted(&self) -> Self {
+        let layout = self.column.exact_layout(&self.validity);
+        Self {
+            layout,
+            ..self.clone()
+        }
     }
 
     /// Returns what is added to a scaled raw value, and what a raw value is multiplied by.
@@ -116,23 +114,21 @@ impl Encoder {
         }
     }
 
-    /// Returns what is known of the values, once all rows were written and fit.
-    pub(crate) fn facts(&self) -> SlotFacts {
+    /// Returns what is known of the values, of all of which this was seen, and which fit.
+    pub(crate) fn facts(&self, seen: &Seen) -> SlotFacts {
         let (base, factor) = self.scale();
         let range = match self.layout {
             Layout::Plain(_) => Interval::ALL,
             Layout::Wide(range) => range,
-            Layout::Narrowed { .. } if self.seen.least > self.seen.greatest => {
-                Interval::of(i128::from(base))
-            }
+            Layout::Narrowed { .. } if seen.least > seen.greatest => Interval::of(i128::from(base)),
             Layout::Narrowed { factor, .. } => {
                 let value = |raw: u64| i128::from(base) + i128::from(factor) * i128::from(raw);
-                Interval::new(value(self.seen.least), value(self.seen.greatest))
+                Interval::new(value(seen.least), value(seen.greatest))
             }
         };
         SlotFacts {
             range,
-            float_bound: self.column.float_bound(&self.seen),
+            float_bound: self.column.float_bound(seen),
             float_least: 0.0,
             nullable: self.validity.has_nulls(),
             widths: vec![self.layout.width()],
@@ -147,12 +143,12 @@ impl Encoder {
     }
 }
 
-fn floats<T, const WIDTH: usize, const LANES: usize>(arrays: &[ArrayRef]) -> Box<dyn Column>
+fn floats<T, const WIDTH: usize, const LANES: usize>(arrays: &[ArrayRef]) -> Arc<dyn Column>
 where
     T: super::write::FloatBits<WIDTH>,
 {
     let values = Values::<T>::of(arrays);
-    Box::new(Floats::<T, WIDTH, LANES> { values })
+    Arc::new(Floats::<T, WIDTH, LANES> { values })
 }
 
 /// Takes arrays of one type of integers, dates, times, decimals or booleans.
@@ -160,15 +156,15 @@ fn integers(
     arrays: &[ArrayRef],
     validity: &Validity,
     narrowing: Narrowing,
-) -> Result<Box<dyn Column>, EvalError> {
+) -> Result<Arc<dyn Column>, EvalError> {
     use DataType as T;
 
     fn of<N: Native + ArrowNativeType>(
         arrays: &[ArrayRef],
         validity: &Validity,
         narrowing: Narrowing,
-    ) -> Box<dyn Column> {
-        Box::new(Integers::<N>::new(Values::of(arrays), validity, narrowing))
+    ) -> Arc<dyn Column> {
+        Arc::new(Integers::<N>::new(Values::of(arrays), validity, narrowing))
     }
 
     let Some(first) = arrays.first() else {
@@ -180,7 +176,7 @@ fn integers(
                 array.as_boolean().values().iter().map(u8::from).collect()
             };
             let values = Values::from_parts(arrays.iter().map(bytes).collect());
-            return Ok(Box::new(Integers::new(values, validity, narrowing)));
+            return Ok(Arc::new(Integers::new(values, validity, narrowing)));
         }
         T::Int8 => of::<i8>,
         T::Int16 => of::<i16>,
@@ -205,12 +201,12 @@ fn codes(
     arrays: &[ArrayRef],
     validity: &Validity,
     dictionary: &Mutex<Dictionary>,
-) -> Result<Box<dyn Column>, EvalError> {
+) -> Result<Arc<dyn Column>, EvalError> {
     let strings = ChunkStrings::of(arrays)?;
     let codes = dictionary.lock().adopt(&strings);
     let least = codes.iter().min().copied().unwrap_or(0);
     let greatest = codes.iter().max().copied().unwrap_or(0);
     let range = Interval::new(i128::from(least), i128::from(greatest));
     let values = Values::from_parts(vec![strings.into_codes(&codes).into()]);
-    Ok(Box::new(Integers::within(values, validity, range)))
+    Ok(Arc::new(Integers::within(values, validity, range)))
 }

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use super::{Dictionary, EncodedColumn, Encoder, Narrowing, Reader, padded, written};
+use super::{Dictionary, EncodedColumn, Encoder, Narrowing, Reader, Seen, padded, written};
 use crate::program::{Interval, SlotKind};
 
 fn encoder(kind: SlotKind, arrays: &[ArrayRef], narrowing: Narrowing) -> Encoder {
@@ -162,18 +162,18 @@ fn pieces_make_the_same_chunk_as_the_whole() {
         .collect();
     let arrays: [ArrayRef; 1] = [Arc::new(Int64Array::from(values))];
     let whole = written(encoder(SlotKind::Integer, &arrays, Narrowing::Factor));
-    let mut encoder = encoder(SlotKind::Integer, &arrays, Narrowing::Factor);
-    let width = encoder.width();
+    let encoder = encoder(SlotKind::Integer, &arrays, Narrowing::Factor);
+    let (width, mut seen) = (encoder.width(), Seen::NOTHING);
     let mut bytes = vec![0; padded(whole.num_rows) * width];
     // The last piece first.
     for start in [8_000, 4_000, 0] {
         let end = (start + 4_000).min(whole.num_rows);
         let place = &mut bytes[start * width..end * width];
-        encoder.write(start..end, place, Reader::Device);
+        seen.add(encoder.write(start..end, place, Reader::Device));
     }
-    assert!(encoder.fits());
+    assert!(encoder.fits(&seen));
     assert_eq!(bytes, whole.values);
-    assert_eq!(encoder.facts(), whole.facts);
+    assert_eq!(encoder.facts(&seen), whole.facts);
     assert_eq!(encoder.validity(), whole.validity.as_deref());
 }
 
@@ -218,12 +218,12 @@ fn what_a_device_reads_is_what_the_host_does() {
                     })
                     .collect();
                 let host = written(encoder(kind, &arrays, Narrowing::Factor));
-                let mut encoder = encoder(kind, &arrays, Narrowing::Factor);
+                let encoder = encoder(kind, &arrays, Narrowing::Factor);
                 let mut bytes = vec![0; host.num_rows * encoder.width()];
-                encoder.write(0..host.num_rows, &mut bytes, Reader::Device);
-                assert!(encoder.fits());
+                let seen = encoder.write(0..host.num_rows, &mut bytes, Reader::Device);
+                assert!(encoder.fits(&seen));
                 assert_eq!(bytes, host.values[..bytes.len()], "{kind:?} {lens:?}");
-                assert_eq!(encoder.facts(), host.facts);
+                assert_eq!(encoder.facts(&seen), host.facts);
                 assert_eq!(encoder.validity(), host.validity.as_deref());
             }
         }
@@ -234,10 +234,10 @@ fn what_a_device_reads_is_what_the_host_does() {
 fn floats_without_a_bound_are_told_unless_null() {
     let of = |values: Vec<Option<f64>>| {
         let array: ArrayRef = Arc::new(Float64Array::from(values));
-        let mut encoder = encoder(SlotKind::Float64, &[array], Narrowing::Factor);
+        let encoder = encoder(SlotKind::Float64, &[array], Narrowing::Factor);
         let mut bytes = vec![0; encoder.num_rows() * encoder.width()];
-        encoder.write(0..encoder.num_rows(), &mut bytes, Reader::Device);
-        (encoder.facts().float_bound, bytes)
+        let seen = encoder.write(0..encoder.num_rows(), &mut bytes, Reader::Device);
+        (encoder.facts(&seen).float_bound, bytes)
     };
     let usual: Vec<Option<f64>> = (0..5_000).map(|row| Some(f64::from(row) - 70.0)).collect();
     let (bound, bytes) = of(usual.clone());
@@ -254,10 +254,10 @@ fn floats_without_a_bound_are_told_unless_null() {
         vec![1.5, f32::NAN, -0.0, f32::INFINITY, -2.5].into(),
         Some(vec![true, false, false, false, true].into()),
     );
-    let mut encoder = encoder(SlotKind::Float32, &[Arc::new(array)], Narrowing::Width);
+    let encoder = encoder(SlotKind::Float32, &[Arc::new(array)], Narrowing::Width);
     let mut bytes = vec![1; 20];
-    encoder.write(0..5, &mut bytes, Reader::Device);
-    assert_eq!(encoder.facts().float_bound, 2.5);
+    let seen = encoder.write(0..5, &mut bytes, Reader::Device);
+    assert_eq!(encoder.facts(&seen).float_bound, 2.5);
     assert_eq!(bytes[4..16], [0; 12]);
 }
 

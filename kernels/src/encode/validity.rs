@@ -62,10 +62,6 @@ impl Validity {
         self.words.is_some()
     }
 
-    pub(super) fn into_words(self) -> Option<Vec<u32>> {
-        self.words
-    }
-
     pub(super) fn words(&self) -> Option<&[u32]> {
         self.words.as_deref()
     }

@@ -68,7 +68,7 @@ pub(crate) enum Reader {
 
 /// What was seen of values that were written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Seen {
+pub(crate) struct Seen {
     /// Not 0 if a value does not fit.
     pub(super) beyond: u64,
     /// The least raw value; of floats nothing.
@@ -78,13 +78,13 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    pub(super) const NOTHING: Self = Self {
+    pub(crate) const NOTHING: Self = Self {
         beyond: 0,
         least: u64::MAX,
         greatest: 0,
     };
 
-    pub(super) fn add(&mut self, other: Self) {
+    pub(crate) fn add(&mut self, other: Self) {
         self.beyond |= other.beyond;
         self.least = self.least.min(other.least);
         self.greatest = self.greatest.max(other.greatest);

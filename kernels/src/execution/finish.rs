@@ -14,7 +14,7 @@ use tidegate_pipeline::{Aggregate, Interpreter, Pipeline, Sort, Step};
 
 use super::Input;
 use super::inputs::{ColumnView, Inputs, Strings};
-use super::{Execution, Leaving, refused};
+use super::{Execution, Leaving};
 use crate::backend::RunError;
 use crate::columns;
 use crate::encode::Dictionary;
@@ -162,36 +162,32 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
     ///
     /// # Errors
     /// What the groups raise; the device's own errors.
-    pub fn finish<M: Machine<Buffer = B>>(
+    pub async fn finish<M: Machine<Buffer = B>>(
         mut self,
         machine: &M,
         limits: &FinishLimits,
     ) -> Result<Leaving, RunError> {
-        self.end(machine, limits)
+        self.end(machine, limits).await
     }
 
-    /// As [`Execution::finish`]; where the machine [lacks](Machine::lacks_kernels) kernels the state is
-    /// such that the end may begin again.
-    ///
-    /// # Errors
     /// As [`Execution::finish`].
-    pub fn end<M: Machine<Buffer = B>>(
+    async fn end<M: Machine<Buffer = B>>(
         &mut self,
         machine: &M,
         limits: &FinishLimits,
     ) -> Result<Leaving, RunError> {
         if self.left.is_empty() {
-            return self.end_table(machine, limits);
+            return self.end_table(machine, limits).await;
         }
         if self.table.is_some() {
-            let last = self.end_table(machine, limits)?;
+            let last = self.end_table(machine, limits).await?;
             self.left.push(last);
         }
         Ok(Leaving::all(std::mem::take(&mut self.left)))
     }
 
     /// Ends the execution as far as it is in its table, which may stay.
-    pub(super) fn end_table<M: Machine<Buffer = B>>(
+    pub(super) async fn end_table<M: Machine<Buffer = B>>(
         &mut self,
         machine: &M,
         limits: &FinishLimits,
@@ -207,46 +203,43 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
                 Some(Arc::clone(&self.pipeline)),
             ));
         }
-        match self.finish_on_device(machine, aggregate, limits) {
+        match self.finish_on_device(machine, aggregate, limits).await {
             Ok(leaving) => Ok(leaving),
             Err(Halt::Failed(error)) => Err(error),
-            Err(Halt::Host(why)) if machine.lacks_kernels() => Err(refused(machine, why)),
-            Err(Halt::Host(why)) => Ok(self
-                .finish_on_host(machine, aggregate, limits)?
-                .because(why)),
+            Err(Halt::Host(why)) => {
+                let left = self.finish_on_host(machine, aggregate, limits).await?;
+                Ok(left.because(why))
+            }
         }
     }
 
-    /// Compiles and loads what finishes the groups of a program, if a device is to do that.
-    pub(super) fn compile_finish<M: Machine<Buffer = B>>(
+    /// Returns the program that finishes the groups of a program, or why there is none, if a device is to
+    /// finish them.
+    pub(super) fn finish_ahead(
         &self,
-        machine: &M,
         program: &DeviceProgram,
         limits: &FinishLimits,
-    ) -> Result<(), RunError> {
+    ) -> Option<Result<FinishProgram, String>> {
         let (Sink::Groups(plan), Some(aggregate)) =
             (&program.sink, first_aggregate(&self.pipeline))
         else {
-            return Ok(());
+            return None;
         };
-        if plan
-            .num_packed
-            .is_some_and(|slots| slots < limits.slots_min)
-        {
-            return Ok(());
+        let is_small = |slots| slots < limits.slots_min;
+        if plan.num_packed.is_some_and(is_small) {
+            return None;
         }
-        let counting = machine.engine(&columns::SOURCE, &columns::KERNELS);
         let layout = self.next(limits).layout();
-        // What cannot be written is the host's to finish.
-        if let Ok(finish) = finish_program(aggregate, plan, program.literals.len(), layout) {
-            machine.engine(&finish.text, &FinishProgram::KERNELS)?;
-        }
-        counting?;
-        Ok(())
+        Some(finish_program(
+            aggregate,
+            plan,
+            program.literals.len(),
+            layout,
+        ))
     }
 
     /// Takes the table only if it succeeds.
-    fn finish_on_device<M: Machine<Buffer = B>>(
+    async fn finish_on_device<M: Machine<Buffer = B>>(
         &mut self,
         machine: &M,
         aggregate: &Aggregate,
@@ -255,7 +248,7 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
         let Some(table) = self.table.as_ref() else {
             return Err(Halt::Host("there is no table".into()));
         };
-        let (num_groups, next) = self.worth_of(machine, table, limits)?;
+        let (num_groups, next) = self.worth_of(machine, table, limits).await?;
         let layout = next.layout();
         let program = finish_program(aggregate, table.plan(), table.literals().len(), layout);
         let program = program.map_err(Halt::Host)?;
@@ -266,7 +259,8 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
             .collect();
         let bytes = column_bytes(outputs.iter(), num_groups);
         let memory = machine.budget().reserve(bytes)?;
-        let engine = machine.engine(&program.text, &FinishProgram::KERNELS)?;
+        let finishing = machine.engine(&program.text, &FinishProgram::KERNELS);
+        let engine = finishing.await?;
         let groups = finish_groups(&engine, &program, table, num_groups)?;
         match next {
             Next::Leave(rest) => {
@@ -279,27 +273,29 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
                 Ok(Leaving::columns(rows, schema, dictionaries, rest))
             }
             Next::Groups(pipeline) => {
-                let columns = self.stored(machine, &program, groups, memory)?;
+                let columns = self.stored(machine, &program, groups, memory).await?;
                 let mut next = Self::new(machine.budget(), pipeline, &self.options)?;
                 let chunk = next.adopt_groups(machine, &columns)?;
-                let may_begin_again = machine.may_begin_again(false);
-                machine.may_begin_again(may_begin_again);
-                next.launch(machine, Input::Chunks(&[chunk]))?;
+                let chunks = [chunk];
+                let launching = next.launch(machine, Input::Chunks(&chunks));
+                // It may end a table of its own, as this does.
+                Box::pin(launching).await?;
                 drop(columns);
-                // What is done need not be done again: from here on the end is that of the groups' groups.
+                // From here on the end is that of the groups' groups.
                 *self = next;
-                machine.may_begin_again(may_begin_again);
-                self.end(machine, limits).map_err(Halt::Failed)
+                let ending = Box::pin(self.end(machine, limits));
+                ending.await.map_err(Halt::Failed)
             }
             Next::Rows { head, first, tail } => {
-                let columns = self.stored(machine, &program, groups, memory)?;
-                self.write_first(machine, &columns, head, first, tail, limits)
+                let columns = self.stored(machine, &program, groups, memory).await?;
+                self.write_first(machine, &columns, (head, first, tail), limits)
+                    .await
             }
         }
     }
 
     /// Counts the groups and decides what comes after them, if the device is to finish them.
-    fn worth_of<M: Machine<Buffer = B>>(
+    async fn worth_of<M: Machine<Buffer = B>>(
         &self,
         machine: &M,
         table: &GroupTable<B>,
@@ -313,7 +309,8 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
         if num_slots < limits.slots_min {
             return Err(Halt::Host(format!("{num_slots} slots are copied faster")));
         }
-        let num_groups = table.count(&machine.engine(&columns::SOURCE, &columns::KERNELS)?)?;
+        let counting = machine.engine(&columns::SOURCE, &columns::KERNELS).await?;
+        let num_groups = table.count(&counting)?;
         if num_groups >= limits.groups_min {
             return Ok((num_groups, self.next(limits)));
         }
@@ -324,14 +321,14 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
     }
 
     /// Makes finished groups readable by another program.
-    fn stored<M: Machine<Buffer = B>>(
+    async fn stored<M: Machine<Buffer = B>>(
         &self,
         machine: &M,
         program: &FinishProgram,
         groups: FinishedGroups<B>,
         memory: Reservation,
     ) -> Result<GroupColumns<B>, Halt> {
-        let engine = machine.engine(&columns::SOURCE, &columns::KERNELS)?;
+        let engine = machine.engine(&columns::SOURCE, &columns::KERNELS).await?;
         let stored = store_groups(&engine, program, &groups)?;
         let columns = program.columns.iter().zip(&groups.noted);
         let dictionary_of = |slot: usize| Arc::clone(&self.inputs.dictionaries[slot]);
@@ -436,13 +433,11 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
 
     /// Runs filters and projections over the groups and lets rows leave: all, or what can be among
     /// the first of an ordering.
-    fn write_first<M: Machine<Buffer = B>>(
+    async fn write_first<M: Machine<Buffer = B>>(
         &self,
         machine: &M,
         columns: &GroupColumns<B>,
-        head: Arc<Pipeline>,
-        first: Option<(Sort, usize)>,
-        tail: Option<Arc<Pipeline>>,
+        (head, first, tail): (Arc<Pipeline>, Option<(Sort, usize)>, Option<Arc<Pipeline>>),
         limits: &FinishLimits,
     ) -> Result<Leaving, Halt> {
         let declared = match &first {
@@ -463,11 +458,12 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
         let _memory = machine
             .budget()
             .reserve(column_bytes(outputs.iter(), columns.num_rows))?;
-        let engine = machine.engine(&program.text, program.kernel_names())?;
+        let writing = machine.engine(&program.text, program.kernel_names());
+        let engine = writing.await?;
         let segments = Segments::of(&program, &[chunk]);
         let mut rows = write_rows(&engine, &program, outputs, &segments)?;
         if let Some((_, fetch)) = first {
-            rows = first_rows(machine, rows, outputs, &bits, fetch as u64, limits)?;
+            rows = first_rows(machine, rows, outputs, &bits, fetch as u64, limits).await?;
         }
         let rows = download_rows(&engine, &rows, &outputs[..num_columns])?;
         let dictionaries = writer.inputs.dictionaries.clone();
@@ -475,7 +471,7 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
     }
 
     /// Reads the groups back.
-    fn finish_on_host<M: Machine<Buffer = B>>(
+    async fn finish_on_host<M: Machine<Buffer = B>>(
         &mut self,
         machine: &M,
         aggregate: &Aggregate,
@@ -486,36 +482,49 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
         let engine = match self.table {
             Some(_) if known.is_none() => {
                 let (program, _) = self.program(machine)?;
-                Some(machine.engine(&program.text, program.kernel_names())?)
+                let reading = machine.engine(&program.text, program.kernel_names());
+                Some(reading.await?)
             }
             _ => None,
         };
-        machine.may_begin_again(false);
+        let table = self.table.take();
+        if let (Some(table), Some(engine)) = (&table, &engine) {
+            known = Some(table.read(engine)?);
+        }
+        let ending = self.ending.take();
+        let ending = ending.unwrap_or_else(|| Ending::of(&self.pipeline));
+        let batch = self.merged(table, known, aggregate, &ending.schema)?;
+        Box::pin(finish_batch(machine, &self.options, ending, batch, limits)).await
+    }
+}
+
+impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
+    /// Makes one batch of the groups of the last table and of those before.
+    fn merged(
+        &mut self,
+        table: Option<GroupTable<B>>,
+        known: Option<Groups>,
+        aggregate: &Aggregate,
+        schema: &SchemaRef,
+    ) -> Result<RecordBatch, RunError> {
         let mut parts = std::mem::take(&mut self.retired);
         let mut of_keys = Vec::new();
         let strings = Strings::of(&self.inputs.dictionaries);
-        if let Some(table) = self.table.take() {
+        if let Some(table) = table {
             of_keys = table.plan().keys.iter().map(|key| key.dictionary).collect();
-            if let Some(engine) = engine {
-                known = Some(table.read(&engine)?);
-            }
             parts.extend(known.map(|groups| groups.named(&strings.all())));
         }
         let dictionaries: Vec<Option<&Dictionary>> = of_keys
             .into_iter()
             .map(|slot| slot.map(|slot| strings.slot(slot)))
             .collect();
-        let groups = Groups::merged(parts);
-        let ending = self.ending.take();
-        let ending = ending.unwrap_or_else(|| Ending::of(&self.pipeline));
-        let batch = groups.to_batch(aggregate, &dictionaries, &ending.schema)?;
-        finish_batch(machine, &self.options, ending, batch, limits)
+        Ok(Groups::merged(parts).to_batch(aggregate, &dictionaries, schema)?)
     }
 }
 
 /// Runs what comes after groups that are on the host: on the device again where there are many and it
 /// groups them once more, else it is left to the interpreter.
-fn finish_batch<M: Machine>(
+async fn finish_batch<M: Machine>(
     machine: &M,
     options: &ProgramOptions,
     ending: Ending,
@@ -531,8 +540,8 @@ fn finish_batch<M: Machine>(
     let input = || machine.budget().reserve(referenced_bytes(&batch)).ok();
     if is_worth_it && let Some(_input) = input() {
         let mut next = Execution::new(machine.budget(), Arc::clone(&rest), options)?;
-        match next.fold(machine, std::slice::from_ref(&batch)) {
-            Ok(_) => return next.finish(machine, limits),
+        match next.fold(machine, std::slice::from_ref(&batch)).await {
+            Ok(_) => return next.finish(machine, limits).await,
             // The values did not suit: nothing has left, and the host can do it.
             Err(RunError::Device(
                 DeviceError::LaunchFailed { .. } | DeviceError::OutOfMemory { .. },
@@ -555,7 +564,7 @@ struct GroupColumns<B> {
 }
 
 /// Keeps the rows that can be among the first of an order, whose words are the last columns.
-fn first_rows<M: Machine>(
+async fn first_rows<M: Machine>(
     machine: &M,
     rows: DeviceRows<M::Buffer>,
     outputs: &[OutputColumn],
@@ -574,7 +583,7 @@ fn first_rows<M: Machine>(
         .zip(bits)
         .map(|((word, _), bits)| (machine.address(word), *bits))
         .collect();
-    let engine = machine.engine(&columns::SOURCE, &columns::KERNELS)?;
+    let engine = machine.engine(&columns::SOURCE, &columns::KERNELS).await?;
     let picked = columns::pick_first(&engine, &words, rows.num_rows, fetch, limits.spare_rows)?;
     Ok(pick_rows(&engine, &rows, columns, &picked)?)
 }

@@ -1,24 +1,20 @@
 //! What an execution's program reads: its slots, and what is known of their values so far.
 
 use std::sync::Arc;
-use std::thread;
 
-use arrow_array::RecordBatch;
 use parking_lot::MutexGuard;
 use tidegate_device::DeviceError;
-use tidegate_pipeline::{EvalError, ExprKind, Scalar};
+use tidegate_pipeline::{ExprKind, Scalar};
 
 use super::lookup::{LookupTable, column_of};
 use super::ranks::RankTable;
 use super::{not_as_stored, refused, unfit};
 use crate::backend::RunError;
-use crate::encode::{Dictionary, EncodedColumn, Narrowing, encode};
+use crate::encode::Dictionary;
 use crate::engine::{Machine, ResidentChunk, ResidentColumn, Segments};
+use crate::load::Intake;
 use crate::program::{DeviceProgram, Interval, Slot, SlotFacts, SlotKind, declared_facts};
 use crate::stored::{ColumnDictionary, StoredRun};
-
-/// Columns of a chunk begin at multiples of this on the device.
-pub(crate) const COLUMN_ALIGNMENT: usize = 256;
 
 /// The slots of a program, with what was learnt of them.
 pub(super) struct Inputs<B> {
@@ -96,35 +92,13 @@ impl<B> Inputs<B> {
         Ok(())
     }
 
-    /// Encodes batches, each slot on a thread of its own.
-    pub(super) fn encode(
-        &self,
-        parameters: &[Scalar],
-        batches: &[RecordBatch],
-    ) -> Result<Vec<EncodedColumn>, RunError> {
-        let encoded: Vec<Result<EncodedColumn, EvalError>> = thread::scope(|scope| {
-            let threads: Vec<_> = self
-                .slots
-                .iter()
-                .zip(&self.dictionaries)
-                .map(|(slot, dictionary)| {
-                    scope.spawn(move || {
-                        let mut strings = dictionary.strings.lock();
-                        encode(slot, parameters, batches, &mut strings, Narrowing::Width)
-                    })
-                })
-                .collect();
-            let joined = threads.into_iter().map(|thread| {
-                thread.join().unwrap_or_else(|_| {
-                    Err(EvalError::Internal {
-                        what: "a chunk could not be encoded".into(),
-                    })
-                })
-            });
-            joined.collect()
-        });
-        let encoded: Result<Vec<_>, EvalError> = encoded.into_iter().collect();
-        Ok(encoded?)
+    /// Returns what of batches is encoded.
+    pub(super) fn intake(&self, parameters: &[Scalar]) -> Intake {
+        Intake {
+            slots: self.slots.clone(),
+            parameters: parameters.to_vec(),
+            dictionaries: self.dictionaries.clone(),
+        }
     }
 
     /// Takes columns of the device for the slots, and learns what is known of them. `rows` are those
@@ -269,58 +243,40 @@ impl<B> Inputs<B> {
         Ok(())
     }
 
-    /// Widens what is known of the values by a chunk.
-    pub(super) fn learn(&mut self, columns: &[EncodedColumn]) {
-        for ((slot, known), column) in self.slots.iter().zip(&mut self.facts).zip(columns) {
-            if let Some(known) = known {
+    /// Widens what is known of the values by what holds of rows that were encoded as `intake` says.
+    ///
+    /// # Errors
+    /// [`DeviceError::LaunchFailed`] if stored columns with other codes were folded meanwhile.
+    pub(super) fn learn<M: Machine>(
+        &mut self,
+        machine: &M,
+        intake: &Intake,
+        facts: Vec<SlotFacts>,
+    ) -> Result<(), RunError> {
+        let own = self.dictionaries.iter().zip(&intake.dictionaries);
+        let mut codes = own
+            .zip(&self.slots)
+            .filter(|(_, slot)| slot.kind == SlotKind::Code);
+        if codes.any(|((own, of_rows), _)| !Arc::ptr_eq(own, of_rows)) {
+            return Err(refused(
+                machine,
+                "loaded and stored codes of one column".into(),
+            ));
+        }
+        for ((slot, known), mut facts) in self.slots.iter().zip(&mut self.facts).zip(facts) {
+            if let Some(mut known) = known.take() {
                 // What was looked up by stored codes is here as it is.
                 known.lookup = None;
+                facts = known.join(&facts);
             }
-            let mut facts = match known.take() {
-                Some(known) => known.join(&column.facts),
-                None => column.facts.clone(),
-            };
             if matches!(slot.kind, SlotKind::Integer | SlotKind::Code) {
                 let limit = Interval::of_type(&slot.expr.data_type).unwrap_or(Interval::ALL);
                 facts.round(limit);
             }
             *known = Some(facts);
         }
+        Ok(())
     }
-}
-
-/// Copies a chunk's columns into one buffer on the device.
-pub(super) fn upload<M: Machine>(
-    machine: &M,
-    num_rows: u64,
-    columns: &[EncodedColumn],
-) -> Result<(ResidentChunk, M::Buffer), DeviceError> {
-    let validities: Vec<Vec<u8>> = columns
-        .iter()
-        .map(|column| {
-            let words = column.validity.iter().flatten();
-            words.flat_map(|word| word.to_le_bytes()).collect()
-        })
-        .collect();
-    let mut parts: Vec<(u64, &[u8])> = Vec::with_capacity(2 * columns.len());
-    let mut end = 0;
-    for (column, validity) in columns.iter().zip(&validities) {
-        for bytes in [column.values.as_slice(), validity] {
-            parts.push((end, bytes));
-            end += bytes.len().next_multiple_of(COLUMN_ALIGNMENT) as u64;
-        }
-    }
-    let buffer = machine.upload(&parts, end)?;
-    let base = machine.address(&buffer);
-    let resident = columns.iter().zip(parts.as_chunks::<2>().0);
-    let resident = resident.map(|(column, [values, validity])| {
-        ResidentColumn::at(column, base + values.0, base + validity.0)
-    });
-    let chunk = ResidentChunk {
-        num_rows,
-        columns: resident.collect(),
-    };
-    Ok((chunk, buffer))
 }
 
 /// Locked dictionaries; slots of one column share theirs.

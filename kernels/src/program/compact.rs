@@ -6,56 +6,53 @@
 use std::fmt::Write;
 
 use arrow_schema::DataType;
+use tidegate_pipeline::program::{Order, Output};
 use tidegate_pipeline::types::is_string;
-use tidegate_pipeline::{Expr, Pipeline, SortKey};
 
-use super::emit::{Emitter, Scope, Valid};
 use super::load_code::{LoadCode, RowCode};
 use super::order::order_words;
+use super::print::RowText;
 use super::shape::Shape;
 use super::source::{TILE_PLACE, finish, preamble, write_kernel_head};
 use super::{DeviceProgram, OutputColumn, ProgramOptions, Sink};
 
 pub(super) const COMPACT: &str = include_str!("../../cuda/compact.cuh");
 
-/// Returns the program that writes the rows of the last step, and behind their columns the words of
-/// the order, whose bits come back.
+/// Returns the program that writes the columns of selected rows, and behind them the words of the order,
+/// whose bits come back.
 pub(super) fn compacted(
-    mut emitter: Emitter<'_>,
-    pipeline: &Pipeline,
-    scope: &Scope,
+    row: RowText<'_>,
+    outputs: &[Output],
+    order: &[Order],
+    num_steps: usize,
     options: &ProgramOptions,
-    order: &[SortKey],
 ) -> Result<(DeviceProgram, Vec<u32>), String> {
     let mut columns = Vec::new();
     let mut writes = String::new();
-    for (index, field) in pipeline.output.fields().iter().enumerate() {
-        let expr = Expr::column(index, field.data_type().clone()).map_err(|why| why.to_string())?;
-        let value = emitter.key(&expr, scope)?;
-        let dictionary = emitter.dictionary_of(&value);
-        let (name, width) = written_as(field.data_type());
-        let nullable = value.valid != Valid::Always;
+    for (index, output) in outputs.iter().enumerate() {
+        let (name, width) = written_as(&output.data_type);
+        let nullable = !row.program.is(output.value.valid, true);
         let _ = writeln!(
             writes,
             "                    (({name}*)p.outputs[{}])[position] = ({name}){};",
             2 * index,
-            value.code
+            row.name(output.value.value)
         );
         if nullable {
             let _ = writeln!(
                 writes,
                 "                    ((u8*)p.outputs[{}])[position] = {};",
                 2 * index + 1,
-                value.valid.code()
+                row.name(output.value.valid)
             );
         }
         columns.push(OutputColumn {
             width,
             nullable,
-            dictionary,
+            dictionary: row.dictionary_of(output.value.value),
         });
     }
-    let order = order_words(&mut emitter, order, scope)?;
+    let order = order_words(&row, order);
     for word in &order {
         let _ = writeln!(
             writes,
@@ -69,11 +66,11 @@ pub(super) fn compacted(
             dictionary: None,
         });
     }
-    let shape = Shape::of_one_step(&emitter.slots, options.threads);
-    let guard = emitter.guard.clone();
-    let mut text = preamble(&emitter, &shape);
+    let shape = Shape::of_one_step(row.slots, options.threads);
+    let guard = row.name(row.program.selected).to_owned();
+    let mut text = preamble(&row, None, &shape);
     text.push_str(COMPACT);
-    write_kernel_head(&mut text, "write_rows", 1, &emitter.slots);
+    write_kernel_head(&mut text, "write_rows", 1, row.slots);
     text.push_str(
         "    __shared__ u32 warp_counts[TG_BLOCK / 32];\n\
          \x20   __shared__ u64 ticket, first_place;\n\
@@ -87,13 +84,13 @@ pub(super) fn compacted(
          \x20       const u32 step = 0;\n",
     );
     text.push_str(TILE_PLACE);
-    let loads = LoadCode::new(&emitter.slots, &shape, RowCode::Unrolled);
+    let loads = LoadCode::new(row.slots, &shape, RowCode::Unrolled);
     loads.write_columns(&mut text);
     text.push_str("        {\n");
     loads.write_loads(&mut text);
     text.push_str("            u32 mask = 0;\n");
     let mut of_row = String::new();
-    for line in &emitter.lines {
+    for line in &row.lines {
         let _ = writeln!(of_row, "                {line}");
     }
     let marked = format!("{of_row}                mask |= ({guard} ? 1u : 0u) << ur;\n");
@@ -124,8 +121,7 @@ pub(super) fn compacted(
     );
     loads.write_rows(&mut text, &written);
     text.push_str("        }\n    }\n}");
-    let num_steps = pipeline.steps.len();
-    let program = finish(emitter, text, Sink::Rows(columns), num_steps, &shape)?;
+    let program = finish(row, text, Sink::Rows(columns), num_steps, &shape)?;
     Ok((program, order.iter().map(|word| word.bits).collect()))
 }
 

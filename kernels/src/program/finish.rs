@@ -12,7 +12,7 @@ use tidegate_pipeline::types::{Decimal, DecimalWidth, is_string};
 use tidegate_pipeline::{Aggregate, AggregateCall, AggregateFunction, AggregateOutput, Interval};
 
 use super::compact::{COMPACT, written_as};
-use super::emit::{CallPlan, FloatScaleAt, MomentScale, Sums};
+use super::layout::{CallPlan, FloatScaleAt, MomentScale, Sums};
 use super::source::{CHECKED, LITERALS_MAX, PRELUDE, STORE, write_launch};
 use super::store::{GroupPlan, KEY_LITERALS, KeyPlan, Presence, Store};
 use super::wide::{KEY_WORD, WIDE_KEY};

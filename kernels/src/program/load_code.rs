@@ -7,9 +7,10 @@
 use std::fmt::Write;
 
 use arrow_schema::DataType;
+use tidegate_pipeline::program::{Class, Type};
 
-use super::emit::Class;
 use super::packet::Packet;
+use super::print::c_type;
 use super::shape::Shape;
 use super::slots::{Slot, SlotFacts, SlotKind};
 
@@ -120,7 +121,7 @@ impl<'a> LoadCode<'a> {
              \x20               const bool selected = at + r < rows;\n"
             .to_owned();
         for (index, (slot, facts)) in self.slots.iter().enumerate() {
-            let class = slot_class(slot, facts).name();
+            let class = c_type(slot_class(slot, facts));
             let _ = writeln!(
                 code,
                 "                const {class}* const c{index} = d{index}[u];"
@@ -141,7 +142,7 @@ impl<'a> LoadCode<'a> {
              \x20               const bool selected = at + r < rows;\n"
             .to_owned();
         for (index, slot, facts, packet) in self.columns() {
-            let class = slot_class(slot, facts).name();
+            let class = c_type(slot_class(slot, facts));
             let width = facts.widths.first().copied().unwrap_or(0);
             let value = decoded(index, slot, facts, width, &packet.raw(width, 0));
             let _ = writeln!(
@@ -158,7 +159,7 @@ impl<'a> LoadCode<'a> {
     /// Declares what a step's rows are decoded to.
     pub(super) fn write_values(&self, text: &mut String) {
         for (index, (slot, facts)) in self.slots.iter().enumerate() {
-            let class = slot_class(slot, facts).name();
+            let class = c_type(slot_class(slot, facts));
             let _ = writeln!(text, "            {class} d{index}[TG_UNROLL][TG_ROWS];");
             if facts.nullable {
                 let _ = writeln!(text, "            u32 n{index}[TG_UNROLL];");
@@ -261,7 +262,7 @@ fn decoded(index: usize, slot: &Slot, facts: &SlotFacts, width: u32, raw: &str) 
     } else {
         slot.kind
     };
-    let name = class.name();
+    let name = c_type(class);
     // Arithmetic of unsigned words wraps; that of fewer bits is as good where the value has fewer.
     let sum = |signed: &str, word: &str| {
         let factor = match facts.scaled {
@@ -288,9 +289,9 @@ fn decoded(index: usize, slot: &Slot, facts: &SlotFacts, width: u32, raw: &str) 
 /// Returns how a slot's values are held in registers.
 pub(super) fn slot_class(slot: &Slot, facts: &SlotFacts) -> Class {
     match slot.kind {
-        _ if facts.lookup.is_some() => Class::of(facts.range),
+        _ if facts.lookup.is_some() => Type::Int(facts.range).class(),
         SlotKind::Float32 => Class::F32,
         SlotKind::Float64 => Class::F64,
-        _ => Class::of(facts.range),
+        _ => Type::Int(facts.range).class(),
     }
 }

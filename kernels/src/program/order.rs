@@ -3,10 +3,10 @@
 //! Each key of a sort becomes one to three unsigned words, so that the rows of the greatest words, the
 //! first word first, are the first rows. Rows whose words are equal are equal in the order.
 
-use tidegate_pipeline::types::is_string;
-use tidegate_pipeline::{Interval, Pipeline, Sort, SortKey};
+use tidegate_pipeline::program::{Class, Order};
+use tidegate_pipeline::{Interval, Pipeline, Sort};
 
-use super::emit::{Class, Emitter, Scope, Valid};
+use super::print::RowText;
 use super::slots::{Slot, SlotFacts};
 use super::{DeviceProgram, ProgramOptions, generate_with};
 
@@ -35,20 +35,14 @@ pub fn generate_ordered(
     generate_with(pipeline, facts_of, options, &sort.keys)
 }
 
-/// Emits the keys of an order.
-pub(super) fn order_words(
-    emitter: &mut Emitter<'_>,
-    keys: &[SortKey],
-    scope: &Scope,
-) -> Result<Vec<OrderWord>, String> {
+/// Returns the words of an order.
+pub(super) fn order_words(row: &RowText<'_>, keys: &[Order]) -> Vec<OrderWord> {
     let mut words = Vec::new();
     for key in keys {
-        if is_string(&key.expr.data_type) {
-            return Err("an order of strings has no device form".into());
-        }
-        let value = emitter.value(&key.expr, scope)?;
-        if value.valid != Valid::Always {
-            let valid = value.valid.code();
+        let (value, program) = (key.value.value, row.program);
+        let valid = row.name(key.value.valid);
+        let is_always = program.is(key.value.valid, true);
+        if !is_always {
             let first = if key.nulls_first {
                 "0ull : 1ull"
             } else {
@@ -59,18 +53,25 @@ pub(super) fn order_words(
                 bits: 1,
             });
         }
-        let code = &value.code;
-        let images = match value.class {
+        let code = row.name(value);
+        let images = match row.class(value) {
             Class::Bool => vec![(format!("(u64)({code})"), 1)],
-            Class::I32 => vec![(format!("(u64)((u32){code} ^ 0x80000000u)"), 32)],
+            Class::I32 | Class::Text => {
+                vec![(format!("(u64)((u32){code} ^ 0x80000000u)"), 32)]
+            }
             Class::F32 => {
-                let image = format!("(u64)((u32){} ^ 0x80000000u)", value.float_order());
+                let image = format!("(u64)((u32){} ^ 0x80000000u)", row.float_order(value));
                 vec![(image, 32)]
             }
             Class::I64 => vec![(format!("extreme_bits({code})"), 64)],
-            Class::F64 => vec![(format!("extreme_bits({})", value.float_order()), 64)],
+            Class::F64 => vec![(format!("extreme_bits({})", row.float_order(value)), 64)],
             // What is unsigned is its own image.
-            Class::I128 if value.range.is_within(Interval::new(0, (1 << 64) - 1)) => {
+            Class::I128
+                if program
+                    .data(value)
+                    .interval()
+                    .is_within(Interval::unsigned(64)) =>
+            {
                 vec![(format!("(u64)({code})"), 64)]
             }
             Class::I128 => vec![
@@ -84,12 +85,12 @@ pub(super) fn order_words(
             } else {
                 format!("({:#x}ull - ({image}))", u64::MAX >> (64 - bits))
             };
-            let code = match &value.valid {
-                Valid::Always => image,
-                valid => format!("(({}) ? {image} : 0ull)", valid.code()),
+            let code = match is_always {
+                true => image,
+                false => format!("(({valid}) ? {image} : 0ull)"),
             };
             words.push(OrderWord { code, bits });
         }
     }
-    Ok(words)
+    words
 }

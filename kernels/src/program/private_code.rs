@@ -7,8 +7,8 @@
 
 use std::fmt::Write;
 
-use super::emit::{Word, WordOp};
-use super::store::{is_wide_in_private, private_bytes};
+use super::layout::{Rows, Word, WordOp};
+use super::store::is_wide_in_private;
 use super::store_code::StoreCode;
 
 const LANES: [&str; 4] = ["x", "y", "z", "w"];
@@ -208,19 +208,14 @@ impl<'a> Layout<'a> {
 
     /// Returns what a word begins with.
     fn initial(&self, position: usize) -> String {
-        match &self.words[position].part {
-            Some(part) => format!("double_of_bits(p.literals[{}])", part.zero),
+        match self.words[position].part() {
+            Some(part) => format!("double_of_bits(p.literals[{}])", part.zero()),
             None => "0ull".into(),
         }
     }
 }
 
 impl StoreCode<'_> {
-    /// Returns the bytes that private cells take for each group and thread.
-    pub(super) fn private_cell_bytes(&self) -> u64 {
-        self.words.iter().map(private_bytes).sum()
-    }
-
     pub(super) fn write_private_begin(&self, text: &mut String, threads: u32) {
         let layout = Layout::new(self.words, threads);
         let _ = writeln!(
@@ -253,16 +248,13 @@ impl StoreCode<'_> {
         for (position, word) in self.words.iter().enumerate() {
             let (condition, value) = self.addend(word);
             let old = layout.word(position);
-            let chosen = |value: &str, none: &str| {
-                if condition == self.guard {
-                    value.to_owned()
-                } else {
-                    format!("({condition} ? {value} : {none})")
-                }
+            let chosen = |value: &str, none: &str| match word.rows {
+                Rows::Selected => value.to_owned(),
+                _ => format!("({condition} ? {value} : {none})"),
             };
             let narrow = |value: &str| chosen(&format!("(u32)({value})"), "0u");
             let wide = is_wide_in_private(word);
-            let _ = match (word.op, &word.part) {
+            let _ = match (word.op, word.part()) {
                 (WordOp::Seen, _) => {
                     writeln!(
                         text,
@@ -275,11 +267,12 @@ impl StoreCode<'_> {
                     "{indent}const u64 new{position} = greater({old}, {});",
                     chosen(&value, "0ull")
                 ),
-                (_, Some(part)) => match &part.rest {
-                    Some(rest) => writeln!(
+                (_, Some(part)) => match part.next() {
+                    Some(next) => writeln!(
                         text,
                         "{indent}const double new{position} = {old} + {value};\n\
-                             {indent}const double {rest} = {value} - (new{position} - {old});"
+                             {indent}const double {} = {value} - (new{position} - {old});",
+                        next.name()
                     ),
                     None => writeln!(
                         text,
@@ -365,10 +358,8 @@ impl StoreCode<'_> {
         );
         for (position, word) in self.words.iter().enumerate() {
             let (offset, stride) = layout.place(position);
-            let (zero, inverse) = word
-                .part
-                .as_ref()
-                .map_or((0, 0), |part| (part.zero, part.inverse));
+            let part = word.part();
+            let (zero, inverse) = part.map_or((0, 0), |part| (part.zero(), part.inverse()));
             let _ = writeln!(
                 text,
                 "    {{{offset}u, {stride}u, {}u, {}u, {zero}u, {inverse}u}},",

@@ -10,22 +10,24 @@
 //! instead of 1.66, though it compiles in four fifths of the time) and with a table for a block (packed
 //! decimals: 0.89 instead of 0.80) the optimisations are worth their time.
 
-use super::emit::Emitter;
+use super::layout::Layout;
+use super::print::RowText;
 use super::store::Store;
 
 /// The fewest bytes of a row for which a thread's own cells are as fast with fewer optimisations.
 const ROW_BYTES_MIN: u32 = 16;
 
-/// The most lines of code, counted as if each row had its own: reading text takes time too. A word of a
-/// group's state has a few.
-const LINES_MAX: usize = 256;
-const LINES_OF_WORD: usize = 4;
+/// The most steps of all rows that have code of their own: reading text takes time too. A word of a group's
+/// state has a few.
+const STEPS_MAX: usize = 256;
+const STEPS_OF_WORD: usize = 4;
 
-/// Returns whether a kernel of this code, with so many words of state, of which a step has so many rows
-/// of so many bytes, is compiled with fewer optimisations.
+/// Returns whether a kernel of this code, of which a step has so many rows of so many bytes, is compiled
+/// with fewer optimisations.
 pub(super) fn suits(
-    emitter: &Emitter<'_>,
-    (store, num_words): (Store, usize),
+    row: &RowText<'_>,
+    layout: &Layout,
+    (store, is_fixed): (Store, bool),
     (num_rows, row_bytes): (u32, u32),
 ) -> bool {
     let waits_for_memory = match store {
@@ -33,14 +35,15 @@ pub(super) fn suits(
         Store::Private { .. } => row_bytes >= ROW_BYTES_MIN,
         _ => false,
     };
-    let has_nulls = emitter.slots.iter().any(|(_, facts)| facts.nullable);
-    let is_simple = !emitter.uses_checked
-        && !emitter.uses_calendar
-        && !emitter.fixed_floats
-        && emitter.customs.is_empty()
-        && emitter.moment_sums.is_empty()
-        && emitter.lookups.is_empty()
-        && emitter.ranks.is_empty();
-    let num_lines = (emitter.lines.len() + LINES_OF_WORD * num_words) * num_rows as usize;
-    waits_for_memory && !has_nulls && is_simple && num_lines <= LINES_MAX
+    let has_nulls = row.slots.iter().any(|(_, facts)| facts.nullable);
+    let is_simple = !row.blocks.checked
+        && !row.blocks.calendar
+        && !is_fixed
+        && row.customs.is_empty()
+        && row.lookups.is_empty()
+        && !layout.has_moments()
+        && layout.ranks.is_empty();
+    let num_words = layout.global_ops().len();
+    let num_steps = (row.num_steps() + STEPS_OF_WORD * num_words) * num_rows as usize;
+    waits_for_memory && !has_nulls && is_simple && num_steps <= STEPS_MAX
 }

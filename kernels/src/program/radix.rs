@@ -15,12 +15,11 @@ use std::iter;
 use tidegate_pipeline::Interval;
 
 use super::ProgramOptions;
-use super::emit::{Word, WordOp};
+use super::layout::{Rows, Term, Word, WordOp};
 use super::load_code::LoadCode;
 use super::shape::Shape;
 use super::store::{Presence, Store};
 use super::store_code::StoreCode;
-use super::wide;
 
 pub use limits::{RadixLimits, RadixPlan};
 
@@ -55,7 +54,7 @@ enum Source {
 pub(super) struct Radix {
     /// The widest first, so that each begins at a multiple of its width.
     fields: Vec<Field>,
-    conditions: Vec<String>,
+    conditions: Vec<Rows>,
     /// The words as a record `r` has them.
     words: Vec<Word>,
     rows_per_thread: u32,
@@ -69,7 +68,6 @@ impl Radix {
     /// Plans the records, if the store gains by them.
     pub(super) fn of(
         words: &[Word],
-        guard: &str,
         store: Store,
         state_bytes: u64,
         (threads, row_bytes): (u32, u32),
@@ -95,14 +93,15 @@ impl Radix {
             limits,
         };
         for (position, word) in words.iter().enumerate() {
-            if wide::is_complement(words, position) {
-                let mut of_record = word.clone();
-                of_record.condition = "true".into();
-                of_record.code = format!("~r.word{}", position - 1);
-                radix.words.push(of_record);
+            if word.is_complement() {
+                radix.words.push(Word {
+                    term: Term::FieldComplement { word: position - 1 },
+                    rows: Rows::Selected,
+                    ..*word
+                });
                 continue;
             }
-            radix.add(position, word, guard);
+            radix.add(position, word);
         }
         let condition = match radix.conditions.len() {
             0 => None,
@@ -133,28 +132,26 @@ impl Radix {
         (limits.way_bits >= 1).then_some(radix)
     }
 
-    fn add(&mut self, position: usize, word: &Word, guard: &str) {
-        let mut of_record = word.clone();
-        of_record.condition = "true".into();
-        let is_every_row = word.condition == guard;
-        match word.op {
-            WordOp::Count | WordOp::Seen if is_every_row => {}
-            WordOp::Count | WordOp::Seen => {
-                let bit = self.conditions.len();
-                self.conditions.push(word.condition.clone());
-                of_record.condition = format!("((r.conditions >> {bit}) & 1)");
+    fn add(&mut self, position: usize, word: &Word) {
+        let mut of_record = Word {
+            rows: Rows::Selected,
+            ..*word
+        };
+        match (word.op, word.rows) {
+            (WordOp::Count | WordOp::Seen, Rows::Selected) => {}
+            (WordOp::Count | WordOp::Seen, rows) => {
+                of_record.rows = Rows::Recorded(self.conditions.len());
+                self.conditions.push(rows);
             }
-            WordOp::Add | WordOp::Max | WordOp::Part => {
+            (WordOp::Add | WordOp::Max | WordOp::Part, _) => {
                 let (data_type, bytes) = match word.op {
                     WordOp::Add => type_of(word.range.hull(Interval::of(0))),
                     _ => ("u64", 8),
                 };
-                let sign = if data_type.starts_with('i') {
-                    "(i64)"
-                } else {
-                    ""
+                of_record.term = Term::Field {
+                    word: position,
+                    is_signed: data_type.starts_with('i'),
                 };
-                of_record.code = format!("(u64){sign}r.word{position}");
                 self.fields.push(Field {
                     data_type,
                     bytes,
@@ -335,6 +332,7 @@ impl Radix {
     fn over_records<'a>(&'a self, rows: &StoreCode<'a>) -> StoreCode<'a> {
         StoreCode {
             store: rows.store,
+            row: rows.row,
             words: &self.words,
             num_words: rows.num_words,
             keys: rows.keys,
@@ -484,15 +482,18 @@ impl Radix {
                 Source::Key => "hash".into(),
                 Source::Conditions => {
                     let bits = self.conditions.iter().enumerate();
-                    let bits = bits.map(|(bit, code)| format!("({code} ? {}u : 0u)", 1_u32 << bit));
+                    let bits = bits.map(|(bit, of)| {
+                        let code = of.code(rows.row, &rows.guard);
+                        format!("({code} ? {}u : 0u)", 1_u32 << bit)
+                    });
                     bits.collect::<Vec<_>>().join(" | ")
                 }
                 Source::Word(position) => {
                     let word = &rows.words[position];
-                    if word.condition == rows.guard {
-                        word.code.clone()
-                    } else {
-                        format!("{} ? {} : 0ull", word.condition, word.code)
+                    let (condition, value) = rows.addend(word);
+                    match word.rows {
+                        Rows::Selected => value,
+                        _ => format!("{condition} ? {value} : 0ull"),
                     }
                 }
             };

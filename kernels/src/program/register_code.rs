@@ -5,17 +5,17 @@
 
 use std::fmt::Write;
 
-use super::emit::{Word, WordOp};
+use super::layout::WordOp;
 use super::store_code::StoreCode;
 
 impl StoreCode<'_> {
     pub(super) fn write_registers_begin(&self, text: &mut String) {
         for (position, word) in self.words.iter().enumerate() {
-            let _ = match (&word.part, word.op) {
+            let _ = match (word.part(), word.op) {
                 (Some(part), _) => writeln!(
                     text,
                     "    u64 sum{position} = 0;\n    double part{position} = double_of_bits(p.literals[{}]);",
-                    part.zero
+                    part.zero()
                 ),
                 (None, WordOp::Count | WordOp::Seen) => {
                     writeln!(text, "    u32 sum{position} = 0;")
@@ -28,20 +28,21 @@ impl StoreCode<'_> {
     pub(super) fn write_registers_update(&self, text: &mut String, indent: &str) {
         for (position, word) in self.words.iter().enumerate() {
             let (condition, value) = self.addend(word);
-            let _ = match (&word.part, word.op) {
+            let _ = match (word.part(), word.op) {
                 (Some(part), _) => {
                     // What follows from a first part of 0 is 0.
-                    let value = match self.is_rest(word) {
+                    let value = match part.level > 0 {
                         true => value,
                         false => format!("({condition} ? {value} : 0.0)"),
                     };
-                    match &part.rest {
-                        Some(rest) => writeln!(
+                    match part.next() {
+                        Some(next) => writeln!(
                             text,
                             "{indent}const double value{position} = {value};\n\
                              {indent}const double new{position} = part{position} + value{position};\n\
-                             {indent}const double {rest} = value{position} - (new{position} - part{position});\n\
-                             {indent}part{position} = new{position};"
+                             {indent}const double {} = value{position} - (new{position} - part{position});\n\
+                             {indent}part{position} = new{position};",
+                            next.name()
                         ),
                         None => writeln!(
                             text,
@@ -64,30 +65,24 @@ impl StoreCode<'_> {
         }
     }
 
-    /// Returns whether a word takes what another part of a float sum leaves over.
-    fn is_rest(&self, word: &Word) -> bool {
-        let mut parts = self.words.iter().filter_map(|other| other.part.as_ref());
-        parts.any(|part| part.rest.as_deref() == Some(word.code.as_str()))
-    }
-
     /// Ends the loop over as many tiles as a part holds, if there are parts: they go over into integers.
     pub(super) fn write_registers_flush(&self, text: &mut String) {
         let parts = self.words.iter().enumerate();
         let parts: Vec<_> = parts
-            .filter_map(|(position, word)| Some((position, word.part.as_ref()?)))
+            .filter_map(|(position, word)| Some((position, word.part()?)))
             .collect();
         if parts.is_empty() {
             return;
         }
         text.push_str("    }\n");
         for (position, part) in parts {
-            let zero = format!("double_of_bits(p.literals[{}])", part.zero);
+            let zero = format!("double_of_bits(p.literals[{}])", part.zero());
             let _ = writeln!(
                 text,
                 "        // A multiple of its unit, and few enough of them to be exact.\n\
                  \x20       sum{position} += (u64)(i64)((part{position} - {zero}) * double_of_bits(p.literals[{}]));\n\
                  \x20       part{position} = {zero};",
-                part.inverse
+                part.inverse()
             );
         }
     }
@@ -96,7 +91,7 @@ impl StoreCode<'_> {
     /// halves are added up apart, for a warp's sum may need more than 64 bits.
     pub(super) fn write_registers_end(&self, text: &mut String) {
         for (position, word) in self.words.iter().enumerate() {
-            let _ = match word.part {
+            let _ = match word.part() {
                 Some(_) => writeln!(
                     text,
                     "    u64 total{position} = (u32)sum{position}, carry{position} = (u64)((i64)sum{position} >> 32);"
@@ -115,7 +110,7 @@ impl StoreCode<'_> {
                 _ => format!("{total} + {}", other(&total)),
             };
             let _ = writeln!(text, "        {total} = {joined};");
-            if word.part.is_some() {
+            if word.part().is_some() {
                 let carry = format!("carry{position}");
                 let _ = writeln!(text, "        {carry} += {};", other(&carry));
             }
@@ -125,14 +120,14 @@ impl StoreCode<'_> {
             let index = word.index;
             let add = match (word.op, word.split) {
                 (WordOp::Max, _) => "max_word",
-                (_, true) if word.part.is_none() => "add_split",
+                (_, true) if word.part().is_none() => "add_split",
                 _ => "add_word",
             };
             let _ = writeln!(
                 text,
                 "        if (total{position} != 0) {add}(p.state + {index}, total{position});"
             );
-            if word.part.is_some() {
+            if word.part().is_some() {
                 let _ = writeln!(
                     text,
                     "        if (carry{position} != 0) add_word(p.state + {}, carry{position});",

@@ -6,8 +6,9 @@
 //! there is one column; its value is then an input like any other. Such an input is a [`Slot`].
 
 use arrow_schema::DataType;
+use tidegate_pipeline::program::Facts;
 use tidegate_pipeline::types::is_string;
-use tidegate_pipeline::{ArithmeticOp, CastFailure, Expr, ExprKind, Interval};
+use tidegate_pipeline::{Expr, FloatRange, Interval};
 
 /// One input of a device program, as an expression over the pipeline's input columns.
 #[derive(Clone, Debug, PartialEq)]
@@ -114,6 +115,28 @@ impl SlotFacts {
         }
     }
 
+    /// Returns what holds of the values themselves, however chunks are encoded.
+    pub(crate) fn of_values(&self) -> Facts {
+        if let Some(Lookup { range, nullable }) = self.lookup {
+            return Facts {
+                interval: range,
+                floats: FloatRange::ALL,
+                nullable,
+                step: 1,
+            };
+        }
+        Facts {
+            interval: self.range,
+            floats: FloatRange {
+                bound: self.float_bound,
+                least: self.float_least,
+                are_singles: false,
+            },
+            nullable: self.nullable,
+            step: self.step,
+        }
+    }
+
     /// Widens the range, so that it has to grow less often; what divides distances is then unknown.
     pub fn round(&mut self, limit: Interval) {
         self.range = self.range.rounded(limit);
@@ -146,76 +169,5 @@ pub fn slot_kind(data_type: &DataType) -> Result<SlotKind, String> {
         string if is_string(string) => Ok(SlotKind::Code),
         other if Interval::of_type(other).is_some() => Ok(SlotKind::Integer),
         other => Err(format!("a column of {other} has no device form")),
-    }
-}
-
-/// Returns whether the node is computed from strings directly, so that the host evaluates it.
-pub(crate) fn reads_strings(expr: &Expr) -> bool {
-    expr.children()
-        .iter()
-        .any(|child| is_string(&child.data_type))
-}
-
-/// The most nodes of an expression that the host evaluates.
-const HOST_NODES_MAX: usize = 256;
-
-/// Returns the expression with the columns of a step replaced by what they are over the pipeline's
-/// input, or why the host cannot evaluate it.
-pub(crate) fn over_input(expr: &Expr, columns: &[Option<Expr>]) -> Result<Expr, String> {
-    let mut nodes = 0;
-    let replaced = replace(expr, columns, &mut nodes)?;
-    Ok(replaced)
-}
-
-fn replace(expr: &Expr, columns: &[Option<Expr>], nodes: &mut usize) -> Result<Expr, String> {
-    *nodes += 1;
-    if *nodes > HOST_NODES_MAX {
-        return Err(format!(
-            "an expression over strings of more than {HOST_NODES_MAX} nodes"
-        ));
-    }
-    if let ExprKind::Column(index) = expr.kind {
-        return match columns.get(index) {
-            Some(Some(input)) => {
-                *nodes += count_nodes(input);
-                Ok(input.clone())
-            }
-            _ => Err("an expression over strings and a computed column that is too large".into()),
-        };
-    }
-    if may_raise(expr) {
-        return Err("an expression over strings that can raise".into());
-    }
-    let mut copy = expr.clone();
-    for child in copy.children_mut() {
-        *child = replace(child, columns, nodes)?;
-    }
-    Ok(copy)
-}
-
-pub(crate) fn count_nodes(expr: &Expr) -> usize {
-    1 + expr.children().into_iter().map(count_nodes).sum::<usize>()
-}
-
-/// Returns whether the node itself can raise for some values of its operands.
-pub(crate) fn may_raise(expr: &Expr) -> bool {
-    match &expr.kind {
-        ExprKind::Arithmetic { op, left, .. } => {
-            let divides = matches!(op, ArithmeticOp::Divide | ArithmeticOp::Modulo);
-            !left.data_type.is_floating() && (divides || !left.data_type.is_integer())
-        }
-        ExprKind::Negate(inner) => !inner.data_type.is_floating() && !inner.data_type.is_integer(),
-        ExprKind::Cast {
-            on_failure,
-            expr: from,
-        } => {
-            // A timestamp's day raises even under TRY_CAST.
-            let always = matches!(from.data_type, DataType::Timestamp(_, _))
-                && expr.data_type == DataType::Date32;
-            (always || *on_failure == CastFailure::Raise) && !is_string(&from.data_type)
-        }
-        // Its host body can; and a body, which may loop, is run for nothing but what it is asked for.
-        ExprKind::Custom { .. } => true,
-        _ => false,
     }
 }

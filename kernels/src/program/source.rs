@@ -8,18 +8,19 @@
 use std::fmt::Write;
 
 use tidegate_device::QUICKLY;
-use tidegate_pipeline::Aggregate;
+use tidegate_pipeline::program::Groups;
 
-use super::emit::{Emitter, Scope};
 use super::generated::Generated;
 use super::generated_code::GeneratedCode;
+use super::layout::Layout;
 use super::load_code::{LoadCode, RowCode, have_one_width, slot_class, write_columns};
 use super::parts;
+use super::print::{RowText, c_type};
 use super::quick;
 use super::radix::{Radix, hot_keys};
 use super::shape::{ROWS_PER_LARGE_TILE, ROWS_PER_TILE, Shape, row_bytes};
 use super::slots::{Slot, SlotFacts};
-use super::store::{GroupPlan, Grouping, HOT_KEYS, Store};
+use super::store::{GroupPlan, Grouping, HOT_KEYS, Store, private_blocks, private_cell_bytes};
 use super::store_code::StoreCode;
 use super::wide::WIDE_KEY;
 use super::{DeviceProgram, ProgramOptions, Sink};
@@ -81,10 +82,10 @@ pub fn launch_words(field: &str) -> usize {
 /// Returns how many words of a launch come before its literals.
 pub const NUM_LAUNCH_FIELDS: usize = LAUNCH_FIELDS.len();
 
-/// The words of a group and the lines of a row of an array that take little, and how many threads a
+/// The words of a group and the operations of a row of an array that take little, and how many threads a
 /// multiprocessor then holds.
 const LIGHT_WORDS_MAX: usize = 5;
-const LIGHT_LINES_MAX: usize = 8;
+const LIGHT_STEPS_MAX: usize = 6;
 const LIGHT_THREADS: u32 = 1024;
 
 /// The most literals of a launch: a kernel's parameters are limited to 4 KiB.
@@ -92,39 +93,21 @@ pub(super) const LITERALS_MAX: usize = 480;
 
 /// The kernel that groups rows.
 pub(super) fn grouped(
-    mut emitter: Emitter<'_>,
-    aggregate: &Aggregate,
-    scope: &Scope,
+    mut row: RowText<'_>,
+    groups: &Groups,
     num_steps: usize,
     options: &ProgramOptions,
 ) -> Result<DeviceProgram, String> {
-    // Cells of their own for all threads are best where there is room for them, be it registers; then
-    // float sums are kept in another form, so that is tried first.
-    let before = emitter.clone();
-    emitter.keeps_parts = true;
-    let mut grouping = Grouping::emit(&mut emitter, aggregate, scope)?;
-    let mut packed = grouping.pack();
-    let store = match grouping.choose_private(packed, options) {
-        Some(store) => store,
-        None if grouping.keys.is_empty() => Store::Registers,
-        None => {
-            emitter = before;
-            grouping = Grouping::emit(&mut emitter, aggregate, scope)?;
-            packed = grouping.pack();
-            grouping.choose(packed, options.limits)
-        }
-    };
-    grouping.settle_presence(store);
-    if packed.is_none() {
-        grouping.widen(emitter.literals.len());
-    }
-    if grouping.wide.is_some() {
-        emitter.literals.push(options.key_seed);
-    }
-    let key_literals = emitter.literals.len();
+    let grouping = Grouping::new(&mut row, groups, options)?;
+    let (layout, store, packed) = (&grouping.layout, grouping.store, grouping.packed);
+    let ops = layout.global_ops();
+    let key_literals = row.literals.len();
     for (key, _) in &grouping.keys {
-        emitter.literals.extend(key.literals());
+        row.literals.extend(key.literals());
     }
+    let of_layout = layout.lines(&row);
+    row.lines.extend(of_layout);
+    let slots = row.slots;
     let threads = match store {
         Store::Private { threads } => threads,
         // Fewer blocks leave more of the memory that hot keys take to the first-level cache.
@@ -133,17 +116,14 @@ pub(super) fn grouped(
     };
     let sorting_threads = (options.threads * 4).min(1024);
     let generated = options.generated.as_deref();
-    let state_bytes = packed
-        .unwrap_or(0)
-        .saturating_mul(8 * grouping.ops.len() as u64);
+    let state_bytes = packed.unwrap_or(0).saturating_mul(8 * ops.len() as u64);
     let radix = match generated {
         Some(_) => None,
         None => Radix::of(
-            &grouping.words.words,
-            &emitter.guard,
+            &layout.words,
             store,
             state_bytes,
-            (sorting_threads, row_bytes(&emitter.slots)),
+            (sorting_threads, row_bytes(slots)),
             options,
         ),
     };
@@ -159,21 +139,22 @@ pub(super) fn grouped(
     // Of rows of an array that take little each thread makes more at once, within 64 registers.
     let is_light = generated.is_some_and(|source| source.log_step().is_some())
         && store == Store::Registers
-        && grouping.ops.len() <= LIGHT_WORDS_MAX
-        && emitter.lines.len() <= LIGHT_LINES_MAX;
+        && ops.len() <= LIGHT_WORDS_MAX
+        && row.num_steps() <= LIGHT_STEPS_MAX;
     let shape = match (&radix, generated) {
-        (Some(radix), _) => Shape::of_rows(&emitter.slots, threads, radix.rows_per_thread()),
+        (Some(radix), _) => Shape::of_rows(slots, threads, radix.rows_per_thread()),
         (None, Some(source)) => source.shape(threads, options.load_bytes, is_light),
-        (None, None) => Shape::of(&emitter.slots, threads, options.load_bytes, rows_per_tile),
+        (None, None) => Shape::of(slots, threads, options.load_bytes, rows_per_tile),
     };
     let is_full = packed.is_none();
     let code = StoreCode {
         store,
-        words: &grouping.words.words,
-        num_words: grouping.ops.len(),
+        row: &row,
+        words: &layout.words,
+        num_words: ops.len(),
         keys: &grouping.keys,
         key_literals,
-        guard: emitter.guard.clone(),
+        guard: row.name(row.program.selected).to_owned(),
         is_full,
         wide: grouping.wide,
         presence: grouping.presence,
@@ -181,7 +162,7 @@ pub(super) fn grouped(
             Some(radix) => radix.hot_keys(),
             // Many words of keys leave room for fewer.
             None if grouping.wide.is_some() => {
-                hot_keys(&grouping.words.words, &options.limits.radix).min(HOT_KEYS)
+                hot_keys(&layout.words, &options.limits.radix).min(HOT_KEYS)
             }
             None => HOT_KEYS,
         },
@@ -190,12 +171,13 @@ pub(super) fn grouped(
     let is_quick = radix.is_none()
         && generated.is_none()
         && quick::suits(
-            &emitter,
-            (store, grouping.ops.len()),
-            (shape.rows * shape.unroll, row_bytes(&emitter.slots)),
+            &row,
+            layout,
+            (store, options.fixed_floats),
+            (shape.rows * shape.unroll, row_bytes(slots)),
         );
     let mut text = if is_quick { QUICKLY } else { "" }.to_owned();
-    text.push_str(&preamble(&emitter, &shape));
+    text.push_str(&preamble(&row, Some(layout), &shape));
     if let Some(source) = generated {
         write_random(&mut text, source);
     }
@@ -211,7 +193,8 @@ pub(super) fn grouped(
     }
     let blocks = match (store, packed) {
         (Store::Private { threads }, Some(packed)) => {
-            grouping.private_blocks(packed, threads, options.limits)
+            let thread_bytes = packed * private_cell_bytes(&layout.words);
+            private_blocks(thread_bytes, threads, options.limits)
         }
         _ if is_light => (LIGHT_THREADS / threads).max(1),
         _ => 1,
@@ -219,15 +202,14 @@ pub(super) fn grouped(
     if radix.is_some() {
         parts::write_begin(&mut text, "fold");
     }
-    write_kernel_head(&mut text, "fold", blocks, &emitter.slots);
-    for (levels, _) in &emitter.float_scales {
+    write_kernel_head(&mut text, "fold", blocks, slots);
+    for (levels, _) in &layout.checked_scales() {
         let _ = writeln!(text, "    u32 float_far{levels} = 0;");
     }
-    if !emitter.moment_sums.is_empty() {
+    if layout.has_moments() {
         text.push_str("    bool moments_outside = false;\n");
     }
-    let outside = floats_outside(&emitter);
-    let slots = &emitter.slots;
+    let outside = floats_outside(layout);
     let row_code = match (is_quick, store) {
         (false, _) => RowCode::Unrolled,
         (true, Store::Registers) if have_one_width(slots) => RowCode::InTurn,
@@ -268,7 +250,7 @@ pub(super) fn grouped(
         }
     }
     let write_lines = |text: &mut String| {
-        for line in &emitter.lines {
+        for line in &row.lines {
             let _ = writeln!(text, "                {line}");
         }
     };
@@ -288,7 +270,7 @@ pub(super) fn grouped(
                 code.write_update(text);
             };
             if let Some(source) = generated {
-                let class = |(slot, facts): &(Slot, SlotFacts)| slot_class(slot, facts).name();
+                let class = |(slot, facts): &(Slot, SlotFacts)| c_type(slot_class(slot, facts));
                 let classes: Vec<_> = slots.iter().map(class).collect();
                 let short = store == Store::Registers;
                 GeneratedCode { source, slots }.write_step(&mut text, &classes, short, write_row);
@@ -319,38 +301,37 @@ pub(super) fn grouped(
         key_literals,
         num_packed: packed,
         wide: grouping.wide,
-        calls: grouping.calls,
-        words: grouping.ops,
+        calls: layout.calls.clone(),
+        words: ops.clone(),
         store,
         presence: grouping.presence,
         shared_bytes,
         radix: radix.map(|radix| radix.plan(&code, &shape)),
     };
-    finish(
-        emitter,
-        text,
-        Sink::Groups(Box::new(plan)),
-        num_steps,
-        &shape,
-    )
+    let ranks = layout.ranks.clone();
+    let sink = Sink::Groups(Box::new(plan));
+    Ok(DeviceProgram {
+        ranks,
+        ..finish(row, text, sink, num_steps, &shape)?
+    })
 }
 
 pub(super) fn finish(
-    emitter: Emitter<'_>,
+    row: RowText<'_>,
     text: String,
     sink: Sink,
     num_steps: usize,
     shape: &Shape,
 ) -> Result<DeviceProgram, String> {
-    if emitter.literals.len() > LITERALS_MAX {
+    if row.literals.len() > LITERALS_MAX {
         return Err(format!("more than {LITERALS_MAX} words of literals"));
     }
     Ok(DeviceProgram {
         text: text.into(),
-        slots: emitter.slots,
-        literals: emitter.literals,
-        lookups: emitter.lookups,
-        ranks: emitter.ranks,
+        slots: row.slots.to_vec(),
+        literals: row.literals,
+        lookups: row.lookups,
+        ranks: Vec::new(),
         sink,
         num_steps,
         threads: shape.threads,
@@ -358,7 +339,7 @@ pub(super) fn finish(
     })
 }
 
-pub(super) fn preamble(emitter: &Emitter<'_>, shape: &Shape) -> String {
+pub(super) fn preamble(row: &RowText<'_>, layout: Option<&Layout>, shape: &Shape) -> String {
     let mut text = String::with_capacity(32 << 10);
     for (name, value) in [
         ("TG_BLOCK", shape.threads),
@@ -378,20 +359,20 @@ pub(super) fn preamble(emitter: &Emitter<'_>, shape: &Shape) -> String {
     text.push_str(PRELUDE);
     text.push_str(DECODE);
     for (used, block) in [
-        (emitter.uses_checked, CHECKED),
-        (emitter.uses_calendar, CALENDAR),
-        (emitter.sums_floats(), FLOAT_SUM),
-        (!emitter.moment_sums.is_empty(), MOMENTS),
+        (row.blocks.checked || row.blocks.calendar, CHECKED),
+        (row.blocks.calendar, CALENDAR),
+        (layout.is_some_and(Layout::sums_floats), FLOAT_SUM),
+        (layout.is_some_and(Layout::has_moments), MOMENTS),
         (true, STORE),
     ] {
         if used {
             text.push_str(block);
         }
     }
-    for (_, function) in &emitter.customs {
+    for (_, function) in &row.customs {
         text.push_str(function);
     }
-    write_launch(&mut text, emitter.literals.len());
+    write_launch(&mut text, row.literals.len());
     text
 }
 
@@ -481,21 +462,16 @@ pub(super) const TILE_PLACE: &str =
 ";
 
 /// Writes what tells that a float lies too far from the others for its digits.
-fn floats_outside(emitter: &Emitter<'_>) -> String {
+fn floats_outside(layout: &Layout) -> String {
     let line = |(levels, literal): (usize, usize)| {
         format!(
             "    if (float_far{levels} >= (u32)p.literals[{literal}]) atomicMax(&p.flags[FLAG_FLOAT_RANGE], 1u);\n"
         )
     };
-    let moments = if emitter.moment_sums.is_empty() {
-        ""
-    } else {
-        "    if (moments_outside) atomicMax(&p.flags[FLAG_FLOAT_RANGE], 1u);\n"
+    let moments = match layout.has_moments() {
+        true => "    if (moments_outside) atomicMax(&p.flags[FLAG_FLOAT_RANGE], 1u);\n",
+        false => "",
     };
-    emitter
-        .float_scales
-        .iter()
-        .map(|(levels, literal)| line((*levels, *literal)))
-        .chain([moments.to_owned()])
-        .collect()
+    let scales = layout.checked_scales().into_iter().map(line);
+    scales.chain([moments.to_owned()]).collect()
 }

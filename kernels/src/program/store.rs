@@ -1,12 +1,14 @@
 //! Where the groups' state is kept, chosen from the ranges of the keys.
 
 use arrow_schema::DataType;
-use tidegate_pipeline::types::is_float;
-use tidegate_pipeline::{Aggregate, Expr, Interval};
+use tidegate_pipeline::Interval;
+use tidegate_pipeline::program::{Class, Groups, Output, Type};
 
 use super::ProgramOptions;
-use super::emit::{CallPlan, Class, Emitter, Scope, Val, Valid, Word, WordOp, Words};
+use super::layout::{CallPlan, FloatForm, Keeping, Layout, Word, WordOp};
+use super::print::RowText;
 use super::radix::{RadixLimits, RadixPlan};
+use super::slots::SlotKind;
 use super::wide::{self, WideKeys, WidePlace};
 use crate::encode::Divisor;
 
@@ -187,120 +189,95 @@ impl GroupPlan {
     }
 }
 
-/// The words and keys of a grouping, on their way into a plan.
-pub(crate) struct Grouping {
-    pub(crate) words: Words,
-    pub(crate) calls: Vec<CallPlan>,
-    pub(crate) keys: Vec<(KeyPlan, Val)>,
-    /// The words of the state, by their place in global memory.
-    pub(crate) ops: Vec<WordOp>,
-    pub(crate) presence: Presence,
-    pub(crate) wide: Option<WideKeys>,
+/// The C++ of a key of a row.
+#[derive(Clone, Debug)]
+pub(super) struct KeyText {
+    /// What of it is packed: an integer, the bits of a float, the code of a string.
+    pub(super) code: String,
+    /// How a variable holds that.
+    pub(super) class: Class,
+    /// The condition under which it is there, if it may be absent.
+    pub(super) valid: Option<String>,
+}
+
+/// The keys and words of a grouping, and where they are kept.
+pub(super) struct Grouping {
+    pub(super) keys: Vec<(KeyPlan, KeyText)>,
+    pub(super) layout: Layout,
+    /// How many packed keys there can be; `None` if 64 bits do not hold them.
+    pub(super) packed: Option<u64>,
+    pub(super) store: Store,
+    pub(super) presence: Presence,
+    pub(super) wide: Option<WideKeys>,
 }
 
 impl Grouping {
-    pub(crate) fn emit(
-        emitter: &mut Emitter<'_>,
-        aggregate: &Aggregate,
-        scope: &Scope,
+    /// Chooses where groups are kept, and lays their state out for it.
+    ///
+    /// # Errors
+    /// What a device has no form for.
+    pub(super) fn new(
+        row: &mut RowText<'_>,
+        groups: &Groups,
+        options: &ProgramOptions,
     ) -> Result<Self, String> {
-        let mut words = Words {
-            grouped: !aggregate.keys.is_empty(),
-            rows: emitter.guard.clone(),
-            ..Words::default()
+        let mut keys: Vec<_> = groups.keys.iter().map(|key| key_of(row, key)).collect();
+        let packed = pack(&mut keys);
+        let (program, slots, first_literal) = (row.program, row.slots, row.literals.len());
+        let lay = |as_parts: bool, by_word: bool| {
+            let floats = FloatForm {
+                as_parts,
+                is_wide: options.wide_floats,
+                is_fixed: options.fixed_floats,
+            };
+            let keeping = Keeping {
+                floats,
+                by_word,
+                first_literal,
+            };
+            Layout::new(program, groups, slots, keeping)
         };
-        let mut keys = Vec::new();
-        for key in &aggregate.keys {
-            keys.push(emit_key(emitter, &key.expr, scope)?);
-        }
-        if words.grouped {
-            words.seen(&emitter.guard.clone());
-        }
-        let mut calls = Vec::new();
-        for call in &aggregate.calls {
-            calls.push(emitter.call(call, scope, &mut words)?);
-        }
-        emitter.float_checks();
-        let counted = |word: &&Word| word.op == WordOp::Count && word.condition == words.rows;
-        let mut presence = match words.words.iter().find(counted) {
-            _ if !words.grouped => Presence::Always,
-            Some(word) => Presence::Word(word.index),
-            None => Presence::Word(0),
-        };
-        if let Presence::Word(index) = &mut presence
-            && *index > 0
-        {
-            // A count of all rows tells the group as well.
-            *index -= 1;
-            words.without_first();
-            calls.iter_mut().for_each(CallPlan::without_first);
-        }
-        let mut ops = Vec::new();
-        for word in &words.words {
-            ops.push(word.op);
-            if word.split {
-                ops.push(word.op);
+        // Cells of their own for all threads are best where there is room for them, be it registers.
+        let apart = lay(true, true)?;
+        let (store, layout) = match choose_private(&apart.words, packed, options) {
+            _ if keys.is_empty() => (Store::Registers, apart),
+            Some(store) => (store, apart),
+            None => {
+                let shared = lay(false, true)?;
+                let state_words = shared.global_ops().len() as u64;
+                let cell = cell_bytes(&shared.words);
+                match choose(packed, (cell, state_words), options.limits) {
+                    store @ (Store::Dense | Store::Hash) => (store, lay(false, false)?),
+                    store => (store, shared),
+                }
             }
-        }
-        Ok(Self {
-            words,
-            calls,
+        };
+        let presence = match (store, layout.tells) {
+            (Store::Registers, _) => Presence::Always,
+            (Store::Hash, _) => Presence::Key,
+            (_, Some(word)) => Presence::Word(word),
+            (_, None) => Presence::Bit,
+        };
+        let mut grouping = Self {
             keys,
-            ops,
+            layout,
+            packed,
+            store,
             presence,
             wide: None,
-        })
-    }
-
-    /// Leaves it to the store to tell groups, which a table in global memory does by itself.
-    pub(crate) fn settle_presence(&mut self, store: Store) {
-        let by_itself = match store {
-            Store::Registers | Store::Shared { .. } | Store::Private { .. } => return,
-            Store::Dense => Presence::Bit,
-            Store::Hash => Presence::Key,
         };
-        if self
-            .words
-            .words
-            .first()
-            .is_some_and(|word| word.op == WordOp::Seen)
-        {
-            self.words.without_first();
-            self.calls.iter_mut().for_each(CallPlan::without_first);
-            self.ops.remove(0);
-            self.presence = by_itself;
-        } else if store == Store::Hash {
-            self.presence = by_itself;
+        row.literals.resize(grouping.layout.num_literals, 0);
+        if packed.is_none() && !grouping.fills_one_word() {
+            grouping.widen(row.literals.len());
+            row.literals.push(options.key_seed);
         }
+        Ok(grouping)
     }
 
-    /// Returns how many packed keys there are, setting each key's stride; `None` if too many.
-    pub(crate) fn pack(&mut self) -> Option<u64> {
-        let mut total: u128 = 1;
-        let mut fits = true;
-        for (key, _) in &mut self.keys {
-            match u64::try_from(total) {
-                Ok(stride) => key.stride = stride,
-                Err(_) => fits = false,
-            }
-            let indices = key.num_values.saturating_add(u128::from(key.nullable));
-            total = total.saturating_mul(indices.max(1));
-        }
-        u64::try_from(total)
-            .ok()
-            .filter(|total| fits && *total < u64::MAX)
-    }
-
-    /// Lays keys out that cannot be packed, if there are more than one that fills 64 bits; `seed` is the
-    /// literal of their hash's seed. Comes after all else is known of the state's words.
-    pub(crate) fn widen(&mut self, seed: usize) {
-        if self.fills_one_word() {
-            return;
-        }
+    /// Lays keys out that cannot be packed; `seed` is the literal of their hash's seed.
+    fn widen(&mut self, seed: usize) {
         let num_words = wide::place(self.keys.iter_mut().map(|(key, _)| key));
-        let first = wide::add_words(&mut self.words, num_words);
-        let num_state = self.words.num_global - first;
-        self.ops.extend(vec![WordOp::Max; num_state]);
+        let first = self.layout.add_key_words(num_words);
         self.wide = Some(WideKeys {
             num_words,
             first,
@@ -312,71 +289,83 @@ impl Grouping {
     fn fills_one_word(&self) -> bool {
         matches!(self.keys.as_slice(), [(key, _)] if key.num_values <= 1 << 64)
     }
+}
 
-    /// Returns the bytes that one cell of a shared table takes.
-    pub(crate) fn cell_bytes(&self) -> u64 {
-        self.words.words.iter().map(word_bytes).sum()
-    }
-
-    /// Returns the store with cells for every thread, if a few groups with many words make it worth
-    /// its shared memory.
-    pub(crate) fn choose_private(
-        &self,
-        packed: Option<u64>,
-        options: &ProgramOptions,
-    ) -> Option<Store> {
-        let packed =
-            packed.filter(|packed| *packed <= PRIVATE_SLOTS_MAX && !self.keys.is_empty())?;
-        if self.private_cell_bytes() < PRIVATE_CELL_MIN {
-            return None;
+/// Returns how many packed keys there are, setting each key's stride; `None` if too many.
+fn pack(keys: &mut [(KeyPlan, KeyText)]) -> Option<u64> {
+    let mut total: u128 = 1;
+    let mut fits = true;
+    for (key, _) in keys {
+        match u64::try_from(total) {
+            Ok(stride) => key.stride = stride,
+            Err(_) => fits = false,
         }
-        // As many threads as a multiprocessor has room for; of equals the larger blocks.
-        let resident =
-            |threads: &u32| threads * self.private_blocks(packed, *threads, options.limits);
-        (2..=options.threads / 32)
-            .map(|warps| 32 * warps)
-            .max_by_key(resident)
-            .filter(|threads| resident(threads) >= PRIVATE_THREADS_MIN)
-            .map(|threads| Store::Private { threads })
+        let indices = key.num_values.saturating_add(u128::from(key.nullable));
+        total = total.saturating_mul(indices.max(1));
     }
+    u64::try_from(total)
+        .ok()
+        .filter(|total| fits && *total < u64::MAX)
+}
 
-    /// Returns how many blocks with cells of each thread's own a multiprocessor has room for.
-    pub(crate) fn private_blocks(&self, packed: u64, threads: u32, limits: StoreLimits) -> u32 {
-        let block = packed * self.private_cell_bytes() * u64::from(threads) + BLOCK_RESERVED_BYTES;
-        let room = (limits.private_bytes / block) as u32;
-        room.min(PRIVATE_THREADS_MAX / threads)
+/// Returns the bytes that one cell of a shared table takes.
+fn cell_bytes(words: &[Word]) -> u64 {
+    words.iter().map(word_bytes).sum()
+}
+
+/// Returns the store with cells for every thread, if a few groups with many words make it worth its
+/// shared memory.
+fn choose_private(words: &[Word], packed: Option<u64>, options: &ProgramOptions) -> Option<Store> {
+    let packed = packed.filter(|packed| *packed <= PRIVATE_SLOTS_MAX)?;
+    let cell = private_cell_bytes(words);
+    if cell < PRIVATE_CELL_MIN {
+        return None;
     }
+    // As many threads as a multiprocessor has room for; of equals the larger blocks.
+    let resident =
+        |threads: &u32| threads * private_blocks(packed * cell, *threads, options.limits);
+    (2..=options.threads / 32)
+        .map(|warps| 32 * warps)
+        .max_by_key(resident)
+        .filter(|threads| resident(threads) >= PRIVATE_THREADS_MIN)
+        .map(|threads| Store::Private { threads })
+}
 
-    fn private_cell_bytes(&self) -> u64 {
-        self.words.words.iter().map(private_bytes).sum()
-    }
+/// Returns how many blocks with cells of each thread's own, of so many bytes, a multiprocessor has room for.
+pub(super) fn private_blocks(thread_bytes: u64, threads: u32, limits: StoreLimits) -> u32 {
+    let block = thread_bytes * u64::from(threads) + BLOCK_RESERVED_BYTES;
+    let room = (limits.private_bytes / block) as u32;
+    room.min(PRIVATE_THREADS_MAX / threads)
+}
 
-    pub(crate) fn choose(&self, packed: Option<u64>, limits: StoreLimits) -> Store {
-        let Some(packed) = packed else {
-            return Store::Hash;
+/// Returns the bytes that a thread's own cell of a group takes.
+pub(super) fn private_cell_bytes(words: &[Word]) -> u64 {
+    words.iter().map(private_bytes).sum()
+}
+
+/// Chooses a store that threads share, for cells of so many bytes in shared memory and of so many words in
+/// global memory.
+fn choose(packed: Option<u64>, (cell, num_words): (u64, u64), limits: StoreLimits) -> Store {
+    let Some(packed) = packed else {
+        return Store::Hash;
+    };
+    let one = packed.saturating_mul(cell.max(1));
+    if one <= limits.shared_bytes {
+        // Copies keep lanes apart; beyond 32 KiB they would cost occupancy.
+        let mut replicas = 1;
+        while replicas < 32 && one * (replicas * 2) <= 32 << 10 {
+            replicas *= 2;
+        }
+        return Store::Shared {
+            replicas: replicas as u32,
         };
-        if self.keys.is_empty() {
-            return Store::Registers;
-        }
-        let cell = self.cell_bytes().max(1);
-        let one = packed.saturating_mul(cell);
-        if one <= limits.shared_bytes {
-            // Copies keep lanes apart; beyond 32 KiB they would cost occupancy.
-            let mut replicas = 1;
-            while replicas < 32 && one * (replicas * 2) <= 32 << 10 {
-                replicas *= 2;
-            }
-            return Store::Shared {
-                replicas: replicas as u32,
-            };
-        }
-        let bytes = packed.saturating_mul(8 * self.ops.len() as u64);
-        let rows = limits.rows.saturating_mul(4).max(1 << 20);
-        if bytes <= limits.dense_bytes && packed <= rows && packed < u64::from(u32::MAX) {
-            Store::Dense
-        } else {
-            Store::Hash
-        }
+    }
+    let bytes = packed.saturating_mul(8 * num_words);
+    let rows = limits.rows.saturating_mul(4).max(1 << 20);
+    if bytes <= limits.dense_bytes && packed <= rows && packed < u64::from(u32::MAX) {
+        Store::Dense
+    } else {
+        Store::Hash
     }
 }
 
@@ -395,7 +384,7 @@ const PRIVATE_CELL_MIN: u64 = 28;
 
 /// Rows after which a thread's own cells are added to global memory: sums of parts of 41 bits stay in
 /// their binade up to here.
-pub(crate) const PRIVATE_ROWS: i128 = 1 << 11;
+pub(super) const PRIVATE_ROWS: i128 = 1 << 11;
 
 /// Fewer resident threads with cells of their own than this do not hide what they wait for.
 const PRIVATE_THREADS_MIN: u32 = 192;
@@ -407,12 +396,12 @@ const PRIVATE_THREADS_MAX: u32 = 1024;
 const BLOCK_RESERVED_BYTES: u64 = 1 << 10;
 
 /// Returns whether a word has 64 bits in a cell of a thread's own.
-pub(crate) fn is_wide_in_private(word: &Word) -> bool {
+pub(super) fn is_wide_in_private(word: &Word) -> bool {
     private_bytes(word) == 8
 }
 
 /// Returns the bytes that a word takes in a cell of a thread's own.
-pub(crate) fn private_bytes(word: &Word) -> u64 {
+pub(super) fn private_bytes(word: &Word) -> u64 {
     match word.op {
         WordOp::Count | WordOp::Seen => 4,
         WordOp::Add if is_one_plane(word, PRIVATE_ROWS) => 4,
@@ -421,53 +410,56 @@ pub(crate) fn private_bytes(word: &Word) -> u64 {
 }
 
 /// Rows after which a block adds what it has to global memory, if some sum has one plane only.
-pub(crate) const ONE_PLANE_ROWS: i128 = 1 << 18;
+pub(super) const ONE_PLANE_ROWS: i128 = 1 << 18;
 
 /// Returns whether 32 bits hold the word's sum over so many rows.
-pub(crate) fn is_one_plane(word: &Word, rows: i128) -> bool {
+pub(super) fn is_one_plane(word: &Word, rows: i128) -> bool {
     word.op == WordOp::Add && word.range.low >= 0 && word.range.high < (1_i128 << 32) / rows
 }
 
-fn emit_key(
-    emitter: &mut Emitter<'_>,
-    expr: &Expr,
-    scope: &Scope,
-) -> Result<(KeyPlan, Val), String> {
-    let data_type = expr.data_type.clone();
-    let value = emitter.key(expr, scope)?;
-    let dictionary = emitter.dictionary_of(&value);
-    let value = if is_float(&data_type) {
-        let (class, bits) = if value.class == Class::F32 {
-            (Class::I32, 32)
-        } else {
-            (Class::I64, 64)
-        };
-        let code = emitter.bind(class, &format!("key_bits({})", value.code));
-        Val {
-            code,
-            class,
-            range: Interval::signed(bits),
-            bound: 0.0,
-            least: 0.0,
-            are_singles: false,
-            valid: value.valid,
-        }
-    } else {
-        value
+/// Plans a key, and binds what of it is packed.
+fn key_of(row: &mut RowText<'_>, key: &Output) -> (KeyPlan, KeyText) {
+    let id = key.value.value;
+    let data = row.program.data(id);
+    let (class, code, range) = match data {
+        Type::Float32(_) => (Class::I32, row.key_bits(id), Interval::signed(32)),
+        Type::Float64(_) => (Class::I64, row.key_bits(id), Interval::signed(64)),
+        Type::Text => (row.class(id), row.name(id).to_owned(), row.codes(id)),
+        _ => (data.class(), row.name(id).to_owned(), data.interval()),
     };
+    let code = match data.is_float() {
+        true => row.bind(class, &code),
+        false => code,
+    };
+    let is_always = row.program.is(key.value.valid, true);
+    let valid = (!is_always).then(|| row.name(key.value.valid).to_owned());
     // More than 128 bits count are as good as any others beyond 64.
-    let num_values = value.range.num_values().unwrap_or(u128::MAX);
-    let step = emitter.step_of(&value);
-    let num_values = (num_values - 1) / u128::from(step) + 1;
+    let num_values = range.num_values().unwrap_or(u128::MAX);
+    let step = step_of(row, key);
     let plan = KeyPlan {
-        data_type,
-        low: value.range.low,
+        data_type: key.data_type.clone(),
+        low: range.low,
         step,
-        num_values,
-        nullable: value.valid != Valid::Always,
+        num_values: (num_values - 1) / u128::from(step) + 1,
+        nullable: !is_always,
         stride: 1,
-        dictionary,
+        dictionary: row.dictionary_of(id),
         wide: None,
     };
-    Ok((plan, value))
+    (plan, KeyText { code, class, valid })
+}
+
+/// Returns what divides the distances between the values of a column that is read as it is; 1 if nothing
+/// is known.
+fn step_of(row: &RowText<'_>, key: &Output) -> u64 {
+    let id = key.value.value;
+    let Some(input) = row.program.input_of(id) else {
+        return 1;
+    };
+    let (slot, facts) = &row.slots[input.column];
+    let is_integer = matches!(row.program.data(id), Type::Int(_))
+        && slot.kind == SlotKind::Integer
+        && facts.lookup.is_none()
+        && facts.range.is_within(Interval::signed(64));
+    if is_integer { facts.step.max(1) } else { 1 }
 }

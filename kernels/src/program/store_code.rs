@@ -4,19 +4,27 @@ mod keys;
 
 use std::fmt::Write;
 
-use super::emit::{LOCAL_ROWS_MAX, Val, Word, WordOp};
+use super::layout::{LOCAL_ROWS_MAX, Rows, Word, WordOp};
+use super::print::RowText;
 use super::shape::Shape;
-use super::store::{KeyPlan, ONE_PLANE_ROWS, PRIVATE_ROWS, Presence, Store, is_one_plane};
+use super::store::{
+    KeyPlan, KeyText, ONE_PLANE_ROWS, PRIVATE_ROWS, Presence, Store, is_one_plane,
+    private_cell_bytes,
+};
 use super::wide::WideKeys;
 
 /// Writes the parts of a kernel that keep the groups.
 #[derive(Clone)]
 pub(super) struct StoreCode<'a> {
     pub(super) store: Store,
+    /// What words take is named here.
+    pub(super) row: &'a RowText<'a>,
     pub(super) words: &'a [Word],
+    /// How many words a group has in global memory.
     pub(super) num_words: usize,
-    pub(super) keys: &'a [(KeyPlan, Val)],
+    pub(super) keys: &'a [(KeyPlan, KeyText)],
     pub(super) key_literals: usize,
+    /// The C++ condition under which a row is taken.
     pub(super) guard: String,
     /// The key is one of all 64-bit integers: the one that EMPTY is has a slot of its own.
     pub(super) is_full: bool,
@@ -41,7 +49,7 @@ impl StoreCode<'_> {
             Store::Registers => 0,
             Store::Shared { replicas } => packed.unwrap_or(0) * u64::from(replicas) * cell,
             Store::Private { threads } => {
-                packed.unwrap_or(0) * u64::from(threads) * self.private_cell_bytes()
+                packed.unwrap_or(0) * u64::from(threads) * private_cell_bytes(self.words)
             }
             Store::Dense | Store::Hash => u64::from(self.hot_keys) * (cell + 8),
         };
@@ -235,11 +243,8 @@ impl StoreCode<'_> {
 
     /// Returns the C++ condition and value of a word.
     pub(super) fn addend(&self, word: &Word) -> (String, String) {
-        let value = match word.op {
-            WordOp::Count | WordOp::Seen => "1ull".to_owned(),
-            _ => word.code.clone(),
-        };
-        (word.condition.clone(), value)
+        let condition = word.rows.code(self.row, &self.guard);
+        (condition, word.code(self.row))
     }
 
     pub(super) fn write_update(&self, text: &mut String) {
@@ -276,10 +281,9 @@ impl StoreCode<'_> {
         for (position, word) in self.words.iter().enumerate() {
             let (condition, value) = self.addend(word);
             let (low, high) = self.plane(position, cell);
-            let guard = if condition == self.guard {
-                String::new()
-            } else {
-                format!("if ({condition}) ")
+            let guard = match word.rows {
+                Rows::Selected => String::new(),
+                _ => format!("if ({condition}) "),
             };
             let _ = match word.op {
                 WordOp::Seen => writeln!(text, "{indent}{guard}*({low}) = 1u;"),
@@ -356,10 +360,8 @@ impl StoreCode<'_> {
     /// the block of all other rows; returns whether it has.
     pub(super) fn write_null_apart(&self, text: &mut String) -> bool {
         let indent = "                ";
-        let valid = self
-            .keys
-            .first()
-            .map_or("true", |(_, value)| value.valid.code());
+        let valid = self.keys.first().and_then(|(_, key)| key.valid.as_deref());
+        let valid = valid.unwrap_or("true");
         let null_apart =
             self.is_full && self.wide.is_none() && self.keys.iter().any(|(key, _)| key.nullable);
         if null_apart {
@@ -378,10 +380,9 @@ impl StoreCode<'_> {
         let _ = writeln!(text, "{indent}u64 words[NUM_WORDS + 1];");
         for word in self.words {
             let (condition, value) = self.addend(word);
-            let chosen = if condition == self.guard {
-                value
-            } else {
-                format!("({condition} ? {value} : 0ull)")
+            let chosen = match word.rows {
+                Rows::Selected => value,
+                _ => format!("({condition} ? {value} : 0ull)"),
             };
             let index = word.index;
             let _ = if word.split {
@@ -400,7 +401,7 @@ impl StoreCode<'_> {
     pub(super) fn flush_tiles(&self, shape: &Shape) -> Option<u32> {
         let rows = match self.store {
             Store::Private { threads } => PRIVATE_ROWS * i128::from(threads),
-            Store::Registers if self.words.iter().any(|word| word.part.is_some()) => {
+            Store::Registers if self.words.iter().any(|word| word.part().is_some()) => {
                 PRIVATE_ROWS * i128::from(shape.threads)
             }
             Store::Shared { .. } if self.words.iter().any(|word| self.has_one_plane(word)) => {

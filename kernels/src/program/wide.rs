@@ -6,10 +6,7 @@
 //! other, all rows of the group had one key, which can be read from them; where they are not, two keys
 //! have met in one group, and the fold counts for nothing.
 
-use tidegate_pipeline::Interval;
-
-use super::emit::{Val, Valid, Word, WordOp, Words};
-use super::store::{KEY_LITERALS, KeyPlan};
+use super::store::{KEY_LITERALS, KeyPlan, KeyText};
 
 pub(super) const WIDE_KEY: &str = include_str!("../../cuda/wide_key.cuh");
 
@@ -143,36 +140,9 @@ pub(super) fn place<'a>(keys: impl Iterator<Item = &'a mut KeyPlan>) -> usize {
     totals.len()
 }
 
-/// Adds the words of the state that hold key words; returns the first.
-pub(super) fn add_words(words: &mut Words, num_words: usize) -> usize {
-    let first = words.num_global;
-    for word in 0..num_words - 1 {
-        for sign in ["", "~"] {
-            words.add(Word {
-                op: WordOp::Max,
-                code: format!("{sign}{KEY_WORD}{word}"),
-                condition: words.rows.clone(),
-                range: Interval::ALL,
-                split: false,
-                index: 0,
-                part: None,
-            });
-        }
-    }
-    first
-}
-
-/// Returns whether a word is the complement of the key word before it, so that one tells the other.
-pub(super) fn is_complement(words: &[Word], position: usize) -> bool {
-    let before = position.checked_sub(1).map(|before| &words[before].code);
-    before.is_some_and(|code| {
-        code.starts_with(KEY_WORD) && words[position].code == format!("~{code}")
-    })
-}
-
 /// Returns the C++ of the words of a row's keys, given that of each key's index.
 pub(super) fn words_code(
-    keys: &[(KeyPlan, Val)],
+    keys: &[(KeyPlan, KeyText)],
     num_words: usize,
     key_literals: usize,
     index_of: impl Fn(usize) -> String,
@@ -182,15 +152,14 @@ pub(super) fn words_code(
         let Some(place) = key.wide else {
             continue;
         };
-        let valid = &value.valid;
-        if let Some((word, bit)) = place.null {
+        if let (Some((word, bit)), Some(valid)) = (place.null, &value.valid) {
             let mask = 1_u64 << bit;
-            terms[word].push(format!("({} ? 0ull : {mask}ull)", valid.code()));
+            terms[word].push(format!("({valid} ? 0ull : {mask}ull)"));
         }
         let mut add = |word: usize, code: String| {
-            terms[word].push(match valid {
-                Valid::Always => code,
-                valid => format!("({} ? {code} : 0ull)", valid.code()),
+            terms[word].push(match &value.valid {
+                None => code,
+                Some(valid) => format!("({valid} ? {code} : 0ull)"),
             });
         };
         if place.is_halved {

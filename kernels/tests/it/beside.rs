@@ -1,5 +1,4 @@
-//! Kernels that are compiled beside the work that lacks them: it begins again until it has all of them,
-//! and never has to wait in the middle.
+//! Kernels that are compiled beside the work that waits for them: it begins once, and does nothing twice.
 
 use std::sync::Arc;
 
@@ -15,7 +14,7 @@ use crate::cells::{Cell, rows_of};
 use crate::data::{Shape, batch, column, random};
 use crate::plan::{Plan, compare, count, max, sum};
 use crate::reference::interpret;
-use crate::shim::{Buffer, ShimMachine};
+use crate::shim::{Buffer, Calls, ShimMachine, now};
 
 /// All that can be is done on the device.
 const LIMITS: FinishLimits = FinishLimits {
@@ -64,7 +63,7 @@ fn execution(machine: &ShimMachine, pipeline: &Pipeline) -> Execution<Buffer> {
     Execution::new(Machine::budget(machine), pipeline, &options).unwrap()
 }
 
-/// Folds and ends; nothing may be compiled in the middle of either.
+/// Folds and ends; what waits for kernels asks the same of the machine as what has them all.
 fn check(name: &str, pipeline: &Pipeline, input: &RecordBatch) {
     let batches = std::slice::from_ref(input);
     // The same rows come twice.
@@ -73,21 +72,37 @@ fn check(name: &str, pipeline: &Pipeline, input: &RecordBatch) {
     assert!(!expected.is_empty());
     let machine = ShimMachine::new(3, 1 << 30).compiling_beside();
     let mut execution = execution(&machine, pipeline);
-    for _ in 0..2 {
-        machine
-            .attempt(|machine| execution.fold(machine, batches))
-            .unwrap();
-    }
-    let leaving = machine.attempt(|machine| execution.end(machine, &LIMITS));
+    let waits = [0, 1].map(|_| {
+        let (folded, num_waits) = machine.compiling_for(execution.fold(&machine, batches));
+        folded.unwrap();
+        num_waits
+    });
+    // All that a fold needs is compiled at once, and the second needs nothing more.
+    assert_eq!(waits, [1, 0], "{name}");
+    let (leaving, num_waits) = machine.compiling_for(execution.finish(&machine, &LIMITS));
     let leaving = leaving.unwrap();
+    assert!(num_waits > 1, "{name}");
     assert_eq!(leaving.host_reason(), None, "{name}");
     let found = sorted(&leaving.into_batches().unwrap());
-    drop(execution);
-    let (loaded, waited) = machine.sources();
-    assert!(loaded > 2, "{name}");
-    assert_eq!(waited, 0, "{name}");
+    assert!(machine.num_sources() > 2, "{name}");
     assert_eq!(Machine::budget(&machine).used(), 0, "{name}");
     assert_eq!(found, expected, "{name}");
+    assert_eq!(
+        machine.calls.get(),
+        calls_without_waiting(pipeline, batches),
+        "{name}"
+    );
+}
+
+/// Folds and ends on a machine that compiles at once, and returns what was asked of it.
+fn calls_without_waiting(pipeline: &Pipeline, batches: &[RecordBatch]) -> Calls {
+    let machine = ShimMachine::new(3, 1 << 30);
+    let mut execution = execution(&machine, pipeline);
+    for _ in 0..2 {
+        now(execution.fold(&machine, batches)).unwrap();
+    }
+    now(execution.finish(&machine, &LIMITS)).unwrap();
+    machine.calls.get()
 }
 
 #[test]
@@ -126,20 +141,14 @@ fn what_was_compiled_for_rows_is_what_folding_them_needs() {
     let machine = ShimMachine::new(4, 1 << 30).compiling_beside();
     let mut ahead = execution(&machine, &pipeline);
     let sample = Sample::Loaded(batches.clone());
-    machine
-        .attempt(|machine| {
-            ahead.survey(machine, &sample)?;
-            ahead.compile(machine, &LIMITS)
-        })
-        .unwrap();
-    let compiled = machine.sources();
-    assert!(compiled.0 > 1);
+    ahead.survey(&machine, &sample).unwrap();
+    let (compiled, num_waits) = machine.compiling_for(ahead.compile(&machine, &LIMITS));
+    compiled.unwrap();
+    assert_eq!(num_waits, 1);
+    assert!(machine.num_sources() > 1);
     let mut execution = execution(&machine, &pipeline);
-    machine
-        .attempt(|machine| execution.fold(machine, &batches))
-        .unwrap();
-    let leaving = machine.attempt(|machine| execution.end(machine, &LIMITS));
+    now(execution.fold(&machine, &batches)).unwrap();
+    let leaving = now(execution.finish(&machine, &LIMITS));
     let found = sorted(&leaving.unwrap().into_batches().unwrap());
     assert_eq!(found, expected);
-    assert_eq!(machine.sources(), compiled);
 }

@@ -27,7 +27,7 @@ use tidegate_pipeline::{Aggregate, EvalError, Expr, ExprKind, NamedExpr, Pipelin
 
 use crate::cells::{Cell, rows_of};
 use crate::reference::Reference;
-use crate::shim::{Buffer, Kernels, ShimEngine, ShimMachine, keep};
+use crate::shim::{Buffer, Kernels, ShimEngine, ShimMachine, keep, now};
 
 /// A pipeline and its input.
 #[derive(Clone, Debug)]
@@ -408,8 +408,8 @@ fn finished(
     let program = finish_program(aggregate, table.plan(), literals, FinishLayout::Arrow);
     let program = program.map_err(|what| EvalError::Internal { what })?;
     let machine = ShimMachine::new(seed, 1 << 30);
-    let num_groups = table.count(&machine.engine(&columns::SOURCE, &columns::KERNELS)?)?;
-    let engine = machine.engine(&program.text, &FinishProgram::KERNELS)?;
+    let num_groups = table.count(&now(machine.engine(&columns::SOURCE, &columns::KERNELS))?)?;
+    let engine = now(machine.engine(&program.text, &FinishProgram::KERNELS))?;
     let groups = finish_groups(&engine, &program, table, num_groups)?;
     let outputs: Vec<_> = program
         .columns

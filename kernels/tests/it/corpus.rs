@@ -2,7 +2,9 @@
 //! report of registers and spills.
 //!
 //! NVRTC is the one that `TIDEGATE_NVRTC` names, or else the one that the loader finds. Without one
-//! nothing is compiled, unless `TIDEGATE_REQUIRE=nvrtc` says that this is a failure.
+//! nothing is compiled, unless `TIDEGATE_REQUIRE=nvrtc` says that this is a failure. Every text is also
+//! written to the folder that `TIDEGATE_KERNEL_TEXTS` names, if it does, so that those of two commits can
+//! be compared.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -83,6 +85,14 @@ fn compile_finishes(cases: Vec<Case>, wanted: usize) {
 /// Compiles texts, each with a name: of all of them about `wanted`, unless `TIDEGATE_KERNEL_CASES` is
 /// set. Every eighth is compiled for all architectures, the others for one.
 fn compile_texts(texts: &BTreeMap<String, String>, wanted: usize) {
+    if let Some(folder) = std::env::var_os("TIDEGATE_KERNEL_TEXTS").map(PathBuf::from) {
+        std::fs::create_dir_all(&folder).unwrap();
+        for (text, name) in texts {
+            let name = name.replace(|c: char| !c.is_ascii_alphanumeric(), "_");
+            let end = &name[name.len().saturating_sub(200)..];
+            std::fs::write(folder.join(format!("{end}.cu")), text).unwrap();
+        }
+    }
     let Some(compiler) = compiler() else {
         return;
     };

@@ -18,7 +18,7 @@ use crate::check::each_store;
 use crate::data::{Shape, batch, column, cut, floats_as, integers, random, strings_as};
 use crate::plan::{Plan, avg, cast, compare, count, count_of, filtered, max, min, multiply, sum};
 use crate::reference::interpret;
-use crate::shim::ShimMachine;
+use crate::shim::{ShimMachine, now};
 
 use DataType::{
     Boolean, Date32, Decimal32, Decimal64, Decimal128, Float32, Float64, Int8, Int16, Int32, Int64,
@@ -57,8 +57,8 @@ fn run(
     };
     let budget = tidegate_kernels::engine::Machine::budget(machine);
     let mut execution = Execution::new(budget, Arc::new(pipeline.clone()), &options)?;
-    execution.fold(machine, batches)?;
-    let leaving = execution.finish(machine, limits)?;
+    now(execution.fold(machine, batches))?;
+    let leaving = now(execution.finish(machine, limits))?;
     let host_reason = leaving.host_reason().map(str::to_owned);
     let rows = rows_of(&leaving.into_batches()?);
     Ok(Run {

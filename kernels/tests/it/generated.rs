@@ -22,7 +22,7 @@ use tidegate_pipeline::{CompareOp, Interpreter, Pipeline};
 use crate::cells::{Cell, compare_groups, rows_of};
 use crate::plan::{Plan, add, cast, compare, count, max, min, sum};
 use crate::reference::interpret;
-use crate::shim::{Kernels, ShimEngine, ShimMachine};
+use crate::shim::{Kernels, ShimEngine, ShimMachine, now};
 
 const NORMAL: Values = Values::Normal {
     location: 10.0,
@@ -335,25 +335,19 @@ fn an_execution_folds_arrays_and_rows() {
                 source: Arc::clone(&source),
                 parts: parts.to_vec(),
             };
-            execution
-                .fold_generated(&machine, &generated(&parts[..1]))
-                .unwrap();
+            now(execution.fold_generated(&machine, &generated(&parts[..1]))).unwrap();
             if with_rows {
-                execution.fold(&machine, &batches[1..2]).unwrap();
+                now(execution.fold(&machine, &batches[1..2])).unwrap();
             } else {
-                execution
-                    .fold_generated(&machine, &generated(&parts[1..2]))
-                    .unwrap();
+                now(execution.fold_generated(&machine, &generated(&parts[1..2]))).unwrap();
             }
-            execution
-                .fold_generated(&machine, &generated(&parts[2..]))
-                .unwrap();
+            now(execution.fold_generated(&machine, &generated(&parts[2..]))).unwrap();
             let limits = FinishLimits {
                 slots_min: 0,
                 groups_min,
                 ..FinishLimits::default()
             };
-            let leaving = execution.finish(&machine, &limits).unwrap();
+            let leaving = now(execution.finish(&machine, &limits)).unwrap();
             let found = sorted(rows_of(&leaving.into_batches().unwrap()));
             assert_eq!(found, expected, "with rows: {with_rows}");
         }

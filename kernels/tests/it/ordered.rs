@@ -17,7 +17,7 @@ use crate::cells::{Cell, rows_of};
 use crate::check::each_store;
 use crate::data::{batch, cut, floats_as, integers, random};
 use crate::plan::{Plan, avg, count, multiply, sum, variance};
-use crate::shim::ShimMachine;
+use crate::shim::{ShimMachine, now};
 
 use DataType::{Float64, Int64};
 
@@ -83,9 +83,9 @@ fn run_within(
     let budget = machine.budget();
     let mut execution = Execution::new(budget, Arc::new(pipeline.clone()), &options)?;
     for batches in folds {
-        execution.fold(&machine, batches)?;
+        now(execution.fold(&machine, batches))?;
     }
-    let leaving = execution.finish(&machine, &FinishLimits::default())?;
+    let leaving = now(execution.finish(&machine, &FinishLimits::default()))?;
     let mut rows = rows_of(&leaving.into_batches()?);
     rows.sort_by_cached_key(|row| format!("{row:?}"));
     Ok(rows)
@@ -154,7 +154,7 @@ fn more_rows_at_once_than_a_state_counts_are_refused() {
     let options = ProgramOptions::default();
     let mut execution = Execution::new(machine.budget(), pipeline, &options).unwrap();
     let rows = STATE_ROWS_MAX + 1;
-    let error = execution.fold_resident(&machine, rows, &[]).unwrap_err();
+    let error = now(execution.fold_resident(&machine, rows, &[])).unwrap_err();
     assert!(error.to_string().contains("rows at once"), "{error}");
 }
 

@@ -16,7 +16,7 @@ use crate::check::each_store;
 use crate::data::{batch, cut, integers, random};
 use crate::plan::{Plan, count, sum};
 use crate::reference::interpret;
-use crate::shim::ShimMachine;
+use crate::shim::{ShimMachine, now};
 
 const ROWS: i128 = 900;
 const KEYS: i128 = 40;
@@ -62,11 +62,9 @@ pub(crate) fn leaving(
     let pipeline = Arc::new(pipeline.clone());
     let mut execution = Execution::new(machine.budget(), pipeline, &options).unwrap();
     for fold in folds {
-        execution
-            .fold(&machine, std::slice::from_ref(fold))
-            .unwrap();
+        now(execution.fold(&machine, std::slice::from_ref(fold))).unwrap();
     }
-    let leaving = execution.finish(&machine, finish).unwrap();
+    let leaving = now(execution.finish(&machine, finish)).unwrap();
     leaving.into_batches().unwrap()
 }
 

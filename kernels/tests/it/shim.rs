@@ -12,15 +12,18 @@ use std::alloc::{Layout, alloc, dealloc};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::ffi::CStr;
+use std::future::poll_fn;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::process::Command;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
+use futures::FutureExt;
 use libloading::Library;
 use tidegate_device::{DeviceError, DeviceId, MemoryBudget, Reservation};
-use tidegate_kernels::RunError;
 use tidegate_kernels::engine::{Engine, Machine};
 use tidegate_kernels::execution::Programs;
 use tidegate_kernels::program::DeviceProgram;
@@ -134,6 +137,11 @@ pub(crate) fn keep(source: &str, name: &str) -> PathBuf {
     path
 }
 
+/// Returns what work gives that waits for nothing.
+pub(crate) fn now<T>(work: impl Future<Output = T>) -> T {
+    work.now_or_never().unwrap()
+}
+
 /// What was asked of a device; each takes microseconds of a GPU's driver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Calls {
@@ -152,7 +160,11 @@ pub(crate) struct ShimEngine {
     launches: Cell<u64>,
     budget: Arc<MemoryBudget>,
     calls: Rc<Cell<Calls>>,
+    told: Option<Told>,
 }
+
+/// Flags that were read for whoever hears of a fold later.
+type Told = Rc<RefCell<Vec<Vec<u8>>>>;
 
 impl ShimEngine {
     pub(crate) fn new(kernels: &Kernels, seed: u64) -> Self {
@@ -162,6 +174,7 @@ impl ShimEngine {
             launches: Cell::new(0),
             budget: MemoryBudget::new(DeviceId(0), MEMORY_LIMIT),
             calls: Rc::default(),
+            told: None,
         }
     }
 
@@ -201,16 +214,14 @@ pub(crate) struct ShimMachine {
     /// What was asked of its engines.
     pub(crate) calls: Rc<Cell<Calls>>,
     beside: Option<Beside>,
+    told: Option<Told>,
 }
 
-/// What a machine keeps that waits for no compiler while its work may begin again.
+/// What a machine keeps whose work waits for its kernels.
 #[derive(Default)]
 struct Beside {
-    may_begin_again: Cell<bool>,
-    /// Kernels that the work under way lacks.
+    /// Kernels that are waited for.
     lacking: RefCell<Vec<(String, &'static [&'static str])>>,
-    /// Sources that it had to wait for.
-    num_waited: Cell<usize>,
 }
 
 impl ShimMachine {
@@ -223,38 +234,53 @@ impl ShimMachine {
             asked: RefCell::default(),
             calls: Rc::default(),
             beside: None,
+            told: None,
         }
     }
 
-    /// Has work begin again where it lacks kernels, as a GPU does.
+    /// Has folds told of later, as a GPU does.
+    pub(crate) fn telling_later(mut self) -> Self {
+        self.told = Some(Rc::default());
+        self
+    }
+
+    /// Returns whether each fold of which was told later has something to say, and forgets them.
+    pub(crate) fn told(&self) -> Vec<bool> {
+        let told = self.told.as_ref().unwrap().take();
+        let says = |flags: &Vec<u8>| flags.iter().any(|byte| *byte != 0);
+        told.iter().map(says).collect()
+    }
+
+    /// Has work wait for its kernels, as on a GPU.
     pub(crate) fn compiling_beside(mut self) -> Self {
         self.beside = Some(Beside::default());
         self
     }
 
-    /// Does work that may begin again, until it lacks no kernels.
-    pub(crate) fn attempt<T>(
-        &self,
-        mut work: impl FnMut(&Self) -> Result<T, RunError>,
-    ) -> Result<T, RunError> {
+    /// Does work, and compiles what it waits for; returns how often it waited too.
+    pub(crate) fn compiling_for<T>(&self, work: impl Future<Output = T>) -> (T, usize) {
         let beside = self.beside.as_ref().unwrap();
+        let mut work = pin!(work);
+        let mut num_waits = 0;
         loop {
-            beside.may_begin_again.set(true);
-            let done = work(self);
-            if done.is_ok() || !self.lacks_kernels() {
-                return done;
+            let mut context = Context::from_waker(Waker::noop());
+            if let Poll::Ready(done) = work.as_mut().poll(&mut context) {
+                assert!(beside.lacking.borrow().is_empty());
+                return (done, num_waits);
             }
-            for (text, kernels) in beside.lacking.take() {
+            num_waits += 1;
+            let lacking = beside.lacking.take();
+            assert!(!lacking.is_empty(), "nothing but kernels is waited for");
+            for (text, kernels) in lacking {
                 let compiled = Kernels::of(&text, kernels);
                 self.loaded.borrow_mut().insert(text, compiled);
             }
         }
     }
 
-    /// Returns how many sources are loaded, and how many of them work under way had to wait for.
-    pub(crate) fn sources(&self) -> (usize, usize) {
-        let waited = self.beside.as_ref().map(|beside| beside.num_waited.get());
-        (self.loaded.borrow().len(), waited.unwrap_or(0))
+    /// Returns how many sources are loaded.
+    pub(crate) fn num_sources(&self) -> usize {
+        self.loaded.borrow().len()
     }
 }
 
@@ -268,6 +294,11 @@ impl Machine for ShimMachine {
 
     fn programs(&self) -> &Programs {
         &self.programs
+    }
+
+    /// Few, so that rows come in several pieces.
+    fn piece_bytes(&self) -> usize {
+        4096
     }
 
     fn upload(&self, parts: &[(u64, &[u8])], bytes: u64) -> Result<Buffer, DeviceError> {
@@ -286,41 +317,30 @@ impl Machine for ShimMachine {
         buffer.start() as u64
     }
 
-    fn may_begin_again(&self, may: bool) -> bool {
-        let beside = self.beside.as_ref();
-        beside.is_some_and(|beside| beside.may_begin_again.replace(may))
-    }
-
-    fn lacks_kernels(&self) -> bool {
-        let beside = self.beside.as_ref();
-        beside.is_some_and(|beside| !beside.lacking.borrow().is_empty())
-    }
-
-    fn engine(
+    async fn engine(
         &self,
         text: &str,
         kernels: &'static [&'static str],
     ) -> Result<ShimEngine, DeviceError> {
         self.asked.borrow_mut().push(kernels);
-        let mut loaded = self.loaded.borrow_mut();
+        let is_loaded = || self.loaded.borrow().contains_key(text);
         if let Some(beside) = &self.beside
-            && !loaded.contains_key(text)
+            && !is_loaded()
         {
-            if beside.may_begin_again.get() {
-                beside.lacking.borrow_mut().push((text.to_owned(), kernels));
-                return Err(DeviceError::Refused {
-                    device: DeviceId(0),
-                    what: "launch".into(),
-                    why: "its kernels are not compiled yet".into(),
-                });
-            }
-            beside.num_waited.update(|waited| waited + 1);
+            beside.lacking.borrow_mut().push((text.to_owned(), kernels));
+            let look = |_: &mut Context<'_>| match is_loaded() {
+                true => Poll::Ready(()),
+                false => Poll::Pending,
+            };
+            poll_fn(look).await;
         }
+        let mut loaded = self.loaded.borrow_mut();
         let known = loaded.entry(text.to_owned());
         let kernels = known.or_insert_with(|| Kernels::of(text, kernels));
         let mut engine = ShimEngine::new(kernels, self.seed);
         engine.budget = Arc::clone(&self.budget);
         engine.calls = Rc::clone(&self.calls);
+        engine.told = self.told.clone();
         Ok(engine)
     }
 }
@@ -431,6 +451,18 @@ impl Engine for ShimEngine {
         // SAFETY: the range lies in the buffer, and the slice elsewhere.
         unsafe { into.as_mut_ptr().copy_from_nonoverlapping(from, into.len()) };
         Ok(())
+    }
+
+    fn read_flags_later(&self, buffer: &Buffer, offset: u64) -> Result<bool, DeviceError> {
+        let Some(told) = &self.told else {
+            return Ok(false);
+        };
+        let mut flags = vec![0; 32];
+        let from = self.range(buffer, offset, 32)?;
+        // SAFETY: the range lies in the buffer, and the slice elsewhere.
+        unsafe { flags.as_mut_ptr().copy_from_nonoverlapping(from, 32) };
+        told.borrow_mut().push(flags);
+        Ok(true)
     }
 
     fn copy(

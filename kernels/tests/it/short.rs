@@ -14,7 +14,7 @@ use crate::cells::rows_of;
 use crate::data::{batch, integers};
 use crate::plan::{Plan, arithmetic, avg, compare, count, multiply, sum};
 use crate::reference::interpret;
-use crate::shim::{Calls, ShimMachine};
+use crate::shim::{Calls, ShimMachine, now};
 use crate::steps::stored;
 
 const MONEY: DataType = DataType::Decimal128(15, 2);
@@ -114,11 +114,9 @@ fn warm(name: &str, pipeline: Pipeline, input: &RecordBatch) -> Calls {
         let mut execution = Execution::new(budget, Arc::clone(&pipeline), &options).unwrap();
         for _ in 0..folds {
             let rows = input.num_rows() as u64;
-            execution.fold_resident(&machine, rows, &columns).unwrap();
+            now(execution.fold_resident(&machine, rows, &columns)).unwrap();
         }
-        let leaving = execution
-            .finish(&machine, &FinishLimits::default())
-            .unwrap();
+        let leaving = now(execution.finish(&machine, &FinishLimits::default())).unwrap();
         (
             rows_of(&leaving.into_batches().unwrap()),
             machine.calls.get(),

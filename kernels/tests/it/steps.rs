@@ -15,7 +15,7 @@ use crate::cells::{Cell, rows_of};
 use crate::data::{batch, integers};
 use crate::plan::{Plan, count, max, min, sum};
 use crate::reference::interpret;
-use crate::shim::{Buffer, ShimMachine};
+use crate::shim::{Buffer, ShimMachine, now};
 
 use DataType::{Date32, Int64};
 
@@ -104,11 +104,9 @@ fn check(name: &str, pipeline: &Pipeline, input: &RecordBatch) {
             assert_eq!(columns[1].1.step, 30);
             // Twice the same rows, of which nothing new is learnt.
             for _ in 0..2 {
-                execution
-                    .fold_resident(&machine, ROWS as u64, &columns)
-                    .unwrap();
+                now(execution.fold_resident(&machine, ROWS as u64, &columns)).unwrap();
             }
-            let leaving = execution.finish(&machine, &finish).unwrap();
+            let leaving = now(execution.finish(&machine, &finish)).unwrap();
             let rows = sorted(rows_of(&leaving.into_batches().unwrap()));
             drop(buffers);
             assert_eq!(rows, expected, "{name}, {finish:?}");

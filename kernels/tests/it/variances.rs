@@ -13,7 +13,7 @@ use crate::cells::{Cell, rows_of};
 use crate::check::{Case, check_all};
 use crate::data::{Shape, batch, column, cut, floats_as, integers, random};
 use crate::plan::{Plan, avg, count, count_of, filtered, sum, variance};
-use crate::shim::ShimMachine;
+use crate::shim::{ShimMachine, now};
 
 use AggregateFunction::{StddevPop, StddevSamp, VarPop, VarSamp};
 use DataType::{Boolean, Decimal128, Float32, Float64, Int16, Int64, UInt64};
@@ -198,10 +198,8 @@ fn variances_of(values: &[f64], seed: u64, sizes: &[usize]) -> Vec<f64> {
     let budget = tidegate_kernels::engine::Machine::budget(&machine);
     let mut execution = Execution::new(budget, pipeline, &options).unwrap();
     let pieces: Vec<RecordBatch> = cut(&input, sizes);
-    execution.fold(&machine, &pieces).unwrap();
-    let leaving = execution
-        .finish(&machine, &FinishLimits::default())
-        .unwrap();
+    now(execution.fold(&machine, &pieces)).unwrap();
+    let leaving = now(execution.finish(&machine, &FinishLimits::default())).unwrap();
     let rows = rows_of(&leaving.into_batches().unwrap());
     rows[0]
         .iter()

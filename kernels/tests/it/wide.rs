@@ -16,7 +16,7 @@ use crate::data::{SPECIAL_FLOATS, Shape, batch, column, cut, floats_as, integers
 use crate::parts::{leaving, on_device};
 use crate::plan::{Plan, compare, count, filtered, max, min, sum, variance};
 use crate::reference::interpret;
-use crate::shim::{Buffer, ShimMachine};
+use crate::shim::{Buffer, ShimMachine, now};
 
 use DataType::{Decimal128, Float64, Int32, Int64, UInt64, Utf8};
 
@@ -268,9 +268,9 @@ fn run(
     let mut execution: Execution<Buffer> =
         Execution::new(budget, Arc::new(pipeline.clone()), &options)?;
     for fold in folds {
-        execution.fold(machine, std::slice::from_ref(fold))?;
+        now(execution.fold(machine, std::slice::from_ref(fold)))?;
     }
-    execution.finish(machine, finish)?.into_batches()
+    now(execution.finish(machine, finish))?.into_batches()
 }
 
 fn in_order(batches: &[RecordBatch]) -> Vec<Vec<Cell>> {

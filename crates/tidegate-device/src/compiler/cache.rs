@@ -9,7 +9,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
+use std::sync::mpsc;
 use std::time::Instant;
 
 use parking_lot::Mutex;
@@ -17,6 +17,7 @@ use parking_lot::Mutex;
 use super::key::Key;
 use super::store::Store;
 use super::{CompileError, Compiled, Compiler, options};
+use crate::threads::Threads;
 
 /// Programs that memory holds; one is some tens of kilobytes.
 const NUM_PROGRAMS_MAX: usize = 512;
@@ -43,6 +44,7 @@ type Compile = dyn Fn(&str, &str, &str, &[&str]) -> Result<Compiled, CompileErro
 struct Inner {
     version: (u32, u32),
     compile: Box<Compile>,
+    threads: Threads,
     store: Option<Store>,
     cells: Mutex<Cells>,
     counters: Mutex<ImageCounters>,
@@ -64,21 +66,23 @@ impl ImageCache {
     /// Makes a cache over a compiler, in memory alone or with a folder. The folder is made when it
     /// is first needed.
     pub fn new(compiler: Compiler, folder: Option<PathBuf>) -> Self {
-        let version = compiler.version();
+        let (version, threads) = (compiler.version(), compiler.threads().clone());
         let compile = move |name: &str, source: &str, architecture: &str, extra: &[&str]| {
             compiler.compile(name, source, architecture, extra)
         };
-        Self::over(version, Box::new(compile), folder)
+        Self::over(version, threads, Box::new(compile), folder)
     }
 
     pub(super) fn over(
         version: (u32, u32),
+        threads: Threads,
         compile: Box<Compile>,
         folder: Option<PathBuf>,
     ) -> Self {
         Self(Arc::new(Inner {
             version,
             compile,
+            threads,
             store: folder.map(Store::new),
             cells: Mutex::default(),
             counters: Mutex::default(),
@@ -137,6 +141,11 @@ impl ImageCache {
         Some(read)
     }
 
+    /// Returns the threads that compile.
+    pub fn threads(&self) -> &Threads {
+        &self.0.threads
+    }
+
     /// Returns what the cache did so far.
     pub fn counters(&self) -> ImageCounters {
         *self.0.counters.lock()
@@ -147,7 +156,7 @@ impl ImageCache {
         self.0.store.as_ref().and_then(Store::trouble)
     }
 
-    /// Starts NVRTC on a thread in the background, by compiling a program like those to come: code
+    /// Starts NVRTC in the background, by compiling a program like those to come: code
     /// and memory that it needs for any are then there. The second and later calls do nothing; what
     /// comes of it shows when a program is compiled.
     pub fn warm_up(&self, source: String, architecture: String) -> WarmUp {
@@ -155,12 +164,12 @@ impl ImageCache {
             return WarmUp(None);
         }
         let inner = Arc::clone(&self.0);
-        let compile = move || {
+        let (is_warm, warm) = mpsc::channel::<()>();
+        self.0.threads.run(move || {
+            let _is_warm = is_warm;
             let _ = (inner.compile)("warm_up.cu", &source, &architecture, &[]);
-        };
-        let thread = thread::Builder::new().name("tidegate-warm-up".to_owned());
-        // A system that gives no thread leaves NVRTC cold, which is only slower.
-        WarmUp(thread.spawn(compile).ok())
+        });
+        WarmUp(Some(Mutex::new(warm)))
     }
 }
 
@@ -168,13 +177,13 @@ impl ImageCache {
 /// crash there.
 #[derive(Debug)]
 #[must_use = "dropping it waits for the compiler"]
-pub struct WarmUp(Option<JoinHandle<()>>);
+pub struct WarmUp(Option<Mutex<mpsc::Receiver<()>>>);
 
 impl Drop for WarmUp {
     fn drop(&mut self) {
-        if let Some(thread) = self.0.take() {
-            // What it panicked of, if it did, is of no interest any more.
-            let _ = thread.join();
+        if let Some(warm) = self.0.take() {
+            // Nothing is sent: it ends with the other side.
+            let _ = warm.into_inner().recv();
         }
     }
 }

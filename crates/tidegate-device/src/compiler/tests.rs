@@ -10,6 +10,7 @@ use tidegate_needs::Need;
 
 use super::cache::ImageCache;
 use super::{CompileError, Compiled, Compiler};
+use crate::threads::Threads;
 
 const ARCHITECTURE: &str = "sm_90";
 
@@ -38,7 +39,7 @@ impl Slow {
                 log: String::new(),
             })
         };
-        ImageCache::over((13, 0), Box::new(compile), folder)
+        ImageCache::over((13, 0), Threads::new("test", 2), Box::new(compile), folder)
     }
 
     fn count(&self) -> u64 {

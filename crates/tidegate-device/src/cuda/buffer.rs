@@ -12,16 +12,19 @@ pub struct DeviceBuffer {
     shared: Arc<Shared>,
     address: u64,
     bytes: u64,
+    /// It was taken in the order of the copies.
+    is_for_slots: bool,
 }
 
 impl DeviceBuffer {
     /// Takes over memory of the device's pool.
-    pub(super) fn new(shared: Arc<Shared>, address: u64, bytes: u64) -> Self {
+    pub(super) fn new(shared: Arc<Shared>, address: u64, bytes: u64, is_for_slots: bool) -> Self {
         shared.count_buffer(bytes);
         Self {
             shared,
             address,
             bytes,
+            is_for_slots,
         }
     }
 
@@ -31,6 +34,7 @@ impl DeviceBuffer {
             shared,
             address: 0,
             bytes: 0,
+            is_for_slots: false,
         }
     }
 
@@ -43,6 +47,11 @@ impl DeviceBuffer {
     /// Returns how many bytes it has.
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// Returns whether copies from slots need not wait for the compute stream.
+    pub(super) fn is_for_slots(&self) -> bool {
+        self.is_for_slots
     }
 
     /// Returns the address of a range, if it lies inside and the buffer is this device's.
@@ -97,6 +106,7 @@ impl fmt::Debug for DeviceBuffer {
             shared,
             address,
             bytes,
+            ..
         } = self;
         write!(f, "{bytes} bytes at {address:#x} of {}", shared.info.id)
     }

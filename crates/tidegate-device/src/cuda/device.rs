@@ -5,6 +5,8 @@ use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use futures::future::LocalBoxFuture;
+
 use super::affinity::Nearness;
 use super::facts::CudaFacts;
 use super::feeder;
@@ -169,6 +171,24 @@ impl CudaDevice {
             job.fail(lost);
         } else if let Err(Letter::Work(job)) = shared.mailbox.post(Letter::Work(job)) {
             job.fail(shared.lose("its thread ended".to_owned()));
+        }
+        pending
+    }
+
+    /// Begins a task on the device's thread, after everything submitted before. Where it waits, the thread
+    /// does what else is submitted; once woken it goes on behind what was submitted by then. The future may
+    /// be dropped; the task still runs. A task does not keep the thread from ending: if it may still wait
+    /// when the last handle is dropped, it has to hold a handle itself.
+    pub fn spawn<T: Send + 'static>(
+        &self,
+        task: impl for<'l> FnOnce(Lane<'l>) -> LocalBoxFuture<'l, T> + Send + 'static,
+    ) -> Pending<T> {
+        let shared = &self.0.shared;
+        let (task, pending) = pending::task(shared.info.id, task);
+        if let Err(lost) = shared.check_alive() {
+            task.fail(lost);
+        } else if let Err(Letter::Task(task)) = shared.mailbox.post(Letter::Task(task)) {
+            task.fail(shared.lose("its thread ended".to_owned()));
         }
         pending
     }

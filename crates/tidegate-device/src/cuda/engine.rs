@@ -13,6 +13,7 @@ use super::driver::{self, Context, Event, ParameterBlock, Pool, Stream};
 use super::facts::CudaFacts;
 use super::fault::{Fault, Severity};
 use super::options::CudaOptions;
+use super::reading::{Readings, Settled};
 use super::shared::{Garbage, Letter, Shared};
 use super::slots::Pieces;
 use super::staging::Staging;
@@ -29,6 +30,8 @@ pub(super) struct Engine {
     pub(super) pieces: RefCell<Pieces>,
     /// Copies from and to blocks that are under way.
     pub(super) blocks: RefCell<BlockCopies>,
+    /// Few bytes on their way to the host.
+    pub(super) readings: RefCell<Readings>,
     pub(super) parameters: RefCell<Box<ParameterBlock>>,
     /// Recorded on the compute stream before an upload, which waits for it.
     before_copy: Event,
@@ -74,9 +77,10 @@ impl Engine {
         let (free, _) = context.memory()?;
         let budget = MemoryBudget::new(info.id, options.budget_bytes(free));
         Ok(Self {
-            staging: RefCell::new(Staging::new(options)),
+            staging: RefCell::default(),
             pieces: RefCell::default(),
             blocks: RefCell::default(),
+            readings: RefCell::default(),
             parameters: RefCell::new(ParameterBlock::new()),
             before_copy,
             after_copy,
@@ -132,6 +136,12 @@ impl Engine {
         last.push_str(kernel);
     }
 
+    /// Says whether the result of work may be believed.
+    pub(super) fn verdict(&self, ran: Result<(), String>) -> Result<(), DeviceError> {
+        self.shared.check_alive()?;
+        ran.map_err(|why| self.launch_failed(why))
+    }
+
     pub(super) fn launch_failed(&self, why: String) -> DeviceError {
         DeviceError::LaunchFailed {
             device: self.shared.info.id,
@@ -140,28 +150,42 @@ impl Engine {
         }
     }
 
-    /// Takes memory of the pool. If there is none, gives back what can be, and tries once more.
-    pub(super) fn alloc(&self, bytes: u64) -> Result<u64, DeviceError> {
+    /// Takes memory of the pool, for slots to be copied to or for anything. If there is none, gives back
+    /// what can be, and tries once more.
+    pub(super) fn alloc(&self, bytes: u64, for_slots: bool) -> Result<u64, DeviceError> {
         let began = Instant::now();
-        let taken = self.alloc_uncounted(bytes);
+        let taken = self.alloc_uncounted(bytes, for_slots);
         let seconds = began.elapsed().as_secs_f64();
         self.shared
             .count_loading(|loading| loading.alloc_seconds += seconds);
         taken
     }
 
-    fn alloc_uncounted(&self, bytes: u64) -> Result<u64, DeviceError> {
+    fn alloc_uncounted(&self, bytes: u64, for_slots: bool) -> Result<u64, DeviceError> {
         self.collect();
         let Ok(size) = usize::try_from(bytes) else {
             return Err(self.shared.budget.shortage(bytes));
         };
-        // It may have been used for something else, which the compute stream still holds.
-        self.has_work.set(true);
-        let first = self.pool.alloc(size, &self.compute);
+        let stream = match for_slots {
+            // In the order of the copies: what the compute stream puts there, or frees, goes behind them.
+            true => {
+                self.has_copies.set(true);
+                &self.copy
+            }
+            // It may have been used for something else, which the compute stream still holds.
+            false => {
+                self.has_work.set(true);
+                &self.compute
+            }
+        };
+        let first = self.pool.alloc(size, stream);
         let outcome = match first {
-            Err(fault) if fault.severity() == Severity::OutOfMemory => self
-                .reclaim()
-                .and_then(|()| self.pool.alloc(size, &self.compute)),
+            Err(fault) if fault.severity() == Severity::OutOfMemory => {
+                self.reclaim().and_then(|()| {
+                    self.has_copies.set(self.has_copies.get() || for_slots);
+                    self.pool.alloc(size, stream)
+                })
+            }
             other => other,
         };
         outcome.map_err(|fault| self.error(&format!("allocate {bytes} bytes"), bytes, fault))
@@ -285,8 +309,31 @@ impl Engine {
         joined
     }
 
-    /// Gives slots and blocks back that copies are done with. Returns whether there are others.
+    /// Tells what was read, as far as it was, or all of it after waiting for it. Returns whether some is
+    /// still to come.
+    pub(super) fn tell(&self, waits: bool) -> bool {
+        loop {
+            // Whoever hears of it may ask for something else.
+            let settled = self.readings.borrow_mut().settle(waits);
+            match settled {
+                Settled::Ended(then, told) => {
+                    let verdict = self.shared.check_alive();
+                    then(verdict.map(|()| told));
+                }
+                Settled::Lost(all, fault) => {
+                    let lost = self.shared.lose(self.blame(fault));
+                    all.into_iter().for_each(|then| then(Err(lost.clone())));
+                }
+                Settled::UnderWay => return true,
+                Settled::None => return false,
+            }
+        }
+    }
+
+    /// Gives slots and blocks back that copies are done with, and tells what was read. Returns whether there
+    /// are others.
     pub(super) fn recycle(&self) -> bool {
+        let any_reading = self.tell(false);
         let blocks = self.blocks.borrow_mut().settle();
         let any_block = blocks.unwrap_or_else(|fault| {
             if fault.severity() == Severity::Fatal {
@@ -296,7 +343,7 @@ impl Engine {
         });
         // Buffers and memory that copies held.
         self.collect();
-        self.recycle_slots() || any_block
+        self.recycle_slots() || any_block || any_reading
     }
 
     fn recycle_slots(&self) -> bool {
@@ -350,7 +397,9 @@ impl Drop for Engine {
         // copies nothing any more.
         let _ = self.copy.synchronize();
         let _ = self.compute.synchronize();
-        // What they held goes while there is a context.
+        // What they held goes while there is a context, and nobody is left waiting.
         self.recycle();
+        drop(self.readings.take());
+        self.collect();
     }
 }

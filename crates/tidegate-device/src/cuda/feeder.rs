@@ -1,4 +1,4 @@
-//! The device's thread: does work in order, gives back what was dropped, and trims when idle.
+//! The device's thread: does work in order, goes on with tasks that were woken, gives back what was dropped, and trims when idle.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::lane::Lane;
 use super::mailbox::Next;
 use super::options::CudaOptions;
 use super::shared::{Letter, Shared};
-use crate::error::DeviceError;
+use super::tasks::Tasks;
 use crate::info::DeviceInfo;
 
 /// How often the device is asked whether it has copied what is in a slot, while nothing else comes.
@@ -45,6 +45,7 @@ pub(super) fn run(
 
 fn serve(engine: &Engine) {
     let shared = engine.shared();
+    let mut tasks = Tasks::new(shared);
     // Waiting has an end only while there may be something to trim.
     let mut patience = None;
     loop {
@@ -62,18 +63,17 @@ fn serve(engine: &Engine) {
             Next::Letter(Letter::Garbage(garbage)) => engine.give_back(garbage),
             Next::Letter(Letter::Work(job)) => match shared.check_alive() {
                 Err(lost) => job.fail(lost),
-                Ok(()) => job.run(&Lane::new(engine), &|ran| verdict(engine, ran)),
+                Ok(()) => job.run(&Lane::new(engine)),
             },
+            Next::Letter(Letter::Task(task)) => match shared.check_alive() {
+                Err(lost) => task.fail(lost),
+                Ok(()) => tasks.begin(task.start(Lane::new(engine))),
+            },
+            Next::Letter(Letter::Wake(number)) => tasks.wake(number),
         }
         engine.collect();
         patience = Some(if engine.recycle() { COPYING } else { IDLE });
     }
-}
-
-/// Says whether the result of work may be believed.
-fn verdict(engine: &Engine, ran: Result<(), String>) -> Result<(), DeviceError> {
-    engine.shared().check_alive()?;
-    ran.map_err(|why| engine.launch_failed(why))
 }
 
 /// Ends the mailbox when it is dropped.
@@ -86,6 +86,8 @@ impl Drop for End<'_> {
             match letter {
                 Letter::Garbage(garbage) => self.0.give_back(garbage),
                 Letter::Work(job) => job.fail(shared.lose("its thread ended".to_owned())),
+                Letter::Task(task) => task.fail(shared.lose("its thread ended".to_owned())),
+                Letter::Wake(_) => {}
             }
         }
         self.0.collect();

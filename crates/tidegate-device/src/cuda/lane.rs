@@ -23,6 +23,7 @@ use super::fault::Fault;
 use super::mark::Mark;
 use super::shared::Shared;
 use crate::error::DeviceError;
+use crate::info::DeviceId;
 
 /// A device, as work on its own thread sees it. It cannot leave that thread:
 ///
@@ -34,6 +35,7 @@ use crate::error::DeviceError;
 /// # Errors
 /// Every call may fail with [`DeviceError::Lost`]. A range that is not inside of its buffer, or what
 /// belongs to another device, is [`DeviceError::Refused`], and nothing is done.
+#[derive(Clone, Copy)]
 pub struct Lane<'a> {
     engine: &'a Engine,
 }
@@ -42,9 +44,19 @@ impl<'a> Lane<'a> {
     pub(super) fn new(engine: &'a Engine) -> Self {
         Self { engine }
     }
+
+    /// Says whether the result of work may be believed.
+    pub(super) fn verdict(&self, ran: Result<(), String>) -> Result<(), DeviceError> {
+        self.engine.verdict(ran)
+    }
 }
 
 impl Lane<'_> {
+    /// Returns the device.
+    pub fn device(&self) -> DeviceId {
+        self.shared().info.id
+    }
+
     /// Returns the numbers that a kernel's shape depends on.
     pub fn facts(&self) -> &CudaFacts {
         &self.shared().facts
@@ -62,13 +74,26 @@ impl Lane<'_> {
     /// # Errors
     /// [`DeviceError::OutOfMemory`], with the budget's numbers.
     pub fn alloc(&self, bytes: u64) -> Result<DeviceBuffer, DeviceError> {
+        self.take(bytes, false)
+    }
+
+    /// Takes device memory to which slots are copied: these copies wait for nothing that the device
+    /// computes. Nothing else may be done to it before the last of them was asked for.
+    ///
+    /// # Errors
+    /// As [`Lane::alloc`].
+    pub fn alloc_for_slots(&self, bytes: u64) -> Result<DeviceBuffer, DeviceError> {
+        self.take(bytes, true)
+    }
+
+    fn take(&self, bytes: u64, for_slots: bool) -> Result<DeviceBuffer, DeviceError> {
         self.shared().check_alive()?;
         let shared = Arc::clone(self.shared());
         if bytes == 0 {
             return Ok(DeviceBuffer::empty(shared));
         }
-        let address = self.engine.alloc(bytes)?;
-        Ok(DeviceBuffer::new(shared, address, bytes))
+        let address = self.engine.alloc(bytes, for_slots)?;
+        Ok(DeviceBuffer::new(shared, address, bytes, for_slots))
     }
 
     /// Sets each byte of a range to `value`.

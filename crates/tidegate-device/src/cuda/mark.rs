@@ -22,6 +22,11 @@ impl Mark {
         }
     }
 
+    /// Returns the event, of whichever device.
+    pub(super) fn own_event(&self) -> Option<&Event> {
+        self.event.as_ref()
+    }
+
     /// Returns the event, if the mark is this device's.
     pub(super) fn event(&self, device: &Arc<Shared>) -> Option<&Event> {
         let event = self.event.as_ref();

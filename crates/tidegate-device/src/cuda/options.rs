@@ -12,8 +12,8 @@ pub struct CudaOptions {
     /// The budget of device memory: by default 90 % of what is free when the device is opened. At
     /// least 640 MiB of it are left to CUDA, whatever this says.
     pub memory_limit_bytes: Option<u64>,
-    /// The most pinned host memory through which columns pass that are loaded to stay, and again as
-    /// much for other uploads; by default 1 GiB. It is taken in pieces, when it is needed.
+    /// The most pinned host memory through which values pass on their way to the device; by default 1 GiB.
+    /// It is taken in slots, when it is needed.
     pub staging_bytes: Option<u64>,
 }
 
@@ -25,16 +25,11 @@ impl CudaOptions {
         wanted.min(free.saturating_sub(LEFT_TO_CUDA_BYTES))
     }
 
-    /// Returns how many slots there may be for what host threads write for the device.
+    /// Returns how many slots there may be for what is written for the device, at least two.
     pub(super) fn num_slots(&self) -> usize {
-        self.staging_pieces(SLOT_BYTES)
-    }
-
-    /// Returns how many pieces of so many bytes the staging memory has, at least two.
-    pub(super) fn staging_pieces(&self, piece_bytes: usize) -> usize {
         let bytes = self.staging_bytes.unwrap_or(STAGING_BYTES);
-        let pieces = bytes / (piece_bytes as u64).max(1);
-        usize::try_from(pieces).unwrap_or(usize::MAX).max(2)
+        let slots = bytes / SLOT_BYTES as u64;
+        usize::try_from(slots).unwrap_or(usize::MAX).max(2)
     }
 }
 
@@ -69,13 +64,12 @@ mod tests {
     }
 
     #[test]
-    fn staging_has_at_least_two_pieces() {
-        let piece = 16 << 20;
-        assert_eq!(CudaOptions::default().staging_pieces(piece), 64);
+    fn there_are_at_least_two_slots() {
+        assert_eq!(CudaOptions::default().num_slots(), 256);
         let small = CudaOptions {
             memory_limit_bytes: None,
             staging_bytes: Some(1),
         };
-        assert_eq!(small.staging_pieces(piece), 2);
+        assert_eq!(small.num_slots(), 2);
     }
 }

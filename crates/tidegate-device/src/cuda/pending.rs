@@ -7,6 +7,7 @@ use std::task::{Context, Poll};
 
 use futures::FutureExt;
 use futures::channel::oneshot;
+use futures::future::LocalBoxFuture;
 
 use super::lane::Lane;
 use crate::error::DeviceError;
@@ -54,15 +55,31 @@ impl<T> Future for Pending<T> {
 
 /// Work of any type of result.
 pub(super) trait Job: Send {
-    /// Does the work, then asks `verdict` whether its result may be believed, and delivers.
-    fn run(
-        self: Box<Self>,
-        lane: &Lane<'_>,
-        verdict: &dyn Fn(Result<(), String>) -> Result<(), DeviceError>,
-    );
+    /// Does the work and delivers its result, if that may be believed.
+    fn run(self: Box<Self>, lane: &Lane<'_>);
 
     /// Delivers this in place of a result.
     fn fail(self: Box<Self>, error: DeviceError);
+}
+
+/// A task of any type of result that has not begun.
+pub(super) trait Start: Send {
+    /// Begins the task, which delivers its result, if that may be believed, when it ends.
+    fn start<'l>(self: Box<Self>, lane: Lane<'l>) -> LocalBoxFuture<'l, ()>;
+
+    /// Delivers this in place of a result.
+    fn fail(self: Box<Self>, error: DeviceError);
+}
+
+/// Packs a task for the queue.
+pub(super) fn task<T, W>(device: DeviceId, work: W) -> (Box<dyn Start>, Pending<T>)
+where
+    T: Send + 'static,
+    W: for<'l> FnOnce(Lane<'l>) -> LocalBoxFuture<'l, T> + Send + 'static,
+{
+    let (sender, receiver) = oneshot::channel();
+    let task = Task { work, sender };
+    (Box::new(task), Pending { device, receiver })
 }
 
 /// Packs work for the queue.
@@ -86,23 +103,12 @@ where
     T: Send,
     F: FnOnce(&Lane<'_>) -> T + Send,
 {
-    fn run(
-        self: Box<Self>,
-        lane: &Lane<'_>,
-        verdict: &dyn Fn(Result<(), String>) -> Result<(), DeviceError>,
-    ) {
+    fn run(self: Box<Self>, lane: &Lane<'_>) {
         let Self { work, sender } = *self;
         // Nothing that the work touched is looked at again after a panic, save the lane, whose
         // calls leave it whole.
-        let outcome = match catch_unwind(AssertUnwindSafe(|| work(lane))) {
-            Ok(result) => verdict(Ok(())).map(|()| result),
-            Err(payload) => match verdict(Err(panic_text(&*payload))) {
-                Ok(()) => return,
-                Err(error) => Err(error),
-            },
-        };
-        // Nobody waiting is no failure: the work was to be done all the same.
-        let _ = sender.send(outcome);
+        let ran = catch_unwind(AssertUnwindSafe(|| work(lane)));
+        deliver(lane, sender, ran);
     }
 
     fn fail(self: Box<Self>, error: DeviceError) {
@@ -111,6 +117,41 @@ where
         drop(work);
         let _ = sender.send(Err(error));
     }
+}
+
+impl<T, W> Start for Task<T, W>
+where
+    T: Send + 'static,
+    W: for<'l> FnOnce(Lane<'l>) -> LocalBoxFuture<'l, T> + Send + 'static,
+{
+    fn start<'l>(self: Box<Self>, lane: Lane<'l>) -> LocalBoxFuture<'l, ()> {
+        let Self { work, sender } = *self;
+        async move {
+            // As above.
+            let run = AssertUnwindSafe(async { work(lane).await });
+            deliver(&lane, sender, run.catch_unwind().await);
+        }
+        .boxed_local()
+    }
+
+    fn fail(self: Box<Self>, error: DeviceError) {
+        let Self { work, sender } = *self;
+        drop(work);
+        let _ = sender.send(Err(error));
+    }
+}
+
+/// Delivers what came of work.
+fn deliver<T>(lane: &Lane<'_>, sender: Delivery<T>, ran: Result<T, Box<dyn Any + Send>>) {
+    let outcome = match ran {
+        Ok(result) => lane.verdict(Ok(())).map(|()| result),
+        Err(payload) => match lane.verdict(Err(panic_text(&*payload))) {
+            Ok(()) => return,
+            Err(error) => Err(error),
+        },
+    };
+    // Nobody waiting is no failure: the work was to be done all the same.
+    let _ = sender.send(outcome);
 }
 
 fn panic_text(payload: &(dyn Any + Send)) -> String {

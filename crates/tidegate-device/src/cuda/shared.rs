@@ -10,7 +10,7 @@ use super::affinity::Nearness;
 use super::driver::{Event, Image, Pinned};
 use super::facts::CudaFacts;
 use super::mailbox::Mailbox;
-use super::pending::Job;
+use super::pending::{Job, Start};
 use super::slots::Slots;
 use crate::error::DeviceError;
 use crate::faults::Faults;
@@ -50,6 +50,9 @@ pub struct LoadingCounters {
 /// What comes to the device's thread.
 pub(super) enum Letter {
     Work(Box<dyn Job>),
+    Task(Box<dyn Start>),
+    /// A task may go on.
+    Wake(u64),
     Garbage(Garbage),
 }
 

@@ -3,7 +3,8 @@
 //!
 //! A [`Slot`] is taken, filled, and given to the device's thread with
 //! [`Lane::upload_slot`](super::Lane::upload_slot), which comes back to it when the copy is done.
-//! Slots are pinned when they are needed, many at a time. Whoever finds none free has more pinned, if few
+//! The device's own thread takes slots too, for what it uploads itself. Slots are pinned when they are needed,
+//! many at a time. Whoever finds none free has more pinned, if few
 //! are on their way to the device: then it is not the link that is waited for. The device's thread never
 //! waits for a slot, and of pinning does only what the driver has to do.
 
@@ -134,8 +135,23 @@ impl Slots {
         self.changed.notify_all();
     }
 
+    /// Takes a free slot, if there is one.
+    pub(super) fn try_take(&self) -> Option<RawSlot> {
+        self.state.lock().free.pop()
+    }
+
+    /// Counts a new slot, which was taken at once.
+    pub(super) fn add_taken(&self) {
+        self.state.lock().num_slots += 1;
+    }
+
+    /// Is told that a slot that was filled is taken again.
+    pub(super) fn take_back(&self) {
+        self.state.lock().num_filled -= 1;
+    }
+
     /// Counts a slot that was filled.
-    fn fill(&self) {
+    pub(super) fn fill(&self) {
         self.state.lock().num_filled += 1;
     }
 
@@ -338,6 +354,21 @@ impl Pieces {
         unsafe { self.pinned[piece.pinned].range(piece.offset, bytes) }
     }
 
+    /// Returns what is at the front of a slot, to be written.
+    ///
+    /// # Safety
+    /// Nobody else reads or writes the slot while the slice lives.
+    ///
+    /// # Panics
+    /// If a slot is not so long.
+    #[expect(clippy::mut_from_ref, reason = "the caller vouches for the slot")]
+    pub(super) unsafe fn front_mut(&self, slot: RawSlot, bytes: usize) -> &mut [u8] {
+        assert!(bytes <= SLOT_BYTES, "a slot ends before what is written");
+        // SAFETY: the slot has so many bytes, which came with contents; the caller vouches that it is alone
+        // with them.
+        unsafe { slice::from_raw_parts_mut(slot.start.as_ptr(), bytes) }
+    }
+
     /// Takes a slot whose event was recorded behind the copy that reads it.
     pub(super) fn is_read(&mut self, slot: RawSlot) {
         self.in_flight.push_back(slot);
@@ -345,6 +376,15 @@ impl Pieces {
 
     pub(super) fn any_in_flight(&self) -> bool {
         !self.in_flight.is_empty()
+    }
+
+    /// Waits for the slot that was sent first, and takes it; `None` if none is read.
+    pub(super) fn wait_for_oldest(&mut self) -> Result<Option<RawSlot>, Fault> {
+        let Some(oldest) = self.in_flight.front() else {
+            return Ok(None);
+        };
+        self.all[oldest.index].event.wait()?;
+        Ok(self.in_flight.pop_front())
     }
 
     /// Returns a slot whose copy is done.

@@ -1,14 +1,14 @@
-//! The pinned memory between the host and a device, and the pieces that copies move.
+//! The pinned memory that the device's thread keeps for itself: few bytes on their way to the device, and
+//! what arrives from there.
 
 use super::crew::Crew;
 use super::driver::{Event, Pinned, Stream};
 use super::fault::Fault;
-use super::options::CudaOptions;
 use super::ring::{Ring, Source};
 
-/// What one copy moves at the most.
+/// What one copy from the device moves at the most.
 pub(super) const PIECE_BYTES: usize = 16 << 20;
-/// Uploads of fewer bytes go straight to the compute stream.
+/// Uploads of fewer bytes go straight to the compute stream, others through slots.
 pub(super) const SMALL_BYTES: usize = 64 << 10;
 
 const SMALL_PIECE_BYTES: usize = 256 << 10;
@@ -29,11 +29,9 @@ impl Piece {
     }
 }
 
-/// All of a device's pinned memory; it starts with none.
+/// It starts with none.
 pub(super) struct Staging {
     pub(super) crew: Crew,
-    /// Uploads on the copy stream.
-    pub(super) large: Ring<Piece>,
     /// Uploads on the compute stream.
     pub(super) small: Ring<Piece>,
     landing: Landing,
@@ -47,16 +45,17 @@ struct Landing {
     large: [Option<Piece>; 2],
 }
 
-impl Staging {
-    pub(super) fn new(options: &CudaOptions) -> Self {
+impl Default for Staging {
+    fn default() -> Self {
         Self {
             crew: Crew::default(),
-            large: Ring::new(PIECE_BYTES, options.staging_pieces(PIECE_BYTES)),
             small: Ring::new(SMALL_PIECE_BYTES, NUM_SMALL_PIECES),
             landing: Landing::default(),
         }
     }
+}
 
+impl Staging {
     /// Returns memory for downloads of at most [`SMALL_BYTES`].
     pub(super) fn small_landing(&mut self, stream: &Stream) -> Result<&Piece, Fault> {
         ready(&mut self.landing.small, SMALL_BYTES, stream)

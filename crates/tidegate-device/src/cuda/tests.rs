@@ -1,7 +1,9 @@
 //! The runtime on a real device. Without one the tests end at once, unless they must run.
 
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 
+use futures::FutureExt;
+use futures::channel::oneshot;
 use futures::executor::block_on;
 use tidegate_needs::Need;
 
@@ -199,6 +201,33 @@ fn slots_are_copied_behind_what_came_before_and_before_what_comes_later() {
         }
     }
     on(&device, |lane| lane.synchronize()).unwrap();
+    assert_eq!(device.memory().live_buffers, 0);
+}
+
+#[test]
+fn a_task_leaves_the_thread_to_others_while_it_waits() {
+    let Some(device) = device() else { return };
+    let (sender, receiver) = oneshot::channel();
+    let task = device.spawn(|lane| {
+        async move {
+            let buffer = lane.alloc(16)?;
+            lane.fill(&buffer, 0, 16, 7)?;
+            let offset = receiver.await.unwrap_or(99);
+            let mut come = [0];
+            lane.download(&buffer, offset, &mut come)?;
+            Ok::<_, DeviceError>(come[0])
+        }
+        .boxed_local()
+    });
+    on(&device, |lane| lane.synchronize()).unwrap();
+    sender.send(3).unwrap();
+    assert_eq!(block_on(task).unwrap(), Ok(7));
+    let panics = device.spawn(|_| async { panic!("a test") }.boxed_local());
+    let error = block_on::<Pending<()>>(panics).unwrap_err();
+    assert!(
+        error.to_string().contains("its work panicked: a test"),
+        "{error}"
+    );
     assert_eq!(device.memory().live_buffers, 0);
 }
 
@@ -445,6 +474,13 @@ fn every_call(device: &CudaDevice) -> Result<(), DeviceError> {
         lane.upload(&first, 0, &sent[..16])?;
         let (from, to) = (lane.mark()?, lane.mark()?);
         lane.elapsed_seconds(&from, &to)?;
+        let (told, later) = mpsc::channel();
+        lane.read_later(&first, 0, 16, Some(from), move |read| {
+            // Whoever asked may have met a fault.
+            let _ = told.send(read);
+        })?;
+        lane.settle_readings()?;
+        assert_eq!(later.recv().unwrap()?.bytes, sent[..16]);
         let mut back = vec![0; sent.len()];
         lane.download(&second, 0, &mut back)?;
         assert!(back == sent);

@@ -1,5 +1,6 @@
 //! Days and civil dates: the calendar of years from −262143 to 262142.
 
+use super::Accuracy;
 use super::kernel::{Body, Kernel};
 use crate::interval::Interval;
 use crate::program::Type;
@@ -83,6 +84,8 @@ fn within(low: i128, high: i128) -> Type {
 /// The year of a day.
 pub(super) static YEAR: Kernel = Kernel {
     name: "year",
+    accuracy: Accuracy::Exact,
+    cuda: Some("civil_of((i32){0}).year"),
     body: Body::Int(|days| civil_of(days).0),
     gives: |arguments| {
         let days = arguments[0].interval().clamp_to(CALENDAR);
@@ -94,6 +97,8 @@ pub(super) static YEAR: Kernel = Kernel {
 /// The month of a day.
 pub(super) static MONTH: Kernel = Kernel {
     name: "month",
+    accuracy: Accuracy::Exact,
+    cuda: Some("civil_of((i32){0}).month"),
     body: Body::Int(|days| civil_of(days).1),
     gives: |_| within(1, 12),
 };
@@ -101,6 +106,8 @@ pub(super) static MONTH: Kernel = Kernel {
 /// The day of the month.
 pub(super) static DAY: Kernel = Kernel {
     name: "day",
+    accuracy: Accuracy::Exact,
+    cuda: Some("civil_of((i32){0}).day"),
     body: Body::Int(|days| civil_of(days).2),
     gives: |_| within(1, 31),
 };
@@ -108,6 +115,8 @@ pub(super) static DAY: Kernel = Kernel {
 /// The day of the year.
 pub(super) static DAY_OF_YEAR: Kernel = Kernel {
     name: "day of year",
+    accuracy: Accuracy::Exact,
+    cuda: Some("day_of_year(civil_of((i32){0}))"),
     body: Body::Int(day_of_year),
     gives: |_| within(1, 366),
 };
@@ -115,6 +124,8 @@ pub(super) static DAY_OF_YEAR: Kernel = Kernel {
 /// The day of the week, Sunday being 0.
 pub(super) static DAY_OF_WEEK: Kernel = Kernel {
     name: "day of week",
+    accuracy: Accuracy::Exact,
+    cuda: Some("iso_weekday((i32){0}) % 7"),
     body: Body::Int(day_of_week),
     gives: |_| within(0, 6),
 };
@@ -122,13 +133,32 @@ pub(super) static DAY_OF_WEEK: Kernel = Kernel {
 /// The week of ISO 8601.
 pub(super) static WEEK: Kernel = Kernel {
     name: "week",
+    accuracy: Accuracy::Exact,
+    cuda: Some("iso_week((i32){0})"),
     body: Body::Int(week),
     gives: |_| within(1, 53),
+};
+
+/// The year in which the Thursday of a day's week lies.
+pub(super) static ISO_YEAR: Kernel = Kernel {
+    name: "iso year",
+    accuracy: Accuracy::Exact,
+    cuda: Some("civil_of((i32){0} + 4 - iso_weekday((i32){0})).year"),
+    body: Body::Int(|days| {
+        let since_monday = (day_of_week(days) + 6) % 7;
+        civil_of(days.saturating_sub(since_monday).saturating_add(3)).0
+    }),
+    gives: |arguments| match (YEAR.gives)(arguments) {
+        Type::Int(years) => Type::Int(years + Interval::new(-1, 1)),
+        other => other,
+    },
 };
 
 /// A day, so many months later.
 pub(super) static MOVED_BY_MONTHS: Kernel = Kernel {
     name: "moved by months",
+    accuracy: Accuracy::Exact,
+    cuda: Some("moved_by_months((i32){0}, {1})"),
     body: Body::Int2(moved_by_months),
     // Cutting the day makes no month shorter than 28 days, nor longer than 31.
     gives: |arguments| {

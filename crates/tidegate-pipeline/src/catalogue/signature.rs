@@ -8,6 +8,7 @@ use super::ScalarEntry;
 use crate::check::{Unsupported, boolean};
 use crate::custom::CustomFunction;
 use crate::expr::{ArithmeticOp, CastFailure, CompareOp, DatePart, Expr, ExprKind};
+use crate::scalar::Scalar;
 use crate::types::is_string;
 
 /// The types of a call, and its options.
@@ -46,6 +47,8 @@ pub enum Options {
         /// At most this many characters.
         length: Option<i64>,
     },
+    /// Of a call of a function without syntax of its own: the arguments that are literals.
+    Constants(Vec<Scalar>),
     /// A user's function.
     Custom(Arc<CustomFunction>),
 }
@@ -62,6 +65,14 @@ impl Signature {
             arguments,
             result,
             options,
+        }
+    }
+
+    /// Returns the arguments that are literals of the call.
+    pub fn constants(&self) -> &[Scalar] {
+        match &self.options {
+            Options::Constants(constants) => constants,
+            _ => &[],
         }
     }
 
@@ -162,6 +173,14 @@ fn called(kind: &ExprKind) -> Option<(&'static str, Options)> {
                 length: *length,
             };
             return Some(("substr", options));
+        }
+        ExprKind::Call {
+            function,
+            constants,
+            ..
+        } => {
+            let options = Options::Constants(constants.clone());
+            return Some((function.entry().name, options));
         }
         ExprKind::Custom { function, .. } => {
             return Some(("custom", Options::Custom(Arc::clone(function))));

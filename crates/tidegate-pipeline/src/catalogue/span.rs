@@ -1,6 +1,7 @@
 //! SQL's intervals as integers of 128 bits, in the order in which intervals compare: months, then days,
 //! then nanoseconds.
 
+use super::Accuracy;
 use super::kernel::{Body, Kernel};
 use crate::interval::Interval;
 use crate::program::{Builder, Type, ValueId};
@@ -41,28 +42,38 @@ impl Span {
 
 static MONTHS: Kernel = Kernel {
     name: "months",
+    accuracy: Accuracy::Exact,
     body: Body::Unpack(|packed| i64::from(Span::of_packed(packed).months)),
     gives: |_| Type::Int(Interval::signed(32)),
+    cuda: Some("(i32)((i128){0} >> 96)"),
 };
 
 static DAYS: Kernel = Kernel {
     name: "days",
+    accuracy: Accuracy::Exact,
     body: Body::Unpack(|packed| i64::from(Span::of_packed(packed).days)),
     gives: |_| Type::Int(Interval::signed(32)),
+    cuda: Some("(i32)((u32)((i128){0} >> 64) ^ 0x80000000u)"),
 };
 
 static NANOSECONDS: Kernel = Kernel {
     name: "nanoseconds",
+    accuracy: Accuracy::Exact,
     body: Body::Unpack(|packed| Span::of_packed(packed).nanoseconds),
     gives: |_| Type::Int(Interval::signed(64)),
+    cuda: Some("(i64)((u64){0} ^ 0x8000000000000000ull)"),
 };
 
 static INTERVAL: Kernel = Kernel {
     name: "interval",
+    accuracy: Accuracy::Exact,
     body: Body::Pack(|months, days, nanoseconds| {
         Span::new(months as i32, days as i32, nanoseconds).packed()
     }),
     gives: |_| Type::Int(Interval::ALL),
+    cuda: Some(
+        "(i128)((u128)(u32){0} << 96 | (u128)((u32){1} ^ 0x80000000u) << 64 | ((u64){2} ^ 0x8000000000000000ull))",
+    ),
 };
 
 /// Returns months, days and nanoseconds.

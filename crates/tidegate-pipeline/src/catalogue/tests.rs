@@ -4,16 +4,19 @@
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use arrow_schema::DataType;
+use arrow_schema::{DataType, Field};
 
-use super::{AggregateEntry, CallTypes, Options, ScalarEntry, Signature, aggregate, functions};
+use super::{
+    AggregateEntry, CallTypes, Function, Options, ScalarEntry, Signature, aggregate, aggregates,
+    functions,
+};
 use crate::check::Unsupported;
 use crate::expr::{ArithmeticOp, CastFailure, CompareOp, Expr};
 use crate::interpret::column::Column;
 use crate::interpret::value::Value;
-use crate::pipeline::{AggregateCall, AggregateFunction, AggregateOutput, Pipeline, Step};
+use crate::pipeline::{AggregateCall, AggregateOutput, Pipeline, Step};
 use crate::program::interpret;
-use crate::testing::{batch, call, col, group_by, named, param, pipeline};
+use crate::testing::{batch, col, group_by, named, param, pipeline};
 use crate::testing_random::{
     Random, Shape, column, hold_rows, programs, random_batch, same, value,
 };
@@ -65,7 +68,11 @@ fn expr_of(entry: &ScalarEntry, signature: &Signature, args: &[Expr]) -> Result<
         ("substr", Options::Substring { start, length }) => {
             Expr::substring(arg(0), *start, *length, result.clone())
         }
-        (name, options) => panic!("{name} with {options:?}"),
+        (name, _) => {
+            let function = Function::named(name).unwrap();
+            let constants = signature.constants().to_vec();
+            Expr::call(function, constants, args.to_vec(), result.clone())
+        }
     }
 }
 
@@ -179,41 +186,48 @@ fn names_are_of_one_function_each() {
     assert_eq!(distinct.len(), names.len());
 }
 
-/// Returns a call of the aggregate, with the types that it gives.
-fn call_of(entry: &AggregateEntry, argument: Option<&DataType>, at: usize) -> AggregateCall {
-    let plain = |argument: &DataType| match argument {
-        DataType::Dictionary(_, value) => value.as_ref().clone(),
-        other => other.clone(),
+/// Returns a call of the aggregate of columns from a place on, with the types that it gives.
+fn call_of(entry: &AggregateEntry, arguments: &[DataType], from: usize) -> AggregateCall {
+    let declared = match arguments.first() {
+        Some(DataType::Dictionary(_, value)) => value.as_ref().clone(),
+        _ if entry.name == "regr_count" => DataType::UInt64,
+        Some(other) => other.clone(),
+        None => DataType::Int64,
     };
-    let types = match argument {
-        Some(argument) => (entry.types)(argument, &plain(argument)).unwrap(),
-        None => CallTypes::of_value(DataType::Int64),
+    let types = match arguments {
+        [] => CallTypes::of_value(DataType::Int64),
+        _ => (entry.types)(arguments, &declared).unwrap(),
     };
-    let argument = argument.map(|of| col(at, of));
-    call(entry.function, argument, types.value, &types.state).unwrap()
+    let state = types.state.iter().enumerate();
+    let state = state.map(|(index, of)| Field::new(format!("s{index}"), of.clone(), true));
+    let columns = arguments.iter().enumerate();
+    AggregateCall::with_arguments(
+        entry.function,
+        columns.map(|(index, of)| col(from + index, of)).collect(),
+        None,
+        types.value,
+        state.collect(),
+        "v",
+    )
+    .unwrap()
 }
 
-fn check_aggregate(entry: &AggregateEntry, argument: Option<&DataType>, random: &mut Random) {
+fn check_aggregate(entry: &AggregateEntry, arguments: &[DataType], random: &mut Random) {
     let key = DataType::Int8;
-    let argument_type = argument.cloned().unwrap_or(DataType::Int64);
     for shape in [Shape::ALL, Shape::SMALL, Shape::AROUND] {
-        // A sum in order of values far apart is not the exact one.
-        let is_rounded = matches!(argument, Some(DataType::Float64));
-        let shape = match is_rounded && shape.range.is_none() {
-            true => Shape::AROUND,
-            false => shape,
-        };
-        let columns = vec![
+        let mut columns = vec![
             column(random, &key, ROWS, Shape::SMALL),
-            column(random, &argument_type, ROWS, shape),
             column(random, &DataType::Boolean, ROWS, Shape::AROUND),
         ];
+        for argument in arguments {
+            columns.push(column(random, argument, ROWS, shape));
+        }
         let batch = batch(columns);
         for output in [AggregateOutput::Value, AggregateOutput::State] {
             for keys in [vec![], vec![named(col(0, &key), "k")]] {
-                let plain = call_of(entry, argument, 1);
+                let plain = call_of(entry, arguments, 2);
                 let filtered = AggregateCall {
-                    filter: Some(col(2, &DataType::Boolean)),
+                    filter: Some(col(1, &DataType::Boolean)),
                     ..plain.clone()
                 };
                 let steps = vec![group_by(keys, vec![plain, filtered], output)];
@@ -224,16 +238,12 @@ fn check_aggregate(entry: &AggregateEntry, argument: Option<&DataType>, random: 
 }
 
 #[test]
-fn aggregates() {
-    use AggregateFunction::{Avg, Count, Max, Min, StddevPop, StddevSamp, Sum, VarPop, VarSamp};
-
-    for function in [
-        Count, Sum, Min, Max, Avg, VarPop, VarSamp, StddevPop, StddevSamp,
-    ] {
-        let entry = aggregate(function);
-        assert_eq!(entry.function, function);
-        for (index, argument) in (entry.arguments)().iter().enumerate() {
-            check_aggregate(entry, argument.as_ref(), &mut Random(index as u64));
+fn aggregate_functions() {
+    for entry in aggregates() {
+        assert_eq!(aggregate(entry.function).name, entry.name);
+        assert_eq!(entry.function.to_string(), entry.name);
+        for (index, arguments) in (entry.arguments)().iter().enumerate() {
+            check_aggregate(entry, arguments, &mut Random(index as u64));
         }
     }
 }

@@ -24,6 +24,30 @@ impl AggregateCall {
         let call = Self {
             function,
             argument,
+            more: Vec::new(),
+            filter,
+            data_type,
+            state,
+            name: name.into(),
+        };
+        check_call(&call)?;
+        Ok(call)
+    }
+
+    /// Builds a call of any number of arguments.
+    pub fn with_arguments(
+        function: AggregateFunction,
+        arguments: Vec<Expr>,
+        filter: Option<Expr>,
+        data_type: DataType,
+        state: Vec<Field>,
+        name: impl Into<String>,
+    ) -> Result<Self, Unsupported> {
+        let mut arguments = arguments.into_iter();
+        let call = Self {
+            function,
+            argument: arguments.next(),
+            more: arguments.collect(),
             filter,
             data_type,
             state,
@@ -40,11 +64,19 @@ pub(super) fn check_call(call: &AggregateCall) -> Result<(), Unsupported> {
         boolean("the filter of an aggregate", &filter.data_type)?;
     }
     let function = call.function;
+    let entry = catalogue::aggregate(function);
     let types = match &call.argument {
         Some(argument) => {
-            supported_type(&argument.data_type)?;
-            let types = catalogue::aggregate(function).types;
-            types(&argument.data_type, &call.data_type)?
+            let arguments = std::iter::once(argument).chain(&call.more);
+            let arguments: Vec<_> = arguments
+                .map(|argument| argument.data_type.clone())
+                .collect();
+            arguments.iter().try_for_each(supported_type)?;
+            if arguments.len() != entry.arity {
+                let num = arguments.len();
+                return Err(Unsupported::new(format!("{function} of {num} arguments")));
+            }
+            (entry.types)(&arguments, &call.data_type)?
         }
         None if function == AggregateFunction::Count => CallTypes::of_value(DataType::Int64),
         None => return Err(Unsupported::new(format!("{function} without an argument"))),

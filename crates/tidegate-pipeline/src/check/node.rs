@@ -13,6 +13,21 @@ pub(super) fn check_node(expr: &Expr) -> Result<(), Unsupported> {
         return Ok(());
     }
     let (entry, signature) = Signature::of(expr)?;
+    if let ExprKind::Call {
+        function,
+        arguments,
+        constants,
+    } = &expr.kind
+    {
+        // Of an entry with syntax of its own a call says nothing.
+        let (least, most) = function.entry().arity;
+        let has_syntax = function.entry().datafusion.is_empty();
+        if has_syntax || !(least..=most).contains(&arguments.len()) {
+            let num = arguments.len();
+            return Err(Unsupported::new(format!("{function} of {num} arguments")));
+        }
+        constants.iter().try_for_each(super::check_scalar)?;
+    }
     (entry.types)(&signature)
 }
 

@@ -60,7 +60,7 @@ impl Pipeline {
             self.check_tree(&key.expr, input)?;
         }
         for call in &aggregate.calls {
-            for expr in call.argument.iter().chain(&call.filter) {
+            for expr in call.argument.iter().chain(&call.more).chain(&call.filter) {
                 self.check_tree(expr, input)?;
             }
             check_call(call)?;
@@ -125,6 +125,7 @@ impl Expr {
             | ExprKind::DatePart { expr, .. }
             | ExprKind::Substring { expr, .. } => vec![expr],
             ExprKind::Like { expr, pattern, .. } => vec![expr, pattern],
+            ExprKind::Call { arguments, .. } => arguments.iter().collect(),
             ExprKind::Custom { args, .. } => args.iter().collect(),
         }
     }
@@ -155,6 +156,7 @@ impl Expr {
             | ExprKind::DatePart { expr, .. }
             | ExprKind::Substring { expr, .. } => vec![expr],
             ExprKind::Like { expr, pattern, .. } => vec![expr, pattern],
+            ExprKind::Call { arguments, .. } => arguments.iter_mut().collect(),
             ExprKind::Custom { args, .. } => args.iter_mut().collect(),
         }
     }
@@ -191,7 +193,7 @@ impl Step {
 }
 
 /// Checks that a scalar is in the representation of its type.
-fn check_scalar(scalar: &Scalar) -> Result<(), Unsupported> {
+pub(super) fn check_scalar(scalar: &Scalar) -> Result<(), Unsupported> {
     let data_type = &scalar.data_type;
     supported_type(data_type)?;
     let held = match &scalar.value {

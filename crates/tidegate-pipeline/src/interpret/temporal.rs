@@ -72,6 +72,10 @@ impl Calendar {
         if matches!(self, Self::Date32) && time_of_day {
             return Value::Int(0);
         }
+        let is_within_second = matches!(part, DatePart::Millisecond | DatePart::Microsecond);
+        if matches!(self, Self::Date32 | Self::Date64) && is_within_second {
+            return Value::Int(0);
+        }
         match self.datetime(value) {
             Some(datetime) => Value::Int(field(part, datetime)),
             None => Value::Null,
@@ -102,7 +106,18 @@ fn field(part: DatePart, at: NaiveDateTime) -> i64 {
         DatePart::Minute => i64::from(at.minute()),
         DatePart::Second => i64::from(at.second()),
         DatePart::Epoch => at.and_utc().timestamp(),
+        DatePart::IsoYear => i64::from(at.iso_week().year()),
+        DatePart::IsoDayOfWeek => i64::from(at.weekday().number_from_monday()),
+        DatePart::Millisecond => within_minute(at, 1_000),
+        DatePart::Microsecond => within_minute(at, 1_000_000),
+        DatePart::Nanosecond => within_minute(at, 1_000_000_000),
     }
+}
+
+/// Returns how many such parts of a second have passed since the minute began.
+fn within_minute(at: NaiveDateTime, per_second: i64) -> i64 {
+    let parts = i64::from(at.nanosecond()) * per_second / 1_000_000_000;
+    i64::from(at.second()) * per_second + parts
 }
 
 /// What an interval moves.

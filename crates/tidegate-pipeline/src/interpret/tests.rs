@@ -1,5 +1,9 @@
 //! Whole pipelines: laziness, grouping, sorting, batching, and the faults of the caller.
 
+mod aggregate;
+mod expressions;
+mod sort;
+
 use std::sync::Arc;
 
 use arrow_array::types::Int32Type;

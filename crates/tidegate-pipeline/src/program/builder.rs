@@ -16,6 +16,15 @@ use crate::catalogue::Kernel;
 use crate::interval::{FloatRange, Interval};
 use crate::scalar::{Scalar, ScalarValue};
 
+/// Which bodies of users' functions a program calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bodies {
+    /// Those of a host, which may fail and give NULL.
+    Host,
+    /// Those of a device, which do neither.
+    Device,
+}
+
 /// Builds the values of one program.
 #[derive(Debug)]
 pub struct Builder {
@@ -24,6 +33,7 @@ pub struct Builder {
     values: Vec<Value>,
     known: HashMap<Op, ValueId>,
     raises: Vec<Raise>,
+    bodies: Bodies,
     /// The booleans that are TRUE only where they are there.
     tell: HashSet<Nullable>,
     /// The row is selected so far; then what has to hold for what is being lowered to be wanted.
@@ -39,12 +49,18 @@ impl Builder {
             values: Vec::new(),
             known: HashMap::new(),
             raises: Vec::new(),
+            bodies: Bodies::Host,
             tell: HashSet::new(),
             guards: Vec::new(),
         };
         let exists = builder.push(Op::RowExists, Type::Bool);
         builder.guards.push(exists);
         builder
+    }
+
+    /// Calls these bodies of users' functions.
+    pub fn calling(self, bodies: Bodies) -> Self {
+        Self { bodies, ..self }
     }
 
     /// Ends the program. Values that nothing reads are dropped.
@@ -168,16 +184,28 @@ impl Builder {
 
     /// Makes a literal of an integer that follows from others.
     pub fn literal(&mut self, value: i128) -> ValueId {
-        let scalar = Scalar {
+        self.follow(Scalar {
             data_type: arrow_schema::DataType::Decimal128(38, 0),
             value: ScalarValue::Decimal(value),
-        };
+        })
+    }
+
+    /// Reads a literal, which is made unless there is one.
+    fn follow(&mut self, scalar: Scalar) -> ValueId {
         let known = self.parameters.iter().position(|known| *known == scalar);
         let index = known.unwrap_or(self.parameters.len());
         if known.is_none() {
             self.parameters.push(scalar);
         }
         self.parameter(index).value
+    }
+
+    /// Makes a literal of a text that follows from others.
+    pub fn text(&mut self, text: &str) -> ValueId {
+        self.follow(Scalar {
+            data_type: arrow_schema::DataType::Utf8,
+            value: ScalarValue::Utf8(text.into()),
+        })
     }
 
     /// Makes a constant.
@@ -234,7 +262,7 @@ impl Builder {
     }
 
     /// Chooses where more is known of the result than of both values.
-    fn select_as(
+    pub(crate) fn select_as(
         &mut self,
         condition: ValueId,
         then: ValueId,
@@ -313,6 +341,9 @@ impl Builder {
         };
         let data = type_of(&function.returns, facts);
         let value = self.push(Op::Call { callee, arguments }, data);
+        if self.bodies == Bodies::Device {
+            return Nullable { value, valid };
+        }
         let failed = self.failed(value);
         let error = Raised::Function {
             name: function.name.clone(),

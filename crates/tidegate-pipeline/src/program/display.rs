@@ -97,6 +97,7 @@ impl fmt::Display for Raised {
         match self {
             Self::DivideByZero => f.write_str("division by zero"),
             Self::Overflow { operation } => write!(f, "overflow of {operation}"),
+            Self::Domain { what } => f.write_str(what),
             Self::CastFailed { from, to, .. } => write!(f, "failed cast from {from} to {to}"),
             Self::Function { name, .. } => write!(f, "failure of {name}"),
         }
@@ -252,7 +253,9 @@ impl fmt::Display for Reduce {
             Self::SumFloat => f.write_str("float sum"),
             Self::Least => f.write_str("least"),
             Self::Greatest => f.write_str("greatest"),
+            Self::Combine(monoid) => f.write_str(monoid.name),
             Self::Moments => f.write_str("moments"),
+            Self::CoMoment { other } => write!(f, "co-moment with {other}"),
         }
     }
 }

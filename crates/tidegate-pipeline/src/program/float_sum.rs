@@ -1,5 +1,86 @@
 //! The exact sum of doubles, rounded once: what `Reduce::SumFloat` means.
 
+/// How many doubles a sum is kept in while they hold it.
+const PARTS: usize = 4;
+
+/// A sum: a few doubles, whose exact sum it is, or all digits that a sum of doubles can have.
+#[derive(Clone, Debug)]
+pub(crate) enum FloatSum {
+    /// The parts; those after the first so many are 0. No two have bits in one place.
+    Few {
+        /// Smallest first.
+        parts: [f64; PARTS],
+        /// How many.
+        num: u8,
+    },
+    /// Everything else.
+    Wide(Box<ExactSum>),
+}
+
+impl FloatSum {
+    pub(crate) fn new() -> Self {
+        Self::Few {
+            parts: [0.0; PARTS],
+            num: 0,
+        }
+    }
+
+    pub(crate) fn add(&mut self, value: f64) {
+        let Self::Few { parts, num } = self else {
+            if let Self::Wide(wide) = self {
+                wide.add(value);
+            }
+            return;
+        };
+        // Shewchuk, "Adaptive Precision Floating-Point Arithmetic", 1997: grow-expansion without zeros.
+        let mut grown = [0.0; PARTS];
+        let (mut sum, mut len) = (value, 0);
+        for part in &parts[..usize::from(*num)] {
+            let (high, low) = two_sum(sum, *part);
+            if low != 0.0 {
+                grown[len] = low;
+                len += 1;
+            }
+            sum = high;
+        }
+        if len < PARTS && sum.is_finite() {
+            grown[len] = sum;
+            (*parts, *num) = (grown, len as u8 + 1);
+            return;
+        }
+        let mut wide = Box::new(ExactSum::new());
+        let parts = parts[..usize::from(*num)].iter();
+        parts.for_each(|part| wide.add(*part));
+        wide.add(value);
+        *self = Self::Wide(wide);
+    }
+
+    /// Rounds to the nearest double, ties to even.
+    pub(crate) fn rounded(&self) -> f64 {
+        match self {
+            Self::Wide(wide) => wide.rounded(),
+            Self::Few { parts, num } => match parts[..usize::from(*num)] {
+                [] => 0.0,
+                // As the wide sum, which has no sign of zero.
+                [one] => one + 0.0,
+                ref parts => {
+                    let mut wide = ExactSum::new();
+                    parts.iter().for_each(|part| wide.add(*part));
+                    wide.rounded()
+                }
+            },
+        }
+    }
+}
+
+/// Returns the rounded sum and what is lost by rounding.
+fn two_sum(left: f64, right: f64) -> (f64, f64) {
+    let sum = left + right;
+    let of_right = sum - left;
+    let of_left = sum - of_right;
+    (sum, (left - of_left) + (right - of_right))
+}
+
 /// 2^-1074 is the unit; the sum of 2^63 doubles below 2^1024 takes 2,162 bits and a sign.
 const LIMBS: usize = 34;
 
@@ -88,7 +169,7 @@ impl ExactSum {
 
 #[cfg(test)]
 mod tests {
-    use super::ExactSum;
+    use super::{ExactSum, FloatSum};
 
     fn sum(values: &[f64]) -> f64 {
         let mut sum = ExactSum::new();
@@ -96,6 +177,10 @@ mod tests {
         let mut reversed = ExactSum::new();
         values.iter().rev().for_each(|value| reversed.add(*value));
         assert_eq!(sum.rounded().to_bits(), reversed.rounded().to_bits());
+        let mut few = FloatSum::new();
+        values.iter().for_each(|value| few.add(*value));
+        let is_same = few.rounded().to_bits() == sum.rounded().to_bits();
+        assert!(is_same || sum.rounded().is_nan() && few.rounded().is_nan());
         sum.rounded()
     }
 
@@ -116,6 +201,26 @@ mod tests {
         assert_eq!(sum(&[-0.0, -0.0]).to_bits(), 0);
         assert_eq!(sum(&[f64::MAX, 2.0_f64.powi(970)]), f64::INFINITY);
         assert_eq!(sum(&[f64::MAX, 2.0_f64.powi(969)]), f64::MAX);
+    }
+
+    #[test]
+    fn few_parts_hold_what_wide_sums_hold() {
+        let mut state = 1_u64;
+        let mut next = || {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            state
+        };
+        for spread in [1, 20, 200, 2_000] {
+            let values: Vec<f64> = (0..300)
+                .map(|_| {
+                    let exponent = 1_023 - spread / 2 + next() % spread;
+                    f64::from_bits(next() >> 63 << 63 | exponent << 52 | next() >> 12)
+                })
+                .collect();
+            assert!(sum(&values).is_finite());
+        }
     }
 
     #[test]

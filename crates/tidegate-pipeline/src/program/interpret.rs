@@ -1,20 +1,26 @@
-//! Runs programs a row at a time: the meaning of every operation, and nothing else.
+//! Runs programs: the meaning of every operation, and nothing else. Rows are evaluated in blocks, an operation
+//! at a time.
 
 mod evaluate;
 mod groups;
+mod operations;
+mod sort;
 
 use std::sync::Arc;
 
-use arrow_array::RecordBatch;
+use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
-use super::{Order, Output, RowProgram, Sink};
+use super::cell::Cell;
+use super::{Output, RowProgram, Sink};
 use crate::interpret::EvalError;
 use crate::interpret::block::BlockBuilder;
+use crate::interpret::builder::ColumnBuilder;
 use crate::interpret::column::Column;
 use crate::interpret::value::Value;
-use evaluate::Row;
+use evaluate::{BLOCK_ROWS, Block, Texts};
 use groups::Table;
+use sort::Sorter;
 
 /// Runs the programs of a pipeline's stages over batches of its input, and returns what leaves under the
 /// pipeline's output schema, in batches of at most 8192 rows. Groups are in order of first appearance.
@@ -27,89 +33,177 @@ pub fn run(
     batches: &[RecordBatch],
     output: &SchemaRef,
 ) -> Result<Vec<RecordBatch>, EvalError> {
-    let Some((last, before)) = stages.split_last() else {
-        return Err(EvalError::internal("a pipeline without a program"));
-    };
-    let mut batches = batches.to_vec();
-    for program in before {
-        let columns = program.columns();
-        let fields = columns.iter();
-        let fields = fields.map(|column| Field::new(&column.name, column.data_type.clone(), true));
-        let schema = Schema::new(fields.collect::<Vec<_>>());
-        batches = stage(program, &batches, &Arc::new(schema))?;
+    let mut run = Run::new(stages, output)?;
+    for batch in batches {
+        run.fold(stages, batch)?;
     }
-    stage(last, &batches, output)
+    run.finish(stages)
 }
 
-/// Runs one stage.
-fn stage(
-    program: &RowProgram,
-    batches: &[RecordBatch],
-    output: &SchemaRef,
-) -> Result<Vec<RecordBatch>, EvalError> {
-    let columns = program.columns();
-    let types: Vec<DataType> = columns.into_iter().map(|column| column.data_type).collect();
-    let mut rows = BlockBuilder::new(&types)?;
-    match &program.sink {
-        Sink::Rows(outputs) => {
-            for batch in batches {
-                for_each_row(program, batch, |row| {
-                    rows.push(outputs.iter().map(|output| shown(row, output)))
-                })?;
-            }
-        }
-        Sink::Groups(groups) => {
-            let mut table = Table::new(groups);
-            for batch in batches {
-                for_each_row(program, batch, |row| table.take(row))?;
-            }
-            table.finish(&mut rows)?;
-        }
-        Sink::Sorted(sorted) => {
-            let scanned: Vec<Vec<Column<'_>>> = batches
-                .iter()
-                .map(|batch| columns_of(program, batch))
-                .collect::<Result<_, _>>()?;
-            let mut gathered: Vec<Row<'_>> = Vec::new();
-            for (columns, batch) in scanned.iter().zip(batches) {
-                for index in 0..batch.num_rows() {
-                    let row = Row::scan(program, columns, index)?;
-                    if row.is_true(program.selected) {
-                        gathered.push(row);
-                    }
+/// What the stages of a pipeline have gathered. Every call is given the stages' programs.
+pub(crate) struct Run {
+    gathered: Vec<Gathered>,
+    schemas: Vec<SchemaRef>,
+}
+
+impl Run {
+    /// Starts over no rows.
+    pub(crate) fn new(stages: &[RowProgram], output: &SchemaRef) -> Result<Self, EvalError> {
+        let Some((_, before)) = stages.split_last() else {
+            return Err(EvalError::internal("a pipeline without a program"));
+        };
+        let schemas = before.iter().map(|program| {
+            let columns = program.columns();
+            let fields = columns.iter();
+            let fields =
+                fields.map(|column| Field::new(&column.name, column.data_type.clone(), true));
+            Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+        });
+        Ok(Self {
+            gathered: stages.iter().map(Gathered::new).collect::<Result<_, _>>()?,
+            schemas: schemas.chain([Arc::clone(output)]).collect(),
+        })
+    }
+
+    /// Takes a batch of the input.
+    pub(crate) fn fold(
+        &mut self,
+        stages: &[RowProgram],
+        batch: &RecordBatch,
+    ) -> Result<(), EvalError> {
+        self.gathered[0].fold(&stages[0], batch)
+    }
+
+    /// Runs what is left, and returns the result.
+    pub(crate) fn finish(self, stages: &[RowProgram]) -> Result<Vec<RecordBatch>, EvalError> {
+        let mut batches = Vec::new();
+        let parts = self.gathered.into_iter().zip(self.schemas).zip(stages);
+        for (index, ((mut gathered, schema), program)) in parts.enumerate() {
+            if index > 0 {
+                for batch in &batches {
+                    gathered.fold(program, batch)?;
                 }
             }
-            gathered.sort_by(|left, right| {
-                let orders = sorted.keys.iter().map(|key| order(key, left, right));
-                orders.fold(std::cmp::Ordering::Equal, std::cmp::Ordering::then)
-            });
-            gathered.truncate(sorted.fetch.unwrap_or(usize::MAX));
-            for row in &gathered {
-                let outputs = sorted.outputs.iter();
-                rows.push(outputs.map(|output| shown(row, output)))?;
-            }
+            batches = gathered.finish(program, &schema)?;
+        }
+        Ok(batches)
+    }
+
+    /// Returns how many groups the first stage has.
+    pub(crate) fn num_groups(&self) -> usize {
+        match self.gathered.first() {
+            Some(Gathered::Groups(table)) => table.len(),
+            _ => 0,
         }
     }
-    let blocks = rows.finish()?.into_iter();
-    blocks
-        .map(|block| block.into_batch(Arc::clone(output)))
-        .collect()
+
+    /// Returns about how many bytes the first stage holds.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        match self.gathered.first() {
+            Some(Gathered::Rows(rows)) => rows.memory_bytes(),
+            Some(Gathered::Groups(table)) => table.memory_bytes(),
+            Some(Gathered::Sorted(sorter)) => sorter.memory_bytes(),
+            None => 0,
+        }
+    }
+}
+
+/// What a stage has gathered.
+enum Gathered {
+    Rows(BlockBuilder),
+    Groups(Box<Table>),
+    Sorted(Sorter),
+}
+
+impl Gathered {
+    fn new(program: &RowProgram) -> Result<Self, EvalError> {
+        Ok(match &program.sink {
+            Sink::Rows(outputs) => Self::Rows(BlockBuilder::new(
+                outputs.iter().map(|column| &column.data_type),
+            )?),
+            Sink::Groups(groups) => Self::Groups(Box::new(Table::new(groups)?)),
+            Sink::Sorted(sorted) => Self::Sorted(Sorter::new(program, sorted)?),
+        })
+    }
+
+    /// Takes the selected rows of a batch.
+    fn fold(&mut self, program: &RowProgram, batch: &RecordBatch) -> Result<(), EvalError> {
+        match (self, &program.sink) {
+            (Self::Rows(rows), Sink::Rows(outputs)) => {
+                for_each_row(program, batch, |block, row| {
+                    rows.push(outputs.iter().map(|output| shown(block, row, output)))
+                })
+            }
+            (Self::Groups(table), Sink::Groups(groups)) => {
+                for_each_row(program, batch, |block, row| table.take(groups, block, row))
+            }
+            (Self::Sorted(sorter), Sink::Sorted(sorted)) => {
+                for_each_row(program, batch, |block, row| sorter.take(sorted, block, row))?;
+                sorter.compact()
+            }
+            _ => Err(EvalError::internal("another program than before")),
+        }
+    }
+
+    fn finish(
+        self,
+        program: &RowProgram,
+        output: &SchemaRef,
+    ) -> Result<Vec<RecordBatch>, EvalError> {
+        let blocks = match (self, &program.sink) {
+            (Self::Rows(mut rows), _) => rows.finish()?,
+            (Self::Sorted(sorter), _) => sorter.finish()?,
+            (Self::Groups(table), Sink::Groups(groups)) => {
+                let columns = program.columns();
+                let types: Vec<DataType> =
+                    columns.into_iter().map(|column| column.data_type).collect();
+                let mut rows = BlockBuilder::new(&types)?;
+                table.finish(groups, &mut rows)?;
+                rows.finish()?
+            }
+            (Self::Groups(_), _) => return Err(EvalError::internal("another program than before")),
+        };
+        let blocks = blocks.into_iter();
+        blocks
+            .map(|block| block.into_batch(Arc::clone(output)))
+            .collect()
+    }
 }
 
 /// Evaluates a program over the rows of a batch, and hands over those that are selected.
 fn for_each_row(
     program: &RowProgram,
     batch: &RecordBatch,
-    mut take: impl FnMut(&Row<'_>) -> Result<(), EvalError>,
+    mut take: impl FnMut(&Block<'_>, usize) -> Result<(), EvalError>,
 ) -> Result<(), EvalError> {
     let columns = columns_of(program, batch)?;
-    for index in 0..batch.num_rows() {
-        let row = Row::scan(program, &columns, index)?;
-        if row.is_true(program.selected) {
-            take(&row)?;
+    for start in (0..batch.num_rows()).step_by(BLOCK_ROWS) {
+        let rows = BLOCK_ROWS.min(batch.num_rows() - start);
+        let texts = Texts::of(program);
+        let input = |index: usize, row: usize| Cell::of(columns[index].get(start + row));
+        let block = Block::new(program, &texts, rows, input)?;
+        for row in 0..rows {
+            if block.is_true(program.selected, row) {
+                take(&block, row)?;
+            }
         }
     }
     Ok(())
+}
+
+/// Evaluates the one output of a program over every row of a batch.
+pub(crate) fn column(program: &RowProgram, batch: &RecordBatch) -> Result<ArrayRef, EvalError> {
+    let Sink::Rows(outputs) = &program.sink else {
+        return Err(EvalError::internal("an expression over groups"));
+    };
+    let [output] = outputs.as_slice() else {
+        return Err(EvalError::internal("an expression of several columns"));
+    };
+    let mut column = ColumnBuilder::new(&output.data_type)?;
+    for_each_row(program, batch, |block, row| {
+        column.push(shown(block, row, output))
+    })?;
+    column.finish()
 }
 
 /// Prepares the columns that a program reads.
@@ -130,20 +224,7 @@ fn columns_of<'a>(
 }
 
 /// Returns a column's value as an array holds it.
-fn shown<'a>(row: &Row<'a>, output: &Output) -> Value<'a> {
-    let cell = row.get(output.value);
+fn shown<'a>(block: &Block<'a>, row: usize, output: &Output) -> Value<'a> {
+    let cell = block.get(output.value, row);
     cell.map_or(Value::Null, |cell| cell.as_value(&output.data_type))
-}
-
-fn order(key: &Order, left: &Row<'_>, right: &Row<'_>) -> std::cmp::Ordering {
-    use std::cmp::Ordering::{Equal, Greater, Less};
-
-    let nulls = if key.nulls_first { Less } else { Greater };
-    match (left.get(key.value), right.get(key.value)) {
-        (None, None) => Equal,
-        (None, Some(_)) => nulls,
-        (Some(_), None) => nulls.reverse(),
-        (Some(left), Some(right)) if key.descending => right.order(left),
-        (Some(left), Some(right)) => left.order(right),
-    }
 }

@@ -1,18 +1,19 @@
 //! From a pipeline to the programs of its stages: each ends with a step that needs all rows, the last
 //! with the pipeline.
 
-use arrow_schema::DataType;
+use std::sync::Arc;
+
+use arrow_schema::{DataType, Field, Schema};
 
 use super::{
-    Accumulator, Builder, Call, Facts, Groups, Input, InputId, Nullable, Order, Output, Reduce,
-    RowProgram, Sink, Sorted, Type,
+    Accumulator, Bodies, Builder, Call, Facts, Groups, Input, InputId, Nullable, Order, Output,
+    Reduce, RowProgram, Sink, Sorted, Type,
 };
 use crate::catalogue::{self, Arguments, Finish, Lowered, Signature, Update};
 use crate::check::Unsupported;
 use crate::expr::{Expr, ExprKind};
 use crate::interval::Interval;
 use crate::pipeline::{Aggregate, AggregateCall, AggregateOutput, NamedExpr, Pipeline, Sort, Step};
-use crate::scalar::Scalar;
 
 /// Lowers a pipeline, of whose input columns this is known. The pipeline has to pass
 /// [`Pipeline::validate`].
@@ -22,6 +23,18 @@ use crate::scalar::Scalar;
 pub fn lower(
     pipeline: &Pipeline,
     facts: &dyn Fn(usize) -> Facts,
+) -> Result<Vec<RowProgram>, Unsupported> {
+    lower_for(pipeline, facts, Bodies::Host)
+}
+
+/// Lowers a pipeline as [`lower`] does, for these bodies of users' functions.
+///
+/// # Errors
+/// What a program cannot say.
+pub fn lower_for(
+    pipeline: &Pipeline,
+    facts: &dyn Fn(usize) -> Facts,
+    bodies: Bodies,
 ) -> Result<Vec<RowProgram>, Unsupported> {
     let fields = pipeline.input.fields().iter().enumerate();
     let mut columns: Vec<Input> = fields
@@ -40,7 +53,7 @@ pub fn lower(
         let (blocking, rest) = rest.split_at(rest.len().min(1));
         let names = rest.is_empty().then_some(pipeline);
         let program = stage(
-            &pipeline.parameters,
+            Builder::new(Vec::new(), pipeline.parameters.clone()).calling(bodies),
             &columns,
             row_wise,
             blocking.first(),
@@ -55,19 +68,55 @@ pub fn lower(
     }
 }
 
+/// Returns whether an expression may raise, for some values of its columns and parameters; what cannot be
+/// lowered may.
+pub fn may_raise(expr: &Expr) -> bool {
+    // Each leaf becomes a column of its own, of which nothing is known.
+    let mut fields = Vec::new();
+    let mut expr = expr.clone();
+    let mut open = vec![&mut expr];
+    while let Some(expr) = open.pop() {
+        match &mut expr.kind {
+            ExprKind::Column(_) | ExprKind::Parameter(_) => {
+                expr.kind = ExprKind::Column(fields.len());
+                fields.push(Field::new("leaf", expr.data_type.clone(), true));
+            }
+            _ => open.extend(expr.children_mut()),
+        }
+    }
+    let output = Field::new("value", expr.data_type.clone(), true);
+    let column = NamedExpr {
+        expr,
+        name: output.name().clone(),
+    };
+    let pipeline = Pipeline {
+        input: Arc::new(Schema::new(fields)),
+        parameters: Vec::new(),
+        steps: vec![Step::Project(vec![column])],
+        output: Arc::new(Schema::new(vec![output])),
+    };
+    let types = pipeline.input.fields();
+    let programs = lower(&pipeline, &|column| {
+        Facts::declared(types[column].data_type())
+    });
+    match programs {
+        Ok(programs) => programs.iter().any(|program| !program.raises.is_empty()),
+        Err(_) => true,
+    }
+}
+
 fn is_row_wise(step: &Step) -> bool {
     matches!(step, Step::Filter(_) | Step::Project(_))
 }
 
 /// Lowers one stage; the last one's columns have the names of the pipeline's output.
 fn stage(
-    parameters: &[Scalar],
+    mut builder: Builder,
     source: &[Input],
     row_wise: &[Step],
     blocking: Option<&Step>,
     last_of: Option<&Pipeline>,
 ) -> Result<RowProgram, Unsupported> {
-    let mut builder = Builder::new(Vec::new(), parameters.to_vec());
     let columns = source.iter().map(|input| Column::Unread(input.column));
     let mut scope = Scope {
         source,
@@ -223,19 +272,25 @@ impl Scope<'_> {
         grouped: bool,
     ) -> Result<Call, Unsupported> {
         let selected = builder.selected();
-        let mut rows = selected;
+        // What is not counted is not wanted.
+        let mut wanted = builder.bool(true);
         if let Some(filter) = &call.filter {
             let filter = self.expr(builder, filter)?;
-            let holds = builder.truth(filter);
-            rows = builder.and(selected, holds);
+            wanted = builder.truth(filter);
         }
-        // What is not counted is not wanted.
+        let rows = builder.and(selected, wanted);
         let argument = call.argument.as_ref();
-        let lowered =
-            argument.map(|argument| builder.guarded(rows, |builder| self.expr(builder, argument)));
+        let lowered = argument
+            .map(|argument| builder.guarded(wanted, |builder| self.expr(builder, argument)));
+        let lowered = lowered.transpose()?;
+        let mut more = Vec::with_capacity(call.more.len());
+        for argument in &call.more {
+            more.push(builder.guarded(wanted, |builder| self.expr(builder, argument))?);
+        }
         let update = Update {
             function: call.function,
-            argument: lowered.transpose()?,
+            argument: lowered,
+            more,
             argument_type: argument.map(|argument| argument.data_type.clone()),
             value_type: call.data_type.clone(),
             state: call.state.clone(),
@@ -310,24 +365,33 @@ fn results_of(
         Reduce::SumInteger { bits: 64 } => vec![("sum", DataType::Int64)],
         Reduce::SumInteger { .. } => vec![("sum", wide)],
         Reduce::SumFloat => vec![("sum", DataType::Float64)],
+        Reduce::Combine(_) => vec![("combined", DataType::Int64)],
         Reduce::Moments => vec![("mean", DataType::Float64), ("squares", DataType::Float64)],
+        Reduce::CoMoment { .. } => vec![("products", DataType::Float64)],
         Reduce::Least => vec![("least", call.data_type.clone())],
         Reduce::Greatest => vec![("greatest", call.data_type.clone())],
     };
-    let is_extreme = matches!(accumulator.reduce, Reduce::Least | Reduce::Greatest);
-    let extreme = accumulator.value.filter(|_| is_extreme);
-    let extreme = extreme.map(|value| builder.data(value));
+    let data = accumulator.value.map(|value| builder.data(value));
+    let of_values = match accumulator.reduce {
+        Reduce::Least | Reduce::Greatest => data,
+        Reduce::Combine(monoid) => data.map(|data| Type::Int((monoid.gives)(data.interval()))),
+        _ => None,
+    };
     let is_count = accumulator.reduce == Reduce::Count;
-    let nullable = may_be_empty && !is_count && accumulator.reduce != Reduce::Moments;
+    let is_moment = matches!(
+        accumulator.reduce,
+        Reduce::Moments | Reduce::CoMoment { .. }
+    );
+    let nullable = may_be_empty && !is_count && !is_moment;
     let input = |(column, (name, data_type)): (usize, (&str, DataType))| {
         let declared = Facts::declared(&data_type);
-        let interval = extreme.map_or(declared.interval, Type::interval);
+        let interval = of_values.map_or(declared.interval, Type::interval);
         Input {
             name: name.to_owned(),
             column: from + column,
             facts: Facts {
                 interval: if is_count { Interval::COUNT } else { interval },
-                floats: extreme.map_or(declared.floats, Type::floats),
+                floats: of_values.map_or(declared.floats, Type::floats),
                 nullable,
                 step: 1,
             },

@@ -164,7 +164,13 @@ fn wrong_groups(program: &RowProgram, groups: &Groups) -> Vec<String> {
                 data.is_integer() && matches!(bits, 64 | 128)
             }
             (Reduce::SumFloat, Some(data)) => data.is_float(),
+            (Reduce::Combine(_), Some(data)) => {
+                data.is_integer() && data.interval().is_within(Interval::signed(64))
+            }
             (Reduce::Moments, Some(data)) => data.class() == Class::F64,
+            (Reduce::CoMoment { other }, Some(data)) => {
+                [data, program.data(other)].map(Type::class) == [Class::F64; 2]
+            }
             (Reduce::Least | Reduce::Greatest, Some(_)) => true,
             (Reduce::Count, Some(_)) | (_, None) => false,
         };

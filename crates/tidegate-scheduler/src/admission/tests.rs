@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use super::turns::{QueryId, TURNS_OUT, Turns};
+use super::turns::{QueryId, SECONDS_OUT, TURNS_OUT, Turns};
 use super::{
     AdmissionError, AdmissionGate, AdmissionLimits, AdmissionQueue, AdmissionRequest, DeviceTurns,
 };
@@ -60,15 +60,13 @@ fn waiting_raises_a_priority_so_that_none_waits_for_ever() {
 }
 
 #[test]
-fn a_full_line_refuses_and_says_so() {
+fn a_full_queue_refuses_and_says_so() {
     let mut queue = AdmissionQueue::new(limits(1, 1));
     let first = queue.arrive(request(0), 0.0).unwrap();
     let second = queue.arrive(request(0), 0.0).unwrap();
     let refused = queue.arrive(request(9), 0.0).unwrap_err();
     assert!(
-        refused
-            .to_string()
-            .contains("1 statements may run and 1 wait"),
+        refused.to_string().contains("1 statements run and 1 wait"),
         "{refused}"
     );
     assert!(queue.leave(second, 1.0).is_empty());
@@ -296,6 +294,12 @@ fn who_is_alone_may_have_more_turns_until_another_comes() {
     turns.leave(two);
     assert!((0..4).all(|_| ask(&mut turns, one, 5).is_some()));
     assert_eq!(ask(&mut turns, one, 5), None);
+    // Short ones do not keep another waiting.
+    let ask = |turns: &mut Turns, query| turns.request(query, TURNS_OUT, SECONDS_OUT / 4.5, true);
+    let mut turns = Turns::default();
+    assert!(ask(&mut turns, two).is_some());
+    assert!((0..3).all(|_| ask(&mut turns, one).is_some()));
+    assert_eq!(ask(&mut turns, one), None);
     // Less than what keeps the device busy is for whoever asks to see to.
     assert!(Turns::default().request(one, 1, 0.01, false).is_some());
 }

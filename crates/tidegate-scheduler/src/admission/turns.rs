@@ -20,6 +20,10 @@ use tokio::sync::Notify;
 /// Turns that are out at once where queries share the device: one that it works on, and one behind it.
 pub const TURNS_OUT: usize = 2;
 
+/// More turns are out there if all of them are short: so many seconds' worth, which is as long as whoever comes
+/// anew waits. A morsel is encoded in its turn, so that the device waits where only two are.
+pub const SECONDS_OUT: f64 = 0.004;
+
 /// What a turn should take at the most, in seconds.
 pub const TURN_SECONDS_MAX: f64 = 0.05;
 
@@ -73,7 +77,8 @@ impl Turns {
             other != query && before && !self.is_aside(other)
         };
         let is_next = !self.waiting.iter().any(goes_first);
-        if self.out.len() >= most || !is_next || self.is_aside(query) {
+        let is_full = self.out.len() >= most && self.seconds_out() + seconds > SECONDS_OUT;
+        if is_full || !is_next || self.is_aside(query) {
             if waits {
                 self.waiting.insert(query, seconds);
             }
@@ -133,6 +138,10 @@ impl Turns {
         let waiting = self.waiting.iter().filter(|(other, _)| waits(**other));
         let waiting = waiting.map(|(_, seconds)| *seconds);
         out.map(|out| out.seconds).chain(waiting).sum()
+    }
+
+    fn seconds_out(&self) -> f64 {
+        self.out.values().map(|out| out.seconds).sum()
     }
 
     /// Returns whether any other query uses the device.

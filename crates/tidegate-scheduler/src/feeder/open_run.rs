@@ -118,6 +118,8 @@ pub(super) struct OpenRun {
     /// Seconds that its folds have waited for kernels.
     pub(super) compile_seconds: f64,
     pub(super) in_flight: FuturesOrdered<BoxFuture<'static, Settled>>,
+    /// Bytes of the loaded morsels among them, as they were claimed.
+    pub(super) bytes_in_flight: u64,
     /// Gone with the run, and with it whoever would want to hear.
     ends: Arc<Ends>,
     /// When the last claim that is booked ended, in seconds on the region's clock; before the first
@@ -128,6 +130,8 @@ pub(super) struct OpenRun {
 /// A fold that has ended.
 pub(super) struct Settled {
     pub(super) morsels: Vec<Morsel>,
+    /// Bytes of loaded rows.
+    bytes: u64,
     /// Where they came from; `None` if they were loaded.
     pub(super) origin: Option<Origin>,
     pub(super) promise: Promise,
@@ -157,6 +161,7 @@ impl OpenRun {
             folded: Vec::new(),
             compile_seconds: 0.0,
             in_flight: FuturesOrdered::new(),
+            bytes_in_flight: 0,
         }
     }
 
@@ -170,7 +175,9 @@ impl OpenRun {
 
     /// Waits for the oldest fold; `None` if there is none.
     pub(super) async fn next_settled(&mut self) -> Option<Settled> {
-        self.in_flight.next().await
+        let settled = self.in_flight.next().await?;
+        self.bytes_in_flight -= settled.bytes;
+        Some(settled)
     }
 
     /// Returns whether the work may join what was folded: the codes of one string column come from
@@ -267,6 +274,11 @@ impl OpenRun {
             }
             (folded, ended)
         });
+        let bytes = match origin {
+            Some(_) => 0,
+            None => morsels.iter().map(|morsel| morsel.size.num_bytes).sum(),
+        };
+        self.bytes_in_flight += bytes;
         let ends = Arc::clone(&self.ends);
         let settled = fold.map(move |done| {
             let (folded, ended) = done.unwrap_or_else(|_| {
@@ -276,6 +288,7 @@ impl OpenRun {
             });
             Settled {
                 morsels,
+                bytes,
                 origin,
                 promise,
                 folded,

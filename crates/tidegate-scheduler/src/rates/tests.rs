@@ -61,6 +61,21 @@ fn a_shape_has_no_literals() {
 }
 
 #[test]
+fn the_host_is_learned_anew_once_something_else_runs_a_shape() {
+    let rates = Rates::default();
+    rates.learn_host(shape(), 1000, 1e-3);
+    rates.host_runs_on_engine(shape(), false);
+    assert!(rates.host_is_measured(shape()));
+    rates.host_runs_on_engine(shape(), true);
+    assert!(!rates.host_is_measured(shape()));
+    rates.learn_host(shape(), 1000, 1e-4);
+    rates.host_runs_on_engine(shape(), true);
+    assert!(near(rates.host(shape()), 1e-7));
+    rates.host_runs_on_engine(shape(), false);
+    assert!(!rates.host_is_measured(shape()));
+}
+
+#[test]
 fn rates_start_from_what_is_declared_and_follow_what_is_measured() {
     let rates = Rates::default();
     assert!(near(rates.host(shape()), 1.0 / HOST_ROWS_PER_SECOND));

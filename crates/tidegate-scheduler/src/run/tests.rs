@@ -8,7 +8,7 @@ mod shares;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
@@ -16,7 +16,7 @@ use arrow_array::{ArrayRef, Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use tidegate_device::{DeviceId, SimulatedDevice, SimulatedSpec};
+use tidegate_device::{Cost, DeviceId, SimulatedDevice, SimulatedSpec};
 use tidegate_kernels::{ColumnDictionary, PipelineDevice, SimulatedPipelineDevice};
 use tidegate_pipeline::{
     Aggregate, AggregateCall, AggregateFunction, AggregateOutput, Expr, Pipeline, Step,
@@ -161,6 +161,7 @@ impl Bench {
             cache: Arc::new(cache),
             counters: Arc::default(),
             choice: Choice::Always(Reason::DeviceRequested),
+            host_engine: false,
             host_partitions: 1,
             strict: false,
             device_slots: 2,
@@ -247,6 +248,31 @@ async fn what_is_not_resident_is_loaded() {
     assert_eq!(total(&tail), ALL);
     assert_eq!(bench.loads(), 7);
     assert_eq!(bench.device_report(), (12, 120, 7 * 80));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_few_bytes_is_loaded_while_more_than_two_are_in_flight() {
+    for (device_slots, loads) in [(1, 1), (2, MORSELS)] {
+        let device = SimulatedDevice::new(DEVICE, SimulatedSpec::with_memory(1 << 30)).unwrap();
+        let device = SimulatedPipelineDevice::new(device);
+        let mut bench = Bench::on(device.clone(), []).await;
+        bench.spec.device_slots = device_slots;
+        // Until it is let go on the device folds nothing.
+        let (go_on, held) = std::sync::mpsc::channel::<()>();
+        let hold = device.device().submit(Cost::default(), move || held.recv());
+        let watch = async {
+            while bench.loads() < loads {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            tokio::time::sleep(Duration::from_millis(30)).await;
+            let seen = bench.loads();
+            drop(go_on);
+            seen
+        };
+        let (tail, seen) = tokio::join!(bench.run(), watch);
+        assert!(hold.await.is_ok());
+        assert_eq!((total(&tail), seen), (ALL, loads));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -120,6 +120,12 @@ struct Bounded {
     memory: FunctionMemory,
 }
 
+/// Returns the function that a bounded one calls; any other one itself.
+pub(crate) fn within(function: &ScalarUDF) -> &ScalarUDF {
+    let bounded = function.inner().downcast_ref::<Bounded>();
+    bounded.map_or(function, |bounded| bounded.inner.as_ref())
+}
+
 impl PartialEq for Bounded {
     fn eq(&self, other: &Self) -> bool {
         self.inner == other.inner

@@ -1,20 +1,16 @@
 //! Aggregate function calls to the IR's.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
 
 use datafusion::arrow::datatypes::{Field, Schema};
 use datafusion::common::ScalarValue;
-use datafusion::functions_aggregate::average::Avg;
-use datafusion::functions_aggregate::count::Count;
-use datafusion::functions_aggregate::min_max::{Max, Min};
-use datafusion::functions_aggregate::stddev::{Stddev, StddevPop};
-use datafusion::functions_aggregate::sum::Sum;
-use datafusion::functions_aggregate::variance::{VariancePopulation, VarianceSample};
 use datafusion::logical_expr::AggregateUDF;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::Literal;
-use tidegate_pipeline::{AggregateCall, AggregateFunction};
+use tidegate_pipeline::catalogue::aggregate_of_datafusion;
+use tidegate_pipeline::{AggregateCall, AggregateFunction, Expr};
 
 use super::expr::ExprLowering;
 use crate::floats::extremes;
@@ -39,18 +35,21 @@ pub(crate) fn lower_call(
         lowering.reasons.push(format!("{name} with ORDER BY"));
         return None;
     }
-    let argument = match call.expressions().as_slice() {
-        [argument] if function == AggregateFunction::Count && is_value(argument) => Some(None),
+    let given = call.expressions();
+    let arguments: Option<Vec<Expr>> = match given.as_slice() {
+        [argument] if function == AggregateFunction::Count && is_value(argument) => Some(vec![]),
         // A device's extremes are canonical whatever their argument.
         [argument] if matches!(function, AggregateFunction::Min | AggregateFunction::Max) => {
-            lowering.lower_operand(argument, input).map(Some)
-        }
-        [argument] => lowering.lower(argument, input).map(Some),
-        _ => {
             lowering
-                .reasons
-                .push(format!("{name} of several arguments"));
-            None
+                .lower_operand(argument, input)
+                .map(|argument| vec![argument])
+        }
+        arguments => {
+            let lowered = arguments.iter();
+            let lowered: Vec<_> = lowered
+                .map(|argument| lowering.lower(argument, input))
+                .collect();
+            lowered.into_iter().collect()
         }
     };
     let filter = match filter {
@@ -65,9 +64,9 @@ pub(crate) fn lower_call(
         }
     };
     let data_type = call.field().data_type().clone();
-    let lowered = AggregateCall::new(
+    let lowered = AggregateCall::with_arguments(
         function,
-        argument?,
+        arguments?,
         filter?,
         data_type,
         state,
@@ -84,32 +83,20 @@ fn is_value(expr: &Arc<dyn PhysicalExpr>) -> bool {
 
 /// Identifies a function by its implementation, for anybody may register another one by that name.
 fn function(udf: &AggregateUDF) -> Option<AggregateFunction> {
-    let inner = udf.inner();
     if let Some(greatest) = extremes::is_greatest(udf) {
         return Some(match greatest {
             true => AggregateFunction::Max,
             false => AggregateFunction::Min,
         });
     }
-    if inner.is::<Count>() {
-        Some(AggregateFunction::Count)
-    } else if inner.is::<Sum>() {
-        Some(AggregateFunction::Sum)
-    } else if inner.is::<Min>() {
-        Some(AggregateFunction::Min)
-    } else if inner.is::<Max>() {
-        Some(AggregateFunction::Max)
-    } else if inner.is::<Avg>() {
-        Some(AggregateFunction::Avg)
-    } else if inner.is::<VarianceSample>() {
-        Some(AggregateFunction::VarSamp)
-    } else if inner.is::<VariancePopulation>() {
-        Some(AggregateFunction::VarPop)
-    } else if inner.is::<Stddev>() {
-        Some(AggregateFunction::StddevSamp)
-    } else if inner.is::<StddevPop>() {
-        Some(AggregateFunction::StddevPop)
-    } else {
-        None
-    }
+    static DEFAULTS: LazyLock<HashMap<String, Arc<AggregateUDF>>> = LazyLock::new(|| {
+        let functions = datafusion::functions_aggregate::all_default_aggregate_functions();
+        let functions = functions.into_iter();
+        functions
+            .map(|function| (function.name().to_owned(), function))
+            .collect()
+    });
+    let known = aggregate_of_datafusion(udf.name())?;
+    let own = DEFAULTS.get(udf.name())?;
+    (own.as_ref() == udf).then_some(known)
 }

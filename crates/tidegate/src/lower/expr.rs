@@ -5,25 +5,31 @@
 //! parameters; an expression without columns whose value comes later (a scalar subquery) becomes a
 //! parameter that is bound when the plan runs.
 
-use std::sync::Arc;
+use std::any::Any;
+use std::collections::HashMap;
+use std::str::FromStr;
+use std::sync::{Arc, LazyLock};
 
+use datafusion::arrow::compute::kernels::cast_utils::IntervalUnit;
 use datafusion::arrow::datatypes::{DataType, Schema};
 use datafusion::common::ScalarValue;
 use datafusion::functions::datetime::date_part::DatePartFunc;
 use datafusion::functions::unicode::substr::SubstrFunc;
-use datafusion::logical_expr::Operator;
+use datafusion::logical_expr::{Operator, ScalarUDF};
 use datafusion::physical_expr::expressions::{
     BinaryExpr, CaseExpr, CastExpr, Column, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr,
     Literal, NegativeExpr, NotExpr, TryCastExpr,
 };
 use datafusion::physical_expr::scalar_subquery::ScalarSubqueryExpr;
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr, split_conjunction};
+use tidegate_pipeline::catalogue::Function;
 use tidegate_pipeline::{
     ArithmeticOp, CastFailure, CompareOp, DatePart, Expr, Scalar, ScalarValue as IrValue,
 };
 
 use super::{Binding, Reasons, parameter};
 use crate::floats::canonical;
+use crate::functions::bounded;
 use crate::functions::custom::RustFunction;
 use crate::rewrite::lazy_logic::LazyLogic;
 
@@ -316,9 +322,54 @@ impl ExprLowering {
                 }
             };
         }
+        if let Some(known) = catalogued(function.fun()) {
+            return self.call(known, function, input);
+        }
         self.reasons.push(format!("function {}", function.name()));
         None
     }
+
+    /// Lowers a call of a function of the catalogue.
+    fn call(&mut self, known: Function, call: &ScalarFunctionExpr, input: &Schema) -> Option<Expr> {
+        let (mut constants, mut arguments) = (Vec::new(), Vec::new());
+        for (place, argument) in call.args().iter().enumerate() {
+            if !known.entry().constants.contains(&place) {
+                arguments.push(self.lower(argument, input));
+                continue;
+            }
+            let literal = argument.downcast_ref::<Literal>();
+            match literal.and_then(|literal| scalar(literal.value())) {
+                Some(constant) => constants.push(constant),
+                None => {
+                    let place = place + 1;
+                    self.reasons
+                        .push(format!("{known} whose argument {place} is no literal"));
+                    return None;
+                }
+            }
+        }
+        let arguments = arguments.into_iter().collect::<Option<_>>()?;
+        let gives = call.return_type().clone();
+        self.reasons
+            .keep(Expr::call(known, constants, arguments, gives))
+    }
+}
+
+/// Returns the function of the catalogue that stands for one of DataFusion's, which is told by its
+/// implementation: anybody may register another one by its name.
+fn catalogued(function: &ScalarUDF) -> Option<Function> {
+    static DEFAULTS: LazyLock<HashMap<String, Arc<ScalarUDF>>> = LazyLock::new(|| {
+        let functions = datafusion::functions::all_default_functions().into_iter();
+        functions
+            .map(|function| (function.name().to_owned(), function))
+            .collect()
+    });
+    let function = bounded::within(function);
+    let known = Function::of_datafusion(function.name())?;
+    let own = DEFAULTS.get(function.name())?;
+    // A session's time zone is in some of them.
+    let implementation = |function: &ScalarUDF| (function.inner().as_ref() as &dyn Any).type_id();
+    (implementation(own) == implementation(function)).then_some(known)
 }
 
 /// Returns the conjuncts without those that also stand in canonical form, and are there to prune
@@ -362,20 +413,35 @@ fn arithmetic_op(op: &Operator) -> Option<ArithmeticOp> {
     })
 }
 
+/// Returns the field that a name stands for, as DataFusion reads it.
 fn date_part(name: String) -> Option<DatePart> {
-    Some(match name.to_ascii_lowercase().as_str() {
-        "year" => DatePart::Year,
-        "quarter" => DatePart::Quarter,
-        "month" => DatePart::Month,
-        "week" => DatePart::Week,
-        "day" => DatePart::Day,
-        "doy" => DatePart::DayOfYear,
-        "dow" => DatePart::DayOfWeek,
-        "hour" => DatePart::Hour,
-        "minute" => DatePart::Minute,
-        "second" => DatePart::Second,
-        "epoch" => DatePart::Epoch,
-        _ => return None,
+    let unquoted = ['\'', '"'].into_iter();
+    let quote = |c: char| unquoted.clone().any(|quote| quote == c);
+    let inner = name.strip_prefix(quote);
+    let name = inner
+        .and_then(|name| name.strip_suffix(quote))
+        .unwrap_or(&name);
+    Some(match IntervalUnit::from_str(name) {
+        Ok(IntervalUnit::Year) => DatePart::Year,
+        Ok(IntervalUnit::Month) => DatePart::Month,
+        Ok(IntervalUnit::Week) => DatePart::Week,
+        Ok(IntervalUnit::Day) => DatePart::Day,
+        Ok(IntervalUnit::Hour) => DatePart::Hour,
+        Ok(IntervalUnit::Minute) => DatePart::Minute,
+        Ok(IntervalUnit::Second) => DatePart::Second,
+        Ok(IntervalUnit::Millisecond) => DatePart::Millisecond,
+        Ok(IntervalUnit::Microsecond) => DatePart::Microsecond,
+        Ok(IntervalUnit::Nanosecond) => DatePart::Nanosecond,
+        Ok(_) => return None,
+        Err(_) => match name.to_lowercase().as_str() {
+            "isoyear" => DatePart::IsoYear,
+            "qtr" | "quarter" => DatePart::Quarter,
+            "doy" => DatePart::DayOfYear,
+            "dow" => DatePart::DayOfWeek,
+            "isodow" => DatePart::IsoDayOfWeek,
+            "epoch" => DatePart::Epoch,
+            _ => return None,
+        },
     })
 }
 

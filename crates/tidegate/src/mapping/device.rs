@@ -20,7 +20,7 @@ use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::arrow::util::bit_util::ceil;
 use parking_lot::Mutex;
 use tidegate_device::{Cost, DeviceError, DeviceId, Reservation};
-use tidegate_kernels::{DeviceMemory, DeviceStream, PipelineDevice, UnderWay};
+use tidegate_kernels::{DeviceMemory, DeviceStream, PipelineDevice, StreamKernel, UnderWay};
 use tidegate_scheduler::admission::turns::TURNS_OUT;
 use tidegate_scheduler::admission::{QueryId, Turn};
 use tidegate_scheduler::{Dispatch, Evict};
@@ -99,6 +99,7 @@ impl DeviceShare {
 /// Work of a user with a device's stream.
 pub(crate) struct DeviceBody {
     runtime: Arc<Runtime>,
+    kernels: Vec<StreamKernel>,
     body: Arc<Body>,
 }
 
@@ -107,6 +108,7 @@ impl DeviceBody {
     pub(crate) fn new(
         runtime: Arc<Runtime>,
         (input, output): (&Schema, &Schema),
+        kernels: Vec<StreamKernel>,
         body: impl Fn(&DeviceStream<'_>, DeviceBatch) -> Result<DeviceBatch, DeviceWorkError>
         + Send
         + Sync
@@ -124,7 +126,11 @@ impl DeviceBody {
             }
         }
         let body = Arc::new(body);
-        Ok(Self { runtime, body })
+        Ok(Self {
+            runtime,
+            kernels,
+            body,
+        })
     }
 
     /// Makes what a run of the mapping has of the devices.
@@ -207,13 +213,13 @@ impl DeviceBody {
         let (told, begins) = (Arc::clone(&outcome), Arc::clone(&began));
         let (input, types, body) = (input.clone(), Arc::clone(schema), Arc::clone(&self.body));
         let work = Box::new(move |stream: &DeviceStream<'_>| {
-            // It may begin again once its kernels are compiled.
             *begins.lock() = Some(Instant::now());
             let run = || run(stream, &input, &types, body.as_ref());
             let done = catch_unwind(AssertUnwindSafe(run));
             *told.lock() = Some(done.unwrap_or_else(|panic| Err(panicked(panic.as_ref()))));
         });
-        let UnderWay { done, waiting } = device.with_stream(cost, memory, work);
+        let UnderWay { done, waiting } =
+            device.with_stream(cost, memory, self.kernels.clone(), work);
         let ends = Arc::clone(&began);
         // A task of its own, so that the turn ends with the work and not when it is looked at.
         let worked = tokio::spawn(async move {

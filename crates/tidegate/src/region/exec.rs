@@ -22,6 +22,7 @@ use tidegate_scheduler::MixedRun;
 
 use super::chain::{Exchanges, node_below, with_leaf};
 use super::fold::ArrayFoldExec;
+use super::host::HostFoldExec;
 use super::report::{RegionReport, metrics};
 use super::{Form, Program, Region, atomic, mixed};
 use crate::leaf::morsels::array_below;
@@ -62,12 +63,12 @@ impl Shared {
 
 impl PipelineExec {
     /// Stands for a subtree that runs on the host, and says why.
-    pub(crate) fn on_host(host: Arc<dyn ExecutionPlan>, region: Region) -> Self {
-        Self {
-            host: ArrayFoldExec::instead_of(host, region.program.as_ref()),
+    pub(crate) fn on_host(host: Arc<dyn ExecutionPlan>, region: Region) -> Result<Self> {
+        Ok(Self {
+            host: host_half(host, &region)?,
             region: Arc::new(region),
             shared: None,
-        }
+        })
     }
 
     /// Stands for a region that host and devices share; `planned` is the leaf of `chain`.
@@ -81,7 +82,7 @@ impl PipelineExec {
         let gated = leaf.gated(&slot)?;
         let is_planned = |node: &dyn ExecutionPlan| std::ptr::addr_eq(node, Arc::as_ptr(planned));
         let host = with_leaf(chain, &is_planned, &gated, Exchanges::Keep)?;
-        let host = ArrayFoldExec::instead_of(host, region.program.as_ref());
+        let host = host_half(host, &region)?;
         let shared = Shared {
             leaf,
             gated,
@@ -207,6 +208,16 @@ impl PipelineExec {
         };
         shared.slot.begin(begin).map(Arc::clone)
     }
+}
+
+/// Returns the chain with what the host has for its operators: for those over an array that it makes, or
+/// for any that the host engine runs.
+fn host_half(chain: Arc<dyn ExecutionPlan>, region: &Region) -> Result<Arc<dyn ExecutionPlan>> {
+    let folded = ArrayFoldExec::instead_of(chain, region.program.as_ref());
+    if folded.is::<ArrayFoldExec>() {
+        return Ok(folded);
+    }
+    HostFoldExec::instead_of(folded, &region.host_engine)
 }
 
 impl DisplayAs for PipelineExec {

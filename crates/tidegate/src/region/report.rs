@@ -26,6 +26,9 @@ pub struct RegionReport {
     pub program_json: Option<String>,
     /// Why it has no program, or why the host runs it; all reasons.
     pub reasons: Vec<String>,
+    /// Why DataFusion's operators run the host's half, and no row program; empty if one does, or none was
+    /// asked for.
+    pub host_engine_refusals: Vec<String>,
     /// The devices that may take part.
     pub devices: Vec<String>,
     /// `ordered` if float sums have the same bits on every run, `unordered` if they may differ in their
@@ -66,6 +69,7 @@ impl RegionReport {
             program: pipeline.map(ToString::to_string),
             program_json: pipeline.and_then(|pipeline| serde_json::to_string(pipeline).ok()),
             reasons: region.reasons.iter().map(ToString::to_string).collect(),
+            host_engine_refusals: region.host_engine.refusals().to_vec(),
             devices: region
                 .devices
                 .iter()
@@ -118,6 +122,10 @@ impl RegionReport {
         if !self.reasons.is_empty() {
             parts.push(format!("reasons=[{}]", self.reasons.join("; ")));
         }
+        if !self.host_engine_refusals.is_empty() {
+            let refusals = self.host_engine_refusals.join("; ");
+            parts.push(format!("no_host_engine=[{refusals}]"));
+        }
         if self.form != "host" && !self.places.is_empty() {
             let ran: Vec<String> = self
                 .places
@@ -141,6 +149,9 @@ impl fmt::Display for RegionReport {
         }
         for reason in &self.reasons {
             writeln!(f, "  reason: {reason}")?;
+        }
+        for refusal in &self.host_engine_refusals {
+            writeln!(f, "  not on the host engine: {refusal}")?;
         }
         for place in &self.places {
             write!(f, "  {}, {:.1} ms", place_line(place), place.seconds * 1e3)?;

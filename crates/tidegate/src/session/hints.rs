@@ -9,9 +9,10 @@ use crate::statements::Hint;
 use crate::suggest::nearest;
 
 /// The settings that make sense for one statement: those that decide where it runs.
-const SETTINGS: [&str; 7] = [
+const SETTINGS: [&str; 8] = [
     "placement",
     "regions",
+    "host_engine",
     "devices",
     "device_slots",
     "replay_placement",

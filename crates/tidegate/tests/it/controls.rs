@@ -69,7 +69,7 @@ async fn a_session_uses_the_devices_that_it_names() {
     assert_eq!(sides(&session).1, (0, 0));
     let report = session.last_report().unwrap().to_string();
     assert!(
-        report.contains("tidegate.devices = 'host' names no device"),
+        report.contains("tidegate.devices = 'host' names no available device"),
         "{report}"
     );
     let cached = session.collect("CACHE TABLE t ON DEVICE").await;

@@ -7,7 +7,7 @@ use datafusion::arrow::datatypes::{DataType, Field, Int64Type, Schema};
 use datafusion::datasource::MemTable;
 use tidegate::{
     DeviceBatch, DeviceColumn, DeviceStream, DeviceWorkError, ErrorKind, FrameExt, MapOptions,
-    Session, SimulatedSpec,
+    Session, SimulatedSpec, StreamKernel,
 };
 
 use crate::support::{host_only, lines, rows, simulated};
@@ -17,17 +17,18 @@ fn declared(nullable: bool) -> Arc<Schema> {
     Arc::new(Schema::new(vec![field]))
 }
 
+const SOURCE: &str = "struct Arguments { const long long *v; long long *w; unsigned long long n; };
+    extern \"C\" __global__ void doubled(Arguments a) {
+        unsigned long long first = blockIdx.x * (unsigned long long)blockDim.x + threadIdx.x;
+        for (unsigned long long i = first; i < a.n; i += gridDim.x * (unsigned long long)blockDim.x)
+            a.w[i] = 2 * a.v[i];
+    }";
+
 /// Doubles an Int64 column: on a simulated device byte by byte, on a GPU by a kernel.
 fn doubled_on_device(
     stream: &DeviceStream<'_>,
     batch: DeviceBatch,
 ) -> Result<DeviceBatch, DeviceWorkError> {
-    const SOURCE: &str = "struct Arguments { const long long *v; long long *w; unsigned long long n; };
-        extern \"C\" __global__ void doubled(Arguments a) {
-            unsigned long long first = blockIdx.x * (unsigned long long)blockDim.x + threadIdx.x;
-            for (unsigned long long i = first; i < a.n; i += gridDim.x * (unsigned long long)blockDim.x)
-                a.w[i] = 2 * a.v[i];
-        }";
     let DeviceBatch { num_rows, columns } = batch;
     let column = columns.into_iter().next().ok_or("no column")?;
     let mut doubled = stream.alloc(8 * num_rows as u64)?;
@@ -55,6 +56,7 @@ fn with_room(memory_bytes: u64) -> MapOptions {
         name: Some("doubled".into()),
         memory_bytes,
         concurrency: None,
+        kernels: vec![StreamKernel::new(SOURCE, "doubled")],
     }
 }
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use datafusion::arrow::array::{RecordBatch, new_null_array};
 use datafusion::arrow::datatypes::{DataType, Field, IntervalUnit, Schema, TimeUnit};
 use tidegate::{PlacementExt, Session};
+use tidegate_pipeline::catalogue::{Accuracy, aggregates, functions};
 
 use crate::support::simulated;
 
@@ -161,8 +162,56 @@ async fn page() -> String {
          {notes}\n\
          On any type: FILTER, HAVING, ORDER BY and LIMIT over groups, and aggregates over aggregates \
          run in an atomic region. DISTINCT aggregates, ordered aggregates, GROUPING SETS, joins, \
-         windows and sorts of rows run on the host; EXPLAIN names the reason.\n"
+         windows and sorts of rows run on the host; EXPLAIN names the reason.\n\n\
+         {}",
+        catalogue_page()
     )
+}
+
+/// Lists the functions and aggregates that the catalogue has beside operators and what has syntax of its own.
+fn catalogue_page() -> String {
+    let mut page = String::from(
+        "## Functions\n\n\
+         By their names in SQL, with the types that they are tested with against DataFusion. A function that \
+         is not exact may differ in its last bits between host and device: there it is in no filter, cast, \
+         key, MIN or MAX, nor beneath a function that is exact. Functions of strings are computed on the \
+         host, once for each string of a column's dictionary.\n\n\
+         | function | of | accuracy |\n|---|---|---|\n",
+    );
+    let listed = |types: Vec<String>| {
+        let mut distinct: Vec<String> = Vec::new();
+        for of in types {
+            if !distinct.contains(&of) {
+                distinct.push(of);
+            }
+        }
+        distinct.join(", ")
+    };
+    for entry in functions() {
+        for name in entry.datafusion {
+            let types = (entry.signatures)().into_iter();
+            let types = types.map(|signature| signature.arguments[0].to_string());
+            let accuracy = match entry.accuracy {
+                Accuracy::Exact => "exact".to_owned(),
+                Accuracy::Ulps(most) => format!("{most} ulp"),
+            };
+            let types = listed(types.collect());
+            writeln!(page, "| {name} | {types} | {accuracy} |").unwrap();
+        }
+    }
+    page += "\n## Aggregates\n\n| aggregate | of |\n|---|---|\n";
+    for entry in aggregates() {
+        for name in entry.datafusion {
+            let arguments = (entry.arguments)().into_iter();
+            let types = arguments.map(|types| {
+                let types: Vec<String> = types.iter().map(ToString::to_string).collect();
+                types.join(" and ")
+            });
+            let types = types.filter(|types| !types.is_empty()).collect();
+            writeln!(page, "| {name} | {} |", listed(types)).unwrap();
+        }
+    }
+    page
 }
 
 #[tokio::test(flavor = "multi_thread")]

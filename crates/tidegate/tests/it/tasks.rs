@@ -151,6 +151,7 @@ async fn frames_are_mapped_by_batch_and_go_on_as_frames() {
         name: Some("doubled".into()),
         memory_bytes: 1 << 20,
         concurrency: Some(2),
+        ..MapOptions::default()
     };
     let frame = session
         .sql("SELECT k, v FROM t WHERE v >= 200")

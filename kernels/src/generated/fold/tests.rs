@@ -59,6 +59,7 @@ fn call(function: AggregateFunction, argument: Option<Expr>) -> AggregateCall {
     AggregateCall {
         function,
         argument,
+        more: Vec::new(),
         filter: None,
         data_type: DataType::Float64,
         state,

@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 
+use tidegate_pipeline::program::Class;
+
 use super::StoreCode;
-use crate::program::emit::{Class, Valid};
 use crate::program::store::{KEY_LITERALS, Store};
 use crate::program::wide::{self, KEY_WORD, WideKeys};
 
@@ -19,12 +20,8 @@ impl StoreCode<'_> {
             let at = self.key_literals + KEY_LITERALS * position;
             let index = self.index_code(position);
             let index = match &value.valid {
-                Valid::Always => index,
-                valid => format!(
-                    "({} ? {index} : ({word})p.literals[{}])",
-                    valid.code(),
-                    at + 1
-                ),
+                None => index,
+                Some(valid) => format!("({valid} ? {index} : ({word})p.literals[{}])", at + 1),
             };
             terms.push(if position == 0 {
                 index

@@ -1,16 +1,20 @@
 //! Copies between host and device, through pinned memory.
 //!
-//! An upload fills a part of the ring while the device copies the part before it. A download of
-//! several pieces has the device fill one while the host copies from the other.
+//! An upload of few bytes fills a part of the ring, a larger one a slot after the other, while the device
+//! copies what was filled before. A download of several pieces has the device fill one while the host copies
+//! from the other.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use super::Lane;
 use crate::cuda::buffer::DeviceBuffer;
+use crate::cuda::crew::Crew;
 use crate::cuda::driver::Pages;
 use crate::cuda::engine::Engine;
-use crate::cuda::fault::Fault;
+use crate::cuda::fault::{Fault, OUT_OF_MEMORY};
+use crate::cuda::mark::Mark;
+use crate::cuda::reading::ReadBack;
 use crate::cuda::slots::{RawSlot, SLOT_BYTES, Slot};
 use crate::cuda::staging::{PIECE_BYTES, Reader, SMALL_BYTES, Staging};
 use crate::error::DeviceError;
@@ -36,7 +40,7 @@ impl Lane<'_> {
         let outcome = if bytes.len() < SMALL_BYTES {
             upload_small(self.engine, staging, address, bytes)
         } else {
-            upload_large(self.engine, staging, address, bytes)
+            upload_large(self.engine, &mut staging.crew, address, bytes)
         };
         self.done(WHAT, outcome)
     }
@@ -62,7 +66,8 @@ impl Lane<'_> {
         if bytes == 0 {
             return Ok(());
         }
-        let outcome = upload_slot(self.engine, slot.into_raw(), address, bytes);
+        let waits = !buffer.is_for_slots();
+        let outcome = upload_slot(self.engine, slot.into_raw(), (address, bytes), waits);
         let seconds = began.elapsed().as_secs_f64();
         self.shared().count_loading(|loading| {
             loading.copied_bytes += bytes as u64;
@@ -119,6 +124,47 @@ impl Lane<'_> {
         };
         self.done(WHAT, outcome)
     }
+
+    /// Reads at most 64 KiB from a buffer after all that was queued so far, without waiting. `then` hears
+    /// of them and of the seconds since `from`, on the device's thread, between other work; also if the
+    /// device is lost meanwhile. After an error it hears of nothing.
+    ///
+    /// # Errors
+    /// As [`Lane`] says.
+    pub fn read_later(
+        &self,
+        buffer: &DeviceBuffer,
+        offset: u64,
+        bytes: usize,
+        from: Option<Mark>,
+        then: impl FnOnce(Result<ReadBack, DeviceError>) + Send + 'static,
+    ) -> Result<(), DeviceError> {
+        const WHAT: &str = "read from a buffer";
+        let address = self.range(WHAT, buffer, offset, bytes as u64)?;
+        if bytes == 0 || bytes > SMALL_BYTES {
+            return Err(self.shared().refuse(WHAT, "there are none, or too many"));
+        }
+        let stream = self.engine.compute();
+        let readings = &mut *self.engine.readings.borrow_mut();
+        // SAFETY: the source was checked to lie in the buffer, which is freed on this stream, later.
+        let begun = unsafe { readings.begin(stream, (address, bytes), from, Box::new(then)) };
+        self.done(WHAT, begun)
+    }
+
+    /// Waits until all that was to be read later is read, and whoever is to hear of it has heard.
+    ///
+    /// # Errors
+    /// As [`Lane`] says.
+    pub fn settle_readings(&self) -> Result<(), DeviceError> {
+        let any_left = self.engine.tell(true);
+        self.shared().check_alive()?;
+        match any_left {
+            true => Err(self
+                .shared()
+                .refuse("wait for what is read", "an event failed")),
+            false => Ok(()),
+        }
+    }
 }
 
 fn upload_small(
@@ -146,20 +192,26 @@ fn upload_small(
     Ok(())
 }
 
-/// Queues a copy from a slot, which is free again when that is done.
-fn upload_slot(engine: &Engine, slot: RawSlot, address: u64, bytes: usize) -> Result<(), Fault> {
+/// Queues a copy from a slot, which is free again when that is done. It waits for what the compute stream
+/// holds if that may still use the buffer's memory.
+fn upload_slot(
+    engine: &Engine,
+    slot: RawSlot,
+    (address, bytes): (u64, usize),
+    waits: bool,
+) -> Result<(), Fault> {
     let pieces = &mut *engine.pieces.borrow_mut();
     let slots = &engine.shared().slots;
-    // The buffer's memory may still be in use by what the compute stream holds.
-    if let Err(fault) = engine.order_copies_of_slots() {
+    if waits && let Err(fault) = engine.order_copies_of_slots() {
         slots.put(slot, true);
         return Err(fault);
     }
     // SAFETY: whoever filled the slot has given it up, and it is free only when the copy is done.
     let pinned = unsafe { pieces.front(slot, bytes) };
     // SAFETY: the target was checked to lie in the buffer; the copy stream is behind what the
-    // compute stream did with it before, and the compute stream waits before it goes on. The slot is
-    // kept until the event that is recorded behind the copy has happened, or for ever.
+    // compute stream did with it before, which is nothing if the memory was taken on the copy stream, and
+    // the compute stream waits before it goes on. The slot is kept until the event that is recorded behind
+    // the copy has happened, or for ever.
     let copied = unsafe { engine.copy.upload(pinned, address) };
     engine.has_copied_slot();
     let marked = pieces.piece(slot).event.record(&engine.copy);
@@ -172,44 +224,44 @@ fn upload_slot(engine: &Engine, slot: RawSlot, address: u64, bytes: usize) -> Re
     copied.and(marked)
 }
 
-fn upload_large(
-    engine: &Engine,
-    staging: &mut Staging,
-    address: u64,
-    bytes: &[u8],
-) -> Result<(), Fault> {
-    // The buffer's memory may still be in use by what the compute stream holds.
-    engine.order_copies()?;
-    let moved = move_pieces(engine, staging, address, bytes);
-    // Also after a failure: pieces on their way arrive before the buffer is freed.
-    let joined = engine.join_copies();
-    moved.and(joined)
-}
-
-fn move_pieces(
-    engine: &Engine,
-    staging: &mut Staging,
-    address: u64,
-    bytes: &[u8],
-) -> Result<(), Fault> {
+fn upload_large(engine: &Engine, crew: &mut Crew, address: u64, bytes: &[u8]) -> Result<(), Fault> {
     let mut to = address;
-    let mut rest = bytes;
-    while !rest.is_empty() {
-        let wanted = rest.len().min(PIECE_BYTES);
-        let part = staging.large.claim(&Reader(&engine.copy), wanted)?;
-        let (now, later) = rest.split_at(part.bytes);
-        // SAFETY: the ring gave this part out once, and not again before the device is done with
-        // what was copied from its piece.
-        let pinned = unsafe { part.piece.memory.range(part.offset, part.bytes) };
-        staging.crew.copy(now, pinned);
-        // SAFETY: the target was checked to lie in the buffer; the copy stream is behind what the
-        // compute stream did with it before, and the compute stream waits before it goes on. The
-        // ring keeps the part until the copy is done.
-        unsafe { engine.copy.upload(pinned, to) }?;
-        to += now.len() as u64;
-        rest = later;
+    for part in bytes.chunks(SLOT_BYTES) {
+        let slot = own_slot(engine)?;
+        {
+            let pieces = engine.pieces.borrow();
+            // SAFETY: the slot is neither free nor read by a copy, so that this thread alone has it.
+            let pinned = unsafe { pieces.front_mut(slot, part.len()) };
+            crew.copy(part, pinned);
+        }
+        engine.shared().slots.fill();
+        upload_slot(engine, slot, (to, part.len()), true)?;
+        to += part.len() as u64;
     }
     Ok(())
+}
+
+/// Takes a slot for this thread: a free one, else one that a copy has read, else a new one. Those that
+/// others fill are not waited for, since they may wait for this thread.
+fn own_slot(engine: &Engine) -> Result<RawSlot, Fault> {
+    let slots = &engine.shared().slots;
+    engine.recycle();
+    if let Some(slot) = slots.try_take() {
+        return Ok(slot);
+    }
+    let pieces = &mut *engine.pieces.borrow_mut();
+    if let Some(slot) = pieces.wait_for_oldest()? {
+        slots.take_back();
+        return Ok(slot);
+    }
+    let none = Fault {
+        call: "malloc",
+        code: OUT_OF_MEMORY,
+    };
+    let pages = Pages::shared(SLOT_BYTES).ok_or(none)?;
+    let slot = pieces.pin(pages, &engine.copy)?.pop().ok_or(none)?;
+    slots.add_taken();
+    Ok(slot)
 }
 
 fn download_small(

@@ -13,6 +13,10 @@ use crate::program::{Accumulator, Builder, Class, FloatOp, Nullable, Raised, Red
 use crate::types::{Decimal, DecimalWidth};
 
 pub(super) static ENTRY: AggregateEntry = AggregateEntry {
+    name: "avg",
+    datafusion: &["avg"],
+    arity: 1,
+    rounds: |value| value.is_floating(),
     function: AggregateFunction::Avg,
     types,
     accumulate,
@@ -22,7 +26,8 @@ pub(super) static ENTRY: AggregateEntry = AggregateEntry {
 
 /// DataFusion sums in the narrowest decimal with 13 digits to spare, never below the width of the argument,
 /// and gives four more digits after the point.
-fn types(argument: &DataType, _: &DataType) -> Result<CallTypes, Unsupported> {
+fn types(arguments: &[DataType], _: &DataType) -> Result<CallTypes, Unsupported> {
+    let argument = &arguments[0];
     let of = |value: DataType, sum: DataType| CallTypes {
         value,
         state: vec![DataType::UInt64, sum],
@@ -117,7 +122,7 @@ fn columns(
     Ok(vec![of(mean)])
 }
 
-fn arguments() -> Vec<Option<DataType>> {
+fn arguments() -> Vec<Vec<DataType>> {
     let of = [
         DataType::Float64,
         DataType::Duration(TimeUnit::Second),
@@ -127,5 +132,5 @@ fn arguments() -> Vec<Option<DataType>> {
         DataType::Decimal128(15, 2),
         DataType::Decimal128(25, 2),
     ];
-    of.into_iter().map(Some).collect()
+    of.map(|of| vec![of]).into()
 }

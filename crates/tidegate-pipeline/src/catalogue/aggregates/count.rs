@@ -6,6 +6,10 @@ use crate::catalogue::{AggregateEntry, CallTypes, count_of};
 use crate::pipeline::AggregateFunction;
 
 pub(super) static ENTRY: AggregateEntry = AggregateEntry {
+    name: "count",
+    datafusion: &["count"],
+    arity: 1,
+    rounds: |_| false,
     function: AggregateFunction::Count,
     types: |_, _| Ok(CallTypes::of_value(DataType::Int64)),
     accumulate: |builder, update| {
@@ -18,6 +22,7 @@ pub(super) static ENTRY: AggregateEntry = AggregateEntry {
     columns: |_, _, results| Ok(results.to_vec()),
     arguments: || {
         let of = [DataType::Int64, DataType::Float32, DataType::Utf8];
-        of.into_iter().map(Some).chain([None]).collect()
+        let of = of.map(|of| vec![of]);
+        of.into_iter().chain([vec![]]).collect()
     },
 };

@@ -6,6 +6,10 @@ use crate::pipeline::AggregateFunction;
 use crate::program::{Accumulator, Reduce};
 
 pub(super) static ENTRY: AggregateEntry = AggregateEntry {
+    name: "max",
+    datafusion: &["max"],
+    arity: 1,
+    rounds: |_| false,
     function: AggregateFunction::Max,
     types,
     accumulate: |builder, update| {

@@ -8,6 +8,10 @@ use crate::pipeline::AggregateFunction;
 use crate::program::{Accumulator, Reduce};
 
 pub(super) static ENTRY: AggregateEntry = AggregateEntry {
+    name: "min",
+    datafusion: &["min"],
+    arity: 1,
+    rounds: |_| false,
     function: AggregateFunction::Min,
     types,
     accumulate: |builder, update| {
@@ -24,18 +28,18 @@ pub(super) static ENTRY: AggregateEntry = AggregateEntry {
 
 /// Returns the types of an extreme. A dictionary's least string leaves as a plain string, whether or not the
 /// planner said so by a cast.
-pub(super) fn types(argument: &DataType, declared: &DataType) -> Result<CallTypes, Unsupported> {
+pub(super) fn types(arguments: &[DataType], declared: &DataType) -> Result<CallTypes, Unsupported> {
     if matches!(declared, DataType::Dictionary(_, _)) {
         return Err(Unsupported::new(format!("min or max as {declared}")));
     }
-    Ok(CallTypes::of_value(match argument {
+    Ok(CallTypes::of_value(match &arguments[0] {
         DataType::Dictionary(_, value) => value.as_ref().clone(),
         other => other.clone(),
     }))
 }
 
 /// Returns what extremes are tested with.
-pub(super) fn arguments() -> Vec<Option<DataType>> {
+pub(super) fn arguments() -> Vec<Vec<DataType>> {
     let of = [
         DataType::Boolean,
         DataType::Int8,
@@ -52,5 +56,5 @@ pub(super) fn arguments() -> Vec<Option<DataType>> {
         DataType::Utf8,
         DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8)),
     ];
-    of.into_iter().map(Some).collect()
+    of.map(|of| vec![of]).into()
 }

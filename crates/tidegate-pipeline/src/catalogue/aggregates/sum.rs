@@ -10,6 +10,10 @@ use crate::program::{Accumulator, Builder, Class, IntegerOp, Nullable, Reduce, V
 use crate::types::{Decimal, DecimalWidth};
 
 pub(super) static ENTRY: AggregateEntry = AggregateEntry {
+    name: "sum",
+    datafusion: &["sum"],
+    arity: 1,
+    rounds: |value| value.is_floating(),
     function: AggregateFunction::Sum,
     types,
     accumulate: |builder, update| {
@@ -26,7 +30,8 @@ pub(super) static ENTRY: AggregateEntry = AggregateEntry {
     arguments,
 };
 
-fn types(argument: &DataType, _: &DataType) -> Result<CallTypes, Unsupported> {
+fn types(arguments: &[DataType], _: &DataType) -> Result<CallTypes, Unsupported> {
+    let argument = &arguments[0];
     if let Some(decimal) = Decimal::of(argument) {
         let most = decimal.width.max_precision();
         let sum = Decimal {
@@ -78,7 +83,7 @@ pub(super) fn total(builder: &mut Builder, sum: ValueId, data_type: &DataType) -
     }
 }
 
-fn arguments() -> Vec<Option<DataType>> {
+fn arguments() -> Vec<Vec<DataType>> {
     let of = [
         DataType::Int64,
         DataType::UInt64,
@@ -90,5 +95,5 @@ fn arguments() -> Vec<Option<DataType>> {
         DataType::Decimal128(15, 2),
         DataType::Decimal128(38, 6),
     ];
-    of.into_iter().map(Some).collect()
+    of.map(|of| vec![of]).into()
 }

@@ -4,49 +4,61 @@
 
 use arrow_schema::DataType;
 
-use crate::catalogue::{AggregateEntry, Body, CallTypes, Finish, Kernel, Update, count_of};
+use crate::catalogue::{AggregateEntry, CallTypes, Finish, Update, count_of, floats};
 use crate::check::Unsupported;
-use crate::interval::FloatRange;
 use crate::pipeline::AggregateFunction;
 use crate::program::{
-    Accumulator, Builder, Class, Comparison, FloatOp, IntegerOp, Nullable, Reduce, Type,
+    Accumulator, Builder, Class, Comparison, FloatOp, IntegerOp, Nullable, Reduce,
 };
 
 const fn variance(
+    name: &'static str,
+    datafusion: &'static [&'static str],
     function: AggregateFunction,
-    types: fn(&DataType, &DataType) -> Result<CallTypes, Unsupported>,
+    types: fn(&[DataType], &DataType) -> Result<CallTypes, Unsupported>,
 ) -> AggregateEntry {
     AggregateEntry {
+        name,
+        datafusion,
+        arity: 1,
+        rounds: |_| true,
         function,
         types,
         accumulate,
         columns,
-        arguments: || vec![Some(DataType::Float64)],
+        arguments: || vec![vec![DataType::Float64]],
     }
 }
 
-pub(super) static VAR_POP: AggregateEntry = variance(AggregateFunction::VarPop, |argument, _| {
-    types(AggregateFunction::VarPop, argument)
-});
-pub(super) static VAR_SAMP: AggregateEntry = variance(AggregateFunction::VarSamp, |argument, _| {
-    types(AggregateFunction::VarSamp, argument)
-});
-pub(super) static STDDEV_POP: AggregateEntry =
-    variance(AggregateFunction::StddevPop, |argument, _| {
-        types(AggregateFunction::StddevPop, argument)
-    });
-pub(super) static STDDEV_SAMP: AggregateEntry =
-    variance(AggregateFunction::StddevSamp, |argument, _| {
-        types(AggregateFunction::StddevSamp, argument)
-    });
+pub(super) static VAR_POP: AggregateEntry = variance(
+    "var_pop",
+    &["var_pop"],
+    AggregateFunction::VarPop,
+    |arguments, _| types(AggregateFunction::VarPop, arguments),
+);
+pub(super) static VAR_SAMP: AggregateEntry = variance(
+    "var_samp",
+    &["var"],
+    AggregateFunction::VarSamp,
+    |arguments, _| types(AggregateFunction::VarSamp, arguments),
+);
+pub(super) static STDDEV_POP: AggregateEntry = variance(
+    "stddev_pop",
+    &["stddev_pop"],
+    AggregateFunction::StddevPop,
+    |arguments, _| types(AggregateFunction::StddevPop, arguments),
+);
+pub(super) static STDDEV_SAMP: AggregateEntry = variance(
+    "stddev_samp",
+    &["stddev"],
+    AggregateFunction::StddevSamp,
+    |arguments, _| types(AggregateFunction::StddevSamp, arguments),
+);
 
-static SQRT: Kernel = Kernel {
-    name: "sqrt",
-    body: Body::Float(f64::sqrt),
-    gives: |_| Type::Float64(FloatRange::ALL),
-};
+pub(super) static ENTRIES: &[&AggregateEntry] = &[&VAR_POP, &VAR_SAMP, &STDDEV_POP, &STDDEV_SAMP];
 
-fn types(function: AggregateFunction, argument: &DataType) -> Result<CallTypes, Unsupported> {
+fn types(function: AggregateFunction, arguments: &[DataType]) -> Result<CallTypes, Unsupported> {
+    let argument = &arguments[0];
     if *argument != DataType::Float64 {
         return Err(Unsupported::new(format!("{function} of {argument}")));
     }
@@ -95,7 +107,7 @@ fn columns(
         value = builder.select(is_single, nothing, value);
     }
     if function.is_root() {
-        value = builder.call(&SQRT, vec![value]);
+        value = builder.call(&floats::SQRT, vec![value]);
     }
     Ok(vec![Nullable {
         value,

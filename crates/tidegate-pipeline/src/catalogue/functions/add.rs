@@ -7,6 +7,9 @@ use crate::expr::ArithmeticOp;
 
 pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     name: "add",
+    datafusion: &[],
+    constants: &[],
+    arity: (0, usize::MAX),
     types: |signature| types(ArithmeticOp::Add, signature),
     lower: |builder, arguments| lower(ArithmeticOp::Add, builder, arguments),
     accuracy: Accuracy::Exact,

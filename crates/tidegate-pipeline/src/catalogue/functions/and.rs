@@ -5,6 +5,9 @@ use crate::catalogue::{Accuracy, ScalarEntry};
 
 pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     name: "and",
+    datafusion: &[],
+    constants: &[],
+    arity: (0, usize::MAX),
     types,
     lower: |builder, arguments| connect(false, builder, arguments),
     accuracy: Accuracy::Exact,

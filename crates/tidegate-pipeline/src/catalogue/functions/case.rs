@@ -11,6 +11,9 @@ use crate::types::same_values;
 
 pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     name: "case",
+    datafusion: &[],
+    constants: &[],
+    arity: (0, usize::MAX),
     types,
     lower,
     accuracy: Accuracy::Exact,

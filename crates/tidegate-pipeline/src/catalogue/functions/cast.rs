@@ -17,6 +17,9 @@ use crate::types::{Decimal, DecimalWidth, SECONDS_PER_DAY, per_second};
 
 pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     name: "cast",
+    datafusion: &[],
+    constants: &[],
+    arity: (0, usize::MAX),
     types: |signature| rule(signature).map(|_| ()),
     lower,
     accuracy: Accuracy::Exact,
@@ -29,7 +32,9 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
 
 static ROUND: Kernel = Kernel {
     name: "round",
+    accuracy: Accuracy::Exact,
     body: Body::Float(f64::round),
+    cuda: Some("round_away({0})"),
     gives: |arguments| {
         let bound = arguments[0].floats().bound;
         Type::Float64(FloatRange::within(bound + 0.5))

@@ -17,6 +17,9 @@ const fn comparison(
 ) -> ScalarEntry {
     ScalarEntry {
         name,
+        datafusion: &[],
+        constants: &[],
+        arity: (0, usize::MAX),
         types,
         lower,
         accuracy: Accuracy::Exact,

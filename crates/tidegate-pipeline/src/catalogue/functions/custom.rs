@@ -8,6 +8,9 @@ use crate::program::Nullable;
 
 pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     name: "custom",
+    datafusion: &[],
+    constants: &[],
+    arity: (0, usize::MAX),
     types,
     lower: |builder, arguments| -> Lowered {
         let values = (0..arguments.num()).map(|index| arguments.lower(builder, index));

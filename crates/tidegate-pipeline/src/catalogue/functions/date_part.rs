@@ -2,7 +2,9 @@
 
 use arrow_schema::{DataType, TimeUnit};
 
-use crate::catalogue::calendar::{CALENDAR, DAY, DAY_OF_WEEK, DAY_OF_YEAR, MONTH, WEEK, YEAR};
+use crate::catalogue::calendar::{
+    CALENDAR, DAY, DAY_OF_WEEK, DAY_OF_YEAR, ISO_YEAR, MONTH, WEEK, YEAR,
+};
 use crate::catalogue::{Accuracy, Arguments, Lowered, Options, ScalarEntry, Signature};
 use crate::check::Unsupported;
 use crate::expr::DatePart;
@@ -13,6 +15,9 @@ use crate::types::{MILLISECONDS_PER_DAY, SECONDS_PER_DAY, per_second};
 
 pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     name: "date_part",
+    datafusion: &[],
+    constants: &[],
+    arity: (0, usize::MAX),
     types,
     lower,
     accuracy: Accuracy::Exact,
@@ -39,12 +44,16 @@ fn units(data_type: &DataType) -> Result<(i64, i64), Unsupported> {
 }
 
 fn types(signature: &Signature) -> Result<(), Unsupported> {
-    units(&signature.arguments[0])?;
-    let given = match signature.options {
-        Options::Part(DatePart::Epoch) => DataType::Float64,
-        _ => DataType::Int32,
+    let argument = &signature.arguments[0];
+    units(argument)?;
+    let Options::Part(part) = signature.options else {
+        return Err(Unsupported::new("date_part without a part"));
     };
-    signature.gives("date_part", &given)
+    let is_date = matches!(argument, DataType::Date32 | DataType::Date64);
+    if part == DatePart::Nanosecond && is_date {
+        return Err(Unsupported::new(format!("date_part of {argument}: {part}")));
+    }
+    signature.gives("date_part", &part.data_type())
 }
 
 fn lower(builder: &mut Builder, arguments: &mut Arguments<'_>) -> Lowered {
@@ -58,7 +67,9 @@ fn lower(builder: &mut Builder, arguments: &mut Arguments<'_>) -> Lowered {
         let value = epoch(builder, value, per_second);
         return Ok(Nullable { value, valid });
     }
-    if is_time && per_second == 0 {
+    let is_date = !matches!(arguments.signature.arguments[0], DataType::Timestamp(..));
+    let is_within_second = matches!(part, DatePart::Millisecond | DatePart::Microsecond);
+    if is_time && per_second == 0 || is_date && is_within_second {
         // Arrow does not look at the date here.
         let value = builder.int(0);
         return Ok(Nullable { value, valid });
@@ -79,6 +90,17 @@ fn lower(builder: &mut Builder, arguments: &mut Arguments<'_>) -> Lowered {
         DatePart::Day => builder.call(&DAY, vec![days]),
         DatePart::DayOfYear => builder.call(&DAY_OF_YEAR, vec![days]),
         DatePart::DayOfWeek => builder.call(&DAY_OF_WEEK, vec![days]),
+        DatePart::IsoYear => builder.call(&ISO_YEAR, vec![days]),
+        DatePart::IsoDayOfWeek => {
+            let (one, six, seven) = (builder.int(1), builder.int(6), builder.int(7));
+            let day = builder.call(&DAY_OF_WEEK, vec![days]);
+            let moved = builder.exact(IntegerOp::Add, day, six);
+            let since_monday = builder.remainder(moved, seven);
+            builder.exact(IntegerOp::Add, since_monday, one)
+        }
+        DatePart::Millisecond => within_minute(builder, value, per_second, 1_000),
+        DatePart::Microsecond => within_minute(builder, value, per_second, 1_000_000),
+        DatePart::Nanosecond => within_minute(builder, value, per_second, 1_000_000_000),
         DatePart::Hour | DatePart::Minute | DatePart::Second | DatePart::Epoch => {
             time_of_day(builder, part, value, per_second)
         }
@@ -105,6 +127,22 @@ fn epoch(builder: &mut Builder, value: ValueId, per_second: i64) -> ValueId {
     }
 }
 
+/// Returns how many such parts of a second have passed since the minute began.
+fn within_minute(builder: &mut Builder, value: ValueId, per_second: i64, parts: i64) -> ValueId {
+    let minute = builder.int(i128::from(60 * per_second));
+    let rest = builder.remainder(value, minute);
+    // Of times before 1970 the remainder is below 0.
+    let moved = builder.exact(IntegerOp::Add, rest, minute);
+    let units = builder.remainder(moved, minute);
+    match parts / per_second {
+        0 => builder.divide_by(Rounding::Zero, units, i128::from(per_second / parts)),
+        factor => {
+            let factor = builder.int(factor.into());
+            builder.exact(IntegerOp::Multiply, units, factor)
+        }
+    }
+}
+
 /// Returns a field of the time of day, by remainders of rounding down.
 fn time_of_day(builder: &mut Builder, part: DatePart, value: ValueId, per_second: i64) -> ValueId {
     let seconds = builder.divide_by(Rounding::Down, value, per_second.into());
@@ -123,11 +161,27 @@ fn time_of_day(builder: &mut Builder, part: DatePart, value: ValueId, per_second
 
 fn signatures() -> Vec<Signature> {
     use DatePart::{
-        Day, DayOfWeek, DayOfYear, Epoch, Hour, Minute, Month, Quarter, Second, Week, Year,
+        Day, DayOfWeek, DayOfYear, Epoch, Hour, IsoDayOfWeek, IsoYear, Microsecond, Millisecond,
+        Minute, Month, Nanosecond, Quarter, Second, Week, Year,
     };
 
     let parts = [
-        Year, Quarter, Month, Week, Day, DayOfYear, DayOfWeek, Hour, Minute, Second, Epoch,
+        Year,
+        Quarter,
+        Month,
+        Week,
+        Day,
+        DayOfYear,
+        DayOfWeek,
+        Hour,
+        Minute,
+        Second,
+        Epoch,
+        IsoYear,
+        IsoDayOfWeek,
+        Millisecond,
+        Microsecond,
+        Nanosecond,
     ];
     let of = [
         DataType::Date32,
@@ -140,12 +194,13 @@ fn signatures() -> Vec<Signature> {
     let mut signatures = Vec::new();
     for data_type in of {
         for part in parts {
-            let result = match part {
-                Epoch => DataType::Float64,
-                _ => DataType::Int32,
-            };
+            let is_date = matches!(data_type, DataType::Date32 | DataType::Date64);
+            if part == Nanosecond && is_date {
+                continue;
+            }
             let options = Options::Part(part);
-            signatures.push(Signature::with(vec![data_type.clone()], result, options));
+            let arguments = vec![data_type.clone()];
+            signatures.push(Signature::with(arguments, part.data_type(), options));
         }
     }
     signatures

@@ -6,6 +6,9 @@ use crate::expr::ArithmeticOp;
 
 pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     name: "divide",
+    datafusion: &[],
+    constants: &[],
+    arity: (0, usize::MAX),
     types: |signature| types(ArithmeticOp::Divide, signature),
     lower: |builder, arguments| lower(ArithmeticOp::Divide, builder, arguments),
     accuracy: Accuracy::Exact,

@@ -9,6 +9,9 @@ use crate::program::Nullable;
 pub(super) static ENTRIES: &[ScalarEntry] = &[
     ScalarEntry {
         name: "is_null",
+        datafusion: &[],
+        constants: &[],
+        arity: (0, usize::MAX),
         types: |signature| signature.gives_boolean("IS NULL"),
         lower: |builder, arguments| {
             let valid = arguments.lower(builder, 0)?.valid;
@@ -22,6 +25,9 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[
     },
     ScalarEntry {
         name: "is_not_null",
+        datafusion: &[],
+        constants: &[],
+        arity: (0, usize::MAX),
         types: |signature| signature.gives_boolean("IS NOT NULL"),
         lower: |builder, arguments| {
             let value = arguments.lower(builder, 0)?.valid;

@@ -3,7 +3,7 @@
 use arrow_schema::DataType;
 
 use crate::catalogue::{
-    Accuracy, Arguments, Body, Kernel, Lowered, Options, ScalarEntry, Signature,
+    Accuracy, Arguments, Body, Kernel, Lowered, Matcher, Options, ScalarEntry, Signature,
 };
 use crate::interpret::EvalError;
 use crate::interpret::like::LikePattern;
@@ -12,6 +12,9 @@ use crate::program::{Builder, Nullable, Type};
 
 pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     name: "like",
+    datafusion: &[],
+    constants: &[],
+    arity: (0, usize::MAX),
     types: |signature| {
         signature.takes_string("LIKE", 0)?;
         signature.takes_string("the pattern of LIKE", 1)?;
@@ -40,15 +43,24 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
 
 static LIKE: Kernel = Kernel {
     name: "like",
-    body: Body::Matches(|text, pattern| LikePattern::new(pattern, false).matches(text)),
+    accuracy: Accuracy::Exact,
+    body: Body::Pattern(|pattern| matcher(pattern, false)),
     gives: |_| Type::Bool,
+    cuda: None,
 };
 
 static ILIKE: Kernel = Kernel {
     name: "ilike",
-    body: Body::Matches(|text, pattern| LikePattern::new(pattern, true).matches(text)),
+    accuracy: Accuracy::Exact,
+    body: Body::Pattern(|pattern| matcher(pattern, true)),
     gives: |_| Type::Bool,
+    cuda: None,
 };
+
+fn matcher(pattern: &str, case_insensitive: bool) -> Box<Matcher> {
+    let pattern = LikePattern::new(pattern, case_insensitive);
+    Box::new(move |text| pattern.matches(text))
+}
 
 fn lower(builder: &mut Builder, arguments: &mut Arguments<'_>) -> Lowered {
     let text = arguments.lower(builder, 0)?;

@@ -7,6 +7,9 @@ use crate::expr::ArithmeticOp;
 
 pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     name: "modulo",
+    datafusion: &[],
+    constants: &[],
+    arity: (0, usize::MAX),
     types: |signature| types(ArithmeticOp::Modulo, signature),
     lower: |builder, arguments| lower(ArithmeticOp::Modulo, builder, arguments),
     accuracy: Accuracy::Exact,

@@ -6,6 +6,9 @@ use crate::expr::ArithmeticOp;
 
 pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     name: "multiply",
+    datafusion: &[],
+    constants: &[],
+    arity: (0, usize::MAX),
     types: |signature| types(ArithmeticOp::Multiply, signature),
     lower: |builder, arguments| lower(ArithmeticOp::Multiply, builder, arguments),
     accuracy: Accuracy::Exact,

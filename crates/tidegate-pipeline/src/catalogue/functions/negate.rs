@@ -13,6 +13,9 @@ use crate::types::{Decimal, integer_bits, is_float};
 
 pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     name: "negate",
+    datafusion: &[],
+    constants: &[],
+    arity: (0, usize::MAX),
     types,
     lower,
     accuracy: Accuracy::Exact,

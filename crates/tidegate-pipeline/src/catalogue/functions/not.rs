@@ -8,6 +8,9 @@ use crate::program::Nullable;
 
 pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     name: "not",
+    datafusion: &[],
+    constants: &[],
+    arity: (0, usize::MAX),
     types: |signature| {
         signature.takes_boolean("the operand of NOT", 0)?;
         signature.gives_boolean("NOT")

@@ -9,6 +9,9 @@ use crate::program::{Builder, Nullable, ValueId};
 
 pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     name: "or",
+    datafusion: &[],
+    constants: &[],
+    arity: (0, usize::MAX),
     types,
     lower: |builder, arguments| connect(true, builder, arguments),
     accuracy: Accuracy::Exact,

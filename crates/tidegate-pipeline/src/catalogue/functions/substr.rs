@@ -13,6 +13,9 @@ use crate::program::{Builder, Nullable, Type};
 
 pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     name: "substr",
+    datafusion: &[],
+    constants: &[],
+    arity: (0, usize::MAX),
     types,
     lower,
     accuracy: Accuracy::Exact,
@@ -22,8 +25,10 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
 
 static SLICE: Kernel = Kernel {
     name: "characters",
+    accuracy: Accuracy::Exact,
     body: Body::Slice(characters),
     gives: |_| Type::Text,
+    cuda: None,
 };
 
 /// Returns the characters from one place to another, counted from 0.

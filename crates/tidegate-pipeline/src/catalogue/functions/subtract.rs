@@ -7,6 +7,9 @@ use crate::expr::ArithmeticOp;
 
 pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     name: "subtract",
+    datafusion: &[],
+    constants: &[],
+    arity: (0, usize::MAX),
     types: |signature| types(ArithmeticOp::Subtract, signature),
     lower: |builder, arguments| lower(ArithmeticOp::Subtract, builder, arguments),
     accuracy: Accuracy::Exact,

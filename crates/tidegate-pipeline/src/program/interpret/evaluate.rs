@@ -1,197 +1,261 @@
-//! One row: every value of a program, and what it raises.
+//! A block of rows: every value of a program, and what it raises.
 
-use super::super::Raised;
-use super::super::cell::{Cell, canonical};
+use std::cell::OnceCell;
+
+use super::super::cell::Cell;
 use super::super::{
-    Callee, Class, FloatOp, InputId, IntegerOp, Nullable, Op, Overflow, Rounding, RowProgram, Type,
-    Value, ValueId,
+    Callee, InputId, Nullable, Op, Overflow, Raised, RowProgram, Type, Value, ValueId,
 };
-use crate::catalogue::Body;
+use super::operations::{computed, converted, divided, exact, fits, integer, kernel, truncated};
+use crate::catalogue::Kernel;
 use crate::custom::CustomFunction;
 use crate::interpret::EvalError;
-use crate::interpret::column::Column;
 use crate::interpret::custom;
 
-/// What a program makes of a row.
-pub(super) struct Row<'a> {
-    program: &'a RowProgram,
-    values: Vec<Cell<'a>>,
-    /// The calls of users' functions that failed, or gave NULL without an error.
-    failed: Vec<(ValueId, Option<EvalError>)>,
+/// How many rows are evaluated together.
+pub(super) const BLOCK_ROWS: usize = 256;
+
+/// The texts that the operations of a block make, by value.
+pub(super) struct Texts(Vec<OnceCell<Vec<String>>>);
+
+impl Texts {
+    /// Makes room for the texts of a program's values.
+    pub(super) fn of(program: &RowProgram) -> Self {
+        Self(program.values.iter().map(|_| OnceCell::new()).collect())
+    }
 }
 
-impl<'a> Row<'a> {
-    /// Evaluates a row of a batch.
-    pub(super) fn scan(
-        program: &'a RowProgram,
-        columns: &[Column<'a>],
-        index: usize,
-    ) -> Result<Self, EvalError> {
-        let cells = columns.iter().map(|column| Cell::of(column.get(index)));
-        Self::of(program, &cells.collect::<Vec<_>>())
-    }
+/// What a program makes of a block of rows.
+pub(super) struct Block<'a> {
+    program: &'a RowProgram,
+    texts: &'a Texts,
+    rows: usize,
+    inputs: Vec<Vec<Option<Cell<'a>>>>,
+    /// The rows' cells, by value.
+    values: Vec<Vec<Cell<'a>>>,
+    failed: Vec<Failure>,
+}
 
-    /// Evaluates a row of inputs.
-    pub(super) fn of(
+/// A call of a user's function that failed, or gave NULL without an error.
+struct Failure {
+    call: ValueId,
+    row: usize,
+    error: Option<EvalError>,
+}
+
+impl<'a> Block<'a> {
+    /// Evaluates rows, whose inputs `input` gives by index and row; `None` is NULL.
+    ///
+    /// # Errors
+    /// What the first row raises that raises; an input that is outside of its facts.
+    pub(super) fn new(
         program: &'a RowProgram,
-        inputs: &[Option<Cell<'a>>],
+        texts: &'a Texts,
+        rows: usize,
+        input: impl Fn(usize, usize) -> Option<Cell<'a>>,
     ) -> Result<Self, EvalError> {
-        let mut row = Self {
+        let inputs = (0..program.inputs.len())
+            .map(|index| (0..rows).map(|row| input(index, row)).collect())
+            .collect();
+        let mut block = Self {
             program,
+            texts,
+            rows,
+            inputs,
             values: Vec::with_capacity(program.values.len()),
             failed: Vec::new(),
         };
         for (index, value) in program.values.iter().enumerate() {
             let id = ValueId(index as u32);
-            let cell = row.operation(id, value, inputs)?;
-            if !cell.is_of(value.data) {
+            let cells = block.operation(id, value)?;
+            if let Some(cell) = cells.iter().find(|cell| !cell.is_of(value.data)) {
                 let data = value.data;
                 return Err(EvalError::internal(format!(
                     "{id} is {cell:?} and no {data}"
                 )));
             }
-            row.values.push(cell);
+            block.values.push(cells);
         }
-        row.check()?;
-        Ok(row)
+        block.check()?;
+        Ok(block)
     }
 
-    /// Returns the first error of a row.
+    /// Returns whether a boolean holds in a row.
+    pub(super) fn is_true(&self, id: ValueId, row: usize) -> bool {
+        self.cell(id, row).is_true()
+    }
+
+    /// Returns a value of a row.
+    pub(super) fn cell(&self, id: ValueId, row: usize) -> Cell<'a> {
+        self.cells(id)[row]
+    }
+
+    /// Returns a SQL value of a row; `None` for NULL.
+    pub(super) fn get(&self, value: Nullable, row: usize) -> Option<Cell<'a>> {
+        let is_there = self.is_true(value.valid, row);
+        is_there.then(|| self.cell(value.value, row))
+    }
+
+    fn cells(&self, id: ValueId) -> &[Cell<'a>] {
+        &self.values[id.0 as usize]
+    }
+
+    /// Returns the error of the first row that has one.
     fn check(&mut self) -> Result<(), EvalError> {
-        let holds = |id: ValueId| self.values[id.0 as usize].is_true();
-        let mut raises = self.program.raises.iter();
-        let Some(raise) = raises.find(|raise| holds(raise.guard) && holds(raise.when)) else {
-            return Ok(());
-        };
-        Err(self.error(&raise.error))
+        let mut first: Option<(usize, &Raised)> = None;
+        for raise in &self.program.raises {
+            let rows = first.map_or(self.rows, |(row, _)| row);
+            let holds = |id: ValueId, row: usize| self.is_true(id, row);
+            let row = (0..rows).find(|row| holds(raise.guard, *row) && holds(raise.when, *row));
+            first = row.map(|row| (row, &raise.error)).or(first);
+        }
+        match first {
+            Some((row, raised)) => Err(self.error(raised, row)),
+            None => Ok(()),
+        }
     }
 
-    fn error(&mut self, raised: &Raised) -> EvalError {
+    fn error(&mut self, raised: &Raised, row: usize) -> EvalError {
         match raised {
             Raised::DivideByZero => EvalError::DivideByZero,
             Raised::Overflow { operation } => EvalError::Overflow {
                 operation: operation.clone(),
             },
+            Raised::Domain { what } => EvalError::Domain { what },
             Raised::CastFailed { value, from, to } => EvalError::CastFailed {
-                value: format!("{:?}", self.cell(*value).as_value(from)),
+                value: format!("{:?}", self.cell(*value, row).as_value(from)),
                 to: to.to_string(),
             },
             Raised::Function { name, call } => {
                 let mut failed = self.failed.iter_mut();
-                let said = failed.find(|(id, _)| id == call);
-                let error = said.and_then(|(_, error)| error.take());
+                let failure = failed.find(|failure| failure.call == *call && failure.row == row);
+                let error = failure.and_then(|failure| failure.error.take());
                 error.unwrap_or_else(|| EvalError::internal(format!("{name} has not failed")))
             }
         }
     }
 
-    pub(super) fn is_true(&self, id: ValueId) -> bool {
-        self.cell(id).is_true()
+    fn each(&self, cell: impl Fn(usize) -> Cell<'a>) -> Vec<Cell<'a>> {
+        (0..self.rows).map(cell).collect()
     }
 
-    pub(super) fn cell(&self, id: ValueId) -> Cell<'a> {
-        self.values[id.0 as usize]
+    /// Makes cells of those of one operand.
+    fn map(&self, value: ValueId, make: impl Fn(Cell<'a>) -> Cell<'a>) -> Vec<Cell<'a>> {
+        self.cells(value).iter().map(|cell| make(*cell)).collect()
     }
 
-    /// Returns a SQL value; `None` for NULL.
-    pub(super) fn get(&self, value: Nullable) -> Option<Cell<'a>> {
-        self.is_true(value.valid).then(|| self.cell(value.value))
+    /// Makes cells of those of two operands.
+    fn zip(
+        &self,
+        left: ValueId,
+        right: ValueId,
+        make: impl Fn(Cell<'a>, Cell<'a>) -> Cell<'a>,
+    ) -> Vec<Cell<'a>> {
+        let pairs = self.cells(left).iter().zip(self.cells(right));
+        pairs.map(|(left, right)| make(*left, *right)).collect()
     }
 
-    fn operation(
-        &mut self,
-        id: ValueId,
-        value: &'a Value,
-        inputs: &[Option<Cell<'a>>],
-    ) -> Result<Cell<'a>, EvalError> {
-        let cell = match &value.op {
-            Op::Input(InputId(index)) => {
-                let cell = inputs[*index as usize];
-                let Some(cell) = cell else {
-                    let input = &self.program.inputs[*index as usize];
-                    if !input.facts.nullable {
-                        return Err(outside(&input.name, "a NULL"));
-                    }
-                    return Ok(Cell::within(value.data));
-                };
-                if !cell.is_of(value.data) {
-                    let name = &self.program.inputs[*index as usize].name;
-                    return Err(outside(name, &format!("{cell:?}")));
-                }
-                cell
+    fn operation(&mut self, id: ValueId, value: &'a Value) -> Result<Vec<Cell<'a>>, EvalError> {
+        Ok(match &value.op {
+            Op::Input(InputId(index)) => self.input(*index as usize, value.data)?,
+            Op::IsPresent(InputId(index)) => {
+                let cells = self.inputs[*index as usize].iter();
+                cells.map(|cell| Cell::bool(cell.is_some())).collect()
             }
-            Op::IsPresent(InputId(index)) => Cell::bool(inputs[*index as usize].is_some()),
-            Op::Parameter(index) => Cell::of_scalar(&self.program.parameters[*index], value.data),
-            Op::Bool(constant) => Cell::bool(*constant),
-            Op::Int(constant) => Cell::Int(*constant),
-            Op::Float(bits) => Cell::Float(f64::from_bits(*bits)),
-            Op::RowExists => Cell::bool(true),
-            Op::Call {
-                callee: Callee::Custom { function, wanted },
-                arguments,
-            } => match self.is_true(*wanted) {
-                true => self.custom(id, function, arguments, value.data),
-                false => Cell::within(value.data),
+            Op::Parameter(index) => {
+                let cell = Cell::of_scalar(&self.program.parameters[*index], value.data);
+                vec![cell; self.rows]
+            }
+            Op::Bool(constant) => vec![Cell::bool(*constant); self.rows],
+            Op::Int(constant) => vec![Cell::Int(*constant); self.rows],
+            Op::Float(bits) => vec![Cell::Float(f64::from_bits(*bits)); self.rows],
+            Op::RowExists => vec![Cell::bool(true); self.rows],
+            Op::Call { callee, arguments } => match callee {
+                Callee::Custom { function, wanted } => {
+                    self.custom(id, function, (arguments, *wanted), value.data)
+                }
+                Callee::Kernel(kernel) => self.call(id, kernel, arguments),
             },
-            Op::Gave(call) => Cell::bool(self.failed.iter().all(|(id, _)| id != call)),
-            Op::Failed(of) => Cell::bool(self.has_failed(*of)?),
+            Op::Gave(call) => self.each(|row| Cell::bool(self.failure(*call, row).is_none())),
+            Op::Failed(of) => self.has_failed(*of)?,
             op => self.pure(op, value.data)?,
+        })
+    }
+
+    /// Reads an input, and holds it against what is known of it.
+    fn input(&self, index: usize, data: Type) -> Result<Vec<Cell<'a>>, EvalError> {
+        let input = &self.program.inputs[index];
+        let outside = |what: String| EvalError::ShapeMismatch {
+            what: format!(
+                "column {} has {what}, which is outside of what was known of it",
+                input.name
+            ),
         };
-        Ok(cell)
+        let cells = self.inputs[index].iter().map(|cell| match cell {
+            Some(cell) if cell.is_of(data) => Ok(*cell),
+            Some(cell) => Err(outside(format!("{cell:?}"))),
+            None if input.facts.nullable => Ok(Cell::within(data)),
+            None => Err(outside("a NULL".to_owned())),
+        });
+        cells.collect()
     }
 
     /// Computes what hangs on values alone.
-    fn pure(&self, op: &Op, data: Type) -> Result<Cell<'a>, EvalError> {
-        let (int, float) = (
-            |id: &ValueId| self.cell(*id).int(),
-            |id: &ValueId| self.cell(*id).float(),
-        );
-        let holds = |id: &ValueId| self.is_true(*id);
-        Ok(match op {
-            Op::Not(one) => Cell::bool(!holds(one)),
-            Op::And(left, right) => Cell::bool(holds(left) && holds(right)),
-            Op::Or(left, right) => Cell::bool(holds(left) || holds(right)),
+    fn pure(&self, op: &Op, data: Type) -> Result<Vec<Cell<'a>>, EvalError> {
+        Ok(match *op {
+            Op::Not(one) => self.map(one, |one| Cell::bool(!one.is_true())),
+            Op::And(left, right) => self.zip(left, right, |left, right| {
+                Cell::bool(left.is_true() && right.is_true())
+            }),
+            Op::Or(left, right) => self.zip(left, right, |left, right| {
+                Cell::bool(left.is_true() || right.is_true())
+            }),
             Op::Select {
                 condition,
                 then,
                 otherwise,
-            } => self.cell(if holds(condition) { *then } else { *otherwise }),
+            } => self.each(|row| {
+                let holds = self.is_true(condition, row);
+                self.cell(if holds { then } else { otherwise }, row)
+            }),
             Op::Integer {
                 op,
                 overflow,
                 left,
                 right,
-            } => integer(*op, *overflow, int(left), int(right)),
+            } => self.zip(left, right, |left, right| {
+                Cell::Int(integer(op, overflow, left.int(), right.int()))
+            }),
             Op::Divide {
                 rounding,
                 bits,
                 left,
                 right,
-            } => {
-                let quotient = divided(*rounding, int(left), int(right));
-                let fits = fits(Some(quotient), *bits);
-                Cell::Int(if fits { quotient } else { int(left) })
-            }
-            Op::Remainder { left, right } => {
-                Cell::Int(int(left).checked_rem(int(right)).unwrap_or(0))
-            }
+            } => self.zip(left, right, |left, right| {
+                let quotient = divided(rounding, left.int(), right.int());
+                let fits = fits(Some(quotient), bits);
+                Cell::Int(if fits { quotient } else { left.int() })
+            }),
+            Op::Remainder { left, right } => self.zip(left, right, |left, right| {
+                Cell::Int(left.int().checked_rem(right.int()).unwrap_or(0))
+            }),
             Op::Float2 { op, left, right } => match data {
-                Type::Float32(_) => {
-                    let single = computed(*op, float(left) as f32, float(right) as f32);
+                Type::Float32(_) => self.zip(left, right, |left, right| {
+                    let single = computed(op, left.float() as f32, right.float() as f32);
                     Cell::Float(f64::from(single))
-                }
-                _ => Cell::Float(computed(*op, float(left), float(right))),
+                }),
+                _ => self.zip(left, right, |left, right| {
+                    Cell::Float(computed(op, left.float(), right.float()))
+                }),
             },
-            Op::NegateFloat(one) => Cell::Float(-float(one)),
-            Op::Compare { op, left, right } => {
-                Cell::bool(op.holds(self.cell(*left).order(self.cell(*right))))
-            }
-            Op::Convert { value, to } => converted(self.cell(*value), *to),
-            Op::Canonical(one) => Cell::Float(canonical(float(one))),
-            Op::Call {
-                callee: Callee::Kernel(kernel),
-                arguments,
-            } => self.kernel(&kernel.body, arguments),
+            Op::NegateFloat(one) => self.map(one, |one| Cell::Float(-one.float())),
+            Op::Compare { op, left, right } => self.zip(left, right, |left, right| {
+                Cell::bool(op.holds(left.order(right)))
+            }),
+            Op::Convert { value, to } => self.map(value, |value| converted(value, to)),
+            Op::Canonical(one) => self.map(one, |one| {
+                Cell::Float(super::super::cell::canonical(one.float()))
+            }),
             // These read the row.
             Op::Input(_)
             | Op::IsPresent(_)
@@ -210,156 +274,70 @@ impl<'a> Row<'a> {
         })
     }
 
-    fn kernel(&self, body: &Body, arguments: &[ValueId]) -> Cell<'a> {
-        let argument = |index: usize| {
-            arguments
-                .get(index)
-                .map_or(Cell::Int(0), |id| self.cell(*id))
-        };
-        let int = |index: usize| argument(index).int() as i64;
-        match body {
-            Body::Float(body) => Cell::Float(body(argument(0).float())),
-            Body::Int(body) => Cell::Int(i128::from(body(int(0)))),
-            Body::Int2(body) => Cell::Int(i128::from(body(int(0), int(1)))),
-            Body::Unpack(body) => Cell::Int(i128::from(body(argument(0).int()))),
-            Body::Pack(body) => Cell::Int(body(int(0), int(1), int(2))),
-            Body::Matches(body) => Cell::bool(body(argument(0).text(), argument(1).text())),
-            Body::Slice(body) => Cell::Text(body(argument(0).text(), int(1), int(2))),
-        }
+    /// Calls a function of the catalogue.
+    fn call(&self, id: ValueId, callee: &Kernel, arguments: &[ValueId]) -> Vec<Cell<'a>> {
+        let arguments: Vec<&[Cell<'a>]> = arguments.iter().map(|id| self.cells(*id)).collect();
+        let texts: &'a Texts = self.texts;
+        kernel(&callee.body, &arguments, self.rows, &texts.0[id.0 as usize])
     }
 
-    /// Calls a user's function over one row.
+    /// Calls a user's function row by row.
     fn custom(
         &mut self,
         id: ValueId,
         function: &std::sync::Arc<CustomFunction>,
-        arguments: &[ValueId],
+        (arguments, wanted): (&[ValueId], ValueId),
         data: Type,
-    ) -> Cell<'a> {
-        let types = function.arguments.iter();
-        let cells = arguments.iter().zip(types);
-        let cells = cells.map(|(id, (_, data_type))| self.cell(*id).as_value(data_type));
-        match custom::Call::new(function).apply(&cells.collect::<Vec<_>>()) {
-            Ok(value) => Cell::of(value).unwrap_or_else(|| {
-                self.failed.push((id, None));
-                Cell::within(data)
-            }),
-            Err(error) => {
-                self.failed.push((id, Some(error)));
-                Cell::within(data)
+    ) -> Vec<Cell<'a>> {
+        let call = custom::Call::new(function);
+        let mut results = Vec::with_capacity(self.rows);
+        for row in 0..self.rows {
+            let mut result = Some(Cell::within(data));
+            let mut error = None;
+            if self.is_true(wanted, row) {
+                let cells = arguments.iter().zip(&function.arguments);
+                let cells = cells.map(|(id, (_, of))| self.cell(*id, row).as_value(of));
+                match call.apply(&cells.collect::<Vec<_>>()) {
+                    Ok(value) => result = Cell::of(value),
+                    Err(why) => (result, error) = (None, Some(why)),
+                }
             }
+            results.push(result.unwrap_or_else(|| {
+                self.failed.push(Failure {
+                    call: id,
+                    row,
+                    error,
+                });
+                Cell::within(data)
+            }));
         }
+        results
     }
 
-    fn has_failed(&self, of: ValueId) -> Result<bool, EvalError> {
-        let int = |id: &ValueId| self.cell(*id).int();
-        Ok(match &self.program.value(of).op {
+    fn failure(&self, call: ValueId, row: usize) -> Option<&Failure> {
+        let mut failed = self.failed.iter();
+        failed.find(|failure| failure.call == call && failure.row == row)
+    }
+
+    fn has_failed(&self, of: ValueId) -> Result<Vec<Cell<'a>>, EvalError> {
+        Ok(match self.program.value(of).op {
             Op::Integer {
                 op,
                 overflow: Overflow::Fails { bits },
                 left,
                 right,
-            } => !fits(exact(*op, int(left), int(right)), *bits),
-            Op::Convert { value, .. } => match self.cell(*value) {
-                Cell::Float(value) => truncated(value).is_none(),
-                Cell::Int(_) | Cell::Text(_) => false,
-            },
-            Op::Call { .. } => {
-                let mut failed = self.failed.iter();
-                failed.any(|(id, error)| *id == of && error.is_some())
-            }
-            op => return Err(EvalError::internal(format!("the failure of {op:?}"))),
+            } => self.zip(left, right, |left, right| {
+                Cell::bool(!fits(exact(op, left.int(), right.int()), bits))
+            }),
+            Op::Convert { value, .. } => self.map(value, |value| match value {
+                Cell::Float(value) => Cell::bool(truncated(value).is_none()),
+                Cell::Int(_) | Cell::Text(_) => Cell::bool(false),
+            }),
+            Op::Call { .. } => self.each(|row| {
+                let failure = self.failure(of, row);
+                Cell::bool(failure.is_some_and(|failure| failure.error.is_some()))
+            }),
+            ref op => return Err(EvalError::internal(format!("the failure of {op:?}"))),
         })
     }
-}
-
-fn outside(name: &str, what: &str) -> EvalError {
-    EvalError::ShapeMismatch {
-        what: format!("column {name} has {what}, which is outside of what was known of it"),
-    }
-}
-
-fn exact(op: IntegerOp, left: i128, right: i128) -> Option<i128> {
-    match op {
-        IntegerOp::Add => left.checked_add(right),
-        IntegerOp::Subtract => left.checked_sub(right),
-        IntegerOp::Multiply => left.checked_mul(right),
-    }
-}
-
-fn fits(value: Option<i128>, bits: u32) -> bool {
-    value.is_some_and(|value| wrapped(value, bits, true) == value)
-}
-
-fn integer<'a>(op: IntegerOp, overflow: Overflow, left: i128, right: i128) -> Cell<'a> {
-    let modulo = match op {
-        IntegerOp::Add => left.wrapping_add(right),
-        IntegerOp::Subtract => left.wrapping_sub(right),
-        IntegerOp::Multiply => left.wrapping_mul(right),
-    };
-    Cell::Int(match overflow {
-        Overflow::Never => modulo,
-        Overflow::Wraps { bits, signed } => wrapped(modulo, bits, signed),
-        Overflow::Fails { bits } if fits(exact(op, left, right), bits) => modulo,
-        Overflow::Fails { .. } => 0,
-    })
-}
-
-/// Reduces modulo 2^bits.
-fn wrapped(value: i128, bits: u32, signed: bool) -> i128 {
-    let shift = 128 - bits;
-    match signed {
-        true => value << shift >> shift,
-        false => ((value << shift) as u128 >> shift) as i128,
-    }
-}
-
-fn divided(rounding: Rounding, left: i128, right: i128) -> i128 {
-    let quotient = left.checked_div(right).unwrap_or(left);
-    let rest = left.checked_rem(right).unwrap_or(0);
-    match rounding {
-        Rounding::Zero => quotient,
-        Rounding::Down => quotient - i128::from(rest < 0),
-        Rounding::Nearest if rest.unsigned_abs() >= (right / 2).unsigned_abs() && right > 1 => {
-            quotient + if left < 0 { -1 } else { 1 }
-        }
-        Rounding::Nearest => quotient,
-    }
-}
-
-/// Computes on floats of either width.
-fn computed<T>(op: FloatOp, left: T, right: T) -> T
-where
-    T: std::ops::Add<Output = T>
-        + std::ops::Sub<Output = T>
-        + std::ops::Mul<Output = T>
-        + std::ops::Div<Output = T>
-        + std::ops::Rem<Output = T>,
-{
-    match op {
-        FloatOp::Add => left + right,
-        FloatOp::Subtract => left - right,
-        FloatOp::Multiply => left * right,
-        FloatOp::Divide => left / right,
-        FloatOp::Remainder => left % right,
-    }
-}
-
-fn converted(cell: Cell<'_>, to: Class) -> Cell<'_> {
-    match (to, cell) {
-        (Class::F64, Cell::Int(value)) => Cell::Float(value as f64),
-        (Class::F32, Cell::Int(value)) => Cell::Float(f64::from(value as f32)),
-        (Class::F32, Cell::Float(value)) => Cell::Float(f64::from(value as f32)),
-        (Class::I32, Cell::Int(value)) => Cell::Int(i128::from(value as i32)),
-        (Class::I64, Cell::Int(value)) => Cell::Int(i128::from(value as i64)),
-        (Class::I128, Cell::Float(value)) => Cell::Int(truncated(value).unwrap_or(0)),
-        (_, cell) => cell,
-    }
-}
-
-/// Truncates towards zero; `None` for NaN and what 128 bits cannot hold.
-fn truncated(value: f64) -> Option<i128> {
-    // 2^127 is exact in a double, and the greatest double below it is in range.
-    const LIMIT: f64 = 170_141_183_460_469_231_731_687_303_715_884_105_728.0;
-    (-LIMIT..LIMIT).contains(&value).then_some(value as i128)
 }

@@ -63,6 +63,7 @@ impl Bench {
             cache: Arc::new(cache),
             counters: Arc::default(),
             choice: Choice::Always(Reason::DeviceRequested),
+            host_engine: false,
             host_partitions: 1,
             strict: false,
             device_slots: 2,

@@ -1,0 +1,23 @@
+//! `acos(a)` in radians; NaN outside of −1 to 1.
+
+use crate::catalogue::{Accuracy, Kernel, ScalarEntry, floats};
+
+pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
+    name: "acos",
+    datafusion: &["acos"],
+    constants: &[],
+    arity: (1, 1),
+    types: |signature| floats::types("acos", signature),
+    lower: |builder, arguments| floats::lower(builder, arguments, &DOUBLE, &SINGLE),
+    accuracy: DOUBLE.accuracy,
+    oracle: |_, args| floats::oracle(args, f64::acos, f32::acos),
+    signatures: || floats::signatures(1),
+}];
+
+static DOUBLE: Kernel = floats::double("acos", f64::acos, "acos({0})", Accuracy::Ulps(4));
+static SINGLE: Kernel = floats::single(
+    "acos of singles",
+    f32::acos,
+    "acosf({0})",
+    Accuracy::Ulps(4),
+);

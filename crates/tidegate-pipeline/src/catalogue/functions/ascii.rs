@@ -1,0 +1,37 @@
+//! `ascii(a)`: the code point of the first character, 0 if there is none.
+
+use crate::catalogue::texts::{self, takes};
+use crate::catalogue::{Accuracy, Body, Kernel, ScalarEntry};
+
+pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
+    name: "ascii",
+    datafusion: &["ascii"],
+    constants: &[],
+    arity: (1, 1),
+    types: |signature| {
+        takes("ascii", signature, 1)?;
+        signature.gives("ascii", &arrow_schema::DataType::Int32)
+    },
+    lower: |builder, arguments| arguments.call(builder, &KERNEL),
+    accuracy: Accuracy::Exact,
+    oracle: |_, args| {
+        use crate::interpret::value::Value;
+
+        Ok(match args[0] {
+            Value::Utf8(text) => Value::Int(
+                (text
+                    .chars()
+                    .map(|c| u32::from(c) as usize)
+                    .next()
+                    .unwrap_or(0)) as i64,
+            ),
+            other => other,
+        })
+    },
+    signatures: || texts::signatures(1, 0, |_| arrow_schema::DataType::Int32),
+}];
+
+static KERNEL: Kernel = texts::measure(
+    "ascii",
+    Body::TextInt(|text| (text.chars().next().map_or(0, |c| c as usize)) as i64),
+);

@@ -1,0 +1,23 @@
+//! `asin(a)` in radians; NaN outside of −1 to 1.
+
+use crate::catalogue::{Accuracy, Kernel, ScalarEntry, floats};
+
+pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
+    name: "asin",
+    datafusion: &["asin"],
+    constants: &[],
+    arity: (1, 1),
+    types: |signature| floats::types("asin", signature),
+    lower: |builder, arguments| floats::lower(builder, arguments, &DOUBLE, &SINGLE),
+    accuracy: DOUBLE.accuracy,
+    oracle: |_, args| floats::oracle(args, f64::asin, f32::asin),
+    signatures: || floats::signatures(1),
+}];
+
+static DOUBLE: Kernel = floats::double("asin", f64::asin, "asin({0})", Accuracy::Ulps(4));
+static SINGLE: Kernel = floats::single(
+    "asin of singles",
+    f32::asin,
+    "asinf({0})",
+    Accuracy::Ulps(4),
+);

@@ -1,0 +1,30 @@
+//! `btrim(a[, characters])`: without those characters at both ends; without spaces if none are named.
+
+use crate::catalogue::texts::{self, gives_first, takes};
+use crate::catalogue::{Accuracy, Kernel, ScalarEntry};
+
+pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
+    name: "btrim",
+    datafusion: &["btrim"],
+    constants: &[],
+    arity: (1, 2),
+    types: |signature| {
+        takes("btrim", signature, 2)?;
+        gives_first("btrim", signature)
+    },
+    lower: |builder, arguments| arguments.call(builder, &KERNEL),
+    accuracy: Accuracy::Exact,
+    oracle: |_, args| texts::trim_oracle(args, (true, true)),
+    signatures: || {
+        [1, 2]
+            .map(|num| texts::signatures(num, 0, Clone::clone))
+            .concat()
+    },
+}];
+
+static KERNEL: Kernel = texts::kernel("btrim", |arguments| {
+    let text = arguments[0].text();
+    let characters = arguments.get(1).map_or(" ", |of| of.text());
+    let of = |c: char| characters.contains(c);
+    text.trim_matches(of).into()
+});

@@ -1,0 +1,31 @@
+//! `ends_with(a, b)`.
+
+use arrow_schema::DataType;
+
+use crate::catalogue::{Accuracy, Kernel, ScalarEntry, texts};
+
+pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
+    name: "ends_with",
+    datafusion: &["ends_with"],
+    constants: &[],
+    arity: (2, 2),
+    types: |signature| {
+        texts::takes("ends_with", signature, 2)?;
+        signature.gives_boolean("ends_with")
+    },
+    lower: |builder, arguments| arguments.call(builder, &KERNEL),
+    accuracy: Accuracy::Exact,
+    oracle: |_, args| {
+        use crate::interpret::value::Value;
+
+        Ok(match (args[0], args[1]) {
+            (Value::Utf8(text), Value::Utf8(other)) => {
+                Value::Boolean(text.strip_suffix(other).is_some())
+            }
+            _ => Value::Null,
+        })
+    },
+    signatures: || texts::signatures(2, 0, |_| DataType::Boolean),
+}];
+
+static KERNEL: Kernel = texts::matches("ends_with", |text, suffix| text.ends_with(suffix));

@@ -1,0 +1,37 @@
+//! `replace(a, from, to)`: every `from`, from the left; an empty one is before each character and at the end.
+
+use crate::catalogue::texts::{self, gives_text, takes};
+use crate::catalogue::{Accuracy, Kernel, ScalarEntry};
+
+pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
+    name: "replace",
+    datafusion: &["replace"],
+    constants: &[],
+    arity: (3, 3),
+    types: |signature| {
+        takes("replace", signature, 3)?;
+        gives_text("replace", signature)
+    },
+    lower: |builder, arguments| arguments.call(builder, &KERNEL),
+    accuracy: Accuracy::Exact,
+    oracle: |_, args| {
+        use crate::interpret::value::Value;
+
+        Ok(match (args[0], args[1], args[2]) {
+            (Value::Utf8(text), Value::Utf8(from), Value::Utf8(to)) => {
+                texts::kept(text.split(from).collect::<Vec<_>>().join(to))
+            }
+            _ => Value::Null,
+        })
+    },
+    signatures: || {
+        let mut signatures = texts::signatures(3, 0, Clone::clone);
+        signatures.retain(|signature| signature.result != arrow_schema::DataType::Utf8View);
+        signatures
+    },
+}];
+
+static KERNEL: Kernel = texts::kernel("replace", |arguments| {
+    let (text, from) = (arguments[0].text(), arguments[1].text());
+    text.replace(from, arguments[2].text()).into()
+});

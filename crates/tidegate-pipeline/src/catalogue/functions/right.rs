@@ -1,0 +1,49 @@
+//! `right(a, n)`: the last `n` characters; for `n` below 0 all but the first ones. Nothing for the least integer.
+
+use crate::catalogue::texts::{self, gives_first, takes};
+use crate::catalogue::{Accuracy, Kernel, ScalarEntry};
+
+pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
+    name: "right",
+    datafusion: &["right"],
+    constants: &[],
+    arity: (2, 2),
+    types: |signature| {
+        takes("right", signature, 1)?;
+        gives_first("right", signature)
+    },
+    lower: |builder, arguments| arguments.call(builder, &KERNEL),
+    accuracy: Accuracy::Exact,
+    oracle: |_, args| {
+        use crate::interpret::value::Value;
+
+        Ok(match (args[0], args[1]) {
+            (Value::Utf8(text), Value::Int(n)) => texts::kept({
+                let num = text.chars().count() as i128;
+                let dropped = match n {
+                    i64::MIN => num,
+                    n if n < 0 => -i128::from(n),
+                    n => num - i128::from(n),
+                };
+                text.chars().skip(dropped.max(0) as usize).collect()
+            }),
+            _ => Value::Null,
+        })
+    },
+    signatures: || texts::signatures(1, 1, Clone::clone),
+}];
+
+static KERNEL: Kernel = texts::kernel("right", |arguments| {
+    let (text, n) = (arguments[0].text(), arguments[1].int());
+    let start = match usize::try_from(n) {
+        Ok(0) => return "".into(),
+        Ok(n) => text.char_indices().nth_back(n - 1).map_or(0, |(at, _)| at),
+        Err(_) if n == i64::MIN => return "".into(),
+        Err(_) => {
+            let dropped = usize::try_from(n.unsigned_abs()).unwrap_or(usize::MAX);
+            let start = text.char_indices().nth(dropped);
+            start.map_or(text.len(), |(at, _)| at)
+        }
+    };
+    text[start..].into()
+});

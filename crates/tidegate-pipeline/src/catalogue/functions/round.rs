@@ -1,0 +1,139 @@
+//! `round(a[, places])`: floats and decimals to so many places after the point, halves away from 0;
+//! integers as they are.
+
+use arrow_schema::DataType;
+
+use crate::catalogue::decimals::scale_of;
+use crate::catalogue::{
+    Accuracy, Arguments, Kernel, Lowered, ScalarEntry, Signature, constants, floats,
+};
+use crate::check::Unsupported;
+use crate::program::{Builder, FloatOp, Nullable, Rounding};
+use crate::types::Decimal;
+
+pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
+    name: "round",
+    datafusion: &["round"],
+    constants: &[1],
+    arity: (1, 1),
+    types,
+    lower,
+    accuracy: Accuracy::Exact,
+    oracle,
+    signatures,
+}];
+
+static DOUBLE: Kernel = Kernel {
+    gives: floats::next_to_argument,
+    ..floats::double("round", f64::round, "round({0})", Accuracy::Exact)
+};
+
+static SINGLE: Kernel = Kernel {
+    gives: floats::next_to_argument,
+    ..floats::single(
+        "round of singles",
+        f32::round,
+        "roundf({0})",
+        Accuracy::Exact,
+    )
+};
+
+/// Returns the places after the point.
+fn places(signature: &Signature) -> Result<i32, Unsupported> {
+    constants::int(signature, 0, "round", 0)
+}
+
+fn types(signature: &Signature) -> Result<(), Unsupported> {
+    let places = places(signature)?;
+    let argument = &signature.arguments[0];
+    if places < 0 && !argument.is_floating() {
+        return Err(Unsupported::new(format!(
+            "round of {argument} to {places} places"
+        )));
+    }
+    match Decimal::of(argument) {
+        Some(decimal) => signature.gives("round", &rounded(decimal, places, signature)),
+        None if argument.is_integer() => signature.gives("round", argument),
+        None => floats::types("round", signature),
+    }
+}
+
+/// Returns the type of a rounded decimal: places that are left out are free for digits.
+fn rounded(decimal: Decimal, places: i32, signature: &Signature) -> DataType {
+    let scale = i32::from(decimal.scale).min(places) as i8;
+    match signature.arguments[0] {
+        DataType::Decimal32(precision, _) => DataType::Decimal32(precision, scale),
+        DataType::Decimal64(precision, _) => DataType::Decimal64(precision, scale),
+        _ => DataType::Decimal128(decimal.precision, scale),
+    }
+}
+
+fn lower(builder: &mut Builder, arguments: &mut Arguments<'_>) -> Lowered {
+    let places = places(arguments.signature)?;
+    let argument = arguments.signature.arguments[0].clone();
+    let ([value], valid) = arguments.strict(builder)?;
+    let value = match scale_of(&argument) {
+        Some(_) => {
+            let given = Decimal::of(&argument).map_or(0, |decimal| decimal.scale);
+            let dropped = u32::try_from(i32::from(given) - places).unwrap_or(0);
+            builder.divide_by(Rounding::Nearest, value, 10_i128.pow(dropped))
+        }
+        None if argument.is_integer() => value,
+        None => {
+            let (factor, kernel) = match argument {
+                DataType::Float32 => (f64::from(10_f64.powi(places) as f32), &SINGLE),
+                _ => (10_f64.powi(places), &DOUBLE),
+            };
+            let factor = floats::constant(builder, factor, value);
+            let scaled = builder.float2(FloatOp::Multiply, value, factor);
+            let whole = builder.call(kernel, vec![scaled]);
+            builder.float2(FloatOp::Divide, whole, factor)
+        }
+    };
+    Ok(Nullable { value, valid })
+}
+
+fn oracle<'a>(
+    signature: &Signature,
+    args: &[crate::interpret::value::Value<'a>],
+) -> Result<crate::interpret::value::Value<'a>, crate::interpret::EvalError> {
+    use crate::interpret::value::Value;
+
+    let places = places(signature)?;
+    let given = Decimal::of(&signature.arguments[0]).map_or(0, |decimal| decimal.scale);
+    Ok(match args[0] {
+        Value::Float64(value) => {
+            let factor = 10_f64.powi(places);
+            Value::Float64((value * factor).round() / factor)
+        }
+        Value::Float32(value) => {
+            let factor = 10_f64.powi(places) as f32;
+            Value::Float32((value * factor).round() / factor)
+        }
+        Value::Decimal(value) if i32::from(given) > places => {
+            let unit = 10_i128.pow((i32::from(given) - places) as u32);
+            let is_nearer_to_next = (value % unit).abs() >= unit / 2;
+            Value::Decimal(value / unit + i128::from(is_nearer_to_next) * value.signum())
+        }
+        other => other,
+    })
+}
+
+fn signatures() -> Vec<Signature> {
+    use DataType::{Decimal32, Decimal64, Decimal128, Float32, Float64, Int64};
+
+    [
+        (Float64, None, Float64),
+        (Float64, Some(2), Float64),
+        (Float64, Some(-3), Float64),
+        (Float32, None, Float32),
+        (Float32, Some(1), Float32),
+        (Int64, None, Int64),
+        (Decimal32(7, 2), None, Decimal32(7, 0)),
+        (Decimal64(12, 3), Some(1), Decimal64(12, 1)),
+        (Decimal128(15, 2), Some(2), Decimal128(15, 2)),
+        (Decimal128(38, 6), Some(2), Decimal128(38, 2)),
+    ]
+    .map(|(argument, places, result)| constants::signature(vec![argument], places, result))
+    .into()
+}

@@ -1,0 +1,47 @@
+//! `signum(a)`: −1, 0 or 1; NaN for NaN.
+
+use crate::catalogue::{Accuracy, Kernel, ScalarEntry, floats};
+
+pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
+    name: "signum",
+    datafusion: &["signum"],
+    constants: &[],
+    arity: (1, 1),
+    types: |signature| floats::types("signum", signature),
+    lower: |builder, arguments| floats::lower(builder, arguments, &DOUBLE, &SINGLE),
+    accuracy: Accuracy::Exact,
+    oracle: |_, args| {
+        floats::oracle(
+            args,
+            |value| match value.partial_cmp(&0.0) {
+                Some(order) => f64::from(order as i8),
+                None => f64::NAN,
+            },
+            |value| match value.partial_cmp(&0.0) {
+                Some(order) => f32::from(order as i8),
+                None => f32::NAN,
+            },
+        )
+    },
+    signatures: || floats::signatures(1),
+}];
+
+static DOUBLE: Kernel = Kernel {
+    gives: floats::next_to_argument,
+    ..floats::double(
+        "signum",
+        |value| if value == 0.0 { 0.0 } else { value.signum() },
+        "({0} == 0.0 ? 0.0 : {0} != {0} ? {0} : copysign(1.0, {0}))",
+        Accuracy::Exact,
+    )
+};
+
+static SINGLE: Kernel = Kernel {
+    gives: floats::next_to_argument,
+    ..floats::single(
+        "signum of singles",
+        |value| if value == 0.0 { 0.0 } else { value.signum() },
+        "({0} == 0.0f ? 0.0f : {0} != {0} ? {0} : copysignf(1.0f, {0}))",
+        Accuracy::Exact,
+    )
+};

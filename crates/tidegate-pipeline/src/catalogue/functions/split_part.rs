@@ -1,0 +1,71 @@
+//! `split_part(a, delimiter, n)`: the `n`th part, from the end for `n` below 0; place 0 raises. An empty
+//! delimiter does not divide.
+
+use crate::catalogue::texts::{self, gives_text, takes};
+use crate::catalogue::{Accuracy, Arguments, Kernel, Lowered, ScalarEntry};
+use crate::program::{Builder, Comparison, Nullable, Raised};
+
+pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
+    name: "split_part",
+    datafusion: &["split_part"],
+    constants: &[],
+    arity: (3, 3),
+    types: |signature| {
+        takes("split_part", signature, 2)?;
+        gives_text("split_part", signature)
+    },
+    lower,
+    accuracy: Accuracy::Exact,
+    oracle: |_, args| {
+        use crate::interpret::{EvalError, value::Value};
+
+        Ok(match (args[0], args[1], args[2]) {
+            (Value::Utf8(_), Value::Utf8(_), Value::Int(0)) => {
+                return Err(EvalError::Domain { what: PLACE });
+            }
+            (Value::Utf8(text), Value::Utf8(delimiter), Value::Int(n)) => {
+                // From the end is from the start of the reversed text.
+                let turned = |text: &str| -> String {
+                    match n < 0 {
+                        true => text.chars().rev().collect(),
+                        false => text.to_owned(),
+                    }
+                };
+                let (text, delimiter) = (turned(text), turned(delimiter));
+                let parts: Vec<&str> = match delimiter.as_str() {
+                    "" => vec![&text],
+                    delimiter => text.split(delimiter).collect(),
+                };
+                let place = usize::try_from(n.unsigned_abs() - 1).unwrap_or(usize::MAX);
+                texts::kept(turned(parts.get(place).copied().unwrap_or("")))
+            }
+            _ => Value::Null,
+        })
+    },
+    signatures: || texts::signatures(2, 1, Clone::clone),
+}];
+
+const PLACE: &str = "field position must not be zero";
+
+static KERNEL: Kernel = texts::kernel("split_part", |arguments| {
+    let (text, delimiter, n) = (arguments[0].text(), arguments[1].text(), arguments[2].int());
+    let Some(place) = n.unsigned_abs().checked_sub(1) else {
+        return "".into();
+    };
+    let place = usize::try_from(place).unwrap_or(usize::MAX);
+    let part = match (delimiter, n > 0) {
+        ("", _) => (place == 0).then_some(text),
+        (_, true) => text.split(delimiter).nth(place),
+        (_, false) => text.rsplit(delimiter).nth(place),
+    };
+    part.unwrap_or("").into()
+});
+
+fn lower(builder: &mut Builder, arguments: &mut Arguments<'_>) -> Lowered {
+    let ([text, delimiter, place], valid) = arguments.strict(builder)?;
+    let zero = builder.int(0);
+    let is_zero = builder.compare(Comparison::Equal, place, zero);
+    builder.raise(is_zero, valid, Raised::Domain { what: PLACE });
+    let value = builder.call(&KERNEL, vec![text, delimiter, place]);
+    Ok(Nullable { value, valid })
+}

@@ -1,0 +1,36 @@
+//! `sqrt(a)`, rounded as IEEE 754 has it; below 0 it raises.
+
+use crate::catalogue::{Accuracy, Arguments, Kernel, Lowered, ScalarEntry, floats};
+use crate::program::{Builder, Comparison, Nullable, Raised};
+
+pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
+    name: "sqrt",
+    datafusion: &["sqrt"],
+    constants: &[],
+    arity: (1, 1),
+    types: |signature| floats::types("sqrt", signature),
+    lower,
+    accuracy: Accuracy::Exact,
+    oracle: |_, args| {
+        use crate::interpret::{EvalError, value::Value};
+
+        match args[0] {
+            Value::Float64(value) if value < 0.0 => Err(EvalError::Domain { what: NEGATIVE }),
+            Value::Float32(value) if value < 0.0 => Err(EvalError::Domain { what: NEGATIVE }),
+            _ => floats::oracle(args, f64::sqrt, f32::sqrt),
+        }
+    },
+    signatures: || floats::signatures(1),
+}];
+
+const NEGATIVE: &str = "cannot take square root of a negative number";
+
+static SINGLE: Kernel = floats::single("sqrt of singles", f32::sqrt, "sqrtf({0})", Accuracy::Exact);
+
+fn lower(builder: &mut Builder, arguments: &mut Arguments<'_>) -> Lowered {
+    let Nullable { value, valid } = arguments.lower(builder, 0)?;
+    let zero = floats::constant(builder, 0.0, value);
+    let is_negative = builder.compare(Comparison::Less, value, zero);
+    builder.raise(is_negative, valid, Raised::Domain { what: NEGATIVE });
+    floats::lower(builder, arguments, &floats::SQRT, &SINGLE)
+}

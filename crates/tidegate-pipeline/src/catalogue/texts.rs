@@ -1,0 +1,139 @@
+//! What functions of texts have in common.
+
+use arrow_schema::DataType;
+
+use super::kernel::{Body, Kernel, TextArgument};
+use super::{Accuracy, Signature};
+use crate::check::Unsupported;
+use crate::interval::Interval;
+use crate::program::Type;
+use crate::types::is_string;
+
+/// Makes a kernel that gives a text.
+pub(super) const fn kernel(
+    name: &'static str,
+    body: for<'a> fn(&[TextArgument<'a>]) -> std::borrow::Cow<'a, str>,
+) -> Kernel {
+    Kernel {
+        name,
+        accuracy: Accuracy::Exact,
+        body: Body::Text(body),
+        gives: |_| Type::Text,
+        cuda: None,
+    }
+}
+
+/// Makes a kernel that gives a length or a place, which 32 bits hold.
+pub(super) const fn measure(name: &'static str, body: Body) -> Kernel {
+    Kernel {
+        name,
+        accuracy: Accuracy::Exact,
+        body,
+        gives: |_| Type::Int(Interval::new(0, i32::MAX as i128)),
+        cuda: None,
+    }
+}
+
+/// Makes a kernel that gives a boolean.
+pub(super) const fn matches(name: &'static str, body: fn(&str, &str) -> bool) -> Kernel {
+    Kernel {
+        name,
+        accuracy: Accuracy::Exact,
+        body: Body::Matches(body),
+        gives: |_| Type::Bool,
+        cuda: None,
+    }
+}
+
+/// Checks that the arguments are texts from the first on, followed by integers of 64 bits.
+pub(super) fn takes(name: &str, signature: &Signature, texts: usize) -> Result<(), Unsupported> {
+    for (index, data_type) in signature.arguments.iter().enumerate() {
+        let fits = match index < texts {
+            true => is_string(data_type),
+            false => *data_type == DataType::Int64,
+        };
+        if !fits {
+            return Err(Unsupported::new(format!("{name} of {data_type}")));
+        }
+    }
+    Ok(())
+}
+
+/// Checks that the result is of the first argument's type.
+pub(super) fn gives_first(name: &str, signature: &Signature) -> Result<(), Unsupported> {
+    signature.gives(name, &signature.arguments[0])
+}
+
+/// Checks that the result is a text without a dictionary.
+pub(super) fn gives_text(name: &str, signature: &Signature) -> Result<(), Unsupported> {
+    match signature.result.is_string() {
+        true => Ok(()),
+        false => Err(Unsupported::new(format!("{name} as {}", signature.result))),
+    }
+}
+
+/// Checks that the result is an integer as wide as the offsets of the first argument.
+pub(super) fn gives_offset(name: &str, signature: &Signature) -> Result<(), Unsupported> {
+    match &signature.arguments[0] {
+        DataType::Utf8 | DataType::Utf8View => signature.gives(name, &DataType::Int32),
+        DataType::LargeUtf8 => signature.gives(name, &DataType::Int64),
+        other => Err(Unsupported::new(format!("{name} of {other}"))),
+    }
+}
+
+/// Returns signatures of so many texts and so many integers, with what they give.
+pub(super) fn signatures(
+    texts: usize,
+    integers: usize,
+    gives: fn(&DataType) -> DataType,
+) -> Vec<Signature> {
+    let signature = |of: DataType| {
+        let texts = vec![of.clone(); texts];
+        let integers = vec![DataType::Int64; integers];
+        Signature::new([texts, integers].concat(), gives(&of))
+    };
+    [DataType::Utf8, DataType::LargeUtf8, DataType::Utf8View]
+        .map(signature)
+        .into()
+}
+
+/// Returns the integer that is as wide as a text's offsets.
+pub(super) fn offset(of: &DataType) -> DataType {
+    match of {
+        DataType::LargeUtf8 => DataType::Int64,
+        _ => DataType::Int32,
+    }
+}
+
+/// Keeps a text for as long as the tests run.
+pub(super) fn kept(text: String) -> crate::interpret::value::Value<'static> {
+    crate::interpret::value::Value::Utf8(text.leak())
+}
+
+/// Drops characters one by one at the start and at the end.
+pub(super) fn trim_oracle<'a>(
+    args: &[crate::interpret::value::Value<'a>],
+    (start, end): (bool, bool),
+) -> Result<crate::interpret::value::Value<'a>, crate::interpret::EvalError> {
+    use crate::interpret::value::Value;
+
+    let of = match args.get(1) {
+        None => " ",
+        Some(Value::Utf8(of)) => of,
+        Some(_) => return Ok(Value::Null),
+    };
+    let Value::Utf8(mut text) = args[0] else {
+        return Ok(Value::Null);
+    };
+    let is_of = |c: Option<char>| c.is_some_and(|c| of.chars().any(|other| other == c));
+    while start && is_of(text.chars().next()) {
+        text = text
+            .split_at(text.chars().next().map_or(0, char::len_utf8))
+            .1;
+    }
+    while end && is_of(text.chars().next_back()) {
+        let last = text.chars().next_back().map_or(0, char::len_utf8);
+        text = text.split_at(text.len() - last).0;
+    }
+    Ok(Value::Utf8(text))
+}

@@ -1,0 +1,207 @@
+//! Where a value whose last bits may differ between host and device would decide which rows, groups or
+//! numbers there are.
+
+use super::{Callee, Class, Facts, FloatOp, Op, Reduce, RowProgram, Sink, Sorted, ValueId, lower};
+use crate::catalogue::Accuracy;
+use crate::pipeline::Pipeline;
+
+/// Returns why a pipeline may give other rows or groups on a device than on the host: a function whose last
+/// bits may differ, and what hangs on it. Such a value may be a result, be added up, and be an operand of
+/// what moves little where it moves little.
+pub fn inexact_decision(pipeline: &Pipeline) -> Option<String> {
+    let fields = pipeline.input.fields();
+    let stages = lower(pipeline, &|column| {
+        Facts::declared(fields[column].data_type())
+    });
+    let mut columns: Vec<Option<&'static str>> = vec![None; fields.len()];
+    for stage in stages.ok()? {
+        let values = match inexact_values(&stage, &columns) {
+            Ok(values) => values,
+            Err(why) => return Some(why),
+        };
+        match leaving(&stage, &values) {
+            Ok(leaving) => columns = leaving,
+            Err(why) => return Some(why),
+        }
+    }
+    None
+}
+
+fn decides(function: &str, place: &str) -> String {
+    format!(
+        "{function} may differ in its last bits between host and device, so it cannot be in {place}"
+    )
+}
+
+/// Returns the inexact function that each value hangs on, or why one may not.
+fn inexact_values(
+    program: &RowProgram,
+    columns: &[Option<&'static str>],
+) -> Result<Vec<Option<&'static str>>, String> {
+    let mut values: Vec<Option<&'static str>> = Vec::with_capacity(program.values.len());
+    for value in &program.values {
+        let mut operands = value.op.operands().into_iter();
+        let of = operands.find_map(|ValueId(index)| values[index as usize]);
+        let moves_little = match &value.op {
+            Op::Input(id) => {
+                let input = &program.inputs[id.0 as usize];
+                values.push(columns.get(input.column).copied().flatten());
+                continue;
+            }
+            Op::Call {
+                callee: Callee::Kernel(kernel),
+                ..
+            } => match kernel.accuracy {
+                Accuracy::Exact => false,
+                Accuracy::Ulps(_) => {
+                    values.push(Some(kernel.name));
+                    continue;
+                }
+            },
+            Op::Float2 { op, .. } => *op != FloatOp::Remainder,
+            Op::Convert { to, .. } => matches!(to, Class::F32 | Class::F64),
+            Op::NegateFloat(_) | Op::Canonical(_) | Op::Select { .. } => true,
+            _ => false,
+        };
+        match (of, moves_little) {
+            (Some(function), false) => return Err(decides(function, place_of(&value.op))),
+            (of, _) => values.push(of),
+        }
+    }
+    Ok(values)
+}
+
+fn place_of(op: &Op) -> &'static str {
+    match op {
+        Op::Compare { .. } => "a comparison",
+        Op::Convert { .. } | Op::Failed(_) => "a cast",
+        Op::Call { .. } => "another function",
+        _ => "an operation that is not continuous",
+    }
+}
+
+/// Returns what leaves with an inexact value, or why it may not.
+fn leaving(
+    program: &RowProgram,
+    values: &[Option<&'static str>],
+) -> Result<Vec<Option<&'static str>>, String> {
+    let of = |ValueId(index): ValueId| values[index as usize];
+    let exact = |id: ValueId, place: &str| match of(id) {
+        Some(function) => Err(decides(function, place)),
+        None => Ok(()),
+    };
+    match &program.sink {
+        Sink::Rows(outputs) => Ok(outputs
+            .iter()
+            .map(|column| of(column.value.value))
+            .collect()),
+        Sink::Sorted(Sorted { outputs, keys, .. }) => {
+            let mut keys = keys.iter();
+            keys.try_for_each(|key| exact(key.value.value, "ORDER BY"))?;
+            Ok(outputs
+                .iter()
+                .map(|column| of(column.value.value))
+                .collect())
+        }
+        Sink::Groups(groups) => {
+            let mut keys = groups.keys.iter();
+            keys.try_for_each(|key| exact(key.value.value, "a key"))?;
+            let mut of_accumulators = Vec::with_capacity(groups.accumulators.len());
+            for accumulator in &groups.accumulators {
+                let mut values = accumulator
+                    .value
+                    .into_iter()
+                    .chain(match accumulator.reduce {
+                        Reduce::CoMoment { other } => Some(other),
+                        _ => None,
+                    });
+                let function = values.find_map(of);
+                let picks = matches!(
+                    accumulator.reduce,
+                    Reduce::Least | Reduce::Greatest | Reduce::Combine(_)
+                );
+                if let (Some(function), true) = (function, picks) {
+                    return Err(decides(function, "MIN or MAX"));
+                }
+                of_accumulators.push(function);
+            }
+            let mut columns = vec![None; groups.keys.len()];
+            for call in &groups.calls {
+                let mut used = call.accumulators.iter();
+                let function = used.find_map(|at| of_accumulators[*at]);
+                columns.extend(call.finish.finished().iter().map(|_| function));
+            }
+            Ok(columns)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow_schema::DataType::{Float64, Int64};
+    use arrow_schema::{Field, Schema};
+
+    use super::inexact_decision;
+    use crate::catalogue::Function;
+    use crate::expr::{CastFailure, CompareOp, Expr};
+    use crate::pipeline::{AggregateFunction, AggregateOutput, Step};
+    use crate::testing::{call, col, group_by, named, param, pipeline};
+
+    fn refused(steps: Vec<Step>) -> Option<String> {
+        let input = Schema::new(vec![Field::new("a", Float64, true)]);
+        let zero = crate::Scalar {
+            data_type: Float64,
+            value: crate::ScalarValue::Float(0.0),
+        };
+        inexact_decision(&pipeline(&input.into(), vec![zero], steps))
+    }
+
+    fn apply(name: &str, argument: Expr) -> Expr {
+        Expr::call(
+            Function::named(name).unwrap(),
+            vec![],
+            vec![argument],
+            Float64,
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn what_may_differ_decides_nothing() {
+        let (a, ln) = (|| col(0, &Float64), || apply("ln", col(0, &Float64)));
+        let compare = |expr: Expr| Expr::compare(CompareOp::Gt, expr, param(0, &Float64)).unwrap();
+        let project = |expr: Expr| Step::Project(vec![named(expr, "v")]);
+        let group = |key: Option<Expr>, function, argument: Expr| {
+            let calls = vec![call(function, Some(argument), Float64, &[Float64]).unwrap()];
+            let keys = key.into_iter().map(|key| named(key, "k")).collect();
+            group_by(keys, calls, AggregateOutput::Value)
+        };
+        let (sum, max) = (AggregateFunction::Sum, AggregateFunction::Max);
+        assert_eq!(refused(vec![project(ln())]), None);
+        assert_eq!(refused(vec![project(apply("exp", ln()))]), None);
+        assert_eq!(refused(vec![project(apply("floor", a()))]), None);
+        assert_eq!(refused(vec![group(None, sum, ln())]), None);
+        assert_eq!(refused(vec![group(Some(a()), max, a())]), None);
+        let cast = Expr::cast(ln(), Int64, CastFailure::Null).unwrap();
+        for (steps, place) in [
+            (vec![Step::Filter(compare(ln()))], "a comparison"),
+            (
+                vec![project(ln()), Step::Filter(compare(a()))],
+                "a comparison",
+            ),
+            (vec![project(cast)], "a cast"),
+            (vec![project(apply("floor", ln()))], "another function"),
+            (vec![group(Some(ln()), sum, a())], "a key"),
+            (vec![group(None, max, ln())], "MIN or MAX"),
+            (
+                vec![group(None, sum, ln()), Step::Filter(compare(a()))],
+                "a comparison",
+            ),
+        ] {
+            let why = format!(
+                "ln may differ in its last bits between host and device, so it cannot be in {place}"
+            );
+            assert_eq!(refused(steps), Some(why));
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! The host engine in plans: a region's chain as one row program over blocks of encoded columns.
+//!
+//! [`HostEngine`] decides about a region when the plan is made. Where it runs, a [`HostFoldExec`] stands in
+//! the place of the chain's operators and reads the same leaf, with one run of the program for each
+//! partition ([`fold`]). What a run declines, from some block on, goes through the operators that the node
+//! stands for ([`rest`]); each row counts once, and all states have the layout of DataFusion's.
+
+mod engine;
+mod facts;
+mod fold;
+mod rest;
+mod split;
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Statistics, internal_err};
+use datafusion::error::Result;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::execution_plan::CardinalityEffect;
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
+use datafusion::physical_plan::{
+    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties,
+    ReplaceChildrenOptions,
+};
+
+pub(crate) use engine::HostEngine;
+use engine::{Engine, Programs};
+use fold::{Declines, Fold};
+use split::Split;
+
+use super::chain::{Exchanges, with_leaf};
+
+/// Stands for the operators of a region's chain, and gives the same rows or partial states.
+#[derive(Debug)]
+pub(crate) struct HostFoldExec {
+    split: Split,
+    engine: Arc<Engine>,
+    /// The programs of this execution, or why there are none.
+    programs: OnceLock<std::result::Result<Arc<Programs>, String>>,
+    declines: Arc<Declines>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl HostFoldExec {
+    /// Returns the chain of a region with this node in the place of its operators, if the engine runs it.
+    pub(super) fn instead_of(
+        chain: Arc<dyn ExecutionPlan>,
+        engine: &HostEngine,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        match engine {
+            HostEngine::Runs(engine) => {
+                let split = Split::of(&chain)?;
+                Ok(Arc::new(Self::over(split, Arc::clone(engine))))
+            }
+            HostEngine::Off | HostEngine::Refused(_) => Ok(chain),
+        }
+    }
+
+    fn over(split: Split, engine: Arc<Engine>) -> Self {
+        Self {
+            split,
+            engine,
+            programs: OnceLock::new(),
+            declines: Arc::default(),
+            metrics: ExecutionPlanMetricsSet::new(),
+        }
+    }
+
+    fn programs(&self) -> Result<&std::result::Result<Arc<Programs>, String>> {
+        match self.programs.get() {
+            Some(programs) => Ok(programs),
+            None => {
+                let programs = self.engine.programs()?;
+                Ok(self.programs.get_or_init(|| programs))
+            }
+        }
+    }
+}
+
+impl DisplayAs for HostFoldExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HostFoldExec: {}", self.engine.pipeline())?;
+        if let Some(Err(reason)) = self.programs.get() {
+            write!(f, ", not used: {reason}")?;
+        }
+        write!(f, "{}", self.declines)
+    }
+}
+
+impl ExecutionPlan for HostFoldExec {
+    fn name(&self) -> &str {
+        "HostFoldExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.split.operators.properties()
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.split.source]
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    fn apply_expressions(
+        &self,
+        visit: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        let mut node = &self.split.operators;
+        while !Arc::ptr_eq(node, &self.split.source) {
+            if node.apply_expressions(visit)? == TreeNodeRecursion::Stop {
+                return Ok(TreeNodeRecursion::Stop);
+            }
+            node = node.children()[0];
+        }
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+        self.replace_children(children, options)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let Ok([source]) = <[_; 1]>::try_from(children) else {
+            return internal_err!("HostFoldExec has one input");
+        };
+        let before = Arc::as_ptr(&self.split.source);
+        let is_source = |node: &dyn ExecutionPlan| std::ptr::addr_eq(node, before);
+        let operators = with_leaf(&self.split.operators, &is_source, &source, Exchanges::Keep)?;
+        let split = Split { operators, source };
+        Ok(Arc::new(Self::over(split, Arc::clone(&self.engine))))
+    }
+
+    fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
+        let (split, engine) = (self.split.clone(), Arc::clone(&self.engine));
+        Ok(Arc::new(Self::over(split, engine)))
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        ctx: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let programs = match self.programs()? {
+            Ok(programs) => Arc::clone(programs),
+            Err(_) => return self.split.operators.execute(partition, ctx),
+        };
+        let input = self.split.source.execute(partition, Arc::clone(&ctx))?;
+        let declines = Arc::clone(&self.declines);
+        let fold = Fold::new(programs, self.split.clone(), declines, ctx);
+        Ok(fold.stream(partition, input, &self.metrics))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+
+    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
+        vec![ChildStats::At(partition)]
+    }
+
+    fn statistics_from_inputs(
+        &self,
+        input_stats: &[Arc<Statistics>],
+        args: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
+        let [source] = input_stats else {
+            return internal_err!("HostFoldExec has one input");
+        };
+        let mut nodes = Vec::new();
+        let mut node = &self.split.operators;
+        while !Arc::ptr_eq(node, &self.split.source) {
+            nodes.push(node);
+            node = node.children()[0];
+        }
+        let operators = nodes.into_iter().rev();
+        operators
+            .into_iter()
+            .try_fold(Arc::clone(source), |below, node| {
+                node.statistics_from_inputs(&[below], args)
+            })
+    }
+
+    fn cardinality_effect(&self) -> CardinalityEffect {
+        self.split.operators.cardinality_effect()
+    }
+}

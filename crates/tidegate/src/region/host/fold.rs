@@ -1,0 +1,410 @@
+//! One partition of a region, folded by the host engine.
+//!
+//! Batches of the source are cut into parts, parts into blocks. After each part memory is reserved for what
+//! the state has become, and others may run if half a millisecond has passed. A state that finds no memory,
+//! or is no smaller than its rows, leaves as rows of partial states and begins anew.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::metrics::{
+    BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder,
+};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use futures::{StreamExt, stream};
+use parking_lot::Mutex;
+use tidegate_kernels::host::{ArrowBlocks, Declined, HostProgram, HostRun, Selected};
+
+use super::engine::Programs;
+use super::rest::Rest;
+use super::split::Split;
+use crate::error::{Error, ErrorKind};
+
+/// Rows that are folded before memory is reserved and the time is looked at.
+const PART_ROWS: usize = 1 << 15;
+
+/// How long a partition folds before others may run.
+const TIME_AT_ONCE: Duration = Duration::from_micros(500);
+
+/// A state that finds no memory after fewer rows than this will find none later.
+const ROWS_PER_STATE_MIN: usize = 1 << 14;
+
+/// Parts in a row that were declined at their first block after which a run gives up.
+const DECLINED_PARTS_MAX: usize = 16;
+
+/// Why blocks were declined, and how many rows of each reason went to DataFusion's operators.
+#[derive(Debug, Default)]
+pub(super) struct Declines(Mutex<BTreeMap<String, usize>>);
+
+impl Declines {
+    fn add(&self, reason: &str, rows: usize) {
+        let mut reasons = self.0.lock();
+        match reasons.get_mut(reason) {
+            Some(known) => *known += rows,
+            None => {
+                reasons.insert(reason.to_string(), rows);
+            }
+        }
+    }
+}
+
+impl fmt::Display for Declines {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let reasons = self.0.lock();
+        if reasons.is_empty() {
+            return Ok(());
+        }
+        let reasons = reasons.iter();
+        let reasons: Vec<String> = reasons
+            .map(|(reason, rows)| format!("{reason}: {rows} rows"))
+            .collect();
+        write!(f, ", declined=[{}]", reasons.join("; "))
+    }
+}
+
+/// What the partitions of a region share.
+pub(super) struct Fold {
+    programs: Arc<Programs>,
+    split: Split,
+    declines: Arc<Declines>,
+    ctx: Arc<TaskContext>,
+}
+
+impl Fold {
+    pub(super) fn new(
+        programs: Arc<Programs>,
+        split: Split,
+        declines: Arc<Declines>,
+        ctx: Arc<TaskContext>,
+    ) -> Self {
+        Self {
+            programs,
+            split,
+            declines,
+            ctx,
+        }
+    }
+
+    /// Streams what one partition of the source becomes.
+    pub(super) fn stream(
+        self,
+        partition: usize,
+        input: SendableRecordBatchStream,
+        metrics: &ExecutionPlanMetricsSet,
+    ) -> SendableRecordBatchStream {
+        let schema = self.split.operators.schema();
+        let folding = PartitionFold::new(self, partition, input, metrics);
+        let rows = stream::try_unfold(folding, |mut folding| async move {
+            Ok(folding.next().await?.map(|batch| (batch, folding)))
+        });
+        Box::pin(RecordBatchStreamAdapter::new(schema, rows))
+    }
+}
+
+/// When a state leaves although rows are still to come, because it saves few of them.
+struct EarlyOutput {
+    /// Rows after which it is looked at.
+    rows_min: usize,
+    /// Groups for each row above which the state leaves.
+    groups_per_row: f64,
+}
+
+struct Counters {
+    folded_rows: Count,
+    declined_rows: Count,
+    early_states: Count,
+}
+
+struct PartitionFold {
+    shared: Fold,
+    batch_size: usize,
+    early: Option<EarlyOutput>,
+    /// `None` after its last batch.
+    input: Option<SendableRecordBatchStream>,
+    program: Arc<HostProgram>,
+    run: HostRun,
+    /// The program relies on the scan's statistics.
+    assumes: bool,
+    /// Rows that the state holds.
+    rows: usize,
+    /// Parts that were declined in a row.
+    declined_parts: usize,
+    /// The remaining rows go to DataFusion's operators for this reason.
+    given_up: Option<String>,
+    rest: Option<Rest>,
+    rest_output: Option<SendableRecordBatchStream>,
+    ready: VecDeque<RecordBatch>,
+    memory: MemoryReservation,
+    began: Instant,
+    baseline: BaselineMetrics,
+    counters: Counters,
+}
+
+impl PartitionFold {
+    fn new(
+        shared: Fold,
+        partition: usize,
+        input: SendableRecordBatchStream,
+        metrics: &ExecutionPlanMetricsSet,
+    ) -> Self {
+        let config = shared.ctx.session_config();
+        let execution = &config.options().execution;
+        let early = shared.programs.has_keys().then_some(EarlyOutput {
+            rows_min: execution.skip_partial_aggregation_probe_rows_threshold,
+            groups_per_row: execution.skip_partial_aggregation_probe_ratio_threshold,
+        });
+        let batch_size = config.batch_size();
+        let consumer = MemoryConsumer::new(format!("HostFoldExec[{partition}]"));
+        let memory = consumer.register(shared.ctx.memory_pool());
+        let program = Arc::clone(shared.programs.assumed());
+        let count = |name: &'static str| MetricBuilder::new(metrics).counter(name, partition);
+        Self {
+            batch_size,
+            early,
+            input: Some(input),
+            run: program.run(),
+            program,
+            assumes: true,
+            rows: 0,
+            declined_parts: 0,
+            given_up: None,
+            rest: None,
+            rest_output: None,
+            ready: VecDeque::new(),
+            memory,
+            began: Instant::now(),
+            baseline: BaselineMetrics::new(metrics, partition),
+            counters: Counters {
+                folded_rows: count("folded_rows"),
+                declined_rows: count("declined_rows"),
+                early_states: count("early_states"),
+            },
+            shared,
+        }
+    }
+
+    /// Returns the next batch that leaves.
+    async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            if let Some(batch) = self.ready.pop_front() {
+                if self.ready.is_empty() {
+                    self.free_memory();
+                }
+                self.baseline.record_output(batch.num_rows());
+                return Ok(Some(batch));
+            }
+            if let Some(input) = &mut self.input {
+                let batch = input.next().await.transpose()?;
+                // What is waited for is not folded.
+                self.began = Instant::now();
+                match batch {
+                    Some(batch) => self.fold(&batch).await?,
+                    None => self.end()?,
+                }
+                continue;
+            }
+            let Some(output) = &mut self.rest_output else {
+                return Ok(None);
+            };
+            match output.next().await.transpose()? {
+                Some(batch) => self.ready.push_back(batch),
+                None => self.rest_output = None,
+            }
+        }
+    }
+
+    /// Folds a batch, part by part.
+    async fn fold(&mut self, batch: &RecordBatch) -> Result<()> {
+        let mut from = 0;
+        while from < batch.num_rows() {
+            if let Some(reason) = self.given_up.clone() {
+                let rows = batch.slice(from, batch.num_rows() - from);
+                return self.run_elsewhere(rows, &reason).await;
+            }
+            let part = batch.slice(from, PART_ROWS.min(batch.num_rows() - from));
+            let timer = self.baseline.elapsed_compute().timer();
+            let (done, declined) = fold_part(&mut self.run, &self.program, &part);
+            timer.done();
+            from += done;
+            self.rows += done;
+            self.counters.folded_rows.add(done);
+            match declined {
+                None => self.declined_parts = 0,
+                Some(declined) => {
+                    let rows = part.slice(done, part.num_rows() - done);
+                    if self.decline(declined, &rows).await? {
+                        from += rows.num_rows();
+                    }
+                }
+            }
+            self.reserve()?;
+            self.leave_early()?;
+            self.let_others_run().await;
+        }
+        Ok(())
+    }
+
+    /// Does what there is to be done with rows that the run declined; returns whether that has run them.
+    async fn decline(&mut self, declined: Declined, rows: &RecordBatch) -> Result<bool> {
+        match declined {
+            Declined::OutsideFacts { .. } if self.assumes => {
+                self.take_state()?;
+                match self.shared.programs.general() {
+                    Ok(program) => {
+                        self.program = Arc::clone(program);
+                        self.run = program.run();
+                        self.assumes = false;
+                    }
+                    Err(reason) => self.given_up = Some(reason.clone()),
+                }
+                Ok(false)
+            }
+            Declined::TooLarge if self.rows > 0 => {
+                self.take_state()?;
+                self.counters.early_states.add(1);
+                Ok(false)
+            }
+            declined => {
+                let reason = declined.to_string();
+                self.declined_parts += 1;
+                self.run_elsewhere(rows.clone(), &reason).await?;
+                if self.declined_parts >= DECLINED_PARTS_MAX {
+                    self.given_up = Some(reason);
+                    self.take_state()?;
+                }
+                Ok(true)
+            }
+        }
+    }
+
+    /// Runs rows by DataFusion's operators.
+    async fn run_elsewhere(&mut self, rows: RecordBatch, reason: &str) -> Result<()> {
+        self.shared.declines.add(reason, rows.num_rows());
+        self.counters.declined_rows.add(rows.num_rows());
+        let rest = match &mut self.rest {
+            Some(rest) => rest,
+            None => {
+                let ctx = Arc::clone(&self.shared.ctx);
+                self.rest.insert(Rest::begin(&self.shared.split, ctx)?)
+            }
+        };
+        rest.push(rows, &mut self.ready).await
+    }
+
+    /// Reserves memory for the state as it is now; without it the state leaves.
+    fn reserve(&mut self) -> Result<()> {
+        if self.memory.try_resize(self.bytes()).is_ok() {
+            return Ok(());
+        }
+        let rows = self.rows;
+        self.take_state()?;
+        self.counters.early_states.add(1);
+        let is_refused = self.memory.try_resize(self.run.memory_bytes()).is_err();
+        if is_refused || rows < ROWS_PER_STATE_MIN {
+            self.given_up = Some("no memory for groups".into());
+        }
+        Ok(())
+    }
+
+    /// Lets the state leave if it has about as many groups as rows, as DataFusion's partial aggregate
+    /// skips aggregating then.
+    fn leave_early(&mut self) -> Result<()> {
+        let Some(early) = &self.early else {
+            return Ok(());
+        };
+        let saves_little =
+            || self.run.num_groups() as f64 > self.rows as f64 * early.groups_per_row;
+        if self.rows < early.rows_min || !saves_little() {
+            return Ok(());
+        }
+        self.counters.early_states.add(1);
+        self.take_state()
+    }
+
+    /// Moves the state to what leaves next; the run begins anew.
+    fn take_state(&mut self) -> Result<()> {
+        if self.rows == 0 {
+            return Ok(());
+        }
+        let timer = self.baseline.elapsed_compute().timer();
+        let taken = self.run.take(self.batch_size);
+        timer.done();
+        self.ready.extend(taken.map_err(no_state)?);
+        self.rows = 0;
+        self.free_memory();
+        Ok(())
+    }
+
+    /// Gives memory back that neither the state nor what leaves next takes any more.
+    fn free_memory(&mut self) {
+        let bytes = self.bytes().min(self.memory.size());
+        self.memory.resize(bytes);
+    }
+
+    /// Returns the bytes of the state and of what leaves next.
+    fn bytes(&self) -> usize {
+        let ready = self.ready.iter().map(RecordBatch::get_array_memory_size);
+        self.run.memory_bytes() + ready.sum::<usize>()
+    }
+
+    /// Ends after the last batch: the state leaves, then what DataFusion's operators have.
+    fn end(&mut self) -> Result<()> {
+        self.input = None;
+        // A group over everything is there without rows, once: the operators give theirs too.
+        if self.rest.is_none() && !self.shared.programs.has_keys() {
+            self.rows = self.rows.max(1);
+        }
+        self.take_state()?;
+        self.rest_output = self.rest.take().map(Rest::end);
+        Ok(())
+    }
+
+    async fn let_others_run(&mut self) {
+        if self.began.elapsed() > TIME_AT_ONCE {
+            tokio::task::yield_now().await;
+            self.began = Instant::now();
+        }
+    }
+}
+
+/// Folds a part block by block; returns how many of its rows were folded, and why no more.
+fn fold_part(
+    run: &mut HostRun,
+    program: &HostProgram,
+    part: &RecordBatch,
+) -> (usize, Option<Declined>) {
+    let mut blocks = match ArrowBlocks::new(program, part) {
+        Ok(blocks) => blocks,
+        Err(declined) => return (0, Some(declined)),
+    };
+    if let Err(declined) = run.begin(&blocks.entries(), part.num_rows()) {
+        return (0, Some(declined));
+    }
+    if run.is_ruled_out() {
+        return (part.num_rows(), None);
+    }
+    let mut done = 0;
+    while let Some((rows, chunks)) = blocks.next_block() {
+        let folded = match run.select(rows, &chunks) {
+            Ok(Selected::None) => Ok(()),
+            Ok(Selected::Some(_)) => run.fold(rows, &chunks),
+            Err(declined) => Err(declined),
+        };
+        if let Err(declined) = folded {
+            return (done, Some(declined));
+        }
+        done += rows;
+    }
+    (done, None)
+}
+
+fn no_state(declined: Declined) -> DataFusionError {
+    let message = format!("the state of a host run cannot leave: {declined}");
+    Error::new(ErrorKind::Internal, message).into()
+}

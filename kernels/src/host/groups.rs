@@ -1,0 +1,8 @@
+//! Groups: which group a row is of, and what is kept of each.
+
+pub(super) mod finder;
+pub(super) mod keys;
+pub(super) mod layout;
+pub(super) mod results;
+pub(super) mod states;
+pub(super) mod strings;

@@ -1,0 +1,235 @@
+//! What becomes of selected rows: groups, or rows that leave.
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use tidegate_pipeline::program::{Groups, Sink};
+use tidegate_pipeline::{RowProgram, Unsupported};
+
+use super::code::{Register, SinkCode};
+use super::columns::{Column, batch_of, columns_of};
+use super::execute::Machine;
+use super::finish::Finish;
+use super::groups::finder::Finder;
+use super::groups::keys::{KeyPlan, Keys};
+use super::groups::results::Results;
+use super::groups::states::{States, Taken};
+use super::run::Declined;
+use super::vector::{Vector, read};
+
+/// State of a run.
+#[derive(Debug)]
+pub(super) enum State {
+    Rows(RowState),
+    Groups(GroupState),
+}
+
+/// Rows that have not left yet.
+#[derive(Debug)]
+pub(super) struct RowState {
+    schema: SchemaRef,
+    /// Nothing until the first row comes.
+    columns: Vec<Column>,
+    num_rows: usize,
+}
+
+/// Groups.
+#[derive(Debug)]
+pub(super) struct GroupState {
+    /// Nothing if there is one group of all rows.
+    finder: Option<Finder>,
+    states: States,
+    num_keys: usize,
+    num_accumulators: usize,
+    /// The group of each row of a block.
+    groups: Vec<u32>,
+}
+
+impl State {
+    /// Starts without rows.
+    pub(super) fn new(program: &RowProgram, schema: &SchemaRef) -> Self {
+        match &program.sink {
+            Sink::Groups(groups) => Self::Groups(GroupState::new(program, groups)),
+            Sink::Rows(_) | Sink::Sorted(_) => Self::Rows(RowState {
+                schema: schema.clone(),
+                columns: Vec::new(),
+                num_rows: 0,
+            }),
+        }
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        match self {
+            Self::Rows(rows) => rows.columns.iter().map(Column::memory_bytes).sum(),
+            Self::Groups(groups) => {
+                let finder = groups.finder.as_ref().map_or(0, Finder::memory_bytes);
+                finder + groups.states.memory_bytes() + groups.groups.capacity() * 4
+            }
+        }
+    }
+
+    /// Takes a block's selected rows.
+    pub(super) fn fold(
+        &mut self,
+        code: &SinkCode,
+        machine: &mut Machine<'_, '_>,
+        count: usize,
+    ) -> Result<(), Declined> {
+        match (self, code) {
+            (Self::Rows(rows), SinkCode::Rows(columns)) => rows.fold(columns, machine, count),
+            (Self::Groups(groups), SinkCode::Groups { keys, accumulators }) => {
+                groups.fold(keys, accumulators, machine, count)
+            }
+            _ => Err(Declined::Unsupported("a sink of another kind".to_owned())),
+        }
+    }
+}
+
+impl RowState {
+    fn fold(
+        &mut self,
+        outputs: &[(Register, Option<Register>)],
+        machine: &Machine<'_, '_>,
+        count: usize,
+    ) -> Result<(), Declined> {
+        if self.columns.is_empty() {
+            self.columns = columns_of(&self.schema)?;
+        }
+        for (column, output) in self.columns.iter_mut().zip(outputs) {
+            machine.append(column, *output, count)?;
+        }
+        self.num_rows += count;
+        Ok(())
+    }
+
+    /// Takes the rows out in batches, if there are enough.
+    pub(super) fn take(
+        &mut self,
+        batch_rows: usize,
+        flush: bool,
+    ) -> Result<Vec<RecordBatch>, Declined> {
+        let batch_rows = batch_rows.max(1);
+        if self.num_rows == 0 || (self.num_rows < batch_rows && !flush) {
+            return Ok(Vec::new());
+        }
+        let columns = std::mem::take(&mut self.columns);
+        let num_rows = std::mem::take(&mut self.num_rows);
+        let batch = batch_of(&self.schema, columns, num_rows)?;
+        let starts = (0..num_rows).step_by(batch_rows);
+        Ok(starts
+            .map(|start| batch.slice(start, batch_rows.min(num_rows - start)))
+            .collect())
+    }
+}
+
+impl GroupState {
+    fn new(program: &RowProgram, groups: &Groups) -> Self {
+        let has_keys = !groups.keys.is_empty();
+        let finder = has_keys.then(|| Finder::new(KeyPlan::new(program, groups)));
+        let mut states = States::new(program, groups);
+        if !has_keys {
+            states.fit(1);
+        }
+        Self {
+            finder,
+            states,
+            num_keys: groups.keys.len(),
+            num_accumulators: groups.accumulators.len(),
+            groups: Vec::new(),
+        }
+    }
+
+    pub(super) fn num_groups(&self) -> usize {
+        self.finder.as_ref().map_or(1, Finder::num_groups)
+    }
+
+    fn fold(
+        &mut self,
+        keys: &[(Register, Option<Register>)],
+        accumulators: &[(Option<Register>, Option<Register>)],
+        machine: &mut Machine<'_, '_>,
+        count: usize,
+    ) -> Result<(), Declined> {
+        let registers: &[Vector] = machine.registers;
+        let mut groups = None;
+        if let Some(finder) = &mut self.finder {
+            let keys = Keys { registers, keys };
+            finder.find(keys, machine.strings, &mut self.groups, count)?;
+            self.states.fit(finder.num_groups());
+            groups = Some(self.groups.as_slice());
+        }
+        self.states.flush_before(count);
+        for (index, (value, rows)) in accumulators.iter().enumerate() {
+            let rows = rows
+                .map(|rows| read::<u8>(&registers[rows], count))
+                .transpose()?;
+            let taken = Taken {
+                value: value.map(|value| &registers[value]),
+                texts: machine.text(value.unwrap_or_default()),
+                rows,
+            };
+            self.states.take_in(index, groups, taken, count)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the groups out.
+    pub(super) fn take(
+        &mut self,
+        schema: &SchemaRef,
+        finishes: &[Finish],
+        strings: &[super::groups::strings::Strings],
+        batch_rows: usize,
+    ) -> Result<Vec<RecordBatch>, Declined> {
+        self.states.flush();
+        let num_groups = self.num_groups();
+        let mut batches = Vec::new();
+        for start in (0..num_groups).step_by(batch_rows.max(1)) {
+            let groups = start..num_groups.min(start.saturating_add(batch_rows.max(1)));
+            let count = groups.len();
+            let mut columns = columns_of(schema)?;
+            if let Some(finder) = &self.finder {
+                let words = finder.words_of(groups.clone());
+                for (key, column) in columns.iter_mut().enumerate().take(self.num_keys) {
+                    let none = super::groups::strings::Strings::default();
+                    let strings = strings.get(key).unwrap_or(&none);
+                    finder.plan().append_key(key, words, strings, column)?;
+                }
+            }
+            let accumulators = 0..self.num_accumulators;
+            let results = accumulators.map(|at| self.states.results(at, groups.clone()));
+            let results: Vec<Vec<Results>> = results.collect();
+            let mut rest = columns
+                .as_mut_slice()
+                .get_mut(self.num_keys..)
+                .unwrap_or_default();
+            for finish in finishes {
+                let (own, others) = rest.split_at_mut(finish.num_columns().min(rest.len()));
+                finish.append(&results, count, own)?;
+                rest = others;
+            }
+            batches.push(batch_of(schema, columns, count)?);
+        }
+        self.states.clear();
+        match &mut self.finder {
+            Some(finder) => finder.clear(),
+            None => self.states.fit(1),
+        }
+        Ok(batches)
+    }
+}
+
+/// Returns the finishes of a program's calls.
+pub(super) fn finishes(program: &RowProgram) -> Result<Vec<Finish>, Unsupported> {
+    match &program.sink {
+        Sink::Groups(groups) => Finish::all(groups),
+        Sink::Rows(_) | Sink::Sorted(_) => Ok(Vec::new()),
+    }
+}
+
+/// Returns how many keys a program has.
+pub(super) fn num_keys(program: &RowProgram) -> usize {
+    match &program.sink {
+        Sink::Groups(groups) => groups.keys.len(),
+        Sink::Rows(_) | Sink::Sorted(_) => 0,
+    }
+}
