@@ -119,9 +119,5 @@ fn values_stand_in_for_their_names() {
     words(&["-c", "SELECT $other"]).fails(&["$other"]);
     let wrong = run(["--param", "1=2", "-c", "SELECT 1"]);
     assert_eq!(wrong.code, Some(1));
-    assert!(
-        wrong.err.contains("not a parameter name"),
-        "{}",
-        wrong.err
-    );
+    assert!(wrong.err.contains("not a parameter name"), "{}", wrong.err);
 }
