@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use tidegate_flight::STATEMENT_STACK_BYTES;
 use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::args::{self, Args, Door, SessionArgs, Source};
@@ -22,8 +23,6 @@ use crate::{configuration, connect, console, doctor, kernel, panics, repl, serve
 
 /// Stack of the thread that everything starts from.
 const MAIN_STACK_BYTES: usize = 64 << 20;
-/// Stack of each thread that runs statements.
-const WORKER_STACK_BYTES: usize = 16 << 20;
 /// How long the end waits for work that does not stop when told to.
 const SHUTDOWN_MAX: Duration = Duration::from_secs(1);
 
@@ -86,7 +85,7 @@ fn workers(args: &SessionArgs) -> io::Result<Runtime> {
     builder
         .enable_all()
         .thread_name("tidegate-worker")
-        .thread_stack_size(WORKER_STACK_BYTES);
+        .thread_stack_size(STATEMENT_STACK_BYTES);
     if let Some(threads) = args.threads {
         builder.worker_threads(threads.get());
     }

@@ -7,7 +7,8 @@
 //! In reading order: [`options`] (what may be asked of a server, and which addresses are safe),
 //! [`server`] (it listens, drains and ends), `limiter` and `connection` (connections), `auth` (who
 //! calls), `sessions` (what a caller has here), `door` and `service` (one call), `job` and `statement` (a
-//! statement on its way), `admission` (its permit), `running` (its rows, and what stops them), `wire` (their form),
+//! statement on its way), `admission` (its permit), `executors` (its threads), `running` (its rows, and what stops
+//! them), `wire` (their form),
 //! `upload` and `put` (rows from clients), `metadata`, `sql_info` and `type_info` (what there is),
 //! `actions` (all else);
 //! for whoever operates it, `meters` (what is counted), `timeline` (the last minutes) and `http`.
@@ -35,6 +36,7 @@ mod admission;
 mod auth;
 mod connection;
 mod door;
+mod executors;
 mod http;
 mod idle;
 mod job;
@@ -57,6 +59,7 @@ mod wire;
 
 pub use client::{ConnectOptions, RemoteRows, RemoteSession};
 pub use error::ServeError;
+pub use executors::STATEMENT_STACK_BYTES;
 pub use options::{Limits, ServerOptions, Tls};
 pub use server::Server;
 pub use users::{Users, UsersError, hash_password};

@@ -56,12 +56,28 @@ impl Stops {
         tokio::select! {
             () = self.cancel.cancelled() => Status::cancelled("the statement was cancelled"),
             () = self.closed.cancelled() => Status::cancelled("the statement's session has ended"),
-            limit = overdue => Status::deadline_exceeded(format!(
-                "the statement ran longer than this server's --statement-timeout of {} s",
-                limit.as_secs_f64()
-            )),
+            limit = overdue => ran_too_long(limit),
         }
     }
+
+    /// Waits for work, at most until something stops the statement.
+    pub(crate) async fn or<T>(
+        &self,
+        work: impl Future<Output = Result<T, Status>>,
+    ) -> Result<T, Status> {
+        tokio::select! {
+            done = work => done,
+            why = self.stopped() => Err(why),
+        }
+    }
+}
+
+/// Says that a statement reached the server's limit.
+pub(crate) fn ran_too_long(limit: Duration) -> Status {
+    Status::deadline_exceeded(format!(
+        "the statement ran longer than this server's --statement-timeout of {} s",
+        limit.as_secs_f64()
+    ))
 }
 
 /// What a running statement holds.

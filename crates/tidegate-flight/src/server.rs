@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use arrow_flight::flight_service_server::FlightServiceServer;
 use tidegate::{QueryWatcher, Session};
 use tokio::net::TcpListener;
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio_rustls::TlsAcceptor;
 use tonic::service::interceptor::InterceptedService;
@@ -23,6 +24,7 @@ use crate::auth::Auth;
 use crate::connection::{Connection, accept};
 use crate::door::Door;
 use crate::error::ServeError;
+use crate::executors::Executors;
 use crate::http::listen::{acceptor, serve};
 use crate::http::{Desk, router};
 use crate::idle::release_memory;
@@ -108,6 +110,8 @@ impl Server {
             admission: Arc::new(Admission::new(session.runtime().admission(), &limits)),
             limits,
             meters: Arc::clone(&meters),
+            // As many threads as serve clients.
+            executors: Arc::new(Executors::new(Handle::current().metrics().num_workers())),
         };
         let auth = Auth::new(options.users);
         let auth = Arc::new(auth.map_err(|status| ServeError::Random(status.message().into()))?);

@@ -11,10 +11,11 @@ use tidegate::{CancelHandle, Planned};
 use tonic::Status;
 
 use crate::admission::Admission;
+use crate::executors::{Executors, Rows};
 use crate::job::Job;
 use crate::meters::Meters;
 use crate::options::Limits;
-use crate::running::{Held, PermitState, RowStream, Stops};
+use crate::running::{Held, PermitState, RowStream, Stops, ran_too_long};
 use crate::sessions::{ClientSession, Prepared};
 use crate::status::{defect, status};
 use crate::wire::{stamp, wire_schema};
@@ -34,13 +35,15 @@ pub(crate) struct Statements {
     pub(crate) admission: Arc<Admission>,
     pub(crate) limits: Limits,
     pub(crate) meters: Arc<Meters>,
+    pub(crate) executors: Arc<Executors>,
 }
 
 impl Statements {
     /// Plans a statement's text.
     pub(crate) async fn plan(&self, caller: &ClientSession, sql: &str) -> Result<Planned, Status> {
         self.check_size(sql)?;
-        caught(async { caller.session.plan(sql).await.map_err(status) }).await
+        self.in_time(async { caller.session.plan(sql).await.map_err(status) })
+            .await
     }
 
     /// Plans the text of a prepared statement.
@@ -50,7 +53,20 @@ impl Statements {
         sql: &str,
     ) -> Result<Planned, Status> {
         self.check_size(sql)?;
-        caught(async { caller.session.plan_cacheable(sql).await.map_err(status) }).await
+        self.in_time(async { caller.session.plan_cacheable(sql).await.map_err(status) })
+            .await
+    }
+
+    /// Plans for as long as a statement may run.
+    async fn in_time<T>(
+        &self,
+        planning: impl Future<Output = Result<T, Status>>,
+    ) -> Result<T, Status> {
+        let Some(limit) = self.limits.statement_timeout else {
+            return caught(planning).await;
+        };
+        let planned = tokio::time::timeout(limit, caught(planning)).await;
+        planned.unwrap_or_else(|_| Err(ran_too_long(limit)))
     }
 
     fn check_size(&self, sql: &str) -> Result<(), Status> {
@@ -135,26 +151,21 @@ impl Statements {
             };
             return Ok(RowStream::new(schema, held, stops));
         };
-        let first = tokio::select! {
-            first = caught(async { first.start(&cancel).await.map_err(status) }) => first?,
-            why = stops.stopped() => return Err(why),
-        };
-        let schema = wire_schema(&first.schema());
-        let others = stream::iter(runs).then(move |run| {
+        let run = caught({
             let cancel = cancel.clone();
-            async move { run.start(&cancel).await.map_err(status) }
+            async move { started(first, runs, cancel).await }
         });
-        let stamped = Arc::clone(&schema);
-        let rows = stream::once(async { Ok(first) })
-            .chain(others)
-            .map_ok(|rows| rows.map_err(status))
-            .try_flatten()
-            .map(move |batch| {
-                stamp(&batch?, &stamped)
-                    .map_err(|error| defect("the rows do not fit their columns", &error))
-            });
+        let (schema, rows) = match &permit {
+            // What steers the server needs no threads of its own.
+            PermitState::Unneeded => stops.or(run).await?,
+            _ => {
+                stops
+                    .or(self.executors.lend()?.run(cancel.clone(), run))
+                    .await?
+            }
+        };
         let held = Held {
-            rows: rows.boxed(),
+            rows,
             permit,
             _guard: guard,
         };
@@ -164,7 +175,9 @@ impl Statements {
     /// Decides how a query runs, so that its columns are certain.
     pub(crate) async fn ready(&self, mut job: Job, cancel: &CancelHandle) -> Result<Job, Status> {
         if let Some(first) = job.runs.first_mut() {
-            *first = caught(async { first.ready(cancel).await.map_err(status) }).await?;
+            *first = self
+                .in_time(async { first.ready(cancel).await.map_err(status) })
+                .await?;
         }
         let columns = job.runs.first().and_then(Planned::schema);
         job.schema = columns.map(|columns| wire_schema(&columns));
@@ -207,6 +220,30 @@ impl Statements {
         let changed = changed.filter(|_| is_counted);
         Ok(changed.map_or(-1, |changed| i64::try_from(changed).unwrap_or(i64::MAX)))
     }
+}
+
+/// Starts a job's first run, and streams the rows of all of them.
+async fn started(
+    first: Planned,
+    others: impl Iterator<Item = Planned> + Send + 'static,
+    cancel: CancelHandle,
+) -> Result<(SchemaRef, Rows), Status> {
+    let first = first.start(&cancel).await.map_err(status)?;
+    let schema = wire_schema(&first.schema());
+    let others = stream::iter(others).then(move |run| {
+        let cancel = cancel.clone();
+        async move { run.start(&cancel).await.map_err(status) }
+    });
+    let stamped = Arc::clone(&schema);
+    let rows = stream::once(async { Ok(first) })
+        .chain(others)
+        .map_ok(|rows| rows.map_err(status))
+        .try_flatten()
+        .map(move |batch| {
+            stamp(&batch?, &stamped)
+                .map_err(|error| defect("the rows do not fit their columns", &error))
+        });
+    Ok((schema, rows.boxed()))
 }
 
 /// Reads the number of changed rows from what INSERT, UPDATE, DELETE and COPY answer.

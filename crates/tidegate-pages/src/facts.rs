@@ -7,6 +7,7 @@ use tidegate_pipeline::interval::Interval;
 use tidegate_pipeline::program::Facts;
 
 use crate::kind::{Kind, Narrow};
+use crate::typed::decimal_of;
 
 /// Returns what the statistics of all row groups say of a column of an Arrow type; what the type alone says
 /// where they are missing. Statistics may lie: whoever uses this compares each value with it.
@@ -82,20 +83,11 @@ fn interval(kind: Kind, statistics: &Statistics) -> Option<Interval> {
             if statistics.min_is_exact() && statistics.max_is_exact() =>
         {
             (
-                decimal(statistics.min_bytes_opt()?)?,
-                decimal(statistics.max_bytes_opt()?)?,
+                decimal_of(statistics.min_bytes_opt()?)?,
+                decimal_of(statistics.max_bytes_opt()?)?,
             )
         }
         _ => return None,
     };
     (low <= high).then(|| Interval::new(low, high))
-}
-
-fn decimal(bytes: &[u8]) -> Option<i128> {
-    if !(1..=16).contains(&bytes.len()) {
-        return None;
-    }
-    let mut wide = [if bytes[0] < 0x80 { 0 } else { 0xff }; 16];
-    wide[16 - bytes.len()..].copy_from_slice(bytes);
-    Some(i128::from_be_bytes(wide))
 }

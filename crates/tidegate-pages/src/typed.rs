@@ -328,18 +328,21 @@ pub(crate) fn read_decimals(
     decimals.reserve(slices.places.len());
     for place in &slices.places {
         let bytes = slices.get(*place);
-        let is_sound = (1..=16).contains(&bytes.len());
-        if !is_sound || width.is_some_and(|width| width != bytes.len()) {
-            return Err(PageError::unsupported(format!(
-                "a decimal of {} bytes",
-                bytes.len()
-            )));
-        }
-        let mut wide = [if bytes[0] < 0x80 { 0 } else { 0xff }; 16];
-        wide[16 - bytes.len()..].copy_from_slice(bytes);
-        decimals.push(i128::from_be_bytes(wide));
+        let decimal = decimal_of(bytes).filter(|_| width.is_none_or(|width| width == bytes.len()));
+        decimals.push(decimal.ok_or_else(|| {
+            PageError::unsupported(format!("a decimal of {} bytes", bytes.len()))
+        })?);
     }
     Ok(())
+}
+
+/// Returns an integer of 1 to 16 bytes, highest first, with a sign.
+pub(crate) fn decimal_of(bytes: &[u8]) -> Option<i128> {
+    let first = *bytes.first()?;
+    let mut wide = [if first < 0x80 { 0 } else { 0xff }; 16];
+    wide.get_mut(16_usize.checked_sub(bytes.len())?..)?
+        .copy_from_slice(bytes);
+    Some(i128::from_be_bytes(wide))
 }
 
 fn too_many_digits() -> PageError {

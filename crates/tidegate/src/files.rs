@@ -7,6 +7,8 @@
 //! - `guard` wraps the source of every scan of a plan: opening and decoding files.
 //! - `present` compares a query's tables with the files that are there: deleted and emptied files.
 //!
+//! What is written is written whole or not at all ([`whole`]).
+//!
 //! Arrow IPC is read by a source of our own ([`ipc`]), since DataFusion's allocates what a file claims.
 //! Parquet is read by DataFusion's, behind readers that check footers and pages (`parquet`).
 
@@ -15,6 +17,7 @@ pub(crate) mod guard;
 pub mod ipc;
 pub(crate) mod parquet;
 pub(crate) mod present;
+pub(crate) mod whole;
 
 use std::any::Any;
 use std::fmt;

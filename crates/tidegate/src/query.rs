@@ -15,6 +15,7 @@ mod plan_size;
 mod planning;
 mod progress;
 mod rules;
+mod yielding;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -42,10 +43,11 @@ pub(crate) use exec::{Deadline, QueryExec, flatten_panic, panicked, regions};
 pub(crate) use history::{Asked, History, Record, Regions};
 pub use history::{QueryReport, QueryState};
 pub use log::{LoggedQuery, QueryPlacement, QueryWatcher, Work};
-pub(crate) use plan_size::{BoundedRelations, PlanSize, check_columns};
+pub(crate) use plan_size::{BoundedRelations, PlanSize, check_columns, check_windows};
 pub(crate) use planning::{apart, begins, on_large_stack};
 pub use progress::QueryProgress;
 pub(crate) use rules::with_stops;
+pub(crate) use yielding::YieldAtJoins;
 
 /// Says that a statement was told to stop.
 pub(crate) fn cancelled() -> Error {

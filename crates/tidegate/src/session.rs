@@ -44,13 +44,14 @@ use datafusion::prelude::{SQLOptions, SessionContext};
 
 use crate::clients::{Client, ClientOptions};
 use crate::error::Error;
+use crate::files::whole::WriteWhole;
 use crate::floats::CanonicalFloats;
 use crate::functions::bounded::FunctionMemory;
 use crate::functions::custom::ScalarFunction;
 use crate::generate::ArraySource;
 use crate::memory::{HostLimit, SpillSpace};
 use crate::query::History;
-use crate::query::{QueryPlanner, QueryProgress, QueryReport};
+use crate::query::{QueryPlanner, QueryProgress, QueryReport, YieldAtJoins};
 use crate::region::report::RegionReport;
 use crate::rewrite;
 use crate::rule::PlacePipelines;
@@ -352,6 +353,8 @@ impl PlacementExt for DataFrame {
 pub fn add_to(builder: SessionStateBuilder, runtime: &Arc<Runtime>) -> SessionStateBuilder {
     let mut builder = rewrite::add_to(builder)
         .with_analyzer_rule(Arc::new(CanonicalFloats))
+        .with_physical_optimizer_rule(Arc::new(YieldAtJoins))
+        .with_physical_optimizer_rule(Arc::new(WriteWhole))
         .with_physical_optimizer_rule(Arc::new(TopKThatSpills::new(Arc::clone(runtime))))
         .with_physical_optimizer_rule(Arc::new(PlacePipelines::new(Arc::clone(runtime))))
         .with_query_planner(Arc::new(QueryPlanner {

@@ -77,9 +77,11 @@ struct Remote {
 
 impl Stores {
     pub(crate) fn new(options: StoreOptions, allowed: Option<AllowedPaths>) -> Self {
+        let failures = Arc::<WriteFailures>::default();
+        let of_files = Arc::clone(&failures);
         let files: Arc<dyn ObjectStore> = match &allowed {
-            None => Arc::new(LocalFiles::default()),
-            Some(allowed) => Arc::new(GuardedStore::files(allowed.clone())),
+            None => Arc::new(LocalFiles::new(of_files)),
+            Some(allowed) => Arc::new(GuardedStore::files(allowed.clone(), of_files)),
         };
         let registered = DefaultObjectStoreRegistry::new();
         if let Ok(url) = Url::parse("file:///") {
@@ -89,7 +91,7 @@ impl Stores {
             files,
             registered,
             allowed,
-            failures: Arc::default(),
+            failures,
             remote: Mutex::new(Remote {
                 options,
                 open: HashMap::new(),

@@ -215,7 +215,9 @@ impl Lifter<'_> {
     fn call(&mut self, call: &AggregateCall) -> Result<AggregateCall, String> {
         let filter = call.filter.as_ref();
         let filter = filter.map(|filter| self.value(filter)).transpose()?;
+        let more = call.more.iter().map(|argument| self.value(argument));
         let mut lifted = AggregateCall {
+            more: more.collect::<Result<_, _>>()?,
             filter,
             ..call.clone()
         };
@@ -330,7 +332,10 @@ fn exprs_of(step: &mut Step) -> Vec<&mut Expr> {
         Step::Aggregate(aggregate) => {
             let keys = aggregate.keys.iter_mut().map(|key| &mut key.expr);
             let calls = aggregate.calls.iter_mut();
-            let of_calls = calls.flat_map(|call| call.argument.iter_mut().chain(&mut call.filter));
+            let of_calls = calls.flat_map(|call| {
+                let arguments = call.argument.iter_mut().chain(&mut call.more);
+                arguments.chain(&mut call.filter)
+            });
             keys.chain(of_calls).collect()
         }
     }

@@ -19,6 +19,7 @@ mod login;
 mod metadata;
 mod misuse;
 mod options;
+mod others;
 mod queries;
 mod soak;
 mod support;

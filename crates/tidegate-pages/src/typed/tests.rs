@@ -1,4 +1,4 @@
-use super::{big_endian, big_endian_64, spread};
+use super::{big_endian, big_endian_64, decimal_of, spread};
 
 #[test]
 fn values_move_to_the_rows_that_have_one() {
@@ -24,4 +24,8 @@ fn signs_reach_to_the_highest_byte() {
     assert_eq!(big_endian_64([0x80]), -128);
     assert_eq!(big_endian_64([0x01, 0x00, 0x02]), 0x1_0002);
     assert_eq!(big_endian_64((-5_i64).to_be_bytes()), -5);
+    assert_eq!(decimal_of(&[0xff, 0x00]), Some(-256));
+    assert_eq!(decimal_of(&i128::MIN.to_be_bytes()), Some(i128::MIN));
+    assert_eq!(decimal_of(&[]), None);
+    assert_eq!(decimal_of(&[1; 17]), None);
 }

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::internal_err;
@@ -25,6 +25,7 @@ use super::admission::{Admission, Admitted};
 use super::again::{SecondTry, Tries, lacks_memory};
 use super::cancelled;
 use super::history::{Record, Regions};
+use super::yielding::{Stop, arm};
 use crate::error::{Error, ErrorKind, in_one_text};
 use crate::region::PipelineExec;
 use crate::region::report::RegionReport;
@@ -224,6 +225,7 @@ impl Inside {
             };
             if !run.tries.is_replaced() {
                 let plan = run.running.plan();
+                run.arm(&plan)?;
                 run.rows = Some(plan.execute(self.partition, Arc::clone(&run.admitted.ctx))?);
             }
             Ok::<_, DataFusionError>(stream::unfold(run, |mut run| async move {
@@ -286,6 +288,16 @@ impl Run {
         item.unwrap_or_else(|over| Some(Err(over.into())))
     }
 
+    /// Tells a plan's conditions what stops the query.
+    fn arm(&self, plan: &Arc<dyn ExecutionPlan>) -> Result<()> {
+        let stop = Stop {
+            cancel: self.record.cancel().clone(),
+            deadline: self.deadline.as_ref().and_then(Deadline::end),
+            read: Arc::downgrade(&self.admitted),
+        };
+        arm(plan, &stop)
+    }
+
     /// Replaces what runs by a plan that needs less memory.
     async fn run_again(&mut self, second: &SecondTry, why: &DataFusionError) -> Result<()> {
         self.rows = None;
@@ -297,6 +309,7 @@ impl Run {
         // With its last reference the first plan gives back what it holds.
         self.running.set(&plan);
         self.admitted.holds_nothing().await;
+        self.arm(&plan)?;
         self.rows = Some(plan.execute(0, self.admitted.in_own_pool(&ctx))?);
         Ok(())
     }
@@ -306,6 +319,8 @@ impl Run {
 /// stands still for as long as each of its threads is busy with a batch.
 pub(crate) struct Deadline {
     timeout: Duration,
+    /// `None` for later than there are instants.
+    at: Option<Instant>,
     rings: Delay,
 }
 
@@ -317,10 +332,17 @@ impl Deadline {
 
     /// Counts from now, when some of the time has been spent.
     fn with(timeout: Duration, spent: Duration) -> Self {
+        let left = timeout.saturating_sub(spent);
         Self {
             timeout,
-            rings: Delay::new(timeout.saturating_sub(spent)),
+            at: Instant::now().checked_add(left),
+            rings: Delay::new(left),
         }
+    }
+
+    /// Returns when it is, and how long after the start.
+    fn end(&self) -> Option<(Instant, Duration)> {
+        Some((self.at?, self.timeout))
     }
 
     /// Waits for work, at most until then.
@@ -336,7 +358,7 @@ impl Deadline {
 }
 
 /// Says that a statement reached `tidegate.statement_timeout`.
-fn ran_too_long(timeout: Duration) -> Error {
+pub(super) fn ran_too_long(timeout: Duration) -> Error {
     Error::new(
         ErrorKind::TimedOut,
         format!(

@@ -15,7 +15,7 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReser
 use datafusion::logical_expr::planner::{
     PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning,
 };
-use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::logical_expr::{Expr, GroupingSet, LogicalPlan};
 use datafusion::sql::sqlparser::ast::TableFactor;
 
 use super::planning;
@@ -29,6 +29,10 @@ const EXPRESSIONS_MAX: u64 = 2_000_000;
 
 /// The most columns of one relation: DataFusion takes time by their square.
 const COLUMNS_MAX: u64 = 16_384;
+
+/// The most different windows of one statement: each is an operator over the one before, and DataFusion takes
+/// time by their cube, 1.5 s for 200 without optimization.
+const WINDOWS_MAX: usize = 200;
 
 /// Bytes reserved for planning an operator: 8,187 operators over one column took a process 10 MB more than
 /// `SELECT 1` on x86-64, and wider ones take more.
@@ -106,6 +110,21 @@ pub(crate) fn check_columns(found: usize) -> std::result::Result<(), Error> {
     Err(Error::new(ErrorKind::ResourcesExhausted, message))
 }
 
+/// Refuses a statement with too many different windows.
+///
+/// # Errors
+/// [`ErrorKind::ResourcesExhausted`] with the limit.
+pub(crate) fn check_windows(found: usize) -> std::result::Result<(), Error> {
+    if found <= WINDOWS_MAX {
+        return Ok(());
+    }
+    let message = format!(
+        "the statement has more than {WINDOWS_MAX} different windows (OVER), and may have {WINDOWS_MAX}: keep \
+         the rows of some with CREATE TABLE AS"
+    );
+    Err(Error::new(ErrorKind::ResourcesExhausted, message))
+}
+
 fn too_large(what: &str, found: u64, limit: u64) -> Error {
     let found = match found {
         u64::MAX => "more than can be counted".to_string(),
@@ -113,7 +132,7 @@ fn too_large(what: &str, found: u64, limit: u64) -> Error {
     };
     let message = format!(
         "the statement's plan has {found} {what}, and may have {limit}: a WITH query or view counts wherever it \
-         is named; keep its rows with CREATE TABLE AS and name the table, or ask for less at a time"
+         is named, and a key of a CUBE in each of its sets; keep its rows with CREATE TABLE AS and name the table, or ask for less at a time"
     );
     Error::new(ErrorKind::ResourcesExhausted, message)
 }
@@ -140,6 +159,11 @@ impl Counter {
             Ok(TreeNodeRecursion::Continue)
         });
         debug_assert!(counted.is_ok(), "counting does not fail");
+        if let LogicalPlan::Aggregate(aggregate) = plan {
+            size.expressions = size
+                .expressions
+                .saturating_add(keys_of_sets(&aggregate.group_expr));
+        }
         for input in plan.inputs() {
             size = size.and(self.plan(input));
         }
@@ -165,6 +189,36 @@ impl Counter {
         });
         debug_assert!(counted.is_ok(), "counting does not fail");
         size
+    }
+}
+
+/// Counts the keys of all grouping sets that a list of keys stands for: of a CUBE of n keys there are 2^n
+/// sets, and lists of sets multiply. 0 if there is one set.
+fn keys_of_sets(group_by: &[Expr]) -> u64 {
+    let mut keys = 0_u64;
+    let mut num_sets = 1_u64;
+    for expr in group_by {
+        let (sets, of_set) = match expr {
+            Expr::GroupingSet(GroupingSet::Cube(cubed)) => {
+                let sets = u32::try_from(cubed.len()).ok();
+                let sets = sets.and_then(|keys| 1_u64.checked_shl(keys));
+                (sets.unwrap_or(u64::MAX), cubed.len())
+            }
+            Expr::GroupingSet(GroupingSet::Rollup(rolled)) => {
+                (rolled.len() as u64 + 1, rolled.len())
+            }
+            Expr::GroupingSet(GroupingSet::GroupingSets(sets)) => {
+                let widest = sets.iter().map(Vec::len).max();
+                (sets.len() as u64, widest.unwrap_or(0))
+            }
+            _ => (1, 1),
+        };
+        num_sets = num_sets.saturating_mul(sets.max(1));
+        keys += of_set as u64;
+    }
+    match num_sets {
+        1 => 0,
+        sets => sets.saturating_mul(keys),
     }
 }
 
@@ -203,7 +257,7 @@ impl RelationPlanner for BoundedRelations {
 mod tests {
     use std::sync::Arc;
 
-    use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder, lit};
+    use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, cube, lit};
 
     use super::{OPERATORS_MAX, PlanSize};
 
@@ -239,6 +293,22 @@ mod tests {
             error.contains(&format!("may have {OPERATORS_MAX}")),
             "{error}"
         );
+    }
+
+    #[test]
+    fn the_keys_of_all_grouping_sets_count() {
+        let cube = |from: i32, keys: i32| cube((from..from + keys).map(|key| lit(key)).collect());
+        let size = |group_by: Vec<Expr>| {
+            let none: [Expr; 0] = [];
+            let plan = LogicalPlanBuilder::empty(true).aggregate(group_by, none);
+            PlanSize::of(&plan.unwrap().build().unwrap())
+        };
+        assert!(size(vec![lit(1), lit(2)]).expressions < 8);
+        let of_ten = size(vec![cube(0, 10)]).expressions;
+        assert!((10 << 10..11 << 10).contains(&of_ten), "{of_ten}");
+        size(vec![cube(0, 10)]).check().unwrap();
+        size(vec![cube(0, 20)]).check().unwrap_err();
+        size(vec![cube(0, 100)]).check().unwrap_err();
     }
 
     #[test]

@@ -6,9 +6,9 @@
 
 use std::sync::Arc;
 
-use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Result, not_impl_err};
 use datafusion::logical_expr::expr::SetComparison;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::optimizer::AnalyzerRule;
@@ -24,6 +24,13 @@ impl AnalyzerRule for NameSetComparisons {
         }
         let mut named = 0;
         plan.transform_up_with_subqueries(|node| {
+            // The comparison would be written otherwise, and the output lose its name.
+            if matches!(node, LogicalPlan::Aggregate(_) | LogicalPlan::Window(_)) && holds_any(&node)? {
+                return not_impl_err!(
+                    "ALL and ANY of a subquery in an aggregate, its FILTER, a key or a window: compare in \
+                     WHERE or HAVING, or with the least or greatest value of the subquery"
+                );
+            }
             node.map_expressions(|expr| {
                 expr.transform_up(|part| match part {
                     Expr::SetComparison(comparison) => {
@@ -46,12 +53,23 @@ impl AnalyzerRule for NameSetComparisons {
 fn has_any(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
     plan.apply_with_subqueries(|node| {
-        node.apply_expressions(|expr| {
-            found = expr.exists(|part| Ok(matches!(part, Expr::SetComparison(_))))?;
-            Ok(match found {
-                true => TreeNodeRecursion::Stop,
-                false => TreeNodeRecursion::Continue,
-            })
+        found = holds_any(node)?;
+        Ok(match found {
+            true => TreeNodeRecursion::Stop,
+            false => TreeNodeRecursion::Continue,
+        })
+    })?;
+    Ok(found)
+}
+
+/// Returns whether a node's own expressions compare with a subquery.
+fn holds_any(node: &LogicalPlan) -> Result<bool> {
+    let mut found = false;
+    node.apply_expressions(|expr| {
+        found = expr.exists(|part| Ok(matches!(part, Expr::SetComparison(_))))?;
+        Ok(match found {
+            true => TreeNodeRecursion::Stop,
+            false => TreeNodeRecursion::Continue,
         })
     })?;
     Ok(found)

@@ -1,5 +1,6 @@
 //! One statement's way from text to rows.
 
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,7 +21,7 @@ use datafusion::physical_plan::execute_stream;
 use datafusion::physical_planner::PhysicalPlanner;
 use datafusion::prelude::SQLOptions;
 use datafusion::sql::parser::Statement;
-use sqlparser::ast::{Select, Visit, Visitor};
+use sqlparser::ast::{Expr, Function, Select, Visit, Visitor, WindowType};
 use tidegate_scheduler::AdmissionLimits;
 
 use super::hinted::with_hint;
@@ -36,7 +37,8 @@ use crate::mapping::planner;
 use crate::memory::{StatementPool, default_cache_limit, default_pinned_limit};
 use crate::options::{DeviceLimits, DeviceList, ReplayedPlacement, TidegateOptions};
 use crate::query::{
-    CachedStatement, History, PlanSize, SecondTry, apart, begins, check_columns, watched,
+    CachedStatement, History, PlanSize, SecondTry, apart, begins, check_columns, check_windows,
+    watched,
 };
 use crate::statements::{Parsed, ParsedStatement, Rewrites, SqlText, StatementContext, Unparsed};
 use crate::stores::access::AllowedPaths;
@@ -263,11 +265,30 @@ pub(super) async fn plan_parsed(
     }
 }
 
-/// Refuses a statement that selects too many columns, before they are planned.
+/// Refuses a statement that selects too many columns, or over too many windows, before they are planned.
 fn check_selects(statement: &Statement) -> Result<(), Error> {
-    struct Selects;
+    #[derive(Default)]
+    struct Selects {
+        windows: HashSet<WindowType>,
+    }
     impl Visitor for Selects {
         type Break = Error;
+
+        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<Error> {
+            let Expr::Function(Function {
+                over: Some(over), ..
+            }) = expr
+            else {
+                return ControlFlow::Continue(());
+            };
+            if !self.windows.contains(over) {
+                self.windows.insert(over.clone());
+            }
+            match check_windows(self.windows.len()) {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(error) => ControlFlow::Break(error),
+            }
+        }
 
         fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<Error> {
             match check_columns(select.projection.len()) {
@@ -279,7 +300,7 @@ fn check_selects(statement: &Statement) -> Result<(), Error> {
     let Statement::Statement(statement) = statement else {
         return Ok(());
     };
-    match statement.visit(&mut Selects) {
+    match statement.visit(&mut Selects::default()) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),
     }

@@ -15,6 +15,7 @@ use object_store::{
     PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions, Result,
 };
 
+use super::WriteFailures;
 use super::access::{AllowedPaths, begins};
 use super::local::LocalFiles;
 
@@ -60,9 +61,9 @@ impl Scope {
 
 impl GuardedStore {
     /// The local files inside the allowed paths.
-    pub(super) fn files(allowed: AllowedPaths) -> Self {
+    pub(super) fn files(allowed: AllowedPaths, failures: Arc<WriteFailures>) -> Self {
         Self {
-            inner: Arc::new(LocalFiles::default()),
+            inner: Arc::new(LocalFiles::new(failures)),
             scope: Arc::new(Scope::Files(LocalFileSystem::new(), allowed)),
         }
     }

@@ -1,26 +1,81 @@
 //! The files of this machine.
 
+use std::error::Error as StdError;
 use std::fmt;
 use std::fs::FileType;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::stream::BoxStream;
+use futures::{FutureExt, TryFutureExt};
 use object_store::local::LocalFileSystem;
 use object_store::path::Path as Location;
 use object_store::{
     CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
-    PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions, Result,
+    PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions, Result, UploadPart,
 };
 
+use super::WriteFailures;
 use crate::error::{Error, ErrorKind};
 
 /// Local files that have an end: pipes and devices are refused, since they can block, never end, or
 /// seem empty.
-#[derive(Debug, Default)]
-pub(super) struct LocalFiles(LocalFileSystem);
+#[derive(Debug)]
+pub(super) struct LocalFiles {
+    inner: LocalFileSystem,
+    failures: Arc<WriteFailures>,
+}
+
+impl LocalFiles {
+    /// Notes in `failures` why a write fails.
+    pub(super) fn new(failures: Arc<WriteFailures>) -> Self {
+        let inner = LocalFileSystem::default();
+        Self { inner, failures }
+    }
+}
+
+impl WriteFailures {
+    /// Notes why a local file cannot be written.
+    fn of_file(&self, location: &Location, error: object_store::Error) -> object_store::Error {
+        let mut why: &dyn StdError = &error;
+        while let Some(cause) = why.source() {
+            why = cause;
+        }
+        let message = format!("'/{location}' cannot be written: {why}");
+        self.note(Error::new(ErrorKind::Io, message));
+        error
+    }
+}
+
+/// An upload of which it is noted why it fails.
+#[derive(Debug)]
+struct LocalUpload {
+    inner: Box<dyn MultipartUpload>,
+    location: Location,
+    failures: Arc<WriteFailures>,
+}
+
+#[async_trait]
+impl MultipartUpload for LocalUpload {
+    fn put_part(&mut self, data: PutPayload) -> UploadPart {
+        let (failures, location) = (Arc::clone(&self.failures), self.location.clone());
+        let part = self.inner.put_part(data);
+        part.map_err(move |error| failures.of_file(&location, error))
+            .boxed()
+    }
+
+    async fn complete(&mut self) -> Result<PutResult> {
+        let done = self.inner.complete().await;
+        done.map_err(|error| self.failures.of_file(&self.location, error))
+    }
+
+    async fn abort(&mut self) -> Result<()> {
+        self.inner.abort().await
+    }
+}
 
 /// Refuses what is neither a file nor a folder; what is not there is another's error.
 ///
@@ -63,7 +118,7 @@ fn what_it_is(_: FileType) -> &'static str {
 
 impl fmt::Display for LocalFiles {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        self.inner.fmt(f)
     }
 }
 
@@ -75,7 +130,8 @@ impl ObjectStore for LocalFiles {
         payload: PutPayload,
         opts: PutOptions,
     ) -> Result<PutResult> {
-        self.0.put_opts(location, payload, opts).await
+        let done = self.inner.put_opts(location, payload, opts).await;
+        done.map_err(|error| self.failures.of_file(location, error))
     }
 
     async fn put_multipart_opts(
@@ -83,35 +139,41 @@ impl ObjectStore for LocalFiles {
         location: &Location,
         opts: PutMultipartOptions,
     ) -> Result<Box<dyn MultipartUpload>> {
-        self.0.put_multipart_opts(location, opts).await
+        let upload = self.inner.put_multipart_opts(location, opts).await;
+        let inner = upload.map_err(|error| self.failures.of_file(location, error))?;
+        Ok(Box::new(LocalUpload {
+            inner,
+            location: location.clone(),
+            failures: Arc::clone(&self.failures),
+        }))
     }
 
     async fn get_opts(&self, location: &Location, options: GetOptions) -> Result<GetResult> {
         // A listing leaves other files out already; a name is asked about before it is read.
         if options.head
-            && let Ok(path) = self.0.path_to_filesystem(location)
+            && let Ok(path) = self.inner.path_to_filesystem(location)
         {
             check_regular(&path).map_err(|error| object_store::Error::Generic {
                 store: "LocalFileSystem",
                 source: Box::new(error),
             })?;
         }
-        self.0.get_opts(location, options).await
+        self.inner.get_opts(location, options).await
     }
 
     async fn get_ranges(&self, location: &Location, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        self.0.get_ranges(location, ranges).await
+        self.inner.get_ranges(location, ranges).await
     }
 
     fn delete_stream(
         &self,
         locations: BoxStream<'static, Result<Location>>,
     ) -> BoxStream<'static, Result<Location>> {
-        self.0.delete_stream(locations)
+        self.inner.delete_stream(locations)
     }
 
     fn list(&self, prefix: Option<&Location>) -> BoxStream<'static, Result<ObjectMeta>> {
-        self.0.list(prefix)
+        self.inner.list(prefix)
     }
 
     fn list_with_offset(
@@ -119,15 +181,15 @@ impl ObjectStore for LocalFiles {
         prefix: Option<&Location>,
         offset: &Location,
     ) -> BoxStream<'static, Result<ObjectMeta>> {
-        self.0.list_with_offset(prefix, offset)
+        self.inner.list_with_offset(prefix, offset)
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Location>) -> Result<ListResult> {
-        self.0.list_with_delimiter(prefix).await
+        self.inner.list_with_delimiter(prefix).await
     }
 
     async fn copy_opts(&self, from: &Location, to: &Location, options: CopyOptions) -> Result<()> {
-        self.0.copy_opts(from, to, options).await
+        self.inner.copy_opts(from, to, options).await
     }
 
     async fn rename_opts(
@@ -136,6 +198,6 @@ impl ObjectStore for LocalFiles {
         to: &Location,
         options: RenameOptions,
     ) -> Result<()> {
-        self.0.rename_opts(from, to, options).await
+        self.inner.rename_opts(from, to, options).await
     }
 }

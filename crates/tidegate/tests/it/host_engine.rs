@@ -52,7 +52,7 @@ const ROWS: &str = "SELECT CASE WHEN value % 11 = 0 THEN NULL ELSE value % 7 END
     CASE WHEN value % 5000 = 4999 THEN CAST('NaN' AS DOUBLE) WHEN value % 13 = 0 THEN NULL \
     ELSE CAST(value % 17 AS DOUBLE) / 2 END AS x, \
     CASE WHEN value % 19 = 0 THEN NULL ELSE value % 2 = 0 END AS b, \
-    CASE WHEN value % 23 = 0 THEN NULL ELSE 's' || value % 5 END AS s, \
+    CASE WHEN value % 23 = 0 THEN NULL ELSE 's' || (value % 5) END AS s, \
     CAST(CAST(value % 100 AS INT) AS DATE) AS day FROM generate_series(1, 20000)";
 
 async fn create(session: &Session) {

@@ -1,0 +1,178 @@
+//! Files that are written whole or not at all.
+//!
+//! When the rows that a statement writes end with an error, DataFusion's sinks finish their files with
+//! what has come before, and then return the error. Whoever reads such a file later takes half of a result
+//! for all of it. A [`WholeSink`] keeps the error from the sink: to that the rows never end, and when the
+//! statement has the error the sink is dropped, and with it its files, as if it had been cancelled.
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef};
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{internal_err, not_impl_err};
+use datafusion::datasource::file_format::parquet::ParquetSink;
+use datafusion::datasource::sink::{DataSink, DataSinkExec};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::empty::EmptyExec;
+use datafusion::physical_plan::metrics::MetricsSet;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, ReplaceChildrenOptions,
+};
+use futures::channel::oneshot;
+use futures::future::{Either, pending, select};
+use futures::{StreamExt, pin_mut, stream};
+
+/// Puts a [`WholeSink`] before each sink of a plan.
+#[derive(Debug)]
+pub(crate) struct WriteWhole;
+
+impl PhysicalOptimizerRule for WriteWhole {
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        _: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        plan.transform_up(|node| {
+            let Some(exec) = node.downcast_ref::<DataSinkExec>() else {
+                return Ok(Transformed::no(node));
+            };
+            if exec.sink().is::<ParquetSink>() {
+                check_parquet(&exec.input().schema())?;
+            }
+            let sink = WholeSink::new(exec)?;
+            let input = Arc::clone(exec.input());
+            let whole = DataSinkExec::new(input, Arc::new(sink), exec.sort_order().clone());
+            Ok(Transformed::yes(Arc::new(whole) as Arc<dyn ExecutionPlan>))
+        })
+        .data()
+    }
+
+    fn name(&self) -> &str {
+        "write_whole"
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// Refuses columns at which the writer of Parquet panics.
+fn check_parquet(schema: &Schema) -> Result<()> {
+    let is_union = |data_type: &DataType| matches!(data_type, DataType::Union(_, _));
+    let fields = schema.flattened_fields();
+    match fields.into_iter().find(|field| is_union(field.data_type())) {
+        Some(field) => {
+            not_impl_err!(
+                "the column '{}' is a union, and Parquet has none",
+                field.name()
+            )
+        }
+        None => Ok(()),
+    }
+}
+
+/// A sink that is dropped where its rows end with an error.
+#[derive(Debug)]
+struct WholeSink {
+    /// The plan node of the sink: it is to be had by reference only. It reads nothing.
+    node: Arc<dyn ExecutionPlan>,
+    schema: SchemaRef,
+}
+
+impl WholeSink {
+    fn new(exec: &DataSinkExec) -> Result<Self> {
+        let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+        let nothing = Arc::new(EmptyExec::new(exec.input().schema()));
+        Ok(Self {
+            schema: Arc::clone(exec.sink().schema()),
+            node: Arc::new(exec.clone()).replace_children(vec![nothing], options)?,
+        })
+    }
+
+    fn inner(&self) -> Option<&dyn DataSink> {
+        self.node.downcast_ref().map(DataSinkExec::sink)
+    }
+}
+
+impl DisplayAs for WholeSink {
+    fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner().map_or(Ok(()), |inner| inner.fmt_as(format, f))
+    }
+}
+
+#[async_trait]
+impl DataSink for WholeSink {
+    fn metrics(&self) -> Option<MetricsSet> {
+        self.inner()?.metrics()
+    }
+
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    async fn write_all(
+        &self,
+        data: SendableRecordBatchStream,
+        context: &Arc<TaskContext>,
+    ) -> Result<u64> {
+        let Some(inner) = self.inner() else {
+            return internal_err!("no sink");
+        };
+        let (fail, failed) = oneshot::channel();
+        let writing = inner.write_all(until_an_error(data, fail), context);
+        pin_mut!(writing);
+        match select(failed, writing).await {
+            Either::Left((Ok(error), _)) => Err(error),
+            // The rows have ended well.
+            Either::Left((Err(_), writing)) => writing.await,
+            Either::Right((written, _)) => written,
+        }
+    }
+}
+
+/// Passes rows on; an error goes to `fail`, and nothing comes after it.
+fn until_an_error(
+    data: SendableRecordBatchStream,
+    fail: oneshot::Sender<DataFusionError>,
+) -> SendableRecordBatchStream {
+    let schema = data.schema();
+    let rows = stream::unfold((data, fail), |(mut data, fail)| async move {
+        match data.next().await? {
+            Ok(batch) => Some((Ok(batch), (data, fail))),
+            Err(error) => {
+                // Where nobody listens, the sink has ended already.
+                let _ = fail.send(error);
+                pending().await
+            }
+        }
+    });
+    Box::pin(RecordBatchStreamAdapter::new(schema, rows))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use datafusion::arrow::datatypes::{DataType, Field, Schema, UnionFields, UnionMode};
+
+    use super::check_parquet;
+
+    #[test]
+    fn unions_are_refused_wherever_they_are() {
+        let fields = UnionFields::try_new(vec![0], vec![Field::new("a", DataType::Int64, true)]);
+        let union = DataType::Union(fields.unwrap(), UnionMode::Sparse);
+        let of = |data_type| Schema::new(vec![Field::new("u", data_type, true)]);
+        let within = Arc::new(Field::new("item", union.clone(), true));
+        for schema in [of(union), of(DataType::List(within))] {
+            let error = check_parquet(&schema).unwrap_err().to_string();
+            assert!(error.contains("is a union"), "{error}");
+        }
+        check_parquet(&of(DataType::Int64)).unwrap();
+    }
+}
