@@ -59,10 +59,6 @@ pub struct ScalarEntry {
     /// How far two backends' results may be apart.
     pub accuracy: Accuracy,
     /// What the function is for one row, in plain Rust: by it every backend is tested.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "tests hold programs against it")
-    )]
     pub(crate) oracle: Oracle,
     /// What it is tested with.
     pub signatures: fn() -> Vec<Signature>,
