@@ -177,7 +177,12 @@ async fn whoever_cannot_promise_it_says_why() {
     let session = in_order("1GB").await;
     let over_groups = "SELECT avg(s) FROM (SELECT k, sum(v / 3.0) AS s FROM t GROUP BY k)";
     check(&session, over_groups, &["over groups"]).await;
-    check(&session, "SELECT corr(v, k) FROM t", &["corr"]).await;
+    check(
+        &session,
+        "SELECT corr(v, k), median(v) FROM t",
+        &["corr", "median"],
+    )
+    .await;
     for (setting, part) in [
         ("placement = 'host'", "tidegate.placement = 'host'"),
         ("regions = 'additive'", "tidegate.regions = 'additive'"),

@@ -18,7 +18,9 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
         use crate::interpret::value::Value;
 
         Ok(match args[0] {
-            Value::Utf8(text) => Value::Int((text.bytes().count()) as i64),
+            Value::Utf8(text) => {
+                Value::Int((text.chars().map(char::len_utf8).sum::<usize>()) as i64)
+            }
             other => other,
         })
     },

@@ -1,4 +1,4 @@
-//! `replace(a, from, to)`: every `from`, from the left; an empty one is before each character and at the end.
+//! `replace(a, from, to)`: every `from`, from the left; of an empty one there is none.
 
 use crate::catalogue::texts::{self, gives_text, takes};
 use crate::catalogue::{Accuracy, Kernel, ScalarEntry};
@@ -18,6 +18,7 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
         use crate::interpret::value::Value;
 
         Ok(match (args[0], args[1], args[2]) {
+            (Value::Utf8(text), Value::Utf8(""), Value::Utf8(_)) => Value::Utf8(text),
             (Value::Utf8(text), Value::Utf8(from), Value::Utf8(to)) => {
                 texts::kept(text.split(from).collect::<Vec<_>>().join(to))
             }
@@ -33,5 +34,8 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
 
 static KERNEL: Kernel = texts::kernel("replace", |arguments| {
     let (text, from) = (arguments[0].text(), arguments[1].text());
-    text.replace(from, arguments[2].text()).into()
+    match from {
+        "" => text.into(),
+        _ => text.replace(from, arguments[2].text()).into(),
+    }
 });
