@@ -97,12 +97,15 @@ fn multiply(left: Expr, right: Expr) -> Expr {
     Expr::arithmetic(ArithmeticOp::Multiply, left, right, data_type).unwrap()
 }
 
+/// Holds a query's rows against what they must be.
+type Check = Box<dyn Fn(&[RecordBatch])>;
+
 /// A query over columns.
 struct Query {
     name: &'static str,
     columns: Vec<Column>,
     program: Arc<HostProgram>,
-    check: Box<dyn Fn(&[RecordBatch])>,
+    check: Check,
 }
 
 fn program(

@@ -20,7 +20,7 @@ use super::vector::{Vector, read};
 #[derive(Debug)]
 pub(super) enum State {
     Rows(RowState),
-    Groups(GroupState),
+    Groups(Box<GroupState>),
 }
 
 /// Rows that have not left yet.
@@ -48,7 +48,7 @@ impl State {
     /// Starts without rows.
     pub(super) fn new(program: &RowProgram, schema: &SchemaRef) -> Self {
         match &program.sink {
-            Sink::Groups(groups) => Self::Groups(GroupState::new(program, groups)),
+            Sink::Groups(groups) => Self::Groups(Box::new(GroupState::new(program, groups))),
             Sink::Rows(_) | Sink::Sorted(_) => Self::Rows(RowState {
                 schema: schema.clone(),
                 columns: Vec::new(),

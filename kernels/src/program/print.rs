@@ -72,11 +72,11 @@ impl<'a> RowText<'a> {
         let errors = errors.collect::<Result<Vec<_>, String>>()?;
         let is_inline = read_by_one_raise(program);
         let mut raises: Vec<usize> = (0..program.raises.len()).collect();
-        for index in 0..program.values.len() {
+        for (index, is_inline) in is_inline.into_iter().enumerate() {
             let id = ValueId(index as u32);
             let name = match text.operation(id)? {
                 Code::Leaf(code) => code,
-                Code::Operation(code) if is_inline[index] => match program.values[index].op {
+                Code::Operation(code) if is_inline => match program.value(id).op {
                     // It has its own parentheses.
                     Op::Compare { .. } => code,
                     _ => format!("({code})"),

@@ -74,7 +74,7 @@ fn files(random: &mut StdRng) -> Vec<Bytes> {
 }
 
 /// Changes bytes before the footer, most often near the beginning of a column chunk, where headers are.
-fn mutate(bytes: &mut Vec<u8>, starts: &[usize], end: usize, random: &mut StdRng) {
+fn mutate(bytes: &mut [u8], starts: &[usize], end: usize, random: &mut StdRng) {
     for _ in 0..random.random_range(1..4) {
         let place = match random.random_bool(0.6) {
             true => starts[random.random_range(0..starts.len())] + random.random_range(0..60),

@@ -76,7 +76,7 @@ impl BlockSink for Sums {
 /// A file of plain columns in which one block of four has a row that is selected.
 fn file() -> (Bytes, i64, usize) {
     let mut random = StdRng::seed_from_u64(101);
-    let is_selected = |row: usize| row / BLOCK % 4 == 2 && row % 5 == 0;
+    let is_selected = |row: usize| row / BLOCK % 4 == 2 && row.is_multiple_of(5);
     let flags: Vec<i64> = (0..ROWS).map(|row| is_selected(row).into()).collect();
     let numbers: Vec<i64> = (0..ROWS).map(|_| random.random_range(0..1_000)).collect();
     let texts: Vec<String> = numbers

@@ -297,7 +297,7 @@ mod tests {
 
     #[test]
     fn the_keys_of_all_grouping_sets_count() {
-        let cube = |from: i32, keys: i32| cube((from..from + keys).map(|key| lit(key)).collect());
+        let cube = |from: i32, keys: i32| cube((from..from + keys).map(lit).collect());
         let size = |group_by: Vec<Expr>| {
             let none: [Expr; 0] = [];
             let plan = LogicalPlanBuilder::empty(true).aggregate(group_by, none);

@@ -67,7 +67,7 @@ impl Random {
 
     fn float(&mut self, tame: bool) -> f64 {
         let tame_value = (self.next() % 4_000) as f64 / 16.0 - 100.0;
-        if tame || self.next() % 2 == 0 {
+        if tame || self.next().is_multiple_of(2) {
             return tame_value;
         }
         self.of(&[
@@ -110,7 +110,7 @@ impl Random {
     fn value(&mut self, of: &DataType, tame: bool) -> ScalarValue {
         let instant = |random: &mut Self| random.next() as i64 >> (4 + random.next() % 56);
         match of {
-            DataType::Boolean => ScalarValue::Boolean(Some(self.next() % 2 == 0)),
+            DataType::Boolean => ScalarValue::Boolean(Some(self.next().is_multiple_of(2))),
             DataType::Int8 => ScalarValue::Int8(Some(self.int(8) as i8)),
             DataType::Int16 => ScalarValue::Int16(Some(self.int(16) as i16)),
             DataType::Int32 => ScalarValue::Int32(Some(self.int(32) as i32)),

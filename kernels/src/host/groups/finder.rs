@@ -77,12 +77,7 @@ impl Finder {
     }
 
     fn start(&mut self) {
-        let sizes: Vec<u64> = self
-            .plan
-            .parts
-            .iter()
-            .map(|part| first_size(part))
-            .collect();
+        let sizes: Vec<u64> = self.plan.parts.iter().map(first_size).collect();
         self.index = match is_dense(&sizes) {
             true => dense(sizes),
             false => hash(0),
