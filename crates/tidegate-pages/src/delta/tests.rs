@@ -1,3 +1,5 @@
+//! Delta-encoded pages against values written by hand and at random.
+
 use bytes::Bytes;
 
 use super::Delta;

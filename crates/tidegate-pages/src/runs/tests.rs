@@ -1,3 +1,5 @@
+//! Runs of repeated and bit-packed values against their plain form.
+
 use bytes::Bytes;
 
 use super::{Runs, Uniform};

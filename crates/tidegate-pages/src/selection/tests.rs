@@ -1,3 +1,5 @@
+//! Ranges of selected rows, cut into blocks.
+
 use tidegate_kernels::host::BLOCK;
 
 use super::{Selection, Stretch};

@@ -1,3 +1,5 @@
+//! Reading integers and lengths from slices that may end early.
+
 use bytes::Bytes;
 
 use super::Slices;

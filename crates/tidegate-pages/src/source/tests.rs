@@ -1,3 +1,5 @@
+//! Bytes of files, in windows and in parts.
+
 use std::io::Write;
 
 use bytes::Bytes;

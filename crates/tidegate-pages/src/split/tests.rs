@@ -1,3 +1,5 @@
+//! Values of BYTE_STREAM_SPLIT against their plain form.
+
 use bytes::Bytes;
 
 use super::joined;

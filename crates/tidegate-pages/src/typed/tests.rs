@@ -1,3 +1,5 @@
+//! Physical values as those of Arrow types.
+
 use super::{big_endian, big_endian_64, decimal_of, spread};
 
 #[test]

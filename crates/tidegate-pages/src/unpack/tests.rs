@@ -1,3 +1,5 @@
+//! Bit-packed values of every width against a bit-by-bit reading.
+
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
