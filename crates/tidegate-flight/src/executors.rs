@@ -46,6 +46,13 @@ struct Slot {
     statements: usize,
 }
 
+impl Slot {
+    /// Returns whether no statement has the runtime, and nothing is left of one there.
+    fn is_free(&self) -> bool {
+        self.statements == 0 && self.runtime.metrics().num_alive_tasks() == 0
+    }
+}
+
 impl Executors {
     /// Makes runtimes of so many threads, none of which is started yet.
     pub(crate) fn new(threads: usize) -> Self {
@@ -61,9 +68,7 @@ impl Executors {
     /// A runtime cannot be started.
     pub(crate) fn lend(self: &Arc<Self>) -> Result<Executor, Status> {
         let mut slots = self.slots.lock();
-        let is_free =
-            |slot: &Slot| slot.statements == 0 && slot.runtime.metrics().num_alive_tasks() == 0;
-        let slot = match slots.iter().position(is_free) {
+        let slot = match slots.iter().position(Slot::is_free) {
             Some(free) => free,
             None if slots.len() < RUNTIMES_MAX => {
                 let runtime = self.start();
@@ -236,10 +241,10 @@ mod tests {
         Ok((Arc::new(Schema::empty()), rows))
     }
 
-    /// Returns how many runtimes have a statement.
+    /// Returns how many runtimes are not free.
     fn lent(executors: &Executors) -> usize {
         let slots = executors.slots.lock();
-        slots.iter().filter(|slot| slot.statements > 0).count()
+        slots.iter().filter(|slot| !slot.is_free()).count()
     }
 
     #[tokio::test]
