@@ -123,9 +123,9 @@ pub enum RegionForms {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HostEngineMode {
     /// Where the engine has the program, and DataFusion's operators elsewhere.
-    #[default]
     Auto,
     /// DataFusion's operators everywhere.
+    #[default]
     Off,
 }
 
@@ -155,7 +155,7 @@ impl Default for TidegateOptions {
         Self {
             placement: PlacementMode::Auto,
             regions: RegionForms::Auto,
-            host_engine: HostEngineMode::Auto,
+            host_engine: HostEngineMode::Off,
             replay_placement: None,
             devices: None,
             device_slots: 2,

@@ -11,7 +11,7 @@ fn settings_round_trip() {
     let table = [
         ("placement", "strict", "strict"),
         ("regions", "Atomic", "atomic"),
-        ("host_engine", "OFF", "off"),
+        ("host_engine", "AUTO", "auto"),
         ("replay_placement", "hdd", "HDD"),
         ("devices", "Device:1,host", "host, device:1"),
         ("device_slots", "4", "4"),

@@ -64,7 +64,7 @@ async fn a_row_wise_region_stays_where_its_rows_go() {
     session.register_batch("t", rows(0, 100)).unwrap();
     let sql = "SELECT v * 2 AS w FROM t WHERE v BETWEEN 3 AND 5";
     insta::assert_snapshot!(regions(&session, sql).await, @r#"
-    host, program=[filter v >= 3 and v <= 5 → project v * 2 as w], reasons=[the rows return to the host: moving them costs more than filtering them], no_host_engine=[no aggregate]
+    host, program=[filter v >= 3 and v <= 5 → project v * 2 as w], reasons=[the rows return to the host: moving them costs more than filtering them]
     "#);
 }
 

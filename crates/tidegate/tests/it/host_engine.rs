@@ -56,6 +56,7 @@ const ROWS: &str = "SELECT CASE WHEN value % 11 = 0 THEN NULL ELSE value % 7 END
     CAST(CAST(value % 100 AS INT) AS DATE) AS day FROM generate_series(1, 20000)";
 
 async fn create(session: &Session) {
+    set(session, "host_engine = 'auto'").await;
     let sql = format!("CREATE TABLE t AS {ROWS}");
     session.collect(&sql).await.unwrap();
 }
@@ -280,6 +281,7 @@ async fn little_memory_changes_no_answer() {
     );
     let wanted = answer(&build(None), &sql).await;
     let session = build(Some(24 << 20));
+    set(&session, "host_engine = 'auto'").await;
     assert_eq!(answer(&session, &sql).await, wanted);
 }
 
@@ -303,6 +305,7 @@ async fn states_that_save_little_leave_early() {
 #[tokio::test(flavor = "multi_thread")]
 async fn dropping_a_stream_ends_its_work() {
     let session = host_only();
+    set(&session, "host_engine = 'auto'").await;
     let sql = "SELECT value % 1000003 AS k, sum(value) FROM generate_series(1, 400000000) \
         GROUP BY value % 1000003";
     let mut rows = session.execute(sql).await.unwrap();
