@@ -25,8 +25,6 @@ mod ops;
 mod sink;
 mod vector;
 
-#[cfg(test)]
-mod tests;
 
 use std::sync::Arc;
 

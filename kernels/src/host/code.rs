@@ -293,10 +293,3 @@ pub(super) struct Code {
     pub(super) rest_raises: Vec<(Register, Register)>,
     pub(super) sink: SinkCode,
 }
-
-impl Code {
-    /// Returns whether a register may hold text.
-    pub(super) fn has_text(&self) -> bool {
-        self.lanes.contains(&Lane::Text)
-    }
-}

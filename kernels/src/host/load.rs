@@ -83,6 +83,19 @@ pub(super) fn gather(
     }
 }
 
+/// Returns whether one of the rows that have a value has the code of a marked entry; `false` of plain values.
+pub(super) fn uses(chunk: &Chunk<'_>, rows: usize, marked: &[bool]) -> bool {
+    let is_there = |row: usize| chunk.validity.is_none_or(|validity| validity[row] != 0);
+    let uses = |code: &dyn Fn(usize) -> usize| (0..rows).any(|row| is_there(row) && marked[code(row)]);
+    match chunk.values {
+        Values::Codes8(codes) => uses(&|row| codes[row].into()),
+        Values::Codes16(codes) => uses(&|row| codes[row].into()),
+        Values::Codes32(codes) => uses(&|row| codes[row] as usize),
+        Values::Constant(code) => uses(&|_| code as usize),
+        _ => false,
+    }
+}
+
 /// Reads which values are there.
 pub(super) fn presence(chunk: &Chunk<'_>, selection: Selection<'_>, to: &mut [u8]) {
     match chunk.validity {

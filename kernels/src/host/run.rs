@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use arrow_array::{Array, RecordBatch};
 
+use tidegate_pipeline::Interval;
+
 use super::HostProgram;
 use super::block::{BLOCK, Chunk, Entries, Values};
 use super::compile::{compile, num_tables};
@@ -38,6 +40,8 @@ pub struct HostRun {
 struct Dictionaries {
     held: Vec<Option<Held>>,
     lens: Vec<usize>,
+    /// Which entries contradict what is known of their input, if some do: no row that has a value may use one.
+    outside: Vec<Option<Vec<bool>>>,
     /// Whether a dictionary has so few entries that work on them pays.
     pays: Vec<bool>,
     /// What was computed for entries.
@@ -100,6 +104,7 @@ impl HostRun {
             dictionaries: Dictionaries {
                 held: vec![None; num_inputs],
                 lens: vec![0; num_inputs],
+                outside: vec![None; num_inputs],
                 pays: vec![false; num_inputs],
                 tables: vec![None; num_tables(row_program)],
                 is_ruled_out: false,
@@ -123,7 +128,7 @@ impl HostRun {
     /// many rows the group has, since work on entries pays only with several rows for each.
     ///
     /// # Errors
-    /// Entries outside of their input's facts.
+    /// Entries of another kind than their input.
     pub fn begin(&mut self, entries: &[Option<&Entries>], rows: usize) -> Result<(), Declined> {
         self.dictionaries.clear();
         for input in 0..self.coded.len() {
@@ -250,6 +255,10 @@ impl HostRun {
             if !nullable && validity.is_some_and(|validity| validity.contains(&0)) {
                 return Err(Declined::OutsideFacts { input });
             }
+            let outside = self.dictionaries.outside[input].as_deref();
+            if outside.is_some_and(|outside| load::uses(chunk, rows, outside)) {
+                return Err(Declined::OutsideFacts { input });
+            }
         }
         Ok(())
     }
@@ -316,6 +325,22 @@ fn unit(
     Ok(units.len() - 1)
 }
 
+/// Returns which entries lie outside of an interval.
+fn outside(entries: &Entries, interval: Interval) -> Vec<bool> {
+    fn of<T: Copy + Into<i128>>(values: &[T], interval: Interval) -> Vec<bool> {
+        let outside = values.iter().map(|value| !interval.contains((*value).into()));
+        outside.collect()
+    }
+    match entries {
+        Entries::I32(values) => of(values, interval),
+        Entries::I64(values) => of(values, interval),
+        Entries::I128(values) => of(values, interval),
+        Entries::F32(values) => vec![false; values.len()],
+        Entries::F64(values) => vec![false; values.len()],
+        Entries::Text(array) => vec![false; array.len()],
+    }
+}
+
 fn is_coded(values: Values<'_>) -> bool {
     matches!(
         values,
@@ -327,6 +352,7 @@ impl Dictionaries {
     fn clear(&mut self) {
         self.held.iter_mut().for_each(|held| *held = None);
         self.lens.fill(0);
+        self.outside.iter_mut().for_each(|outside| *outside = None);
         self.pays.fill(false);
         self.tables.iter_mut().for_each(|table| *table = None);
         self.is_ruled_out = false;
@@ -368,7 +394,14 @@ impl Dictionaries {
                     validity: None,
                 };
                 if !load::load(&chunk, None, None, interval, &mut vector, len)? {
-                    return Err(Declined::OutsideFacts { input });
+                    let outside = outside(entries, interval);
+                    let validity: Vec<u8> = outside.iter().map(|is| u8::from(!is)).collect();
+                    let chunk = Chunk {
+                        values,
+                        validity: Some(&validity),
+                    };
+                    load::load(&chunk, None, None, interval, &mut vector, len)?;
+                    self.outside[input] = Some(outside);
                 }
                 Held::Vector(vector)
             }

@@ -54,14 +54,6 @@ impl Lane {
             _ => Self::I128,
         }
     }
-
-    pub(super) fn bytes(self) -> usize {
-        match self {
-            Self::Bool => 1,
-            Self::I32 | Self::F32 => 4,
-            Self::I64 | Self::F64 => 8,
-            Self::I128 | Self::Text => 16,
-        }
     }
 }
 

@@ -120,7 +120,6 @@ fn run(
         assert_eq!(left, run.num_groups());
     }
     assert!(found.iter().all(|batch| batch.schema() == program.output()));
-    assert!(run.memory_bytes() > 0 || batches.is_empty());
     Ok(found)
 }
 
@@ -149,17 +148,25 @@ fn check(case: &Case, way: Way, reference: &Reference) -> Result<Option<String>,
 /// Runs cases every way, and returns how often each refusal came.
 fn check_all(cases: Vec<Case>) -> BTreeMap<String, usize> {
     let mut refused = BTreeMap::new();
-    let mut run = 0;
+    let (mut run, mut failed) = (0, Vec::new());
     for case in cases {
         let reference = Reference::of(&case);
         for way in WAYS {
             match check(&case, way, &reference) {
                 Ok(None) => run += 1,
                 Ok(Some(why)) => *refused.entry(why).or_insert(0) += 1,
-                Err(why) => panic!("{} ({way:?}): {}\n{why}", case.name, case.pipeline),
+                Err(why) => {
+                    failed.push(format!("{} ({way:?}): {}\n{why}", case.name, case.pipeline))
+                }
             }
         }
     }
+    assert!(
+        failed.is_empty(),
+        "{}: {}",
+        failed.len(),
+        failed.join("\n\n")
+    );
     assert!(run > 0, "{refused:?}");
     refused
 }

@@ -242,6 +242,13 @@ impl Compiler<'_> {
                 Ok(self.make(place, Lane::Bool, |to| Instruction::CastFails { from, to }))
             }
             Op::Convert { .. } => Ok(self.boolean(false)),
+            Op::Call {
+                callee: Callee::Custom { function, .. },
+                ..
+            } => Err(Unsupported::new(format!(
+                "the user's function {}, on the host",
+                function.name
+            ))),
             op => Err(Unsupported::new(format!(
                 "the failure of {op:?}, on the host"
             ))),

@@ -164,7 +164,7 @@ impl Column {
                 let values = filled(&values.iter().collect::<Vec<_>>());
                 coded(
                     &values,
-                    f64::to_bits,
+                    |value| value.to_bits(),
                     Entries::F64,
                     &|part| Owned::F64(part.to_vec()),
                     starts,
@@ -177,7 +177,7 @@ impl Column {
                 let values = filled(&values.iter().collect::<Vec<_>>());
                 coded(
                     &values,
-                    f32::to_bits,
+                    |value| value.to_bits(),
                     Entries::F32,
                     &|part| Owned::F32(part.to_vec()),
                     starts,
