@@ -15,7 +15,6 @@ pub(crate) mod guard;
 pub mod ipc;
 pub(crate) mod parquet;
 pub(crate) mod present;
-mod thrift;
 
 use std::any::Any;
 use std::fmt;

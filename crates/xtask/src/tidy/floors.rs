@@ -10,7 +10,7 @@ struct Floor {
 }
 
 /// The whole table, from the vocabulary up. A new member needs a row.
-const FLOORS: [Floor; 13] = [
+const FLOORS: [Floor; 14] = [
     Floor {
         // For tests alone.
         member: "tidegate-needs",
@@ -33,6 +33,10 @@ const FLOORS: [Floor; 13] = [
         may_use: &["tidegate-kernels", "tidegate-pipeline", "tidegate-device"],
     },
     Floor {
+        member: "tidegate-pages",
+        may_use: &["tidegate-kernels", "tidegate-pipeline"],
+    },
+    Floor {
         member: "tidegate-scheduler",
         may_use: &["tidegate-kernels", "tidegate-pipeline", "tidegate-device"],
     },
@@ -40,6 +44,7 @@ const FLOORS: [Floor; 13] = [
         member: "tidegate",
         may_use: &[
             "tidegate-scheduler",
+            "tidegate-pages",
             "tidegate-kernels",
             "tidegate-pipeline",
             "tidegate-device",

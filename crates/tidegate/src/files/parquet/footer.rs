@@ -12,8 +12,7 @@ use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt as _};
 use parking_lot::Mutex;
 use parquet::arrow::async_reader::AsyncFileReader;
 use parquet::errors::ParquetError;
-
-use crate::files::thrift::walk;
+use tidegate_pages::thrift::walk;
 
 /// Bytes from the end of a file that are read to find its footer.
 const TAIL_BYTES: u64 = 64 << 10;

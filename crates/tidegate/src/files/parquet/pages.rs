@@ -4,8 +4,7 @@ use std::ops::Range;
 
 use parquet::basic::Type;
 use parquet::file::metadata::ParquetMetaData;
-
-use crate::files::thrift::walk;
+use tidegate_pages::thrift::walk;
 
 /// What a page claims that cannot be, or that is not allowed.
 pub(super) enum Flaw {

@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use parquet::arrow::async_reader::AsyncFileReader;
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
+use tidegate_pages::thrift::walk;
 
 use super::ParquetResult;
 use super::pages::DICTIONARY_PAGE;
-use crate::files::thrift::walk;
 
 /// Bytes that the header of a dictionary page has at most.
 const HEADER_BYTES: u64 = 256;

@@ -9,7 +9,10 @@ const DEPTH_MAX: usize = 24;
 
 /// Walks one structure at the beginning of some bytes and calls `visit` with each number in it, below
 /// the numbers of the fields that lead to it. Returns the length of the structure.
-pub(super) fn walk(bytes: &[u8], visit: impl FnMut(&[i16], i64)) -> Result<usize, String> {
+///
+/// # Errors
+/// What does not fit in the bytes, or what nests too deep.
+pub fn walk(bytes: &[u8], visit: impl FnMut(&[i16], i64)) -> Result<usize, String> {
     let mut walker = Walker {
         bytes,
         at: 0,
