@@ -8,6 +8,7 @@
 mod engine;
 mod facts;
 mod fold;
+mod paged;
 mod rest;
 mod split;
 
@@ -29,10 +30,12 @@ use datafusion::physical_plan::{
 
 pub(crate) use engine::HostEngine;
 use engine::{Engine, Programs};
-use fold::{Declines, Fold};
+use fold::{Declines, Fold, Input};
+use paged::Pages;
 use split::Split;
 
 use super::chain::{Exchanges, with_leaf};
+use crate::leaf::parquet::pages::PageScan;
 
 /// Stands for the operators of a region's chain, and gives the same rows or partial states.
 #[derive(Debug)]
@@ -41,6 +44,8 @@ pub(crate) struct HostFoldExec {
     engine: Arc<Engine>,
     /// The programs of this execution, or why there are none.
     programs: OnceLock<std::result::Result<Arc<Programs>, String>>,
+    /// How the leaf is read as pages, if it is.
+    pages: Option<Arc<PageScan>>,
     declines: Arc<Declines>,
     metrics: ExecutionPlanMetricsSet,
 }
@@ -61,11 +66,21 @@ impl HostFoldExec {
     }
 
     fn over(split: Split, engine: Arc<Engine>) -> Self {
+        let declines = Arc::<Declines>::default();
+        let pages = match split.page_scan() {
+            Some(Ok(pages)) => Some(Arc::new(pages)),
+            Some(Err(reason)) => {
+                declines.not_as_pages(&reason);
+                None
+            }
+            None => None,
+        };
         Self {
             split,
             engine,
             programs: OnceLock::new(),
-            declines: Arc::default(),
+            pages,
+            declines,
             metrics: ExecutionPlanMetricsSet::new(),
         }
     }
@@ -163,7 +178,13 @@ impl ExecutionPlan for HostFoldExec {
             Ok(programs) => Arc::clone(programs),
             Err(_) => return self.split.operators.execute(partition, ctx),
         };
-        let input = self.split.source.execute(partition, Arc::clone(&ctx))?;
+        let input = match &self.pages {
+            Some(scan) => {
+                let pages = Pages::new(scan, partition, &ctx, &self.metrics);
+                Input::Pages(Box::new(pages))
+            }
+            None => Input::Batches(self.split.source.execute(partition, Arc::clone(&ctx))?),
+        };
         let declines = Arc::clone(&self.declines);
         let fold = Fold::new(programs, self.split.clone(), declines, ctx);
         Ok(fold.stream(partition, input, &self.metrics))

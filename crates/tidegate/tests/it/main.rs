@@ -21,6 +21,7 @@ mod expressions;
 mod faults;
 mod functions;
 mod host_engine;
+mod host_pages;
 mod host_tier;
 mod int96;
 mod limits;

@@ -36,7 +36,9 @@ use super::files::HostCache;
 use crate::files::guard::unguarded;
 use crate::options::{CacheMode, TidegateOptions};
 use planner::CachedMorselizer;
-use scan::CachedScan;
+pub(super) use pruning::Pruning;
+pub(super) use scan::selects_rows;
+use scan::{CachedScan, Step};
 
 /// A `ParquetSource` behind the host tier.
 #[derive(Clone)]
@@ -97,7 +99,31 @@ pub(super) fn as_well(planned: &FileScanConfig, mut other: FileScanConfig) -> Fi
     other
 }
 
+/// What of a file this source must read, for the host tier gives or keeps it.
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    /// Row groups that go together.
+    pub(super) source: Vec<Vec<usize>>,
+}
+
 impl CachedSource {
+    /// Decides about a file, of which an access plan may name row groups, as planning it does.
+    pub(super) async fn plan(&self, file: &PartitionedFile, store: &Arc<dyn ObjectStore>) -> Plan {
+        let Some(known) = self.scan.open(file, store).await else {
+            return Plan::default();
+        };
+        let steps = self.scan.steps(file, &known);
+        let steps = steps.map_or_else(Vec::new, |decided| decided.steps);
+        let source = steps.into_iter().filter_map(|step| match step {
+            Step::Serve(row_groups, _) => Some(row_groups),
+            Step::Read(row_groups, Some(_)) => Some(row_groups),
+            Step::Read(_, None) => None,
+        });
+        Plan {
+            source: source.collect(),
+        }
+    }
+
     /// Wraps the source of a scan, or says why it cannot be.
     pub(crate) fn over(
         config: &FileScanConfig,

@@ -1,6 +1,7 @@
 //! One partition of a region, folded by the host engine.
 //!
-//! Batches of the source are cut into parts, parts into blocks. After each part memory is reserved for what
+//! Batches of the source are cut into parts, parts into blocks; row groups of Parquet files come as pages
+//! ([`super::paged`]). After each part memory is reserved for what
 //! the state has become, and others may run if half a millisecond has passed. A state that finds no memory,
 //! or is no smaller than its rows, leaves as rows of partial states and begins anew.
 
@@ -22,6 +23,7 @@ use parking_lot::Mutex;
 use tidegate_kernels::host::{ArrowBlocks, Declined, HostProgram, HostRun, Selected};
 
 use super::engine::Programs;
+use super::paged::{Folded, Next, Pages};
 use super::rest::Rest;
 use super::split::Split;
 use crate::error::{Error, ErrorKind};
@@ -38,34 +40,63 @@ const ROWS_PER_STATE_MIN: usize = 1 << 14;
 /// Parts in a row that were declined at their first block after which a run gives up.
 const DECLINED_PARTS_MAX: usize = 16;
 
-/// Why blocks were declined, and how many rows of each reason went to DataFusion's operators.
+/// What went otherwise than by pages and the engine, by reason.
 #[derive(Debug, Default)]
-pub(super) struct Declines(Mutex<BTreeMap<String, usize>>);
+pub(super) struct Declines {
+    /// How many rows went to DataFusion's operators.
+    rows: Mutex<BTreeMap<String, usize>>,
+    /// How often the scan's source read rows, and no pages.
+    not_as_pages: Mutex<BTreeMap<String, usize>>,
+}
 
 impl Declines {
     fn add(&self, reason: &str, rows: usize) {
-        let mut reasons = self.0.lock();
-        match reasons.get_mut(reason) {
-            Some(known) => *known += rows,
-            None => {
-                reasons.insert(reason.to_string(), rows);
-            }
+        count(&self.rows, reason, rows);
+    }
+
+    /// Notes that rows are read by the scan's source.
+    pub(super) fn not_as_pages(&self, reason: &str) {
+        count(&self.not_as_pages, reason, 1);
+    }
+}
+
+fn count(counts: &Mutex<BTreeMap<String, usize>>, reason: &str, more: usize) {
+    let mut counts = counts.lock();
+    match counts.get_mut(reason) {
+        Some(known) => *known += more,
+        None => {
+            counts.insert(reason.to_string(), more);
         }
     }
 }
 
 impl fmt::Display for Declines {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let reasons = self.0.lock();
-        if reasons.is_empty() {
-            return Ok(());
+        for (name, counts) in [
+            ("declined", &self.rows),
+            ("not_as_pages", &self.not_as_pages),
+        ] {
+            let counts = counts.lock();
+            if !counts.is_empty() {
+                let counts = counts.iter();
+                let counts: Vec<String> = counts
+                    .map(|(reason, times)| format!("{reason} ×{times}"))
+                    .collect();
+                write!(f, ", {name}=[{}]", counts.join("; "))?;
+            }
         }
-        let reasons = reasons.iter();
-        let reasons: Vec<String> = reasons
-            .map(|(reason, rows)| format!("{reason}: {rows} rows"))
-            .collect();
-        write!(f, ", declined=[{}]", reasons.join("; "))
+        Ok(())
     }
+}
+
+/// Where the rows of a partition come from.
+pub(super) enum Input {
+    /// Batches of the source.
+    Batches(SendableRecordBatchStream),
+    /// Pages, and batches for what is not read as pages.
+    Pages(Box<Pages>),
+    /// All of them have come.
+    Ended,
 }
 
 /// What the partitions of a region share.
@@ -95,7 +126,7 @@ impl Fold {
     pub(super) fn stream(
         self,
         partition: usize,
-        input: SendableRecordBatchStream,
+        input: Input,
         metrics: &ExecutionPlanMetricsSet,
     ) -> SendableRecordBatchStream {
         let schema = self.split.operators.schema();
@@ -125,8 +156,7 @@ struct PartitionFold {
     shared: Fold,
     batch_size: usize,
     early: Option<EarlyOutput>,
-    /// `None` after its last batch.
-    input: Option<SendableRecordBatchStream>,
+    input: Input,
     program: Arc<HostProgram>,
     run: HostRun,
     /// The program relies on the scan's statistics.
@@ -150,7 +180,7 @@ impl PartitionFold {
     fn new(
         shared: Fold,
         partition: usize,
-        input: SendableRecordBatchStream,
+        input: Input,
         metrics: &ExecutionPlanMetricsSet,
     ) -> Self {
         let config = shared.ctx.session_config();
@@ -167,7 +197,7 @@ impl PartitionFold {
         Self {
             batch_size,
             early,
-            input: Some(input),
+            input,
             run: program.run(),
             program,
             assumes: true,
@@ -199,24 +229,86 @@ impl PartitionFold {
                 self.baseline.record_output(batch.num_rows());
                 return Ok(Some(batch));
             }
-            if let Some(input) = &mut self.input {
-                let batch = input.next().await.transpose()?;
-                // What is waited for is not folded.
-                self.began = Instant::now();
-                match batch {
-                    Some(batch) => self.fold(&batch).await?,
-                    None => self.end()?,
+            match std::mem::replace(&mut self.input, Input::Ended) {
+                Input::Batches(mut batches) => {
+                    if let Some(batch) = self.next_batch(&mut batches).await? {
+                        self.fold(&batch).await?;
+                        self.input = Input::Batches(batches);
+                    } else {
+                        self.end()?;
+                    }
                 }
-                continue;
-            }
-            let Some(output) = &mut self.rest_output else {
-                return Ok(None);
-            };
-            match output.next().await.transpose()? {
-                Some(batch) => self.ready.push_back(batch),
-                None => self.rest_output = None,
+                Input::Pages(mut pages) => match self.fold_pages(&mut pages).await? {
+                    true => self.input = Input::Pages(pages),
+                    false => self.end()?,
+                },
+                Input::Ended => {
+                    let Some(output) = &mut self.rest_output else {
+                        return Ok(None);
+                    };
+                    match output.next().await.transpose()? {
+                        Some(batch) => self.ready.push_back(batch),
+                        None => self.rest_output = None,
+                    }
+                }
             }
         }
+    }
+
+    async fn next_batch(
+        &mut self,
+        batches: &mut SendableRecordBatchStream,
+    ) -> Result<Option<RecordBatch>> {
+        let batch = batches.next().await.transpose()?;
+        // What is waited for is not folded.
+        self.began = Instant::now();
+        Ok(batch)
+    }
+
+    /// Folds what comes next of pages and of the batches between them; returns whether there was any.
+    async fn fold_pages(&mut self, pages: &mut Pages) -> Result<bool> {
+        let declines = Arc::clone(&self.shared.declines);
+        let next = pages.next(&mut self.run, &self.program, &declines).await?;
+        match next {
+            Next::End => return Ok(false),
+            Next::Batches(batches) => {
+                match self.next_batch(batches).await? {
+                    Some(batch) => self.fold(&batch).await?,
+                    None => pages.end_batches(),
+                }
+                return Ok(true);
+            }
+            Next::RowGroup if self.given_up.is_some() => {
+                pages.leave_rest()?;
+                return Ok(true);
+            }
+            Next::RowGroup => {}
+        }
+        let timer = self.baseline.elapsed_compute().timer();
+        let folded = pages.fold(&mut self.run, &self.program);
+        timer.done();
+        let (Folded::Some(rows)
+        | Folded::All(rows)
+        | Folded::Declined(rows, _)
+        | Folded::Unread(rows, _)) = folded;
+        self.rows += rows;
+        self.counters.folded_rows.add(rows);
+        match folded {
+            Folded::Some(_) | Folded::All(_) => self.declined_parts = 0,
+            Folded::Declined(_, declined) => {
+                self.make_way(&declined)?;
+                declines.not_as_pages(&declined.to_string());
+                pages.leave_rest()?;
+            }
+            Folded::Unread(_, why) => {
+                declines.not_as_pages(&why);
+                pages.leave_rest()?;
+            }
+        }
+        self.reserve()?;
+        self.leave_early()?;
+        self.let_others_run().await;
+        Ok(true)
     }
 
     /// Folds a batch, part by part.
@@ -252,6 +344,22 @@ impl PartitionFold {
 
     /// Does what there is to be done with rows that the run declined; returns whether that has run them.
     async fn decline(&mut self, declined: Declined, rows: &RecordBatch) -> Result<bool> {
+        if self.make_way(&declined)? {
+            return Ok(false);
+        }
+        let reason = declined.to_string();
+        self.declined_parts += 1;
+        self.run_elsewhere(rows.clone(), &reason).await?;
+        if self.declined_parts >= DECLINED_PARTS_MAX {
+            self.given_up = Some(reason);
+            self.take_state()?;
+        }
+        Ok(true)
+    }
+
+    /// Makes way for rows that were declined, if the run, or another one, may take them then: the state so
+    /// far leaves. Returns whether it did.
+    fn make_way(&mut self, declined: &Declined) -> Result<bool> {
         match declined {
             Declined::OutsideFacts { .. } if self.assumes => {
                 self.take_state()?;
@@ -263,23 +371,14 @@ impl PartitionFold {
                     }
                     Err(reason) => self.given_up = Some(reason.clone()),
                 }
-                Ok(false)
+                Ok(true)
             }
             Declined::TooLarge if self.rows > 0 => {
                 self.take_state()?;
                 self.counters.early_states.add(1);
-                Ok(false)
-            }
-            declined => {
-                let reason = declined.to_string();
-                self.declined_parts += 1;
-                self.run_elsewhere(rows.clone(), &reason).await?;
-                if self.declined_parts >= DECLINED_PARTS_MAX {
-                    self.given_up = Some(reason);
-                    self.take_state()?;
-                }
                 Ok(true)
             }
+            _ => Ok(false),
         }
     }
 
@@ -355,7 +454,6 @@ impl PartitionFold {
 
     /// Ends after the last batch: the state leaves, then what DataFusion's operators have.
     fn end(&mut self) -> Result<()> {
-        self.input = None;
         // A group over everything is there without rows, once: the operators give theirs too.
         if self.rest.is_none() && !self.shared.programs.has_keys() {
             self.rows = self.rows.max(1);

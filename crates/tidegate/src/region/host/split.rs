@@ -10,6 +10,8 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
 
+use crate::leaf::parquet::pages::PageScan;
+
 /// A chain whose exchanges are below all of its operators.
 #[derive(Clone, Debug)]
 pub(super) struct Split {
@@ -38,6 +40,24 @@ impl Split {
         let source = stacked(exchanges, Arc::clone(node))?;
         let operators = stacked(operators, Arc::clone(&source))?;
         Ok(Self { operators, source })
+    }
+}
+
+impl Split {
+    /// Returns how the leaf is read as pages, or why it is not; `None` if it is no Parquet scan.
+    pub(super) fn page_scan(&self) -> Option<std::result::Result<PageScan, String>> {
+        let mut leaf = &self.source;
+        while let [input] = leaf.children()[..] {
+            leaf = input;
+        }
+        let scan = PageScan::new(leaf)?;
+        Some(scan.and_then(|scan| {
+            // Behind an exchange a partition is none of the scan's.
+            match scan.is_gated() && !Arc::ptr_eq(leaf, &self.source) {
+                true => Err("an exchange above a scan that is shared".into()),
+                false => Ok(scan),
+            }
+        }))
     }
 }
 

@@ -17,14 +17,15 @@ use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion_datasource::file::FileSource;
 use datafusion_datasource::{PartitionedFile, TableSchema};
 use datafusion_datasource_parquet::{
-    ParquetFileMetrics, RowGroupAccessPlanFilter, apply_file_schema_type_coercions,
+    PagePruningAccessPlanFilter, ParquetAccessPlan, ParquetFileMetrics, RowGroupAccessPlanFilter,
+    apply_file_schema_type_coercions,
 };
 use datafusion_pruning::{PruningPredicate, PruningPredicateBuilder};
 
 use super::super::files::KnownFile;
 
 /// A predicate that rules row groups out.
-pub(super) struct Pruning {
+pub(in crate::leaf::parquet) struct Pruning {
     predicate: Arc<dyn PhysicalExpr>,
     table: TableSchema,
     max_in_list_size: usize,
@@ -32,7 +33,7 @@ pub(super) struct Pruning {
 
 impl Pruning {
     /// Returns what a source prunes by, if it does.
-    pub(super) fn of(source: &ParquetSource) -> Option<Self> {
+    pub(in crate::leaf::parquet) fn of(source: &ParquetSource) -> Option<Self> {
         let parquet = &source.table_parquet_options().global;
         let predicate = source.filter().filter(|_| parquet.pruning)?;
         Some(Self {
@@ -49,21 +50,52 @@ impl Pruning {
         file: &PartitionedFile,
         known: &KnownFile,
     ) {
-        let Some(predicate) = self.for_file(file, known) else {
+        let Some((_, predicate)) = self.for_file(file, known) else {
             return;
         };
         // Counted apart: the inner source counts what it is left.
         let metrics = ExecutionPlanMetricsSet::new();
-        chosen.prune_by_statistics(
-            predicate.schema(),
-            known.footer.file_metadata().schema_descr(),
-            known.footer.row_groups(),
+        prune_by_statistics(
+            chosen,
             &predicate,
+            known,
             &ParquetFileMetrics::new(0, "", &metrics),
         );
     }
 
-    fn for_file(&self, file: &PartitionedFile, known: &KnownFile) -> Option<PruningPredicate> {
+    /// Leaves out the row groups, and the pages if asked to, of which statistics tell that no row passes.
+    pub(in crate::leaf::parquet) fn prune_all(
+        &self,
+        mut chosen: RowGroupAccessPlanFilter,
+        file: &PartitionedFile,
+        known: &KnownFile,
+        metrics: &ParquetFileMetrics,
+        by_page: bool,
+    ) -> ParquetAccessPlan {
+        let Some((predicate, pruning)) = self.for_file(file, known) else {
+            return chosen.build();
+        };
+        prune_by_statistics(&mut chosen, &pruning, known, metrics);
+        let access = chosen.build();
+        if !by_page {
+            return access;
+        }
+        PagePruningAccessPlanFilter::new(&predicate, Arc::clone(pruning.schema()))
+            .prune_plan_with_page_index(
+                access,
+                pruning.schema(),
+                known.footer.file_metadata().schema_descr(),
+                &known.footer,
+                metrics,
+            )
+    }
+
+    /// Returns the predicate in the columns of a file, and what prunes by it.
+    fn for_file(
+        &self,
+        file: &PartitionedFile,
+        known: &KnownFile,
+    ) -> Option<(Arc<dyn PhysicalExpr>, PruningPredicate)> {
         let logical = self.table.file_schema();
         let stored = known.stored()?;
         let physical = apply_file_schema_type_coercions(logical, stored);
@@ -82,10 +114,26 @@ impl Pruning {
         let predicate = PhysicalExprSimplifier::new(&physical)
             .simplify(predicate)
             .ok()?;
-        PruningPredicateBuilder::new()
+        let pruning = PruningPredicateBuilder::new()
             .with_file_schema(physical)
             .with_max_in_list_size(self.max_in_list_size)
-            .try_build(predicate)
-            .ok()
+            .try_build(Arc::clone(&predicate))
+            .ok()?;
+        Some((predicate, pruning))
     }
+}
+
+fn prune_by_statistics(
+    chosen: &mut RowGroupAccessPlanFilter,
+    predicate: &PruningPredicate,
+    known: &KnownFile,
+    metrics: &ParquetFileMetrics,
+) {
+    chosen.prune_by_statistics(
+        predicate.schema(),
+        known.footer.file_metadata().schema_descr(),
+        known.footer.row_groups(),
+        predicate,
+        metrics,
+    );
 }
