@@ -307,16 +307,20 @@ pub(super) struct EntryCode {
     pub(super) tables: Vec<(Register, usize)>,
 }
 
+/// Value, or code of a string, and validity of a key; valid where there is no register.
+pub(super) type KeyCode = (Register, Option<Register>);
+
+/// Value of an accumulator, and which rows count; all where there is no register.
+pub(super) type AccumulatorCode = (Option<Register>, Option<Register>);
+
 /// Where the sink finds what it takes.
 #[derive(Clone, Debug)]
 pub(super) enum SinkCode {
     /// Value and validity of each column.
     Rows(Vec<(Register, Option<Register>)>),
     Groups {
-        /// Value, or code of a string, and validity of each key.
-        keys: Vec<(Register, Option<Register>)>,
-        /// Value of each accumulator, and which rows count; all where there is no register.
-        accumulators: Vec<(Option<Register>, Option<Register>)>,
+        keys: Vec<KeyCode>,
+        accumulators: Vec<AccumulatorCode>,
     },
 }
 

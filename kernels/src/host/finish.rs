@@ -69,7 +69,7 @@ impl Finish {
             let mut texts = code.texts();
             let mut machine = Machine::new(&mut registers, &mut texts, &mut []);
             machine.run(&code.rest, source, count)?;
-            if machine.raises(&code.rest_raises, count)? {
+            if machine.raises(&code.rest_raises, None, count)? {
                 return Err(Declined::Raises);
             }
             let SinkCode::Rows(outputs) = &code.sink else {

@@ -3,6 +3,7 @@
 pub(super) mod finder;
 pub(super) mod keys;
 pub(super) mod layout;
+pub(super) mod lines;
 pub(super) mod results;
 pub(super) mod states;
 pub(super) mod strings;

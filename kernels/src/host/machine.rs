@@ -83,15 +83,24 @@ impl<'s, 'a> Machine<'s, 'a> {
         }
     }
 
-    /// Returns whether a row has an error.
+    /// Returns whether a row has an error, of those that `pass` selects if it is given.
     pub(super) fn raises(
         &self,
         raises: &[(Register, Register)],
+        pass: Option<&[u8]>,
         count: usize,
     ) -> Result<bool, Declined> {
         for (guard, when) in raises {
             let guard = read::<u8>(&self.registers[*guard], count)?;
-            if any_of_both(guard, read(&self.registers[*when], count)?) {
+            let when = read::<u8>(&self.registers[*when], count)?;
+            let raises = match pass {
+                None => any_of_both(guard, when),
+                Some(pass) => {
+                    let mut rows = pass.iter().zip(guard).zip(when);
+                    rows.any(|((pass, guard), when)| pass & guard & when != 0)
+                }
+            };
+            if raises {
                 return Ok(true);
             }
         }

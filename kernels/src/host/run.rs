@@ -28,7 +28,9 @@ pub struct HostRun {
     strings: Vec<Strings>,
     /// Which inputs of a block have such codes.
     coded: Vec<bool>,
-    /// The rows that were selected last.
+    /// Which rows were selected last, a byte of 0 or 1 each, if some were and others not.
+    pass: Vec<u8>,
+    /// The places of those rows.
     selection: Vec<u16>,
     num_selected: usize,
     num_rows: usize,
@@ -111,6 +113,7 @@ impl HostRun {
             },
             strings: vec![Strings::default(); num_keys(row_program)],
             coded: vec![false; num_inputs],
+            pass: Vec::with_capacity(BLOCK),
             selection: vec![0; BLOCK],
             num_selected: 0,
             num_rows: 0,
@@ -180,17 +183,16 @@ impl HostRun {
         let mut texts = code.texts();
         let mut machine = Machine::new(registers, &mut texts, &mut self.strings);
         machine.run(&code.filter, source, rows)?;
-        if machine.raises(&code.filter_raises, rows)? {
+        if machine.raises(&code.filter_raises, None, rows)? {
             return Err(Declined::Raises);
         }
         self.num_selected = match code.pass {
             None => rows,
             Some(pass) => {
                 let pass = read::<u8>(&machine.registers[pass], rows)?;
-                match ops::count(pass) {
-                    count if count == rows || count == 0 => count,
-                    _ => ops::places(pass, &mut self.selection),
-                }
+                self.pass.clear();
+                self.pass.extend_from_slice(pass);
+                ops::count(pass)
             }
         };
         Ok(match self.num_selected {
@@ -219,20 +221,30 @@ impl HostRun {
                 .look_up(&mut self.units[unit].1, &mut self.strings)?;
             &mut self.units[unit].1
         };
-        let count = self.num_selected;
+        let pass = (self.num_selected < rows).then_some(self.pass.as_slice());
+        // Where most rows are selected, computing for all costs less than picking some.
+        let takes_all = self.num_selected * 4 >= rows * 3 && self.state.takes_all_rows();
+        let (pass, selection) = match (pass, takes_all) {
+            (Some(pass), false) => {
+                let count = ops::places(pass, &mut self.selection);
+                (None, Some(&self.selection[..count]))
+            }
+            (pass, _) => (pass, None),
+        };
+        let count = selection.map_or(rows, <[u16]>::len);
         let source = Source::Rows {
             chunks,
             held: &self.dictionaries.held,
             tables: &self.dictionaries.tables,
-            selection: (count < rows).then(|| &self.selection[..count]),
+            selection,
         };
         let mut texts = code.texts();
         let mut machine = Machine::new(registers, &mut texts, &mut self.strings);
         machine.run(&code.rest, source, count)?;
-        if machine.raises(&code.rest_raises, count)? {
+        if machine.raises(&code.rest_raises, pass, count)? {
             return Err(Declined::Raises);
         }
-        self.state.fold(&code.sink, &mut machine, count)?;
+        self.state.fold(&code.sink, &mut machine, pass, count)?;
         // A block is folded once.
         self.num_selected = 0;
         Ok(())

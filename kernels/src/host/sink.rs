@@ -5,7 +5,7 @@ use arrow_schema::SchemaRef;
 use tidegate_pipeline::program::{Groups, Sink};
 use tidegate_pipeline::{RowProgram, Unsupported};
 
-use super::code::{Register, SinkCode};
+use super::code::{AccumulatorCode, KeyCode, Register, SinkCode};
 use super::columns::{Column, batch_of, columns_of};
 use super::execute::Machine;
 use super::finish::Finish;
@@ -67,17 +67,26 @@ impl State {
         }
     }
 
-    /// Takes a block's selected rows.
+    /// Returns whether it takes rows in that are not selected, which then count nowhere.
+    pub(super) fn takes_all_rows(&self) -> bool {
+        match self {
+            Self::Rows(_) => false,
+            Self::Groups(groups) => groups.finder.as_ref().is_some_and(Finder::takes_all_rows),
+        }
+    }
+
+    /// Takes a block's rows, those that `pass` selects if it is given.
     pub(super) fn fold(
         &mut self,
         code: &SinkCode,
         machine: &mut Machine<'_, '_>,
+        pass: Option<&[u8]>,
         count: usize,
     ) -> Result<(), Declined> {
         match (self, code) {
             (Self::Rows(rows), SinkCode::Rows(columns)) => rows.fold(columns, machine, count),
             (Self::Groups(groups), SinkCode::Groups { keys, accumulators }) => {
-                groups.fold(keys, accumulators, machine, count)
+                groups.fold((keys, accumulators), machine, pass, count)
             }
             _ => Err(Declined::Unsupported("a sink of another kind".to_owned())),
         }
@@ -144,32 +153,34 @@ impl GroupState {
 
     fn fold(
         &mut self,
-        keys: &[(Register, Option<Register>)],
-        accumulators: &[(Option<Register>, Option<Register>)],
+        (keys, accumulators): (&[KeyCode], &[AccumulatorCode]),
         machine: &mut Machine<'_, '_>,
+        pass: Option<&[u8]>,
         count: usize,
     ) -> Result<(), Declined> {
         let registers: &[Vector] = machine.registers;
-        let mut groups = None;
-        if let Some(finder) = &mut self.finder {
-            let keys = Keys { registers, keys };
-            finder.find(keys, machine.strings, &mut self.groups, count)?;
-            self.states.fit(finder.num_groups());
-            groups = Some(self.groups.as_slice());
-        }
-        self.states.flush_before(count);
-        for (index, (value, rows)) in accumulators.iter().enumerate() {
-            let rows = rows
-                .map(|rows| read::<u8>(&registers[rows], count))
-                .transpose()?;
-            let taken = Taken {
+        let taken = |index: usize| {
+            let (value, rows) = accumulators[index];
+            let rows = rows.map(|rows| read::<u8>(&registers[rows], count));
+            Ok(Taken {
                 value: value.map(|value| &registers[value]),
                 texts: machine.text(value.unwrap_or_default()),
-                rows,
-            };
-            self.states.take_in(index, groups, taken, count)?;
-        }
-        Ok(())
+                rows: rows.transpose()?,
+            })
+        };
+        let Some(finder) = &mut self.finder else {
+            self.states.flush_before(count);
+            for index in 0..accumulators.len() {
+                self.states.take_in(index, None, taken(index)?, count)?;
+            }
+            return Ok(());
+        };
+        let keys = Keys { registers, keys };
+        finder.find(keys, machine.strings, pass, &mut self.groups, count)?;
+        self.states.fit(finder.num_groups());
+        self.states.flush_before(count);
+        self.states.lines_of(&mut self.groups);
+        self.states.take_in_lines(&self.groups, &taken)
     }
 
     /// Takes the groups out.
@@ -180,7 +191,7 @@ impl GroupState {
         strings: &[super::groups::strings::Strings],
         batch_rows: usize,
     ) -> Result<Vec<RecordBatch>, Declined> {
-        self.states.flush();
+        self.states.settle();
         let num_groups = self.num_groups();
         let mut batches = Vec::new();
         for start in (0..num_groups).step_by(batch_rows.max(1)) {

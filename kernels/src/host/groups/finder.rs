@@ -1,40 +1,47 @@
 //! From keys to group numbers: by place where few keys are possible, else by hash.
 
 use super::super::run::Declined;
+use super::super::simd::widest;
 use super::keys::{KeyPlan, Keys, Part, PartKind};
 use super::strings::Strings;
 
-/// The most keys that are found by place: their numbers fill a part of the second level of cache.
-const DENSE_MOST: u64 = 1 << 16;
+/// So many possible keys are always found by place: their numbers fill a part of the first level of cache.
+const ALWAYS_DENSE: u64 = 1 << 14;
 
-/// No group.
+/// The most keys that are found by place: their numbers fill a part of the second level of cache.
+const DENSE_MOST: u64 = 1 << 18;
+
+/// Beyond [`ALWAYS_DENSE`], at most so many possible keys for each that there is.
+const PLACES_PER_GROUP: u64 = 16;
+
+/// The key was not met yet.
 const NONE: u32 = u32::MAX;
 
 /// The most groups.
 const GROUPS_MOST: usize = NONE as usize - 1;
 
-/// The groups' numbers, by their keys.
+/// The groups' numbers, by their keys. They begin at 1.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Finder {
     plan: KeyPlan,
     /// The words of each group's key, side by side.
     keys: Vec<u64>,
     num_groups: usize,
+    /// How many numbers each part may have, powers of two.
+    sizes: Vec<u64>,
     index: Index,
     /// Words of each row of a block, word by word.
     words: Vec<Vec<u64>>,
     hashes: Vec<u64>,
+    /// The place of each row of a block.
+    places: Vec<u32>,
     missed: Vec<u32>,
 }
 
 #[derive(Clone, Debug)]
 enum Index {
-    /// The group at the sum of each part times its stride.
-    Dense {
-        map: Vec<u32>,
-        /// How many numbers each part may have, powers of two.
-        sizes: Vec<u64>,
-    },
+    /// The group at the sum of each part times its stride; last 0, for rows that are not selected.
+    Dense(Vec<u32>),
     /// Open addressing; the key of a slot is the word itself if there is one, else a hash.
     Hash { slots: Vec<Slot>, shift: u32 },
 }
@@ -57,12 +64,11 @@ impl Finder {
             plan,
             keys: Vec::new(),
             num_groups: 0,
-            index: Index::Hash {
-                slots: Vec::new(),
-                shift: 0,
-            },
+            sizes: Vec::new(),
+            index: Index::Dense(Vec::new()),
             words,
             hashes: Vec::new(),
+            places: Vec::new(),
             missed: Vec::new(),
         };
         finder.start();
@@ -77,18 +83,35 @@ impl Finder {
     }
 
     fn start(&mut self) {
-        let sizes: Vec<u64> = self.plan.parts.iter().map(first_size).collect();
-        self.index = match is_dense(&sizes) {
-            true => dense(sizes),
-            false => hash(0),
-        };
+        self.sizes = self.plan.parts.iter().map(first_size).collect();
+        self.index = self.new_index();
+    }
+
+    /// Returns an index without groups, with room for those that there are.
+    fn new_index(&self) -> Index {
+        match self.num_places() {
+            Some(places) if is_dense(places, self.num_groups) => dense(places),
+            _ => hash(self.num_groups * 4),
+        }
+    }
+
+    /// Returns how many keys are possible, unless they are too many.
+    fn num_places(&self) -> Option<u64> {
+        let mut sizes = self.sizes.iter();
+        let places = sizes.try_fold(1_u64, |product, size| product.checked_mul(*size));
+        places.filter(|places| *places <= DENSE_MOST)
     }
 
     pub(in super::super) fn num_groups(&self) -> usize {
         self.num_groups
     }
 
-    /// Returns the words of groups' keys, side by side.
+    /// Returns whether rows that are not selected cost nothing, and may be among those that are looked for.
+    pub(in super::super) fn takes_all_rows(&self) -> bool {
+        matches!(self.index, Index::Dense(_))
+    }
+
+    /// Returns the words of groups' keys, side by side; here the first group is 0.
     pub(in super::super) fn words_of(&self, groups: std::ops::Range<usize>) -> &[u64] {
         let width = self.plan.num_words;
         self.keys
@@ -102,14 +125,14 @@ impl Finder {
 
     pub(in super::super) fn memory_bytes(&self) -> usize {
         let index = match &self.index {
-            Index::Dense { map, .. } => map.capacity() * 4,
+            Index::Dense(map) => map.capacity() * 4,
             Index::Hash { slots, .. } => slots.capacity() * size_of::<Slot>(),
         };
         let words: usize = self.words.iter().map(Vec::capacity).sum();
         index + (self.keys.capacity() + words + self.hashes.capacity()) * 8
     }
 
-    /// Writes the group of each row, new ones for new keys.
+    /// Writes the group of each row, new ones for new keys; 0 of rows that are not selected by `pass`.
     ///
     /// # Errors
     /// More groups than there are numbers; there are no new ones then.
@@ -117,98 +140,117 @@ impl Finder {
         &mut self,
         keys: Keys<'_>,
         strings: &[Strings],
+        pass: Option<&[u8]>,
         groups: &mut Vec<u32>,
         count: usize,
     ) -> Result<(), Declined> {
         if self.num_groups + count > GROUPS_MOST {
             return Err(Declined::TooLarge);
         }
-        groups.resize(count, NONE);
+        groups.resize(count, 0);
         self.fit(strings);
         match self.index {
-            Index::Dense { .. } => self.find_dense(keys, groups),
-            Index::Hash { .. } => self.find_by_hash(keys, groups),
+            Index::Dense(_) => self.find_dense(keys, pass, groups),
+            Index::Hash { .. } => self.find_by_hash(keys, pass, groups),
         }
     }
 
-    /// Gives strings that were added room among the dense keys, or goes over to hashes.
+    /// Gives strings that were added room among the possible keys, and goes over between places and hashes.
     fn fit(&mut self, strings: &[Strings]) {
-        let Index::Dense { sizes, .. } = &self.index else {
-            return;
-        };
-        let wanted = |(part, size): (&Part, &u64)| match part.kind {
-            PartKind::Code { .. } => {
+        let mut grows = false;
+        for (part, size) in self.plan.parts.iter().zip(&mut self.sizes) {
+            if let PartKind::Code { .. } = part.kind {
                 let codes = strings.get(part.key).map_or(0, Strings::len) as u64 + 1;
-                (*size).max(codes.next_power_of_two())
+                grows |= codes > *size;
+                *size = (*size).max(codes.next_power_of_two());
             }
-            _ => *size,
+        }
+        let places = self.num_places();
+        let wants_dense = places.is_some_and(|places| is_dense(places, self.num_groups));
+        let is_as_wanted = match self.index {
+            // Places that were once worth it stay.
+            Index::Dense(_) => !grows,
+            Index::Hash { .. } => !wants_dense,
         };
-        let fit: Vec<u64> = self.plan.parts.iter().zip(sizes).map(wanted).collect();
-        if fit == *sizes {
+        if is_as_wanted {
             return;
         }
-        self.index = match is_dense(&fit) {
-            true => dense(fit),
-            false => hash(self.num_groups),
-        };
+        self.index = self.new_index();
         self.place_all();
     }
 
     /// Enters all groups anew.
     fn place_all(&mut self) {
         let width = self.plan.num_words;
-        for (group, words) in self.keys.chunks_exact(width).enumerate() {
+        for (group, words) in (1_u32..).zip(self.keys.chunks_exact(width)) {
             match &mut self.index {
-                Index::Dense { map, sizes } => {
-                    let place = place_of(&self.plan, sizes, words);
+                Index::Dense(map) => {
+                    let place = place_of(&self.plan, &self.sizes, words);
                     if let Some(place) = map.get_mut(place) {
-                        *place = group as u32;
+                        *place = group;
                     }
                 }
                 Index::Hash { slots, shift } => {
                     let (key, hash) = slot_key(words);
-                    insert(slots, *shift, hash, key, group as u32);
+                    insert(slots, *shift, hash, key, group);
                 }
             }
         }
     }
 
-    fn find_dense(&mut self, keys: Keys<'_>, groups: &mut [u32]) -> Result<(), Declined> {
-        let Index::Dense { map, sizes } = &mut self.index else {
+    fn find_dense(
+        &mut self,
+        keys: Keys<'_>,
+        pass: Option<&[u8]>,
+        groups: &mut [u32],
+    ) -> Result<(), Declined> {
+        let Index::Dense(map) = &mut self.index else {
             return Ok(());
         };
-        let places = &mut self.words[0];
-        places.clear();
-        places.resize(groups.len(), 0);
-        let mut stride = 1_u64;
-        for (part, size) in self.plan.parts.iter().zip(sizes.iter()) {
+        self.places.clear();
+        self.places.resize(groups.len(), 0);
+        let mut stride = 1_u32;
+        for (part, size) in self.plan.parts.iter().zip(&self.sizes) {
             let by = stride;
-            self.plan
-                .add_part(part, keys, move |number| number.wrapping_mul(by), places)?;
-            stride *= size;
+            let times = move |number: u64| (number as u32).wrapping_mul(by);
+            self.plan.add_part(part, keys, times, &mut self.places)?;
+            stride = stride.wrapping_mul(*size as u32);
         }
-        let mut missed = 0;
-        for (group, place) in groups.iter_mut().zip(places.iter()) {
+        let unselected = map.len() as u32 - 1;
+        if let Some(pass) = pass {
+            widest(|| {
+                for (place, pass) in self.places.iter_mut().zip(pass) {
+                    *place = if *pass != 0 { *place } else { unselected };
+                }
+            });
+        }
+        let mut missed = false;
+        for (group, place) in groups.iter_mut().zip(&self.places) {
             *group = map[*place as usize];
-            missed |= u32::from(*group == NONE);
+            missed |= *group == NONE;
         }
-        if missed == 0 {
+        if !missed {
             return Ok(());
         }
-        let new = groups.iter_mut().zip(places.iter());
+        let new = groups.iter_mut().zip(&self.places);
         for (group, place) in new.filter(|(group, _)| **group == NONE) {
             let known = &mut map[*place as usize];
             if *known == NONE {
-                *known = self.num_groups as u32;
                 self.num_groups += 1;
-                push_words(&self.plan, sizes, *place, &mut self.keys);
+                *known = self.num_groups as u32;
+                push_words(&self.plan, &self.sizes, (*place).into(), &mut self.keys);
             }
             *group = *known;
         }
         Ok(())
     }
 
-    fn find_by_hash(&mut self, keys: Keys<'_>, groups: &mut [u32]) -> Result<(), Declined> {
+    fn find_by_hash(
+        &mut self,
+        keys: Keys<'_>,
+        pass: Option<&[u8]>,
+        groups: &mut [u32],
+    ) -> Result<(), Declined> {
         for words in &mut self.words {
             words.clear();
             words.resize(groups.len(), 0);
@@ -244,6 +286,11 @@ impl Finder {
                 }
             }
         }
+        if let Some(pass) = pass {
+            for (group, pass) in groups.iter_mut().zip(pass) {
+                *group = if *pass != 0 { *group } else { 0 };
+            }
+        }
         self.missed.clear();
         self.missed.resize(groups.len(), 0);
         let mut num_missed = 0;
@@ -258,9 +305,9 @@ impl Finder {
             groups[row] = loop {
                 let slot = slots[at];
                 if slot.group == NONE {
+                    self.num_groups += 1;
                     let group = self.num_groups as u32;
                     slots[at] = Slot { key, group };
-                    self.num_groups += 1;
                     self.keys.extend(self.words.iter().map(|words| words[row]));
                     break group;
                 }
@@ -294,19 +341,14 @@ fn first_size(part: &Part) -> u64 {
     }
 }
 
-fn is_dense(sizes: &[u64]) -> bool {
-    let product = sizes
-        .iter()
-        .try_fold(1_u64, |product, size| product.checked_mul(*size));
-    product.is_some_and(|product| product <= DENSE_MOST)
+fn is_dense(places: u64, num_groups: usize) -> bool {
+    places <= ALWAYS_DENSE || places <= num_groups as u64 * PLACES_PER_GROUP
 }
 
-fn dense(sizes: Vec<u64>) -> Index {
-    let places: u64 = sizes.iter().product();
-    Index::Dense {
-        map: vec![NONE; places as usize],
-        sizes,
-    }
+fn dense(places: u64) -> Index {
+    let mut map = vec![NONE; places as usize];
+    map.push(0);
+    Index::Dense(map)
 }
 
 fn hash(wanted: usize) -> Index {
@@ -354,7 +396,7 @@ fn hash_all(words: &[Vec<u64>], hashes: &mut Vec<u64>) {
     hashes.clear();
     hashes.resize(words.first().map_or(0, Vec::len), 0);
     for words in words {
-        super::super::simd::widest(|| {
+        widest(|| {
             for (hash, word) in hashes.iter_mut().zip(words) {
                 *hash = mix(*hash, *word);
             }
@@ -381,9 +423,10 @@ fn insert(slots: &mut [Slot], shift: u32, hash: u64, key: u64, group: u32) {
 }
 
 fn is_key(words: &[Vec<u64>], row: usize, keys: &[u64], group: u32) -> bool {
-    let of_group = keys.get(group as usize * words.len()..).unwrap_or_default();
+    let of_group = (group as usize).checked_sub(1);
+    let of_group = of_group.and_then(|group| keys.get(group * words.len()..));
     words
         .iter()
-        .zip(of_group)
+        .zip(of_group.unwrap_or_default())
         .all(|(words, key)| words[row] == *key)
 }

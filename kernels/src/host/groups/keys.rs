@@ -7,6 +7,7 @@ use tidegate_pipeline::program::{Groups, Type};
 use super::super::code::Register;
 use super::super::columns::Column;
 use super::super::run::Declined;
+use super::super::simd::widest;
 use super::super::vector::{Lane, Native, Vector, read};
 use super::strings::Strings;
 
@@ -76,21 +77,21 @@ impl KeyPlan {
     }
 
     /// Adds a part of each row's key, times a factor, to a word of each row.
-    pub(super) fn add_part(
+    pub(super) fn add_part<W: Word>(
         &self,
         part: &Part,
         keys: Keys<'_>,
-        times: impl Fn(u64) -> u64 + Copy,
-        words: &mut [u64],
+        times: impl Fn(u64) -> W + Copy,
+        words: &mut [W],
     ) -> Result<(), Declined> {
         let (vector, valid) = (keys.value(part.key), keys.valid(part.key));
         match self.lanes[part.key] {
-            Lane::Bool => add::<u8>(part, vector, valid, times, words),
-            Lane::I32 | Lane::Text => add::<i32>(part, vector, valid, times, words),
-            Lane::I64 => add::<i64>(part, vector, valid, times, words),
-            Lane::I128 => add::<i128>(part, vector, valid, times, words),
-            Lane::F32 => add::<f32>(part, vector, valid, times, words),
-            Lane::F64 => add::<f64>(part, vector, valid, times, words),
+            Lane::Bool => add::<u8, W>(part, vector, valid, times, words),
+            Lane::I32 | Lane::Text => add::<i32, W>(part, vector, valid, times, words),
+            Lane::I64 => add::<i64, W>(part, vector, valid, times, words),
+            Lane::I128 => add::<i128, W>(part, vector, valid, times, words),
+            Lane::F32 => add::<f32, W>(part, vector, valid, times, words),
+            Lane::F64 => add::<f64, W>(part, vector, valid, times, words),
         }
     }
 
@@ -264,12 +265,12 @@ impl KeyValue for f64 {
     }
 }
 
-fn add<T: KeyValue>(
+fn add<T: KeyValue, W: Word>(
     part: &Part,
     vector: &Vector,
     valid: Option<&Vector>,
-    times: impl Fn(u64) -> u64 + Copy,
-    words: &mut [u64],
+    times: impl Fn(u64) -> W + Copy,
+    words: &mut [W],
 ) -> Result<(), Declined> {
     let values = read::<T>(vector, words.len())?;
     let valid = valid
@@ -291,19 +292,41 @@ fn add<T: KeyValue>(
     Ok(())
 }
 
+/// What the parts of a row's key are added up in.
+pub(super) trait Word: Copy + Default {
+    fn plus(self, other: Self) -> Self;
+}
+
+macro_rules! words {
+    ($($type:ty),*) => {$(
+        impl Word for $type {
+            #[inline(always)]
+            fn plus(self, other: Self) -> Self {
+                self.wrapping_add(other)
+            }
+        }
+    )*};
+}
+words!(u32, u64);
+
 /// Adds to each word what a value gives, and nothing where it is not there.
 #[inline(always)]
-fn each<T: Copy>(values: &[T], valid: Option<&[u8]>, words: &mut [u64], of: impl Fn(T) -> u64) {
-    super::super::simd::widest(|| match valid {
+fn each<T: Copy, W: Word>(
+    values: &[T],
+    valid: Option<&[u8]>,
+    words: &mut [W],
+    of: impl Fn(T) -> W,
+) {
+    widest(|| match valid {
         None => {
             for (word, value) in words.iter_mut().zip(values) {
-                *word = word.wrapping_add(of(*value));
+                *word = word.plus(of(*value));
             }
         }
         Some(valid) => {
             for ((word, value), valid) in words.iter_mut().zip(values).zip(valid) {
-                let mask = 0_u64.wrapping_sub(u64::from(*valid));
-                *word = word.wrapping_add(of(*value) & mask);
+                let counted = word.plus(of(*value));
+                *word = if *valid != 0 { counted } else { *word };
             }
         }
     });

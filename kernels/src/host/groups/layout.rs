@@ -5,6 +5,7 @@ use tidegate_pipeline::catalogue::Monoid;
 use tidegate_pipeline::program::{Groups, Reduce};
 
 use super::super::vector::Lane;
+use super::lines::COLUMNS_MAX;
 
 /// The fewest rows between two flushes of partial sums that make partial sums worth it.
 const ROWS_LEAST: u128 = 1 << 16;
@@ -36,7 +37,23 @@ pub(super) enum Kind {
     Moments,
 }
 
+/// The rank of sums of doubles, behind those of integers.
+const FLOAT_RANK: usize = 1;
+
+/// The rank of the least or greatest integers.
+const EXTREME_RANK: usize = 2;
+
 impl Kind {
+    /// Returns the place of the kind in the order of words.
+    fn rank(self) -> usize {
+        match self {
+            Self::Count | Self::Sum64 | Self::Partial { .. } => 0,
+            Self::Float => FLOAT_RANK,
+            Self::Extreme64 { .. } => EXTREME_RANK,
+            _ => EXTREME_RANK + 1,
+        }
+    }
+
     /// Returns the words over no rows.
     fn start(self) -> &'static [u64] {
         const LEAST: u64 = i64::MAX as u64;
@@ -79,10 +96,48 @@ pub(super) struct Place {
     pub(super) lane: Option<Lane>,
 }
 
+/// Accumulators whose words lie one after the other and are taken in together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Pass {
+    pub(super) kind: PassKind,
+    /// The first accumulator's word.
+    pub(super) at: usize,
+    /// In the order of their words.
+    pub(super) accumulators: Vec<usize>,
+}
+
+/// What a pass does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PassKind {
+    /// Adds integers, then doubles.
+    Sum {
+        /// How many of the accumulators add integers.
+        integers: usize,
+    },
+    /// Keeps the least or greatest integers.
+    Extreme,
+    /// Whatever one accumulator does.
+    Single,
+}
+
+/// How a word of one copy of a group goes into that of another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WordMerge {
+    Add,
+    AddFloat,
+    Least,
+    Greatest,
+    Or,
+}
+
 /// The words of a group.
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
     pub(super) places: Vec<Place>,
+    /// What takes a block's rows in, if there are keys.
+    pub(super) passes: Vec<Pass>,
+    /// How copies of a group become one, word by word; nothing if groups may not have copies.
+    pub(super) merges: Option<Vec<WordMerge>>,
     /// A group's words over no rows.
     pub(super) start: Vec<u64>,
     pub(super) num_totals: usize,
@@ -95,6 +150,8 @@ impl Layout {
     pub(super) fn new(program: &RowProgram, groups: &Groups) -> Self {
         let mut layout = Self {
             places: Vec::new(),
+            passes: Vec::new(),
+            merges: None,
             start: Vec::new(),
             num_totals: 0,
             num_texts: 0,
@@ -108,14 +165,73 @@ impl Layout {
             let kind = layout.kind(accumulator.reduce, lane, magnitude.unwrap_or(1).max(1));
             layout.places.push(Place {
                 kind,
-                at: layout.start.len(),
+                at: 0,
                 presence: Presence::Always,
                 lane,
             });
-            layout.start.extend_from_slice(kind.start());
         }
+        layout.place();
         layout.tell_presence(program, groups);
+        // Lines that are whole fractions of a line of cache do not lie across two.
+        let width = layout.start.len().next_power_of_two();
+        if width - layout.start.len() < COLUMNS_MAX {
+            layout.start.resize(width, 0);
+        }
+        layout.merges = layout.merges();
         layout
+    }
+
+    /// Gives accumulators their words, those of one pass side by side.
+    fn place(&mut self) {
+        let ranks: Vec<usize> = self.places.iter().map(|place| place.kind.rank()).collect();
+        let mut order: Vec<usize> = (0..ranks.len()).collect();
+        order.sort_by_key(|index| ranks[*index]);
+        let is_sum = |index: &usize| ranks[*index] <= FLOAT_RANK;
+        let (sums, others): (Vec<usize>, Vec<usize>) = order.into_iter().partition(is_sum);
+        for accumulators in sums.chunks(COLUMNS_MAX) {
+            let integers = accumulators
+                .iter()
+                .filter(|index| ranks[**index] < FLOAT_RANK);
+            let integers = integers.count();
+            self.add_pass(PassKind::Sum { integers }, accumulators);
+        }
+        let is_extreme = |index: &usize| ranks[*index] == EXTREME_RANK;
+        let (extremes, others): (Vec<usize>, Vec<usize>) = others.into_iter().partition(is_extreme);
+        for accumulators in extremes.chunks(COLUMNS_MAX) {
+            self.add_pass(PassKind::Extreme, accumulators);
+        }
+        for index in others {
+            self.add_pass(PassKind::Single, &[index]);
+        }
+    }
+
+    fn add_pass(&mut self, kind: PassKind, accumulators: &[usize]) {
+        self.passes.push(Pass {
+            kind,
+            at: self.start.len(),
+            accumulators: accumulators.to_vec(),
+        });
+        for index in accumulators {
+            let place = &mut self.places[*index];
+            place.at = self.start.len();
+            self.start.extend_from_slice(place.kind.start());
+        }
+    }
+
+    /// Returns how copies of a group become one, if that gives what one copy would have, but for the order
+    /// in which floats are added.
+    fn merges(&self) -> Option<Vec<WordMerge>> {
+        let mut merges = vec![WordMerge::Or; self.start.len()];
+        for place in &self.places {
+            merges[place.at] = match place.kind {
+                Kind::Count | Kind::Sum64 | Kind::Partial { .. } => WordMerge::Add,
+                Kind::Float => WordMerge::AddFloat,
+                Kind::Extreme64 { greatest: false } => WordMerge::Least,
+                Kind::Extreme64 { greatest: true } => WordMerge::Greatest,
+                _ => return None,
+            };
+        }
+        Some(merges)
     }
 
     fn kind(&mut self, reduce: Reduce, lane: Option<Lane>, magnitude: u128) -> Kind {

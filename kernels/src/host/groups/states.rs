@@ -5,23 +5,44 @@ use std::ops::Range;
 use tidegate_pipeline::RowProgram;
 use tidegate_pipeline::program::Groups;
 
+use super::super::block::BLOCK;
 use super::super::run::Declined;
+use super::super::simd::widest;
 use super::super::vector::{Lane, Texts, Vector, mismatch, read};
-use super::layout::{Kind, Layout, Place, Presence};
+use super::layout::{Kind, Layout, Pass, PassKind, Place, Presence, WordMerge};
+use super::lines::{COLUMNS_MAX, Lines};
 use super::results::Results;
 
-/// The state of all groups: the words of a group lie side by side.
+/// How many copies of its words a group has while there are few: one for each of as many rows in turn, so
+/// that a row does not wait for what the one before it has written.
+const COPIES: usize = 4;
+
+/// The most groups that have copies.
+const COPIED_GROUPS_MAX: usize = 64;
+
+/// The state of all groups: the words of a group lie side by side, in a line for each copy. The first lines
+/// belong to no group and take in the rows that are not selected.
 #[derive(Clone, Debug)]
 pub(in super::super) struct States {
     layout: Layout,
     words: Vec<u64>,
     num_groups: usize,
+    /// Lines of a group: 1 or [`COPIES`].
+    copies: usize,
     /// Totals of partial sums, by accumulator and group.
     totals: Vec<Vec<i128>>,
     texts: Vec<Vec<Option<Box<str>>>>,
     text_bytes: usize,
     /// How many rows partial sums may have taken in.
     rows: usize,
+    scratch: Scratch,
+}
+
+/// Columns of a pass whose rows do not all count, or that are of another lane.
+#[derive(Clone, Debug, Default)]
+struct Scratch {
+    integers: [Vec<i64>; COLUMNS_MAX],
+    floats: [Vec<f64>; COLUMNS_MAX],
 }
 
 /// What an accumulator takes in of a block.
@@ -36,21 +57,29 @@ pub(in super::super) struct Taken<'s, 'a> {
 impl States {
     pub(in super::super) fn new(program: &RowProgram, groups: &Groups) -> Self {
         let layout = Layout::new(program, groups);
-        Self {
+        let mut states = Self {
             words: Vec::new(),
             num_groups: 0,
+            copies: 1,
             totals: vec![Vec::new(); layout.num_totals],
             texts: vec![Vec::new(); layout.num_texts],
             text_bytes: 0,
             rows: 0,
+            scratch: Scratch::default(),
             layout,
-        }
+        };
+        states.clear();
+        states
     }
 
     /// Forgets all groups.
     pub(in super::super) fn clear(&mut self) {
         self.words = Vec::new();
         self.num_groups = 0;
+        self.copies = match self.layout.merges {
+            Some(_) => COPIES,
+            None => 1,
+        };
         self.totals
             .iter_mut()
             .for_each(|totals| *totals = Vec::new());
@@ -66,10 +95,13 @@ impl States {
 
     /// Gives new groups their state.
     pub(in super::super) fn fit(&mut self, num_groups: usize) {
+        if num_groups > COPIED_GROUPS_MAX {
+            self.merge_copies();
+        }
         let start = &self.layout.start;
-        self.words
-            .reserve((num_groups - self.num_groups.min(num_groups)) * start.len());
-        for _ in self.num_groups..num_groups {
+        let wanted = (num_groups + 1) * self.copies * start.len();
+        self.words.reserve(wanted.saturating_sub(self.words.len()));
+        while self.words.len() < wanted {
             self.words.extend_from_slice(start);
         }
         self.totals
@@ -79,6 +111,26 @@ impl States {
             .iter_mut()
             .for_each(|texts| texts.resize(num_groups, None));
         self.num_groups = num_groups;
+    }
+
+    /// Makes one line of the copies of each group.
+    fn merge_copies(&mut self) {
+        let copies = std::mem::replace(&mut self.copies, 1);
+        let (Some(merges), true) = (&self.layout.merges, copies > 1) else {
+            return;
+        };
+        let width = merges.len();
+        let mut lines = Vec::with_capacity(self.words.len() / copies);
+        for group in self.words.chunks_exact(copies * width) {
+            let (first, others) = group.split_at(width);
+            let at = lines.len();
+            lines.extend_from_slice(first);
+            for line in others.chunks_exact(width) {
+                let words = lines[at..].iter_mut().zip(line).zip(merges);
+                words.for_each(|((word, other), merge)| *word = merge.of(*word, *other));
+            }
+        }
+        self.words = lines;
     }
 
     /// Makes room for so many rows in partial sums.
@@ -91,49 +143,141 @@ impl States {
 
     /// Adds partial sums to their totals.
     pub(in super::super) fn flush(&mut self) {
-        let width = self.layout.start.len();
+        let lines_of_group = self.layout.start.len() * self.copies;
         for place in &self.layout.places {
             if let Kind::Partial { total } = place.kind {
-                let words = self.words.chunks_exact_mut(width.max(1));
-                for (words, total) in words.zip(&mut self.totals[total]) {
-                    let partial = std::mem::take(&mut words[place.at]);
-                    *total = total.wrapping_add(i128::from(partial as i64));
+                let groups = self.words.chunks_exact_mut(lines_of_group).skip(1);
+                for (lines, total) in groups.zip(&mut self.totals[total]) {
+                    for line in lines.chunks_exact_mut(self.layout.start.len()) {
+                        let partial = std::mem::take(&mut line[place.at]);
+                        *total = total.wrapping_add(i128::from(partial as i64));
+                    }
                 }
             }
         }
         self.rows = 0;
     }
 
-    /// Takes a block's values of one accumulator into the groups of its rows, or into the first group.
+    /// Makes each row's group its line. A row of group 0 counts nowhere, the others' groups begin at 1.
+    pub(in super::super) fn lines_of(&self, groups: &mut [u32]) {
+        if self.copies == 1 {
+            return;
+        }
+        for (row, group) in groups.iter_mut().enumerate() {
+            *group = *group * COPIES as u32 + row as u32 % COPIES as u32;
+        }
+    }
+
+    /// Takes a block's rows into their lines, by all accumulators.
+    pub(in super::super) fn take_in_lines<'s, 'a: 's>(
+        &mut self,
+        lines: &[u32],
+        taken: &impl Fn(usize) -> Result<Taken<'s, 'a>, Declined>,
+    ) -> Result<(), Declined> {
+        let passes = std::mem::take(&mut self.layout.passes);
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let mut done = Ok(());
+        for pass in &passes {
+            done = done.and_then(|()| self.run(pass, lines, taken, &mut scratch));
+        }
+        (self.layout.passes, self.scratch) = (passes, scratch);
+        done
+    }
+
+    fn run<'s, 'a: 's>(
+        &mut self,
+        pass: &Pass,
+        lines: &[u32],
+        taken: &impl Fn(usize) -> Result<Taken<'s, 'a>, Declined>,
+        scratch: &mut Scratch,
+    ) -> Result<(), Declined> {
+        let columns = pass.accumulators.iter().map(|index| taken(*index));
+        let columns = columns.collect::<Result<Vec<_>, _>>()?;
+        if pass.kind == PassKind::Single {
+            return self.take_in(pass.accumulators[0], Some(lines), columns[0], lines.len());
+        }
+        for (index, column) in pass.accumulators.iter().zip(&columns) {
+            self.mark_presence(*index, Some(lines), column.rows, lines.len());
+        }
+        let places = pass.accumulators.iter();
+        let places: Vec<Place> = places.map(|index| self.layout.places[*index]).collect();
+        let to = Lines {
+            words: &mut self.words,
+            width: self.layout.start.len(),
+            at: pass.at,
+            rows: lines,
+        };
+        let count = lines.len();
+        match pass.kind {
+            PassKind::Sum { integers } => {
+                let (whole, broken) = columns.split_at(integers);
+                let whole = whole.iter().zip(&mut scratch.integers);
+                let whole = whole.map(|(taken, scratch)| integers_of(*taken, 0, count, scratch));
+                let broken = broken.iter().zip(&mut scratch.floats);
+                let broken = broken.map(|(taken, scratch)| floats_of(*taken, count, scratch));
+                let whole = whole.collect::<Result<Vec<_>, _>>()?;
+                to.sum(&whole, &broken.collect::<Result<Vec<_>, _>>()?);
+            }
+            PassKind::Extreme => {
+                let is_greatest = |place: &Place| place.kind == Kind::Extreme64 { greatest: true };
+                let greatest: Vec<bool> = places.iter().map(is_greatest).collect();
+                let starts = greatest
+                    .iter()
+                    .map(|greatest| if *greatest { i64::MIN } else { i64::MAX });
+                let columns = columns.iter().zip(starts).zip(&mut scratch.integers);
+                let columns = columns
+                    .map(|((taken, start), scratch)| integers_of(*taken, start, count, scratch));
+                to.extremes(&columns.collect::<Result<Vec<_>, _>>()?, &greatest);
+            }
+            PassKind::Single => {}
+        }
+        Ok(())
+    }
+
+    /// Notes for groups that an accumulator has met a row.
+    fn mark_presence(
+        &mut self,
+        accumulator: usize,
+        lines: Option<&[u32]>,
+        rows: Option<&[u8]>,
+        count: usize,
+    ) {
+        let Presence::Bit { at, bit } = self.layout.places[accumulator].presence else {
+            return;
+        };
+        let width = self.layout.start.len();
+        let first = self.copies;
+        each_row(
+            &mut self.words,
+            (width, at, 1),
+            (lines, first),
+            count,
+            |words, row| {
+                let counts = rows.is_none_or(|rows| rows[row] != 0);
+                words[0] |= u64::from(counts) << bit;
+            },
+        );
+    }
+
+    /// Takes a block's values of one accumulator into the lines of its rows, or into the first group.
     pub(in super::super) fn take_in(
         &mut self,
         accumulator: usize,
-        groups: Option<&[u32]>,
+        lines: Option<&[u32]>,
         taken: Taken<'_, '_>,
         count: usize,
     ) -> Result<(), Declined> {
+        self.mark_presence(accumulator, lines, taken.rows, count);
         let place = self.layout.places[accumulator];
-        let width = self.layout.start.len();
-        if let Presence::Bit { at, bit } = place.presence {
-            let set = |words: &mut [u64], counts: bool| words[0] |= u64::from(counts) << bit;
-            each_row(
-                &mut self.words,
-                (width, at, 1),
-                groups,
-                count,
-                |words, row| {
-                    set(words, taken.rows.is_none_or(|rows| rows[row] != 0));
-                },
-            );
-        }
         if let Kind::ExtremeText { greatest, texts } = place.kind {
-            self.take_texts((greatest, texts), groups, taken, count);
+            self.take_texts((greatest, texts), lines, taken, count);
             return Ok(());
         }
         let mut target = Target {
             words: &mut self.words,
-            width,
-            groups,
+            width: self.layout.start.len(),
+            lines,
+            first: self.copies,
             rows: taken.rows,
             count,
         };
@@ -147,7 +291,7 @@ impl States {
     fn take_texts(
         &mut self,
         (greatest, texts): (bool, usize),
-        groups: Option<&[u32]>,
+        lines: Option<&[u32]>,
         taken: Taken<'_, '_>,
         count: usize,
     ) {
@@ -156,7 +300,11 @@ impl States {
             if taken.rows.is_some_and(|rows| rows[row] == 0) {
                 continue;
             }
-            let group = groups.map_or(0, |groups| groups[row] as usize);
+            // Groups with strings have no copies.
+            let Some(group) = lines.map_or(Some(0), |lines| (lines[row] as usize).checked_sub(1))
+            else {
+                continue;
+            };
             let text = taken.texts.get(row);
             let is_beyond = match &held[group] {
                 None => true,
@@ -171,7 +319,13 @@ impl States {
         }
     }
 
-    /// Returns the results of an accumulator for groups. Partial sums have to be flushed.
+    /// Makes state final: all sums are totals, and each group has one line.
+    pub(in super::super) fn settle(&mut self) {
+        self.flush();
+        self.merge_copies();
+    }
+
+    /// Returns the results of an accumulator for groups. State has to be settled.
     pub(in super::super) fn results(
         &self,
         accumulator: usize,
@@ -179,7 +333,7 @@ impl States {
     ) -> Vec<Results> {
         let place = self.layout.places[accumulator];
         let width = self.layout.start.len();
-        let words = &self.words[groups.start * width..groups.end * width];
+        let words = &self.words[(groups.start + 1) * width..(groups.end + 1) * width];
         let totals = match place.kind {
             Kind::Partial { total } => &self.totals[total][groups.clone()],
             _ => &[],
@@ -192,25 +346,98 @@ impl States {
     }
 }
 
-/// Calls a function with some words of each row's group.
+impl WordMerge {
+    fn of(self, word: u64, other: u64) -> u64 {
+        match self {
+            Self::Add => word.wrapping_add(other),
+            Self::AddFloat => (f64::from_bits(word) + f64::from_bits(other)).to_bits(),
+            Self::Least => (word as i64).min(other as i64) as u64,
+            Self::Greatest => (word as i64).max(other as i64) as u64,
+            Self::Or => word | other,
+        }
+    }
+}
+
+/// Returns integers of 64 bits, and `neutral` where rows do not count; without a value, each row's is 1.
+fn integers_of<'s>(
+    taken: Taken<'s, '_>,
+    neutral: i64,
+    count: usize,
+    scratch: &'s mut Vec<i64>,
+) -> Result<&'s [i64], Declined> {
+    static ONES: [i64; BLOCK] = [1; BLOCK];
+    scratch.resize(BLOCK, 0);
+    let values = match taken.value {
+        None => &ONES[..count],
+        Some(value) if value.lane() == Lane::I128 => {
+            let wide = read::<i128>(value, count)?.iter();
+            let narrow = scratch.iter_mut().zip(wide);
+            narrow.for_each(|(to, value)| *to = *value as i64);
+            if let Some(rows) = taken.rows {
+                let values = scratch.iter_mut().zip(rows);
+                values
+                    .filter(|(_, row)| **row == 0)
+                    .for_each(|(value, _)| *value = neutral);
+            }
+            return Ok(&scratch[..count]);
+        }
+        Some(value) => read::<i64>(value, count)?,
+    };
+    let Some(rows) = taken.rows else {
+        return Ok(values);
+    };
+    let counted = &mut scratch[..count];
+    widest(|| {
+        for ((to, value), row) in counted.iter_mut().zip(values).zip(rows) {
+            *to = if *row != 0 { *value } else { neutral };
+        }
+    });
+    Ok(counted)
+}
+
+/// Returns doubles, and −0.0, which changes no sum, where rows do not count.
+fn floats_of<'s>(
+    taken: Taken<'s, '_>,
+    count: usize,
+    scratch: &'s mut Vec<f64>,
+) -> Result<&'s [f64], Declined> {
+    let Some(value) = taken.value else {
+        return Err(mismatch(Lane::F64));
+    };
+    let values = read::<f64>(value, count)?;
+    let Some(rows) = taken.rows else {
+        return Ok(values);
+    };
+    scratch.resize(BLOCK, 0.0);
+    let counted = &mut scratch[..count];
+    widest(|| {
+        for ((to, value), row) in counted.iter_mut().zip(values).zip(rows) {
+            *to = if *row != 0 { *value } else { -0.0 };
+        }
+    });
+    Ok(counted)
+}
+
+/// Calls a function with some words of each row's line, or of the one `first` line.
 #[inline(always)]
 fn each_row(
     words: &mut [u64],
     (width, at, len): (usize, usize, usize),
-    groups: Option<&[u32]>,
+    (lines, first): (Option<&[u32]>, usize),
     count: usize,
     mut each: impl FnMut(&mut [u64], usize),
 ) {
-    match groups {
+    match lines {
         None => {
+            let at = first * width + at;
             let words = &mut words[at..at + len];
             for row in 0..count {
                 each(words, row);
             }
         }
-        Some(groups) => {
-            for (row, group) in groups.iter().enumerate() {
-                let from = *group as usize * width + at;
+        Some(lines) => {
+            for (row, line) in lines.iter().enumerate() {
+                let from = *line as usize * width + at;
                 each(&mut words[from..from + len], row);
             }
         }
@@ -221,17 +448,27 @@ fn each_row(
 struct Target<'s> {
     words: &'s mut [u64],
     width: usize,
-    groups: Option<&'s [u32]>,
+    lines: Option<&'s [u32]>,
+    /// The line of all rows if there are no lines.
+    first: usize,
     rows: Option<&'s [u8]>,
     count: usize,
 }
 
 impl Target<'_> {
+    /// Returns a word of the line of all rows.
+    fn only(&mut self, at: usize) -> &mut u64 {
+        &mut self.words[self.first * self.width + at]
+    }
+
     /// Counts rows.
     fn count(&mut self, at: usize) {
-        match (self.groups, self.rows) {
-            (None, None) => self.words[at] += self.count as u64,
-            (None, Some(rows)) => self.words[at] += super::super::ops::count(rows) as u64,
+        let count = match self.rows {
+            None => self.count,
+            Some(rows) => super::super::ops::count(rows),
+        };
+        match (self.lines, self.rows) {
+            (None, _) => *self.only(at) += count as u64,
             (Some(_), None) => self.each(at, 1, |words, _| words[0] += 1),
             (Some(_), Some(rows)) => {
                 self.each(at, 1, |words, row| words[0] += u64::from(rows[row]))
@@ -244,7 +481,7 @@ impl Target<'_> {
         each_row(
             self.words,
             (self.width, at, len),
-            self.groups,
+            (self.lines, self.first),
             self.count,
             each,
         );
@@ -345,8 +582,8 @@ impl Target<'_> {
 
     fn sum(&mut self, at: usize, values: &[i64]) {
         let rows = self.rows;
-        if self.groups.is_none() {
-            let sum = super::super::simd::widest(|| match rows {
+        if self.lines.is_none() {
+            let sum = widest(|| match rows {
                 None => values
                     .iter()
                     .fold(0_i64, |sum, value| sum.wrapping_add(*value)),
@@ -354,25 +591,20 @@ impl Target<'_> {
                     sum.wrapping_add(value & 0_i64.wrapping_sub(i64::from(*row)))
                 }),
             });
-            self.words[at] = self.words[at].wrapping_add(sum as u64);
+            let word = self.only(at);
+            *word = word.wrapping_add(sum as u64);
             return;
         }
-        match rows {
-            None => self.each(at, 1, |words, row| {
-                words[0] = words[0].wrapping_add(values[row] as u64);
-            }),
-            // A mask instead of a branch.
-            Some(rows) => self.each(at, 1, |words, row| {
-                let mask = 0_u64.wrapping_sub(rows[row].into());
-                words[0] = words[0].wrapping_add(values[row] as u64 & mask);
-            }),
-        }
+        self.each_value(at, 1, values, |words, value| {
+            words[0] = words[0].wrapping_add(value as u64);
+        });
     }
 
     fn sum_floats(&mut self, at: usize, values: &[f64]) {
-        if self.groups.is_none() {
-            let sum = f64::from_bits(self.words[at]) + float_sum(values, self.rows);
-            self.words[at] = sum.to_bits();
+        if self.lines.is_none() {
+            let sum = float_sum(values, self.rows);
+            let word = self.only(at);
+            *word = (f64::from_bits(*word) + sum).to_bits();
             return;
         }
         self.each_value(at, 1, values, |words, value| {
@@ -384,7 +616,7 @@ impl Target<'_> {
 /// Adds floats up in eight lanes.
 fn float_sum(values: &[f64], rows: Option<&[u8]>) -> f64 {
     const LANES: usize = 8;
-    super::super::simd::widest(|| {
+    widest(|| {
         let mut sums = [0.0_f64; LANES];
         match rows {
             None => {
