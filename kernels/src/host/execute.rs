@@ -338,10 +338,7 @@ impl<'a> Machine<'_, 'a> {
             }
             Instruction::Intern { key, from, .. } => {
                 let (strings, from) = (&mut self.strings[key], &self.texts[from]);
-                for (row, to) in write::<i32>(result, count)?.iter_mut().enumerate() {
-                    *to = strings.code(from.get(row))?;
-                }
-                Ok(())
+                strings.codes(from, write::<i32>(result, count)?)
             }
             Instruction::Slice { .. } => Err(mismatch(result.lane())),
         }

@@ -5,6 +5,7 @@ use tidegate_pipeline::Interval;
 use super::block::{Chunk, Raw, Values};
 use super::ops::arithmetic::Integer;
 use super::run::Declined;
+use super::simd::{self, widest_of};
 use super::vector::{Held, Lane, Native, Vector, mismatch, read, write};
 
 /// Which rows of a block are read: all, or those of a selection.
@@ -52,6 +53,13 @@ fn each<T>(selection: Selection<'_>, to: &mut [T], value: impl Fn(usize) -> T) {
     }
 }
 
+fn copy<T: Copy>(values: &[T], selection: Selection<'_>, to: &mut [T]) {
+    match selection {
+        None => to.copy_from_slice(&values[..to.len()]),
+        Some(_) => each(selection, to, |row| values[row]),
+    }
+}
+
 /// Reads a table by codes.
 pub(super) fn gather(
     chunk: &Chunk<'_>,
@@ -60,27 +68,46 @@ pub(super) fn gather(
     to: &mut Vector,
     count: usize,
 ) -> Result<(), Declined> {
-    fn typed<T: Native>(
-        values: Values<'_>,
-        selection: Selection<'_>,
-        table: &Vector,
-        to: &mut Vector,
-        count: usize,
-    ) -> Result<(), Declined> {
-        let (table, to) = (read::<T>(table, table.len())?, write::<T>(to, count)?);
-        by_codes!(values, code => each(selection, to, |row| table[code(row)]));
-        Ok(())
-    }
     let values = chunk.values;
+    if let (None, Values::Codes8(codes), Vector::I32(table)) = (selection, values, table)
+        && simd::gather_short(&codes[..count], table, write(to, count)?)
+    {
+        return Ok(());
+    }
     match table.lane() {
-        Lane::Bool => typed::<u8>(values, selection, table, to, count),
-        Lane::I32 => typed::<i32>(values, selection, table, to, count),
-        Lane::I64 => typed::<i64>(values, selection, table, to, count),
-        Lane::I128 => typed::<i128>(values, selection, table, to, count),
-        Lane::F32 => typed::<f32>(values, selection, table, to, count),
-        Lane::F64 => typed::<f64>(values, selection, table, to, count),
+        Lane::Bool => gather_typed::<u8>(values, selection, table, to, count),
+        Lane::I32 => gather_typed::<i32>(values, selection, table, to, count),
+        Lane::I64 => gather_typed::<i64>(values, selection, table, to, count),
+        Lane::I128 => gather_typed::<i128>(values, selection, table, to, count),
+        Lane::F32 => gather_typed::<f32>(values, selection, table, to, count),
+        Lane::F64 => gather_typed::<f64>(values, selection, table, to, count),
         other @ Lane::Text => Err(mismatch(other)),
     }
+}
+
+fn gather_typed<T: Native>(
+    values: Values<'_>,
+    selection: Selection<'_>,
+    table: &Vector,
+    to: &mut Vector,
+    count: usize,
+) -> Result<(), Declined> {
+    let (table, to) = (read::<T>(table, table.len())?, write::<T>(to, count)?);
+    if let Values::Constant(code) = values {
+        to.fill(table[code as usize]);
+        return Ok(());
+    }
+    if selection.is_none() {
+        match values {
+            Values::Codes8(codes) => simd::gather(&codes[..count], table, to),
+            Values::Codes16(codes) => simd::gather(&codes[..count], table, to),
+            Values::Codes32(codes) => simd::gather(&codes[..count], table, to),
+            _ => return Err(Declined::Unsupported("plain values by code".to_owned())),
+        }
+        return Ok(());
+    }
+    by_codes!(values, code => each(selection, to, |row| table[code(row)]));
+    Ok(())
 }
 
 /// Returns whether one of the rows that have a value has the code of a marked entry; `false` of plain values.
@@ -123,9 +150,9 @@ pub(super) fn load(
             // Entries were held against the interval when the group began.
             return gather(chunk, selection, table, to, count).map(|()| true);
         }
-        Values::Bool(values) => each(selection, write::<u8>(to, count)?, |row| values[row]),
-        Values::F32(values) => each(selection, write::<f32>(to, count)?, |row| values[row]),
-        Values::F64(values) => each(selection, write::<f64>(to, count)?, |row| values[row]),
+        Values::Bool(values) => copy(values, selection, write(to, count)?),
+        Values::F32(values) => copy(values, selection, write(to, count)?),
+        Values::F64(values) => copy(values, selection, write(to, count)?),
         _ => return integers(chunk, selection, interval, to, count),
     }
     Ok(true)
@@ -152,63 +179,95 @@ fn as_integers<T: Integer>(
     interval: Interval,
     to: &mut [T],
 ) -> Result<bool, Declined> {
-    let validity = chunk.validity;
-    Ok(match chunk.values {
-        Values::I32(values) => within(|row| values[row], validity, selection, interval, to),
-        Values::I64(values) => within(|row| values[row], validity, selection, interval, to),
-        Values::I128(values) => within(|row| values[row], validity, selection, interval, to),
-        Values::Offset { base, factor, raw } => match raw {
-            Raw::U8(raw) => {
-                let value = |row: usize| base.wrapping_add(factor.wrapping_mul(raw[row].into()));
-                within(value, validity, selection, interval, to)
+    let Chunk { values, validity } = *chunk;
+    let rows = (validity, selection);
+    Ok(match values {
+        Values::I32(values) => within(values, |value| value, rows, interval, to),
+        Values::I64(values) => within(values, |value| value, rows, interval, to),
+        Values::I128(values) => within(values, |value| value, rows, interval, to),
+        Values::Offset { base, factor, raw } => {
+            let of = |raw: i64| base.wrapping_add(factor.wrapping_mul(raw));
+            match raw {
+                Raw::U8(raw) => within(raw, |raw| of(raw.into()), rows, interval, to),
+                Raw::U16(raw) => within(raw, |raw| of(raw.into()), rows, interval, to),
+                Raw::U32(raw) => within(raw, |raw| of(raw.into()), rows, interval, to),
             }
-            Raw::U16(raw) => {
-                let value = |row: usize| base.wrapping_add(factor.wrapping_mul(raw[row].into()));
-                within(value, validity, selection, interval, to)
-            }
-            Raw::U32(raw) => {
-                let value = |row: usize| base.wrapping_add(factor.wrapping_mul(raw[row].into()));
-                within(value, validity, selection, interval, to)
-            }
-        },
+        }
         _ => return Err(Declined::Unsupported("integers of another kind".to_owned())),
     })
 }
 
 /// Writes integers of one width as those of another, and returns whether all lie in the interval.
-fn within<S: Integer, T: Integer>(
-    value: impl Fn(usize) -> S,
-    validity: Option<&[u8]>,
-    selection: Selection<'_>,
+fn within<R: Copy, S: Integer, T: Integer>(
+    raw: &[R],
+    value: impl Fn(R) -> S,
+    (validity, selection): (Option<&[u8]>, Selection<'_>),
     interval: Interval,
     to: &mut [T],
 ) -> bool {
     let all = Interval::signed(S::BITS);
     if all.is_within(interval) {
-        each(selection, to, |row| convert(value(row)));
+        each(selection, to, |row| convert(value(raw[row])));
         return true;
     }
-    let allowed = interval.clamp_to(all);
-    let (low, high): (S, S) = (S::narrow(allowed.low), S::narrow(allowed.high));
-    let outside = std::cell::Cell::new(0_u8);
     // An interval beyond the width has no value that is allowed.
     if interval.low > all.high || interval.high < all.low {
-        outside.set(1);
+        return false;
     }
-    match validity {
-        None => each(selection, to, |row| {
-            let value = value(row);
-            outside.set(outside.get() | u8::from(value < low) | u8::from(value > high));
-            convert(value)
-        }),
-        Some(validity) => each(selection, to, |row| {
-            let value = value(row);
-            let is_outside = u8::from(value < low) | u8::from(value > high);
-            outside.set(outside.get() | (is_outside & validity[row]));
-            convert(if is_outside != 0 { low } else { value })
-        }),
+    let allowed = interval.clamp_to(all);
+    let limits: (S, S) = (S::narrow(allowed.low), S::narrow(allowed.high));
+    let raw = match selection {
+        None => raw.get(..to.len()).unwrap_or_default(),
+        Some(_) => raw,
+    };
+    match (validity, selection) {
+        (None, None) => widest_of(within_all, (raw, value, limits, to)),
+        (Some(validity), None) => widest_of(within_valid, (raw, value, validity, limits, to)),
+        (validity, Some(rows)) => {
+            let mut outside = 0;
+            for (to, row) in to.iter_mut().zip(rows) {
+                let row = usize::from(*row);
+                let is_there = validity.map_or(1, |validity| validity[row]);
+                let (value, is_outside) = limited(value(raw[row]), limits);
+                outside |= is_outside & is_there;
+                *to = convert(value);
+            }
+            outside == 0
+        }
     }
-    outside.get() == 0
+}
+
+/// Returns a value, or the least that is allowed, and 1 if it is outside of the limits.
+#[inline(always)]
+fn limited<S: Integer>(value: S, (low, high): (S, S)) -> (S, u8) {
+    let is_outside = u8::from(value < low) | u8::from(value > high);
+    (if is_outside != 0 { low } else { value }, is_outside)
+}
+
+#[inline(always)]
+fn within_all<R: Copy, S: Integer, T: Integer>(
+    (raw, value, limits, to): (&[R], impl Fn(R) -> S, (S, S), &mut [T]),
+) -> bool {
+    let mut outside = 0;
+    for (to, raw) in to.iter_mut().zip(raw) {
+        let (value, is_outside) = limited(value(*raw), limits);
+        outside |= is_outside;
+        *to = convert(value);
+    }
+    outside == 0
+}
+
+#[inline(always)]
+fn within_valid<R: Copy, S: Integer, T: Integer>(
+    (raw, value, validity, limits, to): (&[R], impl Fn(R) -> S, &[u8], (S, S), &mut [T]),
+) -> bool {
+    let mut outside = 0;
+    for ((to, raw), is_there) in to.iter_mut().zip(raw).zip(validity) {
+        let (value, is_outside) = limited(value(*raw), limits);
+        outside |= is_outside & is_there;
+        *to = convert(value);
+    }
+    outside == 0
 }
 
 #[inline(always)]

@@ -7,7 +7,7 @@ use tidegate_pipeline::program::{Groups, Type};
 use super::super::code::Register;
 use super::super::columns::Column;
 use super::super::run::Declined;
-use super::super::simd::widest;
+use super::super::simd::widest_of;
 use super::super::vector::{Lane, Native, Vector, read};
 use super::strings::Strings;
 
@@ -310,24 +310,31 @@ macro_rules! words {
 words!(u32, u64);
 
 /// Adds to each word what a value gives, and nothing where it is not there.
-#[inline(always)]
 fn each<T: Copy, W: Word>(
     values: &[T],
     valid: Option<&[u8]>,
     words: &mut [W],
     of: impl Fn(T) -> W,
 ) {
-    widest(|| match valid {
-        None => {
-            for (word, value) in words.iter_mut().zip(values) {
-                *word = word.plus(of(*value));
-            }
-        }
-        Some(valid) => {
-            for ((word, value), valid) in words.iter_mut().zip(values).zip(valid) {
-                let counted = word.plus(of(*value));
-                *word = if *valid != 0 { counted } else { *word };
-            }
-        }
-    });
+    match valid {
+        None => widest_of(add_all, (values, words, of)),
+        Some(valid) => widest_of(add_valid, (values, valid, words, of)),
+    }
+}
+
+#[inline(always)]
+fn add_all<T: Copy, W: Word>((values, words, of): (&[T], &mut [W], impl Fn(T) -> W)) {
+    for (word, value) in words.iter_mut().zip(values) {
+        *word = word.plus(of(*value));
+    }
+}
+
+#[inline(always)]
+fn add_valid<T: Copy, W: Word>(
+    (values, valid, words, of): (&[T], &[u8], &mut [W], impl Fn(T) -> W),
+) {
+    for ((word, value), valid) in words.iter_mut().zip(values).zip(valid) {
+        let counted = word.plus(of(*value));
+        *word = if *valid != 0 { counted } else { *word };
+    }
 }

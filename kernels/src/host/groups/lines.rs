@@ -3,7 +3,7 @@
 //! The words of a group lie side by side in a *line*, so that a pass meets each line once a row, which is
 //! what counts as soon as the lines do not fit the first level of cache.
 
-use super::super::simd::widest;
+use super::super::simd::widest_of;
 
 /// The most columns of a pass.
 pub(super) const COLUMNS_MAX: usize = 4;
@@ -56,21 +56,7 @@ impl Lines<'_> {
         integers: [&[i64]; I],
         floats: [&[f64]; F],
     ) {
-        let count = self.rows.len();
-        let integers = integers.map(|values| &values[..count]);
-        let floats = floats.map(|values| &values[..count]);
-        widest(|| {
-            for (row, line) in self.rows.iter().enumerate() {
-                let from = *line as usize * self.width + self.at;
-                let words = &mut self.words[from..from + I + F];
-                for (word, values) in words.iter_mut().zip(integers) {
-                    *word = word.wrapping_add(values[row] as u64);
-                }
-                for (word, values) in words[I..].iter_mut().zip(floats) {
-                    *word = (f64::from_bits(*word) + values[row]).to_bits();
-                }
-            }
-        });
+        widest_of(sum_columns, (self, integers, floats));
     }
 
     /// Keeps the greatest integers, or the least where `greatest` is FALSE.
@@ -94,17 +80,50 @@ impl Lines<'_> {
     }
 
     fn extremes_of<const N: usize>(self, columns: [(&[i64], i64); N]) {
-        let count = self.rows.len();
-        let columns = columns.map(|(values, flip)| (&values[..count], flip));
-        widest(|| {
-            for (row, line) in self.rows.iter().enumerate() {
-                let from = *line as usize * self.width + self.at;
-                let words = &mut self.words[from..from + N];
-                for (word, (values, flip)) in words.iter_mut().zip(columns) {
-                    let kept = (*word as i64 ^ flip).max(values[row] ^ flip) ^ flip;
-                    *word = kept as u64;
-                }
-            }
-        });
+        widest_of(extremes_of, (self, columns));
+    }
+}
+
+#[inline(always)]
+fn sum_columns<const I: usize, const F: usize>(
+    (lines, integers, floats): (Lines<'_>, [&[i64]; I], [&[f64]; F]),
+) {
+    let Lines {
+        words,
+        width,
+        at,
+        rows,
+    } = lines;
+    let integers = integers.map(|values| &values[..rows.len()]);
+    let floats = floats.map(|values| &values[..rows.len()]);
+    for (row, line) in rows.iter().enumerate() {
+        let from = *line as usize * width + at;
+        let words = &mut words[from..from + I + F];
+        for column in 0..I {
+            words[column] = words[column].wrapping_add(integers[column][row] as u64);
+        }
+        for column in 0..F {
+            let sum = f64::from_bits(words[I + column]) + floats[column][row];
+            words[I + column] = sum.to_bits();
+        }
+    }
+}
+
+#[inline(always)]
+fn extremes_of<const N: usize>((lines, columns): (Lines<'_>, [(&[i64], i64); N])) {
+    let Lines {
+        words,
+        width,
+        at,
+        rows,
+    } = lines;
+    let columns = columns.map(|(values, flip)| (&values[..rows.len()], flip));
+    for (row, line) in rows.iter().enumerate() {
+        let from = *line as usize * width + at;
+        let words = &mut words[from..from + N];
+        for (word, (values, flip)) in words.iter_mut().zip(columns) {
+            let kept = (*word as i64 ^ flip).max(values[row] ^ flip) ^ flip;
+            *word = kept as u64;
+        }
     }
 }

@@ -1,13 +1,24 @@
 //! The different strings of a key, each with a code.
+//!
+//! A string is told by a key of 128 bits: its length and its bytes where they are at most 12, else its
+//! length, its first bytes and a hash, and then its bytes decide. A block's strings are looked up in three
+//! loops, of which none waits for the row before: keys and hashes, candidates, comparisons. Only rows whose
+//! candidate is another string are looked up one by one.
 
 use std::hash::BuildHasher;
 
-use hashbrown::{DefaultHashBuilder, HashTable};
+use hashbrown::DefaultHashBuilder;
 
 use super::super::run::Declined;
+use super::super::vector::Texts;
 
 /// The most strings; with NULL their codes fit 31 bits.
 const MOST: usize = (1 << 31) - 2;
+
+/// The longest string whose key has all its bytes.
+const SHORT: usize = 12;
+
+const SLOTS_MIN: usize = 256;
 
 /// Strings by code, in the order of first appearance.
 #[derive(Clone, Debug, Default)]
@@ -15,9 +26,25 @@ pub(in super::super) struct Strings {
     text: String,
     /// Where each string ends in the text.
     ends: Vec<usize>,
-    codes: HashTable<u32>,
+    keys: Vec<u128>,
+    /// Open addressing by hash, at most half full.
+    slots: Vec<Slot>,
     hasher: DefaultHashBuilder,
+    /// Of a block's rows.
+    row_keys: Vec<(u128, u64)>,
 }
+
+/// The code of a string, and the high bits of its hash.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    tag: u32,
+    code: u32,
+}
+
+const EMPTY: Slot = Slot {
+    tag: 0,
+    code: u32::MAX,
+};
 
 impl Strings {
     pub(in super::super) fn len(&self) -> usize {
@@ -26,45 +53,152 @@ impl Strings {
 
     /// Returns a string.
     pub(in super::super) fn get(&self, code: usize) -> &str {
-        at(&self.text, &self.ends, code)
+        let start = code.checked_sub(1).and_then(|before| self.ends.get(before));
+        let end = self.ends.get(code).copied().unwrap_or_default();
+        let text = self.text.get(start.copied().unwrap_or_default()..end);
+        text.unwrap_or_default()
     }
 
-    /// Returns the code of a string, a new one if it is new.
+    /// Writes the codes of rows' strings, new ones of new strings.
     ///
     /// # Errors
     /// More strings than codes.
-    pub(in super::super) fn code(&mut self, text: &str) -> Result<i32, Declined> {
-        let hash = self.hasher.hash_one(text);
-        let is_it = |code: &u32| at(&self.text, &self.ends, *code as usize) == text;
-        if let Some(code) = self.codes.find(hash, is_it) {
-            return Ok(*code as i32);
-        }
-        let code = self.ends.len();
-        if code >= MOST {
+    pub(in super::super) fn codes(
+        &mut self,
+        texts: &Texts<'_>,
+        codes: &mut [i32],
+    ) -> Result<(), Declined> {
+        if self.len() + codes.len() > MOST {
             return Err(Declined::TooLarge);
         }
+        self.fit(self.len() + codes.len());
+        let mut row_keys = std::mem::take(&mut self.row_keys);
+        row_keys.clear();
+        row_keys.extend((0..codes.len()).map(|row| self.key_of(texts.get(row))));
+        let mask = self.slots.len() - 1;
+        for (code, (_, hash)) in codes.iter_mut().zip(&row_keys) {
+            *code = self.slots[*hash as usize & mask].code as i32;
+        }
+        for (row, (code, (key, hash))) in codes.iter_mut().zip(&row_keys).enumerate() {
+            let is_it = self.keys.get(*code as u32 as usize) == Some(key);
+            if !is_it || len_of(*key) > SHORT {
+                *code = self.code(texts.get(row), *key, *hash) as i32;
+            }
+        }
+        self.row_keys = row_keys;
+        Ok(())
+    }
+
+    /// Returns a string's code, a new one if it is new. There is a free slot.
+    fn code(&mut self, text: &str, key: u128, hash: u64) -> u32 {
+        let mask = self.slots.len() - 1;
+        let tag = (hash >> 32) as u32;
+        let mut at = hash as usize & mask;
+        loop {
+            let slot = self.slots[at];
+            if slot.code == EMPTY.code {
+                break;
+            }
+            let code = slot.code as usize;
+            let is_it = slot.tag == tag && self.keys[code] == key;
+            if is_it && (text.len() <= SHORT || self.get(code) == text) {
+                return slot.code;
+            }
+            at = (at + 1) & mask;
+        }
+        let code = self.len() as u32;
+        self.slots[at] = Slot { tag, code };
         self.text.push_str(text);
         self.ends.push(self.text.len());
-        let (text, ends, hasher) = (&self.text, &self.ends, &self.hasher);
-        let hash_of = |code: &u32| hasher.hash_one(at(text, ends, *code as usize));
-        self.codes.insert_unique(hash, code as u32, hash_of);
-        Ok(code as i32)
+        self.keys.push(key);
+        code
+    }
+
+    /// Makes room for so many strings.
+    fn fit(&mut self, strings: usize) {
+        if strings * 2 <= self.slots.len() {
+            return;
+        }
+        let slots = (strings * 2).max(self.len() * 4).max(SLOTS_MIN);
+        self.slots = vec![EMPTY; slots.next_power_of_two()];
+        let mask = self.slots.len() - 1;
+        for code in 0..self.len() {
+            let (_, hash) = self.key_of(self.get(code));
+            let mut at = hash as usize & mask;
+            while self.slots[at].code != EMPTY.code {
+                at = (at + 1) & mask;
+            }
+            self.slots[at] = Slot {
+                tag: (hash >> 32) as u32,
+                code: code as u32,
+            };
+        }
+    }
+
+    /// Returns the key of a string, and its hash.
+    #[inline]
+    fn key_of(&self, text: &str) -> (u128, u64) {
+        let bytes = text.as_bytes();
+        let len = bytes.len() as u32;
+        if bytes.len() <= SHORT {
+            let key = u128::from(len) | short_bytes(bytes) << 32;
+            return (key, mix(key));
+        }
+        let hash = self.hasher.hash_one(bytes);
+        let first = u32_at(bytes, 0);
+        let key = u128::from(len) | u128::from(first) << 32 | u128::from(hash) << 64;
+        (key, hash)
     }
 
     pub(in super::super) fn clear(&mut self) {
         self.text.clear();
         self.ends.clear();
-        self.codes.clear();
+        self.keys.clear();
+        self.slots.clear();
     }
 
     pub(in super::super) fn memory_bytes(&self) -> usize {
-        self.text.capacity() + self.ends.capacity() * 8 + self.codes.allocation_size()
+        let of_string = self.ends.capacity() * 8 + self.keys.capacity() * 16;
+        let of_row = self.row_keys.capacity() * size_of::<(u128, u64)>();
+        self.text.capacity() + of_string + of_row + self.slots.capacity() * size_of::<Slot>()
     }
 }
 
-fn at<'a>(text: &'a str, ends: &[usize], code: usize) -> &'a str {
-    let start = code.checked_sub(1).and_then(|before| ends.get(before));
-    let end = ends.get(code).copied().unwrap_or_default();
-    text.get(start.copied().unwrap_or_default()..end)
-        .unwrap_or_default()
+fn len_of(key: u128) -> usize {
+    (key as u32) as usize
 }
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    let word = bytes.get(at..).and_then(|bytes| bytes.first_chunk());
+    word.map_or(0, |word| u32::from_le_bytes(*word))
+}
+
+/// Returns at most 12 bytes as a number, the first lowest, by words that overlap.
+#[inline]
+fn short_bytes(bytes: &[u8]) -> u128 {
+    let len = bytes.len();
+    match len {
+        8.. => {
+            let low = u128::from(u32_at(bytes, 0)) | u128::from(u32_at(bytes, 4)) << 32;
+            low | u128::from(u32_at(bytes, len - 4)) << (8 * (len - 4))
+        }
+        4.. => u128::from(u32_at(bytes, 0)) | u128::from(u32_at(bytes, len - 4)) << (8 * (len - 4)),
+        1.. => {
+            let at = |place: usize| u128::from(bytes[place]) << (8 * place);
+            at(0) | at(len / 2) | at(len - 1)
+        }
+        0 => 0,
+    }
+}
+
+#[inline]
+fn mix(key: u128) -> u64 {
+    const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+    let (low, high) = (key as u64 ^ ODD, (key >> 64) as u64 ^ ODD.rotate_left(32));
+    let product = u128::from(low) * u128::from(high | 1);
+    let mixed = (product as u64 ^ (product >> 64) as u64).wrapping_mul(ODD);
+    mixed ^ (mixed >> 29)
+}
+
+#[cfg(test)]
+mod tests;
