@@ -228,7 +228,7 @@ async fn the_host_tier_stays_in_front() {
     let wanted = answer(&session, other).await;
     set(&session, "host_engine = 'auto'").await;
     assert_eq!(answer(&session, other).await, wanted);
-    let all = answer(&session, "CACHE TABLE t").await;
+    let all = answer(&session, "CACHE TABLE t ON HOST").await;
     assert!(!all.is_empty());
     assert!(served(&analyzed(&session, other).await));
     assert_eq!(answer(&session, other).await, wanted);
@@ -270,7 +270,7 @@ async fn filters_come_first() {
     set(&session, "host_engine = 'auto'").await;
     let all = analyzed(
         &session,
-        "SELECT s, sum(id), sum(d), max(day) FROM t GROUP BY s",
+        "SELECT k, sum(id), sum(d), max(day), max(s) FROM t GROUP BY k",
     )
     .await;
     let all = counted(&all, "bytes_read");
@@ -281,7 +281,8 @@ async fn filters_come_first() {
         ("x = 3.25", 4),
         ("id % 7 = 9", 0),
     ] {
-        let sql = format!("SELECT s, sum(id), sum(d), max(day) FROM t WHERE {filter} GROUP BY s");
+        let sql =
+            format!("SELECT k, sum(id), sum(d), max(day), max(s) FROM t WHERE {filter} GROUP BY k");
         let plan = analyzed(&session, &sql).await;
         assert_eq!(answer(&session, &sql).await, Vec::<String>::new(), "{sql}");
         assert_eq!(counted(&plan, "row_groups_as_pages"), 4, "{plan}");
@@ -306,7 +307,7 @@ async fn what_is_ruled_out_is_not_read() {
     for (filter, row_groups, rows) in [
         ("id BETWEEN 4000 AND 4100", 1, 1_400),
         ("id IN (3, 19999)", 2, 1_400),
-        ("id > 12500", 2, 7_700),
+        ("id > 12500", 2, 8_000),
         ("s = 's20x'", 0, 0),
         ("s IN ('s20x', 's3')", 4, 20_000),
         ("id = 30000", 0, 0),
@@ -383,7 +384,7 @@ async fn rows_behind_a_declined_block_count_once() {
     writer.write(&batch).unwrap();
     writer.close().unwrap();
     let session = over(folder.path(), 1).await;
-    let sql = "SELECT x, count(*) FROM t GROUP BY x";
+    let sql = "SELECT max(x), min(x), count(*) FROM t";
     let wanted = answer(&session, sql).await;
     set(&session, "host_engine = 'auto'").await;
     assert_eq!(answer(&session, sql).await, wanted);
