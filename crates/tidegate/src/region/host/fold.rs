@@ -228,11 +228,12 @@ impl PartitionFold {
                 }
                 return Ok(true);
             }
-            Next::RowGroup if self.given_up.is_some() => {
-                pages.leave_rest()?;
-                return Ok(true);
-            }
             Next::RowGroup => {}
+        }
+        if let Some(why) = &self.given_up {
+            declines.not_as_pages(why);
+            pages.leave_rest()?;
+            return Ok(true);
         }
         let folded = pages.fold(&mut self.run, &self.program);
         let compute = self.baseline.elapsed_compute();
