@@ -1,6 +1,7 @@
 //! One column of a row group: pages to blocks.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow_array::Array;
 use parquet::basic::Encoding;
@@ -45,6 +46,14 @@ pub(crate) struct Memory {
     out: Option<Output>,
 }
 
+impl Memory {
+    /// Returns its bytes.
+    pub(crate) fn num_bytes(&self) -> usize {
+        let entries = self.entries.as_ref().map_or(0, entries_bytes);
+        entries + self.out.as_ref().map_or(0, Output::memory_bytes)
+    }
+}
+
 impl Column {
     /// Begins a column chunk.
     pub(crate) fn new(
@@ -84,6 +93,18 @@ impl Column {
             entries: self.entries,
             out: Some(self.out),
         }
+    }
+
+    /// Returns how long pages were decompressed so far.
+    pub(crate) fn decompressed_in(&self) -> Duration {
+        self.stream.decompressed_in()
+    }
+
+    /// Returns the bytes of entries, of the page and of the block, but for those in shared buffers.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let entries = self.entries.as_ref().map_or(0, entries_bytes);
+        let page = self.stream.unpooled_bytes() + self.cursor.memory_bytes();
+        entries + page + self.out.memory_bytes()
     }
 
     /// Returns the entries that codes are of, once [`begin`](Self::begin) was called.
@@ -247,6 +268,17 @@ impl Column {
                 Ok(())
             }
         }
+    }
+}
+
+fn entries_bytes(entries: &Entries) -> usize {
+    match entries {
+        Entries::I32(values) => size_of_val(values.as_slice()),
+        Entries::I64(values) => size_of_val(values.as_slice()),
+        Entries::I128(values) => size_of_val(values.as_slice()),
+        Entries::F32(values) => size_of_val(values.as_slice()),
+        Entries::F64(values) => size_of_val(values.as_slice()),
+        Entries::Text(array) => array.get_array_memory_size(),
     }
 }
 

@@ -230,6 +230,15 @@ impl Cursor {
         }
     }
 
+    /// Returns the bytes of what was made of the page.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        match self {
+            Self::Text { array, .. } => size_of_val::<[u128]>(array.views()),
+            Self::Decimals { values, .. } => size_of_val(values.as_slice()),
+            _ => 0,
+        }
+    }
+
     /// Passes over `rows` rows, `present` of which have a value.
     pub(crate) fn pass(&mut self, rows: usize, present: usize) -> Result<()> {
         match self {

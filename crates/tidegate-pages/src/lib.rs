@@ -43,5 +43,5 @@ pub use error::{ColumnError, PageError};
 pub use facts::facts_of;
 pub use reader::{ColumnRequest, RowGroupReader};
 pub use sink::{BlockSink, Step, StepError};
-pub use source::{Buffers, ChunkBytes, FileParts, LocalFile};
+pub use source::{Buffers, ChunkBytes, FileParts, LocalFile, place_of};
 pub use stream::ReadOptions;

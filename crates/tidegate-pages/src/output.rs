@@ -97,6 +97,12 @@ impl Output {
         })
     }
 
+    /// Returns the bytes of a block.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let codes = with_codes!(&self.codes, codes => size_of_val(codes.as_slice()));
+        codes + self.typed.num_bytes() + self.validity.len()
+    }
+
     /// Begins an empty block.
     pub(crate) fn begin(&mut self) {
         self.rows = 0;

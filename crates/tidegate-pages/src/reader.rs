@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow_schema::DataType;
 use parquet::file::metadata::ParquetMetaData;
@@ -42,6 +43,8 @@ pub struct RowGroupReader {
     start: usize,
     num_rows: usize,
     has_failed: bool,
+    /// How long pages of row groups that have ended were decompressed.
+    decompressed_in: Duration,
 }
 
 struct ReadColumn {
@@ -63,6 +66,7 @@ impl RowGroupReader {
             start: 0,
             num_rows: 0,
             has_failed: false,
+            decompressed_in: Duration::ZERO,
         }
     }
 
@@ -131,6 +135,7 @@ impl RowGroupReader {
 
     /// Ends the row group; its memory is kept.
     pub fn close(&mut self) {
+        self.decompressed_in = self.decompressed_in();
         let columns = self.columns.drain(..).rev();
         // The next row group's columns are likely to be the same ones.
         self.memory
@@ -139,6 +144,21 @@ impl RowGroupReader {
         self.stretches.clear();
         (self.start, self.num_rows) = (0, 0);
         self.has_failed = false;
+    }
+
+    /// Returns how long pages were decompressed since the reader was made.
+    pub fn decompressed_in(&self) -> Duration {
+        let columns = self.columns.iter();
+        let open: Duration = columns.map(|read| read.column.decompressed_in()).sum();
+        self.decompressed_in + open
+    }
+
+    /// Returns the bytes of buffers, dictionaries, pages and blocks that the reader has now.
+    pub fn memory_bytes(&self) -> usize {
+        let columns = self.columns.iter();
+        let open: usize = columns.map(|read| read.column.memory_bytes()).sum();
+        let kept: usize = self.memory.iter().map(Memory::num_bytes).sum();
+        self.buffers.num_bytes() + open + kept
     }
 
     /// Returns the rows that were selected when the row group was opened.

@@ -4,9 +4,11 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
+use parquet::file::metadata::ColumnChunkMetaData;
 
 /// The bytes of a file, as far as somebody has them or reads them.
 ///
@@ -19,6 +21,15 @@ pub trait ChunkBytes: Send + Sync {
     /// # Errors
     /// What kept the range from being read.
     fn read(&self, range: Range<u64>) -> io::Result<Bytes>;
+}
+
+/// Returns where the pages of a column chunk lie in its file; `None` if the footer gives no such place.
+pub fn place_of(chunk: &ColumnChunkMetaData) -> Option<Range<u64>> {
+    let start = chunk.dictionary_page_offset();
+    let start = start.unwrap_or_else(|| chunk.data_page_offset());
+    let start = u64::try_from(start).ok()?;
+    let length = u64::try_from(chunk.compressed_size()).ok()?;
+    Some(start..start.checked_add(length)?)
 }
 
 /// A file in memory.
@@ -34,9 +45,21 @@ pub struct FileParts(Vec<(u64, Bytes)>);
 
 impl FileParts {
     /// Keeps parts by where they begin in the file.
-    pub fn new(mut parts: Vec<(u64, Bytes)>) -> Self {
-        parts.sort_by_key(|(start, _)| *start);
-        Self(parts)
+    pub fn new(parts: Vec<(u64, Bytes)>) -> Self {
+        let mut all = Self::default();
+        all.add(parts);
+        all
+    }
+
+    /// Keeps more parts.
+    pub fn add(&mut self, parts: impl IntoIterator<Item = (u64, Bytes)>) {
+        self.0.extend(parts);
+        self.0.sort_by_key(|(start, _)| *start);
+    }
+
+    /// Returns how many bytes there are.
+    pub fn num_bytes(&self) -> usize {
+        self.0.iter().map(|(_, bytes)| bytes.len()).sum()
     }
 }
 
@@ -69,7 +92,7 @@ fn beyond(range: &Range<u64>, size: u64) -> io::Error {
 /// A file of a local disk, read into buffers that are used again.
 #[derive(Debug)]
 pub struct LocalFile {
-    file: File,
+    file: Arc<File>,
     size: u64,
     buffers: Buffers,
 }
@@ -79,7 +102,8 @@ impl LocalFile {
     ///
     /// # Errors
     /// The file's size is not known.
-    pub fn new(file: File, buffers: &Buffers) -> io::Result<Self> {
+    pub fn new(file: impl Into<Arc<File>>, buffers: &Buffers) -> io::Result<Self> {
+        let file = file.into();
         let size = file.metadata()?.len();
         Ok(Self {
             file,
@@ -128,13 +152,25 @@ const KEPT_BYTES_MAX: usize = 16 << 20;
 
 /// A pool of byte buffers: what is dropped comes back. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub struct Buffers(Arc<Mutex<Vec<Vec<u8>>>>);
+pub struct Buffers(Arc<Pool>);
+
+#[derive(Debug, Default)]
+struct Pool {
+    waiting: Mutex<Vec<Vec<u8>>>,
+    /// What all buffers have, those that wait and those that were taken.
+    num_bytes: AtomicUsize,
+}
 
 impl Buffers {
+    /// Returns how many bytes the buffers have, those that wait and those that are in use.
+    pub fn num_bytes(&self) -> usize {
+        self.0.num_bytes.load(Ordering::Relaxed)
+    }
+
     /// Returns a buffer of a length; what is in it is unspecified.
     pub(crate) fn take(&self, length: usize) -> Buffer {
         let mut bytes = {
-            let mut waiting = self.0.lock();
+            let mut waiting = self.0.waiting.lock();
             let fits = waiting.iter().rposition(|buffer| buffer.len() >= length);
             match fits {
                 Some(at) => waiting.swap_remove(at),
@@ -142,7 +178,10 @@ impl Buffers {
             }
         };
         if bytes.len() < length {
+            let before = bytes.len();
             bytes.resize(length, 0);
+            let more = length - before;
+            self.0.num_bytes.fetch_add(more, Ordering::Relaxed);
         }
         Buffer {
             bytes,
@@ -174,13 +213,15 @@ impl AsMut<[u8]> for Buffer {
 impl Drop for Buffer {
     fn drop(&mut self) {
         let bytes = std::mem::take(&mut self.bytes);
-        if bytes.len() > KEPT_BYTES_MAX {
-            return;
+        let pool = &self.pool.0;
+        if bytes.len() <= KEPT_BYTES_MAX {
+            let mut waiting = pool.waiting.lock();
+            if waiting.len() < WAITING_MAX {
+                waiting.push(bytes);
+                return;
+            }
         }
-        let mut waiting = self.pool.0.lock();
-        if waiting.len() < WAITING_MAX {
-            waiting.push(bytes);
-        }
+        pool.num_bytes.fetch_sub(bytes.len(), Ordering::Relaxed);
     }
 }
 

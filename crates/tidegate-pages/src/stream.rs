@@ -4,6 +4,7 @@
 //! larger. A page's header is compared with the chunk and with the limits before anything is allocated.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use parquet::basic::Type;
@@ -12,7 +13,7 @@ use parquet::file::metadata::ColumnChunkMetaData;
 use crate::codec::Codec;
 use crate::error::{PageError, Result};
 use crate::header::{PageHeader, PageKind};
-use crate::source::{Buffers, ChunkBytes};
+use crate::source::{Buffers, ChunkBytes, place_of};
 
 /// Bytes in which a header is looked for first: more are read only for long statistics.
 const HEADER_BYTES: usize = 1 << 10;
@@ -60,6 +61,8 @@ pub(crate) struct PageStream {
     values_left: usize,
     /// Bytes that a value takes at least, in a dictionary and decoded.
     value_bytes: u64,
+    decompressed_in: Duration,
+    unpooled_bytes: usize,
 }
 
 impl PageStream {
@@ -71,13 +74,7 @@ impl PageStream {
         buffers: &Buffers,
         options: &ReadOptions,
     ) -> Result<Self> {
-        let start = chunk.dictionary_page_offset();
-        let start = u64::try_from(start.unwrap_or_else(|| chunk.data_page_offset())).ok();
-        let length = u64::try_from(chunk.compressed_size()).ok();
-        let end = start
-            .zip(length)
-            .and_then(|(start, length)| start.checked_add(length));
-        let (Some(start), Some(end)) = (start, end) else {
+        let Some(place) = place_of(chunk) else {
             return Err(PageError::damaged(
                 "the footer gives no place for its pages",
             ));
@@ -94,13 +91,25 @@ impl PageStream {
             codec: Codec::new(chunk)?,
             buffers: buffers.clone(),
             options: options.clone(),
-            at: start,
-            end,
-            window: (start, Bytes::new()),
+            at: place.start,
+            end: place.end,
+            window: (place.start, Bytes::new()),
             next: None,
             values_left: num_values,
             value_bytes,
+            decompressed_in: Duration::ZERO,
+            unpooled_bytes: 0,
         })
+    }
+
+    /// Returns how long pages were decompressed so far.
+    pub(crate) fn decompressed_in(&self) -> Duration {
+        self.decompressed_in
+    }
+
+    /// Returns the bytes of the last page that are in no buffer of the pool.
+    pub(crate) fn unpooled_bytes(&self) -> usize {
+        self.unpooled_bytes
     }
 
     /// Returns the next page's header; `None` behind the last page.
@@ -148,13 +157,22 @@ impl PageStream {
         let (levels, stored) = (bytes.slice(..header.levels), bytes.slice(header.levels..));
         let uncompressed = header.uncompressed - header.levels;
         let values = match header.is_compressed {
-            true => self.codec.decompress(stored, uncompressed, &self.buffers)?,
+            true => {
+                let began = Instant::now();
+                let values = self.codec.decompress(stored, uncompressed, &self.buffers)?;
+                self.decompressed_in += began.elapsed();
+                values
+            }
             false if stored.len() != uncompressed => {
                 return Err(PageError::damaged(
                     "a page is not as long as its header says",
                 ));
             }
             false => stored,
+        };
+        self.unpooled_bytes = match self.codec {
+            Codec::Other(_) => values.len(),
+            Codec::None | Codec::Snappy(_) => 0,
         };
         self.pass()?;
         Ok(Page {

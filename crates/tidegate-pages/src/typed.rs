@@ -68,6 +68,13 @@ impl Typed {
         with_values!(self, values => values.resize(len, Default::default()));
     }
 
+    /// Returns the bytes of the values.
+    pub(crate) fn num_bytes(&self) -> usize {
+        let mut bytes = 0;
+        with_values!(self, values => bytes = size_of_val(values.as_slice()));
+        bytes
+    }
+
     /// Sets values to zero.
     pub(crate) fn clear(&mut self, from: usize, len: usize) {
         with_values!(self, values => values[from..from + len].fill(Default::default()));

@@ -16,6 +16,7 @@ pub(crate) mod cached;
 pub(crate) mod files;
 mod identity;
 mod loader;
+pub(crate) mod pages;
 mod planner;
 pub(crate) mod rows;
 mod source;

@@ -5,9 +5,11 @@
 //! partition ([`fold`]). What a run declines, from some block on, goes through the operators that the node
 //! stands for ([`rest`]); each row counts once, and all states have the layout of DataFusion's.
 
+mod declines;
 mod engine;
 mod facts;
 mod fold;
+mod paged;
 mod rest;
 mod split;
 
@@ -27,12 +29,15 @@ use datafusion::physical_plan::{
     ReplaceChildrenOptions,
 };
 
+use declines::Declines;
 pub(crate) use engine::HostEngine;
 use engine::{Engine, Programs};
-use fold::{Declines, Fold};
+use fold::{Fold, Input};
+use paged::Pages;
 use split::Split;
 
 use super::chain::{Exchanges, with_leaf};
+use crate::leaf::parquet::pages::PageScan;
 
 /// Stands for the operators of a region's chain, and gives the same rows or partial states.
 #[derive(Debug)]
@@ -41,6 +46,8 @@ pub(crate) struct HostFoldExec {
     engine: Arc<Engine>,
     /// The programs of this execution, or why there are none.
     programs: OnceLock<std::result::Result<Arc<Programs>, String>>,
+    /// How the leaf is read as pages, if it is.
+    pages: Option<Arc<PageScan>>,
     declines: Arc<Declines>,
     metrics: ExecutionPlanMetricsSet,
 }
@@ -61,11 +68,21 @@ impl HostFoldExec {
     }
 
     fn over(split: Split, engine: Arc<Engine>) -> Self {
+        let declines = Arc::<Declines>::default();
+        let pages = match split.page_scan() {
+            Some(Ok(pages)) => Some(Arc::new(pages)),
+            Some(Err(reason)) => {
+                declines.not_as_pages(&reason);
+                None
+            }
+            None => None,
+        };
         Self {
             split,
             engine,
             programs: OnceLock::new(),
-            declines: Arc::default(),
+            pages,
+            declines,
             metrics: ExecutionPlanMetricsSet::new(),
         }
     }
@@ -163,7 +180,13 @@ impl ExecutionPlan for HostFoldExec {
             Ok(programs) => Arc::clone(programs),
             Err(_) => return self.split.operators.execute(partition, ctx),
         };
-        let input = self.split.source.execute(partition, Arc::clone(&ctx))?;
+        let input = match &self.pages {
+            Some(scan) => {
+                let pages = Pages::new(scan, partition, &ctx, &self.metrics);
+                Input::Pages(Box::new(pages))
+            }
+            None => Input::Batches(self.split.source.execute(partition, Arc::clone(&ctx))?),
+        };
         let declines = Arc::clone(&self.declines);
         let fold = Fold::new(programs, self.split.clone(), declines, ctx);
         Ok(fold.stream(partition, input, &self.metrics))

@@ -61,19 +61,19 @@ async fn create(session: &Session) {
     session.collect(&sql).await.unwrap();
 }
 
-async fn set(session: &Session, setting: &str) {
+pub(crate) async fn set(session: &Session, setting: &str) {
     let sql = format!("SET tidegate.{setting}");
     session.collect(&sql).await.unwrap();
 }
 
 /// Returns the text of a plan after it has run.
-async fn analyzed(session: &Session, sql: &str) -> String {
+pub(crate) async fn analyzed(session: &Session, sql: &str) -> String {
     let sql = format!("EXPLAIN ANALYZE {sql}");
     answer(session, &sql).await.join("\n")
 }
 
 /// Sums a counter over the host engine's nodes of a plan that has run.
-fn counted(plan: &str, name: &str) -> u64 {
+pub(crate) fn counted(plan: &str, name: &str) -> u64 {
     let name = format!("{name}=");
     let lines = plan.lines().filter(|line| line.contains("HostFoldExec"));
     let values = lines.flat_map(|line| line.split(name.as_str()).skip(1));

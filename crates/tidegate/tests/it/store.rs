@@ -7,12 +7,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures::StreamExt as _;
 use futures::stream::BoxStream;
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::{
-    CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
-    PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+    CopyOptions, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload, ObjectMeta,
+    ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
 use tidegate::Session;
 
@@ -21,12 +22,27 @@ use tidegate::Session;
 pub(crate) struct CountingStore {
     files: LocalFileSystem,
     reads: AtomicU64,
+    /// Files are given as streams of bytes, as stores of other machines do.
+    streams: bool,
 }
 
 impl CountingStore {
     /// Has a session read its local files through a store that counts.
     pub(crate) fn under(session: &Session) -> Arc<Self> {
-        let store = Arc::new(Self::default());
+        Self::default().put_under(session)
+    }
+
+    /// Has a session read its local files as if they were another machine's.
+    pub(crate) fn streaming_under(session: &Session) -> Arc<Self> {
+        let store = Self {
+            streams: true,
+            ..Self::default()
+        };
+        store.put_under(session)
+    }
+
+    fn put_under(self, session: &Session) -> Arc<Self> {
+        let store = Arc::new(self);
         let url = datafusion::execution::object_store::ObjectStoreUrl::local_filesystem();
         let environment = session.context().runtime_env();
         environment.register_object_store(url.as_ref(), Arc::clone(&store) as _);
@@ -62,7 +78,20 @@ impl ObjectStore for CountingStore {
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
         self.reads
             .fetch_add(u64::from(!options.head), Ordering::Relaxed);
-        self.files.get_opts(location, options).await
+        let mut got = self.files.get_opts(location, options).await?;
+        if self.streams {
+            let payload = GetResultPayload::Stream(futures::stream::empty().boxed());
+            let file = std::mem::replace(&mut got.payload, payload);
+            let whole = GetResult {
+                payload: file,
+                meta: got.meta.clone(),
+                range: got.range.clone(),
+                attributes: got.attributes.clone(),
+            };
+            let bytes = whole.bytes().await;
+            got.payload = GetResultPayload::Stream(futures::stream::once(async { bytes }).boxed());
+        }
+        Ok(got)
     }
 
     async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {

@@ -36,7 +36,9 @@ use super::files::HostCache;
 use crate::files::guard::unguarded;
 use crate::options::{CacheMode, TidegateOptions};
 use planner::CachedMorselizer;
-use scan::CachedScan;
+pub(super) use pruning::{FilePruning, Pruning};
+pub(super) use scan::selects_rows;
+use scan::{CachedScan, Step};
 
 /// A `ParquetSource` behind the host tier.
 #[derive(Clone)]
@@ -98,6 +100,28 @@ pub(super) fn as_well(planned: &FileScanConfig, mut other: FileScanConfig) -> Fi
 }
 
 impl CachedSource {
+    /// Returns the row groups of a file that go through the host tier, those that go together by
+    /// themselves: what it has, and if `keeps` what it keeps when it is read. An access plan may name row
+    /// groups of the file.
+    pub(super) async fn kept_row_groups(
+        &self,
+        file: &PartitionedFile,
+        store: &Arc<dyn ObjectStore>,
+        keeps: bool,
+    ) -> Vec<Vec<usize>> {
+        let Some(known) = self.scan.open(file, store).await else {
+            return Vec::new();
+        };
+        let steps = self.scan.steps(file, &known);
+        let steps = steps.map_or_else(Vec::new, |decided| decided.steps);
+        let kept = steps.into_iter().filter_map(|step| match step {
+            Step::Serve(row_groups, _) => Some(row_groups),
+            Step::Read(row_groups, Some(_)) if keeps => Some(row_groups),
+            Step::Read(..) => None,
+        });
+        kept.collect()
+    }
+
     /// Wraps the source of a scan, or says why it cannot be.
     pub(crate) fn over(
         config: &FileScanConfig,

@@ -42,6 +42,26 @@ impl GatedSource {
             row_groups,
         }
     }
+
+    /// Returns what it claims by.
+    pub(super) fn gate(&self) -> Gate {
+        Gate {
+            slot: Arc::clone(&self.slot),
+            row_groups: Arc::clone(&self.row_groups),
+        }
+    }
+
+    /// Returns the source behind the gate.
+    pub(super) fn inner(&self) -> &Arc<dyn FileSource> {
+        &self.inner
+    }
+}
+
+/// What a gated source claims by.
+#[derive(Clone)]
+pub(super) struct Gate {
+    pub(super) slot: Arc<Slot>,
+    pub(super) row_groups: Arc<RowGroups>,
 }
 
 impl FileSource for GatedSource {

@@ -1,11 +1,11 @@
 //! One partition of a region, folded by the host engine.
 //!
-//! Batches of the source are cut into parts, parts into blocks. After each part memory is reserved for what
+//! Batches of the source are cut into parts, parts into blocks; row groups of Parquet files come as pages
+//! ([`super::paged`]). After each part memory is reserved for what
 //! the state has become, and others may run if half a millisecond has passed. A state that finds no memory,
 //! or is no smaller than its rows, leaves as rows of partial states and begins anew.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::fmt;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,10 +18,11 @@ use datafusion::physical_plan::metrics::{
 };
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{StreamExt, stream};
-use parking_lot::Mutex;
 use tidegate_kernels::host::{ArrowBlocks, Declined, HostProgram, HostRun, Selected};
 
+use super::declines::Declines;
 use super::engine::Programs;
+use super::paged::{Next, Pages, Stopped};
 use super::rest::Rest;
 use super::split::Split;
 use crate::error::{Error, ErrorKind};
@@ -30,7 +31,7 @@ use crate::error::{Error, ErrorKind};
 const PART_ROWS: usize = 1 << 15;
 
 /// How long a partition folds before others may run.
-const TIME_AT_ONCE: Duration = Duration::from_micros(500);
+pub(super) const TIME_AT_ONCE: Duration = Duration::from_micros(500);
 
 /// A state that finds no memory after fewer rows than this will find none later.
 const ROWS_PER_STATE_MIN: usize = 1 << 14;
@@ -38,34 +39,14 @@ const ROWS_PER_STATE_MIN: usize = 1 << 14;
 /// Parts in a row that were declined at their first block after which a run gives up.
 const DECLINED_PARTS_MAX: usize = 16;
 
-/// Why blocks were declined, and how many rows of each reason went to DataFusion's operators.
-#[derive(Debug, Default)]
-pub(super) struct Declines(Mutex<BTreeMap<String, usize>>);
-
-impl Declines {
-    fn add(&self, reason: &str, rows: usize) {
-        let mut reasons = self.0.lock();
-        match reasons.get_mut(reason) {
-            Some(known) => *known += rows,
-            None => {
-                reasons.insert(reason.to_string(), rows);
-            }
-        }
-    }
-}
-
-impl fmt::Display for Declines {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let reasons = self.0.lock();
-        if reasons.is_empty() {
-            return Ok(());
-        }
-        let reasons = reasons.iter();
-        let reasons: Vec<String> = reasons
-            .map(|(reason, rows)| format!("{reason}: {rows} rows"))
-            .collect();
-        write!(f, ", declined=[{}]", reasons.join("; "))
-    }
+/// Where the rows of a partition come from.
+pub(super) enum Input {
+    /// Batches of the source.
+    Batches(SendableRecordBatchStream),
+    /// Pages, and batches for what is not read as pages.
+    Pages(Box<Pages>),
+    /// All of them have come.
+    Ended,
 }
 
 /// What the partitions of a region share.
@@ -95,7 +76,7 @@ impl Fold {
     pub(super) fn stream(
         self,
         partition: usize,
-        input: SendableRecordBatchStream,
+        input: Input,
         metrics: &ExecutionPlanMetricsSet,
     ) -> SendableRecordBatchStream {
         let schema = self.split.operators.schema();
@@ -125,8 +106,7 @@ struct PartitionFold {
     shared: Fold,
     batch_size: usize,
     early: Option<EarlyOutput>,
-    /// `None` after its last batch.
-    input: Option<SendableRecordBatchStream>,
+    input: Input,
     program: Arc<HostProgram>,
     run: HostRun,
     /// The program relies on the scan's statistics.
@@ -150,7 +130,7 @@ impl PartitionFold {
     fn new(
         shared: Fold,
         partition: usize,
-        input: SendableRecordBatchStream,
+        input: Input,
         metrics: &ExecutionPlanMetricsSet,
     ) -> Self {
         let config = shared.ctx.session_config();
@@ -167,7 +147,7 @@ impl PartitionFold {
         Self {
             batch_size,
             early,
-            input: Some(input),
+            input,
             run: program.run(),
             program,
             assumes: true,
@@ -199,24 +179,90 @@ impl PartitionFold {
                 self.baseline.record_output(batch.num_rows());
                 return Ok(Some(batch));
             }
-            if let Some(input) = &mut self.input {
-                let batch = input.next().await.transpose()?;
-                // What is waited for is not folded.
-                self.began = Instant::now();
-                match batch {
-                    Some(batch) => self.fold(&batch).await?,
-                    None => self.end()?,
+            match std::mem::replace(&mut self.input, Input::Ended) {
+                Input::Batches(mut batches) => {
+                    if let Some(batch) = self.next_batch(&mut batches).await? {
+                        self.fold(&batch).await?;
+                        self.input = Input::Batches(batches);
+                    } else {
+                        self.end()?;
+                    }
                 }
-                continue;
-            }
-            let Some(output) = &mut self.rest_output else {
-                return Ok(None);
-            };
-            match output.next().await.transpose()? {
-                Some(batch) => self.ready.push_back(batch),
-                None => self.rest_output = None,
+                Input::Pages(mut pages) => match self.fold_pages(&mut pages).await? {
+                    true => self.input = Input::Pages(pages),
+                    false => self.end()?,
+                },
+                Input::Ended => {
+                    let Some(output) = &mut self.rest_output else {
+                        return Ok(None);
+                    };
+                    match output.next().await.transpose()? {
+                        Some(batch) => self.ready.push_back(batch),
+                        None => self.rest_output = None,
+                    }
+                }
             }
         }
+    }
+
+    async fn next_batch(
+        &mut self,
+        batches: &mut SendableRecordBatchStream,
+    ) -> Result<Option<RecordBatch>> {
+        let batch = batches.next().await.transpose()?;
+        // What is waited for is not folded.
+        self.began = Instant::now();
+        Ok(batch)
+    }
+
+    /// Folds what comes next of pages and of the batches between them; returns whether there was any.
+    async fn fold_pages(&mut self, pages: &mut Pages) -> Result<bool> {
+        let declines = Arc::clone(&self.shared.declines);
+        let next = pages.next(&mut self.run, &self.program, &declines).await?;
+        match next {
+            Next::End => return Ok(false),
+            Next::Batches(batches) => {
+                match self.next_batch(batches).await? {
+                    Some(batch) => self.fold(&batch).await?,
+                    None => pages.end_batches(),
+                }
+                return Ok(true);
+            }
+            Next::RowGroup => {}
+        }
+        if let Some(why) = &self.given_up {
+            declines.not_as_pages(why);
+            pages.leave_rest()?;
+            return Ok(true);
+        }
+        let folded = pages.fold(&mut self.run, &self.program);
+        let compute = self.baseline.elapsed_compute();
+        compute.add_duration(pages.take_busy());
+        self.rows += folded.rows;
+        self.counters.folded_rows.add(folded.rows);
+        if folded.rows > 0 {
+            self.declined_parts = 0;
+        }
+        match folded.stopped {
+            None => {}
+            Some(Stopped::Declined(declined)) => {
+                self.make_way(&declined)?;
+                declines.not_as_pages(&declined.to_string());
+                pages.leave_rest()?;
+            }
+            Some(Stopped::Unread(why)) => {
+                declines.not_as_pages(&why);
+                pages.leave_rest()?;
+            }
+        }
+        if let Err(why) = pages.reserve() {
+            declines.not_as_pages(why);
+            pages.leave_rest()?;
+        }
+        self.reserve()?;
+        self.leave_early()?;
+        self.let_others_run().await;
+        Ok(true)
     }
 
     /// Folds a batch, part by part.
@@ -252,6 +298,22 @@ impl PartitionFold {
 
     /// Does what there is to be done with rows that the run declined; returns whether that has run them.
     async fn decline(&mut self, declined: Declined, rows: &RecordBatch) -> Result<bool> {
+        if self.make_way(&declined)? {
+            return Ok(false);
+        }
+        let reason = declined.to_string();
+        self.declined_parts += 1;
+        self.run_elsewhere(rows.clone(), &reason).await?;
+        if self.declined_parts >= DECLINED_PARTS_MAX {
+            self.given_up = Some(reason);
+            self.take_state()?;
+        }
+        Ok(true)
+    }
+
+    /// Makes way for rows that were declined, if the run, or another one, may take them then: the state so
+    /// far leaves. Returns whether it did.
+    fn make_way(&mut self, declined: &Declined) -> Result<bool> {
         match declined {
             Declined::OutsideFacts { .. } if self.assumes => {
                 self.take_state()?;
@@ -263,23 +325,14 @@ impl PartitionFold {
                     }
                     Err(reason) => self.given_up = Some(reason.clone()),
                 }
-                Ok(false)
+                Ok(true)
             }
             Declined::TooLarge if self.rows > 0 => {
                 self.take_state()?;
                 self.counters.early_states.add(1);
-                Ok(false)
-            }
-            declined => {
-                let reason = declined.to_string();
-                self.declined_parts += 1;
-                self.run_elsewhere(rows.clone(), &reason).await?;
-                if self.declined_parts >= DECLINED_PARTS_MAX {
-                    self.given_up = Some(reason);
-                    self.take_state()?;
-                }
                 Ok(true)
             }
+            _ => Ok(false),
         }
     }
 
@@ -355,7 +408,6 @@ impl PartitionFold {
 
     /// Ends after the last batch: the state leaves, then what DataFusion's operators have.
     fn end(&mut self) -> Result<()> {
-        self.input = None;
         // A group over everything is there without rows, once: the operators give theirs too.
         if self.rest.is_none() && !self.shared.programs.has_keys() {
             self.rows = self.rows.max(1);

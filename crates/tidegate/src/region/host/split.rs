@@ -10,6 +10,8 @@ use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
 
+use crate::leaf::parquet::pages::PageScan;
+
 /// A chain whose exchanges are below all of its operators.
 #[derive(Clone, Debug)]
 pub(super) struct Split {
@@ -38,6 +40,15 @@ impl Split {
         let source = stacked(exchanges, Arc::clone(node))?;
         let operators = stacked(operators, Arc::clone(&source))?;
         Ok(Self { operators, source })
+    }
+
+    /// Returns how the leaf is read as pages, or why it is not; `None` if it is no Parquet scan.
+    pub(super) fn page_scan(&self) -> Option<std::result::Result<PageScan, String>> {
+        let mut leaf = &self.source;
+        while let [input] = leaf.children()[..] {
+            leaf = input;
+        }
+        PageScan::new(leaf, !Arc::ptr_eq(leaf, &self.source))
     }
 }
 

@@ -114,7 +114,7 @@ impl MorselPlanner for FilePlanner {
                 self.stage = Stage::Working(known, num_row_groups, steps);
                 match next {
                     None => Ok(None),
-                    Some(Step::Serve(chunks)) => self.serve(chunks).map(Some),
+                    Some(Step::Serve(_, chunks)) => self.serve(chunks).map(Some),
                     Some(Step::Read(row_groups, kept)) => self.read(&row_groups, kept),
                 }
             }
@@ -136,7 +136,7 @@ impl FilePlanner {
             return self.of.inner.plan_file(self.file)?.plan();
         };
         let served = decided.steps.iter().map(|step| match step {
-            Step::Serve(chunks) => chunks.len(),
+            Step::Serve(row_groups, _) => row_groups.len(),
             Step::Read(..) => 0,
         });
         let served: usize = served.sum();

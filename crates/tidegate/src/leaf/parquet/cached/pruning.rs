@@ -1,4 +1,4 @@
-//! Rules row groups out by the footer's statistics, as DataFusion does when it opens a file.
+//! Rules row groups and pages out by what a file says of itself, as DataFusion does when it opens a file.
 //!
 //! The predicate speaks of the table. For each file it is put into the file's own columns and types,
 //! by DataFusion's adapter, since statistics are found by where a column lies in the file.
@@ -17,14 +17,18 @@ use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion_datasource::file::FileSource;
 use datafusion_datasource::{PartitionedFile, TableSchema};
 use datafusion_datasource_parquet::{
-    ParquetFileMetrics, RowGroupAccessPlanFilter, apply_file_schema_type_coercions,
+    BloomFilterStatistics, PagePruningAccessPlanFilter, ParquetAccessPlan, ParquetFileMetrics,
+    RowGroupAccessPlanFilter, apply_file_schema_type_coercions,
 };
 use datafusion_pruning::{PruningPredicate, PruningPredicateBuilder};
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
+use parquet::arrow::async_reader::AsyncFileReader;
+use parquet::arrow::{ParquetRecordBatchStreamBuilder, parquet_column};
 
 use super::super::files::KnownFile;
 
 /// A predicate that rules row groups out.
-pub(super) struct Pruning {
+pub(in crate::leaf::parquet) struct Pruning {
     predicate: Arc<dyn PhysicalExpr>,
     table: TableSchema,
     max_in_list_size: usize,
@@ -32,7 +36,7 @@ pub(super) struct Pruning {
 
 impl Pruning {
     /// Returns what a source prunes by, if it does.
-    pub(super) fn of(source: &ParquetSource) -> Option<Self> {
+    pub(in crate::leaf::parquet) fn of(source: &ParquetSource) -> Option<Self> {
         let parquet = &source.table_parquet_options().global;
         let predicate = source.filter().filter(|_| parquet.pruning)?;
         Some(Self {
@@ -49,21 +53,20 @@ impl Pruning {
         file: &PartitionedFile,
         known: &KnownFile,
     ) {
-        let Some(predicate) = self.for_file(file, known) else {
+        let Some(pruning) = self.for_file(file, known) else {
             return;
         };
         // Counted apart: the inner source counts what it is left.
         let metrics = ExecutionPlanMetricsSet::new();
-        chosen.prune_by_statistics(
-            predicate.schema(),
-            known.footer.file_metadata().schema_descr(),
-            known.footer.row_groups(),
-            &predicate,
-            &ParquetFileMetrics::new(0, "", &metrics),
-        );
+        pruning.by_statistics(chosen, known, &ParquetFileMetrics::new(0, "", &metrics));
     }
 
-    fn for_file(&self, file: &PartitionedFile, known: &KnownFile) -> Option<PruningPredicate> {
+    /// Returns what rules rows of a file out.
+    pub(in crate::leaf::parquet) fn for_file(
+        &self,
+        file: &PartitionedFile,
+        known: &KnownFile,
+    ) -> Option<FilePruning> {
         let logical = self.table.file_schema();
         let stored = known.stored()?;
         let physical = apply_file_schema_type_coercions(logical, stored);
@@ -82,10 +85,108 @@ impl Pruning {
         let predicate = PhysicalExprSimplifier::new(&physical)
             .simplify(predicate)
             .ok()?;
-        PruningPredicateBuilder::new()
+        let pruning = PruningPredicateBuilder::new()
             .with_file_schema(physical)
             .with_max_in_list_size(self.max_in_list_size)
-            .try_build(predicate)
-            .ok()
+            .try_build(Arc::clone(&predicate))
+            .ok()?;
+        Some(FilePruning { predicate, pruning })
+    }
+}
+
+/// A predicate that rules rows of one file out.
+pub(in crate::leaf::parquet) struct FilePruning {
+    /// The predicate in the columns of the file.
+    predicate: Arc<dyn PhysicalExpr>,
+    pruning: PruningPredicate,
+}
+
+impl FilePruning {
+    /// Leaves out the row groups of which the statistics tell that no row passes.
+    pub(in crate::leaf::parquet) fn by_statistics(
+        &self,
+        chosen: &mut RowGroupAccessPlanFilter,
+        known: &KnownFile,
+        metrics: &ParquetFileMetrics,
+    ) {
+        chosen.prune_by_statistics(
+            self.pruning.schema(),
+            known.footer.file_metadata().schema_descr(),
+            known.footer.row_groups(),
+            &self.pruning,
+            metrics,
+        );
+    }
+
+    /// Leaves out the row groups of which Bloom filters tell that no row passes.
+    pub(in crate::leaf::parquet) async fn by_bloom_filters(
+        &self,
+        chosen: &mut RowGroupAccessPlanFilter,
+        known: &KnownFile,
+        reader: Box<dyn AsyncFileReader>,
+        metrics: &ParquetFileMetrics,
+    ) {
+        let columns = self.bloom_columns(known);
+        if columns.is_empty() || chosen.is_empty() {
+            return;
+        }
+        let Ok(options) = ArrowReaderMetadata::try_new(
+            Arc::clone(&known.footer),
+            ArrowReaderOptions::new().with_skip_arrow_metadata(true),
+        ) else {
+            return;
+        };
+        let mut builder = ParquetRecordBatchStreamBuilder::new_with_metadata(reader, options);
+        let mut filters = vec![BloomFilterStatistics::new(); known.footer.num_row_groups()];
+        for row_group in chosen.row_group_indexes() {
+            for (name, leaf) in &columns {
+                let read = builder.get_row_group_column_bloom_filter(row_group, *leaf);
+                match read.await {
+                    Ok(Some(filter)) => {
+                        let column = builder.parquet_schema().column(*leaf);
+                        let (kind, length) = (column.physical_type(), column.type_length());
+                        filters[row_group].insert(name.clone(), filter, kind, length);
+                    }
+                    Ok(None) => {}
+                    // What cannot be read rules nothing out, as in DataFusion's source.
+                    Err(_) => metrics.predicate_evaluation_errors.add(1),
+                }
+            }
+        }
+        chosen.prune_by_bloom_filters(&self.pruning, metrics, &filters);
+    }
+
+    /// Returns the columns that must equal something, with their leaves, which have Bloom filters.
+    fn bloom_columns(&self, known: &KnownFile) -> Vec<(String, usize)> {
+        let schema = known.footer.file_metadata().schema_descr();
+        let groups = known.footer.row_groups();
+        let has_filter = |leaf: usize| {
+            let mut chunks = groups.iter().filter_map(|group| group.columns().get(leaf));
+            chunks.any(|chunk| chunk.bloom_filter_offset().is_some())
+        };
+        let columns = self.pruning.literal_columns().into_iter();
+        let columns = columns.filter_map(|name| {
+            let (leaf, _) = parquet_column(schema, self.pruning.schema(), &name)?;
+            Some((name, leaf))
+        });
+        columns.filter(|(_, leaf)| has_filter(*leaf)).collect()
+    }
+
+    /// Leaves out the pages of which the page index tells that no row passes.
+    pub(in crate::leaf::parquet) fn by_page_index(
+        &self,
+        access: ParquetAccessPlan,
+        known: &KnownFile,
+        metrics: &ParquetFileMetrics,
+    ) -> ParquetAccessPlan {
+        let schema = self.pruning.schema();
+        PagePruningAccessPlanFilter::new(&self.predicate, Arc::clone(schema))
+            .prune_plan_with_page_index(
+                access,
+                schema,
+                known.footer.file_metadata().schema_descr(),
+                &known.footer,
+                metrics,
+            )
     }
 }

@@ -65,8 +65,8 @@ pub(super) enum Origin {
 
 /// What to do next for a file.
 pub(super) enum Step {
-    /// Give these row groups from the host tier.
-    Serve(Vec<Vec<Arc<HostChunk>>>),
+    /// Give these row groups, of which these are the chunks, from the host tier.
+    Serve(Vec<usize>, Vec<Vec<Arc<HostChunk>>>),
     /// Have the inner source read these, and perhaps keep them.
     Read(Vec<usize>, Option<Kept>),
 }
@@ -294,8 +294,11 @@ impl CachedScan {
                 Found::All(chunks) => {
                     self.read_steps(std::mem::take(&mut missing), known, &mut steps);
                     match steps.last_mut() {
-                        Some(Step::Serve(served)) => served.push(chunks),
-                        _ => steps.push(Step::Serve(vec![chunks])),
+                        Some(Step::Serve(numbers, served)) => {
+                            numbers.push(row_group);
+                            served.push(chunks);
+                        }
+                        _ => steps.push(Step::Serve(vec![row_group], vec![chunks])),
                     }
                 }
                 Found::Some(there) => missing.push(Missing {
@@ -374,7 +377,7 @@ impl CachedScan {
 }
 
 /// Returns whether a file is to be read in parts of row groups, which are not kept.
-pub(super) fn selects_rows(file: &PartitionedFile) -> bool {
+pub(in crate::leaf::parquet) fn selects_rows(file: &PartitionedFile) -> bool {
     let parts = |access: &ParquetAccessPlan| {
         let is_part = |access: &RowGroupAccess| matches!(access, RowGroupAccess::Selection(_));
         access.inner().iter().any(is_part)

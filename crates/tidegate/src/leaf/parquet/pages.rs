@@ -1,0 +1,191 @@
+//! The row groups of a Parquet scan for the host engine: as pages where its cursors read them, else as
+//! batches of DataFusion's source.
+//!
+//! A [`PageScan`] stands beside a scan, gated or not, and opens its files itself ([`open`]): the row groups
+//! that range, statistics, Bloom filters and page index leave over are *units*, which go to whichever
+//! partition asks next ([`share`]). Under a gate a partition claims them of the region's run ([`claims`]),
+//! as the gated source does. What the cursors do not read (adapted or nested columns, rows that the host
+//! tier gives or keeps) is read by the scan's own source, and EXPLAIN ANALYZE says why.
+
+mod bytes;
+mod claims;
+mod open;
+mod row_group;
+mod share;
+mod units;
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::datasource::physical_plan::{
+    FileScanConfig, FileScanConfigBuilder, ParquetFileReaderFactory, ParquetSource,
+};
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::error::Result;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion_datasource::PartitionedFile;
+use datafusion_datasource::file::FileSource;
+use datafusion_datasource::file_groups::FileGroup;
+use datafusion_datasource_parquet::DefaultParquetFileReaderFactory;
+
+use super::cached::{CachedSource, Pruning, planned_source};
+use super::source::{Gate, GatedSource};
+use crate::lower::plan::plain_columns;
+use units::Units;
+
+pub(crate) use row_group::RowGroup;
+pub(crate) use share::{Rows, Share};
+
+/// A Parquet scan of which a program reads some columns.
+pub(crate) struct PageScan {
+    /// The scan without its gate and in no order; scans of one file are made of it.
+    config: FileScanConfig,
+    gate: Option<Gate>,
+    /// Whether any partition may read any file: an exchange stands above the scan.
+    is_exchanged: bool,
+    inputs: Vec<Input>,
+    pruning: Option<Pruning>,
+    /// What the partitions take from where no run shares the scan out.
+    units: Units,
+}
+
+/// A column that is read, as the table has it.
+#[derive(Debug)]
+struct Input {
+    name: String,
+    data_type: DataType,
+}
+
+impl fmt::Debug for PageScan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PageScan")
+            .field("inputs", &self.inputs)
+            .finish_non_exhaustive()
+    }
+}
+
+impl PageScan {
+    /// Returns how the columns of a leaf are read as pages; `None` if it is no Parquet scan. The scan is
+    /// exchanged if partitions that read it are others than its own.
+    ///
+    /// # Errors
+    /// Why its source reads them.
+    pub(crate) fn new(
+        leaf: &Arc<dyn ExecutionPlan>,
+        is_exchanged: bool,
+    ) -> Option<std::result::Result<Self, String>> {
+        let scan = leaf.downcast_ref::<DataSourceExec>()?;
+        let config = scan.data_source().downcast_ref::<FileScanConfig>()?;
+        let (gate, inner) = match config.file_source().downcast_ref::<GatedSource>() {
+            Some(gated) => (Some(gated.gate()), gated.inner()),
+            None => (None, config.file_source()),
+        };
+        let inner = Arc::clone(inner);
+        let source = planned_source(&inner)?;
+        let inputs = match inputs(config, source) {
+            Ok(inputs) => inputs,
+            Err(why) => return Some(Err(why)),
+        };
+        let pruning = Pruning::of(source);
+        let config = FileScanConfigBuilder::from(config.clone()).with_source(Arc::clone(&inner));
+        let mut config = config.build();
+        config.preserve_order = false;
+        config.output_ordering.clear();
+        let files = config.file_groups.iter().flat_map(FileGroup::iter);
+        Some(Ok(Self {
+            units: Units::new(files.cloned()),
+            config,
+            gate,
+            is_exchanged,
+            inputs,
+            pruning,
+        }))
+    }
+
+    /// Begins one partition's share.
+    pub(crate) fn partition(self: &Arc<Self>, partition: usize, ctx: &Arc<TaskContext>) -> Share {
+        Share::new(self, partition, ctx)
+    }
+
+    /// Streams what the scan's source reads of one file.
+    fn source_rows(
+        &self,
+        file: PartitionedFile,
+        ctx: &Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let config = FileScanConfigBuilder::from(self.config.clone())
+            .with_file_groups(vec![FileGroup::new(vec![file])])
+            .build();
+        DataSourceExec::from_data_source(config).execute(0, Arc::clone(ctx))
+    }
+
+    fn planned(&self) -> Option<&ParquetSource> {
+        planned_source(self.config.file_source())
+    }
+
+    fn readers(&self, ctx: &TaskContext) -> Result<Arc<dyn ParquetFileReaderFactory>> {
+        let readers = self
+            .planned()
+            .and_then(|source| source.parquet_file_reader_factory());
+        match readers {
+            Some(readers) => Ok(Arc::clone(readers)),
+            None => {
+                let url = &self.config.object_store_url;
+                let store = ctx.runtime_env().object_store(url)?;
+                Ok(Arc::new(DefaultParquetFileReaderFactory::new(store)))
+            }
+        }
+    }
+
+    fn cached(&self) -> Option<&CachedSource> {
+        self.config.file_source().downcast_ref::<CachedSource>()
+    }
+}
+
+/// Returns the columns that a scan yields.
+///
+/// # Errors
+/// Why its source reads them.
+fn inputs(
+    config: &FileScanConfig,
+    source: &ParquetSource,
+) -> std::result::Result<Vec<Input>, String> {
+    if source.table_parquet_options().global.pushdown_filters && source.filter().is_some() {
+        return Err("the scan filters rows itself (parquet.pushdown_filters)".into());
+    }
+    if config.limit.is_some() {
+        return Err("LIMIT inside the scan".into());
+    }
+    if config.output_partitioning.is_some() {
+        return Err("the scan keeps its files' partitioning".into());
+    }
+    if config.expr_adapter_factory.is_some() {
+        return Err("the scan has a custom schema adapter".into());
+    }
+    let schema = source.table_schema();
+    if !schema.virtual_columns().is_empty() {
+        return Err("the scan has virtual columns".into());
+    }
+    let table = schema.table_schema();
+    let read = match source.projection() {
+        Some(exprs) => plain_columns(exprs.iter().map(|named| &named.expr)),
+        None => Some((0..table.fields().len()).collect()),
+    };
+    let Some(read) = read else {
+        return Err("the scan computes expressions".into());
+    };
+    let num_file_columns = schema.file_schema().fields().len();
+    if read.iter().any(|index| *index >= num_file_columns) {
+        return Err("a column of the files' folders".into());
+    }
+    let input = |&index: &usize| {
+        let field = table.field(index);
+        Input {
+            name: field.name().clone(),
+            data_type: field.data_type().clone(),
+        }
+    };
+    Ok(read.iter().map(input).collect())
+}

@@ -1,0 +1,286 @@
+//! Opens the files of a scan, and decides which of their row groups are read as pages.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::error::Result;
+use datafusion::execution::TaskContext;
+use datafusion_datasource::PartitionedFile;
+use datafusion_datasource_parquet::{
+    ParquetAccessPlan, ParquetFileMetrics, RowGroupAccess, RowGroupAccessPlanFilter,
+};
+use object_store::ObjectStore;
+use object_store::path::Path;
+use parquet::arrow::arrow_reader::ArrowReaderOptions;
+use parquet::arrow::async_reader::AsyncFileReader;
+use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData};
+use tidegate_pages::ColumnRequest;
+
+use super::super::cached::{FilePruning, selects_rows};
+use super::super::files::KnownFile;
+use super::bytes::{is_local, open_local};
+use super::row_group::selection_of;
+use super::share::Unit;
+use super::{Input, PageScan};
+use crate::files::guard::ExpectedRows;
+
+type Columns = std::result::Result<Arc<[ColumnRequest]>, &'static str>;
+
+/// A file whose footer was read.
+pub(super) struct OpenFile {
+    planned: PartitionedFile,
+    known: KnownFile,
+    store: Arc<dyn ObjectStore>,
+    /// The file itself, if it is one of this machine.
+    local: Option<Arc<File>>,
+    columns: OnceLock<Columns>,
+}
+
+impl OpenFile {
+    pub(super) fn metadata(&self) -> &ParquetMetaData {
+        &self.known.footer
+    }
+
+    /// Returns the file, if it is one of this machine.
+    pub(super) fn local(&self) -> Option<&Arc<File>> {
+        self.local.as_ref()
+    }
+
+    /// Returns the store that has the file, and where.
+    pub(super) fn place(&self) -> (&Arc<dyn ObjectStore>, &Path) {
+        (&self.store, &self.planned.object_meta.location)
+    }
+
+    /// Returns the bytes of the file, as planned.
+    pub(super) fn size(&self) -> u64 {
+        self.planned.object_meta.size
+    }
+
+    pub(super) fn num_rows(&self, row_group: usize) -> usize {
+        let groups = self.metadata().row_groups();
+        let rows = groups.get(row_group).map_or(0, |group| group.num_rows());
+        usize::try_from(rows).unwrap_or(0)
+    }
+
+    /// Returns the file with an access plan for ranges of rows of a row group, or for all of them.
+    pub(super) fn with(&self, row_group: usize, rows: Option<&[Range<usize>]>) -> PartitionedFile {
+        let num_rows = self.num_rows(row_group);
+        let (access, selected) = match rows {
+            None => (RowGroupAccess::Scan, num_rows),
+            Some(rows) => {
+                let selection = selection_of(rows, num_rows);
+                let selected = rows.iter().map(Range::len).sum();
+                (RowGroupAccess::Selection(selection), selected)
+            }
+        };
+        self.with_access([(row_group, access)], selected)
+    }
+
+    /// Returns the file with an access plan for all rows of row groups.
+    fn with_all(&self, row_groups: &[usize]) -> PartitionedFile {
+        let num_rows = row_groups.iter().map(|number| self.num_rows(*number));
+        let all = row_groups
+            .iter()
+            .map(|number| (*number, RowGroupAccess::Scan));
+        self.with_access(all, num_rows.sum())
+    }
+
+    fn with_access(
+        &self,
+        row_groups: impl IntoIterator<Item = (usize, RowGroupAccess)>,
+        num_rows: usize,
+    ) -> PartitionedFile {
+        let mut access = ParquetAccessPlan::new_none(self.metadata().num_row_groups());
+        for (number, rows) in row_groups {
+            access.set(number, rows);
+        }
+        let file = self.planned.clone().with_extension(access);
+        file.with_extension(ExpectedRows(num_rows as u64))
+    }
+
+    /// Returns the leaves of the file that hold a scan's inputs, or why there are none.
+    pub(super) fn columns(&self, inputs: &[Input]) -> Columns {
+        let find = || inputs.iter().map(|input| self.column(input)).collect();
+        self.columns.get_or_init(find).clone()
+    }
+
+    fn column(&self, input: &Input) -> std::result::Result<ColumnRequest, &'static str> {
+        let Some(stored) = self.known.stored() else {
+            return Err("its columns have unknown types");
+        };
+        let Ok(field) = stored.field_with_name(&input.name) else {
+            return Err("a column is missing in it");
+        };
+        if !is_same_type(field.data_type(), &input.data_type) {
+            return Err("a column is of another type in it");
+        }
+        let leaves = self.metadata().file_metadata().schema_descr().columns();
+        let is_it = |parts: &[String]| matches!(parts, [name] if *name == input.name);
+        let mut found = leaves.iter().enumerate();
+        let found = found.find(|(_, leaf)| is_it(leaf.path().parts()));
+        match found {
+            Some((leaf, _)) => Ok(ColumnRequest {
+                leaf,
+                data_type: input.data_type.clone(),
+            }),
+            None => Err("a column is nested in it"),
+        }
+    }
+}
+
+/// Returns whether values that are stored as one type are those of the other.
+fn is_same_type(stored: &DataType, wanted: &DataType) -> bool {
+    let is_text = |data_type: &DataType| {
+        matches!(
+            data_type,
+            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View
+        )
+    };
+    stored == wanted || (is_text(stored) && is_text(wanted))
+}
+
+impl PageScan {
+    /// Opens a file, of which an access plan may name row groups, and returns what is read of it.
+    ///
+    /// # Errors
+    /// There is no such store.
+    pub(super) async fn open(
+        &self,
+        file: &PartitionedFile,
+        partition: usize,
+        ctx: &Arc<TaskContext>,
+    ) -> Result<VecDeque<Unit>> {
+        match self.pages_of(file, partition, ctx).await? {
+            Ok(units) => Ok(units),
+            // What is wrong with the file, if something is, the source has words for.
+            Err(why) => Ok(VecDeque::from([Unit::Rows(file.clone(), why)])),
+        }
+    }
+
+    async fn pages_of(
+        &self,
+        file: &PartitionedFile,
+        partition: usize,
+        ctx: &Arc<TaskContext>,
+    ) -> Result<std::result::Result<VecDeque<Unit>, &'static str>> {
+        if selects_rows(file) {
+            return Ok(Err("rows of it are selected"));
+        }
+        let url = &self.config.object_store_url;
+        let store = ctx.runtime_env().object_store(url)?;
+        let Some((footer, reader)) = self.read_footer(file, partition, ctx).await else {
+            return Ok(Err("its footer was not read"));
+        };
+        let num_row_groups = footer.num_row_groups();
+        let access = match file.extension::<ParquetAccessPlan>() {
+            Some(access) if access.len() == num_row_groups => access.clone(),
+            Some(_) => return Ok(Err("its row groups are others than planned")),
+            None => ParquetAccessPlan::new_all(num_row_groups),
+        };
+        let opened = OpenFile {
+            planned: file.clone(),
+            known: KnownFile::new(url.as_str(), file.object_meta.clone(), footer),
+            local: open_local(&store, url, &file.object_meta.location).await,
+            store: Arc::clone(&store),
+            columns: OnceLock::new(),
+        };
+        if let Err(why) = opened.columns(&self.inputs) {
+            return Ok(Err(why));
+        }
+        let access = self.pruned(access, &opened, partition, reader).await;
+        let mut left = access.into_inner();
+        let opened = Arc::new(opened);
+        let mut units = VecDeque::new();
+        if let Some(cached) = self.cached() {
+            // What another store gave is worth keeping; files of this machine are read again as fast.
+            let keeps = !is_local(url);
+            for row_groups in cached.kept_row_groups(file, &store, keeps).await {
+                units.extend(served(&opened, row_groups, &mut left));
+            }
+        }
+        for (number, access) in left.into_iter().enumerate() {
+            let selection = match access {
+                RowGroupAccess::Skip => continue,
+                RowGroupAccess::Scan => None,
+                RowGroupAccess::Selection(rows) => Some(rows),
+            };
+            units.push_back(Unit::Pages(Arc::clone(&opened), number, selection));
+        }
+        Ok(Ok(units))
+    }
+
+    async fn read_footer(
+        &self,
+        file: &PartitionedFile,
+        partition: usize,
+        ctx: &TaskContext,
+    ) -> Option<(Arc<ParquetMetaData>, Box<dyn AsyncFileReader>)> {
+        let metrics = self.config.file_source().metrics();
+        let hint = file.metadata_size_hint;
+        let mut reader: Box<dyn AsyncFileReader> = self
+            .readers(ctx)
+            .ok()?
+            .create_reader(partition, file.clone(), hint, metrics)
+            .ok()?;
+        let index = match &self.pruning {
+            Some(_) => PageIndexPolicy::Optional,
+            None => PageIndexPolicy::Skip,
+        };
+        let options = ArrowReaderOptions::new().with_page_index_policy(index);
+        let footer = reader.get_metadata(Some(&options)).await.ok()?;
+        Some((footer, reader))
+    }
+
+    /// Leaves out what the file's range, statistics, Bloom filters and page index rule out.
+    async fn pruned(
+        &self,
+        access: ParquetAccessPlan,
+        opened: &OpenFile,
+        partition: usize,
+        reader: Box<dyn AsyncFileReader>,
+    ) -> ParquetAccessPlan {
+        let (file, known) = (&opened.planned, &opened.known);
+        let mut chosen = RowGroupAccessPlanFilter::new(access);
+        if let Some(range) = &file.range {
+            chosen.prune_by_range(opened.metadata().row_groups(), range);
+        }
+        let pruning = self.pruning.as_ref();
+        let pruning: Option<FilePruning> = pruning.and_then(|all| all.for_file(file, known));
+        let (Some(pruning), Some(source)) = (pruning, self.planned()) else {
+            return chosen.build();
+        };
+        let metrics = ParquetFileMetrics::new(
+            partition,
+            file.object_meta.location.as_ref(),
+            self.config.file_source().metrics(),
+        );
+        let parquet = &source.table_parquet_options().global;
+        pruning.by_statistics(&mut chosen, known, &metrics);
+        if parquet.bloom_filter_on_read {
+            pruning
+                .by_bloom_filters(&mut chosen, known, reader, &metrics)
+                .await;
+        }
+        let access = chosen.build();
+        match parquet.enable_page_index {
+            true => pruning.by_page_index(access, known, &metrics),
+            false => access,
+        }
+    }
+}
+
+/// Leaves row groups to the source, as far as they were not ruled out.
+fn served(opened: &OpenFile, row_groups: Vec<usize>, left: &mut [RowGroupAccess]) -> Option<Unit> {
+    let mut wanted = Vec::new();
+    for number in row_groups {
+        if let Some(access) = left.get_mut(number).filter(|access| access.should_scan()) {
+            *access = RowGroupAccess::Skip;
+            wanted.push(number);
+        }
+    }
+    let file = || opened.with_all(&wanted);
+    (!wanted.is_empty()).then(|| Unit::Rows(file(), "the host tier gives or keeps it"))
+}

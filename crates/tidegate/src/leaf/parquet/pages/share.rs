@@ -1,0 +1,133 @@
+//! What one partition takes of a scan.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+
+use datafusion::error::Result;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::metrics::{Count, MetricBuilder};
+use datafusion_datasource::PartitionedFile;
+use parquet::arrow::arrow_reader::RowSelection;
+use tidegate_pages::Buffers;
+
+use super::PageScan;
+use super::claims::Claims;
+use super::open::OpenFile;
+use super::row_group::RowGroup;
+use super::units::Turn;
+
+/// What a partition takes at a time.
+pub(super) enum Unit {
+    /// A row group, or ranges of its rows, as pages.
+    Pages(Arc<OpenFile>, usize, Option<RowSelection>),
+    /// Row groups that the source reads, and why.
+    Rows(PartitionedFile, &'static str),
+}
+
+/// Rows for the engine.
+pub(crate) enum Rows {
+    /// A row group as pages.
+    Pages(RowGroup),
+    /// Batches of the scan's source, and why there are no pages.
+    Batches(SendableRecordBatchStream, &'static str),
+}
+
+/// What one partition takes of a scan.
+pub(crate) struct Share {
+    scan: Arc<PageScan>,
+    partition: usize,
+    ctx: Arc<TaskContext>,
+    /// `None` if no run shares the scan out.
+    claims: Option<Claims>,
+    /// What was opened of what it has claimed.
+    units: VecDeque<Unit>,
+    rows: Count,
+    bytes: Count,
+}
+
+impl Share {
+    pub(super) fn new(scan: &Arc<PageScan>, partition: usize, ctx: &Arc<TaskContext>) -> Self {
+        let metrics = scan.config.file_source().metrics();
+        Self {
+            scan: Arc::clone(scan),
+            partition,
+            ctx: Arc::clone(ctx),
+            claims: Claims::begin(scan, partition, ctx),
+            units: VecDeque::new(),
+            rows: MetricBuilder::new(metrics).output_rows(partition),
+            bytes: MetricBuilder::new(metrics).counter("bytes_scanned", partition),
+        }
+    }
+
+    /// Returns the next rows; `None` at the end. Files of this machine are read into `buffers`.
+    ///
+    /// # Errors
+    /// What claiming or reading them raises.
+    pub(crate) async fn next(&mut self, buffers: &Buffers) -> Result<Option<Rows>> {
+        let Some(unit) = self.next_unit().await? else {
+            return Ok(None);
+        };
+        let (file, why) = match unit {
+            Unit::Rows(file, why) => (file, why),
+            Unit::Pages(file, number, selection) => {
+                match RowGroup::new(&file, number, selection, &self.scan.inputs, buffers) {
+                    Ok(row_group) => return Ok(Some(Rows::Pages(row_group))),
+                    Err(why) => (file.with(number, None), why),
+                }
+            }
+        };
+        let rows = self.scan.source_rows(file, &self.ctx)?;
+        Ok(Some(Rows::Batches(rows, why)))
+    }
+
+    async fn next_unit(&mut self) -> Result<Option<Unit>> {
+        let Some(claims) = &mut self.claims else {
+            return self.next_of_all().await;
+        };
+        loop {
+            if let Some(unit) = self.units.pop_front() {
+                return Ok(Some(unit));
+            }
+            let Some(file) = claims.next().await? else {
+                return Ok(None);
+            };
+            let opened = self.scan.open(&file, self.partition, &self.ctx).await?;
+            self.units.extend(opened);
+        }
+    }
+
+    /// Takes what the partitions share, with no run to ask.
+    async fn next_of_all(&self) -> Result<Option<Unit>> {
+        loop {
+            match self.scan.units.turn().await {
+                Turn::End => return Ok(None),
+                Turn::Take(unit) => return Ok(Some(unit)),
+                Turn::Open(opening) => {
+                    if let Some(file) = opening.file() {
+                        let opened = self.scan.open(file, self.partition, &self.ctx).await?;
+                        opening.done(opened);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Counts rows that were read as pages, and bytes that were read for them, among those of the scan.
+    pub(crate) fn count(&self, rows: usize, bytes: usize) {
+        self.rows.add(rows);
+        self.bytes.add(bytes);
+    }
+
+    /// Streams rows of a row group from the scan's source.
+    ///
+    /// # Errors
+    /// What opening the scan raises.
+    pub(crate) fn rest(
+        &self,
+        row_group: &RowGroup,
+        rows: &[Range<usize>],
+    ) -> Result<SendableRecordBatchStream> {
+        self.scan.source_rows(row_group.file_with(rows), &self.ctx)
+    }
+}

@@ -1,0 +1,109 @@
+//! What the partitions of a scan take from where no run shares it out: files, and what was opened of them.
+//!
+//! A partition that finds nothing opened opens a file; what it finds is for all of them. Meanwhile others
+//! open other files, or wait. Whoever stops before a file is open gives it back.
+
+use std::collections::VecDeque;
+
+use datafusion_datasource::PartitionedFile;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use super::share::Unit;
+
+/// The files and units of a scan.
+#[derive(Default)]
+pub(super) struct Units {
+    left: Mutex<Left>,
+    /// Something was opened, or given back.
+    changed: Notify,
+}
+
+#[derive(Default)]
+struct Left {
+    /// Files that nobody has opened.
+    files: VecDeque<PartitionedFile>,
+    /// What was opened and not taken.
+    open: VecDeque<Unit>,
+    /// Files that are being opened.
+    num_opening: usize,
+}
+
+/// What a partition does next.
+pub(super) enum Turn<'a> {
+    /// It takes a unit.
+    Take(Unit),
+    /// It opens a file.
+    Open(Opening<'a>),
+    /// Nothing is left.
+    End,
+}
+
+/// A file that one partition opens.
+pub(super) struct Opening<'a> {
+    units: &'a Units,
+    file: Option<PartitionedFile>,
+}
+
+impl Units {
+    /// Begins with files that nobody has opened.
+    pub(super) fn new(files: impl Iterator<Item = PartitionedFile>) -> Self {
+        Self {
+            left: Mutex::new(Left {
+                files: files.collect(),
+                ..Left::default()
+            }),
+            changed: Notify::new(),
+        }
+    }
+
+    /// Returns what a partition does next, once there is something.
+    pub(super) async fn turn(&self) -> Turn<'_> {
+        loop {
+            // It is woken by what happens from here on.
+            let changed = self.changed.notified();
+            if let Some(turn) = self.turn_now() {
+                return turn;
+            }
+            changed.await;
+        }
+    }
+
+    fn turn_now(&self) -> Option<Turn<'_>> {
+        let mut left = self.left.lock();
+        if let Some(unit) = left.open.pop_front() {
+            return Some(Turn::Take(unit));
+        }
+        if let Some(file) = left.files.pop_front() {
+            left.num_opening += 1;
+            return Some(Turn::Open(Opening {
+                units: self,
+                file: Some(file),
+            }));
+        }
+        (left.num_opening == 0).then_some(Turn::End)
+    }
+}
+
+impl Opening<'_> {
+    /// Returns the file.
+    pub(super) fn file(&self) -> Option<&PartitionedFile> {
+        self.file.as_ref()
+    }
+
+    /// Leaves what was opened to whoever asks next.
+    pub(super) fn done(mut self, opened: VecDeque<Unit>) {
+        self.file = None;
+        self.units.left.lock().open.extend(opened);
+    }
+}
+
+impl Drop for Opening<'_> {
+    fn drop(&mut self) {
+        let mut left = self.units.left.lock();
+        left.files.extend(self.file.take());
+        left.num_opening -= 1;
+        drop(left);
+        self.units.changed.notify_waiters();
+    }
+}

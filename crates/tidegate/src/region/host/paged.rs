@@ -1,0 +1,471 @@
+//! Row groups of Parquet files, folded page by page.
+//!
+//! A row group begins with the columns that filters read: where no entry of a dictionary passes, or no
+//! block has a row that does, the others are not read at all. The first block with a row that is selected
+//! has the others begun.
+//!
+//! What is declined, or not read, goes on as batches of the scan's source from the first row of its block
+//! on: the engine folds those as any others, and declines again what it must.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use datafusion::error::Result;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder, Time};
+use tidegate_kernels::host::{Declined, Entries, HostProgram, HostRun, Selected};
+use tidegate_pages::{Buffers, ColumnError, ReadOptions, RowGroupReader};
+
+use super::declines::Declines;
+use super::fold::TIME_AT_ONCE;
+use crate::leaf::parquet::pages::{PageScan, RowGroup, Rows, Share};
+use crate::options::TidegateOptions;
+
+/// Blocks that are folded before memory is reserved, if the time allows as many.
+const BLOCKS_PER_PART: usize = 16;
+
+/// Bytes of a column that are read at once: small enough that they are decompressed out of a cache.
+const WINDOW_BYTES: usize = 256 << 10;
+
+/// Why pages are left to the source when memory is refused for them.
+const NO_MEMORY: &str = "no memory for pages";
+
+/// What one partition reads as pages, and as batches in between.
+pub(super) struct Pages {
+    share: Share,
+    options: ReadOptions,
+    buffers: Buffers,
+    reader: RowGroupReader,
+    /// The row group that the reader has open.
+    row_group: Option<Open>,
+    /// What the scan's source reads instead.
+    batches: Option<SendableRecordBatchStream>,
+    memory: MemoryReservation,
+    counters: Counters,
+    /// How long pages were decompressed up to the last part.
+    decompressed_in: Duration,
+    /// How long it has read, decoded and folded since that was asked last.
+    busy: Duration,
+}
+
+struct Open {
+    row_group: RowGroup,
+    begun: Begun,
+    /// A block that was selected before all columns were begun, and comes again.
+    again: Option<usize>,
+    /// The block at hand was folded.
+    is_done: bool,
+}
+
+/// Which columns of a row group were begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Begun {
+    /// None yet.
+    None,
+    /// Those that filters read: no row was selected yet.
+    Filters,
+    /// All of them.
+    All,
+}
+
+struct Counters {
+    row_groups: Count,
+    ruled_out: Count,
+    bytes: Count,
+    read: Time,
+    decompress: Time,
+    decode: Time,
+    fold: Time,
+}
+
+/// What comes next.
+pub(super) enum Next<'a> {
+    /// The open row group is to be folded.
+    RowGroup,
+    /// Batches are to be read.
+    Batches(&'a mut SendableRecordBatchStream),
+    /// There is nothing.
+    End,
+}
+
+/// Why a block was not folded.
+enum Stop {
+    /// The run declined it.
+    Declined(Declined),
+    /// It was not read.
+    Unread(String),
+}
+
+impl From<Declined> for Stop {
+    fn from(declined: Declined) -> Self {
+        Self::Declined(declined)
+    }
+}
+
+impl From<ColumnError> for Stop {
+    fn from(error: ColumnError) -> Self {
+        Self::Unread(error.to_string())
+    }
+}
+
+/// How a part of a row group was folded.
+pub(super) struct Folded {
+    /// Rows that were folded.
+    pub(super) rows: usize,
+    /// Why the next block was not: nothing was changed for it, and the source reads the rest.
+    pub(super) stopped: Option<Stopped>,
+}
+
+/// Why the rest of a row group is left to the source.
+pub(super) enum Stopped {
+    /// The run declined a block.
+    Declined(Declined),
+    /// A block was not read.
+    Unread(String),
+}
+
+/// What became of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Block {
+    Done,
+    /// Rows of it are selected, and not all columns were begun.
+    NeedsColumns,
+}
+
+impl Pages {
+    pub(super) fn new(
+        scan: &Arc<PageScan>,
+        partition: usize,
+        ctx: &Arc<TaskContext>,
+        metrics: &ExecutionPlanMetricsSet,
+    ) -> Self {
+        let settings = TidegateOptions::of(ctx.session_config().options());
+        let options = ReadOptions {
+            page_bytes_max: settings.max_page_size,
+            window_bytes: WINDOW_BYTES,
+        };
+        let buffers = Buffers::default();
+        let consumer = MemoryConsumer::new(format!("HostFoldExec[pages {partition}]"));
+        let count = |name: &'static str| MetricBuilder::new(metrics).counter(name, partition);
+        let time = |name: &'static str| MetricBuilder::new(metrics).subset_time(name, partition);
+        Self {
+            share: scan.partition(partition, ctx),
+            reader: RowGroupReader::new(options.clone(), &buffers),
+            options,
+            buffers,
+            row_group: None,
+            batches: None,
+            memory: consumer.register(ctx.memory_pool()),
+            counters: Counters {
+                row_groups: count("row_groups_as_pages"),
+                ruled_out: count("row_groups_ruled_out"),
+                bytes: count("bytes_read"),
+                read: time("read_time"),
+                decompress: time("decompress_time"),
+                decode: time("decode_time"),
+                fold: time("fold_time"),
+            },
+            decompressed_in: Duration::ZERO,
+            busy: Duration::ZERO,
+        }
+    }
+
+    /// Goes on to what is folded next; notes why rows are not read as pages.
+    pub(super) async fn next(
+        &mut self,
+        run: &mut HostRun,
+        program: &HostProgram,
+        declines: &Declines,
+    ) -> Result<Next<'_>> {
+        loop {
+            if self.batches.is_some() {
+                break;
+            }
+            if let Some(open) = &self.row_group {
+                if open.begun != Begun::None && open.again.is_none() {
+                    break;
+                }
+                match self.begin_more(run, program).await {
+                    Ok(()) => break,
+                    Err(why) => {
+                        declines.not_as_pages(&why);
+                        self.leave_rest()?;
+                        continue;
+                    }
+                }
+            }
+            match self.share.next(&self.buffers).await? {
+                None => {
+                    self.memory.free();
+                    return Ok(Next::End);
+                }
+                Some(Rows::Batches(batches, why)) => {
+                    declines.not_as_pages(why);
+                    self.batches = Some(batches);
+                }
+                Some(Rows::Pages(row_group)) => {
+                    self.counters.row_groups.add(1);
+                    self.row_group = Some(Open {
+                        row_group,
+                        begun: Begun::None,
+                        again: None,
+                        is_done: false,
+                    });
+                }
+            }
+        }
+        Ok(match &mut self.batches {
+            Some(batches) => Next::Batches(batches),
+            None => Next::RowGroup,
+        })
+    }
+
+    /// Says that the batches have ended.
+    pub(super) fn end_batches(&mut self) {
+        self.batches = None;
+    }
+
+    /// Begins the columns of the row group that filters read, or then all others.
+    async fn begin_more(
+        &mut self,
+        run: &mut HostRun,
+        program: &HostProgram,
+    ) -> std::result::Result<(), String> {
+        let Some(open) = &mut self.row_group else {
+            return Err("no row group is open".into());
+        };
+        let inputs = program.inputs();
+        let is_first = open.begun == Begun::None;
+        if is_first {
+            let columns = inputs.iter().map(|input| input.column);
+            let expected = open
+                .row_group
+                .expected_bytes(columns.clone(), &self.options);
+            let expected = expected.max(self.reader.memory_bytes());
+            self.memory
+                .try_resize(expected)
+                .map_err(|_| NO_MEMORY.to_string())?;
+            open.row_group.open(&mut self.reader, columns)?;
+        }
+        let all_filter = inputs.iter().all(|input| input.filters);
+        let some_filter = inputs.iter().any(|input| input.filters);
+        let only_filters = is_first && some_filter && !all_filter;
+        let begun = |column: usize| !only_filters || inputs[column].filters;
+        let columns = (0..inputs.len()).filter(|column| begun(*column));
+        let in_scan = columns.clone().map(|column| inputs[column].column);
+        open.row_group.fetch(in_scan).await?;
+        self.account(Duration::ZERO);
+        let began = Instant::now();
+        for column in columns {
+            let loaded = self.reader.load_entries(column);
+            loaded.map_err(|error| error.to_string())?;
+        }
+        let decoded = Instant::now();
+        let entries: Vec<Option<&Entries>> = (0..inputs.len())
+            .map(|column| self.reader.entries(column).filter(|_| begun(column)))
+            .collect();
+        run.begin(&entries, self.reader.num_rows())
+            .map_err(|declined| declined.to_string())?;
+        self.counters.fold.add_duration(decoded.elapsed());
+        if let Some(open) = &mut self.row_group {
+            open.begun = match only_filters {
+                true => Begun::Filters,
+                false => Begun::All,
+            };
+        }
+        self.account(decoded - began);
+        self.busy += began.elapsed();
+        Ok(())
+    }
+
+    /// Folds some blocks of the row group.
+    pub(super) fn fold(&mut self, run: &mut HostRun, program: &HostProgram) -> Folded {
+        let began = Instant::now();
+        let mut times = Times::default();
+        let (mut rows, mut stopped) = (0, None);
+        for _ in 0..BLOCKS_PER_PART {
+            match self.fold_next(run, program, &mut times) {
+                Ok(0) => break,
+                Ok(folded) => rows += folded,
+                Err(stop) => {
+                    stopped = Some(match stop {
+                        Stop::Declined(declined) => Stopped::Declined(declined),
+                        Stop::Unread(why) => Stopped::Unread(why),
+                    });
+                    break;
+                }
+            }
+            if began.elapsed() > TIME_AT_ONCE {
+                break;
+            }
+        }
+        self.counters.fold.add_duration(times.fold);
+        self.account(times.decode);
+        self.share.count(rows, 0);
+        self.busy += began.elapsed();
+        Folded { rows, stopped }
+    }
+
+    /// Returns how long it has read, decoded and folded since the last call.
+    pub(super) fn take_busy(&mut self) -> Duration {
+        std::mem::take(&mut self.busy)
+    }
+
+    /// Folds the next block, or all of the row group if it is ruled out; returns how many rows, 0 if the row
+    /// group has ended or needs columns first.
+    fn fold_next(
+        &mut self,
+        run: &mut HostRun,
+        program: &HostProgram,
+        times: &mut Times,
+    ) -> std::result::Result<usize, Stop> {
+        let Some(open) = &mut self.row_group else {
+            return Ok(0);
+        };
+        let is_new = self.reader.block_rows() == 0;
+        if is_new && open.begun != Begun::None && is_ruled_out(run, program, &self.reader) {
+            self.counters.ruled_out.add(1);
+            let rows = self.reader.num_rows();
+            self.close();
+            return Ok(rows);
+        }
+        let rows = match open.again.take() {
+            Some(rows) => rows,
+            None => self.reader.next_block(),
+        };
+        open.is_done = false;
+        if rows == 0 {
+            self.close();
+            return Ok(0);
+        }
+        let has_all = open.begun == Begun::All;
+        match fold_block(&mut self.reader, run, program, rows, has_all, times)? {
+            Block::Done => {
+                open.is_done = true;
+                Ok(rows)
+            }
+            Block::NeedsColumns => {
+                open.again = Some(rows);
+                Ok(0)
+            }
+        }
+    }
+
+    /// Writes down what was read and decoded since the last call, of which decoding took `time` with the
+    /// reading and decompressing in it.
+    fn account(&mut self, time: Duration) {
+        let decompressed_in = self.reader.decompressed_in();
+        let decompress = decompressed_in.saturating_sub(self.decompressed_in);
+        self.decompressed_in = decompressed_in;
+        let counts = self
+            .row_group
+            .as_ref()
+            .map(|open| open.row_group.take_counts());
+        let (bytes, read) = counts.unwrap_or_default();
+        self.counters.bytes.add(bytes);
+        self.share.count(0, bytes);
+        self.counters.read.add_duration(read);
+        self.counters.decompress.add_duration(decompress);
+        let decode = time.saturating_sub(decompress).saturating_sub(read);
+        self.counters.decode.add_duration(decode);
+    }
+
+    /// Reserves memory for what pages take now.
+    ///
+    /// # Errors
+    /// It is refused.
+    pub(super) fn reserve(&mut self) -> std::result::Result<(), &'static str> {
+        let held = self
+            .row_group
+            .as_ref()
+            .map(|open| open.row_group.held_bytes());
+        let bytes = self.reader.memory_bytes() + held.unwrap_or(0);
+        if bytes <= self.memory.size() {
+            return Ok(());
+        }
+        self.memory.try_resize(bytes).map_err(|_| NO_MEMORY)
+    }
+
+    /// Leaves what is left of the row group, from the first block that was not folded on, to the scan's
+    /// source.
+    ///
+    /// # Errors
+    /// What opening the source raises.
+    pub(super) fn leave_rest(&mut self) -> Result<()> {
+        let Some(open) = self.row_group.take() else {
+            return Ok(());
+        };
+        if open.is_done {
+            self.reader.next_block();
+        }
+        let rows = match open.begun {
+            Begun::None => open.row_group.wanted(),
+            Begun::Filters | Begun::All => self.reader.rest(),
+        };
+        self.reader.close();
+        if !rows.is_empty() {
+            self.batches = Some(self.share.rest(&open.row_group, &rows)?);
+        }
+        Ok(())
+    }
+
+    /// Ends the row group.
+    fn close(&mut self) {
+        self.account(Duration::ZERO);
+        self.row_group = None;
+        self.reader.close();
+    }
+}
+
+/// How long a part took.
+#[derive(Default)]
+struct Times {
+    decode: Duration,
+    fold: Duration,
+}
+
+/// Returns whether the entries of filters' columns rule out all rows of a row group.
+fn is_ruled_out(run: &HostRun, program: &HostProgram, reader: &RowGroupReader) -> bool {
+    let mut filters = (0..program.inputs().len()).filter(|input| program.inputs()[*input].filters);
+    let is_all_codes = |column| reader.entries(column).is_none() || reader.is_all_codes(column);
+    run.is_ruled_out() && filters.all(is_all_codes)
+}
+
+/// Folds a block: the columns of filters are decoded first, the others if rows are left.
+fn fold_block(
+    reader: &mut RowGroupReader,
+    run: &mut HostRun,
+    program: &HostProgram,
+    rows: usize,
+    has_all: bool,
+    times: &mut Times,
+) -> std::result::Result<Block, Stop> {
+    let inputs = program.inputs();
+    let began = Instant::now();
+    for (column, input) in inputs.iter().enumerate() {
+        if input.filters {
+            reader.decode(column)?;
+        }
+    }
+    let decoded = Instant::now();
+    times.decode += decoded - began;
+    let selected = run.select(rows, &reader.chunks());
+    let began = Instant::now();
+    times.fold += began - decoded;
+    if selected? == Selected::None {
+        return Ok(Block::Done);
+    }
+    if !has_all {
+        return Ok(Block::NeedsColumns);
+    }
+    for column in 0..inputs.len() {
+        reader.decode(column)?;
+    }
+    let decoded = Instant::now();
+    times.decode += decoded - began;
+    let folded = run.fold(rows, &reader.chunks());
+    times.fold += decoded.elapsed();
+    folded?;
+    Ok(Block::Done)
+}
