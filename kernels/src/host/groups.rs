@@ -7,3 +7,5 @@ pub(super) mod lines;
 pub(super) mod results;
 pub(super) mod states;
 pub(super) mod strings;
+pub(super) mod taken;
+pub(super) mod words;

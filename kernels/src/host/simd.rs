@@ -98,7 +98,9 @@ pub(super) fn gather<C: Code, T: Copy>(codes: &[C], table: &[T], to: &mut [T]) {
 
 #[inline(always)]
 fn gather_checked<C: Code, T: Copy>((codes, table, to): (&[C], &[T], &mut [T])) {
-    let most = codes.iter().fold(C::default(), |most, code| most.max(*code));
+    let most = codes
+        .iter()
+        .fold(C::default(), |most, code| most.max(*code));
     assert!(
         codes.is_empty() || most.place() < table.len(),
         "code {} of {} entries",

@@ -12,7 +12,8 @@ use super::finish::Finish;
 use super::groups::finder::Finder;
 use super::groups::keys::{KeyPlan, Keys};
 use super::groups::results::Results;
-use super::groups::states::{States, Taken};
+use super::groups::states::States;
+use super::groups::taken::Taken;
 use super::run::Declined;
 use super::vector::{Vector, read};
 

@@ -1,6 +1,7 @@
 //! Every case on the host's block backend, held against the interpreter: plain arrays as they are, and the
 //! same columns as codes of dictionaries, raw values above a base, and both within one group of rows.
 
+mod mostly;
 mod recoded;
 
 use std::collections::BTreeMap;
@@ -196,6 +197,11 @@ fn host_conversions_and_shifts() {
 fn host_groups() {
     only(check_all(aggregates::cases()), &[]);
     only(check_all([keys::cases(), wide::cases()].concat()), &[]);
+}
+
+#[test]
+fn host_groups_of_most_rows() {
+    only(check_all(mostly::cases()), &[]);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use arrow_array::StringViewArray;
 use super::super::block::{BLOCK, Chunk, Values};
 use super::super::vector::Lane;
 use super::layout::{Kind, Place, Presence};
-use super::states::wide;
+use super::words::wide;
 
 /// One result of an accumulator for each of some groups.
 #[derive(Debug)]
