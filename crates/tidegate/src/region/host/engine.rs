@@ -6,7 +6,7 @@ use datafusion::error::Result;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use tidegate_kernels::host::HostProgram;
-use tidegate_pipeline::{Facts, Pipeline};
+use tidegate_pipeline::{Facts, Pipeline, Step};
 
 use super::facts;
 use crate::lower::{bind, rounds};
@@ -96,8 +96,11 @@ fn refusals(
         Some(aggregate) if aggregate.limit_options().is_some() => {
             reasons.push("LIMIT over groups".into());
         }
-        Some(_) => {}
-        None => reasons.push("no aggregate".into()),
+        // Without a filter there is nothing that the engine saves.
+        None if !pipeline.steps.iter().any(|step| matches!(step, Step::Filter(_))) => {
+            reasons.push("neither an aggregate nor a filter".into());
+        }
+        Some(_) | None => {}
     }
     if chain.output_ordering().is_some() {
         reasons.push("the region claims an order".into());
@@ -173,7 +176,6 @@ impl Programs {
 
     /// Returns whether rows are grouped by keys.
     pub(super) fn has_keys(&self) -> bool {
-        use tidegate_pipeline::Step;
         let last = self.pipeline.steps.last();
         matches!(last, Some(Step::Aggregate(aggregate)) if !aggregate.keys.is_empty())
     }

@@ -259,8 +259,7 @@ impl PartitionFold {
             declines.not_as_pages(why);
             pages.leave_rest()?;
         }
-        self.reserve()?;
-        self.leave_early()?;
+        self.after_part()?;
         self.let_others_run().await;
         Ok(true)
     }
@@ -289,11 +288,23 @@ impl PartitionFold {
                     }
                 }
             }
-            self.reserve()?;
-            self.leave_early()?;
+            self.after_part()?;
             self.let_others_run().await;
         }
         Ok(())
+    }
+
+    /// Lets rows leave of which there are enough for a batch, reserves memory for what is kept, and lets a
+    /// state leave that saves little.
+    fn after_part(&mut self) -> Result<()> {
+        self.ready.extend(self.rows_of_run(false)?);
+        self.reserve()?;
+        self.leave_early()
+    }
+
+    /// Takes rows out that a program without an aggregate has gathered, all of them if `flush`.
+    fn rows_of_run(&mut self, flush: bool) -> Result<Vec<RecordBatch>> {
+        self.run.rows(self.batch_size, flush).map_err(no_state)
     }
 
     /// Does what there is to be done with rows that the run declined; returns whether that has run them.
@@ -340,6 +351,8 @@ impl PartitionFold {
     async fn run_elsewhere(&mut self, rows: RecordBatch, reason: &str) -> Result<()> {
         self.shared.declines.add(reason, rows.num_rows());
         self.counters.declined_rows.add(rows.num_rows());
+        // Rows leave in the order in which they came.
+        self.ready.extend(self.rows_of_run(true)?);
         let rest = match &mut self.rest {
             Some(rest) => rest,
             None => {
@@ -365,8 +378,8 @@ impl PartitionFold {
         Ok(())
     }
 
-    /// Lets the state leave if it has about as many groups as rows, as DataFusion's partial aggregate
-    /// skips aggregating then.
+    /// Lets the state leave if it has about as many groups as rows: DataFusion's partial aggregate, which
+    /// skips aggregating then, takes the rows from there on.
     fn leave_early(&mut self) -> Result<()> {
         let Some(early) = &self.early else {
             return Ok(());
@@ -377,6 +390,7 @@ impl PartitionFold {
             return Ok(());
         }
         self.counters.early_states.add(1);
+        self.given_up = Some("about as many groups as rows".into());
         self.take_state()
     }
 
@@ -389,6 +403,7 @@ impl PartitionFold {
         let taken = self.run.take(self.batch_size);
         timer.done();
         self.ready.extend(taken.map_err(no_state)?);
+        self.ready.extend(self.rows_of_run(true)?);
         self.rows = 0;
         self.free_memory();
         Ok(())
