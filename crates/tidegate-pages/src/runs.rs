@@ -215,7 +215,7 @@ fn unpack_below<T: Code>(
     if width <= T::BITS {
         unpack(bytes, width, index, out);
         if most >= limit {
-            let greatest = out.iter().copied().max().unwrap_or_default().widened();
+            let greatest = greatest(out).widened();
             if greatest >= limit {
                 return Err(beyond(greatest, limit));
             }
@@ -235,6 +235,19 @@ fn unpack_below<T: Code>(
         }
     }
     Ok(())
+}
+
+/// Returns the greatest value, 0 of none; in lanes, which vector instructions compare at once.
+fn greatest<T: Code>(values: &[T]) -> T {
+    let mut greatest = [T::default(); 32];
+    let (chunks, rest) = values.as_chunks::<32>();
+    for chunk in chunks {
+        for (lane, value) in greatest.iter_mut().zip(chunk) {
+            *lane = if *value > *lane { *value } else { *lane };
+        }
+    }
+    let lanes = greatest.iter().chain(rest);
+    lanes.fold(T::default(), |most, value| if *value > most { *value } else { most })
 }
 
 /// Counts the ones among bits.

@@ -46,6 +46,7 @@ use crate::region::{
 use crate::runtime::Runtime;
 
 mod alone;
+mod computed;
 mod halves;
 mod ordered;
 mod replay;
@@ -79,6 +80,7 @@ impl PhysicalOptimizerRule for PlacePipelines {
         let memory_limit = self.runtime.admission().limits().expected_bytes_max;
         let cache = HostCache::of(&self.runtime);
         let fills = fills_host_tier(&cache, &options, memory_limit);
+        let plan = map_scans(&plan, &computed::without_expressions)?;
         let plan = map_scans(&plan, &|scan| {
             let guarded = guarded_scan(scan, options.max_page_size);
             let scan = guarded.as_ref().unwrap_or(scan);

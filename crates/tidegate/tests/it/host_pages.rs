@@ -21,7 +21,7 @@ use crate::store::CountingStore;
 use crate::support::{answer, host_only, lines, simulated};
 
 /// Queries over `t(id, k, d, x, s, day)`.
-const QUERIES: [&str; 9] = [
+const QUERIES: [&str; 11] = [
     "SELECT count(*), sum(id), min(id), max(id), sum(d), min(day), max(s) FROM t",
     "SELECT k, count(*), sum(id), sum(d), count(x) FROM t GROUP BY k",
     "SELECT s, k, sum(d * d), max(day) FROM t WHERE id % 3 = 0 GROUP BY s, k",
@@ -31,6 +31,9 @@ const QUERIES: [&str; 9] = [
     "SELECT id, count(*) FROM t WHERE s = 's7' GROUP BY id",
     "SELECT day, sum(x * 2) FROM t WHERE x > 1.0 GROUP BY day",
     "SELECT s, count(*) FROM t WHERE s = 'nowhere' GROUP BY s",
+    // DataFusion would have the scan compute these expressions.
+    "SELECT max(x), min(x), count(*) FROM t",
+    "SELECT g, sum(y), count(*) FROM (SELECT id % 5 AS g, d * 2 AS y FROM t) GROUP BY g",
 ];
 
 const ROWS: i64 = 20_000;
@@ -131,7 +134,7 @@ async fn encodings_and_codecs_have_the_same_answers() {
             let session = over(folder.path(), partitions).await;
             let what = format!("{what}, {partitions} partitions");
             let with_pages = compare(&session, &what).await;
-            assert!(with_pages >= 7, "{what}: {with_pages} queries read pages");
+            assert!(with_pages >= 9, "{what}: {with_pages} queries read pages");
         }
     }
 }
@@ -152,7 +155,7 @@ async fn a_run_shares_row_groups_out() {
         session.register_parquet("t", path).await.unwrap();
         let with_pages = compare(&session, pattern).await;
         assert!(
-            with_pages >= 5,
+            with_pages >= 7,
             "{pattern}: {with_pages} queries read pages"
         );
     }
@@ -338,7 +341,7 @@ async fn other_stores_are_asked_for_column_chunks() {
     let path = folder.path().to_str().unwrap();
     session.register_parquet("t", path).await.unwrap();
     let with_pages = compare(&session, "another store").await;
-    assert!(with_pages >= 7, "{with_pages} queries read pages");
+    assert!(with_pages >= 9, "{with_pages} queries read pages");
     assert!(store.reads() > 0);
 }
 
@@ -362,7 +365,7 @@ async fn row_groups_of_all_sizes_have_the_same_answers() {
         let session = over(folder.path(), partitions).await;
         let what = format!("{partitions} partitions");
         let with_pages = compare(&session, &what).await;
-        assert!(with_pages >= 7, "{what}: {with_pages} queries read pages");
+        assert!(with_pages >= 9, "{what}: {with_pages} queries read pages");
     }
 }
 

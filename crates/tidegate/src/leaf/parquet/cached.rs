@@ -37,6 +37,7 @@ use crate::files::guard::unguarded;
 use crate::options::{CacheMode, TidegateOptions};
 use planner::CachedMorselizer;
 pub(super) use pruning::{FilePruning, Pruning};
+pub(crate) use scan::reorders;
 pub(super) use scan::selects_rows;
 use scan::{CachedScan, Step};
 

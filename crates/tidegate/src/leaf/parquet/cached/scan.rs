@@ -403,7 +403,7 @@ pub(super) fn partition_values(
 
 /// Returns whether a source may read row groups in another order than they lie. It tells so in its
 /// description alone.
-fn reorders(source: &ParquetSource) -> bool {
+pub(crate) fn reorders(source: &ParquetSource) -> bool {
     struct Description<'a>(&'a ParquetSource);
     impl fmt::Display for Description<'_> {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
