@@ -107,7 +107,7 @@ impl PageParser {
         self.slices
             .read(PageEncoding::Plain, bytes, len, self.bytes_max)?;
         if self.kind == Kind::Text {
-            let text = text_of(&self.slices, None, len)?;
+            let text = text_of(&self.slices, None)?;
             self.slices.bytes = Bytes::new();
             return Ok(Dictionary::Text(text));
         }
@@ -197,7 +197,7 @@ impl PageParser {
         }
         let cursor = match self.kind {
             Kind::Text => Cursor::Text {
-                array: text_of(&self.slices, levels, num_rows)?,
+                array: text_of(&self.slices, levels)?,
                 at: 0,
             },
             kind => {

@@ -247,7 +247,10 @@ fn greatest<T: Code>(values: &[T]) -> T {
         }
     }
     let lanes = greatest.iter().chain(rest);
-    lanes.fold(T::default(), |most, value| if *value > most { *value } else { most })
+    lanes.fold(
+        T::default(),
+        |most, value| if *value > most { *value } else { most },
+    )
 }
 
 /// Counts the ones among bits.

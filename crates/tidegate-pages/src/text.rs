@@ -3,6 +3,7 @@
 use arrow_array::StringViewArray;
 use arrow_array::builder::make_view;
 use arrow_buffer::{Buffer, ScalarBuffer};
+use tidegate_kernels::host::simd::ascii_texts;
 
 use crate::error::{PageError, Result};
 use crate::slices::Slices;
@@ -12,30 +13,36 @@ use crate::slices::Slices;
 ///
 /// # Errors
 /// A string is not UTF-8.
-pub(crate) fn text_of(
-    slices: &Slices,
-    levels: Option<&[u8]>,
-    num_rows: usize,
-) -> Result<StringViewArray> {
-    let view = |place: &(u32, u32)| make_view(slices.get(*place), 0, place.0);
-    let mut places = slices.places.iter();
-    let mut views: Vec<u128> = Vec::with_capacity(num_rows);
-    match levels {
-        None => views.extend(places.map(view)),
+pub(crate) fn text_of(slices: &Slices, levels: Option<&[u8]>) -> Result<StringViewArray> {
+    let of_rows;
+    let places = match levels {
+        None => &slices.places,
         Some(levels) => {
-            let mut last = places.as_slice().first().map_or(0, view);
-            for level in levels {
-                if *level != 0
-                    && let Some(place) = places.next()
-                {
-                    last = view(place);
-                }
-                views.push(last);
-            }
+            of_rows = places_of_rows(&slices.places, levels);
+            &of_rows
         }
-    }
+    };
     let bytes = Buffer::from(slices.bytes.clone());
-    checked(views, vec![bytes])
+    if let Some(array) = ascii_texts(bytes.clone(), places) {
+        return Ok(array);
+    }
+    let view = |place: &(u32, u32)| make_view(slices.get(*place), 0, place.0);
+    checked(places.iter().map(view).collect(), vec![bytes])
+}
+
+/// Returns a place for each row; rows without a value get the one before them, or the first.
+fn places_of_rows(places: &[(u32, u32)], levels: &[u8]) -> Vec<(u32, u32)> {
+    let mut last = places.first().copied().unwrap_or_default();
+    let mut left = places.iter();
+    let of_row = levels.iter().map(|level| {
+        if *level != 0
+            && let Some(place) = left.next()
+        {
+            last = *place;
+        }
+        last
+    });
+    of_row.collect()
 }
 
 fn checked(views: Vec<u128>, buffers: Vec<Buffer>) -> Result<StringViewArray> {

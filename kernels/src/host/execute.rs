@@ -3,7 +3,7 @@
 use tidegate_pipeline::Interval;
 use tidegate_pipeline::catalogue::Matcher;
 
-use super::block::Chunk;
+use super::block::{Chunk, Values};
 use super::code::{Instruction, Register};
 use super::groups::strings::Strings;
 use super::load::{self, Selection};
@@ -47,10 +47,8 @@ impl<'a> Machine<'_, 'a> {
             let to = *{ *instruction }.result();
             match self.registers[to].lane() {
                 Lane::Text => {
-                    let mut result = self.texts[to].take_rows();
-                    let done = self.text_step(instruction, source, &mut result, count);
-                    self.texts[to] = Texts::Rows(result);
-                    done?;
+                    let rows = self.texts[to].take_rows();
+                    self.texts[to] = self.text_step(instruction, source, rows, count)?;
                 }
                 _ => {
                     let mut result = std::mem::replace(&mut self.registers[to], Vector::Text);
@@ -63,14 +61,14 @@ impl<'a> Machine<'_, 'a> {
         Ok(())
     }
 
-    /// Runs an instruction whose result is text.
+    /// Runs an instruction whose result is text; `result` is memory for it.
     fn text_step(
         &self,
         instruction: &Instruction,
         source: Source<'_, 'a>,
-        result: &mut Vec<&'a str>,
+        mut result: Vec<&'a str>,
         count: usize,
-    ) -> Result<(), Declined> {
+    ) -> Result<Texts<'a>, Declined> {
         match *instruction {
             Instruction::Load { input, .. } => match source {
                 Source::Rows {
@@ -80,16 +78,16 @@ impl<'a> Machine<'_, 'a> {
                     ..
                 } => {
                     let chunk = chunk_of(chunks, input)?;
-                    load::texts(chunk, held[input].as_ref(), selection, result, count)
+                    if let (Values::Text { array, at }, None) = (chunk.values, selection) {
+                        return Ok(Texts::Array(array, at));
+                    }
+                    load::texts(chunk, held[input].as_ref(), selection, &mut result, count)?;
                 }
                 Source::Entries {
                     held: Held::Text(array),
                     at,
-                } => {
-                    result.extend((at..at + count).map(|entry| array.value(entry)));
-                    Ok(())
-                }
-                _ => Err(mismatch(Lane::Text)),
+                } => return Ok(Texts::Array(array, at)),
+                _ => return Err(mismatch(Lane::Text)),
             },
             Instruction::Select {
                 condition,
@@ -104,7 +102,6 @@ impl<'a> Machine<'_, 'a> {
                     0 => otherwise.get(row),
                     _ => then.get(row),
                 }));
-                Ok(())
             }
             Instruction::Slice {
                 body,
@@ -120,10 +117,10 @@ impl<'a> Machine<'_, 'a> {
                 result.extend(
                     rows.map(|(row, (start, length))| body(from.get(row), *start, *length)),
                 );
-                Ok(())
             }
-            _ => Err(mismatch(Lane::Text)),
+            _ => return Err(mismatch(Lane::Text)),
         }
+        Ok(Texts::Rows(result))
     }
 
     /// Runs an instruction whose result is a number or a boolean.

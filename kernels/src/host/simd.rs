@@ -7,6 +7,10 @@
 
 use std::sync::OnceLock;
 
+use arrow_array::StringViewArray;
+use arrow_array::builder::make_view;
+use arrow_buffer::Buffer;
+
 /// Which instructions loops are run with; all give the same bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Simd {
@@ -184,4 +188,20 @@ unsafe fn gather_permuted(codes: &[u8], table: &[i32; 64], to: &mut [i32]) -> u3
         }
         _mm512_reduce_max_epu32(most)
     }
+}
+
+/// Returns strings as an array over the bytes that they lie in, each with its place and length, without a
+/// look at each string; `None` if the bytes are not all ASCII, or a place is beyond them.
+pub fn ascii_texts(bytes: Buffer, places: &[(u32, u32)]) -> Option<StringViewArray> {
+    if !bytes.is_ascii() {
+        return None;
+    }
+    let view = |place: &(u32, u32)| {
+        let (start, length) = (place.0 as usize, place.1 as usize);
+        let text = bytes.get(start..start.checked_add(length)?)?;
+        Some(make_view(text, 0, place.0))
+    };
+    let views = places.iter().map(view).collect::<Option<Vec<u128>>>()?;
+    // SAFETY: each view was made of bytes within the one buffer, and ASCII is UTF-8 wherever it is cut.
+    Some(unsafe { StringViewArray::new_unchecked(views.into(), vec![bytes], None) })
 }

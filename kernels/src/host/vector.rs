@@ -171,6 +171,8 @@ pub(super) enum Texts<'a> {
     /// The same for all rows.
     One(&'a str),
     Rows(Vec<&'a str>),
+    /// The rows of an array from one on.
+    Array(&'a StringViewArray, usize),
 }
 
 impl<'a> Texts<'a> {
@@ -180,6 +182,7 @@ impl<'a> Texts<'a> {
         match self {
             Self::Rows(rows) => rows.get(row).copied().unwrap_or_default(),
             Self::One(text) => text,
+            Self::Array(array, at) => array.value(at + row),
             Self::None => "",
         }
     }
@@ -191,7 +194,7 @@ impl<'a> Texts<'a> {
                 rows.clear();
                 rows
             }
-            Self::One(_) | Self::None => Vec::with_capacity(BLOCK),
+            Self::One(_) | Self::Array(..) | Self::None => Vec::with_capacity(BLOCK),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The different strings of a key, each with a code.
 //!
-//! A string is told by a key of 128 bits: its length and its bytes where they are at most 12, else its
-//! length, its first bytes and a hash, and then its bytes decide. A block's strings are looked up in three
+//! A string is told by a key of 128 bits: its length and its bytes where they are at most 12, as Arrow's
+//! views have them, else its length, its first bytes and a hash, and then its bytes decide. A block's strings are looked up in three
 //! loops, of which none waits for the row before: keys and hashes, candidates, comparisons. Only rows whose
 //! candidate is another string are looked up one by one.
 
@@ -74,7 +74,7 @@ impl Strings {
         self.fit(self.len() + codes.len());
         let mut row_keys = std::mem::take(&mut self.row_keys);
         row_keys.clear();
-        row_keys.extend((0..codes.len()).map(|row| self.key_of(texts.get(row))));
+        self.keys_of(texts, codes.len(), &mut row_keys);
         let mask = self.slots.len() - 1;
         for (code, (_, hash)) in codes.iter_mut().zip(&row_keys) {
             *code = self.slots[*hash as usize & mask].code as i32;
@@ -133,6 +133,18 @@ impl Strings {
                 code: code as u32,
             };
         }
+    }
+
+    /// Appends the keys and hashes of rows' strings. The views of an array are keys where they are short.
+    fn keys_of(&self, texts: &Texts<'_>, rows: usize, keys: &mut Vec<(u128, u64)>) {
+        let Texts::Array(array, at) = texts else {
+            return keys.extend((0..rows).map(|row| self.key_of(texts.get(row))));
+        };
+        let views = array.views().iter().skip(*at).take(rows).enumerate();
+        keys.extend(views.map(|(row, view)| match len_of(*view) {
+            ..=SHORT => (*view, mix(*view)),
+            _ => self.key_of(array.value(at + row)),
+        }));
     }
 
     /// Returns the key of a string, and its hash.

@@ -97,7 +97,11 @@ fn refusals(
             reasons.push("LIMIT over groups".into());
         }
         // Without a filter there is nothing that the engine saves.
-        None if !pipeline.steps.iter().any(|step| matches!(step, Step::Filter(_))) => {
+        None if !pipeline
+            .steps
+            .iter()
+            .any(|step| matches!(step, Step::Filter(_))) =>
+        {
             reasons.push("neither an aggregate nor a filter".into());
         }
         Some(_) | None => {}

@@ -297,14 +297,17 @@ impl PartitionFold {
     /// Lets rows leave of which there are enough for a batch, reserves memory for what is kept, and lets a
     /// state leave that saves little.
     fn after_part(&mut self) -> Result<()> {
-        self.ready.extend(self.rows_of_run(false)?);
+        self.move_rows(false)?;
         self.reserve()?;
         self.leave_early()
     }
 
-    /// Takes rows out that a program without an aggregate has gathered, all of them if `flush`.
-    fn rows_of_run(&mut self, flush: bool) -> Result<Vec<RecordBatch>> {
-        self.run.rows(self.batch_size, flush).map_err(no_state)
+    /// Moves rows that a program without an aggregate has gathered to what leaves next, all of them if
+    /// `flush`.
+    fn move_rows(&mut self, flush: bool) -> Result<()> {
+        let rows = self.run.rows(self.batch_size, flush);
+        self.ready.extend(rows.map_err(no_state)?);
+        Ok(())
     }
 
     /// Does what there is to be done with rows that the run declined; returns whether that has run them.
@@ -352,7 +355,7 @@ impl PartitionFold {
         self.shared.declines.add(reason, rows.num_rows());
         self.counters.declined_rows.add(rows.num_rows());
         // Rows leave in the order in which they came.
-        self.ready.extend(self.rows_of_run(true)?);
+        self.move_rows(true)?;
         let rest = match &mut self.rest {
             Some(rest) => rest,
             None => {
@@ -403,7 +406,7 @@ impl PartitionFold {
         let taken = self.run.take(self.batch_size);
         timer.done();
         self.ready.extend(taken.map_err(no_state)?);
-        self.ready.extend(self.rows_of_run(true)?);
+        self.move_rows(true)?;
         self.rows = 0;
         self.free_memory();
         Ok(())
