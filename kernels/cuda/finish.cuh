@@ -31,24 +31,6 @@ __device__ __forceinline__ double unit_of(u64 magic) {
     return __ddiv_rn(__longlong_as_double((i64)magic), 6755399441055744.0);
 }
 
-// The mean of a decimal sum: brought to the scale of the mean by `factor` in an integer of `sum_bits`, divided and
-// cut off. It has to be below `limit` and in `bits`.
-__device__ __forceinline__ i128 decimal_mean(i128 sum, u64 count, i128 factor, int sum_bits, u128 limit, int bits,
-                                             u32* flags) {
-    if (count == 0) return 0;
-    bool bad = false;
-    const i128 scaled = checked_mul(sum, factor, bad);
-    bad |= !fits(scaled, sum_bits);
-    const i128 mean = quotient(scaled, (i128)count);
-    const u128 size = mean < 0 ? (u128)0 - (u128)mean : (u128)mean;
-    if (bad || !fits(mean, bits) || size >= limit) raise(flags, OVERFLOW);
-    return mean;
-}
-
-__device__ __forceinline__ i64 duration_mean(i64 sum, u64 count) {
-    return count == 0 ? 0 : quotient(sum, (i64)count);
-}
-
 // The value whose image in unsigned order is kept.
 __device__ __forceinline__ i64 extreme_of(u64 image) { return (i64)(image ^ 0x8000000000000000ull); }
 __device__ __forceinline__ double double_of_order(i64 ordered) {

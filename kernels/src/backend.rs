@@ -8,7 +8,9 @@ use arrow_array::{ArrayRef, RecordBatch};
 use futures::future::BoxFuture;
 use serde::Serialize;
 use thiserror::Error;
-use tidegate_device::{Cost, DeviceError, DeviceInfo, FaultPlan, MemoryBudget, Reservation};
+use tidegate_device::{
+    Cost, DeviceError, DeviceId, DeviceInfo, FaultPlan, MemoryBudget, Reservation,
+};
 use tidegate_pipeline::{EvalError, Pipeline};
 
 use crate::compiling::Waiting;
@@ -288,6 +290,14 @@ pub enum RunError {
     /// The device failed; the same rows can run elsewhere.
     #[error(transparent)]
     Device(#[from] DeviceError),
+    /// The rows' values do not suit the kernel; the same rows can run elsewhere.
+    #[error("a run on {device} failed: {why}; its rows were not folded and can run elsewhere")]
+    Unsuited {
+        /// Where.
+        device: DeviceId,
+        /// What does not suit it.
+        why: Unsuited,
+    },
     /// The rows' values must raise, or the pipeline cannot be run here.
     #[error(transparent)]
     Eval(#[from] EvalError),
@@ -296,4 +306,18 @@ pub enum RunError {
         "this run is void: a fold of it failed or it was dropped; fold its rows again elsewhere"
     )]
     Void,
+}
+
+/// For what values a kernel was not made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Unsuited {
+    /// A float beyond its sum's digits; NaN and infinities are such floats.
+    #[error("a float is outside of the fixed point of its sum")]
+    FloatRange,
+    /// A key beyond what was known of its column.
+    #[error("a group key is outside of its column's range")]
+    KeyRange,
+    /// Two keys under one word of a table, whose groups are void.
+    #[error("two group keys of more than 64 bits have the same hash")]
+    KeysMet,
 }

@@ -32,7 +32,7 @@ use tidegate_device::cuda::{CudaDevice, DeviceBuffer, Lane, Mark, ReadBack};
 use tidegate_device::{
     Cost, DeviceError, DeviceInfo, FaultPlan, MemoryBudget, Reservation, Threads,
 };
-use tidegate_pipeline::{Interpreter, Pipeline};
+use tidegate_pipeline::{Interpreter, Pipeline, Unsupported};
 
 use crate::backend::{PipelineDevice, PipelineRun, RunError, Sample};
 use crate::compiling::{CompileQueue, Waiting};
@@ -209,7 +209,10 @@ impl PipelineDevice for CudaPipelineDevice {
         let pipeline = Arc::new(pipeline.clone());
         let unable = match Interpreter::new(Arc::clone(&pipeline)) {
             Err(error) => Some(error.to_string()),
-            Ok(_) => self.shared.declared_program(&pipeline).err(),
+            Ok(_) => {
+                let declared = self.shared.declared_program(&pipeline);
+                declared.err().map(|why| why.to_string())
+            }
         };
         lost.into_iter().chain(unable).collect()
     }
@@ -299,7 +302,10 @@ impl PipelineDevice for CudaPipelineDevice {
 
 impl Shared {
     /// As [`declared_program`], written once.
-    fn declared_program(&self, pipeline: &Arc<Pipeline>) -> Result<Arc<DeviceProgram>, String> {
+    fn declared_program(
+        &self,
+        pipeline: &Arc<Pipeline>,
+    ) -> Result<Arc<DeviceProgram>, Unsupported> {
         self.programs.declared(pipeline, &self.options)
     }
 

@@ -15,10 +15,10 @@ use tidegate_device::cuda::SLOT_BYTES;
 use tidegate_device::{DeviceError, DeviceId, MemoryBudget, Reservation};
 use tidegate_pipeline::EvalError;
 
-use crate::backend::RunError;
+use crate::backend::{RunError, Unsuited};
 use crate::encode::EncodedColumn;
 use crate::execution::Programs;
-use crate::program::{DeviceProgram, KEYS_MET, NUM_LAUNCH_FIELDS, launch_words};
+use crate::program::{DeviceProgram, NUM_LAUNCH_FIELDS, launch_words};
 
 /// A machine with memory of its own.
 ///
@@ -429,9 +429,6 @@ pub fn read_words<E: Engine>(
     Ok(words.iter().map(|word| u64::from_le_bytes(*word)).collect())
 }
 
-/// Why a launch failed that met a float beyond its sum's digits, NaN and infinities included.
-pub const FLOAT_RANGE: &str = "a float is outside of the fixed point of its sum";
-
 /// The flags of a launch: what its rows had to say.
 #[derive(Debug)]
 pub struct Flags<B>(B);
@@ -439,11 +436,11 @@ pub struct Flags<B>(B);
 /// Bytes of a launch's flags.
 pub(crate) const FLAGS_BYTES: usize = 32;
 const ERROR: usize = 0;
-const FLOAT_RANGE_FLAG: usize = 1;
+const FLOAT_RANGE: usize = 1;
 const SPILLED: usize = 2;
 const KEY_RANGE: usize = 3;
 const DISTINCT: usize = 4;
-const KEYS_MET_FLAG: usize = 5;
+const KEYS_MET: usize = 5;
 
 impl<B> Flags<B> {
     /// Makes flags, all unset.
@@ -525,21 +522,13 @@ pub(crate) fn outcome_of(device: DeviceId, flags: &[u8; FLAGS_BYTES]) -> Result<
             .into());
         }
     }
-    let refused = |why: &str| {
-        RunError::Device(DeviceError::LaunchFailed {
-            device,
-            launch: 0,
-            why: why.into(),
-        })
-    };
-    if flag(FLOAT_RANGE_FLAG) != 0 {
-        return Err(refused(FLOAT_RANGE));
+    let unsuited = [
+        (FLOAT_RANGE, Unsuited::FloatRange),
+        (KEY_RANGE, Unsuited::KeyRange),
+        (KEYS_MET, Unsuited::KeysMet),
+    ];
+    match unsuited.into_iter().find(|(index, _)| flag(*index) != 0) {
+        Some((_, why)) => Err(RunError::Unsuited { device, why }),
+        None => Ok(u64::from(flag(SPILLED))),
     }
-    if flag(KEY_RANGE) != 0 {
-        return Err(refused("a group key is outside of its column's range"));
-    }
-    if flag(KEYS_MET_FLAG) != 0 {
-        return Err(refused(KEYS_MET));
-    }
-    Ok(u64::from(flag(SPILLED)))
 }

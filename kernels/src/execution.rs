@@ -19,9 +19,9 @@ use arrow_array::RecordBatch;
 use tidegate_device::{DeviceError, MemoryBudget, Reservation};
 use tidegate_pipeline::{AggregateOutput, EvalError, Pipeline, Sort, Step};
 
-use crate::backend::{Phases, RunError, Sample};
+use crate::backend::{Phases, RunError, Sample, Unsuited};
 use crate::columns;
-use crate::engine::{FLOAT_RANGE, KernelSet, Machine, ResidentChunk, ResidentColumn, Segments};
+use crate::engine::{KernelSet, Machine, ResidentChunk, ResidentColumn, Segments};
 use crate::generated::GeneratedRun;
 use crate::groups::{Groups, fill_float_scales};
 use crate::load::Intake;
@@ -353,7 +353,7 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
                 let (wide_floats, options) = (self.wide_floats, &self.options);
                 let programs = machine.programs();
                 let written = programs.generated(&self.pipeline, source, wide_floats, options);
-                let written = written.map_err(|why| not_as_stored(machine, &why))?;
+                let written = written.map_err(|why| not_as_stored(machine, why))?;
                 (DeviceProgram::clone(&written), Vec::new())
             }
             (None, None) => {
@@ -383,7 +383,7 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
         self.inputs.fill_lookups(machine, &mut program);
         let slots = program.slots.iter().map(|(slot, _)| slot);
         if !slots.eq(&self.inputs.slots) {
-            return Err(refused(machine, "its inputs depend on its values".into()));
+            return Err(refused(machine, "its inputs depend on its values"));
         }
         Ok((program, bits))
     }
@@ -407,7 +407,7 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
         let (mut program, _) = self.program(machine)?;
         self.inputs.fill_ranks(machine, &mut program)?;
         let mut engines = machine.engines(&needs(&program)).await?.into_iter();
-        let none = || refused(machine, "its kernels were not loaded".into());
+        let none = || refused(machine, "its kernels were not loaded");
         let (engine, checking) = (engines.next().ok_or_else(none)?, engines.next());
         self.phases.compile += began.elapsed().as_secs_f64();
         let segments = match input {
@@ -418,7 +418,7 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
                     return Err(not_as_stored(machine, "parts of no array"));
                 };
                 let segments = source.segments(&program.slots, program.tile_rows, parts);
-                Arc::new(segments.map_err(|why| not_as_stored(machine, &why))?)
+                Arc::new(segments.map_err(|why| not_as_stored(machine, why))?)
             }
         };
         let source = self.generated.as_ref();
@@ -522,15 +522,18 @@ fn needs(program: &DeviceProgram) -> KernelSet<'_> {
 }
 
 fn is_float_range(error: &RunError) -> bool {
-    matches!(error, RunError::Device(DeviceError::LaunchFailed { why, .. }) if why == FLOAT_RANGE)
+    let RunError::Unsuited { why, .. } = error else {
+        return false;
+    };
+    *why == Unsuited::FloatRange
 }
 
 /// Says that stored columns do not do, while loaded ones would.
-fn not_as_stored<M: Machine>(machine: &M, why: &str) -> RunError {
+fn not_as_stored<M: Machine>(machine: &M, why: impl ToString) -> RunError {
     RunError::Device(DeviceError::Refused {
         device: machine.budget().device(),
         what: "fold stored columns".into(),
-        why: why.into(),
+        why: why.to_string(),
     })
 }
 
@@ -538,15 +541,15 @@ fn unfit<M: Machine>(machine: &M, why: NotOneColumn) -> RunError {
     match why {
         NotOneColumn::Elsewhere => not_as_stored(machine, "a column of another device"),
         NotOneColumn::SeveralDictionaries => {
-            refused(machine, "chunks with codes of several dictionaries".into())
+            refused(machine, "chunks with codes of several dictionaries")
         }
     }
 }
 
-fn refused<M: Machine>(machine: &M, why: String) -> RunError {
+fn refused<M: Machine>(machine: &M, why: impl ToString) -> RunError {
     RunError::Device(DeviceError::LaunchFailed {
         device: machine.budget().device(),
         launch: 0,
-        why,
+        why: why.to_string(),
     })
 }

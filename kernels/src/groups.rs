@@ -3,8 +3,8 @@
 //! A table's slots are decoded to [`Groups`], column by column. A run whose table had to be replaced
 //! by one of another layout has several; they are merged by their keys.
 
+mod accumulated;
 mod arrays;
-mod calls;
 mod floats;
 mod moments;
 
@@ -13,22 +13,24 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::Schema;
-use tidegate_pipeline::{Aggregate, AggregateOutput, EvalError, Step};
+use tidegate_pipeline::{Aggregate, EvalError, Step};
 
+use crate::backend::Unsuited;
 use crate::encode::Dictionary;
-use crate::program::{EMPTY_KEY, GroupPlan, KEYS_MET, KeyPlan, MomentScale, Presence, Sums};
+use crate::host::{Finish, Results};
+use crate::program::{EMPTY_KEY, GroupPlan, KeyPlan, MomentScale, Presence, Sums};
 
+use accumulated::{Accumulated, SumColumn};
 pub use arrays::{code_array, dictionary_array, integer_array, plain_array};
-use calls::{CallColumn, SumColumn};
-use floats::FloatSums;
-use moments::PowerSums;
 
 /// The groups of an aggregate.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Groups {
     num_groups: usize,
     keys: Vec<Vec<Option<i128>>>,
-    calls: Vec<CallColumn>,
+    accumulated: Vec<Accumulated>,
+    /// The accumulators of each call.
+    calls: Vec<Vec<usize>>,
 }
 
 /// A group table as it was copied from a device.
@@ -57,23 +59,32 @@ impl Groups {
         self.keys[key][group]
     }
 
-    /// Returns how many values a call has seen in a group.
+    /// Returns how many rows the first accumulator of a call, which is its count if it has one, has taken
+    /// in in a group.
     pub fn count_of(&self, call: usize, group: usize) -> u64 {
-        self.calls[call].counts[group]
+        let first = self.calls.get(call).and_then(|of| of.first());
+        let first = first.and_then(|first| self.accumulated.get(*first));
+        first.map_or(0, |kept| kept.counts[group])
+    }
+
+    /// Returns the accumulator that a call ends with: its sum, or its count if it has nothing else.
+    fn last_of(&self, call: usize) -> Option<&Accumulated> {
+        let last = self.calls.get(call)?.last()?;
+        self.accumulated.get(*last)
     }
 
     /// Returns a call's sum in a group, if it is one of integers.
     pub fn integer_of(&self, call: usize, group: usize) -> Option<i128> {
-        match &self.calls[call].sums {
-            SumColumn::Integers(sums) => sums.get(group).copied(),
+        match &self.last_of(call)?.sums {
+            SumColumn::Integers { sums, .. } => sums.get(group).copied(),
             _ => None,
         }
     }
 
     /// Returns a call's sum in a group, rounded if it is one of integers.
     pub fn sum_of(&self, call: usize, group: usize) -> Option<f64> {
-        match &self.calls[call].sums {
-            SumColumn::Integers(sums) => sums.get(group).map(|sum| *sum as f64),
+        match &self.last_of(call)?.sums {
+            SumColumn::Integers { sums, .. } => sums.get(group).map(|sum| *sum as f64),
             SumColumn::Floats(sums) => sums.get(group),
             _ => None,
         }
@@ -82,12 +93,12 @@ impl Groups {
     /// Decodes a table. `literals` are those of its launches.
     ///
     /// # Errors
-    /// [`KEYS_MET`], if one of its groups is two.
+    /// [`Unsuited::KeysMet`], if one of its groups is two.
     pub fn decode(
         plan: &GroupPlan,
         literals: &[u64],
         table: TableImage<'_>,
-    ) -> Result<Self, &'static str> {
+    ) -> Result<Self, Unsuited> {
         let slots = occupied(plan, table);
         let (stride, first) = plan.record();
         let keys = match &plan.wide {
@@ -109,105 +120,31 @@ impl Groups {
                     PackedKey::Null => None,
                 });
                 let words: Option<Vec<_>> = words.collect();
-                wide_keys(plan, &words.ok_or(KEYS_MET)?)
+                wide_keys(plan, &words.ok_or(Unsuited::KeysMet)?)
             }
         };
-        let word = |slot: usize, index: usize| table.words[slot * stride + first + index];
-        let column = |call: &crate::program::CallPlan| CallColumn {
-            counts: match call.count {
-                Some(count) => slots.iter().map(|(slot, _)| word(*slot, count)).collect(),
-                // A group that is there has a row, and every row a value.
-                None => vec![1; slots.len()],
-            },
-            sums: match &call.sums {
-                Sums::None => SumColumn::None,
-                Sums::Limbs(limbs) => {
-                    let sum = |slot: usize| {
-                        limbs.iter().fold(0_i128, |sum, (index, shift)| {
-                            let limb = i128::from(word(slot, *index) as i64);
-                            sum.wrapping_add(limb.wrapping_shl(*shift))
-                        })
-                    };
-                    SumColumn::Integers(slots.iter().map(|(slot, _)| sum(*slot)).collect())
-                }
-                Sums::Float(digits, scale) => {
-                    let units = digit_units(&literals[scale.literal..], scale.levels);
-                    let mut sums = FloatSums::new(units, scale.digit_bits);
-                    for (slot, _) in &slots {
-                        sums.push(digits.iter().map(|(low, high)| match high {
-                            None => i128::from(word(*slot, *low) as i64),
-                            Some(high) => {
-                                i128::from(word(*slot, *low))
-                                    + (i128::from(word(*slot, *high) as i64) << 32)
-                            }
-                        }));
-                    }
-                    SumColumn::Floats(sums)
-                }
-                Sums::Extreme {
-                    word: at,
-                    complement,
-                } => SumColumn::Extremes {
-                    images: slots.iter().map(|(slot, _)| word(*slot, *at)).collect(),
-                    complement: *complement,
-                },
-                Sums::String {
-                    word: at,
-                    complement,
-                    dictionary,
-                } => {
-                    let mask = if *complement { u64::MAX } else { 0 };
-                    let code = |(slot, _): &(usize, PackedKey)| (word(*slot, *at) ^ mask) as u32;
-                    SumColumn::Codes {
-                        codes: slots.iter().map(code).collect(),
-                        dictionary: *dictionary,
-                        least: *complement,
-                    }
-                }
-                Sums::Moments {
-                    sums,
-                    squares,
-                    scale,
-                } => {
-                    let unit = scale.unit_of(literals);
-                    let of_slot = |slot: usize| {
-                        let digits = |words: &[usize]| -> Vec<u64> {
-                            words.iter().map(|index| word(slot, *index)).collect()
-                        };
-                        let (sums, squares) = (digits(sums), digits(squares));
-                        PowerSums::of(sums.into_iter(), squares.into_iter(), unit)
-                    };
-                    SumColumn::Moments(slots.iter().map(|(slot, _)| of_slot(*slot)).collect())
-                }
-            },
+        let words = StateWords {
+            words: table.words,
+            stride,
+            first,
+            slots: slots.iter().map(|(slot, _)| *slot).collect(),
         };
+        let plans = plan.accumulators.iter();
         Ok(Self {
             num_groups: slots.len(),
             keys,
-            calls: plan.calls.iter().map(column).collect(),
+            accumulated: plans
+                .map(|plan| Accumulated::decode(plan, literals, &words))
+                .collect(),
+            calls: plan.calls.clone(),
         })
     }
 
     /// Puts strings in the place of codes, given the dictionaries by slot: codes of two tables cannot be
     /// compared.
     pub fn named(mut self, dictionaries: &[&Dictionary]) -> Self {
-        for call in &mut self.calls {
-            let SumColumn::Codes {
-                codes,
-                dictionary,
-                least,
-            } = &call.sums
-            else {
-                continue;
-            };
-            let values = dictionaries[*dictionary].values();
-            // A group without a value has no code.
-            let string = |code: &u32| values.get(*code as usize).cloned().unwrap_or_default();
-            call.sums = SumColumn::Strings {
-                strings: codes.iter().map(string).collect(),
-                least: *least,
-            };
-        }
+        let all = self.accumulated.iter_mut();
+        all.for_each(|kept| kept.name(dictionaries));
         self
     }
 
@@ -246,49 +183,14 @@ impl Groups {
         for (to, from) in self.keys.iter_mut().zip(&from.keys) {
             to.push(from[row]);
         }
-        for (to, from) in self.calls.iter_mut().zip(&from.calls) {
-            to.counts.push(from.counts[row]);
-            match (&mut to.sums, &from.sums) {
-                (SumColumn::Integers(to), SumColumn::Integers(from)) => to.push(from[row]),
-                (SumColumn::Floats(to), SumColumn::Floats(from)) => to.push_from(from, row),
-                (SumColumn::Extremes { images: to, .. }, SumColumn::Extremes { images, .. }) => {
-                    to.push(images[row]);
-                }
-                (SumColumn::Moments(to), SumColumn::Moments(from)) => to.push(from[row].clone()),
-                (SumColumn::Strings { strings: to, .. }, SumColumn::Strings { strings, .. }) => {
-                    to.push(Arc::clone(&strings[row]));
-                }
-                _ => {}
-            }
+        for (to, from) in self.accumulated.iter_mut().zip(&from.accumulated) {
+            to.push(from, row);
         }
     }
 
     fn add(&mut self, at: usize, from: &Self, row: usize) {
-        for (to, from) in self.calls.iter_mut().zip(&from.calls) {
-            let (count, other_count) = (to.counts[at], from.counts[row]);
-            to.counts[at] += other_count;
-            match (&mut to.sums, &from.sums) {
-                (SumColumn::Integers(to), SumColumn::Integers(from)) => {
-                    to[at] = to[at].wrapping_add(from[row]);
-                }
-                (SumColumn::Floats(to), SumColumn::Floats(from)) => to.add_from(at, from, row),
-                (SumColumn::Extremes { images: to, .. }, SumColumn::Extremes { images, .. }) => {
-                    to[at] = to[at].max(images[row]);
-                }
-                (SumColumn::Strings { strings: to, least }, SumColumn::Strings { strings, .. }) => {
-                    let is_better = match least {
-                        true => strings[row] < to[at],
-                        false => strings[row] > to[at],
-                    };
-                    if other_count > 0 && (count == 0 || is_better) {
-                        to[at] = Arc::clone(&strings[row]);
-                    }
-                }
-                (SumColumn::Moments(to), SumColumn::Moments(from)) => {
-                    to[at].merge(count, &from[row], other_count);
-                }
-                _ => {}
-            }
+        for (to, from) in self.accumulated.iter_mut().zip(&from.accumulated) {
+            to.add(at, from, row);
         }
     }
 
@@ -296,27 +198,24 @@ impl Groups {
     /// dictionary of their column.
     ///
     /// # Errors
-    /// An average that its type does not hold; a NULL in a column declared without.
+    /// What a call's finish raises; a NULL in a column declared without.
     pub fn to_batch(
         &self,
-        aggregate: &Aggregate,
+        finishes: &[Finish],
         dictionaries: &[Option<&Dictionary>],
         schema: &Arc<Schema>,
     ) -> Result<RecordBatch, EvalError> {
         let mut columns: Vec<ArrayRef> = Vec::with_capacity(schema.fields().len());
-        for (index, key) in aggregate.keys.iter().enumerate() {
-            let data_type = &key.expr.data_type;
-            let values = &self.keys[index];
+        for (index, (values, field)) in self.keys.iter().zip(schema.fields()).enumerate() {
             columns.push(match dictionaries.get(index) {
-                Some(Some(dictionary)) => dictionary_array(data_type, values, dictionary)?,
-                _ => integer_array(data_type, values)?,
+                Some(Some(dictionary)) => dictionary_array(field.data_type(), values, dictionary)?,
+                _ => integer_array(field.data_type(), values)?,
             });
         }
-        for (call, column) in aggregate.calls.iter().zip(&self.calls) {
-            match aggregate.output {
-                AggregateOutput::State => columns.extend(column.state(call)?),
-                AggregateOutput::Value => columns.push(column.value(call)?),
-            }
+        let results = self.accumulated.iter().map(Accumulated::results);
+        let results: Vec<Vec<Results>> = results.collect();
+        for finish in finishes {
+            columns.extend(finish.columns(&results, self.num_groups)?);
         }
         let options = arrow_array::RecordBatchOptions::new().with_row_count(Some(self.num_groups));
         Ok(RecordBatch::try_new_with_options(
@@ -329,8 +228,8 @@ impl Groups {
     /// Returns about how many bytes the groups take.
     pub fn memory_bytes(&self) -> usize {
         let key = size_of::<Option<i128>>() * self.keys.len();
-        let call = (size_of::<u64>() + size_of::<i128>()) * self.calls.len();
-        self.num_groups * (key + call)
+        let kept = (size_of::<u64>() + size_of::<i128>()) * self.accumulated.len();
+        self.num_groups * (key + kept)
     }
 }
 
@@ -346,6 +245,29 @@ enum PackedKey {
     Packed(u64),
     /// The one NULL of a key that fills 64 bits.
     Null,
+}
+
+/// The words of groups, by their slots in a table.
+struct StateWords<'a> {
+    words: &'a [u64],
+    /// From one slot to the next, and where a group's own begin.
+    stride: usize,
+    first: usize,
+    slots: Vec<usize>,
+}
+
+impl StateWords<'_> {
+    /// Returns each group's words.
+    fn groups(&self) -> impl Iterator<Item = &[u64]> {
+        let own = self.stride - self.first;
+        let slots = self.slots.iter();
+        slots.map(move |slot| &self.words[slot * self.stride + self.first..][..own])
+    }
+
+    /// Returns something that is made of each group's words.
+    fn each<T>(&self, make: impl Fn(&[u64]) -> T) -> Vec<T> {
+        self.groups().map(make).collect()
+    }
 }
 
 fn occupied(plan: &GroupPlan, table: TableImage<'_>) -> Vec<(usize, PackedKey)> {
@@ -412,20 +334,14 @@ fn key_of(key: &KeyPlan, packed: PackedKey) -> Option<i128> {
     Some(key.low.wrapping_add(distance))
 }
 
-/// Returns the value of one unit of each digit, from the literals of its scale.
-fn digit_units(literals: &[u64], levels: usize) -> Vec<f64> {
-    let magic = |word: &u64| f64::from_bits(*word) / (1.5 * 4_503_599_627_370_496.0);
-    literals[2..2 + levels].iter().map(magic).collect()
-}
-
 /// Brings scales for the values of a program's float sums into its literals.
 pub fn fill_float_scales(plan: &GroupPlan, literals: &mut [u64]) {
-    for call in &plan.calls {
-        if let Sums::Moments { scale, .. } = &call.sums {
+    for kept in &plan.accumulators {
+        if let Sums::Moments { scale, .. } = &kept.sums {
             let unit = scale.unit_exponent(scale_exponent(scale.bound));
             literals[scale.literal] = MomentScale::literal_of(unit);
         }
-        let Sums::Float(_, scale) = &call.sums else {
+        let Sums::Float(_, scale) = &kept.sums else {
             continue;
         };
         let exponent = scale_exponent(scale.bound);

@@ -32,11 +32,13 @@ use tidegate_pipeline::program::{Input, Reduce, Sink, Type, lower};
 use tidegate_pipeline::types::is_string;
 use tidegate_pipeline::{Facts, FloatRange, Interval, Pipeline, RowProgram, Unsupported};
 
-use finish::Finish;
 use vector::Lane;
+
+pub(crate) use groups::results::{ResultValues, Results};
 
 pub use arrow::ArrowBlocks;
 pub use block::{BLOCK, Chunk, Entries, Raw, Values};
+pub use finish::Finish;
 pub use run::{Declined, HostRun, Selected};
 
 /// A pipeline compiled for blocks of rows. It is immutable and shared by all threads that run it.

@@ -37,7 +37,9 @@ pub mod stream;
 pub mod table;
 pub mod transfer;
 
-pub use backend::{Finished, FoldReport, Phases, PipelineDevice, PipelineRun, RunError, Sample};
+pub use backend::{
+    Finished, FoldReport, Phases, PipelineDevice, PipelineRun, RunError, Sample, Unsuited,
+};
 pub use compiling::Waiting;
 pub use cuda::CudaPipelineDevice;
 pub use generated::GeneratedRun;

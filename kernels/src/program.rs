@@ -38,13 +38,13 @@ use std::sync::Arc;
 
 pub use tidegate_pipeline::Interval;
 use tidegate_pipeline::program::{self, Bodies, lower_for};
-use tidegate_pipeline::{Aggregate, Pipeline, SortKey, Step};
+use tidegate_pipeline::{Aggregate, Pipeline, SortKey, Step, Unsupported};
 
 pub use finish::{FinishLayout, FinishProgram, FinishedColumn, Noted, finish_program};
 pub use generated::{Generated, GeneratedColumn, value_type};
 pub use generated_values::{ValuesKernel, roots_kernel, values_kernel};
 pub use layout::{
-    CallPlan, FloatScaleAt, LOCAL_ROWS_MAX, MomentScale, STATE_ROWS_MAX, Sums, WordOp,
+    AccumulatorPlan, FloatScaleAt, Image, LOCAL_ROWS_MAX, MomentScale, STATE_ROWS_MAX, Sums, WordOp,
 };
 pub use order::generate_ordered;
 pub use parts::{Part, parts_of};
@@ -54,8 +54,9 @@ pub use slots::{Lookup, Slot, SlotFacts, SlotKind, slot_kind};
 pub use source::{NUM_LAUNCH_FIELDS, launch_words, warm_up_source};
 pub use store::{EMPTY_KEY, GroupPlan, HOT_KEYS, KeyPlan, Presence, Store, StoreLimits};
 pub(crate) use wide::next_seed;
-pub use wide::{KEYS_MET, WideKeys, WidePlace};
+pub use wide::{WideKeys, WidePlace};
 
+use crate::host::Finish;
 use print::RowText;
 
 /// How a kernel is to be made.
@@ -116,6 +117,8 @@ pub struct DeviceProgram {
     pub ranks: Vec<(usize, usize)>,
     /// What becomes of the rows.
     pub sink: Sink,
+    /// What groups become.
+    pub finishes: Arc<[Finish]>,
     /// How many steps of the pipeline the kernel does.
     pub num_steps: usize,
     /// Threads of a block.
@@ -176,7 +179,7 @@ pub fn generate(
     pipeline: &Pipeline,
     facts_of: &dyn Fn(&Slot) -> SlotFacts,
     options: &ProgramOptions,
-) -> Result<DeviceProgram, String> {
+) -> Result<DeviceProgram, Unsupported> {
     let (program, _) = generate_with(pipeline, facts_of, options, &[])?;
     Ok(program)
 }
@@ -187,7 +190,7 @@ fn generate_with(
     facts_of: &dyn Fn(&Slot) -> SlotFacts,
     options: &ProgramOptions,
     order: &[SortKey],
-) -> Result<(DeviceProgram, Vec<u32>), String> {
+) -> Result<(DeviceProgram, Vec<u32>), Unsupported> {
     let lifted = lift::lift(pipeline, order)?;
     let facts = |slot: Slot| {
         let facts = match &options.generated {
@@ -205,10 +208,9 @@ fn generate_with(
         None => Vec::new(),
     };
     let of_values = |slot: usize| slots[slot].1.of_values();
-    let stages = lower_for(&lifted.pipeline, &of_values, Bodies::Device);
-    let stages = stages.map_err(|why| why.to_string())?;
+    let stages = lower_for(&lifted.pipeline, &of_values, Bodies::Device)?;
     let [program] = stages.as_slice() else {
-        return Err("more than one stage in a kernel".into());
+        return Err(Unsupported::new("more than one stage in a kernel"));
     };
     let row = RowText::new(program, &slots, literals)?;
     let num_steps = lifted.num_steps;
@@ -218,7 +220,8 @@ fn generate_with(
             Ok((grouped, Vec::new()))
         }
         _ if options.generated.is_some() => {
-            Err("the rows of a generated array leave from the host".into())
+            let what = "the rows of a generated array leave from the host";
+            Err(Unsupported::new(what))
         }
         program::Sink::Rows(outputs) => compact::compacted(row, outputs, &[], num_steps, options),
         program::Sink::Sorted(sorted) => {
@@ -237,7 +240,7 @@ fn generate_with(
 pub fn declared_program(
     pipeline: &Pipeline,
     options: &ProgramOptions,
-) -> Result<DeviceProgram, String> {
+) -> Result<DeviceProgram, Unsupported> {
     generate(pipeline, &declared_facts, options)
 }
 

@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use tidegate_device::{DeviceError, MemoryBudget, Reservation};
 
-use crate::backend::RunError;
+use crate::backend::{RunError, Unsuited};
 use crate::columns::{self, Slots, ToldBy};
 use crate::engine::{
     Engine, FLAGS_BYTES, Flags, Prepared, Segments, bytes_of_words, outcome_of, read_words,
 };
 use crate::groups::{Groups, TableImage};
+use crate::host::Finish;
 use crate::program::{
     DeviceProgram, EMPTY_KEY, GroupPlan, HOT_KEYS, LOCAL_ROWS_MAX, NUM_LAUNCH_FIELDS, Presence,
     STATE_ROWS_MAX, Store, launch_words,
@@ -34,6 +35,7 @@ const PART_ALIGNMENT: u64 = 256;
 #[derive(Debug)]
 pub struct GroupTable<B> {
     plan: GroupPlan,
+    finishes: Arc<[Finish]>,
     literals: Vec<u64>,
     state: B,
     /// A bit for each group, where that tells the group and the table is not small.
@@ -104,6 +106,7 @@ impl<B: std::fmt::Debug + Send + 'static> GroupTable<B> {
         };
         Ok(Self {
             plan: plan.clone(),
+            finishes: Arc::clone(&program.finishes),
             literals: program.literals.clone(),
             state,
             present,
@@ -135,6 +138,11 @@ impl<B: std::fmt::Debug + Send + 'static> GroupTable<B> {
     /// Returns the table's plan.
     pub fn plan(&self) -> &GroupPlan {
         &self.plan
+    }
+
+    /// Returns what its groups become, by what is known of all rows that were folded.
+    pub fn finishes(&self) -> &Arc<[Finish]> {
+        &self.finishes
     }
 
     /// Returns the literals of the table's launches.
@@ -250,6 +258,7 @@ impl<B: std::fmt::Debug + Send + 'static> GroupTable<B> {
             }));
         }
         let is_first = self.is_empty();
+        self.finishes = Arc::clone(&program.finishes);
         self.rows += segments.num_rows;
         self.image = None;
         let mut prepared = Prepared::new(engine, &self.literals, segments)?;
@@ -435,8 +444,8 @@ impl<B: std::fmt::Debug + Send + 'static> GroupTable<B> {
     /// Copies the groups back, unless they came with the flags of the last launch.
     ///
     /// # Errors
-    /// [`KEYS_MET`](crate::program::KEYS_MET); a lost device.
-    pub fn read<E: Engine<Buffer = B>>(&self, engine: &E) -> Result<Groups, DeviceError> {
+    /// [`Unsuited::KeysMet`]; a lost device.
+    pub fn read<E: Engine<Buffer = B>>(&self, engine: &E) -> Result<Groups, RunError> {
         if let Some(groups) = self.known() {
             return Ok(groups);
         }
@@ -452,10 +461,9 @@ impl<B: std::fmt::Debug + Send + 'static> GroupTable<B> {
             }
         }
         self.decoded(&words, &bits)
-            .map_err(|why| DeviceError::LaunchFailed {
+            .map_err(|why| RunError::Unsuited {
                 device: engine.device(),
-                launch: 0,
-                why: why.into(),
+                why,
             })
     }
 
@@ -473,7 +481,7 @@ impl<B: std::fmt::Debug + Send + 'static> GroupTable<B> {
         self.decoded(&words, &bits[..num_bytes]).ok()
     }
 
-    fn decoded(&self, words: &[u64], bits: &[u8]) -> Result<Groups, &'static str> {
+    fn decoded(&self, words: &[u64], bits: &[u8]) -> Result<Groups, Unsuited> {
         let (bits, _) = bits.as_chunks::<4>();
         let present: Vec<u32> = bits.iter().map(|bits| u32::from_le_bytes(*bits)).collect();
         let table = TableImage {

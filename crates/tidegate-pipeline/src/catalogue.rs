@@ -20,6 +20,7 @@ mod kernel;
 mod pairs;
 mod signature;
 mod texts;
+mod whole;
 
 pub(crate) mod span;
 
@@ -275,7 +276,7 @@ pub fn aggregate(function: AggregateFunction) -> &'static AggregateEntry {
 
 /// Returns every aggregate function.
 pub fn aggregates() -> impl Iterator<Item = &'static AggregateEntry> {
-    aggregates::ALL.iter().copied().flatten().copied()
+    aggregates::ALL.iter().copied().flatten()
 }
 
 /// Returns the aggregate that stands for one of DataFusion's.

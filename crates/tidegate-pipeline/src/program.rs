@@ -37,6 +37,7 @@ mod tests;
 use arrow_schema::DataType;
 
 use crate::catalogue::Monoid;
+use crate::interpret::EvalError;
 use crate::interval::{FloatRange, Interval};
 use crate::pipeline::AggregateFunction;
 use crate::scalar::Scalar;
@@ -205,6 +206,27 @@ pub enum Raised {
     },
 }
 
+impl Raised {
+    /// Returns the query's error, as far as it does not hang on a row.
+    pub fn error(&self) -> EvalError {
+        match self {
+            Self::DivideByZero => EvalError::DivideByZero,
+            Self::Overflow { operation } => EvalError::Overflow {
+                operation: operation.clone(),
+            },
+            Self::Domain { what } => EvalError::Domain { what },
+            Self::CastFailed { to, .. } => EvalError::CastFailed {
+                value: "a value".to_owned(),
+                to: to.to_string(),
+            },
+            Self::Function { name, .. } => EvalError::Function {
+                name: name.clone(),
+                why: "it failed".to_owned(),
+            },
+        }
+    }
+}
+
 /// A place where the query fails: if for any row `guard` and `when` hold.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Raise {
@@ -258,6 +280,23 @@ pub struct Groups {
     pub accumulators: Vec<Accumulator>,
     /// What leaves.
     pub calls: Vec<Call>,
+}
+
+impl Groups {
+    /// Returns the results of an accumulator, as the first finish that reads them has them.
+    pub fn results_of(&self, accumulator: usize) -> &[Input] {
+        for call in &self.calls {
+            let mut at = 0;
+            for index in &call.accumulators {
+                let end = at + self.accumulators[*index].reduce.num_results();
+                if *index == accumulator {
+                    return &call.finish.inputs[at..end];
+                }
+                at = end;
+            }
+        }
+        &[]
+    }
 }
 
 /// Rows in an order; rows that are equal in it stay in theirs.
@@ -319,6 +358,16 @@ pub enum Reduce {
         /// The other double of a pair.
         other: ValueId,
     },
+}
+
+impl Reduce {
+    /// Returns how many results there are for a group.
+    pub fn num_results(self) -> usize {
+        match self {
+            Self::Moments => 2,
+            _ => 1,
+        }
+    }
 }
 
 /// One aggregate call: its accumulators, and the program that turns their results into its columns.

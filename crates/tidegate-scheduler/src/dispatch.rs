@@ -137,7 +137,7 @@ impl Dispatch {
                     error.is_lost() || matches!(error, DeviceError::OutOfMemory { .. })
                 }
                 Err(RunError::Void) => true,
-                Err(RunError::Eval(_)) => false,
+                Err(RunError::Eval(_) | RunError::Unsuited { .. }) => false,
             };
             // Why it does not compile is said by the first fold.
             if !may_do_later {

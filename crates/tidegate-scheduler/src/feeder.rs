@@ -511,7 +511,7 @@ impl Feeder {
 pub(crate) fn fault(error: &RunError) -> Reason {
     match error {
         RunError::Device(DeviceError::OutOfMemory { .. }) => Reason::DeviceMemory,
-        RunError::Device(DeviceError::LaunchFailed { .. }) => {
+        RunError::Unsuited { .. } | RunError::Device(DeviceError::LaunchFailed { .. }) => {
             Reason::DeviceFault("launch failed".into())
         }
         RunError::Device(DeviceError::Lost { .. }) => Reason::DeviceFault("device lost".into()),

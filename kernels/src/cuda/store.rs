@@ -11,7 +11,7 @@ use arrow_array::{Array, ArrayRef};
 use arrow_schema::DataType;
 use tidegate_device::cuda::{DeviceBuffer, SLOT_BYTES};
 use tidegate_device::{DeviceError, Reservation};
-use tidegate_pipeline::EvalError;
+use tidegate_pipeline::{EvalError, Unsupported};
 
 use super::Shared;
 use super::dock::Memory;
@@ -118,7 +118,7 @@ fn kind_of(arrays: &[ArrayRef]) -> Result<SlotKind, RunError> {
     let data_type = arrays
         .first()
         .map_or(DataType::Int64, |array| array.data_type().clone());
-    let unsupported = |what: String| RunError::Eval(EvalError::Internal { what });
+    let unsupported = |why: Unsupported| RunError::Eval(EvalError::Internal { what: why.what });
     slot_kind(&data_type).map_err(unsupported)
 }
 

@@ -10,20 +10,21 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_schema::{Schema, SchemaRef};
 use tidegate_device::{DeviceError, Reservation};
-use tidegate_pipeline::{Aggregate, Interpreter, Pipeline, Sort, Step};
+use tidegate_pipeline::{Interpreter, Pipeline, Sort, Step, Unsupported};
 
 use super::Input;
 use super::inputs::{ColumnView, Inputs, Strings};
 use super::{Execution, Leaving};
-use crate::backend::RunError;
+use crate::backend::{RunError, Unsuited};
 use crate::columns;
 use crate::encode::Dictionary;
 use crate::engine::{Machine, ResidentChunk, Segments};
 use crate::finish::{FinishedGroups, StoredGroups, column_bytes, finish_groups, store_groups};
 use crate::groups::{Groups, output_schema};
+use crate::host::Finish;
 use crate::program::{
-    DeviceProgram, FinishLayout, FinishProgram, KEYS_MET, OutputColumn, ProgramOptions, Sink,
-    SlotFacts, declared_facts, declared_program, finish_program, first_aggregate, generate_ordered,
+    DeviceProgram, FinishLayout, FinishProgram, OutputColumn, ProgramOptions, Sink, SlotFacts,
+    declared_facts, declared_program, finish_program, first_aggregate, generate_ordered,
 };
 use crate::rows::{DeviceRows, download_rows, pick_rows, write_rows};
 use crate::stored::ColumnDictionary;
@@ -69,6 +70,11 @@ impl From<RunError> for Halt {
     fn from(error: RunError) -> Self {
         match error {
             RunError::Device(error) => error.into(),
+            // Nor can the host tell groups apart of which the table has made one.
+            RunError::Unsuited {
+                why: Unsuited::FloatRange | Unsuited::KeyRange,
+                ..
+            } => Self::Host(error.to_string()),
             other => Self::Failed(other),
         }
     }
@@ -77,14 +83,18 @@ impl From<RunError> for Halt {
 impl From<DeviceError> for Halt {
     fn from(error: DeviceError) -> Self {
         match &error {
-            // Nor can the host tell groups apart of which the table has made one.
-            DeviceError::LaunchFailed { why, .. } if why == KEYS_MET => Self::Failed(error.into()),
             // The groups are as they were.
             DeviceError::LaunchFailed { .. }
             | DeviceError::OutOfMemory { .. }
             | DeviceError::Refused { .. } => Self::Host(error.to_string()),
             DeviceError::Lost { .. } => Self::Failed(error.into()),
         }
+    }
+}
+
+impl From<Unsupported> for Halt {
+    fn from(why: Unsupported) -> Self {
+        Self::Host(why.to_string())
     }
 }
 
@@ -195,10 +205,9 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
         machine: &M,
         limits: &FinishLimits,
     ) -> Result<Leaving, RunError> {
-        let pipeline = Arc::clone(&self.pipeline);
-        let Some(aggregate) = first_aggregate(&pipeline) else {
+        if first_aggregate(&self.pipeline).is_none() {
             return Ok(Leaving::batches(std::mem::take(&mut self.rows), None));
-        };
+        }
         if self.table.is_none() {
             // No row came: the answer over none is the interpreter's.
             return Ok(Leaving::batches(
@@ -206,11 +215,11 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
                 Some(Arc::clone(&self.pipeline)),
             ));
         }
-        match self.finish_on_device(machine, aggregate, limits).await {
+        match self.finish_on_device(machine, limits).await {
             Ok(leaving) => Ok(leaving),
             Err(Halt::Failed(error)) => Err(error),
             Err(Halt::Host(why)) => {
-                let left = self.finish_on_host(machine, aggregate, limits).await?;
+                let left = self.finish_on_host(machine, limits).await?;
                 Ok(left.because(why))
             }
         }
@@ -222,10 +231,8 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
         &self,
         program: &DeviceProgram,
         limits: &FinishLimits,
-    ) -> Option<Result<FinishProgram, String>> {
-        let (Sink::Groups(plan), Some(aggregate)) =
-            (&program.sink, first_aggregate(&self.pipeline))
-        else {
+    ) -> Option<Result<FinishProgram, Unsupported>> {
+        let Sink::Groups(plan) = &program.sink else {
             return None;
         };
         let is_small = |slots| slots < limits.slots_min;
@@ -233,19 +240,14 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
             return None;
         }
         let layout = self.next(limits).layout();
-        Some(finish_program(
-            aggregate,
-            plan,
-            program.literals.len(),
-            layout,
-        ))
+        let (finishes, num_literals) = (&program.finishes, program.literals.len());
+        Some(finish_program(plan, finishes, num_literals, layout))
     }
 
     /// Takes the table only if it succeeds.
     async fn finish_on_device<M: Machine<Buffer = B>>(
         &mut self,
         machine: &M,
-        aggregate: &Aggregate,
         limits: &FinishLimits,
     ) -> Result<Leaving, Halt> {
         let Some(table) = self.table.as_ref() else {
@@ -253,8 +255,8 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
         };
         let (num_groups, next) = self.worth_of(machine, table, limits).await?;
         let layout = next.layout();
-        let program = finish_program(aggregate, table.plan(), table.literals().len(), layout);
-        let program = program.map_err(Halt::Host)?;
+        let (finishes, num_literals) = (table.finishes(), table.literals().len());
+        let program = finish_program(table.plan(), finishes, num_literals, layout)?;
         let outputs: Vec<OutputColumn> = program
             .columns
             .iter()
@@ -447,7 +449,7 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
                 .map(|(program, _)| program),
             None => declared_program(&head, &self.options),
         };
-        let inputs = Inputs::of(&declared.map_err(Halt::Host)?);
+        let inputs = Inputs::of(&declared?);
         let schema = Arc::clone(&head.output);
         let num_columns = schema.fields().len();
         let mut writer = Self::with_inputs(machine.budget(), head, &self.options, inputs)?;
@@ -476,7 +478,6 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
     async fn finish_on_host<M: Machine<Buffer = B>>(
         &mut self,
         machine: &M,
-        aggregate: &Aggregate,
         limits: &FinishLimits,
     ) -> Result<Leaving, RunError> {
         // Few groups came with the last launch: then nothing is asked of the device.
@@ -495,7 +496,7 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
         }
         let ending = self.ending.take();
         let ending = ending.unwrap_or_else(|| Ending::of(&self.pipeline));
-        let batch = self.merged(table, known, aggregate, &ending.schema)?;
+        let batch = self.merged(table, known, &ending.schema)?;
         Box::pin(finish_batch(machine, &self.options, ending, batch, limits)).await
     }
 }
@@ -506,13 +507,14 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
         &mut self,
         table: Option<GroupTable<B>>,
         known: Option<Groups>,
-        aggregate: &Aggregate,
         schema: &SchemaRef,
     ) -> Result<RecordBatch, RunError> {
         let mut parts = std::mem::take(&mut self.retired);
         let mut of_keys = Vec::new();
+        let mut finishes: Arc<[Finish]> = Arc::new([]);
         let strings = Strings::of(&self.inputs.dictionaries);
         if let Some(table) = table {
+            finishes = Arc::clone(table.finishes());
             of_keys = table.plan().keys.iter().map(|key| key.dictionary).collect();
             parts.extend(known.map(|groups| groups.named(&strings.all())));
         }
@@ -520,7 +522,7 @@ impl<B: std::fmt::Debug + Send + 'static> Execution<B> {
             .into_iter()
             .map(|slot| slot.map(|slot| strings.slot(slot)))
             .collect();
-        Ok(Groups::merged(parts).to_batch(aggregate, &dictionaries, schema)?)
+        Ok(Groups::merged(parts).to_batch(&finishes, &dictionaries, schema)?)
     }
 }
 
@@ -545,9 +547,12 @@ async fn finish_batch<M: Machine>(
         match next.fold(machine, std::slice::from_ref(&batch)).await {
             Ok(_) => return next.finish(machine, limits).await,
             // The values did not suit: nothing has left, and the host can do it.
-            Err(RunError::Device(
-                DeviceError::LaunchFailed { .. } | DeviceError::OutOfMemory { .. },
-            )) => {}
+            Err(
+                RunError::Unsuited { .. }
+                | RunError::Device(
+                    DeviceError::LaunchFailed { .. } | DeviceError::OutOfMemory { .. },
+                ),
+            ) => {}
             Err(error) => return Err(error),
         }
     }

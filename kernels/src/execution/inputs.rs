@@ -119,7 +119,7 @@ impl<B> Inputs<B> {
             .collect();
         for index in 0..self.slots.len() {
             let slot = self.slots[index].clone();
-            let column = column_of(&slot.expr).map_err(|why| not_as_stored(machine, &why))?;
+            let column = column_of(&slot.expr).map_err(|why| not_as_stored(machine, why))?;
             let mut known = self.facts[index].take();
             let range_before = known.as_ref().map(|known| known.range);
             let mut dictionary: Option<&Arc<ColumnDictionary>> = None;
@@ -139,7 +139,7 @@ impl<B> Inputs<B> {
                     && !Arc::ptr_eq(of_run, of_chunk)
                 {
                     let why = "chunks with codes of several dictionaries";
-                    return Err(refused(machine, why.into()));
+                    return Err(refused(machine, why));
                 }
                 dictionary = dictionary.or(stored.dictionary);
             }
@@ -167,7 +167,7 @@ impl<B> Inputs<B> {
     ) -> Result<(), RunError> {
         for index in 0..self.slots.len() {
             let slot = &self.slots[index];
-            let column = column_of(&slot.expr).map_err(|why| not_as_stored(machine, &why))?;
+            let column = column_of(&slot.expr).map_err(|why| not_as_stored(machine, why))?;
             let column = run.column(column).map_err(|why| unfit(machine, why))?;
             let is_computed = !matches!(slot.expr.kind, ExprKind::Column(_));
             if is_computed && column.dictionary.is_none() {
@@ -203,7 +203,7 @@ impl<B> Inputs<B> {
     ) -> Result<Arc<Segments>, RunError> {
         let columns = self.slots.iter().map(|slot| column_of(&slot.expr));
         let columns = columns.collect::<Result<Vec<_>, _>>();
-        let columns = columns.map_err(|why| not_as_stored(machine, &why))?;
+        let columns = columns.map_err(|why| not_as_stored(machine, why))?;
         let segments = run.segments(program, &columns);
         segments.map_err(|why| unfit(machine, why))
     }
@@ -222,7 +222,7 @@ impl<B> Inputs<B> {
             if !Arc::ptr_eq(own, dictionary) {
                 if own.num_values() > 0 {
                     let why = "loaded and stored codes of one column";
-                    return Err(refused(machine, why.into()));
+                    return Err(refused(machine, why));
                 }
                 self.dictionaries[index] = Arc::clone(dictionary);
             }
@@ -258,10 +258,7 @@ impl<B> Inputs<B> {
             .zip(&self.slots)
             .filter(|(_, slot)| slot.kind == SlotKind::Code);
         if codes.any(|((own, of_rows), _)| !Arc::ptr_eq(own, of_rows)) {
-            return Err(refused(
-                machine,
-                "loaded and stored codes of one column".into(),
-            ));
+            return Err(refused(machine, "loaded and stored codes of one column"));
         }
         for ((slot, known), mut facts) in self.slots.iter().zip(&mut self.facts).zip(facts) {
             if let Some(mut known) = known.take() {

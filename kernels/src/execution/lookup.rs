@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{Field, Schema};
-use tidegate_pipeline::{EvalError, Expr, ExprKind, Scalar};
+use tidegate_pipeline::{EvalError, Expr, ExprKind, Scalar, Unsupported};
 
 use crate::backend::RunError;
 use crate::encode::{Narrowing, encode};
@@ -27,12 +27,14 @@ pub(super) struct LookupTable<B> {
 }
 
 /// Returns the one input column that an expression reads.
-pub(super) fn column_of(expr: &Expr) -> Result<usize, String> {
+pub(super) fn column_of(expr: &Expr) -> Result<usize, Unsupported> {
     let mut columns = BTreeSet::new();
     collect(expr, &mut columns);
     match (columns.first(), columns.len()) {
         (Some(column), 1) => Ok(*column),
-        _ => Err("an expression over several stored columns of strings".into()),
+        _ => Err(Unsupported::new(
+            "an expression over several stored columns of strings",
+        )),
     }
 }
 

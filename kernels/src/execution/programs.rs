@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tidegate_pipeline::Pipeline;
+use tidegate_pipeline::{Pipeline, Unsupported};
 
 use crate::program::{
     DeviceProgram, Generated, ProgramOptions, Slot, SlotFacts, declared_facts, declared_program,
@@ -27,7 +27,7 @@ pub struct Programs {
 #[derive(Debug)]
 struct Known {
     purpose: Purpose,
-    written: Result<Arc<DeviceProgram>, String>,
+    written: Result<Arc<DeviceProgram>, Unsupported>,
 }
 
 /// What a program is written for.
@@ -56,7 +56,7 @@ impl Purpose {
             && self.generated == other.generated
     }
 
-    fn write(&self, options: &ProgramOptions) -> Result<DeviceProgram, String> {
+    fn write(&self, options: &ProgramOptions) -> Result<DeviceProgram, Unsupported> {
         let Some(facts) = &self.facts else {
             return declared_program(&self.pipeline, options);
         };
@@ -83,7 +83,7 @@ impl Programs {
         &self,
         pipeline: &Arc<Pipeline>,
         options: &ProgramOptions,
-    ) -> Result<Arc<DeviceProgram>, String> {
+    ) -> Result<Arc<DeviceProgram>, Unsupported> {
         let purpose = Purpose {
             pipeline: Arc::clone(pipeline),
             facts: None,
@@ -101,7 +101,7 @@ impl Programs {
         source: &Arc<Generated>,
         wide_floats: bool,
         options: &ProgramOptions,
-    ) -> Result<Arc<DeviceProgram>, String> {
+    ) -> Result<Arc<DeviceProgram>, Unsupported> {
         let purpose = Purpose {
             pipeline: Arc::clone(pipeline),
             // All that is known is known of the array.
@@ -118,7 +118,7 @@ impl Programs {
         &self,
         purpose: Purpose,
         options: &ProgramOptions,
-    ) -> Result<Arc<DeviceProgram>, String> {
+    ) -> Result<Arc<DeviceProgram>, Unsupported> {
         if let Some(written) = self.find(&purpose) {
             return written;
         }
@@ -132,7 +132,7 @@ impl Programs {
         written
     }
 
-    fn find(&self, purpose: &Purpose) -> Option<Result<Arc<DeviceProgram>, String>> {
+    fn find(&self, purpose: &Purpose) -> Option<Result<Arc<DeviceProgram>, Unsupported>> {
         let mut known = self.known.lock();
         let position = known.iter().position(|known| known.purpose.is(purpose))?;
         let found = known.remove(position)?;

@@ -109,14 +109,6 @@ fn primitive<T: ArrowPrimitiveType>(
     Arc::new(array.with_data_type(data_type.clone()))
 }
 
-pub(super) fn float64_array(values: Vec<f64>, nulls: Option<NullBuffer>) -> ArrayRef {
-    Arc::new(PrimitiveArray::<Float64Type>::new(values.into(), nulls))
-}
-
-pub(super) fn float32_array(values: Vec<f32>, nulls: Option<NullBuffer>) -> ArrayRef {
-    Arc::new(PrimitiveArray::<Float32Type>::new(values.into(), nulls))
-}
-
 /// Builds an array of a fixed-width type from the bytes of its values, booleans a byte each, and a
 /// byte of validity for each value.
 ///

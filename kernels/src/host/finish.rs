@@ -1,7 +1,10 @@
-//! From groups to rows: keys, and the programs that turn the results of accumulators into columns.
+//! From groups to columns: the programs that turn the results of accumulators into what a call gives.
+//!
+//! The groups may be the host's own, or have come back from a device.
 
-use tidegate_pipeline::program::{Call, Groups, Sink};
-use tidegate_pipeline::{RowProgram, Unsupported};
+use arrow_array::ArrayRef;
+use tidegate_pipeline::program::{Call, Groups, Output, Raise, Sink};
+use tidegate_pipeline::{EvalError, RowProgram, Unsupported};
 
 use super::block::BLOCK;
 use super::code::{Code, SinkCode};
@@ -14,7 +17,7 @@ use super::run::Declined;
 
 /// How the results of accumulators become the columns of a call.
 #[derive(Clone, Debug)]
-pub(super) struct Finish {
+pub struct Finish {
     program: RowProgram,
     accumulators: Vec<usize>,
     code: Code,
@@ -22,7 +25,7 @@ pub(super) struct Finish {
 
 impl Finish {
     /// Compiles the finishes of all calls.
-    pub(super) fn all(groups: &Groups) -> Result<Vec<Self>, Unsupported> {
+    pub(crate) fn all(groups: &Groups) -> Result<Vec<Self>, Unsupported> {
         groups.calls.iter().map(Self::new).collect()
     }
 
@@ -36,11 +39,26 @@ impl Finish {
         })
     }
 
-    pub(super) fn num_columns(&self) -> usize {
+    /// Returns the program. Its inputs are the results of the accumulators, in order.
+    pub(crate) fn program(&self) -> &RowProgram {
+        &self.program
+    }
+
+    /// Returns the accumulators that the call reads.
+    pub(crate) fn accumulators(&self) -> &[usize] {
+        &self.accumulators
+    }
+
+    /// Returns the columns that the call gives.
+    pub(crate) fn outputs(&self) -> &[Output] {
         match &self.program.sink {
-            Sink::Rows(outputs) => outputs.len(),
-            Sink::Groups(_) | Sink::Sorted(_) => 0,
+            Sink::Rows(outputs) => outputs,
+            Sink::Groups(_) | Sink::Sorted(_) => &[],
         }
+    }
+
+    pub(super) fn num_columns(&self) -> usize {
+        self.outputs().len()
     }
 
     /// Appends a call's columns for groups, given the results of all accumulators.
@@ -50,12 +68,48 @@ impl Finish {
         num_groups: usize,
         columns: &mut [Column],
     ) -> Result<(), Declined> {
+        match self.run(results, num_groups, columns)? {
+            Some(_) => Err(Declined::Raises),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns a call's columns for groups, given the results of all accumulators.
+    ///
+    /// # Errors
+    /// What a group raises.
+    pub(crate) fn columns(
+        &self,
+        results: &[Vec<Results>],
+        num_groups: usize,
+    ) -> Result<Vec<ArrayRef>, EvalError> {
+        let internal = |why: Declined| EvalError::Internal {
+            what: format!("the end of a group: {why}"),
+        };
+        let columns = self.outputs().iter();
+        let columns = columns.map(|output| Column::new(&output.data_type));
+        let mut columns: Vec<Column> = columns.collect::<Result<_, _>>().map_err(internal)?;
+        let raised = self.run(results, num_groups, &mut columns);
+        if let Some(raise) = raised.map_err(internal)? {
+            return Err(raise.error.error());
+        }
+        let arrays = columns.into_iter().map(Column::finish);
+        arrays.collect::<Result<_, _>>().map_err(internal)
+    }
+
+    /// Appends the columns block by block, up to one in which a group raises.
+    fn run(
+        &self,
+        results: &[Vec<Results>],
+        num_groups: usize,
+        columns: &mut [Column],
+    ) -> Result<Option<&Raise>, Declined> {
         let inputs = self.accumulators.iter().flat_map(|at| &results[*at]);
         let inputs: Vec<&Results> = inputs.collect();
         let Unit {
             code,
             mut registers,
-        } = Unit::new(self.code.clone())?;
+        } = Unit::of_rows(self.code.clone(), BLOCK.min(num_groups))?;
         let held = vec![None; inputs.len()];
         for at in (0..num_groups).step_by(BLOCK) {
             let count = BLOCK.min(num_groups - at);
@@ -69,8 +123,11 @@ impl Finish {
             let mut texts = code.texts();
             let mut machine = Machine::new(&mut registers, &mut texts, &mut []);
             machine.run(&code.rest, source, count)?;
-            if machine.raises(&code.rest_raises, None, count)? {
-                return Err(Declined::Raises);
+            // Every group is selected, so that the code has all raises of the program.
+            for (raise, conditions) in self.program.raises.iter().zip(&code.rest_raises) {
+                if machine.raises(std::slice::from_ref(conditions), None, count)? {
+                    return Ok(Some(raise));
+                }
             }
             let SinkCode::Rows(outputs) = &code.sink else {
                 return Err(Declined::Unsupported("a finish that groups".to_owned()));
@@ -79,6 +136,6 @@ impl Finish {
                 machine.append(column, (*value, *valid), count)?;
             }
         }
-        Ok(())
+        Ok(None)
     }
 }

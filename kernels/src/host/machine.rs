@@ -20,8 +20,13 @@ pub(super) struct Unit {
 
 impl Unit {
     pub(super) fn new(code: Code) -> Result<Self, Declined> {
+        Self::of_rows(code, BLOCK)
+    }
+
+    /// The same for blocks of no more than so many rows.
+    pub(super) fn of_rows(code: Code, rows: usize) -> Result<Self, Declined> {
         let lanes = code.lanes.iter();
-        let mut registers: Vec<Vector> = lanes.map(|lane| Vector::new(*lane, BLOCK)).collect();
+        let mut registers: Vec<Vector> = lanes.map(|lane| Vector::new(*lane, rows)).collect();
         for (register, constant) in &code.constants {
             fill(&mut registers[*register], constant);
         }
@@ -31,7 +36,7 @@ impl Unit {
             texts: &mut texts,
             strings: &mut [],
         };
-        machine.run(&code.setup, Source::Nothing, BLOCK)?;
+        machine.run(&code.setup, Source::Nothing, rows)?;
         drop(texts);
         Ok(Self { code, registers })
     }

@@ -6,6 +6,7 @@
 use std::fmt::Write;
 
 use arrow_schema::DataType;
+use tidegate_pipeline::Unsupported;
 use tidegate_pipeline::program::{Order, Output};
 use tidegate_pipeline::types::is_string;
 
@@ -26,7 +27,7 @@ pub(super) fn compacted(
     order: &[Order],
     num_steps: usize,
     options: &ProgramOptions,
-) -> Result<(DeviceProgram, Vec<u32>), String> {
+) -> Result<(DeviceProgram, Vec<u32>), Unsupported> {
     let mut columns = Vec::new();
     let mut writes = String::new();
     for (index, output) in outputs.iter().enumerate() {

@@ -1,22 +1,30 @@
 //! The kernel that finishes an aggregate: groups of a table become rows of plain columns.
 //!
 //! A warp takes consecutive slots, finds by the order of slots where its groups go, and a thread
-//! computes a group's keys and values from its words, as the host's [`Groups`](crate::groups::Groups)
-//! do. Columns are written as Arrow has them, for the host; or stored, as the next program reads
+//! computes a group's keys from its words, and the results of accumulators, of which the calls' finishes
+//! make values. Columns are written as Arrow has them, for the host; or stored, as the next program reads
 //! them, with what it may know of their values.
+
+mod results;
 
 use std::fmt::Write;
 
 use arrow_schema::DataType;
-use tidegate_pipeline::types::{Decimal, DecimalWidth, is_string};
-use tidegate_pipeline::{Aggregate, AggregateCall, AggregateFunction, AggregateOutput, Interval};
+use tidegate_pipeline::program::{Class, InputId, Op};
+use tidegate_pipeline::types::is_string;
+use tidegate_pipeline::{Interval, Unsupported};
 
 use super::compact::{COMPACT, written_as};
-use super::layout::{CallPlan, FloatScaleAt, MomentScale, Sums};
-use super::source::{CHECKED, LITERALS_MAX, PRELUDE, STORE, write_launch};
+use super::layout::{AccumulatorPlan, Sums};
+use super::print::{ResultText, RowText};
+use super::source::{
+    CALENDAR, CHECKED, LITERALS_MAX, PRELUDE, STORE, too_many_literals, write_launch,
+};
 use super::store::{GroupPlan, KEY_LITERALS, KeyPlan, Presence, Store};
 use super::wide::{KEY_WORD, WIDE_KEY};
 use super::{OutputColumn, SlotFacts};
+use crate::host::Finish;
+use results::ResultCode;
 
 const FINISH: &str = include_str!("../../cuda/finish.cuh");
 const MOMENTS_FINISH: &str = include_str!("../../cuda/moments_finish.cuh");
@@ -121,31 +129,35 @@ impl FinishedColumn {
     }
 }
 
-/// Writes the kernel that finishes an aggregate whose groups are laid out by `plan`, under launches
-/// with `num_literals` literals.
+/// Writes the kernel that finishes groups that are laid out by `plan`, under launches with `num_literals`
+/// literals.
 ///
 /// # Errors
-/// What of the aggregate only the host can finish.
+/// What of the groups only the host can finish.
 pub fn finish_program(
-    aggregate: &Aggregate,
     plan: &GroupPlan,
+    finishes: &[Finish],
     num_literals: usize,
     layout: FinishLayout,
-) -> Result<FinishProgram, String> {
-    let literals: Vec<u64> = plan.keys.iter().map(|key| (key.low >> 64) as u64).collect();
-    if num_literals + literals.len() > LITERALS_MAX {
-        return Err(format!("more than {LITERALS_MAX} words of literals"));
-    }
+) -> Result<FinishProgram, Unsupported> {
+    let mut literals = vec![0; num_literals];
+    literals.extend(plan.keys.iter().map(|key| (key.low >> 64) as u64));
     let mut row = RowCode {
         plan,
         num_literals,
         layout,
         lines: Vec::new(),
         columns: Vec::new(),
+        literals,
+        results: ResultCode::new(plan),
+        has_calendar: false,
     };
     row.keys();
-    for (position, (call, call_plan)) in aggregate.calls.iter().zip(&plan.calls).enumerate() {
-        row.call(position, call, call_plan, aggregate.output)?;
+    for finish in finishes {
+        row.call(finish)?;
+    }
+    if row.literals.len() > LITERALS_MAX {
+        return Err(too_many_literals());
     }
     let mut text = String::with_capacity(32 << 10);
     for (name, value) in [
@@ -155,38 +167,32 @@ pub fn finish_program(
     ] {
         let _ = writeln!(text, "#define {name} {value}");
     }
-    for block in [PRELUDE, CHECKED, STORE, COMPACT, FINISH] {
-        text.push_str(block);
-    }
-    let is_moments = |call: &CallPlan| matches!(call.sums, Sums::Moments { .. });
-    if plan.calls.iter().any(is_moments) {
-        text.push_str(MOMENTS_FINISH);
-    }
-    if plan.wide.is_some() {
-        text.push_str(WIDE_KEY);
+    let is_moments = |kept: &AccumulatorPlan| matches!(kept.sums, Sums::Moments { .. });
+    for (used, block) in [
+        (true, PRELUDE),
+        (true, CHECKED),
+        (row.has_calendar, CALENDAR),
+        (true, STORE),
+        (true, COMPACT),
+        (true, FINISH),
+        (plan.accumulators.iter().any(is_moments), MOMENTS_FINISH),
+        (plan.wide.is_some(), WIDE_KEY),
+    ] {
+        if used {
+            text.push_str(block);
+        }
     }
     // A launch has columns, of which this kernel reads none.
     text.push_str("\nstruct Column;\n");
-    write_launch(&mut text, num_literals + literals.len());
+    write_launch(&mut text, row.literals.len());
     row.write_kernel(&mut text);
     Ok(FinishProgram {
         text,
-        literals,
+        literals: row.literals.split_off(num_literals),
         columns: row.columns,
         threads: THREADS,
         tile_slots: THREADS * SLOTS_PER_THREAD,
     })
-}
-
-/// How a value stands in the code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Form {
-    /// An integer of at most 64 bits, signed or not.
-    Integer,
-    /// An `i128`.
-    Wide,
-    Float32,
-    Float64,
 }
 
 /// Writes the code of one group.
@@ -196,6 +202,11 @@ struct RowCode<'a> {
     layout: FinishLayout,
     lines: Vec<String>,
     columns: Vec<FinishedColumn>,
+    /// Those of the table's launches, then those of the kernel.
+    literals: Vec<u64>,
+    results: ResultCode<'a>,
+    /// Whether a finish calls a function of the catalogue.
+    has_calendar: bool,
 }
 
 impl RowCode<'_> {
@@ -203,7 +214,7 @@ impl RowCode<'_> {
     fn column(
         &mut self,
         data_type: &DataType,
-        form: Form,
+        class: Class,
         code: &str,
         valid: Option<&str>,
         dictionary: Option<usize>,
@@ -211,7 +222,7 @@ impl RowCode<'_> {
         let index = self.columns.len();
         let (name, width) = match self.layout {
             FinishLayout::Arrow => written_as(data_type),
-            FinishLayout::Stored => stored_as(data_type, form),
+            FinishLayout::Stored => stored_as(data_type, class),
         };
         let value = match valid {
             Some(valid) => format!("({valid} ? ({name})({code}) : ({name})0)"),
@@ -227,9 +238,9 @@ impl RowCode<'_> {
                 2 * index + 1
             ));
         }
-        let noted = match (self.layout, form) {
+        let noted = match (self.layout, class) {
             (FinishLayout::Arrow, _) => Noted::Nothing,
-            (_, Form::Float32 | Form::Float64) => Noted::Floats,
+            (_, Class::F32 | Class::F64) => Noted::Floats,
             _ if *data_type == DataType::Boolean => Noted::Nothing,
             _ => Noted::Integers,
         };
@@ -256,6 +267,8 @@ impl RowCode<'_> {
 
     fn keys(&mut self) {
         if let Some(wide) = &self.plan.wide {
+            self.results
+                .read_words(wide.first..wide.first + 2 * (wide.num_words - 1));
             self.lines.extend(wide.reading_code());
             for (position, key) in self.plan.keys.iter().enumerate() {
                 self.wide_key(position, key);
@@ -306,7 +319,7 @@ impl RowCode<'_> {
         if place.is_halved {
             let low = place.word;
             let code = format!("i128_of({KEY_WORD}{}, {KEY_WORD}{low})", low + 1);
-            self.column(&key.data_type, Form::Wide, &code, valid, None);
+            self.column(&key.data_type, Class::I128, &code, valid, None);
             return;
         }
         let at = self.plan.key_literals + KEY_LITERALS * position;
@@ -329,263 +342,60 @@ impl RowCode<'_> {
             .and_then(|distance| key.low.checked_add(distance));
         let fits =
             high.is_some_and(|high| Interval::new(key.low, high).is_within(Interval::signed(64)));
-        let (form, code) = match &key.data_type {
-            DataType::Float32 => (Form::Float32, format!("__int_as_float((i32)({bits}))")),
-            DataType::Float64 => (
-                Form::Float64,
-                format!("__longlong_as_double((i64)({bits}))"),
-            ),
-            DataType::UInt64 => (Form::Integer, format!("(u64)({bits})")),
+        let (class, code) = match &key.data_type {
+            DataType::Float32 => (Class::F32, format!("__int_as_float((i32)({bits}))")),
+            DataType::Float64 => (Class::F64, format!("__longlong_as_double((i64)({bits}))")),
+            DataType::UInt64 => (Class::I64, format!("(u64)({bits})")),
             DataType::Decimal128(_, _) if !fits => {
                 let high = self.num_literals + position;
                 let code = format!(
                     "wrapping_add(i128_of(p.literals[{high}], p.literals[{at}]), (i128)index{position})"
                 );
-                (Form::Wide, code)
+                (Class::I128, code)
             }
-            _ => (Form::Integer, format!("(i64)({bits})")),
+            _ => (Class::I64, format!("(i64)({bits})")),
         };
         let data_type = key.data_type.clone();
-        self.column(&data_type, form, &code, valid, key.dictionary);
+        self.column(&data_type, class, &code, valid, key.dictionary);
     }
 
-    fn call(
-        &mut self,
-        position: usize,
-        call: &AggregateCall,
-        plan: &CallPlan,
-        output: AggregateOutput,
-    ) -> Result<(), String> {
-        let count = match plan.count {
-            Some(word) => format!("w{word}"),
-            // A group that is there has a row, and every row a value.
-            None => "1ull".to_owned(),
-        };
-        if call.function == AggregateFunction::Count {
-            self.column(
-                &call.data_type,
-                Form::Integer,
-                &format!("(i64){count}"),
-                None,
-                None,
-            );
-            return Ok(());
+    /// Writes the columns of a call, in a scope of their own.
+    fn call(&mut self, finish: &Finish) -> Result<(), Unsupported> {
+        let program = finish.program();
+        let reads = |op: Op| program.values.iter().any(|value| value.op == op);
+        let mut results = Vec::with_capacity(program.inputs.len());
+        for at in finish.accumulators() {
+            for result in 0..self.results.num_results(*at) {
+                let input = InputId(results.len() as u32);
+                let (value, class) = match reads(Op::Input(input)) {
+                    true => self.results.value(*at, result, &mut self.lines)?,
+                    false => (String::new(), Class::Bool),
+                };
+                let valid = match reads(Op::IsPresent(input)) {
+                    true => self.results.valid(*at),
+                    false => String::new(),
+                };
+                results.push(ResultText {
+                    value,
+                    class,
+                    valid,
+                });
+            }
         }
-        if let Sums::Moments {
-            sums,
-            squares,
-            scale,
-        } = &plan.sums
-        {
-            self.moments(position, call, (sums, squares, *scale), &count, output);
-            return Ok(());
+        let literals = std::mem::take(&mut self.literals);
+        let mut text = RowText::of_groups(program, &results, literals)?;
+        self.literals = std::mem::take(&mut text.literals);
+        self.has_calendar |= text.blocks.calendar;
+        self.lines.push("{".to_owned());
+        self.lines.append(&mut text.lines);
+        for output in finish.outputs() {
+            let (value, valid) = (output.value.value, output.value.valid);
+            let valid = (!program.is(valid, true)).then(|| text.name(valid));
+            let class = text.class(value);
+            self.column(&output.data_type, class, text.name(value), valid, None);
         }
-        let there = format!("there{position}");
-        let valid = plan.count.map(|_| {
-            self.lines
-                .push(format!("const bool {there} = {count} != 0;"));
-            there.as_str()
-        });
-        match (call.function, output) {
-            (AggregateFunction::Avg, AggregateOutput::Value) => {
-                self.mean(position, call, plan, &count, valid)
-            }
-            (AggregateFunction::Avg, AggregateOutput::State) => {
-                let sum_type = call.state.get(1).map(|field| field.data_type().clone());
-                let sum_type = sum_type.unwrap_or_else(|| call.data_type.clone());
-                self.column(&DataType::UInt64, Form::Integer, &count, valid, None);
-                self.sum(position, &sum_type, &plan.sums, valid)
-            }
-            _ => self.sum(position, &call.data_type, &plan.sums, valid),
-        }
-    }
-
-    /// Writes a sum or an extreme.
-    fn sum(
-        &mut self,
-        position: usize,
-        data_type: &DataType,
-        sums: &Sums,
-        valid: Option<&str>,
-    ) -> Result<(), String> {
-        let (form, code) = match sums {
-            Sums::None | Sums::Moments { .. } => return Err("a sum without words".into()),
-            Sums::Limbs(limbs) => {
-                let is_one = matches!(limbs.as_slice(), [(_, 0)]);
-                let sum = self.limbs(position, limbs);
-                match (
-                    data_type,
-                    Decimal::of(data_type).map(|decimal| decimal.width),
-                ) {
-                    (DataType::Float64, _) => (Form::Float64, format!("double_of({sum})")),
-                    (_, Some(DecimalWidth::W128)) if !is_one => (Form::Wide, sum),
-                    (_, Some(DecimalWidth::W32)) => (Form::Integer, format!("(i32){sum}")),
-                    (DataType::UInt64, _) => (Form::Integer, format!("(u64){sum}")),
-                    _ => (Form::Integer, format!("(i64){sum}")),
-                }
-            }
-            Sums::Float(digits, scale) if *data_type == DataType::Float64 => {
-                (Form::Float64, self.float_sum(position, digits, *scale))
-            }
-            Sums::Float(..) => return Err(format!("a float sum as {data_type}")),
-            Sums::String { .. } => return Err("min and max of strings leave from the host".into()),
-            Sums::Extreme { word, complement } => {
-                let image = format!("{}w{word}", if *complement { "~" } else { "" });
-                let ordered = format!("extreme_of({image})");
-                match data_type {
-                    DataType::Float64 => (Form::Float64, format!("double_of_order({ordered})")),
-                    DataType::Float32 => (Form::Float32, format!("float_of_order({ordered})")),
-                    // What is unsigned is its own image.
-                    DataType::UInt64 => (Form::Integer, format!("(u64)({image})")),
-                    _ => (Form::Integer, ordered),
-                }
-            }
-        };
-        self.column(data_type, form, &code, valid, None);
+        self.lines.push("}".to_owned());
         Ok(())
-    }
-
-    fn mean(
-        &mut self,
-        position: usize,
-        call: &AggregateCall,
-        plan: &CallPlan,
-        count: &str,
-        valid: Option<&str>,
-    ) -> Result<(), String> {
-        let data_type = &call.data_type;
-        let overflow = || format!("a mean of more digits than {data_type} has");
-        let (form, code) = match &plan.sums {
-            Sums::Float(digits, scale) if *data_type == DataType::Float64 => {
-                let sum = self.float_sum(position, digits, *scale);
-                (Form::Float64, format!("__ddiv_rn({sum}, (double){count})"))
-            }
-            Sums::Limbs(limbs) => {
-                let sum = self.limbs(position, limbs);
-                let summed = call.state.get(1).map(|field| field.data_type());
-                match (summed.and_then(Decimal::of), Decimal::of(data_type)) {
-                    _ if *data_type == DataType::Float64 => {
-                        let code = format!("__ddiv_rn(double_of({sum}), (double){count})");
-                        (Form::Float64, code)
-                    }
-                    (Some(summed), Some(given)) => {
-                        let digits = u32::try_from(given.scale - summed.scale);
-                        let digits = digits.map_err(|_| overflow())?;
-                        let factor = summed.width.power_of_ten(digits).ok_or_else(overflow)?;
-                        let sum = match summed.width {
-                            DecimalWidth::W32 => format!("(i128)(i32){sum}"),
-                            DecimalWidth::W64 => format!("(i128)(i64){sum}"),
-                            DecimalWidth::W128 => sum,
-                        };
-                        let limit = 10_i128.pow(u32::from(given.precision.min(38)));
-                        let name = format!("mean{position}");
-                        self.lines.push(format!(
-                            "const i128 {name} = decimal_mean({sum}, {count}, {}, {}, (u128){}, {}, p.flags);",
-                            constant(factor),
-                            bits(summed.width),
-                            constant(limit),
-                            bits(given.width),
-                        ));
-                        match given.width {
-                            DecimalWidth::W128 => (Form::Wide, name),
-                            _ => (Form::Integer, format!("(i64){name}")),
-                        }
-                    }
-                    // A mean of durations.
-                    _ => (Form::Integer, format!("duration_mean((i64){sum}, {count})")),
-                }
-            }
-            _ => return Err(format!("a mean of {data_type} without a sum")),
-        };
-        self.column(data_type, form, &code, valid, None);
-        Ok(())
-    }
-
-    /// Writes the state or the value of a variance.
-    fn moments(
-        &mut self,
-        position: usize,
-        call: &AggregateCall,
-        (sums, squares, scale): (&[usize], &[usize], MomentScale),
-        count: &str,
-        output: AggregateOutput,
-    ) {
-        let listed = |words: &[usize]| {
-            let words: Vec<String> = words.iter().map(|word| format!("w{word}")).collect();
-            words.join(", ")
-        };
-        let levels = scale.levels;
-        self.lines.extend([
-            format!("const u64 sums{position}[{levels}] = {{{}}};", listed(sums)),
-            format!(
-                "const u64 squares{position}[{}] = {{{}}};",
-                2 * levels,
-                listed(squares)
-            ),
-            format!("double mean{position}, spread{position};"),
-            format!(
-                "moments_of<{levels}>({count}, sums{position}, squares{position}, {}, mean{position}, spread{position});",
-                scale.unit_code()
-            ),
-        ]);
-        let (mean, m2) = (format!("mean{position}"), format!("spread{position}"));
-        if output == AggregateOutput::State {
-            self.column(&DataType::UInt64, Form::Integer, count, None, None);
-            self.column(&DataType::Float64, Form::Float64, &mean, None, None);
-            self.column(&DataType::Float64, Form::Float64, &m2, None, None);
-            return;
-        }
-        let fewer = u64::from(call.function.is_of_sample());
-        let there = format!("there{position}");
-        self.lines
-            .push(format!("const bool {there} = {count} > {fewer}ull;"));
-        let variance = format!("__ddiv_rn({m2}, (double)({count} - {fewer}ull))");
-        let code = if call.function.is_root() {
-            format!("__dsqrt_rn({variance})")
-        } else {
-            variance
-        };
-        self.column(&DataType::Float64, Form::Float64, &code, Some(&there), None);
-    }
-
-    /// Returns the sum of limbs, modulo 2^128.
-    fn limbs(&mut self, position: usize, limbs: &[(usize, u32)]) -> String {
-        let limb = |(word, shift): &(usize, u32)| format!("((u128)(i128)(i64)w{word} << {shift})");
-        let terms: Vec<String> = limbs.iter().map(limb).collect();
-        let name = format!("sum{position}");
-        let sum = format!("const i128 {name} = (i128)({});", terms.join(" + "));
-        self.lines.push(sum);
-        name
-    }
-
-    fn float_sum(
-        &mut self,
-        position: usize,
-        digits: &[(usize, Option<usize>)],
-        scale: FloatScaleAt,
-    ) -> String {
-        let digit = |(low, high): &(usize, Option<usize>)| match high {
-            None => format!("(i128)(i64)w{low}"),
-            Some(high) => format!("(i128)w{low} + (i128)((u128)(i128)(i64)w{high} << 32)"),
-        };
-        let digits: Vec<String> = digits.iter().map(digit).collect();
-        let unit = |level: usize| format!("unit_of(p.literals[{}])", scale.literal + 2 + level);
-        let units: Vec<String> = (0..scale.levels).map(unit).collect();
-        let levels = scale.levels;
-        self.lines.push(format!(
-            "i128 digits{position}[{levels}] = {{{}}};",
-            digits.join(", ")
-        ));
-        self.lines.push(format!(
-            "const double units{position}[{levels}] = {{{}}};",
-            units.join(", ")
-        ));
-        let name = format!("sum{position}");
-        self.lines.push(format!(
-            "const double {name} = fixed_point_sum<{levels}>(digits{position}, units{position}, {});",
-            scale.digit_bits
-        ));
-        name
     }
 
     fn write_kernel(&self, text: &mut String) {
@@ -665,7 +475,7 @@ impl RowCode<'_> {
         if is_hash {
             text.push_str("            const bool is_null = slot == p.num_slots + 1;\n");
         }
-        for word in 0..self.plan.num_words() {
+        for word in self.results.words_read() {
             let _ = writeln!(
                 text,
                 "            const u64 w{word} = record[{}];",
@@ -679,31 +489,16 @@ impl RowCode<'_> {
 }
 
 /// Returns how a value is written for another program.
-fn stored_as(data_type: &DataType, form: Form) -> (&'static str, u32) {
-    match form {
-        Form::Float32 => ("float", 4),
-        Form::Float64 => ("double", 8),
-        Form::Wide => ("i128", 16),
-        Form::Integer => match data_type {
-            DataType::Boolean => ("u8", 1),
-            string if is_string(string) => ("u32", 4),
-            other => match other.primitive_width() {
-                Some(1 | 2 | 4) => ("u32", 4),
-                _ => ("u64", 8),
-            },
+fn stored_as(data_type: &DataType, class: Class) -> (&'static str, u32) {
+    match (class, data_type) {
+        (Class::F32, _) => ("float", 4),
+        (Class::F64, _) => ("double", 8),
+        (_, DataType::Boolean) => ("u8", 1),
+        (_, string) if is_string(string) => ("u32", 4),
+        (_, other) => match (other.primitive_width(), class) {
+            (Some(1 | 2 | 4), _) => ("u32", 4),
+            (Some(16), Class::I128) => ("i128", 16),
+            _ => ("u64", 8),
         },
     }
-}
-
-fn bits(width: DecimalWidth) -> u32 {
-    match width {
-        DecimalWidth::W32 => 32,
-        DecimalWidth::W64 => 64,
-        DecimalWidth::W128 => 128,
-    }
-}
-
-/// Returns the C++ constant.
-fn constant(value: i128) -> String {
-    format!("i128_of({}ull, {}ull)", (value >> 64) as u64, value as u64)
 }

@@ -5,7 +5,7 @@
 //! `random.cuh`.
 
 use arrow_schema::DataType;
-use tidegate_pipeline::{Expr, ExprKind, Interval, Pipeline, Step};
+use tidegate_pipeline::{Expr, ExprKind, Interval, Pipeline, Step, Unsupported};
 
 use super::shape::Shape;
 use super::slots::{Slot, SlotFacts};
@@ -50,12 +50,14 @@ impl GeneratedColumn {
 }
 
 /// Returns why the columns of an array are not all that a program reads, if so.
-pub(super) fn check_slots(slots: &[(Slot, SlotFacts)]) -> Result<(), String> {
+pub(super) fn check_slots(slots: &[(Slot, SlotFacts)]) -> Result<(), Unsupported> {
     let is_column = |(slot, _): &(Slot, SlotFacts)| matches!(slot.expr.kind, ExprKind::Column(_));
     if slots.iter().all(is_column) {
         return Ok(());
     }
-    Err("an expression that the host evaluates, over an array that the device makes".into())
+    Err(Unsupported::new(
+        "an expression that the host evaluates, over an array that the device makes",
+    ))
 }
 
 /// The most rows of a segment, those outside of runs included.
@@ -289,16 +291,16 @@ impl Generated {
         slots: &[(Slot, SlotFacts)],
         tile_rows: u32,
         parts: &[Part],
-    ) -> Result<Segments, String> {
+    ) -> Result<Segments, Unsupported> {
         let indices = self.reads_indices(slots);
         let mut segments = Segments::empty();
         for part in parts {
             for runs in self.array.runs(part, indices) {
                 if runs.step != self.step && runs.len > 1 {
-                    return Err(format!(
+                    return Err(Unsupported::new(format!(
                         "a part of step {} for a kernel of step {}",
                         runs.step, self.step
-                    ));
+                    )));
                 }
                 self.push(&mut segments, slots, tile_rows, &runs);
             }

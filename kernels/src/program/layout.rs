@@ -12,8 +12,8 @@ mod lines;
 mod words;
 
 use arrow_schema::DataType;
-use tidegate_pipeline::Interval;
-use tidegate_pipeline::program::{Accumulator, Call, Class, Groups, Reduce, RowProgram, ValueId};
+use tidegate_pipeline::program::{Accumulator, Class, Groups, Reduce, RowProgram, ValueId};
+use tidegate_pipeline::{Interval, Unsupported};
 
 use super::slots::{Slot, SlotFacts, SlotKind};
 
@@ -23,23 +23,28 @@ use floats::{FloatSum, MomentSum};
 pub use words::WordOp;
 pub(super) use words::{Part, Rows, Term, Word};
 
-/// Where a call's state is among the words in global memory.
+/// Where an accumulator is among the words in global memory.
 #[derive(Clone, Debug, PartialEq)]
-pub struct CallPlan {
-    /// The word that counts the values that the call has seen; `None` if every row of a group has one
-    /// and only that is asked.
+pub struct AccumulatorPlan {
+    /// The word that counts the rows that it has taken in; `None` if every row of a group is among them,
+    /// and nobody asks for their number.
     pub count: Option<usize>,
     /// The rest of it.
     pub sums: Sums,
 }
 
-/// The part of a call's state beside its count.
+/// The part of an accumulator beside the count of its rows.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Sums {
-    /// None: the call is a count.
+    /// None: it is a count.
     None,
-    /// The sum of words shifted left by so many bits, modulo 2^128.
-    Limbs(Vec<(usize, u32)>),
+    /// A sum of integers.
+    Integer {
+        /// The words, each shifted left by so many bits, whose sum it is.
+        limbs: Vec<(usize, u32)>,
+        /// It is modulo 2^64 or 2^128.
+        bits: u32,
+    },
     /// The digits of a fixed point: each a word, or two of which the second counts 2^32.
     Float(Vec<(usize, Option<usize>)>, FloatScaleAt),
     /// A greatest image; `complement` for a least value.
@@ -48,6 +53,8 @@ pub enum Sums {
         word: usize,
         /// Whether the image is the complement, so that the least is kept.
         complement: bool,
+        /// What it is the image of.
+        image: Image,
     },
     /// The greatest place in the order of a dictionary's strings, in the upper 32 bits, with its code
     /// in the lower ones; `complement` for the least string.
@@ -68,6 +75,21 @@ pub enum Sums {
         /// The fixed point.
         scale: MomentScale,
     },
+}
+
+/// How a value is told from its image in unsigned integers of the same order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Image {
+    /// It is a boolean.
+    Bool,
+    /// It is a signed integer.
+    Signed,
+    /// It is unsigned, and its own image.
+    Unsigned,
+    /// It is a single.
+    Single,
+    /// It is a double.
+    Double,
 }
 
 /// Rows that one block folds before it adds its own state to the global one.
@@ -100,11 +122,11 @@ struct Place {
     literal: usize,
 }
 
-/// The words of a group, and where each call finds its own.
+/// The words of a group, and where each accumulator finds its own.
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
     pub(super) words: Vec<Word>,
-    pub(super) calls: Vec<CallPlan>,
+    pub(super) accumulators: Vec<AccumulatorPlan>,
     /// The word that is not 0 where a group has a row, if one is asked for or tells it anyway.
     pub(super) tells: Option<usize>,
     /// How many literals there are with those of the layout.
@@ -127,7 +149,7 @@ impl Layout {
         groups: &Groups,
         slots: &[(Slot, SlotFacts)],
         keeping: Keeping,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Unsupported> {
         let mut planner = Planner {
             program,
             groups,
@@ -135,7 +157,7 @@ impl Layout {
             keeping,
             layout: Self {
                 words: Vec::new(),
-                calls: Vec::new(),
+                accumulators: Vec::new(),
                 tells: None,
                 num_literals: keeping.first_literal,
                 ranks: Vec::new(),
@@ -146,15 +168,15 @@ impl Layout {
             },
         };
         let is_grouped = !groups.keys.is_empty();
-        let counts_rows = |call: &Call| planner.counted_rows(call) == Some(program.selected);
-        let is_counted = groups.calls.iter().any(counts_rows);
+        let counts_rows = |kept: &Accumulator| planner.counted_rows(kept) == Some(program.selected);
+        let is_counted = groups.accumulators.iter().any(counts_rows);
         if is_grouped && keeping.by_word && !is_counted {
             let seen = planner.one(WordOp::Seen, Rows::Selected);
             planner.layout.tells = Some(seen);
         }
-        for call in &groups.calls {
-            let plan = planner.call(call)?;
-            planner.layout.calls.push(plan);
+        for index in 0..groups.accumulators.len() {
+            let plan = planner.accumulator(index)?;
+            planner.layout.accumulators.push(plan);
         }
         let mut layout = planner.layout;
         let counted = layout.words.iter();
@@ -210,7 +232,7 @@ impl Layout {
     }
 }
 
-/// Lays out call after call.
+/// Lays out accumulator after accumulator.
 struct Planner<'a> {
     program: &'a RowProgram,
     groups: &'a Groups,
@@ -220,21 +242,15 @@ struct Planner<'a> {
 }
 
 impl Planner<'_> {
-    fn accumulators(&self, call: &Call) -> impl Iterator<Item = &Accumulator> {
-        let all = call.accumulators.iter();
-        all.map(move |index| &self.groups.accumulators[*index])
-    }
-
-    /// Returns the rows whose number a call needs: it is asked for it, or a group may have none.
-    fn counted_rows(&self, call: &Call) -> Option<ValueId> {
-        let mut of_call = self.accumulators(call);
-        if let Some(count) = of_call.find(|of| of.reduce == Reduce::Count) {
-            return Some(count.rows);
-        }
-        let value = self.accumulators(call).next()?;
-        let is_text = self.dictionary_of(value).is_some();
-        let is_every_row = !self.groups.keys.is_empty() && value.rows == self.program.selected;
-        (is_text || !is_every_row).then_some(value.rows)
+    /// Returns the rows whose number is kept for an accumulator: its finish is told it, or a group may
+    /// have none.
+    fn counted_rows(&self, kept: &Accumulator) -> Option<ValueId> {
+        let is_asked = match kept.reduce {
+            Reduce::Count | Reduce::Moments | Reduce::CoMoment { .. } => true,
+            _ => self.dictionary_of(kept).is_some(),
+        };
+        let is_every_row = !self.groups.keys.is_empty() && kept.rows == self.program.selected;
+        (is_asked || !is_every_row).then_some(kept.rows)
     }
 
     fn dictionary_of(&self, accumulator: &Accumulator) -> Option<usize> {
@@ -260,51 +276,54 @@ impl Planner<'_> {
         })
     }
 
-    fn call(&mut self, call: &Call) -> Result<CallPlan, String> {
-        let count = self.counted_rows(call).map(|rows| {
+    fn accumulator(&mut self, index: usize) -> Result<AccumulatorPlan, Unsupported> {
+        let kept = &self.groups.accumulators[index];
+        let count = self.counted_rows(kept).map(|rows| {
             let rows = self.rows(rows);
             self.one(WordOp::Count, rows)
         });
-        let values = self.accumulators(call);
-        let values = values.filter(|of| of.reduce != Reduce::Count);
-        let values: Vec<Accumulator> = values.cloned().collect();
-        let sums = match values.as_slice() {
-            [] => Sums::None,
-            [accumulator] => {
-                // Of an extreme the type of the result is the value's.
-                let result = call.finish.inputs.first();
-                let is_unsigned = result.is_some_and(|of| of.data_type == DataType::UInt64);
-                self.accumulator(accumulator, is_unsigned)?
-            }
-            _ => return Err(format!("{} has no device form", call.function)),
+        let none = || {
+            Err(Unsupported::new(format!(
+                "{} has no device form",
+                kept.reduce
+            )))
         };
-        Ok(CallPlan { count, sums })
-    }
-
-    fn accumulator(
-        &mut self,
-        accumulator: &Accumulator,
-        is_unsigned: bool,
-    ) -> Result<Sums, String> {
-        let none = || Err(format!("{:?} has no device form", accumulator.reduce));
-        let Some(value) = accumulator.value else {
-            return none();
-        };
-        let rows = self.rows(accumulator.rows);
-        match accumulator.reduce {
-            Reduce::SumInteger { bits } => Ok(self.integer_sum(value, bits, rows)),
-            Reduce::SumFloat => Ok(self.float_sum(value, rows)),
-            Reduce::Moments => Ok(self.moments(value, rows)),
-            Reduce::Least | Reduce::Greatest => {
-                let complement = accumulator.reduce == Reduce::Least;
-                match self.dictionary_of(accumulator) {
-                    Some(dictionary) => {
-                        Ok(self.string_extreme(value, rows, dictionary, complement))
-                    }
-                    None => self.extreme(value, rows, is_unsigned, complement),
+        let rows = self.rows(kept.rows);
+        let sums = match (kept.reduce, kept.value) {
+            (Reduce::Count, _) => Sums::None,
+            (_, None) => return none(),
+            (Reduce::SumInteger { bits }, Some(value)) => self.integer_sum(value, bits, rows),
+            (Reduce::SumFloat, Some(value)) => self.float_sum(value, rows),
+            (Reduce::Moments, Some(value)) => self.moments(value, rows),
+            (Reduce::Least | Reduce::Greatest, Some(value)) => {
+                let complement = kept.reduce == Reduce::Least;
+                match self.dictionary_of(kept) {
+                    Some(dictionary) => self.string_extreme(value, rows, dictionary, complement),
+                    None => self.extreme(value, rows, self.image_of(index, value)?, complement),
                 }
             }
-            Reduce::Count | Reduce::Combine(_) | Reduce::CoMoment { .. } => none(),
+            (Reduce::Combine(_) | Reduce::CoMoment { .. }, _) => return none(),
+        };
+        Ok(AccumulatorPlan { count, sums })
+    }
+
+    /// Returns how values of an extreme are ordered in 64 bits. What is unsigned is told by its type, on
+    /// which no range of values has a say.
+    fn image_of(&self, index: usize, value: ValueId) -> Result<Image, Unsupported> {
+        let is_unsigned = self
+            .groups
+            .results_of(index)
+            .first()
+            .is_some_and(|result| result.data_type == DataType::UInt64);
+        match self.program.data(value).class() {
+            Class::Bool => Ok(Image::Bool),
+            Class::F32 => Ok(Image::Single),
+            Class::F64 => Ok(Image::Double),
+            _ if is_unsigned => Ok(Image::Unsigned),
+            Class::I32 | Class::I64 => Ok(Image::Signed),
+            Class::I128 | Class::Text => Err(Unsupported::new(
+                "min or max beyond 64 bits has no device form yet",
+            )),
         }
     }
 
@@ -328,7 +347,7 @@ impl Planner<'_> {
             if split {
                 limbs.push((index + 1, 32));
             }
-            return Sums::Limbs(limbs);
+            return Sums::Integer { limbs, bits };
         }
         let num_limbs = if data.class() == Class::I128 { 4 } else { 2 };
         let limbs = (0..num_limbs).map(|limb| {
@@ -344,7 +363,10 @@ impl Planner<'_> {
             };
             (self.layout.add(word(term, range, false)), shift)
         });
-        Sums::Limbs(limbs.collect())
+        Sums::Integer {
+            limbs: limbs.collect(),
+            bits,
+        }
     }
 
     fn greatest(&mut self, term: Term, rows: Rows) -> usize {
@@ -358,24 +380,18 @@ impl Planner<'_> {
         })
     }
 
-    fn extreme(
-        &mut self,
-        value: ValueId,
-        rows: Rows,
-        is_unsigned: bool,
-        complement: bool,
-    ) -> Result<Sums, String> {
-        let class = self.program.data(value).class();
-        if matches!(class, Class::I128 | Class::Text) && !is_unsigned {
-            return Err("min or max beyond 64 bits has no device form yet".into());
-        }
+    fn extreme(&mut self, value: ValueId, rows: Rows, image: Image, complement: bool) -> Sums {
         let term = Term::Image {
             value,
-            is_unsigned,
+            image,
             complement,
         };
         let word = self.greatest(term, rows);
-        Ok(Sums::Extreme { word, complement })
+        Sums::Extreme {
+            word,
+            complement,
+            image,
+        }
     }
 
     /// Keeps the first or last string by its place in the order of its dictionary, which the launch is

@@ -12,7 +12,7 @@ use tidegate_pipeline::program::{Facts, lower};
 use tidegate_pipeline::types::is_string;
 use tidegate_pipeline::{
     Aggregate, AggregateCall, AggregateFunction, Expr, ExprKind, NamedExpr, Pipeline, Sort,
-    SortKey, Step,
+    SortKey, Step, Unsupported,
 };
 
 use super::slots::{Slot, slot_kind};
@@ -32,7 +32,7 @@ pub(super) struct Lifted {
 ///
 /// # Errors
 /// What a device cannot be given.
-pub(super) fn lift(pipeline: &Pipeline, order: &[SortKey]) -> Result<Lifted, String> {
+pub(super) fn lift(pipeline: &Pipeline, order: &[SortKey]) -> Result<Lifted, Unsupported> {
     let columns = pipeline.input.fields().iter().enumerate();
     let over_input = columns.map(|(index, field)| {
         let column = Expr::column(index, field.data_type().clone());
@@ -52,7 +52,11 @@ pub(super) fn lift(pipeline: &Pipeline, order: &[SortKey]) -> Result<Lifted, Str
             Step::Filter(predicate) => Step::Filter(lifter.value(predicate)?),
             Step::Project(columns) => Step::Project(lifter.project(columns)?),
             Step::Aggregate(aggregate) => Step::Aggregate(lifter.aggregate(aggregate)?),
-            Step::Sort(_) => return Err("a sort before any aggregate has no device form".into()),
+            Step::Sort(_) => {
+                return Err(Unsupported::new(
+                    "a sort before any aggregate has no device form",
+                ));
+            }
         });
         is_grouped = matches!(step, Step::Aggregate(_));
         if is_grouped {
@@ -92,7 +96,7 @@ struct Lifter<'a> {
 
 impl Lifter<'_> {
     /// Returns the expression over slots and computed columns.
-    fn value(&mut self, expr: &Expr) -> Result<Expr, String> {
+    fn value(&mut self, expr: &Expr) -> Result<Expr, Unsupported> {
         if let ExprKind::Column(index) = expr.kind {
             return match &self.columns[index] {
                 Column::Computed(place, _) => Ok(column(COMPUTED + place, expr)),
@@ -110,7 +114,7 @@ impl Lifter<'_> {
     }
 
     /// Makes an expression a slot, unless it is one.
-    fn slot(&mut self, expr: &Expr) -> Result<Expr, String> {
+    fn slot(&mut self, expr: &Expr) -> Result<Expr, Unsupported> {
         let over_input = self.over_input(expr)?;
         let kind = slot_kind(&expr.data_type)?;
         let known = self.slots.iter().position(|slot| slot.expr == over_input);
@@ -124,7 +128,7 @@ impl Lifter<'_> {
     }
 
     /// Refuses what may raise: it is evaluated for strings that no selected row has.
-    fn check_total(&self, expr: &Expr) -> Result<(), String> {
+    fn check_total(&self, expr: &Expr) -> Result<(), Unsupported> {
         if matches!(expr.kind, ExprKind::Column(_)) {
             return Ok(());
         }
@@ -138,31 +142,33 @@ impl Lifter<'_> {
             output: Arc::new(Schema::new(vec![field])),
         };
         let declared = |column: usize| Facts::declared(alone.input.field(column).data_type());
-        let programs = lower(&alone, &declared).map_err(|why| why.to_string())?;
+        let programs = lower(&alone, &declared)?;
         match programs.iter().all(|program| program.raises.is_empty()) {
             true => Ok(()),
-            false => Err("an expression over strings that can raise".into()),
+            false => Err(Unsupported::new(
+                "an expression over strings that can raise",
+            )),
         }
     }
 
     /// Returns the expression with the columns of the step replaced by what they are over the input.
-    fn over_input(&self, expr: &Expr) -> Result<Expr, String> {
+    fn over_input(&self, expr: &Expr) -> Result<Expr, Unsupported> {
         let replaced = self.replaced(expr)?;
         if count_nodes(&replaced) > HOST_NODES_MAX {
-            return Err(format!(
+            return Err(Unsupported::new(format!(
                 "an expression over strings of more than {HOST_NODES_MAX} nodes"
-            ));
+            )));
         }
         Ok(replaced)
     }
 
-    fn replaced(&self, expr: &Expr) -> Result<Expr, String> {
+    fn replaced(&self, expr: &Expr) -> Result<Expr, Unsupported> {
         if let ExprKind::Column(index) = expr.kind {
             return match &self.columns[index] {
                 Column::Input(Some(expr)) | Column::Computed(_, Some(expr)) => Ok(*expr.clone()),
-                _ => {
-                    Err("an expression over strings and a computed column that is too large".into())
-                }
+                _ => Err(Unsupported::new(
+                    "an expression over strings and a computed column that is too large",
+                )),
             };
         }
         let mut copy = expr.clone();
@@ -172,7 +178,7 @@ impl Lifter<'_> {
         Ok(copy)
     }
 
-    fn project(&mut self, columns: &[NamedExpr]) -> Result<Vec<NamedExpr>, String> {
+    fn project(&mut self, columns: &[NamedExpr]) -> Result<Vec<NamedExpr>, Unsupported> {
         let mut computed = Vec::new();
         let mut next = Vec::with_capacity(columns.len());
         for NamedExpr { expr, name } in columns {
@@ -197,7 +203,7 @@ impl Lifter<'_> {
         Ok(computed)
     }
 
-    fn aggregate(&mut self, aggregate: &Aggregate) -> Result<Aggregate, String> {
+    fn aggregate(&mut self, aggregate: &Aggregate) -> Result<Aggregate, Unsupported> {
         let mut keys = Vec::with_capacity(aggregate.keys.len());
         for NamedExpr { expr, name } in &aggregate.keys {
             let name = name.clone();
@@ -212,7 +218,7 @@ impl Lifter<'_> {
         })
     }
 
-    fn call(&mut self, call: &AggregateCall) -> Result<AggregateCall, String> {
+    fn call(&mut self, call: &AggregateCall) -> Result<AggregateCall, Unsupported> {
         let filter = call.filter.as_ref();
         let filter = filter.map(|filter| self.value(filter)).transpose()?;
         let more = call.more.iter().map(|argument| self.value(argument));
@@ -229,31 +235,29 @@ impl Lifter<'_> {
             return Ok(lifted);
         }
         // Whether a string is there needs no dictionary.
-        let why = |error: tidegate_pipeline::Unsupported| error.to_string();
-        let is_there = Expr::is_not_null(argument.clone()).map_err(why)?;
+        let is_there = Expr::is_not_null(argument.clone())?;
         let is_there = self.slot(&is_there)?;
         lifted.argument = None;
         lifted.filter = Some(match lifted.filter {
-            Some(filter) => Expr::and(filter, is_there).map_err(why)?,
+            Some(filter) => Expr::and(filter, is_there)?,
             None => is_there,
         });
         Ok(lifted)
     }
 
     /// Returns the steps that make the columns that leave, and the order of the rows.
-    fn outputs(&mut self, order: &[SortKey]) -> Result<Vec<Step>, String> {
+    fn outputs(&mut self, order: &[SortKey]) -> Result<Vec<Step>, Unsupported> {
         let fields = self.pipeline.output.fields().iter().enumerate();
         let mut columns = Vec::with_capacity(fields.len() + order.len());
         for (index, field) in fields {
-            let expr = Expr::column(index, field.data_type().clone());
-            let expr = expr.map_err(|why| why.to_string())?;
+            let expr = Expr::column(index, field.data_type().clone())?;
             let (expr, name) = (self.value(&expr)?, field.name().clone());
             columns.push(NamedExpr { expr, name });
         }
         let mut keys = Vec::with_capacity(order.len());
         for key in order {
             if is_string(&key.expr.data_type) {
-                return Err("an order of strings has no device form".into());
+                return Err(Unsupported::new("an order of strings has no device form"));
             }
             let expr = self.value(&key.expr)?;
             let by = column(columns.len(), &key.expr);

@@ -4,7 +4,7 @@
 //! first word first, are the first rows. Rows whose words are equal are equal in the order.
 
 use tidegate_pipeline::program::{Class, Order};
-use tidegate_pipeline::{Interval, Pipeline, Sort};
+use tidegate_pipeline::{Interval, Pipeline, Sort, Unsupported};
 
 use super::print::RowText;
 use super::slots::{Slot, SlotFacts};
@@ -28,9 +28,9 @@ pub fn generate_ordered(
     sort: &Sort,
     facts_of: &dyn Fn(&Slot) -> SlotFacts,
     options: &ProgramOptions,
-) -> Result<(DeviceProgram, Vec<u32>), String> {
+) -> Result<(DeviceProgram, Vec<u32>), Unsupported> {
     if pipeline.aggregates() {
-        return Err("groups are ordered once they are rows".into());
+        return Err(Unsupported::new("groups are ordered once they are rows"));
     }
     generate_with(pipeline, facts_of, options, &sort.keys)
 }

@@ -1,6 +1,7 @@
 //! A row program as lines of CUDA C++: one for each operation, in order.
 //!
-//! The lines read `c0[r]` for the value of a column, `b0 >> r` for its validity, `selected` for whether
+//! The lines read `c0[r]` for the value of a column, `b0 >> r` for its validity, of groups instead what
+//! they are given for the results of accumulators; `selected` for whether
 //! there is a row, and `p.literals` for what a launch is given. All that they say is decided by the
 //! program: widths are the classes of its types, and what may raise is its list of raises, each of which is
 //! written as soon as its conditions have a name. Leaves have no variable of their own, and conditions
@@ -12,8 +13,8 @@ mod ops;
 
 use std::sync::Arc;
 
-use tidegate_pipeline::program::{Class, Op, Raised, RowProgram, Type, ValueId};
-use tidegate_pipeline::{CustomFunction, Interval};
+use tidegate_pipeline::program::{Class, InputId, Op, Raised, RowProgram, Type, ValueId};
+use tidegate_pipeline::{CustomFunction, Interval, Unsupported};
 
 use super::slots::{Slot, SlotFacts, SlotKind};
 
@@ -26,11 +27,25 @@ pub(super) struct Blocks {
     pub(super) calendar: bool,
 }
 
+/// The C++ of what an accumulator gives for a group.
+#[derive(Clone, Debug)]
+pub(super) struct ResultText {
+    pub(super) value: String,
+    /// How the value stands in the code; its type may allow for more.
+    pub(super) class: Class,
+    /// Whether it is there.
+    pub(super) valid: String,
+}
+
 /// The lines of a row, and how each value of the program is named in them.
 pub(super) struct RowText<'a> {
     pub(super) program: &'a RowProgram,
     /// What the program's columns are.
     pub(super) slots: &'a [(Slot, SlotFacts)],
+    /// What its inputs are, if its rows are groups.
+    results: &'a [ResultText],
+    /// Whether there is a row.
+    exists: &'static str,
     pub(super) lines: Vec<String>,
     pub(super) literals: Vec<u64>,
     /// Slots whose values are looked up, and where their literals begin.
@@ -55,10 +70,34 @@ impl<'a> RowText<'a> {
         program: &'a RowProgram,
         slots: &'a [(Slot, SlotFacts)],
         literals: Vec<u64>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Unsupported> {
+        Self::print(program, (slots, &[]), "selected", literals)
+    }
+
+    /// Prints a program whose rows are groups, over the results of accumulators.
+    ///
+    /// # Errors
+    /// As [`RowText::new`].
+    pub(super) fn of_groups(
+        program: &'a RowProgram,
+        results: &'a [ResultText],
+        literals: Vec<u64>,
+    ) -> Result<Self, Unsupported> {
+        // A group that is there is a row.
+        Self::print(program, (&[], results), "true", literals)
+    }
+
+    fn print(
+        program: &'a RowProgram,
+        (slots, results): (&'a [(Slot, SlotFacts)], &'a [ResultText]),
+        exists: &'static str,
+        literals: Vec<u64>,
+    ) -> Result<Self, Unsupported> {
         let mut text = Self {
             program,
             slots,
+            results,
+            exists,
             lines: Vec::new(),
             literals,
             lookups: Vec::new(),
@@ -69,7 +108,7 @@ impl<'a> RowText<'a> {
             num_bound: 0,
         };
         let errors = program.raises.iter().map(|raise| error_code(&raise.error));
-        let errors = errors.collect::<Result<Vec<_>, String>>()?;
+        let errors = errors.collect::<Result<Vec<_>, Unsupported>>()?;
         let is_inline = read_by_one_raise(program);
         let mut raises: Vec<usize> = (0..program.raises.len()).collect();
         for (index, is_inline) in is_inline.into_iter().enumerate() {
@@ -101,6 +140,11 @@ impl<'a> RowText<'a> {
 
     /// Returns how a variable holds a value: of a string its code.
     pub(super) fn class(&self, id: ValueId) -> Class {
+        if let Op::Input(InputId(index)) = self.program.value(id).op
+            && let Some(result) = self.results.get(index as usize)
+        {
+            return result.class;
+        }
         match self.program.data(id) {
             Type::Text => Type::Int(self.codes(id)).class(),
             data => data.class(),
@@ -171,13 +215,17 @@ impl<'a> RowText<'a> {
 }
 
 /// Returns the C++ name of an error's code.
-fn error_code(error: &Raised) -> Result<&'static str, String> {
+fn error_code(error: &Raised) -> Result<&'static str, Unsupported> {
     match error {
         Raised::DivideByZero => Ok("DIVIDE_BY_ZERO"),
         Raised::Overflow { .. } => Ok("OVERFLOW"),
         Raised::CastFailed { .. } => Ok("CAST_FAILED"),
-        Raised::Domain { what } => Err(format!("a device cannot raise \"{what}\"")),
-        Raised::Function { name, .. } => Err(format!("a device cannot say why {name} failed")),
+        Raised::Domain { what } => Err(Unsupported::new(format!(
+            "a device cannot raise \"{what}\""
+        ))),
+        Raised::Function { name, .. } => Err(Unsupported::new(format!(
+            "a device cannot say why {name} failed"
+        ))),
     }
 }
 

@@ -8,7 +8,7 @@
 use arrow_schema::DataType;
 use tidegate_pipeline::program::Facts;
 use tidegate_pipeline::types::is_string;
-use tidegate_pipeline::{Expr, FloatRange, Interval};
+use tidegate_pipeline::{Expr, FloatRange, Interval, Unsupported};
 
 /// One input of a device program, as an expression over the pipeline's input columns.
 #[derive(Clone, Debug, PartialEq)]
@@ -162,12 +162,14 @@ fn joint_step(one: &SlotFacts, other: &SlotFacts) -> u64 {
 ///
 /// # Errors
 /// Why it does not.
-pub fn slot_kind(data_type: &DataType) -> Result<SlotKind, String> {
+pub fn slot_kind(data_type: &DataType) -> Result<SlotKind, Unsupported> {
     match data_type {
         DataType::Float32 => Ok(SlotKind::Float32),
         DataType::Float64 => Ok(SlotKind::Float64),
         string if is_string(string) => Ok(SlotKind::Code),
         other if Interval::of_type(other).is_some() => Ok(SlotKind::Integer),
-        other => Err(format!("a column of {other} has no device form")),
+        other => Err(Unsupported::new(format!(
+            "a column of {other} has no device form"
+        ))),
     }
 }

@@ -6,8 +6,10 @@
 //! first use, and then takes the rows one by one.
 
 use std::fmt::Write;
+use std::sync::Arc;
 
 use tidegate_device::QUICKLY;
+use tidegate_pipeline::Unsupported;
 use tidegate_pipeline::program::Groups;
 
 use super::generated::Generated;
@@ -24,11 +26,12 @@ use super::store::{GroupPlan, Grouping, HOT_KEYS, Store, private_blocks, private
 use super::store_code::StoreCode;
 use super::wide::WIDE_KEY;
 use super::{DeviceProgram, ProgramOptions, Sink};
+use crate::host::Finish;
 
 pub(super) const PRELUDE: &str = include_str!("../../cuda/prelude.cuh");
 const DECODE: &str = include_str!("../../cuda/decode.cuh");
 pub(super) const CHECKED: &str = include_str!("../../cuda/checked.cuh");
-const CALENDAR: &str = include_str!("../../cuda/calendar.cuh");
+pub(super) const CALENDAR: &str = include_str!("../../cuda/calendar.cuh");
 const FLOAT_SUM: &str = include_str!("../../cuda/float_sum.cuh");
 const MOMENTS: &str = include_str!("../../cuda/moments.cuh");
 const RANDOM: &str = include_str!("../../cuda/random.cuh");
@@ -97,7 +100,8 @@ pub(super) fn grouped(
     groups: &Groups,
     num_steps: usize,
     options: &ProgramOptions,
-) -> Result<DeviceProgram, String> {
+) -> Result<DeviceProgram, Unsupported> {
+    let finishes = Finish::all(groups)?;
     let grouping = Grouping::new(&mut row, groups, options)?;
     let (layout, store, packed) = (&grouping.layout, grouping.store, grouping.packed);
     let ops = layout.global_ops();
@@ -301,7 +305,12 @@ pub(super) fn grouped(
         key_literals,
         num_packed: packed,
         wide: grouping.wide,
-        calls: layout.calls.clone(),
+        accumulators: layout.accumulators.clone(),
+        calls: groups
+            .calls
+            .iter()
+            .map(|call| call.accumulators.clone())
+            .collect(),
         words: ops.clone(),
         store,
         presence: grouping.presence,
@@ -312,6 +321,7 @@ pub(super) fn grouped(
     let sink = Sink::Groups(Box::new(plan));
     Ok(DeviceProgram {
         ranks,
+        finishes: finishes.into(),
         ..finish(row, text, sink, num_steps, &shape)?
     })
 }
@@ -322,9 +332,9 @@ pub(super) fn finish(
     sink: Sink,
     num_steps: usize,
     shape: &Shape,
-) -> Result<DeviceProgram, String> {
+) -> Result<DeviceProgram, Unsupported> {
     if row.literals.len() > LITERALS_MAX {
-        return Err(format!("more than {LITERALS_MAX} words of literals"));
+        return Err(too_many_literals());
     }
     Ok(DeviceProgram {
         text: text.into(),
@@ -332,11 +342,17 @@ pub(super) fn finish(
         literals: row.literals,
         lookups: row.lookups,
         ranks: Vec::new(),
+        finishes: Arc::new([]),
         sink,
         num_steps,
         threads: shape.threads,
         tile_rows: shape.tile_rows(),
     })
+}
+
+/// Says that a launch would have more literals than it can.
+pub(super) fn too_many_literals() -> Unsupported {
+    Unsupported::new(format!("more than {LITERALS_MAX} words of literals"))
 }
 
 pub(super) fn preamble(row: &RowText<'_>, layout: Option<&Layout>, shape: &Shape) -> String {

@@ -1,11 +1,11 @@
 //! Where the groups' state is kept, chosen from the ranges of the keys.
 
 use arrow_schema::DataType;
-use tidegate_pipeline::Interval;
 use tidegate_pipeline::program::{Class, Groups, Output, Type};
+use tidegate_pipeline::{Interval, Unsupported};
 
 use super::ProgramOptions;
-use super::layout::{CallPlan, FloatForm, Keeping, Layout, Word, WordOp};
+use super::layout::{AccumulatorPlan, FloatForm, Keeping, Layout, Word, WordOp};
 use super::print::RowText;
 use super::radix::{RadixLimits, RadixPlan};
 use super::slots::SlotKind;
@@ -154,8 +154,10 @@ pub struct GroupPlan {
     pub num_packed: Option<u64>,
     /// The words of keys that need more than 64 bits.
     pub wide: Option<WideKeys>,
-    /// The calls, in order.
-    pub calls: Vec<CallPlan>,
+    /// What is kept of each group, each thing once.
+    pub accumulators: Vec<AccumulatorPlan>,
+    /// The accumulators of each call.
+    pub calls: Vec<Vec<usize>>,
     /// How each word of a group's state is taken in.
     pub words: Vec<WordOp>,
     /// Where the state is.
@@ -220,7 +222,7 @@ impl Grouping {
         row: &mut RowText<'_>,
         groups: &Groups,
         options: &ProgramOptions,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, Unsupported> {
         let mut keys: Vec<_> = groups.keys.iter().map(|key| key_of(row, key)).collect();
         let packed = pack(&mut keys);
         let (program, slots, first_literal) = (row.program, row.slots, row.literals.len());

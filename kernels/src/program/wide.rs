@@ -13,9 +13,6 @@ pub(super) const WIDE_KEY: &str = include_str!("../../cuda/wide_key.cuh");
 /// The values that a word has.
 const WORD_VALUES: u128 = 1 << 64;
 
-/// Why a fold counts for nothing in whose table two keys have met.
-pub const KEYS_MET: &str = "two group keys of more than 64 bits have the same hash";
-
 /// Where a key is among the words that its group's keys are packed into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WidePlace {

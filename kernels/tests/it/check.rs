@@ -23,7 +23,7 @@ use tidegate_kernels::program::{
 use tidegate_kernels::rows::{download_rows, write_rows};
 use tidegate_kernels::table::GroupTable;
 use tidegate_pipeline::types::is_string;
-use tidegate_pipeline::{Aggregate, EvalError, Expr, ExprKind, NamedExpr, Pipeline, Scalar, Step};
+use tidegate_pipeline::{EvalError, Expr, ExprKind, NamedExpr, Pipeline, Scalar, Step};
 
 use crate::cells::{Cell, rows_of};
 use crate::reference::Reference;
@@ -192,7 +192,8 @@ impl Case {
                 Facts::Declared => SlotFacts::declared(&slot.expr.data_type, true),
             }
         };
-        let mut program = generate(&self.pipeline, &facts_of, options)?;
+        let program = generate(&self.pipeline, &facts_of, options);
+        let mut program = program.map_err(|why| why.what)?;
         if let Sink::Groups(plan) = &program.sink {
             fill_float_scales(plan, &mut program.literals);
         }
@@ -300,8 +301,8 @@ impl Case {
             {
                 return Ok(());
             }
-            (_, Err(RunError::Device(error))) if self.refused => {
-                let why = error.to_string();
+            (_, Err(RunError::Unsuited { why, .. })) if self.refused => {
+                let why = why.to_string();
                 return if why.contains("outside of") {
                     Ok(())
                 } else {
@@ -381,15 +382,9 @@ impl Case {
         };
         let dictionaries: Vec<Option<&Dictionary>> = plan.keys.iter().map(dictionary).collect();
         let schema = output_schema(aggregate);
-        let batch = groups.to_batch(aggregate, &dictionaries, &schema);
+        let batch = groups.to_batch(&program.finishes, &dictionaries, &schema);
         if tables.len() == 1 && run.chunking == 0 {
-            let found = finished(
-                run.seed,
-                aggregate,
-                &tables[0],
-                &input.dictionaries,
-                &schema,
-            );
+            let found = finished(run.seed, &tables[0], &input.dictionaries, &schema);
             agree(&batch, found)?;
         }
         Ok(batch?)
@@ -399,14 +394,14 @@ impl Case {
 /// Finishes the groups of a table on the device.
 fn finished(
     seed: u64,
-    aggregate: &Aggregate,
     table: &GroupTable<Buffer>,
     dictionaries: &[Dictionary],
     schema: &Arc<Schema>,
 ) -> Result<RecordBatch, RunError> {
     let literals = table.literals().len();
-    let program = finish_program(aggregate, table.plan(), literals, FinishLayout::Arrow);
-    let program = program.map_err(|what| EvalError::Internal { what })?;
+    let layout = FinishLayout::Arrow;
+    let program = finish_program(table.plan(), table.finishes(), literals, layout);
+    let program = program.map_err(|why| EvalError::Internal { what: why.what })?;
     let machine = ShimMachine::new(seed, 1 << 30);
     let num_groups = table.count(&now(machine.engine(&columns::SOURCE, &columns::KERNELS))?)?;
     let engine = now(machine.engine(&program.text, &FinishProgram::KERNELS))?;

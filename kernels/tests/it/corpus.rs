@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use tidegate_device::{Compiler, QUICKLY};
 use tidegate_kernels::columns;
 use tidegate_kernels::program::{
-    DeviceProgram, FinishLayout, Sink, finish_program, first_aggregate, parts_of, warm_up_source,
+    DeviceProgram, FinishLayout, Sink, finish_program, parts_of, warm_up_source,
 };
 
 use tidegate_needs::Need;
@@ -65,14 +65,12 @@ fn compile_finishes(cases: Vec<Case>, wanted: usize) {
         let Ok((program, _)) = case.program(Facts::Seen, THREADS) else {
             continue;
         };
-        let (Sink::Groups(plan), Some(aggregate)) =
-            (&program.sink, first_aggregate(&case.pipeline))
-        else {
+        let Sink::Groups(plan) = &program.sink else {
             continue;
         };
         for layout in [FinishLayout::Arrow, FinishLayout::Stored] {
             let literals = program.literals.len();
-            if let Ok(finish) = finish_program(aggregate, plan, literals, layout) {
+            if let Ok(finish) = finish_program(plan, &program.finishes, literals, layout) {
                 texts
                     .entry(finish.text)
                     .or_insert_with(|| format!("{} ({layout:?})", case.name));

@@ -122,7 +122,7 @@ fn check(pipeline: &Pipeline, array: &Array, parts: &[Part], step: u64) {
             table.fold(&engine, &program, &segments).unwrap();
             let groups = Groups::merged(vec![table.read(&engine).unwrap()]);
             let none = vec![None; plan.keys.len()];
-            let batch = groups.to_batch(aggregate, &none, &output_schema(aggregate));
+            let batch = groups.to_batch(&program.finishes, &none, &output_schema(aggregate));
             let found = rows_of(&[batch.unwrap()]);
             let within = |_: usize, column: usize| {
                 let call = column.checked_sub(plan.keys.len())?;
@@ -368,6 +368,7 @@ fn a_part_of_another_step_is_refused() {
     assert!(
         refused
             .unwrap_err()
+            .what
             .contains("a part of step 1 for a kernel of step 2")
     );
 }
@@ -440,7 +441,7 @@ fn a_sum_of_singles_is_exact() {
     let groups = Groups::merged(vec![table.read(&engine).unwrap()]);
     let aggregate = first_aggregate(&pipeline).unwrap();
     let batch = groups
-        .to_batch(aggregate, &[], &output_schema(aggregate))
+        .to_batch(&program.finishes, &[], &output_schema(aggregate))
         .unwrap();
     let found = batch.column(0).as_primitive::<Float64Type>().value(0);
     let made = rows(&array, &array.whole());

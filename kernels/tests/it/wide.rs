@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::DataType;
+use tidegate_kernels::Unsuited;
 use tidegate_kernels::execution::{Execution, FinishLimits};
-use tidegate_kernels::program::{KEYS_MET, ProgramOptions};
+use tidegate_kernels::program::ProgramOptions;
 use tidegate_kernels::{RunError, engine};
 use tidegate_pipeline::{AggregateFunction, CompareOp, Pipeline, Sort, SortKey, Step};
 
@@ -322,7 +323,7 @@ fn that_meet_when_it_is_too_late_are_noticed() {
         let machine = ShimMachine::new(3, 1 << 30);
         let found = run(&machine, &pipeline, &folds, 0, &finish);
         let why = found.unwrap_err().to_string();
-        assert!(why.contains(KEYS_MET), "{why}");
+        assert!(why.contains(&Unsuited::KeysMet.to_string()), "{why}");
         let machine = ShimMachine::new(3, 1 << 30);
         let found = run(&machine, &pipeline, &folds, 1, &finish).unwrap();
         let expected = interpret(&pipeline, &folds).unwrap();

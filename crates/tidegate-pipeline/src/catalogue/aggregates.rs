@@ -14,23 +14,25 @@ mod regr;
 mod sum;
 mod variance;
 
+use std::slice::from_ref;
+
 use super::AggregateEntry;
 use crate::pipeline::AggregateFunction;
 
-pub(super) static ALL: &[&[&AggregateEntry]] = &[
-    &[&avg::ENTRY],
-    &[&bit_and::ENTRY],
-    &[&bit_or::ENTRY],
-    &[&bool_and::ENTRY],
-    &[&bool_or::ENTRY],
-    &[&corr::ENTRY],
-    &[&count::ENTRY],
-    covar::ENTRIES,
-    &[&max::ENTRY],
-    &[&min::ENTRY],
-    regr::ENTRIES,
-    &[&sum::ENTRY],
-    variance::ENTRIES,
+pub(super) static ALL: &[&[AggregateEntry]] = &[
+    from_ref(&avg::ENTRY),
+    from_ref(&bit_and::ENTRY),
+    from_ref(&bit_or::ENTRY),
+    from_ref(&bool_and::ENTRY),
+    from_ref(&bool_or::ENTRY),
+    from_ref(&corr::ENTRY),
+    from_ref(&count::ENTRY),
+    &covar::ENTRIES,
+    from_ref(&max::ENTRY),
+    from_ref(&min::ENTRY),
+    &regr::ENTRIES,
+    from_ref(&sum::ENTRY),
+    &variance::ENTRIES,
 ];
 
 /// Returns a function's entry.
@@ -41,10 +43,10 @@ pub(super) fn entry(function: AggregateFunction) -> &'static AggregateEntry {
         AggregateFunction::Min => &min::ENTRY,
         AggregateFunction::Max => &max::ENTRY,
         AggregateFunction::Avg => &avg::ENTRY,
-        AggregateFunction::VarPop => &variance::VAR_POP,
-        AggregateFunction::VarSamp => &variance::VAR_SAMP,
-        AggregateFunction::StddevPop => &variance::STDDEV_POP,
-        AggregateFunction::StddevSamp => &variance::STDDEV_SAMP,
+        AggregateFunction::VarPop => &variance::ENTRIES[0],
+        AggregateFunction::VarSamp => &variance::ENTRIES[1],
+        AggregateFunction::StddevPop => &variance::ENTRIES[2],
+        AggregateFunction::StddevSamp => &variance::ENTRIES[3],
         AggregateFunction::Named(named) => named.entry(),
     }
 }

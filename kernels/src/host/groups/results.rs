@@ -9,13 +9,15 @@ use super::words::wide;
 
 /// One result of an accumulator for each of some groups.
 #[derive(Debug)]
-pub(in super::super) struct Results {
-    values: ResultValues,
-    validity: Option<Vec<u8>>,
+pub(crate) struct Results {
+    pub(crate) values: ResultValues,
+    /// A byte of 1 for each group that has one, of 0 for NULL; `None` if all have one.
+    pub(crate) validity: Option<Vec<u8>>,
 }
 
+/// The results themselves; where there is none anything may lie.
 #[derive(Debug)]
-enum ResultValues {
+pub(crate) enum ResultValues {
     Bool(Vec<u8>),
     I64(Vec<i64>),
     I128(Vec<i128>),

@@ -1,9 +1,7 @@
 //! How the words of a layout are spelled, and the lines that come before them.
 
-use tidegate_pipeline::program::Class;
-
 use super::floats::{FloatSum, MomentSum};
-use super::{Layout, Part, Rows, Term, Word};
+use super::{Image, Layout, Part, Rows, Term, Word};
 use crate::program::print::RowText;
 use crate::program::wide::KEY_WORD;
 
@@ -24,16 +22,17 @@ impl Word {
             }
             Term::Image {
                 value,
-                is_unsigned,
+                image,
                 complement,
             } => {
-                let image = match row.class(value) {
-                    Class::F32 | Class::F64 => {
+                let image = match image {
+                    Image::Single | Image::Double => {
                         format!("extreme_bits((i64){})", row.float_order(value))
                     }
-                    // What is unsigned is its own image.
-                    _ if is_unsigned => format!("(u64){}", row.name(value)),
-                    _ => format!("extreme_bits((i64){})", row.name(value)),
+                    Image::Unsigned => format!("(u64){}", row.name(value)),
+                    Image::Bool | Image::Signed => {
+                        format!("extreme_bits((i64){})", row.name(value))
+                    }
                 };
                 format!("{}{image}", sign(complement))
             }

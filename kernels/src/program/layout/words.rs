@@ -3,6 +3,8 @@
 use tidegate_pipeline::Interval;
 use tidegate_pipeline::program::ValueId;
 
+use super::Image;
+
 /// How a word takes in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WordOp {
@@ -34,7 +36,7 @@ pub(in crate::program) enum Term {
     /// The image of a value in unsigned integers of the same order, or its complement.
     Image {
         value: ValueId,
-        is_unsigned: bool,
+        image: Image,
         complement: bool,
     },
     /// A string's place in the order of its dictionary: of the layout's places the one at this index.

@@ -8,8 +8,8 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use arrow_schema::DataType;
-use tidegate_pipeline::CustomFunction;
 use tidegate_pipeline::program::ValueId;
+use tidegate_pipeline::{CustomFunction, Unsupported};
 
 use super::RowText;
 use crate::program::source::PRELUDE;
@@ -21,7 +21,7 @@ impl RowText<'_> {
         function: &Arc<CustomFunction>,
         arguments: &[ValueId],
         wanted: ValueId,
-    ) -> Result<String, String> {
+    ) -> Result<String, Unsupported> {
         let known = self.customs.iter().position(|(known, _)| known == function);
         let index = known.unwrap_or(self.customs.len());
         if known.is_none() {
@@ -38,7 +38,7 @@ impl RowText<'_> {
     }
 }
 
-fn function_text(index: usize, function: &CustomFunction) -> Result<String, String> {
+fn function_text(index: usize, function: &CustomFunction) -> Result<String, Unsupported> {
     let mut arguments = Vec::with_capacity(function.arguments.len());
     for (name, data_type) in &function.arguments {
         arguments.push(format!("{} {name}", c_type(data_type)?));
@@ -70,7 +70,7 @@ fn words(body: &str) -> impl Iterator<Item = &str> {
 ///
 /// # Errors
 /// Why the function has no device form.
-pub fn probe(function: &CustomFunction) -> Result<String, String> {
+pub fn probe(function: &CustomFunction) -> Result<String, Unsupported> {
     let mut text = PRELUDE.to_owned();
     text.push_str(&function_text(0, function)?);
     let (mut arguments, mut places) = (Vec::new(), Vec::new());
@@ -89,7 +89,7 @@ pub fn probe(function: &CustomFunction) -> Result<String, String> {
 }
 
 /// Returns what C++ calls values of a type.
-fn c_type(data_type: &DataType) -> Result<&'static str, String> {
+fn c_type(data_type: &DataType) -> Result<&'static str, Unsupported> {
     Ok(match data_type {
         DataType::Boolean => "bool",
         DataType::Int8 => "signed char",
@@ -102,6 +102,6 @@ fn c_type(data_type: &DataType) -> Result<&'static str, String> {
         DataType::UInt64 => "u64",
         DataType::Float32 => "float",
         DataType::Float64 => "double",
-        other => return Err(format!("a CUDA body has no {other}")),
+        other => return Err(Unsupported::new(format!("a CUDA body has no {other}"))),
     })
 }

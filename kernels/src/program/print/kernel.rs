@@ -1,5 +1,6 @@
 //! Calls of the catalogue's functions that have a body of their own.
 
+use tidegate_pipeline::Unsupported;
 use tidegate_pipeline::catalogue::Kernel;
 use tidegate_pipeline::program::{Type, ValueId};
 
@@ -12,9 +13,12 @@ impl RowText<'_> {
         kernel: &Kernel,
         arguments: &[ValueId],
         data: Type,
-    ) -> Result<String, String> {
+    ) -> Result<String, Unsupported> {
         let Some(spelled) = kernel.cuda else {
-            return Err(format!("{} has no device form", kernel.name));
+            return Err(Unsupported::new(format!(
+                "{} has no device form",
+                kernel.name
+            )));
         };
         // What a spelling calls is in one of these.
         self.blocks.checked = true;

@@ -4,14 +4,14 @@ use arrow_schema::DataType;
 use tidegate_pipeline::program::{
     Callee, Class, Comparison, FloatOp, InputId, IntegerOp, Op, Overflow, Rounding, Type, ValueId,
 };
-use tidegate_pipeline::{Interval, ScalarValue};
+use tidegate_pipeline::{Interval, ScalarValue, Unsupported};
 
 use super::{Code, RowText, c_type};
 use crate::program::slots::{Lookup, SlotKind};
 
 impl RowText<'_> {
     /// Returns the C++ of a value, whose operands have names.
-    pub(super) fn operation(&mut self, id: ValueId) -> Result<Code, String> {
+    pub(super) fn operation(&mut self, id: ValueId) -> Result<Code, Unsupported> {
         let program = self.program;
         let data = program.data(id);
         let class = self.class(id);
@@ -23,7 +23,7 @@ impl RowText<'_> {
             Op::Bool(constant) => return Ok(Code::Leaf(constant.to_string())),
             Op::Int(constant) => return Ok(Code::Leaf(self.integer(*constant))),
             Op::Float(bits) => return Ok(Code::Leaf(float(*bits))),
-            Op::RowExists => return Ok(Code::Leaf("selected".into())),
+            Op::RowExists => return Ok(Code::Leaf(self.exists.into())),
             Op::Failed(of) => return Ok(Code::Leaf(self.failed(*of))),
             // No body on a device gives NULL.
             Op::Gave(_) => return Ok(Code::Leaf("true".into())),
@@ -73,6 +73,9 @@ impl RowText<'_> {
     }
 
     fn input(&mut self, InputId(index): InputId, class: Class) -> Code {
+        if let Some(result) = self.results.get(index as usize) {
+            return Code::Leaf(result.value.clone());
+        }
         let slot = self.program.inputs[index as usize].column;
         if let Some(lookup) = self.slots[slot].1.lookup {
             return Code::Operation(self.looked_up(slot, lookup));
@@ -84,6 +87,9 @@ impl RowText<'_> {
     }
 
     fn validity(&mut self, InputId(index): InputId) -> Code {
+        if let Some(result) = self.results.get(index as usize) {
+            return Code::Leaf(result.valid.clone());
+        }
         let slot = self.program.inputs[index as usize].column;
         if self.slots[slot].1.lookup.is_none() {
             return Code::Leaf(format!("((b{slot} >> r) & 1)"));
@@ -129,7 +135,7 @@ impl RowText<'_> {
         }
     }
 
-    fn parameter(&mut self, index: usize, class: Class) -> Result<String, String> {
+    fn parameter(&mut self, index: usize, class: Class) -> Result<String, Unsupported> {
         let scalar = &self.program.parameters[index];
         let value = match &scalar.value {
             ScalarValue::Null => return Ok(format!("({})0", c_type(class))),
@@ -139,7 +145,10 @@ impl RowText<'_> {
             ScalarValue::Decimal(value) => *value,
             ScalarValue::Float(value) => i128::from(value.to_bits()),
             ScalarValue::Utf8(_) | ScalarValue::Interval { .. } => {
-                return Err(format!("a parameter of {} on a device", scalar.data_type));
+                return Err(Unsupported::new(format!(
+                    "a parameter of {} on a device",
+                    scalar.data_type
+                )));
             }
         };
         let num_words = if class == Class::F64 || class == Class::F32 {
@@ -306,14 +315,19 @@ impl RowText<'_> {
         }
     }
 
-    fn comparison(&self, op: Comparison, left: ValueId, right: ValueId) -> Result<Code, String> {
+    fn comparison(
+        &self,
+        op: Comparison,
+        left: ValueId,
+        right: ValueId,
+    ) -> Result<Code, Unsupported> {
         let is_equality = matches!(op, Comparison::Equal | Comparison::NotEqual);
         let ordered = |id: ValueId| match self.program.data(id) {
             Type::Float32(_) | Type::Float64(_) if is_equality => Ok(self.key_bits(id)),
             Type::Float32(_) | Type::Float64(_) => Ok(self.float_order(id)),
             Type::Bool => Ok(format!("(i32){}", self.name(id))),
             Type::Int(_) => Ok(self.name(id).to_owned()),
-            Type::Text => Err("a comparison of strings on a device".to_owned()),
+            Type::Text => Err(Unsupported::new("a comparison of strings on a device")),
         };
         let sign = match op {
             Comparison::Equal => "==",
@@ -327,10 +341,14 @@ impl RowText<'_> {
         Ok(Code::Operation(code))
     }
 
-    fn conversion(&mut self, value: ValueId, to: Class) -> Result<String, String> {
+    fn conversion(&mut self, value: ValueId, to: Class) -> Result<String, Unsupported> {
         let name = self.name(value).to_owned();
         let wide = c_type(to);
-        let none = || Err(format!("a conversion to {to:?} on a device"));
+        let none = || {
+            Err(Unsupported::new(format!(
+                "a conversion to {to:?} on a device"
+            )))
+        };
         Ok(match (self.class(value), to) {
             (_, Class::Bool | Class::Text) => return none(),
             (Class::F32 | Class::F64, Class::I128) => {

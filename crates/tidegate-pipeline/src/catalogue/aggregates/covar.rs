@@ -11,13 +11,12 @@ use crate::pipeline::AggregateFunction;
 use crate::program::{Builder, Class, Comparison, FloatOp, IntegerOp, Nullable};
 
 const fn covariance(
-    name: &'static str,
     datafusion: &'static [&'static str],
     entry: &'static AggregateEntry,
     columns: Columns,
 ) -> AggregateEntry {
     AggregateEntry {
-        name,
+        name: datafusion[0],
         datafusion,
         arity: 2,
         rounds: |_| true,
@@ -29,21 +28,14 @@ const fn covariance(
     }
 }
 
-pub(super) static ENTRIES: &[&AggregateEntry] = &[&POPULATION, &SAMPLE];
-
-static POPULATION: AggregateEntry = covariance(
-    "covar_pop",
-    &["covar_pop"],
-    &POPULATION,
-    |builder, finish, results| columns(builder, finish.gives_state(), results, 0),
-);
-
-static SAMPLE: AggregateEntry = covariance(
-    "covar_samp",
-    &["covar_samp"],
-    &SAMPLE,
-    |builder, finish, results| columns(builder, finish.gives_state(), results, 1),
-);
+pub(super) static ENTRIES: [AggregateEntry; 2] = [
+    covariance(&["covar_pop"], &ENTRIES[0], |builder, finish, results| {
+        columns(builder, finish.gives_state(), results, 0)
+    }),
+    covariance(&["covar_samp"], &ENTRIES[1], |builder, finish, results| {
+        columns(builder, finish.gives_state(), results, 1)
+    }),
+];
 
 fn types(arguments: &[DataType], _: &DataType) -> Result<CallTypes, Unsupported> {
     check("covariance", arguments)?;

@@ -10,13 +10,12 @@ use crate::pipeline::AggregateFunction;
 use crate::program::{Builder, Comparison, FloatOp, Nullable, ValueId};
 
 const fn regression(
-    name: &'static str,
     datafusion: &'static [&'static str],
     entry: &'static AggregateEntry,
     columns: Columns,
 ) -> AggregateEntry {
     AggregateEntry {
-        name,
+        name: datafusion[0],
         datafusion,
         arity: 2,
         rounds: |value| value.is_floating(),
@@ -29,81 +28,37 @@ const fn regression(
     }
 }
 
-pub(super) static ENTRIES: &[&AggregateEntry] = &[
-    &SLOPE, &INTERCEPT, &COUNT, &R2, &AVG_X, &AVG_Y, &SXX, &SYY, &SXY,
+pub(super) static ENTRIES: [AggregateEntry; 9] = [
+    regression(&["regr_slope"], &ENTRIES[0], |builder, finish, results| {
+        columns(builder, finish, results, slope)
+    }),
+    regression(
+        &["regr_intercept"],
+        &ENTRIES[1],
+        |builder, finish, results| columns(builder, finish, results, intercept),
+    ),
+    regression(&["regr_count"], &ENTRIES[2], |builder, finish, results| {
+        columns(builder, finish, results, |_, pairs| pairs.count)
+    }),
+    regression(&["regr_r2"], &ENTRIES[3], |builder, finish, results| {
+        columns(builder, finish, results, r2)
+    }),
+    regression(&["regr_avgx"], &ENTRIES[4], |builder, finish, results| {
+        if_any(builder, finish, results, |pairs| pairs.mean)
+    }),
+    regression(&["regr_avgy"], &ENTRIES[5], |builder, finish, results| {
+        if_any(builder, finish, results, |pairs| pairs.other_mean)
+    }),
+    regression(&["regr_sxx"], &ENTRIES[6], |builder, finish, results| {
+        if_any(builder, finish, results, |pairs| pairs.squares)
+    }),
+    regression(&["regr_syy"], &ENTRIES[7], |builder, finish, results| {
+        if_any(builder, finish, results, |pairs| pairs.other_squares)
+    }),
+    regression(&["regr_sxy"], &ENTRIES[8], |builder, finish, results| {
+        if_any(builder, finish, results, |pairs| pairs.products)
+    }),
 ];
-
-static SLOPE: AggregateEntry = regression(
-    "regr_slope",
-    &["regr_slope"],
-    &SLOPE,
-    |builder, finish, results| columns(builder, finish, results, slope),
-);
-static INTERCEPT: AggregateEntry = regression(
-    "regr_intercept",
-    &["regr_intercept"],
-    &INTERCEPT,
-    |builder, finish, results| columns(builder, finish, results, intercept),
-);
-static COUNT: AggregateEntry = regression(
-    "regr_count",
-    &["regr_count"],
-    &COUNT,
-    |builder, finish, results| columns(builder, finish, results, |_, pairs| pairs.count),
-);
-static R2: AggregateEntry = regression("regr_r2", &["regr_r2"], &R2, |builder, finish, results| {
-    columns(builder, finish, results, r2)
-});
-static AVG_X: AggregateEntry = regression(
-    "regr_avgx",
-    &["regr_avgx"],
-    &AVG_X,
-    |builder, finish, results| {
-        columns(builder, finish, results, |builder, pairs| {
-            if_any(builder, pairs, pairs.mean)
-        })
-    },
-);
-static AVG_Y: AggregateEntry = regression(
-    "regr_avgy",
-    &["regr_avgy"],
-    &AVG_Y,
-    |builder, finish, results| {
-        columns(builder, finish, results, |builder, pairs| {
-            if_any(builder, pairs, pairs.other_mean)
-        })
-    },
-);
-static SXX: AggregateEntry = regression(
-    "regr_sxx",
-    &["regr_sxx"],
-    &SXX,
-    |builder, finish, results| {
-        columns(builder, finish, results, |builder, pairs| {
-            if_any(builder, pairs, pairs.squares)
-        })
-    },
-);
-static SYY: AggregateEntry = regression(
-    "regr_syy",
-    &["regr_syy"],
-    &SYY,
-    |builder, finish, results| {
-        columns(builder, finish, results, |builder, pairs| {
-            if_any(builder, pairs, pairs.other_squares)
-        })
-    },
-);
-static SXY: AggregateEntry = regression(
-    "regr_sxy",
-    &["regr_sxy"],
-    &SXY,
-    |builder, finish, results| {
-        columns(builder, finish, results, |builder, pairs| {
-            if_any(builder, pairs, pairs.products)
-        })
-    },
-);
 
 fn types(arguments: &[DataType], declared: &DataType) -> Result<CallTypes, Unsupported> {
     check("regression", arguments)?;
@@ -125,24 +80,37 @@ fn columns(
 ) -> Result<Vec<Nullable>, Unsupported> {
     let pairs = Pairs::of(results)?;
     if finish.gives_state() {
-        return Ok(vec![
-            pairs.count,
-            pairs.mean,
-            pairs.other_mean,
-            pairs.squares,
-            pairs.other_squares,
-            pairs.products,
-        ]);
+        return Ok(state(&pairs));
     }
     Ok(vec![value(builder, &pairs)])
 }
 
-/// Lets a value through if there is a pair.
-fn if_any(builder: &mut Builder, pairs: &Pairs, of: Nullable) -> Nullable {
-    Nullable {
-        value: of.value,
-        valid: pairs.are_more_than(builder, 0),
+/// Makes the columns of what is there if there is a pair.
+fn if_any(
+    builder: &mut Builder,
+    finish: &Finish<'_>,
+    results: &[Nullable],
+    of: fn(&Pairs) -> Nullable,
+) -> Result<Vec<Nullable>, Unsupported> {
+    let pairs = Pairs::of(results)?;
+    if finish.gives_state() {
+        return Ok(state(&pairs));
     }
+    Ok(vec![Nullable {
+        value: of(&pairs).value,
+        valid: pairs.are_more_than(builder, 0),
+    }])
+}
+
+fn state(pairs: &Pairs) -> Vec<Nullable> {
+    vec![
+        pairs.count,
+        pairs.mean,
+        pairs.other_mean,
+        pairs.squares,
+        pairs.other_squares,
+        pairs.products,
+    ]
 }
 
 /// Returns whether a float is not 0.

@@ -30,32 +30,32 @@ const fn variance(
     }
 }
 
-pub(super) static VAR_POP: AggregateEntry = variance(
-    "var_pop",
-    &["var_pop"],
-    AggregateFunction::VarPop,
-    |arguments, _| types(AggregateFunction::VarPop, arguments),
-);
-pub(super) static VAR_SAMP: AggregateEntry = variance(
-    "var_samp",
-    &["var"],
-    AggregateFunction::VarSamp,
-    |arguments, _| types(AggregateFunction::VarSamp, arguments),
-);
-pub(super) static STDDEV_POP: AggregateEntry = variance(
-    "stddev_pop",
-    &["stddev_pop"],
-    AggregateFunction::StddevPop,
-    |arguments, _| types(AggregateFunction::StddevPop, arguments),
-);
-pub(super) static STDDEV_SAMP: AggregateEntry = variance(
-    "stddev_samp",
-    &["stddev"],
-    AggregateFunction::StddevSamp,
-    |arguments, _| types(AggregateFunction::StddevSamp, arguments),
-);
-
-pub(super) static ENTRIES: &[&AggregateEntry] = &[&VAR_POP, &VAR_SAMP, &STDDEV_POP, &STDDEV_SAMP];
+pub(super) static ENTRIES: [AggregateEntry; 4] = [
+    variance(
+        "var_pop",
+        &["var_pop"],
+        AggregateFunction::VarPop,
+        |arguments, _| types(AggregateFunction::VarPop, arguments),
+    ),
+    variance(
+        "var_samp",
+        &["var"],
+        AggregateFunction::VarSamp,
+        |arguments, _| types(AggregateFunction::VarSamp, arguments),
+    ),
+    variance(
+        "stddev_pop",
+        &["stddev_pop"],
+        AggregateFunction::StddevPop,
+        |arguments, _| types(AggregateFunction::StddevPop, arguments),
+    ),
+    variance(
+        "stddev_samp",
+        &["stddev"],
+        AggregateFunction::StddevSamp,
+        |arguments, _| types(AggregateFunction::StddevSamp, arguments),
+    ),
+];
 
 fn types(function: AggregateFunction, arguments: &[DataType]) -> Result<CallTypes, Unsupported> {
     let argument = &arguments[0];

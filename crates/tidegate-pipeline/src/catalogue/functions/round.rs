@@ -5,10 +5,10 @@ use arrow_schema::DataType;
 
 use crate::catalogue::decimals::scale_of;
 use crate::catalogue::{
-    Accuracy, Arguments, Kernel, Lowered, ScalarEntry, Signature, constants, floats,
+    Accuracy, Arguments, Kernel, Lowered, ScalarEntry, Signature, constants, floats, whole,
 };
 use crate::check::Unsupported;
-use crate::program::{Builder, FloatOp, Nullable, Rounding};
+use crate::program::{Builder, Nullable, Rounding};
 use crate::types::Decimal;
 
 pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
@@ -23,20 +23,9 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     signatures,
 }];
 
-static DOUBLE: Kernel = Kernel {
-    gives: floats::next_to_argument,
-    ..floats::double("round", f64::round, "round({0})", Accuracy::Exact)
-};
+static DOUBLE: Kernel = whole::double("round", f64::round, "round({0})");
 
-static SINGLE: Kernel = Kernel {
-    gives: floats::next_to_argument,
-    ..floats::single(
-        "round of singles",
-        f32::round,
-        "roundf({0})",
-        Accuracy::Exact,
-    )
-};
+static SINGLE: Kernel = whole::single("round of singles", f32::round, "roundf({0})");
 
 /// Returns the places after the point.
 fn places(signature: &Signature) -> Result<i32, Unsupported> {
@@ -84,10 +73,7 @@ fn lower(builder: &mut Builder, arguments: &mut Arguments<'_>) -> Lowered {
                 DataType::Float32 => (f64::from(10_f64.powi(places) as f32), &SINGLE),
                 _ => (10_f64.powi(places), &DOUBLE),
             };
-            let factor = floats::constant(builder, factor, value);
-            let scaled = builder.float2(FloatOp::Multiply, value, factor);
-            let whole = builder.call(kernel, vec![scaled]);
-            builder.float2(FloatOp::Divide, whole, factor)
+            whole::in_units(builder, value, factor, kernel)
         }
     };
     Ok(Nullable { value, valid })

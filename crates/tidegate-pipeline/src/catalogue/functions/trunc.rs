@@ -4,10 +4,10 @@ use arrow_schema::DataType;
 
 use crate::catalogue::decimals::scale_of;
 use crate::catalogue::{
-    Accuracy, Arguments, Kernel, Lowered, ScalarEntry, Signature, constants, floats,
+    Accuracy, Arguments, Kernel, Lowered, ScalarEntry, Signature, constants, floats, whole,
 };
 use crate::check::Unsupported;
-use crate::program::{Builder, FloatOp, IntegerOp, Nullable, Rounding};
+use crate::program::{Builder, IntegerOp, Nullable, Rounding};
 use crate::types::{Decimal, DecimalWidth};
 
 pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
@@ -28,20 +28,9 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     signatures,
 }];
 
-static DOUBLE: Kernel = Kernel {
-    gives: floats::next_to_argument,
-    ..floats::double("trunc", f64::trunc, "trunc({0})", Accuracy::Exact)
-};
+static DOUBLE: Kernel = whole::double("trunc", f64::trunc, "trunc({0})");
 
-static SINGLE: Kernel = Kernel {
-    gives: floats::next_to_argument,
-    ..floats::single(
-        "trunc of singles",
-        f32::trunc,
-        "truncf({0})",
-        Accuracy::Exact,
-    )
-};
+static SINGLE: Kernel = whole::single("trunc of singles", f32::trunc, "truncf({0})");
 
 /// Returns the places after the point.
 fn places(signature: &Signature) -> Result<i32, Unsupported> {
@@ -81,12 +70,7 @@ fn lower(builder: &mut Builder, arguments: &mut Arguments<'_>) -> Lowered {
                 _ => (10_f64.powi(places), &DOUBLE),
             };
             match has_places {
-                true => {
-                    let factor = floats::constant(builder, factor, value);
-                    let scaled = builder.float2(FloatOp::Multiply, value, factor);
-                    let whole = builder.call(kernel, vec![scaled]);
-                    builder.float2(FloatOp::Divide, whole, factor)
-                }
+                true => whole::in_units(builder, value, factor, kernel),
                 // Of the two zeros there is one here.
                 false => {
                     let zero = floats::constant(builder, 0.0, value);

@@ -117,11 +117,6 @@ impl<'a> Block<'a> {
 
     fn error(&mut self, raised: &Raised, row: usize) -> EvalError {
         match raised {
-            Raised::DivideByZero => EvalError::DivideByZero,
-            Raised::Overflow { operation } => EvalError::Overflow {
-                operation: operation.clone(),
-            },
-            Raised::Domain { what } => EvalError::Domain { what },
             Raised::CastFailed { value, from, to } => EvalError::CastFailed {
                 value: format!("{:?}", self.cell(*value, row).as_value(from)),
                 to: to.to_string(),
@@ -132,6 +127,7 @@ impl<'a> Block<'a> {
                 let error = failure.and_then(|failure| failure.error.take());
                 error.unwrap_or_else(|| EvalError::internal(format!("{name} has not failed")))
             }
+            raised => raised.error(),
         }
     }
 

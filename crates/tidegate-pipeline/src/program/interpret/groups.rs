@@ -89,7 +89,10 @@ impl Table {
                 let inputs: Vec<(usize, usize)> = call
                     .accumulators
                     .iter()
-                    .flat_map(|at| (0..self.states[*at].num_results()).map(|result| (*at, result)))
+                    .flat_map(|at| {
+                        let num_results = groups.accumulators[*at].reduce.num_results();
+                        (0..num_results).map(|result| (*at, result))
+                    })
                     .collect();
                 Block::new(&call.finish, texts, num, |index, row| {
                     let (at, result) = inputs[index];
@@ -266,14 +269,6 @@ impl States {
                 moments.other_mean += (other - moments.other_mean) / moments.count as f64;
                 moments.products += before * (other - moments.other_mean);
             }
-        }
-    }
-
-    /// Returns how many results there are for a group.
-    fn num_results(&self) -> usize {
-        match self {
-            Self::Moments(_) => 2,
-            _ => 1,
         }
     }
 

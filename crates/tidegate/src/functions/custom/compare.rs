@@ -31,7 +31,7 @@ pub(crate) async fn compare(
 ) -> Result<(), Error> {
     let name = function.name();
     if let Some(place) = &runtime.discovery().nvrtc {
-        let source = probe(of_device).map_err(|why| Error::new(ErrorKind::Sql, why))?;
+        let source = probe(of_device).map_err(|why| Error::new(ErrorKind::Sql, why.what))?;
         let place = place.clone();
         let compiled = tokio::task::spawn_blocking(move || {
             let compiler = Compiler::open(&place)?;
