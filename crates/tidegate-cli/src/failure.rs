@@ -65,7 +65,7 @@ impl fmt::Display for Failure {
             Self::Query(error) if error.kind() == ErrorKind::Internal => {
                 write!(f, "internal error: {}; please report it", chain(error))
             }
-            Self::Query(error) => f.write_str(&chain(error)),
+            Self::Query(error) => f.write_str(&explained(error)),
             Self::Encode(error) => {
                 write!(f, "the result cannot be written in this format: {error}")
             }
@@ -75,6 +75,16 @@ impl fmt::Display for Failure {
             Self::Stopped(_) => f.write_str("cancelled"),
             Self::Panic(message) => write!(f, "internal error: {message}; please report it"),
         }
+    }
+}
+
+/// Writes an error with its place and its way out, if they are known; then its causes say no more. That of a
+/// server has both in its text.
+fn explained(error: &tidegate::Error) -> String {
+    let text = format!("{error:#}");
+    match text.contains('\n') {
+        true => text,
+        false => chain(error),
     }
 }
 

@@ -23,7 +23,7 @@ pub(crate) fn status(error: impl Into<Error>) -> Status {
         ErrorKind::Io => Code::FailedPrecondition,
         ErrorKind::Device | ErrorKind::Internal => Code::Internal,
     };
-    Status::new(code, shortened(&error.to_string()))
+    Status::new(code, shortened(&format!("{error:#}")))
 }
 
 /// Says that a message of a client is wrong.

@@ -1,7 +1,10 @@
 //! The error that leaves the library, sorted by who must act.
 
 mod existence;
+mod place;
 mod raised;
+mod upstream;
+mod wording;
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -11,7 +14,9 @@ use datafusion::arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
 use tokio::task::JoinError;
 
+pub use place::SqlPlace;
 pub(crate) use raised::in_one_text;
+pub(crate) use upstream::{Mistake, span};
 
 /// Who must act on an [`Error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,11 +45,23 @@ pub enum ErrorKind {
     Internal,
 }
 
-/// An error with who must act, what happened, and its cause.
+/// An error with who must act, what happened, and its cause; of a statement, also where in its text, and
+/// what to write instead.
+///
+/// `{}` writes it on one line, `{:#}` with the line of the statement and a caret under the place:
+///
+/// ```text
+/// column 'nmae' not found
+///   1 | SELECT nmae FROM people
+///     |        ^^^^
+/// help: did you mean name?
+/// ```
 #[derive(Clone)]
 pub struct Error {
     kind: ErrorKind,
     message: String,
+    place: Option<Arc<SqlPlace>>,
+    help: Option<String>,
     source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
@@ -54,6 +71,8 @@ impl Error {
         Self {
             kind,
             message: message.into(),
+            place: None,
+            help: None,
             source: None,
         }
     }
@@ -67,6 +86,8 @@ impl Error {
         Self {
             kind,
             message: message.into(),
+            place: None,
+            help: None,
             source: Some(Arc::new(source)),
         }
     }
@@ -79,6 +100,8 @@ impl Error {
         Self {
             kind: kind_of(error),
             message: describe(error),
+            place: None,
+            help: None,
             source: None,
         }
     }
@@ -92,17 +115,71 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         self.kind
     }
+
+    /// Returns what is wrong, without the place and the way out.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// Returns where in its statement the mistake is, if that is known.
+    pub fn place(&self) -> Option<&SqlPlace> {
+        self.place.as_deref()
+    }
+
+    /// Returns the way out, if one is known beside what the message says.
+    pub fn help(&self) -> Option<&str> {
+        self.help.as_deref()
+    }
+
+    /// Says something else of the same kind and cause.
+    pub(crate) fn with_message(self, message: String) -> Self {
+        Self { message, ..self }
+    }
+
+    /// Makes somebody else act.
+    pub(crate) fn with_kind(self, kind: ErrorKind) -> Self {
+        Self { kind, ..self }
+    }
+
+    /// Adds where in its statement the mistake is.
+    pub(crate) fn at(self, place: Option<SqlPlace>) -> Self {
+        Self {
+            place: place.map(Arc::new),
+            ..self
+        }
+    }
+
+    /// Adds the way out.
+    pub(crate) fn with_help(self, help: Option<String>) -> Self {
+        Self { help, ..self }
+    }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
+        f.write_str(&self.message)?;
+        if f.alternate() {
+            if let Some(place) = &self.place {
+                write!(f, "\n{place}")?;
+            }
+            return match &self.help {
+                Some(help) => write!(f, "\nhelp: {help}"),
+                None => Ok(()),
+            };
+        }
+        match (&self.help, &self.place) {
+            (Some(help), _) => write!(f, ": {help}"),
+            (None, Some(place)) => {
+                write!(f, " at line {}, column {}", place.line(), place.column())
+            }
+            (None, None) => Ok(()),
+        }
     }
 }
 
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}: {}", self.kind, self.message)
+        write!(f, "{:?}: {self}", self.kind)
     }
 }
 
@@ -165,6 +242,8 @@ fn find_own(error: &DataFusionError) -> Option<&Error> {
 
 fn kind_of(error: &DataFusionError) -> ErrorKind {
     match error.find_root() {
+        // DataFusion calls arguments of wrong types a defect of its own.
+        DataFusionError::Internal(_) if Mistake::of(error).is_some() => ErrorKind::Sql,
         DataFusionError::ArrowError(cause, _) => match cause.as_ref() {
             ArrowError::IoError(..) => ErrorKind::Io,
             ArrowError::NotYetImplemented(_) => ErrorKind::NotSupported,
@@ -192,18 +271,16 @@ fn kind_of(error: &DataFusionError) -> ErrorKind {
 }
 
 fn describe(error: &DataFusionError) -> String {
-    if let DataFusionError::SQL(syntax, _) = error.find_root() {
-        let message = syntax.to_string();
-        let expected = message.strip_prefix("sql parser error: ");
-        return format!("syntax error: {}", expected.unwrap_or(&message));
-    }
     if let Some(said) = panic_of_task(error) {
         return format!("the query hit a bug in the engine: {said}");
     }
     if let Some(raised) = raised::what_was_raised(error) {
         return raised;
     }
-    let mut message = strip_nesting(&error.strip_backtrace());
+    if let Some(mistake) = Mistake::of(error) {
+        return mistake.message();
+    }
+    let mut message = wording::plain(error);
     if kind_of(error) == ErrorKind::ResourcesExhausted && !message.contains("tidegate.") {
         message.push_str(
             "; raise tidegate.memory_limit, or lower datafusion.execution.target_partitions",
@@ -230,33 +307,6 @@ fn panic_of_task(error: &DataFusionError) -> Option<String> {
         cause = current.source();
     }
     None
-}
-
-/// Drops the prefixes with which DataFusion nests its errors and everything after a backtrace.
-fn strip_nesting(message: &str) -> String {
-    const NESTING: [&str; 12] = [
-        "Error during planning: ",
-        "SQL error: ",
-        "Execution error: ",
-        "Arrow error: ",
-        "External error: ",
-        "Schema error: ",
-        "Optimizer rule 'simplify_expressions' failed",
-        "caused by",
-        "Parquet error: ",
-        "Invalid or Unsupported Configuration: ",
-        "Object Store error: ",
-        "Resources exhausted: ",
-    ];
-    let mut rest = message
-        .split("\n\nbacktrace")
-        .next()
-        .unwrap_or(message)
-        .trim();
-    while let Some(inner) = NESTING.iter().find_map(|prefix| rest.strip_prefix(prefix)) {
-        rest = inner.trim_start();
-    }
-    rest.to_string()
 }
 
 #[cfg(test)]

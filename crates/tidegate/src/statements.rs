@@ -14,6 +14,7 @@
 //! ever. The parser reads extension statements, which DataFusion does not plan, and leaves the tokens
 //! of any other to DataFusion's own; `Rewrites` prepares the parsed form for the planner.
 
+mod arrows;
 mod depth;
 mod highlight;
 mod hints;
@@ -29,6 +30,7 @@ mod text;
 mod walk;
 mod words;
 
+use datafusion::common::config::SqlParserOptions;
 use sqlparser::dialect::{Dialect, GenericDialect};
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, TokenizerError};
 
@@ -179,6 +181,13 @@ pub fn is_complete(text: &str) -> bool {
         None => true,
         Some(token) => *token == Token::SemiColon && open <= 0,
     }
+}
+
+/// Cuts text into words and symbols, without space and comments, up to the first mistake.
+pub(crate) fn words(text: &str, options: &SqlParserOptions) -> Vec<TokenWithSpan> {
+    let (mut tokens, _) = tokenize(text, &*text::dialect_of(options));
+    tokens.retain(|token| !matches!(token.token, Token::Whitespace(_)));
+    tokens
 }
 
 /// Cuts text into tokens, up to the first mistake.

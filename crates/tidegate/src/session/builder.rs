@@ -41,7 +41,7 @@ use crate::{system, tensors};
 pub(super) const SPILL_BYTES_MAX: u64 = 100 << 30;
 
 /// DataFusion's settings of which a session has another default.
-const DEFAULTS: [(&str, &str); 5] = [
+const DEFAULTS: [(&str, &str); 6] = [
     // Without one TIMESTAMPTZ and now() would have no zone.
     (ZONE_SETTING, DEFAULT_ZONE),
     // As nanoseconds, years before 1678 and after 2261 would wrap in silence.
@@ -52,6 +52,8 @@ const DEFAULTS: [(&str, &str); 5] = [
         "datafusion.optimizer.enable_aggregate_dynamic_filter_pushdown",
         "false",
     ),
+    // Errors then know the place of a mistake.
+    ("datafusion.sql_parser.collect_spans", "true"),
     // sqlparser counts several of its own steps for each level of nesting, of which there are at
     // most `MAX_NESTING` of `statements::limits`; what may nest is bounded before it parses.
     ("datafusion.sql_parser.recursion_limit", "2000"),

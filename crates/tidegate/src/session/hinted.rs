@@ -1,60 +1,102 @@
-//! Errors of planning, with the name or the file that was probably meant.
+//! Errors of statements, with the place of the mistake and the way out.
 
-use datafusion::error::DataFusionError;
+use std::path::Path;
 
 use super::Session;
 use crate::error::{Error, ErrorKind};
+use crate::mistakes::{Known, explain, listed, missing_table, nearest, place_of_table};
 use crate::stores::access::AllowedPaths;
-use crate::suggest::nearest;
+use crate::stores::remote_url;
 
-/// Describes a planning error; for a table that is not there, names the one that was probably meant.
-pub(super) async fn with_hint(error: DataFusionError, sql: &str, session: &Session) -> Error {
-    let described = Error::from(error);
-    let message = described.to_string();
-    let Some(missing) = missing_table(&message) else {
-        return match quoted_path(sql) {
-            // DataFusion does not say which file it is that cannot be read.
-            Some(path) if described.kind() == ErrorKind::Io && !message.contains(path) => {
-                // What stands behind '?' may be a signature.
-                let path = path.split('?').next().unwrap_or_default();
-                if message.contains(path) {
-                    return described;
-                }
-                Error::with_source(
-                    ErrorKind::Io,
-                    format!("reading '{path}': {message}"),
-                    described,
-                )
-            }
-            _ => described,
-        };
-    };
-    if let Some(path) = quoted_path(sql) {
-        let allowed = AllowedPaths::of(&session.context().copied_config());
-        if let Some(Err(error)) = allowed.map(|allowed| allowed.check_text(path)) {
-            return error;
-        }
-        let message = format!(
-            "'{path}' not found: no such file, folder or glob, or its ending is none of .parquet, \
-             .csv, .tsv, .json, .ndjson, .jsonl, .arrow"
-        );
-        return Error::new(ErrorKind::Io, message);
+/// Endings of files that are read by their path.
+const ENDINGS: &str = ".parquet, .csv, .tsv, .json, .ndjson, .jsonl, .arrow";
+
+/// The most names of a folder among which one is looked for.
+const FOLDER_MAX: usize = 10_000;
+
+/// Adds to an error where in the statement it is and what to write instead; of a file or a table that is not
+/// there, the one that was probably meant.
+pub(super) fn with_hint(error: impl Into<Error>, sql: &str, session: &Session) -> Error {
+    let error = error.into();
+    if error.place().is_some() || error.help().is_some() {
+        return error;
     }
-    let names = table_names(session).await;
-    let name = missing.rsplit('.').next().unwrap_or(missing);
-    let hint = match nearest(&names, name) {
-        Some(candidate) => format!("did you mean '{candidate}'?"),
-        _ if names.is_empty() => {
-            "there are no tables yet: CREATE EXTERNAL TABLE, or a table function such as \
-             tpch('lineitem', 0.1)"
-                .to_string()
+    let state = session.context().state();
+    if let Some(path) = quoted_path(sql) {
+        if missing_table(&error).is_some() {
+            let place = place_of_table(path, sql, &state);
+            return missing_file(path, session).at(place);
         }
-        _ => format!("there are {}", names.join(", ")),
+        // DataFusion does not say which file it is that cannot be read.
+        // What stands behind '?' may be a signature.
+        let shown = path.split('?').next().unwrap_or_default();
+        if error.kind() == ErrorKind::Io && !error.message().contains(shown) {
+            let message = format!("reading '{shown}': {error}");
+            return Error::with_source(ErrorKind::Io, message, error);
+        }
+    }
+    let known = Known {
+        state: &state,
+        tables: table_names(session),
     };
-    Error::new(
-        described.kind(),
-        format!("table '{name}' not found: {hint}"),
-    )
+    explain(error, sql, &known)
+}
+
+/// Says why nothing could be read at a path.
+fn missing_file(path: &str, session: &Session) -> Error {
+    let allowed = AllowedPaths::of(&session.context().copied_config());
+    if let Some(Err(error)) = allowed.map(|allowed| allowed.check_text(path)) {
+        return error;
+    }
+    let missing = Error::new(ErrorKind::Io, format!("'{path}' not found"));
+    if !session.reads_file_urls || remote_url(path).is_some() {
+        let help = format!("no such file, folder or glob, or its ending is none of {ENDINGS}");
+        return missing.with_help(Some(help));
+    }
+    if path.contains(['*', '?', '[']) {
+        let help = format!("no file matches the pattern and ends in one of {ENDINGS}");
+        return missing.with_help(Some(help));
+    }
+    let file = Path::new(path);
+    if file.is_file() {
+        let message = format!("'{path}' is there, and its ending does not say what it is");
+        let help = format!(
+            "read it with read_csv('{path}'), read_json('{path}') or read_parquet('{path}')"
+        );
+        return Error::new(ErrorKind::Io, message).with_help(Some(help));
+    }
+    if file.is_dir() {
+        let help = format!("the folder has no file that ends in one of {ENDINGS}");
+        let message = format!("'{path}' has nothing to read");
+        return Error::new(ErrorKind::Io, message).with_help(Some(help));
+    }
+    missing.with_help(Some(beside(file)))
+}
+
+/// Says what there is in a folder instead of a file.
+fn beside(file: &Path) -> String {
+    let folder = match file.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let Ok(entries) = folder.read_dir() else {
+        return format!("there is no folder '{}'", folder.display());
+    };
+    let names = entries.flatten().take(FOLDER_MAX);
+    let mut names: Vec<String> = names
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .filter(|name| !name.starts_with('.'))
+        .collect();
+    names.sort();
+    match nearest(names.iter().map(String::as_str), &name) {
+        Some(near) => format!("did you mean '{}'?", file.with_file_name(near).display()),
+        None if names.is_empty() => format!("the folder '{}' is empty", folder.display()),
+        None => {
+            let listed = listed(names.iter().map(String::as_str), &name);
+            format!("the folder '{}' has {listed}", folder.display())
+        }
+    }
 }
 
 /// Finds a quoted path of which the text selects, as `FROM 'data/t.parquet'`, that is not there.
@@ -76,14 +118,8 @@ fn quoted_path(sql: &str) -> Option<&str> {
     })
 }
 
-fn missing_table(message: &str) -> Option<&str> {
-    let (_, rest) = message.split_once("table '")?;
-    let (name, rest) = rest.split_once('\'')?;
-    rest.starts_with(" not found").then_some(name)
-}
-
 /// Lists the session's own tables, without the system's.
-async fn table_names(session: &Session) -> Vec<String> {
+fn table_names(session: &Session) -> Vec<String> {
     let ctx = session.context();
     let mut names = Vec::new();
     for catalog in ctx.catalog_names() {

@@ -95,7 +95,7 @@ async fn regions<T>(
 ) -> Result<Vec<T>, Error> {
     let plan = match statement::logical_plan(session, state, query).await {
         Ok(plan) => plan,
-        Err(error) => return Err(with_hint(error, sql, session).await),
+        Err(error) => return Err(with_hint(error, sql, session)),
     };
     allowed.verify_plan(&plan)?;
     if !is_query(&plan) {

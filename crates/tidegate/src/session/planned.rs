@@ -67,6 +67,11 @@ pub enum StatementKind {
 
 /// Plans a statement and runs nothing; finds out what its plan depends on if that is kept.
 pub(super) async fn plan(session: &Session, sql: &str, is_kept: bool) -> Result<Planned, Error> {
+    let planned = unexplained(session, sql, is_kept).await;
+    planned.map_err(|error| with_hint(error, sql, session))
+}
+
+async fn unexplained(session: &Session, sql: &str, is_kept: bool) -> Result<Planned, Error> {
     let (mut text, source) = statement::read(session, sql)?;
     text.number_placeholders()?;
     let mut planned = Planned {
@@ -124,10 +129,7 @@ impl Planned {
             self.columns = columns_of(&state, &plan)?;
             Ok::<_, DataFusionError>(plan)
         };
-        match planned.await {
-            Ok(plan) => self.work = Work::Plan(plan),
-            Err(error) => return Err(with_hint(error, &self.source.sql, session).await),
-        }
+        self.work = Work::Plan(planned.await?);
         Ok(self)
     }
 
@@ -256,12 +258,18 @@ impl Planned {
             let task = Arc::new(frame.task_ctx());
             Ok((task, frame.create_physical_plan().await?))
         })
-        .await?;
+        .await
+        .map_err(|error| self.explained(error))?;
         Ok(Self {
             columns: Some(plan.schema()),
             work: Work::Ready(plan, task),
             ..self.clone()
         })
+    }
+
+    /// Adds to an error where in the statement it is.
+    fn explained(&self, error: Error) -> Error {
+        with_hint(error, &self.source.sql, &self.session)
     }
 
     /// Returns the session's state, for a run of this statement.
@@ -282,7 +290,7 @@ impl Planned {
             own.run(&handle).await
         });
         tokio::select! {
-            stream = work => stream,
+            stream = work => stream.map_err(|error| self.explained(error)),
             () = cancel.cancelled() => Err(cancelled()),
         }
     }

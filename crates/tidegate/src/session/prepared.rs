@@ -191,7 +191,7 @@ impl Planned {
         let state = statement::state_of(session, Arc::clone(&source.context))?;
         let plan = match source.plan(session, &state, query).await {
             Ok(plan) => plan,
-            Err(error) => return Err(with_hint(error, sql, session).await),
+            Err(error) => return Err(with_hint(error, sql, session)),
         };
         statement::check_rights(&state, &plan)?;
         let planned = match plan {

@@ -99,6 +99,11 @@ pub(super) fn timeout(session: &Session) -> Option<Duration> {
 }
 
 async fn outcome(session: &Session, sql: &str, allowed: SQLOptions) -> Result<Outcome, Error> {
+    let outcome = unexplained(session, sql, allowed).await;
+    outcome.map_err(|error| with_hint(error, sql, session))
+}
+
+async fn unexplained(session: &Session, sql: &str, allowed: SQLOptions) -> Result<Outcome, Error> {
     let (text, mut source) = read(session, sql)?;
     let context = Arc::clone(&source.context);
     let query = match text.parse()? {
@@ -116,10 +121,7 @@ async fn outcome(session: &Session, sql: &str, allowed: SQLOptions) -> Result<Ou
         }
     };
     let state = state_of(session, context)?;
-    let plan = match source.plan(session, &state, query).await {
-        Ok(plan) => plan,
-        Err(error) => return Err(with_hint(error, sql, session).await),
-    };
+    let plan = source.plan(session, &state, query).await?;
     allowed.verify_plan(&plan)?;
     done(session, state, source, plan).await
 }
@@ -198,16 +200,19 @@ fn fit_batches(state: &mut SessionState, literal_bytes: usize) {
 pub(super) async fn prepare(session: &Session, sql: &str) -> Result<Prepared, Error> {
     let (session, sql) = (session.clone(), sql.to_owned());
     apart(timeout(&session), async move {
-        prepared::prepare(&session, &sql).await
+        let prepared = prepared::prepare(&session, &sql).await;
+        prepared.map_err(|error| with_hint(error, &sql, &session))
     })
     .await
 }
 
 /// Plans a query and reports the kernels of its regions.
 pub(super) async fn kernels(session: &Session, sql: &str) -> Result<Vec<KernelReport>, Error> {
-    let (text, source) = read(session, sql)?;
+    let explained = |error: Error| with_hint(error, sql, session);
+    let (text, source) = read(session, sql).map_err(explained)?;
     let state = state_of(session, source.context)?;
-    let query = text.parse()?.standard().ok_or_else(kernels::only_queries)?;
+    let parsed = text.parse().map_err(|error| explained(error.into()))?;
+    let query = parsed.standard().ok_or_else(kernels::only_queries)?;
     let (session, sql) = (session.clone(), sql.to_owned());
     apart(timeout(&session), async move {
         kernels::reports(&session, &state, query, &sql, SQLOptions::new()).await
@@ -437,7 +442,10 @@ pub(super) async fn execute(
     let (session, sql) = (session.clone(), sql.to_owned());
     apart(timeout(&session), async move {
         match outcome(&session, &sql, SQLOptions::new()).await? {
-            Outcome::Query(frame, source) => start(&session, &source, frame).await,
+            Outcome::Query(frame, source) => {
+                let started = start(&session, &source, frame).await;
+                started.map_err(|error| with_hint(error, &sql, &session))
+            }
             Outcome::Done(frame) => Ok(frame.execute_stream().await?),
             Outcome::Execute(prepared, source, values) => {
                 prepared.start(source.context, &values).await

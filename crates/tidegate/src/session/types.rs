@@ -1,4 +1,7 @@
 //! Names of SQL types that DataFusion's planner does not know, and values that it cannot read.
+//!
+//! Types of other systems that are the same under another name are here; of those that are not, the table
+//! of `crate::mistakes::rewrites` says what to write.
 
 pub(super) mod literals;
 
@@ -8,7 +11,8 @@ use datafusion::logical_expr::planner::TypePlanner;
 use sqlparser::ast;
 use sqlparser::ast::TimezoneInfo;
 
-/// Plans binary types of any length, and times and timestamps of any precision.
+/// Plans binary types of any length, times and timestamps of any precision, and types by the names that
+/// other systems have for them.
 #[derive(Debug)]
 pub(super) struct SqlTypes;
 
@@ -21,7 +25,9 @@ impl TypePlanner for SqlTypes {
 fn planned(sql_type: &ast::DataType) -> Option<DataType> {
     use TimezoneInfo::{None as NoZone, WithoutTimeZone};
     use ast::DataType::{
-        Binary, Blob, Bytes, LongBlob, MediumBlob, Time, Timestamp, TinyBlob, Varbinary,
+        Binary, Blob, Bytes, Custom, Datetime, Float32, Float64, Int16, Int32,
+        Int64, JSON, JSONB, LongBlob, LongText, MediumBlob, MediumText, Nvarchar, Signed, Time,
+        Timestamp, TinyBlob, TinyText, UBigInt, USmallInt, UTinyInt, Unsigned, Varbinary,
     };
     match sql_type {
         // A length is not enforced, as that of VARCHAR is not.
@@ -36,8 +42,46 @@ fn planned(sql_type: &ast::DataType) -> Option<DataType> {
         Timestamp(Some(digits), NoZone | WithoutTimeZone) => {
             Some(DataType::Timestamp(unit(*digits)?, None))
         }
+        Datetime(digits) => Some(DataType::Timestamp(unit(digits.unwrap_or(9))?, None)),
+        // JSON is text, which its functions read.
+        JSON | JSONB | LongText | MediumText | TinyText | Nvarchar(_) => Some(DataType::Utf8View),
+        Float32 => Some(DataType::Float32),
+        Float64 => Some(DataType::Float64),
+        Int16 => Some(DataType::Int16),
+        Int32 => Some(DataType::Int32),
+        Int64 | Signed => Some(DataType::Int64),
+        UTinyInt => Some(DataType::UInt8),
+        USmallInt => Some(DataType::UInt16),
+        UBigInt | Unsigned => Some(DataType::UInt64),
+        Custom(name, modifiers) => named(&name.to_string(), modifiers),
         _ => None,
     }
+}
+
+/// Returns the type of a name that the parser does not know either.
+fn named(name: &str, modifiers: &[String]) -> Option<DataType> {
+    let number = |place: usize| modifiers.get(place).map(|digits| digits.parse().ok());
+    Some(match name.to_ascii_uppercase().as_str() {
+        "LONG" => DataType::Int64,
+        "UINTEGER" => DataType::UInt32,
+        "DATETIME2" | "TIMESTAMP_NTZ" | "TIMESTAMP_NS" => {
+            DataType::Timestamp(TimeUnit::Nanosecond, None)
+        }
+        "TIMESTAMP_S" => DataType::Timestamp(TimeUnit::Second, None),
+        "TIMESTAMP_MS" => DataType::Timestamp(TimeUnit::Millisecond, None),
+        "TIMESTAMP_US" => DataType::Timestamp(TimeUnit::Microsecond, None),
+        "NVARCHAR" | "NVARCHAR2" | "VARCHAR2" | "LONGTEXT" | "MEDIUMTEXT" | "TINYTEXT" => {
+            DataType::Utf8View
+        }
+        "NUMBER" => match (number(0)?, number(1)) {
+            (Some(precision @ 1..=38), None) => DataType::Decimal128(precision, 0),
+            (Some(precision @ 1..=38), Some(Some(scale))) if scale <= precision => {
+                DataType::Decimal128(precision, i8::try_from(scale).ok()?)
+            }
+            _ => return None,
+        },
+        _ => return None,
+    })
 }
 
 /// Returns the coarsest unit that holds so many digits of a second; `None` if there is none.

@@ -2,7 +2,8 @@
 //!
 //! Most clauses that the parser knows and the planner does not are errors of the planner. What it
 //! ignores instead is refused here: a clause is obeyed or is an error. `FROM t` becomes `SELECT * FROM
-//! t`, and `x AT TIME ZONE z` becomes `timezone(z, x)`, which the planner would take for a cast.
+//! t`, and `x AT TIME ZONE z` becomes `timezone(z, x)`, which the planner would take for a cast. Functions of
+//! other systems become what they are here ([`forms`]), and arrows are bound and made lambdas ([`arrows`]).
 
 use std::ops::ControlFlow;
 
@@ -15,7 +16,9 @@ use sqlparser::ast::{
     VisitMut, VisitorMut,
 };
 
+use super::arrows;
 use crate::error::{Error, ErrorKind};
+use crate::functions::forms;
 use crate::functions::zones::{DEFAULT_ZONE, ZONE_SETTING};
 use crate::options::UncheckedConstraints;
 
@@ -118,6 +121,9 @@ impl Rewrites<'_> {
             select.projection.push(all);
             select.flavor = SelectFlavor::Standard;
         }
+        for item in &mut select.projection {
+            self.keep_name(item);
+        }
         refuse(select.prewhere.is_some(), "PREWHERE", "use WHERE")?;
         refuse(
             !select.connect_by.is_empty(),
@@ -179,6 +185,50 @@ impl Rewrites<'_> {
             "a path behind a table's name",
             "leave it out",
         )
+    }
+
+    /// Has a column keep the name of a call that becomes something else.
+    fn keep_name(&self, item: &mut SelectItem) {
+        let SelectItem::UnnamedExpr(Expr::Function(call)) = item else {
+            return;
+        };
+        if self.form(call).is_none() || forms::name_of(call).as_deref() == Some("explode") {
+            return;
+        }
+        let alias = Ident::with_quote('"', call.to_string());
+        let expr = Expr::Function(call.clone());
+        *item = SelectItem::ExprWithAlias { expr, alias };
+    }
+
+    /// Returns what a call of a function that is not registered stands for.
+    fn form(&self, call: &Function) -> Option<Expr> {
+        let name = forms::name_of(call)?;
+        let functions = self.functions;
+        let is_registered = functions.scalar_functions().contains_key(&name)
+            || functions.aggregate_functions().contains_key(&name)
+            || functions.window_functions().contains_key(&name)
+            || functions.higher_order_functions().contains_key(&name);
+        match is_registered {
+            true => None,
+            false => forms::form(call),
+        }
+    }
+
+    /// Makes lambdas of the arguments of a function that takes lambdas.
+    fn lambdas(&self, call: &mut Function) {
+        let known = self.functions.higher_order_functions();
+        let takes = forms::name_of(call).is_some_and(|name| known.contains_key(&name));
+        let FunctionArguments::List(list) = &mut call.args else {
+            return;
+        };
+        if !takes {
+            return;
+        }
+        for argument in &mut list.args {
+            if let FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) = argument {
+                arrows::lambda(expr);
+            }
+        }
     }
 
     fn call(&self, call: &Function) -> Result<(), Error> {
@@ -258,6 +308,11 @@ impl VisitorMut for Visitor<'_> {
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
         if let Expr::Function(call) = expr {
+            if let Some(form) = self.0.form(call) {
+                *expr = form;
+                return ControlFlow::Continue(());
+            }
+            self.0.lambdas(call);
             return flow(self.0.call(call));
         }
         if matches!(expr, Expr::AtTimeZone { .. }) {
@@ -270,6 +325,11 @@ impl VisitorMut for Visitor<'_> {
                 *expr = at_time_zone(*time_zone, *timestamp);
             }
         }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
+        arrows::bind(expr);
         ControlFlow::Continue(())
     }
 }

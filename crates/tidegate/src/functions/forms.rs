@@ -1,0 +1,244 @@
+//! Functions of other systems that are here by another name or in another form: a call of one becomes what
+//! stands beside it, before it is planned.
+//!
+//! Only what has the same meaning is here. What differs in some case (`dayofweek` begins with 0 or 1,
+//! `regexp_matches` gives a truth or rows) is in the table of `crate::mistakes::rewrites` instead, and an
+//! error says what to write. A function that is registered by such a name is called as usual.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::sync::OnceLock;
+
+use sqlparser::ast::{
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName,
+    ObjectNamePart, visit_expressions_mut,
+};
+use sqlparser::dialect::GenericDialect;
+use sqlparser::parser::Parser;
+
+/// Names, and the function that each stands for with all its clauses.
+#[rustfmt::skip]
+const NAMES: &[(&str, &str)] = &[
+    ("approx_count_distinct", "approx_distinct"),
+    ("array_size", "array_length"),
+    ("ceiling", "ceil"),
+    ("explode", "unnest"),
+    ("first", "first_value"),
+    ("gen_random_uuid", "uuid"),
+    ("group_concat", "string_agg"),
+    ("last", "last_value"),
+    ("lcase", "lower"),
+    ("len", "length"),
+    ("levenshtein_distance", "levenshtein"),
+    ("list", "array_agg"),
+    ("listagg", "string_agg"),
+    ("mid", "substr"),
+    ("newid", "uuid"),
+    ("proper", "initcap"),
+    ("replicate", "repeat"),
+    ("sign", "signum"),
+    ("str_split", "string_to_array"),
+    ("string_split", "string_to_array"),
+    ("truncate", "trunc"),
+    ("ucase", "upper"),
+];
+
+/// Calls, and the expression that each stands for; each argument is there once.
+#[rustfmt::skip]
+const FORMS: &[(&str, &str)] = &[
+    ("approx_quantile(x, q)", "approx_percentile_cont(x, q)"),
+    ("charindex(part, s)", "strpos(s, part)"),
+    ("count_if(c)", "count(CASE WHEN c THEN 1 END)"),
+    ("countif(c)", "count(CASE WHEN c THEN 1 END)"),
+    ("curdate()", "current_date()"),
+    ("date_add(d, i)", "d + i"),
+    ("date_sub(d, i)", "d - i"),
+    ("day(d)", "date_part('day', d)"),
+    ("dayofmonth(d)", "date_part('day', d)"),
+    ("dayofyear(d)", "date_part('doy', d)"),
+    ("epoch(t)", "date_part('epoch', t)"),
+    ("getdate()", "now()"),
+    ("hour(t)", "date_part('hour', t)"),
+    ("if(c, a, b)", "CASE WHEN c THEN a ELSE b END"),
+    ("iif(c, a, b)", "CASE WHEN c THEN a ELSE b END"),
+    ("isnull(a, b)", "coalesce(a, b)"),
+    ("isodow(d)", "date_part('isodow', d)"),
+    ("last_day(d)", "CAST(date_trunc('month', d) + INTERVAL '1 month' - INTERVAL '1 day' AS DATE)"),
+    ("locate(part, s)", "strpos(s, part)"),
+    ("minute(t)", "date_part('minute', t)"),
+    ("mod(a, b)", "a % b"),
+    ("month(d)", "date_part('month', d)"),
+    ("nullifzero(x)", "nullif(x, 0)"),
+    ("percentile(x, q)", "percentile_cont(x, q)"),
+    ("quarter(d)", "date_part('quarter', d)"),
+    ("regexp_full_match(s, p)", "regexp_like(s, '^(?:' || p || ')$')"),
+    ("second(t)", "date_part('second', t)"),
+    ("space(n)", "repeat(' ', n)"),
+    ("strftime(t, f)", "to_char(t, f)"),
+    ("strptime(s, f)", "to_timestamp(s, f)"),
+    ("stuff(s, start, n, other)", "overlay(s PLACING other FROM start FOR n)"),
+    ("sysdate()", "now()"),
+    ("to_varchar(x)", "CAST(x AS VARCHAR)"),
+    ("weekofyear(d)", "date_part('week', d)"),
+    ("week(d)", "date_part('week', d)"),
+    ("year(d)", "date_part('year', d)"),
+    ("zeroifnull(x)", "coalesce(x, 0)"),
+];
+
+/// What a call stands for. Its arguments are identifiers `$0`, `$1`, …, which nobody can write without
+/// quotes.
+struct Form {
+    arguments: usize,
+    expr: Expr,
+}
+
+/// Returns the name of a call's function, if it is written without a schema and quotes.
+pub(crate) fn name_of(call: &Function) -> Option<String> {
+    match call.name.0.as_slice() {
+        [ObjectNamePart::Identifier(name)] if name.quote_style.is_none() => {
+            Some(name.value.to_lowercase())
+        }
+        _ => None,
+    }
+}
+
+/// Returns the names of all functions that are here in another form.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    let called = |call: &'static str| call.split('(').next().unwrap_or(call);
+    let forms = FORMS.iter().map(move |(call, _)| called(call));
+    NAMES.iter().map(|(name, _)| *name).chain(forms)
+}
+
+/// Returns what a call stands for; `None` if it is not of this table, or has other arguments.
+pub(crate) fn form(call: &Function) -> Option<Expr> {
+    let name = name_of(call)?;
+    if let Some((_, other)) = NAMES.iter().find(|(known, _)| *known == name) {
+        let ident = call.name.0.first().and_then(ObjectNamePart::as_ident)?;
+        let renamed = Ident {
+            value: (*other).to_string(),
+            ..ident.clone()
+        };
+        return Some(Expr::Function(Function {
+            name: ObjectName::from(vec![renamed]),
+            ..call.clone()
+        }));
+    }
+    let form = forms().get(name.as_str())?;
+    let mut given = plain_arguments(call)?;
+    if given.len() != form.arguments {
+        return None;
+    }
+    let mut expr = form.expr.clone();
+    let _ = visit_expressions_mut(&mut expr, |expr| {
+        if let Some(argument) = place_of(expr).and_then(|place| given.get_mut(place)?.take()) {
+            *expr = Expr::Nested(Box::new(argument));
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    Some(Expr::Nested(Box::new(expr)))
+}
+
+/// Returns which argument of a form an expression is.
+fn place_of(expr: &Expr) -> Option<usize> {
+    match expr {
+        Expr::Identifier(name) if name.quote_style.is_none() => {
+            name.value.strip_prefix('$')?.parse().ok()
+        }
+        _ => None,
+    }
+}
+
+/// Returns the arguments of a call without clauses.
+fn plain_arguments(call: &Function) -> Option<Vec<Option<Expr>>> {
+    let is_plain = call.filter.is_none()
+        && call.over.is_none()
+        && call.null_treatment.is_none()
+        && call.within_group.is_empty()
+        && call.parameters == FunctionArguments::None;
+    let FunctionArguments::List(list) = &call.args else {
+        return None;
+    };
+    if !is_plain || list.duplicate_treatment.is_some() || !list.clauses.is_empty() {
+        return None;
+    }
+    let mut arguments = Vec::with_capacity(list.args.len());
+    for argument in &list.args {
+        match argument {
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => {
+                arguments.push(Some(expr.clone()));
+            }
+            _ => return None,
+        }
+    }
+    Some(arguments)
+}
+
+/// Returns the table, read.
+fn forms() -> &'static HashMap<String, Form> {
+    static READ: OnceLock<HashMap<String, Form>> = OnceLock::new();
+    READ.get_or_init(|| FORMS.iter().filter_map(|(call, expr)| read(call, expr)).collect())
+}
+
+fn read(call: &str, expr: &str) -> Option<(String, Form)> {
+    let parse = |text: &str| {
+        let parser = Parser::new(&GenericDialect {}).try_with_sql(text);
+        parser.and_then(|mut parser| parser.parse_expr()).ok()
+    };
+    let (name, arguments) = call.split_once('(')?;
+    let arguments = arguments.trim_end_matches(')').split(", ");
+    let arguments: Vec<&str> = arguments.filter(|name| !name.is_empty()).collect();
+    let mut expr = parse(expr)?;
+    let _ = visit_expressions_mut(&mut expr, |expr| {
+        if let Expr::Identifier(name) = expr
+            && let Some(place) = arguments.iter().position(|known| *known == name.value)
+        {
+            name.value = format!("${place}");
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    let form = Form {
+        arguments: arguments.len(),
+        expr,
+    };
+    Some((name.to_string(), form))
+}
+
+#[cfg(test)]
+mod tests {
+    use sqlparser::ast::Expr;
+    use sqlparser::dialect::GenericDialect;
+    use sqlparser::parser::Parser;
+
+    use super::{FORMS, NAMES, form, forms, names};
+
+    fn check(call: &str, expect: Option<&str>) {
+        let mut parser = Parser::new(&GenericDialect {}).try_with_sql(call).unwrap();
+        let Expr::Function(call) = parser.parse_expr().unwrap() else {
+            panic!("{call} is no call");
+        };
+        let written = form(&call).map(|expr| expr.to_string());
+        assert_eq!(written.as_deref(), expect);
+    }
+
+    #[test]
+    fn calls_become_what_they_stand_for() {
+        check("year(a.b)", Some("(date_part('year', (a.b)))"));
+        check("MOD(x + 1, b)", Some("((x + 1) % (b))"));
+        check("date_add(i, d)", Some("((i) + (d))"));
+        check("listagg(a, ',') FILTER (WHERE b)", Some("string_agg(a, ',') FILTER (WHERE b)"));
+        check("year()", None);
+        check("year(a) OVER ()", None);
+        check("\"year\"(a)", None);
+        check("s.year(a)", None);
+        check("upper(a)", None);
+    }
+
+    #[test]
+    fn every_row_can_be_read_and_has_a_name_of_its_own() {
+        assert_eq!(forms().len(), FORMS.len());
+        let mut sorted: Vec<&str> = names().collect();
+        sorted.sort_unstable();
+        sorted.dedup();
+        assert_eq!(sorted.len(), NAMES.len() + FORMS.len());
+    }
+}

@@ -1,0 +1,284 @@
+//! `->` and `->>`, bound as PostgreSQL binds them, and `x -> …` as an argument, which is a lambda.
+//!
+//! The parser binds these operators looser than comparisons: of `d ->> 'k' = 'v'` it makes `d ->> ('k' = 'v')`,
+//! and of `'v' = d ->> 'k'` it makes `('v' = d) ->> 'k'`. [`bind`] turns such a tree round; what is in
+//! parentheses stays. Of a function that takes lambdas, [`lambda`] makes one of `x -> x > 1 AND x < 5`, whose body goes
+//! on to the end.
+
+use sqlparser::ast::{
+    BinaryOperator, Expr, Ident, LambdaFunction, LambdaFunctionParameter, LambdaSyntax,
+    OneOrManyWithParens, Value,
+};
+
+/// Has an arrow take its nearest operands, where the parser gave it comparisons. What is in the operands
+/// is bound already.
+pub(super) fn bind(expr: &mut Expr) {
+    let Expr::BinaryOp { left, op, right } = expr else {
+        return;
+    };
+    if !is_arrow(op) {
+        return;
+    }
+    if !has_last(left) && !has_first(right) {
+        return;
+    }
+    let op = op.clone();
+    let mut left = take(left);
+    let mut right = take(right);
+    *expr = match has_last(&left) {
+        true => {
+            let operand = last(&mut left);
+            let mut inner = Expr::BinaryOp {
+                left: Box::new(take(operand)),
+                op,
+                right: Box::new(right),
+            };
+            bind(&mut inner);
+            *operand = inner;
+            left
+        }
+        false => {
+            let operand = first(&mut right);
+            *operand = Expr::BinaryOp {
+                left: Box::new(left),
+                op,
+                right: Box::new(take(operand)),
+            };
+            right
+        }
+    };
+}
+
+/// Makes a lambda of an argument such as `x -> x + 1` or `(x, y) -> x + y`; leaves any other as it is.
+pub(super) fn lambda(argument: &mut Expr) {
+    let Some(arrow) = leftmost_arrow(argument) else {
+        return;
+    };
+    let Expr::BinaryOp { left, right, .. } = arrow else {
+        return;
+    };
+    let Some(params) = parameters(left) else {
+        return;
+    };
+    let rest = take(right);
+    *arrow = rest;
+    *argument = Expr::Lambda(LambdaFunction {
+        params,
+        body: Box::new(take(argument)),
+        syntax: LambdaSyntax::Arrow,
+    });
+}
+
+fn parameters(expr: &Expr) -> Option<OneOrManyWithParens<LambdaFunctionParameter>> {
+    let parameter = |name: &Ident| LambdaFunctionParameter {
+        name: name.clone(),
+        data_type: None,
+    };
+    match expr {
+        Expr::Identifier(name) => Some(OneOrManyWithParens::One(parameter(name))),
+        Expr::Nested(inner) => match inner.as_ref() {
+            Expr::Identifier(name) => Some(OneOrManyWithParens::One(parameter(name))),
+            _ => None,
+        },
+        Expr::Tuple(names) => {
+            let names = names.iter().map(|name| match name {
+                Expr::Identifier(name) => Some(parameter(name)),
+                _ => None,
+            });
+            Some(OneOrManyWithParens::Many(names.collect::<Option<_>>()?))
+        }
+        _ => None,
+    }
+}
+
+/// Finds the arrow with which an argument begins.
+fn leftmost_arrow(expr: &mut Expr) -> Option<&mut Expr> {
+    let mut current = expr;
+    loop {
+        let goes_on = match current {
+            Expr::BinaryOp { left, op, .. } => {
+                !(*op == BinaryOperator::Arrow && parameters(left).is_some())
+            }
+            _ => return None,
+        };
+        if !goes_on {
+            return Some(current);
+        }
+        let Expr::BinaryOp { left, .. } = current else {
+            return None;
+        };
+        current = left;
+    }
+}
+
+fn is_arrow(op: &BinaryOperator) -> bool {
+    matches!(op, BinaryOperator::Arrow | BinaryOperator::LongArrow)
+}
+
+/// Tells the operators that the parser binds tighter than an arrow, and PostgreSQL looser.
+fn is_loose(op: &BinaryOperator) -> bool {
+    matches!(
+        op,
+        BinaryOperator::Eq
+            | BinaryOperator::NotEq
+            | BinaryOperator::Lt
+            | BinaryOperator::LtEq
+            | BinaryOperator::Gt
+            | BinaryOperator::GtEq
+            | BinaryOperator::Spaceship
+            | BinaryOperator::PGRegexMatch
+            | BinaryOperator::PGRegexIMatch
+            | BinaryOperator::PGRegexNotMatch
+            | BinaryOperator::PGRegexNotIMatch
+    )
+}
+
+/// Tells whether an arrow before an expression belongs to its first operand.
+fn has_first(expr: &Expr) -> bool {
+    match expr {
+        Expr::BinaryOp { op, .. } => is_loose(op),
+        Expr::IsNull(_)
+        | Expr::IsNotNull(_)
+        | Expr::IsTrue(_)
+        | Expr::IsNotTrue(_)
+        | Expr::IsFalse(_)
+        | Expr::IsNotFalse(_)
+        | Expr::IsDistinctFrom(..)
+        | Expr::IsNotDistinctFrom(..)
+        | Expr::Like { .. }
+        | Expr::ILike { .. }
+        | Expr::SimilarTo { .. }
+        | Expr::Between { .. }
+        | Expr::InList { .. }
+        | Expr::InSubquery { .. } => true,
+        _ => false,
+    }
+}
+
+/// Returns the first operand that an arrow belongs to.
+fn first(expr: &mut Expr) -> &mut Expr {
+    if !has_first(expr) {
+        return expr;
+    }
+    match expr {
+        Expr::BinaryOp { left: inner, .. }
+        | Expr::IsNull(inner)
+        | Expr::IsNotNull(inner)
+        | Expr::IsTrue(inner)
+        | Expr::IsNotTrue(inner)
+        | Expr::IsFalse(inner)
+        | Expr::IsNotFalse(inner)
+        | Expr::IsDistinctFrom(inner, _)
+        | Expr::IsNotDistinctFrom(inner, _)
+        | Expr::Like { expr: inner, .. }
+        | Expr::ILike { expr: inner, .. }
+        | Expr::SimilarTo { expr: inner, .. }
+        | Expr::Between { expr: inner, .. }
+        | Expr::InList { expr: inner, .. }
+        | Expr::InSubquery { expr: inner, .. } => first(inner),
+        other => other,
+    }
+}
+
+/// Tells whether an arrow behind an expression belongs to its last operand.
+fn has_last(expr: &Expr) -> bool {
+    match expr {
+        Expr::BinaryOp { op, .. } => is_loose(op),
+        Expr::Between { .. }
+        | Expr::Like { .. }
+        | Expr::ILike { .. }
+        | Expr::SimilarTo { .. }
+        | Expr::IsDistinctFrom(..)
+        | Expr::IsNotDistinctFrom(..) => true,
+        _ => false,
+    }
+}
+
+/// Returns the last operand that an arrow belongs to.
+fn last(expr: &mut Expr) -> &mut Expr {
+    if !has_last(expr) {
+        return expr;
+    }
+    match expr {
+        Expr::BinaryOp { right: inner, .. }
+        | Expr::Between { high: inner, .. }
+        | Expr::Like { pattern: inner, .. }
+        | Expr::ILike { pattern: inner, .. }
+        | Expr::SimilarTo { pattern: inner, .. }
+        | Expr::IsDistinctFrom(_, inner)
+        | Expr::IsNotDistinctFrom(_, inner) => last(inner),
+        other => other,
+    }
+}
+
+fn take(expr: &mut Expr) -> Expr {
+    std::mem::replace(expr, Expr::Value(Value::Null.with_empty_span()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ops::ControlFlow;
+
+    use sqlparser::ast::{Expr, visit_expressions_mut};
+    use sqlparser::dialect::GenericDialect;
+    use sqlparser::parser::Parser;
+
+    use super::{bind, lambda};
+
+    fn parse(text: &str) -> Expr {
+        let mut parser = Parser::new(&GenericDialect {}).try_with_sql(text).unwrap();
+        parser.parse_expr().unwrap()
+    }
+
+    /// Writes every arrow in parentheses.
+    fn marked(expr: &Expr) -> String {
+        let mut expr = expr.clone();
+        let _ = visit_expressions_mut(&mut expr, |expr| {
+            if matches!(expr, Expr::BinaryOp { op, .. } if super::is_arrow(op)) {
+                *expr = Expr::Nested(Box::new(super::take(expr)));
+            }
+            ControlFlow::<()>::Continue(())
+        });
+        expr.to_string()
+    }
+
+    #[test]
+    fn arrows_take_their_nearest_operands() {
+        for (sql, expect) in [
+            ("d -> 'a' ->> 'b' = 'x'", "((d -> 'a') ->> 'b') = 'x'"),
+            ("'x' = d ->> 'a'", "'x' = (d ->> 'a')"),
+            ("d ->> 'a' = d -> 'b' ->> 'c'", "(d ->> 'a') = ((d -> 'b') ->> 'c')"),
+            ("d ->> 'a' IS NULL", "(d ->> 'a') IS NULL"),
+            ("d ->> 'a' LIKE 'x%' AND b", "(d ->> 'a') LIKE 'x%' AND b"),
+            ("d ->> 'a' IN ('x', 'y')", "(d ->> 'a') IN ('x', 'y')"),
+            ("b BETWEEN 'a' AND d ->> 'z'", "b BETWEEN 'a' AND (d ->> 'z')"),
+            ("d -> 1", "(d -> 1)"),
+            ("NOT d ->> 'a' = 'x'", "NOT (d ->> 'a') = 'x'"),
+            ("d -> ('a' = 'b')", "(d -> ('a' = 'b'))"),
+        ] {
+            let mut expr = parse(sql);
+            let _ = visit_expressions_mut(&mut expr, |expr| {
+                bind(expr);
+                ControlFlow::<()>::Continue(())
+            });
+            assert_eq!(marked(&expr), expect, "{sql}");
+        }
+    }
+
+    #[test]
+    fn arguments_with_names_before_an_arrow_are_lambdas() {
+        for (sql, is_lambda) in [
+            ("x -> x + 1", true),
+            ("x -> x > 1 AND x < 5 OR x = 9", true),
+            ("(x, y) -> x + y", true),
+            ("x -> x -> 'a'", true),
+            ("a + 1", false),
+            ("'a' -> 'b'", false),
+        ] {
+            let mut expr = parse(sql);
+            lambda(&mut expr);
+            assert_eq!(matches!(expr, Expr::Lambda(_)), is_lambda, "{sql}");
+            assert_eq!(expr.to_string(), sql);
+        }
+    }
+}
