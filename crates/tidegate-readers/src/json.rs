@@ -76,6 +76,14 @@ impl Shape {
         };
     }
 
+    /// Returns the fields of objects as a schema; all may be NULL.
+    pub fn schema(&self) -> Schema {
+        match self {
+            Self::Object(fields) => Schema::new(fields_of(fields)),
+            _ => Schema::empty(),
+        }
+    }
+
     fn is_nested(&self) -> bool {
         matches!(self, Self::List(_) | Self::Object(_) | Self::Mixed)
     }
@@ -178,12 +186,44 @@ pub fn sniff_json(sample: &Sample) -> Result<SniffedJson, SniffError> {
     Ok(SniffedJson { layout, shape })
 }
 
-impl SniffedJson {
-    /// Returns the columns as a schema; all may be NULL.
-    pub fn schema(&self) -> Schema {
-        match &self.shape {
-            Shape::Object(fields) => Schema::new(fields_of(fields)),
-            _ => Schema::empty(),
+/// Makes the objects of an array objects one after the other, in buffers of any size.
+#[derive(Debug, Default)]
+pub struct Flattener {
+    depth: usize,
+    is_text: bool,
+    is_escaped: bool,
+}
+
+impl Flattener {
+    /// Blanks the array's brackets, and the commas between its values.
+    pub fn flatten(&mut self, bytes: &mut [u8]) {
+        for byte in bytes {
+            if self.is_text {
+                match *byte {
+                    _ if self.is_escaped => self.is_escaped = false,
+                    b'\\' => self.is_escaped = true,
+                    b'"' => self.is_text = false,
+                    _ => {}
+                }
+                continue;
+            }
+            match *byte {
+                b'"' => self.is_text = true,
+                b'[' | b'{' => {
+                    if self.depth == 0 && *byte == b'[' {
+                        *byte = b' ';
+                    }
+                    self.depth += 1;
+                }
+                b']' | b'}' => {
+                    self.depth = self.depth.saturating_sub(1);
+                    if self.depth == 0 && *byte == b']' {
+                        *byte = b' ';
+                    }
+                }
+                b',' if self.depth == 1 => *byte = b' ',
+                _ => {}
+            }
         }
     }
 }
@@ -302,14 +342,14 @@ impl<'de> Visitor<'de> for ShapeVisitor {
 
 #[cfg(test)]
 mod tests {
-    use super::{Layout, sniff_json};
+    use super::{Flattener, Layout, sniff_json};
     use crate::sample::Sample;
 
     #[track_caller]
     fn check(text: &str, layout: Layout, columns: &[(&str, &str)]) {
         let found = sniff_json(&Sample::whole(text.into())).unwrap();
         assert_eq!(found.layout, layout);
-        let schema = found.schema();
+        let schema = found.shape.schema();
         let fields = schema.fields().iter();
         let fields: Vec<_> = fields
             .map(|f| (f.name().clone(), f.data_type().to_string()))
@@ -339,6 +379,19 @@ mod tests {
             &[("a", "Utf8")],
         );
         check("[]", Layout::Array, &[]);
+    }
+
+    #[test]
+    fn an_array_becomes_its_objects() {
+        let text = br#"[{"a": [1, 2], "b": "],\"["}, {"a": []}]"#;
+        for buffer in [1, 3, 100] {
+            let mut flattener = Flattener::default();
+            let mut flat = text.to_vec();
+            flat.chunks_mut(buffer)
+                .for_each(|chunk| flattener.flatten(chunk));
+            let expect = r#" {"a": [1, 2], "b": "],\"["}  {"a": []} "#;
+            assert_eq!(String::from_utf8(flat).unwrap(), expect);
+        }
     }
 
     #[test]
