@@ -1,10 +1,12 @@
 //! Files are untrusted: what they claim is checked before memory is allocated for it, and a decoder
 //! that panics fails its statement with an error that names the file.
 //!
-//! Three mechanisms, for three stages:
+//! Mechanisms, by the stages of reading:
 //!
 //! - `format` wraps the file formats of a session: reading the columns and statistics of files.
 //! - `guard` wraps the source of every scan of a plan: opening and decoding files.
+//! - `text` looks at delimited text and JSON before it is read.
+//! - `listed` and `table` are files that a statement names, as one table.
 //! - `present` compares a query's tables with the files that are there: deleted and emptied files.
 //!
 //! What is written is written whole or not at all ([`whole`]).
@@ -15,8 +17,11 @@
 pub(crate) mod format;
 pub(crate) mod guard;
 pub mod ipc;
+pub(crate) mod listed;
 pub(crate) mod parquet;
 pub(crate) mod present;
+pub(crate) mod table;
+pub(crate) mod text;
 pub(crate) mod whole;
 
 use std::any::Any;

@@ -19,6 +19,7 @@ mod operations;
 mod plan_cache;
 mod planned;
 mod prepared;
+mod readers;
 mod sampled;
 mod spilling;
 mod statement;

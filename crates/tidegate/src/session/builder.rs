@@ -21,7 +21,7 @@ use super::tasks::Tasks;
 use super::types::SqlTypes;
 use super::types::literals::TimestampsOfColumns;
 use super::zones::SessionZone;
-use super::{Session, add_to, files, formats};
+use super::{Session, add_to, files, formats, readers};
 use crate::error::{Error, ErrorKind};
 use crate::functions::bounded::{BoundedConcat, FunctionMemory, bound};
 use crate::functions::intervals::IntervalComparisons;
@@ -287,6 +287,7 @@ impl SessionBuilder {
             .write()
             .register_expr_planner(Arc::new(IntervalComparisons))?;
         ctx.register_relation_planner(Arc::new(NamedArguments))?;
+        readers::register(&ctx)?;
         ctx.register_relation_planner(Arc::new(Samples))?;
         ctx.register_relation_planner(Arc::new(BoundedRelations))?;
         system::register(&ctx, &runtime)?;

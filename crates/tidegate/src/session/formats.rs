@@ -16,10 +16,12 @@ use datafusion::error::Result;
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement;
 use sqlparser::ast::Value;
+use tidegate_readers::Given;
 
 use crate::error::{Error, ErrorKind};
 use crate::files::format::CheckedFactory;
 use crate::files::ipc::IpcFormat;
+use crate::files::text::{Kind, TextFactory};
 
 /// Endings of compressed files, and what each is compressed by.
 const COMPRESSIONS: [(&str, &str); 4] = [
@@ -34,31 +36,34 @@ const COMPRESSED: [&str; 5] = ["csv", "tsv", "json", "ndjson", "jsonl"];
 
 /// Adds the endings to a session.
 pub(super) fn register(ctx: &SessionContext) -> Result<()> {
+    let text = |kind, inner| Arc::new(TextFactory { kind, inner }) as Arc<dyn FileFormatFactory>;
+    let delimited = || Kind::Delimited(Given::default());
     let json = || Arc::new(JsonFormatFactory::new()) as Arc<dyn FileFormatFactory>;
     let csv = || Arc::new(CsvFormatFactory::new()) as Arc<dyn FileFormatFactory>;
     let state = ctx.state_ref();
     let mut state = state.write();
     let formats: [Arc<dyn FileFormatFactory>; 5] = [
         Arc::new(CheckedFactory(Arc::new(ParquetFormatFactory::new()))),
-        Arc::new(CheckedFactory(csv())),
-        Arc::new(CheckedFactory(json())),
+        Arc::new(CheckedFactory(text(delimited(), csv()))),
+        Arc::new(CheckedFactory(text(Kind::Json, json()))),
         Arc::new(IpcFormat::new()),
         Arc::new(Avro),
     ];
     for format in formats {
         state.register_file_format(format, true)?;
     }
-    for (ending, inner, option) in [
-        ("ndjson", json(), None),
-        ("jsonl", json(), None),
-        ("tsv", csv(), Some(("format.delimiter", "\t"))),
+    for (ending, kind, inner, option) in [
+        ("ndjson", Kind::Json, json(), None),
+        ("jsonl", Kind::Json, json(), None),
+        ("tsv", delimited(), csv(), Some(("format.delimiter", "\t"))),
     ] {
         let alias = Alias {
             ending,
             inner,
             option,
         };
-        state.register_file_format(Arc::new(CheckedFactory(Arc::new(alias))), true)?;
+        let alias = text(kind, Arc::new(alias));
+        state.register_file_format(Arc::new(CheckedFactory(alias)), true)?;
         let tables = state.table_factories_mut();
         let factory = || Arc::new(ListingTableFactory::new()) as Arc<dyn TableProviderFactory>;
         tables.entry(ending.to_uppercase()).or_insert_with(factory);

@@ -28,7 +28,7 @@ use super::hinted::with_hint;
 use super::prepared::{self, Prepared};
 use super::{
     KernelReport, Session, builder, cache, created, files, formats, functions, hints, kernels,
-    kill, plan_cache, spilling, summary,
+    kill, plan_cache, readers, spilling, summary,
 };
 use crate::clients::Client;
 use crate::error::Error;
@@ -262,7 +262,8 @@ pub(super) async fn plan_parsed(
         let disk = &state.runtime_env().disk_manager;
         inputs.put_in_place(&mut statement, disk).await?;
     }
-    let plan = functions::plan(state, statement).await?;
+    let with_files = readers::open_calls(session, state, &statement).await?;
+    let plan = functions::plan(with_files.as_ref().unwrap_or(state), statement).await?;
     PlanSize::of(&plan).check()?;
     match is_summary {
         true => summary::plan(state, plan),

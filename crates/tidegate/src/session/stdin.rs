@@ -112,6 +112,19 @@ impl Inputs {
         Ok(Some(table))
     }
 
+    /// Returns the path of an input's copy; `None` for any other path.
+    ///
+    /// # Errors
+    /// Fails if the input cannot be read, is empty, or exceeds the limit of temporary files.
+    pub(super) async fn copy_of(&self, path: &str, state: &SessionState) -> Result<Option<String>> {
+        let Some(source) = source_of(path) else {
+            return Ok(None);
+        };
+        let disk = &state.runtime_env().disk_manager;
+        let copied = self.copied(source, disk).await?;
+        Ok(Some(copied.path.display().to_string()))
+    }
+
     /// Has an external table read the copy of an input that it names as its location.
     ///
     /// # Errors

@@ -1,0 +1,47 @@
+//! What a user says of a file; what is not said is found.
+
+use arrow::datatypes::DataType;
+
+use crate::encoding::Encoding;
+use crate::temporal::{DateFormat, TimestampFormat};
+
+/// The options of `read_csv`. `None` is "find it".
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Given {
+    /// What stands between values.
+    pub delimiter: Option<u8>,
+    /// What values may be enclosed in; `Some(None)` for nothing.
+    pub quote: Option<Option<u8>>,
+    /// What makes a quote part of a quoted value; `Some(None)` for a doubled quote.
+    pub escape: Option<Option<u8>>,
+    /// What lines begin with that are no rows; `Some(None)` for nothing.
+    pub comment: Option<Option<u8>>,
+    /// Whether the first row has the columns' names.
+    pub header: Option<bool>,
+    /// Lines before the header or the first row.
+    pub skip: Option<usize>,
+    /// The encoding.
+    pub encoding: Option<Encoding>,
+    /// Words that stand for NULL in every column, and no others.
+    pub null_words: Option<Vec<String>>,
+    /// What stands before a number's fraction.
+    pub decimal: Option<u8>,
+    /// How dates are written.
+    pub date_format: Option<DateFormat>,
+    /// How timestamps are written.
+    pub timestamp_format: Option<TimestampFormat>,
+    /// All columns, by place, with their types.
+    pub columns: Option<Vec<(String, DataType)>>,
+    /// All columns' names, by place.
+    pub names: Option<Vec<String>>,
+    /// Types of some columns, by name.
+    pub types: Vec<(String, DataType)>,
+    /// Whether all columns are text.
+    pub all_text: bool,
+    /// Whether short rows end with NULLs.
+    pub null_padding: bool,
+    /// Whether rows that contradict are left out.
+    pub ignore_errors: bool,
+    /// How many rows are looked at; `None` for pieces of the whole file.
+    pub sample_rows: Option<usize>,
+}

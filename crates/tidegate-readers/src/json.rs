@@ -1,0 +1,411 @@
+//! The columns of JSON: fields in the order in which the file has them.
+//!
+//! A file is objects one after the other (newlines between them or not), or one array of objects. A field
+//! has the type that all of its values share; where they share none, it is text.
+
+use std::fmt;
+
+use arrow::datatypes::{DataType, Field, Fields, Schema};
+use serde::Deserialize;
+use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+
+use crate::error::SniffError;
+use crate::sample::Sample;
+
+/// The most fields of an object.
+const FIELDS_MAX: usize = 100_000;
+
+/// What a file of JSON is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// Objects one after the other.
+    Objects,
+    /// An array of objects.
+    Array,
+}
+
+/// What was found of a file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SniffedJson {
+    /// What it is.
+    pub layout: Layout,
+    /// The columns, in the file's order.
+    pub shape: Shape,
+}
+
+/// What values have in common.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Shape {
+    /// Only NULLs were met.
+    Null,
+    /// True or false.
+    Boolean,
+    /// A whole number of 64 bits.
+    Integer,
+    /// A number.
+    Number,
+    /// Text, or values of several kinds.
+    Text,
+    /// Values of several kinds, some of which have others within them.
+    Mixed,
+    /// A list.
+    List(Box<Shape>),
+    /// An object, with its fields in order.
+    Object(Vec<(String, Shape)>),
+}
+
+impl Shape {
+    /// Takes in another value.
+    pub fn merge(&mut self, other: Self) {
+        let this = std::mem::replace(self, Self::Null);
+        *self = match (this, other) {
+            (Self::Null, other) => other,
+            (this, Self::Null) => this,
+            (Self::Integer, Self::Number) | (Self::Number, Self::Integer) => Self::Number,
+            (Self::List(mut this), Self::List(other)) => {
+                this.merge(*other);
+                Self::List(this)
+            }
+            (Self::Object(mut this), Self::Object(other)) => {
+                merge_fields(&mut this, other);
+                Self::Object(this)
+            }
+            (this, other) if this == other => this,
+            (this, other) if this.is_nested() || other.is_nested() => Self::Mixed,
+            _ => Self::Text,
+        };
+    }
+
+    /// Returns the fields of objects as a schema; all may be NULL.
+    pub fn schema(&self) -> Schema {
+        match self {
+            Self::Object(fields) => Schema::new(fields_of(fields)),
+            _ => Schema::empty(),
+        }
+    }
+
+    fn is_nested(&self) -> bool {
+        matches!(self, Self::List(_) | Self::Object(_) | Self::Mixed)
+    }
+
+    fn data_type(&self) -> DataType {
+        match self {
+            Self::Null | Self::Text | Self::Mixed => DataType::Utf8,
+            Self::Boolean => DataType::Boolean,
+            Self::Integer => DataType::Int64,
+            Self::Number => DataType::Float64,
+            Self::List(item) => DataType::new_list(item.data_type(), true),
+            Self::Object(fields) => DataType::Struct(fields_of(fields)),
+        }
+    }
+
+    fn find_mixed(&self, path: &str) -> Option<String> {
+        match self {
+            Self::Mixed => Some(path.to_string()),
+            Self::List(item) => item.find_mixed(&format!("{path}[]")),
+            Self::Object(fields) => fields.iter().find_map(|(name, shape)| {
+                shape.find_mixed(&match path.is_empty() {
+                    true => name.clone(),
+                    false => format!("{path}.{name}"),
+                })
+            }),
+            _ => None,
+        }
+    }
+}
+
+fn fields_of(fields: &[(String, Shape)]) -> Fields {
+    let field = |(name, shape): &(String, Shape)| Field::new(name, shape.data_type(), true);
+    fields.iter().map(field).collect()
+}
+
+fn merge_fields(known: &mut Vec<(String, Shape)>, others: Vec<(String, Shape)>) {
+    for (place, (name, shape)) in others.into_iter().enumerate() {
+        // Most objects have their fields in one order.
+        let found = match known.get(place) {
+            Some((same, _)) if *same == name => Some(place),
+            _ => known.iter().position(|(known, _)| *known == name),
+        };
+        match found {
+            Some(found) => known[found].1.merge(shape),
+            None => known.push((name, shape)),
+        }
+    }
+}
+
+/// Finds what a file of JSON is, and its columns.
+///
+/// # Errors
+/// [`SniffError::Json`] for what is not JSON, or no objects; [`SniffError::Empty`] for no text.
+pub fn sniff_json(sample: &Sample) -> Result<SniffedJson, SniffError> {
+    let Some(head) = sample.pieces.first() else {
+        return Err(SniffError::Empty);
+    };
+    let text = head
+        .bytes
+        .strip_prefix(b"\xef\xbb\xbf")
+        .unwrap_or(&head.bytes);
+    let layout = match text.trim_ascii_start().first() {
+        None => return Err(SniffError::Empty),
+        Some(b'[') => Layout::Array,
+        Some(b'{') => Layout::Objects,
+        Some(_) => {
+            let message = "it is neither objects, {…}, nor an array of objects, [{…}]";
+            return Err(SniffError::Json(message.into()));
+        }
+    };
+    let mut shape = Shape::Null;
+    match layout {
+        Layout::Objects => {
+            objects(text, head.is_last, &mut shape)?;
+            for piece in sample.pieces.iter().skip(1) {
+                let start =
+                    memchr::memchr(b'\n', &piece.bytes).map_or(piece.bytes.len(), |at| at + 1);
+                // A piece of objects that take several lines may begin anywhere.
+                let mut of_piece = Shape::Null;
+                if objects(&piece.bytes[start..], piece.is_last, &mut of_piece).is_ok() {
+                    shape.merge(of_piece);
+                }
+            }
+        }
+        Layout::Array => array(text, head.is_last, &mut shape)?,
+    }
+    match shape {
+        Shape::Object(_) | Shape::Null => {}
+        _ => {
+            let message = "its values are not objects: only objects have columns";
+            return Err(SniffError::Json(message.into()));
+        }
+    }
+    if let Some(path) = shape.find_mixed("") {
+        return Err(SniffError::Json(format!(
+            "the field \"{path}\" is an object or a list in some rows and something else in others: give \
+             its type with columns => {{…}}, or leave it out of them"
+        )));
+    }
+    Ok(SniffedJson { layout, shape })
+}
+
+/// Makes the objects of an array objects one after the other, in buffers of any size.
+#[derive(Debug, Default)]
+pub struct Flattener {
+    depth: usize,
+    is_text: bool,
+    is_escaped: bool,
+}
+
+impl Flattener {
+    /// Blanks the array's brackets, and the commas between its values.
+    pub fn flatten(&mut self, bytes: &mut [u8]) {
+        for byte in bytes {
+            if self.is_text {
+                match *byte {
+                    _ if self.is_escaped => self.is_escaped = false,
+                    b'\\' => self.is_escaped = true,
+                    b'"' => self.is_text = false,
+                    _ => {}
+                }
+                continue;
+            }
+            match *byte {
+                b'"' => self.is_text = true,
+                b'[' | b'{' => {
+                    if self.depth == 0 && *byte == b'[' {
+                        *byte = b' ';
+                    }
+                    self.depth += 1;
+                }
+                b']' | b'}' => {
+                    self.depth = self.depth.saturating_sub(1);
+                    if self.depth == 0 && *byte == b']' {
+                        *byte = b' ';
+                    }
+                }
+                b',' if self.depth == 1 => *byte = b' ',
+                _ => {}
+            }
+        }
+    }
+}
+
+fn objects(text: &[u8], is_whole: bool, shape: &mut Shape) -> Result<(), SniffError> {
+    let mut values = serde_json::Deserializer::from_slice(text).into_iter::<Shape>();
+    while let Some(value) = values.next() {
+        match value {
+            Ok(value) => shape.merge(value),
+            Err(error) if error.is_eof() && !is_whole => break,
+            Err(error) => return Err(wrong(text, 0, &error)),
+        }
+    }
+    Ok(())
+}
+
+fn array(text: &[u8], is_whole: bool, shape: &mut Shape) -> Result<(), SniffError> {
+    let mut at = memchr::memchr(b'[', text).map_or(text.len(), |at| at + 1);
+    let mut is_first = true;
+    loop {
+        at += text[at..].len() - text[at..].trim_ascii_start().len();
+        match (text.get(at), is_first) {
+            (None, _) if is_whole => {
+                return Err(SniffError::Json("the array has no end, ]".into()));
+            }
+            (None, _) | (Some(b']'), _) => return Ok(()),
+            (Some(b','), false) => at += 1,
+            (Some(_), true) => {}
+            (Some(_), false) => {
+                return Err(SniffError::Json(
+                    "between objects of an array stands a comma".into(),
+                ));
+            }
+        }
+        is_first = false;
+        let mut values = serde_json::Deserializer::from_slice(&text[at..]).into_iter::<Shape>();
+        match values.next() {
+            Some(Ok(value)) => shape.merge(value),
+            None => return Ok(()),
+            Some(Err(error)) if error.is_eof() && !is_whole => return Ok(()),
+            Some(Err(error)) => return Err(wrong(text, at, &error)),
+        }
+        at += values.byte_offset();
+    }
+}
+
+/// Says where a text is not JSON.
+fn wrong(text: &[u8], from: usize, error: &serde_json::Error) -> SniffError {
+    let lines = memchr::memchr_iter(b'\n', &text[..from]).count();
+    let message = error.to_string();
+    let what = message.split(" at line ").next().unwrap_or_default();
+    SniffError::Json(format!("line {}: {what}", lines + error.line()))
+}
+
+impl<'de> Deserialize<'de> for Shape {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ShapeVisitor)
+    }
+}
+
+struct ShapeVisitor;
+
+impl<'de> Visitor<'de> for ShapeVisitor {
+    type Value = Shape;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value of JSON")
+    }
+
+    fn visit_unit<E>(self) -> Result<Shape, E> {
+        Ok(Shape::Null)
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Shape, E> {
+        Ok(Shape::Boolean)
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Shape, E> {
+        Ok(Shape::Integer)
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Shape, E> {
+        Ok(match i64::try_from(value) {
+            Ok(_) => Shape::Integer,
+            Err(_) => Shape::Number,
+        })
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<Shape, E> {
+        Ok(Shape::Number)
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<Shape, E> {
+        Ok(Shape::Text)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut values: A) -> Result<Shape, A::Error> {
+        let mut item = Shape::Null;
+        while let Some(value) = values.next_element::<Shape>()? {
+            item.merge(value);
+        }
+        Ok(Shape::List(Box::new(item)))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Shape, A::Error> {
+        let mut fields: Vec<(String, Shape)> = Vec::new();
+        while let Some((name, shape)) = map.next_entry::<String, Shape>()? {
+            if fields.len() >= FIELDS_MAX {
+                return Err(A::Error::custom("an object has too many fields"));
+            }
+            merge_fields(&mut fields, vec![(name, shape)]);
+        }
+        Ok(Shape::Object(fields))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Flattener, Layout, sniff_json};
+    use crate::sample::Sample;
+
+    #[track_caller]
+    fn check(text: &str, layout: Layout, columns: &[(&str, &str)]) {
+        let found = sniff_json(&Sample::whole(text.into())).unwrap();
+        assert_eq!(found.layout, layout);
+        let schema = found.shape.schema();
+        let fields = schema.fields().iter();
+        let fields: Vec<_> = fields
+            .map(|f| (f.name().clone(), f.data_type().to_string()))
+            .collect();
+        let expect: Vec<_> = columns
+            .iter()
+            .map(|(n, t)| (n.to_string(), t.to_string()))
+            .collect();
+        assert_eq!(fields, expect);
+    }
+
+    #[test]
+    fn fields_come_in_the_files_order() {
+        check(
+            "{\"z\": 1, \"a\": \"x\"}\n{\"a\": null, \"m\": true, \"z\": 2.5}\n",
+            Layout::Objects,
+            &[("z", "Float64"), ("a", "Utf8"), ("m", "Boolean")],
+        );
+        check(
+            " [ {\"b\": [1]},\n {\"a\": 1} ] ",
+            Layout::Array,
+            &[("b", "List(Int64)"), ("a", "Int64")],
+        );
+        check(
+            "{\"a\": 1}{\"a\": \"x\"}",
+            Layout::Objects,
+            &[("a", "Utf8")],
+        );
+        check("[]", Layout::Array, &[]);
+    }
+
+    #[test]
+    fn an_array_becomes_its_objects() {
+        let text = br#"[{"a": [1, 2], "b": "],\"["}, {"a": []}]"#;
+        for buffer in [1, 3, 100] {
+            let mut flattener = Flattener::default();
+            let mut flat = text.to_vec();
+            flat.chunks_mut(buffer)
+                .for_each(|chunk| flattener.flatten(chunk));
+            let expect = r#" {"a": [1, 2], "b": "],\"["}  {"a": []} "#;
+            assert_eq!(String::from_utf8(flat).unwrap(), expect);
+        }
+    }
+
+    #[test]
+    fn what_is_no_json_says_where() {
+        let error = |text: &str| {
+            sniff_json(&Sample::whole(text.into()))
+                .unwrap_err()
+                .to_string()
+        };
+        assert_eq!(error("{\"a\": 1}\n{\"a\": x}\n"), "line 2: expected value");
+        assert_eq!(error("[{\"a\": 1},\n{\"a\": x}]"), "line 2: expected value");
+        assert_eq!(error("[{\"a\": 1}"), "the array has no end, ]");
+        assert!(error("7").contains("neither objects"));
+        assert!(error("[1, 2]").contains("not objects"));
+        assert!(error("{\"a\": 1}\n{\"a\": {}}").contains("\"a\" is an object or a list"));
+    }
+}

@@ -1,0 +1,269 @@
+//! The types of columns: what all of their values share.
+
+use std::ops::Range;
+
+use arrow::datatypes::{DataType, TimeUnit};
+
+use super::traits::Traits;
+use crate::dialect::{Column, NULL_WORDS};
+use crate::error::SniffError;
+use crate::given::Given;
+use crate::numbers::{self, NumberFormat};
+use crate::records::Rows;
+use crate::temporal::{self, DATE_FORMATS, TimestampFormat};
+
+/// The zone of timestamps that are written with one.
+pub(crate) const UTC: &str = "UTC";
+/// The digits of a whole number that 64 bits do not hold.
+pub(crate) const WIDE: DataType = DataType::Decimal128(38, 0);
+
+/// Tells what a value could be; `None` for one that stands for NULL.
+pub(super) fn traits_of(value: &[u8], given: &Given) -> Option<Traits> {
+    let value = value.trim_ascii();
+    let is_null = match &given.null_words {
+        Some(words) => words.iter().any(|word| word.as_bytes() == value) || value.is_empty(),
+        None => NULL_WORDS.iter().any(|word| word.as_bytes() == value),
+    };
+    if is_null {
+        return None;
+    }
+    if value.eq_ignore_ascii_case(b"true") || value.eq_ignore_ascii_case(b"false") {
+        return Some(Traits::BOOLEAN);
+    }
+    let mut traits = numbers::traits_of(value);
+    if let Ok(text) = std::str::from_utf8(value) {
+        traits |= temporal::traits_of(text);
+        if let Some(format) = &given.date_format
+            && format.days(text).is_some()
+        {
+            traits |= Traits::GIVEN_DATE;
+        }
+        if let Some(format) = &given.timestamp_format
+            && let Some(moment) = format.moment(text)
+        {
+            traits |= Traits::GIVEN_TIMESTAMP | moment.traits();
+        }
+    }
+    Some(traits)
+}
+
+/// What is known of the values of one column.
+#[derive(Clone, Copy, Debug)]
+struct Fact {
+    traits: Traits,
+    has_values: bool,
+    /// Whether some value has a comma.
+    has_comma: bool,
+    /// Whether some value has a point.
+    has_point: bool,
+}
+
+/// What is known of the values of each column.
+#[derive(Clone, Debug)]
+pub(super) struct Facts(Vec<Fact>);
+
+impl Facts {
+    pub(super) fn of_rows(rows: &Rows, range: Range<usize>, width: usize, given: &Given) -> Self {
+        let nothing = Fact {
+            traits: Traits::all(),
+            has_values: false,
+            has_comma: false,
+            has_point: false,
+        };
+        let mut facts = Self(vec![nothing; width]);
+        facts.add_rows(rows, range, width, given);
+        facts
+    }
+
+    /// Adds rows of the file's width, and those that lack values at the end.
+    pub(super) fn add_rows(
+        &mut self,
+        rows: &Rows,
+        range: Range<usize>,
+        width: usize,
+        given: &Given,
+    ) {
+        for row in range {
+            if rows.width(row) < width && !given.null_padding {
+                continue;
+            }
+            for (fact, value) in self.0.iter_mut().zip(rows.values(row)) {
+                // What is text already stays text.
+                if fact.has_values && fact.traits.is_text() {
+                    continue;
+                }
+                let Some(traits) = traits_of(value, given) else {
+                    continue;
+                };
+                fact.has_values = true;
+                fact.traits &= traits;
+                fact.has_comma |= value.contains(&b',');
+                fact.has_point |= value.contains(&b'.');
+            }
+        }
+    }
+
+    /// Tells whether a column is of another type than text.
+    pub(super) fn is_typed(&self, column: usize) -> bool {
+        self.0
+            .get(column)
+            .is_some_and(|fact| fact.has_values && !fact.traits.is_text())
+    }
+
+    /// Tells whether a value could be one of a column.
+    pub(super) fn admits(&self, column: usize, traits: Traits) -> bool {
+        self.0
+            .get(column)
+            .is_none_or(|fact| !(fact.traits & traits).is_text())
+    }
+
+    /// Returns the columns of the file.
+    pub(super) fn columns(
+        &self,
+        names: Vec<String>,
+        delimiter: u8,
+        given: &Given,
+    ) -> Result<Vec<Column>, SniffError> {
+        let comma_is_decimal = self.comma_is_decimal();
+        let mut columns = Vec::with_capacity(names.len());
+        for (place, (name, fact)) in names.into_iter().zip(&self.0).enumerate() {
+            let declared = given
+                .columns
+                .as_ref()
+                .and_then(|columns| columns.get(place));
+            let declared = declared.map(|(_, data_type)| data_type);
+            let typed = given
+                .types
+                .iter()
+                .find(|(typed, _)| typed.eq_ignore_ascii_case(&name));
+            let data_type = declared.or(typed.map(|(_, data_type)| data_type));
+            columns.push(fact.column(name, comma_is_decimal, delimiter, data_type, given));
+        }
+        for (typed, _) in &given.types {
+            if !columns
+                .iter()
+                .any(|column| column.name.eq_ignore_ascii_case(typed))
+            {
+                let known: Vec<&str> = columns.iter().map(|c| c.name.as_str()).collect();
+                return Err(SniffError::Option(format!(
+                    "types: there is no column '{typed}'; there are {}",
+                    known.join(", ")
+                )));
+            }
+        }
+        Ok(columns)
+    }
+
+    /// Tells whether some column has numbers that can only have a decimal comma, and none that can only
+    /// have a point.
+    fn comma_is_decimal(&self) -> bool {
+        let only = |these: Traits, others: Traits| {
+            self.0.iter().any(|fact| {
+                fact.has_values && fact.traits.has_any(these) && !fact.traits.has_any(others)
+            })
+        };
+        only(Traits::COMMA_NUMBER, Traits::POINT_NUMBER)
+            && !only(Traits::POINT_NUMBER, Traits::COMMA_NUMBER)
+    }
+}
+
+impl Fact {
+    fn column(
+        &self,
+        name: String,
+        comma_is_decimal: bool,
+        delimiter: u8,
+        data_type: Option<&DataType>,
+        given: &Given,
+    ) -> Column {
+        let traits = if self.has_values {
+            self.traits
+        } else {
+            Traits::empty()
+        };
+        let decimal = given.decimal.unwrap_or_else(|| {
+            let both = traits.has_any(Traits::POINT) && traits.has_any(Traits::COMMA);
+            let is_comma = match both {
+                true => comma_is_decimal || (delimiter != b',' && self.has_comma),
+                false => traits.has_any(Traits::COMMA),
+            };
+            if is_comma { b',' } else { b'.' }
+        });
+        let numbers = NumberFormat {
+            decimal,
+            is_grouped: if decimal == b'.' {
+                self.has_comma
+            } else {
+                self.has_point
+            },
+            is_strict: data_type.is_none(),
+        };
+        let formats = |format: usize| DATE_FORMATS[format].clone();
+        let date = traits.dates().next().map(formats);
+        let timestamp = traits.timestamps().next().map(formats);
+        let found_type = match given.all_text {
+            true => DataType::Utf8,
+            false => self.data_type(traits, decimal, given),
+        };
+        Column {
+            name,
+            data_type: data_type.cloned().unwrap_or(found_type),
+            is_empty: !self.has_values,
+            numbers,
+            date: given.date_format.clone().or(date).unwrap_or_default(),
+            timestamp: given
+                .timestamp_format
+                .clone()
+                .or(timestamp.map(TimestampFormat::Date))
+                .unwrap_or_default(),
+        }
+    }
+
+    fn data_type(&self, traits: Traits, decimal: u8, given: &Given) -> DataType {
+        if traits.contains(Traits::BOOLEAN) {
+            return DataType::Boolean;
+        }
+        if traits.contains(Traits::INTEGER) {
+            return DataType::Int64;
+        }
+        let (integer, number) = match decimal {
+            b',' => (Traits::COMMA_INTEGER, Traits::COMMA_NUMBER),
+            _ => (Traits::POINT_INTEGER, Traits::POINT_NUMBER),
+        };
+        if traits.contains(integer) {
+            return DataType::Int64;
+        }
+        if traits.contains(number) {
+            return DataType::Float64;
+        }
+        if traits.contains(Traits::WIDE) {
+            return WIDE;
+        }
+        let is_date = match given.date_format {
+            Some(_) => traits.contains(Traits::GIVEN_DATE),
+            None => traits.dates().next().is_some(),
+        };
+        let is_timestamp = match given.timestamp_format {
+            Some(_) => traits.contains(Traits::GIVEN_TIMESTAMP),
+            None => traits.timestamps().next().is_some(),
+        };
+        if is_date {
+            return DataType::Date32;
+        }
+        if !is_timestamp {
+            return DataType::Utf8;
+        }
+        let unit = match traits.contains(Traits::MICROS) {
+            true => TimeUnit::Microsecond,
+            false => TimeUnit::Nanosecond,
+        };
+        match (
+            traits.contains(Traits::LOCAL),
+            traits.contains(Traits::ZONED),
+        ) {
+            (true, _) => DataType::Timestamp(unit, None),
+            (false, true) => DataType::Timestamp(unit, Some(UTC.into())),
+            (false, false) => DataType::Utf8,
+        }
+    }
+}

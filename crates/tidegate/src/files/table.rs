@@ -1,0 +1,338 @@
+//! Files that a statement names, as one table: `read_csv('logs/*/2024.csv', filename => true)`.
+//!
+//! The files are listed anew at each scan, so that a view over a pattern sees those that came later; the
+//! columns stay. Beside the columns of the files there may be those of their folders (`year=2024`) and their
+//! names.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::arrow::array::BooleanArray;
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::{DFSchema, ScalarValue, Statistics};
+use datafusion::datasource::TableType;
+use datafusion::datasource::file_format::FileFormat;
+use datafusion::datasource::physical_plan::FileScanConfigBuilder;
+use datafusion::error::Result;
+use datafusion::execution::object_store::ObjectStoreUrl;
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion_datasource::file_groups::FileGroup;
+use datafusion_datasource::{PartitionedFile, TableSchema, compute_all_files_statistics};
+use futures::{StreamExt, TryStreamExt, stream};
+use object_store::{ObjectMeta, ObjectStore};
+
+use super::listed::{FilePath, partitions};
+use super::{name_in, text};
+use crate::error::{Error, ErrorKind};
+
+/// Files whose columns or statistics are read side by side.
+const FILES_AT_A_TIME: usize = 32;
+/// What a folder's name has for a value that is NULL.
+const NULL_PARTITION: &str = "__HIVE_DEFAULT_PARTITION__";
+
+/// What a table of files has beside their columns, and how files with other columns are put together.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FilesOptions {
+    /// The column of the files' names, if there is one.
+    pub(crate) filename: Option<String>,
+    /// Whether folders called `key=value` are columns; `None` if they are where all files have them.
+    pub(crate) hive_partitioning: Option<bool>,
+    /// Whether a column that a file lacks is NULL, and one that has several types has one that holds all.
+    pub(crate) union_by_name: bool,
+}
+
+/// A table of files.
+#[derive(Debug)]
+pub(crate) struct FilesTable {
+    paths: Vec<FilePath>,
+    format: Arc<dyn FileFormat>,
+    schema: TableSchema,
+    num_keys: usize,
+    has_filename: bool,
+}
+
+impl FilesTable {
+    /// Makes a table of files, and finds its columns; `schema` are those of the files, if they were given.
+    ///
+    /// # Errors
+    /// Fails if there are no files, if they are of several stores, or cannot be read as the format.
+    pub(crate) async fn open(
+        session: &dyn Session,
+        paths: Vec<FilePath>,
+        format: Arc<dyn FileFormat>,
+        options: &FilesOptions,
+    ) -> Result<Self> {
+        let (url, files) = list(session, &paths).await?;
+        let store = session.runtime_env().object_store(&url)?;
+        let of_files = match options.union_by_name {
+            true => united(session, &store, &format, &files).await?,
+            false => format.infer_schema(session, &store, &files).await?,
+        };
+        let mut keys = match options.hive_partitioning {
+            Some(false) => Vec::new(),
+            _ => keys_of(&files),
+        };
+        // A file's own column of that name is read instead.
+        keys.retain(|key| of_files.column_with_name(key.name()).is_none());
+        let num_keys = keys.len();
+        if let Some(filename) = &options.filename {
+            if of_files.column_with_name(filename).is_some() {
+                let message = format!(
+                    "the files have a column \"{filename}\" already: give the column of their names \
+                     another name, as in filename => 'source'"
+                );
+                return Err(Error::new(ErrorKind::Sql, message).into());
+            }
+            keys.push(Arc::new(Field::new(filename, DataType::Utf8, false)));
+        }
+        Ok(Self {
+            paths,
+            format,
+            schema: TableSchema::builder(of_files)
+                .with_table_partition_cols(keys)
+                .build(),
+            num_keys,
+            has_filename: options.filename.is_some(),
+        })
+    }
+
+    fn partitioned(&self, url: &ObjectStoreUrl, file: ObjectMeta) -> Result<PartitionedFile> {
+        let keys = self.schema.table_partition_cols();
+        let mut values = Vec::with_capacity(keys.len());
+        let of_file = partitions(&file);
+        for key in keys.iter().take(self.num_keys) {
+            let value = of_file.iter().find(|(name, _)| name == key.name());
+            let value = value.filter(|(_, value)| value != NULL_PARTITION);
+            values.push(match value {
+                None => ScalarValue::try_from(key.data_type())?,
+                Some((_, value)) => ScalarValue::try_from_string(value.clone(), key.data_type())?,
+            });
+        }
+        if self.has_filename {
+            let name = name_in(url, &file.location);
+            values.push(ScalarValue::Utf8(Some(name)));
+        }
+        Ok(PartitionedFile::new_from_meta(file).with_partition_values(values))
+    }
+
+    /// Leaves out files whose folders or names a filter refuses.
+    fn pruned(
+        &self,
+        session: &dyn Session,
+        files: Vec<PartitionedFile>,
+        filters: &[Expr],
+    ) -> Result<Vec<PartitionedFile>> {
+        let keys = self.schema.table_partition_cols();
+        let filters: Vec<&Expr> = filters
+            .iter()
+            .filter(|filter| self.is_of_keys(filter))
+            .collect();
+        if filters.is_empty() || files.is_empty() {
+            return Ok(files);
+        }
+        let schema = Arc::new(Schema::new(keys.clone()));
+        let columns = (0..keys.len()).map(|key| {
+            let values = files.iter().map(|file| file.partition_values[key].clone());
+            ScalarValue::iter_to_array(values)
+        });
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        let rows = RecordBatch::try_new(Arc::clone(&schema), columns)?;
+        let named = DFSchema::try_from(schema)?;
+        let mut kept = vec![true; files.len()];
+        for filter in filters {
+            let filter = session.create_physical_expr(filter.clone(), &named)?;
+            let passed = filter.evaluate(&rows)?.into_array(files.len())?;
+            if let Some(passed) = passed.as_any().downcast_ref::<BooleanArray>() {
+                for (kept, passed) in kept.iter_mut().zip(passed) {
+                    *kept &= passed == Some(true);
+                }
+            }
+        }
+        let pairs = files.into_iter().zip(kept);
+        Ok(pairs
+            .filter_map(|(file, kept)| kept.then_some(file))
+            .collect())
+    }
+
+    /// Tells whether a filter is about folders and names of files alone.
+    fn is_of_keys(&self, filter: &Expr) -> bool {
+        let keys = self.schema.table_partition_cols();
+        let columns = filter.column_refs();
+        let is_key = |name: &str| keys.iter().any(|key| key.name() == name);
+        !columns.is_empty()
+            && !filter.is_volatile()
+            && columns.iter().all(|column| is_key(&column.name))
+    }
+
+    async fn with_statistics(
+        &self,
+        session: &dyn Session,
+        store: &Arc<dyn ObjectStore>,
+        files: Vec<PartitionedFile>,
+    ) -> Result<Vec<PartitionedFile>> {
+        if !session.config().collect_statistics() {
+            return Ok(files);
+        }
+        let known = files.into_iter().map(|file| async move {
+            let schema = Arc::clone(self.schema.file_schema());
+            let meta = &file.object_meta;
+            let known = self
+                .format
+                .infer_stats(session, store, schema, meta)
+                .await?;
+            Ok(file.with_statistics(Arc::new(known)))
+        });
+        let known: Vec<_> = known.collect();
+        stream::iter(known)
+            .buffered(FILES_AT_A_TIME)
+            .try_collect()
+            .await
+    }
+}
+
+#[async_trait]
+impl TableProvider for FilesTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(self.schema.table_schema())
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    fn supports_filters_pushdown(
+        &self,
+        filters: &[&Expr],
+    ) -> Result<Vec<TableProviderFilterPushDown>> {
+        let pushdown = |filter: &&Expr| match self.is_of_keys(filter) {
+            true => TableProviderFilterPushDown::Exact,
+            false => TableProviderFilterPushDown::Unsupported,
+        };
+        Ok(filters.iter().map(pushdown).collect())
+    }
+
+    async fn scan(
+        &self,
+        session: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let (url, files) = list(session, &self.paths).await?;
+        let store = session.runtime_env().object_store(&url)?;
+        let files = files.into_iter().map(|file| self.partitioned(&url, file));
+        let files = self.pruned(session, files.collect::<Result<_>>()?, filters)?;
+        let files = self.with_statistics(session, &store, files).await?;
+        let partitions = session.config().target_partitions().max(1);
+        let groups = FileGroup::new(files).split_files(partitions);
+        let (groups, statistics) = match session.config().collect_statistics() {
+            true => compute_all_files_statistics(groups, self.schema(), true, false)?,
+            false => (groups, Statistics::new_unknown(&self.schema())),
+        };
+        let source = self.format.file_source(self.schema.clone());
+        let config = FileScanConfigBuilder::new(url, source)
+            .with_file_groups(groups)
+            .with_statistics(statistics)
+            .with_projection_indices(projection.cloned())?
+            .with_limit(limit)
+            .build();
+        self.format.create_physical_plan(session, config).await
+    }
+}
+
+/// Lists the files of all paths, each once.
+async fn list(
+    session: &dyn Session,
+    paths: &[FilePath],
+) -> Result<(ObjectStoreUrl, Vec<ObjectMeta>)> {
+    let Some(first) = paths.first() else {
+        return Err(Error::new(ErrorKind::Sql, "the list of files is empty").into());
+    };
+    let url = first.store();
+    if let Some(other) = paths.iter().find(|path| path.store() != url) {
+        let message = format!(
+            "'{}' and '{}' are of different stores: read them one by one, and put them together with \
+             UNION ALL",
+            first.text(),
+            other.text()
+        );
+        return Err(Error::new(ErrorKind::NotSupported, message).into());
+    }
+    let mut files: Vec<ObjectMeta> = Vec::new();
+    let mut seen = std::collections::HashSet::new();
+    for path in paths {
+        let listed = path.list(session).await?;
+        files.extend(
+            listed
+                .into_iter()
+                .filter(|file| seen.insert(file.location.clone())),
+        );
+    }
+    Ok((url, files))
+}
+
+/// Returns the columns of files together: what a file lacks is NULL, and types are made wide enough.
+async fn united(
+    session: &dyn Session,
+    store: &Arc<dyn ObjectStore>,
+    format: &Arc<dyn FileFormat>,
+    files: &[ObjectMeta],
+) -> Result<SchemaRef> {
+    let schemas = files.iter().map(|file| async move {
+        format
+            .infer_schema(session, store, std::slice::from_ref(file))
+            .await
+    });
+    let schemas: Vec<_> = schemas.collect();
+    let schemas: Vec<SchemaRef> = stream::iter(schemas)
+        .buffered(FILES_AT_A_TIME)
+        .try_collect()
+        .await?;
+    let mut fields: Vec<Field> = Vec::new();
+    for schema in &schemas {
+        for field in schema.fields() {
+            match fields.iter_mut().find(|known| known.name() == field.name()) {
+                Some(known) => *known = text::merged(known, field),
+                None => fields.push(field.as_ref().clone().with_nullable(true)),
+            }
+        }
+    }
+    Ok(Arc::new(Schema::new(fields)))
+}
+
+/// Returns the keys that the folders of all files have, with types that all of their values have.
+fn keys_of(files: &[ObjectMeta]) -> Vec<FieldRef> {
+    let mut values: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut order = Vec::new();
+    for file in files {
+        for (key, value) in partitions(file) {
+            if !order.contains(&key) {
+                order.push(key.clone());
+            }
+            values.entry(key).or_default().push(value);
+        }
+    }
+    let mut keys = Vec::new();
+    for key in order {
+        let all = values.get(&key).map_or(&[][..], Vec::as_slice);
+        if all.len() < files.len() {
+            continue;
+        }
+        let mut known = all.iter().filter(|value| *value != NULL_PARTITION);
+        let is_number = |value: &String| {
+            value
+                .parse::<i64>()
+                .is_ok_and(|number| number.to_string() == *value)
+        };
+        let data_type = match known.clone().next().is_some() && known.all(is_number) {
+            true => DataType::Int64,
+            false => DataType::Utf8,
+        };
+        keys.push(Arc::new(Field::new(key, data_type, true)) as FieldRef);
+    }
+    keys
+}

@@ -1,0 +1,126 @@
+//! What was found of the files of a table.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use chrono::{DateTime, Utc};
+use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
+use datafusion::error::Result;
+use futures::{StreamExt, TryStreamExt, stream};
+use object_store::path::Path;
+use object_store::{ObjectMeta, ObjectStore};
+use parking_lot::Mutex;
+use tidegate_readers::json::{SniffedJson, sniff_json};
+use tidegate_readers::{Sniffed, sniff};
+
+use super::Kind;
+use super::bytes::{compression_of, sample};
+use crate::error::{Error, ErrorKind};
+use crate::files::name_of;
+
+/// Files that are looked at side by side.
+const FILES_AT_A_TIME: usize = 32;
+/// Files whose findings are kept.
+const FILES_MAX: usize = 10_000;
+
+/// What was found of a file.
+#[derive(Debug)]
+pub(super) enum Found {
+    Delimited(Sniffed),
+    Json(SniffedJson),
+}
+
+/// A version of a file.
+type Version = (Path, u64, DateTime<Utc>);
+
+/// The files of a table, looked at once each.
+#[derive(Debug)]
+pub(super) struct Files {
+    kind: Kind,
+    compression: Option<FileCompressionType>,
+    found: Mutex<HashMap<Version, Arc<Found>>>,
+    /// Whether the table's columns are those that were found.
+    were_looked_at: AtomicBool,
+}
+
+impl Files {
+    pub(super) fn new(kind: Kind, compression: Option<FileCompressionType>) -> Self {
+        Self {
+            kind,
+            compression,
+            found: Mutex::default(),
+            were_looked_at: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn were_looked_at(&self) -> bool {
+        self.were_looked_at.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn file_type(&self) -> &'static str {
+        match self.kind {
+            Kind::Delimited(_) => "csv",
+            Kind::Json => "json",
+        }
+    }
+
+    pub(super) fn compression_of(&self, file: &ObjectMeta) -> FileCompressionType {
+        compression_of(self.compression, file)
+    }
+
+    /// Looks at all files, and returns what was found of each that has rows, by its name.
+    pub(super) async fn find_all(
+        self: &Arc<Self>,
+        store: &Arc<dyn ObjectStore>,
+        files: &[ObjectMeta],
+    ) -> Result<Vec<(String, Arc<Found>)>> {
+        self.were_looked_at.store(true, Ordering::Relaxed);
+        let is_one = files.len() == 1;
+        let finds = files.iter().cloned().map(|file| {
+            let (files, store) = (Arc::clone(self), Arc::clone(store));
+            async move {
+                // An empty file among others has no rows.
+                if file.size == 0 && !is_one {
+                    return Ok(None);
+                }
+                let found = files.find(&store, &file).await?;
+                Result::<_>::Ok(Some((name_of(store.as_ref(), &file.location), found)))
+            }
+        });
+        let found = stream::iter(finds.collect::<Vec<_>>()).buffered(FILES_AT_A_TIME);
+        let found: Vec<Option<_>> = found.try_collect::<Vec<_>>().await?;
+        Ok(found.into_iter().flatten().collect())
+    }
+
+    /// Looks at a file, unless it was looked at before.
+    pub(super) async fn find(
+        &self,
+        store: &Arc<dyn ObjectStore>,
+        file: &ObjectMeta,
+    ) -> Result<Arc<Found>> {
+        let version = (file.location.clone(), file.size, file.last_modified);
+        if let Some(found) = self.found.lock().get(&version) {
+            return Ok(Arc::clone(found));
+        }
+        let rows = match &self.kind {
+            Kind::Delimited(given) => given.sample_rows,
+            Kind::Json => None,
+        };
+        let sample = sample(store, file, self.compression_of(file), rows).await?;
+        let found = match &self.kind {
+            Kind::Delimited(given) => sniff(&sample, given).map(Found::Delimited),
+            Kind::Json => sniff_json(&sample).map(Found::Json),
+        };
+        let found = Arc::new(found.map_err(|error| {
+            let name = name_of(store.as_ref(), &file.location);
+            Error::with_source(ErrorKind::Io, format!("cannot read {name}: {error}"), error)
+        })?);
+        let mut all = self.found.lock();
+        if all.len() >= FILES_MAX {
+            all.clear();
+        }
+        all.insert(version, Arc::clone(&found));
+        Ok(found)
+    }
+}

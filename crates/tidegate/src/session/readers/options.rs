@@ -1,0 +1,271 @@
+//! What the arguments of a call say of files.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::datasource::file_format::FileFormat;
+use datafusion::error::Result;
+use datafusion::execution::context::SessionState;
+use sqlparser::ast::TableFunctionArgs;
+use tidegate_readers::{DateFormat, Encoding, Given, TimestampFormat};
+
+use super::arguments::{Arguments, Known, Value, texts_of};
+use super::{Format, Session, data_type, wrong};
+use crate::error::Error;
+use crate::files::format::checked;
+use crate::files::listed::FilePath;
+use crate::files::table::FilesOptions;
+use crate::files::text::{Kind, TextFormat, Union};
+
+/// The arguments of every reader.
+const OF_FILES: [Known; 3] = [
+    ("union_by_name", &[]),
+    ("filename", &[]),
+    ("hive_partitioning", &[]),
+];
+
+/// The arguments of `read_csv`.
+const OF_CSV: [Known; 20] = [
+    ("delim", &["sep", "delimiter"]),
+    ("quote", &[]),
+    ("escape", &[]),
+    ("header", &[]),
+    ("columns", &[]),
+    ("types", &["dtypes", "column_types"]),
+    ("names", &["column_names"]),
+    ("nullstr", &["null"]),
+    ("dateformat", &["date_format"]),
+    ("timestampformat", &["timestamp_format"]),
+    ("decimal_separator", &[]),
+    ("comment", &[]),
+    ("skip", &[]),
+    ("encoding", &[]),
+    ("sample_size", &["sample_rows"]),
+    ("all_varchar", &[]),
+    ("ignore_errors", &[]),
+    ("null_padding", &[]),
+    ("compression", &[]),
+    // It is always so.
+    ("auto_detect", &[]),
+];
+
+/// The arguments of `read_json`.
+const OF_JSON: [Known; 2] = [("format", &[]), ("compression", &[])];
+
+/// A call of a reader.
+#[derive(Clone, Debug)]
+pub(super) struct Call {
+    name: &'static str,
+    format: Format,
+    paths: Vec<String>,
+    arguments: Arguments,
+}
+
+impl Call {
+    /// Reads a call.
+    ///
+    /// # Errors
+    /// Fails for arguments that the function does not have, and for a path that is missing.
+    pub(super) fn read(
+        name: &'static str,
+        format: Format,
+        args: &TableFunctionArgs,
+    ) -> Result<Self, Error> {
+        let known = match format {
+            Format::Csv => [&OF_CSV[..], &OF_FILES].concat(),
+            Format::Json => [&OF_JSON[..], &OF_FILES].concat(),
+            Format::Parquet | Format::Arrow => OF_FILES.to_vec(),
+        };
+        let arguments = Arguments::read(name, args, &known)?;
+        let paths = match arguments.by_place() {
+            [path] => texts_of(path),
+            _ => None,
+        };
+        let Some(paths) = paths else {
+            let what = format!(
+                "its one argument without a name is a path or a list of paths, as in {name}('x') or \
+                 {name}(['x', 'y'])"
+            );
+            return Err(wrong(name, what));
+        };
+        Ok(Self {
+            name,
+            format,
+            paths,
+            arguments,
+        })
+    }
+
+    /// Returns the files, their format and what the table has beside their columns.
+    pub(super) async fn resolve(
+        &self,
+        session: &Session,
+        state: &SessionState,
+    ) -> Result<(Vec<FilePath>, Arc<dyn FileFormat>, FilesOptions)> {
+        let mut paths = Vec::with_capacity(self.paths.len());
+        for path in &self.paths {
+            let copy = match &session.inputs {
+                Some(inputs) => inputs.copy_of(path, state).await?,
+                None => None,
+            };
+            paths.push(FilePath::parse(copy.as_deref().unwrap_or(path))?);
+        }
+        let options = self.files()?;
+        let union = match options.union_by_name {
+            true => Union::ByName,
+            false => Union::ByPlace,
+        };
+        let format = self.file_format(state, union)?;
+        Ok((paths, format, options))
+    }
+
+    fn files(&self) -> Result<FilesOptions, Error> {
+        let arguments = &self.arguments;
+        let filename = match arguments.given("filename") {
+            None | Some(Value::Boolean(false)) => None,
+            Some(Value::Boolean(true)) => Some("filename".to_string()),
+            Some(Value::Text(name)) => Some(name.clone()),
+            Some(_) => return arguments.mismatch("filename", "true, false or a column's name"),
+        };
+        Ok(FilesOptions {
+            filename,
+            hive_partitioning: arguments.flag("hive_partitioning")?,
+            union_by_name: arguments.flag("union_by_name")?.unwrap_or(false),
+        })
+    }
+
+    fn file_format(&self, state: &SessionState, union: Union) -> Result<Arc<dyn FileFormat>> {
+        let ending = match self.format {
+            Format::Csv => "csv",
+            Format::Json => "json",
+            Format::Parquet => "parquet",
+            Format::Arrow => "arrow",
+        };
+        let Some(factory) = state.get_file_format_factory(ending) else {
+            return Err(wrong(self.name, format!("this build reads no {ending}")).into());
+        };
+        let mut options = HashMap::new();
+        if let Some(compression) = self.arguments.text("compression")? {
+            let known = ["auto", "none", "uncompressed"].contains(&compression);
+            if !known {
+                options.insert("format.compression".to_string(), compression.to_string());
+            }
+        }
+        let inner = factory.create(state, &options)?;
+        let kind = match self.format {
+            Format::Csv => Kind::Delimited(self.given(state)?),
+            Format::Json => self.json()?,
+            Format::Parquet | Format::Arrow => return Ok(inner),
+        };
+        Ok(checked(Arc::new(TextFormat::new(kind, inner, union))))
+    }
+
+    fn json(&self) -> Result<Kind, Error> {
+        let known = ["auto", "newline_delimited", "nd", "array", "unstructured"];
+        match self.arguments.text("format")? {
+            // Each file shows what it is.
+            None => Ok(Kind::Json),
+            Some(format) if known.contains(&format) => Ok(Kind::Json),
+            Some(_) => self
+                .arguments
+                .mismatch("format", "'auto', 'array' or 'newline_delimited'"),
+        }
+    }
+
+    fn given(&self, state: &SessionState) -> Result<Given> {
+        let arguments = &self.arguments;
+        let delimiter = match arguments.byte("delim")? {
+            Some(None) => return Ok(arguments.mismatch("delim", "a single character of ASCII")?),
+            delimiter => delimiter.flatten(),
+        };
+        let decimal = match arguments.byte("decimal_separator")?.flatten() {
+            None => None,
+            Some(decimal @ (b'.' | b',')) => Some(decimal),
+            Some(_) => return Ok(arguments.mismatch("decimal_separator", "'.' or ','")?),
+        };
+        let skip = match arguments.whole("skip")?.map(usize::try_from) {
+            Some(Err(_)) => return Ok(arguments.mismatch("skip", "a number of lines")?),
+            skip => skip.and_then(std::result::Result::ok),
+        };
+        let encoding = match arguments.text("encoding")?.map(Encoding::named) {
+            Some(None) => {
+                let takes = "an encoding, as in 'utf-8', 'utf-16', 'latin-1', 'windows-1252' or \
+                             'shift_jis'";
+                return Ok(arguments.mismatch("encoding", takes)?);
+            }
+            encoding => encoding.flatten(),
+        };
+        let sample_rows = match arguments.whole("sample_size")? {
+            None => None,
+            Some(-1) => Some(usize::MAX),
+            Some(rows @ 1..) => usize::try_from(rows).ok(),
+            Some(_) => {
+                let takes = "a number of rows, or -1 for all";
+                return Ok(arguments.mismatch("sample_size", takes)?);
+            }
+        };
+        let format_of = |name| -> Result<Option<String>, Error> {
+            let format = arguments.text(name)?.filter(|format| *format != "auto");
+            Ok(format.map(str::to_string))
+        };
+        let (columns, types) = (self.columns(state)?, self.types(state)?);
+        Ok(Given {
+            delimiter,
+            quote: arguments.byte("quote")?,
+            escape: arguments.byte("escape")?.map(|escape| {
+                // A quote that is doubled needs no name.
+                escape.filter(|escape| *escape != b'"')
+            }),
+            comment: arguments.byte("comment")?,
+            header: arguments.flag("header")?,
+            skip,
+            encoding,
+            null_words: arguments.texts("nullstr")?,
+            decimal,
+            date_format: format_of("dateformat")?.map(DateFormat::Custom),
+            timestamp_format: format_of("timestampformat")?.map(TimestampFormat::Custom),
+            columns,
+            names: arguments.texts("names")?,
+            types,
+            all_text: arguments.flag("all_varchar")?.unwrap_or(false),
+            null_padding: arguments.flag("null_padding")?.unwrap_or(false),
+            ignore_errors: arguments.flag("ignore_errors")?.unwrap_or(false),
+            sample_rows,
+        })
+    }
+
+    fn columns(&self, state: &SessionState) -> Result<Option<Vec<(String, DataType)>>> {
+        match self.arguments.given("columns") {
+            None => Ok(None),
+            Some(Value::Struct(fields)) if !fields.is_empty() => Ok(Some(typed(state, fields)?)),
+            Some(_) => {
+                let takes = "all columns with their types, as in {'a': 'BIGINT', 'b': 'VARCHAR'}";
+                Ok(self.arguments.mismatch("columns", takes)?)
+            }
+        }
+    }
+
+    fn types(&self, state: &SessionState) -> Result<Vec<(String, DataType)>> {
+        match self.arguments.given("types") {
+            None => Ok(Vec::new()),
+            Some(Value::Struct(fields)) => typed(state, fields),
+            Some(_) => {
+                let takes = "columns with their types, as in {'a': 'BIGINT'}";
+                Ok(self.arguments.mismatch("types", takes)?)
+            }
+        }
+    }
+}
+
+fn typed(state: &SessionState, fields: &[(String, Value)]) -> Result<Vec<(String, DataType)>> {
+    let mut typed = Vec::with_capacity(fields.len());
+    for (name, value) in fields {
+        let Value::Text(text) = value else {
+            let what = format!("the type of '{name}' is a text, as in 'BIGINT'");
+            return Err(wrong("read_csv", what).into());
+        };
+        typed.push((name.clone(), data_type(state, text)?));
+    }
+    Ok(typed)
+}
