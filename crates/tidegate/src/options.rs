@@ -155,7 +155,7 @@ impl Default for TidegateOptions {
         Self {
             placement: PlacementMode::Auto,
             regions: RegionForms::Auto,
-            host_engine: HostEngineMode::Off,
+            host_engine: HostEngineMode::Auto,
             replay_placement: None,
             devices: None,
             device_slots: 2,
