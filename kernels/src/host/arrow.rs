@@ -6,7 +6,7 @@ use arrow_array::RecordBatch;
 
 use super::block::{BLOCK, Chunk, Entries};
 use super::{Declined, HostProgram};
-use column::BatchColumn;
+pub use column::BatchColumn;
 
 /// The blocks of one record batch, which is a group of rows. Values are shared with the batch where they
 /// lie as blocks have them; validity, booleans and narrow signed integers are widened block by block.

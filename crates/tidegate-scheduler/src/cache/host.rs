@@ -27,6 +27,7 @@ use slots::{FIRST_PACE, ONCE, State};
 
 pub use account::{HostBytes, HostMemory};
 pub use chunk::{ChunkBuilder, ChunkReader, HostChunk};
+pub use segment::{DifferencesView, Segment, SegmentValues};
 
 /// The number of a scan; scans are the tier's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -207,7 +207,7 @@ async fn adapted_files_are_read_by_the_source() {
     assert!(plan.contains("not_as_pages=["), "{plan}");
 }
 
-/// What the host tier has is given from there; files of this machine that it has not are read as pages.
+/// What the host tier has is folded as it lies there; files of this machine that it has not are read as pages.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_host_tier_stays_in_front() {
     let folder = tempfile::tempdir().unwrap();
@@ -217,24 +217,47 @@ async fn the_host_tier_stays_in_front() {
     session.register_parquet("t", path).await.unwrap();
     let sql = QUERIES[1];
     let wanted = answer(&session, sql).await;
-    let served = |plan: &str| plan.contains("the host tier gives or keeps it");
+    let from_tier = |plan: &str| plan.contains("host_tier_row_groups=4");
     set(&session, "host_engine = 'auto'").await;
     let plan = analyzed(&session, sql).await;
-    assert!(served(&plan), "{plan}");
+    assert!(from_tier(&plan), "{plan}");
+    assert_eq!(counted(&plan, "folded_rows"), 20_000, "{plan}");
     assert_eq!(answer(&session, sql).await, wanted);
     // Of other columns it has nothing.
     let other = "SELECT day, max(id) FROM t GROUP BY day";
     let plan = analyzed(&session, other).await;
-    assert!(!served(&plan), "{plan}");
+    assert!(!from_tier(&plan), "{plan}");
     assert_eq!(counted(&plan, "row_groups_as_pages"), 4, "{plan}");
-    set(&session, "host_engine = 'off'").await;
-    let wanted = answer(&session, other).await;
-    set(&session, "host_engine = 'auto'").await;
-    assert_eq!(answer(&session, other).await, wanted);
-    let all = answer(&session, "CACHE TABLE t ON HOST").await;
-    assert!(!all.is_empty());
-    assert!(served(&analyzed(&session, other).await));
-    assert_eq!(answer(&session, other).await, wanted);
+}
+
+/// A table that is kept in host memory has the same answers, on the host alone and beside a device.
+#[tokio::test(flavor = "multi_thread")]
+async fn kept_tables_have_the_same_answers() {
+    let folder = tempfile::tempdir().unwrap();
+    for file in 0..2 {
+        let path = folder.path().join(format!("{file}.parquet"));
+        write(&path, file * 12_000, (file + 1) * 12_000, small_pages());
+    }
+    let beside = simulated("1GB", &["replay_placement = 'HD'"]).await;
+    for session in [host_only(), beside] {
+        let path = folder.path().to_str().unwrap();
+        session.register_parquet("t", path).await.unwrap();
+        session.collect("CACHE TABLE t ON HOST").await.unwrap();
+        let with_pages = compare(&session, "kept").await;
+        assert_eq!(with_pages, 0);
+        let plan = analyzed(&session, QUERIES[1]).await;
+        assert!(plan.contains("host_tier_row_groups="), "{plan}");
+        assert!(counted(&plan, "folded_rows") > 0, "{plan}");
+        for row in [0, 8_191, 8_192, 23_999] {
+            let sql = format!("SELECT k, sum(10 / (id - {row})) FROM t GROUP BY k");
+            let mut told = Vec::new();
+            for mode in ["off", "auto"] {
+                set(&session, &format!("host_engine = '{mode}'")).await;
+                told.push(session.collect(&sql).await.unwrap_err().to_string());
+            }
+            assert_eq!(told[0], told[1], "{sql}");
+        }
+    }
 }
 
 /// A file that is damaged, or goes, fails with the words of DataFusion's source.

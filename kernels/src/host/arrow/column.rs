@@ -21,7 +21,7 @@ const NANOSECONDS_PER_MILLISECOND: i64 = 1_000_000;
 
 /// A column of a batch.
 #[derive(Debug)]
-pub(super) struct BatchColumn {
+pub struct BatchColumn {
     cells: Cells,
     validity: Validity,
     entries: Option<Entries>,
@@ -61,7 +61,11 @@ enum Validity {
 }
 
 impl BatchColumn {
-    pub(super) fn new(array: &dyn Array) -> Result<Self, Declined> {
+    /// Prepares an array.
+    ///
+    /// # Errors
+    /// Its type has no blocks.
+    pub fn new(array: &dyn Array) -> Result<Self, Declined> {
         let nulls = array.nulls().filter(|nulls| nulls.null_count() > 0);
         let mut validity = match nulls {
             None => Validity::All,
@@ -90,12 +94,13 @@ impl BatchColumn {
         })
     }
 
-    pub(super) fn entries(&self) -> Option<&Entries> {
+    /// Returns its dictionary.
+    pub fn entries(&self) -> Option<&Entries> {
         self.entries.as_ref()
     }
 
     /// Returns a block of rows.
-    pub(super) fn chunk(&mut self, at: usize, rows: usize) -> Chunk<'_> {
+    pub fn chunk(&mut self, at: usize, rows: usize) -> Chunk<'_> {
         let Self {
             cells,
             validity,

@@ -35,6 +35,11 @@ impl HostChunk {
         self.plain_bytes
     }
 
+    /// Returns its rows, as batch by batch they were kept.
+    pub fn segments(&self) -> &[Segment] {
+        &self.segments
+    }
+
     /// Returns the encoding of most of its rows.
     pub fn encoding(&self) -> &'static str {
         let mut rows: BTreeMap<&str, usize> = BTreeMap::new();

@@ -21,9 +21,43 @@ const CODES_MAX: usize = 256;
 /// Places of the table in which a segment's values find their codes.
 const CODE_PLACES: usize = 1024;
 
+/// A segment's values as they lie.
+#[derive(Clone, Copy, Debug)]
+pub enum SegmentValues<'a> {
+    /// An array, with its nulls.
+    Plain(&'a ArrayRef),
+    /// Differences from `base`, integers whatever the type.
+    Narrowed {
+        /// The least value.
+        base: i64,
+        /// What is added to it.
+        differences: DifferencesView<'a>,
+    },
+    /// Positions in an array of strings.
+    Codes {
+        /// A position for each row.
+        codes: &'a [u8],
+        /// The strings.
+        of: &'a ArrayRef,
+    },
+}
+
+/// Differences, one for each row.
+#[derive(Clone, Copy, Debug)]
+pub enum DifferencesView<'a> {
+    /// All are 0.
+    None,
+    /// In one byte.
+    One(&'a [u8]),
+    /// In two.
+    Two(&'a [u16]),
+    /// In four.
+    Four(&'a [u32]),
+}
+
 /// The values of one batch of one column.
 #[derive(Debug)]
-pub(super) struct Segment {
+pub struct Segment {
     data_type: DataType,
     num_rows: usize,
     nulls: Option<NullBuffer>,
@@ -94,8 +128,31 @@ impl Segment {
         }
     }
 
-    pub(super) fn num_rows(&self) -> usize {
+    /// Returns how many rows there are.
+    pub fn num_rows(&self) -> usize {
         self.num_rows
+    }
+
+    /// Returns which rows have a value; `None` if all have, or if a plain array says so.
+    pub fn nulls(&self) -> Option<&NullBuffer> {
+        self.nulls.as_ref()
+    }
+
+    /// Returns the values as they lie.
+    pub fn values(&self) -> SegmentValues<'_> {
+        match &self.values {
+            Values::Plain(array) => SegmentValues::Plain(array),
+            Values::Narrowed { base, differences } => SegmentValues::Narrowed {
+                base: *base,
+                differences: match differences {
+                    Differences::None => DifferencesView::None,
+                    Differences::One(by) => DifferencesView::One(by),
+                    Differences::Two(by) => DifferencesView::Two(by),
+                    Differences::Four(by) => DifferencesView::Four(by),
+                },
+            },
+            Values::Codes { codes, of } => SegmentValues::Codes { codes, of },
+        }
     }
 
     /// Returns how the values are kept.

@@ -31,6 +31,7 @@ use datafusion_datasource::file_stream::FileOpener;
 use datafusion_datasource::morsel::Morselizer;
 use datafusion_datasource::{PartitionedFile, TableSchema};
 use object_store::ObjectStore;
+use tidegate_scheduler::cache::host::HostChunk;
 
 use super::files::HostCache;
 use crate::files::guard::unguarded;
@@ -100,27 +101,40 @@ pub(super) fn as_well(planned: &FileScanConfig, mut other: FileScanConfig) -> Fi
     other
 }
 
+/// Row groups that go through the host tier.
+#[derive(Debug)]
+pub(super) enum Kept {
+    /// One that it has: its columns, as the scan has them.
+    Chunks(usize, Vec<Arc<HostChunk>>),
+    /// Some that are read together, and kept.
+    Read(Vec<usize>),
+}
+
 impl CachedSource {
-    /// Returns the row groups of a file that go through the host tier, those that go together by
-    /// themselves: what it has, and if `keeps` what it keeps when it is read. An access plan may name row
-    /// groups of the file.
+    /// Returns the row groups of a file that go through the host tier: those that it has, and if `keeps`
+    /// those that it keeps when they are read. An access plan may name row groups of the file.
     pub(super) async fn kept_row_groups(
         &self,
         file: &PartitionedFile,
         store: &Arc<dyn ObjectStore>,
         keeps: bool,
-    ) -> Vec<Vec<usize>> {
+    ) -> Vec<Kept> {
         let Some(known) = self.scan.open(file, store).await else {
             return Vec::new();
         };
         let steps = self.scan.steps(file, &known);
-        let steps = steps.map_or_else(Vec::new, |decided| decided.steps);
-        let kept = steps.into_iter().filter_map(|step| match step {
-            Step::Serve(row_groups, _) => Some(row_groups),
-            Step::Read(row_groups, Some(_)) if keeps => Some(row_groups),
-            Step::Read(..) => None,
-        });
-        kept.collect()
+        let mut kept = Vec::new();
+        for step in steps.map_or_else(Vec::new, |decided| decided.steps) {
+            match step {
+                Step::Serve(numbers, chunks) => {
+                    let served = numbers.into_iter().zip(chunks);
+                    kept.extend(served.map(|(number, chunks)| Kept::Chunks(number, chunks)));
+                }
+                Step::Read(numbers, Some(_)) if keeps => kept.push(Kept::Read(numbers)),
+                Step::Read(..) => {}
+            }
+        }
+        kept
     }
 
     /// Wraps the source of a scan, or says why it cannot be.

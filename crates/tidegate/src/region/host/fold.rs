@@ -20,9 +20,10 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{StreamExt, stream};
 use tidegate_kernels::host::{ArrowBlocks, Declined, HostProgram, HostRun, Selected};
 
+use super::block::Stopped;
 use super::declines::Declines;
 use super::engine::Programs;
-use super::paged::{Next, Pages, Stopped};
+use super::paged::{Next, Pages};
 use super::rest::Rest;
 use super::split::Split;
 use crate::error::{Error, ErrorKind};

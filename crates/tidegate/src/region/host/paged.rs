@@ -4,6 +4,8 @@
 //! block has a row that does, the others are not read at all. The first block with a row that is selected
 //! has the others begun.
 //!
+//! A row group that the host tier has is folded as it lies there ([`super::chunks`]).
+//!
 //! What is declined, or not read, goes on as batches of the scan's source from the first row of its block
 //! on: the engine folds those as any others, and declines again what it must.
 
@@ -14,9 +16,11 @@ use datafusion::error::Result;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder, Time};
-use tidegate_kernels::host::{Declined, Entries, HostProgram, HostRun, Selected};
-use tidegate_pages::{Buffers, ColumnError, ReadOptions, RowGroupReader};
+use tidegate_kernels::host::{Entries, HostProgram, HostRun};
+use tidegate_pages::{Buffers, ReadOptions, RowGroupReader};
 
+use super::block::{Block, Stopped, Times, fold_block, is_ruled_out};
+use super::chunks::ChunkRows;
 use super::declines::Declines;
 use super::fold::TIME_AT_ONCE;
 use crate::leaf::parquet::pages::{PageScan, RowGroup, Rows, Share};
@@ -39,6 +43,8 @@ pub(super) struct Pages {
     reader: RowGroupReader,
     /// The row group that the reader has open.
     row_group: Option<Open>,
+    /// A row group of the host tier.
+    chunks: Option<ChunkRows>,
     /// What the scan's source reads instead.
     batches: Option<SendableRecordBatchStream>,
     memory: MemoryReservation,
@@ -89,48 +95,12 @@ pub(super) enum Next<'a> {
     End,
 }
 
-/// Why a block was not folded.
-enum Stop {
-    /// The run declined it.
-    Declined(Declined),
-    /// It was not read.
-    Unread(String),
-}
-
-impl From<Declined> for Stop {
-    fn from(declined: Declined) -> Self {
-        Self::Declined(declined)
-    }
-}
-
-impl From<ColumnError> for Stop {
-    fn from(error: ColumnError) -> Self {
-        Self::Unread(error.to_string())
-    }
-}
-
 /// How a part of a row group was folded.
 pub(super) struct Folded {
     /// Rows that were folded.
     pub(super) rows: usize,
-    /// Why the next block was not: nothing was changed for it, and the source reads the rest.
+    /// Why the next block was not.
     pub(super) stopped: Option<Stopped>,
-}
-
-/// Why the rest of a row group is left to the source.
-pub(super) enum Stopped {
-    /// The run declined a block.
-    Declined(Declined),
-    /// A block was not read.
-    Unread(String),
-}
-
-/// What became of a block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Block {
-    Done,
-    /// Rows of it are selected, and not all columns were begun.
-    NeedsColumns,
 }
 
 impl Pages {
@@ -155,6 +125,7 @@ impl Pages {
             options,
             buffers,
             row_group: None,
+            chunks: None,
             batches: None,
             memory: consumer.register(ctx.memory_pool()),
             counters: Counters {
@@ -179,7 +150,7 @@ impl Pages {
         declines: &Declines,
     ) -> Result<Next<'_>> {
         loop {
-            if self.batches.is_some() {
+            if self.batches.is_some() || self.chunks.is_some() {
                 break;
             }
             if let Some(open) = &self.row_group {
@@ -204,6 +175,13 @@ impl Pages {
                     declines.not_as_pages(why);
                     self.batches = Some(batches);
                 }
+                Some(Rows::Chunks(chunks)) => match ChunkRows::new(chunks, program) {
+                    Ok(chunks) => self.chunks = Some(chunks),
+                    Err((chunks, why)) => {
+                        declines.not_as_pages(&why);
+                        self.batches = Some(self.share.rest_of_tier(chunks, 0)?);
+                    }
+                },
                 Some(Rows::Pages(row_group)) => {
                     self.counters.row_groups.add(1);
                     self.row_group = Some(Open {
@@ -281,6 +259,9 @@ impl Pages {
 
     /// Folds some blocks of the row group.
     pub(super) fn fold(&mut self, run: &mut HostRun, program: &HostProgram) -> Folded {
+        if self.chunks.is_some() {
+            return self.fold_chunks(run, program);
+        }
         let began = Instant::now();
         let mut times = Times::default();
         let (mut rows, mut stopped) = (0, None);
@@ -288,11 +269,8 @@ impl Pages {
             match self.fold_next(run, program, &mut times) {
                 Ok(0) => break,
                 Ok(folded) => rows += folded,
-                Err(stop) => {
-                    stopped = Some(match stop {
-                        Stop::Declined(declined) => Stopped::Declined(declined),
-                        Stop::Unread(why) => Stopped::Unread(why),
-                    });
+                Err(why) => {
+                    stopped = Some(why);
                     break;
                 }
             }
@@ -307,6 +285,28 @@ impl Pages {
         Folded { rows, stopped }
     }
 
+    /// Folds some blocks of a row group of the host tier.
+    fn fold_chunks(&mut self, run: &mut HostRun, program: &HostProgram) -> Folded {
+        let began = Instant::now();
+        let mut folded = Folded {
+            rows: 0,
+            stopped: None,
+        };
+        if let Some(chunks) = &mut self.chunks {
+            let (rows, declined) = chunks.fold(run, program, BLOCKS_PER_PART);
+            folded.rows = rows;
+            folded.stopped = declined.map(Stopped::Declined);
+            if chunks.has_ended() {
+                self.chunks = None;
+            }
+        }
+        self.share.count_of_tier(folded.rows);
+        let time = began.elapsed();
+        self.counters.fold.add_duration(time);
+        self.busy += time;
+        folded
+    }
+
     /// Returns how long it has read, decoded and folded since the last call.
     pub(super) fn take_busy(&mut self) -> Duration {
         std::mem::take(&mut self.busy)
@@ -319,7 +319,7 @@ impl Pages {
         run: &mut HostRun,
         program: &HostProgram,
         times: &mut Times,
-    ) -> std::result::Result<usize, Stop> {
+    ) -> std::result::Result<usize, Stopped> {
         let Some(open) = &mut self.row_group else {
             return Ok(0);
         };
@@ -393,6 +393,11 @@ impl Pages {
     /// # Errors
     /// What opening the source raises.
     pub(super) fn leave_rest(&mut self) -> Result<()> {
+        if let Some(chunks) = self.chunks.take() {
+            let (chunks, from) = chunks.into_rest();
+            self.batches = Some(self.share.rest_of_tier(chunks, from)?);
+            return Ok(());
+        }
         let Some(open) = self.row_group.take() else {
             return Ok(());
         };
@@ -416,56 +421,4 @@ impl Pages {
         self.row_group = None;
         self.reader.close();
     }
-}
-
-/// How long a part took.
-#[derive(Default)]
-struct Times {
-    decode: Duration,
-    fold: Duration,
-}
-
-/// Returns whether the entries of filters' columns rule out all rows of a row group.
-fn is_ruled_out(run: &HostRun, program: &HostProgram, reader: &RowGroupReader) -> bool {
-    let mut filters = (0..program.inputs().len()).filter(|input| program.inputs()[*input].filters);
-    let is_all_codes = |column| reader.entries(column).is_none() || reader.is_all_codes(column);
-    run.is_ruled_out() && filters.all(is_all_codes)
-}
-
-/// Folds a block: the columns of filters are decoded first, the others if rows are left.
-fn fold_block(
-    reader: &mut RowGroupReader,
-    run: &mut HostRun,
-    program: &HostProgram,
-    rows: usize,
-    has_all: bool,
-    times: &mut Times,
-) -> std::result::Result<Block, Stop> {
-    let inputs = program.inputs();
-    let began = Instant::now();
-    for (column, input) in inputs.iter().enumerate() {
-        if input.filters {
-            reader.decode(column)?;
-        }
-    }
-    let decoded = Instant::now();
-    times.decode += decoded - began;
-    let selected = run.select(rows, &reader.chunks());
-    let began = Instant::now();
-    times.fold += began - decoded;
-    if selected? == Selected::None {
-        return Ok(Block::Done);
-    }
-    if !has_all {
-        return Ok(Block::NeedsColumns);
-    }
-    for column in 0..inputs.len() {
-        reader.decode(column)?;
-    }
-    let decoded = Instant::now();
-    times.decode += decoded - began;
-    let folded = run.fold(rows, &reader.chunks());
-    times.fold += decoded.elapsed();
-    folded?;
-    Ok(Block::Done)
 }

@@ -19,7 +19,7 @@ use parquet::arrow::async_reader::AsyncFileReader;
 use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData};
 use tidegate_pages::ColumnRequest;
 
-use super::super::cached::{FilePruning, selects_rows};
+use super::super::cached::{FilePruning, Kept, selects_rows};
 use super::super::files::KnownFile;
 use super::bytes::{is_local, open_local};
 use super::row_group::selection_of;
@@ -197,8 +197,8 @@ impl PageScan {
         if let Some(cached) = self.cached() {
             // What another store gave is worth keeping; files of this machine are read again as fast.
             let keeps = !is_local(url);
-            for row_groups in cached.kept_row_groups(file, &store, keeps).await {
-                units.extend(served(&opened, row_groups, &mut left));
+            for kept in cached.kept_row_groups(file, &store, keeps).await {
+                units.extend(through_tier(&opened, kept, &mut left));
             }
         }
         for (number, access) in left.into_iter().enumerate() {
@@ -272,15 +272,20 @@ impl PageScan {
     }
 }
 
-/// Leaves row groups to the source, as far as they were not ruled out.
-fn served(opened: &OpenFile, row_groups: Vec<usize>, left: &mut [RowGroupAccess]) -> Option<Unit> {
-    let mut wanted = Vec::new();
-    for number in row_groups {
-        if let Some(access) = left.get_mut(number).filter(|access| access.should_scan()) {
-            *access = RowGroupAccess::Skip;
-            wanted.push(number);
+/// Takes row groups that go through the host tier out of what is left, as far as they were not ruled out.
+fn through_tier(opened: &OpenFile, kept: Kept, left: &mut [RowGroupAccess]) -> Option<Unit> {
+    let mut take = |number: usize| {
+        let access = left.get_mut(number).filter(|access| access.should_scan());
+        access
+            .map(|access| *access = RowGroupAccess::Skip)
+            .is_some()
+    };
+    match kept {
+        Kept::Chunks(number, chunks) => take(number).then_some(Unit::Chunks(chunks)),
+        Kept::Read(mut numbers) => {
+            numbers.retain(|number| take(*number));
+            let file = || opened.with_all(&numbers);
+            (!numbers.is_empty()).then(|| Unit::Rows(file(), "the host tier keeps it"))
         }
     }
-    let file = || opened.with_all(&wanted);
-    (!wanted.is_empty()).then(|| Unit::Rows(file(), "the host tier gives or keeps it"))
 }

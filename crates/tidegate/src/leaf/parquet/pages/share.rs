@@ -4,12 +4,15 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
+use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::metrics::{Count, MetricBuilder};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion_datasource::PartitionedFile;
 use parquet::arrow::arrow_reader::RowSelection;
 use tidegate_pages::Buffers;
+use tidegate_scheduler::cache::host::{ChunkReader, HostChunk};
 
 use super::PageScan;
 use super::claims::Claims;
@@ -21,6 +24,8 @@ use super::units::Turn;
 pub(super) enum Unit {
     /// A row group, or ranges of its rows, as pages.
     Pages(Arc<OpenFile>, usize, Option<RowSelection>),
+    /// The columns of a row group in the host tier.
+    Chunks(Vec<Arc<HostChunk>>),
     /// Row groups that the source reads, and why.
     Rows(PartitionedFile, &'static str),
 }
@@ -29,6 +34,8 @@ pub(super) enum Unit {
 pub(crate) enum Rows {
     /// A row group as pages.
     Pages(RowGroup),
+    /// The columns of a row group in the host tier, as the scan has them.
+    Chunks(Vec<Arc<HostChunk>>),
     /// Batches of the scan's source, and why there are no pages.
     Batches(SendableRecordBatchStream, &'static str),
 }
@@ -44,6 +51,8 @@ pub(crate) struct Share {
     units: VecDeque<Unit>,
     rows: Count,
     bytes: Count,
+    tier_row_groups: Count,
+    tier_rows: Count,
 }
 
 impl Share {
@@ -57,6 +66,8 @@ impl Share {
             units: VecDeque::new(),
             rows: MetricBuilder::new(metrics).output_rows(partition),
             bytes: MetricBuilder::new(metrics).counter("bytes_scanned", partition),
+            tier_row_groups: MetricBuilder::new(metrics).counter("host_tier_row_groups", partition),
+            tier_rows: MetricBuilder::new(metrics).counter("host_tier_rows", partition),
         }
     }
 
@@ -70,6 +81,10 @@ impl Share {
         };
         let (file, why) = match unit {
             Unit::Rows(file, why) => (file, why),
+            Unit::Chunks(chunks) => {
+                self.tier_row_groups.add(1);
+                return Ok(Some(Rows::Chunks(chunks)));
+            }
             Unit::Pages(file, number, selection) => {
                 match RowGroup::new(&file, number, selection, &self.scan.inputs, buffers) {
                     Ok(row_group) => return Ok(Some(Rows::Pages(row_group))),
@@ -117,6 +132,42 @@ impl Share {
     pub(crate) fn count(&self, rows: usize, bytes: usize) {
         self.rows.add(rows);
         self.bytes.add(bytes);
+    }
+
+    /// Counts rows that came from the host tier among those of the scan.
+    pub(crate) fn count_of_tier(&self, rows: usize) {
+        self.rows.add(rows);
+        self.tier_rows.add(rows);
+    }
+
+    /// Streams the rows of a row group in the host tier, from one on.
+    ///
+    /// # Errors
+    /// The scan's schema is not known.
+    pub(crate) fn rest_of_tier(
+        &self,
+        chunks: Vec<Arc<HostChunk>>,
+        from: usize,
+    ) -> Result<SendableRecordBatchStream> {
+        let schema = self.scan.config.projected_schema()?;
+        let (batch_schema, rows) = (Arc::clone(&schema), self.rows.clone());
+        let mut passed = 0;
+        let batches = ChunkReader::new(chunks, self.ctx.session_config().batch_size());
+        let batches = batches.filter_map(move |columns| {
+            let batch =
+                columns.and_then(|arrays| RecordBatch::try_new(Arc::clone(&batch_schema), arrays));
+            let batch = match batch {
+                Ok(batch) => batch,
+                Err(error) => return Some(Err(error.into())),
+            };
+            let first = from.saturating_sub(passed).min(batch.num_rows());
+            passed += batch.num_rows();
+            rows.add(batch.num_rows() - first);
+            let left = batch.slice(first, batch.num_rows() - first);
+            (left.num_rows() > 0).then_some(Ok(left))
+        });
+        let batches = futures::stream::iter(batches);
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches)))
     }
 
     /// Streams rows of a row group from the scan's source.

@@ -4,12 +4,16 @@
 //! open other files, or wait. Whoever stops before a file is open gives it back.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use datafusion_datasource::PartitionedFile;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::share::Unit;
+
+/// How long a partition waits for files that others open.
+const OPENING_MAX: Duration = Duration::from_secs(2);
 
 /// The files and units of a scan.
 #[derive(Default)]
@@ -65,7 +69,10 @@ impl Units {
             if let Some(turn) = self.turn_now() {
                 return turn;
             }
-            changed.await;
+            // Whoever opens a file may not be polled while this one is: then it is left with what it finds.
+            if tokio::time::timeout(OPENING_MAX, changed).await.is_err() {
+                return Turn::End;
+            }
         }
     }
 
