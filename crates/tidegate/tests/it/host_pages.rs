@@ -216,6 +216,8 @@ async fn the_host_tier_stays_in_front() {
     let path = folder.path().to_str().unwrap();
     session.register_parquet("t", path).await.unwrap();
     let sql = QUERIES[1];
+    // The engine keeps nothing of files of this machine.
+    set(&session, "host_engine = 'off'").await;
     let wanted = answer(&session, sql).await;
     let from_tier = |plan: &str| plan.contains("host_tier_row_groups=4");
     set(&session, "host_engine = 'auto'").await;

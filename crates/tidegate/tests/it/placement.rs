@@ -311,7 +311,13 @@ async fn files_that_are_sorted_are_shared_where_an_aggregate_reads_them() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_query_does_not_wait_for_kernels_that_a_later_one_has() {
     let spec = "1GB,compile=1500ms,rows=1e12/s,copy=1TB/s,launch=1us";
-    let settings = ["placement = 'auto'", "cache = 'off'", "morsel_rows = 500"];
+    // The device is the faster one only of DataFusion's operators.
+    let settings = [
+        "placement = 'auto'",
+        "cache = 'off'",
+        "morsel_rows = 500",
+        "host_engine = 'off'",
+    ];
     let session = simulated(spec, &settings).await;
     let host = host_only();
     for session in [&host, &session] {
