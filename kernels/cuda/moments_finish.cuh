@@ -82,3 +82,22 @@ __device__ __forceinline__ void moments_of(u64 count, const u64 (&sums)[LEVELS],
     mean = negative ? -size : size;
     m2 = __ddiv_rn(scaled_double(spread, 2 * exponent), __ull2double_rn(count));
 }
+
+// The sum of the products of the distances of pairs from their means. `exponent` is that of two whose power is the
+// product of a unit of either.
+template <int LEVELS, int OTHER_LEVELS>
+__device__ __forceinline__ double co_moment_of(u64 count, const u64 (&sums)[LEVELS], const u64 (&others)[OTHER_LEVELS],
+                                               const u64 (&products)[LEVELS + OTHER_LEVELS], i32 exponent) {
+    if (count == 0) return 0.0;
+    const int LIMBS = LEVELS + OTHER_LEVELS + 4;
+    const u64 counts[1] = {count};
+    Limbs<LIMBS> spread = difference(product(carried<LIMBS>(counts), carried<LIMBS>(products)),
+                                     product(carried<LIMBS>(sums), carried<LIMBS>(others)));
+    const bool negative = spread.at[LIMBS - 1] >> 31;
+    if (negative) {
+        const u64 zeros[1] = {0};
+        spread = difference(carried<LIMBS>(zeros), spread);
+    }
+    const double size = __ddiv_rn(scaled_double(spread, exponent), __ull2double_rn(count));
+    return negative ? -size : size;
+}

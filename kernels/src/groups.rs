@@ -7,6 +7,7 @@ mod accumulated;
 mod arrays;
 mod floats;
 mod moments;
+mod products;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -337,7 +338,12 @@ fn key_of(key: &KeyPlan, packed: PackedKey) -> Option<i128> {
 /// Brings scales for the values of a program's float sums into its literals.
 pub fn fill_float_scales(plan: &GroupPlan, literals: &mut [u64]) {
     for kept in &plan.accumulators {
-        if let Sums::Moments { scale, .. } = &kept.sums {
+        let moments: &[MomentScale] = match &kept.sums {
+            Sums::Moments { scale, .. } => std::slice::from_ref(scale),
+            Sums::CoMoment { scales, .. } => scales,
+            _ => &[],
+        };
+        for scale in moments {
             let unit = scale.unit_exponent(scale_exponent(scale.bound));
             literals[scale.literal] = MomentScale::literal_of(unit);
         }

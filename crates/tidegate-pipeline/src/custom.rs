@@ -16,9 +16,13 @@ use serde::{Deserialize, Serialize};
 use crate::check::Unsupported;
 use crate::interpret::EvalError;
 
-/// What a host body is: arrays of one length, one for each argument, to an array of that length. An
-/// error is a message for whoever wrote the query.
-pub type HostBody = dyn Fn(&[ArrayRef]) -> Result<ArrayRef, String> + Send + Sync;
+/// What a host body is: arrays of one length, one for each argument, to an array of that length.
+pub type HostBody = dyn Fn(&[ArrayRef]) -> Result<ArrayRef, BodyFailed> + Send + Sync;
+
+/// What the body of a function says to whoever wrote the query.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct BodyFailed(pub String);
 
 /// A function that can run on a device too.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -99,7 +103,7 @@ impl CustomFunction {
             return Err(failed("its body is in another process".into()));
         };
         let num_rows = args.first().map(|array| array.len());
-        let result = body(args).map_err(failed)?;
+        let result = body(args).map_err(|BodyFailed(why)| failed(why))?;
         if result.data_type() != &self.returns {
             let (given, wanted) = (result.data_type(), &self.returns);
             return Err(failed(format!("its body gave {given} and not {wanted}")));

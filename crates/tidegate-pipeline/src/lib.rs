@@ -50,7 +50,7 @@ mod testing_random;
 mod testing_tree;
 
 pub use check::Unsupported;
-pub use custom::{CustomFunction, Host, HostBody};
+pub use custom::{BodyFailed, CustomFunction, Host, HostBody};
 pub use expr::{ArithmeticOp, CastFailure, CompareOp, DatePart, Expr, ExprKind};
 pub use interpret::{EvalError, Interpreter};
 pub use interval::{FloatRange, Interval};

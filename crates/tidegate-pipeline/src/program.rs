@@ -42,7 +42,7 @@ use crate::interval::{FloatRange, Interval};
 use crate::pipeline::AggregateFunction;
 use crate::scalar::Scalar;
 
-pub use accuracy::inexact_decision;
+pub use accuracy::{InexactDecision, inexact_decision};
 pub use builder::{Bodies, Builder};
 pub use facts::Facts;
 pub use lower::{lower, lower_for, may_raise};

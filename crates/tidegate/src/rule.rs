@@ -416,7 +416,7 @@ impl Placer<'_> {
             return Vec::new();
         }
         if let Some(why) = inexact_decision(&lowered.pipeline) {
-            reasons.push(Reason::DeviceRefused(why));
+            reasons.push(Reason::DeviceRefused(why.to_string()));
             return Vec::new();
         }
         self.runtime.calibrate();

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use arrow_array::StringViewArray;
+use tidegate_pipeline::catalogue::Monoid;
 
 use super::StateWords;
 use super::floats::FloatSums;
 use super::moments::PowerSums;
+use super::products::ProductSums;
 use crate::encode::Dictionary;
 use crate::host::{ResultValues, Results};
 use crate::program::{AccumulatorPlan, Image, Sums};
@@ -34,7 +36,12 @@ pub(super) enum SumColumn {
         complement: bool,
         image: Image,
     },
+    Combined {
+        values: Vec<i64>,
+        monoid: &'static Monoid,
+    },
     Moments(Vec<PowerSums>),
+    CoMoments(Vec<ProductSums>),
     /// Codes of a slot's dictionary, the greatest strings so far; or the least.
     Codes {
         codes: Vec<u32>,
@@ -92,6 +99,10 @@ impl Accumulated {
                 complement: *complement,
                 image: *image,
             },
+            Sums::Combined { word, monoid } => SumColumn::Combined {
+                values: words.each(|words| words[*word] as i64),
+                monoid,
+            },
             Sums::String {
                 word,
                 complement,
@@ -113,6 +124,18 @@ impl Accumulated {
                 SumColumn::Moments(words.each(|words| {
                     let digit = |index: &usize| words[*index];
                     PowerSums::of(sums.iter().map(digit), squares.iter().map(digit), unit)
+                }))
+            }
+            Sums::CoMoment {
+                sums,
+                products,
+                scales,
+            } => {
+                let units = scales.map(|scale| scale.unit_of(literals));
+                SumColumn::CoMoments(words.each(|words| {
+                    let digit = |index: &usize| words[*index];
+                    let sums = sums.each_ref().map(|at| at.iter().map(digit));
+                    ProductSums::of(sums, products.iter().map(digit), units)
                 }))
             }
         };
@@ -149,7 +172,11 @@ impl Accumulated {
             (SumColumn::Extremes { images: to, .. }, SumColumn::Extremes { images, .. }) => {
                 to.push(images[row]);
             }
+            (SumColumn::Combined { values: to, .. }, SumColumn::Combined { values, .. }) => {
+                to.push(values[row]);
+            }
             (SumColumn::Moments(to), SumColumn::Moments(from)) => to.push(from[row].clone()),
+            (SumColumn::CoMoments(to), SumColumn::CoMoments(from)) => to.push(from[row].clone()),
             (SumColumn::Strings { strings: to, .. }, SumColumn::Strings { strings, .. }) => {
                 to.push(Arc::clone(&strings[row]));
             }
@@ -178,7 +205,13 @@ impl Accumulated {
                     to[at] = Arc::clone(&strings[row]);
                 }
             }
+            (SumColumn::Combined { values: to, monoid }, SumColumn::Combined { values, .. }) => {
+                to[at] = (monoid.combine)(to[at], values[row])
+            }
             (SumColumn::Moments(to), SumColumn::Moments(from)) => {
+                to[at].merge(count, &from[row], other_count);
+            }
+            (SumColumn::CoMoments(to), SumColumn::CoMoments(from)) => {
                 to[at].merge(count, &from[row], other_count);
             }
             _ => {}
@@ -207,10 +240,20 @@ impl Accumulated {
                     })
                     .into();
             }
+            SumColumn::CoMoments(sums) => {
+                let sums = sums.iter().zip(&self.counts);
+                return vec![Results {
+                    values: ResultValues::F64(
+                        sums.map(|(sum, count)| sum.co_moment(*count)).collect(),
+                    ),
+                    validity: None,
+                }];
+            }
             SumColumn::Integers { sums, bits: 64 } => {
                 ResultValues::I64(sums.iter().map(|sum| *sum as i64).collect())
             }
             SumColumn::Integers { sums, .. } => ResultValues::I128(sums.clone()),
+            SumColumn::Combined { values, .. } => ResultValues::I64(values.clone()),
             SumColumn::Floats(sums) => ResultValues::F64(sums.rounded()),
             SumColumn::Extremes {
                 images,

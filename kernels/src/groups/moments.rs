@@ -10,7 +10,7 @@ use crate::program::MomentScale;
 const LIMBS: usize = 2 * MomentScale::LEVELS_MAX + 4;
 
 /// An integer in limbs, the least first; in two's complement.
-type Wide = [u32; LIMBS];
+pub(super) type Wide = [u32; LIMBS];
 
 /// The exact sums of a group's values and of their squares, in units of one fixed point; or what they
 /// come to, once groups in other units were added.
@@ -57,18 +57,11 @@ impl PowerSums {
                 exponent,
             } => (sum, squares, *exponent),
         };
-        let is_negative = sum[LIMBS - 1] >> 31 == 1;
-        let sum = if is_negative {
-            difference(&[0; LIMBS], sum)
-        } else {
-            *sum
-        };
         let counts = carried([count].into_iter());
-        let spread = difference(&product(&counts, squares), &product(&sum, &sum));
-        let size = scaled(&sum, exponent) / count as f64;
+        let spread = difference(&product(&counts, squares), &product(sum, sum));
         Moments {
-            mean: if is_negative { -size } else { size },
-            m2: scaled(&spread, 2 * exponent) / count as f64,
+            mean: nearest(sum, exponent) / count as f64,
+            m2: nearest(&spread, 2 * exponent) / count as f64,
         }
     }
 
@@ -113,7 +106,7 @@ impl Moments {
     }
 }
 
-fn carried(digits: impl Iterator<Item = u64>) -> Wide {
+pub(super) fn carried(digits: impl Iterator<Item = u64>) -> Wide {
     let mut digits = digits.map(|digit| i128::from(digit as i64));
     let mut limbs = [0; LIMBS];
     let mut carry = 0_i128;
@@ -125,7 +118,7 @@ fn carried(digits: impl Iterator<Item = u64>) -> Wide {
     limbs
 }
 
-fn difference(a: &Wide, b: &Wide) -> Wide {
+pub(super) fn difference(a: &Wide, b: &Wide) -> Wide {
     let mut result = [0; LIMBS];
     let mut carry = 0_i64;
     for (limb, (a, b)) in result.iter_mut().zip(a.iter().zip(b)) {
@@ -136,11 +129,11 @@ fn difference(a: &Wide, b: &Wide) -> Wide {
     result
 }
 
-fn total(a: &Wide, b: &Wide) -> Wide {
+pub(super) fn total(a: &Wide, b: &Wide) -> Wide {
     difference(a, &difference(&[0; LIMBS], b))
 }
 
-fn product(a: &Wide, b: &Wide) -> Wide {
+pub(super) fn product(a: &Wide, b: &Wide) -> Wide {
     let mut result = [0; LIMBS];
     for (i, a) in a.iter().enumerate().filter(|(_, a)| **a != 0) {
         let mut carry = 0_u64;
@@ -153,7 +146,15 @@ fn product(a: &Wide, b: &Wide) -> Wide {
     result
 }
 
-/// Returns the nearest double of an integer that is not negative, times a power of two.
+/// Returns the nearest double of an integer, times a power of two.
+pub(super) fn nearest(value: &Wide, exponent: i32) -> f64 {
+    match value[LIMBS - 1] >> 31 {
+        1 => -scaled(&difference(&[0; LIMBS], value), exponent),
+        _ => scaled(value, exponent),
+    }
+}
+
+/// The same of one that is not negative.
 fn scaled(value: &Wide, exponent: i32) -> f64 {
     let Some(top) = value.iter().rposition(|limb| *limb != 0) else {
         return 0.0;

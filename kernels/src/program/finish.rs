@@ -167,7 +167,8 @@ pub fn finish_program(
     ] {
         let _ = writeln!(text, "#define {name} {value}");
     }
-    let is_moments = |kept: &AccumulatorPlan| matches!(kept.sums, Sums::Moments { .. });
+    let is_moments =
+        |kept: &AccumulatorPlan| matches!(kept.sums, Sums::Moments { .. } | Sums::CoMoment { .. });
     for (used, block) in [
         (true, PRELUDE),
         (true, CHECKED),

@@ -1,7 +1,7 @@
 //! In which 64-bit words a device keeps the accumulators of a group.
 //!
 //! A function of the program, of what is known of its values, and of the kind of store; no text is written
-//! to find out. Words are sums modulo 2^64 and greatest unsigned integers: both commute, so a state does not
+//! to find out. Words are sums modulo 2^64 and greatest unsigned integers, or what a monoid makes of values: all commute, so a state does not
 //! depend on the order of its rows. A sum that 64 bits may not hold is kept in limbs of 32 bits, each summed
 //! in a word of its own; a float sum is the sum of the digits of its fixed point; an extreme is the
 //! greatest of the values' images in unsigned integers of the same order. A call without a value is
@@ -12,6 +12,7 @@ mod lines;
 mod words;
 
 use arrow_schema::DataType;
+use tidegate_pipeline::catalogue::Monoid;
 use tidegate_pipeline::program::{Accumulator, Class, Groups, Reduce, RowProgram, ValueId};
 use tidegate_pipeline::{Interval, Unsupported};
 
@@ -56,6 +57,13 @@ pub enum Sums {
         /// What it is the image of.
         image: Image,
     },
+    /// What a monoid makes of signed integers.
+    Combined {
+        /// The word.
+        word: usize,
+        /// How two are made one.
+        monoid: &'static Monoid,
+    },
     /// The greatest place in the order of a dictionary's strings, in the upper 32 bits, with its code
     /// in the lower ones; `complement` for the least string.
     String {
@@ -74,6 +82,15 @@ pub enum Sums {
         squares: Vec<usize>,
         /// The fixed point.
         scale: MomentScale,
+    },
+    /// The digits of exact sums of the values of pairs and of their products, the least first.
+    CoMoment {
+        /// The words of either sum.
+        sums: [Vec<usize>; 2],
+        /// The words of the products' sum.
+        products: Vec<usize>,
+        /// The fixed point of either.
+        scales: [MomentScale; 2],
     },
 }
 
@@ -136,6 +153,8 @@ pub(super) struct Layout {
     num_global: usize,
     floats: Vec<FloatSum>,
     moments: Vec<MomentSum>,
+    /// Pairs whose products are summed.
+    products: Vec<[MomentSum; 2]>,
     places: Vec<Place>,
 }
 
@@ -164,6 +183,7 @@ impl Layout {
                 num_global: 0,
                 floats: Vec::new(),
                 moments: Vec::new(),
+                products: Vec::new(),
                 places: Vec::new(),
             },
         };
@@ -302,7 +322,19 @@ impl Planner<'_> {
                     None => self.extreme(value, rows, self.image_of(index, value)?, complement),
                 }
             }
-            (Reduce::Combine(_) | Reduce::CoMoment { .. }, _) => return none(),
+            (Reduce::Combine(monoid), Some(value)) if monoid.atomic.is_some() => {
+                let word = self.layout.add(Word {
+                    op: WordOp::Combine(monoid),
+                    term: Term::Integer(value),
+                    rows,
+                    range: Interval::ALL,
+                    split: false,
+                    index: 0,
+                });
+                Sums::Combined { word, monoid }
+            }
+            (Reduce::CoMoment { other }, Some(value)) => self.co_moment(value, other, rows),
+            (Reduce::Combine(_), _) => return none(),
         };
         Ok(AccumulatorPlan { count, sums })
     }

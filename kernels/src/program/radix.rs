@@ -37,9 +37,15 @@ const ROW_BYTES_MAX: u64 = 96;
 
 /// A value of a record.
 struct Field {
-    data_type: &'static str,
-    bytes: u64,
+    data_type: FieldType,
     source: Source,
+}
+
+/// An integer of a record.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct FieldType {
+    bytes: u64,
+    is_signed: bool,
 }
 
 enum Source {
@@ -74,15 +80,14 @@ impl Radix {
         options: &ProgramOptions,
     ) -> Option<Self> {
         let limits = options.limits.radix;
-        let (data_type, bytes) = match store {
-            Store::Hash => ("u64", 8),
-            Store::Dense if state_bytes >= limits.dense_bytes_min => ("u32", 4),
+        let data_type = match store {
+            Store::Hash => FieldType::unsigned(8),
+            Store::Dense if state_bytes >= limits.dense_bytes_min => FieldType::unsigned(4),
             _ => return None,
         };
         let mut radix = Self {
             fields: vec![Field {
                 data_type,
-                bytes,
                 source: Source::Key,
             }],
             conditions: Vec::new(),
@@ -105,17 +110,18 @@ impl Radix {
         }
         let condition = match radix.conditions.len() {
             0 => None,
-            1..=8 => Some(("u8", 1)),
-            9..=32 => Some(("u32", 4)),
+            1..=8 => Some(FieldType::unsigned(1)),
+            9..=32 => Some(FieldType::unsigned(4)),
             _ => return None,
         };
-        let condition = condition.map(|(data_type, bytes)| Field {
+        let condition = condition.map(|data_type| Field {
             data_type,
-            bytes,
             source: Source::Conditions,
         });
         radix.fields.extend(condition);
-        radix.fields.sort_by_key(|field| Reverse(field.bytes));
+        radix
+            .fields
+            .sort_by_key(|field| Reverse(field.data_type.bytes));
         let record = radix.record_bytes();
         radix.room = limits
             .block_bytes
@@ -143,18 +149,17 @@ impl Radix {
                 of_record.rows = Rows::Recorded(self.conditions.len());
                 self.conditions.push(rows);
             }
-            (WordOp::Add | WordOp::Max | WordOp::Part, _) => {
-                let (data_type, bytes) = match word.op {
-                    WordOp::Add => type_of(word.range.hull(Interval::of(0))),
-                    _ => ("u64", 8),
+            (WordOp::Add | WordOp::Max | WordOp::Part | WordOp::Combine(_), _) => {
+                let data_type = match word.op {
+                    WordOp::Add => FieldType::of(word.range.hull(Interval::of(0))),
+                    _ => FieldType::unsigned(8),
                 };
                 of_record.term = Term::Field {
                     word: position,
-                    is_signed: data_type.starts_with('i'),
+                    is_signed: data_type.is_signed,
                 };
                 self.fields.push(Field {
                     data_type,
-                    bytes,
                     source: Source::Word(position),
                 });
             }
@@ -163,7 +168,7 @@ impl Radix {
     }
 
     fn record_bytes(&self) -> u64 {
-        self.fields.iter().map(|field| field.bytes).sum()
+        self.fields.iter().map(|field| field.data_type.bytes).sum()
     }
 
     /// Returns how many hot keys a block has.
@@ -237,7 +242,7 @@ impl Radix {
         let fields = || {
             self.fields
                 .iter()
-                .map(|field| (field.data_type, field.name()))
+                .map(|field| (field.data_type.name(), field.name()))
         };
         text.push_str("\ntypedef signed char i8;\ntypedef short i16;\n\nstruct Record {");
         for (data_type, name) in fields() {
@@ -350,7 +355,7 @@ impl Radix {
         self.fields
             .iter()
             .find(is_key)
-            .map_or("u64", |field| field.data_type)
+            .map_or("u64", |field| field.data_type.name())
     }
 
     /// Writes what comes before `fold`.
@@ -500,7 +505,7 @@ impl Radix {
             let _ = writeln!(
                 text,
                 "{indent}records[ur].{name} = ({})({value});",
-                field.data_type
+                field.data_type.name()
             );
         }
     }
@@ -578,7 +583,7 @@ pub(super) fn hot_keys(words: &[Word], limits: &RadixLimits) -> u32 {
 fn hot_bytes(words: &[Word]) -> u64 {
     let word_bytes = |word: &Word| match word.op {
         WordOp::Count | WordOp::Seen => 4,
-        WordOp::Add | WordOp::Max | WordOp::Part => 8,
+        WordOp::Add | WordOp::Max | WordOp::Part | WordOp::Combine(_) => 8,
     };
     8 + words.iter().map(word_bytes).sum::<u64>()
 }
@@ -591,20 +596,45 @@ fn absorb_cell(store: Store) -> &'static str {
     }
 }
 
-/// Returns the narrowest type of all integers of a range, and its bytes.
-fn type_of(range: Interval) -> (&'static str, u64) {
-    let unsigned = [("u8", 1), ("u16", 2), ("u32", 4)];
-    let signed = [("i8", 1), ("i16", 2), ("i32", 4)];
-    let fits = |(name, bytes): (&'static str, u64), range_of: Interval| {
-        range.is_within(range_of).then_some((name, bytes))
-    };
-    unsigned
-        .into_iter()
-        .zip(signed)
-        .find_map(|(unsigned, signed)| {
-            let bits = signed.1 as u32 * 8;
-            fits(unsigned, Interval::new(0, (1 << bits) - 1))
-                .or_else(|| fits(signed, Interval::signed(bits)))
-        })
-        .unwrap_or(("i64", 8))
+impl FieldType {
+    fn unsigned(bytes: u64) -> Self {
+        Self {
+            bytes,
+            is_signed: false,
+        }
+    }
+
+    /// Returns the narrowest that holds the integers of an interval.
+    fn of(range: Interval) -> Self {
+        for bytes in [1, 2, 4] {
+            let bits = bytes as u32 * 8;
+            for is_signed in [false, true] {
+                let held = match is_signed {
+                    true => Interval::signed(bits),
+                    false => Interval::unsigned(bits),
+                };
+                if range.is_within(held) {
+                    return Self { bytes, is_signed };
+                }
+            }
+        }
+        Self {
+            bytes: 8,
+            is_signed: true,
+        }
+    }
+
+    /// Returns what C++ calls it.
+    fn name(self) -> &'static str {
+        match (self.bytes, self.is_signed) {
+            (1, false) => "u8",
+            (2, false) => "u16",
+            (4, false) => "u32",
+            (_, false) => "u64",
+            (1, true) => "i8",
+            (2, true) => "i16",
+            (4, true) => "i32",
+            (_, true) => "i64",
+        }
+    }
 }

@@ -61,6 +61,11 @@ impl StoreCode<'_> {
                     text,
                     "{indent}{{ const u64 image = {value}; if ({condition} && image > sum{position}) sum{position} = image; }}"
                 ),
+                (None, op @ WordOp::Combine(_)) => {
+                    let sum = format!("sum{position}");
+                    let taken = format!("({condition} ? {value} : 0ull)");
+                    writeln!(text, "{indent}{sum} = {};", op.joined(&sum, &taken))
+                }
             };
         }
     }
@@ -105,10 +110,7 @@ impl StoreCode<'_> {
         let other = |name: &str| format!("__shfl_down_sync(0xffffffffu, {name}, distance)");
         for (position, word) in self.words.iter().enumerate() {
             let total = format!("total{position}");
-            let joined = match word.op {
-                WordOp::Max => format!("greater({total}, {})", other(&total)),
-                _ => format!("{total} + {}", other(&total)),
-            };
+            let joined = word.op.joined(&total, &other(&total));
             let _ = writeln!(text, "        {total} = {joined};");
             if word.part().is_some() {
                 let carry = format!("carry{position}");
@@ -118,10 +120,11 @@ impl StoreCode<'_> {
         text.push_str("    }\n    if ((threadIdx.x & 31) == 0) {\n");
         for (position, word) in self.words.iter().enumerate() {
             let index = word.index;
-            let add = match (word.op, word.split) {
-                (WordOp::Max, _) => "max_word",
-                (_, true) if word.part().is_none() => "add_split",
-                _ => "add_word",
+            let add = match word.split && word.part().is_none() {
+                true => "add_split",
+                // A number of rows is not 0 either.
+                false if word.op == WordOp::Seen => "add_word",
+                false => word.op.taking(),
             };
             let _ = writeln!(
                 text,

@@ -34,6 +34,7 @@ pub(super) const CHECKED: &str = include_str!("../../cuda/checked.cuh");
 pub(super) const CALENDAR: &str = include_str!("../../cuda/calendar.cuh");
 const FLOAT_SUM: &str = include_str!("../../cuda/float_sum.cuh");
 const MOMENTS: &str = include_str!("../../cuda/moments.cuh");
+const CO_MOMENTS: &str = include_str!("../../cuda/co_moments.cuh");
 const RANDOM: &str = include_str!("../../cuda/random.cuh");
 const RANDOM_SINGLE: &str = include_str!("../../cuda/random_single.cuh");
 pub(super) const STORE: &str = include_str!("../../cuda/store.cuh");
@@ -379,6 +380,7 @@ pub(super) fn preamble(row: &RowText<'_>, layout: Option<&Layout>, shape: &Shape
         (row.blocks.calendar, CALENDAR),
         (layout.is_some_and(Layout::sums_floats), FLOAT_SUM),
         (layout.is_some_and(Layout::has_moments), MOMENTS),
+        (layout.is_some_and(Layout::has_products), CO_MOMENTS),
         (true, STORE),
     ] {
         if used {

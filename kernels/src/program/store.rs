@@ -319,6 +319,11 @@ fn cell_bytes(words: &[Word]) -> u64 {
 /// shared memory.
 fn choose_private(words: &[Word], packed: Option<u64>, options: &ProgramOptions) -> Option<Store> {
     let packed = packed.filter(|packed| *packed <= PRIVATE_SLOTS_MAX)?;
+    // What flushes cells adds and compares.
+    let is_combined = |word: &Word| matches!(word.op, WordOp::Combine(_));
+    if words.iter().any(is_combined) {
+        return None;
+    }
     let cell = private_cell_bytes(words);
     if cell < PRIVATE_CELL_MIN {
         return None;
@@ -376,7 +381,7 @@ fn word_bytes(word: &Word) -> u64 {
     match word.op {
         WordOp::Count | WordOp::Seen => 4,
         WordOp::Add if is_one_plane(word, ONE_PLANE_ROWS) => 4,
-        WordOp::Add | WordOp::Max | WordOp::Part => 8,
+        WordOp::Add | WordOp::Max | WordOp::Part | WordOp::Combine(_) => 8,
     }
 }
 

@@ -60,7 +60,7 @@ impl StoreCode<'_> {
     fn planes(&self, word: &Word) -> (u64, bool) {
         match word.op {
             WordOp::Count | WordOp::Seen => (1, false),
-            WordOp::Max | WordOp::Part => (2, true),
+            WordOp::Max | WordOp::Part | WordOp::Combine(_) => (2, true),
             WordOp::Add if self.has_one_plane(word) => (1, false),
             WordOp::Add => (2, false),
         }
@@ -116,19 +116,16 @@ impl StoreCode<'_> {
         );
         for word in self.words {
             let index = word.index;
-            let _ = match (word.op, word.split) {
-                (WordOp::Max | WordOp::Seen, _) => writeln!(
-                    text,
-                    "    if (words[{index}] != 0) max_word(state + {index}, words[{index}]);"
-                ),
-                (_, true) => writeln!(
+            let _ = match word.split {
+                true => writeln!(
                     text,
                     "    if (words[{index}] != 0) add_word(state + {index}, words[{index}]);\n    if (words[{0}] != 0) add_word(state + {0}, words[{0}]);",
                     index + 1
                 ),
-                (_, false) => writeln!(
+                false => writeln!(
                     text,
-                    "    if (words[{index}] != 0) add_word(state + {index}, words[{index}]);"
+                    "    if (words[{index}] != 0) {}(state + {index}, words[{index}]);",
+                    word.op.taking()
                 ),
             };
         }
@@ -294,7 +291,9 @@ impl StoreCode<'_> {
                 WordOp::Add | WordOp::Part => {
                     writeln!(text, "{indent}{guard}shared_add({low}, {high}, {value});")
                 }
-                WordOp::Max => writeln!(text, "{indent}{guard}max_word({low}, {value});"),
+                op @ (WordOp::Max | WordOp::Combine(_)) => {
+                    writeln!(text, "{indent}{guard}{}({low}, {value});", op.taking())
+                }
             };
         }
     }
@@ -457,25 +456,29 @@ impl StoreCode<'_> {
                 WordOp::Max => (
                     format!("*({low})"),
                     format!("*({low}) = 0;"),
-                    "total = part > total ? part : total;",
+                    "total = part > total ? part : total;".to_owned(),
+                ),
+                op @ WordOp::Combine(_) => (
+                    format!("*({low})"),
+                    format!("*({low}) = 0;"),
+                    format!("total = {};", op.joined("total", "part")),
                 ),
                 WordOp::Add if !self.has_one_plane(word) => (
                     format!("shared_word({low}, {high})"),
                     format!("*({low}) = 0; *({high}) = 0;"),
-                    "total += part;",
+                    "total += part;".to_owned(),
                 ),
                 _ => (
                     format!("(u64)*({low})"),
                     format!("*({low}) = 0;"),
-                    "total += part;",
+                    "total += part;".to_owned(),
                 ),
             };
             let index = word.index;
             let add = match (word.op, word.split) {
-                (WordOp::Max, _) => format!("max_word(state + {index}, total)"),
                 (WordOp::Seen, _) => format!("max_word(state + {index}, 1)"),
                 (_, true) => format!("add_split(state + {index}, total)"),
-                (_, false) => format!("add_word(state + {index}, total)"),
+                (op, false) => format!("{}(state + {index}, total)", op.taking()),
             };
             let _ = writeln!(
                 text,
@@ -540,7 +543,7 @@ impl StoreCode<'_> {
         for (position, word) in self.words.iter().enumerate() {
             let (low, high) = self.plane(position, "cell");
             let read = match word.op {
-                WordOp::Max => format!("*({low})"),
+                WordOp::Max | WordOp::Combine(_) => format!("*({low})"),
                 WordOp::Add if self.has_one_plane(word) => format!("(u64)*({low})"),
                 WordOp::Add | WordOp::Part => format!("shared_word({low}, {high})"),
                 WordOp::Count | WordOp::Seen => format!("(u64)*({low})"),

@@ -72,15 +72,7 @@ impl Values {
             }
             Self::Constant(value) => out.fill(value),
             Self::Integers { .. } | Self::Series { .. } => {
-                let mut integers = [0; BUFFER];
-                for (position, out) in out.chunks_mut(BUFFER).enumerate() {
-                    let integers = &mut integers[..out.len()];
-                    let first = first.wrapping_add(step.wrapping_mul((position * BUFFER) as u64));
-                    self.fill_integers(simd, stream, first, step, integers);
-                    for (out, integer) in out.iter_mut().zip(integers) {
-                        *out = *integer as f64;
-                    }
-                }
+                self.fill_converted(simd, stream, (first, step), out, |integer| integer as f64);
             }
         }
     }
@@ -112,15 +104,27 @@ impl Values {
             }
             Self::Constant(value) => out.fill(value as f32),
             Self::Integers { .. } | Self::Series { .. } => {
-                let mut integers = [0; BUFFER];
-                for (position, out) in out.chunks_mut(BUFFER).enumerate() {
-                    let integers = &mut integers[..out.len()];
-                    let first = first.wrapping_add(step.wrapping_mul((position * BUFFER) as u64));
-                    self.fill_integers(simd, stream, first, step, integers);
-                    for (out, integer) in out.iter_mut().zip(integers) {
-                        *out = *integer as f32;
-                    }
-                }
+                self.fill_converted(simd, stream, (first, step), out, |integer| integer as f32);
+            }
+        }
+    }
+
+    /// Writes what integers become.
+    fn fill_converted<T>(
+        &self,
+        simd: Simd,
+        stream: &Stream,
+        (first, step): (u64, u64),
+        out: &mut [T],
+        convert: impl Fn(i64) -> T,
+    ) {
+        let mut integers = [0; BUFFER];
+        for (position, out) in out.chunks_mut(BUFFER).enumerate() {
+            let integers = &mut integers[..out.len()];
+            let first = first.wrapping_add(step.wrapping_mul((position * BUFFER) as u64));
+            self.fill_integers(simd, stream, first, step, integers);
+            for (out, integer) in out.iter_mut().zip(integers) {
+                *out = convert(*integer);
             }
         }
     }

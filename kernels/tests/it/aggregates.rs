@@ -9,7 +9,8 @@ use tidegate_pipeline::{AggregateCall, ArithmeticOp, Expr, ScalarValue};
 use crate::check::{Case, check_all};
 use crate::data::{Shape, batch, column, cut, floats_as, integers, limits, random};
 use crate::plan::{
-    Plan, add, arithmetic, avg, cast, compare, count, count_of, filtered, max, min, multiply, sum,
+    Plan, add, arithmetic, avg, cast, compare, count, count_of, filtered, max, min, multiply,
+    of_catalogue, sum,
 };
 
 use DataType::{
@@ -515,6 +516,86 @@ pub(crate) fn of_many_rows() -> Vec<Case> {
     ]
 }
 
+/// Bits that all values have, and that any has.
+pub(crate) fn of_bits() -> Vec<Case> {
+    let mut random = random(21);
+    let mut cases = Vec::new();
+    for data_type in [Int8, Int64, UInt16, UInt64] {
+        let columns = vec![
+            column(&mut random, &data_type, ROWS, Shape::all().nulls(3)),
+            column(&mut random, &Boolean, ROWS, Shape::all().nulls(3)),
+        ];
+        let calls = |plan: &Plan| {
+            let (value, flag) = (plan.col(1), plan.col(2));
+            vec![
+                of_catalogue("bit_or", vec![value.clone()]),
+                of_catalogue("bit_and", vec![value.clone()]),
+                filtered(of_catalogue("bit_and", vec![value.clone()]), flag),
+                sum(cast(value, Int64)),
+            ]
+        };
+        cases.extend(everywhere(&format!("bits of {data_type}"), calls, columns));
+    }
+    cases
+}
+
+/// Correlations by keys, of values whose sums are exact.
+pub(crate) fn of_pairs() -> Vec<Case> {
+    let mut random = random(22);
+    let mut whole =
+        |low, high| column(&mut random, &Int32, ROWS, Shape::within(low, high).nulls(4));
+    let columns = vec![whole(-300, 300), whole(0, 90)];
+    let calls = |plan: &Plan| {
+        let pair = [plan.col(1), plan.col(2)].map(|value| cast(value, Float64));
+        vec![of_catalogue("corr", pair.into()), count()]
+    };
+    let mut cases = everywhere("correlations", calls, columns);
+    // Without keys it is made of moments, which the interpreter rounds on the way.
+    cases.remove(0);
+    cases.extend(few_pairs());
+    cases
+}
+
+/// Moments of groups of two pairs at the most, which the interpreter has exactly.
+fn few_pairs() -> Vec<Case> {
+    const GROUPS: usize = 750;
+    let case = |name: &str, num_groups: usize| {
+        let mut random = random(23);
+        let rows = 2 * num_groups;
+        let key: Vec<_> = (0..rows)
+            .map(|row| Some((row % num_groups) as i128))
+            .collect();
+        let mut whole = || column(&mut random, &Int32, rows, Shape::within(-300, 300).nulls(5));
+        let input = batch(vec![integers(&Int16, &key), whole(), whole()]);
+        let plan = Plan::over(&input);
+        let pair = [plan.col(1), plan.col(2)].map(|value| cast(value, Float64));
+        let functions = [
+            "covar_pop",
+            "covar_samp",
+            "regr_slope",
+            "regr_r2",
+            "regr_sxy",
+            "regr_count",
+        ];
+        let calls = functions.map(|name| of_catalogue(name, pair.to_vec()));
+        let keys = vec![plan.col(0)];
+        let pipeline = plan.group(keys, calls.into()).build();
+        Case::new(
+            format!("pairs, {name}"),
+            pipeline,
+            cut(&input, &[rows / 2, 1]),
+        )
+    };
+    vec![
+        case("few keys", 6),
+        case("shared", 6).shared(),
+        case("dense", GROUPS).dense(),
+        case("hash", GROUPS).hash(64),
+        case("sorted", GROUPS).dense().sorted(16 << 10),
+        case("declared", GROUPS).of_types_only(),
+    ]
+}
+
 pub(crate) fn cases() -> Vec<Case> {
     [
         of_integers(),
@@ -526,6 +607,8 @@ pub(crate) fn cases() -> Vec<Case> {
         with_filters(),
         states(),
         of_expressions(),
+        of_bits(),
+        of_pairs(),
     ]
     .concat()
 }
@@ -538,6 +621,16 @@ fn integers_of_every_type() {
 #[test]
 fn decimals_of_every_range() {
     check_all(of_decimals());
+}
+
+#[test]
+fn bits() {
+    check_all(of_bits());
+}
+
+#[test]
+fn correlations() {
+    check_all(of_pairs());
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, IntervalUnit, SchemaRef};
+use tidegate_pipeline::catalogue::{self, CallTypes};
 use tidegate_pipeline::types::{Decimal, DecimalWidth};
 use tidegate_pipeline::{
     Aggregate, AggregateCall, AggregateFunction, AggregateOutput, ArithmeticOp, CastFailure,
@@ -269,6 +270,17 @@ fn call(function: AggregateFunction, argument: Option<Expr>) -> AggregateCall {
     let state = state.into_iter().enumerate();
     let state = state.map(|(index, data_type)| Field::new(format!("s{index}"), data_type, true));
     AggregateCall::new(function, argument, None, value, state.collect(), "v").unwrap()
+}
+
+/// Builds a call of an aggregate that only the catalogue knows.
+pub(crate) fn of_catalogue(name: &str, arguments: Vec<Expr>) -> AggregateCall {
+    let function = catalogue::aggregate_of_datafusion(name).unwrap();
+    let types: Vec<DataType> = arguments.iter().map(|of| of.data_type.clone()).collect();
+    let CallTypes { value, state } =
+        (catalogue::aggregate(function).types)(&types, &types[0]).unwrap();
+    let state = state.into_iter().enumerate();
+    let state = state.map(|(index, data_type)| Field::new(format!("s{index}"), data_type, true));
+    AggregateCall::with_arguments(function, arguments, None, value, state.collect(), "v").unwrap()
 }
 
 pub(crate) fn count() -> AggregateCall {

@@ -12,7 +12,7 @@ use crate::aggregates::everywhere;
 use crate::cells::{Cell, rows_of};
 use crate::check::{Case, check_all};
 use crate::data::{Shape, batch, column, cut, floats_as, integers, random};
-use crate::plan::{Plan, avg, count, count_of, filtered, sum, variance};
+use crate::plan::{Plan, avg, count, count_of, filtered, of_catalogue, sum, variance};
 use crate::shim::{ShimMachine, now};
 
 use AggregateFunction::{StddevPop, StddevSamp, VarPop, VarSamp};
@@ -184,10 +184,23 @@ fn outside_of_the_digits() {
 
 /// Returns the variances that the shim gives of one group, in the order of [`all_of`].
 fn variances_of(values: &[f64], seed: u64, sizes: &[usize]) -> Vec<f64> {
-    let values: Vec<_> = values.iter().copied().map(Some).collect();
-    let input = batch(vec![floats_as(&Float64, &values)]);
+    of_one_group(&[values], |plan| all_of(&plan.col(0)), seed, sizes)
+}
+
+/// Returns what the shim gives for calls over columns of floats, all rows being one group.
+fn of_one_group(
+    columns: &[&[f64]],
+    calls: impl Fn(&Plan) -> Vec<AggregateCall>,
+    seed: u64,
+    sizes: &[usize],
+) -> Vec<f64> {
+    let columns = columns.iter().map(|values| {
+        let values: Vec<_> = values.iter().copied().map(Some).collect();
+        floats_as(&Float64, &values)
+    });
+    let input = batch(columns.collect());
     let plan = Plan::over(&input);
-    let calls = all_of(&plan.col(0));
+    let calls = calls(&plan);
     let pipeline = Arc::new(plan.group(vec![], calls).build());
     let machine = ShimMachine::new(seed, 1 << 30);
     let options = ProgramOptions {
@@ -239,6 +252,58 @@ fn a_small_spread_far_from_zero_does_not_cancel() {
             for (found, expected) in found.iter().zip(expected) {
                 let distance = (found - expected).abs() / expected;
                 assert!(distance < 4.0 * f64::EPSILON, "{found} {expected} {offset}");
+            }
+            assert_eq!(*first.get_or_insert_with(|| found.clone()), found);
+        }
+    }
+}
+
+/// Pairs of such values, whose covariance integers give exactly.
+#[test]
+fn pairs_far_from_zero_do_not_cancel() {
+    let ones: Vec<i128> = (0..1200).map(|row| row * 7919 % 1013 - 500).collect();
+    let twos: Vec<i128> = ones.iter().map(|k| k * 3 + k * k % 97).collect();
+    for (bases, steps) in [
+        ([0.0, 0.0], [1.0, 0.5]),
+        ([1e9, -1e12], [1.0 / 1024.0, 0.125]),
+        ([3e30, 1e-9], [2_f64.powi(60), 2_f64.powi(-60)]),
+    ] {
+        let of = |whole: &[i128], at: usize| -> Vec<f64> {
+            let base = (bases[at] / steps[at]).round() * steps[at];
+            whole.iter().map(|k| base + *k as f64 * steps[at]).collect()
+        };
+        let columns = [of(&ones, 0), of(&twos, 1)];
+        let count = ones.len() as i128;
+        let distances = |a: &[i128], b: &[i128]| {
+            let products: i128 = a.iter().zip(b).map(|(a, b)| a * b).sum();
+            let sums = a.iter().sum::<i128>() * b.iter().sum::<i128>();
+            (count * products - sums) as f64 / count as f64
+        };
+        let products = distances(&ones, &twos) * steps[0] * steps[1];
+        let squares = distances(&twos, &twos) * steps[1] * steps[1];
+        let spread = (distances(&ones, &ones) * distances(&twos, &twos)).sqrt();
+        let expected = [
+            products / count as f64,
+            products / (count - 1) as f64,
+            products,
+            // The second argument is the one by which the first is explained.
+            products / squares,
+            distances(&ones, &twos) / spread,
+        ];
+        let calls = |plan: &Plan| {
+            let names = ["covar_pop", "covar_samp", "regr_sxy", "regr_slope", "corr"];
+            let pair = [plan.col(0), plan.col(1)];
+            names.map(|name| of_catalogue(name, pair.to_vec())).to_vec()
+        };
+        let mut first = None;
+        for (seed, sizes) in [(1, &[1200][..]), (2, &[1, 700, 499]), (3, &[64, 64])] {
+            let found = of_one_group(&[&columns[0], &columns[1]], calls, seed, sizes);
+            for (found, expected) in found.iter().zip(expected) {
+                let distance = (found / expected - 1.0).abs();
+                assert!(
+                    distance < 8.0 * f64::EPSILON,
+                    "{found} {expected} {bases:?}"
+                );
             }
             assert_eq!(*first.get_or_insert_with(|| found.clone()), found);
         }

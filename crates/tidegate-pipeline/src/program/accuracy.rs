@@ -5,10 +5,22 @@ use super::{Callee, Class, Facts, FloatOp, Op, Reduce, RowProgram, Sink, Sorted,
 use crate::catalogue::Accuracy;
 use crate::pipeline::Pipeline;
 
+/// A function whose last bits may differ, where these would decide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{function} may differ in its last bits between host and device, so it cannot be in {place}"
+)]
+pub struct InexactDecision {
+    /// The function.
+    pub function: &'static str,
+    /// What hangs on it.
+    pub place: &'static str,
+}
+
 /// Returns why a pipeline may give other rows or groups on a device than on the host: a function whose last
 /// bits may differ, and what hangs on it. Such a value may be a result, be added up, and be an operand of
 /// what moves little where it moves little.
-pub fn inexact_decision(pipeline: &Pipeline) -> Option<String> {
+pub fn inexact_decision(pipeline: &Pipeline) -> Option<InexactDecision> {
     let fields = pipeline.input.fields();
     let stages = lower(pipeline, &|column| {
         Facts::declared(fields[column].data_type())
@@ -27,17 +39,11 @@ pub fn inexact_decision(pipeline: &Pipeline) -> Option<String> {
     None
 }
 
-fn decides(function: &str, place: &str) -> String {
-    format!(
-        "{function} may differ in its last bits between host and device, so it cannot be in {place}"
-    )
-}
-
 /// Returns the inexact function that each value hangs on, or why one may not.
 fn inexact_values(
     program: &RowProgram,
     columns: &[Option<&'static str>],
-) -> Result<Vec<Option<&'static str>>, String> {
+) -> Result<Vec<Option<&'static str>>, InexactDecision> {
     let mut values: Vec<Option<&'static str>> = Vec::with_capacity(program.values.len());
     for value in &program.values {
         let mut operands = value.op.operands().into_iter();
@@ -64,7 +70,10 @@ fn inexact_values(
             _ => false,
         };
         match (of, moves_little) {
-            (Some(function), false) => return Err(decides(function, place_of(&value.op))),
+            (Some(function), false) => {
+                let place = place_of(&value.op);
+                return Err(InexactDecision { function, place });
+            }
             (of, _) => values.push(of),
         }
     }
@@ -84,10 +93,10 @@ fn place_of(op: &Op) -> &'static str {
 fn leaving(
     program: &RowProgram,
     values: &[Option<&'static str>],
-) -> Result<Vec<Option<&'static str>>, String> {
+) -> Result<Vec<Option<&'static str>>, InexactDecision> {
     let of = |ValueId(index): ValueId| values[index as usize];
-    let exact = |id: ValueId, place: &str| match of(id) {
-        Some(function) => Err(decides(function, place)),
+    let exact = |id: ValueId, place: &'static str| match of(id) {
+        Some(function) => Err(InexactDecision { function, place }),
         None => Ok(()),
     };
     match &program.sink {
@@ -121,7 +130,8 @@ fn leaving(
                     Reduce::Least | Reduce::Greatest | Reduce::Combine(_)
                 );
                 if let (Some(function), true) = (function, picks) {
-                    return Err(decides(function, "MIN or MAX"));
+                    let place = "MIN or MAX";
+                    return Err(InexactDecision { function, place });
                 }
                 of_accumulators.push(function);
             }
@@ -147,13 +157,15 @@ mod tests {
     use crate::pipeline::{AggregateFunction, AggregateOutput, Step};
     use crate::testing::{call, col, group_by, named, param, pipeline};
 
-    fn refused(steps: Vec<Step>) -> Option<String> {
+    fn refused(steps: Vec<Step>) -> Option<&'static str> {
         let input = Schema::new(vec![Field::new("a", Float64, true)]);
         let zero = crate::Scalar {
             data_type: Float64,
             value: crate::ScalarValue::Float(0.0),
         };
-        inexact_decision(&pipeline(&input.into(), vec![zero], steps))
+        let why = inexact_decision(&pipeline(&input.into(), vec![zero], steps))?;
+        assert_eq!(why.function, "ln");
+        Some(why.place)
     }
 
     fn apply(name: &str, argument: Expr) -> Expr {
@@ -198,10 +210,7 @@ mod tests {
                 "a comparison",
             ),
         ] {
-            let why = format!(
-                "ln may differ in its last bits between host and device, so it cannot be in {place}"
-            );
-            assert_eq!(refused(steps), Some(why));
+            assert_eq!(refused(steps), Some(place));
         }
     }
 }

@@ -9,7 +9,7 @@ use arrow_array::{Array, ArrayRef, Float64Array, Int64Array, RecordBatch};
 use arrow_schema::{DataType, IntervalUnit};
 
 use super::{Op, Raised, Reduce, RowProgram, Sink, ValueId, interpret, verify};
-use crate::custom::{CustomFunction, Host};
+use crate::custom::{BodyFailed, CustomFunction, Host};
 use crate::expr::{ArithmeticOp, CastFailure, CompareOp, Expr};
 use crate::pipeline::{
     AggregateCall, AggregateFunction, AggregateOutput, Pipeline, Sort, SortKey, Step,
@@ -277,13 +277,13 @@ fn halves() -> Arc<CustomFunction> {
         let values = arrays[0]
             .as_any()
             .downcast_ref::<Int64Array>()
-            .ok_or("no integers")?;
+            .ok_or_else(|| BodyFailed("no integers".to_owned()))?;
         let halved = values.iter().map(|value| match value {
             Some(3) | None => Ok(None),
             Some(value) if value % 2 == 0 => Ok(Some(value / 2)),
-            Some(value) => Err(format!("{value} is odd")),
+            Some(value) => Err(BodyFailed(format!("{value} is odd"))),
         });
-        let halved: Int64Array = halved.collect::<Result<_, String>>()?;
+        let halved: Int64Array = halved.collect::<Result<_, BodyFailed>>()?;
         Ok(Arc::new(halved) as ArrayRef)
     };
     Arc::new(CustomFunction {

@@ -24,7 +24,7 @@ use datafusion::logical_expr::{
     ColumnarValue, Documentation, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     TypeSignature, Volatility,
 };
-use tidegate_pipeline::{CustomFunction, Host, HostBody};
+use tidegate_pipeline::{BodyFailed, CustomFunction, Host, HostBody};
 
 use super::takes;
 use crate::error::{Error, ErrorKind};
@@ -90,8 +90,11 @@ impl ScalarFunction {
         let host = move |args: &[ArrayRef]| {
             let ended = catch_unwind(AssertUnwindSafe(|| body(args)));
             match ended {
-                Ok(result) => result.map_err(|error| error.to_string()),
-                Err(panic) => Err(format!("its body panicked: {}", panic_text(panic.as_ref()))),
+                Ok(result) => result.map_err(|error| BodyFailed(error.to_string())),
+                Err(panic) => {
+                    let why = panic_text(panic.as_ref());
+                    Err(BodyFailed(format!("its body panicked: {why}")))
+                }
             }
         };
         Self {
@@ -318,7 +321,7 @@ impl RustFunction {
             Some(function) => function
                 .call(args)
                 .map_err(|error| Error::new(ErrorKind::Sql, error.to_string()))?,
-            None => (self.function.host)(args).map_err(failed)?,
+            None => (self.function.host)(args).map_err(|BodyFailed(why)| failed(why))?,
         };
         let returns = &self.function.returns;
         if result.data_type() != returns || result.len() != rows {

@@ -184,8 +184,9 @@ impl KernelSource {
         };
         let written = match written {
             Some(written) => written,
-            None => declared_program(&pipeline, &ProgramOptions::default())
-                .map_err(|why| why.what)?,
+            None => {
+                declared_program(&pipeline, &ProgramOptions::default()).map_err(|why| why.what)?
+            }
         };
         let store = match &written.sink {
             Sink::Groups(groups) => groups.store.name(),

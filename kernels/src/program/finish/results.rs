@@ -72,6 +72,7 @@ impl<'a> ResultCode<'a> {
                 let sign = if *complement { "~" } else { "" };
                 extreme(&format!("{sign}{}", self.word(*word)), *image)
             }
+            Sums::Combined { word, .. } => (format!("(i64){}", self.word(*word)), Class::I64),
             Sums::Moments {
                 sums,
                 squares,
@@ -80,6 +81,14 @@ impl<'a> ResultCode<'a> {
                 self.moments(at, (sums, squares), *scale, lines);
                 let name = if result == 0 { "mean" } else { "spread" };
                 (format!("{name}{at}"), Class::F64)
+            }
+            Sums::CoMoment {
+                sums,
+                products,
+                scales,
+            } => {
+                let name = self.co_moment(at, (sums, products), scales, lines);
+                (name, Class::F64)
             }
             Sums::String { .. } => {
                 let what = "min and max of strings leave from the host";
@@ -187,6 +196,41 @@ impl<'a> ResultCode<'a> {
                 scale.unit_code()
             ),
         ]);
+    }
+}
+
+impl ResultCode<'_> {
+    /// Computes the products of distances.
+    fn co_moment(
+        &mut self,
+        at: usize,
+        ([one, two], products): (&[Vec<usize>; 2], &[usize]),
+        scales: &[MomentScale; 2],
+        lines: &mut Vec<String>,
+    ) -> String {
+        let name = format!("products{at}");
+        if !self.bound.insert(at) {
+            return name;
+        }
+        let levels = scales.map(|scale| scale.levels);
+        let [unit, other] = scales.map(|scale| scale.unit_code());
+        let (of_one, of_two) = (self.listed(one), self.listed(two));
+        lines.extend([
+            format!("const u64 ones{at}[{}] = {{{of_one}}};", levels[0]),
+            format!("const u64 twos{at}[{}] = {{{of_two}}};", levels[1]),
+            format!(
+                "const u64 pairs{at}[{}] = {{{}}};",
+                products.len(),
+                self.listed(products)
+            ),
+            format!(
+                "const double {name} = co_moment_of<{}, {}>({}, ones{at}, twos{at}, pairs{at}, {unit} + {other});",
+                levels[0],
+                levels[1],
+                self.count(at)
+            ),
+        ]);
+        name
     }
 }
 

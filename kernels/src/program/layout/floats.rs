@@ -53,7 +53,7 @@ pub(super) struct FloatSum {
 }
 
 /// Sums of values and squares that are laid out.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct MomentSum {
     pub(super) value: ValueId,
     pub(super) rows: Rows,
@@ -173,11 +173,55 @@ impl Planner<'_> {
 
     /// Adds the words of both sums, unless they are there.
     pub(super) fn moments(&mut self, value: ValueId, rows: Rows) -> Sums {
+        let sum = self.moment_sum(value, rows);
+        let levels = sum.scale.levels;
+        let sums = self.sum_words(sum);
+        let squares = (0..2 * levels).map(|level| self.layout.add(sum.word(level, true)));
+        Sums::Moments {
+            sums,
+            squares: squares.collect(),
+            scale: sum.scale,
+        }
+    }
+
+    /// Adds the words of the sums of pairs and of their products, unless they are there.
+    pub(super) fn co_moment(&mut self, value: ValueId, other: ValueId, rows: Rows) -> Sums {
+        let pair = [value, other].map(|value| self.moment_sum(value, rows));
+        if !self.layout.products.contains(&pair) {
+            self.layout.products.push(pair);
+        }
+        let [one, two] = pair;
+        let product = |level: usize| Word {
+            term: Term::Product {
+                literals: [one.scale.literal, two.scale.literal],
+                level,
+            },
+            ..one.word(level, false)
+        };
+        let sums = pair.map(|sum| self.sum_words(sum));
+        let levels = one.scale.levels + two.scale.levels;
+        let products = (0..levels).map(|level| self.layout.add(product(level)));
+        Sums::CoMoment {
+            sums,
+            products: products.collect(),
+            scales: [one.scale, two.scale],
+        }
+    }
+
+    fn sum_words(&mut self, sum: MomentSum) -> Vec<usize> {
+        let levels = 0..sum.scale.levels;
+        levels
+            .map(|level| self.layout.add(sum.word(level, false)))
+            .collect()
+    }
+
+    /// Returns the digits of a value's sum and of its squares', laid out now unless they were.
+    fn moment_sum(&mut self, value: ValueId, rows: Rows) -> MomentSum {
         let form = self.keeping.floats;
         let bound = form.scale_bound(self.program.data(value).floats());
         let is_same = |sum: &&MomentSum| sum.value == value && sum.rows == rows;
         let known = self.layout.moments.iter().find(is_same).copied();
-        let sum = known.unwrap_or_else(|| {
+        known.unwrap_or_else(|| {
             let is_bounded = bound.is_finite() && !form.is_wide;
             let scale = MomentScale {
                 literal: self.layout.num_literals,
@@ -191,16 +235,7 @@ impl Planner<'_> {
             let sum = MomentSum { value, rows, scale };
             self.layout.moments.push(sum);
             sum
-        });
-        let levels = sum.scale.levels;
-        let sums = (0..levels).map(|level| self.layout.add(sum.word(level, false)));
-        let sums = sums.collect();
-        let squares = (0..2 * levels).map(|level| self.layout.add(sum.word(level, true)));
-        Sums::Moments {
-            sums,
-            squares: squares.collect(),
-            scale: sum.scale,
-        }
+        })
     }
 }
 

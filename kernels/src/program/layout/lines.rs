@@ -47,6 +47,10 @@ impl Word {
                 let of = if is_square { "squares" } else { "sums" };
                 format!("{of}{literal}[{level}]")
             }
+            Term::Product {
+                literals: [one, two],
+                level,
+            } => format!("products{one}_{two}[{level}]"),
             Term::KeyWord { index, complement } => format!("{}{KEY_WORD}{index}", sign(complement)),
             Term::Field { word, is_signed } => {
                 let signed = if is_signed { "(i64)" } else { "" };
@@ -86,6 +90,11 @@ impl Layout {
         !self.moments.is_empty()
     }
 
+    /// Returns whether there are sums of products.
+    pub(in crate::program) fn has_products(&self) -> bool {
+        !self.products.is_empty()
+    }
+
     /// Returns the numbers of digits of sums whose values are asked whether the digits hold enough of
     /// them, each with the first literal of one such sum.
     pub(in crate::program) fn checked_scales(&self) -> Vec<(usize, usize)> {
@@ -117,6 +126,7 @@ impl Layout {
         for sum in &self.moments {
             lines.extend(sum.lines(row, selected));
         }
+        lines.extend(self.products.iter().flat_map(product_lines));
         lines.extend(self.distance_lines(row, selected));
         lines
     }
@@ -146,6 +156,19 @@ impl Layout {
         };
         greatest.into_iter().map(line).collect()
     }
+}
+
+/// Returns the lines that make the digits of the products of a pair, of the digits of both.
+fn product_lines([one, two]: &[MomentSum; 2]) -> [String; 2] {
+    let (one, two) = (one.scale, two.scale);
+    let name = format!("products{}_{}", one.literal, two.literal);
+    [
+        format!("u64 {name}[{}];", one.levels + two.levels),
+        format!(
+            "product_digits<{}, {}>(sums{}, sums{}, {name});",
+            one.levels, two.levels, one.literal, two.literal
+        ),
+    ]
 }
 
 impl FloatSum {

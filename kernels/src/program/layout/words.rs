@@ -1,11 +1,12 @@
 //! The words of a group's state, each with what it takes of a row.
 
 use tidegate_pipeline::Interval;
+use tidegate_pipeline::catalogue::Monoid;
 use tidegate_pipeline::program::ValueId;
 
 use super::Image;
 
-/// How a word takes in a row.
+/// How a word takes in a row; one that is 0 has taken in nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WordOp {
     /// Not 0 once a row was there.
@@ -18,6 +19,31 @@ pub enum WordOp {
     Max,
     /// The sum of doubles that are multiples of a unit; in global memory, of their counts of it.
     Part,
+    /// What a monoid makes of all, of which CUDA has an atomic function.
+    Combine(&'static Monoid),
+}
+
+impl WordOp {
+    /// Returns the C++ of two words in one.
+    pub(in crate::program) fn joined(self, one: &str, other: &str) -> String {
+        match self {
+            Self::Max => format!("greater({one}, {other})"),
+            Self::Combine(monoid) => {
+                let code = monoid.cuda.replace("{0}", one).replace("{1}", other);
+                format!("({code})")
+            }
+            Self::Seen | Self::Count | Self::Add | Self::Part => format!("{one} + {other}"),
+        }
+    }
+
+    /// Returns the C++ function that takes a word into one in memory.
+    pub(in crate::program) fn taking(self) -> &'static str {
+        match self {
+            Self::Max | Self::Seen => "max_word",
+            Self::Combine(monoid) => monoid.atomic.unwrap_or_default(),
+            Self::Count | Self::Add | Self::Part => "add_word",
+        }
+    }
 }
 
 /// What a word takes of a row.
@@ -51,6 +77,8 @@ pub(in crate::program) enum Term {
         level: usize,
         is_square: bool,
     },
+    /// A digit of the product of two values, by the literals of their scales.
+    Product { literals: [usize; 2], level: usize },
     /// A word of the group's key, or its complement.
     KeyWord { index: usize, complement: bool },
     /// The same as a field of a record that was made of the row: of the word at this place.

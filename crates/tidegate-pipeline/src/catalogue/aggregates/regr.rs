@@ -20,7 +20,7 @@ const fn regression(
         arity: 2,
         rounds: |value| value.is_floating(),
         function: AggregateFunction::Named(NamedAggregate::new(entry)),
-        types,
+        types: |arguments, _| types(arguments, DataType::Float64),
         // The second argument is x, which comes first in the state.
         accumulate: |builder, update| pairs::accumulate(builder, update, true),
         columns,
@@ -37,9 +37,12 @@ pub(super) static ENTRIES: [AggregateEntry; 9] = [
         &ENTRIES[1],
         |builder, finish, results| columns(builder, finish, results, intercept),
     ),
-    regression(&["regr_count"], &ENTRIES[2], |builder, finish, results| {
-        columns(builder, finish, results, |_, pairs| pairs.count)
-    }),
+    AggregateEntry {
+        types: |arguments, _| types(arguments, DataType::UInt64),
+        ..regression(&["regr_count"], &ENTRIES[2], |builder, finish, results| {
+            columns(builder, finish, results, |_, pairs| pairs.count)
+        })
+    },
     regression(&["regr_r2"], &ENTRIES[3], |builder, finish, results| {
         columns(builder, finish, results, r2)
     }),
@@ -60,15 +63,10 @@ pub(super) static ENTRIES: [AggregateEntry; 9] = [
     }),
 ];
 
-fn types(arguments: &[DataType], declared: &DataType) -> Result<CallTypes, Unsupported> {
+fn types(arguments: &[DataType], value: DataType) -> Result<CallTypes, Unsupported> {
     check("regression", arguments)?;
     let mut state = vec![DataType::Float64; 6];
     state[0] = DataType::UInt64;
-    let value = match declared {
-        // Of the count.
-        DataType::UInt64 => DataType::UInt64,
-        _ => DataType::Float64,
-    };
     Ok(CallTypes { value, state })
 }
 
