@@ -92,7 +92,7 @@ pub(super) fn without_tree(text: &str) -> &str {
 }
 
 /// Writes Arrow's types as SQL types, and literals such as `Int64(1)` as their values.
-pub(super) fn in_sql(text: &str) -> String {
+pub(crate) fn in_sql(text: &str) -> String {
     let mut written = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
@@ -116,7 +116,10 @@ pub(super) fn in_sql(text: &str) -> String {
         };
         match literal(rest).filter(|_| !sql.starts_with("DECIMAL")) {
             Some((value, after)) => {
-                match value.strip_prefix('"').and_then(|value| value.strip_suffix('"')) {
+                match value
+                    .strip_prefix('"')
+                    .and_then(|value| value.strip_suffix('"'))
+                {
                     Some(text) => written.push_str(&format!("'{text}'")),
                     None => written.push_str(value),
                 }
@@ -160,10 +163,14 @@ mod tests {
 
     #[test]
     fn nothing_of_the_engine_is_left() {
-        let ast = "Unsupported ast node Pivot { table: Table { name: ObjectName([Identifier(Ident {";
+        let ast =
+            "Unsupported ast node Pivot { table: Table { name: ObjectName([Identifier(Ident {";
         let inner = DataFusionError::Plan("Utf8View + Int64".into());
         for (error, expect) in [
-            (DataFusionError::NotImplemented(ast.into()), "Unsupported ast node Pivot"),
+            (
+                DataFusionError::NotImplemented(ast.into()),
+                "Unsupported ast node Pivot",
+            ),
             (inner.context("type_coercion"), "VARCHAR + BIGINT"),
             (
                 datafusion::common::internal_datafusion_err!("expected a Map type"),
