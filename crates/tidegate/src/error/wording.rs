@@ -57,7 +57,10 @@ const TYPES: [(&str, &str); 22] = [
 pub(super) fn plain(error: &DataFusionError) -> String {
     let message = error.strip_backtrace();
     let message = message.split("\n\nbacktrace").next().unwrap_or_default();
-    let mut rest = message.split(REPORT).next().unwrap_or_default().trim();
+    let mut rest = match message.split_once(REPORT) {
+        Some((before, _)) => before.trim().trim_end_matches('.'),
+        None => message.trim(),
+    };
     loop {
         let inner = NESTING.iter().find_map(|prefix| rest.strip_prefix(prefix));
         let inner = inner.or_else(|| after_rule(rest));
@@ -66,7 +69,7 @@ pub(super) fn plain(error: &DataFusionError) -> String {
             None => break,
         }
     }
-    let text = without_tree(rest.trim_end_matches(".\n").trim_end());
+    let text = without_tree(rest.trim_end());
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
     let text = lines.join(" ");
     match error.find_root() {

@@ -26,6 +26,7 @@ mod host_engine;
 mod host_tier;
 mod int96;
 mod limits;
+mod mistakes;
 mod object_stores;
 mod odd_files;
 mod ordered;
