@@ -111,7 +111,7 @@ fn cut(text: &str) -> Result<Vec<Step>, String> {
         if !is_command(line) || !(open.trim().is_empty() || statements::is_complete(open)) {
             continue;
         }
-        append(open, first_line, &mut steps)?;
+        append(open, first_line, text, &mut steps)?;
         steps.push(Step {
             what: What::Command(line.trim().to_string()),
             line: number,
@@ -119,7 +119,7 @@ fn cut(text: &str) -> Result<Vec<Step>, String> {
         begun = offset;
         first_line = number + 1;
     }
-    append(&text[begun..], first_line, &mut steps)?;
+    append(&text[begun..], first_line, text, &mut steps)?;
     Ok(steps)
 }
 
@@ -134,19 +134,22 @@ fn is_command(line: &str) -> bool {
             .is_some_and(|letter| letter.is_alphabetic() || letter == '?')
 }
 
-fn append(text: &str, first_line: u64, steps: &mut Vec<Step>) -> Result<(), String> {
-    let located = statements::locate(text).map_err(|error| match error {
-        StatementError::Syntax {
-            message,
-            line,
-            column,
-        } => StatementError::Syntax {
-            message,
-            line: line + first_line - 1,
-            column,
-        }
-        .to_string(),
-        other => other.to_string(),
+/// Adds the statements of a part of a text, which begins on a line of it.
+fn append(part: &str, first_line: u64, text: &str, steps: &mut Vec<Step>) -> Result<(), String> {
+    let located = statements::locate(part).map_err(|error| {
+        let error = match error {
+            StatementError::Syntax {
+                message,
+                line,
+                column,
+            } => StatementError::Syntax {
+                message,
+                line: line + first_line - 1,
+                column,
+            },
+            other => other,
+        };
+        format!("{:#}", error.in_text(text))
     })?;
     steps.extend(located.into_iter().map(|statement| Step {
         line: statement.line() + first_line - 1,

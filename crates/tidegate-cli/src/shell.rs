@@ -194,7 +194,13 @@ impl Shell {
             }
             Err(Failure::OutputClosed) => Outcome::Leave,
             Err(failure) => {
-                console::error(&failure, place);
+                let text = failure.to_string();
+                // What shows the statement need not name it.
+                let shows_it = text.contains('\n');
+                console::error(
+                    text,
+                    place.filter(|place| !(shows_it && place.starts_with("in: "))),
+                );
                 match failure {
                     Failure::Stopped(signal) => Outcome::Stopped(signal),
                     Failure::Output(_) => Outcome::Unwritable,

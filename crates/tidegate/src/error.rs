@@ -17,6 +17,7 @@ use tokio::task::JoinError;
 pub use place::SqlPlace;
 pub(crate) use raised::in_one_text;
 pub(crate) use upstream::{Mistake, span};
+pub(crate) use wording::in_sql;
 
 /// Who must act on an [`Error`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +64,8 @@ pub struct Error {
     place: Option<Arc<SqlPlace>>,
     help: Option<String>,
     source: Option<Arc<dyn StdError + Send + Sync>>,
+    /// DataFusion's error that the message is about, where it is in other words.
+    upstream: Option<Arc<DataFusionError>>,
 }
 
 impl Error {
@@ -74,6 +77,7 @@ impl Error {
             place: None,
             help: None,
             source: None,
+            upstream: None,
         }
     }
 
@@ -89,6 +93,7 @@ impl Error {
             place: None,
             help: None,
             source: Some(Arc::new(source)),
+            upstream: None,
         }
     }
 
@@ -103,6 +108,7 @@ impl Error {
             place: None,
             help: None,
             source: None,
+            upstream: None,
         }
     }
 
@@ -131,14 +137,14 @@ impl Error {
         self.help.as_deref()
     }
 
+    /// Returns DataFusion's error that this one is about.
+    pub(crate) fn upstream(&self) -> Option<&DataFusionError> {
+        self.upstream.as_deref()
+    }
+
     /// Says something else of the same kind and cause.
     pub(crate) fn with_message(self, message: String) -> Self {
         Self { message, ..self }
-    }
-
-    /// Makes somebody else act.
-    pub(crate) fn with_kind(self, kind: ErrorKind) -> Self {
-        Self { kind, ..self }
     }
 
     /// Adds where in its statement the mistake is.
@@ -198,17 +204,20 @@ impl From<DataFusionError> for Error {
             return Self::new(ErrorKind::Sql, message);
         }
         let described = Self::from_ref(&error);
-        let syntax = match error.find_root() {
-            DataFusionError::SQL(syntax, _) => Some(syntax.as_ref().clone()),
-            _ => None,
-        };
-        let cause: Arc<dyn StdError + Send + Sync> = match syntax {
-            Some(syntax) => Arc::new(syntax),
-            None => Arc::new(error),
-        };
-        Self {
-            source: described.source.clone().or(Some(cause)),
-            ..described
+        if find_own(&error).is_some() && described.source.is_some() {
+            return described;
+        }
+        let error = Arc::new(error);
+        match Mistake::of(&error) {
+            Some(_) => Self {
+                upstream: Some(error),
+                ..described
+            },
+            None => Self {
+                source: Some(Arc::clone(&error) as _),
+                upstream: Some(error),
+                ..described
+            },
         }
     }
 }

@@ -6,6 +6,7 @@
 
 mod names;
 mod rewrites;
+mod syntax;
 mod words;
 
 use std::error::Error as StdError;
@@ -13,22 +14,13 @@ use std::error::Error as StdError;
 use datafusion::common::{Column, Span};
 use datafusion::error::DataFusionError;
 use datafusion::execution::context::SessionState;
-use sqlparser::parser::ParserError;
 use sqlparser::tokenizer::Location;
 
 use crate::error::{Error, ErrorKind, Mistake, SqlPlace, span};
+use crate::functions::forms;
 use crate::statements::StatementError;
 use names::{row, row_of_message};
-use rewrites::STATEMENTS;
 use words::Words;
-
-/// Words that begin statements and clauses; one that is nearly such a word is taken for a slip.
-const KEYWORDS: [&str; 32] = [
-    "SELECT", "FROM", "WHERE", "GROUP", "ORDER", "HAVING", "LIMIT", "OFFSET", "JOIN", "LEFT",
-    "RIGHT", "INNER", "OUTER", "UNION", "INSERT", "UPDATE", "DELETE", "CREATE", "TABLE", "VALUES",
-    "DESCRIBE", "EXPLAIN", "WITH", "DISTINCT", "BETWEEN", "PARTITION", "OVER", "QUALIFY", "WINDOW",
-    "SUMMARIZE", "INTO", "DROP",
-];
 
 /// What a session knows, where a statement of it failed.
 pub(crate) struct Known<'a> {
@@ -61,12 +53,13 @@ pub(crate) fn explain(error: Error, sql: &str, known: &Known<'_>) -> Error {
         Cause::Diagnosed(error) => finder.diagnosed(error),
         Cause::Other => Found::default(),
     };
-    let help = found.help.or_else(|| finder.general(&error));
     let error = match found.message {
         Some(message) => error.with_message(message),
         None => error,
     };
-    error.at(found.place).with_help(help)
+    let help = found.help.or_else(|| finder.general(&error));
+    let place = found.place.or_else(|| finder.quoted(error.message()));
+    error.at(place).with_help(help)
 }
 
 /// Returns the name of the table that a statement names and that there is not.
@@ -100,21 +93,16 @@ enum Cause<'a> {
 
 impl<'a> Cause<'a> {
     fn of(error: &'a Error) -> Self {
-        let Some(source) = error.source() else {
-            return Self::Other;
-        };
+        let source = error.source().and_then(|source| source.downcast_ref());
         if let Some(StatementError::Syntax {
             message,
             line,
             column,
-        }) = source.downcast_ref()
+        }) = source
         {
             return Self::Unread(message.clone(), Location::new(*line, *column));
         }
-        if let Some(error) = source.downcast_ref::<ParserError>() {
-            return Self::Mistake(Mistake::of_parser(error), None);
-        }
-        let Some(error) = source.downcast_ref::<DataFusionError>() else {
+        let Some(error) = error.upstream() else {
             return Self::Other;
         };
         match Mistake::of(error) {
@@ -133,11 +121,16 @@ struct Finder<'a> {
 impl Finder<'_> {
     fn mistake(&self, mistake: &Mistake, span: Option<Span>) -> Found {
         match mistake {
-            Mistake::Syntax { message, at } => self.syntax(&format!("syntax error: {message}"), *at),
+            Mistake::Syntax { message, at } => {
+                self.syntax(&format!("syntax error: {message}"), *at)
+            }
             Mistake::Column { column, known } => self.column(column, known, span),
             Mistake::Ambiguous { column } => Found {
                 place: self.place_of_column(column, span),
-                help: Some(format!("write its table before it, as in t.{}", column.name)),
+                help: Some(format!(
+                    "write its table before it, as in t.{}",
+                    column.name
+                )),
                 ..Found::default()
             },
             Mistake::Table { name } => self.table(name),
@@ -152,80 +145,6 @@ impl Finder<'_> {
         }
     }
 
-    /// Explains what the parser did not expect, at the word `at` or at the end of the text.
-    fn syntax(&self, message: &str, at: Option<Location>) -> Found {
-        let words = self.words;
-        let index = at.map_or(Some(words.len()), |at| words.at(at));
-        let mut found = Found {
-            message: Some(message.to_string()),
-            place: match at {
-                // Behind a quote that is not closed there are no words.
-                Some(at) => index
-                    .and_then(|index| words.place(index, index))
-                    .or_else(|| Some(words.place_of(at, None))),
-                None => words.end(),
-            },
-            help: None,
-        };
-        let Some(index) = index else {
-            found.help = self.unclosed(message);
-            return found;
-        };
-        if let Some((slip, keyword)) = self.slip(index) {
-            found.place = words.place(slip, slip);
-            found.help = Some(format!("did you mean {keyword}?"));
-            return found;
-        }
-        found.help = self
-            .statement(Some(index))
-            .map(|(_, help)| format!("write {help}"));
-        found
-    }
-
-    /// Says what to do about a quote that is not closed.
-    fn unclosed(&self, message: &str) -> Option<String> {
-        let is_string = message.contains("string literal");
-        is_string.then(|| "a string ends with '; a ' in it is written twice: 'it''s'".to_string())
-    }
-
-    /// Finds a keyword with a slip of the pen, at a word that was not expected or before it.
-    fn slip(&self, index: usize) -> Option<(usize, &'static str)> {
-        let before = [Some(index), index.checked_sub(1), index.checked_sub(2)];
-        before.into_iter().flatten().find_map(|index| {
-            let (word, None) = self.words.name(index)? else {
-                return None;
-            };
-            let word = word.to_ascii_uppercase();
-            if KEYWORDS.contains(&word.as_str()) || word.len() < 4 {
-                return None;
-            }
-            let near = |keyword: &&&str| strsim::osa_distance(keyword, &word) == 1;
-            let keyword = KEYWORDS.iter().find(near)?;
-            Some((index, *keyword))
-        })
-    }
-
-    /// Finds what other systems write, at the word where the mistake is; anywhere if that is not known.
-    fn statement(&self, index: Option<usize>) -> Option<((usize, usize), &'static str)> {
-        STATEMENTS.iter().find_map(|(pattern, help)| {
-            let (first, last) = self.words.find(pattern)?;
-            let is_near = |index: usize| first <= index + 1 && index <= last + 1;
-            let is_it = pattern.starts_with('^') || index.is_none_or(is_near);
-            is_it.then_some(((first, last), *help))
-        })
-    }
-
-    fn unsupported(&self) -> Found {
-        let Some(((first, last), help)) = self.statement(None) else {
-            return Found::default();
-        };
-        Found {
-            message: self.words.text(first, last).map(|text| format!("{text} is not supported")),
-            place: self.words.place(first, last),
-            help: Some(format!("write {help}")),
-        }
-    }
-
     fn place_of_column(&self, column: &Column, span: Option<Span>) -> Option<SqlPlace> {
         if let Some(span) = span {
             return Some(self.words.spanned(span));
@@ -237,8 +156,8 @@ impl Finder<'_> {
 
     fn column(&self, column: &Column, known: &[Column], span: Option<Span>) -> Found {
         let name = column.name.as_str();
-        let is_quoted = (0..self.words.len())
-            .any(|index| self.words.name(index) == Some((name, Some('"'))));
+        let is_quoted =
+            (0..self.words.len()).any(|index| self.words.name(index) == Some((name, Some('"'))));
         Found {
             message: None,
             place: self.place_of_column(column, span),
@@ -265,12 +184,12 @@ impl Finder<'_> {
             return Some(format!("did you mean {near}?"));
         }
         if let (false, Some(help)) = (is_quoted, row(rewrites::COLUMNS, name)) {
-            return Some(format!("write {help}"));
+            return Some(help.to_string());
         }
         if is_quoted {
             return Some(format!("\"…\" quotes names; a string is '{name}'"));
         }
-        if self.words.find(&format!("AS {name}")).is_some() {
+        if self.words.find(&format!("AS {name}"), None).is_some() {
             return Some(format!(
                 "{name} is a name of the SELECT list, which this clause does not see: repeat its \
                  expression, or select from a subquery"
@@ -279,7 +198,10 @@ impl Finder<'_> {
         if written.is_empty() {
             return Some("there is no FROM; a string stands in single quotes".to_string());
         }
-        Some(format!("columns are {}", listed(written.iter().map(String::as_str), name)))
+        Some(format!(
+            "columns are {}",
+            listed(written.iter().map(String::as_str), name)
+        ))
     }
 
     fn table(&self, name: &str) -> Found {
@@ -290,7 +212,7 @@ impl Finder<'_> {
         let place = index.and_then(|index| self.words.place(index, index));
         let schema = parts.len().checked_sub(2).map(|index| parts[index]);
         let help = match row(rewrites::TABLES, last).or_else(|| row(rewrites::TABLES, schema?)) {
-            Some(help) => format!("write {help}"),
+            Some(help) => help.to_string(),
             None => self.way_to_table(schema, last),
         };
         Found {
@@ -312,7 +234,10 @@ impl Finder<'_> {
                  tpch('lineitem', 0.1)"
                     .to_string()
             }
-            None => format!("there are {}", listed(tables.iter().map(String::as_str), name)),
+            None => format!(
+                "there are {}",
+                listed(tables.iter().map(String::as_str), name)
+            ),
         }
     }
 
@@ -324,12 +249,19 @@ impl Finder<'_> {
             return Found {
                 message: Some(format!("{name} is a window function, and OVER is missing")),
                 place,
-                help: Some(format!("write {name}(…) OVER (ORDER BY x)")),
+                help: Some(format!("{name}(…) OVER (ORDER BY x)")),
+            };
+        }
+        if let Some(call) = forms::call_of(name) {
+            return Found {
+                message: Some(format!("{name} does not take these arguments")),
+                place,
+                help: Some(format!("it is written {call}")),
             };
         }
         let functions = names::functions(state);
         let help = match row(rewrites::FUNCTIONS, name) {
-            Some(help) => format!("write {help}"),
+            Some(help) => help.to_string(),
             None if state.table_functions().contains_key(name) => {
                 format!("{name} gives a table: SELECT * FROM {name}(…)")
             }
@@ -353,7 +285,7 @@ impl Finder<'_> {
         let help = match nearest(functions.iter().copied(), name) {
             Some(near) => format!("did you mean {near}?"),
             None => match row(rewrites::TABLE_FUNCTIONS, name) {
-                Some(help) => format!("write {help}"),
+                Some(help) => help.to_string(),
                 None => format!("there are {}", listed(functions.iter().copied(), name)),
             },
         };
@@ -368,8 +300,11 @@ impl Finder<'_> {
         let word = name.split(['(', '<', ' ', '[']).next().unwrap_or(name);
         let index = self.words.type_name(word);
         let help = match row(rewrites::TYPES, word) {
-            Some(help) => format!("write {help}"),
-            None => match nearest(names::TYPES.iter().copied(), word) {
+            Some(help) => help.to_string(),
+            None => match nearest(
+                names::TYPES.iter().chain(&names::OTHER_TYPES).copied(),
+                word,
+            ) {
                 Some(near) => format!("did you mean {near}?"),
                 None => format!("types are {}", names::TYPES.join(", ")),
             },
@@ -386,12 +321,13 @@ impl Finder<'_> {
         // It may be called by another of its names.
         let index = self.words.call(|word| {
             let word = word.to_ascii_lowercase();
-            word == function || names::canonical(state, &word).as_deref() == Some(function)
+            let word = forms::renamed(&word).unwrap_or(&word);
+            word == function || names::canonical(state, word).as_deref() == Some(function)
         });
         let example = names::example(state, function);
         let help = match (wanted, example) {
             (Some(wanted), Some(example)) => Some(format!("it takes {wanted}: {example}")),
-            (None, Some(example)) => Some(format!("write {example}")),
+            (None, Some(example)) => Some(format!("it is written {example}")),
             (Some(wanted), None) => Some(format!("it takes {wanted}")),
             (None, None) => None,
         };
@@ -407,10 +343,13 @@ impl Finder<'_> {
         let keys: Vec<&str> = entries.iter().map(|entry| entry.key.as_str()).collect();
         let last = |key: &&&str| key.rsplit('.').next() == Some(name);
         let help = match row(rewrites::SETTINGS, name) {
-            Some(help) => format!("write {help}"),
-            None => match keys.iter().find(last).copied().or_else(|| {
-                nearest(keys.iter().copied(), name)
-            }) {
+            Some(help) => help.to_string(),
+            None => match keys
+                .iter()
+                .find(last)
+                .copied()
+                .or_else(|| nearest(keys.iter().copied(), name))
+            {
                 Some(near) => format!("did you mean {near}?"),
                 None => "SHOW ALL lists all".to_string(),
             },
@@ -429,16 +368,23 @@ impl Finder<'_> {
         let Some(diagnostic) = error.diagnostic() else {
             return Found::default();
         };
-        let help = diagnostic.helps.first().map(|help| help.message.as_str());
+        let help = diagnostic.helps.first();
+        let help = help.map(|help| help.message.replacen("Either add", "either add", 1));
         let span = diagnostic.span.or_else(|| {
             let mut notes = diagnostic.notes.iter();
             notes.find_map(|note| note.span)
         });
         Found {
-            message: help.map(|_| diagnostic.message.clone()),
+            message: help.as_ref().map(|_| diagnostic.message.clone()),
             place: span.map(|span| self.words.spanned(span)),
-            help: help.map(str::to_owned),
+            help,
         }
+    }
+
+    /// Finds the place of what a message quotes, if only one word of the statement is that.
+    fn quoted(&self, message: &str) -> Option<SqlPlace> {
+        let index = quoted_words(message).find_map(|text| self.words.only(text))?;
+        self.words.place(index, index)
     }
 
     /// Finds a way out by the beginning of the message, or by the statement of what is not supported.
@@ -446,11 +392,21 @@ impl Finder<'_> {
         if let Some(help) = row_of_message(error.message()) {
             return Some(help.to_string());
         }
+        if error.kind() == ErrorKind::NotFound
+            && let Some(name) = quoted_words(error.message()).next()
+        {
+            return Some(self.way_to_table(None, name));
+        }
         let is_unknown = error.kind() == ErrorKind::NotSupported && error.help().is_none();
         let (_, help) = self.statement(None).filter(|_| is_unknown)?;
         // Our own texts have their way out.
-        (!error.message().contains(": ")).then(|| format!("write {help}"))
+        (!error.message().contains(": ")).then(|| help.to_string())
     }
+}
+
+/// Returns what a message quotes.
+fn quoted_words(message: &str) -> impl Iterator<Item = &str> {
+    message.split('\'').skip(1).step_by(2)
 }
 
 #[cfg(test)]

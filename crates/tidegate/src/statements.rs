@@ -34,7 +34,7 @@ use datafusion::common::config::SqlParserOptions;
 use sqlparser::dialect::{Dialect, GenericDialect};
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, TokenizerError};
 
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, SqlPlace};
 use walk::Walk;
 
 pub use highlight::{HighlightKind, HighlightSpan, KEYWORDS, highlight};
@@ -51,6 +51,9 @@ const WINDOW: usize = 1 << 20;
 
 /// The longest excerpt of a statement that a message quotes, in characters.
 const EXCERPT_MAX: usize = 70;
+
+/// What to do about a string that does not end.
+pub(crate) const STRING_HELP: &str = "a string ends with '; a ' in it is written twice: 'it''s'";
 
 /// Says why text is not a list of statements, or why a statement is refused before it is parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -72,6 +75,25 @@ pub enum StatementError {
         /// What it has too much of, how much, what is allowed, and a way out.
         message: String,
     },
+}
+
+impl StatementError {
+    /// Makes an error that shows the place in the text, whose lines are counted as the error counts them.
+    pub fn in_text(self, text: &str) -> Error {
+        let Self::Syntax {
+            message,
+            line,
+            column,
+        } = &self
+        else {
+            return self.into();
+        };
+        let place = SqlPlace::new(text, *line, *column, 1);
+        let is_string = message.contains("string literal");
+        let help = is_string.then(|| STRING_HELP.to_string());
+        let error = Error::from(self.clone()).with_message(message.clone());
+        error.at(Some(place)).with_help(help)
+    }
 }
 
 impl From<StatementError> for Error {

@@ -70,7 +70,10 @@ fn several_options_run_in_order_in_one_session() {
 fn a_failing_statement_ends_the_script() {
     let ran = sql("SELECT 1 AS a; SELECT nonsense FROM nowhere; SELECT 3 AS c");
     assert_eq!(ran.out, "a\n1\n");
-    ran.fails(&["in: SELECT nonsense FROM nowhere"]);
+    ran.fails(&[
+        "error: table 'nowhere' not found\n  1 | SELECT nonsense FROM nowhere\n    |                      ^^^^^^^\n\
+         help: ",
+    ]);
 }
 
 #[test]

@@ -64,7 +64,10 @@ fn a_server_answers_as_this_process_does() {
     let (status, out, err) = told(&tidegate(&words).output().unwrap());
     assert_eq!(status, Some(1));
     assert!(
-        out.contains("| 1") && err.contains("table 'nope' not found"),
+        out.contains("| 1")
+            && err.contains(
+                "table 'nope' not found\n  1 | SELECT * FROM nope\n    |               ^^^^\n"
+            ),
         "{err}"
     );
     // Arrow as it came.

@@ -234,6 +234,12 @@ async fn errors_say_who_must_act() {
     let client = &mut server.client().await;
     for (sql, code, words) in [
         ("SELEC 1", Code::InvalidArgument, "syntax error"),
+        (
+            "SELECT nmae FROM (SELECT 1 AS name)",
+            Code::InvalidArgument,
+            "column 'nmae' not found\n  1 | SELECT nmae FROM (SELECT 1 AS name)\n    |        ^^^^\nhelp: did \
+             you mean name?",
+        ),
         ("SELECT * FROM nowhere", Code::NotFound, "nowhere"),
         ("DROP TABLE nowhere", Code::NotFound, "nowhere"),
         (

@@ -70,7 +70,12 @@ impl fmt::Display for SqlPlace {
         let number = self.line.to_string();
         let margin = " ".repeat(number.len());
         writeln!(f, "  {number} | {shown}")?;
-        write!(f, "  {margin} | {}{}", " ".repeat(before), "^".repeat(under))
+        write!(
+            f,
+            "  {margin} | {}{}",
+            " ".repeat(before),
+            "^".repeat(under)
+        )
     }
 }
 
@@ -116,14 +121,24 @@ mod tests {
     fn carets_stand_below_the_place() {
         check("SELECT a", 1, 8, 1, "  1 | SELECT a\n    |        ^");
         check("SELECT\n\tabc", 2, 2, 3, "  2 |  abc\n    |  ^^^");
-        check("SELECT 表 x", 1, 10, 1, "  1 | SELECT 表 x\n    |           ^");
+        check(
+            "SELECT 表 x",
+            1,
+            10,
+            1,
+            "  1 | SELECT 表 x\n    |           ^",
+        );
         check("SELECT", 1, 7, 1, "  1 | SELECT\n    |       ^");
         check("SELECT", 9, 9, 9, "  at line 9, column 9");
     }
 
     #[test]
     fn long_lines_are_cut_around_the_place() {
-        let sql = format!("SELECT {}, wrong, {} FROM t", "a".repeat(200), "b".repeat(200));
+        let sql = format!(
+            "SELECT {}, wrong, {} FROM t",
+            "a".repeat(200),
+            "b".repeat(200)
+        );
         let text = SqlPlace::new(&sql, 1, 210, 5).to_string();
         let lines: Vec<&str> = text.lines().collect();
         let at = lines[1].chars().position(|c| c == '^').unwrap();

@@ -40,6 +40,8 @@ pub(crate) enum Mistake {
         count: Option<(String, String)>,
         /// What it wants instead, if that is known.
         wanted: Option<String>,
+        /// What the function itself says.
+        said: Option<String>,
     },
     /// There is no such setting.
     Setting { name: String },
@@ -74,7 +76,7 @@ impl Mistake {
     }
 
     /// Reads an error of the parser.
-    pub(crate) fn of_parser(error: &ParserError) -> Self {
+    fn of_parser(error: &ParserError) -> Self {
         let text = match error {
             ParserError::TokenizerError(text) | ParserError::ParserError(text) => text.as_str(),
             ParserError::RecursionLimitExceeded => "it is nested too deep",
@@ -93,7 +95,10 @@ impl Mistake {
     pub(crate) fn message(&self) -> String {
         match self {
             Self::Syntax { message, at } => match at {
-                Some(at) => format!("syntax error: {message}, at line {}, column {}", at.line, at.column),
+                Some(at) => format!(
+                    "syntax error: {message}, at line {}, column {}",
+                    at.line, at.column
+                ),
                 None => format!("syntax error: {message}"),
             },
             Self::Column { column, .. } => match &column.relation {
@@ -101,12 +106,28 @@ impl Mistake {
                 None => format!("column '{}' not found", column.name),
             },
             Self::Ambiguous { column } => {
-                format!("column '{}' is ambiguous: several tables have it", column.name)
+                format!(
+                    "column '{}' is ambiguous: several tables have it",
+                    column.name
+                )
             }
             Self::Table { name } => format!("table '{name}' not found"),
             Self::Function { name } => format!("function '{name}' not found"),
             Self::TableFunction { name } => format!("table function '{name}' not found"),
             Self::Type { name } => format!("type {name} not found"),
+            Self::Arguments {
+                function,
+                said: Some(said),
+                ..
+            } => match said.contains(function.as_str()) {
+                true => said.clone(),
+                false => format!("{function}: {said}"),
+            },
+            Self::Arguments {
+                count: Some((wanted, given)),
+                function,
+                ..
+            } if wanted.is_empty() => format!("{function} takes arguments, and {given} were given"),
             Self::Arguments {
                 count: Some((wanted, given)),
                 function,
@@ -155,6 +176,7 @@ fn in_lower_case(text: &str) -> String {
     let text = text.replace(", found: ", ", found ");
     match text.strip_prefix("Expected: ") {
         Some(rest) => format!("expected {rest}"),
+        None if text.starts_with("No infix parser") => "this is no operator here".to_string(),
         None => text,
     }
 }
@@ -230,7 +252,10 @@ fn arguments(text: &str) -> Option<Mistake> {
         text.split_once(" arguments but received ")
             .and_then(|(_, rest)| rest.split('.').next()),
     );
-    let count = count.map(|(wanted, given)| (wanted.to_string(), given.trim().to_string()));
+    let is_number = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
+    let count = count
+        .map(|(wanted, given)| (wanted.to_string(), given.trim().to_string()))
+        .filter(|(wanted, given)| is_number(wanted) && is_number(given));
     let none = text.contains("' does not support zero arguments");
     let requires = between(text, "' requires ", ", but received");
     let wanted = requires.or_else(|| between(text, "' expects ", " but received"));
@@ -243,9 +268,29 @@ fn arguments(text: &str) -> Option<Mistake> {
     Some(Mistake::Arguments {
         function: function.to_string(),
         given: given.map(wording::in_sql),
-        count: count.or_else(|| none.then(|| ("at least 1".to_string(), "none".to_string()))),
+        count: count.or_else(|| none.then(|| (String::new(), "0".to_string()))),
         wanted,
+        said: own_words(text),
     })
+}
+
+/// Returns what a function says of arguments that it checks itself.
+fn own_words(text: &str) -> Option<String> {
+    let (_, said) = text.split_once("user-defined coercion failed with: ")?;
+    let said = [
+        "Error during planning: ",
+        "Internal error: ",
+        "Execution error: ",
+    ]
+    .iter()
+    .find_map(|prefix| said.strip_prefix(prefix))
+    .unwrap_or(said);
+    let ends = ["This issue was likely", "No function matches"];
+    let end = ends.iter().filter_map(|end| said.find(end)).min();
+    let said = said[..end.unwrap_or(said.len())]
+        .trim()
+        .trim_end_matches('.');
+    (!said.is_empty()).then(|| wording::in_sql(said))
 }
 
 /// Returns the name of the function whose arguments an error is about.
@@ -301,23 +346,41 @@ mod tests {
         for (sql, expect) in [
             ("SELECT nmae FROM t", "column 'nmae' not found"),
             ("SELECT x.name FROM t", "column 'name' not found in x"),
-            ("SELECT name FROM t, t AS u", "column 'name' is ambiguous: several tables have it"),
+            (
+                "SELECT name FROM t, t AS u",
+                "column 'name' is ambiguous: several tables have it",
+            ),
             ("SELECT * FROM u", "table 'datafusion.public.u' not found"),
             ("SELECT nothing(1)", "function 'nothing' not found"),
-            ("SELECT * FROM nothing(1)", "table function 'nothing' not found"),
+            (
+                "SELECT * FROM nothing(1)",
+                "table function 'nothing' not found",
+            ),
             ("SELECT CAST(1 AS NUMBR)", "type NUMBR not found"),
             ("SELECT sum('x')", "sum does not take VARCHAR"),
             ("SELECT abs('x')", "abs does not take VARCHAR"),
             ("SELECT abs(1, 2)", "abs takes 1 argument, and 2 were given"),
-            ("SELECT sqrt()", "sqrt takes at least 1 arguments, and none were given"),
-            ("SELECT element_at(l, 1) FROM t", "map_extract does not take these arguments"),
+            ("SELECT sqrt()", "sqrt takes arguments, and 0 were given"),
+            (
+                "SELECT element_at(l, 1) FROM t",
+                "map_extract: Expected a Map type, got List(BIGINT)",
+            ),
             ("SET x = 1", "unknown setting x"),
             ("SHOW DATABASES", "SHOW DATABASES is not supported"),
             ("SELECT name RLIKE 'a' FROM t", "RLike is not supported"),
-            ("SELECT * FROM t PIVOT (sum(n) FOR name IN ('a'))", "Pivot is not supported"),
+            (
+                "SELECT * FROM t PIVOT (sum(n) FOR name IN ('a'))",
+                "Pivot is not supported",
+            ),
             ("SELECT TOP 3 * FROM t", "TOP is not supported"),
-            ("SELEC 1", "syntax error: expected an SQL statement, found SELEC, at line 1, column 1"),
-            ("SELECT 1 WHERE", "syntax error: expected an expression, found the end"),
+            (
+                "SELEC 1",
+                "syntax error: expected an SQL statement, found SELEC, at line 1, column 1",
+            ),
+            (
+                "SELECT 1 WHERE",
+                "syntax error: expected an expression, found the end",
+            ),
         ] {
             let found = mistake(sql).await;
             assert_eq!(found.message(), expect, "{sql}: {found:?}");

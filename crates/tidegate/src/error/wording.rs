@@ -57,7 +57,10 @@ const TYPES: [(&str, &str); 22] = [
 pub(super) fn plain(error: &DataFusionError) -> String {
     let message = error.strip_backtrace();
     let message = message.split("\n\nbacktrace").next().unwrap_or_default();
-    let mut rest = message.split(REPORT).next().unwrap_or_default().trim();
+    let mut rest = match message.split_once(REPORT) {
+        Some((before, _)) => before.trim().trim_end_matches('.'),
+        None => message.trim(),
+    };
     loop {
         let inner = NESTING.iter().find_map(|prefix| rest.strip_prefix(prefix));
         let inner = inner.or_else(|| after_rule(rest));
@@ -66,7 +69,7 @@ pub(super) fn plain(error: &DataFusionError) -> String {
             None => break,
         }
     }
-    let text = without_tree(rest.trim_end_matches(".\n").trim_end());
+    let text = without_tree(rest.trim_end());
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
     let text = lines.join(" ");
     match error.find_root() {
@@ -92,7 +95,7 @@ pub(super) fn without_tree(text: &str) -> &str {
 }
 
 /// Writes Arrow's types as SQL types, and literals such as `Int64(1)` as their values.
-pub(super) fn in_sql(text: &str) -> String {
+pub(crate) fn in_sql(text: &str) -> String {
     let mut written = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
@@ -116,7 +119,10 @@ pub(super) fn in_sql(text: &str) -> String {
         };
         match literal(rest).filter(|_| !sql.starts_with("DECIMAL")) {
             Some((value, after)) => {
-                match value.strip_prefix('"').and_then(|value| value.strip_suffix('"')) {
+                match value
+                    .strip_prefix('"')
+                    .and_then(|value| value.strip_suffix('"'))
+                {
                     Some(text) => written.push_str(&format!("'{text}'")),
                     None => written.push_str(value),
                 }
@@ -160,10 +166,14 @@ mod tests {
 
     #[test]
     fn nothing_of_the_engine_is_left() {
-        let ast = "Unsupported ast node Pivot { table: Table { name: ObjectName([Identifier(Ident {";
+        let ast =
+            "Unsupported ast node Pivot { table: Table { name: ObjectName([Identifier(Ident {";
         let inner = DataFusionError::Plan("Utf8View + Int64".into());
         for (error, expect) in [
-            (DataFusionError::NotImplemented(ast.into()), "Unsupported ast node Pivot"),
+            (
+                DataFusionError::NotImplemented(ast.into()),
+                "Unsupported ast node Pivot",
+            ),
             (inner.context("type_coercion"), "VARCHAR + BIGINT"),
             (
                 datafusion::common::internal_datafusion_err!("expected a Map type"),

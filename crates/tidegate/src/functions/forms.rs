@@ -104,18 +104,33 @@ pub(crate) fn name_of(call: &Function) -> Option<String> {
 
 /// Returns the names of all functions that are here in another form.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
-    let called = |call: &'static str| call.split('(').next().unwrap_or(call);
-    let forms = FORMS.iter().map(move |(call, _)| called(call));
+    let forms = FORMS.iter().map(|(call, _)| called(call));
     NAMES.iter().map(|(name, _)| *name).chain(forms)
+}
+
+/// Returns how a call of this table is written.
+pub(crate) fn call_of(name: &str) -> Option<&'static str> {
+    let row = FORMS.iter().find(|(call, _)| called(call) == name);
+    row.map(|(call, _)| *call)
+}
+
+fn called(call: &str) -> &str {
+    call.split('(').next().unwrap_or(call)
+}
+
+/// Returns the function that a name stands for.
+pub(crate) fn renamed(name: &str) -> Option<&'static str> {
+    let row = NAMES.iter().find(|(known, _)| *known == name);
+    row.map(|(_, other)| *other)
 }
 
 /// Returns what a call stands for; `None` if it is not of this table, or has other arguments.
 pub(crate) fn form(call: &Function) -> Option<Expr> {
     let name = name_of(call)?;
-    if let Some((_, other)) = NAMES.iter().find(|(known, _)| *known == name) {
+    if let Some(other) = renamed(&name) {
         let ident = call.name.0.first().and_then(ObjectNamePart::as_ident)?;
         let renamed = Ident {
-            value: (*other).to_string(),
+            value: other.to_string(),
             ..ident.clone()
         };
         return Some(Expr::Function(Function {
@@ -176,7 +191,12 @@ fn plain_arguments(call: &Function) -> Option<Vec<Option<Expr>>> {
 /// Returns the table, read.
 fn forms() -> &'static HashMap<String, Form> {
     static READ: OnceLock<HashMap<String, Form>> = OnceLock::new();
-    READ.get_or_init(|| FORMS.iter().filter_map(|(call, expr)| read(call, expr)).collect())
+    READ.get_or_init(|| {
+        FORMS
+            .iter()
+            .filter_map(|(call, expr)| read(call, expr))
+            .collect()
+    })
 }
 
 fn read(call: &str, expr: &str) -> Option<(String, Form)> {
@@ -225,7 +245,10 @@ mod tests {
         check("year(a.b)", Some("(date_part('year', (a.b)))"));
         check("MOD(x + 1, b)", Some("((x + 1) % (b))"));
         check("date_add(i, d)", Some("((i) + (d))"));
-        check("listagg(a, ',') FILTER (WHERE b)", Some("string_agg(a, ',') FILTER (WHERE b)"));
+        check(
+            "listagg(a, ',') FILTER (WHERE b)",
+            Some("string_agg(a, ',') FILTER (WHERE b)"),
+        );
         check("year()", None);
         check("year(a) OVER ()", None);
         check("\"year\"(a)", None);

@@ -5,7 +5,7 @@
 //! under another name is made to run instead, in `crate::functions::forms` and `crate::session::types`.
 //!
 //! Patterns of [`STATEMENTS`] are words and symbols between spaces: `^` is the beginning of the statement, `_` any
-//! one word or symbol, `'_'` any string. A pattern that does not begin with `^` counts where the mistake is.
+//! one word or symbol, `!x` any but x, `'_'` any string. A pattern that does not begin with `^` counts where the mistake is.
 
 /// What is typed, and what to write instead.
 pub(super) type Row = (&'static str, &'static str);
@@ -68,17 +68,19 @@ pub(super) const FUNCTIONS: &[Row] = &[
     ("struct_pack", "{'a': 1, 'b': 2}, or named_struct('a', 1, 'b', 2)"),
     ("posexplode", "unnest(l), and row_number() OVER () for places"),
     ("flatten_rows lateral_flatten", "unnest(l)"),
-    ("json_extract json_extract_path json_query jsonb_extract_path json_get", "doc -> 'key' -> 0 gives JSON, doc ->> 'key' text; a path is one arrow for each step"),
-    ("json_extract_string json_extract_path_text get_json_object json_value json_unquote json_extract_scalar", "doc -> 'a' ->> 'b' gives text; json_get_int(doc, 'a', 'b') a number"),
-    ("json_array_length jsonb_array_length json_size", "json_length(doc)"),
-    ("json_keys jsonb_object_keys", "json_object_keys(doc)"),
-    ("json_exists jsonb_exists json_contains_path", "json_contains(doc, 'key')"),
-    ("json_array_elements jsonb_array_elements json_each", "unnest(json_get_array(doc, 'key'))"),
+    ("jsonb_extract_path json_get jsonb_path_query json_get_json", "json_extract(doc, '$.a[0]'), or doc -> 'a' -> 0"),
+    ("json_unquote json_get_str json_as_text jsonb_extract_path_text", "json_extract_string(doc, '$.a[0]'), or doc ->> 'a'"),
+    ("json_get_int json_get_float json_get_bool json_extract_int", "(doc ->> 'a')::int"),
+    ("jsonb_array_length json_size", "json_array_length(doc)"),
+    ("jsonb_object_keys", "json_keys(doc)"),
+    ("json_exists jsonb_exists json_contains_path json_contains", "doc -> 'key' IS NOT NULL"),
+    ("json_array_elements jsonb_array_elements json_array_elements_text json_each", "unnest(json_list(doc))"),
+    ("json_type jsonb_typeof json_typeof", "left(doc -> 'key', 1) is { of an object, [ of an array and \" of a string"),
     ("parse_json try_parse_json json json_parse", "a string is read as JSON as it stands: doc ->> 'key'"),
     ("to_json to_jsonb row_to_json json_object jsonb_build_object json_build_object json_group_array json_agg", "SQL does not make JSON here: COPY (SELECT …) TO 'x.json', or --format json, does"),
     ("nextval currval", "there are no sequences: row_number() OVER () numbers rows, uuid() makes keys"),
     ("last_insert_id", "there are no sequences: uuid() makes keys"),
-    ("database current_database schema current_schema", "SELECT current_setting is not there either: SHOW TABLES lists tables with their catalog and schema"),
+    ("database current_database schema current_schema", "SHOW TABLES lists tables with their catalog and schema"),
     ("user current_user session_user system_user", "system.sessions has the user of each session"),
     ("connection_id pg_backend_pid", "system.sessions lists the sessions"),
     ("sleep pg_sleep benchmark", "there is none"),
@@ -90,15 +92,13 @@ pub(super) const FUNCTIONS: &[Row] = &[
     ("array_contains_any", "array_has_any(l, [1, 2])"),
     ("rownum", "row_number() OVER ()"),
     ("monotonically_increasing_id zipwithindex", "row_number() OVER ()"),
-    ("input_file_name", "name the file in FROM"),
     ("broadcast", "the planner decides how to join: leave it out"),
     ("fillna", "coalesce(x, 0)"),
-    ("isna isnan notna", "x IS NULL, or isnan(x) of a number"),
+    ("isna notna", "x IS NULL, or isnan(x) of a number"),
     ("value_counts", "SELECT x, count(*) FROM t GROUP BY x ORDER BY 2 DESC"),
     ("nunique", "count(DISTINCT x)"),
     ("groupby", "GROUP BY x"),
     ("astype", "CAST(x AS type), or x::type"),
-    ("to_datetime", "to_timestamp(s, '%Y-%m-%d')"),
 ];
 
 /// Functions in FROM.
@@ -111,7 +111,7 @@ pub(super) const TABLE_FUNCTIONS: &[Row] = &[
     ("delta_scan iceberg_scan postgres_scan mysql_scan sqlite_scan read_xlsx st_read", "convert it to Parquet or CSV first, and read FROM 'x.parquet'"),
     ("glob", "a pattern stands in the path: FROM 'folder/*.parquet'"),
     ("sequence numbers", "range(start, end), or generate_series(start, end)"),
-    ("explode json_each json_table openjson json_to_recordset", "unnest(l) in SELECT; json_get_array(doc, 'key') makes a list of JSON"),
+    ("explode json_each json_table openjson json_to_recordset", "SELECT unnest(l); json_list(doc) makes a list of a JSON array"),
     ("duckdb_tables pragma_table_info pg_tables", "SHOW TABLES; DESCRIBE t"),
     ("duckdb_columns", "information_schema.columns"),
     ("duckdb_settings", "SHOW ALL"),
@@ -244,10 +244,10 @@ pub(super) const STATEMENTS: &[Row] = &[
     ("IS '_'", "= compares: name = 'x'"),
     ("IN ( )", "an empty list has no value: WHERE false"),
     ("[ _ ]", "names are quoted with \"…\", not with […]"),
-    ("ORDER _", "ORDER BY x"),
-    ("GROUP _", "GROUP BY x"),
-    ("ORDER BY ALL", "list the columns: ORDER BY 1, 2, 3"),
-    ("PARTITION _", "PARTITION BY x"),
+    ("USER (", "system.sessions has the user of each session"),
+    ("ORDER !BY", "ORDER BY x"),
+    ("GROUP !BY", "GROUP BY x"),
+    ("PARTITION !BY", "PARTITION BY x"),
     ("LIMIT _ ORDER BY", "ORDER BY stands before LIMIT"),
     ("ORDER BY _ WHERE", "WHERE stands before GROUP BY and ORDER BY"),
     ("GROUP BY _ WHERE", "WHERE stands before GROUP BY and ORDER BY"),
@@ -351,6 +351,9 @@ pub(super) const MESSAGES: &[Row] = &[
     ("Placeholder ", "--param x=3 or \\set x 3 gives a value to $x; PREPARE has $1, $2"),
     ("variable [", "--param x=3 or \\set x 3 gives a value to $x"),
     ("Invalid input syntax for type interval", "such as INTERVAL '1 day' or INTERVAL '2 hours 30 minutes'"),
+    ("UNION queries have different", "select as many columns on both sides"),
+    ("EXCEPT queries have different", "select as many columns on both sides"),
+    ("INTERSECT queries have different", "select as many columns on both sides"),
     ("Too many columns! The subquery", "select one column in the subquery"),
     ("'table' is not a variable", "SHOW TABLES"),
     ("array_has does not support type VARCHAR", "IN ('a', 'b'), or = ANY(['a', 'b'])"),

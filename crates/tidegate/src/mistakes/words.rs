@@ -33,7 +33,9 @@ impl<'a> Words<'a> {
     pub(super) fn text(&self, first: usize, last: usize) -> Option<String> {
         let words = self.words.get(first..=last)?;
         let words: Vec<String> = words.iter().map(|word| word.token.to_string()).collect();
-        let is_word = words.iter().any(|word| word.starts_with(char::is_alphanumeric));
+        let is_word = words
+            .iter()
+            .any(|word| word.starts_with(char::is_alphanumeric));
         Some(words.join(if is_word { " " } else { "" }))
     }
 
@@ -121,15 +123,13 @@ impl<'a> Words<'a> {
         let mut all = (0..self.len()).filter(|index| is_name(*index, column));
         match table {
             Some(table) => all
-                .find(|index| {
-                    *index >= 2 && self.is(index - 1, ".") && is_name(index - 2, table)
-                })
+                .find(|index| *index >= 2 && self.is(index - 1, ".") && is_name(index - 2, table))
                 .map(|index| (index - 2, index)),
             None => {
                 let found: Vec<usize> = all.collect();
-                let alone = found
-                    .iter()
-                    .find(|index| !self.is(**index + 1, "(") && !self.follows(**index, &[".", "AS"]));
+                let alone = found.iter().find(|index| {
+                    !self.is(**index + 1, "(") && !self.follows(**index, &[".", "AS"])
+                });
                 alone.or(found.first()).map(|index| (*index, *index))
             }
         }
@@ -138,7 +138,15 @@ impl<'a> Words<'a> {
     /// Finds a table by the last part of its name.
     pub(super) fn table(&self, name: &str) -> Option<usize> {
         const BEFORE: [&str; 9] = [
-            "FROM", "JOIN", "INTO", "UPDATE", "TABLE", "SUMMARIZE", ",", ".", "DESCRIBE",
+            "FROM",
+            "JOIN",
+            "INTO",
+            "UPDATE",
+            "TABLE",
+            "SUMMARIZE",
+            ",",
+            ".",
+            "DESCRIBE",
         ];
         let is_it = |index: &usize| match &self.words[*index].token {
             Token::Word(word) => word.value.eq_ignore_ascii_case(name),
@@ -157,12 +165,26 @@ impl<'a> Words<'a> {
             word.is_some_and(|(word, _)| word.eq_ignore_ascii_case(name))
         };
         let found: Vec<usize> = (0..self.len()).filter(is_it).collect();
-        let behind = found.iter().find(|index| self.follows(**index, &["AS", "::"]));
+        let behind = found
+            .iter()
+            .find(|index| self.follows(**index, &["AS", "::"]));
         behind.or(found.last()).copied()
     }
 
-    /// Finds a pattern of words and symbols; returns its first and last index.
-    pub(super) fn find(&self, pattern: &str) -> Option<(usize, usize)> {
+    /// Finds the only word or string that is this one.
+    pub(super) fn only(&self, text: &str) -> Option<usize> {
+        let is_it = |index: &usize| match &self.words[*index].token {
+            Token::Word(word) => word.value.eq_ignore_ascii_case(text),
+            Token::SingleQuotedString(value) => value == text,
+            _ => false,
+        };
+        let mut found = (0..self.len()).filter(is_it);
+        let first = found.next();
+        first.filter(|_| found.next().is_none())
+    }
+
+    /// Finds a pattern of words and symbols near an index, or anywhere; returns its first and last index.
+    pub(super) fn find(&self, pattern: &str, near: Option<usize>) -> Option<(usize, usize)> {
         let (pattern, is_anchored) = match pattern.strip_prefix("^ ") {
             Some(rest) => (rest, true),
             None => (pattern, false),
@@ -172,9 +194,18 @@ impl<'a> Words<'a> {
         let last = if is_anchored { 0 } else { last };
         let fits = |first: &usize| {
             let mut parts = parts.iter().enumerate();
-            parts.all(|(index, part)| *part == "_" || self.is(first + index, part))
+            parts.all(|(index, part)| match part.strip_prefix('!') {
+                _ if *part == "_" => true,
+                Some(other) if !other.is_empty() => !self.is(first + index, other),
+                _ => self.is(first + index, part),
+            })
         };
-        let first = (0..=last).find(fits)?;
+        let is_near = |first: &usize| {
+            let last = first + parts.len() - 1;
+            let near = near.filter(|_| !is_anchored);
+            near.is_none_or(|index| *first <= index + 1 && index <= last + 2)
+        };
+        let first = (0..=last).filter(is_near).find(fits)?;
         Some((first, first + parts.len() - 1))
     }
 }

@@ -25,6 +25,7 @@ use super::{Session, add_to, files, formats, readers};
 use crate::error::{Error, ErrorKind};
 use crate::functions::bounded::{BoundedConcat, FunctionMemory, bound};
 use crate::functions::intervals::IntervalComparisons;
+use crate::functions::json;
 use crate::functions::zones::{DEFAULT_ZONE, TimeZoneFunction, ZONE_SETTING};
 use crate::generate::{NamedArguments, table_functions};
 use crate::memory::{
@@ -286,6 +287,7 @@ impl SessionBuilder {
         ctx.state_ref()
             .write()
             .register_expr_planner(Arc::new(IntervalComparisons))?;
+        json::register(&mut *ctx.state_ref().write())?;
         ctx.register_relation_planner(Arc::new(NamedArguments))?;
         readers::register(&ctx)?;
         ctx.register_relation_planner(Arc::new(Samples))?;

@@ -305,8 +305,8 @@ async fn scan(
 ) -> Result<Arc<dyn ExecutionPlan>, Error> {
     let plan = match statement::plan_text(session, state, select).await {
         Ok(plan) => state.optimize(&plan)?,
-        // The query is not what was written.
-        Err(error) => return Err(with_hint(error, select, session).at(None)),
+        // The query is not what was written: no place in it is shown.
+        Err(error) => return Err(with_hint(error, "", session)),
     };
     let planner = planner();
     let plan = planner.create_physical_plan(&plan, state).await?;

@@ -442,16 +442,14 @@ pub(super) async fn execute(
     }
     let (session, sql) = (session.clone(), sql.to_owned());
     apart(timeout(&session), async move {
-        match outcome(&session, &sql, SQLOptions::new()).await? {
-            Outcome::Query(frame, source) => {
-                let started = start(&session, &source, frame).await;
-                started.map_err(|error| with_hint(error, &sql, &session))
-            }
-            Outcome::Done(frame) => Ok(frame.execute_stream().await?),
+        let started = match outcome(&session, &sql, SQLOptions::new()).await? {
+            Outcome::Query(frame, source) => start(&session, &source, frame).await,
+            Outcome::Done(frame) => frame.execute_stream().await.map_err(Error::from),
             Outcome::Execute(prepared, source, values) => {
                 prepared.start(source.context, &values).await
             }
-        }
+        };
+        started.map_err(|error| with_hint(error, &sql, &session))
     })
     .await
 }

@@ -25,9 +25,9 @@ impl TypePlanner for SqlTypes {
 fn planned(sql_type: &ast::DataType) -> Option<DataType> {
     use TimezoneInfo::{None as NoZone, WithoutTimeZone};
     use ast::DataType::{
-        Binary, Blob, Bytes, Custom, Datetime, Float32, Float64, Int16, Int32,
-        Int64, JSON, JSONB, LongBlob, LongText, MediumBlob, MediumText, Nvarchar, Signed, Time,
-        Timestamp, TinyBlob, TinyText, UBigInt, USmallInt, UTinyInt, Unsigned, Varbinary,
+        Binary, Blob, Bytes, Custom, Datetime, Float32, Float64, Int16, Int32, Int64, JSON, JSONB,
+        LongBlob, LongText, MediumBlob, MediumText, Nvarchar, Signed, Time, Timestamp,
+        TimestampNtz, TinyBlob, TinyText, UBigInt, USmallInt, UTinyInt, Unsigned, Varbinary,
     };
     match sql_type {
         // A length is not enforced, as that of VARCHAR is not.
@@ -45,6 +45,7 @@ fn planned(sql_type: &ast::DataType) -> Option<DataType> {
         Datetime(digits) => Some(DataType::Timestamp(unit(digits.unwrap_or(9))?, None)),
         // JSON is text, which its functions read.
         JSON | JSONB | LongText | MediumText | TinyText | Nvarchar(_) => Some(DataType::Utf8View),
+        TimestampNtz(digits) => Some(DataType::Timestamp(unit(digits.unwrap_or(9))?, None)),
         Float32 => Some(DataType::Float32),
         Float64 => Some(DataType::Float64),
         Int16 => Some(DataType::Int16),

@@ -247,11 +247,17 @@ mod tests {
         for (sql, expect) in [
             ("d -> 'a' ->> 'b' = 'x'", "((d -> 'a') ->> 'b') = 'x'"),
             ("'x' = d ->> 'a'", "'x' = (d ->> 'a')"),
-            ("d ->> 'a' = d -> 'b' ->> 'c'", "(d ->> 'a') = ((d -> 'b') ->> 'c')"),
+            (
+                "d ->> 'a' = d -> 'b' ->> 'c'",
+                "(d ->> 'a') = ((d -> 'b') ->> 'c')",
+            ),
             ("d ->> 'a' IS NULL", "(d ->> 'a') IS NULL"),
             ("d ->> 'a' LIKE 'x%' AND b", "(d ->> 'a') LIKE 'x%' AND b"),
             ("d ->> 'a' IN ('x', 'y')", "(d ->> 'a') IN ('x', 'y')"),
-            ("b BETWEEN 'a' AND d ->> 'z'", "b BETWEEN 'a' AND (d ->> 'z')"),
+            (
+                "b BETWEEN 'a' AND d ->> 'z'",
+                "b BETWEEN 'a' AND (d ->> 'z')",
+            ),
             ("d -> 1", "(d -> 1)"),
             ("NOT d ->> 'a' = 'x'", "NOT (d ->> 'a') = 'x'"),
             ("d -> ('a' = 'b')", "(d -> ('a' = 'b'))"),

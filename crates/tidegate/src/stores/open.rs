@@ -7,19 +7,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
+use async_trait::async_trait;
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, AwsCredential};
 use object_store::azure::MicrosoftAzureBuilder;
 use object_store::gcp::GoogleCloudStorageBuilder;
 use object_store::http::HttpBuilder;
-use object_store::{ObjectStore, RetryConfig};
+use object_store::{CredentialProvider, ObjectStore, RetryConfig};
 use url::Url;
 
 use super::WriteFailures;
 use super::access::AllowedPaths;
 use super::connector::ConfinedConnector;
 use super::location::{Family, place};
-use super::options::StoreOptions;
-use super::remote::{Access, RemoteStore, reason};
+use super::options::{METADATA_DISABLED, StoreOptions};
+use super::remote::{Access, NoCredentialsFound, RemoteStore, reason};
 use crate::error::{Error, ErrorKind};
 
 /// How often a request is tried again.
@@ -79,7 +80,12 @@ fn build(
                 builder = builder.with_allow_http(true);
             }
             for (key, value) in options {
-                builder = builder.with_config(key.parse()?, *value);
+                if *key != METADATA_DISABLED {
+                    builder = builder.with_config(key.parse()?, *value);
+                }
+            }
+            if asks_nobody(options) {
+                builder = builder.with_credentials(Arc::new(NoCredentials));
             }
             Arc::new(builder.with_url(place).build()?)
         }
@@ -116,6 +122,43 @@ fn build(
     })
 }
 
+/// Tells whether the only credentials would be those of the machine's metadata service, which is not to be
+/// asked.
+fn asks_nobody(options: &[(&str, &str)]) -> bool {
+    let disabled = options
+        .iter()
+        .rev()
+        .find(|(key, _)| *key == METADATA_DISABLED);
+    let is_disabled = disabled.is_some_and(|(_, value)| value.eq_ignore_ascii_case("true"));
+    let gives = |key: &str| {
+        matches!(
+            key.parse(),
+            Ok(AmazonS3ConfigKey::AccessKeyId
+                | AmazonS3ConfigKey::SkipSignature
+                | AmazonS3ConfigKey::WebIdentityTokenFile
+                | AmazonS3ConfigKey::ContainerCredentialsRelativeUri
+                | AmazonS3ConfigKey::ContainerCredentialsFullUri)
+        )
+    };
+    is_disabled && !options.iter().any(|(key, _)| gives(key))
+}
+
+/// Gives no credentials, and asks nobody for any.
+#[derive(Debug)]
+struct NoCredentials;
+
+#[async_trait]
+impl CredentialProvider for NoCredentials {
+    type Credential = AwsCredential;
+
+    async fn get_credential(&self) -> object_store::Result<Arc<AwsCredential>> {
+        Err(object_store::Error::Generic {
+            store: "S3",
+            source: Box::new(NoCredentialsFound),
+        })
+    }
+}
+
 /// Says what is known of the credentials.
 fn access(family: Family, options: &[(&str, &str)]) -> Access {
     let says = |wanted: AmazonS3ConfigKey| {
@@ -132,7 +175,7 @@ fn access(family: Family, options: &[(&str, &str)]) -> Access {
                      aws.access_key_id, aws.secret_access_key and aws.region"
                 }
                 false => {
-                    "no credentials were given: set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and \
+                    "no credentials were found: set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and \
                      AWS_REGION, or AWS_SKIP_SIGNATURE=true for a public bucket"
                 }
             };
@@ -160,6 +203,11 @@ mod tests {
 
     use url::Url;
 
+    use object_store::ObjectStoreExt;
+    use object_store::path::Path;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
     use super::super::{Family, StoreOptions, place};
     use super::open;
 
@@ -174,6 +222,48 @@ mod tests {
         store
             .map(|store| store.to_string())
             .map_err(|error| error.to_string())
+    }
+
+    /// Asks for an object of a store of S3.
+    async fn asked(given: &[(&str, &str)]) -> String {
+        let url: Url = "s3://b/k".parse().unwrap();
+        let mut options = StoreOptions::default();
+        for (name, value) in given {
+            options.set("", name, value).unwrap();
+        }
+        let store = open(Family::Aws, &url, &options, &Arc::default(), None).unwrap();
+        store.head(&Path::from("k")).await.unwrap_err().to_string()
+    }
+
+    #[tokio::test]
+    async fn without_credentials_nobody_is_asked_if_that_is_forbidden() {
+        let message = asked(&[("aws.ec2_metadata_disabled", "TRUE")]).await;
+        assert!(message.contains("'s3://b/k' cannot be read: no credentials were found: set AWS_"));
+        assert!(message.contains("AWS_SKIP_SIGNATURE"), "{message}");
+    }
+
+    #[tokio::test]
+    async fn what_the_metadata_service_answers_is_not_told() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let endpoint = format!("http://{}", listener.local_addr().unwrap());
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let mut request = [0; 4096];
+                let _ = stream.read(&mut request).await;
+                let answer =
+                    b"HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+                let _ = stream.write_all(answer).await;
+            }
+        });
+        let message = asked(&[("aws.metadata_endpoint", &endpoint)]).await;
+        assert!(
+            message.contains("no credentials were found: set AWS_"),
+            "{message}"
+        );
+        assert!(
+            !message.contains("403") && !message.contains("denied"),
+            "{message}"
+        );
     }
 
     #[test]

@@ -16,6 +16,10 @@ use super::location::Family;
 use crate::error::{Error, ErrorKind};
 use crate::suggest;
 
+/// The option that keeps credentials from being asked of the machine's metadata service. It is AWS's, and
+/// the builder of stores does not know it.
+pub(super) const METADATA_DISABLED: &str = "aws_ec2_metadata_disabled";
+
 /// The beginnings of options and environment variables.
 const FAMILIES: [(Family, &str, &str); 4] = [
     (Family::Aws, "aws", "AWS_"),
@@ -25,7 +29,7 @@ const FAMILIES: [(Family, &str, &str); 4] = [
 ];
 
 /// Options that are no secret and are worth proposing; all others are never shown.
-const HARMLESS: [&str; 22] = [
+const HARMLESS: [&str; 23] = [
     "aws.region",
     "aws.default_region",
     "aws.endpoint",
@@ -35,6 +39,7 @@ const HARMLESS: [&str; 22] = [
     "aws.virtual_hosted_style_request",
     "aws.request_payer",
     "aws.role_arn",
+    "aws.ec2_metadata_disabled",
     "aws.timeout",
     "aws.connect_timeout",
     "azure.account_name",
@@ -91,6 +96,9 @@ impl Family {
             Self::Azure => [with("azure_storage"), with("azure")],
             Self::Http => [name.to_string(), String::new()],
         };
+        if self == Self::Aws && with("aws") == METADATA_DISABLED {
+            return Some(METADATA_DISABLED.to_string());
+        }
         // The place alone says which bucket or container it is.
         let is_known = |name: &String| match self {
             Self::Aws => name

@@ -36,6 +36,9 @@ const DENIALS: [&str; 8] = [
     "403 Forbidden",
 ];
 
+/// Parts of the addresses at which a machine's metadata service gives credentials.
+const METADATA_SERVICE: [&str; 3] = ["169.254.169.254", "/latest/api/token", "/latest/meta-data"];
+
 /// The most of a server's answer that a message quotes, in characters.
 const REASON_MAX: usize = 300;
 
@@ -148,6 +151,16 @@ impl Place {
                 path,
                 source: own(self.denied(&url, source.as_ref())),
             },
+            Store::Generic { store, source }
+                if self.access.is_anyones && found_no_credentials(source.as_ref()) =>
+            {
+                // What the machine's metadata service answered is nobody's concern.
+                let message = format!("'{url}' cannot be read: {}", self.access.hint);
+                Store::Generic {
+                    store,
+                    source: own(message),
+                }
+            }
             Store::Generic { store, source } => {
                 let said = reason(source.as_ref());
                 let mut message = match DENIALS.iter().any(|code| said.contains(code)) {
@@ -205,8 +218,26 @@ fn causes(error: &(dyn StdError + 'static)) -> Vec<String> {
     causes
 }
 
-/// Says in a line why a request failed: what the server said, or the innermost cause. No URL that a
-/// request went to, for it may carry a signature.
+/// No credentials were given, and none are to be asked for.
+#[derive(Debug, thiserror::Error)]
+#[error("no credentials were found")]
+pub(super) struct NoCredentialsFound;
+
+/// Tells whether it was the credentials that were not got, so that the store itself was not asked.
+fn found_no_credentials(error: &(dyn StdError + 'static)) -> bool {
+    let mut cause = Some(error);
+    while let Some(now) = cause {
+        if now.is::<NoCredentialsFound>() {
+            return true;
+        }
+        cause = now.source();
+    }
+    let causes = causes(error);
+    causes
+        .iter()
+        .any(|cause| METADATA_SERVICE.iter().any(|part| cause.contains(part)))
+}
+
 /// Finds what this crate itself says among the causes of an error.
 fn refusal<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Error> {
     let mut cause = Some(error);
@@ -219,6 +250,8 @@ fn refusal<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a Error> {
     None
 }
 
+/// Says in a line why a request failed: what the server said, or the innermost cause. No URL that a
+/// request went to, for it may carry a signature.
 pub(super) fn reason(error: &(dyn StdError + 'static)) -> String {
     let mut causes = causes(error);
     let all = causes.join(": ");

@@ -102,8 +102,7 @@ async fn messages() {
     insta::assert_snapshot!(told.join("\n"), @r#"
     NotFound: table 'trip' not found: did you mean 'trips'?
     Io: 'no/such/file.parquet' not found: no such file, folder or glob, or its ending is none of .parquet, .csv, .tsv, .json, .ndjson, .jsonl, .arrow
-    Sql: No field named vv. Did you mean 'trips.v'?
-    Valid fields are trips.k, trips.v, trips.s.
+    Sql: column 'vv' not found: did you mean v?
     Sql: division by zero
     Sql: 10.00 is too large to store in a Decimal128 of precision 3. Max is 9.99
     Sql: unknown setting tidegate.placment: did you mean tidegate.placement?

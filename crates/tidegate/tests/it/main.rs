@@ -27,6 +27,7 @@ mod host_pages;
 mod host_tier;
 mod int96;
 mod limits;
+mod mistakes;
 mod object_stores;
 mod odd_files;
 mod ordered;

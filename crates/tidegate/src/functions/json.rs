@@ -1,0 +1,291 @@
+//! JSON in strings: functions that read it, and the operators `->` and `->>`.
+//!
+//! As in PostgreSQL and DuckDB, `->` gives what lies under a key or an index as JSON, and `->>` as text; what is
+//! not there is NULL. A key that begins with `$` is a path: `doc ->> '$.items[0].name'`. A string that is no
+//! JSON is an error.
+
+mod walk;
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, BooleanBuilder, Int64Builder, ListBuilder, StringViewArray,
+    StringViewBuilder,
+};
+use datafusion::arrow::datatypes::{DataType, Field, Int64Type};
+use datafusion::common::{DFSchema, ScalarValue, exec_err, plan_err};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::FunctionRegistry;
+use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+use sqlparser::ast::BinaryOperator;
+
+use walk::{Step, elements, is_json, keys, steps, text, walk};
+
+/// Adds the functions and the operators.
+pub(crate) fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
+    for kind in Kind::ALL {
+        registry.register_udf(Arc::new(JsonFunction::new(kind).into()))?;
+    }
+    registry.register_expr_planner(Arc::new(JsonOperators))
+}
+
+/// What a function reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Kind {
+    /// What lies at a path, as JSON.
+    Extract,
+    /// What lies at a path, as text.
+    Text,
+    /// The number of values of an array.
+    Length,
+    /// The names in an object.
+    Keys,
+    /// The values of an array.
+    Elements,
+    /// Whether it is JSON.
+    Valid,
+}
+
+impl Kind {
+    const ALL: [Self; 6] = [
+        Self::Extract,
+        Self::Text,
+        Self::Length,
+        Self::Keys,
+        Self::Elements,
+        Self::Valid,
+    ];
+
+    /// Returns the function's names, the first being its own.
+    fn names(self) -> &'static [&'static str] {
+        match self {
+            Self::Extract => &["json_extract", "json_extract_path", "json_query"],
+            Self::Text => &[
+                "json_extract_string",
+                "json_extract_path_text",
+                "json_extract_scalar",
+                "json_value",
+                "get_json_object",
+            ],
+            Self::Length => &["json_array_length", "json_length"],
+            Self::Keys => &["json_keys", "json_object_keys"],
+            Self::Elements => &["json_list"],
+            Self::Valid => &["json_valid"],
+        }
+    }
+
+    fn returns(self) -> DataType {
+        let string = || Arc::new(Field::new_list_field(DataType::Utf8View, true));
+        match self {
+            Self::Extract | Self::Text => DataType::Utf8View,
+            Self::Length => DataType::Int64,
+            Self::Keys | Self::Elements => DataType::List(string()),
+            Self::Valid => DataType::Boolean,
+        }
+    }
+}
+
+/// A function of a string of JSON and, perhaps, of the steps to what is wanted in it.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct JsonFunction {
+    kind: Kind,
+    aliases: Vec<String>,
+    signature: Signature,
+}
+
+impl JsonFunction {
+    fn new(kind: Kind) -> Self {
+        let aliases = kind.names().iter().skip(1);
+        Self {
+            kind,
+            aliases: aliases.map(ToString::to_string).collect(),
+            signature: Signature::user_defined(Volatility::Immutable),
+        }
+    }
+}
+
+impl ScalarUDFImpl for JsonFunction {
+    fn name(&self) -> &str {
+        self.kind.names().first().copied().unwrap_or_default()
+    }
+
+    fn aliases(&self) -> &[String] {
+        &self.aliases
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _types: &[DataType]) -> Result<DataType> {
+        Ok(self.kind.returns())
+    }
+
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        let name = self.name();
+        let Some((json, path)) = types.split_first() else {
+            return plan_err!("{name} takes a string of JSON");
+        };
+        if !(json.is_string() || json.is_null()) {
+            return plan_err!("{name} takes a string of JSON, and was given {json}");
+        }
+        if matches!(self.kind, Kind::Extract | Kind::Text) && path.is_empty() {
+            return plan_err!("{name} takes a string of JSON and a key, an index or a path");
+        }
+        if self.kind == Kind::Valid && !path.is_empty() {
+            return plan_err!("{name} takes a string alone");
+        }
+        let mut coerced = vec![DataType::Utf8View];
+        for step in path {
+            match step {
+                step if step.is_string() || step.is_null() => coerced.push(DataType::Utf8View),
+                step if step.is_integer() => coerced.push(DataType::Int64),
+                other => {
+                    return plan_err!(
+                        "{name}: a key is a string and an index an integer, not {other}"
+                    );
+                }
+            }
+        }
+        Ok(coerced)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let is_scalar = |value: &ColumnarValue| matches!(value, ColumnarValue::Scalar(_));
+        let are_scalars = args.args.iter().all(is_scalar);
+        let arrays = ColumnarValue::values_to_arrays(&args.args)?;
+        let Some((json, path)) = arrays.split_first() else {
+            return exec_err!("{} was given no arguments", self.name());
+        };
+        let values = evaluate(self.kind, json.as_string_view(), path)?;
+        match are_scalars {
+            true => Ok(ScalarValue::try_from_array(&values, 0)?.into()),
+            false => Ok(ColumnarValue::Array(values)),
+        }
+    }
+}
+
+fn evaluate(kind: Kind, json: &StringViewArray, path: &[ArrayRef]) -> Result<ArrayRef> {
+    let found = |row: usize| -> Result<Option<&str>> {
+        if json.is_null(row) {
+            return Ok(None);
+        }
+        match steps_of(path, row)? {
+            Some(steps) => walk(json.value(row), &steps).map_err(DataFusionError::from),
+            None => Ok(None),
+        }
+    };
+    let rows = 0..json.len();
+    Ok(match kind {
+        Kind::Extract | Kind::Text => {
+            let mut values = StringViewBuilder::with_capacity(json.len());
+            for row in rows {
+                match (found(row)?, kind) {
+                    (Some(value), Kind::Text) => values.append_option(text(value)?),
+                    (value, _) => values.append_option(value),
+                }
+            }
+            Arc::new(values.finish())
+        }
+        Kind::Length => {
+            let mut lengths = Int64Builder::with_capacity(json.len());
+            for row in rows {
+                let values = found(row)?.map(elements).transpose()?.flatten();
+                lengths.append_option(values.and_then(|values| i64::try_from(values.len()).ok()));
+            }
+            Arc::new(lengths.finish())
+        }
+        Kind::Keys | Kind::Elements => {
+            let mut lists = ListBuilder::new(StringViewBuilder::new());
+            for row in rows {
+                let value = found(row)?;
+                let list: Option<Vec<String>> = match kind {
+                    Kind::Keys => value.map(keys).transpose()?.flatten(),
+                    _ => value.map(elements).transpose()?.flatten(),
+                };
+                lists.append_option(list.map(|list| list.into_iter().map(Some)));
+            }
+            Arc::new(lists.finish())
+        }
+        Kind::Valid => {
+            let mut valid = BooleanBuilder::with_capacity(json.len());
+            for row in rows {
+                valid.append_option(json.is_valid(row).then(|| is_json(json.value(row))));
+            }
+            Arc::new(valid.finish())
+        }
+    })
+}
+
+/// Reads the steps of a row; `None` if one of them is NULL.
+fn steps_of(path: &[ArrayRef], row: usize) -> Result<Option<Vec<Step<'_>>>> {
+    let mut all = Vec::with_capacity(path.len());
+    for step in path {
+        if step.is_null(row) {
+            return Ok(None);
+        }
+        match step.data_type() {
+            DataType::Int64 => all.push(Step::Index(step.as_primitive::<Int64Type>().value(row))),
+            _ => steps(step.as_string_view().value(row), &mut all)?,
+        }
+    }
+    Ok(Some(all))
+}
+
+/// Plans `->` and `->>`.
+#[derive(Debug)]
+struct JsonOperators;
+
+impl ExprPlanner for JsonOperators {
+    fn plan_binary_op(
+        &self,
+        expr: RawBinaryExpr,
+        _schema: &DFSchema,
+    ) -> Result<PlannerResult<RawBinaryExpr>> {
+        let (kind, sign) = match expr.op {
+            BinaryOperator::Arrow => (Kind::Extract, "->"),
+            BinaryOperator::LongArrow => (Kind::Text, "->>"),
+            _ => return Ok(PlannerResult::Original(expr)),
+        };
+        let name = format!("{} {sign} {}", name_of(&expr.left), name_of(&expr.right));
+        let mut args = path(expr.left);
+        args.push(expr.right);
+        let function = ScalarUDF::from(JsonFunction::new(kind));
+        Ok(PlannerResult::Planned(function.call(args).alias(name)))
+    }
+}
+
+/// Returns the arguments of a `->` inside, so that a path is walked at once and not key by key.
+fn path(expr: Expr) -> Vec<Expr> {
+    match expr {
+        Expr::Alias(alias) => match *alias.expr {
+            Expr::ScalarFunction(call)
+                if call
+                    .func
+                    .inner()
+                    .downcast_ref::<JsonFunction>()
+                    .is_some_and(|f| f.kind == Kind::Extract) =>
+            {
+                call.args
+            }
+            inner => vec![inner],
+        },
+        other => vec![other],
+    }
+}
+
+/// Writes an operand as the statement has it.
+fn name_of(expr: &Expr) -> String {
+    match expr {
+        Expr::Column(column) => column.name.clone(),
+        Expr::Alias(alias) => alias.name.clone(),
+        Expr::Literal(value, _) => match value.try_as_str() {
+            Some(Some(text)) => format!("'{text}'"),
+            _ => value.to_string(),
+        },
+        other => other.schema_name().to_string(),
+    }
+}

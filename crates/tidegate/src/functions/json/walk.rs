@@ -1,0 +1,273 @@
+//! Finds a value in a string of JSON, step by step, without building a tree of it.
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use crate::error::{Error, ErrorKind};
+
+/// The most of a string that an error quotes, in characters.
+const QUOTED_MAX: usize = 40;
+
+/// One step into a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Step<'a> {
+    /// Into an object.
+    Key(&'a str),
+    /// Into an array, from 0; from its end if it is negative.
+    Index(i64),
+}
+
+/// Adds the steps that a key or a path stands for.
+///
+/// # Errors
+/// [`ErrorKind::Sql`] for a path, which begins with `$`, that cannot be read.
+pub(super) fn steps<'a>(key: &'a str, steps: &mut Vec<Step<'a>>) -> Result<(), Error> {
+    let Some(mut rest) = key.strip_prefix('$') else {
+        steps.push(Step::Key(key));
+        return Ok(());
+    };
+    while !rest.is_empty() {
+        let read = match rest.as_bytes() {
+            [b'.', b'"', ..] => quoted(&rest[1..]),
+            [b'.', ..] => {
+                let name = &rest[1..];
+                let end = name.find(['.', '[']).unwrap_or(name.len());
+                (end > 0).then(|| (Step::Key(&name[..end]), &name[end..]))
+            }
+            [b'[', b'"', ..] => {
+                quoted(&rest[1..]).and_then(|(step, rest)| Some((step, rest.strip_prefix(']')?)))
+            }
+            [b'[', ..] => rest[1..].split_once(']').and_then(|(index, rest)| {
+                let index = index.parse().ok()?;
+                Some((Step::Index(index), rest))
+            }),
+            _ => None,
+        };
+        let Some((step, behind)) = read else {
+            let message = format!(
+                "the JSON path '{key}' cannot be read at '{rest}': it is written '$.name[0].\"other name\"'"
+            );
+            return Err(Error::new(ErrorKind::Sql, message));
+        };
+        steps.push(step);
+        rest = behind;
+    }
+    Ok(())
+}
+
+/// Reads a name in double quotes.
+fn quoted(text: &str) -> Option<(Step<'_>, &str)> {
+    let (name, rest) = text.strip_prefix('"')?.split_once('"')?;
+    Some((Step::Key(name), rest))
+}
+
+/// Finds what lies at the end of some steps, as it is written; `None` if nothing does.
+///
+/// # Errors
+/// [`ErrorKind::Sql`] for a string that is no JSON.
+pub(super) fn walk<'a>(json: &'a str, steps: &[Step<'_>]) -> Result<Option<&'a str>, Error> {
+    let whole: &RawValue = serde_json::from_str(json).map_err(|error| malformed(json, &error))?;
+    let mut current = whole.get();
+    for step in steps {
+        let found = match step {
+            Step::Key(key) => member(current, key),
+            Step::Index(index) => element(current, *index),
+        };
+        match found.map_err(|error| malformed(json, &error))? {
+            Some(value) => current = value,
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(current))
+}
+
+/// Returns a value as text: a string without its quotes, `None` for null, any other as it is written.
+pub(super) fn text(json: &str) -> Result<Option<String>, Error> {
+    match json.as_bytes().first() {
+        Some(b'"') => match serde_json::from_str(json) {
+            Ok(text) => Ok(Some(text)),
+            Err(error) => Err(malformed(json, &error)),
+        },
+        Some(b'n') => Ok(None),
+        _ => Ok(Some(json.to_string())),
+    }
+}
+
+/// Lists the values of an array as they are written; `None` of any other value.
+pub(super) fn elements(json: &str) -> Result<Option<Vec<String>>, Error> {
+    if !json.starts_with('[') {
+        return Ok(None);
+    }
+    let values: Vec<&RawValue> =
+        serde_json::from_str(json).map_err(|error| malformed(json, &error))?;
+    let values = values.into_iter().map(|value| value.get().to_string());
+    Ok(Some(values.collect()))
+}
+
+/// Lists the names in an object in their order; `None` of any other value.
+pub(super) fn keys(json: &str) -> Result<Option<Vec<String>>, Error> {
+    if !json.starts_with('{') {
+        return Ok(None);
+    }
+    let mut deserializer = serde_json::Deserializer::from_str(json);
+    let names = deserializer.deserialize_map(Names);
+    names.map(Some).map_err(|error| malformed(json, &error))
+}
+
+/// Tells whether a string is JSON.
+pub(super) fn is_json(text: &str) -> bool {
+    serde_json::from_str::<IgnoredAny>(text).is_ok()
+}
+
+fn malformed(json: &str, error: &serde_json::Error) -> Error {
+    let begins: String = json.chars().take(QUOTED_MAX).collect();
+    let cut = if begins.len() < json.len() { "…" } else { "" };
+    let message =
+        format!("'{begins}{cut}' is no JSON: {error}; json_valid tells which strings are");
+    Error::new(ErrorKind::Sql, message)
+}
+
+fn element(json: &str, index: i64) -> serde_json::Result<Option<&str>> {
+    if !json.starts_with('[') {
+        return Ok(None);
+    }
+    let values: Vec<&RawValue> = serde_json::from_str(json)?;
+    let from_start = usize::try_from(index).ok();
+    let from_end = usize::try_from(index.unsigned_abs()).ok();
+    let place = from_start.or_else(|| values.len().checked_sub(from_end?));
+    Ok(place
+        .and_then(|place| values.get(place))
+        .map(|value| value.get()))
+}
+
+fn member<'a>(json: &'a str, key: &str) -> serde_json::Result<Option<&'a str>> {
+    if !json.starts_with('{') {
+        return Ok(None);
+    }
+    let mut deserializer = serde_json::Deserializer::from_str(json);
+    let found = deserializer.deserialize_map(Member { key })?;
+    Ok(found.map(RawValue::get))
+}
+
+/// Finds the value of a name in an object; of several, the last.
+struct Member<'k> {
+    key: &'k str,
+}
+
+impl<'de> Visitor<'de> for Member<'_> {
+    type Value = Option<&'de RawValue>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut found = None;
+        while let Some(is_it) = map.next_key_seed(IsKey(self.key))? {
+            match is_it {
+                true => found = Some(map.next_value()?),
+                false => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// Compares a name with one that is looked for.
+struct IsKey<'k>(&'k str);
+
+impl<'de> DeserializeSeed<'de> for IsKey<'_> {
+    type Value = bool;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for IsKey<'_> {
+    type Value = bool;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a name")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<bool, E> {
+        Ok(name == self.0)
+    }
+}
+
+/// Lists the names in an object.
+struct Names;
+
+impl<'de> Visitor<'de> for Names {
+    type Value = Vec<String>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut names = Vec::new();
+        while let Some((name, _)) = map.next_entry::<String, IgnoredAny>()? {
+            names.push(name);
+        }
+        Ok(names)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Step, elements, is_json, keys, steps, text, walk};
+
+    const DOC: &str =
+        r#"{"a": {"b": [1, "two", null, {"c d": 1.50}]}, "a b": "x\"y", "k": 1, "k": 2}"#;
+
+    fn check(path: &[&str], expect: Option<&str>) {
+        let mut read = Vec::new();
+        for key in path {
+            steps(key, &mut read).unwrap();
+        }
+        assert_eq!(walk(DOC, &read).unwrap(), expect, "{path:?}");
+    }
+
+    #[test]
+    fn steps_lead_to_values() {
+        check(&["a", "b"], Some(r#"[1, "two", null, {"c d": 1.50}]"#));
+        check(&["$.a.b[1]"], Some("\"two\""));
+        check(&["$.a.b[-1].\"c d\""], Some("1.50"));
+        check(&["$[\"a b\"]"], Some("\"x\\\"y\""));
+        check(&["$"], Some(DOC));
+        check(&["k"], Some("2"));
+        check(&["a", "x"], None);
+        check(&["$.a[0]"], None);
+        check(&["$.a.b[9]"], None);
+        check(&["$.a.b[-9]"], None);
+        let step = [Step::Key("a"), Step::Key("b"), Step::Index(2)];
+        assert_eq!(walk(DOC, &step).unwrap(), Some("null"));
+    }
+
+    #[test]
+    fn texts_have_no_quotes() {
+        assert_eq!(text("\"x\\\"y\"").unwrap().as_deref(), Some("x\"y"));
+        assert_eq!(text("null").unwrap(), None);
+        assert_eq!(text("1.50").unwrap().as_deref(), Some("1.50"));
+    }
+
+    #[test]
+    fn what_is_in_a_value_is_listed() {
+        assert_eq!(elements("[1, [2]]").unwrap().unwrap(), ["1", "[2]"]);
+        assert_eq!(elements("{}").unwrap(), None);
+        assert_eq!(keys(r#"{"b": 1, "a": 2}"#).unwrap().unwrap(), ["b", "a"]);
+        assert_eq!(keys("[]").unwrap(), None);
+    }
+
+    #[test]
+    fn what_is_no_json_is_an_error() {
+        let error = walk("{'a': 1}", &[Step::Key("a")]).unwrap_err().to_string();
+        assert!(error.starts_with("'{'a': 1}' is no JSON: "), "{error}");
+        assert!(steps("$a", &mut Vec::new()).is_err());
+        assert!(is_json("[1]") && !is_json("[1") && !is_json(""));
+    }
+}
