@@ -16,6 +16,7 @@ mod open;
 mod options;
 mod remote;
 mod statement;
+mod whole;
 
 use std::collections::HashMap;
 use std::sync::Arc;

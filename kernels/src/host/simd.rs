@@ -199,7 +199,15 @@ pub fn ascii_texts(bytes: Buffer, places: &[(u32, u32)]) -> Option<StringViewArr
     let view = |place: &(u32, u32)| {
         let (start, length) = (place.0 as usize, place.1 as usize);
         let text = bytes.get(start..start.checked_add(length)?)?;
-        Some(make_view(text, 0, place.0))
+        let word = bytes[start..].first_chunk();
+        Some(match word {
+            // The bytes of a short view, those behind the string as zeros.
+            Some(word) if length <= 12 => {
+                let inline = u128::from_le_bytes(*word) & ((1 << (8 * length)) - 1);
+                u128::from(place.1) | inline << 32
+            }
+            _ => make_view(text, 0, place.0),
+        })
     };
     let views = places.iter().map(view).collect::<Option<Vec<u128>>>()?;
     // SAFETY: each view was made of bytes within the one buffer, and ASCII is UTF-8 wherever it is cut.

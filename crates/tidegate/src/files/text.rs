@@ -27,7 +27,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion_datasource::TableSchema;
 use datafusion_datasource::file::FileSource;
 use object_store::{ObjectMeta, ObjectStore};
-use tidegate_readers::{Given, LeftOut};
+use tidegate_readers::Given;
 
 use found::Files;
 use source::TextSource;
@@ -98,23 +98,19 @@ pub(crate) enum Union {
 /// A format that looks at its files.
 #[derive(Clone, Debug)]
 pub(crate) struct TextFormat {
-    kind: Kind,
     /// DataFusion's: it writes, and reads what was declared.
     inner: Arc<dyn FileFormat>,
     union: Union,
     files: Arc<Files>,
-    left_out: Arc<LeftOut>,
 }
 
 impl TextFormat {
     pub(crate) fn new(kind: Kind, inner: Arc<dyn FileFormat>, union: Union) -> Self {
         let compression = inner.compression_type();
         Self {
-            files: Arc::new(Files::new(kind.clone(), compression)),
-            kind,
+            files: Arc::new(Files::new(kind, compression)),
             inner,
             union,
-            left_out: Arc::default(),
         }
     }
 }
@@ -184,7 +180,6 @@ impl FileFormat for TextFormat {
             table_schema,
             Arc::clone(&self.files),
             self.union,
-            Arc::clone(&self.left_out),
         ))
     }
 }

@@ -1,5 +1,6 @@
 //! Tables that statements name by a path or URL: `SELECT … FROM 's3://bucket/k.parquet'`.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -16,9 +17,12 @@ use datafusion::logical_expr::{LogicalPlan, Statement, WriteOp};
 use datafusion::prelude::SessionContext;
 use parking_lot::RwLock;
 
+use super::formats;
 use super::stdin::Inputs;
 use crate::error::{Error, ErrorKind};
 use crate::files::format::checked;
+use crate::files::listed::FilePath;
+use crate::files::table::{FilesOptions, FilesTable};
 use crate::stores::access::AllowedPaths;
 use crate::stores::{check_regular, remote_url};
 
@@ -83,6 +87,9 @@ impl UrlTableFactory for FileTables {
         {
             return Ok(Some(Arc::new(table)));
         }
+        if has_wildcard_folders(path) {
+            return table_of_pattern(&state, path).await;
+        }
         let is_remote = remote_url(path).is_some();
         let allowed = AllowedPaths::of(state.config());
         let file = Path::new(path);
@@ -107,6 +114,34 @@ impl UrlTableFactory for FileTables {
         let config = config.infer_schema(&state).await?;
         Ok(Some(Arc::new(ListingTable::try_new(config)?)))
     }
+}
+
+/// Tells whether a path has a pattern for the names of folders, which DataFusion's listing does not match.
+fn has_wildcard_folders(path: &str) -> bool {
+    let at = path.find(PATTERN);
+    at.is_some_and(|at| path[at..].contains('/')) && !Path::new(path).exists()
+}
+
+/// Makes a table of the files that match a pattern, as their ending says; `None` for one of no known format.
+async fn table_of_pattern(
+    state: &SessionState,
+    path: &str,
+) -> Result<Option<Arc<dyn TableProvider>>> {
+    let mut endings = path.rsplit('.');
+    let (Some(last), Some(before)) = (endings.next(), endings.next()) else {
+        return Ok(None);
+    };
+    let ending = match formats::is_compression(last) {
+        true => before,
+        false => last,
+    };
+    let Some(factory) = state.get_file_format_factory(&ending.to_ascii_lowercase()) else {
+        return Ok(None);
+    };
+    let format = factory.create(state, &HashMap::new())?;
+    let files = vec![FilePath::parse(path)?];
+    let table = FilesTable::open(state, files, format, &FilesOptions::default()).await?;
+    Ok(Some(Arc::new(table)))
 }
 
 /// Refuses writing to a pattern. COPY would write beside it, under names that nobody gave; a new file of

@@ -125,6 +125,12 @@ impl FileFormatFactory for Avro {
     }
 }
 
+/// Tells whether a file's ending says that it is compressed.
+pub(super) fn is_compression(ending: &str) -> bool {
+    let ending = ending.to_ascii_lowercase();
+    COMPRESSIONS.iter().any(|(known, _)| *known == ending)
+}
+
 /// Has `COPY … TO 't.csv.gz'` compress what its name says, unless the statement says how itself.
 pub(super) fn compress_by_name(statement: &mut Statement) {
     let copy = match statement {

@@ -98,12 +98,12 @@ impl Inputs {
         let copied = self
             .copied(source, &state.runtime_env().disk_manager)
             .await?;
-        let (ending, options) = copied.format.reader(&copied.name)?;
+        let ending = copied.format.ending(&copied.name)?;
         let Some(factory) = state.get_file_format_factory(ending) else {
             let message = format!("{}: this build reads no {ending}", copied.name);
             return Err(Error::new(ErrorKind::NotSupported, message).into());
         };
-        let format = factory.create(state, &options)?;
+        let format = factory.create(state, &HashMap::new())?;
         let url = Url::from_file_path(&copied.path).map_err(|()| unreadable(&copied.name))?;
         let url = ListingTableUrl::try_new(url, None)?;
         let options = ListingOptions::new(format).with_file_extension("");

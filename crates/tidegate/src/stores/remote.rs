@@ -22,6 +22,7 @@ use object_store::{
 
 use super::WriteFailures;
 use super::location::Family;
+use super::whole::WholeObject;
 use crate::error::{Error, ErrorKind};
 
 /// Codes by which a server says that a request's credentials do not do.
@@ -47,6 +48,7 @@ const REASON_MAX: usize = 300;
 pub(super) struct RemoteStore {
     inner: Arc<dyn ObjectStore>,
     place: Arc<Place>,
+    whole: WholeObject,
 }
 
 /// Which store it is.
@@ -81,7 +83,12 @@ impl RemoteStore {
             access,
             failures,
         });
-        Self { inner, place }
+        let whole = WholeObject::default();
+        Self {
+            inner,
+            place,
+            whole,
+        }
     }
 
     fn refuse_writing(&self, location: &Path) -> Result<()> {
@@ -312,7 +319,15 @@ impl ObjectStore for RemoteStore {
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
-        let found = self.inner.get_opts(location, options).await;
+        let range = options.range.clone();
+        let mut found = self.inner.get_opts(location, options).await;
+        if let (Err(object_store::Error::NotSupported { .. }), Some(range)) = (&found, &range)
+            && self.place.family == Family::Http
+        {
+            let url = self.place.url(location);
+            let inner = self.inner.as_ref();
+            found = self.whole.part(inner, location, range, &url).await;
+        }
         let mut found = found.map_err(|error| self.place.told(location, error))?;
         found.meta = self.place.stamp(found.meta);
         Ok(found)

@@ -36,6 +36,7 @@ mod placement;
 mod prepared;
 mod pressure;
 mod raising;
+mod readers;
 mod servers;
 mod spilling;
 mod spread;

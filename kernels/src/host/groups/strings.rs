@@ -30,8 +30,14 @@ pub(in super::super) struct Strings {
     /// Open addressing by hash, at most half full.
     slots: Vec<Slot>,
     hasher: DefaultHashBuilder,
-    /// Of a block's rows.
-    row_keys: Vec<(u128, u64)>,
+    rows: RowKeys,
+}
+
+/// What a block's rows have, unless an array has their keys.
+#[derive(Clone, Debug, Default)]
+struct RowKeys {
+    keys: Vec<u128>,
+    hashes: Vec<u64>,
 }
 
 /// The code of a string, and the high bits of its hash.
@@ -72,20 +78,21 @@ impl Strings {
             return Err(Declined::TooLarge);
         }
         self.fit(self.len() + codes.len());
-        let mut row_keys = std::mem::take(&mut self.row_keys);
-        row_keys.clear();
-        self.keys_of(texts, codes.len(), &mut row_keys);
+        let mut rows = std::mem::take(&mut self.rows);
+        let RowKeys { keys, hashes } = &mut rows;
+        let keys = self.keys_of(texts, codes.len(), keys, hashes);
         let mask = self.slots.len() - 1;
-        for (code, (_, hash)) in codes.iter_mut().zip(&row_keys) {
+        for (code, hash) in codes.iter_mut().zip(&*hashes) {
             *code = self.slots[*hash as usize & mask].code as i32;
         }
-        for (row, (code, (key, hash))) in codes.iter_mut().zip(&row_keys).enumerate() {
+        let known = keys.iter().zip(&*hashes).zip(codes).enumerate();
+        for (row, ((key, hash), code)) in known {
             let is_it = self.keys.get(*code as u32 as usize) == Some(key);
             if !is_it || len_of(*key) > SHORT {
                 *code = self.code(texts.get(row), *key, *hash) as i32;
             }
         }
-        self.row_keys = row_keys;
+        self.rows = rows;
         Ok(())
     }
 
@@ -135,16 +142,30 @@ impl Strings {
         }
     }
 
-    /// Appends the keys and hashes of rows' strings. The views of an array are keys where they are short.
-    fn keys_of(&self, texts: &Texts<'_>, rows: usize, keys: &mut Vec<(u128, u64)>) {
-        let Texts::Array(array, at) = texts else {
-            return keys.extend((0..rows).map(|row| self.key_of(texts.get(row))));
-        };
-        let views = array.views().iter().skip(*at).take(rows).enumerate();
-        keys.extend(views.map(|(row, view)| match len_of(*view) {
-            ..=SHORT => (*view, mix(*view)),
-            _ => self.key_of(array.value(at + row)),
-        }));
+    /// Returns the keys of rows' strings, and writes their hashes. Where all are short, the views of an
+    /// array are the keys.
+    fn keys_of<'r>(
+        &self,
+        texts: &Texts<'r>,
+        count: usize,
+        keys: &'r mut Vec<u128>,
+        hashes: &mut Vec<u64>,
+    ) -> &'r [u128] {
+        hashes.clear();
+        if let Texts::Array(array, at) = texts
+            && let Some(views) = array.views().get(*at..*at + count)
+            && views.iter().all(|view| len_of(*view) <= SHORT)
+        {
+            hashes.extend(views.iter().map(|view| mix(*view)));
+            return views;
+        }
+        keys.clear();
+        for row in 0..count {
+            let (key, hash) = self.key_of(texts.get(row));
+            keys.push(key);
+            hashes.push(hash);
+        }
+        keys
     }
 
     /// Returns the key of a string, and its hash.
@@ -171,7 +192,7 @@ impl Strings {
 
     pub(in super::super) fn memory_bytes(&self) -> usize {
         let of_string = self.ends.capacity() * 8 + self.keys.capacity() * 16;
-        let of_row = self.row_keys.capacity() * size_of::<(u128, u64)>();
+        let of_row = self.rows.keys.capacity() * 16 + self.rows.hashes.capacity() * 8;
         self.text.capacity() + of_string + of_row + self.slots.capacity() * size_of::<Slot>()
     }
 }

@@ -32,24 +32,20 @@ pub(super) struct TextSource {
     table_schema: TableSchema,
     files: Arc<Files>,
     union: Union,
+    /// What this scan left out, in all of its partitions.
     left_out: Arc<LeftOut>,
     batch_rows: usize,
 }
 
 impl TextSource {
-    pub(super) fn new(
-        table_schema: TableSchema,
-        files: Arc<Files>,
-        union: Union,
-        left_out: Arc<LeftOut>,
-    ) -> Self {
+    pub(super) fn new(table_schema: TableSchema, files: Arc<Files>, union: Union) -> Self {
         Self {
             metrics: ExecutionPlanMetricsSet::new(),
             projection: SplitProjection::unprojected(&table_schema),
             table_schema,
             files,
             union,
-            left_out,
+            left_out: Arc::default(),
             batch_rows: BATCH_ROWS,
         }
     }

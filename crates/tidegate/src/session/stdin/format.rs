@@ -1,11 +1,6 @@
 //! The format of an input, from its first bytes.
 
-use std::collections::HashMap;
-
 use crate::error::{Error, ErrorKind};
-
-/// Delimiters that a first line is searched for; on a tie the first of them is taken.
-const DELIMITERS: [u8; 4] = *b",\t;|";
 
 /// Compressed formats, by their first bytes, and what decompresses them.
 const COMPRESSED: [(&[u8], &str, &str); 4] = [
@@ -21,12 +16,10 @@ pub(super) enum Format {
     Parquet,
     /// Arrow IPC, as a file or as a stream.
     Arrow,
-    /// A JSON object on each line.
-    JsonLines,
-    /// One JSON array of objects.
-    JsonArray,
-    /// Lines of values with this between them; the first line has the columns' names.
-    Csv(u8),
+    /// Objects of JSON, in an array or one after the other.
+    Json,
+    /// Lines of values.
+    Csv,
     /// Something compressed: its name, and what decompresses it.
     Compressed(&'static str, &'static str),
 }
@@ -61,31 +54,21 @@ impl Format {
             .unwrap_or(head)
             .trim_ascii_start();
         Ok(match text.first() {
-            Some(b'{') => Self::JsonLines,
-            Some(b'[') => Self::JsonArray,
-            _ => Self::Csv(delimiter(text)),
+            Some(b'{' | b'[') => Self::Json,
+            _ => Self::Csv,
         })
     }
 
-    /// Returns the ending of files of this format, and the options to read them with.
+    /// Returns the ending of files of this format.
     ///
     /// # Errors
     /// [`ErrorKind::NotSupported`] for what is compressed.
-    pub(super) fn reader(
-        self,
-        name: &str,
-    ) -> Result<(&'static str, HashMap<String, String>), Error> {
-        let option = |name: &str, value: String| HashMap::from([(name.to_string(), value)]);
+    pub(super) fn ending(self, name: &str) -> Result<&'static str, Error> {
         Ok(match self {
-            Self::Parquet => ("parquet", HashMap::new()),
-            Self::Arrow => ("arrow", HashMap::new()),
-            Self::JsonLines => ("json", HashMap::new()),
-            Self::JsonArray => ("json", option("format.newline_delimited", "false".into())),
-            Self::Csv(delimiter) => {
-                let mut options = option("format.delimiter", char::from(delimiter).into());
-                options.insert("format.has_header".into(), "true".into());
-                ("csv", options)
-            }
+            Self::Parquet => "parquet",
+            Self::Arrow => "arrow",
+            Self::Json => "json",
+            Self::Csv => "csv",
             Self::Compressed(format, program) => {
                 let message = format!(
                     "'{name}' is compressed with {format}: decompress it first, as in {program} -c x \
@@ -96,29 +79,6 @@ impl Format {
             }
         })
     }
-}
-
-/// Returns the delimiter that stands most often in the first line, outside of quotes.
-fn delimiter(text: &[u8]) -> u8 {
-    let mut counts = [0_usize; DELIMITERS.len()];
-    let mut is_quoted = false;
-    for byte in text {
-        match byte {
-            b'"' => is_quoted = !is_quoted,
-            b'\n' | b'\r' if !is_quoted => break,
-            byte if !is_quoted => {
-                if let Some(place) = DELIMITERS.iter().position(|known| known == byte) {
-                    counts[place] += 1;
-                }
-            }
-            _ => {}
-        }
-    }
-    // Of equals `max_by_key` takes the last.
-    let most = (0..DELIMITERS.len())
-        .rev()
-        .max_by_key(|place| counts[*place]);
-    most.map_or(b',', |place| DELIMITERS[place])
 }
 
 #[cfg(test)]
@@ -135,20 +95,11 @@ mod tests {
         is(b"PAR1\x15\x04", Format::Parquet);
         is(b"ARROW1\0\0", Format::Arrow);
         is(b"\xff\xff\xff\xff\x10\0\0\0", Format::Arrow);
-        is(b"{\"a\": 1}\n", Format::JsonLines);
-        is(b"\xef\xbb\xbf \n {\"a\": 1}", Format::JsonLines);
-        is(b"[{\"a\": 1}]", Format::JsonArray);
+        is(b"{\"a\": 1}\n", Format::Json);
+        is(b"\xef\xbb\xbf \n {\"a\": 1}", Format::Json);
+        is(b"[{\"a\": 1}]", Format::Json);
         is(b"\x1f\x8b\x08\0", Format::Compressed("gzip", "gunzip"));
+        is(b"\xef\xbb\xbfa;b;c\n", Format::Csv);
         assert!(Format::of("-", b"abc\0def").is_err());
-    }
-
-    #[test]
-    fn the_delimiter_is_the_most_frequent_one_of_the_first_line() {
-        is(b"a,b\n1;2;3;4\n", Format::Csv(b','));
-        is(b"a", Format::Csv(b','));
-        is(b"\xef\xbb\xbfa;b;c\n", Format::Csv(b';'));
-        is(b"\"a,b,c,d\"\tb\tc\r\n", Format::Csv(b'\t'));
-        is(b"a|b,c|d\n", Format::Csv(b'|'));
-        is(b"a,b|c\n", Format::Csv(b','));
     }
 }

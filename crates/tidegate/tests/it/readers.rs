@@ -1,0 +1,226 @@
+//! Files that statements read with `read_csv` and its kin: from disk, from servers, within what is allowed.
+
+use tidegate::{AllowedPaths, ErrorKind, Session};
+
+use crate::servers::Http;
+use crate::support::{answer, write_parquet};
+
+fn session() -> Session {
+    Session::builder()
+        .target_partitions(2)
+        .file_urls()
+        .build()
+        .unwrap()
+}
+
+async fn refused(session: &Session, sql: &str) -> (ErrorKind, String) {
+    match session.collect(sql).await {
+        Ok(_) => panic!("{sql} is answered"),
+        Err(error) => (error.kind(), error.to_string()),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_way_to_a_file_looks_at_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("de.csv");
+    std::fs::write(
+        &path,
+        "d;v;z\n31.01.2024;1.234,5;007\n01.02.2024;-7,25;008\n",
+    )
+    .unwrap();
+    let path = path.display();
+    let session = session();
+    let expect = answer(
+        &session,
+        "SELECT DATE '2024-01-31' AS d, 1234.5::DOUBLE AS v, '007' AS z UNION ALL \
+         SELECT DATE '2024-02-01', -7.25::DOUBLE, '008' ORDER BY d",
+    )
+    .await;
+    session
+        .collect(&format!(
+            "CREATE EXTERNAL TABLE t STORED AS CSV LOCATION '{path}'"
+        ))
+        .await
+        .unwrap();
+    session
+        .collect(&format!(
+            "CREATE VIEW w AS SELECT * FROM read_csv('{path}')"
+        ))
+        .await
+        .unwrap();
+    for from in [
+        format!("'{path}'"),
+        format!("read_csv('{path}')"),
+        format!("read_csv('{path}', delim => ';', decimal_separator = ',')"),
+        format!("READ_CSV_AUTO(['{path}'], sep := ';')"),
+        "t".into(),
+        "w".into(),
+    ] {
+        let sql = format!("SELECT * FROM {from} ORDER BY d");
+        assert_eq!(answer(&session, &sql).await, expect, "{from}");
+    }
+    let joined = format!(
+        "SELECT count(*) AS n FROM read_csv('{path}') a JOIN read_csv('{path}') b USING (d)"
+    );
+    assert_eq!(
+        answer(&session, &joined).await,
+        answer(&session, "SELECT 2 AS n").await
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_with_other_columns_are_put_together_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    std::fs::write(at("1.csv"), "a,b\n1,x\n").unwrap();
+    std::fs::write(at("2.csv"), "a,c\n2.5,y\n").unwrap();
+    let session = session();
+    let all = at("*.csv");
+    let (kind, message) = refused(&session, &format!("SELECT * FROM read_csv('{all}')")).await;
+    assert_eq!(kind, ErrorKind::Sql);
+    assert!(message.contains("union_by_name => true"), "{message}");
+    let sql = format!("SELECT a, b, c FROM read_csv('{all}', union_by_name => true) ORDER BY a");
+    let expect = "SELECT 1.0::DOUBLE AS a, 'x' AS b, NULL AS c UNION ALL \
+                  SELECT 2.5::DOUBLE, NULL, 'y' ORDER BY a";
+    assert_eq!(answer(&session, &sql).await, answer(&session, expect).await);
+    for (name, sql) in [
+        ("1", "SELECT 1 AS a"),
+        ("2", "SELECT 2.5::DOUBLE AS a, 'y' AS c"),
+    ] {
+        let copy = format!("COPY ({sql}) TO '{}'", at(&format!("{name}.parquet")));
+        session.collect(&copy).await.unwrap();
+    }
+    let all = at("*.parquet");
+    let sql = format!("SELECT a, c FROM read_parquet('{all}', union_by_name => true) ORDER BY a");
+    let expect = "SELECT 1.0::DOUBLE AS a, NULL AS c UNION ALL SELECT 2.5::DOUBLE, 'y' ORDER BY a";
+    assert_eq!(answer(&session, &sql).await, answer(&session, expect).await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_late_value_is_an_error_that_names_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("late.csv").display().to_string();
+    let mut text = String::from("id,v\n");
+    for row in 0..200_000 {
+        // It stands between the pieces that are looked at.
+        let value = if row == 42_000 { "x" } else { "1" };
+        text.push_str(&format!("{row},{value}\n"));
+    }
+    std::fs::write(&path, text).unwrap();
+    let session = session();
+    let sum = format!("SELECT sum(v) FROM read_csv('{path}'");
+    let (kind, message) = refused(&session, &format!("{sum})")).await;
+    assert_eq!(kind, ErrorKind::Io);
+    assert!(
+        message.contains("late.csv: line 42002, column \"v\": 'x' is not a BIGINT"),
+        "{message}"
+    );
+    let sum = format!("{sum}, ignore_errors => true)");
+    let expect = answer(&session, "SELECT 199999 AS s").await;
+    assert_eq!(answer(&session, &sum).await[1..], expect[1..]);
+    let plan = answer(&session, &format!("EXPLAIN ANALYZE {sum}"))
+        .await
+        .join("\n");
+    assert!(plan.contains("rows_left_out=1"), "{plan}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn files_outside_of_what_is_allowed_are_refused() {
+    let (inside, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for folder in [&inside, &outside] {
+        std::fs::write(folder.path().join("t.csv"), "a\n1\n").unwrap();
+    }
+    let session = Session::builder()
+        .file_urls()
+        .allowed_paths(AllowedPaths::new(&[inside.path().into()]).unwrap())
+        .build()
+        .unwrap();
+    let read = |folder: &tempfile::TempDir, name: &str| {
+        format!(
+            "SELECT * FROM read_csv('{}/{name}')",
+            folder.path().display()
+        )
+    };
+    let one = answer(&session, "SELECT 1 AS a").await;
+    assert_eq!(answer(&session, &read(&inside, "t.csv")).await, one);
+    for name in ["t.csv", "*.csv", ""] {
+        let (kind, message) = refused(&session, &read(&outside, name)).await;
+        assert_eq!(kind, ErrorKind::Denied, "{name}: {message}");
+    }
+    let closed = Session::builder().build().unwrap();
+    let (kind, _) = refused(&closed, &read(&inside, "t.csv")).await;
+    assert_eq!(kind, ErrorKind::Denied);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn servers_without_ranges_are_read_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    write_parquet(folder.path(), 1, 1_000, 100);
+    std::fs::write(folder.path().join("t.csv"), "a;b\n1;x\n2;y\n").unwrap();
+    let server = Http::start(folder.path()).await;
+    let session = session();
+    let count = "SELECT count(*) AS n FROM";
+    let thousand = answer(&session, "SELECT 1000 AS n").await;
+    for from in ["read_parquet('", "'"] {
+        let end = if from == "'" { "'" } else { "')" };
+        let sql = format!(
+            "{count} {from}{}/whole/0.parquet{end} WHERE v IS NOT NULL OR TRUE",
+            server.url
+        );
+        assert_eq!(answer(&session, &sql).await, thousand, "{sql}");
+    }
+    let sql = format!(
+        "SELECT sum(a) AS s FROM read_csv('{}/whole/t.csv')",
+        server.url
+    );
+    assert_eq!(
+        answer(&session, &sql).await,
+        answer(&session, "SELECT 3 AS s").await
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wrong_arguments_say_what_there_is() {
+    let session = session();
+    for (call, expect) in [
+        ("read_csv()", "is a path or a list of paths"),
+        (
+            "read_csv('x', delimm => ';')",
+            "there is no argument delimm: did you mean delim?",
+        ),
+        (
+            "read_csv('x', header => 'maybe')",
+            "header takes true or false, and was given 'maybe'",
+        ),
+        (
+            "read_csv('x', delim => ',', sep => ';')",
+            "the argument delim is given twice",
+        ),
+        (
+            "read_csv('x', encoding => 'klingon')",
+            "encoding takes an encoding",
+        ),
+        (
+            "read_csv('x', delim => '||')",
+            "delim takes a single character of ASCII",
+        ),
+        (
+            "read_csv('x', types => {'a': 'BIGGINT'})",
+            "'BIGGINT' is not a type",
+        ),
+        ("read_csv('x', skip => 1 + 1)", "is not a literal"),
+        (
+            "read_parquet('x', delim => ',')",
+            "there is no argument delim",
+        ),
+        (
+            "read_csv('/nowhere/x.csv')",
+            "'/nowhere/x.csv': no such file",
+        ),
+        ("read_csv('/nowhere/*.csv')", "no file matches the pattern"),
+    ] {
+        let (_, message) = refused(&session, &format!("SELECT * FROM {call}")).await;
+        assert!(message.contains(expect), "{call}: {message}");
+    }
+}
