@@ -111,7 +111,7 @@ async fn nulls_scalars_casts_and_empty_tables() {
         "{message}"
     );
     let message = failure(&session, "SELECT squared_plus('a', 1)").await;
-    assert!(message.contains("argument x is Float64"), "{message}");
+    assert!(message.contains("argument x is DOUBLE"), "{message}");
 }
 
 #[tokio::test]
