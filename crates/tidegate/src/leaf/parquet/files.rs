@@ -30,7 +30,7 @@ struct Files(Mutex<HashMap<String, Arc<KnownFile>>>);
 
 /// A file in the state in which it was read.
 #[derive(Debug)]
-pub(super) struct KnownFile {
+pub(crate) struct KnownFile {
     /// What the store told of it.
     pub(super) meta: ObjectMeta,
     /// Its part of the chunks' keys.

@@ -28,7 +28,7 @@ use parquet::arrow::{ParquetRecordBatchStreamBuilder, parquet_column};
 use super::super::files::KnownFile;
 
 /// A predicate that rules row groups out.
-pub(in crate::leaf::parquet) struct Pruning {
+pub(crate) struct Pruning {
     predicate: Arc<dyn PhysicalExpr>,
     table: TableSchema,
     max_in_list_size: usize,
@@ -36,7 +36,7 @@ pub(in crate::leaf::parquet) struct Pruning {
 
 impl Pruning {
     /// Returns what a source prunes by, if it does.
-    pub(in crate::leaf::parquet) fn of(source: &ParquetSource) -> Option<Self> {
+    pub(crate) fn of(source: &ParquetSource) -> Option<Self> {
         let parquet = &source.table_parquet_options().global;
         let predicate = source.filter().filter(|_| parquet.pruning)?;
         Some(Self {
@@ -62,7 +62,7 @@ impl Pruning {
     }
 
     /// Returns what rules rows of a file out.
-    pub(in crate::leaf::parquet) fn for_file(
+    pub(crate) fn for_file(
         &self,
         file: &PartitionedFile,
         known: &KnownFile,
@@ -95,7 +95,7 @@ impl Pruning {
 }
 
 /// A predicate that rules rows of one file out.
-pub(in crate::leaf::parquet) struct FilePruning {
+pub(crate) struct FilePruning {
     /// The predicate in the columns of the file.
     predicate: Arc<dyn PhysicalExpr>,
     pruning: PruningPredicate,
@@ -103,7 +103,7 @@ pub(in crate::leaf::parquet) struct FilePruning {
 
 impl FilePruning {
     /// Leaves out the row groups of which the statistics tell that no row passes.
-    pub(in crate::leaf::parquet) fn by_statistics(
+    pub(crate) fn by_statistics(
         &self,
         chosen: &mut RowGroupAccessPlanFilter,
         known: &KnownFile,
@@ -119,7 +119,7 @@ impl FilePruning {
     }
 
     /// Leaves out the row groups of which Bloom filters tell that no row passes.
-    pub(in crate::leaf::parquet) async fn by_bloom_filters(
+    pub(crate) async fn by_bloom_filters(
         &self,
         chosen: &mut RowGroupAccessPlanFilter,
         known: &KnownFile,
@@ -173,7 +173,7 @@ impl FilePruning {
     }
 
     /// Leaves out the pages of which the page index tells that no row passes.
-    pub(in crate::leaf::parquet) fn by_page_index(
+    pub(crate) fn by_page_index(
         &self,
         access: ParquetAccessPlan,
         known: &KnownFile,

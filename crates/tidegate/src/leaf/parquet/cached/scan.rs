@@ -377,7 +377,7 @@ impl CachedScan {
 }
 
 /// Returns whether a file is to be read in parts of row groups, which are not kept.
-pub(in crate::leaf::parquet) fn selects_rows(file: &PartitionedFile) -> bool {
+pub(crate) fn selects_rows(file: &PartitionedFile) -> bool {
     let parts = |access: &ParquetAccessPlan| {
         let is_part = |access: &RowGroupAccess| matches!(access, RowGroupAccess::Selection(_));
         access.inner().iter().any(is_part)
