@@ -210,6 +210,6 @@ mod tests {
     #[test]
     fn mistakes_keep_their_line() {
         let error = cut("\\timing\nSELECT 1;\nSELECT 'a").unwrap_err();
-        assert!(error.contains("line 3"), "{error}");
+        assert!(error.contains("\n  3 | SELECT 'a\n"), "{error}");
     }
 }

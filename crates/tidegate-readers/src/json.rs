@@ -229,8 +229,8 @@ impl Flattener {
 }
 
 fn objects(text: &[u8], is_whole: bool, shape: &mut Shape) -> Result<(), SniffError> {
-    let mut values = serde_json::Deserializer::from_slice(text).into_iter::<Shape>();
-    while let Some(value) = values.next() {
+    let values = serde_json::Deserializer::from_slice(text).into_iter::<Shape>();
+    for value in values {
         match value {
             Ok(value) => shape.merge(value),
             Err(error) if error.is_eof() && !is_whole => break,

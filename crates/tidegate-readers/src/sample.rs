@@ -36,7 +36,7 @@ pub fn pieces_of(size: u64) -> Vec<Range<u64>> {
     if size <= WHOLE_BYTES {
         return std::iter::once(0..size).collect();
     }
-    let mut pieces = vec![0..HEAD_BYTES];
+    let mut pieces: Vec<_> = std::iter::once(0..HEAD_BYTES).collect();
     let step = (size - HEAD_BYTES - PIECE_BYTES) / (MIDDLE_PIECES + 1);
     for piece in 1..=MIDDLE_PIECES {
         let start = (HEAD_BYTES + piece * step) & !1;

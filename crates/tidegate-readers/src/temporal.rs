@@ -391,7 +391,7 @@ fn month_of(name: &str) -> Option<u32> {
     }
     let name = name.to_ascii_lowercase();
     let is_it = |month: &&str| **month == name || (name.len() == 3 && month.starts_with(&name));
-    let found = MONTHS.iter().position(|month| is_it(&month))?;
+    let found = MONTHS.iter().position(is_it)?;
     Some(found as u32 + 1)
 }
 

@@ -222,7 +222,7 @@ fn within<R: Copy, S: Integer, T: Integer>(
     };
     match (validity, selection) {
         (None, None) => widest_of(within_all, (raw, value, limits, to)),
-        (Some(validity), None) => widest_of(within_valid, (raw, value, validity, limits, to)),
+        (Some(validity), None) => widest_of(within_valid, ((raw, validity), value, limits, to)),
         (validity, Some(rows)) => {
             let mut outside = 0;
             for (to, row) in to.iter_mut().zip(rows) {
@@ -236,6 +236,9 @@ fn within<R: Copy, S: Integer, T: Integer>(
         }
     }
 }
+
+/// Raw values, and a byte of 1 for each that is there.
+type Nullable<'a, R> = (&'a [R], &'a [u8]);
 
 /// Returns a value, or the least that is allowed, and 1 if it is outside of the limits.
 #[inline(always)]
@@ -259,7 +262,7 @@ fn within_all<R: Copy, S: Integer, T: Integer>(
 
 #[inline(always)]
 fn within_valid<R: Copy, S: Integer, T: Integer>(
-    (raw, value, validity, limits, to): (&[R], impl Fn(R) -> S, &[u8], (S, S), &mut [T]),
+    ((raw, validity), value, limits, to): (Nullable<'_, R>, impl Fn(R) -> S, (S, S), &mut [T]),
 ) -> bool {
     let mut outside = 0;
     for ((to, raw), is_there) in to.iter_mut().zip(raw).zip(validity) {

@@ -320,7 +320,7 @@ async fn people_see_and_stop_what_is_theirs() {
         200
     );
     assert!(task.await.unwrap().is_err());
-    assert_eq!(kill(&[&ada, INTENT]).await, 404);
+    eventually("it is gone", async || kill(&[&ada, INTENT]).await == 404).await;
     // A token ends with its session.
     assert_eq!(
         server
@@ -487,6 +487,8 @@ async fn what_the_cache_does_is_counted() {
     // Under a small memory limit nothing is kept that nobody asked for.
     let limit = ("tidegate.host_cache_limit", "64MB");
     session.set(limit.0, limit.1).await.unwrap();
+    // The host engine keeps nothing of files of this machine.
+    session.set("tidegate.host_engine", "off").await.unwrap();
     let server = start_with(session, with_http()).await;
     let client = &mut server.client().await;
     let copy = format!(

@@ -276,10 +276,15 @@ async fn every_kind_of_statement_asks_first() {
     assert!(copied.is_err() || !copied.unwrap().contains(SECRET));
     let prepared = client.prepare(format!("SELECT * FROM '{out}'"), None).await;
     assert!(prepared.is_err());
-    // Functions that read what they are told, in other engines.
+    // Functions that read what they are told.
+    for function in ["read_csv", "read_json", "read_parquet", "read_arrow"] {
+        let (code, _) = failure(client, &format!("SELECT * FROM {function}('{out}')")).await;
+        assert_eq!(code, Code::PermissionDenied, "{function}");
+        let (code, _) = failure(client, &format!("SELECT {function}('{out}')")).await;
+        assert_eq!(code, Code::InvalidArgument, "{function}");
+    }
+    // Those of other engines.
     for function in [
-        "read_csv",
-        "read_parquet",
         "read_text",
         "read_blob",
         "parquet_metadata",

@@ -35,6 +35,9 @@ pub(super) fn in_units(
     builder.float2(FloatOp::Divide, whole, factor)
 }
 
+/// What a function computes of a double, and of a single.
+type Bodies = (fn(f64) -> f64, fn(f32) -> f32);
+
 /// A function that goes to the next whole number, up or down.
 pub(super) struct NextWhole {
     pub(super) name: &'static str,
@@ -104,7 +107,7 @@ impl NextWhole {
         &self,
         signature: &Signature,
         args: &[Value<'a>],
-        (double, single): (fn(f64) -> f64, fn(f32) -> f32),
+        (double, single): Bodies,
     ) -> Result<Value<'a>, EvalError> {
         match decimals::split(signature, args) {
             Some((whole, rest, scale)) => {

@@ -41,7 +41,7 @@ const OTHER_OPTIONS: [&str; 2] = ["format.compression", "compression"];
 #[derive(Clone, Debug)]
 pub(crate) enum Kind {
     /// Delimited values.
-    Delimited(Given),
+    Delimited(Box<Given>),
     /// Objects of JSON.
     Json,
 }

@@ -16,7 +16,6 @@ use datafusion::error::Result;
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement;
 use sqlparser::ast::Value;
-use tidegate_readers::Given;
 
 use crate::error::{Error, ErrorKind};
 use crate::files::format::CheckedFactory;
@@ -37,7 +36,7 @@ const COMPRESSED: [&str; 5] = ["csv", "tsv", "json", "ndjson", "jsonl"];
 /// Adds the endings to a session.
 pub(super) fn register(ctx: &SessionContext) -> Result<()> {
     let text = |kind, inner| Arc::new(TextFactory { kind, inner }) as Arc<dyn FileFormatFactory>;
-    let delimited = || Kind::Delimited(Given::default());
+    let delimited = || Kind::Delimited(Box::default());
     let json = || Arc::new(JsonFormatFactory::new()) as Arc<dyn FileFormatFactory>;
     let csv = || Arc::new(CsvFormatFactory::new()) as Arc<dyn FileFormatFactory>;
     let state = ctx.state_ref();

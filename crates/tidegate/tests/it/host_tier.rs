@@ -358,6 +358,7 @@ async fn statements_get_the_memory_that_they_need() {
         .target_partitions(2)
         .build()
         .unwrap();
+    without_engine(&session).await;
     register(&session, folder.path()).await;
     session
         .collect("SET tidegate.host_cache_limit = '16MB'")

@@ -154,7 +154,7 @@ impl Call {
         }
         let inner = factory.create(state, &options)?;
         let kind = match self.format {
-            Format::Csv => Kind::Delimited(self.given(state)?),
+            Format::Csv => Kind::Delimited(Box::new(self.given(state)?)),
             Format::Json => self.json()?,
             Format::Parquet | Format::Arrow => return Ok(inner),
         };

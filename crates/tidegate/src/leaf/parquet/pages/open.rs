@@ -156,7 +156,7 @@ impl PageScan {
         match self.pages_of(file, partition, ctx).await? {
             Ok(units) => Ok(units),
             // What is wrong with the file, if something is, the source has words for.
-            Err(why) => Ok(VecDeque::from([Unit::Rows(file.clone(), why)])),
+            Err(why) => Ok(VecDeque::from([Unit::Rows(Box::new(file.clone()), why)])),
         }
     }
 
@@ -285,7 +285,7 @@ fn through_tier(opened: &OpenFile, kept: Kept, left: &mut [RowGroupAccess]) -> O
         Kept::Read(mut numbers) => {
             numbers.retain(|number| take(*number));
             let file = || opened.with_all(&numbers);
-            (!numbers.is_empty()).then(|| Unit::Rows(file(), "the host tier keeps it"))
+            (!numbers.is_empty()).then(|| Unit::Rows(Box::new(file()), "the host tier keeps it"))
         }
     }
 }

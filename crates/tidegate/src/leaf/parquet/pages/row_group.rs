@@ -142,7 +142,7 @@ impl RowGroup {
     pub(crate) fn wanted(&self) -> Vec<Range<usize>> {
         match &self.selection {
             Some(selection) => ranges(selection),
-            None => vec![0..self.file.num_rows(self.number)],
+            None => std::iter::once(0..self.file.num_rows(self.number)).collect(),
         }
     }
 

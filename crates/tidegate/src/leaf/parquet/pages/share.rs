@@ -27,7 +27,7 @@ pub(super) enum Unit {
     /// The columns of a row group in the host tier.
     Chunks(Vec<Arc<HostChunk>>),
     /// Row groups that the source reads, and why.
-    Rows(PartitionedFile, &'static str),
+    Rows(Box<PartitionedFile>, &'static str),
 }
 
 /// Rows for the engine.
@@ -80,7 +80,7 @@ impl Share {
             return Ok(None);
         };
         let (file, why) = match unit {
-            Unit::Rows(file, why) => (file, why),
+            Unit::Rows(file, why) => (*file, why),
             Unit::Chunks(chunks) => {
                 self.tier_row_groups.add(1);
                 return Ok(Some(Rows::Chunks(chunks)));

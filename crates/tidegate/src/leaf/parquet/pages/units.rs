@@ -46,7 +46,7 @@ pub(super) enum Turn<'a> {
 /// A file that one partition opens.
 pub(super) struct Opening<'a> {
     units: &'a Units,
-    file: Option<PartitionedFile>,
+    file: Option<Box<PartitionedFile>>,
 }
 
 impl Units {
@@ -85,7 +85,7 @@ impl Units {
             left.num_opening += 1;
             return Some(Turn::Open(Opening {
                 units: self,
-                file: Some(file),
+                file: Some(Box::new(file)),
             }));
         }
         (left.num_opening == 0).then_some(Turn::End)
@@ -95,7 +95,7 @@ impl Units {
 impl Opening<'_> {
     /// Returns the file.
     pub(super) fn file(&self) -> Option<&PartitionedFile> {
-        self.file.as_ref()
+        self.file.as_deref()
     }
 
     /// Leaves what was opened to whoever asks next.
@@ -108,7 +108,7 @@ impl Opening<'_> {
 impl Drop for Opening<'_> {
     fn drop(&mut self) {
         let mut left = self.units.left.lock();
-        left.files.extend(self.file.take());
+        left.files.extend(self.file.take().map(|file| *file));
         left.num_opening -= 1;
         drop(left);
         self.units.changed.notify_waiters();
