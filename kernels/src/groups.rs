@@ -4,8 +4,8 @@
 //! by one of another layout has several; they are merged by their keys.
 
 mod accumulated;
-mod arrays;
-mod floats;
+pub(crate) mod arrays;
+pub(crate) mod floats;
 mod moments;
 mod products;
 
@@ -23,6 +23,8 @@ use crate::program::{EMPTY_KEY, GroupPlan, KeyPlan, MomentScale, Presence, Sums}
 
 use accumulated::{Accumulated, SumColumn};
 pub use arrays::{code_array, dictionary_array, integer_array, plain_array};
+pub use floats::scale_exponent;
+use floats::{DIGITS_SEEN, unit_exponent};
 
 /// The groups of an aggregate.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -367,27 +369,4 @@ pub fn fill_float_scales(plan: &GroupPlan, literals: &mut [u64]) {
             literals[scale.literal + 2 + scale.levels + level] = (1.0 / unit(level)).to_bits();
         }
     }
-}
-
-/// How many digits of a value its fixed point holds at the least.
-pub(crate) const DIGITS_SEEN: i32 = 44;
-
-/// Returns the exponent of a unit of a digit of values below 2^`exponent`.
-pub(crate) fn unit_exponent(exponent: i32, digit_bits: u32, level: usize) -> i32 {
-    let bits = digit_bits as i32;
-    exponent - (bits - 1) - bits * level as i32
-}
-
-/// Returns an exponent whose power of two is beyond every value of the bound: a multiple of 8, so
-/// that chunks of about the same values share one.
-pub fn scale_exponent(bound: f64) -> i32 {
-    if !bound.is_finite() {
-        return 64;
-    }
-    let exponent = if bound == 0.0 {
-        0
-    } else {
-        bound.log2().floor() as i32 + 1
-    };
-    ((exponent + 7).div_euclid(8) * 8).clamp(-800, 960)
 }

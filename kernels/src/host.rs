@@ -16,6 +16,7 @@ mod allocate;
 mod code;
 mod columns;
 mod compile;
+mod declined;
 mod execute;
 mod finish;
 mod groups;
@@ -38,8 +39,9 @@ pub(crate) use groups::results::{ResultValues, Results};
 
 pub use arrow::ArrowBlocks;
 pub use block::{BLOCK, Chunk, Entries, Raw, Values};
+pub use declined::Declined;
 pub use finish::Finish;
-pub use run::{Declined, HostRun, Selected};
+pub use run::{HostRun, Selected};
 
 /// A pipeline compiled for blocks of rows. It is immutable and shared by all threads that run it.
 #[derive(Debug)]

@@ -16,7 +16,7 @@ use crate::backend::RunError;
 use crate::columns::{Picked, gather};
 use crate::encode::Dictionary;
 use crate::engine::{Engine, Flags, Prepared, Segments, bytes_of_words};
-use crate::groups::{code_array, plain_array};
+use crate::groups::arrays::{code_array, plain_array};
 use crate::program::{DeviceProgram, OutputColumn, launch_words};
 
 /// The bits of a tile's state that count rows (`compact.cuh`).

@@ -12,7 +12,7 @@ use tidegate_pipeline::{EvalError, Expr, ExprKind, Scalar, Unsupported};
 use crate::backend::RunError;
 use crate::encode::{Narrowing, encode};
 use crate::engine::Machine;
-use crate::groups::dictionary_array;
+use crate::groups::arrays::dictionary_array;
 use crate::program::{Lookup, Slot};
 use crate::stored::ColumnDictionary;
 

@@ -3,6 +3,29 @@
 //! Digits of one fixed point add up exactly, so that groups of several tables can be merged before
 //! anything is rounded.
 
+/// How many digits of a value its fixed point holds at the least.
+pub(crate) const DIGITS_SEEN: i32 = 44;
+
+/// Returns the exponent of a unit of a digit of values below 2^`exponent`.
+pub(crate) fn unit_exponent(exponent: i32, digit_bits: u32, level: usize) -> i32 {
+    let bits = digit_bits as i32;
+    exponent - (bits - 1) - bits * level as i32
+}
+
+/// Returns an exponent whose power of two is beyond every value of the bound: a multiple of 8, so
+/// that chunks of about the same values share one.
+pub fn scale_exponent(bound: f64) -> i32 {
+    if !bound.is_finite() {
+        return 64;
+    }
+    let exponent = if bound == 0.0 {
+        0
+    } else {
+        bound.log2().floor() as i32 + 1
+    };
+    ((exponent + 7).div_euclid(8) * 8).clamp(-800, 960)
+}
+
 /// A call's float sum in every group.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct FloatSums {

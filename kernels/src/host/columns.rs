@@ -8,11 +8,11 @@ use arrow_buffer::{Buffer, ScalarBuffer};
 use arrow_schema::{DataType, SchemaRef};
 use tidegate_pipeline::types::is_string;
 
+use super::declined::Declined;
 use super::ops::arithmetic::Integer;
-use super::run::Declined;
 use super::vector::{Lane, Texts, Vector, mismatch, read};
 use crate::encode::Dictionary;
-use crate::groups::{dictionary_array, plain_array};
+use crate::groups::arrays::{dictionary_array, plain_array};
 
 /// A column under construction.
 #[derive(Debug)]

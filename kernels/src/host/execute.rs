@@ -5,11 +5,11 @@ use tidegate_pipeline::catalogue::Matcher;
 
 use super::block::{Chunk, Values};
 use super::code::{Instruction, Register};
+use super::declined::Declined;
 use super::groups::strings::Strings;
 use super::load::{self, Selection};
 use super::ops::arithmetic::{self, by_integers};
 use super::ops::{choose, compare, convert, map1, map2};
-use super::run::Declined;
 use super::vector::{Held, Lane, Texts, Vector, mismatch, read, write};
 
 /// Where instructions read inputs.

@@ -10,10 +10,10 @@ use super::block::BLOCK;
 use super::code::{Code, SinkCode};
 use super::columns::Column;
 use super::compile::compile;
+use super::declined::Declined;
 use super::execute::{Machine, Source};
 use super::groups::results::Results;
 use super::machine::Unit;
-use super::run::Declined;
 
 /// How the results of accumulators become the columns of a call.
 #[derive(Clone, Debug)]

@@ -3,8 +3,8 @@
 use tidegate_pipeline::Interval;
 
 use super::block::{Chunk, Raw, Values};
+use super::declined::Declined;
 use super::ops::arithmetic::Integer;
-use super::run::Declined;
 use super::simd::{self, widest_of};
 use super::vector::{Held, Lane, Native, Vector, mismatch, read, write};
 

@@ -5,10 +5,10 @@ use tidegate_pipeline::Unsupported;
 use super::block::BLOCK;
 use super::code::{Code, Constant, Register};
 use super::columns::Column;
+use super::declined::Declined;
 use super::execute::{Machine, Source};
 use super::groups::strings::Strings;
 use super::ops::any_of_both;
-use super::run::Declined;
 use super::vector::{Lane, Texts, Vector, read};
 
 /// Code with registers of its own, whose constants are there.

@@ -1,6 +1,5 @@
 //! A run of a program: one thread's registers and state.
 
-use std::fmt;
 use std::sync::Arc;
 
 use arrow_array::{Array, RecordBatch};
@@ -10,6 +9,7 @@ use tidegate_pipeline::Interval;
 use super::HostProgram;
 use super::block::{BLOCK, Chunk, Entries, Values};
 use super::compile::{compile, num_tables};
+use super::declined::Declined;
 use super::execute::{Machine, Source};
 use super::groups::strings::Strings;
 use super::load;
@@ -59,43 +59,6 @@ pub enum Selected {
     /// So many rows.
     Some(usize),
 }
-
-/// Why a run does not take a block. It has not changed for the block, and goes on with others.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Declined {
-    /// A row raises an error, or a group's result does.
-    Raises,
-    /// A value, or a NULL, contradicts what was known of an input.
-    OutsideFacts {
-        /// Which input.
-        input: usize,
-    },
-    /// State would have more groups or strings than it can count.
-    TooLarge,
-    /// A key or an extreme is NaN or −0.0, which DataFusion tells apart from other NaNs and from 0.0.
-    Special,
-    /// What the run has no way for, and why.
-    Unsupported(String),
-}
-
-impl fmt::Display for Declined {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Raises => f.write_str("a row raises an error"),
-            Self::OutsideFacts { input } => {
-                write!(
-                    f,
-                    "input {input} has values outside of what was known of it"
-                )
-            }
-            Self::TooLarge => f.write_str("more groups or strings than state can count"),
-            Self::Special => f.write_str("a key or an extreme is NaN or -0.0"),
-            Self::Unsupported(what) => write!(f, "no way for {what}"),
-        }
-    }
-}
-
-impl std::error::Error for Declined {}
 
 impl HostRun {
     pub(super) fn new(program: Arc<HostProgram>) -> Self {

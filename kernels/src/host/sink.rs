@@ -7,6 +7,7 @@ use tidegate_pipeline::{RowProgram, Unsupported};
 
 use super::code::{AccumulatorCode, KeyCode, Register, SinkCode};
 use super::columns::{Column, batch_of, columns_of};
+use super::declined::Declined;
 use super::execute::Machine;
 use super::finish::Finish;
 use super::groups::finder::Finder;
@@ -14,7 +15,6 @@ use super::groups::keys::{KeyPlan, Keys};
 use super::groups::results::Results;
 use super::groups::states::States;
 use super::groups::taken::Taken;
-use super::run::Declined;
 use super::vector::{Vector, read};
 
 /// State of a run.

@@ -4,7 +4,7 @@ use arrow_array::{Array, StringViewArray};
 use tidegate_pipeline::program::{Class, Type};
 
 use super::block::BLOCK;
-use super::run::Declined;
+use super::declined::Declined;
 
 /// What a register's values are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -17,7 +17,7 @@ const FILES_MAX: usize = 10;
 /// Crates whose largest circle is above the limit, with its size. A number here may only fall.
 const ABOVE: [(&str, usize); 3] = [
     ("tidegate-device", 13),
-    ("tidegate-kernels", 21),
+    ("tidegate-kernels", 16),
     ("tidegate-pipeline", 32),
 ];
 

@@ -1,6 +1,6 @@
 //! From keys to group numbers: by place where few keys are possible, else by hash.
 
-use super::super::run::Declined;
+use super::super::declined::Declined;
 use super::super::simd::widest;
 use super::keys::{KeyPlan, Keys, Part, PartKind};
 use super::strings::Strings;

@@ -6,7 +6,7 @@ use tidegate_pipeline::program::{Groups, Type};
 
 use super::super::code::Register;
 use super::super::columns::Column;
-use super::super::run::Declined;
+use super::super::declined::Declined;
 use super::super::simd::widest_of;
 use super::super::vector::{Lane, Native, Vector, read};
 use super::strings::Strings;

@@ -5,7 +5,7 @@ use std::ops::Range;
 use tidegate_pipeline::RowProgram;
 use tidegate_pipeline::program::Groups;
 
-use super::super::run::Declined;
+use super::super::declined::Declined;
 use super::layout::{Kind, Layout, Pass, PassKind, Place, Presence, WordMerge};
 use super::lines::{COLUMNS_MAX, Lines};
 use super::results::Results;

@@ -9,7 +9,7 @@ use std::hash::BuildHasher;
 
 use hashbrown::DefaultHashBuilder;
 
-use super::super::run::Declined;
+use super::super::declined::Declined;
 use super::super::vector::Texts;
 
 /// The most strings; with NULL their codes fit 31 bits.

@@ -1,7 +1,7 @@
 //! What accumulators take in of a block: values with the rows that count, as columns of 64 bits.
 
 use super::super::block::BLOCK;
-use super::super::run::Declined;
+use super::super::declined::Declined;
 use super::super::simd::widest;
 use super::super::vector::{Lane, Texts, Vector, mismatch, read};
 

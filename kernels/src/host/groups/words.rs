@@ -1,6 +1,6 @@
 //! Takes the values of one accumulator into the words of rows' lines, whatever the accumulator keeps.
 
-use super::super::run::Declined;
+use super::super::declined::Declined;
 use super::super::simd::widest;
 use super::super::vector::{Lane, Vector, mismatch, read};
 use super::layout::{Kind, Place};

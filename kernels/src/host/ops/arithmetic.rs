@@ -2,7 +2,7 @@
 
 use tidegate_pipeline::program::{FloatOp, IntegerOp, Rounding};
 
-use super::super::run::Declined;
+use super::super::declined::Declined;
 use super::super::vector::{Lane, Native, Vector, mismatch, read, write};
 use super::{map1, map2};
 

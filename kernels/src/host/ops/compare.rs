@@ -2,7 +2,7 @@
 
 use tidegate_pipeline::program::Comparison;
 
-use super::super::run::Declined;
+use super::super::declined::Declined;
 use super::super::vector::{Lane, Native, Texts, Vector, read, write};
 use super::map2;
 

@@ -1,6 +1,6 @@
 //! From lane to lane.
 
-use super::super::run::Declined;
+use super::super::declined::Declined;
 use super::super::vector::{Lane, Vector, mismatch, read, write};
 use super::map1;
 

@@ -4,7 +4,7 @@ use tidegate_pipeline::program::ValueId;
 use tidegate_pipeline::{FloatRange, Interval};
 
 use super::{Part, Planner, Rows, Sums, Term, Word, WordOp};
-use crate::groups::{DIGITS_SEEN, scale_exponent, unit_exponent};
+use crate::groups::floats::{DIGITS_SEEN, scale_exponent, unit_exponent};
 
 /// How float sums are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

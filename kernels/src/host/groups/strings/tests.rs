@@ -1,3 +1,5 @@
+//! Codes of strings.
+
 use super::{Strings, Texts};
 
 #[test]
