@@ -151,8 +151,15 @@ impl Groups {
         self
     }
 
-    /// Merges the groups of several tables of one run.
-    pub fn merged(parts: Vec<Self>) -> Self {
+    /// Merges the groups of several tables of one run. Calls may share accumulators in one table and not in
+    /// another, of whose rows other facts hold.
+    pub fn merged(mut parts: Vec<Self>) -> Self {
+        if parts.iter().any(|part| !part.is_empty()) {
+            parts.retain(|part| !part.is_empty());
+        }
+        if parts.windows(2).any(|pair| pair[0].calls != pair[1].calls) {
+            parts = parts.into_iter().map(Self::by_call).collect();
+        }
         let mut parts = parts.into_iter();
         let Some(mut all) = parts.next() else {
             return Self::default();
@@ -179,6 +186,23 @@ impl Groups {
             }
         }
         all
+    }
+
+    /// Gives each call accumulators of its own, in order.
+    fn by_call(self) -> Self {
+        let order = self.calls.iter().flatten();
+        let accumulated = order.filter_map(|at| self.accumulated.get(*at).cloned());
+        let mut next = 0;
+        let own = |of: &Vec<usize>| {
+            let first = next;
+            next += of.len();
+            (first..next).collect()
+        };
+        Self {
+            accumulated: accumulated.collect(),
+            calls: self.calls.iter().map(own).collect(),
+            ..self
+        }
     }
 
     fn push(&mut self, from: &Self, row: usize) {
@@ -217,8 +241,9 @@ impl Groups {
         }
         let results = self.accumulated.iter().map(Accumulated::results);
         let results: Vec<Vec<Results>> = results.collect();
-        for finish in finishes {
-            columns.extend(finish.columns(&results, self.num_groups)?);
+        for (finish, call) in finishes.iter().zip(&self.calls) {
+            let inputs: Vec<&Results> = call.iter().flat_map(|at| &results[*at]).collect();
+            columns.extend(finish.columns(&inputs, self.num_groups)?);
         }
         let options = arrow_array::RecordBatchOptions::new().with_row_count(Some(self.num_groups));
         Ok(RecordBatch::try_new_with_options(
@@ -370,3 +395,6 @@ pub fn fill_float_scales(plan: &GroupPlan, literals: &mut [u64]) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -68,19 +68,20 @@ impl Finish {
         num_groups: usize,
         columns: &mut [Column],
     ) -> Result<(), Declined> {
-        match self.run(results, num_groups, columns)? {
+        let inputs = self.accumulators.iter().flat_map(|at| &results[*at]);
+        match self.run(&inputs.collect::<Vec<_>>(), num_groups, columns)? {
             Some(_) => Err(Declined::Raises),
             None => Ok(()),
         }
     }
 
-    /// Returns a call's columns for groups, given the results of all accumulators.
+    /// Returns a call's columns for groups, given the results of its accumulators in order.
     ///
     /// # Errors
     /// What a group raises.
     pub(crate) fn columns(
         &self,
-        results: &[Vec<Results>],
+        inputs: &[&Results],
         num_groups: usize,
     ) -> Result<Vec<ArrayRef>, EvalError> {
         let internal = |why: Declined| EvalError::Internal {
@@ -89,7 +90,7 @@ impl Finish {
         let columns = self.outputs().iter();
         let columns = columns.map(|output| Column::new(&output.data_type));
         let mut columns: Vec<Column> = columns.collect::<Result<_, _>>().map_err(internal)?;
-        let raised = self.run(results, num_groups, &mut columns);
+        let raised = self.run(inputs, num_groups, &mut columns);
         if let Some(raise) = raised.map_err(internal)? {
             return Err(raise.error.error());
         }
@@ -100,12 +101,10 @@ impl Finish {
     /// Appends the columns block by block, up to one in which a group raises.
     fn run(
         &self,
-        results: &[Vec<Results>],
+        inputs: &[&Results],
         num_groups: usize,
         columns: &mut [Column],
     ) -> Result<Option<&Raise>, Declined> {
-        let inputs = self.accumulators.iter().flat_map(|at| &results[*at]);
-        let inputs: Vec<&Results> = inputs.collect();
         let Unit {
             code,
             mut registers,
