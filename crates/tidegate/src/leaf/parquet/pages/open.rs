@@ -195,7 +195,8 @@ impl PageScan {
         let opened = Arc::new(opened);
         let mut units = VecDeque::new();
         if let Some(cached) = self.cached() {
-            // What another store gave is worth keeping; files of this machine are read again as fast.
+            // What another store gave is worth keeping. Files of this machine are read as pages again, which spares
+            // the first run the work of keeping them and costs some repeated ones more.
             let keeps = !is_local(url);
             for kept in cached.kept_row_groups(file, &store, keeps).await {
                 units.extend(through_tier(&opened, kept, &mut left));
