@@ -179,8 +179,8 @@ pub fn sniff_json(sample: &Sample) -> Result<SniffedJson, SniffError> {
     }
     if let Some(path) = shape.find_mixed("") {
         return Err(SniffError::Json(format!(
-            "the field \"{path}\" is an object or a list in some rows and something else in others: give \
-             its type with columns => {{…}}, or leave it out of them"
+            "the field \"{path}\" is an object or a list in some rows and something else in others: it must \
+             be one kind of value in all of them"
         )));
     }
     Ok(SniffedJson { layout, shape })

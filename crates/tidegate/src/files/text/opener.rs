@@ -213,7 +213,7 @@ fn not_json(file: &str, rows: usize, error: ArrowError) -> DataFusionError {
     let said = error.to_string();
     let said = said.strip_prefix("Json error: ").unwrap_or(&said);
     let message = format!(
-        "cannot read {file}: behind row {rows}: {said}; give the columns' types with columns => {{…}}"
+        "cannot read {file}: behind row {rows}: {said}; a field must have one type in all of its rows"
     );
     Error::with_source(ErrorKind::Io, message, error).into()
 }
