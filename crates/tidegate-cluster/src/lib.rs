@@ -1,0 +1,1 @@
+//! One statement over several executors: stages, shares, membership and loss.
