@@ -35,7 +35,7 @@ use crate::lower::{Binding, bind};
 
 pub use exec::PipelineExec;
 pub(crate) use fold::folds_without_rows;
-pub(crate) use host::HostEngine;
+pub(crate) use host::{HostEngine, HostFoldExec};
 
 /// How a region runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

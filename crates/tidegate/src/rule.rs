@@ -33,6 +33,7 @@ use crate::error::{Error, ErrorKind};
 use crate::files::guard::guarded_scan;
 use crate::leaf::parquet::cached::{fills_host_tier, wrapped_scan};
 use crate::leaf::parquet::files::HostCache;
+use crate::leaf::parquet::pages::has_runtime_filters;
 use crate::leaf::{Leaf, LeafOptions, leaf_of};
 use crate::lower::plan::{claims_order, plain_columns};
 use crate::lower::{Lowered, lower_additive, lower_atomic, rounds, rounds_over_groups};
@@ -41,7 +42,8 @@ use crate::options::{
 };
 use crate::region::atomic::can_route;
 use crate::region::{
-    Form, HostEngine, PipelineExec, Program, Region, folds_without_rows, host_partitions,
+    Form, HostEngine, HostFoldExec, PipelineExec, Program, Region, folds_without_rows,
+    host_partitions,
 };
 use crate::runtime::Runtime;
 
@@ -133,9 +135,21 @@ impl Placer<'_> {
         }
         if is_candidate(plan) {
             self.additive(plan)
+        } else if plan.children().is_empty() {
+            Ok(self.filtered_scan(plan).unwrap_or_else(|| Arc::clone(plan)))
         } else {
             self.place_inputs(plan)
         }
+    }
+
+    /// Puts the host engine above a scan that a join or a top-k filters while it runs.
+    fn filtered_scan(&self, scan: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {
+        if !has_runtime_filters(scan) {
+            return None;
+        }
+        let program = program(lower_additive(scan).ok()?);
+        let engine = HostEngine::of_scan(scan, &program, &self.options);
+        HostFoldExec::over_filtered_scan(scan, &engine)
     }
 
     fn place_inputs(&self, plan: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {

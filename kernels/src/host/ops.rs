@@ -46,6 +46,15 @@ pub(super) fn count(bytes: &[u8]) -> usize {
     })
 }
 
+/// Makes bytes 0 that are 0 in the other.
+pub(super) fn both(bytes: &mut [u8], other: &[u8]) {
+    widest(|| {
+        for (byte, other) in bytes.iter_mut().zip(other) {
+            *byte &= other;
+        }
+    });
+}
+
 /// Returns whether a byte of both is 1 in one place.
 pub(super) fn any_of_both(one: &[u8], other: &[u8]) -> bool {
     widest(|| {

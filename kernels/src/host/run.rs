@@ -164,6 +164,25 @@ impl HostRun {
         })
     }
 
+    /// Leaves rows of the block that was selected last out: those whose byte of `wanted`, of 0 or 1, is 0.
+    pub fn restrict(&mut self, wanted: &[u8]) -> Selected {
+        if self.num_selected == self.num_rows {
+            self.pass.clear();
+            self.pass.extend_from_slice(wanted);
+            self.pass.resize(self.num_rows, 0);
+        } else {
+            ops::both(&mut self.pass, wanted);
+        }
+        self.num_selected = match self.num_selected {
+            0 => 0,
+            _ => ops::count(&self.pass),
+        };
+        match self.num_selected {
+            0 => Selected::None,
+            count => Selected::Some(count),
+        }
+    }
+
     /// Folds the block that was selected last; all its chunks are there.
     ///
     /// # Errors

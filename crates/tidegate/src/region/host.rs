@@ -5,6 +5,7 @@
 //! partition ([`fold`]). What a run declines, from some block on, goes through the operators that the node
 //! stands for ([`rest`]); each row counts once, and all states have the layout of DataFusion's.
 
+mod arrays;
 mod block;
 mod chunks;
 mod declines;
@@ -13,6 +14,8 @@ mod facts;
 mod fold;
 mod paged;
 mod rest;
+mod runtime_filter;
+mod runtime_keys;
 mod split;
 
 use std::fmt;
@@ -36,6 +39,7 @@ pub(crate) use engine::HostEngine;
 use engine::{Engine, Programs};
 use fold::{Fold, Input};
 use paged::Pages;
+use runtime_filter::RuntimeFilter;
 use split::Split;
 
 use super::chain::{Exchanges, with_leaf};
@@ -50,11 +54,26 @@ pub(crate) struct HostFoldExec {
     programs: OnceLock<std::result::Result<Arc<Programs>, String>>,
     /// How the leaf is read as pages, if it is.
     pages: Option<Arc<PageScan>>,
+    /// What is known of the rows of pages only while they are read.
+    filters: Vec<Arc<RuntimeFilter>>,
     declines: Arc<Declines>,
     metrics: ExecutionPlanMetricsSet,
 }
 
 impl HostFoldExec {
+    /// Returns a scan with this node above it, if the scan has filters that are known only while it runs and
+    /// the engine reads it: they leave rows out of it.
+    pub(crate) fn over_filtered_scan(
+        scan: &Arc<dyn ExecutionPlan>,
+        engine: &HostEngine,
+    ) -> Option<Arc<dyn ExecutionPlan>> {
+        let HostEngine::Runs(engine) = engine else {
+            return None;
+        };
+        let node = Self::over(Split::of(scan).ok()?, Arc::clone(engine));
+        (!node.filters.is_empty()).then(|| Arc::new(node) as _)
+    }
+
     /// Returns the chain of a region with this node in the place of its operators, if the engine runs it.
     pub(super) fn instead_of(
         chain: Arc<dyn ExecutionPlan>,
@@ -79,11 +98,18 @@ impl HostFoldExec {
             }
             None => None,
         };
+        let filters = pages.as_ref().map_or_else(Vec::new, |pages| {
+            let schema = split.source.schema();
+            let filters = pages.runtime_filters().iter();
+            let filters = filters.filter_map(|filter| RuntimeFilter::new(filter, &schema));
+            filters.map(Arc::new).collect()
+        });
         Self {
             split,
             engine,
             programs: OnceLock::new(),
             pages,
+            filters,
             declines,
             metrics: ExecutionPlanMetricsSet::new(),
         }
@@ -170,7 +196,11 @@ impl ExecutionPlan for HostFoldExec {
 
     fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
         let (split, engine) = (self.split.clone(), Arc::clone(&self.engine));
-        Ok(Arc::new(Self::over(split, engine)))
+        // Whoever fed the filters feeds others then.
+        Ok(Arc::new(Self {
+            filters: Vec::new(),
+            ..Self::over(split, engine)
+        }))
     }
 
     fn execute(
@@ -184,7 +214,7 @@ impl ExecutionPlan for HostFoldExec {
         };
         let input = match &self.pages {
             Some(scan) => {
-                let pages = Pages::new(scan, partition, &ctx, &self.metrics);
+                let pages = Pages::new(scan, partition, &ctx, &self.filters, &self.metrics);
                 Input::Pages(Box::new(pages))
             }
             None => Input::Batches(self.split.source.execute(partition, Arc::clone(&ctx))?),

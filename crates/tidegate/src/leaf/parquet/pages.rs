@@ -18,12 +18,16 @@ use std::fmt;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::DataType;
+use datafusion::common::plan_err;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::datasource::physical_plan::{
     FileScanConfig, FileScanConfigBuilder, ParquetFileReaderFactory, ParquetSource,
 };
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::expressions::{Column, DynamicFilterPhysicalExpr};
+use datafusion::physical_expr::{PhysicalExpr, split_conjunction};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion_datasource::PartitionedFile;
 use datafusion_datasource::file::FileSource;
@@ -47,6 +51,8 @@ pub(crate) struct PageScan {
     is_exchanged: bool,
     inputs: Vec<Input>,
     pruning: Option<Pruning>,
+    /// Filters that are known only while the scan runs, over the columns that it yields.
+    runtime_filters: Vec<Arc<dyn PhysicalExpr>>,
     /// What the partitions take from where no run shares the scan out.
     units: Units,
 }
@@ -89,6 +95,7 @@ impl PageScan {
             Err(why) => return Some(Err(why)),
         };
         let pruning = Pruning::of(source);
+        let runtime_filters = runtime_filters(source);
         let config = FileScanConfigBuilder::from(config.clone()).with_source(Arc::clone(&inner));
         let mut config = config.build();
         config.preserve_order = false;
@@ -101,12 +108,18 @@ impl PageScan {
             is_exchanged,
             inputs,
             pruning,
+            runtime_filters,
         }))
     }
 
     /// Begins one partition's share.
     pub(crate) fn partition(self: &Arc<Self>, partition: usize, ctx: &Arc<TaskContext>) -> Share {
         Share::new(self, partition, ctx)
+    }
+
+    /// Returns the filters that are known only while the scan runs, over the columns that it yields.
+    pub(crate) fn runtime_filters(&self) -> &[Arc<dyn PhysicalExpr>] {
+        &self.runtime_filters
     }
 
     /// Streams what the scan's source reads of one file.
@@ -142,6 +155,57 @@ impl PageScan {
     fn cached(&self) -> Option<&CachedSource> {
         self.config.file_source().downcast_ref::<CachedSource>()
     }
+}
+
+/// Returns whether a scan of Parquet files has filters that are known only while it runs.
+pub(crate) fn has_runtime_filters(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    let scan = plan.downcast_ref::<DataSourceExec>();
+    let config = scan.and_then(|scan| scan.data_source().downcast_ref::<FileScanConfig>());
+    let source = config.and_then(|config| planned_source(config.file_source()));
+    source.is_some_and(|source| !runtime_filters(source).is_empty())
+}
+
+/// Returns the dynamic filters of a source over the columns that it yields, as far as it yields what they read.
+fn runtime_filters(source: &ParquetSource) -> Vec<Arc<dyn PhysicalExpr>> {
+    let Some(predicate) = source.filter() else {
+        return Vec::new();
+    };
+    let yielded = match source.projection() {
+        Some(exprs) => plain_columns(exprs.iter().map(|named| &named.expr)),
+        None => None,
+    };
+    let place = |column: usize| match &yielded {
+        Some(yielded) => yielded.iter().position(|index| *index == column),
+        None => Some(column),
+    };
+    split_conjunction(&predicate)
+        .into_iter()
+        .filter(|conjunct| conjunct.is::<DynamicFilterPhysicalExpr>())
+        .filter_map(|filter| with_columns(filter, &place).ok())
+        .collect()
+}
+
+/// Gives the columns of an expression other places.
+///
+/// # Errors
+/// A column has no place.
+pub(crate) fn with_columns(
+    expr: &Arc<dyn PhysicalExpr>,
+    place: &impl Fn(usize) -> Option<usize>,
+) -> Result<Arc<dyn PhysicalExpr>> {
+    let moved = Arc::clone(expr).transform_down(|node| {
+        let Some(column) = node.downcast_ref::<Column>() else {
+            return Ok(Transformed::no(node));
+        };
+        match place(column.index()) {
+            Some(index) => {
+                let moved = Column::new(column.name(), index);
+                Ok(Transformed::yes(Arc::new(moved) as Arc<dyn PhysicalExpr>))
+            }
+            None => plan_err!("{column} is not read"),
+        }
+    });
+    moved.data()
 }
 
 /// Returns the columns that a scan yields.

@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 use tidegate_kernels::host::{Declined, HostProgram, HostRun, Selected};
 use tidegate_pages::{ColumnError, RowGroupReader};
 
+use super::runtime_filter::RuntimeFilters;
+
 /// Why a block was not folded: nothing was changed for it, and the source reads it and what follows.
 pub(super) enum Stopped {
     /// The run declined it.
@@ -54,18 +56,24 @@ pub(super) fn fold_block(
     program: &HostProgram,
     rows: usize,
     has_all: bool,
+    filters: &mut RuntimeFilters,
     times: &mut Times,
 ) -> Result<Block, Stopped> {
     let inputs = program.inputs();
     let began = Instant::now();
     for (column, input) in inputs.iter().enumerate() {
-        if input.filters {
+        if input.filters || filters.reads(column) {
             reader.decode(column)?;
         }
     }
     let decoded = Instant::now();
     times.decode += decoded - began;
-    let selected = run.select(rows, &reader.chunks());
+    let mut selected = run.select(rows, &reader.chunks());
+    if matches!(selected, Ok(Selected::Some(_)))
+        && let Some(passed) = filters.pass(reader, rows)
+    {
+        selected = Ok(run.restrict(&passed));
+    }
     let began = Instant::now();
     times.fold += began - decoded;
     if selected? == Selected::None {

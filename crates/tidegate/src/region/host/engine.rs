@@ -13,6 +13,9 @@ use crate::lower::{bind, rounds};
 use crate::options::{FloatSums, HostEngineMode, TidegateOptions};
 use crate::region::Program;
 
+/// Why a region's order keeps the engine from running it.
+const ORDERED: &str = "the region claims an order";
+
 /// Whether the host's half of a region runs as a row program.
 #[derive(Clone, Debug, Default)]
 pub(crate) enum HostEngine {
@@ -47,6 +50,24 @@ pub(super) struct Programs {
 }
 
 impl HostEngine {
+    /// Decides on a scan without operators, of which `program` yields all columns.
+    pub(crate) fn of_scan(
+        scan: &Arc<dyn ExecutionPlan>,
+        program: &Program,
+        options: &TidegateOptions,
+    ) -> Self {
+        if options.host_engine == HostEngineMode::Off {
+            return Self::Off;
+        }
+        if scan.output_ordering().is_some() {
+            return Self::Refused(vec![ORDERED.into()]);
+        }
+        match Engine::compile(scan, program) {
+            Ok(engine) => Self::Runs(Arc::new(engine)),
+            Err(reason) => Self::Refused(vec![reason]),
+        }
+    }
+
     /// Decides on a region with this chain over `leaf`, which `program` was lowered from.
     pub(crate) fn plan(
         chain: &Arc<dyn ExecutionPlan>,
@@ -107,7 +128,7 @@ fn refusals(
         Some(_) | None => {}
     }
     if chain.output_ordering().is_some() {
-        reasons.push("the region claims an order".into());
+        reasons.push(ORDERED.into());
     }
     if options.float_sums == FloatSums::Ordered && rounds(pipeline) {
         reasons.push("tidegate.float_sums = 'ordered'".into());

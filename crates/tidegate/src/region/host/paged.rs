@@ -23,6 +23,7 @@ use super::block::{Block, Stopped, Times, fold_block, is_ruled_out};
 use super::chunks::ChunkRows;
 use super::declines::Declines;
 use super::fold::TIME_AT_ONCE;
+use super::runtime_filter::{RuntimeFilter, RuntimeFilters};
 use crate::leaf::parquet::pages::{PageScan, RowGroup, Rows, Share};
 use crate::options::TidegateOptions;
 
@@ -48,6 +49,8 @@ pub(super) struct Pages {
     /// What the scan's source reads instead.
     batches: Option<SendableRecordBatchStream>,
     memory: MemoryReservation,
+    /// What is known of rows only now.
+    filters: RuntimeFilters,
     counters: Counters,
     /// How long pages were decompressed up to the last part.
     decompressed_in: Duration,
@@ -108,6 +111,7 @@ impl Pages {
         scan: &Arc<PageScan>,
         partition: usize,
         ctx: &Arc<TaskContext>,
+        filters: &[Arc<RuntimeFilter>],
         metrics: &ExecutionPlanMetricsSet,
     ) -> Self {
         let settings = TidegateOptions::of(ctx.session_config().options());
@@ -128,6 +132,7 @@ impl Pages {
             chunks: None,
             batches: None,
             memory: consumer.register(ctx.memory_pool()),
+            filters: RuntimeFilters::new(filters),
             counters: Counters {
                 row_groups: count("row_groups_as_pages"),
                 ruled_out: count("row_groups_ruled_out"),
@@ -216,6 +221,7 @@ impl Pages {
         let inputs = program.inputs();
         let is_first = open.begun == Begun::None;
         if is_first {
+            self.filters.begin(program, open.row_group.rows_of_file());
             let columns = inputs.iter().map(|input| input.column);
             let expected = open
                 .row_group
@@ -226,10 +232,10 @@ impl Pages {
                 .map_err(|_| NO_MEMORY.to_string())?;
             open.row_group.open(&mut self.reader, columns)?;
         }
-        let all_filter = inputs.iter().all(|input| input.filters);
-        let some_filter = inputs.iter().any(|input| input.filters);
-        let only_filters = is_first && some_filter && !all_filter;
-        let begun = |column: usize| !only_filters || inputs[column].filters;
+        let filters = |column: usize| inputs[column].filters || self.filters.reads(column);
+        let filters: Vec<bool> = (0..inputs.len()).map(filters).collect();
+        let only_filters = is_first && filters.contains(&true) && filters.contains(&false);
+        let begun = |column: usize| !only_filters || filters[column];
         let columns = (0..inputs.len()).filter(|column| begun(*column));
         let in_scan = columns.clone().map(|column| inputs[column].column);
         open.row_group.fetch(in_scan).await?;
@@ -265,6 +271,7 @@ impl Pages {
         let began = Instant::now();
         let mut times = Times::default();
         let (mut rows, mut stopped) = (0, None);
+        self.filters.refresh();
         for _ in 0..BLOCKS_PER_PART {
             match self.fold_next(run, program, &mut times) {
                 Ok(0) => break,
@@ -324,7 +331,10 @@ impl Pages {
             return Ok(0);
         };
         let is_new = self.reader.block_rows() == 0;
-        if is_new && open.begun != Begun::None && is_ruled_out(run, program, &self.reader) {
+        let is_ruled_out = is_new
+            && open.begun != Begun::None
+            && (is_ruled_out(run, program, &self.reader) || self.filters.rule_out(&self.reader));
+        if is_ruled_out {
             self.counters.ruled_out.add(1);
             let rows = self.reader.num_rows();
             self.close();
@@ -340,7 +350,8 @@ impl Pages {
             return Ok(0);
         }
         let has_all = open.begun == Begun::All;
-        match fold_block(&mut self.reader, run, program, rows, has_all, times)? {
+        let (reader, filters) = (&mut self.reader, &mut self.filters);
+        match fold_block(reader, run, program, rows, has_all, filters, times)? {
             Block::Done => {
                 open.is_done = true;
                 Ok(rows)
@@ -409,6 +420,7 @@ impl Pages {
             Begun::Filters | Begun::All => self.reader.rest(),
         };
         self.reader.close();
+        self.filters.end();
         if !rows.is_empty() {
             self.batches = Some(self.share.rest(&open.row_group, &rows)?);
         }
@@ -420,5 +432,6 @@ impl Pages {
         self.account(Duration::ZERO);
         self.row_group = None;
         self.reader.close();
+        self.filters.end();
     }
 }

@@ -128,6 +128,12 @@ impl RowGroup {
         Ok(())
     }
 
+    /// Returns the rows of its file.
+    pub(crate) fn rows_of_file(&self) -> u64 {
+        let rows = self.file.metadata().file_metadata().num_rows();
+        u64::try_from(rows).unwrap_or(0)
+    }
+
     /// Returns the bytes of what was fetched.
     pub(crate) fn held_bytes(&self) -> usize {
         self.bytes.held_bytes()
