@@ -4,6 +4,8 @@
 //! end stands for itself. A match is greedy from left to right: on a mismatch, only the last `%`
 //! has to take one character more.
 
+use memchr::memmem::Finder;
+
 /// A pattern, ready to match.
 pub(crate) struct LikePattern {
     tokens: Vec<Token>,
@@ -91,6 +93,63 @@ impl LikePattern {
             Token::Exactly(wanted) => wanted == c,
             Token::AnyOne | Token::AnyRun => true,
         }
+    }
+}
+
+/// A pattern of texts with `%` around and between them, matched by searching for each after the one before.
+///
+/// A text is found where it is first: if the rest matches behind a later place, it does behind that one.
+pub(crate) struct LikePieces {
+    /// What the text begins with.
+    first: String,
+    /// What follows, with any run before and behind.
+    middle: Vec<Finder<'static>>,
+    /// What the text ends with; `None` if it ends with `first`.
+    last: Option<String>,
+}
+
+impl LikePieces {
+    /// Takes a pattern apart; `None` if it has `_`, or if case does not count.
+    pub(crate) fn of(pattern: &LikePattern) -> Option<Self> {
+        if pattern.case_insensitive {
+            return None;
+        }
+        let mut pieces = vec![String::new()];
+        for token in &pattern.tokens {
+            match (token, pieces.last_mut()) {
+                (Token::Exactly(c), Some(piece)) => piece.push(*c),
+                (Token::AnyRun, _) => pieces.push(String::new()),
+                (Token::AnyOne | Token::Exactly(_), _) => return None,
+            }
+        }
+        let last = (pieces.len() > 1).then(|| pieces.pop()).flatten();
+        let mut pieces = pieces.into_iter();
+        Some(Self {
+            first: pieces.next()?,
+            middle: pieces
+                .map(|piece| Finder::new(piece.as_bytes()).into_owned())
+                .collect(),
+            last,
+        })
+    }
+
+    /// Returns whether the whole text matches.
+    pub(crate) fn matches(&self, text: &str) -> bool {
+        let Some(last) = &self.last else {
+            return text == self.first;
+        };
+        let rest = text.strip_prefix(self.first.as_str());
+        let Some(rest) = rest.and_then(|rest| rest.strip_suffix(last.as_str())) else {
+            return false;
+        };
+        let mut rest = rest.as_bytes();
+        for piece in &self.middle {
+            let Some(place) = piece.find(rest) else {
+                return false;
+            };
+            rest = &rest[place + piece.needle().len()..];
+        }
+        true
     }
 }
 

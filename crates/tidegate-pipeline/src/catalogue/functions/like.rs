@@ -6,7 +6,7 @@ use crate::catalogue::{
     Accuracy, Arguments, Body, Kernel, Lowered, Matcher, Options, ScalarEntry, Signature,
 };
 use crate::interpret::EvalError;
-use crate::interpret::like::LikePattern;
+use crate::interpret::like::{LikePattern, LikePieces};
 use crate::interpret::value::Value;
 use crate::program::{Builder, Nullable, Type};
 
@@ -59,7 +59,10 @@ static ILIKE: Kernel = Kernel {
 
 fn matcher(pattern: &str, case_insensitive: bool) -> Box<Matcher> {
     let pattern = LikePattern::new(pattern, case_insensitive);
-    Box::new(move |text| pattern.matches(text))
+    match LikePieces::of(&pattern) {
+        Some(pieces) => Box::new(move |text| pieces.matches(text)),
+        None => Box::new(move |text| pattern.matches(text)),
+    }
 }
 
 fn lower(builder: &mut Builder, arguments: &mut Arguments<'_>) -> Lowered {

@@ -1,11 +1,18 @@
 //! Wildcards, escapes and letter case.
 
-use super::LikePattern;
+use super::{LikePattern, LikePieces};
 
 fn check(cases: &[(&str, &str, bool)], case_insensitive: bool) {
     for (text, pattern, expected) in cases {
-        let found = LikePattern::new(pattern, case_insensitive).matches(text);
-        assert_eq!(found, *expected, "{text:?} like {pattern:?}");
+        let like = LikePattern::new(pattern, case_insensitive);
+        assert_eq!(like.matches(text), *expected, "{text:?} like {pattern:?}");
+        if let Some(pieces) = LikePieces::of(&like) {
+            assert_eq!(
+                pieces.matches(text),
+                *expected,
+                "pieces of {pattern:?} in {text:?}"
+            );
+        }
     }
 }
 
@@ -86,4 +93,43 @@ fn without_case() {
         ],
         true,
     );
+}
+
+#[test]
+fn pieces_match_what_the_pattern_does() {
+    // Every text of up to six letters under every pattern of up to five.
+    let words = |letters: &[char], len: u32| {
+        let mut words = vec![String::new()];
+        let mut from = 0;
+        for _ in 0..len {
+            let end = words.len();
+            for word in from..end {
+                words.extend(
+                    letters
+                        .iter()
+                        .map(|letter| format!("{}{letter}", words[word]))
+                        .collect::<Vec<_>>(),
+                );
+            }
+            from = end;
+        }
+        words
+    };
+    let texts = words(&['a', 'b'], 6);
+    let mut with_pieces = 0;
+    for pattern in words(&['a', 'b', '%'], 5) {
+        let like = LikePattern::new(&pattern, false);
+        let pieces = LikePieces::of(&like).expect("no _, and case counts");
+        for text in &texts {
+            assert_eq!(
+                pieces.matches(text),
+                like.matches(text),
+                "{text:?} like {pattern:?}"
+            );
+            with_pieces += usize::from(like.matches(text));
+        }
+    }
+    assert!(with_pieces > 1_000, "{with_pieces} matches");
+    assert!(LikePieces::of(&LikePattern::new("a_", false)).is_none());
+    assert!(LikePieces::of(&LikePattern::new("a", true)).is_none());
 }
