@@ -11,6 +11,7 @@ mod demote;
 pub(crate) mod exec;
 mod fold;
 pub(crate) mod host;
+pub(crate) mod join_keys;
 pub(crate) mod mixed;
 pub(crate) mod promote;
 pub(crate) mod report;

@@ -33,14 +33,16 @@ use crate::error::{Error, ErrorKind};
 use crate::files::guard::guarded_scan;
 use crate::leaf::parquet::cached::{fills_host_tier, wrapped_scan};
 use crate::leaf::parquet::files::HostCache;
-use crate::leaf::parquet::pages::has_runtime_filters;
+use crate::leaf::parquet::pages::runtime_filter_ids;
 use crate::leaf::{Leaf, LeafOptions, leaf_of};
 use crate::lower::plan::{claims_order, plain_columns};
 use crate::lower::{Lowered, lower_additive, lower_atomic, rounds, rounds_over_groups};
 use crate::options::{
-    CacheMode, DeviceList, FloatSums, RegionForms, ReplayedPlacement, TidegateOptions,
+    CacheMode, DeviceList, FloatSums, HostEngineMode, RegionForms, ReplayedPlacement,
+    TidegateOptions,
 };
 use crate::region::atomic::can_route;
+use crate::region::join_keys::JoinKeys;
 use crate::region::{
     Form, HostEngine, HostFoldExec, PipelineExec, Program, Region, folds_without_rows,
     host_partitions,
@@ -50,11 +52,13 @@ use crate::runtime::Runtime;
 mod alone;
 mod computed;
 mod halves;
+mod noted;
 mod ordered;
 mod replay;
 mod scans;
 
 use halves::Halves;
+use noted::noted_keys;
 use replay::Recording;
 use scans::map_scans;
 
@@ -89,12 +93,17 @@ impl PhysicalOptimizerRule for PlacePipelines {
             let cached = fills.and_then(|fills| wrapped_scan(scan, &cache, fills));
             cached.or(guarded)
         })?;
+        let (plan, join_keys) = match options.host_engine {
+            HostEngineMode::Off => (plan, Vec::new()),
+            HostEngineMode::Auto => noted_keys(&plan)?,
+        };
         let placer = Placer {
             runtime: &self.runtime,
             devices: self.runtime.devices_of(options.devices.as_ref()),
             recording: Recording::of(&self.runtime, &options)?,
             options,
             leaf_options,
+            join_keys,
         };
         let placed = placer.place(&plan)?;
         if placer.wants_ordered_sums() {
@@ -120,6 +129,8 @@ struct Placer<'a> {
     recording: Option<Recording>,
     options: TidegateOptions,
     leaf_options: LeafOptions,
+    /// The keys that joins note for scans of their probe sides.
+    join_keys: Vec<Arc<JoinKeys>>,
 }
 
 impl Placer<'_> {
@@ -144,11 +155,11 @@ impl Placer<'_> {
 
     /// Puts the host engine above a scan that a join or a top-k filters while it runs.
     fn filtered_scan(&self, scan: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {
-        if !has_runtime_filters(scan) {
+        if runtime_filter_ids(scan).is_empty() {
             return None;
         }
         let program = program(lower_additive(scan).ok()?);
-        let engine = HostEngine::of_scan(scan, &program, &self.options);
+        let engine = HostEngine::of_scan(scan, &program, &self.join_keys, &self.options);
         HostFoldExec::over_filtered_scan(scan, &engine)
     }
 
@@ -349,7 +360,7 @@ impl Placer<'_> {
         self.weigh(&lowered, replay.is_some(), &mut reasons);
         let planned = Arc::clone(&lowered.leaf);
         let program = program(lowered);
-        let engine = HostEngine::plan(chain, &planned, &program, &self.options);
+        let engine = HostEngine::plan(chain, &planned, &program, &self.join_keys, &self.options);
         match leaf {
             Some(leaf) if reasons.is_empty() => {
                 let mut region = self.shared_region(program, devices, replay, began.elapsed());

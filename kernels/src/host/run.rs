@@ -164,6 +164,11 @@ impl HostRun {
         })
     }
 
+    /// Returns which rows were selected last, a byte of 0 or 1 each; `None` if all were.
+    pub fn selected(&self) -> Option<&[u8]> {
+        (self.num_selected < self.num_rows).then_some(&self.pass)
+    }
+
     /// Leaves rows of the block that was selected last out: those whose byte of `wanted`, of 0 or 1, is 0.
     pub fn restrict(&mut self, wanted: &[u8]) -> Selected {
         if self.num_selected == self.num_rows {

@@ -138,10 +138,20 @@ impl LikePieces {
         let Some(last) = &self.last else {
             return text == self.first;
         };
-        let rest = text.strip_prefix(self.first.as_str());
-        let Some(rest) = rest.and_then(|rest| rest.strip_suffix(last.as_str())) else {
-            return false;
-        };
+        let mut rest = text;
+        // Comparing no bytes is not free: a masked load of an empty text's address may take microcode.
+        if !self.first.is_empty() {
+            match rest.strip_prefix(self.first.as_str()) {
+                Some(behind) => rest = behind,
+                None => return false,
+            }
+        }
+        if !last.is_empty() {
+            match rest.strip_suffix(last.as_str()) {
+                Some(before) => rest = before,
+                None => return false,
+            }
+        }
         let mut rest = rest.as_bytes();
         for piece in &self.middle {
             let Some(place) = piece.find(rest) else {

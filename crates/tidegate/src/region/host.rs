@@ -101,7 +101,8 @@ impl HostFoldExec {
         let filters = pages.as_ref().map_or_else(Vec::new, |pages| {
             let schema = split.source.schema();
             let filters = pages.runtime_filters().iter();
-            let filters = filters.filter_map(|filter| RuntimeFilter::new(filter, &schema));
+            let filters = filters
+                .filter_map(|filter| RuntimeFilter::new(filter, &schema, engine.join_keys()));
             filters.map(Arc::new).collect()
         });
         Self {

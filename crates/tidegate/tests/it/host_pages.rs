@@ -38,7 +38,7 @@ const QUERIES: [&str; 11] = [
 
 const ROWS: i64 = 20_000;
 
-fn rows(from: i64, to: i64) -> RecordBatch {
+pub(crate) fn rows(from: i64, to: i64) -> RecordBatch {
     let some = |row: i64, every: i64| row % every != 0;
     let ids = Int64Array::from_iter_values(from..to);
     let keys = Int64Array::from_iter((from..to).map(|row| some(row, 11).then_some(row % 7)));
@@ -66,7 +66,7 @@ fn rows(from: i64, to: i64) -> RecordBatch {
     RecordBatch::try_from_iter_with_nullable(columns).unwrap()
 }
 
-fn write(path: &Path, from: i64, to: i64, properties: WriterPropertiesBuilder) {
+pub(crate) fn write(path: &Path, from: i64, to: i64, properties: WriterPropertiesBuilder) {
     let batch = rows(from, to);
     let target = std::fs::File::create(path).unwrap();
     let properties = properties.build();
@@ -75,7 +75,7 @@ fn write(path: &Path, from: i64, to: i64, properties: WriterPropertiesBuilder) {
     writer.close().unwrap();
 }
 
-fn small_pages() -> WriterPropertiesBuilder {
+pub(crate) fn small_pages() -> WriterPropertiesBuilder {
     WriterProperties::builder()
         .set_max_row_group_row_count(Some(6_000))
         .set_data_page_row_count_limit(700)
@@ -96,7 +96,7 @@ async fn compare(session: &Session, what: &str) -> usize {
     with_pages
 }
 
-async fn over(folder: &Path, partitions: usize) -> Session {
+pub(crate) async fn over(folder: &Path, partitions: usize) -> Session {
     let builder = Session::builder().target_partitions(partitions);
     let session = builder.build().unwrap();
     set(&session, "cache = 'off'").await;

@@ -37,6 +37,7 @@ mod prepared;
 mod pressure;
 mod raising;
 mod readers;
+mod runtime_filters;
 mod servers;
 mod spilling;
 mod spread;

@@ -157,12 +157,14 @@ impl PageScan {
     }
 }
 
-/// Returns whether a scan of Parquet files has filters that are known only while it runs.
-pub(crate) fn has_runtime_filters(plan: &Arc<dyn ExecutionPlan>) -> bool {
+/// Returns the numbers of the filters of a scan of Parquet files that are known only while it runs.
+pub(crate) fn runtime_filter_ids(plan: &Arc<dyn ExecutionPlan>) -> Vec<u64> {
     let scan = plan.downcast_ref::<DataSourceExec>();
     let config = scan.and_then(|scan| scan.data_source().downcast_ref::<FileScanConfig>());
     let source = config.and_then(|config| planned_source(config.file_source()));
-    source.is_some_and(|source| !runtime_filters(source).is_empty())
+    let filters = source.map_or_else(Vec::new, runtime_filters);
+    let ids = filters.iter().filter_map(|filter| filter.expression_id());
+    ids.collect()
 }
 
 /// Returns the dynamic filters of a source over the columns that it yields, as far as it yields what they read.

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayData, ArrayRef, StringViewArray, UInt32Array};
+use datafusion::arrow::array::{Array, ArrayData, ArrayRef, StringViewArray};
 use datafusion::arrow::array::{ArrayDataBuilder, make_array};
 use datafusion::arrow::buffer::{Buffer, NullBuffer};
-use datafusion::arrow::compute::take;
 use datafusion::arrow::datatypes::{ArrowNativeType, DataType};
 use tidegate_kernels::host::{Chunk, Entries, Raw, Values};
 
@@ -54,9 +53,7 @@ pub(super) fn array_of(
         valid.collect::<NullBuffer>()
     });
     if let Some(codes) = codes(&chunk.values, rows) {
-        let values = entries_array(entries?, data_type)?;
-        let codes = UInt32Array::try_new(codes.into(), nulls).ok()?;
-        return take(&values, &codes, None).ok();
+        return coded(&codes, entries?, chunk.validity, data_type);
     }
     if let Values::Text { array, at } = chunk.values {
         let texts = array.slice(at, rows);
@@ -88,22 +85,48 @@ pub(super) fn array_of(
     primitive(data_type, buffer, rows, nulls)
 }
 
-/// Returns a dictionary as an array.
-pub(super) fn entries_array(entries: &Entries, data_type: &DataType) -> Option<ArrayRef> {
-    let of = |values, rows| {
-        let chunk = Chunk {
-            values,
-            validity: None,
-        };
-        array_of(&chunk, None, rows, data_type)
+/// Returns entries of a dictionary, one for each code, as an array.
+fn coded(
+    codes: &[u32],
+    entries: &Entries,
+    validity: Option<&[u8]>,
+    data_type: &DataType,
+) -> Option<ArrayRef> {
+    fn gather<T: Copy>(codes: &[u32], values: &[T]) -> Option<Vec<T>> {
+        let gathered = codes.iter().map(|code| values.get(*code as usize).copied());
+        gathered.collect()
+    }
+    let array = |values| {
+        let chunk = Chunk { values, validity };
+        array_of(&chunk, None, codes.len(), data_type)
     };
     match entries {
-        Entries::I32(values) => of(Values::I32(values), values.len()),
-        Entries::I64(values) => of(Values::I64(values), values.len()),
-        Entries::I128(values) => of(Values::I128(values), values.len()),
-        Entries::F32(values) => of(Values::F32(values), values.len()),
-        Entries::F64(values) => of(Values::F64(values), values.len()),
-        Entries::Text(array) => of(Values::Text { array, at: 0 }, array.len()),
+        Entries::I32(values) => array(Values::I32(&gather(codes, values)?)),
+        Entries::I64(values) => array(Values::I64(&gather(codes, values)?)),
+        Entries::I128(values) => array(Values::I128(&gather(codes, values)?)),
+        Entries::F32(values) => array(Values::F32(&gather(codes, values)?)),
+        Entries::F64(values) => array(Values::F64(&gather(codes, values)?)),
+        Entries::Text(texts) => {
+            let views = gather(codes, texts.views())?;
+            let buffers = texts.data_buffers().to_vec();
+            let texts = StringViewArray::try_new(views.into(), buffers, None).ok()?;
+            array(Values::Text {
+                array: &texts,
+                at: 0,
+            })
+        }
+    }
+}
+
+/// Returns the entries of a dictionary as values, and how many there are.
+pub(super) fn values_of(entries: &Entries) -> (Values<'_>, usize) {
+    match entries {
+        Entries::I32(values) => (Values::I32(values), values.len()),
+        Entries::I64(values) => (Values::I64(values), values.len()),
+        Entries::I128(values) => (Values::I128(values), values.len()),
+        Entries::F32(values) => (Values::F32(values), values.len()),
+        Entries::F64(values) => (Values::F64(values), values.len()),
+        Entries::Text(array) => (Values::Text { array, at: 0 }, array.len()),
     }
 }
 

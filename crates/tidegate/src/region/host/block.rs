@@ -62,17 +62,15 @@ pub(super) fn fold_block(
     let inputs = program.inputs();
     let began = Instant::now();
     for (column, input) in inputs.iter().enumerate() {
-        if input.filters || filters.reads(column) {
+        if input.filters {
             reader.decode(column)?;
         }
     }
     let decoded = Instant::now();
     times.decode += decoded - began;
     let mut selected = run.select(rows, &reader.chunks());
-    if matches!(selected, Ok(Selected::Some(_)))
-        && let Some(passed) = filters.pass(reader, rows)
-    {
-        selected = Ok(run.restrict(&passed));
+    if let Ok(some) = selected {
+        selected = Ok(filters.restrict(run, reader, rows, some)?);
     }
     let began = Instant::now();
     times.fold += began - decoded;

@@ -12,6 +12,7 @@ use super::facts;
 use crate::lower::{bind, rounds};
 use crate::options::{FloatSums, HostEngineMode, TidegateOptions};
 use crate::region::Program;
+use crate::region::join_keys::JoinKeys;
 
 /// Why a region's order keeps the engine from running it.
 const ORDERED: &str = "the region claims an order";
@@ -34,6 +35,8 @@ pub(crate) struct Engine {
     program: Program,
     assumed: Vec<Facts>,
     declared: Arc<[Facts]>,
+    /// The keys that joins above note for their scans.
+    join_keys: Arc<[Arc<JoinKeys>]>,
     /// The compiled program, if it has no late parameters.
     compiled: Option<Arc<Programs>>,
 }
@@ -54,6 +57,7 @@ impl HostEngine {
     pub(crate) fn of_scan(
         scan: &Arc<dyn ExecutionPlan>,
         program: &Program,
+        join_keys: &[Arc<JoinKeys>],
         options: &TidegateOptions,
     ) -> Self {
         if options.host_engine == HostEngineMode::Off {
@@ -62,7 +66,7 @@ impl HostEngine {
         if scan.output_ordering().is_some() {
             return Self::Refused(vec![ORDERED.into()]);
         }
-        match Engine::compile(scan, program) {
+        match Engine::compile(scan, program, join_keys) {
             Ok(engine) => Self::Runs(Arc::new(engine)),
             Err(reason) => Self::Refused(vec![reason]),
         }
@@ -73,13 +77,14 @@ impl HostEngine {
         chain: &Arc<dyn ExecutionPlan>,
         leaf: &Arc<dyn ExecutionPlan>,
         program: &Program,
+        join_keys: &[Arc<JoinKeys>],
         options: &TidegateOptions,
     ) -> Self {
         if options.host_engine == HostEngineMode::Off {
             return Self::Off;
         }
         let mut refusals = refusals(chain, &program.pipeline, options);
-        match Engine::compile(leaf, program) {
+        match Engine::compile(leaf, program, join_keys) {
             Ok(engine) if refusals.is_empty() => Self::Runs(Arc::new(engine)),
             Ok(_) => Self::Refused(refusals),
             Err(reason) => {
@@ -140,6 +145,7 @@ impl Engine {
     fn compile(
         leaf: &Arc<dyn ExecutionPlan>,
         program: &Program,
+        join_keys: &[Arc<JoinKeys>],
     ) -> std::result::Result<Self, String> {
         let assumed = facts::assumed(leaf);
         let declared: Arc<[Facts]> = facts::declared(leaf).into();
@@ -150,6 +156,7 @@ impl Engine {
             program: program.clone(),
             assumed,
             declared,
+            join_keys: join_keys.into(),
             compiled: is_complete.then(|| Arc::new(compiled)),
         })
     }
@@ -164,6 +171,11 @@ impl Engine {
         }
         let pipeline = bind(&self.program.pipeline, &self.program.bindings)?;
         Ok(Programs::compile(&pipeline, &self.assumed, &self.declared).map(Arc::new))
+    }
+
+    /// Returns the keys that joins above note for their scans.
+    pub(super) fn join_keys(&self) -> &[Arc<JoinKeys>] {
+        &self.join_keys
     }
 
     /// Returns the pipeline, without values of late parameters.

@@ -81,6 +81,7 @@ enum Begun {
 struct Counters {
     row_groups: Count,
     ruled_out: Count,
+    filtered_rows: Count,
     bytes: Count,
     read: Time,
     decompress: Time,
@@ -136,6 +137,7 @@ impl Pages {
             counters: Counters {
                 row_groups: count("row_groups_as_pages"),
                 ruled_out: count("row_groups_ruled_out"),
+                filtered_rows: count("runtime_filtered_rows"),
                 bytes: count("bytes_read"),
                 read: time("read_time"),
                 decompress: time("decompress_time"),
@@ -286,6 +288,9 @@ impl Pages {
             }
         }
         self.counters.fold.add_duration(times.fold);
+        self.counters
+            .filtered_rows
+            .add(self.filters.take_left_out());
         self.account(times.decode);
         self.share.count(rows, 0);
         self.busy += began.elapsed();

@@ -10,22 +10,26 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions,
+};
+use datafusion::arrow::compute::filter;
 use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::{ColumnarValue, Operator};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{
-    BinaryExpr, CaseExpr, DynamicFilterPhysicalExpr, Literal,
+    BinaryExpr, CaseExpr, Column, DynamicFilterPhysicalExpr, Literal,
 };
 use datafusion::physical_expr::utils::collect_columns;
 use parking_lot::Mutex;
-use tidegate_kernels::host::{Chunk, Entries, HostProgram};
-use tidegate_pages::RowGroupReader;
+use tidegate_kernels::host::{Chunk, Entries, HostProgram, HostRun, Selected};
+use tidegate_pages::{ColumnError, RowGroupReader};
 
-use super::arrays::{array_of, codes, entries_array, has_arrays};
+use super::arrays::{array_of, codes, has_arrays, integers, values_of};
 use super::runtime_keys::KeySet;
 use crate::leaf::parquet::pages::with_columns;
+use crate::region::join_keys::{JoinKeys, KeyBits};
 
 /// Partitions of a join whose keys are looked up one after the other; of more, the one of a row is found first.
 const PARTITIONS_MAX: usize = 4;
@@ -43,6 +47,8 @@ pub(super) struct RuntimeFilter {
     /// The columns of the scan that it reads.
     columns: Vec<usize>,
     schema: SchemaRef,
+    /// The keys of the join that feeds it, if they are noted.
+    keys: Option<Arc<JoinKeys>>,
     /// What it says now.
     known: Mutex<Arc<Known>>,
 }
@@ -65,6 +71,8 @@ enum Says {
 pub(super) struct Predicate {
     expr: Arc<dyn PhysicalExpr>,
     schema: SchemaRef,
+    /// The join's keys: what the expression looks for.
+    join_keys: Option<Arc<KeyBits>>,
     /// The keys that pass, if they lie in a range that is known and not too wide.
     keys: OnceLock<Option<KeySet>>,
 }
@@ -77,7 +85,11 @@ impl fmt::Debug for RuntimeFilter {
 
 impl RuntimeFilter {
     /// Takes a dynamic filter over the columns of a scan; `None` if they do not all become arrays.
-    pub(super) fn new(filter: &Arc<dyn PhysicalExpr>, scan: &Schema) -> Option<Self> {
+    pub(super) fn new(
+        filter: &Arc<dyn PhysicalExpr>,
+        scan: &Schema,
+        join_keys: &[Arc<JoinKeys>],
+    ) -> Option<Self> {
         let mut columns: Vec<usize> = filter
             .children()
             .into_iter()
@@ -91,11 +103,17 @@ impl RuntimeFilter {
         if columns.is_empty() || !fields.iter().all(|field| has_arrays(field.data_type())) {
             return None;
         }
-        let filter = with_columns(filter, &|column| {
+        let moved = with_columns(filter, &|column| {
             columns.iter().position(|index| *index == column)
         });
+        let filter = moved.ok()?;
+        let id = filter.expression_id();
+        // A key that is computed from the column is none of the noted ones.
+        let is_column = matches!(filter.children()[..], [key] if key.is::<Column>());
+        let mut join_keys = join_keys.iter().filter(|_| is_column);
         Some(Self {
-            filter: filter.ok()?,
+            keys: join_keys.find(|keys| Some(keys.filter()) == id).cloned(),
+            filter,
             columns,
             schema: Arc::new(Schema::new(fields)),
             known: Mutex::new(Arc::new(Known {
@@ -129,6 +147,7 @@ impl RuntimeFilter {
             None => Says::Rows(Predicate {
                 expr: of_any_partition(&current),
                 schema: Arc::clone(&self.schema),
+                join_keys: self.keys.as_ref().and_then(|keys| keys.known()),
                 keys: OnceLock::new(),
             }),
         }
@@ -204,14 +223,23 @@ impl Predicate {
         }
     }
 
-    /// Evaluates the predicate for the rows of a block.
+    /// Evaluates the predicate for the rows of a block, of which those that are not selected may not pass.
     fn rows(
         &self,
         chunks: &[Chunk<'_>],
         entries: &[Option<&Entries>],
+        selected: Option<&[u8]>,
         rows: usize,
         rows_in_all: u64,
     ) -> Option<Vec<u8>> {
+        if let ([chunk], Some(bits)) = (chunks, &self.join_keys) {
+            let mut values = Vec::with_capacity(rows);
+            if integers(chunk, rows, &mut values) {
+                let mut passed: Vec<u8> = values.iter().map(|key| bits.contains(*key)).collect();
+                pass_nulls(&mut passed, chunk);
+                return Some(passed);
+            }
+        }
         if let ([chunk], Some(field)) = (chunks, self.only_field()) {
             let keys = self
                 .keys
@@ -226,14 +254,29 @@ impl Predicate {
         let columns = chunks.iter().zip(entries).zip(self.schema.fields());
         let columns = columns
             .map(|((chunk, entries), field)| array_of(chunk, *entries, rows, field.data_type()));
-        self.evaluate(columns.collect::<Option<_>>()?, rows)
+        let columns: Vec<ArrayRef> = columns.collect::<Option<_>>()?;
+        let Some(selected) = selected.and_then(|selected| selected.get(..rows)) else {
+            return self.evaluate(columns, rows);
+        };
+        let wanted: BooleanArray = selected.iter().map(|byte| Some(*byte != 0)).collect();
+        let columns = columns.iter().map(|column| filter(column, &wanted).ok());
+        let columns: Vec<ArrayRef> = columns.collect::<Option<_>>()?;
+        let mut passed = self.evaluate(columns, wanted.true_count())?.into_iter();
+        let of_all = selected.iter().map(|byte| match byte {
+            0 => 0,
+            _ => passed.next().unwrap_or(0),
+        });
+        Some(of_all.collect())
     }
 
     /// Evaluates the predicate for the entries of the only column's dictionary.
-    fn entries(&self, entries: &Entries) -> Option<Vec<u8>> {
-        let array = entries_array(entries, self.only_field()?.data_type())?;
-        let rows = array.len();
-        self.evaluate(vec![array], rows)
+    fn entries(&self, entries: &Entries, rows_in_all: u64) -> Option<Vec<u8>> {
+        let (values, len) = values_of(entries);
+        let chunk = Chunk {
+            values,
+            validity: None,
+        };
+        self.rows(&[chunk], &[None], None, len, rows_in_all)
     }
 }
 
@@ -242,6 +285,8 @@ pub(super) struct RuntimeFilters {
     used: Vec<Used>,
     /// Rows of the file that is read.
     rows_in_all: u64,
+    /// Rows that were left out since that was asked last.
+    left_out: usize,
 }
 
 struct Used {
@@ -271,7 +316,13 @@ impl RuntimeFilters {
         Self {
             used: used.collect(),
             rows_in_all: 0,
+            left_out: 0,
         }
+    }
+
+    /// Returns how many rows were left out since the last call.
+    pub(super) fn take_left_out(&mut self) -> usize {
+        std::mem::take(&mut self.left_out)
     }
 
     /// Begins a row group of a file of so many rows: filters that say something are used in it.
@@ -280,6 +331,10 @@ impl RuntimeFilters {
         for used in &mut self.used {
             used.begin(program);
         }
+        // What leaves most out comes first.
+        let left_out = |used: &Used| used.left_out as f64 / used.rows.max(1) as f64;
+        self.used
+            .sort_by(|one, other| left_out(other).total_cmp(&left_out(one)));
     }
 
     /// Ends the row group.
@@ -292,13 +347,13 @@ impl RuntimeFilters {
         self.used.iter().any(|used| used.inputs.contains(&input))
     }
 
-    /// Takes over what filters that are used say by now.
+    /// Takes over what filters that are used say by now. What they said before leaves fewer rows out, so what is
+    /// known of a dictionary may stay.
     pub(super) fn refresh(&mut self) {
-        for used in self.used.iter_mut().filter(|used| used.is_used()) {
-            let generation = used.filter.filter.snapshot_generation();
-            if generation != used.known.generation {
+        let used = self.used.iter_mut().filter(|used| used.is_used());
+        for used in used.filter(|used| used.verdicts.is_none()) {
+            if used.filter.filter.snapshot_generation() != used.known.generation {
                 used.known = used.filter.known();
-                used.verdicts = None;
             }
         }
     }
@@ -306,27 +361,50 @@ impl RuntimeFilters {
     /// Returns whether no row of the row group passes, by what was loaded of it.
     pub(super) fn rule_out(&mut self, reader: &RowGroupReader) -> bool {
         let mut used = self.used.iter_mut().filter(|used| used.is_used());
-        used.any(|used| used.rules_out(reader))
+        let in_all = self.rows_in_all;
+        used.any(|used| used.rules_out(reader, in_all))
     }
 
-    /// Returns which rows of a block pass all filters, a byte of 0 or 1 each, of which the columns that filters
-    /// read are decoded; `None` if nothing is known of them.
-    pub(super) fn pass(&mut self, reader: &RowGroupReader, rows: usize) -> Option<Vec<u8>> {
-        let mut passed: Option<Vec<u8>> = None;
+    /// Leaves out the rows of a block that was selected last that do not pass, one filter after the other, and
+    /// decodes the columns of a filter if rows are left.
+    ///
+    /// # Errors
+    /// A column that was not read.
+    pub(super) fn restrict(
+        &mut self,
+        run: &mut HostRun,
+        reader: &mut RowGroupReader,
+        rows: usize,
+        mut selected: Selected,
+    ) -> Result<Selected, ColumnError> {
         for used in self.used.iter_mut().filter(|used| used.is_used()) {
-            let Some(passes) = used.pass(reader, rows, self.rows_in_all) else {
-                continue;
-            };
-            match &mut passed {
-                None => passed = Some(passes),
-                Some(passed) => {
-                    for (all, one) in passed.iter_mut().zip(passes) {
-                        *all &= one;
-                    }
-                }
+            if selected == Selected::None {
+                break;
+            }
+            for input in &used.inputs {
+                reader.decode(*input)?;
+            }
+            if let Some(passed) = used.pass(reader, run.selected(), rows, self.rows_in_all) {
+                let left = run.restrict(&passed);
+                self.left_out += count(selected) - count(left);
+                selected = left;
             }
         }
-        passed
+        Ok(selected)
+    }
+}
+
+/// Lets NULLs pass: of them the join or the top-k decides.
+pub(super) fn pass_nulls(passed: &mut [u8], chunk: &Chunk<'_>) {
+    for (passes, valid) in passed.iter_mut().zip(chunk.validity.unwrap_or_default()) {
+        *passes |= u8::from(*valid == 0);
+    }
+}
+
+fn count(selected: Selected) -> usize {
+    match selected {
+        Selected::None => 0,
+        Selected::Some(rows) => rows,
     }
 }
 
@@ -336,7 +414,11 @@ impl Used {
     }
 
     fn begin(&mut self, program: &HostProgram) {
-        self.known = self.filter.known();
+        let known = self.filter.known();
+        if known.generation != self.known.generation {
+            (self.rows, self.left_out) = (0, 0);
+        }
+        self.known = known;
         self.verdicts = None;
         self.inputs.clear();
         if matches!(self.known.says, Says::Nothing) || self.dropped == Some(self.known.generation) {
@@ -352,55 +434,65 @@ impl Used {
     }
 
     /// Looks the entries of the only input's dictionary up, if it has one.
-    fn verdicts(&mut self, reader: &RowGroupReader) -> Option<&[u8]> {
+    fn verdicts(&mut self, reader: &RowGroupReader, in_all: u64) -> Option<&[u8]> {
         let ([input], Says::Rows(predicate)) = (self.inputs.as_slice(), &self.known.says) else {
             return None;
         };
         if self.verdicts.is_none() {
-            self.verdicts = predicate.entries(reader.entries(*input)?);
+            self.verdicts = predicate.entries(reader.entries(*input)?, in_all);
         }
         self.verdicts.as_deref()
     }
 
-    fn rules_out(&mut self, reader: &RowGroupReader) -> bool {
+    fn rules_out(&mut self, reader: &RowGroupReader, in_all: u64) -> bool {
         if matches!(self.known.says, Says::NoRow) {
             return true;
         }
         let is_all_codes = matches!(self.inputs[..], [input] if reader.is_all_codes(input));
-        is_all_codes && self.verdicts(reader).is_some_and(|of| !of.contains(&1))
+        let verdicts = is_all_codes
+            .then(|| self.verdicts(reader, in_all))
+            .flatten();
+        verdicts.is_some_and(|verdicts| !verdicts.contains(&1))
     }
 
-    fn pass(&mut self, reader: &RowGroupReader, rows: usize, in_all: u64) -> Option<Vec<u8>> {
+    fn pass(
+        &mut self,
+        reader: &RowGroupReader,
+        selected: Option<&[u8]>,
+        rows: usize,
+        in_all: u64,
+    ) -> Option<Vec<u8>> {
         let passed = match &self.known.says {
             Says::Nothing => return None,
             Says::NoRow => vec![0; rows],
-            Says::Rows(_) => self.evaluate(reader, rows, in_all)?,
+            Says::Rows(_) => self.evaluate(reader, selected, rows, in_all)?,
         };
         self.rows += rows;
         self.left_out += passed.iter().filter(|passes| **passes == 0).count();
-        if self.rows >= TRIAL_ROWS {
-            if self.left_out < self.rows / LEFT_OUT_MIN {
-                self.dropped = Some(self.known.generation);
-                self.inputs.clear();
-            }
+        if self.rows >= TRIAL_ROWS && self.left_out < self.rows / LEFT_OUT_MIN {
+            self.dropped = Some(self.known.generation);
+            self.inputs.clear();
             (self.rows, self.left_out) = (0, 0);
         }
         Some(passed)
     }
 
-    fn evaluate(&mut self, reader: &RowGroupReader, rows: usize, in_all: u64) -> Option<Vec<u8>> {
+    fn evaluate(
+        &mut self,
+        reader: &RowGroupReader,
+        selected: Option<&[u8]>,
+        rows: usize,
+        in_all: u64,
+    ) -> Option<Vec<u8>> {
         let chunks = self.inputs.iter().map(|input| reader.chunk(*input));
         let chunks: Vec<Chunk<'_>> = chunks.collect::<Option<_>>()?;
         if let [chunk] = chunks[..]
             && let Some(codes) = codes(&chunk.values, rows)
-            && let Some(verdicts) = self.verdicts(reader)
+            && let Some(verdicts) = self.verdicts(reader, in_all)
         {
             let passes = |code: &u32| verdicts.get(*code as usize).copied().unwrap_or(1);
             let mut passed: Vec<u8> = codes.iter().map(passes).collect();
-            // A NULL in a filter's column has no verdict: it is kept, and the join or top-k decides.
-            for (passes, valid) in passed.iter_mut().zip(chunk.validity.unwrap_or_default()) {
-                *passes |= u8::from(*valid == 0);
-            }
+            pass_nulls(&mut passed, &chunk);
             return Some(passed);
         }
         let Says::Rows(predicate) = &self.known.says else {
@@ -411,6 +503,6 @@ impl Used {
             .iter()
             .map(|input| reader.entries(*input))
             .collect();
-        predicate.rows(&chunks, &entries, rows, in_all)
+        predicate.rows(&chunks, &entries, selected, rows, in_all)
     }
 }

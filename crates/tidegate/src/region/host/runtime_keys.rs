@@ -10,16 +10,16 @@ use datafusion::physical_expr::expressions::{BinaryExpr, CaseExpr, InListExpr, L
 use tidegate_kernels::host::Chunk;
 
 use super::arrays::{integer_array, integers};
-use super::runtime_filter::Predicate;
+use super::runtime_filter::{Predicate, pass_nulls};
 
 /// Keys that are looked up together.
 const SEGMENT: u64 = 1 << 14;
 
 /// A range of so many keys is looked up whatever the rows are.
-const RANGE_MIN: u64 = 1 << 20;
+const RANGE_MIN: u64 = 1 << 16;
 
-/// A range of more keys than this for each row costs more than asking for each row.
-const KEYS_PER_ROW: u64 = 2;
+/// Rows for each key of a range that is worth looking up.
+const ROWS_PER_KEY: u64 = 8;
 
 /// Keys of a range, and which of them pass.
 pub(super) struct KeySet {
@@ -39,7 +39,7 @@ impl KeySet {
         );
         let (least, greatest) = range_of(predicate.expr()).filter(|_| is_integer)?;
         let num_keys = u64::try_from(i128::from(greatest) - i128::from(least) + 1).ok()?;
-        if num_keys > RANGE_MIN.max(rows.saturating_mul(KEYS_PER_ROW)) {
+        if num_keys > RANGE_MIN.max(rows / ROWS_PER_KEY) {
             return None;
         }
         let segments = (0..num_keys.div_ceil(SEGMENT)).map(|_| OnceLock::new());
@@ -83,9 +83,7 @@ impl KeySet {
             let word = bits.get((bit / 64) as usize)?;
             *passes = (word >> (bit % 64) & 1) as u8;
         }
-        for (passes, valid) in passed.iter_mut().zip(chunk.validity.unwrap_or_default()) {
-            *passes |= u8::from(*valid == 0);
-        }
+        pass_nulls(&mut passed, chunk);
         Some(passed)
     }
 
