@@ -423,7 +423,7 @@ class GroupBy:
 
 
 class Table:
-    """Rows in memory, which any library that reads Arrow takes: ``polars.from_arrow(table)``."""
+    """Rows in memory, which any library that reads Arrow takes: ``polars.DataFrame(table)``."""
 
     __slots__ = ("_rows",)
 
@@ -479,9 +479,7 @@ class Table:
         """Return a Polars frame."""
         import polars
 
-        frame = polars.from_arrow(self)
-        assert isinstance(frame, polars.DataFrame)
-        return frame
+        return polars.DataFrame(self)
 
     def to_numpy(self) -> dict[str, numpy.ndarray[Any, Any]]:
         """Return a NumPy array for each column; a column with NULLs becomes one of floats with NaN, or of
