@@ -39,7 +39,7 @@ class Expr:
 
     @property
     def output_name(self) -> str:
-        """The name of the expression's column: that of its first column, unless it has another."""
+        """The name of the expression's column: that of the leftmost column or literal, unless it has another."""
         return _name_of(self._node)
 
     # --- operators ---
@@ -213,7 +213,8 @@ class Expr:
 
     def fill_nan(self, value: Any) -> Expr:
         """Put a value in the place of NaN."""
-        return when(self.is_nan()).then(Expr(_value(value))).otherwise(self)
+        filled = when(self.is_nan()).then(Expr(_value(value))).otherwise(self)
+        return filled.alias(self.output_name)
 
     def abs(self) -> Expr:
         """Return the magnitude."""
@@ -691,38 +692,31 @@ def flat(items: Iterable[Any]) -> list[Any]:
     return result
 
 
-def functions_of(node: Any) -> Iterator[str]:
-    """List the functions that a node calls."""
-    if isinstance(node, tuple):
-        if node and node[0] == "fn":
-            yield node[1]
-        for item in node:
-            yield from functions_of(item)
-
-
 def suggestion(name: str, known: Sequence[str]) -> str:
     """Say which functions have a name like this."""
     near = difflib.get_close_matches(name, known, n=3)
     return f": did you mean {', '.join(near)}?" if near else ""
 
 
-def _refuse_cumulative(node: Any) -> None:
-    if isinstance(node, tuple):
-        if node and node[0] == "cum":
-            raise TypeError("a cumulative aggregate needs an order: .over(order_by=...)")
-        if node and node[0] != "lit":
-            for item in node:
-                _refuse_cumulative(item)
+def _walk(node: Any) -> Iterator[Node]:
+    """Go through a node and those below it, however deep they are."""
+    stack = [node]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, tuple) and item:
+            yield item
+            if item[0] != "lit":
+                stack.extend(reversed(item))
 
 
-def _many(node: Any) -> Node | None:
+def _refuse_cumulative(node: Node) -> None:
+    if any(item[0] == "cum" for item in _walk(node)):
+        raise TypeError("a cumulative aggregate needs an order: .over(order_by=...)")
+
+
+def _many(node: Node) -> Node | None:
     """Find the several columns in a node."""
-    if not isinstance(node, tuple) or not node or node[0] == "lit":
-        return None
-    if node[0] == "cols":
-        return node
-    found = (_many(item) for item in node)
-    return next((item for item in found if item is not None), None)
+    return next((item for item in _walk(node) if item[0] == "cols"), None)
 
 
 def _replaced(node: Any, old: Node, new: Node) -> Any:
@@ -754,23 +748,26 @@ def _ddof(ddof: int) -> int:
 
 
 def _name_of(node: Node) -> str:
-    kind = node[0]
-    if kind in ("col", "alias"):
-        return str(node[1] if kind == "col" else node[2])
-    if kind == "lit":
-        return "literal"
-    if kind == "bin":
-        left = _name_of(node[2])
-        return left if left != "literal" else _name_of(node[3])
-    if kind == "case":
-        return _name_of(node[1][0][1])
-    if kind in ("fn", "udf"):
-        named = (_name_of(arg) for arg in node[2])
-        fallback = node[1] if kind == "fn" else "function"
-        return next((name for name in named if name != "literal"), fallback)
-    if kind == "cols":
-        return "*"
-    return _name_of(node[1])
+    """Find what a node's column is called: a path down the left, which may be long."""
+    while True:
+        kind = node[0]
+        if kind in ("col", "alias"):
+            return str(node[1] if kind == "col" else node[2])
+        if kind == "lit":
+            return "literal"
+        if kind == "cols":
+            return "*"
+        if kind == "bin":
+            node = node[2]
+        elif kind == "case":
+            node = node[1][0][1]
+        elif kind in ("fn", "udf"):
+            columns = [arg for arg in node[2] if arg[0] != "lit"]
+            if not columns:
+                return str(node[1]) if kind == "fn" else "function"
+            node = columns[0]
+        else:
+            node = node[1]
 
 
 def _text(node: Any) -> str:

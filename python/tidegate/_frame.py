@@ -294,7 +294,13 @@ class DataFrame:
         """Run the frame and return a ``pyarrow.RecordBatchReader``, which makes batches when asked."""
         import pyarrow
 
-        return pyarrow.RecordBatchReader.from_stream(self)
+        batches = self._frame.open()
+
+        def pulled() -> Iterator[Any]:
+            while (rows := batches.next()) is not None:
+                yield from pyarrow.table(rows).to_batches()
+
+        return pyarrow.RecordBatchReader.from_batches(pyarrow.schema(batches.schema), pulled())
 
     def to_pandas(self, **options: Any) -> pandas.DataFrame:
         """Run the frame and return a pandas frame; options are those of ``pyarrow.Table.to_pandas``."""
@@ -533,7 +539,3 @@ def _tell(loop: asyncio.AbstractEventLoop, ended: asyncio.Event) -> None:
     if not loop.is_closed():
         loop.call_soon_threadsafe(ended.set)
 
-
-def iterate(rows: Rows) -> Iterator[list[str | None]]:
-    """Go through all rows as texts."""
-    yield from rows.cells(rows.num_rows, 1_000_000)

@@ -236,8 +236,7 @@ async fn started(planned: Planned, cancel: CancelHandle) -> Result<Stream, Error
 /// Makes a frame of batches in memory, which are not copied.
 fn table_frame(engine: &Engine, schema: SchemaRef, batches: Vec<RecordBatch>) -> PyResult<Frame> {
     let session = engine.planner();
-    let partitions = session.context().copied_config().target_partitions().max(1);
-    let table = MemTable::try_new(schema, spread(batches, partitions));
+    let table = MemTable::try_new(schema, vec![cut(batches)]);
     let table: Arc<dyn TableProvider> = Arc::new(table.map_err(|error| raise(&error.into()))?);
     let frame = session.context().read_table(Arc::clone(&table));
     let frame = frame.map_err(|error| raise(&error.into()))?;
@@ -247,8 +246,9 @@ fn table_frame(engine: &Engine, schema: SchemaRef, batches: Vec<RecordBatch>) ->
     })
 }
 
-/// Cuts batches into slices, and spreads these over partitions in their order.
-fn spread(batches: Vec<RecordBatch>, partitions: usize) -> Vec<Vec<RecordBatch>> {
+/// Cuts batches into slices, which threads can share. They stay in their order: a plan that gains by it spreads
+/// them over partitions, and a plain scan keeps the rows as they are.
+fn cut(batches: Vec<RecordBatch>) -> Vec<RecordBatch> {
     let mut slices = Vec::new();
     for batch in batches {
         if batch.num_rows() <= 2 * BATCH_ROWS {
@@ -260,16 +260,7 @@ fn spread(batches: Vec<RecordBatch>, partitions: usize) -> Vec<Vec<RecordBatch>>
             starts.map(|start| batch.slice(start, BATCH_ROWS.min(batch.num_rows() - start))),
         );
     }
-    let each = slices.len().div_ceil(partitions).max(1);
-    let mut slices = slices.into_iter().peekable();
-    let mut spread = Vec::new();
-    while slices.peek().is_some() {
-        spread.push(slices.by_ref().take(each).collect());
-    }
-    if spread.is_empty() {
-        spread.push(Vec::new());
-    }
-    spread
+    slices
 }
 
 #[pymethods]

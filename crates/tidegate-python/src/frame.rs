@@ -26,7 +26,7 @@ use crate::functions::mapped;
 use crate::job::Job;
 use crate::joins::Join;
 use crate::remote::Queries;
-use crate::rows::{Schema, Stream};
+use crate::rows::{Batches, Schema, Stream};
 use crate::runtime::wait;
 use crate::types;
 
@@ -287,8 +287,7 @@ impl Frame {
     }
 
     /// Shows the plan; runs it first if asked to.
-    fn explain(&self, py: Python<'_>, is_verbose: bool, is_analyzed: bool) -> PyResult<Job> {
-        let _ = py;
+    fn explain(&self, is_verbose: bool, is_analyzed: bool) -> PyResult<Job> {
         let cancel = CancelHandle::new();
         if let Some(queries) = &self.remote {
             let text = queries
@@ -355,6 +354,14 @@ impl Frame {
         stream.export(py, cancel, requested_schema)
     }
 
+    /// Starts the statement, for its batches to be asked for one after the other.
+    fn open(&self, py: Python<'_>) -> PyResult<Batches> {
+        let cancel = CancelHandle::new();
+        let work = self.work(&cancel, self.frame.clone());
+        let stream = wait(py, &cancel, None, work)?;
+        Ok(Batches::new(stream, cancel))
+    }
+
     /// The SQL that is sent to a server; `None` for a frame of this process.
     fn sql(&self) -> PyResult<Option<String>> {
         let text = self
@@ -367,8 +374,7 @@ impl Frame {
     /// The type of an expression over the frame's columns.
     fn type_of(&self, node: &Bound<'_, PyAny>) -> PyResult<String> {
         let expr = self.scoped(|scope| scope.expr(node))?;
-        let known: Result<DataType, _> =
-            expr.get_type(self.frame.schema());
+        let known: Result<DataType, _> = expr.get_type(self.frame.schema());
         let known = known.map_err(|error| raise(&self.engine.planner().explained(error)))?;
         Ok(known.to_string())
     }

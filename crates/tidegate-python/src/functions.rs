@@ -157,7 +157,10 @@ pub(crate) fn mapped(
             let given = body.bind(py).call1((batch,))?;
             Ok(given.extract::<PyRecordBatch>()?.into_inner())
         });
-        let given = given.map_err(|error| ArrowError::ExternalError(Box::new(error)))?;
+        let given = given.map_err(|error| match error {
+            DataFusionError::External(raised) => ArrowError::ExternalError(raised),
+            other => ArrowError::ExternalError(Box::new(other)),
+        })?;
         let mut columns = Vec::new();
         for field in schema.fields() {
             columns.push(column_of(&given, field)?);

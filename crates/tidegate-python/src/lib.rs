@@ -42,6 +42,7 @@ fn _tidegate(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<frame::Frame>()?;
     module.add_class::<job::Job>()?;
     module.add_class::<rows::Rows>()?;
+    module.add_class::<rows::Batches>()?;
     module.add_class::<rows::Schema>()?;
     module.add_class::<functions::Function>()?;
     module.add_function(wrap_pyfunction!(main, module)?)?;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch, StructArray};
+use arrow::buffer::NullBuffer;
 use arrow::datatypes::{Field, FieldRef, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
@@ -81,13 +82,17 @@ impl Rows {
             let formatters =
                 columns.map(|column| ArrayFormatter::try_new(column.as_ref(), &options));
             let formatters = formatters.collect::<Result<Vec<_>, _>>().map_err(failed)?;
+            let nulls: Vec<_> = batch
+                .columns()
+                .iter()
+                .map(|column| column.logical_nulls())
+                .collect();
             for row in 0..batch.num_rows().min(rows_max - rows.len()) {
-                let cell = |(column, formatter): (&ArrayRef, &ArrayFormatter<'_>)| {
-                    column
-                        .is_valid(row)
-                        .then(|| cut(&formatter.value(row).to_string(), chars_max))
+                let cell = |(nulls, formatter): (&Option<NullBuffer>, &ArrayFormatter<'_>)| {
+                    let is_valid = nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
+                    is_valid.then(|| cut(&formatter.value(row).to_string(), chars_max))
                 };
-                rows.push(batch.columns().iter().zip(&formatters).map(cell).collect());
+                rows.push(nulls.iter().zip(&formatters).map(cell).collect());
             }
         }
         Ok(rows)
@@ -148,9 +153,57 @@ impl Stream {
     }
 }
 
+type Shared = Arc<Mutex<BoxStream<'static, Result<RecordBatch, Error>>>>;
+
+async fn next_of(batches: Shared) -> Result<Option<RecordBatch>, Error> {
+    batches.lock().await.next().await.transpose()
+}
+
+/// The batches of a statement, for Python to ask for one after the other.
+#[pyclass(frozen, module = "tidegate._tidegate")]
+pub(crate) struct Batches {
+    schema: SchemaRef,
+    batches: Shared,
+    cancel: CancelHandle,
+}
+
+impl Batches {
+    pub(crate) fn new(stream: Stream, cancel: CancelHandle) -> Self {
+        Self {
+            schema: stream.schema,
+            batches: Arc::new(Mutex::new(stream.batches)),
+            cancel,
+        }
+    }
+}
+
+impl Drop for Batches {
+    fn drop(&mut self) {
+        self.cancel.cancel();
+    }
+}
+
+#[pymethods]
+impl Batches {
+    /// The columns.
+    #[getter]
+    fn schema(&self) -> Schema {
+        Schema(Arc::clone(&self.schema))
+    }
+
+    /// Waits for the next batch; `None` at the end. Ctrl-C stops the statement.
+    fn next(&self, py: Python<'_>) -> PyResult<Option<Rows>> {
+        let next = wait(py, &self.cancel, None, next_of(Arc::clone(&self.batches)))?;
+        Ok(next.map(|batch| Rows {
+            schema: Arc::clone(&self.schema),
+            batches: vec![batch],
+        }))
+    }
+}
+
 /// Batches that are asked for one by one, from whatever thread.
 struct Pulled {
-    batches: Arc<Mutex<BoxStream<'static, Result<RecordBatch, Error>>>>,
+    batches: Shared,
     cancel: CancelHandle,
     has_ended: bool,
 }
@@ -162,19 +215,20 @@ impl Iterator for Pulled {
         if self.has_ended {
             return None;
         }
-        let batches = Arc::clone(&self.batches);
-        let next = async move { batches.lock().await.next().await.transpose() };
         let pulled = Python::try_attach(|py| {
-            let pulled = wait(py, &self.cancel, None, next);
-            if pulled.is_err() && self.cancel.is_cancelled() {
-                again(py);
-            }
-            pulled
+            let next = next_of(Arc::clone(&self.batches));
+            wait(py, &self.cancel, None, next).map_err(|raised| {
+                if self.cancel.is_cancelled() {
+                    again(py);
+                }
+                // Whoever reads this may not have Python's lock, and so no way to print an exception.
+                raised.to_string()
+            })
         });
         let item = match pulled {
             Some(Ok(None)) => None,
             Some(Ok(Some(batch))) => return Some(Ok(in_one(&batch))),
-            Some(Err(error)) => Some(Err(ArrowError::ExternalError(Box::new(error)))),
+            Some(Err(raised)) => Some(Err(ArrowError::ExternalError(raised.into()))),
             None => Some(Err(ArrowError::ExternalError(
                 "Python is shutting down".into(),
             ))),

@@ -1,0 +1,31 @@
+"""Every block of Python in the guide's page runs, in order, and prints what the page shows after it."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+PAGES = ["docs/guide/python.md", "README.md"]
+ROOT = Path(__file__).resolve().parents[2]
+BLOCK = re.compile(r"^```python\n(.*?)^```$(?:\n+```text\n(.*?)^```$)?", re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_blocks_print_what_the_page_shows(name, tmp_path, monkeypatch):
+    blocks = [block for block in BLOCK.finditer((ROOT / name).read_text()) if "tidegate" in block.group(0)]
+    assert blocks
+    monkeypatch.chdir(tmp_path)
+    scope: dict[str, object] = {"__name__": "guide"}
+    for block in blocks:
+        code, expect = block.groups()
+        line = (ROOT / name).read_text()[: block.start()].count("\n") + 1
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            # `await` stands in blocks as in a notebook.
+            exec(compile("\n" * line + code, name, "exec"), scope)
+        if expect is not None:
+            assert printed.getvalue().split() == expect.split(), f"{name}:{line}"
