@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Union
 from tidegate import _values
 
 if TYPE_CHECKING:
-    from tidegate._tidegate import Node
+    from tidegate._tidegate import _Node as Node
 
 #: What stands for an expression: a column's name, or a value.
 IntoExpr = Union["Expr", str, Any]
@@ -250,7 +250,7 @@ class Expr:
 
     def pow(self, exponent: Any) -> Expr:
         """Raise to a power."""
-        return self**exponent
+        return self.__pow__(exponent)
 
     def clip(self, lower: Any = None, upper: Any = None) -> Expr:
         """Limit the value to a range. NULL stays NULL."""

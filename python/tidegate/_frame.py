@@ -248,7 +248,7 @@ class DataFrame:
         from tidegate._functions import batch_body
 
         body = batch_body(function)
-        shown = name or getattr(function, "__name__", "function")
+        shown = name or str(getattr(function, "__name__", "function"))
         return self._of(lambda: self._frame.map_partitions(body, _values.schema(schema), shown))
 
     def to_backend(self, backend: str) -> DataFrame:
@@ -538,4 +538,3 @@ def _tell(loop: asyncio.AbstractEventLoop, ended: asyncio.Event) -> None:
     """Tell a loop that something has ended, unless the loop has, too."""
     if not loop.is_closed():
         loop.call_soon_threadsafe(ended.set)
-

@@ -20,7 +20,7 @@ class Udf:
         name: str | None = None,
         volatile: bool = False,
     ) -> None:
-        self.__name__ = name or getattr(body, "__name__", "function")
+        self.__name__: str = name or str(getattr(body, "__name__", "function"))
         self.__doc__ = body.__doc__
         self._body = body
         self._returns = _values.data_type(returns)

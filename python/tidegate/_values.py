@@ -51,9 +51,9 @@ def data_type(wanted: Any) -> Any:
         name = wanted.__name__.rstrip("_").lower()
         if name in _TYPES:
             return _TYPES[name]
-    name = getattr(wanted, "name", None)
-    if isinstance(name, str) and name.lower() in _TYPES:
-        return _TYPES[name.lower()]
+    called = getattr(wanted, "name", None)
+    if isinstance(called, str) and called.lower() in _TYPES:
+        return _TYPES[called.lower()]
     raise TypeError(f"{wanted!r} is no type: use an Arrow type's name, such as 'Int64', or a pyarrow type")
 
 

@@ -157,7 +157,8 @@ mod tests {
 
     #[test]
     fn a_word_that_is_no_need_is_an_error() {
-        let message = "TIDEGATE_REQUIRE has 'gpu'; it may have device, nvrtc, adbc, browser, python";
+        let message =
+            "TIDEGATE_REQUIRE has 'gpu'; it may have device, nvrtc, adbc, browser, python";
         assert_eq!(needs("nvrtc,gpu", None), Err(message.to_owned()));
     }
 }

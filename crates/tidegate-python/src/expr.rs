@@ -176,6 +176,12 @@ impl<'a> Scope<'a> {
             }
             "/" | "quotient" => Operator::Divide,
             "//" => return self.floor_divided(left, right, are_whole),
+            "%" if are_whole && is_positive(&right) => {
+                // It is named once, so that remainders of remainders stay small.
+                let remainder = binary(left, Operator::Modulo, right.clone());
+                let shifted = binary(remainder, Operator::Plus, right.clone());
+                return Ok(binary(shifted, Operator::Modulo, right));
+            }
             "%" => return Ok(floor_remainder(left, right)),
             "rem" => Operator::Modulo,
             "&" if is(is_truth) => Operator::And,
@@ -383,6 +389,12 @@ fn differs_in_sign(left: Expr, right: Expr) -> Expr {
 
 fn is_whole(of: &DataType) -> bool {
     of.is_integer() || is_truth(of)
+}
+
+/// Tells whether an expression is a positive whole number that is far from the largest one.
+fn is_positive(expr: &Expr) -> bool {
+    let half = i64::MAX / 2;
+    matches!(expr, Expr::Literal(ScalarValue::Int64(Some(value)), _) if (1..half).contains(value))
 }
 
 fn is_truth(of: &DataType) -> bool {

@@ -63,15 +63,20 @@ impl Frame {
         Self::new(&self.engine, frame, self.remote.clone())
     }
 
-    fn checked<E: Into<Error>>(&self, frame: Result<DataFrame, E>) -> PyResult<Self> {
-        let frame = frame.map_err(|error| raise(&self.engine.planner().explained(error)))?;
+    /// Builds another frame.
+    fn checked<E: Into<Error>>(
+        &self,
+        build: impl FnOnce() -> Result<DataFrame, E>,
+    ) -> PyResult<Self> {
+        let frame = on_large_stack(build)
+            .map_err(|error| raise(&self.engine.planner().explained(error)))?;
         Ok(self.with(frame))
     }
 
     /// Builds something with the names of this frame.
     fn scoped<T>(&self, build: impl FnOnce(Scope<'_>) -> PyResult<T>) -> PyResult<T> {
         let (state, plan) = self.frame.clone().into_parts();
-        build(Scope::new(&state, plan.schema()))
+        on_large_stack(|| build(Scope::new(&state, plan.schema())))
     }
 
     /// Refuses to combine frames of two connections.
@@ -118,7 +123,7 @@ impl Frame {
     /// Selects expressions; an aggregate beside other columns is the same for every row.
     fn select(&self, nodes: &Bound<'_, PyAny>) -> PyResult<Self> {
         let exprs = self.scoped(|scope| scope.exprs(nodes))?;
-        self.checked(aggregation::select(self.frame.clone(), exprs))
+        self.checked(|| aggregation::select(self.frame.clone(), exprs))
     }
 
     /// Adds columns, or replaces those of the same name.
@@ -149,7 +154,7 @@ impl Frame {
                 .map(|(name, expr)| expr.unalias().alias(name));
             self.frame.clone().select(columns.collect::<Vec<_>>())
         };
-        self.checked(build())
+        self.checked(build)
     }
 
     /// Keeps the rows for which a condition is true.
@@ -162,14 +167,14 @@ impl Frame {
             let message = "a filter takes no aggregate or window: make a column of it by with_columns() first";
             return Err(raise(&Error::new(ErrorKind::Sql, message)));
         }
-        self.checked(self.frame.clone().filter(condition))
+        self.checked(|| self.frame.clone().filter(condition))
     }
 
     /// Makes aggregates of each group.
     fn aggregate(&self, groups: &Bound<'_, PyAny>, nodes: &Bound<'_, PyAny>) -> PyResult<Self> {
         let (groups, exprs) =
             self.scoped(|scope| Ok((scope.exprs(groups)?, scope.exprs(nodes)?)))?;
-        self.checked(aggregation::aggregate(self.frame.clone(), groups, exprs))
+        self.checked(|| aggregation::aggregate(self.frame.clone(), groups, exprs))
     }
 
     /// Joins with another frame by columns that are equal.
@@ -214,18 +219,18 @@ impl Frame {
     /// Sorts the rows.
     fn sort(&self, items: &Bound<'_, PyAny>) -> PyResult<Self> {
         let sorts = self.scoped(|scope| scope.sorts(items))?;
-        self.checked(self.frame.clone().sort(sorts))
+        self.checked(|| self.frame.clone().sort(sorts))
     }
 
     /// Skips rows, and keeps so many of the others.
     fn limit(&self, skip: usize, fetch: Option<usize>) -> PyResult<Self> {
-        self.checked(self.frame.clone().limit(skip, fetch))
+        self.checked(|| self.frame.clone().limit(skip, fetch))
     }
 
     /// Keeps one row of each that are alike in all columns, or in these.
     fn distinct(&self, columns: Option<Vec<String>>) -> PyResult<Self> {
         let Some(columns) = columns else {
-            return self.checked(self.frame.clone().distinct());
+            return self.checked(|| self.frame.clone().distinct());
         };
         let (on, all) = self.scoped(|scope| {
             let on = columns
@@ -238,7 +243,7 @@ impl Frame {
                 .collect::<PyResult<Vec<_>>>()?;
             Ok((on, all))
         })?;
-        self.checked(self.frame.clone().distinct_on(on, all, None))
+        self.checked(|| self.frame.clone().distinct_on(on, all, None))
     }
 
     /// Makes a row of each element of lists.
@@ -259,14 +264,14 @@ impl Frame {
                 .build()?;
             Ok::<_, datafusion::error::DataFusionError>(DataFrame::new(state, plan))
         };
-        self.checked(build())
+        self.checked(build)
     }
 
     /// Runs the frame's regions on the host, on devices, or wherever they are done first.
     fn to_backend(&self, backend: &str) -> PyResult<Self> {
         self.unsupported_there("to_backend()")?;
         let backend: Backend = backend.parse().map_err(|error| raise(&error))?;
-        self.checked(self.frame.clone().to_backend(backend))
+        self.checked(|| self.frame.clone().to_backend(backend))
     }
 
     /// Maps each batch by a Python function, which gives a batch of these columns.
@@ -283,7 +288,7 @@ impl Frame {
             ..MapOptions::default()
         };
         let body = mapped(body, Arc::clone(&schema));
-        self.checked(self.frame.clone().map_partitions(schema, options, body))
+        self.checked(|| self.frame.clone().map_partitions(schema, options, body))
     }
 
     /// Shows the plan; runs it first if asked to.
@@ -378,4 +383,15 @@ impl Frame {
         let known = known.map_err(|error| raise(&self.engine.planner().explained(error)))?;
         Ok(known.to_string())
     }
+}
+
+/// Stack that recursion over deep expressions takes; only pages that are touched cost memory.
+const STACK_BYTES: usize = 64 << 20;
+
+/// Stack that a thread of Python hardly has, so that the other one is taken.
+const RED_ZONE_BYTES: usize = 16 << 20;
+
+/// Does something that recurses over expressions.
+fn on_large_stack<T>(work: impl FnOnce() -> T) -> T {
+    stacker::maybe_grow(RED_ZONE_BYTES, STACK_BYTES, work)
 }

@@ -607,8 +607,8 @@ def _joined(ones: list[Array], other: Array) -> tuple[DataFrame, tuple[Dimension
     left, right = rows(ones, "a", 0), rows([other], "b", len(ones))
     keys = [axis for axis in range(ndim) if has(ones[0], axis) and has(other, axis)]
     if keys:
-        on = {"left_on": [f"a{axis}" for axis in keys], "right_on": [f"b{axis}" for axis in keys]}
-        both = left.join(right, coalesce=False, **on)
+        own, theirs = [f"a{axis}" for axis in keys], [f"b{axis}" for axis in keys]
+        both = left.join(right, left_on=own, right_on=theirs, coalesce=False)
     else:
         both = left.join(right, how="cross")
     sides = [("a" if has(ones[0], axis) else "b") + str(axis) for axis in range(ndim)]

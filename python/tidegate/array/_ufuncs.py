@@ -116,9 +116,9 @@ def where(condition: Any, one: Any, other: Any) -> Array:
     """Choose between two arrays' values."""
     mask, left, right = _operands((condition, one, other))
     dtype = _result(left, right)
-    mask = mask.astype(bool)
-    value = when(mask._value).then(_as(left, dtype)).otherwise(_as(right, dtype))
-    return mask._with(value, dtype)
+    chosen: Array = mask.astype(bool)
+    value = when(chosen._value).then(_as(left, dtype)).otherwise(_as(right, dtype))
+    return chosen._with(value, dtype)
 
 
 class _Literal:
