@@ -12,7 +12,7 @@ use datafusion::datasource::file_format::csv::CsvFormatFactory;
 use datafusion::datasource::file_format::format_as_file_type;
 use datafusion::datasource::file_format::json::JsonFormatFactory;
 use datafusion::datasource::file_format::parquet::ParquetFormatFactory;
-use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlanBuilder};
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder};
 use pyo3::prelude::{PyAnyMethods, pyclass, pymethods};
 use pyo3::types::PyCapsule;
 use pyo3::{Bound, Py, PyAny, PyResult, Python};
@@ -79,6 +79,30 @@ impl Frame {
         on_large_stack(|| build(Scope::new(&state, plan.schema())))
     }
 
+    /// Makes a frame of a server one query of its own, before or after it is combined with another.
+    fn sealed(&self) -> PyResult<Self> {
+        let Some(queries) = &self.remote else {
+            return Ok(self.with(self.frame.clone()));
+        };
+        let sealed = queries.sealed(self.engine.planner(), self.frame.logical_plan());
+        let (frame, queries) = sealed.map_err(|error| raise(&error))?;
+        Ok(Self::new(&self.engine, frame, Some(queries)))
+    }
+
+    /// Makes a frame of a server one query of its own where SQL has no way to build on its last step: after
+    /// LIMIT and DISTINCT, and after ORDER BY where the order is lost anyway.
+    fn to_build_on(&self, keeps_order: bool) -> PyResult<Option<Self>> {
+        let is_closed = match self.frame.logical_plan() {
+            LogicalPlan::Limit(_) | LogicalPlan::Distinct(_) => true,
+            LogicalPlan::Sort(_) => !keeps_order,
+            _ => false,
+        };
+        match self.remote.is_some() && is_closed {
+            true => self.sealed().map(Some),
+            false => Ok(None),
+        }
+    }
+
     /// Refuses to combine frames of two connections.
     fn and(&self, other: &Self) -> PyResult<Option<Queries>> {
         if !self.engine.is_same(&other.engine) {
@@ -122,12 +146,18 @@ impl Frame {
 
     /// Selects expressions; an aggregate beside other columns is the same for every row.
     fn select(&self, nodes: &Bound<'_, PyAny>) -> PyResult<Self> {
+        if let Some(sealed) = self.to_build_on(true)? {
+            return sealed.select(nodes);
+        }
         let exprs = self.scoped(|scope| scope.exprs(nodes))?;
         self.checked(|| aggregation::select(self.frame.clone(), exprs))
     }
 
     /// Adds columns, or replaces those of the same name.
     fn with_columns(&self, pairs: &Bound<'_, PyAny>) -> PyResult<Self> {
+        if let Some(sealed) = self.to_build_on(true)? {
+            return sealed.with_columns(pairs);
+        }
         let exprs = self.scoped(|scope| {
             let mut exprs = Vec::new();
             for pair in pairs.try_iter()? {
@@ -159,6 +189,9 @@ impl Frame {
 
     /// Keeps the rows for which a condition is true.
     fn filter(&self, node: &Bound<'_, PyAny>) -> PyResult<Self> {
+        if let Some(sealed) = self.to_build_on(true)? {
+            return sealed.filter(node);
+        }
         let condition = self.scoped(|scope| scope.expr(node))?;
         let is_plain = aggregation::stands_free(&condition).map(|has| !has);
         let has_window =
@@ -172,6 +205,9 @@ impl Frame {
 
     /// Makes aggregates of each group.
     fn aggregate(&self, groups: &Bound<'_, PyAny>, nodes: &Bound<'_, PyAny>) -> PyResult<Self> {
+        if let Some(sealed) = self.to_build_on(false)? {
+            return sealed.aggregate(groups, nodes);
+        }
         let (groups, exprs) =
             self.scoped(|scope| Ok((scope.exprs(groups)?, scope.exprs(nodes)?)))?;
         self.checked(|| aggregation::aggregate(self.frame.clone(), groups, exprs))
@@ -186,7 +222,8 @@ impl Frame {
         suffix: String,
         coalesce: Option<bool>,
     ) -> PyResult<Self> {
-        let remote = self.and(other)?;
+        let (left, right) = (self.sealed()?, other.sealed()?);
+        let remote = left.and(&right)?;
         for (frame, names) in [(self, &keys.0), (other, &keys.1)] {
             names
                 .iter()
@@ -198,14 +235,15 @@ impl Frame {
             suffix,
             coalesce,
         };
-        let frame = join.of(self.frame.clone(), other.frame.clone())?;
-        Ok(Self::new(&self.engine, frame, remote))
+        let frame = on_large_stack(|| join.of(left.frame, right.frame))?;
+        Self::new(&self.engine, frame, remote).sealed()
     }
 
     /// Adds the rows of another frame.
     fn union(&self, other: &Self, is_by_name: bool, is_distinct: bool) -> PyResult<Self> {
-        let remote = self.and(other)?;
-        let (own, others) = (self.frame.clone(), other.frame.clone());
+        let (own, others) = (self.sealed()?, other.sealed()?);
+        let remote = own.and(&others)?;
+        let (own, others) = (own.frame, others.frame);
         let frame = match (is_by_name, is_distinct) {
             (false, false) => own.union(others),
             (false, true) => own.union_distinct(others),
@@ -213,22 +251,31 @@ impl Frame {
             (true, true) => own.union_by_name_distinct(others),
         };
         let frame = frame.map_err(|error| raise(&self.engine.planner().explained(error)))?;
-        Ok(Self::new(&self.engine, frame, remote))
+        Self::new(&self.engine, frame, remote).sealed()
     }
 
     /// Sorts the rows.
     fn sort(&self, items: &Bound<'_, PyAny>) -> PyResult<Self> {
+        if let Some(sealed) = self.to_build_on(false)? {
+            return sealed.sort(items);
+        }
         let sorts = self.scoped(|scope| scope.sorts(items))?;
         self.checked(|| self.frame.clone().sort(sorts))
     }
 
     /// Skips rows, and keeps so many of the others.
     fn limit(&self, skip: usize, fetch: Option<usize>) -> PyResult<Self> {
+        if let Some(sealed) = self.to_build_on(true)? {
+            return sealed.limit(skip, fetch);
+        }
         self.checked(|| self.frame.clone().limit(skip, fetch))
     }
 
     /// Keeps one row of each that are alike in all columns, or in these.
     fn distinct(&self, columns: Option<Vec<String>>) -> PyResult<Self> {
+        if let Some(sealed) = self.to_build_on(false)? {
+            return sealed.distinct(columns);
+        }
         let Some(columns) = columns else {
             return self.checked(|| self.frame.clone().distinct());
         };
@@ -248,6 +295,9 @@ impl Frame {
 
     /// Makes a row of each element of lists.
     fn explode(&self, columns: Vec<String>) -> PyResult<Self> {
+        if let Some(sealed) = self.to_build_on(true)? {
+            return sealed.explode(columns);
+        }
         let plain = self.scoped(|scope| {
             let fields = self.frame.schema().fields().iter();
             let plain = fields.map(|field| Ok(scope.column(field.name())?.alias(field.name())));

@@ -47,6 +47,20 @@ impl Queries {
         Ok((frame, queries))
     }
 
+    /// Makes a query of a plan over these, so that its names are its own in what is built on it.
+    pub(crate) fn sealed(
+        &self,
+        planner: &Session,
+        plan: &LogicalPlan,
+    ) -> Result<(DataFrame, Self), Error> {
+        let columns = Arc::new(plan.schema().as_arrow().clone());
+        let body = self.body(plan)?;
+        let (frame, own) = Self::frame(planner, &body, columns, self.values.clone())?;
+        let mut queries = self.queries.clone();
+        queries.extend(own.queries);
+        Ok((frame, Self { queries, ..own }))
+    }
+
     /// Joins what two frames are built on.
     pub(crate) fn and(&self, other: &Self) -> Result<Self, Error> {
         let values = match (&self.values, &other.values) {
@@ -72,14 +86,21 @@ impl Queries {
         if let (LogicalPlan::TableScan(_), [(_, sql)]) = (plan, self.queries.as_slice()) {
             return Ok(sql.to_string());
         }
-        let dialect = PostgreSqlDialect {};
-        let body = Unparser::new(&dialect).plan_to_sql(plan).map_err(|error| {
-            let message = format!("the frame cannot be written as SQL for the server: {error}");
-            Error::new(ErrorKind::NotSupported, message)
-        })?;
+        let body = self.body(plan)?;
         let queries = self.queries.iter();
         let queries = queries.map(|(name, sql)| format!("{name} AS (\n{sql}\n)"));
         let queries = queries.collect::<Vec<_>>().join(",\n");
         Ok(format!("WITH {queries}\n{body}"))
+    }
+
+    /// Writes a plan as SQL over the names of these queries.
+    fn body(&self, plan: &LogicalPlan) -> Result<String, Error> {
+        let dialect = PostgreSqlDialect {};
+        let body = Unparser::new(&dialect).plan_to_sql(plan);
+        let body = body.map_err(|error| {
+            let message = format!("the frame cannot be written as SQL for the server: {error}");
+            Error::new(ErrorKind::NotSupported, message)
+        })?;
+        Ok(body.to_string())
     }
 }
