@@ -284,6 +284,39 @@ def test_python_functions_in_frames_and_sql(con):
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
 
+def test_a_function_may_ask_the_engine_and_be_interrupted():
+    code = """
+    import os, signal, threading, time
+    import pyarrow as pa
+    import tidegate as tg
+    con = tg.connect(devices="", threads=2)
+
+    @tg.udf(returns="int64")
+    def asks(x):
+        return pa.array([con.sql("SELECT 5 AS v").item()] * len(x))
+
+    assert con.sql("SELECT x FROM arange(10)").select(asks("x").sum()).item() == 50
+    assert con.sql("SELECT x FROM arange(500000)").select(asks("x").sum()).item() == 2500000
+
+    @tg.udf(returns="int64")
+    def slow(x):
+        time.sleep(0.05)
+        return x
+
+    threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    try:
+        con.sql("SELECT x FROM arange(10000000)").select(slow("x").sum()).collect()
+        raise SystemExit("it ended")
+    except KeyboardInterrupt:
+        pass
+    # Python ends while the function may still run.
+    con.submit(con.sql("SELECT x FROM arange(10000000)").select(slow("x").sum()))
+    time.sleep(0.3)
+    """
+    done = run(code)
+    assert done.returncode == 0, done
+
+
 def test_batches_are_mapped_by_python(con):
     frame = con.sql("SELECT x FROM arange(50000)")
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Callable
 from typing import Any
 
 from tidegate import _expr, _tidegate, _values
 from tidegate._expr import Expr, IntoExpr
+
+# A thread of the engine must not be in a function when Python ends.
+atexit.register(_tidegate.end_functions)
 
 
 class Udf:

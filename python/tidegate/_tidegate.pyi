@@ -13,7 +13,7 @@ __all__ = [
     "Schema",
     "Function",
     "main",
-    "is_engine_thread",
+    "end_functions",
 ]
 
 __version__: str
@@ -21,7 +21,7 @@ __version__: str
 _Node = tuple[Any, ...]
 
 def main(arguments: list[str]) -> int: ...
-def is_engine_thread() -> bool: ...
+def end_functions() -> None: ...
 @final
 class Schema:
     @property

@@ -3,9 +3,11 @@
 //! They run on the engine's threads, one batch at a time under Python's lock. What they raise fails the
 //! statement, and is the cause of its exception.
 
-use std::cell::Cell;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::compute::cast;
@@ -24,15 +26,42 @@ use pyo3_arrow::{PyArray, PyRecordBatch};
 
 use crate::types::data_type;
 
-thread_local! {
-    /// Whether this thread runs a Python function for the engine.
-    static IN_FUNCTION: Cell<bool> = const { Cell::new(false) };
+/// Threads of the engine that run a Python function now.
+static INSIDE: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether Python ends, so that no function is called any more.
+static IS_ENDING: AtomicBool = AtomicBool::new(false);
+
+/// How long the end of Python waits for functions that run.
+const END_MAX: Duration = Duration::from_secs(5);
+
+/// Calls no function any more, and waits for those that run: a thread that is in Python when that ends takes the
+/// process with it.
+#[pyfunction]
+pub(crate) fn end_functions(py: Python<'_>) {
+    IS_ENDING.store(true, Ordering::SeqCst);
+    py.detach(|| {
+        let until = Instant::now() + END_MAX;
+        while INSIDE.load(Ordering::SeqCst) > 0 && Instant::now() < until {
+            thread::sleep(Duration::from_millis(2));
+        }
+    });
 }
 
-/// Returns whether the calling function runs on a thread of the engine.
-#[pyfunction]
-pub(crate) fn is_engine_thread() -> bool {
-    IN_FUNCTION.get()
+/// A thread in a Python function, until it is dropped.
+struct Inside;
+
+impl Inside {
+    fn enter() -> Self {
+        INSIDE.fetch_add(1, Ordering::SeqCst);
+        Self
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        INSIDE.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 /// A scalar function whose body is Python.
@@ -182,9 +211,12 @@ fn column_of(given: &RecordBatch, field: &Field) -> std::result::Result<ArrayRef
 
 /// Runs Python on a thread of the engine.
 fn attached<T>(work: impl FnOnce(Python<'_>) -> PyResult<T>) -> Result<T> {
-    let before = IN_FUNCTION.replace(true);
+    let inside = Inside::enter();
+    if IS_ENDING.load(Ordering::SeqCst) {
+        return exec_err!("the Python interpreter is shutting down");
+    }
     let done = Python::try_attach(work);
-    IN_FUNCTION.set(before);
+    drop(inside);
     match done {
         Some(done) => done.map_err(|raised: PyErr| DataFusionError::External(Box::new(raised))),
         None => exec_err!("the Python interpreter is shutting down"),

@@ -16,13 +16,7 @@ use tidegate::{CancelHandle, Error, ErrorKind, QueryProgress};
 use crate::connection::Engine;
 use crate::error::raise;
 use crate::rows::{Rows, Stream};
-use crate::runtime::runtime;
-
-/// How long a wait is before signals are looked at.
-const STEP: Duration = Duration::from_millis(50);
-
-/// How long a statement that was told to stop is waited for.
-const STOP_MAX: Duration = Duration::from_secs(1);
+use crate::runtime::{STEP, STOP_MAX, off_the_engine, spawn};
 
 /// A statement that runs, or ran.
 #[pyclass(frozen, module = "tidegate._tidegate")]
@@ -56,14 +50,14 @@ impl Job {
             let schema = Arc::clone(&stream.schema);
             Ok((schema, stream.batches.try_collect::<Vec<_>>().await?))
         };
-        runtime()?.spawn(async move {
+        spawn(async move {
             let collected = AssertUnwindSafe(collected).catch_unwind();
             let done = tokio::select! {
                 done = collected => done.unwrap_or_else(|_| Err(panicked())),
                 () = handle.cancelled() => Err(cancelled()),
             };
             inside.end(done);
-        });
+        })?;
         Ok(Self {
             engine,
             cancel,
@@ -186,11 +180,13 @@ impl Job {
 impl Outcome {
     /// Waits for the end; returns whether it has come.
     fn wait(&self, time: Duration) -> bool {
-        let mut collected = self.collected.lock();
-        if collected.is_none() {
-            self.has_ended.wait_for(&mut collected, time);
-        }
-        collected.is_some()
+        off_the_engine(|| {
+            let mut collected = self.collected.lock();
+            if collected.is_none() {
+                self.has_ended.wait_for(&mut collected, time);
+            }
+            collected.is_some()
+        })
     }
 }
 

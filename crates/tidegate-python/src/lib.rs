@@ -46,5 +46,5 @@ fn _tidegate(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<rows::Schema>()?;
     module.add_class::<functions::Function>()?;
     module.add_function(wrap_pyfunction!(main, module)?)?;
-    module.add_function(wrap_pyfunction!(functions::is_engine_thread, module)?)
+    module.add_function(wrap_pyfunction!(functions::end_functions, module)?)
 }

@@ -13,15 +13,16 @@ use futures::FutureExt;
 use pyo3::types::PyAnyMethods;
 use pyo3::{Bound, PyAny, PyErr, PyResult, Python};
 use tidegate::{CancelHandle, Error, ErrorKind};
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::task::JoinHandle;
 
 use crate::error::raise;
 
 /// How long a wait is before signals are looked at.
-const STEP: Duration = Duration::from_millis(50);
+pub(crate) const STEP: Duration = Duration::from_millis(50);
 
 /// How long a statement that was told to stop is waited for.
-const STOP_MAX: Duration = Duration::from_secs(1);
+pub(crate) const STOP_MAX: Duration = Duration::from_millis(200);
 
 /// The threads, and the process that they are of.
 static RUNTIME: OnceLock<(u32, Runtime)> = OnceLock::new();
@@ -64,10 +65,10 @@ pub(crate) fn wait<T: Send + 'static>(
     work: impl Future<Output = Result<T, Error>> + Send + 'static,
 ) -> PyResult<T> {
     let (sender, mut receiver) = mpsc::channel();
-    let task = runtime()?.spawn(async move {
+    let task = spawn(async move {
         let done = AssertUnwindSafe(work).catch_unwind().await;
         let _ = sender.send(done.unwrap_or_else(|_| Err(panicked())));
-    });
+    })?;
     loop {
         let (back, received) = receive(py, receiver, STEP);
         receiver = back;
@@ -98,9 +99,26 @@ fn receive<T: Send + 'static>(
     time: Duration,
 ) -> (Receiver<T>, Result<T, RecvTimeoutError>) {
     py.detach(move || {
-        let received = receiver.recv_timeout(time);
-        (receiver, received)
+        off_the_engine(move || {
+            let received = receiver.recv_timeout(time);
+            (receiver, received)
+        })
     })
+}
+
+/// Starts a task on the process's threads.
+pub(crate) fn spawn(work: impl Future<Output = ()> + Send + 'static) -> PyResult<JoinHandle<()>> {
+    let runtime = runtime()?;
+    Ok(off_the_engine(|| runtime.spawn(work)))
+}
+
+/// Does something that blocks. A thread of the engine, which runs a Python function, first gives away what it
+/// would do next: that may be what it waits for.
+pub(crate) fn off_the_engine<T>(work: impl FnOnce() -> T) -> T {
+    match Handle::try_current() {
+        Ok(_) => tokio::task::block_in_place(work),
+        Err(_) => work(),
+    }
 }
 
 fn panicked() -> Error {
