@@ -113,9 +113,18 @@ def test_numbers_are_shared_and_not_copied(con, rows):
             at = chunk.buffers()[-1].address
             assert start <= at < start + 8 * rows
     own = con.from_arrow(pl.DataFrame({"x": np.arange(rows)})).collect()
-    # Partitions come in any order.
     first, again = own.to_arrow().column("x"), con.from_arrow(own).to_arrow().column("x")
-    assert sorted(map(address, first.chunks)) == sorted(map(address, again.chunks))
+    assert list(map(address, first.chunks)) == list(map(address, again.chunks))
+
+
+def test_rows_of_data_keep_their_order_while_they_are_selected(con):
+    data = table = pa.table({"x": np.arange(1_000_000), "y": np.arange(1_000_000) % 7})
+    assert con.from_arrow(table).to_arrow().column("x").equals(table.column("x"))
+    chosen = con.sql("SELECT x * 2 AS d FROM data WHERE y = 3")
+    expect = table.column("x").to_numpy()[table.column("y").to_numpy() == 3] * 2
+    np.testing.assert_array_equal(chosen.to_numpy()["d"], expect)
+    frame = con.from_arrow(data).filter(tg.col("y") == 3).select(d=tg.col("x") * 2).limit(1000)
+    np.testing.assert_array_equal(frame.to_numpy()["d"], expect[:1000])
 
 
 def test_data_stays_while_a_frame_needs_it(con):

@@ -25,6 +25,7 @@ use crate::frame::Frame;
 use crate::functions::Function;
 use crate::job::Job;
 use crate::literal::parameters;
+use crate::order::kept;
 use crate::remote::Queries;
 use crate::rows::Stream;
 use crate::runtime::{runtime, wait};
@@ -66,7 +67,7 @@ impl Engine {
         async move {
             match (engine, remote) {
                 (Self::Local(session), _) => {
-                    let rows = session.start_frame(frame, &cancel).await?;
+                    let rows = session.start_frame(kept(frame), &cancel).await?;
                     Ok(Stream {
                         schema: rows.schema(),
                         batches: rows.map_err(Error::from).boxed(),

@@ -5,7 +5,7 @@
 //! a frame is planned and placed as a statement is. This crate must not know how anything runs.
 //!
 //! In reading order: `runtime` (threads, waiting, Ctrl-C), `error`, `connection` (sessions, here and on
-//! servers), `literal` and `expr` (trees become expressions), `types`, `frame` (plans), `aggregation`, `joins`,
+//! servers), `literal` and `expr` (trees become expressions), `types`, `frame` (plans), `aggregation`, `joins`, `order`,
 //! `job` (a statement that runs), `rows` (what it gives), `functions` (Python functions over batches).
 
 mod aggregation;
@@ -17,6 +17,7 @@ mod functions;
 mod job;
 mod joins;
 mod literal;
+mod order;
 mod remote;
 mod rows;
 mod runtime;
