@@ -296,6 +296,20 @@ def test_persisted_arrays_are_kept_and_given_up(con):
     assert con.tables() == before
 
 
+def test_arrays_run_on_devices_as_statements_do():
+    con = tg.connect(devices="", simulate_device="256MiB")
+    con.set("tidegate.placement", "device")
+    x = ta.random.default_rng(5, con=con).normal(size=(400, 300), chunks=(100, 100))
+    values = ta.random.default_rng(5).normal(size=(400, 300)).compute()
+    check((x + 1)[::2, ::2].sum(), (values + 1)[::2, ::2].sum())
+    assert "simulated" in repr(con.last_report())
+    kept = x.persist(on="device")
+    check(kept.max(axis=0), values.max(axis=0))
+    check((kept > 0).sum(axis=1), (values > 0).sum(axis=1))
+    del kept
+    assert con.tables() == []
+
+
 def test_what_is_not_there_is_named(con):
     x = ours(con, FLOATS)
     for attempt, name in [

@@ -152,6 +152,17 @@ def test_options_that_make_no_sense_are_refused():
         tg.connect("grpc://127.0.0.1:9")
 
 
+def test_options_of_stores_are_those_of_the_engine(monkeypatch):
+    with pytest.raises(tg.Error, match="aws.region"):
+        tg.connect(devices="", stores=[("s3://bucket", "aws.regoin", "eu-central-1")])
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("AWS_SKIP_SIGNATURE", "true")
+    monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
+    nobody = tg.connect(devices="", stores=[("s3://bucket", "aws.timeout", "1s")])
+    with pytest.raises(tg.IoError, match="refused"):
+        nobody.read_parquet("s3://bucket/x.parquet").collect()
+
+
 def test_the_command_is_the_packages_too():
     root = Path(tg.__file__).resolve().parents[1]
     env = {**os.environ, "PYTHONPATH": str(root)}

@@ -278,10 +278,11 @@ def connect(
         ca: certificates in PEM, or their file, that may sign the server's.
         options: of a session of this process: ``memory_limit``, ``device_memory_limit`` and ``temp_limit`` in
             bytes; ``temp_dir``; ``threads``; ``devices``, written as in ``CUDA_VISIBLE_DEVICES`` (``""`` for
-            none); ``simulate_device``; ``stores``, triples of a place, an option and its value.
+            none); ``simulate_device``; ``stores``, options of object stores as triples of a place (``""`` for all),
+            an option and its value: ``("s3://bucket", "aws.region", "eu-central-1")``.
 
-    Environment variables of object stores (``AWS_…``, ``AZURE_…``, ``GOOGLE_…``) are not read: name them as
-    ``stores``.
+    Environment variables of object stores (``AWS_…``, ``AZURE_…``, ``GOOGLE_…``) count for sessions of this process,
+    as they do for the command; ``stores`` goes before.
     """
     if url is not None:
         if options:
@@ -301,6 +302,9 @@ def _local(options: dict[str, Any]) -> dict[str, Any]:
         given["simulate_device"] = [given["simulate_device"]]
     if "temp_dir" in given:
         given["temp_dir"] = os.fspath(given["temp_dir"])
+    clouds = ("AWS_", "AZURE_", "GOOGLE_")
+    variables = [(name, value) for name, value in os.environ.items() if name.startswith(clouds) and value]
+    given["stores"] = (variables, list(given.get("stores", ())))
     cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "tidegate"
     given.setdefault("kernel_folder", cache / "kernels")
     given.setdefault("rates_folder", cache / "rates")

@@ -295,8 +295,11 @@ impl Session {
                     builder
                 }
                 "stores" => {
-                    let mut stores = StoreOptions::from_variables(Vec::new());
-                    for (place, name, value) in value.extract::<Vec<(String, String, String)>>()? {
+                    type Variables = Vec<(String, String)>;
+                    type Options = Vec<(String, String, String)>;
+                    let (variables, options): (Variables, Options) = value.extract()?;
+                    let mut stores = StoreOptions::from_variables(variables);
+                    for (place, name, value) in options {
                         stores
                             .set(&place, &name, &value)
                             .map_err(|error| raise(&error))?;
