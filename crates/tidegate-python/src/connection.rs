@@ -39,7 +39,7 @@ pub(crate) enum Engine {
     /// A session of this process.
     Local(tidegate::Session),
     /// A session of a server, and one of this process that plans for it.
-    Remote(RemoteSession, tidegate::Session),
+    Remote(Box<RemoteSession>, tidegate::Session),
 }
 
 impl Engine {
@@ -127,7 +127,7 @@ impl Engine {
             Self::Local(session) => Ok(session.progress_of(cancel)),
             Self::Remote(session, _) => {
                 let session = session.clone();
-                wait(py, &CancelHandle::new(), None, async move {
+                wait(py, &CancelHandle::new(), async move {
                     Ok(session.progress().await)
                 })
             }
@@ -161,21 +161,16 @@ impl Session {
         values: Option<Bound<'_, PyAny>>,
     ) -> PyResult<(bool, Frame)> {
         let cancel = CancelHandle::new();
-        let planned = wait(py, &cancel, None, async move { session.plan(&sql).await })?;
+        let planned = wait(py, &cancel, async move { session.plan(&sql).await })?;
         let planned = match values {
             None => planned,
             Some(values) => {
                 let values = parameters(&planned, &values)?;
-                wait(
-                    py,
-                    &cancel,
-                    None,
-                    async move { planned.bind(&values, 0).await },
-                )?
+                wait(py, &cancel, async move { planned.bind(&values, 0).await })?
             }
         };
         if planned.kind() == StatementKind::Query {
-            let frame = wait(py, &cancel, None, async move { planned.frame().await })?;
+            let frame = wait(py, &cancel, async move { planned.frame().await })?;
             return Ok((true, Frame::new(&self.engine, frame, None)));
         }
         let job = Job::start(
@@ -205,12 +200,7 @@ impl Session {
             let job = Job::start(self.engine.clone(), cancel, work)?;
             return self.answer(py, &job);
         }
-        let (columns, _) = wait(
-            py,
-            &cancel,
-            None,
-            async move { remote.columns(&text).await },
-        )?;
+        let (columns, _) = wait(py, &cancel, async move { remote.columns(&text).await })?;
         let framed = Queries::frame(self.engine.planner(), &sql, Arc::new(columns), values);
         let (frame, queries) = framed.map_err(|error| raise(&error))?;
         Ok((true, Frame::new(&self.engine, frame, Some(queries))))
@@ -313,12 +303,7 @@ impl Session {
             };
         }
         let builder = builder.file_urls();
-        let session = wait(
-            py,
-            &CancelHandle::new(),
-            None,
-            async move { builder.build() },
-        )?;
+        let session = wait(py, &CancelHandle::new(), async move { builder.build() })?;
         Ok(Self {
             engine: Engine::Local(session),
         })
@@ -345,9 +330,9 @@ impl Session {
             let remote = RemoteSession::connect(&options).await?;
             // It plans and runs nothing, so it needs no device.
             let planner = tidegate::Session::builder().visible_devices(Some(String::new()));
-            Ok(Engine::Remote(remote, planner.build()?))
+            Ok(Engine::Remote(Box::new(remote), planner.build()?))
         };
-        let engine = wait(py, &CancelHandle::new(), None, connected)?;
+        let engine = wait(py, &CancelHandle::new(), connected)?;
         Ok(Self { engine })
     }
 
@@ -421,12 +406,13 @@ impl Session {
     fn register(&self, name: &str, frame: &Frame, replaces: bool) -> PyResult<()> {
         let session = self.local_only("register()")?;
         let name = TableReference::bare(name);
-        let registered = (|| {
+        let register = || {
             if replaces {
                 session.context().deregister_table(name.clone())?;
             }
             session.context().register_table(name, frame.provider())
-        })();
+        };
+        let registered = register();
         registered
             .map(drop)
             .map_err(|error| raise(&session.explained(error)))
@@ -494,7 +480,7 @@ impl Session {
             return Ok(());
         };
         let session = session.clone();
-        wait(py, &CancelHandle::new(), None, async move {
+        wait(py, &CancelHandle::new(), async move {
             session.close().await;
             Ok(())
         })

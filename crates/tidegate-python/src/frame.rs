@@ -405,7 +405,7 @@ impl Frame {
     ) -> PyResult<Bound<'py, PyCapsule>> {
         let cancel = CancelHandle::new();
         let work = self.work(&cancel, self.frame.clone());
-        let stream = wait(py, &cancel, None, work)?;
+        let stream = wait(py, &cancel, work)?;
         stream.export(py, cancel, requested_schema)
     }
 
@@ -413,7 +413,7 @@ impl Frame {
     fn open(&self, py: Python<'_>) -> PyResult<Batches> {
         let cancel = CancelHandle::new();
         let work = self.work(&cancel, self.frame.clone());
-        let stream = wait(py, &cancel, None, work)?;
+        let stream = wait(py, &cancel, work)?;
         Ok(Batches::new(stream, cancel))
     }
 

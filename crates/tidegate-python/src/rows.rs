@@ -193,7 +193,7 @@ impl Batches {
 
     /// Waits for the next batch; `None` at the end. Ctrl-C stops the statement.
     fn next(&self, py: Python<'_>) -> PyResult<Option<Rows>> {
-        let next = wait(py, &self.cancel, None, next_of(Arc::clone(&self.batches)))?;
+        let next = wait(py, &self.cancel, next_of(Arc::clone(&self.batches)))?;
         Ok(next.map(|batch| Rows {
             schema: Arc::clone(&self.schema),
             batches: vec![batch],
@@ -217,7 +217,7 @@ impl Iterator for Pulled {
         }
         let pulled = Python::try_attach(|py| {
             let next = next_of(Arc::clone(&self.batches));
-            wait(py, &self.cancel, None, next).map_err(|raised| {
+            wait(py, &self.cancel, next).map_err(|raised| {
                 if self.cancel.is_cancelled() {
                     again(py);
                 }

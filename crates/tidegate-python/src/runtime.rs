@@ -10,8 +10,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use futures::FutureExt;
-use pyo3::types::PyAnyMethods;
-use pyo3::{Bound, PyAny, PyErr, PyResult, Python};
+use pyo3::{PyErr, PyResult, Python};
 use tidegate::{CancelHandle, Error, ErrorKind};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::JoinHandle;
@@ -57,11 +56,10 @@ fn forked() -> PyErr {
 }
 
 /// Runs a future on the process's threads and waits for it. A signal's handler that raises stops it by
-/// `cancel`, and is raised. `tick` is called with nothing about every 50 ms.
+/// `cancel`, and is raised.
 pub(crate) fn wait<T: Send + 'static>(
     py: Python<'_>,
     cancel: &CancelHandle,
-    tick: Option<&Bound<'_, PyAny>>,
     work: impl Future<Output = Result<T, Error>> + Send + 'static,
 ) -> PyResult<T> {
     let (sender, mut receiver) = mpsc::channel();
@@ -77,9 +75,7 @@ pub(crate) fn wait<T: Send + 'static>(
             Err(RecvTimeoutError::Disconnected) => return Err(raise(&panicked())),
             Err(RecvTimeoutError::Timeout) => {}
         }
-        let ticked = py.check_signals();
-        let ticked = ticked.and_then(|()| tick.map_or(Ok(()), |tick| tick.call0().map(drop)));
-        if let Err(raised) = ticked {
+        if let Err(raised) = py.check_signals() {
             cancel.cancel();
             stop(py, receiver);
             task.abort();
