@@ -192,6 +192,26 @@ def test_variables_that_are_no_data_are_no_tables(con):
     assert number == 5 and taken.num_rows == 1
 
 
+def test_one_column_is_no_table(con):
+    for column in (pl.Series("v", [1, 2]), pa.array([1, 2]), pa.chunked_array([[1], [2]])):
+        with pytest.raises(TypeError, match="from_dict"):
+            con.from_arrow(column)
+        with pytest.raises(TypeError, match="from_dict"):
+            con.sql("SELECT * FROM column")
+        assert con.from_dict({"v": column}).select(tg.col("v").sum()).item() == 3
+
+
+def test_what_the_exporter_raises_is_raised(con):
+    class Broken:
+        def __arrow_c_stream__(self, requested_schema=None):
+            raise RuntimeError("on purpose")
+
+    broken = Broken()
+    with pytest.raises(RuntimeError, match="on purpose"):
+        con.sql("SELECT * FROM broken")
+    assert broken is not None
+
+
 def test_another_connections_frame_is_refused(con):
     other = tg.connect(devices="")
     theirs = other.sql("SELECT 1 AS x")

@@ -86,7 +86,7 @@ class Connection:
             if isinstance(value, DataFrame):
                 found[name] = value._frame
             elif _exports(value):
-                found[name] = self._session.from_arrow(value)
+                found[name] = self._import(value)
             else:
                 _refuse(name, value)
         return found
@@ -114,7 +114,16 @@ class Connection:
             data: a pyarrow Table, RecordBatch or reader, a frame of Polars or pandas, a DuckDB relation, or
                 anything else with ``__arrow_c_stream__`` or ``__arrow_c_array__``.
         """
-        return DataFrame(self, self._session.from_arrow(_batches(data)))
+        return DataFrame(self, self._import(_batches(data)))
+
+    def _import(self, data: Any) -> _tidegate.Frame:
+        try:
+            return self._session.from_arrow(data)
+        except ValueError as error:
+            raise TypeError(
+                f"an object of the type {type(data).__name__!r} exports no batches of columns ({error}): if it is one "
+                "column, con.from_dict({'name': column}) makes a frame of it"
+            ) from error
 
     from_pandas = from_arrow
     from_polars = from_arrow
