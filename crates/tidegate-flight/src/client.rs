@@ -128,7 +128,7 @@ impl RemoteSession {
         let info = prepared.execute().await.map_err(told)?;
         let schema = schema_of(&info)?;
         let rows = RemoteRows::fetch(client, schema, info).await?;
-        Ok(rows.then(async move {
+        Ok(rows.followed_by(async move {
             // A handle that is lost is given up with the session.
             let _ = prepared.close().await;
         }))

@@ -72,7 +72,7 @@ impl RemoteRows {
     }
 
     /// Does something when the last row is there.
-    pub(super) fn then(self, work: impl Future<Output = ()> + Send + 'static) -> Self {
+    pub(super) fn followed_by(self, work: impl Future<Output = ()> + Send + 'static) -> Self {
         let end = stream::once(work).filter_map(|()| async { None });
         Self {
             batches: self.batches.chain(end).boxed(),
