@@ -31,12 +31,17 @@ const SHUTDOWN_MAX: Duration = Duration::from_secs(1);
 ///
 /// Panics of the whole process are held back from here on: they are told as errors.
 pub fn start(arguments: Vec<OsString>) -> ExitCode {
+    ExitCode::from(run(arguments))
+}
+
+/// As [`start`], with the exit status as a number, for a program that ends in its own way.
+pub fn run(arguments: Vec<OsString>) -> u8 {
     panics::hold_back();
     let args = args::parse(arguments);
     let main = thread::Builder::new()
         .name("tidegate".into())
         .stack_size(MAIN_STACK_BYTES);
-    let status = match main
+    match main
         .spawn(move || run_to_end(args))
         .map(thread::JoinHandle::join)
     {
@@ -53,8 +58,7 @@ pub fn start(arguments: Vec<OsString>) -> ExitCode {
             console::error(format_args!("cannot start a thread: {error}"), None);
             FAILED
         }
-    };
-    ExitCode::from(status)
+    }
 }
 
 fn run_to_end(args: Args) -> u8 {

@@ -42,4 +42,4 @@ mod session;
 mod shell;
 mod signals;
 
-pub use app::start;
+pub use app::{run, start};

@@ -11,6 +11,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arrow::array::RecordBatch;
 use arrow::datatypes::Schema;
 use arrow_flight::error::FlightError;
 use arrow_flight::flight_service_client::FlightServiceClient;
@@ -112,6 +113,40 @@ impl RemoteSession {
         let info = client.execute(sql.to_string(), None).await.map_err(told)?;
         let schema = schema_of(&info)?;
         RemoteRows::fetch(client, schema, info).await
+    }
+
+    /// Runs one statement with values of its parameters, in the first row of a batch by their order, and
+    /// streams its rows.
+    ///
+    /// # Errors
+    /// What the server says, by who must act.
+    pub async fn execute_with(&self, sql: &str, values: RecordBatch) -> Result<RemoteRows, Error> {
+        let mut client = self.client.clone();
+        let prepared = client.prepare(sql.to_string(), None).await;
+        let mut prepared = prepared.map_err(told)?;
+        prepared.set_parameters(values).map_err(told)?;
+        let info = prepared.execute().await.map_err(told)?;
+        let schema = schema_of(&info)?;
+        let rows = RemoteRows::fetch(client, schema, info).await?;
+        Ok(rows.followed_by(async move {
+            // A handle that is lost is given up with the session.
+            let _ = prepared.close().await;
+        }))
+    }
+
+    /// Returns the columns of a query without running it, and its parameters; those whose types the server
+    /// does not know are of the type Null.
+    ///
+    /// # Errors
+    /// What the server says, by who must act.
+    pub async fn columns(&self, sql: &str) -> Result<(Schema, Schema), Error> {
+        let mut client = self.client.clone();
+        let prepared = client.prepare(sql.to_string(), None).await;
+        let prepared = prepared.map_err(told)?;
+        let columns = prepared.dataset_schema().map_err(told)?.clone();
+        let parameters = prepared.parameter_schema().map_err(told)?.clone();
+        let _ = prepared.close().await;
+        Ok((columns, parameters))
     }
 
     /// Tells how far the query has come that runs in the session; `None` if none does, or if that

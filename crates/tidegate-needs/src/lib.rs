@@ -33,10 +33,18 @@ pub enum Need {
     Adbc,
     /// A browser without a screen.
     Browser,
+    /// The Python packages that the Python module is tested with.
+    Python,
 }
 
 impl Need {
-    const ALL: [Self; 4] = [Self::Device, Self::Nvrtc, Self::Adbc, Self::Browser];
+    const ALL: [Self; 5] = [
+        Self::Device,
+        Self::Nvrtc,
+        Self::Adbc,
+        Self::Browser,
+        Self::Python,
+    ];
 
     /// Gives the word for it in `TIDEGATE_REQUIRE`.
     pub fn name(self) -> &'static str {
@@ -45,6 +53,7 @@ impl Need {
             Self::Nvrtc => "nvrtc",
             Self::Adbc => "adbc",
             Self::Browser => "browser",
+            Self::Python => "python",
         }
     }
 }
@@ -148,7 +157,8 @@ mod tests {
 
     #[test]
     fn a_word_that_is_no_need_is_an_error() {
-        let message = "TIDEGATE_REQUIRE has 'gpu'; it may have device, nvrtc, adbc, browser";
+        let message =
+            "TIDEGATE_REQUIRE has 'gpu'; it may have device, nvrtc, adbc, browser, python";
         assert_eq!(needs("nvrtc,gpu", None), Err(message.to_owned()));
     }
 }

@@ -6,6 +6,7 @@ mod client;
 mod created;
 mod dependencies;
 mod doctor;
+mod embedded;
 mod files;
 mod formats;
 mod functions;

@@ -71,6 +71,15 @@ impl RemoteRows {
         })
     }
 
+    /// Does something when the last row is there.
+    pub(super) fn followed_by(self, work: impl Future<Output = ()> + Send + 'static) -> Self {
+        let end = stream::once(work).filter_map(|()| async { None });
+        Self {
+            batches: self.batches.chain(end).boxed(),
+            ..self
+        }
+    }
+
     /// Returns the columns.
     pub fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)

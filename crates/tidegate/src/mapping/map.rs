@@ -100,7 +100,14 @@ impl Mapping {
             Error::new(ErrorKind::Sql, message)
         };
         let mapped = match catch_unwind(AssertUnwindSafe(|| body(batch))) {
-            Ok(mapped) => mapped.map_err(|error| failed(error.to_string()))?,
+            Ok(mapped) => mapped.map_err(|error| {
+                let why = match &error {
+                    ArrowError::ExternalError(cause) => cause.to_string(),
+                    other => other.to_string(),
+                };
+                let message = format!("map_partitions({}): {why}", self.name);
+                Error::with_source(ErrorKind::Sql, message, error)
+            })?,
             Err(panic) => {
                 let text = panic.downcast_ref::<String>().map(String::as_str);
                 let text = text.or_else(|| panic.downcast_ref::<&str>().copied());

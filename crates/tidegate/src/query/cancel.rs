@@ -1,6 +1,7 @@
 //! A way to stop a statement from elsewhere.
 
 use std::fmt;
+use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
@@ -9,6 +10,8 @@ use tokio_util::sync::CancellationToken;
 #[derive(Clone, Default)]
 pub struct CancelHandle {
     token: CancellationToken,
+    /// What all clones share.
+    id: Arc<()>,
 }
 
 impl CancelHandle {
@@ -25,6 +28,11 @@ impl CancelHandle {
     /// Returns whether the statement was cancelled.
     pub fn is_cancelled(&self) -> bool {
         self.token.is_cancelled()
+    }
+
+    /// Returns whether both stop the same statement.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.id, &other.id)
     }
 
     /// Waits until the statement is cancelled.

@@ -363,6 +363,22 @@ impl History {
         own.find_map(|record| record.progress())
     }
 
+    /// Tells how far the query has come that this handle stops.
+    pub(crate) fn progress_of(
+        &self,
+        client: Option<&Client>,
+        cancel: &CancelHandle,
+    ) -> Option<QueryProgress> {
+        let records: Vec<Arc<Record>> = self.records.lock().iter().rev().cloned().collect();
+        let is_own = |record: &&Arc<Record>| {
+            let owner = record.asked.owner.as_ref().map(|owner| owner.session);
+            client.is_none_or(|client| owner == Some(client.id))
+        };
+        let mut own = records.iter().filter(is_own);
+        let found = own.find(|record| record.asked.cancel.is_same(cancel));
+        found?.progress()
+    }
+
     /// Reports the query that ended last.
     pub(crate) fn last(&self) -> Option<QueryReport> {
         let records = self.records.lock();

@@ -10,6 +10,7 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::{ParamValues, ScalarValue};
+use datafusion::dataframe::DataFrame;
 use datafusion::error::DataFusionError;
 use datafusion::execution::context::SessionState;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -265,6 +266,29 @@ impl Planned {
             work: Work::Ready(plan, task),
             ..self.clone()
         })
+    }
+
+    /// Makes a lazy frame of a query whose parameters are bound.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotSupported`] for what is no query, which is started instead; see [`ErrorKind`] for the
+    /// others.
+    pub async fn frame(&self) -> Result<DataFrame, Error> {
+        let plan = match &self.work {
+            Work::Plan(plan) if self.kind() == StatementKind::Query => plan.clone(),
+            _ => {
+                let message = "only a query is a frame; other statements are started";
+                return Err(Error::new(ErrorKind::NotSupported, message));
+            }
+        };
+        if let Some(missing) = self.parameters()?.first() {
+            let message = format!("parameter {} has no value", missing.name());
+            return Err(Error::new(ErrorKind::Sql, message));
+        }
+        let (session, source) = (self.session.clone(), self.source.clone());
+        let state = statement::state_of(&session, Arc::clone(&source.context))?;
+        let framed = statement::carry_out(&session, state, source, plan).await;
+        framed.map_err(|error| self.explained(error))
     }
 
     /// Adds to an error where in the statement it is.

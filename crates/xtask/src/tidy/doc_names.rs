@@ -120,7 +120,7 @@ fn resolve(folder: &str, path: &str) -> String {
 
 fn source_words(tree: &Tree) -> BTreeSet<&str> {
     tree.texts()
-        .filter(|(path, _)| has_extension(path, &["rs", "cu", "cuh"]))
+        .filter(|(path, _)| has_extension(path, &["rs", "cu", "cuh", "py"]))
         .filter(|(path, _)| !path.starts_with("crates/xtask/"))
         .flat_map(|(_, text)| text.split(|c: char| !is_word_char(c)))
         .collect()

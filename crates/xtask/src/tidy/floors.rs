@@ -10,7 +10,7 @@ struct Floor {
 }
 
 /// The whole table, from the vocabulary up. A new member needs a row.
-const FLOORS: [Floor; 15] = [
+const FLOORS: [Floor; 16] = [
     Floor {
         // For tests alone.
         member: "tidegate-needs",
@@ -65,6 +65,11 @@ const FLOORS: [Floor; 15] = [
         may_use: &["tidegate", "tidegate-flight", "tidegate-needs"],
     },
     Floor {
+        // What `pip install` brings: the library, the client of servers, and the command.
+        member: "tidegate-python",
+        may_use: &["tidegate", "tidegate-flight", "tidegate-cli"],
+    },
+    Floor {
         member: "tidegate-sql-tests",
         may_use: &["tidegate", "tidegate-flight", "tidegate-needs"],
     },
@@ -89,8 +94,13 @@ const FLOORS: [Floor; 15] = [
     },
 ];
 
-/// The members that may name DataFusion.
-const DATAFUSION_USERS: [&str; 3] = ["tidegate", "tidegate-sql-tests", "tidegate-benches"];
+/// The members that may name DataFusion. Python's frames are its plans.
+const DATAFUSION_USERS: [&str; 4] = [
+    "tidegate",
+    "tidegate-python",
+    "tidegate-sql-tests",
+    "tidegate-benches",
+];
 
 /// Refuses dependencies between members that the table does not list.
 pub(super) fn arrows_go_down(tree: &Tree) -> Vec<Finding> {

@@ -4,7 +4,7 @@ use super::Finding;
 use super::tree::{Tree, has_extension};
 
 /// What `ls` may show; dotfiles come on top.
-const TOP_LEVEL: [&str; 9] = [
+const TOP_LEVEL: [&str; 10] = [
     "Cargo.toml",
     "Cargo.lock",
     "LICENSE",
@@ -14,6 +14,7 @@ const TOP_LEVEL: [&str; 9] = [
     "sql-tests",
     "benches",
     "docs",
+    "python",
 ];
 
 /// Words that say nothing about what is inside.

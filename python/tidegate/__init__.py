@@ -1,0 +1,98 @@
+"""SQL, lazy frames and chunked arrays over Arrow data, on the host and on GPUs.
+
+    >>> import tidegate as tg
+    >>> con = tg.connect()
+    >>> con.sql("SELECT 40 + 2 AS answer").item()
+    42
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tidegate import _tidegate
+from tidegate._connection import Connection, Report, connect
+from tidegate._delayed import Delayed, delayed
+from tidegate._errors import (
+    AlreadyExistsError,
+    CancelledError,
+    DeniedError,
+    DeviceError,
+    Error,
+    InternalError,
+    IoError,
+    NotFoundError,
+    NotSupportedError,
+    ResourcesExhaustedError,
+    SqlError,
+    TimedOutError,
+)
+from tidegate._expr import Expr, col, fn, lit, when
+from tidegate._expr import all_columns as all
+from tidegate._expr import count_rows as len
+from tidegate._frame import DataFrame, GroupBy, Table
+from tidegate._functions import Udf, udf
+from tidegate._jobs import Future
+from tidegate._options import options
+
+__version__ = _tidegate.__version__
+
+__all__ = [
+    "AlreadyExistsError",
+    "CancelledError",
+    "Connection",
+    "DataFrame",
+    "Delayed",
+    "DeniedError",
+    "DeviceError",
+    "Error",
+    "Expr",
+    "Future",
+    "GroupBy",
+    "InternalError",
+    "IoError",
+    "NotFoundError",
+    "NotSupportedError",
+    "Report",
+    "ResourcesExhaustedError",
+    "SqlError",
+    "Table",
+    "TimedOutError",
+    "Udf",
+    "all",
+    "col",
+    "connect",
+    "default_connection",
+    "delayed",
+    "fn",
+    "len",
+    "lit",
+    "load_ipython_extension",
+    "options",
+    "sql",
+    "udf",
+    "when",
+]
+
+_default: Connection | None = None
+
+
+def default_connection() -> Connection:
+    """Return the session of this process that is used where none is named; it is made on first use."""
+    global _default
+    if _default is None:
+        _default = connect()
+    return _default
+
+
+def sql(text: str, params: Sequence[Any] | Mapping[str, Any] | None = None) -> DataFrame:
+    """Plan one SQL statement in the default connection, as ``Connection.sql`` does."""
+    return default_connection().sql(text, params, _depth=2)
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Add the magics ``%sql`` and ``%%sql`` to IPython, as ``%load_ext tidegate`` does."""
+    from tidegate._magic import load
+
+    load(shell)

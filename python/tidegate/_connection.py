@@ -1,0 +1,363 @@
+"""Connections: a session of this process, or of a server, behind one class."""
+
+from __future__ import annotations
+
+import os
+import re
+import site
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any
+
+from tidegate import _tidegate, _values
+from tidegate._errors import AlreadyExistsError, Error, SqlError
+from tidegate._frame import DataFrame
+from tidegate._functions import Udf
+from tidegate._jobs import Future
+
+#: What begins a statement that gives rows and changes nothing, for servers.
+_QUERY = re.compile(
+    r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/|\()*"
+    r"(SELECT|WITH|VALUES|TABLE|FROM|EXPLAIN|SHOW|DESCRIBE|DESC|SUMMARIZE)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+class Connection:
+    """A session: tables, settings and devices. Made by :func:`tidegate.connect`; threads may share it."""
+
+    def __init__(self, session: _tidegate.Session) -> None:
+        self._session = session
+        self._functions: list[str] | None = None
+
+    @property
+    def url(self) -> str | None:
+        """The server's URL; ``None`` for a session of this process."""
+        return self._session.url
+
+    def __repr__(self) -> str:
+        return f"<tidegate.Connection {self.url or 'in this process'}>"
+
+    # --- SQL ---
+
+    def sql(
+        self, text: str, params: Sequence[Any] | Mapping[str, Any] | None = None, *, _depth: int = 1
+    ) -> DataFrame:
+        """Plan one SQL statement. A query is a lazy frame; anything else runs at once, and its answer is the
+        frame that is returned.
+
+        A table that there is not may be a variable of the caller: a frame of pandas, Polars or pyarrow, or
+        anything that exports Arrow batches.
+
+        Args:
+            text: the statement.
+            params: the values of ``?`` or ``$1``, ``$2``, … as a list, or of ``$name`` as a dict.
+        """
+        tables = self._variables(text, _depth)
+        is_query = _QUERY.match(text) is not None
+        _, frame = self._session.plan(text, _values.parameters(params), tables, is_query)
+        return DataFrame(self, frame)
+
+    def execute(self, text: str, params: Sequence[Any] | Mapping[str, Any] | None = None) -> Connection:
+        """Run one SQL statement, and leave its rows out."""
+        frame = self.sql(text, params, _depth=2)
+        frame.collect()
+        return self
+
+    def _variables(self, text: str, depth: int) -> dict[str, _tidegate.Frame]:
+        """Make frames of the caller's variables that a statement names as tables."""
+        if self.url is not None:
+            return {}
+        try:
+            missing = self._session.missing_tables(text)
+        except Error:
+            # The plan says it better.
+            return {}
+        if not missing:
+            return {}
+        scopes = _scopes(sys._getframe(depth + 1))
+        found: dict[str, _tidegate.Frame] = {}
+        for name in missing:
+            value = _lookup(name, scopes)
+            if value is None:
+                continue
+            if isinstance(value, DataFrame):
+                found[name] = value._frame
+            elif _exports(value):
+                found[name] = self._import(value)
+            else:
+                _refuse(name, value)
+        return found
+
+    def table(self, name: str) -> DataFrame:
+        """Return a table of the session as a frame."""
+        parts = ".".join(_values.quoted(part) for part in name.split("."))
+        return self.sql(f"SELECT * FROM {parts}", _depth=2)
+
+    def tables(self) -> list[str]:
+        """List the tables of the session, without those of the system."""
+        rows = self.sql(
+            "SELECT table_schema, table_name FROM information_schema.tables "
+            "WHERE table_schema NOT IN ('information_schema', 'system') ORDER BY 1, 2"
+        ).collect()
+        names = rows._rows.cells(rows.num_rows, 1000)
+        return [str(name) if schema == "public" else f"{schema}.{name}" for schema, name in names]
+
+    # --- data ---
+
+    def from_arrow(self, data: Any) -> DataFrame:
+        """Make a frame of anything that exports Arrow batches; buffers are shared, not copied.
+
+        Args:
+            data: a pyarrow Table, RecordBatch or reader, a frame of Polars or pandas, a DuckDB relation, or
+                anything else with ``__arrow_c_stream__`` or ``__arrow_c_array__``.
+        """
+        return DataFrame(self, self._import(_batches(data)))
+
+    def _import(self, data: Any) -> _tidegate.Frame:
+        try:
+            return self._session.from_arrow(data)
+        except ValueError as error:
+            raise TypeError(
+                f"an object of the type {type(data).__name__!r} exports no batches of columns ({error}): if it is one "
+                "column, con.from_dict({'name': column}) makes a frame of it"
+            ) from error
+
+    from_pandas = from_arrow
+    from_polars = from_arrow
+
+    def from_dict(self, columns: Mapping[str, Any]) -> DataFrame:
+        """Make a frame of columns: lists, NumPy arrays or Arrow arrays by their names."""
+        import pyarrow
+
+        return self.from_arrow(pyarrow.table(dict(columns)))
+
+    def register(self, name: str, data: Any, *, replace: bool = False) -> None:
+        """Give data a name, under which SQL finds it before any variable.
+
+        Args:
+            data: a lazy frame, or anything that :meth:`from_arrow` takes.
+            replace: whether a table of that name makes room.
+        """
+        frame = data if isinstance(data, DataFrame) else self.from_arrow(data)
+        try:
+            self._session.register(name, frame._frame, replace)
+        except SqlError as error:
+            if "already exists" in str(error):
+                raise AlreadyExistsError(f"table {name!r} already exists: pass replace=True") from None
+            raise
+
+    def unregister(self, name: str) -> bool:
+        """Take a table's name away; returns whether there was one."""
+        return self._session.unregister(name)
+
+    def _read(self, function: str, paths: Any, options: dict[str, Any]) -> DataFrame:
+        many = [os.fspath(path) for path in paths] if isinstance(paths, (list, tuple)) else os.fspath(paths)
+        given = [_values.sql_literal(many)]
+        given += [f"{name} => {_values.sql_literal(value)}" for name, value in options.items()]
+        return self.sql(f"SELECT * FROM {function}({', '.join(given)})", _depth=2)
+
+    def read_parquet(self, paths: Any, **options: Any) -> DataFrame:
+        """Read Parquet: a file, a folder, a glob, a URL, or a list of them.
+
+        Options are those of ``read_parquet`` in SQL, by name.
+        """
+        return self._read("read_parquet", paths, options)
+
+    def read_csv(self, paths: Any, **options: Any) -> DataFrame:
+        """Read delimited text: a file, a folder, a glob, a URL, or a list of them. What the files are like is
+        found out.
+
+        Options are those of ``read_csv`` in SQL, by name: ``delim=";"``, ``header=False``, …
+        """
+        return self._read("read_csv", paths, options)
+
+    def read_json(self, paths: Any, **options: Any) -> DataFrame:
+        """Read JSON: an array of objects, or one on each line. Options are those of ``read_json`` in SQL."""
+        return self._read("read_json", paths, options)
+
+    # --- the session ---
+
+    def set(self, name: str, value: Any) -> None:
+        """Set a setting, as ``SET name = value`` does."""
+        shown = str(value).lower() if isinstance(value, bool) else str(value)
+        self.sql(f"SET {name} = {_values.sql_literal(shown)}", _depth=2)
+
+    def cache(self, table: str, columns: Sequence[str] = (), on: str = "device") -> DataFrame:
+        """Bring a table's columns to a ``device`` or to ``host`` memory, to stay there.
+
+        Args:
+            table: the table's name.
+            columns: its columns; all if there are none.
+        """
+        if on not in ("device", "host"):
+            raise ValueError(f"on={on!r}: it is 'device' or 'host'")
+        name = ".".join(_values.quoted(part) for part in table.split("."))
+        listed = ", ".join(_values.quoted(column) for column in columns)
+        return self.sql(f"CACHE TABLE {name}{f' ({listed})' if listed else ''} ON {on.upper()}", _depth=2)
+
+    def uncache(self, table: str) -> DataFrame:
+        """Undo :meth:`cache`."""
+        name = ".".join(_values.quoted(part) for part in table.split("."))
+        return self.sql(f"UNCACHE TABLE {name}", _depth=2)
+
+    def last_report(self) -> Report | None:
+        """Report the query that ended last in this process: what ran where, and why."""
+        told = self._session.last_report()
+        return None if told is None else Report(told)
+
+    def devices(self) -> dict[str, str]:
+        """List the devices that statements may run on: names and descriptions."""
+        return dict(self._session.devices())
+
+    def functions(self) -> list[str]:
+        """List the names of the engine's functions, for SQL and for :data:`tidegate.fn`."""
+        return self._session.functions()
+
+    def create_function(self, name: str, function: Any, returns: Any = None) -> Udf:
+        """Give a Python function over batches a name in SQL.
+
+        Args:
+            function: one made by :func:`tidegate.udf`, or a callable if ``returns`` is given.
+            returns: the type of its values.
+        """
+        if not isinstance(function, Udf):
+            if returns is None:
+                raise TypeError("create_function() needs returns=, or a function made by @tidegate.udf")
+            function = Udf(function, returns)
+        named: Udf = function.named(name)
+        self._session.register_function(named._function)
+        return named
+
+    def submit(self, work: DataFrame | str) -> Future:
+        """Start a frame or a statement's text, and return at once with a future of its rows."""
+        frame = self.sql(work, _depth=2) if isinstance(work, str) else work
+        return Future(frame._named(frame._frame.start))
+
+    def close(self) -> None:
+        """End the session on its server. One of this process ends with its last reference."""
+        self._session.close()
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Report(Mapping[str, Any]):
+    """What is known of a query that ended; printing it says what ran where."""
+
+    def __init__(self, told: dict[str, Any]) -> None:
+        self._told = told
+
+    def __getitem__(self, name: str) -> Any:
+        return self._told[name]
+
+    def __iter__(self) -> Any:
+        return iter(self._told)
+
+    def __len__(self) -> int:
+        return len(self._told)
+
+    def __repr__(self) -> str:
+        return str(self._told["placement"]).rstrip()
+
+
+def connect(
+    url: str | None = None,
+    *,
+    user: str | None = None,
+    password: str | None = None,
+    token: str | None = None,
+    ca: str | os.PathLike[str] | bytes | None = None,
+    **options: Any,
+) -> Connection:
+    """Make a session of this process, or log in to a server.
+
+    Args:
+        url: ``grpc+tls://host:port``, or ``grpc://host:port`` without TLS; ``None`` for this process.
+        user: the user's name on the server.
+        password: the user's password.
+        token: a token that a login gave, instead of a name and a password.
+        ca: certificates in PEM, or their file, that may sign the server's.
+        options: of a session of this process: ``memory_limit``, ``device_memory_limit`` and ``temp_limit`` in
+            bytes; ``temp_dir``; ``threads``; ``devices``, written as in ``CUDA_VISIBLE_DEVICES`` (``""`` for
+            none); ``simulate_device``; ``stores``, options of object stores as triples of a place (``""`` for all),
+            an option and its value: ``("s3://bucket", "aws.region", "eu-central-1")``.
+
+    Environment variables of object stores (``AWS_…``, ``AZURE_…``, ``GOOGLE_…``) count for sessions of this process,
+    as they do for the command; ``stores`` goes before.
+    """
+    if url is not None:
+        if options:
+            raise TypeError(f"options of a session of this process: {', '.join(options)}")
+        pem = ca if ca is None or isinstance(ca, bytes) else Path(ca).read_bytes()
+        return Connection(_tidegate.Session.remote(url, user, password, token, pem))
+    if any(item is not None for item in (user, password, token, ca)):
+        raise TypeError("user, password, token and ca are for servers: name the server's url")
+    return Connection(_tidegate.Session.local(_local(options)))
+
+
+def _local(options: dict[str, Any]) -> dict[str, Any]:
+    given = dict(options)
+    if "devices" in given:
+        given["visible_devices"] = given.pop("devices")
+    if isinstance(given.get("simulate_device"), str):
+        given["simulate_device"] = [given["simulate_device"]]
+    if "temp_dir" in given:
+        given["temp_dir"] = os.fspath(given["temp_dir"])
+    clouds = ("AWS_", "AZURE_", "GOOGLE_")
+    variables = [(name, value) for name, value in os.environ.items() if name.startswith(clouds) and value]
+    given["stores"] = (variables, list(given.get("stores", ())))
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "tidegate"
+    given.setdefault("kernel_folder", cache / "kernels")
+    given.setdefault("rates_folder", cache / "rates")
+    folders = {*site.getsitepackages(), *(path for path in sys.path if path.endswith("-packages"))}
+    given.setdefault("site_packages", sorted(folders))
+    return given
+
+
+def _scopes(frame: FrameType | None) -> list[Mapping[str, Any]]:
+    return [] if frame is None else [frame.f_locals, frame.f_globals]
+
+
+def _lookup(name: str, scopes: list[Mapping[str, Any]]) -> Any:
+    for scope in scopes:
+        if name in scope:
+            return scope[name]
+    # SQL folds names to lower case unless they are quoted.
+    folded = {key.lower(): key for scope in reversed(scopes) for key in scope if isinstance(key, str)}
+    if name == name.lower() and name in folded:
+        return _lookup(folded[name], scopes)
+    return None
+
+
+def _exports(value: Any) -> bool:
+    return not isinstance(value, type) and (
+        hasattr(value, "__arrow_c_stream__") or hasattr(value, "__arrow_c_array__")
+    )
+
+
+def _refuse(name: str, value: Any) -> None:
+    """Say why a variable that looks like data is no table; others are no tables of course."""
+    if type(value).__module__.split(".")[0] in ("numpy", "builtins") and isinstance(value, (dict, list)):
+        raise SqlError(
+            f"the variable {name!r} is a {type(value).__name__}, which is no table: "
+            "con.from_dict(...) makes a frame of columns by name"
+        )
+
+
+def _batches(data: Any) -> Any:
+    if isinstance(data, DataFrame):
+        return data
+    if _exports(data):
+        return data
+    raise TypeError(
+        f"an object of the type {type(data).__name__!r} exports no Arrow batches (__arrow_c_stream__): "
+        "con.from_dict(...) makes a frame of columns by name"
+    )
