@@ -17,6 +17,7 @@ use super::log::{LoggedQuery, QueryLog, QueryWatcher, shortened};
 use super::{CancelHandle, QueryProgress};
 use crate::clients::{Client, Owner};
 use crate::error::{Error, ErrorKind};
+use crate::files::text::{RowsLeftOut, rows_left_out};
 use crate::region::Region;
 use crate::region::report::RegionReport;
 use crate::runtime::Runtime;
@@ -91,7 +92,10 @@ pub struct QueryReport {
     pub peak_bytes: u64,
     /// Why it failed.
     pub error: Option<String>,
-    /// A remark on how it ran: that it was planned again for lack of memory.
+    /// Rows of files that it left out because of `ignore_errors`.
+    pub rows_left_out: u64,
+    /// A remark on how it ran: that it was planned again for lack of memory, or what was wrong with the
+    /// first row that it left out.
     pub note: Option<String>,
     /// What ran where, region by region, from the root of the plan down; for a running query, so
     /// far.
@@ -186,10 +190,29 @@ struct Progress {
     streams_left: usize,
     streams_live: usize,
     error: Option<String>,
+    rows_left_out: u64,
     note: Option<String>,
     regions: Regions,
     /// What runs, while it does.
     plan: Option<Weak<dyn ExecutionPlan>>,
+}
+
+impl Progress {
+    /// Notes rows that were left out of files.
+    fn leave_out(&mut self, rows: &RowsLeftOut) {
+        self.rows_left_out = rows.count;
+        let what = match rows.count {
+            1 => format!("ignore_errors left out 1 row: {}", rows.first),
+            count => format!(
+                "ignore_errors left out {count} rows, one of them: {}",
+                rows.first
+            ),
+        };
+        self.note = Some(match self.note.take() {
+            Some(note) => format!("{note}; {what}"),
+            None => what,
+        });
+    }
 }
 
 impl History {
@@ -216,6 +239,7 @@ impl History {
                 streams_left: 0,
                 streams_live: 0,
                 error: None,
+                rows_left_out: 0,
                 note: None,
                 regions: Regions::Told(Vec::new()),
                 plan: None,
@@ -477,7 +501,10 @@ impl Record {
         progress.state = state;
         progress.seconds = clock.map_or(0.0, |clock| clock.elapsed().as_secs_f64());
         progress.regions = regions();
-        progress.plan = None;
+        let plan = progress.plan.take().as_ref().and_then(Weak::upgrade);
+        if let Some(left_out) = plan.as_ref().and_then(rows_left_out) {
+            progress.leave_out(&left_out);
+        }
         let entry = LoggedQuery {
             id: self.id,
             session: self.asked.owner.as_ref().map(|owner| owner.session),
@@ -527,6 +554,7 @@ impl Record {
             admission_seconds: progress.waited.as_secs_f64(),
             peak_bytes: progress.peak_bytes,
             error: progress.error.clone(),
+            rows_left_out: progress.rows_left_out,
             note: progress.note.clone(),
             regions: match plan {
                 Some(plan) => at_the_end(&plan).reports(),
