@@ -20,6 +20,7 @@ use crate::error::{Error, ErrorKind};
 use crate::files::text::{RowsLeftOut, rows_left_out};
 use crate::region::Region;
 use crate::region::report::RegionReport;
+use crate::region::verdict::verdict;
 use crate::runtime::Runtime;
 use crate::statements::StatementContext;
 
@@ -107,6 +108,7 @@ impl fmt::Display for QueryReport {
         if self.regions.is_empty() {
             return writeln!(f, "placement: no region; the whole query ran on the host");
         }
+        writeln!(f, "{}", verdict(&self.regions))?;
         for (index, region) in self.regions.iter().enumerate() {
             write!(f, "placement of region {}: {region}", index + 1)?;
         }
