@@ -217,7 +217,7 @@ fn tables_stop_at_maxrows() {
             Shown {
                 columns: 1,
                 rows: 5,
-                hidden: 5 - num_shown
+                hidden: 5 - num_shown,
                 hidden_columns: 0,
             }
         );

@@ -188,10 +188,9 @@ mod tests {
                     let mut rest = chunk;
                     loop {
                         rest = &rest[decoder.decode(rest).unwrap()..];
-                        if decoder.is_full() || chunk.is_empty() {
-                            if let Some(batch) = decoder.flush().unwrap() {
-                                found.extend(batch.column(0).as_primitive::<Int64Type>().values());
-                            }
+                        let is_due = decoder.is_full() || chunk.is_empty();
+                        if is_due && let Some(batch) = decoder.flush().unwrap() {
+                            found.extend(batch.column(0).as_primitive::<Int64Type>().values());
                         }
                         if rest.is_empty() {
                             break;

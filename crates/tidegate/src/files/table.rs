@@ -289,7 +289,8 @@ pub(crate) fn unlike(error: DataFusionError) -> DataFusionError {
         "the files have different types for the column \"{field}\": put them together with \
          union_by_name => true, as in read_parquet('…', union_by_name => true)"
     );
-    Error::with_source(ErrorKind::Sql, message, error).into()
+    // Arrow's own words, which name its types, say no more.
+    Error::new(ErrorKind::Sql, message).into()
 }
 
 /// Returns the columns of files together: what a file lacks is NULL, and types are made wide enough.
