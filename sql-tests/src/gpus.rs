@@ -48,6 +48,6 @@ impl Gpus {
     /// Fails if there is none.
     pub(crate) fn builder(&self) -> Result<SessionBuilder, NoGpu> {
         let runtime = self.0.as_ref().map_err(NoGpu::clone)?;
-        Ok(Session::builder().runtime(Arc::clone(runtime)))
+        Ok(Session::builder().runtime(Arc::clone(runtime)).file_urls())
     }
 }

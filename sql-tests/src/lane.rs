@@ -129,7 +129,9 @@ impl Lane {
 
 /// Starts a session that shows no GPU, whatever the machine has.
 fn no_gpu() -> tidegate::SessionBuilder {
-    tidegate::Session::builder().visible_devices(Some(String::new()))
+    tidegate::Session::builder()
+        .visible_devices(Some(String::new()))
+        .file_urls()
 }
 
 /// Makes a plain DataFusion session that can answer `SHOW`. It has Tidegate's rule of one NaN and one

@@ -19,7 +19,9 @@ use crate::params::Params;
 use crate::run::Runner;
 use crate::script::Script;
 use crate::session::{builder, session};
-use crate::{configuration, connect, console, doctor, kernel, panics, repl, serve, shell};
+use crate::{
+    configuration, connect, console, doctor, kernel, manual, panics, repl, report, serve, shell,
+};
 
 /// Stack of the thread that everything starts from.
 const MAIN_STACK_BYTES: usize = 64 << 20;
@@ -97,8 +99,11 @@ fn workers(args: &SessionArgs) -> io::Result<Runtime> {
 }
 
 async fn open(args: Args, workers: &Handle) -> u8 {
-    if let Some(Door::Config { reference: true }) = args.door {
-        return configuration::reference();
+    match &args.door {
+        Some(Door::Config { reference: true }) => return configuration::reference(),
+        Some(Door::Completions { shell }) => return manual::completions(*shell),
+        Some(Door::Man { of }) => return manual::page(of.as_deref()),
+        _ => {}
     }
     let is_simulated = !args.session.simulate_device.is_empty();
     if let Some(Door::Serve(asked)) = &args.door {
@@ -132,8 +137,9 @@ async fn open(args: Args, workers: &Handle) -> u8 {
             .await
         }
         Door::Kernel(asked) => kernel::run(&session, asked).await,
-        // It makes a session of its own, above.
-        Door::Serve(_) => FAILED,
+        Door::Report(asked) => report::run(&session, workers, asked).await,
+        // These need no session, or make one of their own, above.
+        Door::Serve(_) | Door::Completions { .. } | Door::Man { .. } => FAILED,
         Door::Demo { scale_factor } => {
             let demo = Demo {
                 scale_factor: *scale_factor,

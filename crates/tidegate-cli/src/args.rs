@@ -5,8 +5,10 @@ use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
 use tidegate::{SimulatedSpec, StoreOptions};
 
 use crate::config::{File, OptionReport, Setting};
@@ -186,7 +188,7 @@ pub(crate) enum Door {
         #[arg(long, value_name = "SF", default_value = "0.1")]
         scale_factor: ScaleFactor,
     },
-    /// Show which devices were found, or where each was looked for, and what statements may use
+    /// Show the devices found, where drivers were searched for, and the limits in force
     Doctor,
     /// List every option and setting with its value and origin
     Config {
@@ -198,6 +200,19 @@ pub(crate) enum Door {
     Serve(Box<ServeArgs>),
     /// Compile the CUDA kernels of a query with NVRTC, without running it: no GPU is needed
     Kernel(KernelArgs),
+    /// Run a query and write how it ran as one HTML page: work by time, plan, places and reasons
+    Report(ReportArgs),
+    /// Print the completions of a shell, such as `source <(tidegate completions bash)` takes
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Print the manual page, or that of a subcommand, as roff: `tidegate man | man -l -`
+    Man {
+        /// The subcommand
+        #[arg(value_name = "SUBCOMMAND")]
+        of: Option<String>,
+    },
 }
 
 /// How `serve` listens, and whom it lets do what.
@@ -362,7 +377,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_enum, default_value_t = LogFormat::Text, env = "TIDEGATE_SERVE_LOG_FORMAT")]
     pub(crate) log_format: LogFormat,
 
-    /// Log level; `info` has a line for each query that ends [default: info as JSON, else warn]
+    /// Log level; `info` logs one line per finished query [default: info as JSON, else warn]
     #[arg(long, value_enum, env = "TIDEGATE_SERVE_LOG_LEVEL")]
     pub(crate) log_level: Option<LogLevel>,
 }
@@ -412,6 +427,18 @@ pub(crate) struct KernelArgs {
     pub(crate) query: String,
 }
 
+/// What `report` runs, and where the page goes.
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
+pub(crate) struct ReportArgs {
+    /// The query
+    #[arg(value_name = "QUERY")]
+    pub(crate) query: String,
+
+    /// The file to write
+    #[arg(short, long, value_name = "FILE", default_value = "report.html")]
+    pub(crate) output: PathBuf,
+}
+
 /// Where statements come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Source {
@@ -428,14 +455,16 @@ pub(crate) enum Source {
 /// The configuration file is read first: what it says are the defaults.
 pub(crate) fn parse(arguments: Vec<OsString>) -> Args {
     let refuse = |message: String| -> ! {
-        let error = clap::error::ErrorKind::ValueValidation;
-        Args::command().error(error, message).exit()
+        Args::command()
+            .error(ErrorKind::ValueValidation, message)
+            .exit()
     };
     let file = match File::find(&arguments) {
         Ok(file) => file,
         Err(message) => refuse(message),
     };
-    let matches = file.apply(Args::command()).get_matches_from(arguments);
+    let matches = file.apply(Args::command()).try_get_matches_from(arguments);
+    let matches = matches.unwrap_or_else(|error| explained(error).exit());
     let mut args = from_matches(&matches).unwrap_or_else(|error| error.exit());
     args.settings = match file.settings(&args.set) {
         Ok(settings) => settings,
@@ -446,24 +475,39 @@ pub(crate) fn parse(arguments: Vec<OsString>) -> Args {
     args
 }
 
+/// Says what to do with a file that was named in the place of a subcommand.
+fn explained(error: clap::Error) -> clap::Error {
+    let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidSubcommand) else {
+        return error;
+    };
+    if !name.contains(['.', '/']) {
+        return error;
+    }
+    let message = format!(
+        "'{name}' is no subcommand, and there are no database files: query a file of data with \
+         -c \"SELECT * FROM '{name}'\", and run a file of statements with -f {name}"
+    );
+    Args::command().error(ErrorKind::InvalidSubcommand, message)
+}
+
 fn from_matches(matches: &ArgMatches) -> Result<Args, clap::Error> {
     let mut args = Args::from_arg_matches(matches)?;
     args.sources = sources(&args, matches);
     if args.door.is_some() && !args.sources.is_empty() {
         let message = "-c and -f cannot be used together with a subcommand";
-        return Err(Args::command().error(clap::error::ErrorKind::ArgumentConflict, message));
+        return Err(Args::command().error(ErrorKind::ArgumentConflict, message));
     }
     let names_a_login = ["user", "password_file", "token_file", "ca"]
         .iter()
         .any(|id| matches.value_source(id) == Some(ValueSource::CommandLine));
     if names_a_login && args.connect.connect.is_none() {
         let message = "--user, --password-file, --token-file and --ca go with --connect";
-        return Err(Args::command().error(clap::error::ErrorKind::MissingRequiredArgument, message));
+        return Err(Args::command().error(ErrorKind::MissingRequiredArgument, message));
     }
     let is_named = matches.value_source("connect") == Some(ValueSource::CommandLine);
     if args.door.is_some() && is_named {
         let message = "--connect runs statements on a server, and the subcommands work here";
-        return Err(Args::command().error(clap::error::ErrorKind::ArgumentConflict, message));
+        return Err(Args::command().error(ErrorKind::ArgumentConflict, message));
     }
     Ok(args)
 }

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
+use console::Term;
 use parking_lot::Mutex;
 
 use crate::environment;
@@ -16,6 +17,9 @@ const OUTPUT_BYTES: usize = 1 << 16;
 
 /// Lines of the screen that the next prompt and what is told beside a result take.
 const LINES_BESIDE: usize = 4;
+
+/// A terminal that says it is narrower does not know its size.
+const COLUMNS_MIN: usize = 20;
 
 /// Where the results of statements go.
 #[derive(Debug, Clone)]
@@ -46,6 +50,13 @@ impl Destination {
             Self::Stdout | Self::Screen { .. } => io::stdout().is_terminal(),
             Self::File(_) => false,
         }
+    }
+
+    /// Returns the columns of the terminal that a person reads, if there is one.
+    pub(crate) fn width(&self) -> Option<usize> {
+        let size = self.is_terminal().then(|| Term::stdout().size_checked());
+        let (_, columns) = size.flatten()?;
+        Some(usize::from(columns)).filter(|columns| *columns >= COLUMNS_MIN)
     }
 
     /// Opens the destination for one result.

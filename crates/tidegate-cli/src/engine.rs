@@ -25,14 +25,28 @@ pub(crate) trait Engine: fmt::Debug + Send + Sync {
     /// Lists the names that statements can use; what cannot be looked up is left out.
     fn names(&self) -> BoxFuture<'_, Names>;
 
-    /// Tells where the query that ended last ran, with its number; `None` if that is not known here.
-    fn last_placement(&self) -> Option<(u64, String)>;
+    /// Returns the number of the query that ended last; `None` if that is not known here.
+    fn last_query(&self) -> Option<u64>;
+
+    /// Tells of the query that ended last; `None` if that is not known here.
+    fn last_told(&self) -> Option<Told>;
 
     /// Tells how far the query has come that runs; `None` if that is not known.
     fn progress(&self) -> BoxFuture<'_, Option<QueryProgress>>;
 
     /// Ends what the engine has elsewhere.
     fn close(&self) -> BoxFuture<'_, ()>;
+}
+
+/// What there is to tell of a query beside its rows.
+#[derive(Debug, Clone)]
+pub(crate) struct Told {
+    /// Its number.
+    pub(crate) id: u64,
+    /// Where it ran, and why.
+    pub(crate) placement: String,
+    /// Rows that it left out of files, and what was wrong with one of them.
+    pub(crate) left_out: Option<String>,
 }
 
 /// The rows of a statement as they come.
@@ -71,9 +85,17 @@ impl Engine for Session {
         Session::names(self).boxed()
     }
 
-    fn last_placement(&self) -> Option<(u64, String)> {
+    fn last_query(&self) -> Option<u64> {
+        self.last_report().map(|report| report.id)
+    }
+
+    fn last_told(&self) -> Option<Told> {
         let report = self.last_report()?;
-        Some((report.id, report.to_string()))
+        Some(Told {
+            id: report.id,
+            placement: report.to_string(),
+            left_out: report.note.filter(|_| report.rows_left_out > 0),
+        })
     }
 
     fn progress(&self) -> BoxFuture<'_, Option<QueryProgress>> {
@@ -130,8 +152,12 @@ impl Engine for RemoteSession {
         .boxed()
     }
 
-    /// A server tells it in `system.placements`.
-    fn last_placement(&self) -> Option<(u64, String)> {
+    fn last_query(&self) -> Option<u64> {
+        None
+    }
+
+    /// A server tells it in `system.placements` and `system.queries`.
+    fn last_told(&self) -> Option<Told> {
         None
     }
 

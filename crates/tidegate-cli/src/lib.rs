@@ -7,7 +7,7 @@
 //! In reading order: `args` (what can be typed), `config` (where values come from), `app` (threads,
 //! and which of the doors opens), `script` (text is cut into steps), `shell` (steps are run, one after
 //! the other), `run` (one statement), `render` (rows become text), `destination` (a screen, a file or
-//! a pager), `repl` (the prompt), `demo`, `doctor`, `configuration`, `kernel` and `serve` (the
+//! a pager), `repl` (the prompt), `demo`, `doctor`, `configuration`, `kernel`, `manual`, `report` and `serve` (the
 //! subcommands). `session` opens the session of this process; `console`, `environment`,
 //! `exit`, `failure`, `log`, `panics` and `signals` are what they all stand on.
 //!
@@ -30,11 +30,13 @@ mod exit;
 mod failure;
 mod kernel;
 mod log;
+mod manual;
 mod panics;
 mod params;
 mod progress;
 mod render;
 mod repl;
+mod report;
 mod run;
 mod script;
 mod serve;

@@ -93,8 +93,8 @@ impl Bar {
 
 fn bar(progress: &QueryProgress) -> ProgressBar {
     let template = match progress.rows_total {
-        Some(1..) => "{bar:24} {msg}",
-        _ => "{spinner} {msg}",
+        Some(1..) => "{bar:24} {wide_msg}",
+        _ => "{spinner} {wide_msg}",
     };
     let bar = ProgressBar::with_draw_target(Some(STEPS), ProgressDrawTarget::stderr());
     // The templates are right: a test draws them.
@@ -186,7 +186,7 @@ mod tests {
             shown(&progress),
             "25 %, 1,500 of 6,000 rows, 1.00 MiB, 33 % on device, 1 of 3 morsels, 3 s, about 9 s left"
         );
-        for template in ["{bar:24} {msg}", "{spinner} {msg}"] {
+        for template in ["{bar:24} {wide_msg}", "{spinner} {wide_msg}"] {
             assert!(ProgressStyle::with_template(template).is_ok());
         }
     }

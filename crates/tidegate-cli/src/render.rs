@@ -6,6 +6,7 @@
 mod binary;
 mod csv;
 mod expanded;
+mod fitted;
 mod json;
 mod lines;
 mod table;
@@ -29,6 +30,17 @@ pub(crate) struct Style {
     pub(crate) format: Format,
     /// Rows of a table that are shown; `None` is all.
     pub(crate) maxrows: Option<usize>,
+    /// Whether a table that is wider than the terminal has its rows expanded.
+    pub(crate) expands: bool,
+}
+
+/// How a table is fitted to a terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Fit {
+    /// Columns of the terminal.
+    width: usize,
+    /// Whether rows that are too wide are expanded.
+    expands: bool,
 }
 
 /// What has been written.
@@ -38,6 +50,8 @@ pub(crate) struct Shown {
     pub(crate) rows: usize,
     /// Rows of `rows` that were left out.
     pub(crate) hidden: usize,
+    /// Columns of `columns` that were left out.
+    pub(crate) hidden_columns: usize,
 }
 
 /// Turns the batches of one result into bytes.
@@ -47,9 +61,14 @@ trait Printer: Send {
 
     /// Appends what is left to write; returns the number of rows left out.
     fn finish(&mut self, text: &mut Vec<u8>) -> Result<usize, ArrowError>;
+
+    /// Returns the number of columns left out.
+    fn hidden_columns(&self) -> usize {
+        0
+    }
 }
 
-/// Writes a statement's result to `output`, and flushes it. A result without columns, such as that of SET, writes
+/// Writes a statement's result to `output`, and flushes it; a table is no wider than `width`. A result without columns, such as that of SET, writes
 /// nothing.
 ///
 /// # Errors
@@ -58,6 +77,7 @@ trait Printer: Send {
 pub(crate) async fn render<S, E>(
     mut stream: S,
     style: Style,
+    width: Option<usize>,
     output: &mut (impl Write + Send),
 ) -> Result<Shown, Failure>
 where
@@ -69,6 +89,7 @@ where
         columns: schema.fields().len(),
         rows: 0,
         hidden: 0,
+        hidden_columns: 0,
     };
     if shown.columns == 0 {
         while let Some(batch) = stream.next().await {
@@ -78,8 +99,10 @@ where
         }
         return Ok(shown);
     }
+    let expands = style.expands;
+    let fit = width.map(|width| Fit { width, expands });
     let mut printer: Box<dyn Printer> = match style.format {
-        Format::Table => Box::new(table::Table::new(schema, style.maxrows)),
+        Format::Table => Box::new(table::Table::new(schema, style.maxrows, fit)),
         Format::Expanded => Box::new(expanded::Expanded::new(&schema, style.maxrows)),
         Format::Csv => Box::new(csv::Csv::new(schema)),
         Format::Tsv => Box::new(Lines::<lines::Tsv>::new(schema)),
@@ -98,6 +121,7 @@ where
         text.clear();
     }
     shown.hidden = printer.finish(&mut text)?;
+    shown.hidden_columns = printer.hidden_columns();
     output.write_all(&text).map_err(Failure::output)?;
     output.flush().map_err(Failure::output)?;
     Ok(shown)

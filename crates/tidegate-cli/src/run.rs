@@ -58,6 +58,7 @@ impl Runner {
             style: Style {
                 format: output.format,
                 maxrows: output.maxrows.unwrap_or(MaxRows(maxrows)).0,
+                expands: false,
             },
             destination: Destination::Stdout,
             is_taken: Arc::default(),
@@ -148,6 +149,15 @@ impl Runner {
                 "… {hidden}; --maxrows or \\maxrows shows more of them"
             ));
         }
+        if answer.shown.hidden_columns > 0 && !self.quiet {
+            console::note(format_args!(
+                "… {} of {} columns are not shown; \\x or --format expanded shows all",
+                answer.shown.hidden_columns, answer.shown.columns
+            ));
+        }
+        if let Some(note) = answer.left_out.as_ref().filter(|_| !self.quiet) {
+            console::note(note);
+        }
         if self.timing {
             let took = answer.took.as_secs_f64();
             match answer.shown.columns {
@@ -172,12 +182,13 @@ struct Answer {
     shown: Shown,
     took: Duration,
     placement: Option<String>,
+    left_out: Option<String>,
 }
 
 impl Runner {
     async fn answer(&self, sql: &str, bar: Option<Bar>) -> Result<Answer, Failure> {
         let engine = &self.engine;
-        let before = engine.last_placement().map(|(id, _)| id);
+        let before = engine.last_query();
         let start = Instant::now();
         let stream = engine.execute(&self.params.fill(sql)).await?;
         if !stream.schema_ref().fields().is_empty() {
@@ -187,16 +198,21 @@ impl Runner {
             Some(bar) => bar.before(&self.destination),
             None => self.destination.open(),
         };
-        let shown = render::render(stream, self.style, &mut output).await?;
+        let shown =
+            render::render(stream, self.style, self.destination.width(), &mut output).await?;
         let took = start.elapsed();
         output.end().map_err(Failure::output)?;
-        // SET and CREATE have no place to tell of.
-        let is_news = |id| shown.columns > 0 && Some(id) != before;
-        let placement = engine.last_placement().filter(|(id, _)| is_news(*id));
+        let told = engine.last_told().filter(|told| Some(told.id) != before);
+        let (placement, left_out) = match told {
+            // SET and CREATE have no place to tell of.
+            Some(told) => ((shown.columns > 0).then_some(told.placement), told.left_out),
+            None => (None, None),
+        };
         Ok(Answer {
             shown,
             took,
-            placement: placement.map(|(_, text)| text),
+            placement,
+            left_out,
         })
     }
 

@@ -18,12 +18,11 @@ use crate::run::Runner;
 use crate::script::{Script, Step, What};
 use crate::signals::{Heard, Signal, Signals};
 
+use command::Expansion;
 pub(crate) use command::{Argument, Command, argument, names, parse};
 
-/// What `\d` lists: the tables that people made, without those that are always there.
-const TABLES: &str = "SELECT table_schema, table_name, table_type FROM information_schema.tables \
-                      WHERE table_schema NOT IN ('information_schema', 'system') \
-                      ORDER BY table_schema, table_name";
+/// What `\d` runs.
+const TABLES: &str = "SHOW TABLES";
 
 /// How steps ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -174,6 +173,7 @@ impl Shell {
             return Outcome::Stopped(signal);
         }
         match &step.what {
+            What::Statement(statement) if is_leave(statement.text()) => Outcome::Leave,
             What::Statement(statement) => self.run_statement(statement.text(), place).await,
             What::Command(line) => match parse(line) {
                 Some(Ok(command)) => self.obey(command, place).await,
@@ -267,17 +267,23 @@ impl Shell {
                 }
                 format!("pager is {}", on_or_off(on))
             }
-            Command::Expanded(on) => {
+            Command::Expanded(when) => {
                 let is_on = runner.style.format == Format::Expanded;
                 if !is_on {
                     self.unexpanded = runner.style.format;
                 }
-                let format = match on.unwrap_or(!is_on) {
-                    true => Format::Expanded,
-                    false => self.unexpanded,
+                let when = when.unwrap_or(if is_on { Expansion::Off } else { Expansion::On });
+                let format = match when {
+                    Expansion::On => Format::Expanded,
+                    Expansion::Off => self.unexpanded,
+                    Expansion::Auto => Format::Table,
                 };
                 runner.style = runner.style.with_format(format);
-                format!("format is {format}")
+                runner.style.expands = when == Expansion::Auto;
+                match when {
+                    Expansion::Auto => "rows wider than the terminal are expanded".to_string(),
+                    _ => format!("format is {format}"),
+                }
             }
             Command::Format(format) => {
                 runner.style = runner
@@ -394,6 +400,14 @@ impl Shell {
             console::note(text);
         }
     }
+}
+
+/// Tells whether a statement is one of the words by which people leave other shells.
+fn is_leave(text: &str) -> bool {
+    let word = text.trim().trim_end_matches(';').trim_end();
+    ["exit", "quit"]
+        .iter()
+        .any(|leave| word.eq_ignore_ascii_case(leave))
 }
 
 fn failed(message: impl std::fmt::Display, place: Option<&str>) -> Outcome {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::types::{
     ArrowPrimitiveType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type,
-    Int32Type, Int64Type, TimestampMicrosecondType, TimestampMillisecondType,
+    Int32Type, Int64Type, Time64NanosecondType, TimestampMicrosecondType, TimestampMillisecondType,
     TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow::array::{
@@ -19,7 +19,7 @@ use arrow::error::ArrowError;
 use crate::dialect::{NULL_WORDS, TEXT_NULL_WORDS};
 use crate::error::type_name;
 use crate::numbers::NumberFormat;
-use crate::temporal::{DateFormat, TimestampFormat};
+use crate::temporal::{self, DateFormat, TimestampFormat};
 
 /// The values of one column of some rows.
 #[derive(Clone, Copy)]
@@ -104,6 +104,9 @@ impl ColumnReader {
             }
             DataType::Date32 => {
                 self.primitive::<Date32Type>(values, bad, |text| self.date.days(text))
+            }
+            DataType::Time64(TimeUnit::Nanosecond) => {
+                self.primitive::<Time64NanosecondType>(values, bad, temporal::time)
             }
             DataType::Timestamp(unit, zone) => self.timestamps(values, bad, *unit, zone.clone()),
             DataType::Decimal128(precision, scale) => {

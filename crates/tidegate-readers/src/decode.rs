@@ -31,11 +31,16 @@ impl LeftOut {
     }
 
     fn add(&self, error: &ReadError) {
-        self.count.fetch_add(1, Ordering::Relaxed);
-        self.first.get_or_init(|| {
+        self.count_row(|| {
             let text = error.to_string();
             text.split("; ").next().unwrap_or_default().to_string()
         });
+    }
+
+    /// Counts a row; the first one's fault is kept.
+    pub(crate) fn count_row(&self, why: impl FnOnce() -> String) {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        self.first.get_or_init(why);
     }
 }
 
@@ -120,18 +125,23 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// Makes a decoder for a file from its beginning, or for a part of it that begins with a row.
+    /// Makes a decoder for a file from its beginning, or for a part of it, whose first row begins on
+    /// `first_line`.
     pub fn new(
         sniffed: &Sniffed,
         mapping: Mapping,
         batch_rows: usize,
-        is_at_start: bool,
+        first_line: Option<u64>,
         left_out: Arc<LeftOut>,
     ) -> Self {
         let dialect = &sniffed.dialect;
+        let is_at_start = first_line.is_none();
         let skip = if is_at_start { dialect.skip } else { 0 };
         let mut tokenizer = Tokenizer::new(Syntax::of(dialect));
-        tokenizer.set_line(skip as u64 + 1);
+        if !is_at_start {
+            tokenizer.begin_within();
+        }
+        tokenizer.set_line(first_line.unwrap_or(skip as u64 + 1));
         Self {
             tokenizer,
             rows: Rows::default(),

@@ -74,9 +74,4 @@ impl Sniffed {
         let field = |column: &Column| Field::new(&column.name, column.data_type.clone(), true);
         Schema::new(self.columns.iter().map(field).collect::<Vec<_>>())
     }
-
-    /// Returns whether a part of the file can be read without what comes before it.
-    pub fn is_splittable(&self) -> bool {
-        self.dialect.encoding == Encoding::Utf8 && !self.dialect.has_newlines
-    }
 }

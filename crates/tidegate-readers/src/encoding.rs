@@ -42,6 +42,14 @@ impl Encoding {
         })
     }
 
+    /// Tells whether each byte below 128 is a character of ASCII, wherever it stands.
+    pub(crate) fn is_cuttable(self) -> bool {
+        match self {
+            Self::Utf8 => true,
+            Self::Other(encoding) => encoding.is_single_byte() && encoding.is_ascii_compatible(),
+        }
+    }
+
     /// Returns its name.
     pub fn name(&self) -> &'static str {
         match self {

@@ -92,20 +92,6 @@ pub enum ReadError {
     Arrow(#[from] ArrowError),
 }
 
-impl ReadError {
-    /// Adds lines that came before the part of the file that was read.
-    pub fn moved(mut self, lines: u64) -> Self {
-        match &mut self {
-            Self::Value { line, .. }
-            | Self::Width { line, .. }
-            | Self::Encoding { line }
-            | Self::Row { line, .. } => *line += lines,
-            Self::Missing { .. } | Self::Arrow(_) => {}
-        }
-        self
-    }
-}
-
 /// Shortens a value for a message.
 pub(crate) fn quoted(value: &str) -> String {
     let mut short: String = value.chars().take(QUOTED_MAX).collect();
@@ -126,6 +112,7 @@ pub(crate) fn type_name(data_type: &DataType) -> String {
         DataType::Float64 => "a DOUBLE".into(),
         DataType::Boolean => "a BOOLEAN".into(),
         DataType::Date32 => "a DATE".into(),
+        DataType::Time32(_) | DataType::Time64(_) => "a TIME".into(),
         DataType::Timestamp(_, None) => "a TIMESTAMP".into(),
         DataType::Timestamp(_, Some(_)) => "a TIMESTAMPTZ".into(),
         DataType::Decimal128(precision, scale) => format!("a DECIMAL({precision}, {scale})"),

@@ -3,6 +3,8 @@
 //! A file is objects one after the other (newlines between them or not), or one array of objects. A field
 //! has the type that all of its values share; where they share none, it is text.
 
+mod lines;
+
 use std::fmt;
 
 use arrow::datatypes::{DataType, Field, Fields, Schema};
@@ -11,6 +13,8 @@ use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 
 use crate::error::SniffError;
 use crate::sample::Sample;
+
+pub use lines::LineDecoder;
 
 /// The most fields of an object.
 const FIELDS_MAX: usize = 100_000;
@@ -24,6 +28,15 @@ pub enum Layout {
     Array,
 }
 
+/// The options of `read_json`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct GivenJson {
+    /// All columns with their types, by name; others are not read.
+    pub columns: Option<Vec<(String, DataType)>>,
+    /// Whether lines that are not objects of the columns are left out.
+    pub ignore_errors: bool,
+}
+
 /// What was found of a file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SniffedJson {
@@ -31,6 +44,8 @@ pub struct SniffedJson {
     pub layout: Layout,
     /// The columns, in the file's order.
     pub shape: Shape,
+    /// Whether each line is read by itself, and left out if it cannot be.
+    pub by_line: bool,
 }
 
 /// What values have in common.
@@ -52,6 +67,21 @@ pub enum Shape {
     List(Box<Shape>),
     /// An object, with its fields in order.
     Object(Vec<(String, Shape)>),
+}
+
+impl SniffedJson {
+    /// Returns the columns: those that are given, or that were found; all may be NULL.
+    pub fn schema(&self, given: &GivenJson) -> Schema {
+        match &given.columns {
+            Some(columns) => {
+                let field = |(name, data_type): &(String, DataType)| {
+                    Field::new(name, data_type.clone(), true)
+                };
+                Schema::new(columns.iter().map(field).collect::<Vec<_>>())
+            }
+            None => self.shape.schema(),
+        }
+    }
 }
 
 impl Shape {
@@ -133,11 +163,12 @@ fn merge_fields(known: &mut Vec<(String, Shape)>, others: Vec<(String, Shape)>) 
     }
 }
 
-/// Finds what a file of JSON is, and its columns.
+/// Finds what a file of JSON is, and its columns, unless they are given.
 ///
 /// # Errors
-/// [`SniffError::Json`] for what is not JSON, or no objects; [`SniffError::Empty`] for no text.
-pub fn sniff_json(sample: &Sample) -> Result<SniffedJson, SniffError> {
+/// [`SniffError::Json`] for what is not JSON, or no objects; [`SniffError::Empty`] for no text;
+/// [`SniffError::Option`] for lines that are to be left out of an array.
+pub fn sniff_json(sample: &Sample, given: &GivenJson) -> Result<SniffedJson, SniffError> {
     let Some(head) = sample.pieces.first() else {
         return Err(SniffError::Empty);
     };
@@ -145,33 +176,29 @@ pub fn sniff_json(sample: &Sample) -> Result<SniffedJson, SniffError> {
         .bytes
         .strip_prefix(b"\xef\xbb\xbf")
         .unwrap_or(&head.bytes);
+    let by_line = given.ignore_errors;
     let layout = match text.trim_ascii_start().first() {
         None => return Err(SniffError::Empty),
+        Some(b'[') if by_line => {
+            let message = "ignore_errors leaves out lines, and the file is an array: without it the first \
+                           error is told with its place";
+            return Err(SniffError::Option(message.into()));
+        }
         Some(b'[') => Layout::Array,
         Some(b'{') => Layout::Objects,
+        Some(_) if by_line => Layout::Objects,
         Some(_) => {
             let message = "it is neither objects, {…}, nor an array of objects, [{…}]";
             return Err(SniffError::Json(message.into()));
         }
     };
-    let mut shape = Shape::Null;
-    match layout {
-        Layout::Objects => {
-            objects(text, head.is_last, &mut shape)?;
-            for piece in sample.pieces.iter().skip(1) {
-                let start =
-                    memchr::memchr(b'\n', &piece.bytes).map_or(piece.bytes.len(), |at| at + 1);
-                // A piece of objects that take several lines may begin anywhere.
-                let mut of_piece = Shape::Null;
-                if objects(&piece.bytes[start..], piece.is_last, &mut of_piece).is_ok() {
-                    shape.merge(of_piece);
-                }
-            }
-        }
-        Layout::Array => array(text, head.is_last, &mut shape)?,
-    }
+    let shape = match &given.columns {
+        Some(_) => Shape::Null,
+        None => found_shape(sample, text, layout, by_line)?,
+    };
     match shape {
-        Shape::Object(_) | Shape::Null => {}
+        Shape::Object(_) => {}
+        Shape::Null if !by_line || given.columns.is_some() => {}
         _ => {
             let message = "its values are not objects: only objects have columns";
             return Err(SniffError::Json(message.into()));
@@ -183,7 +210,58 @@ pub fn sniff_json(sample: &Sample) -> Result<SniffedJson, SniffError> {
              be one kind of value in all of them"
         )));
     }
-    Ok(SniffedJson { layout, shape })
+    Ok(SniffedJson {
+        layout,
+        shape,
+        by_line,
+    })
+}
+
+/// Returns what the objects of a sample have in common; `head` is its first piece without a mark.
+fn found_shape(
+    sample: &Sample,
+    head: &[u8],
+    layout: Layout,
+    by_line: bool,
+) -> Result<Shape, SniffError> {
+    let mut shape = Shape::Null;
+    let is_whole = sample.pieces.first().is_some_and(|piece| piece.is_last);
+    match layout {
+        Layout::Array => array(head, is_whole, &mut shape)?,
+        Layout::Objects if by_line => lines(head, is_whole, &mut shape),
+        Layout::Objects => objects(head, is_whole, &mut shape)?,
+    }
+    if layout == Layout::Array {
+        return Ok(shape);
+    }
+    for piece in sample.pieces.iter().skip(1) {
+        let start = memchr::memchr(b'\n', &piece.bytes).map_or(piece.bytes.len(), |at| at + 1);
+        let text = &piece.bytes[start..];
+        if by_line {
+            lines(text, piece.is_last, &mut shape);
+            continue;
+        }
+        // A piece of objects that take several lines may begin anywhere.
+        let mut of_piece = Shape::Null;
+        if objects(text, piece.is_last, &mut of_piece).is_ok() {
+            shape.merge(of_piece);
+        }
+    }
+    Ok(shape)
+}
+
+/// Adds the lines that are objects.
+fn lines(text: &[u8], is_whole: bool, shape: &mut Shape) {
+    let mut lines: Vec<&[u8]> = text.split(|byte| *byte == b'\n').collect();
+    if !is_whole {
+        lines.pop();
+    }
+    for line in lines {
+        let mut of_line = Shape::Null;
+        if objects(line, true, &mut of_line).is_ok() && matches!(of_line, Shape::Object(_)) {
+            shape.merge(of_line);
+        }
+    }
 }
 
 /// Makes the objects of an array objects one after the other, in buffers of any size.
@@ -342,12 +420,12 @@ impl<'de> Visitor<'de> for ShapeVisitor {
 
 #[cfg(test)]
 mod tests {
-    use super::{Flattener, Layout, sniff_json};
+    use super::{Flattener, GivenJson, Layout, sniff_json};
     use crate::sample::Sample;
 
     #[track_caller]
     fn check(text: &str, layout: Layout, columns: &[(&str, &str)]) {
-        let found = sniff_json(&Sample::whole(text.into())).unwrap();
+        let found = sniff_json(&Sample::whole(text.into()), &GivenJson::default()).unwrap();
         assert_eq!(found.layout, layout);
         let schema = found.shape.schema();
         let fields = schema.fields().iter();
@@ -382,6 +460,27 @@ mod tests {
     }
 
     #[test]
+    fn columns_may_be_given_and_lines_left_out() {
+        let columns = vec![("b".into(), arrow::datatypes::DataType::Int64)];
+        let given = GivenJson {
+            columns: Some(columns),
+            ignore_errors: false,
+        };
+        let sniff = |text: &str, given| sniff_json(&Sample::whole(text.into()), given);
+        let found = sniff("{\"a\": 1}\n{\"a\": {}}\n", &given).unwrap();
+        assert_eq!(found.schema(&given).field(0).name(), "b");
+        let given = GivenJson {
+            ignore_errors: true,
+            ..GivenJson::default()
+        };
+        let found = sniff("none\n{\"a\": 1}\n{\"a\": \n", &given).unwrap();
+        assert_eq!(found.schema(&given).field(0).name(), "a");
+        assert!(sniff("none\n", &given).is_err());
+        let error = sniff("[{}]", &given).unwrap_err().to_string();
+        assert!(error.contains("the file is an array"), "{error}");
+    }
+
+    #[test]
     fn an_array_becomes_its_objects() {
         let text = br#"[{"a": [1, 2], "b": "],\"["}, {"a": []}]"#;
         for buffer in [1, 3, 100] {
@@ -397,7 +496,7 @@ mod tests {
     #[test]
     fn what_is_no_json_says_where() {
         let error = |text: &str| {
-            sniff_json(&Sample::whole(text.into()))
+            sniff_json(&Sample::whole(text.into()), &GivenJson::default())
                 .unwrap_err()
                 .to_string()
         };

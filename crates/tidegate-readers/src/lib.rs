@@ -14,7 +14,8 @@
 //! In reading order: `given` is what a user may say, `dialect` what there is to know of a file, `sample`
 //! which pieces are looked at, `encoding` what characters bytes are, `records` cuts text into rows, `numbers`
 //! and `temporal` are how values are written, `sniff` finds it all, `decode` and `columns` read with it,
-//! `schema` puts several files together, [`json`] is the same for JSON.
+//! `split` finds where a file can be cut into parts, `schema` puts several files together, [`json`] is the
+//! same for JSON.
 
 mod columns;
 mod decode;
@@ -28,6 +29,7 @@ mod records;
 mod sample;
 mod schema;
 mod sniff;
+mod split;
 mod temporal;
 
 pub use decode::{Decoder, LeftOut, Mapping};
@@ -38,4 +40,5 @@ pub use given::Given;
 pub use sample::{Piece, Sample, pieces_of};
 pub use schema::together;
 pub use sniff::sniff;
+pub use split::{Part, Place, SearchFrom, Splitter, places, wrong_part};
 pub use temporal::{DateFormat, TimestampFormat};

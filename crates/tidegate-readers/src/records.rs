@@ -206,6 +206,14 @@ impl Tokenizer {
         self.reader.set_line(line);
     }
 
+    /// Says that the text does not begin at a file's beginning, where a byte order mark would be none of it.
+    pub(crate) fn begin_within(&mut self) {
+        let line = self.reader.line();
+        // A blank line is no row.
+        self.reader.read_record(b"\n", &mut [0], &mut [0]);
+        self.reader.set_line(line);
+    }
+
     /// Reads up to the end of a row, and returns how many bytes that took; no bytes are the end of the text.
     ///
     /// # Errors

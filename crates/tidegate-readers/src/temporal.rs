@@ -235,12 +235,31 @@ fn moment(at: NaiveDateTime, zone: Option<i32>) -> Moment {
     }
 }
 
-/// Tells in which formats a value is a date or a timestamp.
+/// Reads a time of day without a zone, in nanoseconds.
+pub(crate) fn time(value: &str) -> Option<i64> {
+    match time_of_day(value)? {
+        (nanos, None) => Some(nanos),
+        (_, Some(_)) => None,
+    }
+}
+
+/// Tells whether a value is a time of day with all of its digits, such as `07:30:00`.
+fn is_time(value: &str) -> bool {
+    let bytes = value.as_bytes();
+    // A comma may be the delimiter.
+    let is_plain = matches!(bytes.get(8), None | Some(b'.'));
+    bytes.get(2) == Some(&b':') && bytes.get(5) == Some(&b':') && is_plain && time(value).is_some()
+}
+
+/// Tells in which formats a value is a date or a timestamp, and whether it is a time.
 pub(crate) fn traits_of(value: &str) -> Traits {
     let bytes = value.as_bytes();
     // The shortest is 1/2/24, the longest a timestamp with its zone.
     if !(6..=40).contains(&bytes.len()) || !bytes.iter().any(u8::is_ascii_digit) {
         return Traits::empty();
+    }
+    if is_time(value) {
+        return Traits::TIME;
     }
     let (date, time) = split_time(value);
     let time = time.map(time_of_day);
@@ -397,7 +416,7 @@ fn month_of(name: &str) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use super::{DATE_FORMATS, TimestampFormat, traits_of};
+    use super::{DATE_FORMATS, TimestampFormat, time, traits_of};
     use crate::sniff::Traits;
 
     #[test]
@@ -448,5 +467,17 @@ mod tests {
         assert_eq!(micros("2024-01-31 12:05 AM"), Some(base + 300_000_000));
         assert_eq!(micros("2024-01-31 25:00"), None);
         assert_eq!(micros("2024-01-31 10:00:00.0000001"), None);
+    }
+
+    #[test]
+    fn times_have_two_digits_a_part_to_be_found() {
+        for text in ["07:30:00", "23:59:59.123456789"] {
+            assert_eq!(traits_of(text), Traits::TIME, "{text}");
+        }
+        for text in ["7:30:00", "07:30", "24:00:00", "07:30:00Z", "07:30:00,1"] {
+            assert_eq!(traits_of(text), Traits::empty(), "{text}");
+        }
+        assert_eq!(time("7:30 PM"), Some(70_200_000_000_000));
+        assert_eq!(time("07:30:00+02:00"), None);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
 use serde::Serialize;
@@ -33,7 +33,8 @@ struct Count {
     reasons: BTreeMap<Reason, u64>,
     setbacks: Setbacks,
     claim_stats: ClaimStats,
-    decisions: Vec<Decided>,
+    /// With the time of each one's end.
+    decisions: Vec<(Decided, SystemTime)>,
 }
 
 /// One claim and how it went: a morsel, or some that were claimed together.
@@ -72,6 +73,8 @@ pub struct DecisionReport {
     pub estimated_seconds: f64,
     /// Seconds that this took.
     pub seconds: f64,
+    /// When it ended; it began so many seconds before.
+    pub ended: SystemTime,
 }
 
 /// What the claims of a place were expected to take, and what they took; sums over all of them, which
@@ -209,7 +212,7 @@ impl RegionCounters {
         count.claim_stats.estimated_seconds += decided.estimate.seconds;
         count.claim_stats.seconds += decided.seconds;
         if count.decisions.len() < DECISIONS_MAX {
-            count.decisions.push(decided);
+            count.decisions.push((decided, SystemTime::now()));
         }
     }
 
@@ -329,7 +332,13 @@ impl RegionCounters {
 }
 
 impl DecisionReport {
-    fn of(decided: &Decided) -> Self {
+    /// Returns when it began.
+    pub fn started(&self) -> SystemTime {
+        let took = Duration::try_from_secs_f64(self.seconds).unwrap_or_default();
+        self.ended.checked_sub(took).unwrap_or(self.ended)
+    }
+
+    fn of((decided, ended): &(Decided, SystemTime)) -> Self {
         Self {
             reason: decided.reason.to_string(),
             morsels: decided.morsels,
@@ -338,6 +347,7 @@ impl DecisionReport {
             estimated_bytes: decided.estimate.bytes,
             estimated_seconds: decided.estimate.seconds,
             seconds: decided.seconds,
+            ended: *ended,
         }
     }
 }

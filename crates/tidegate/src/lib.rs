@@ -70,7 +70,7 @@ pub use session::{
     CacheActivity, CompiledKernel, DoctorReport, EntryPoint, HeldMemory, IfExists, IfMissing,
     Ingest, IngestTarget, IntoTask, KernelCompiler, KernelReport, KernelSource, Names,
     PlacementExt, Planned, Prepared, Query, Session, SessionBuilder, StatementKind, TEMP_SCHEMA,
-    TableInfo, TableKind, TableNames, add_to,
+    TableInfo, TableKind, TableNames, add_to, sql_type,
 };
 pub use stores::StoreOptions;
 pub use stores::access::AllowedPaths;

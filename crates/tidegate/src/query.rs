@@ -13,6 +13,7 @@ mod history;
 mod log;
 mod plan_size;
 mod planning;
+mod profile;
 mod progress;
 mod rules;
 mod yielding;
@@ -45,6 +46,7 @@ pub use history::{QueryReport, QueryState};
 pub use log::{LoggedQuery, QueryPlacement, QueryWatcher, Work};
 pub(crate) use plan_size::{BoundedRelations, PlanSize, check_columns, check_windows};
 pub(crate) use planning::{apart, begins, on_large_stack};
+pub(crate) use profile::profiled;
 pub use progress::QueryProgress;
 pub(crate) use rules::with_stops;
 pub(crate) use yielding::YieldAtJoins;
@@ -82,7 +84,7 @@ impl DataFusionQueryPlanner for QueryPlanner {
                 let plan = planner.create_physical_plan(&logical_plan, session);
                 let plan = on_large_stack(plan).await?;
                 let again = SecondTry::of(&plan, &logical_plan, session);
-                (plan, again)
+                (profiled(plan, &logical_plan)?, again)
             }
         };
         Ok(watched(

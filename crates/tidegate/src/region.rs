@@ -16,6 +16,7 @@ pub(crate) mod mixed;
 pub(crate) mod promote;
 pub(crate) mod report;
 pub(crate) mod spread;
+pub(crate) mod verdict;
 
 use std::fmt;
 use std::sync::Arc;

@@ -5,6 +5,7 @@ mod cache;
 mod client;
 mod created;
 mod dependencies;
+mod described;
 mod doctor;
 mod embedded;
 mod files;
@@ -64,6 +65,7 @@ use crate::stores::Stores;
 
 pub use builder::SessionBuilder;
 pub use client::TEMP_SCHEMA;
+pub use described::sql_type;
 pub use doctor::DoctorReport;
 pub use ingest::{IfExists, IfMissing, Ingest, IngestTarget};
 pub use kernels::{CompiledKernel, EntryPoint, KernelCompiler, KernelReport, KernelSource};

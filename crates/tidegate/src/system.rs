@@ -12,8 +12,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use datafusion::arrow::array::{
-    ArrayRef, BooleanArray, Float64Array, RecordBatch, StringArray, TimestampMillisecondArray,
-    UInt64Array,
+    ArrayRef, BooleanArray, Float64Array, RecordBatch, StringArray, TimestampMicrosecondArray,
+    TimestampMillisecondArray, UInt64Array,
 };
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use datafusion::catalog::{MemorySchemaProvider, SchemaProvider, Session, TableProvider};
@@ -158,6 +158,10 @@ impl Content {
             let millisecond = DataType::Timestamp(TimeUnit::Millisecond, None);
             Field::new(name, millisecond, true)
         };
+        let moment = |name| {
+            let microsecond = DataType::Timestamp(TimeUnit::Microsecond, None);
+            Field::new(name, microsecond, true)
+        };
         Arc::new(Schema::new(match self {
             Content::Devices => vec![
                 text("device"),
@@ -244,6 +248,8 @@ impl Content {
                 count("estimated_bytes"),
                 seconds("seconds"),
                 seconds("estimated_seconds"),
+                moment("started"),
+                moment("ended"),
             ],
             Content::QueryLog => vec![
                 count("query_id"),
@@ -290,6 +296,14 @@ fn times(values: impl Iterator<Item = Option<SystemTime>>) -> ArrayRef {
         i64::try_from(since.as_millis()).ok()
     });
     Arc::new(milliseconds.collect::<TimestampMillisecondArray>())
+}
+
+fn moments(values: impl Iterator<Item = SystemTime>) -> ArrayRef {
+    let microseconds = values.map(|time| {
+        let since = time.duration_since(UNIX_EPOCH).ok()?;
+        i64::try_from(since.as_micros()).ok()
+    });
+    Arc::new(microseconds.collect::<TimestampMicrosecondArray>())
 }
 
 fn seconds(values: impl Iterator<Item = f64>) -> ArrayRef {

@@ -39,7 +39,12 @@ impl HasSchema for Batches {
 fn shown(batches: &[RecordBatch], format: Format, maxrows: Option<usize>) -> (String, Shown) {
     let stream = Batches(batches[0].schema(), Vec::from(batches).into_iter());
     let mut text = Vec::new();
-    let shown = block_on(render(stream, Style { format, maxrows }, &mut text)).unwrap();
+    let style = Style {
+        format,
+        maxrows,
+        expands: false,
+    };
+    let shown = block_on(render(stream, style, None, &mut text)).unwrap();
     (String::from_utf8(text).unwrap(), shown)
 }
 
@@ -139,9 +144,10 @@ fn bytes(batches: &[RecordBatch], format: Format) -> Vec<u8> {
     let style = Style {
         format,
         maxrows: None,
+        expands: false,
     };
     let mut bytes = Vec::new();
-    block_on(render(stream, style, &mut bytes)).unwrap();
+    block_on(render(stream, style, None, &mut bytes)).unwrap();
     bytes
 }
 
@@ -211,7 +217,8 @@ fn tables_stop_at_maxrows() {
             Shown {
                 columns: 1,
                 rows: 5,
-                hidden: 5 - num_shown
+                hidden: 5 - num_shown,
+                hidden_columns: 0,
             }
         );
     }
@@ -244,7 +251,8 @@ fn a_closed_output_says_so() {
     let style = Style {
         format: Format::Csv,
         maxrows: None,
+        expands: false,
     };
-    let failure = block_on(render(stream, style, &mut Closed)).unwrap_err();
+    let failure = block_on(render(stream, style, None, &mut Closed)).unwrap_err();
     assert!(matches!(failure, Failure::OutputClosed));
 }

@@ -24,7 +24,7 @@ pub(crate) enum Command {
     Placement(Option<bool>),
     Pager(Option<bool>),
     Progress(Option<bool>),
-    Expanded(Option<bool>),
+    Expanded(Option<Expansion>),
     /// Without an argument, tells.
     Format(Option<Format>),
     MaxRows(Option<MaxRows>),
@@ -39,6 +39,15 @@ pub(crate) enum Command {
     /// Gives a name a value, or lists them.
     Set(Option<(String, String)>),
     Unset(String),
+}
+
+/// When rows are written as blocks of lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Expansion {
+    On,
+    Off,
+    /// When they are wider than the terminal.
+    Auto,
 }
 
 /// What a command takes, as far as Tab knows it.
@@ -100,10 +109,16 @@ const COMMANDS: [Definition; 17] = [
     },
     Definition {
         names: &["x", "expanded"],
-        argument: ON_OR_OFF,
-        usage: "\\x [on|off]",
-        help: "write each row as a block of lines",
-        read: |name, argument| Ok(Command::Expanded(switch(name, argument)?)),
+        argument: Argument::OneOf(&["on", "off", "auto"]),
+        usage: "\\x [on|off|auto]",
+        help: "write each row as a block of lines; auto: where it is wider than the terminal",
+        read: |name, argument| match argument {
+            None => Ok(Command::Expanded(None)),
+            Some("on") => Ok(Command::Expanded(Some(Expansion::On))),
+            Some("off") => Ok(Command::Expanded(Some(Expansion::Off))),
+            Some("auto") => Ok(Command::Expanded(Some(Expansion::Auto))),
+            Some(_) => Err(format!("\\{name} takes on, off, auto or nothing")),
+        },
     },
     Definition {
         names: &["format", "mode"],
@@ -335,7 +350,7 @@ fn distance(a: &str, b: &str) -> usize {
 mod tests {
     use clap::ValueEnum;
 
-    use super::{Command, parse};
+    use super::{Command, Expansion, parse};
     use crate::args::{Format, MaxRows};
 
     fn check(text: &str, expect: Command) {
@@ -363,6 +378,7 @@ mod tests {
         check(".mode", Command::Format(None));
         check("\\maxrows all", Command::MaxRows(Some(MaxRows(None))));
         check("\\x", Command::Expanded(None));
+        check("\\x auto", Command::Expanded(Some(Expansion::Auto)));
         check("\\o", Command::Output(None));
         check("\\o 'a b.csv'", Command::Output(Some("a b.csv".into())));
         check("\\i a.sql", Command::Include("a.sql".into()));

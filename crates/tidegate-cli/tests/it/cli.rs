@@ -406,3 +406,80 @@ fn an_interrupt_between_two_steps_stops_the_script() {
     out.read_line(&mut line).unwrap();
     assert_eq!((status.code(), line.as_str()), (Some(130), ""));
 }
+
+#[test]
+fn shells_and_man_are_told_what_there_is() {
+    for shell in ["bash", "zsh", "fish"] {
+        let ran = run(["completions", shell]);
+        assert_eq!(ran.code, Some(0), "{}", ran.err);
+        assert!(ran.out.contains("simulate-device"), "{}", ran.out);
+    }
+    let page = run(["man"]);
+    assert!(
+        page.out.starts_with(".ie") && page.out.contains(".TH"),
+        "{}",
+        page.out
+    );
+    assert!(run(["man", "serve"]).out.contains("max\\-statements"));
+    run(["man", "sail"]).fails(&["there is no subcommand sail; there are "]);
+}
+
+#[test]
+fn a_report_is_one_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = path(&folder, "report.html");
+    let query = "SELECT v1, count(*) AS n FROM h2o_g1(1e5, 10) WHERE v3 < 50 GROUP BY v1;";
+    let words = ["report", query, "-o", &file, "--simulate-device", "2GB"];
+    let ran = run(words);
+    assert_eq!(ran.code, Some(0), "{}", ran.err);
+    let page = fs::read_to_string(&file).unwrap();
+    for part in [
+        "<!doctype html>",
+        "ran on ",
+        "v3 &lt; 50",
+        "<svg",
+        "Plan</h2>",
+        "Places</h2>",
+    ] {
+        assert!(page.contains(part), "no '{part}' in {page}");
+    }
+    assert!(
+        !page.contains("http") && !page.contains("<script"),
+        "{page}"
+    );
+    let wrong = run(["report", "SELECT nope", "-o", &file]);
+    wrong.fails(&["nope"]);
+}
+
+#[test]
+fn rows_left_out_are_told_after_the_statement() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = path(&folder, "t.csv");
+    fs::write(&file, "a,b\n1,2\n3\n4,5\n").unwrap();
+    let query = format!("SELECT sum(a) AS s FROM read_csv('{file}', ignore_errors => true)");
+    let ran = run(["--format", "csv", "-c", &query]).prints("s\n5\n");
+    assert!(
+        ran.err.contains("ignore_errors left out 1 row: line 3"),
+        "{}",
+        ran.err
+    );
+    let ran = run(["--quiet", "--format", "csv", "-c", &query]).prints("s\n5\n");
+    assert_eq!(ran.err, "");
+}
+
+#[test]
+fn a_file_in_the_place_of_a_subcommand_gets_a_way_out() {
+    let ran = run(["my.db"]);
+    assert_eq!(ran.code, Some(2));
+    for part in ["there are no database files", "FROM 'my.db'", "-f my.db"] {
+        assert!(ran.err.contains(part), "{}", ran.err);
+    }
+}
+
+#[test]
+fn exit_and_quit_end_a_script() {
+    for word in ["exit", "QUIT;", "\\q"] {
+        let script = format!("SELECT 1 AS a;\n{word}\n;SELECT 2 AS b;");
+        assert_eq!(sql(&script).out, "a\n1\n", "{word}");
+    }
+}

@@ -136,7 +136,7 @@ fn statements_and_commands_are_answered() {
     let mut terminal = Terminal::open(&[]);
     terminal
         .types("SELECT 40 +\n2 AS n;\n")
-        .sees("| 42 |")
+        .sees(" 42 |")
         .sees("1 row in");
     terminal.types("\\x\n").sees("format is expanded");
     terminal
@@ -176,7 +176,7 @@ fn tab_completes() {
         .types("tity) FROM lin\t")
         .sees("lines");
     terminal.types(" WHERE lines.qu\t").sees("lines.quantity");
-    terminal.types(" > 1;\n").sees("| 5");
+    terminal.types(" > 1;\n").sees(" 5 |");
     terminal
         .types("\\tim\t")
         .sees("\\timing")
@@ -193,20 +193,44 @@ fn what_is_taller_than_the_screen_is_paged() {
     let mut terminal = Terminal::open(&[("TIDEGATE_PAGER", &pager)]);
     terminal
         .types("SELECT 1 AS n;\n")
-        .sees("| 1 |")
+        .sees(" 1 |")
         .sees("1 row in");
     assert!(!paged.exists());
     terminal
         .types("SELECT value FROM generate_series(1, 30);\n")
-        .sees("| 30")
+        .sees(" 30 |")
         .sees("30 rows in");
-    assert_eq!(fs::read_to_string(&paged).unwrap().lines().count(), 34);
+    assert_eq!(fs::read_to_string(&paged).unwrap().lines().count(), 35);
     fs::remove_file(&paged).unwrap();
     terminal.types("\\pager off\n").sees("pager is off");
     terminal
         .types("SELECT value FROM generate_series(1, 30);\n")
         .sees("30 rows in");
     assert!(!paged.exists());
+    assert_eq!(terminal.leaves(), 0);
+}
+
+#[test]
+fn tables_fit_the_screen() {
+    let mut terminal = Terminal::open(&[("TIDEGATE_PAGER", "cat")]);
+    let columns: Vec<String> = (0..40).map(|c| format!("{c} AS column{c}")).collect();
+    let wide = format!("SELECT {};\n", columns.join(", "));
+    terminal
+        .types(&wide)
+        .sees("| column0 |")
+        .sees(" … ")
+        .sees("| column39 |")
+        .sees("|   BIGINT |")
+        .sees("… 31 of 40 columns are not shown");
+    terminal.types("\\x auto\n").sees("wider than the terminal");
+    terminal
+        .types(&wide)
+        .sees("-- row 1 --")
+        .sees("column39 | 39");
+    terminal.types("SELECT 7 AS n;\n").sees(" 7 |");
+    terminal
+        .types("EXPLAIN FORMAT INDENT SELECT 1 AS n;\n")
+        .sees("-- logical_plan --");
     assert_eq!(terminal.leaves(), 0);
 }
 
@@ -218,8 +242,8 @@ fn ctrl_c_cancels_the_statement_alone() {
                 WHERE a.value + b.value = 3;\n";
     terminal.types(long).sees(" rows, ");
     terminal.interrupts().sees("cancelled").sees("tidegate> ");
-    terminal.types("SELECT 3 AS n;\n").sees("| 3 |");
-    terminal.types("\\watch 0.1\n").sees("| 3 |").sees("| 3 |");
+    terminal.types("SELECT 3 AS n;\n").sees(" 3 |");
+    terminal.types("\\watch 0.1\n").sees(" 3 |").sees(" 3 |");
     terminal.interrupts().sees("tidegate> ");
     assert_eq!(terminal.leaves(), 0);
 }
@@ -244,7 +268,7 @@ fn secrets_are_kept_out_of_the_history() {
         .sees("tidegate> ");
     terminal.types("\\set k 41\n").sees("41").sees("tidegate> ");
     terminal.types("\\set\n").sees("k = 41");
-    terminal.types("SELECT $k + 1 AS n;\n").sees("| 42 |");
+    terminal.types("SELECT $k + 1 AS n;\n").sees(" 42 |");
     let history = terminal.folder.path().join("tidegate").join("history");
     assert_eq!(terminal.leaves(), 0);
     let history = fs::read_to_string(history).unwrap();

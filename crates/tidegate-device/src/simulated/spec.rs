@@ -26,14 +26,14 @@ const LAUNCH_TIME_MAX: Duration = Duration::from_secs(3600);
 /// fault  = "launch:" k "=fail" | "launch:" k "=lost" | "alloc:" k "=oom"
 ///        | "copy:" k "=fail" | "event:" k "=fail"    (k counts from 1)
 /// ```
-/// A size is a number with `B`, `kB`, `MB`, `GB`, `TB`, `KiB`, `MiB`, `GiB`, `TiB` or nothing for
-/// bytes; a duration one with `s`, `ms`, `us` or `ns`. Upper and lower case are the same.
+/// A size is a number with `B`, `KB`, `MB`, `GB`, `TB`, `KiB`, `MiB`, `GiB`, `TiB` or nothing for
+/// bytes; the units are powers of 1024, as in every other size, and of 1000 in a rate. A duration one with `s`, `ms`, `us` or `ns`. Upper and lower case are the same.
 ///
 /// ```
 /// use tidegate_device::SimulatedSpec;
 ///
 /// let spec: SimulatedSpec = "2GB,copy=10GB/s,faults=launch:3=fail|alloc:2=oom".parse()?;
-/// assert_eq!(spec.memory_bytes, 2_000_000_000);
+/// assert_eq!(spec.memory_bytes, 2 << 30);
 /// assert_eq!(spec.copy_bytes_per_second, 1e10);
 /// assert_eq!(spec.faults.to_string(), "launch:3=fail|alloc:2=oom");
 /// # Ok::<(), tidegate_device::SpecError>(())
@@ -156,7 +156,7 @@ impl FromStr for SimulatedSpec {
     fn from_str(text: &str) -> Result<Self, SpecError> {
         let mut parts = text.split(',').map(str::trim);
         let memory = parts.next().unwrap_or_default();
-        let memory_bytes = bytes(memory).ok_or_else(|| SpecError::Size(memory.to_owned()))?;
+        let memory_bytes = size(memory).ok_or_else(|| SpecError::Size(memory.to_owned()))?;
         let mut spec = Self::with_memory(memory_bytes as u64);
         for part in parts {
             spec.set(part)?;
@@ -201,20 +201,29 @@ fn number(text: &str) -> Option<f64> {
 }
 
 /// Reads a number of bytes, at least one.
+fn size(text: &str) -> Option<f64> {
+    in_bytes(text, 1024.0)
+}
+
+/// Reads a number of bytes that pass in a second.
 fn bytes(text: &str) -> Option<f64> {
-    const UNITS: [(&str, f64); 10] = [
+    in_bytes(text, 1000.0)
+}
+
+fn in_bytes(text: &str, kilo: f64) -> Option<f64> {
+    let units = [
         ("kib", 1024.0),
         ("mib", 1048576.0),
         ("gib", 1073741824.0),
         ("tib", 1099511627776.0),
-        ("kb", 1e3),
-        ("mb", 1e6),
-        ("gb", 1e9),
-        ("tb", 1e12),
+        ("kb", kilo),
+        ("mb", kilo.powi(2)),
+        ("gb", kilo.powi(3)),
+        ("tb", kilo.powi(4)),
         ("b", 1.0),
         ("", 1.0),
     ];
-    scaled(text, &UNITS).filter(|bytes| *bytes >= 1.0 && *bytes <= u64::MAX as f64)
+    scaled(text, &units).filter(|bytes| *bytes >= 1.0 && *bytes <= u64::MAX as f64)
 }
 
 fn time(text: &str) -> Option<f64> {
@@ -253,9 +262,9 @@ mod tests {
     #[test]
     fn sizes_have_units() {
         check("100", SimulatedSpec::with_memory(100));
-        check("1.5kB", SimulatedSpec::with_memory(1500));
+        check("1.5kB", SimulatedSpec::with_memory(1536));
         check("512MiB", SimulatedSpec::with_memory(512 << 20));
-        check("2 GB", SimulatedSpec::with_memory(2_000_000_000));
+        check("2 GB", SimulatedSpec::with_memory(2 << 30));
         check("2gib", SimulatedSpec::with_memory(2 << 30));
         check("1e6B", SimulatedSpec::with_memory(1_000_000));
     }
@@ -265,7 +274,7 @@ mod tests {
         check(
             "2GB,copy=10GB/s,rows=5e6/s,launch=20us,slow=10,faults=launch:3=fail|alloc:2=oom",
             SimulatedSpec {
-                memory_bytes: 2_000_000_000,
+                memory_bytes: 2 << 30,
                 copy_bytes_per_second: 1e10,
                 rows_per_second: 5e6,
                 launch_seconds: 20.0 * 1e-6,

@@ -187,7 +187,7 @@ async fn morsels_and_memory_of_devices_are_counted() {
     assert!(after[why] >= 1.0, "{after:?}");
     assert_eq!(after["tidegate_device_retries_total"], 0.0);
     let limit = "tidegate_memory_limit_bytes{tier=\"device\",device=\"device 0\",consumer=\"all\"}";
-    assert_eq!(after[limit], 64e6);
+    assert_eq!(after[limit], 67_108_864.0);
     // The page's lanes show them within a step or two.
     eventually("the morsels are on the page", async || {
         let status = server.get("/api/status").await.json();

@@ -297,7 +297,7 @@ fn one_column(text: &[u8], given: &Given, skip: usize) -> Result<OneColumn, Snif
         && given.delimiter.is_none()
         && (1..rows.len()).all(|row| {
             traits_of(rows.value(row, 0), given)
-                .is_none_or(|traits| traits.timestamps().next().is_some())
+                .is_none_or(|traits| traits == Traits::TIME || traits.timestamps().next().is_some())
         });
     Ok(OneColumn {
         found: Found {

@@ -37,6 +37,8 @@ impl Traits {
     pub(crate) const GIVEN_DATE: Self = Self(1 << 10);
     /// A timestamp as the user says timestamps are written.
     pub(crate) const GIVEN_TIMESTAMP: Self = Self(1 << 11);
+    /// A time of day with its seconds.
+    pub(crate) const TIME: Self = Self(1 << 12);
 
     /// The numbers with a decimal point.
     pub(crate) const POINT: Self = Self(Self::POINT_INTEGER.0 | Self::POINT_NUMBER.0);

@@ -16,6 +16,8 @@ use crate::temporal::{self, DATE_FORMATS, TimestampFormat};
 pub(crate) const UTC: &str = "UTC";
 /// The digits of a whole number that 64 bits do not hold.
 pub(crate) const WIDE: DataType = DataType::Decimal128(38, 0);
+/// SQL's type of a time of day.
+pub(crate) const TIME: DataType = DataType::Time64(TimeUnit::Nanosecond);
 
 /// Tells what a value could be; `None` for one that stands for NULL.
 pub(super) fn traits_of(value: &[u8], given: &Given) -> Option<Traits> {
@@ -238,6 +240,9 @@ impl Fact {
         }
         if traits.contains(Traits::WIDE) {
             return WIDE;
+        }
+        if traits.contains(Traits::TIME) {
+            return TIME;
         }
         let is_date = match given.date_format {
             Some(_) => traits.contains(Traits::GIVEN_DATE),

@@ -6,5 +6,6 @@ mod errors;
 mod names;
 mod options;
 mod read;
+mod split;
 mod syntax;
 mod values;

@@ -159,10 +159,10 @@ fn addresses_and_versions() {
 
 #[test]
 fn times_of_day() {
-    // DuckDB: t TIME; v BIGINT and 2 rows; TIME is not looked for: types => {'t': 'TIME'}.
+    // DuckDB: the same.
     check(
         b"t,v\n10:00:00,1\n11:30:00,2\n",
-        &[("t", "VARCHAR"), ("v", "BIGINT")],
+        &[("t", "TIME"), ("v", "BIGINT")],
         &[
             &[Some("10:00:00"), Some("1")],
             &[Some("11:30:00"), Some("2")],

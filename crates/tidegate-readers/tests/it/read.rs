@@ -51,21 +51,23 @@ pub(crate) fn read(
     buffer: usize,
 ) -> (Result<Rows, ReadError>, Arc<LeftOut>) {
     let left_out = Arc::<LeftOut>::default();
-    let rows = read_rows(bytes, sniffed, buffer, &left_out);
+    let rows = read_rows(bytes, sniffed, buffer, None, &left_out);
     (rows, left_out)
 }
 
-fn read_rows(
+/// Reads a file, or a part of one that begins on `first_line`.
+pub(crate) fn read_rows(
     bytes: &[u8],
     sniffed: &Sniffed,
     buffer: usize,
+    first_line: Option<u64>,
     left_out: &Arc<LeftOut>,
 ) -> Result<Rows, ReadError> {
     let table = Arc::new(sniffed.schema());
     let all: Vec<usize> = (0..sniffed.columns.len()).collect();
     let mapping = Mapping::new(sniffed, &table, &all, false)?;
-    let mut decoder = Decoder::new(sniffed, mapping, 2, true, Arc::clone(left_out));
-    let mut transcoder = Transcoder::new(sniffed.dialect.encoding, true);
+    let mut decoder = Decoder::new(sniffed, mapping, 2, first_line, Arc::clone(left_out));
+    let mut transcoder = Transcoder::new(sniffed.dialect.encoding, first_line.is_none());
     let mut rows = Rows::new();
     let mut buffers: Vec<Vec<u8>> = Vec::new();
     for chunk in bytes.chunks(buffer) {
@@ -111,6 +113,7 @@ fn sql_type(data_type: &DataType) -> String {
         DataType::Date32 => "DATE".into(),
         DataType::Utf8 => "VARCHAR".into(),
         DataType::Timestamp(TimeUnit::Microsecond, None) => "TIMESTAMP".into(),
+        DataType::Time64(TimeUnit::Nanosecond) => "TIME".into(),
         DataType::Timestamp(TimeUnit::Nanosecond, None) => "TIMESTAMP_NS".into(),
         DataType::Timestamp(_, Some(_)) => "TIMESTAMPTZ".into(),
         DataType::Decimal128(precision, scale) => format!("DECIMAL({precision},{scale})"),

@@ -7,7 +7,9 @@
 mod bytes;
 mod columns;
 mod found;
+mod objects;
 mod opener;
+mod parts;
 mod source;
 
 use std::collections::HashMap;
@@ -28,11 +30,13 @@ use datafusion_datasource::TableSchema;
 use datafusion_datasource::file::FileSource;
 use object_store::{ObjectMeta, ObjectStore};
 use tidegate_readers::Given;
+use tidegate_readers::json::GivenJson;
 
 use found::Files;
 use source::TextSource;
 
 pub(crate) use columns::merged;
+pub(crate) use source::{RowsLeftOut, rows_left_out};
 
 /// Options that say nothing of how text is written.
 const OTHER_OPTIONS: [&str; 2] = ["format.compression", "compression"];
@@ -43,7 +47,7 @@ pub(crate) enum Kind {
     /// Delimited values.
     Delimited(Box<Given>),
     /// Objects of JSON.
-    Json,
+    Json(Box<GivenJson>),
 }
 
 /// Makes formats that look at their files, unless a statement says how they are written.
@@ -136,7 +140,10 @@ impl FileFormat for TextFormat {
         files: &[ObjectMeta],
     ) -> Result<SchemaRef> {
         let found = self.files.find_all(store, files).await?;
-        Ok(Arc::new(columns::together(&found, self.union)?))
+        Ok(Arc::new(match self.files.given_json() {
+            Some(given) => columns::of_objects(&found, given),
+            None => columns::together(&found, self.union)?,
+        }))
     }
 
     async fn infer_stats(

@@ -139,9 +139,10 @@ impl Chain {
 
     fn leaf(&mut self, plan: &Arc<dyn ExecutionPlan>) -> Option<Steps> {
         if !plan.children().is_empty() {
-            self.exprs
-                .reasons
-                .push(format!("{} is no scan", plan.name()));
+            self.exprs.reasons.push(format!(
+                "its input is {}, and a region begins with a scan",
+                plan.name()
+            ));
             return None;
         }
         if plan.fetch().is_some() {

@@ -17,8 +17,10 @@ use super::log::{LoggedQuery, QueryLog, QueryWatcher, shortened};
 use super::{CancelHandle, QueryProgress};
 use crate::clients::{Client, Owner};
 use crate::error::{Error, ErrorKind};
+use crate::files::text::{RowsLeftOut, rows_left_out};
 use crate::region::Region;
 use crate::region::report::RegionReport;
+use crate::region::verdict::verdict;
 use crate::runtime::Runtime;
 use crate::statements::StatementContext;
 
@@ -91,7 +93,10 @@ pub struct QueryReport {
     pub peak_bytes: u64,
     /// Why it failed.
     pub error: Option<String>,
-    /// A remark on how it ran: that it was planned again for lack of memory.
+    /// Rows of files that it left out because of `ignore_errors`.
+    pub rows_left_out: u64,
+    /// A remark on how it ran: that it was planned again for lack of memory, or what was wrong with the
+    /// first row that it left out.
     pub note: Option<String>,
     /// What ran where, region by region, from the root of the plan down; for a running query, so
     /// far.
@@ -103,6 +108,7 @@ impl fmt::Display for QueryReport {
         if self.regions.is_empty() {
             return writeln!(f, "placement: no region; the whole query ran on the host");
         }
+        writeln!(f, "{}", verdict(&self.regions))?;
         for (index, region) in self.regions.iter().enumerate() {
             write!(f, "placement of region {}: {region}", index + 1)?;
         }
@@ -186,10 +192,29 @@ struct Progress {
     streams_left: usize,
     streams_live: usize,
     error: Option<String>,
+    rows_left_out: u64,
     note: Option<String>,
     regions: Regions,
     /// What runs, while it does.
     plan: Option<Weak<dyn ExecutionPlan>>,
+}
+
+impl Progress {
+    /// Notes rows that were left out of files.
+    fn leave_out(&mut self, rows: &RowsLeftOut) {
+        self.rows_left_out = rows.count;
+        let what = match rows.count {
+            1 => format!("ignore_errors left out 1 row: {}", rows.first),
+            count => format!(
+                "ignore_errors left out {count} rows, one of them: {}",
+                rows.first
+            ),
+        };
+        self.note = Some(match self.note.take() {
+            Some(note) => format!("{note}; {what}"),
+            None => what,
+        });
+    }
 }
 
 impl History {
@@ -216,6 +241,7 @@ impl History {
                 streams_left: 0,
                 streams_live: 0,
                 error: None,
+                rows_left_out: 0,
                 note: None,
                 regions: Regions::Told(Vec::new()),
                 plan: None,
@@ -493,7 +519,10 @@ impl Record {
         progress.state = state;
         progress.seconds = clock.map_or(0.0, |clock| clock.elapsed().as_secs_f64());
         progress.regions = regions();
-        progress.plan = None;
+        let plan = progress.plan.take().as_ref().and_then(Weak::upgrade);
+        if let Some(left_out) = plan.as_ref().and_then(rows_left_out) {
+            progress.leave_out(&left_out);
+        }
         let entry = LoggedQuery {
             id: self.id,
             session: self.asked.owner.as_ref().map(|owner| owner.session),
@@ -543,6 +572,7 @@ impl Record {
             admission_seconds: progress.waited.as_secs_f64(),
             peak_bytes: progress.peak_bytes,
             error: progress.error.clone(),
+            rows_left_out: progress.rows_left_out,
             note: progress.note.clone(),
             regions: match plan {
                 Some(plan) => at_the_end(&plan).reports(),

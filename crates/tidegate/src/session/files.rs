@@ -22,7 +22,7 @@ use super::stdin::Inputs;
 use crate::error::{Error, ErrorKind};
 use crate::files::format::checked;
 use crate::files::listed::FilePath;
-use crate::files::table::{FilesOptions, FilesTable};
+use crate::files::table::{FilesOptions, FilesTable, unlike};
 use crate::stores::access::AllowedPaths;
 use crate::stores::{check_regular, remote_url};
 
@@ -61,7 +61,7 @@ pub(super) async fn listing<'a>(
     }
     let state = ctx.state();
     let config = ListingTableConfig::new(url).with_listing_options(options);
-    let config = config.infer_schema(&state).await?;
+    let config = config.infer_schema(&state).await.map_err(unlike)?;
     let statistics = ctx.runtime_env().cache_manager.get_file_statistic_cache();
     Ok(ListingTable::try_new(config)?.with_cache(statistics))
 }
@@ -111,7 +111,7 @@ impl UrlTableFactory for FileTables {
             Err(_) => return Ok(None),
         };
         let config = config.infer_partitions_from_path(&state).await?;
-        let config = config.infer_schema(&state).await?;
+        let config = config.infer_schema(&state).await.map_err(unlike)?;
         Ok(Some(Arc::new(ListingTable::try_new(config)?)))
     }
 }

@@ -44,7 +44,7 @@ pub(super) fn register(ctx: &SessionContext) -> Result<()> {
     let formats: [Arc<dyn FileFormatFactory>; 5] = [
         Arc::new(CheckedFactory(Arc::new(ParquetFormatFactory::new()))),
         Arc::new(CheckedFactory(text(delimited(), csv()))),
-        Arc::new(CheckedFactory(text(Kind::Json, json()))),
+        Arc::new(CheckedFactory(text(Kind::Json(Box::default()), json()))),
         Arc::new(IpcFormat::new()),
         Arc::new(Avro),
     ];
@@ -52,8 +52,8 @@ pub(super) fn register(ctx: &SessionContext) -> Result<()> {
         state.register_file_format(format, true)?;
     }
     for (ending, kind, inner, option) in [
-        ("ndjson", Kind::Json, json(), None),
-        ("jsonl", Kind::Json, json(), None),
+        ("ndjson", Kind::Json(Box::default()), json(), None),
+        ("jsonl", Kind::Json(Box::default()), json(), None),
         ("tsv", delimited(), csv(), Some(("format.delimiter", "\t"))),
     ] {
         let alias = Alias {

@@ -27,8 +27,8 @@ use tidegate_scheduler::AdmissionLimits;
 use super::hinted::with_hint;
 use super::prepared::{self, Prepared};
 use super::{
-    KernelReport, Session, builder, cache, created, files, formats, functions, hints, kernels,
-    kill, plan_cache, readers, spilling, summary,
+    KernelReport, Session, builder, cache, created, described, files, formats, functions, hints,
+    kernels, kill, plan_cache, readers, spilling, summary,
 };
 use crate::clients::Client;
 use crate::error::Error;
@@ -38,7 +38,7 @@ use crate::memory::{StatementPool, default_cache_limit, default_pinned_limit};
 use crate::options::{DeviceLimits, DeviceList, ReplayedPlacement, TidegateOptions};
 use crate::query::{
     CachedStatement, History, PlanSize, SecondTry, apart, begins, check_columns, check_windows,
-    watched,
+    profiled, watched,
 };
 use crate::statements::{Parsed, ParsedStatement, Rewrites, SqlText, StatementContext, Unparsed};
 use crate::stores::access::AllowedPaths;
@@ -256,18 +256,23 @@ pub(super) async fn plan_parsed(
     } = parsed;
     check_selects(&statement)?;
     rewrites(state).apply(&mut statement)?;
+    described::show_tables(&mut statement)?;
     session.stores.take_options(&mut statement)?;
     formats::compress_by_name(&mut statement);
     if let Some(inputs) = &session.inputs {
         let disk = &state.runtime_env().disk_manager;
         inputs.put_in_place(&mut statement, disk).await?;
     }
+    let profile = described::take_profile(&mut statement);
     let with_files = readers::open_calls(session, state, &statement).await?;
-    let plan = functions::plan(with_files.as_ref().unwrap_or(state), statement).await?;
+    let mut plan = functions::plan(with_files.as_ref().unwrap_or(state), statement).await?;
+    if let (LogicalPlan::Analyze(analyze), Some(format)) = (&mut plan, profile) {
+        analyze.format = format;
+    }
     PlanSize::of(&plan).check()?;
     match is_summary {
         true => summary::plan(state, plan),
-        false => Ok(plan),
+        false => described::plan(plan),
     }
 }
 
@@ -469,6 +474,7 @@ async fn start(
     let plan = planner.create_physical_plan(&optimized, &state).await?;
     let planned_in = began.elapsed();
     let again = SecondTry::of(&plan, &optimized, &state);
+    let plan = profiled(plan, &optimized)?;
     plan_cache::keep(session, source, &logical, optimized, &plan).await;
     let plan = watched(&session.runtime, plan, again, &state, planned_in);
     Ok(execute_stream(plan, state.task_ctx())?)

@@ -109,6 +109,7 @@ impl TidegateParser {
             self.end()?;
             return Ok(Parsed::Cache(CacheStatement::Uncache { table }));
         }
+        self.name_json();
         let Some((format, is_list)) = self.region_format() else {
             return Ok(Parsed::Standard(self.standard()?));
         };
@@ -119,6 +120,26 @@ impl TidegateParser {
             return Err(self.expected("a query"));
         }
         Ok(Parsed::Regions(format, self.standard()?))
+    }
+
+    /// Takes `FORMAT JSON` of an EXPLAIN for `FORMAT PGJSON`, as DataFusion calls it.
+    fn name_json(&mut self) {
+        let is_word = |token: &TokenWithSpan, word: &str| matches!(&token.token, Token::Word(found) if found.value.eq_ignore_ascii_case(word));
+        let is_space = |place: &usize| matches!(self.tokens[*place].token, Token::Whitespace(_));
+        let words: Vec<usize> = (0..self.tokens.len()).filter(|p| !is_space(p)).collect();
+        let begins = words
+            .first()
+            .is_some_and(|first| is_word(&self.tokens[*first], "EXPLAIN"));
+        for pair in words.windows(2).filter(|_| begins) {
+            let (before, token) = (&self.tokens[pair[0]], &self.tokens[pair[1]]);
+            if QUERY_WORDS.iter().any(|word| is_word(token, word)) {
+                break;
+            }
+            if is_word(before, "FORMAT") && is_word(token, "JSON") {
+                self.tokens[pair[1]].token = Token::make_word("PGJSON", None);
+                break;
+            }
+        }
     }
 
     /// Takes `EXPLAIN` with a format of regions; returns it, and whether a parenthesis is open.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use datafusion::arrow::array::{ArrayRef, Float64Array};
 use tidegate_scheduler::{DecisionReport, PlaceReport};
 
-use super::{counts, texts};
+use super::{counts, moments, texts};
 use crate::query::QueryReport;
 use crate::region::report::RegionReport;
 
@@ -110,5 +110,7 @@ pub(super) fn decisions(reports: &[QueryReport]) -> Vec<ArrayRef> {
         counts(claims().map(|claim| claim.estimated_bytes)),
         seconds(claims().map(|claim| claim.seconds)),
         seconds(claims().map(|claim| claim.estimated_seconds)),
+        moments(claims().map(DecisionReport::started)),
+        moments(claims().map(|claim| claim.ended)),
     ]
 }

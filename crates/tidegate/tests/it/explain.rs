@@ -110,3 +110,80 @@ async fn messages() {
     Sql: tpch has no table 'lineitems', did you mean 'lineitem'?; its tables are customer, lineitem, nation, orders, part, partsupp, region, supplier at line 1, column 20
     "#);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn plans_that_ran_have_three_more_formats() {
+    let session = Session::builder().target_partitions(2).build().unwrap();
+    session
+        .collect("CREATE TABLE nums AS SELECT value % 3 AS k, value AS v FROM range(0, 1000)")
+        .await
+        .unwrap();
+    let query = "SELECT k, sum(v) AS s FROM nums GROUP BY k ORDER BY k";
+    let told = async |form: &str| {
+        let rows = session.collect(&format!("{form} {query}")).await.unwrap();
+        let rows = pretty_format_batches(&rows).unwrap();
+        rows.to_string()
+    };
+    for form in [
+        "EXPLAIN ANALYZE FORMAT TREE",
+        "EXPLAIN (ANALYZE, FORMAT TREE)",
+    ] {
+        let tree = told(form).await;
+        assert!(tree.contains("ran on the host"), "{tree}");
+        assert!(tree.contains("3 rows in "), "{tree}");
+        assert!(tree.contains("└─ "), "{tree}");
+        assert!(tree.contains("operator"), "{tree}");
+    }
+    for form in [
+        "EXPLAIN ANALYZE FORMAT JSON",
+        "EXPLAIN (ANALYZE, FORMAT PGJSON)",
+    ] {
+        let json = told(form).await;
+        assert!(json.contains("\"verdict\": \""), "{json}");
+        assert!(json.contains("\"rows\": 3"), "{json}");
+    }
+    let graph = told("EXPLAIN ANALYZE FORMAT GRAPHVIZ").await;
+    assert!(
+        graph.contains("digraph {") && graph.contains("n1 -> n0"),
+        "{graph}"
+    );
+    // The rows themselves are those of the query.
+    let plain = told("EXPLAIN ANALYZE").await;
+    assert!(plain.contains("output_rows"), "{plain}");
+    assert!(told("EXPLAIN FORMAT JSON").await.contains("\"Plan\""));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tables_are_listed_and_described_in_the_words_of_sql() {
+    let session = Session::builder().build().unwrap();
+    let create = "CREATE TABLE b (n BIGINT NOT NULL, t VARCHAR, d DECIMAL(10, 2), a INT[])";
+    session.collect(create).await.unwrap();
+    session
+        .collect("CREATE VIEW a AS SELECT 1 AS x")
+        .await
+        .unwrap();
+    let told = async |sql: &str| {
+        let rows = session.collect(sql).await.unwrap();
+        let rows = pretty_format_batches(&rows).unwrap();
+        rows.to_string()
+    };
+    let expect = "\
++--------------+------------+------------+
+| table_schema | table_name | table_type |
++--------------+------------+------------+
+| public       | a          | VIEW       |
+| public       | b          | BASE TABLE |
++--------------+------------+------------+";
+    assert_eq!(told("SHOW TABLES").await, expect);
+    let expect = "\
++-------------+----------------+-------------+
+| column_name | data_type      | is_nullable |
++-------------+----------------+-------------+
+| n           | BIGINT         | NO          |
+| t           | VARCHAR        | YES         |
+| d           | DECIMAL(10, 2) | YES         |
+| a           | INT[]          | YES         |
++-------------+----------------+-------------+";
+    assert_eq!(told("DESCRIBE b").await, expect);
+    assert_eq!(told("DESCRIBE b").await, expect);
+}

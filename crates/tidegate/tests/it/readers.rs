@@ -92,6 +92,13 @@ async fn files_with_other_columns_are_put_together_by_name() {
         session.collect(&copy).await.unwrap();
     }
     let all = at("*.parquet");
+    for from in [format!("'{all}'"), format!("read_parquet('{all}')")] {
+        let (_, message) = refused(&session, &format!("SELECT * FROM {from}")).await;
+        assert!(
+            message.contains("different types for the column \"a\""),
+            "{message}"
+        );
+    }
     let sql = format!("SELECT a, c FROM read_parquet('{all}', union_by_name => true) ORDER BY a");
     let expect = "SELECT 1.0::DOUBLE AS a, NULL AS c UNION ALL SELECT 2.5::DOUBLE, 'y' ORDER BY a";
     assert_eq!(answer(&session, &sql).await, answer(&session, expect).await);
@@ -223,4 +230,166 @@ async fn wrong_arguments_say_what_there_is() {
         let (_, message) = refused(&session, &format!("SELECT * FROM {call}")).await;
         assert!(message.contains(expect), "{call}: {message}");
     }
+}
+
+/// A session that reads files of any size in parts.
+async fn in_parts(partitions: usize) -> Session {
+    let session = Session::builder()
+        .target_partitions(partitions)
+        .file_urls()
+        .build()
+        .unwrap();
+    let set = "SET datafusion.optimizer.repartition_file_min_size = 1";
+    session.collect(set).await.unwrap();
+    session
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_is_read_in_parts_by_several_readers() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let mut csv = String::from("# of a test\nid,t,v\r\n");
+    let mut json = String::new();
+    for row in 0..5_000 {
+        let text = match row {
+            4_100 => "\"two\nlines, \"\"quoted\"\"\n\"",
+            row if row % 7 == 0 => "\"a, b\"",
+            _ => "x",
+        };
+        csv.push_str(&format!("{row},{text},{}.5\r\n", row % 13));
+        json.push_str(&format!(
+            "{{\"id\": {row}, \"t\": \"}}\\\"{{\", \"v\": {}.5}}\n",
+            row % 13
+        ));
+    }
+    csv.pop();
+    csv.pop();
+    std::fs::write(at("t.csv"), csv).unwrap();
+    std::fs::write(at("t.json"), json).unwrap();
+    for (call, name) in [("read_csv", "t.csv"), ("read_json", "t.json")] {
+        let from = format!("{call}('{}')", at(name));
+        let sums = format!(
+            "SELECT t, count(*) AS n, sum(id) AS i, sum(v) AS v FROM {from} GROUP BY t ORDER BY t"
+        );
+        let expect = answer(&session_of_one(), &sums).await;
+        for partitions in [2, 3, 16] {
+            let session = in_parts(partitions).await;
+            assert_eq!(
+                answer(&session, &sums).await,
+                expect,
+                "{from}, {partitions}"
+            );
+            let plan = answer(&session, &format!("EXPLAIN {sums}"))
+                .await
+                .join("\n");
+            assert!(plan.contains(&format!("{name}:0..")), "{plan}");
+        }
+    }
+}
+
+fn session_of_one() -> Session {
+    let builder = Session::builder().target_partitions(1).file_urls();
+    builder.build().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn errors_of_parts_name_the_lines_of_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("late.csv").display().to_string();
+    let mut text = String::from("id,v\n");
+    for row in 0..200_000 {
+        let value = if row == 142_000 { "x" } else { "1" };
+        text.push_str(&format!("{row},{value}\n"));
+    }
+    std::fs::write(&path, &text).unwrap();
+    let session = in_parts(7).await;
+    let (_, message) = refused(&session, &format!("SELECT sum(v) FROM read_csv('{path}')")).await;
+    assert!(
+        message.contains("late.csv: line 142002, column \"v\": 'x'"),
+        "{message}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn compressed_files_and_arrays_stay_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let session = in_parts(4).await;
+    let copy = format!(
+        "COPY (SELECT value AS a FROM range(0, 3000)) TO '{}'",
+        at("t.csv.gz")
+    );
+    session.collect(&copy).await.unwrap();
+    let objects: Vec<String> = (0..3_000).map(|a| format!("{{\"a\": {a}}}")).collect();
+    std::fs::write(at("t.json"), format!("[\n{}\n]", objects.join(",\n"))).unwrap();
+    let expect = answer(&session, "SELECT 4498500 AS s").await;
+    for name in ["t.csv.gz", "t.json"] {
+        let sql = format!("SELECT sum(a) AS s FROM '{}'", at(name));
+        assert_eq!(answer(&session, &sql).await, expect, "{name}");
+        let plan = answer(&session, &format!("EXPLAIN {sql}")).await.join("\n");
+        assert!(!plan.contains(&format!("{name}:0..")), "{plan}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rows_that_are_left_out_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    std::fs::write(at("t.csv"), "a,b\n1,2\n3\n4,5\n6\n").unwrap();
+    std::fs::write(at("t.json"), "{\"a\": 1}\n{\"a\": \n{\"a\": 4}\nnone\n").unwrap();
+    for (call, line) in [("read_csv", "line 3: "), ("read_json", "line 2: ")] {
+        let name = if call == "read_csv" {
+            "t.csv"
+        } else {
+            "t.json"
+        };
+        for partitions in [1, 4] {
+            let session = in_parts(partitions).await;
+            let sql = format!(
+                "SELECT sum(a) AS s FROM {call}('{}', ignore_errors => true)",
+                at(name)
+            );
+            let expect = answer(&session, "SELECT 5 AS s").await;
+            assert_eq!(answer(&session, &sql).await, expect, "{sql}");
+            let report = session.last_report().unwrap();
+            assert_eq!(report.rows_left_out, 2, "{report:?}");
+            let note = report.note.unwrap();
+            assert!(
+                note.starts_with("ignore_errors left out 2 rows, one of them: "),
+                "{note}"
+            );
+            assert!(partitions > 1 || note.contains(line), "{note}");
+            session.collect("SELECT 1").await.unwrap();
+            assert_eq!(session.last_report().unwrap().rows_left_out, 0);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn columns_of_objects_may_be_given() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    std::fs::write(
+        at("t.json"),
+        "{\"n\": 7, \"d\": \"2024-01-31\", \"x\": {}}\n{\"d\": null, \"x\": 1}\n",
+    )
+    .unwrap();
+    std::fs::write(at("a.json"), "[{\"n\": 7, \"d\": \"2024-01-31\"}, {}]").unwrap();
+    let session = session();
+    let expect = "SELECT '7' AS n, DATE '2024-01-31' AS d UNION ALL SELECT NULL, NULL ORDER BY n";
+    let expect = answer(&session, expect).await;
+    for name in ["t.json", "a.json"] {
+        let columns = "columns => {'n': 'VARCHAR', 'd': 'DATE'}";
+        let sql = format!(
+            "SELECT * FROM read_json('{}', {columns}) ORDER BY n",
+            at(name)
+        );
+        assert_eq!(answer(&session, &sql).await, expect, "{name}");
+    }
+    let sql = format!(
+        "SELECT * FROM read_json('{}', ignore_errors => true)",
+        at("a.json")
+    );
+    let (_, message) = refused(&session, &sql).await;
+    assert!(message.contains("the file is an array"), "{message}");
 }

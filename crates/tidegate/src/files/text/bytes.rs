@@ -98,7 +98,7 @@ async fn head(
     compression: FileCompressionType,
     most: usize,
 ) -> Result<Sample> {
-    let mut buffers = open(store, file, None, compression).await?;
+    let (mut buffers, _) = open(store, file, None, compression).await?;
     let mut bytes = Vec::new();
     while let Some(buffer) = buffers.try_next().await? {
         bytes.extend_from_slice(&buffer);
@@ -110,30 +110,31 @@ async fn head(
     Ok(Sample::whole(bytes))
 }
 
-/// Opens a file, or a part of one that is not compressed.
+/// Opens a file, or a part of one that is not compressed, and tells which version of it is read.
 pub(super) async fn open(
     store: &Arc<dyn ObjectStore>,
     file: &ObjectMeta,
     range: Option<Range<u64>>,
     compression: FileCompressionType,
-) -> Result<Buffers> {
+) -> Result<(Buffers, ObjectMeta)> {
     let options = GetOptions {
         range: range.map(GetRange::Bounded),
         ..GetOptions::default()
     };
     let result = store.get_opts(&file.location, options).await?;
-    let range = result.range.clone();
-    match result.payload {
+    let (range, version) = (result.range.clone(), result.meta.clone());
+    let buffers = match result.payload {
         GetResultPayload::File(mut local, _) => {
             local.seek(SeekFrom::Start(range.start))?;
             let part = local.take(range.end - range.start);
             let reader = compression.convert_read(part)?;
-            Ok(stream::iter(ReaderBuffers(reader)).boxed())
+            stream::iter(ReaderBuffers(reader)).boxed()
         }
         GetResultPayload::Stream(buffers) => {
-            compression.convert_stream(buffers.map_err(DataFusionError::from).boxed())
+            compression.convert_stream(buffers.map_err(DataFusionError::from).boxed())?
         }
-    }
+    };
+    Ok((buffers, version))
 }
 
 /// What a reader gives, in buffers.

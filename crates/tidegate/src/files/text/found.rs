@@ -11,7 +11,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStore};
 use parking_lot::Mutex;
-use tidegate_readers::json::{SniffedJson, sniff_json};
+use tidegate_readers::json::{GivenJson, SniffedJson, sniff_json};
 use tidegate_readers::{Sniffed, sniff};
 
 use super::Kind;
@@ -31,8 +31,21 @@ pub(super) enum Found {
     Json(SniffedJson),
 }
 
+impl Found {
+    fn is_splittable(&self) -> bool {
+        match self {
+            Self::Delimited(sniffed) => sniffed.dialect.is_splittable(),
+            Self::Json(sniffed) => sniffed.is_splittable(),
+        }
+    }
+}
+
 /// A version of a file.
 type Version = (Path, u64, DateTime<Utc>);
+
+fn version_of(file: &ObjectMeta) -> Version {
+    (file.location.clone(), file.size, file.last_modified)
+}
 
 /// The files of a table, looked at once each.
 #[derive(Debug)]
@@ -61,12 +74,27 @@ impl Files {
     pub(super) fn file_type(&self) -> &'static str {
         match self.kind {
             Kind::Delimited(_) => "csv",
-            Kind::Json => "json",
+            Kind::Json(_) => "json",
+        }
+    }
+
+    /// Returns what was said of files of JSON; `None` for others.
+    pub(super) fn given_json(&self) -> Option<&GivenJson> {
+        match &self.kind {
+            Kind::Delimited(_) => None,
+            Kind::Json(given) => Some(given),
         }
     }
 
     pub(super) fn compression_of(&self, file: &ObjectMeta) -> FileCompressionType {
         compression_of(self.compression, file)
+    }
+
+    /// Tells whether a file was looked at, and can be read in parts.
+    pub(super) fn is_splittable(&self, file: &ObjectMeta) -> bool {
+        let found = self.found.lock().get(&version_of(file)).map(Arc::clone);
+        !self.compression_of(file).is_compressed()
+            && found.is_some_and(|found| found.is_splittable())
     }
 
     /// Looks at all files, and returns what was found of each that has rows, by its name.
@@ -99,18 +127,18 @@ impl Files {
         store: &Arc<dyn ObjectStore>,
         file: &ObjectMeta,
     ) -> Result<Arc<Found>> {
-        let version = (file.location.clone(), file.size, file.last_modified);
+        let version = version_of(file);
         if let Some(found) = self.found.lock().get(&version) {
             return Ok(Arc::clone(found));
         }
         let rows = match &self.kind {
             Kind::Delimited(given) => given.sample_rows,
-            Kind::Json => None,
+            Kind::Json(_) => None,
         };
         let sample = sample(store, file, self.compression_of(file), rows).await?;
         let found = match &self.kind {
             Kind::Delimited(given) => sniff(&sample, given).map(Found::Delimited),
-            Kind::Json => sniff_json(&sample).map(Found::Json),
+            Kind::Json(given) => sniff_json(&sample, given).map(Found::Json),
         };
         let found = Arc::new(found.map_err(|error| {
             let name = name_of(store.as_ref(), &file.location);

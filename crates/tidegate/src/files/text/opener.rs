@@ -1,11 +1,10 @@
 //! Opens files of text and reads their rows.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
 use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::arrow::error::ArrowError;
-use datafusion::arrow::json;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::object_store::ObjectStoreUrl;
@@ -14,20 +13,25 @@ use datafusion_datasource::file_stream::{FileOpenFuture, FileOpener};
 use futures::stream::BoxStream;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use object_store::ObjectStore;
-use tidegate_readers::json::{Flattener, Layout, SniffedJson};
+use object_store::path::Path;
+use tidegate_readers::json::LineDecoder;
 use tidegate_readers::{Decoder, Encoding, LeftOut, Mapping, ReadError, Sniffed, Transcoder};
 
 use super::bytes::{Buffers, open};
 use super::found::{Files, Found};
+use super::objects::{flat, lines, objects};
+use super::parts::{Parts, open_part};
 use crate::error::{Error, ErrorKind};
 use crate::files::name_in;
 
-type Batches = BoxStream<'static, Result<RecordBatch>>;
+pub(super) type Batches = BoxStream<'static, Result<RecordBatch>>;
 
 /// Opens the files of one scan.
 pub(super) struct TextOpener {
     pub(super) store: Arc<dyn ObjectStore>,
     pub(super) url: ObjectStoreUrl,
+    /// Where files are cut that are read in parts.
+    pub(super) offsets: HashMap<Path, Vec<u64>>,
     pub(super) files: Arc<Files>,
     /// The columns that the table's files have.
     pub(super) table: SchemaRef,
@@ -37,6 +41,7 @@ pub(super) struct TextOpener {
     pub(super) may_lack: bool,
     pub(super) batch_rows: usize,
     pub(super) left_out: Arc<LeftOut>,
+    pub(super) parts: Arc<Parts>,
 }
 
 impl FileOpener for TextOpener {
@@ -45,21 +50,52 @@ impl FileOpener for TextOpener {
         let (store, files) = (Arc::clone(&self.store), Arc::clone(&self.files));
         let (table, columns) = (Arc::clone(&self.table), self.columns.clone());
         let (may_lack, batch_rows) = (self.may_lack, self.batch_rows);
-        let left_out = Arc::clone(&self.left_out);
+        let (left_out, parts) = (Arc::clone(&self.left_out), Arc::clone(&self.parts));
+        let part = file.range.is_some().then(|| file.range().0);
+        let offsets = self.offsets.get(&file.object_meta.location).cloned();
+        let offsets = offsets.unwrap_or_default();
         Ok(async move {
             let file = file.object_meta;
             let found = files.find(&store, &file).await?;
-            let bytes = open(&store, &file, None, files.compression_of(&file)).await?;
+            let place = match part {
+                Some(offset) => Some(parts.place(&store, &file, &found, &offsets, offset).await?),
+                None => None,
+            };
+            let bytes = match place {
+                Some(place) if place.start == place.end => return Ok(stream::empty().boxed()),
+                Some(place) => open_part(&store, &file, place.start, place.end).await?,
+                None => {
+                    open(&store, &file, None, files.compression_of(&file))
+                        .await?
+                        .0
+                }
+            };
+            let place = place.filter(|place| place.start > 0);
             match found.as_ref() {
                 Found::Delimited(sniffed) => {
                     let mapping = Mapping::new(sniffed, &table, &columns, may_lack)
                         .map_err(|error| refused(&name, error))?;
-                    let decoder = Decoder::new(sniffed, mapping, batch_rows, true, left_out);
-                    Ok(delimited(name, text_of(bytes, sniffed), decoder))
+                    let first_line = place.map(|place| place.line);
+                    let decoder = Decoder::new(sniffed, mapping, batch_rows, first_line, left_out);
+                    Ok(delimited(
+                        name,
+                        text_of(bytes, sniffed, first_line.is_none()),
+                        decoder,
+                    ))
                 }
                 Found::Json(sniffed) => {
                     let schema = Arc::new(table.project(&columns)?);
-                    objects(&name, flat(bytes, sniffed), schema, batch_rows)
+                    let bytes = flat(bytes, sniffed, place.is_none());
+                    let before = place.map_or(0, |place| place.objects);
+                    match sniffed.by_line {
+                        true => {
+                            let first_line = place.map_or(1, |place| place.line);
+                            let decoder =
+                                LineDecoder::new(schema, batch_rows, first_line, left_out);
+                            Ok(lines(name, bytes, decoder))
+                        }
+                        false => objects(&name, bytes, schema, batch_rows, before),
+                    }
                 }
             }
         }
@@ -68,21 +104,21 @@ impl FileOpener for TextOpener {
 }
 
 /// Says where a file cannot be read.
-fn refused(file: &str, error: ReadError) -> DataFusionError {
+pub(super) fn refused(file: &str, error: ReadError) -> DataFusionError {
     Error::with_source(ErrorKind::Io, format!("cannot read {file}: {error}"), error).into()
 }
 
 /// Makes a file's bytes UTF-8. A byte order mark of UTF-8 is left to the decoder.
-fn text_of(bytes: Buffers, sniffed: &Sniffed) -> Buffers {
+fn text_of(bytes: Buffers, sniffed: &Sniffed, is_at_start: bool) -> Buffers {
     match sniffed.dialect.encoding {
         Encoding::Utf8 => bytes,
-        encoding => transcoded(bytes, encoding),
+        encoding => transcoded(bytes, encoding, is_at_start),
     }
 }
 
 /// Makes a file's bytes UTF-8 without a byte order mark.
-fn transcoded(bytes: Buffers, encoding: Encoding) -> Buffers {
-    let mut transcoder = Transcoder::new(encoding, true);
+pub(super) fn transcoded(bytes: Buffers, encoding: Encoding, is_at_start: bool) -> Buffers {
+    let mut transcoder = Transcoder::new(encoding, is_at_start);
     let ended = bytes.map(Some).chain(stream::iter([None]));
     ended
         .map(move |buffer| {
@@ -97,15 +133,15 @@ fn transcoded(bytes: Buffers, encoding: Encoding) -> Buffers {
 }
 
 /// What reads a file's buffers one after the other.
-struct Reading<D> {
+pub(super) struct Reading<D> {
     bytes: Buffers,
-    buffer: Bytes,
+    pub(super) buffer: Bytes,
     is_ended: bool,
-    decoder: D,
+    pub(super) decoder: D,
 }
 
 impl<D> Reading<D> {
-    fn new(bytes: Buffers, decoder: D) -> Self {
+    pub(super) fn new(bytes: Buffers, decoder: D) -> Self {
         Self {
             bytes,
             buffer: Bytes::new(),
@@ -115,7 +151,7 @@ impl<D> Reading<D> {
     }
 
     /// Gets the next buffer that is not empty; the empty one is the end.
-    async fn fill(&mut self) -> Result<()> {
+    pub(super) async fn fill(&mut self) -> Result<()> {
         while self.buffer.is_empty() && !self.is_ended {
             match self.bytes.try_next().await? {
                 Some(buffer) => self.buffer = buffer,
@@ -151,69 +187,4 @@ fn delimited(file: Arc<str>, text: Buffers, decoder: Decoder) -> Batches {
         }
     })
     .boxed()
-}
-
-/// Makes an array objects one after the other.
-fn flat(bytes: Buffers, sniffed: &SniffedJson) -> Buffers {
-    let bytes = transcoded(bytes, Encoding::Utf8);
-    match sniffed.layout {
-        Layout::Objects => bytes,
-        Layout::Array => {
-            let mut flattener = Flattener::default();
-            bytes
-                .map_ok(move |buffer| {
-                    let mut buffer = Vec::from(buffer);
-                    flattener.flatten(&mut buffer);
-                    buffer.into()
-                })
-                .boxed()
-        }
-    }
-}
-
-/// Reads objects of JSON.
-fn objects(file: &str, bytes: Buffers, schema: SchemaRef, batch_rows: usize) -> Result<Batches> {
-    let decoder = json::ReaderBuilder::new(schema)
-        .with_batch_size(batch_rows)
-        .with_coerce_primitive(true)
-        .build_decoder()?;
-    let file: Arc<str> = file.into();
-    let reading = Reading::new(bytes, (decoder, 0_usize));
-    let batches = stream::try_unfold(reading, move |mut reading| {
-        let file = Arc::clone(&file);
-        async move {
-            loop {
-                reading.fill().await?;
-                let is_end = reading.buffer.is_empty();
-                let (decoder, rows) = &mut reading.decoder;
-                let wrong = |error, rows: usize| not_json(&file, rows, error);
-                let taken = decoder.decode(&reading.buffer);
-                let taken = taken.map_err(|error| wrong(error, *rows + decoder.len()))?;
-                reading.buffer.advance(taken);
-                // It takes no more when a batch is full.
-                if !is_end && reading.buffer.is_empty() {
-                    continue;
-                }
-                let flushed = decoder.flush();
-                match flushed.map_err(|error| wrong(error, *rows))? {
-                    Some(batch) => {
-                        *rows += batch.num_rows();
-                        return Ok(Some((batch, reading)));
-                    }
-                    None if is_end => return Ok(None),
-                    None => {}
-                }
-            }
-        }
-    });
-    Ok(batches.boxed())
-}
-
-fn not_json(file: &str, rows: usize, error: ArrowError) -> DataFusionError {
-    let said = error.to_string();
-    let said = said.strip_prefix("Json error: ").unwrap_or(&said);
-    let message = format!(
-        "cannot read {file}: behind row {rows}: {said}; a field must have one type in all of its rows"
-    );
-    Error::with_source(ErrorKind::Io, message, error).into()
 }

@@ -5,13 +5,15 @@ use std::sync::Arc;
 
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::datasource::physical_plan::FileScanConfig;
+use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::Result;
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::projection::ProjectionExprs;
-use datafusion::physical_plan::DisplayFormatType;
+use datafusion::physical_expr::{LexOrdering, PhysicalExpr};
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
+use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
 use datafusion_datasource::TableSchema;
 use datafusion_datasource::file::FileSource;
+use datafusion_datasource::file_groups::FileGroupPartitioner;
 use datafusion_datasource::file_stream::FileOpener;
 use datafusion_datasource::projection::{ProjectionOpener, SplitProjection};
 use object_store::ObjectStore;
@@ -20,6 +22,8 @@ use tidegate_readers::LeftOut;
 use super::Union;
 use super::found::Files;
 use super::opener::TextOpener;
+use super::parts::{Parts, offsets};
+use crate::files::guard::unguarded;
 
 /// Rows of a batch where nobody says how many.
 const BATCH_ROWS: usize = 8_192;
@@ -34,6 +38,8 @@ pub(super) struct TextSource {
     union: Union,
     /// What this scan left out, in all of its partitions.
     left_out: Arc<LeftOut>,
+    /// The files that it reads in parts.
+    parts: Arc<Parts>,
     batch_rows: usize,
 }
 
@@ -46,9 +52,43 @@ impl TextSource {
             files,
             union,
             left_out: Arc::default(),
+            parts: Arc::default(),
             batch_rows: BATCH_ROWS,
         }
     }
+}
+
+/// Rows that a plan's scans left out because the user said so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RowsLeftOut {
+    pub(crate) count: u64,
+    /// What was wrong with the first of them that was met.
+    pub(crate) first: String,
+}
+
+/// Counts the rows that a plan's scans left out so far; `None` if there are none.
+pub(crate) fn rows_left_out(plan: &Arc<dyn ExecutionPlan>) -> Option<RowsLeftOut> {
+    let scan = plan.downcast_ref::<DataSourceExec>();
+    let config = scan.and_then(|scan| scan.data_source().downcast_ref::<FileScanConfig>());
+    let source =
+        config.and_then(|config| unguarded(config.file_source()).downcast_ref::<TextSource>());
+    let own = source
+        .map(|source| &source.left_out)
+        .filter(|own| own.count() > 0);
+    let mut all = own.map(|own| RowsLeftOut {
+        count: own.count(),
+        first: own.first().unwrap_or_default().to_string(),
+    });
+    for child in plan.children() {
+        all = match (all, rows_left_out(child)) {
+            (Some(all), Some(more)) => Some(RowsLeftOut {
+                count: all.count + more.count,
+                ..all
+            }),
+            (all, more) => all.or(more),
+        };
+    }
+    all
 }
 
 impl FileSource for TextSource {
@@ -60,13 +100,15 @@ impl FileSource for TextSource {
     ) -> Result<Arc<dyn FileOpener>> {
         let opener = TextOpener {
             store,
-            url: config.object_store_url.clone(),
             files: Arc::clone(&self.files),
             table: Arc::clone(self.table_schema.file_schema()),
             columns: self.projection.file_indices.clone(),
             may_lack: self.union == Union::ByName,
             batch_rows: self.batch_rows,
             left_out: Arc::clone(&self.left_out),
+            parts: Arc::clone(&self.parts),
+            url: config.object_store_url.clone(),
+            offsets: offsets(config),
         };
         ProjectionOpener::try_new(
             self.projection.clone(),
@@ -105,8 +147,28 @@ impl FileSource for TextSource {
         }
     }
 
-    fn supports_repartitioning(&self) -> bool {
-        false
+    fn repartitioned(
+        &self,
+        target_partitions: usize,
+        repartition_file_min_size: usize,
+        output_ordering: Option<LexOrdering>,
+        config: &FileScanConfig,
+    ) -> Result<Option<FileScanConfig>> {
+        let mut files = config.file_groups.iter().flat_map(|group| group.iter());
+        let is_local = config.object_store_url.as_str().starts_with("file://");
+        if !is_local || !files.all(|file| self.files.is_splittable(&file.object_meta)) {
+            return Ok(None);
+        }
+        let groups = FileGroupPartitioner::new()
+            .with_target_partitions(target_partitions)
+            .with_repartition_file_min_size(repartition_file_min_size)
+            .with_preserve_order_within_groups(output_ordering.is_some())
+            .repartition_file_groups(&config.file_groups);
+        Ok(groups.map(|file_groups| {
+            let mut parted = config.clone();
+            parted.file_groups = file_groups;
+            parted
+        }))
     }
 
     fn try_pushdown_projection(

@@ -8,6 +8,7 @@ use datafusion::datasource::file_format::FileFormat;
 use datafusion::error::Result;
 use datafusion::execution::context::SessionState;
 use sqlparser::ast::TableFunctionArgs;
+use tidegate_readers::json::GivenJson;
 use tidegate_readers::{DateFormat, Encoding, Given, TimestampFormat};
 
 use super::arguments::{Arguments, Known, Value, texts_of};
@@ -51,7 +52,12 @@ const OF_CSV: [Known; 20] = [
 ];
 
 /// The arguments of `read_json`.
-const OF_JSON: [Known; 2] = [("format", &[]), ("compression", &[])];
+const OF_JSON: [Known; 4] = [
+    ("format", &[]),
+    ("columns", &[]),
+    ("ignore_errors", &[]),
+    ("compression", &[]),
+];
 
 /// A call of a reader.
 #[derive(Clone, Debug)]
@@ -155,22 +161,24 @@ impl Call {
         let inner = factory.create(state, &options)?;
         let kind = match self.format {
             Format::Csv => Kind::Delimited(Box::new(self.given(state)?)),
-            Format::Json => self.json()?,
+            Format::Json => self.json(state)?,
             Format::Parquet | Format::Arrow => return Ok(inner),
         };
         Ok(checked(Arc::new(TextFormat::new(kind, inner, union))))
     }
 
-    fn json(&self) -> Result<Kind, Error> {
+    fn json(&self, state: &SessionState) -> Result<Kind> {
         let known = ["auto", "newline_delimited", "nd", "array", "unstructured"];
-        match self.arguments.text("format")? {
-            // Each file shows what it is.
-            None => Ok(Kind::Json),
-            Some(format) if known.contains(&format) => Ok(Kind::Json),
-            Some(_) => self
-                .arguments
-                .mismatch("format", "'auto', 'array' or 'newline_delimited'"),
+        let format = self.arguments.text("format")?;
+        // Each file shows what it is.
+        if format.is_some_and(|format| !known.contains(&format)) {
+            let takes = "'auto', 'array' or 'newline_delimited'";
+            return Ok(self.arguments.mismatch("format", takes)?);
         }
+        Ok(Kind::Json(Box::new(GivenJson {
+            columns: self.columns(state)?,
+            ignore_errors: self.arguments.flag("ignore_errors")?.unwrap_or(false),
+        })))
     }
 
     fn given(&self, state: &SessionState) -> Result<Given> {
@@ -238,7 +246,9 @@ impl Call {
     fn columns(&self, state: &SessionState) -> Result<Option<Vec<(String, DataType)>>> {
         match self.arguments.given("columns") {
             None => Ok(None),
-            Some(Value::Struct(fields)) if !fields.is_empty() => Ok(Some(typed(state, fields)?)),
+            Some(Value::Struct(fields)) if !fields.is_empty() => {
+                Ok(Some(typed(self.name, state, fields)?))
+            }
             Some(_) => {
                 let takes = "all columns with their types, as in {'a': 'BIGINT', 'b': 'VARCHAR'}";
                 Ok(self.arguments.mismatch("columns", takes)?)
@@ -249,7 +259,7 @@ impl Call {
     fn types(&self, state: &SessionState) -> Result<Vec<(String, DataType)>> {
         match self.arguments.given("types") {
             None => Ok(Vec::new()),
-            Some(Value::Struct(fields)) => typed(state, fields),
+            Some(Value::Struct(fields)) => typed(self.name, state, fields),
             Some(_) => {
                 let takes = "columns with their types, as in {'a': 'BIGINT'}";
                 Ok(self.arguments.mismatch("types", takes)?)
@@ -258,12 +268,16 @@ impl Call {
     }
 }
 
-fn typed(state: &SessionState, fields: &[(String, Value)]) -> Result<Vec<(String, DataType)>> {
+fn typed(
+    reader: &str,
+    state: &SessionState,
+    fields: &[(String, Value)],
+) -> Result<Vec<(String, DataType)>> {
     let mut typed = Vec::with_capacity(fields.len());
     for (name, value) in fields {
         let Value::Text(text) = value else {
             let what = format!("the type of '{name}' is a text, as in 'BIGINT'");
-            return Err(wrong("read_csv", what).into());
+            return Err(wrong(reader, what).into());
         };
         typed.push((name.clone(), data_type(state, text)?));
     }

@@ -1,0 +1,159 @@
+//! `EXPLAIN ANALYZE` as a tree, as JSON or as a graph: each operator with its rows, its time and where it
+//! ran, below one line that says where most of the rows did.
+//!
+//! DataFusion's own `AnalyzeExec` has two formats, and knows no places. A [`ProfileExec`] stands in for it.
+
+mod render;
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Instant;
+
+use datafusion::arrow::array::StringArray;
+use datafusion::arrow::record_batch::RecordBatch;
+use datafusion::common::format::ExplainFormat;
+use datafusion::common::internal_err;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
+use datafusion::physical_plan::analyze::AnalyzeExec;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
+};
+use futures::{TryStreamExt, stream};
+use tokio::task::JoinSet;
+
+/// Runs a plan, and tells how it ran instead of its rows.
+#[derive(Debug)]
+pub(super) struct ProfileExec {
+    input: Arc<dyn ExecutionPlan>,
+    format: ExplainFormat,
+    properties: Arc<PlanProperties>,
+}
+
+/// Puts a [`ProfileExec`] in the place of an `AnalyzeExec`, for the formats that this does not have.
+pub(crate) fn profiled(
+    plan: Arc<dyn ExecutionPlan>,
+    logical: &LogicalPlan,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let format = match logical {
+        LogicalPlan::Analyze(analyze) => &analyze.format,
+        _ => return Ok(plan),
+    };
+    if matches!(format, ExplainFormat::Indent) {
+        return Ok(plan);
+    }
+    let replaced = plan.transform_down(|node| {
+        if !node.is::<AnalyzeExec>() {
+            return Ok(Transformed::no(node));
+        }
+        let [input] = node.children()[..] else {
+            return internal_err!("AnalyzeExec has one input");
+        };
+        let profile = ProfileExec::new(Arc::clone(input), format.clone(), &node);
+        let profile = Arc::new(profile) as Arc<dyn ExecutionPlan>;
+        Ok(Transformed::new(profile, true, TreeNodeRecursion::Stop))
+    });
+    replaced.data()
+}
+
+impl ProfileExec {
+    fn new(
+        input: Arc<dyn ExecutionPlan>,
+        format: ExplainFormat,
+        instead_of: &Arc<dyn ExecutionPlan>,
+    ) -> Self {
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(instead_of.schema()),
+            Partitioning::UnknownPartitioning(1),
+            instead_of.pipeline_behavior(),
+            instead_of.boundedness(),
+        );
+        Self {
+            input,
+            format,
+            properties: Arc::new(properties),
+        }
+    }
+}
+
+impl DisplayAs for ProfileExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ProfileExec: format={}", self.format)
+    }
+}
+
+impl ExecutionPlan for ProfileExec {
+    fn name(&self) -> &str {
+        "ProfileExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let Ok([input]) = <[_; 1]>::try_from(children) else {
+            return internal_err!("ProfileExec has one input");
+        };
+        Ok(Arc::new(Self {
+            input,
+            format: self.format.clone(),
+            properties: Arc::clone(&self.properties),
+        }))
+    }
+
+    fn execute(&self, _: usize, ctx: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let (input, format) = (Arc::clone(&self.input), self.format.clone());
+        let schema = self.schema();
+        let told = Arc::clone(&schema);
+        let batch = async move {
+            let began = Instant::now();
+            let rows = run(&input, &ctx).await?;
+            let seconds = began.elapsed().as_secs_f64();
+            let text = render::written(&input, &format, rows, seconds)?;
+            let [kind, text] = ["Plan with Metrics".to_string(), text]
+                .map(|text| Arc::new(StringArray::from(vec![text])) as _);
+            Ok::<_, DataFusionError>(RecordBatch::try_new(told, vec![kind, text])?)
+        };
+        let rows = stream::once(batch);
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
+    }
+}
+
+/// Runs all partitions of a plan side by side, and counts their rows.
+async fn run(input: &Arc<dyn ExecutionPlan>, ctx: &Arc<TaskContext>) -> Result<u64> {
+    let mut partitions = JoinSet::new();
+    for partition in 0..input.output_partitioning().partition_count() {
+        let mut rows = input.execute(partition, Arc::clone(ctx))?;
+        partitions.spawn(async move {
+            let mut count = 0;
+            while let Some(batch) = rows.try_next().await? {
+                count += batch.num_rows() as u64;
+            }
+            Result::<u64>::Ok(count)
+        });
+    }
+    let mut sum = 0;
+    while let Some(done) = partitions.join_next().await {
+        sum += done.map_err(|error| DataFusionError::External(Box::new(error)))??;
+    }
+    Ok(sum)
+}

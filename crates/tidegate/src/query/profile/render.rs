@@ -1,0 +1,223 @@
+//! A plan that has run, as text.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use datafusion::common::format::ExplainFormat;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::physical_plan::{ExecutionPlan, displayable};
+use serde::Serialize;
+use tidegate_scheduler::PlaceReport;
+
+use crate::query::regions;
+use crate::region::PipelineExec;
+use crate::region::verdict::verdict;
+
+/// Characters of an operator's line in a tree.
+const LINE_CHARS: usize = 72;
+
+/// What there is to tell of a plan.
+#[derive(Serialize)]
+struct Profile {
+    /// Where most of the rows ran.
+    verdict: String,
+    /// Rows that the query returns.
+    rows: u64,
+    /// Seconds from beginning to end.
+    seconds: f64,
+    plan: Operator,
+}
+
+/// One operator.
+#[derive(Serialize)]
+struct Operator {
+    operator: String,
+    details: String,
+    /// Rows that it returned; `null` if it does not count them.
+    rows: Option<u64>,
+    /// Seconds of its own work, summed up over threads.
+    seconds: Option<f64>,
+    /// What ran where, of a region.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    places: Vec<PlaceReport>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    inputs: Vec<Operator>,
+}
+
+/// Writes a plan that has run in a format.
+pub(super) fn written(
+    plan: &Arc<dyn ExecutionPlan>,
+    format: &ExplainFormat,
+    rows: u64,
+    seconds: f64,
+) -> Result<String> {
+    let profile = Profile {
+        verdict: verdict(&regions(plan)),
+        rows,
+        seconds,
+        plan: Operator::of(plan),
+    };
+    match format {
+        ExplainFormat::PostgresJSON => {
+            let json = serde_json::to_string_pretty(&profile);
+            json.map_err(|error| DataFusionError::External(Box::new(error)))
+        }
+        ExplainFormat::Graphviz => Ok(profile.graph()),
+        _ => Ok(profile.tree()),
+    }
+}
+
+impl Operator {
+    fn of(plan: &Arc<dyn ExecutionPlan>) -> Self {
+        let line = displayable(plan.as_ref()).one_line().to_string();
+        let line = line.trim_end();
+        let (operator, details) = line.split_once(": ").unwrap_or((line, ""));
+        let region = plan.downcast_ref::<PipelineExec>();
+        let places = region.map(|region| region.report().places);
+        let metrics = plan.metrics();
+        let rows = metrics.as_ref().and_then(|metrics| metrics.output_rows());
+        let nanos = metrics.and_then(|metrics| metrics.elapsed_compute());
+        Self {
+            operator: operator.to_string(),
+            details: details.to_string(),
+            rows: rows.map(|rows| rows as u64),
+            seconds: nanos.map(|nanos| nanos as f64 / 1e9),
+            places: places.unwrap_or_default(),
+            inputs: plan.children().into_iter().map(Self::of).collect(),
+        }
+    }
+
+    /// Says what it is, and for a region where it ran.
+    fn line(&self) -> String {
+        let ran: Vec<&PlaceReport> = self.places.iter().filter(|place| place.rows > 0).collect();
+        let total: u64 = ran.iter().map(|place| place.rows).sum();
+        if total > 0 {
+            let share = |place: &&PlaceReport| {
+                let percent = place.rows as f64 * 100.0 / total as f64;
+                format!("{} {percent:.0} %", place.place)
+            };
+            let shares: Vec<String> = ran.iter().map(share).collect();
+            return format!("region: {}", shares.join(", "));
+        }
+        match self.details.is_empty() {
+            true => self.operator.clone(),
+            false => format!("{}: {}", self.operator, self.details),
+        }
+    }
+
+    /// Says where it ran, for the colour of a graph.
+    fn colour(&self) -> &'static str {
+        let on = |is_host: bool| {
+            let mut places = self.places.iter();
+            places.any(|place| place.rows > 0 && (place.place == "host") == is_host)
+        };
+        match (on(true), on(false)) {
+            (_, false) => "#dbe9f6",
+            (false, true) => "#c7e9c0",
+            (true, true) => "#fdd9a0",
+        }
+    }
+}
+
+impl Profile {
+    fn tree(&self) -> String {
+        let mut text = format!(
+            "{}\n{} in {}\n\n{:>14} {:>11}  operator\n",
+            self.verdict,
+            match self.rows {
+                1 => "1 row".to_string(),
+                rows => format!("{} rows", grouped(rows)),
+            },
+            time(self.seconds),
+            "rows",
+            "time"
+        );
+        push_tree(&mut text, &self.plan, "", "");
+        text.trim_end().to_string()
+    }
+
+    fn graph(&self) -> String {
+        let mut text = String::from("digraph {\n  node [shape=box, style=filled]\n");
+        let _ = writeln!(text, "  label=\"{}\"", escaped(&self.verdict));
+        push_graph(&mut text, &self.plan, &mut 0);
+        text.push('}');
+        text
+    }
+}
+
+fn push_tree(text: &mut String, operator: &Operator, before: &str, below: &str) {
+    let rows = operator.rows.map_or_else(String::new, grouped);
+    let seconds = operator.seconds.map_or_else(String::new, time);
+    let line = format!("{before}{}", operator.line());
+    let _ = writeln!(text, "{rows:>14} {seconds:>11}  {}", cut(&line));
+    for (place, input) in operator.inputs.iter().enumerate() {
+        let is_last = place + 1 == operator.inputs.len();
+        let (branch, rest) = if is_last {
+            ("└─ ", "   ")
+        } else {
+            ("├─ ", "│  ")
+        };
+        push_tree(
+            text,
+            input,
+            &format!("{below}{branch}"),
+            &format!("{below}{rest}"),
+        );
+    }
+}
+
+/// Writes an operator and those below it; returns its number.
+fn push_graph(text: &mut String, operator: &Operator, next: &mut usize) -> usize {
+    let number = *next;
+    *next += 1;
+    let rows = operator
+        .rows
+        .map(|rows| format!("\\n{} rows", grouped(rows)));
+    let seconds = operator
+        .seconds
+        .map(|seconds| format!("\\n{}", time(seconds)));
+    let _ = writeln!(
+        text,
+        "  n{number} [label=\"{}{}{}\", fillcolor=\"{}\"]",
+        escaped(&cut(&operator.line())),
+        rows.unwrap_or_default(),
+        seconds.unwrap_or_default(),
+        operator.colour()
+    );
+    for input in &operator.inputs {
+        let below = push_graph(text, input, next);
+        let _ = writeln!(text, "  n{below} -> n{number}");
+    }
+    number
+}
+
+fn cut(line: &str) -> String {
+    match line.char_indices().nth(LINE_CHARS) {
+        Some((at, _)) => format!("{}…", &line[..at]),
+        None => line.to_string(),
+    }
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"")
+}
+
+fn time(seconds: f64) -> String {
+    match seconds {
+        _ if seconds < 1e-3 => format!("{:.0} µs", seconds * 1e6),
+        _ if seconds < 1.0 => format!("{:.1} ms", seconds * 1e3),
+        _ => format!("{seconds:.2} s"),
+    }
+}
+
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
