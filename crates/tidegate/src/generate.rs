@@ -11,6 +11,7 @@
 
 mod arrays;
 mod counter;
+mod described;
 mod functions;
 mod h2o;
 mod tpch;
@@ -19,6 +20,7 @@ mod tpch;
 mod tests;
 
 pub use arrays::ArraySource;
+pub(crate) use described::source_of;
 pub(crate) use arrays::{INDEX_NAMES, NamedArguments};
 pub use functions::table_functions;
 pub use h2o::H2oG1Source;

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use datafusion::catalog::Session;
 use datafusion::error::Result;
-use datafusion::execution::context::QueryPlanner as DataFusionQueryPlanner;
+use datafusion::execution::context::{QueryPlanner as DataFusionQueryPlanner, SessionState};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::PhysicalPlanner;
@@ -33,6 +33,7 @@ use crate::error::{Error, ErrorKind};
 use crate::mapping::planner;
 use crate::options::TidegateOptions;
 use crate::runtime::Runtime;
+use crate::spread;
 use admission::Admission;
 
 pub(crate) use admission::refused;
@@ -78,11 +79,16 @@ impl DataFusionQueryPlanner for QueryPlanner {
                 let logical_plan = CachedStatement::unfolded(logical_plan)?;
                 let pool = &session.runtime_env().memory_pool;
                 let _held = PlanSize::of(&logical_plan).reserve(pool)?;
-                let planner = planner();
-                let plan = planner.create_physical_plan(&logical_plan, session);
-                let plan = on_large_stack(plan).await?;
-                let again = SecondTry::of(&plan, &logical_plan, session);
-                (plan, again)
+                match spread_plan(&logical_plan, session).await? {
+                    Some(plan) => (plan, None),
+                    None => {
+                        let planner = planner();
+                        let plan = planner.create_physical_plan(&logical_plan, session);
+                        let plan = on_large_stack(plan).await?;
+                        let again = SecondTry::of(&plan, &logical_plan, session);
+                        (plan, again)
+                    }
+                }
             }
         };
         Ok(watched(
@@ -92,6 +98,17 @@ impl DataFusionQueryPlanner for QueryPlanner {
             session,
             began.elapsed(),
         ))
+    }
+}
+
+/// Plans a statement over executors, if the session has any and it is not to stay.
+async fn spread_plan(
+    logical: &LogicalPlan,
+    session: &dyn Session,
+) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    match session.as_any().downcast_ref::<SessionState>() {
+        Some(state) => spread::plan(logical, state).await,
+        None => Ok(None),
     }
 }
 
