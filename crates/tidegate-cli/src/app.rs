@@ -19,7 +19,7 @@ use crate::params::Params;
 use crate::run::Runner;
 use crate::script::Script;
 use crate::session::{builder, session};
-use crate::{configuration, connect, console, doctor, kernel, panics, repl, serve, shell};
+use crate::{cluster, configuration, connect, console, doctor, kernel, panics, repl, serve, shell};
 
 /// Stack of the thread that everything starts from.
 const MAIN_STACK_BYTES: usize = 64 << 20;
@@ -101,6 +101,9 @@ async fn open(args: Args, workers: &Handle) -> u8 {
         let builder = builder(args.session);
         return serve::run(asked, &args.output, &args.settings, builder, workers).await;
     }
+    if let Some(Door::Cluster { role }) = &args.door {
+        return cluster::run(role, &args.output, &args.settings, args.session, workers).await;
+    }
     let failed = |failure: Failure| {
         console::error(failure, None);
         FAILED
@@ -129,7 +132,7 @@ async fn open(args: Args, workers: &Handle) -> u8 {
         }
         Door::Kernel(asked) => kernel::run(&session, asked).await,
         // It makes a session of its own, above.
-        Door::Serve(_) => FAILED,
+        Door::Serve(_) | Door::Cluster { .. } => FAILED,
         Door::Demo { scale_factor } => {
             let demo = Demo {
                 scale_factor: *scale_factor,

@@ -20,8 +20,8 @@ mod tpch;
 mod tests;
 
 pub use arrays::ArraySource;
-pub(crate) use described::source_of;
 pub(crate) use arrays::{INDEX_NAMES, NamedArguments};
+pub(crate) use described::source_of;
 pub use functions::table_functions;
 pub use h2o::H2oG1Source;
 pub use tidegate_kernels::random::{Array, ArrayError, Part, Span, Values};

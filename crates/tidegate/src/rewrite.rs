@@ -18,7 +18,6 @@ use datafusion::execution::session_state::SessionStateBuilder;
 
 use expressions::RewriteExpressions;
 use grouping_sets::HideGroupingSetClaims;
-pub(crate) use lazy_logic::LazyLogic;
 use lazy_logic::MakeLogicLazy;
 use set_comparison::NameSetComparisons;
 

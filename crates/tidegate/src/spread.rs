@@ -2,8 +2,8 @@
 //!
 //! A session that was built with a [`SpreadPlanner`] plans each statement up to, and without, the rules
 //! that make regions, and asks it. What it spreads it plans further itself; what stays gets regions as
-//! ever. An executor places the stage that it was sent by [`place_stage`]. Leaves and expressions of our
-//! own are described by [`LeafDescription`] and [`lazy_logic`], so that a codec can carry them.
+//! ever. An executor places the stage that it was sent by [`place_stage`]. Leaves of our own
+//! are described by [`LeafDescription`], so that a codec can carry them.
 //!
 //! This module must not know: how executors are found, or what carries plans to them.
 
@@ -18,13 +18,12 @@ use datafusion::common::display::{PlanType, StringifiedPlan};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::context::SessionState;
 use datafusion::execution::session_state::SessionStateBuilder;
-use datafusion::logical_expr::{LogicalPlan, Operator};
-use datafusion::physical_expr::PhysicalExpr;
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::filter_pushdown::FilterPushdown;
 use datafusion::physical_plan::analyze::AnalyzeExec;
 use datafusion::physical_plan::explain::ExplainExec;
-use datafusion::physical_plan::{ExecutionPlan, displayable};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, displayable};
 use datafusion::physical_planner::PhysicalPlanner;
 use datafusion::prelude::SessionConfig;
 use datafusion_datasource::sink::DataSinkExec;
@@ -33,7 +32,6 @@ use crate::error::{Error, ErrorKind};
 use crate::mapping::{is_mapping, planner};
 use crate::options::{FloatSums, SpreadMode, TidegateOptions};
 use crate::query::{YieldAtJoins, on_large_stack};
-use crate::rewrite::LazyLogic;
 use crate::rule::PlacePipelines;
 use crate::runtime::Runtime;
 use crate::spilling::TopKThatSpills;
@@ -216,9 +214,10 @@ fn before_own_rules(state: &SessionState) -> Result<SessionState> {
     let rules = rules.map(Arc::clone).collect();
     let mut config = state.config().clone();
     // Executors push their own; what is pushed here would be lost on the way.
-    config
-        .options_mut()
-        .set("datafusion.optimizer.enable_dynamic_filter_pushdown", "false")?;
+    config.options_mut().set(
+        "datafusion.optimizer.enable_dynamic_filter_pushdown",
+        "false",
+    )?;
     Ok(SessionStateBuilder::new_from_existing(state.clone())
         .with_config(config)
         .with_physical_optimizer_rules(rules)
@@ -298,23 +297,6 @@ fn with_stages(explained: Arc<dyn ExecutionPlan>, spreading: &Spreading) -> Arc<
 pub fn described(error: &DataFusionError) -> (ErrorKind, String) {
     let error = Error::from_ref(error);
     (error.kind(), error.to_string())
-}
-
-/// Returns whether an expression is an AND or OR of ours that computes its right side only where the left
-/// one leaves the result open, and which of the two. Its inputs are its sides.
-pub fn lazy_logic_of(expr: &Arc<dyn PhysicalExpr>) -> Option<Operator> {
-    expr.downcast_ref::<LazyLogic>().map(LazyLogic::operator)
-}
-
-/// Makes the expression that [`lazy_logic_of`] told of.
-///
-/// # Errors
-/// Unless there are two inputs and the operator is AND or OR.
-pub fn lazy_logic(
-    operator: Operator,
-    inputs: &[Arc<dyn PhysicalExpr>],
-) -> Result<Arc<dyn PhysicalExpr>> {
-    LazyLogic::of(operator, inputs)
 }
 
 /// Writes a plan as EXPLAIN does.

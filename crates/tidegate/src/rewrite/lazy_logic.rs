@@ -57,23 +57,6 @@ impl LazyLogic {
     }
 
     /// Returns the value of the left side that decides without the right one.
-    /// Makes the expression of its sides.
-    ///
-    /// # Errors
-    /// Unless there are two, and the operator is AND or OR.
-    pub(crate) fn of(op: Operator, sides: &[Expr]) -> Result<Expr> {
-        let ([left, right], Operator::And | Operator::Or) = (sides, op) else {
-            return internal_err!("{op} of {} sides is no AND or OR", sides.len());
-        };
-        let (left, right) = (Arc::clone(left), Arc::clone(right));
-        Ok(Arc::new(Self { op, left, right }))
-    }
-
-    /// Returns AND or OR.
-    pub(crate) fn operator(&self) -> Operator {
-        self.op
-    }
-
     fn decides(&self) -> bool {
         self.op == Operator::Or
     }

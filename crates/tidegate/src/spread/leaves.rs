@@ -79,7 +79,13 @@ fn parquet_scan(plan: &Arc<dyn ExecutionPlan>) -> Option<&FileScanConfig> {
 pub fn leaf_bytes(plan: &Arc<dyn ExecutionPlan>) -> Option<u64> {
     if let Some(scan) = morsel_scan(plan) {
         scan.source.description()?;
-        return Some(scan.source.morsels().iter().map(|size| size.num_bytes).sum());
+        return Some(
+            scan.source
+                .morsels()
+                .iter()
+                .map(|size| size.num_bytes)
+                .sum(),
+        );
     }
     let scan = parquet_scan(plan)?;
     let files = scan.file_groups.iter().flat_map(|group| group.iter());
@@ -98,15 +104,21 @@ pub fn leaf_shares(
     plan: &Arc<dyn ExecutionPlan>,
     weights: &[u64],
 ) -> Result<Option<Vec<Arc<dyn ExecutionPlan>>>> {
-    leaf_bytes(plan).map_or(Ok(None), |_| match (morsel_scan(plan), parquet_scan(plan)) {
-        (Some(scan), _) => morsel_shares(scan, weights).map(Some),
-        (None, Some(scan)) => Ok(Some(file_shares(scan, weights))),
-        (None, None) => Ok(None),
+    leaf_bytes(plan).map_or(Ok(None), |_| {
+        match (morsel_scan(plan), parquet_scan(plan)) {
+            (Some(scan), _) => morsel_shares(scan, weights).map(Some),
+            (None, Some(scan)) => Ok(Some(file_shares(scan, weights))),
+            (None, None) => Ok(None),
+        }
     })
 }
 
 fn morsel_shares(scan: &MorselScan, weights: &[u64]) -> Result<Vec<Arc<dyn ExecutionPlan>>> {
-    let sizes = scan.source.morsels().iter().map(|size| size.num_rows.max(1));
+    let sizes = scan
+        .source
+        .morsels()
+        .iter()
+        .map(|size| size.num_rows.max(1));
     let runs = runs(&sizes.collect::<Vec<_>>(), weights);
     let share = |run| {
         let source = Share::try_new(Arc::clone(&scan.source), run)?;
