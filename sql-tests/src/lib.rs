@@ -18,6 +18,7 @@
 //!
 //! The last four are tests under `tests/`, and programs for machines that cannot build.
 
+mod cluster;
 mod flight;
 
 pub mod corpus;

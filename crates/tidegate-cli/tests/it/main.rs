@@ -7,6 +7,7 @@
 )]
 
 mod cli;
+mod cluster;
 mod command;
 mod configuration;
 mod connect;

@@ -1,0 +1,5 @@
+//! A scheduler and executors in one process, over loopback.
+
+mod answers;
+mod nodes;
+mod trust;
