@@ -168,15 +168,29 @@ impl Run {
                     Came::Error(error) => return Err(shown(error)),
                     Came::Lost(told) => {
                         drop(rows);
-                        self.at = self.again(&attempt, told).await?;
+                        let again = Again {
+                            spreader: &self.spreader,
+                            ctx: &self.ctx,
+                            has_left: self.has_left,
+                        };
+                        self.at = again.at(&attempt, told).await?;
                     }
                 },
             }
         }
     }
+}
 
+/// A statement that lost an executor.
+struct Again<'a> {
+    spreader: &'a Spreader,
+    ctx: &'a Arc<TaskContext>,
+    has_left: bool,
+}
+
+impl Again<'_> {
     /// Plans the statement again, if it may run again.
-    async fn again(&self, lost: &Attempt, told: Told) -> Result<At> {
+    async fn at(&self, lost: &Attempt, told: Told) -> Result<At> {
         let name = self.spreader.members.suspect(&told.executor);
         let why = &told.message;
         tracing::warn!(executor = %name, attempt = lost.number, why, "a statement lost an executor");
@@ -210,7 +224,7 @@ impl Run {
             state,
             runtime,
             ..
-        } = &*self.spreader;
+        } = self.spreader;
         let plan = reset_plan_states(Arc::clone(base))?;
         let plan: Arc<dyn ExecutionPlan> = match plan.output_ordering() {
             _ if plan.output_partitioning().partition_count() == 1 => plan,
@@ -221,7 +235,7 @@ impl Run {
             None => Arc::new(CoalescePartitionsExec::new(plan)),
         };
         let plan = place_here(plan, runtime, state.config_options())?;
-        Ok(At::Here(plan.execute(0, Arc::clone(&self.ctx))?))
+        Ok(At::Here(plan.execute(0, Arc::clone(self.ctx))?))
     }
 }
 

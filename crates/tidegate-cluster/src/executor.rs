@@ -98,7 +98,13 @@ impl Executor {
             address: options.listen,
             source,
         };
-        let listener = TcpListener::bind(options.listen).await.map_err(failed)?;
+        let service = ServiceThreads::start()?;
+        let Some(threads) = service.handle() else {
+            return Err(failed(std::io::Error::other("ended")));
+        };
+        let listener = threads.spawn(TcpListener::bind(options.listen)).await;
+        let listener = listener.unwrap_or_else(|error| Err(std::io::Error::other(error)));
+        let listener = listener.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
         let host = match &options.advertise {
             Some(host) => host.clone(),
@@ -129,7 +135,7 @@ impl Executor {
             listener,
             session,
             options,
-            service: ServiceThreads::start()?,
+            service,
         })
     }
 

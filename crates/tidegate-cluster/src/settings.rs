@@ -16,6 +16,9 @@ use tonic::codegen::http::{HeaderMap, HeaderName, HeaderValue};
 /// The header with the settings: base64 over a JSON object.
 const SETTINGS: HeaderName = HeaderName::from_static("x-tidegate-settings");
 
+/// A setting that sets several others.
+const SETS_OTHERS: &str = "datafusion.optimizer.enable_dynamic_filter_pushdown";
+
 /// Bytes of the header at the most.
 const BYTES_MAX: usize = 32 << 10;
 
@@ -101,13 +104,16 @@ pub(crate) fn from_headers(headers: &HeaderMap, own: &ConfigOptions) -> Result<C
             options.set(&entry.key, &value)?;
         }
     }
-    for (name, value) in sent {
-        if !travels(&name) {
+    // This one sets others too, which come after it.
+    let first = sent.get_key_value(SETS_OTHERS);
+    let rest = sent.iter().filter(|(name, _)| *name != SETS_OTHERS);
+    for (name, value) in first.into_iter().chain(rest) {
+        if !travels(name) {
             let message = format!("the setting {name} does not travel");
             return Err(DataFusionError::Execution(message));
         }
         // One that is unset has been by default too, or is set to nothing.
-        options.set(&name, value.as_deref().unwrap_or(""))?;
+        options.set(name, value.as_deref().unwrap_or(""))?;
     }
     Ok(options)
 }

@@ -212,16 +212,14 @@ fn before_own_rules(state: &SessionState) -> Result<SessionState> {
     let rules = state.physical_optimizers().iter();
     let rules = rules.filter(|rule| !OWN_RULES.contains(&rule.name()));
     let rules = rules.map(Arc::clone).collect();
-    let mut config = state.config().clone();
+    let mut builder = SessionStateBuilder::new_from_existing(state.clone())
+        .with_physical_optimizer_rules(rules);
+    // The builder's own config, in which the catalogs stay those of the session.
+    let config = builder.config().get_or_insert_with(SessionConfig::new);
     // Executors push their own; what is pushed here would be lost on the way.
-    config.options_mut().set(
-        "datafusion.optimizer.enable_dynamic_filter_pushdown",
-        "false",
-    )?;
-    Ok(SessionStateBuilder::new_from_existing(state.clone())
-        .with_config(config)
-        .with_physical_optimizer_rules(rules)
-        .build())
+    let pushes = "datafusion.optimizer.enable_dynamic_filter_pushdown";
+    config.options_mut().set(pushes, "false")?;
+    Ok(builder.build())
 }
 
 /// Returns why a plan can run in this process alone.

@@ -7,7 +7,6 @@
 )]
 
 mod cli;
-mod cluster;
 mod command;
 mod configuration;
 mod connect;

@@ -71,7 +71,7 @@ async fn small_tables_in_memory_travel() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_statement_that_stays_says_why() {
-    let nodes = Nodes::start(1).await;
+    let nodes = Nodes::start(2).await;
     nodes
         .rows("CREATE FUNCTION plus_one(a BIGINT) RETURNS BIGINT RETURN a + 1")
         .await;
@@ -115,7 +115,7 @@ async fn a_statement_that_stays_says_why() {
     }
     let sql = "SELECT plus_one(o_orderkey), count(*) FROM tpch('orders', 0.01) GROUP BY 1";
     let explained = nodes.explained(sql).await;
-    assert!(explained.contains("Spread over 1 executors"), "{explained}");
+    assert!(explained.contains("Spread over 2 executors"), "{explained}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -123,15 +123,17 @@ async fn errors_keep_their_kind_and_name_the_executor() {
     let mut nodes = Nodes::alone().await;
     let folder = files(&nodes.session).await;
     let elsewhere = tempfile::tempdir().unwrap();
-    nodes.add("confined", confined(elsewhere.path())).await;
-    nodes.ready(1).await;
+    for name in ["confined-1", "confined-2"] {
+        nodes.add(name, confined(elsewhere.path())).await;
+    }
+    nodes.ready(2).await;
     let t = format!("'{}/*.parquet'", folder.path().display());
     let denied = nodes
         .session
         .collect(&format!("SELECT k, count(*) FROM {t} GROUP BY k"));
     let denied = denied.await.unwrap_err();
     assert_eq!(denied.kind(), ErrorKind::Denied, "{denied}");
-    assert!(denied.message().contains("executor confined"), "{denied}");
+    assert!(denied.message().contains("executor confined-"), "{denied}");
     let alone = builder().build().unwrap();
     let sql = "SELECT sum(10 / (o_custkey - o_custkey)) FROM tpch('orders', 0.01)";
     let (spread, one) = (nodes.session.collect(sql).await, alone.collect(sql).await);

@@ -1,5 +1,0 @@
-//! A scheduler and executors in one process, over loopback.
-
-mod answers;
-mod nodes;
-mod trust;
