@@ -38,6 +38,7 @@ use crate::members::BEAT;
 use crate::service::ServiceThreads;
 use crate::settings::from_headers;
 use crate::told::Told;
+use crate::travel::Builtin;
 use crate::version::version_of;
 
 /// Bytes of a stage's plan, small tables of memory included.
@@ -82,6 +83,7 @@ struct Shared {
     name: Arc<str>,
     session: Session,
     tokens: Arc<Tokens>,
+    builtin: Arc<Builtin>,
     channels: Channels,
     pool: Arc<dyn MemoryPool>,
     is_draining: Arc<AtomicBool>,
@@ -158,6 +160,7 @@ impl Executor {
             name: self.hello.name.as_str().into(),
             session: self.session.clone(),
             tokens: Arc::default(),
+            builtin: Arc::new(Builtin::of(&self.session.context().state())),
             channels: Channels::new(Arc::clone(&links), service.clone()),
             pool: Arc::clone(&self.session.context().runtime_env().memory_pool),
             is_draining: Arc::default(),
@@ -271,9 +274,9 @@ fn stage_session(shared: &Shared, ctx: WorkerQueryContext) -> Result<SessionStat
         watch: None,
     };
     Ok(builder
-        .with_scalar_functions(own.scalar_functions().values().cloned().collect())
-        .with_aggregate_functions(own.aggregate_functions().values().cloned().collect())
-        .with_window_functions(own.window_functions().values().cloned().collect())
+        .with_scalar_functions(shared.builtin.scalar())
+        .with_aggregate_functions(shared.builtin.aggregate())
+        .with_window_functions(shared.builtin.window())
         .with_distributed_user_codec(Codec)
         .with_distributed_channel_resolver(resolver)
         .with_distributed_worker_plan_rewrite_handler(rewrite)

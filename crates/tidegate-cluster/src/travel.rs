@@ -16,7 +16,7 @@ use datafusion_proto::bytes::{
     physical_plan_from_bytes_with_proto_converter, physical_plan_to_bytes_with_proto_converter,
 };
 use datafusion_proto::physical_plan::DeduplicatingProtoConverter;
-use tidegate::spread::written;
+use tidegate::spread::{inner_functions, written};
 
 use crate::codec::Codec;
 use crate::executor::PLAN_BYTES_MAX;
@@ -29,15 +29,46 @@ const MEMORY_BYTES_MAX: usize = 16 << 20;
 pub(crate) struct Builtin {
     scalar: HashMap<String, Arc<ScalarUDF>>,
     aggregate: HashMap<String, Arc<AggregateUDF>>,
+    /// Those of a session that [`inner_functions`] takes the place of.
+    replaced: Vec<Arc<AggregateUDF>>,
     window: HashMap<String, Arc<WindowUDF>>,
 }
 
 impl Builtin {
+    /// Returns the scalar functions.
+    pub(crate) fn scalar(&self) -> Vec<Arc<ScalarUDF>> {
+        self.scalar.values().cloned().collect()
+    }
+
+    /// Returns the aggregate functions.
+    pub(crate) fn aggregate(&self) -> Vec<Arc<AggregateUDF>> {
+        self.aggregate.values().cloned().collect()
+    }
+
+    /// Returns the window functions.
+    pub(crate) fn window(&self) -> Vec<Arc<WindowUDF>> {
+        self.window.values().cloned().collect()
+    }
+
     /// Takes those of a session to which nothing was added.
     pub(crate) fn of(state: &SessionState) -> Self {
+        let (mut scalar, mut aggregate) = (
+            state.scalar_functions().clone(),
+            state.aggregate_functions().clone(),
+        );
+        let (inner, extremes) = inner_functions();
+        for function in inner {
+            scalar.insert(function.name().into(), function);
+        }
+        let replaced = extremes.into_iter().filter_map(|function| {
+            let name = function.name().to_string();
+            aggregate.insert(name, function)
+        });
+        let replaced = replaced.collect();
         Self {
-            scalar: state.scalar_functions().clone(),
-            aggregate: state.aggregate_functions().clone(),
+            scalar,
+            aggregate,
+            replaced,
             window: state.window_functions().clone(),
         }
     }
@@ -118,7 +149,8 @@ fn own_function(plan: &Arc<dyn ExecutionPlan>, builtin: &Builtin) -> Option<Stri
         if let Some(aggregate) = node.downcast_ref::<AggregateExec>() {
             let unknown = aggregate.aggr_expr().iter().find(|call| {
                 let known = builtin.aggregate.get(call.fun().name());
-                known.is_none_or(|known| known.as_ref() != call.fun())
+                let mut known = known.into_iter().chain(&builtin.replaced);
+                !known.any(|known| known.as_ref() == call.fun())
             });
             if let Some(call) = unknown {
                 own = Some(call.fun().name().to_string());

@@ -18,7 +18,7 @@ use datafusion::common::display::{PlanType, StringifiedPlan};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::context::SessionState;
 use datafusion::execution::session_state::SessionStateBuilder;
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::{AggregateUDF, LogicalPlan, ScalarUDF};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::filter_pushdown::FilterPushdown;
 use datafusion::physical_plan::analyze::AnalyzeExec;
@@ -29,6 +29,8 @@ use datafusion::prelude::SessionConfig;
 use datafusion_datasource::sink::DataSinkExec;
 
 use crate::error::{Error, ErrorKind};
+use crate::floats::{canonical, extremes};
+use crate::functions::intervals::interval_span;
 use crate::mapping::{is_mapping, planner};
 use crate::options::{FloatSums, SpreadMode, TidegateOptions};
 use crate::query::{YieldAtJoins, on_large_stack};
@@ -212,8 +214,8 @@ fn before_own_rules(state: &SessionState) -> Result<SessionState> {
     let rules = state.physical_optimizers().iter();
     let rules = rules.filter(|rule| !OWN_RULES.contains(&rule.name()));
     let rules = rules.map(Arc::clone).collect();
-    let mut builder = SessionStateBuilder::new_from_existing(state.clone())
-        .with_physical_optimizer_rules(rules);
+    let mut builder =
+        SessionStateBuilder::new_from_existing(state.clone()).with_physical_optimizer_rules(rules);
     // The builder's own config, in which the catalogs stay those of the session.
     let config = builder.config().get_or_insert_with(SessionConfig::new);
     // Executors push their own; what is pushed here would be lost on the way.
@@ -289,6 +291,13 @@ fn with_stages(explained: Arc<dyn ExecutionPlan>, spreading: &Spreading) -> Arc<
     });
     let plans = plans.collect();
     Arc::new(ExplainExec::new(explain.schema(), plans, explain.verbose()))
+}
+
+/// Returns the functions of plans that no session registers: a process that reads plans of another one
+/// needs them, in the place of those that have their names.
+pub fn inner_functions() -> (Vec<Arc<ScalarUDF>>, Vec<Arc<AggregateUDF>>) {
+    let scalar = vec![canonical::function(), interval_span()];
+    (scalar, extremes::both().to_vec())
 }
 
 /// Describes an error as the process would that runs the statement: who must act, and the message.
