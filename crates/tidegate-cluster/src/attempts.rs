@@ -164,10 +164,17 @@ impl Run {
                         self.at = At::Running(attempt, rows);
                         return Ok(Some(batch));
                     }
-                    Came::End => return Ok(None),
-                    Came::Error(error) => return Err(shown(error)),
+                    Came::End => {
+                        attempt.watch.end("done");
+                        return Ok(None);
+                    }
+                    Came::Error(error) => {
+                        attempt.watch.end("failed");
+                        return Err(shown(error));
+                    }
                     Came::Lost(told) => {
                         drop(rows);
+                        attempt.watch.lose(&told.executor);
                         let again = Again {
                             spreader: &self.spreader,
                             ctx: &self.ctx,

@@ -138,8 +138,42 @@ impl Watch {
         }
     }
 
+    /// Notes that a task is sent to an executor.
+    fn begin(&self, url: &Url, stage: u64, task: u64) {
+        let name = self.names.get(url).cloned();
+        self.tasks.begin(TaskReport {
+            statement: self.statement,
+            attempt: self.attempt,
+            stage,
+            task,
+            executor: name.unwrap_or_else(|| url.to_string()),
+            state: String::new(),
+        });
+    }
+
+    /// Notes how the tasks end of which nothing else is known.
+    pub(crate) fn end(&self, state: &str) {
+        self.tasks.end(state, |task| {
+            task.statement == self.statement && task.attempt == self.attempt
+        });
+    }
+
+    /// Notes that an executor was lost, by its name or URL.
+    pub(crate) fn lose(&self, executor: &str) {
+        let name = self
+            .names
+            .iter()
+            .find(|(url, _)| url.as_str() == executor)
+            .map_or(executor, |(_, name)| name);
+        self.tasks.end("lost", |task| {
+            let is_own = task.statement == self.statement && task.attempt == self.attempt;
+            is_own && task.executor == *name
+        });
+    }
+
     fn note(&self, told: &Told) {
         if told.is_lost() {
+            self.lose(&told.executor);
             self.lost.send_if_modified(|lost| {
                 let is_first = lost.is_none();
                 if is_first {
@@ -249,46 +283,15 @@ impl WorkerChannel for Tagged {
     ) -> Result<BoxStream<'static, Result<WorkerToCoordinatorMsg>>> {
         let peer = Arc::clone(&self.peer);
         let key = request.task_key;
-        let mut task = peer.resolver.watch.as_ref().map(|watch| {
-            let name = watch.names.get(&peer.url);
-            watch.tasks.begin(TaskReport {
-                statement: watch.statement,
-                attempt: watch.attempt,
-                stage: key.stage_id as u64,
-                task: key.task_number as u64,
-                executor: name.cloned().unwrap_or_else(|| peer.url.to_string()),
-                state: String::new(),
-            })
-        });
+        if let Some(watch) = &peer.resolver.watch {
+            watch.begin(&peer.url, key.stage_id as u64, key.task_number as u64);
+        }
         let opened = self
             .client
             .coordinator_channel(headers, request, messages, metrics, ctx)
             .await;
-        let messages = match opened {
-            Ok(messages) => messages,
-            Err(error) => {
-                let error = peer.tag(error);
-                if let Some(task) = &mut task {
-                    task.end(ended(&error));
-                }
-                return Err(error);
-            }
-        };
-        let messages = futures::stream::unfold(
-            (messages, peer, task),
-            |(mut messages, peer, mut task)| async move {
-                let message = messages.next().await;
-                let message = message.map(|message| message.map_err(|error| peer.tag(error)));
-                if let Some(task) = &mut task {
-                    match &message {
-                        None => task.end("done"),
-                        Some(Err(error)) => task.end(ended(error)),
-                        Some(Ok(_)) => {}
-                    }
-                }
-                message.map(|message| (message, (messages, peer, task)))
-            },
-        );
+        let messages = opened.map_err(|error| peer.tag(error))?;
+        let messages = messages.map(move |message| message.map_err(|error| peer.tag(error)));
         Ok(messages.boxed())
     }
 
@@ -318,13 +321,5 @@ impl WorkerChannel for Tagged {
     ) -> Result<GetWorkerInfoResponse> {
         let asked = self.client.get_worker_info(request).await;
         asked.map_err(|error| self.peer.tag(error))
-    }
-}
-
-fn ended(error: &DataFusionError) -> &'static str {
-    match Told::find(error) {
-        Some(told) if told.is_lost() => "lost",
-        Some(told) if told.kind() == ErrorKind::Cancelled => "cancelled",
-        _ => "failed",
     }
 }

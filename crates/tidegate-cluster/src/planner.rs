@@ -72,7 +72,6 @@ impl Cluster {
             tasks: Arc::default(),
             own: OnceLock::new(),
             statements: AtomicU64::new(0),
-            attempts: AtomicU64::new(0),
         };
         Ok(Self {
             links,
@@ -165,7 +164,6 @@ pub(crate) struct Planner {
     tasks: Arc<Tasks>,
     own: OnceLock<Own>,
     statements: AtomicU64,
-    attempts: AtomicU64,
 }
 
 #[async_trait]
@@ -215,7 +213,6 @@ impl SpreadPlanner for Planner {
         };
         match spreader.attempt(executors, 1).await? {
             Some(attempt) => {
-                self.attempts.fetch_add(1, Ordering::Relaxed);
                 let text = attempt.text();
                 let plan = Arc::new(SpreadExec::new(spreader, attempt));
                 Ok(Spreading::Out { plan, text })
@@ -264,6 +261,12 @@ pub(crate) struct Attempt {
     pub(crate) state: SessionState,
     pub(crate) watch: Arc<Watch>,
     pub(crate) executors: Arc<[Usable]>,
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        self.watch.end("cancelled");
+    }
 }
 
 impl Attempt {

@@ -128,10 +128,8 @@ async fn errors_keep_their_kind_and_name_the_executor() {
     }
     nodes.ready(2).await;
     let t = format!("'{}/*.parquet'", folder.path().display());
-    let denied = nodes
-        .session
-        .collect(&format!("SELECT k, count(*) FROM {t} GROUP BY k"));
-    let denied = denied.await.unwrap_err();
+    let sql = format!("SELECT k, count(*) FROM {t} GROUP BY k");
+    let denied = nodes.session.collect(&sql).await.unwrap_err();
     assert_eq!(denied.kind(), ErrorKind::Denied, "{denied}");
     assert!(denied.message().contains("executor confined-"), "{denied}");
     let alone = builder().build().unwrap();
