@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use tidegate::{Session, SessionBuilder};
-use tidegatecluster::{Cluster, ClusterError, Executor, ExecutorOptions, Links, Secret};
+use tidegate_cluster::{Cluster, ClusterError, Executor, ExecutorOptions, Links, Secret};
 use tokio::task::JoinHandle;
 
 /// How many executors there are.

@@ -79,16 +79,7 @@ impl DataFusionQueryPlanner for QueryPlanner {
                 let logical_plan = CachedStatement::unfolded(logical_plan)?;
                 let pool = &session.runtime_env().memory_pool;
                 let _held = PlanSize::of(&logical_plan).reserve(pool)?;
-                match spread_plan(&logical_plan, session).await? {
-                    Some(plan) => (plan, None),
-                    None => {
-                        let planner = planner();
-                        let plan = planner.create_physical_plan(&logical_plan, session);
-                        let plan = on_large_stack(plan).await?;
-                        let again = SecondTry::of(&plan, &logical_plan, session);
-                        (plan, again)
-                    }
-                }
+                physical(&logical_plan, session).await?
             }
         };
         Ok(watched(
@@ -101,15 +92,22 @@ impl DataFusionQueryPlanner for QueryPlanner {
     }
 }
 
-/// Plans a statement over executors, if the session has any and it is not to stay.
-async fn spread_plan(
+/// Makes the plan of an optimized statement, over executors if the session has any and the statement is
+/// not to stay; and what it takes to plan it again for less memory.
+pub(crate) async fn physical(
     logical: &LogicalPlan,
     session: &dyn Session,
-) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-    match session.as_any().downcast_ref::<SessionState>() {
-        Some(state) => spread::plan(logical, state).await,
-        None => Ok(None),
+) -> Result<(Arc<dyn ExecutionPlan>, Option<SecondTry>)> {
+    if let Some(state) = session.as_any().downcast_ref::<SessionState>()
+        && let Some(plan) = spread::plan(logical, state).await?
+    {
+        return Ok((plan, None));
     }
+    let planner = planner();
+    let plan = planner.create_physical_plan(logical, session);
+    let plan = on_large_stack(plan).await?;
+    let again = SecondTry::of(&plan, logical, session);
+    Ok((plan, again))
 }
 
 /// Puts a [`QueryExec`] above a plan that took so long to make, and may be made again for less memory.

@@ -31,12 +31,17 @@ pub(crate) struct Nodes {
     pub(crate) cluster: Cluster,
     pub(crate) session: Session,
     pub(crate) url: Url,
+    links: Links,
     executors: Vec<JoinHandle<Result<(), ClusterError>>>,
 }
 
 impl Nodes {
     pub(crate) async fn start(count: usize) -> Self {
-        let mut nodes = Self::alone().await;
+        Self::linked(links(SECRET), count).await
+    }
+
+    pub(crate) async fn linked(links: Links, count: usize) -> Self {
+        let mut nodes = Self::new(links).await;
         for number in 1..=count {
             nodes.add(&format!("e{number}"), builder()).await;
         }
@@ -45,7 +50,11 @@ impl Nodes {
     }
 
     pub(crate) async fn alone() -> Self {
-        let cluster = Cluster::new(links(SECRET)).unwrap();
+        Self::new(links(SECRET)).await
+    }
+
+    async fn new(links: Links) -> Self {
+        let cluster = Cluster::new(links.clone()).unwrap();
         let session = builder()
             .file_urls()
             .spread(cluster.planner())
@@ -57,12 +66,19 @@ impl Nodes {
             cluster,
             session,
             url: url.unwrap(),
+            links,
             executors: Vec::new(),
         }
     }
 
     pub(crate) async fn add(&mut self, name: &str, session: SessionBuilder) {
-        let executor = bound(name, session.build().unwrap(), &self.url, SECRET).await;
+        let executor = bound(
+            name,
+            session.build().unwrap(),
+            &self.url,
+            self.links.clone(),
+        )
+        .await;
         let running = tokio::spawn(executor.unwrap().run(std::future::pending()));
         self.executors.push(running);
     }
@@ -121,14 +137,14 @@ pub(crate) async fn bound(
     name: &str,
     session: Session,
     join: &Url,
-    secret: &str,
+    links: Links,
 ) -> Result<Executor, ClusterError> {
     let options = ExecutorOptions {
         name: name.into(),
         listen: ([127, 0, 0, 1], 0).into(),
         advertise: None,
         join: join.clone(),
-        links: links(secret),
+        links,
         ends_with_scheduler: false,
         drain: Duration::from_secs(10),
     };

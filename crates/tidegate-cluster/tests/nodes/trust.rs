@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use tidegate_cluster::{Cluster, ClusterError, Executor, ExecutorOptions, Secret};
+use rcgen::{CertifiedKey, generate_simple_self_signed};
+use tidegate_cluster::{
+    Cluster, ClusterError, ClusterTls, Executor, ExecutorOptions, Links, Secret,
+};
 
 use crate::nodes::{Nodes, SECRET, bound, builder, links};
 
@@ -13,7 +16,7 @@ async fn another_secret_is_refused() {
         "x",
         builder().build().unwrap(),
         &nodes.url,
-        "another secret of 32 bytes or so",
+        links("another secret of 32 bytes or so"),
     )
     .await;
     let ended = stranger.unwrap().run(std::future::pending());
@@ -65,4 +68,35 @@ async fn the_network_is_not_talked_over_in_the_clear() {
     let refused = Executor::bind(session, options).await;
     assert!(matches!(refused, Err(ClusterError::InTheClear { .. })));
     assert!(Secret::try_new(b"short").is_err());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn peers_talk_over_tls() {
+    let CertifiedKey { cert, signing_key } =
+        generate_simple_self_signed(["127.0.0.1".to_string()]).unwrap();
+    let tls = ClusterTls {
+        certificate: cert.pem().into_bytes(),
+        key: signing_key.serialize_pem().into_bytes(),
+        ca: cert.pem().into_bytes(),
+    };
+    let links = Links {
+        tls: Some(tls),
+        ..links(SECRET)
+    };
+    let nodes = Nodes::linked(links.clone(), 2).await;
+    assert_eq!(nodes.url.scheme(), "https");
+    let alone = builder().build().unwrap();
+    let sql = "SELECT id1, count(*) FROM h2o_g1(100000, 10) GROUP BY id1";
+    nodes.same(&alone, sql).await;
+    // Whoever trusts another certificate does not join.
+    let other = generate_simple_self_signed(["127.0.0.1".to_string()]).unwrap();
+    let mut stranger = links;
+    if let Some(tls) = &mut stranger.tls {
+        tls.ca = other.cert.pem().into_bytes();
+    }
+    let stranger = bound("x", builder().build().unwrap(), &nodes.url, stranger).await;
+    let running = stranger.unwrap().run(std::future::pending());
+    let joined = tokio::time::timeout(Duration::from_secs(2), running).await;
+    assert!(joined.is_err());
+    assert_eq!(nodes.cluster.num_ready(), 2);
 }
