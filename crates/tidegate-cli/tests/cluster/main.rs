@@ -166,16 +166,18 @@ fn line_after<R: std::io::Read>(out: &mut Option<R>, start: &str) -> String {
     }
 }
 
-fn ended(mut child: Child) -> Output {
-    let began = Instant::now();
-    while child.try_wait().unwrap().is_none() {
-        if began.elapsed() > PATIENCE {
-            let _ = child.kill();
+fn ended(child: Child) -> Output {
+    let id = child.id().to_string();
+    let (send, received) = std::sync::mpsc::channel();
+    // It writes more than a pipe holds.
+    std::thread::spawn(move || send.send(child.wait_with_output()));
+    match received.recv_timeout(PATIENCE) {
+        Ok(output) => output.unwrap(),
+        Err(_) => {
+            let _ = Command::new("kill").args(["-KILL", &id]).status();
             panic!("a statement hangs");
         }
-        std::thread::sleep(Duration::from_millis(5));
     }
-    child.wait_with_output().unwrap()
 }
 
 fn rows(output: &Output) -> Vec<String> {

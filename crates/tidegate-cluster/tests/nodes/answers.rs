@@ -84,17 +84,17 @@ async fn a_statement_that_stays_says_why() {
         ),
         (
             "SET tidegate.spread = 'never'",
-            "SELECT count(*) FROM tpch('orders', 0.01)",
+            "SELECT count(*) FROM tpch('lineitem', 0.01)",
             "tidegate.spread = 'never'",
         ),
         (
             "SET tidegate.spread = 'auto'",
-            "SELECT count(*) FROM tpch('orders', 0.001)",
+            "SELECT count(*) FROM tpch('lineitem', 0.001)",
             "tidegate.spread_above",
         ),
         (
             "SET tidegate.executors = 'e7'",
-            "SELECT count(*) FROM tpch('orders', 0.01)",
+            "SELECT count(*) FROM tpch('lineitem', 0.01)",
             "names no executor",
         ),
         (

@@ -117,7 +117,7 @@ impl Nodes {
         let explained = self.explained(sql).await;
         assert!(explained.contains("Spread over"), "{sql}: {explained}");
         let (mut spread, mut one) = (self.rows(sql).await, rows(alone, sql).await);
-        if !sql.to_lowercase().contains("order by") {
+        if !sql.contains("ORDER BY") || sql.contains("OVER") {
             spread.sort();
             one.sort();
         }
