@@ -23,7 +23,7 @@ use datafusion::physical_plan::{
 use futures::StreamExt;
 use futures::future::select_all;
 use parking_lot::Mutex;
-use tidegate::spread::place_here;
+use tidegate::stages::place_here;
 use tidegate::{Error, ErrorKind};
 
 use crate::members::Usable;

@@ -16,7 +16,7 @@ use datafusion_distributed::{
     DistributedConfig, DistributedExt, ExecuteTaskRequest, ProducerHead, TaskKey, Worker,
     WorkerPlanRewriteEvent, WorkerPlanRewriteEventResponse, WorkerQueryContext,
 };
-use tidegate::spread::place_stage;
+use tidegate::stages::place_stage;
 use tidegate::{ErrorKind, Runtime, Session};
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;

@@ -157,3 +157,6 @@ fn panicked(task: &GuardedTask, panic: &(dyn std::any::Any + Send)) -> DataFusio
     let message = format!("the query hit a bug in the engine: {said}");
     Told::new(ErrorKind::Internal, &task.executor, &message).to_error()
 }
+
+#[cfg(test)]
+mod tests;

@@ -28,6 +28,7 @@ pub mod runtime;
 pub mod session;
 pub mod sources;
 pub mod spread;
+pub mod stages;
 pub mod statements;
 pub mod stores;
 pub mod tensors;

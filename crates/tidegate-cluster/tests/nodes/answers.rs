@@ -1,5 +1,6 @@
 //! Answers over executors are those of one process.
 
+use futures::StreamExt;
 use tidegate::ErrorKind;
 
 use crate::nodes::{Nodes, builder, confined, files, rows};
@@ -164,4 +165,37 @@ async fn settings_travel() {
         rows(session, "SET datafusion.execution.time_zone = 'Asia/Tokyo'").await;
     }
     assert_eq!(nodes.rows(zone).await, rows(&alone, zone).await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancelled_statement_leaves_nothing_behind() {
+    let nodes = Nodes::start(2).await;
+    let sql = "SELECT a.id1, b.id2, count(*) FROM h2o_g1(3000000, 1000) a \
+               JOIN h2o_g1(3000000, 1000) b ON a.id6 = b.id6 GROUP BY a.id1, b.id2";
+    let explained = nodes.explained(sql).await;
+    assert!(explained.contains("Spread over"), "{explained}");
+    let mut rows = nodes.session.execute(sql).await.unwrap();
+    let busy = "SELECT count(*) FROM system.executors WHERE tasks > 0";
+    let began = std::time::Instant::now();
+    // Nothing comes while the executors join.
+    while nodes.rows(busy).await != ["2"] {
+        let early = tokio::time::timeout(std::time::Duration::from_millis(50), rows.next()).await;
+        assert!(early.is_err(), "rows came before the executors reported");
+        assert!(
+            began.elapsed() < std::time::Duration::from_secs(60),
+            "no tasks"
+        );
+    }
+    drop(rows);
+    let idle = "SELECT count(*) FROM system.executors WHERE tasks = 0 AND memory_used = 0";
+    let began = std::time::Instant::now();
+    while nodes.rows(idle).await != ["2"] {
+        assert!(
+            began.elapsed() < std::time::Duration::from_secs(60),
+            "tasks go on"
+        );
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    let states = "SELECT DISTINCT state FROM system.tasks";
+    assert_eq!(nodes.rows(states).await, ["cancelled"]);
 }
