@@ -11,6 +11,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use futures::TryStreamExt;
 use sqllogictest::{AsyncDB, DBOutput};
 
+use crate::cluster::{ClusterLaneError, ClusterSession};
 use crate::flight::{FlightLaneError, FlightSession};
 use crate::format::{self, ColumnKind};
 use crate::gpus::{Gpus, NoGpu};
@@ -28,6 +29,8 @@ pub enum Lane {
     Host,
     /// The same behind a server, through a Flight SQL client.
     Flight,
+    /// The same over two executors, wherever a statement can be spread.
+    Cluster,
     /// Additive regions whose morsels go to the host and to the simulated device in turn.
     Simulated,
     /// The simulated device answers all that it can express.
@@ -42,9 +45,10 @@ pub enum Lane {
 
 impl Lane {
     /// The lanes that every run covers; `Stock` has to be asked for.
-    pub const TESTED: [Self; 6] = [
+    pub const TESTED: [Self; 7] = [
         Self::Host,
         Self::Flight,
+        Self::Cluster,
         Self::Simulated,
         Self::Atomic,
         Self::Device,
@@ -56,6 +60,7 @@ impl Lane {
         match self {
             Self::Host => "host",
             Self::Flight => "flight",
+            Self::Cluster => "cluster",
             Self::Simulated => "simulated",
             Self::Atomic => "atomic",
             Self::Device => "device",
@@ -95,6 +100,7 @@ impl Lane {
     fn settings(self) -> &'static [&'static str] {
         match self {
             Self::Host | Self::Flight | Self::Stock => &[],
+            Self::Cluster => &["SET tidegate.spread = 'always'"],
             Self::Simulated | Self::Mixed => &[
                 "SET tidegate.replay_placement = 'HD'",
                 "SET tidegate.morsel_rows = 3",
@@ -112,6 +118,7 @@ impl Lane {
             Self::Stock => Engine::Stock(Box::new(stock_context())),
             Self::Host => Engine::Tidegate(no_gpu().build()?),
             Self::Flight => Engine::Flight(Box::new(FlightSession::open(no_gpu()).await?)),
+            Self::Cluster => Engine::Cluster(Box::new(ClusterSession::open(no_gpu).await?)),
             Self::Simulated | Self::Atomic => {
                 let device = tidegate::SimulatedSpec::with_memory(DEVICE_BYTES);
                 let builder = no_gpu().simulate_device(device);
@@ -153,6 +160,7 @@ enum Engine {
     Stock(Box<SessionContext>),
     Tidegate(tidegate::Session),
     Flight(Box<FlightSession>),
+    Cluster(Box<ClusterSession>),
 }
 
 impl Connection {
@@ -162,6 +170,7 @@ impl Connection {
             Engine::Stock(context) => context,
             Engine::Tidegate(session) => session.context(),
             Engine::Flight(server) => server.session().context(),
+            Engine::Cluster(cluster) => cluster.session().context(),
         }
     }
 
@@ -172,6 +181,7 @@ impl Connection {
                 Engine::Flight(server) => return Ok(server.collect(sql).await?),
                 Engine::Stock(context) => context.sql(sql).await?.execute_stream().await?,
                 Engine::Tidegate(session) => session.execute(sql).await?,
+                Engine::Cluster(cluster) => cluster.session().execute(sql).await?,
             };
             let schema = stream.schema();
             let batches = stream.try_collect().await?;
@@ -202,9 +212,9 @@ impl AsyncDB for Connection {
     async fn shutdown(&mut self) {}
 
     fn engine_name(&self) -> &str {
-        // What holds for the host holds for the host behind a server.
+        // What holds for the host holds for the host behind a server, and for several.
         match self.lane {
-            Lane::Flight => Lane::Host.name(),
+            Lane::Flight | Lane::Cluster => Lane::Host.name(),
             lane => lane.name(),
         }
     }
@@ -226,6 +236,9 @@ pub enum LaneError {
     /// The server's error, or one on the way to it.
     #[error("{0}")]
     Flight(#[from] FlightLaneError),
+    /// There is no cluster.
+    #[error("{0}")]
+    Cluster(#[from] ClusterLaneError),
     /// The lane needs a GPU.
     #[error("{0}")]
     NoGpu(#[from] NoGpu),

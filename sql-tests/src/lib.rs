@@ -4,10 +4,12 @@
 //! A file runs once per [`Lane`], which is one way to answer SQL: the host alone, the host behind a
 //! server, host and device taking turns morsel by morsel, or the device for all it can express; the
 //! device is a simulated one or a GPU. A file that passes in every lane is the proof that placement
-//! changes no answer. Behind a server ten files run, for that proof is about the wire.
+//! changes no answer. Behind a server ten files run, for that proof is about the wire, and over executors
+//! those that read what can be shared.
 //!
 //! Nothing here knows about plans, pipelines or devices: a lane is a session plus a few `SET`s.
 //!
+//! - `flight`, `cluster`: the session behind a server, and over executors
 //! - [`mod@format`]: the one textual form of a value, shared by all lanes
 //! - [`gpus`]: the machine's GPUs, opened once for the lanes that need one
 //! - [`lane`]: the lanes and the connection that the runner drives
@@ -18,6 +20,7 @@
 //!
 //! The last four are tests under `tests/`, and programs for machines that cannot build.
 
+mod cluster;
 mod flight;
 
 pub mod corpus;

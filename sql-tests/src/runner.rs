@@ -47,6 +47,17 @@ const OVER_FLIGHT: [&str; 10] = [
     "types/strings.slt",
 ];
 
+/// The folders and files of the lane `cluster`: statements that read what several executors can share.
+/// What stays on the scheduler runs as in the lane `host`.
+const OVER_EXECUTORS: [&str; 6] = [
+    "files/parquet.slt",
+    "generated/arrays.slt",
+    "generated/h2o.slt",
+    "generated/slices.slt",
+    "generated/tpch.slt",
+    "tpch",
+];
+
 /// The folder whose files look at what the sessions on a GPU share: there they run one at a time.
 const SHARED: &str = "cache";
 
@@ -79,6 +90,9 @@ pub fn main(arguments: Vec<OsString>, root: &Path) -> Result<ExitCode, Box<dyn E
 
     if let Some(file) = OVER_FLIGHT.iter().find(|file| !root.join(file).exists()) {
         return Err(format!("the lane flight names {file}, which is not there").into());
+    }
+    if let Some(file) = OVER_EXECUTORS.iter().find(|file| !root.join(file).exists()) {
+        return Err(format!("the lane cluster names {file}, which is not there").into());
     }
 
     let turn = Arc::new(Mutex::new(()));
@@ -117,6 +131,7 @@ fn covers(lane: Lane, name: &Path) -> bool {
     match lane {
         Lane::Stock => !NOT_STOCK.iter().any(|folder| name.starts_with(folder)),
         Lane::Flight => OVER_FLIGHT.iter().any(|file| name == Path::new(file)),
+        Lane::Cluster => OVER_EXECUTORS.iter().any(|prefix| name.starts_with(prefix)),
         Lane::Host | Lane::Simulated | Lane::Atomic | Lane::Device | Lane::Mixed => true,
     }
 }

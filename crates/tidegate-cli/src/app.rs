@@ -20,7 +20,8 @@ use crate::run::Runner;
 use crate::script::Script;
 use crate::session::{builder, session};
 use crate::{
-    configuration, connect, console, doctor, kernel, manual, panics, repl, report, serve, shell,
+    cluster, configuration, connect, console, doctor, kernel, manual, panics, repl, report, serve,
+    shell,
 };
 
 /// Stack of the thread that everything starts from.
@@ -110,6 +111,9 @@ async fn open(args: Args, workers: &Handle) -> u8 {
         let builder = builder(args.session);
         return serve::run(asked, &args.output, &args.settings, builder, workers).await;
     }
+    if let Some(Door::Cluster { role }) = &args.door {
+        return cluster::run(role, &args.output, &args.settings, args.session, workers).await;
+    }
     let failed = |failure: Failure| {
         console::error(failure, None);
         FAILED
@@ -139,7 +143,9 @@ async fn open(args: Args, workers: &Handle) -> u8 {
         Door::Kernel(asked) => kernel::run(&session, asked).await,
         Door::Report(asked) => report::run(&session, workers, asked).await,
         // These need no session, or make one of their own, above.
-        Door::Serve(_) | Door::Completions { .. } | Door::Man { .. } => FAILED,
+        Door::Serve(_) | Door::Cluster { .. } | Door::Completions { .. } | Door::Man { .. } => {
+            FAILED
+        }
         Door::Demo { scale_factor } => {
             let demo = Demo {
                 scale_factor: *scale_factor,

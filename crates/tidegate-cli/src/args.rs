@@ -13,8 +13,10 @@ use tidegate::{SimulatedSpec, StoreOptions};
 
 use crate::config::{File, OptionReport, Setting};
 
+mod cluster;
 mod values;
 
+pub(crate) use cluster::{ClusterRole, ExecutorArgs, LinkArgs, LocalArgs, SchedulerArgs};
 pub(crate) use values::{Architecture, ByteSize, Format, HttpPort, MaxRows, ScaleFactor, Time};
 
 /// SQL over Parquet, CSV and Arrow data, on the host and on CUDA devices.
@@ -198,6 +200,11 @@ pub(crate) enum Door {
     },
     /// Answer Arrow Flight SQL clients, such as ADBC and JDBC, until Ctrl-C or SIGTERM
     Serve(Box<ServeArgs>),
+    /// Run statements over several processes, on one machine or many
+    Cluster {
+        #[command(subcommand)]
+        role: ClusterRole,
+    },
     /// Compile the CUDA kernels of a query with NVRTC, without running it: no GPU is needed
     Kernel(KernelArgs),
     /// Run a query and write how it ran as one HTML page: work by time, plan, places and reasons

@@ -17,6 +17,7 @@
 
 mod app;
 mod args;
+mod cluster;
 mod config;
 mod configuration;
 mod connect;

@@ -9,6 +9,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use tidegate::{AllowedPaths, Session, SessionBuilder};
+use tidegate_cluster::ClusterError;
 use tidegate_flight::{Limits, ServeError, Server, ServerOptions, Tls, Users, UsersError};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
@@ -16,6 +17,7 @@ use tokio::task::JoinError;
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::args::{LogFormat, LogLevel, OutputArgs, ServeArgs, ServeTask, Source};
+use crate::cluster::Scheduler;
 use crate::config::Setting;
 use crate::exit::{DONE, FAILED};
 use crate::failure::Failure;
@@ -27,10 +29,11 @@ use crate::{console, shell, signals};
 
 /// Why there is no server.
 #[derive(Debug)]
-enum Trouble {
+pub(crate) enum Trouble {
     Failure(Failure),
     Serve(ServeError),
     Users(UsersError),
+    Cluster(ClusterError),
     /// A file cannot be read.
     File(String),
     /// A statement of the init file failed, and was told already.
@@ -46,6 +49,12 @@ impl From<ServeError> for Trouble {
 impl From<UsersError> for Trouble {
     fn from(error: UsersError) -> Self {
         Self::Users(error)
+    }
+}
+
+impl From<ClusterError> for Trouble {
+    fn from(error: ClusterError) -> Self {
+        Self::Cluster(error)
     }
 }
 
@@ -77,14 +86,35 @@ pub(crate) async fn run(
 ) -> u8 {
     let done = match asked.task {
         Some(ServeTask::HashPassword) => hash_password(),
-        None => serve(asked, output, settings, session, workers).await,
+        None => serve(asked, output, settings, session, workers, None).await,
     };
+    status(done)
+}
+
+/// Serves as the scheduler of a cluster.
+pub(crate) async fn over(
+    asked: &ServeArgs,
+    output: &OutputArgs,
+    settings: &[Setting],
+    session: SessionBuilder,
+    workers: &Handle,
+    cluster: Scheduler,
+) -> Result<(), Trouble> {
+    match asked.task {
+        Some(ServeTask::HashPassword) => hash_password(),
+        None => serve(asked, output, settings, session, workers, Some(cluster)).await,
+    }
+}
+
+/// Prints what went wrong; returns the exit status.
+pub(crate) fn status(done: Result<(), Trouble>) -> u8 {
     match done {
         Ok(()) | Err(Trouble::Failure(Failure::OutputClosed)) => return DONE,
         Err(Trouble::Init(status)) => return status,
         Err(Trouble::Failure(failure)) => console::error(failure, None),
         Err(Trouble::Serve(error)) => console::error(error, None),
         Err(Trouble::Users(error)) => console::error(error, None),
+        Err(Trouble::Cluster(error)) => console::error(error, None),
         Err(Trouble::File(message)) => console::error(message, None),
     }
     FAILED
@@ -113,17 +143,25 @@ async fn serve(
     settings: &[Setting],
     session: SessionBuilder,
     workers: &Handle,
+    cluster: Option<Scheduler>,
 ) -> Result<(), Trouble> {
     let options = options(asked)?;
     options.check()?;
     // Held to the end, when it writes what is left.
-    let _log = start_log(asked)?;
+    let _log = start_log(asked.log_format, asked.log_level)?;
     let allowed = AllowedPaths::new(&asked.allow)?;
     let mut session = session.allowed_paths(allowed.clone());
     if !allowed.is_empty() {
         session = session.file_urls();
     }
+    if let Some(scheduler) = &cluster {
+        session = session.spread(scheduler.cluster.planner());
+    }
     let session = build(session, settings).await?;
+    let _executors = match &cluster {
+        Some(scheduler) => Some(scheduler.start(&session).await?),
+        None => None,
+    };
     if let Some(file) = &asked.init {
         init(&session, workers, output, file).await?;
     }
@@ -181,18 +219,18 @@ async fn init(
 }
 
 /// Writes what happens to standard error from now on.
-fn start_log(asked: &ServeArgs) -> Result<Log, Trouble> {
-    let default = match asked.log_format {
+pub(crate) fn start_log(format: LogFormat, level: Option<LogLevel>) -> Result<Log, Trouble> {
+    let default = match format {
         LogFormat::Json => LogLevel::Info,
         LogFormat::Text => LogLevel::Warn,
     };
-    let level = match asked.log_level.unwrap_or(default) {
+    let level = match level.unwrap_or(default) {
         LogLevel::Off => LevelFilter::OFF,
         LogLevel::Error => LevelFilter::ERROR,
         LogLevel::Warn => LevelFilter::WARN,
         LogLevel::Info => LevelFilter::INFO,
     };
-    log::start(asked.log_format, level)
+    log::start(format, level)
         .map_err(|error| Trouble::File(format!("the log cannot be written: {error}")))
 }
 
@@ -251,7 +289,7 @@ fn or_no_limit(limit: Option<usize>) -> usize {
     limit.unwrap_or(usize::MAX)
 }
 
-fn read(file: &Path) -> Result<Vec<u8>, Trouble> {
+pub(crate) fn read(file: &Path) -> Result<Vec<u8>, Trouble> {
     fs::read(file)
         .map_err(|error| Trouble::File(format!("cannot read {}: {error}", file.display())))
 }

@@ -1,1 +1,40 @@
-//! One statement over several executors: stages, shares, membership and loss.
+//! One statement over several executors.
+//!
+//! A [`Cluster`] listens where executors join, keeps a list of them, and plans statements of a session
+//! over them: DataFusion's plan is cut into stages by `datafusion-distributed`, of which no other crate
+//! knows. An [`Executor`] is a process that joins, and runs the stages that it is sent in regions of its
+//! own, on its host and its devices.
+//!
+//! This crate must not know: SQL text, clients, terminals, environment variables.
+//!
+//! In reading order, the life of a statement: `planner` (it is cut into stages, or stays), `travel`,
+//! `codec` and `settings` (what travels), `attempts` (it runs, and again if an executor is lost), `channels` (from one
+//! process to another), `executor` (a stage arrives), `calls` (its token), `guard` (it runs, and ends).
+//! Executors come and go in `members`, by way of `join`; `secret` and `links` say whom they trust, `told`
+//! is how errors travel.
+
+mod attempts;
+mod calls;
+mod channels;
+mod codec;
+mod error;
+mod executor;
+mod guard;
+mod join;
+mod links;
+mod members;
+mod planner;
+mod secret;
+mod service;
+mod settings;
+mod tasks;
+mod told;
+mod travel;
+mod version;
+
+pub use error::ClusterError;
+pub use executor::{Executor, ExecutorOptions};
+pub use links::{ClusterTls, Links};
+pub use planner::Cluster;
+pub use secret::Secret;
+pub use url::Url;

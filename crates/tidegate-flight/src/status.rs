@@ -21,6 +21,7 @@ pub(crate) fn status(error: impl Into<Error>) -> Status {
         ErrorKind::Cancelled => Code::Cancelled,
         ErrorKind::TimedOut => Code::DeadlineExceeded,
         ErrorKind::Io => Code::FailedPrecondition,
+        ErrorKind::Lost => Code::Unavailable,
         ErrorKind::Device | ErrorKind::Internal => Code::Internal,
     };
     Status::new(code, shortened(&format!("{error:#}")))

@@ -42,6 +42,8 @@ pub enum ErrorKind {
     Io,
     /// A device failed, or a placement that was asked for could not be had.
     Device,
+    /// An executor of a cluster was lost while it ran the statement: it can run again.
+    Lost,
     /// A defect of this library.
     Internal,
 }

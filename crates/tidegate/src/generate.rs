@@ -11,6 +11,7 @@
 
 mod arrays;
 mod counter;
+mod described;
 mod functions;
 mod h2o;
 mod tpch;
@@ -20,6 +21,7 @@ mod tests;
 
 pub use arrays::ArraySource;
 pub(crate) use arrays::{INDEX_NAMES, NamedArguments};
+pub(crate) use described::source_of;
 pub use functions::table_functions;
 pub use h2o::H2oG1Source;
 pub use tidegate_kernels::random::{Array, ArrayError, Part, Span, Values};

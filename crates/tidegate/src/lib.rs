@@ -27,6 +27,8 @@ pub mod options;
 pub mod runtime;
 pub mod session;
 pub mod sources;
+pub mod spread;
+pub mod stages;
 pub mod statements;
 pub mod stores;
 pub mod tensors;

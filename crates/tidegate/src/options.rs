@@ -1,6 +1,7 @@
 //! The `tidegate.*` settings: one definition of each, with its default, its check and its help.
 
 mod devices;
+mod spread;
 
 use std::any::Any;
 use std::fmt;
@@ -12,6 +13,7 @@ use datafusion::common::{Result, config_err};
 use tidegate_scheduler::{PlacementMode, PlacementPattern};
 
 pub use devices::{DeviceLimits, DeviceList};
+pub use spread::{SpreadMode, SpreadOptions};
 
 /// Settings of a session, changed by `SET tidegate.<name> = <value>`.
 #[derive(Clone, Debug, PartialEq)]
@@ -63,6 +65,8 @@ pub struct TidegateOptions {
     pub unchecked_constraints: UncheckedConstraints,
     /// Bytes that a page of a Parquet file, or a batch of an Arrow file, may have uncompressed.
     pub max_page_size: u64,
+    /// What runs over several executors, where there are some.
+    pub spread: SpreadOptions,
 }
 
 /// A placement to replay: `tidegate.replay_placement`.
@@ -175,17 +179,19 @@ impl Default for TidegateOptions {
             pinned_cache_limit: None,
             unchecked_constraints: UncheckedConstraints::Refuse,
             max_page_size: 1 << 30,
+            spread: SpreadOptions::default(),
         }
     }
 }
 
 /// A setting's name and what it does.
+#[derive(Clone, Copy)]
 struct Setting {
     name: &'static str,
     help: &'static str,
 }
 
-const SETTINGS: [Setting; 22] = [
+const SETTINGS: [Setting; 26] = [
     Setting {
         name: "placement",
         help: "where regions run: auto, host, device (the host only where no device can) or \
@@ -302,6 +308,10 @@ const SETTINGS: [Setting; 22] = [
                Arrow file, such as 512MB; at the start of a session at most a quarter of its \
                memory limit",
     },
+    spread::SETTINGS[0],
+    spread::SETTINGS[1],
+    spread::SETTINGS[2],
+    spread::SETTINGS[3],
 ];
 
 impl TidegateOptions {
@@ -351,7 +361,7 @@ impl TidegateOptions {
                 UncheckedConstraints::Ignore => "ignore".into(),
             },
             "max_page_size" => self.max_page_size.to_string(),
-            _ => return None,
+            _ => return self.spread.value(name),
         };
         Some(text)
     }
@@ -497,7 +507,11 @@ impl ExtensionOptions for TidegateOptions {
                 Some(bytes) if bytes > 0 => self.max_page_size = bytes,
                 _ => return wrong("a size such as 512MB"),
             },
-            _ => return unknown(key),
+            _ => match self.spread.set(key, value) {
+                Some(Ok(())) => {}
+                Some(Err(expected)) => return wrong(expected),
+                None => return unknown(key),
+            },
         }
         Ok(())
     }

@@ -23,17 +23,24 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use datafusion::catalog::Session;
+use datafusion::common::display::{PlanType, StringifiedPlan};
 use datafusion::error::Result;
-use datafusion::execution::context::QueryPlanner as DataFusionQueryPlanner;
+use datafusion::execution::context::{QueryPlanner as DataFusionQueryPlanner, SessionState};
+use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::logical_expr::LogicalPlan;
-use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::analyze::AnalyzeExec;
+use datafusion::physical_plan::explain::ExplainExec;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use datafusion::physical_planner::PhysicalPlanner;
+use datafusion::prelude::SessionConfig;
+use datafusion_datasource::sink::DataSinkExec;
 
 use crate::clients::Client;
 use crate::error::{Error, ErrorKind};
-use crate::mapping::planner;
-use crate::options::TidegateOptions;
+use crate::mapping::{is_mapping, planner};
+use crate::options::{FloatSums, SpreadMode, TidegateOptions};
 use crate::runtime::Runtime;
+use crate::spread::{SpreadHook, Spreading};
 use admission::Admission;
 
 pub(crate) use admission::refused;
@@ -50,6 +57,14 @@ pub(crate) use profile::profiled;
 pub use progress::QueryProgress;
 pub(crate) use rules::with_stops;
 pub(crate) use yielding::YieldAtJoins;
+
+/// The rules that come last; what they make is of this process alone.
+const OWN_RULES: [&str; 4] = [
+    "yield_at_joins",
+    "write_whole",
+    "top_k_that_spills",
+    "place_pipelines",
+];
 
 /// Says that a statement was told to stop.
 pub(crate) fn cancelled() -> Error {
@@ -80,11 +95,7 @@ impl DataFusionQueryPlanner for QueryPlanner {
                 let logical_plan = CachedStatement::unfolded(logical_plan)?;
                 let pool = &session.runtime_env().memory_pool;
                 let _held = PlanSize::of(&logical_plan).reserve(pool)?;
-                let planner = planner();
-                let plan = planner.create_physical_plan(&logical_plan, session);
-                let plan = on_large_stack(plan).await?;
-                let again = SecondTry::of(&plan, &logical_plan, session);
-                (profiled(plan, &logical_plan)?, again)
+                physical(&logical_plan, session).await?
             }
         };
         Ok(watched(
@@ -95,6 +106,133 @@ impl DataFusionQueryPlanner for QueryPlanner {
             began.elapsed(),
         ))
     }
+}
+
+/// Makes the plan of an optimized statement, over executors if the session has any and the statement is
+/// not to stay; and what it takes to plan it again for less memory.
+pub(crate) async fn physical(
+    logical: &LogicalPlan,
+    session: &dyn Session,
+) -> Result<(Arc<dyn ExecutionPlan>, Option<SecondTry>)> {
+    if let Some(state) = session.as_any().downcast_ref::<SessionState>()
+        && let Some(plan) = over_executors(logical, state).await?
+    {
+        return Ok((plan, None));
+    }
+    let planner = planner();
+    let plan = planner.create_physical_plan(logical, session);
+    let plan = on_large_stack(plan).await?;
+    let again = SecondTry::of(&plan, logical, session);
+    Ok((profiled(plan, logical)?, again))
+}
+
+/// Plans a statement of a session that has a planner of stages; `None` if the session has none, or the
+/// statement is of a kind that is never spread.
+///
+/// # Errors
+/// Those of planning.
+async fn over_executors(
+    logical: &LogicalPlan,
+    state: &SessionState,
+) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+    let Some(hook) = state.config().get_extension::<SpreadHook>() else {
+        return Ok(None);
+    };
+    if let LogicalPlan::Explain(explain) = logical {
+        let planner = planner();
+        let explained = on_large_stack(planner.create_physical_plan(logical, state)).await?;
+        return Ok(Some(match asked(&explain.plan, state, &hook).await? {
+            Some(spreading) => with_stages(explained, &spreading),
+            None => explained,
+        }));
+    }
+    match asked(logical, state, &hook).await? {
+        Some(Spreading::Out { plan, .. }) => Ok(Some(plan)),
+        _ => Ok(None),
+    }
+}
+
+/// Asks the planner of stages; `None` for a statement about which there is nothing to say.
+async fn asked(
+    logical: &LogicalPlan,
+    state: &SessionState,
+    hook: &SpreadHook,
+) -> Result<Option<Spreading>> {
+    let options = TidegateOptions::of(state.config_options());
+    if matches!(logical, LogicalPlan::Analyze(_)) {
+        return stays("EXPLAIN ANALYZE measures one process");
+    }
+    if !matches!(logical, LogicalPlan::Ddl(_) | LogicalPlan::Statement(_)) {
+        if options.spread.mode == SpreadMode::Never {
+            return stays("tidegate.spread = 'never'");
+        }
+        if options.float_sums == FloatSums::Ordered {
+            return stays("tidegate.float_sums = 'ordered' adds in the order of one process");
+        }
+        let before = before_own_rules(state)?;
+        let planner = planner();
+        let plan = on_large_stack(planner.create_physical_plan(logical, &before)).await?;
+        if let Some(why) = why_here(&plan) {
+            return stays(why);
+        }
+        return hook.0.spread(&plan, state).await.map(Some);
+    }
+    Ok(None)
+}
+
+fn stays(why: &str) -> Result<Option<Spreading>> {
+    Ok(Some(Spreading::Here(why.into())))
+}
+
+/// Returns a state that plans without the rules of [`OWN_RULES`].
+fn before_own_rules(state: &SessionState) -> Result<SessionState> {
+    let rules = state.physical_optimizers().iter();
+    let rules = rules.filter(|rule| !OWN_RULES.contains(&rule.name()));
+    let rules = rules.map(Arc::clone).collect();
+    let mut builder =
+        SessionStateBuilder::new_from_existing(state.clone()).with_physical_optimizer_rules(rules);
+    // The builder's own config, in which the catalogs stay those of the session.
+    let config = builder.config().get_or_insert_with(SessionConfig::new);
+    // Executors push their own; what is pushed here would be lost on the way.
+    let pushes = "datafusion.optimizer.enable_dynamic_filter_pushdown";
+    config.options_mut().set(pushes, "false")?;
+    Ok(builder.build())
+}
+
+/// Returns why a plan can run in this process alone.
+fn why_here(plan: &Arc<dyn ExecutionPlan>) -> Option<&'static str> {
+    if plan.is::<DataSinkExec>() {
+        return Some("it writes rows");
+    }
+    if is_mapping(plan) {
+        return Some("it maps rows by a closure of this process");
+    }
+    if plan.is::<AnalyzeExec>() {
+        return Some("EXPLAIN ANALYZE measures one process");
+    }
+    if plan.boundedness().is_unbounded() {
+        return Some("its rows have no end");
+    }
+    plan.children().into_iter().find_map(why_here)
+}
+
+/// Puts what becomes of a statement into its EXPLAIN.
+fn with_stages(explained: Arc<dyn ExecutionPlan>, spreading: &Spreading) -> Arc<dyn ExecutionPlan> {
+    let Some(explain) = explained.downcast_ref::<ExplainExec>() else {
+        return explained;
+    };
+    let plans = explain.stringified_plans().iter().map(|plan| {
+        if plan.plan_type != PlanType::FinalPhysicalPlan {
+            return plan.clone();
+        }
+        let text = match spreading {
+            Spreading::Out { text, .. } => text.clone(),
+            Spreading::Here(why) => format!("Not spread: {why}\n{}", plan.plan),
+        };
+        StringifiedPlan::new(PlanType::FinalPhysicalPlan, text)
+    });
+    let plans = plans.collect();
+    Arc::new(ExplainExec::new(explain.schema(), plans, explain.verbose()))
 }
 
 /// Puts a [`QueryExec`] above a plan that took so long to make, and may be made again for less memory.

@@ -1,8 +1,10 @@
 //! The system tables: `system.devices`, `system.cache`, `system.memory`, `system.queries`,
-//! `system.placements`, `system.decisions`, `system.query_log`, `system.sessions`, `system.settings`.
+//! `system.placements`, `system.decisions`, `system.query_log`, `system.sessions`, `system.settings`,
+//! `system.executors`, `system.tasks`.
 //!
 //! Each is made anew when it is scanned, from the runtime or from the session that asks.
 
+mod executors;
 mod placements;
 pub(crate) mod reports;
 
@@ -47,6 +49,8 @@ pub(crate) fn register(ctx: &SessionContext, runtime: &Arc<Runtime>) -> Result<(
         Content::QueryLog,
         Content::Sessions,
         Content::Settings,
+        Content::Executors,
+        Content::Tasks,
     ] {
         let table = SystemTable {
             content,
@@ -75,6 +79,8 @@ enum Content {
     QueryLog,
     Sessions,
     Settings,
+    Executors,
+    Tasks,
 }
 
 /// A table that is made when it is scanned.
@@ -124,6 +130,8 @@ impl TableProvider for SystemTable {
             }
             Content::Sessions => sessions(&reports::sessions(&self.runtime, client.as_deref())),
             Content::Settings => settings(state),
+            Content::Executors => executors::executors(state.config()),
+            Content::Tasks => executors::tasks(state.config()),
         };
         let rows = RecordBatch::try_new(Arc::clone(&self.schema), columns)?;
         let schema = Arc::clone(&self.schema);
@@ -147,6 +155,8 @@ impl Content {
             Content::QueryLog => "query_log",
             Content::Sessions => "sessions",
             Content::Settings => "settings",
+            Content::Executors => "executors",
+            Content::Tasks => "tasks",
         }
     }
 
@@ -278,6 +288,27 @@ impl Content {
                 count("running"),
             ],
             Content::Settings => vec![text("name"), text("value"), text("description")],
+            Content::Executors => vec![
+                text("executor"),
+                text("url"),
+                text("version"),
+                text("state"),
+                text("reason"),
+                count("cores"),
+                count("memory_limit"),
+                count("memory_used"),
+                text("devices"),
+                count("tasks"),
+                seconds("silent_seconds"),
+            ],
+            Content::Tasks => vec![
+                count("statement"),
+                count("attempt"),
+                count("stage"),
+                count("task"),
+                text("executor"),
+                text("state"),
+            ],
         }))
     }
 }

@@ -28,6 +28,11 @@ pub(crate) fn canonical(expr: Expr) -> Expr {
     CANONICAL.call(vec![expr])
 }
 
+/// Returns the function `canonical`.
+pub(crate) fn function() -> Arc<ScalarUDF> {
+    Arc::clone(&CANONICAL)
+}
+
 /// Returns whether an expression is `canonical(…)`.
 pub(super) fn is_canonical(expr: &Expr) -> bool {
     matches!(expr, Expr::ScalarFunction(call) if call.func.inner().is::<Canonical>())

@@ -13,7 +13,6 @@ use datafusion::arrow::array::ArrowNativeTypeOp;
 use datafusion::arrow::datatypes::{
     ArrowPrimitiveType, DataType, Float16Type, Float32Type, Float64Type,
 };
-use datafusion::common::internal_err;
 use datafusion::error::Result;
 use datafusion::functions_aggregate::min_max::{Max, Min, max_udaf, min_udaf};
 use datafusion::logical_expr::function::AccumulatorArgs;
@@ -44,7 +43,13 @@ pub(crate) fn is_greatest(function: &AggregateUDF) -> Option<bool> {
     Some(extreme.is_greatest())
 }
 
-/// DataFusion's function with other accumulators for groups.
+/// Returns `min` and `max` that are these of floats, and DataFusion's of all else: plans that another
+/// process sends name no more than the function.
+pub(crate) fn both() -> [Arc<AggregateUDF>; 2] {
+    [Arc::clone(&MIN), Arc::clone(&MAX)]
+}
+
+/// DataFusion's function with other accumulators for groups of floats.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct FloatExtreme {
     of: Arc<AggregateUDF>,
@@ -88,8 +93,9 @@ impl AggregateUDFImpl for FloatExtreme {
         self.of.create_sliding_accumulator(args)
     }
 
-    fn groups_accumulator_supported(&self, _: AccumulatorArgs<'_>) -> bool {
-        true
+    fn groups_accumulator_supported(&self, args: AccumulatorArgs<'_>) -> bool {
+        let is_float = args.return_field.data_type().is_floating();
+        is_float || self.of.groups_accumulator_supported(args)
     }
 
     fn create_groups_accumulator(
@@ -101,7 +107,7 @@ impl AggregateUDFImpl for FloatExtreme {
             DataType::Float16 => Ok(accumulator::<Float16Type>(greatest)),
             DataType::Float32 => Ok(accumulator::<Float32Type>(greatest)),
             DataType::Float64 => Ok(accumulator::<Float64Type>(greatest)),
-            other => internal_err!("{} of floats over {other}", self.name()),
+            _ => self.of.create_groups_accumulator(args),
         }
     }
 

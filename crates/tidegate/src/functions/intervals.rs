@@ -53,11 +53,16 @@ impl ExprPlanner for IntervalComparisons {
         if !is_span(&left) || !is_span(&right) || are_durations {
             return Ok(PlannerResult::Original(expr));
         }
-        let function = Arc::new(ScalarUDF::from(IntervalSpan::default()));
+        let function = interval_span();
         let span = |interval: Expr| function.call(vec![interval]);
         let planned = binary_expr(span(expr.left), op, span(expr.right));
         Ok(PlannerResult::Planned(planned))
     }
+}
+
+/// Returns the function `interval_span`.
+pub(crate) fn interval_span() -> Arc<ScalarUDF> {
+    Arc::new(ScalarUDF::from(IntervalSpan::default()))
 }
 
 fn comparison(op: &BinaryOperator) -> Option<Operator> {

@@ -21,7 +21,10 @@ use tidegate_kernels::program::{GeneratedColumn, value_type};
 use tidegate_kernels::random::{Array, Part, Span, ValueKind};
 
 use super::MORSEL_ROWS;
-use crate::sources::{ArrayParts, Batches, MorselSize, MorselSource};
+use super::described::values_described;
+use crate::sources::{
+    ArrayDescription, ArrayParts, Batches, MorselSize, MorselSource, SourceDescription,
+};
 
 pub(super) use functions::functions;
 pub(crate) use named::NamedArguments;
@@ -104,6 +107,35 @@ impl ArraySource {
         .cut())
     }
 
+    /// Makes the source that a description is of.
+    ///
+    /// # Errors
+    /// For a description that no source has.
+    pub(super) fn of(array: Array, described: &ArrayDescription) -> Result<Self> {
+        let ArrayDescription {
+            name,
+            chunks,
+            spans,
+            generate_all,
+            ..
+        } = described;
+        let whole = Self::try_new(name.clone(), array, chunks.clone(), *generate_all)?;
+        if spans.len() != whole.spans.len() {
+            return plan_err!("{name}: {} spans", spans.len());
+        }
+        let span = |&(start, step, count): &(u64, u64, u64)| Span { start, step, count };
+        let spans: Vec<Span> = spans.iter().map(span).collect();
+        let fits = |(span, len): (&Span, &u64)| {
+            let last = span.count.checked_sub(1);
+            let last = last.map(|last| span.step.checked_mul(last)?.checked_add(span.start));
+            last.is_none_or(|last| last.is_some_and(|last| last < *len))
+        };
+        if !spans.iter().zip(whole.array.shape()).all(fits) {
+            return plan_err!("{name}: spans beyond its shape");
+        }
+        Ok(Self { spans, ..whole }.cut())
+    }
+
     /// Cuts what the spans have left into morsels.
     fn cut(mut self) -> Self {
         let whole = Part {
@@ -176,6 +208,20 @@ impl MorselSource for ArraySource {
 
     fn identity(&self) -> Option<String> {
         Some(format!("{} in {} parts", self.name(), self.parts.len()))
+    }
+
+    fn description(&self) -> Option<SourceDescription> {
+        let of = |span: &Span| (span.start, span.step, span.count);
+        Some(SourceDescription::Array(ArrayDescription {
+            name: self.name.clone(),
+            shape: self.array.shape().to_vec(),
+            values: values_described(self.array.values()),
+            in_singles: self.array.kind() == ValueKind::Single,
+            seed: self.array.seed(),
+            chunks: self.chunks.clone(),
+            spans: self.spans.iter().map(of).collect(),
+            generate_all: self.generate_all,
+        }))
     }
 
     fn schema(&self) -> SchemaRef {

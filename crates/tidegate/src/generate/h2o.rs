@@ -24,7 +24,7 @@ use datafusion::error::Result;
 
 use super::MORSEL_ROWS;
 use super::counter::{Shuffle, Stream};
-use crate::sources::{MorselSize, MorselSource};
+use crate::sources::{MorselSize, MorselSource, SourceDescription};
 
 const ROWS_MAX: u64 = 10_000_000_000;
 /// The greatest id: ids are Int32.
@@ -34,6 +34,7 @@ const ID_MAX: u64 = i32::MAX as u64;
 #[derive(Clone, Debug)]
 pub struct H2oG1Source {
     name: String,
+    described: SourceDescription,
     schema: SchemaRef,
     columns: Vec<Column>,
     rows: u64,
@@ -101,6 +102,12 @@ impl H2oG1Source {
             .collect();
         Self {
             name: format!("h2o_g1({rows}, {groups}, {null_percent}, {seed})"),
+            described: SourceDescription::H2oG1 {
+                rows,
+                groups,
+                null_percent,
+                seed,
+            },
             schema: Arc::new(Schema::new(fields)),
             columns,
             rows,
@@ -136,6 +143,10 @@ impl MorselSource for H2oG1Source {
 
     fn identity(&self) -> Option<String> {
         Some(format!("{} in {} parts", self.name, self.morsels.len()))
+    }
+
+    fn description(&self) -> Option<SourceDescription> {
+        (self.morsel_rows == MORSEL_ROWS).then(|| self.described.clone())
     }
 
     fn schema(&self) -> SchemaRef {

@@ -23,7 +23,7 @@ use tpchgen_arrow::{
 };
 
 use super::MORSEL_ROWS;
-use crate::sources::{MorselSize, MorselSource};
+use crate::sources::{MorselSize, MorselSource, SourceDescription};
 
 /// The least scale factor: below it there is no supplier for a part to come from.
 const SCALE_FACTOR_MIN: f64 = 0.0001;
@@ -87,6 +87,15 @@ impl MorselSource for TpchSource {
 
     fn identity(&self) -> Option<String> {
         Some(format!("{} in {} parts", self.name(), self.morsels.len()))
+    }
+
+    fn description(&self) -> Option<SourceDescription> {
+        let cut = Self::cut(self.table, self.scale_factor, MORSEL_ROWS);
+        // One that was cut otherwise would be another.
+        (cut.morsels == self.morsels).then(|| SourceDescription::Tpch {
+            table: self.table.name().into(),
+            scale_factor: self.scale_factor.to_bits(),
+        })
     }
 
     fn schema(&self) -> SchemaRef {

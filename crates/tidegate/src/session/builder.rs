@@ -34,6 +34,7 @@ use crate::memory::{
 use crate::options::TidegateOptions;
 use crate::query::{BoundedRelations, with_stops};
 use crate::runtime::{Runtime, RuntimeOptions, SimulatedSpec};
+use crate::spread::{self, SpreadPlanner};
 use crate::stores::access::AllowedPaths;
 use crate::stores::{StoreOptions, Stores};
 use crate::{system, tensors};
@@ -94,6 +95,7 @@ pub struct SessionBuilder {
     allowed_paths: Option<AllowedPaths>,
     stores: StoreOptions,
     task_slots: HashMap<String, u32>,
+    spread: Option<Arc<dyn SpreadPlanner>>,
 }
 
 /// Whether `SELECT … FROM 'path'` reads files.
@@ -208,6 +210,12 @@ impl SessionBuilder {
     /// than the number of cores (`cpu`) or devices (`device`).
     pub fn task_slots(mut self, name: impl Into<String>, count: u32) -> Self {
         self.task_slots.insert(name.into(), count);
+        self
+    }
+
+    /// Lets a planner of stages run statements over several executors.
+    pub fn spread(mut self, planner: Arc<dyn SpreadPlanner>) -> Self {
+        self.spread = Some(planner);
         self
     }
 
@@ -353,6 +361,9 @@ impl SessionBuilder {
         for (name, value) in DEFAULTS {
             config.options_mut().set(name, value)?;
         }
-        Ok(config)
+        Ok(match &self.spread {
+            Some(planner) => spread::add_to(config, Arc::clone(planner)),
+            None => config,
+        })
     }
 }

@@ -18,7 +18,6 @@ use datafusion::logical_expr::{
     DdlStatement, LogicalPlan, SetVariable, Statement as PlanStatement,
 };
 use datafusion::physical_plan::execute_stream;
-use datafusion::physical_planner::PhysicalPlanner;
 use datafusion::prelude::SQLOptions;
 use datafusion::sql::parser::Statement;
 use sqlparser::ast::{Expr, Function, Select, Visit, Visitor, WindowType};
@@ -33,12 +32,11 @@ use super::{
 use crate::clients::Client;
 use crate::error::Error;
 use crate::functions::zones::{ZONE_SETTING, exact_zone};
-use crate::mapping::planner;
 use crate::memory::{StatementPool, default_cache_limit, default_pinned_limit};
 use crate::options::{DeviceLimits, DeviceList, ReplayedPlacement, TidegateOptions};
 use crate::query::{
-    CachedStatement, History, PlanSize, SecondTry, apart, begins, check_columns, check_windows,
-    profiled, watched,
+    CachedStatement, History, PlanSize, apart, begins, check_columns, check_windows, physical,
+    watched,
 };
 use crate::statements::{Parsed, ParsedStatement, Rewrites, SqlText, StatementContext, Unparsed};
 use crate::stores::access::AllowedPaths;
@@ -470,11 +468,8 @@ async fn start(
     let began = Instant::now();
     let _held = PlanSize::of(&logical).reserve(&state.runtime_env().memory_pool)?;
     let optimized = state.optimize(&logical)?;
-    let planner = planner();
-    let plan = planner.create_physical_plan(&optimized, &state).await?;
+    let (plan, again) = physical(&optimized, &state).await?;
     let planned_in = began.elapsed();
-    let again = SecondTry::of(&plan, &optimized, &state);
-    let plan = profiled(plan, &optimized)?;
     plan_cache::keep(session, source, &logical, optimized, &plan).await;
     let plan = watched(&session.runtime, plan, again, &state, planned_in);
     Ok(execute_stream(plan, state.task_ctx())?)

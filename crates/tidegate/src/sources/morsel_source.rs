@@ -10,6 +10,8 @@ use datafusion::error::Result;
 use datafusion::logical_expr::Expr;
 use tidegate_kernels::random::{Array, Part};
 
+use super::SourceDescription;
+
 /// What is known about one morsel before it is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MorselSize {
@@ -48,6 +50,12 @@ pub trait MorselSource: Debug + Send + Sync {
     /// Returns a text that no source of other rows has, so that the column cache knows the rows
     /// again; `None` if there is none, and then the source cannot be cached.
     fn identity(&self) -> Option<String> {
+        None
+    }
+
+    /// Describes the source for another process, which makes the same one of it; `None` for one that only
+    /// this process has.
+    fn description(&self) -> Option<SourceDescription> {
         None
     }
 

@@ -80,20 +80,9 @@ impl TableProvider for MorselTable {
         }
         let all = || (0..self.source.schema().fields().len()).collect();
         let columns: Vec<usize> = projection.cloned().unwrap_or_else(all);
-        let schema = Arc::new(self.source.schema().project(&columns)?);
-        let partitions = state
-            .config()
-            .target_partitions()
-            .min(source.morsels().len())
-            .max(1);
-        let scan = MorselScan {
-            source,
-            columns: columns.into(),
-            schema,
-            partitions,
-            limit,
-            metrics: ExecutionPlanMetricsSet::new(),
-        };
+        let partitions = state.config().target_partitions();
+        let partitions = partitions.min(source.morsels().len());
+        let scan = MorselScan::try_new(source, &columns, partitions, limit)?;
         Ok(DataSourceExec::from_data_source(scan))
     }
 }
@@ -113,6 +102,41 @@ pub(crate) struct MorselScan {
 pub(crate) type Counter = Arc<AtomicUsize>;
 
 impl MorselScan {
+    /// Scans some columns of a source, in at least one partition.
+    ///
+    /// # Errors
+    /// For a column that the source does not have.
+    pub(crate) fn try_new(
+        source: Arc<dyn MorselSource>,
+        columns: &[usize],
+        partitions: usize,
+        limit: Option<usize>,
+    ) -> Result<Self> {
+        let schema = Arc::new(source.schema().project(columns)?);
+        Ok(Self {
+            source,
+            columns: columns.into(),
+            schema,
+            partitions: partitions.max(1),
+            limit,
+            metrics: ExecutionPlanMetricsSet::new(),
+        })
+    }
+
+    /// Scans the same columns of another source that has them.
+    pub(crate) fn of_source(&self, source: Arc<dyn MorselSource>) -> Self {
+        Self {
+            source,
+            metrics: ExecutionPlanMetricsSet::new(),
+            ..self.clone()
+        }
+    }
+
+    /// Returns how many partitions the scan has.
+    pub(crate) fn partitions(&self) -> usize {
+        self.partitions
+    }
+
     fn stream(
         &self,
         partition: usize,

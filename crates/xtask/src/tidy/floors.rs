@@ -10,7 +10,7 @@ struct Floor {
 }
 
 /// The whole table, from the vocabulary up. A new member needs a row.
-const FLOORS: [Floor; 16] = [
+const FLOORS: [Floor; 17] = [
     Floor {
         // For tests alone.
         member: "tidegate-needs",
@@ -61,8 +61,17 @@ const FLOORS: [Floor; 16] = [
         may_use: &["tidegate"],
     },
     Floor {
+        member: "tidegate-cluster",
+        may_use: &["tidegate"],
+    },
+    Floor {
         member: "tidegate-cli",
-        may_use: &["tidegate", "tidegate-flight", "tidegate-needs"],
+        may_use: &[
+            "tidegate",
+            "tidegate-flight",
+            "tidegate-cluster",
+            "tidegate-needs",
+        ],
     },
     Floor {
         // What `pip install` brings: the library, the client of servers, and the command.
@@ -71,7 +80,12 @@ const FLOORS: [Floor; 16] = [
     },
     Floor {
         member: "tidegate-sql-tests",
-        may_use: &["tidegate", "tidegate-flight", "tidegate-needs"],
+        may_use: &[
+            "tidegate",
+            "tidegate-flight",
+            "tidegate-cluster",
+            "tidegate-needs",
+        ],
     },
     Floor {
         // Benchmarks measure each floor by itself.
@@ -95,8 +109,9 @@ const FLOORS: [Floor; 16] = [
 ];
 
 /// The members that may name DataFusion. Python's frames are its plans.
-const DATAFUSION_USERS: [&str; 4] = [
+const DATAFUSION_USERS: [&str; 5] = [
     "tidegate",
+    "tidegate-cluster",
     "tidegate-python",
     "tidegate-sql-tests",
     "tidegate-benches",

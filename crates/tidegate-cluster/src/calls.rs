@@ -1,0 +1,147 @@
+//! Calls of peers: run by the threads that compute, each task with a token that ends with its
+//! scheduler.
+//!
+//! A scheduler holds one call open for each task. When it ends, by the statement's end, its cancel or
+//! the scheduler's death, the token is cancelled, and what runs of the task with it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+
+use futures::future::BoxFuture;
+use http_body_util::BodyExt;
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tonic::Status;
+use tonic::body::Body;
+use tonic::codegen::http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
+use tower::{Layer, Service};
+
+/// The number of a task in this process, set here alone.
+const TASK: HeaderName = HeaderName::from_static("x-tidegate-task");
+/// How the path of a call ends that a scheduler holds open for a task.
+const TASK_CALL: &str = "/CoordinatorChannel";
+
+/// The tasks whose schedulers are there.
+#[derive(Debug, Default)]
+pub(crate) struct Tokens {
+    open: Mutex<HashMap<u64, CancellationToken>>,
+    next: AtomicU64,
+}
+
+impl Tokens {
+    /// Returns how many tasks there are.
+    pub(crate) fn len(&self) -> usize {
+        self.open.lock().len()
+    }
+
+    /// Finds the token of the task that headers belong to.
+    pub(crate) fn of(&self, headers: &HeaderMap) -> Option<CancellationToken> {
+        let id = headers.get(TASK)?.to_str().ok()?.parse().ok()?;
+        self.open.lock().get(&id).cloned()
+    }
+
+    fn open(self: &Arc<Self>) -> OpenTask {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        self.open.lock().insert(id, CancellationToken::new());
+        OpenTask {
+            tokens: Arc::clone(self),
+            id,
+        }
+    }
+}
+
+/// A task whose scheduler is there; it ends with this.
+struct OpenTask {
+    tokens: Arc<Tokens>,
+    id: u64,
+}
+
+impl Drop for OpenTask {
+    fn drop(&mut self) {
+        if let Some(token) = self.tokens.open.lock().remove(&self.id) {
+            token.cancel();
+        }
+    }
+}
+
+/// Runs calls on the threads that compute.
+#[derive(Clone, Debug)]
+pub(crate) struct CallsLayer {
+    pub(crate) compute: Handle,
+    pub(crate) tokens: Arc<Tokens>,
+}
+
+impl<S> Layer<S> for CallsLayer {
+    type Service = Calls<S>;
+
+    fn layer(&self, inner: S) -> Calls<S> {
+        Calls {
+            inner,
+            layer: self.clone(),
+        }
+    }
+}
+
+/// A service whose calls run on the threads that compute.
+#[derive(Clone, Debug)]
+pub(crate) struct Calls<S> {
+    inner: S,
+    layer: CallsLayer,
+}
+
+impl<S> Service<Request<Body>> for Calls<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>> + Clone + Send + 'static,
+    S::Future: Send,
+    S::Error: Send,
+{
+    type Response = Response<Body>;
+    type Error = S::Error;
+    type Future = BoxFuture<'static, Result<Self::Response, S::Error>>;
+
+    fn poll_ready(&mut self, ctx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(ctx)
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        let fresh = self.inner.clone();
+        let mut inner = std::mem::replace(&mut self.inner, fresh);
+        request.headers_mut().remove(TASK);
+        if request.uri().path().ends_with(TASK_CALL) {
+            let task = self.layer.tokens.open();
+            request
+                .headers_mut()
+                .insert(TASK, HeaderValue::from(task.id));
+            request = request.map(|body| {
+                Body::new(body.map_frame(move |frame| {
+                    let _held = &task;
+                    frame
+                }))
+            });
+        }
+        let call = self
+            .layer
+            .compute
+            .spawn(async move { inner.call(request).await });
+        let mut call = EndedOnDrop(call);
+        Box::pin(async move {
+            match (&mut call.0).await {
+                Ok(answer) => answer,
+                Err(error) => Ok(Status::internal(format!("a call failed: {error}")).into_http()),
+            }
+        })
+    }
+}
+
+/// Work that ends with whoever waits for it.
+struct EndedOnDrop<T>(JoinHandle<T>);
+
+impl<T> Drop for EndedOnDrop<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}

@@ -1,0 +1,264 @@
+//! The executors that a scheduler knows: who is there, who is silent, and who may be used.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use tidegate::spread::ExecutorReport;
+use tokio_util::sync::CancellationToken;
+use url::Url;
+
+use crate::join::{Beat, Hello};
+
+/// How often an executor reports.
+pub(crate) const BEAT: Duration = Duration::from_secs(1);
+/// How long a silent executor is taken to be there.
+pub(crate) const SILENCE: Duration = Duration::from_secs(4);
+
+/// The executors of a cluster.
+#[derive(Debug, Default)]
+pub(crate) struct Members {
+    by_name: Mutex<BTreeMap<String, Member>>,
+}
+
+/// What is known of one.
+#[derive(Debug)]
+struct Member {
+    hello: Hello,
+    url: Url,
+    beat: Beat,
+    /// Its connection, counted over all.
+    joined: u64,
+    heard: Instant,
+    /// A statement lost it then.
+    suspected: Option<Instant>,
+    /// Why it is not used.
+    refused: Option<String>,
+    gone: CancellationToken,
+}
+
+/// An executor that a statement may use.
+#[derive(Clone, Debug)]
+pub(crate) struct Usable {
+    pub(crate) name: String,
+    pub(crate) url: Url,
+    /// How much of a leaf it takes, next to others.
+    pub(crate) weight: u64,
+    /// Cancelled when it is gone.
+    pub(crate) gone: CancellationToken,
+}
+
+/// One connection of an executor; it is gone when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Membership {
+    members: Arc<Members>,
+    name: String,
+    joined: u64,
+    gone: CancellationToken,
+}
+
+impl Members {
+    /// Adds an executor. One of the same name that was there before is gone.
+    pub(crate) fn join(
+        self: &Arc<Self>,
+        hello: Hello,
+        url: Url,
+        refused: Option<String>,
+    ) -> Membership {
+        let gone = CancellationToken::new();
+        let mut members = self.by_name.lock();
+        let before = members.get(&hello.name).map(|member| {
+            member.gone.cancel();
+            member.joined
+        });
+        let joined = before.unwrap_or_default() + 1;
+        let name = hello.name.clone();
+        tracing::info!(executor = %name, %url, refused, "an executor joins");
+        members.insert(
+            name.clone(),
+            Member {
+                hello,
+                url,
+                beat: Beat::default(),
+                joined,
+                heard: Instant::now(),
+                suspected: None,
+                refused,
+                gone: gone.clone(),
+            },
+        );
+        Membership {
+            members: Arc::clone(self),
+            name,
+            joined,
+            gone,
+        }
+    }
+
+    /// Lists whom a statement may use, of these names or, if there are none, of all.
+    pub(crate) fn usable(&self, names: &[String]) -> Vec<Usable> {
+        let members = self.by_name.lock();
+        let named = |name: &String| names.is_empty() || names.contains(name);
+        let usable = members.iter().filter(|(name, member)| {
+            named(name) && member.refused.is_none() && !member.beat.is_draining && member.is_sound()
+        });
+        let usable = usable.map(|(name, member)| Usable {
+            name: name.clone(),
+            url: member.url.clone(),
+            weight: member.hello.cores.max(1),
+            gone: member.gone.clone(),
+        });
+        usable.collect()
+    }
+
+    /// Notes that a statement lost an executor: it is not used again before it reports. Returns its name.
+    pub(crate) fn suspect(&self, name_or_url: &str) -> String {
+        let mut members = self.by_name.lock();
+        let known = members
+            .iter_mut()
+            .find(|(name, member)| *name == name_or_url || member.url.as_str() == name_or_url);
+        match known {
+            Some((name, member)) => {
+                member.suspected = Some(Instant::now());
+                name.clone()
+            }
+            None => name_or_url.to_string(),
+        }
+    }
+
+    /// Forgets executors that have been silent for too long.
+    pub(crate) fn forget_silent(&self) {
+        self.by_name.lock().retain(|name, member| {
+            let is_there = member.heard.elapsed() < SILENCE;
+            if !is_there {
+                tracing::warn!(executor = %name, "an executor is silent and is taken for lost");
+                member.gone.cancel();
+            }
+            is_there
+        });
+    }
+
+    /// Reports the executors.
+    pub(crate) fn reports(&self) -> Vec<ExecutorReport> {
+        let members = self.by_name.lock();
+        let report = |(name, member): (&String, &Member)| ExecutorReport {
+            name: name.clone(),
+            url: member.url.to_string(),
+            version: member.hello.version.clone(),
+            state: member.state().into(),
+            reason: member.refused.clone(),
+            cores: member.hello.cores,
+            memory_limit: member.hello.memory_limit,
+            memory_used: member.beat.memory_used,
+            devices: member.hello.devices.clone(),
+            tasks: member.beat.tasks,
+            silent_seconds: member.heard.elapsed().as_secs_f64(),
+        };
+        members.iter().map(report).collect()
+    }
+}
+
+impl Member {
+    /// Tells whether the executor has reported since a statement lost it.
+    fn is_sound(&self) -> bool {
+        self.suspected.is_none_or(|at| self.heard > at)
+    }
+
+    fn state(&self) -> &'static str {
+        match self {
+            Self {
+                refused: Some(_), ..
+            } => "refused",
+            _ if !self.is_sound() => "suspect",
+            _ if self.beat.is_draining => "draining",
+            _ => "ready",
+        }
+    }
+}
+
+impl Membership {
+    /// Notes what the executor reports.
+    pub(crate) fn beat(&self, beat: Beat) {
+        let mut members = self.members.by_name.lock();
+        let member = members.get_mut(&self.name);
+        if let Some(member) = member.filter(|member| member.joined == self.joined) {
+            member.beat = beat;
+            member.heard = Instant::now();
+        }
+    }
+
+    /// Waits until the executor is taken for gone, or another connection has taken its place.
+    pub(crate) async fn gone(&self) {
+        self.gone.cancelled().await;
+    }
+}
+
+impl Drop for Membership {
+    fn drop(&mut self) {
+        self.gone.cancel();
+        let mut members = self.members.by_name.lock();
+        let is_own = members.get(&self.name).is_some_and(|member| {
+            // Another connection may have taken the place.
+            member.joined == self.joined
+        });
+        if is_own {
+            tracing::info!(executor = %self.name, "an executor is gone");
+            members.remove(&self.name);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use url::Url;
+
+    use super::Members;
+    use crate::join::{Beat, Hello};
+
+    fn hello(name: &str) -> Hello {
+        Hello {
+            name: name.into(),
+            cores: 2,
+            ..Hello::default()
+        }
+    }
+
+    fn names(members: &Members, asked: &[&str]) -> Vec<String> {
+        let asked: Vec<String> = asked.iter().map(ToString::to_string).collect();
+        let usable = members.usable(&asked).into_iter();
+        usable.map(|usable| usable.name).collect()
+    }
+
+    #[test]
+    fn who_may_be_used() {
+        let members = Arc::<Members>::default();
+        let url = |port| Url::parse(&format!("http://127.0.0.1:{port}")).unwrap();
+        let first = members.join(hello("a"), url(1), None);
+        let second = members.join(hello("b"), url(2), None);
+        let _other = members.join(hello("c"), url(3), Some("another version".into()));
+        assert_eq!(names(&members, &[]), ["a", "b"]);
+        assert_eq!(names(&members, &["b", "c", "x"]), ["b"]);
+        assert_eq!(members.suspect("http://127.0.0.1:2/"), "b");
+        assert_eq!(names(&members, &[]), ["a"]);
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        second.beat(Beat::default());
+        assert_eq!(names(&members, &[]), ["a", "b"]);
+        second.beat(Beat {
+            is_draining: true,
+            ..Beat::default()
+        });
+        assert_eq!(names(&members, &[]), ["a"]);
+        let gone = members.usable(&[])[0].gone.clone();
+        let again = members.join(hello("a"), url(4), None);
+        assert!(gone.is_cancelled());
+        drop(first);
+        assert_eq!(names(&members, &[]), ["a"]);
+        drop(again);
+        assert!(names(&members, &[]).is_empty());
+        let states: Vec<String> = members.reports().into_iter().map(|r| r.state).collect();
+        assert_eq!(states, ["draining", "refused"]);
+    }
+}

@@ -1,0 +1,416 @@
+//! A cluster as its scheduler sees it: where executors join, and how statements are cut into stages.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use datafusion::catalog::Session as DataFusionSession;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::SessionState;
+use datafusion::execution::context::QueryPlanner;
+use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::logical_expr::{EmptyRelation, LogicalPlan};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::execution_plan::reset_plan_states;
+use datafusion_distributed::{
+    DesiredTaskCountEvent, DesiredTaskCountEventResponse, DistributedExec, DistributedExt,
+    DistributedLeafExec, RouteTasksEvent, RouteTasksEventResponse, ScaleUpLeafNodeEvent,
+    ScaleUpLeafNodeEventResponse, SessionStateBuilderExt, WorkerResolver, display_plan_ascii,
+};
+use tidegate::options::SpreadMode;
+use tidegate::spread::{
+    ExecutorReport, SpreadPlanner, Spreading, TaskReport, leaf_bytes, leaf_shares,
+};
+use tidegate::{Runtime, Session, TidegateOptions};
+use tokio::net::TcpListener;
+use tonic::Request;
+use tonic::service::InterceptorLayer;
+use tonic::transport::server::TcpIncoming;
+use url::Url;
+
+use crate::attempts::SpreadExec;
+use crate::channels::{Channels, Resolver, Watch};
+use crate::codec::Codec;
+use crate::error::ClusterError;
+use crate::join::JoinService;
+use crate::links::Links;
+use crate::members::{Members, Usable};
+use crate::service::ServiceThreads;
+use crate::settings::to_headers;
+use crate::tasks::Tasks;
+use crate::travel::{Builtin, why_not};
+use crate::version::version_of;
+
+/// How often silent executors are looked for.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// The executors of a scheduler. They are left when this is dropped.
+#[derive(Debug)]
+pub struct Cluster {
+    links: Arc<Links>,
+    planner: Arc<Planner>,
+    service: ServiceThreads,
+}
+
+impl Cluster {
+    /// Makes a cluster without executors.
+    ///
+    /// # Errors
+    /// If threads cannot be started.
+    pub fn new(links: Links) -> Result<Self, ClusterError> {
+        let service = ServiceThreads::start()?;
+        let links = Arc::new(links);
+        let Some(threads) = service.handle() else {
+            return Err(ClusterError::Threads(std::io::Error::other("ended")));
+        };
+        let planner = Planner {
+            channels: Channels::new(Arc::clone(&links), threads.clone()),
+            members: Arc::default(),
+            tasks: Arc::default(),
+            own: OnceLock::new(),
+            statements: AtomicU64::new(0),
+        };
+        Ok(Self {
+            links,
+            planner: Arc::new(planner),
+            service,
+        })
+    }
+
+    /// Returns the planner of the scheduler's session, for [`tidegate::SessionBuilder::spread`].
+    pub fn planner(&self) -> Arc<dyn SpreadPlanner> {
+        Arc::clone(&self.planner) as _
+    }
+
+    /// Listens for executors, from now on. `session` is the scheduler's, before anything was added to
+    /// it: functions that executors have too are those that it has now.
+    ///
+    /// # Errors
+    /// [`ClusterError`], also for an address at which other machines would talk in the clear.
+    pub async fn listen(
+        &self,
+        session: &Session,
+        address: SocketAddr,
+    ) -> Result<Url, ClusterError> {
+        self.links.check(address)?;
+        let own = Own {
+            runtime: Arc::clone(session.runtime()),
+            builtin: Builtin::of(&session.context().state()),
+        };
+        // A second call listens at a second address.
+        let _ = self.planner.own.set(own);
+        let failed = |source| ClusterError::Listen { address, source };
+        let Some(threads) = self.service.handle() else {
+            return Err(failed(std::io::Error::other("ended")));
+        };
+        let listener = threads.spawn(TcpListener::bind(address)).await;
+        let listener = listener.unwrap_or_else(|error| Err(std::io::Error::other(error)));
+        let listener = listener.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let secret = self.links.secret.clone();
+        let service = JoinService {
+            members: Arc::clone(&self.planner.members),
+            version: version_of(session).into(),
+        };
+        let router = self
+            .links
+            .server()?
+            .layer(InterceptorLayer::new(move |request: Request<()>| {
+                secret.check(request)
+            }))
+            .add_service(service);
+        let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+        threads.spawn(async move {
+            if let Err(error) = router.serve_with_incoming(incoming).await {
+                tracing::error!(%error, "the cluster port failed");
+            }
+        });
+        let members = Arc::downgrade(&self.planner.members);
+        threads.spawn(async move {
+            while let Some(members) = members.upgrade() {
+                members.forget_silent();
+                drop(members);
+                tokio::time::sleep(LOOK).await;
+            }
+        });
+        let url = format!("{}://{address}", self.links.scheme());
+        Url::parse(&url).map_err(|error| ClusterError::Url {
+            url,
+            why: error.to_string(),
+        })
+    }
+
+    /// Returns how many executors statements may use.
+    pub fn num_ready(&self) -> usize {
+        self.planner.members.usable(&[]).len()
+    }
+}
+
+/// What a scheduler's process has itself.
+#[derive(Debug)]
+struct Own {
+    runtime: Arc<Runtime>,
+    builtin: Builtin,
+}
+
+/// Plans statements over the executors that there are.
+#[derive(Debug)]
+pub(crate) struct Planner {
+    channels: Channels,
+    members: Arc<Members>,
+    tasks: Arc<Tasks>,
+    own: OnceLock<Own>,
+    statements: AtomicU64,
+}
+
+#[async_trait]
+impl SpreadPlanner for Planner {
+    async fn spread(
+        &self,
+        plan: &Arc<dyn ExecutionPlan>,
+        state: &SessionState,
+    ) -> Result<Spreading> {
+        let options = TidegateOptions::of(state.config_options()).spread;
+        let here = |why: &str| Ok(Spreading::Here(why.into()));
+        let Some(own) = self.own.get() else {
+            return here("the scheduler does not listen for executors yet");
+        };
+        let executors = self.members.usable(&options.executors);
+        if executors.is_empty() {
+            return here(match options.executors.is_empty() {
+                true => "there is no executor",
+                false => "tidegate.executors names no executor that is ready",
+            });
+        }
+        let bytes = shared_bytes(plan);
+        if bytes == 0 {
+            return here("it reads nothing that could be shared");
+        }
+        if options.mode == SpreadMode::Auto && bytes <= options.above {
+            let message = format!(
+                "it reads {bytes} bytes, of more than tidegate.spread_above = {} to be worth it",
+                options.above
+            );
+            return here(&message);
+        }
+        if let Some(why) = why_not(plan, &own.builtin, state) {
+            return here(&why);
+        }
+        let statement = self.statements.fetch_add(1, Ordering::Relaxed) + 1;
+        let spreader = Spreader {
+            base: Arc::clone(plan),
+            state: state.clone(),
+            statement,
+            retries: options.retries,
+            names: options.executors,
+            members: Arc::clone(&self.members),
+            tasks: Arc::clone(&self.tasks),
+            channels: self.channels.clone(),
+            runtime: Arc::clone(&own.runtime),
+        };
+        match spreader.attempt(executors, 1).await? {
+            Some(attempt) => {
+                let text = attempt.text();
+                let plan = Arc::new(SpreadExec::new(spreader, attempt));
+                Ok(Spreading::Out { plan, text })
+            }
+            None => here("no part of it gains from more than one process"),
+        }
+    }
+
+    fn executors(&self) -> Vec<ExecutorReport> {
+        self.members.reports()
+    }
+
+    fn tasks(&self) -> Vec<TaskReport> {
+        self.tasks.reports()
+    }
+}
+
+/// Adds up what the leaves of a plan read that can be shared.
+fn shared_bytes(plan: &Arc<dyn ExecutionPlan>) -> u64 {
+    match plan.children().as_slice() {
+        [] => leaf_bytes(plan).unwrap_or(0),
+        inputs => inputs.iter().map(|input| shared_bytes(input)).sum(),
+    }
+}
+
+/// What it takes to plan a statement over whichever executors there are.
+#[derive(Debug)]
+pub(crate) struct Spreader {
+    /// The statement's plan for one process, which never runs itself.
+    pub(crate) base: Arc<dyn ExecutionPlan>,
+    pub(crate) state: SessionState,
+    statement: u64,
+    pub(crate) retries: usize,
+    names: Vec<String>,
+    pub(crate) members: Arc<Members>,
+    tasks: Arc<Tasks>,
+    channels: Channels,
+    pub(crate) runtime: Arc<Runtime>,
+}
+
+/// A statement planned over some executors, once.
+#[derive(Debug)]
+pub(crate) struct Attempt {
+    pub(crate) number: usize,
+    pub(crate) plan: Arc<dyn ExecutionPlan>,
+    pub(crate) state: SessionState,
+    pub(crate) watch: Arc<Watch>,
+    pub(crate) executors: Arc<[Usable]>,
+}
+
+impl Drop for Attempt {
+    fn drop(&mut self) {
+        self.watch.end("cancelled");
+    }
+}
+
+impl Attempt {
+    /// Writes the stages, tasks and executors.
+    fn text(&self) -> String {
+        let names = self.executors.iter().enumerate();
+        let names: Vec<String> = names
+            .map(|(task, executor)| format!("t{task} on {}", executor.name))
+            .collect();
+        format!(
+            "Spread over {} executors: tasks {}\n{}",
+            names.len(),
+            names.join(", "),
+            display_plan_ascii(self.plan.as_ref(), false)
+        )
+    }
+}
+
+impl Spreader {
+    /// Lists the executors that may be used now.
+    pub(crate) fn usable(&self) -> Vec<Usable> {
+        self.members.usable(&self.names)
+    }
+
+    /// Plans the statement over executors; `None` if that leaves it in one stage.
+    ///
+    /// # Errors
+    /// Those of planning.
+    pub(crate) async fn attempt(
+        &self,
+        executors: Vec<Usable>,
+        number: usize,
+    ) -> Result<Option<Attempt>> {
+        let executors: Arc<[Usable]> = executors.into();
+        let names = executors.iter();
+        let names: HashMap<Url, String> = names
+            .map(|executor| (executor.url.clone(), executor.name.clone()))
+            .collect();
+        let watch = Watch::new(
+            self.statement,
+            number as u64,
+            names,
+            Arc::clone(&self.tasks),
+        );
+        let watch = Arc::new(watch);
+        let resolver = Resolver {
+            channels: self.channels.clone(),
+            watch: Some(Arc::clone(&watch)),
+        };
+        let base = reset_plan_states(Arc::clone(&self.base))?;
+        let state = self.stages_state(base, &executors, resolver)?;
+        let nothing = LogicalPlan::EmptyRelation(EmptyRelation {
+            produce_one_row: false,
+            schema: Arc::new(datafusion::common::DFSchema::empty()),
+        });
+        let plan = state.query_planner();
+        let plan = plan.create_physical_plan(&nothing, &state).await?;
+        Ok(plan.is::<DistributedExec>().then_some(Attempt {
+            number,
+            plan,
+            state,
+            watch,
+            executors,
+        }))
+    }
+
+    /// Makes the state that cuts `base` into stages for these executors. One list says how many tasks a
+    /// stage has, how its leaves are shared, and where each task runs.
+    fn stages_state(
+        &self,
+        base: Arc<dyn ExecutionPlan>,
+        executors: &Arc<[Usable]>,
+        resolver: Resolver,
+    ) -> Result<SessionState> {
+        let count = executors.len();
+        let weights: Arc<[u64]> = executors.iter().map(|executor| executor.weight).collect();
+        let routes = Arc::clone(executors);
+        // Stages of one task are not all on the same executor.
+        let first = self.statement as usize;
+        let headers = to_headers(self.state.config_options())?;
+        let builder = SessionStateBuilder::new_from_existing(self.state.clone())
+            .with_query_planner(Arc::new(Planned(base)))
+            .with_distributed_planner()
+            .with_distributed_worker_resolver(Urls(Arc::clone(executors)))
+            .with_distributed_channel_resolver(resolver)
+            .with_distributed_user_codec(Codec)
+            .with_distributed_passthrough_headers(headers)?
+            .with_distributed_metrics_collection(false)?
+            .with_distributed_desired_task_count_handler(move |event: DesiredTaskCountEvent<'_>| {
+                if !event.plan.children().is_empty() {
+                    return None;
+                }
+                Some(Ok(match leaf_bytes(event.plan) {
+                    Some(_) => DesiredTaskCountEventResponse::desired(count),
+                    None => DesiredTaskCountEventResponse::maximum(1),
+                }))
+            })
+            .with_distributed_scale_up_leaf_node_handler(move |event: ScaleUpLeafNodeEvent<'_>| {
+                let weights = weights.get(..event.task_count)?;
+                shared_leaf(event.plan, weights).transpose()
+            })
+            .with_distributed_route_tasks_handler(move |event: RouteTasksEvent<'_>| {
+                let urls = (0..event.task_count).map(|task| match event.task_count {
+                    1 => routes[first % count].url.clone(),
+                    _ => routes[task % count].url.clone(),
+                });
+                Some(Ok(RouteTasksEventResponse::new(urls.collect())))
+            });
+        Ok(builder.build())
+    }
+}
+
+/// Shares a leaf between tasks.
+fn shared_leaf(
+    leaf: &Arc<dyn ExecutionPlan>,
+    weights: &[u64],
+) -> Result<Option<ScaleUpLeafNodeEventResponse>> {
+    let Some(shares) = leaf_shares(leaf, weights)? else {
+        return Ok(None);
+    };
+    let shared = DistributedLeafExec::try_new(Arc::clone(leaf), shares)?;
+    Ok(Some(ScaleUpLeafNodeEventResponse::new(Arc::new(shared))))
+}
+
+/// A planner that gives a plan that there is already.
+#[derive(Debug)]
+struct Planned(Arc<dyn ExecutionPlan>);
+
+#[async_trait]
+impl QueryPlanner for Planned {
+    async fn create_physical_plan(
+        &self,
+        _: &LogicalPlan,
+        _: &dyn DataFusionSession,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(Arc::clone(&self.0))
+    }
+}
+
+/// The executors of one attempt, for the engine of stages.
+struct Urls(Arc<[Usable]>);
+
+impl WorkerResolver for Urls {
+    fn get_urls(&self) -> std::result::Result<Vec<Url>, DataFusionError> {
+        Ok(self.0.iter().map(|executor| executor.url.clone()).collect())
+    }
+}

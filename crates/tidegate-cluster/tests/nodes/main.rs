@@ -1,0 +1,11 @@
+//! A scheduler and executors in one process, over loopback.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test stops at what it did not expect"
+)]
+
+mod answers;
+mod nodes;
+mod trust;

@@ -1,0 +1,165 @@
+//! A run of the morsels of another source.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use datafusion::common::exec_err;
+use datafusion::error::Result;
+use serde::{Deserialize, Serialize};
+
+use super::{ArrayParts, Batches, MorselSize, MorselSource};
+
+/// What a generated source is, in words that another process makes the same source of. Floats are given
+/// as their bits, which no text rounds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum SourceDescription {
+    /// A table of TPC-H.
+    Tpch {
+        /// Its name.
+        table: String,
+        /// The bits of its scale factor.
+        scale_factor: u64,
+    },
+    /// db-benchmark's group-by table.
+    H2oG1 {
+        /// Its rows.
+        rows: u64,
+        /// Values of its small ids.
+        groups: u64,
+        /// NULLs in a hundred rows.
+        null_percent: u8,
+        /// The seed of its values.
+        seed: u64,
+    },
+    /// An array.
+    Array(ArrayDescription),
+    /// Some neighbouring morsels of another.
+    Share {
+        /// The other.
+        of: Box<Self>,
+        /// Its morsels.
+        morsels: Range<usize>,
+    },
+}
+
+/// What an array is, and what filters left of it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ArrayDescription {
+    /// What EXPLAIN calls it.
+    pub name: String,
+    /// The length of each dimension.
+    pub shape: Vec<u64>,
+    /// What its values are.
+    pub values: ValuesDescription,
+    /// Whether they are singles.
+    pub in_singles: bool,
+    /// The seed of its values.
+    pub seed: u64,
+    /// The chunks' length in each dimension.
+    pub chunks: Vec<u64>,
+    /// First index, step and count of what there is of each dimension.
+    pub spans: Vec<(u64, u64, u64)>,
+    /// Everything is generated, whatever the filters are.
+    pub generate_all: bool,
+}
+
+/// What the values of an array are; two numbers of a kind, floats as their bits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ValuesDescription {
+    /// Mean and standard deviation.
+    Normal(u64, u64),
+    /// Least value and width.
+    Uniform(u64, u64),
+    /// Least value and how many there are.
+    Integers(i64, u64),
+    /// The first value and the step.
+    Series(i64, i64),
+    /// The value.
+    Constant(u64),
+}
+
+/// Some neighbouring morsels of a source.
+#[derive(Clone, Debug)]
+pub(crate) struct Share {
+    of: Arc<dyn MorselSource>,
+    morsels: Range<usize>,
+}
+
+impl Share {
+    /// Takes a run of a source's morsels.
+    ///
+    /// # Errors
+    /// If the source has not as many.
+    pub(crate) fn try_new(of: Arc<dyn MorselSource>, morsels: Range<usize>) -> Result<Self> {
+        let count = of.morsels().len();
+        if morsels.start > morsels.end || morsels.end > count {
+            return exec_err!("{} has {count} morsels, not {morsels:?}", of.name());
+        }
+        Ok(Self { of, morsels })
+    }
+}
+
+impl MorselSource for Share {
+    fn name(&self) -> String {
+        let Range { start, end } = self.morsels;
+        format!("{}, morsels {start} to {end}", self.of.name())
+    }
+
+    fn identity(&self) -> Option<String> {
+        let Range { start, end } = self.morsels;
+        Some(format!("{}, from {start} to {end}", self.of.identity()?))
+    }
+
+    fn description(&self) -> Option<SourceDescription> {
+        Some(SourceDescription::Share {
+            of: Box::new(self.of.description()?),
+            morsels: self.morsels.clone(),
+        })
+    }
+
+    fn schema(&self) -> SchemaRef {
+        self.of.schema()
+    }
+
+    fn morsels(&self) -> &[MorselSize] {
+        &self.of.morsels()[self.morsels.clone()]
+    }
+
+    fn exact_rows(&self) -> bool {
+        self.of.exact_rows()
+    }
+
+    fn array(&self) -> Option<ArrayParts> {
+        let whole = self.of.array()?;
+        Some(ArrayParts {
+            parts: whole.parts[self.morsels.clone()].into(),
+            ..whole
+        })
+    }
+
+    fn batches(&self, index: usize, projection: &[usize], batch_size: usize) -> Result<Batches> {
+        let index = self.inner(index)?;
+        self.of.batches(index, projection, batch_size)
+    }
+
+    fn read(
+        &self,
+        index: usize,
+        projection: &[usize],
+        batch_size: usize,
+    ) -> Result<Vec<RecordBatch>> {
+        let index = self.inner(index)?;
+        self.of.read(index, projection, batch_size)
+    }
+}
+
+impl Share {
+    fn inner(&self, index: usize) -> Result<usize> {
+        match index < self.morsels.len() {
+            true => Ok(self.morsels.start + index),
+            false => exec_err!("{} has no morsel {index}", self.name()),
+        }
+    }
+}

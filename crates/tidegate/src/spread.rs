@@ -1,0 +1,147 @@
+//! The seam for statements that run over several executors.
+//!
+//! A session that was built with a [`SpreadPlanner`] plans each statement up to, and without, the rules
+//! that make regions, and asks it. What it spreads it plans further itself; what stays gets regions as
+//! ever. An executor places the stage that it was sent by `crate::stages`. Leaves of our own
+//! are described by [`LeafDescription`], so that a codec can carry them.
+//!
+//! This module must not know: how executors are found, or what carries plans to them.
+
+mod leaves;
+
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::context::SessionState;
+use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
+use datafusion::physical_plan::{ExecutionPlan, displayable};
+use datafusion::prelude::SessionConfig;
+
+use crate::error::{Error, ErrorKind};
+use crate::floats::{canonical, extremes};
+use crate::functions::intervals::interval_span;
+
+pub use leaves::{LeafDescription, leaf_bytes, leaf_shares};
+
+/// Decides whether a statement runs over several executors.
+///
+/// # Contract
+/// `spread` runs nothing. Its plan gives the rows of the plan that it was given, in the order that this
+/// one promises, in one partition.
+#[async_trait]
+pub trait SpreadPlanner: fmt::Debug + Send + Sync {
+    /// Plans a statement over executors, or says why it stays.
+    ///
+    /// # Errors
+    /// Those of planning.
+    async fn spread(
+        &self,
+        plan: &Arc<dyn ExecutionPlan>,
+        session: &SessionState,
+    ) -> Result<Spreading>;
+
+    /// Reports the executors, in the order of their names.
+    fn executors(&self) -> Vec<ExecutorReport>;
+
+    /// Reports the tasks of statements that ran over executors lately, oldest first.
+    fn tasks(&self) -> Vec<TaskReport>;
+}
+
+/// What becomes of a statement.
+#[derive(Debug)]
+pub enum Spreading {
+    /// It runs over executors.
+    Out {
+        /// The plan, of one partition.
+        plan: Arc<dyn ExecutionPlan>,
+        /// Its stages, tasks and executors, as EXPLAIN shows them.
+        text: String,
+    },
+    /// It stays in this process, with the reason.
+    Here(String),
+}
+
+/// An executor, as `system.executors` shows it.
+#[derive(Clone, Debug, Default)]
+pub struct ExecutorReport {
+    /// Its name.
+    pub name: String,
+    /// Where it answers.
+    pub url: String,
+    /// Its version.
+    pub version: String,
+    /// `ready`, `draining`, `suspect` (a statement lost it, and it has not reported since) or `refused`.
+    pub state: String,
+    /// Why it is not used.
+    pub reason: Option<String>,
+    /// Its cores.
+    pub cores: u64,
+    /// Bytes that its statements may hold.
+    pub memory_limit: u64,
+    /// Bytes that they hold.
+    pub memory_used: u64,
+    /// Its devices, by name.
+    pub devices: Vec<String>,
+    /// Tasks that it runs.
+    pub tasks: u64,
+    /// Seconds since it reported last.
+    pub silent_seconds: f64,
+}
+
+/// A task of a statement, as `system.tasks` shows it.
+#[derive(Clone, Debug, Default)]
+pub struct TaskReport {
+    /// The statement's number among those that ran over executors.
+    pub statement: u64,
+    /// The statement's run, from 1.
+    pub attempt: u64,
+    /// The stage's number.
+    pub stage: u64,
+    /// The task's number in its stage, from 0.
+    pub task: u64,
+    /// The executor's name.
+    pub executor: String,
+    /// `running`, `done`, `lost`, `failed` or `cancelled`.
+    pub state: String,
+}
+
+/// A [`SpreadPlanner`] as an extension of a session's config.
+#[derive(Debug)]
+pub(crate) struct SpreadHook(pub(crate) Arc<dyn SpreadPlanner>);
+
+/// Prepares a session's config for a planner of stages.
+pub(crate) fn add_to(config: SessionConfig, planner: Arc<dyn SpreadPlanner>) -> SessionConfig {
+    let mut config = config.with_extension(Arc::new(SpreadHook(planner)));
+    // Stages are cut in one plan; a subquery that the plan runs beside itself could not be.
+    let optimizer = &mut config.options_mut().optimizer;
+    optimizer.enable_physical_uncorrelated_scalar_subquery = false;
+    config
+}
+
+/// Reports the executors and the tasks that a session may use; none without a planner of stages.
+pub(crate) fn reports(config: &SessionConfig) -> (Vec<ExecutorReport>, Vec<TaskReport>) {
+    match config.get_extension::<SpreadHook>() {
+        Some(hook) => (hook.0.executors(), hook.0.tasks()),
+        None => (Vec::new(), Vec::new()),
+    }
+}
+
+/// Returns the functions of plans that no session registers: a process that reads plans of another one
+/// needs them, in the place of those that have their names.
+pub fn inner_functions() -> (Vec<Arc<ScalarUDF>>, Vec<Arc<AggregateUDF>>) {
+    let scalar = vec![canonical::function(), interval_span()];
+    (scalar, extremes::both().to_vec())
+}
+
+/// Describes an error as the process would that runs the statement: who must act, and the message.
+pub fn described(error: &DataFusionError) -> (ErrorKind, String) {
+    let error = Error::from_ref(error);
+    (error.kind(), error.to_string())
+}
+
+/// Writes a plan as EXPLAIN does.
+pub fn written(plan: &Arc<dyn ExecutionPlan>) -> String {
+    displayable(plan.as_ref()).indent(true).to_string()
+}

@@ -1,0 +1,47 @@
+//! Regions of the stages that another process planned, or that this one planned for others.
+
+use std::sync::Arc;
+
+use datafusion::common::config::ConfigOptions;
+use datafusion::error::Result;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::filter_pushdown::FilterPushdown;
+use datafusion::physical_plan::ExecutionPlan;
+
+use crate::query::YieldAtJoins;
+use crate::rule::PlacePipelines;
+use crate::runtime::Runtime;
+use crate::spilling::TopKThatSpills;
+
+/// Makes regions of a plan that was meant to be spread and runs in this process after all.
+///
+/// # Errors
+/// Those of the rules.
+pub fn place_here(
+    plan: Arc<dyn ExecutionPlan>,
+    runtime: &Arc<Runtime>,
+    config: &ConfigOptions,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    place_stage(plan, runtime, config)
+}
+
+/// Makes regions of a stage that this process runs as an executor: dynamic filters first, which did not
+/// travel, then the rules that a whole statement ends with.
+///
+/// # Errors
+/// Those of the rules.
+pub fn place_stage(
+    plan: Arc<dyn ExecutionPlan>,
+    runtime: &Arc<Runtime>,
+    config: &ConfigOptions,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let rules: [Arc<dyn PhysicalOptimizerRule>; 4] = [
+        Arc::new(FilterPushdown::new_post_optimization()),
+        Arc::new(YieldAtJoins),
+        Arc::new(TopKThatSpills::new(Arc::clone(runtime))),
+        Arc::new(PlacePipelines::new(Arc::clone(runtime))),
+    ];
+    rules
+        .iter()
+        .try_fold(plan, |plan, rule| rule.optimize(plan, config))
+}
