@@ -35,6 +35,10 @@ fn settings_round_trip() {
         ("pinned_cache_limit", "2MB", "2097152"),
         ("unchecked_constraints", "Ignore", "ignore"),
         ("max_page_size", "512MB", "536870912"),
+        ("spread", "Always", "always"),
+        ("spread_above", "1MB", "1048576"),
+        ("executors", "b,a", "b, a"),
+        ("retries", "2", "2"),
     ];
     assert_eq!(table.len(), SETTINGS.len());
     let mut options = TidegateOptions::default();

@@ -204,7 +204,7 @@ async fn a_table_that_does_not_fit_leaves_nothing() {
     for part in [
         "does not fit on device 0",
         "wanted",
-        "limit of 40000",
+        "limit of 40960",
         "UNCACHE",
     ] {
         assert!(message.contains(part), "{message}");

@@ -117,7 +117,7 @@ async fn each_device_takes_no_more_than_its_limit() {
     set(&session, &["device_memory_limit = 'device:1 = 64'"]).await;
     let limited = answer(&session, limits).await.join("\n");
     assert!(limited.contains("| device 1 | 64 "), "{limited}");
-    assert!(limited.contains("| device 0 | 1000000000 "), "{limited}");
+    assert!(limited.contains("| device 0 | 1073741824 "), "{limited}");
     answer(&session, SQL).await;
     assert_eq!(sides(&session), ((9, 9_000), (0, 0)));
     let report = session.last_report().unwrap().to_string();

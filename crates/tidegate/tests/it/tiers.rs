@@ -164,7 +164,7 @@ async fn what_gave_way_comes_back_when_there_is_room() {
     write_parquet(wide.path(), 1, 120_000, 120_000);
     let want = expected(data.path(), SQL).await;
     let needy = "SELECT s, count(*), sum(v), min(k) FROM w GROUP BY s";
-    let (session, store) = over(data.path(), "5MB,rows=1e12/s,launch=1us").await;
+    let (session, store) = over(data.path(), "4880kB,rows=1e12/s,launch=1us").await;
     let path = wide.path().to_string_lossy().to_string();
     session.register_parquet("w", &path).await.unwrap();
     for _ in 0..2 {
