@@ -298,7 +298,7 @@ fn datafusion_stays_in_the_facade() {
     check_members(
         &[("tidegate-scheduler", &["datafusion-datasource"])],
         &[
-            "crates/tidegate-scheduler/Cargo.toml:8: `datafusion-datasource` is for tidegate, tidegate-python, tidegate-sql-tests, tidegate-benches only",
+            "crates/tidegate-scheduler/Cargo.toml:8: `datafusion-datasource` is for tidegate, tidegate-cluster, tidegate-python, tidegate-sql-tests, tidegate-benches only",
         ],
     );
 }
