@@ -77,6 +77,12 @@ class DeviceError(Error):
     kind = "device"
 
 
+class LostError(Error):
+    """An executor of a cluster was lost while it ran the statement: it can run again."""
+
+    kind = "lost"
+
+
 class InternalError(Error):
     """A defect of the engine."""
 
@@ -96,6 +102,7 @@ _BY_KIND: dict[str, type[Error]] = {
         TimedOutError,
         IoError,
         DeviceError,
+        LostError,
         InternalError,
     )
 }

@@ -64,6 +64,7 @@ fn name(kind: ErrorKind) -> &'static str {
         ErrorKind::TimedOut => "timed_out",
         ErrorKind::Io => "io",
         ErrorKind::Device => "device",
+        ErrorKind::Lost => "lost",
         ErrorKind::Internal => "internal",
     }
 }

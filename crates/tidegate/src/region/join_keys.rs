@@ -206,6 +206,9 @@ impl JoinKeys {
     }
 }
 
+/// A join that notes its keys, and where.
+pub(crate) type Noted = (Arc<dyn ExecutionPlan>, Arc<JoinKeys>);
+
 /// Notes the keys of a join's build side, and passes its rows on.
 #[derive(Debug)]
 pub(crate) struct JoinKeysExec {
@@ -217,10 +220,7 @@ pub(crate) struct JoinKeysExec {
 impl JoinKeysExec {
     /// Returns a join that notes its keys, with them, if it has one key that is an integer and one of the dynamic
     /// filters that scans have.
-    pub(crate) fn noting(
-        join: &Arc<dyn ExecutionPlan>,
-        filters: &[u64],
-    ) -> Result<Option<(Arc<dyn ExecutionPlan>, Arc<JoinKeys>)>> {
+    pub(crate) fn noting(join: &Arc<dyn ExecutionPlan>, filters: &[u64]) -> Result<Option<Noted>> {
         let Some(hash) = join.downcast_ref::<HashJoinExec>() else {
             return Ok(None);
         };

@@ -9,10 +9,11 @@ use crate::leaf::parquet::pages::runtime_filter_ids;
 use crate::region::PipelineExec;
 use crate::region::join_keys::{JoinKeys, JoinKeysExec};
 
+/// A plan with what its joins note.
+pub(super) type NotedPlan = (Arc<dyn ExecutionPlan>, Vec<Arc<JoinKeys>>);
+
 /// Returns a plan whose joins note their keys if a scan has a filter of theirs, and where they note them.
-pub(super) fn noted_keys(
-    plan: &Arc<dyn ExecutionPlan>,
-) -> Result<(Arc<dyn ExecutionPlan>, Vec<Arc<JoinKeys>>)> {
+pub(super) fn noted_keys(plan: &Arc<dyn ExecutionPlan>) -> Result<NotedPlan> {
     let mut filters = Vec::new();
     find_filters(plan, &mut filters);
     let mut noted = Vec::new();
