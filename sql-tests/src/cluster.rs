@@ -65,7 +65,7 @@ impl ClusterSession {
         let opened = Self {
             session: scheduler,
             executors,
-            cluster: cluster,
+            cluster,
         };
         let began = Instant::now();
         while opened.cluster.num_ready() < EXECUTORS {

@@ -379,7 +379,8 @@ impl Session {
     }
 
     /// Makes a frame of anything that exports Arrow batches; nothing is copied that need not be.
-    fn from_arrow(&self, py: Python<'_>, data: AnyRecordBatch) -> PyResult<Frame> {
+    #[pyo3(name = "from_arrow")]
+    fn frame_of_arrow(&self, py: Python<'_>, data: AnyRecordBatch) -> PyResult<Frame> {
         self.local_only("from_arrow()")?;
         let reader = data.into_reader()?;
         let schema = reader.schema();
