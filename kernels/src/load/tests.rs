@@ -485,7 +485,8 @@ fn the_devices_thread_encodes_nothing_and_few_slots_do() {
 /// was loaded is not handed over before the copies were done.
 #[test]
 fn nothing_is_handed_over_before_its_copies_were_done() {
-    let pier = Pier::new(quick(), 64, 16 << 10);
+    // Slots for all pieces of both passes: while the device is held, none comes back.
+    let pier = Pier::new(quick(), 1_024, 16 << 10);
     let batch = table(20_000, 9);
     let intake = intake(&batch);
     let (load, _) = intake.encode(&cut(&batch), 16 << 10).unwrap();
@@ -500,8 +501,13 @@ fn nothing_is_handed_over_before_its_copies_were_done() {
     };
     Order::begin(&pier, &intake, cut(&batch), || true, then);
     // A value that no sample meets has it sent twice.
+    let began = Instant::now();
     while pier.num_sent.load(Ordering::Acquire) < num_pieces || !pier.threads.are_idle() {
         assert!(filled.try_recv().is_err(), "copies are still to be done");
+        assert!(
+            began.elapsed() < Duration::from_secs(60),
+            "encoding does not end"
+        );
         thread::sleep(Duration::from_millis(1));
     }
     assert!(filled.try_recv().is_err(), "copies are still to be done");
