@@ -1,11 +1,13 @@
 //! Record batches as groups of rows: arrays to chunks, block by block.
 
+mod array;
 mod column;
 
 use arrow_array::RecordBatch;
 
 use super::block::{BLOCK, Chunk, Entries};
 use super::{Declined, HostProgram};
+pub use array::{array_of, codes, has_arrays, integers, nulls_of, values_of};
 pub use column::BatchColumn;
 
 /// The blocks of one record batch, which is a group of rows. Values are shared with the batch where they
@@ -57,10 +59,10 @@ impl ArrowBlocks {
             return None;
         }
         self.at += rows;
-        let columns = self.columns.iter_mut();
-        Some((
-            rows,
-            columns.map(|column| Some(column.chunk(at, rows))).collect(),
-        ))
+        let columns = self.columns.iter_mut().map(|column| {
+            column.begin_block(at, rows);
+            Some(column.block())
+        });
+        Some((rows, columns.collect()))
     }
 }

@@ -12,6 +12,7 @@
 //! of `CACHE TABLE` are never evicted. A chunk's bytes count until its last reader is done.
 
 pub(super) mod account;
+mod blocks;
 mod chunk;
 mod segment;
 mod slots;
@@ -26,8 +27,9 @@ use account::Account;
 use slots::{FIRST_PACE, ONCE, State};
 
 pub use account::{HostBytes, HostMemory};
+pub use blocks::BlocksBuilder;
 pub use chunk::{ChunkBuilder, ChunkReader, HostChunk};
-pub use segment::{DifferencesView, Segment, SegmentValues};
+pub use segment::Segment;
 
 /// The number of a scan; scans are the tier's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -5,7 +5,6 @@
 //! partition ([`fold`]). What a run declines, from some block on, goes through the operators that the node
 //! stands for ([`rest`]); each row counts once, and all states have the layout of DataFusion's.
 
-mod arrays;
 mod block;
 mod chunks;
 mod declines;

@@ -207,29 +207,87 @@ async fn adapted_files_are_read_by_the_source() {
     assert!(plan.contains("not_as_pages=["), "{plan}");
 }
 
-/// What the host tier has is folded as it lies there; files of this machine that it has not are read as pages.
+/// What is read as pages is kept as they have it, and folded as it lies there: dictionaries, values, NULLs.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_host_tier_stays_in_front() {
+async fn what_is_read_as_pages_is_kept() {
+    let plain = || small_pages().set_dictionary_enabled(false);
+    let files: [(&str, WriterPropertiesBuilder); 3] = [
+        ("dictionaries", small_pages()),
+        ("plain", plain()),
+        (
+            "dictionaries that overflow",
+            small_pages().set_dictionary_page_size_limit(600),
+        ),
+    ];
+    for (what, properties) in files {
+        let folder = tempfile::tempdir().unwrap();
+        write(&folder.path().join("t.parquet"), 0, ROWS, properties);
+        let session = host_only();
+        let path = folder.path().to_str().unwrap();
+        session.register_parquet("t", path).await.unwrap();
+        let all = "SELECT count(id), count(k), sum(d), max(x), max(s), max(day) FROM t";
+        let plan = analyzed(&session, all).await;
+        assert_eq!(counted(&plan, "row_groups_as_pages"), 4, "{plan}");
+        let plan = analyzed(&session, all).await;
+        assert!(plan.contains("host_tier_row_groups=4"), "{plan}");
+        assert_eq!(counted(&plan, "folded_rows"), 20_000, "{plan}");
+        // From here on the engine and DataFusion's operators both read what was kept.
+        let without = over(folder.path(), 1).await;
+        set(&without, "host_engine = 'off'").await;
+        for sql in QUERIES.iter().chain(&["SELECT * FROM t"]) {
+            let wanted = answer(&without, sql).await;
+            for mode in ["auto", "off"] {
+                set(&session, &format!("host_engine = '{mode}'")).await;
+                assert_eq!(answer(&session, sql).await, wanted, "{what}, {mode}: {sql}");
+            }
+            let plan = analyzed(&session, sql).await;
+            assert!(!plan.contains("row_groups_as_pages=4"), "{plan}");
+        }
+    }
+}
+
+/// Columns whose blocks were left out are not kept, and a row group that has no more than they is read again.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_not_read_is_not_kept() {
     let folder = tempfile::tempdir().unwrap();
     write(&folder.path().join("t.parquet"), 0, ROWS, small_pages());
     let session = host_only();
     let path = folder.path().to_str().unwrap();
     session.register_parquet("t", path).await.unwrap();
-    let sql = QUERIES[1];
-    // The engine keeps nothing of files of this machine.
-    set(&session, "host_engine = 'off'").await;
-    let wanted = answer(&session, sql).await;
-    let from_tier = |plan: &str| plan.contains("host_tier_row_groups=4");
-    set(&session, "host_engine = 'auto'").await;
+    // The rows of one block of the second row group.
+    let sql = "SELECT max(s), sum(id) FROM t WHERE id % 20000 BETWEEN 7000 AND 7010";
+    for _ in 0..2 {
+        let plan = analyzed(&session, sql).await;
+        assert_eq!(counted(&plan, "row_groups_as_pages"), 4, "{plan}");
+    }
+    let of_ids = "SELECT sum(id) FROM t";
+    let plan = analyzed(&session, of_ids).await;
+    assert!(plan.contains("host_tier_row_groups=4"), "{plan}");
+}
+
+/// Filters that joins feed leave rows out of what is kept, too.
+#[tokio::test(flavor = "multi_thread")]
+async fn joins_filter_what_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    write(&folder.path().join("t.parquet"), 0, ROWS, small_pages());
+    let session = host_only();
+    let path = folder.path().to_str().unwrap();
+    session.register_parquet("t", path).await.unwrap();
+    let few = "CREATE TABLE b AS SELECT value * 997 AS id FROM range(20)";
+    session.collect(few).await.unwrap();
+    session
+        .collect("SELECT sum(id), max(s) FROM t")
+        .await
+        .unwrap();
+    let sql = "SELECT t.id, t.s FROM t JOIN b ON t.id = b.id";
     let plan = analyzed(&session, sql).await;
-    assert!(from_tier(&plan), "{plan}");
-    assert_eq!(counted(&plan, "folded_rows"), 20_000, "{plan}");
-    assert_eq!(answer(&session, sql).await, wanted);
-    // Of other columns it has nothing.
-    let other = "SELECT day, max(id) FROM t GROUP BY day";
-    let plan = analyzed(&session, other).await;
-    assert!(!from_tier(&plan), "{plan}");
-    assert_eq!(counted(&plan, "row_groups_as_pages"), 4, "{plan}");
+    assert!(plan.contains("host_tier_row_groups=4"), "{plan}");
+    assert!(counted(&plan, "runtime_filtered_rows") > 15_000, "{plan}");
+    let found = answer(&session, sql).await;
+    set(&session, "cache = 'off'").await;
+    set(&session, "host_engine = 'off'").await;
+    assert_eq!(answer(&session, sql).await, found);
+    assert!(found.len() > 10);
 }
 
 /// A table that is kept in host memory has the same answers, on the host alone and beside a device.

@@ -15,15 +15,8 @@ use crate::support::{answer, host_only, lines, simulated, write_parquet};
 const SUMS: &str = "SELECT k, sum(v), count(*) FROM t WHERE v % 5 <> 0 GROUP BY k";
 const TEXTS: &str = "SELECT s, max(k), min(v) FROM t WHERE v > 100 GROUP BY s";
 
-/// Files of this machine are kept only where DataFusion's operators read them.
-async fn without_engine(session: &Session) {
-    let off = "SET tidegate.host_engine = 'off'";
-    session.collect(off).await.unwrap();
-}
-
 async fn over(folder: &Path) -> (Session, Arc<CountingStore>) {
     let session = host_only();
-    without_engine(&session).await;
     let store = CountingStore::under(&session);
     register(&session, folder).await;
     (session, store)
@@ -107,7 +100,6 @@ async fn a_device_reads_the_host_tier_too() {
         "regions = 'atomic'",
     ] {
         let session = simulated("1GB", &[settings]).await;
-        without_engine(&session).await;
         let store = CountingStore::under(&session);
         register(&session, folder.path()).await;
         let want = expected(folder.path(), SUMS).await;
@@ -358,7 +350,6 @@ async fn statements_get_the_memory_that_they_need() {
         .target_partitions(2)
         .build()
         .unwrap();
-    without_engine(&session).await;
     register(&session, folder.path()).await;
     session
         .collect("SET tidegate.host_cache_limit = '16MB'")

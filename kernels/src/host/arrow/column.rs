@@ -1,5 +1,7 @@
 //! A column of a record batch, block by block.
 
+use std::ops::Range;
+
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
     Date32Type, Date64Type, Decimal32Type, Decimal64Type, Decimal128Type, DurationMicrosecondType,
@@ -31,6 +33,10 @@ pub struct BatchColumn {
     i128s: Vec<i128>,
     /// A block's validity.
     valid: Vec<u8>,
+    /// The rows of the block at hand.
+    block: Range<usize>,
+    /// Whether one of them has no value.
+    has_nulls: bool,
 }
 
 #[derive(Debug)]
@@ -91,6 +97,8 @@ impl BatchColumn {
             i32s: Vec::new(),
             i128s: Vec::new(),
             valid: Vec::new(),
+            block: 0..0,
+            has_nulls: false,
         })
     }
 
@@ -99,43 +107,39 @@ impl BatchColumn {
         self.entries.as_ref()
     }
 
-    /// Returns a block of rows.
-    pub fn chunk(&mut self, at: usize, rows: usize) -> Chunk<'_> {
-        let Self {
-            cells,
-            validity,
-            bytes,
-            i32s,
-            i128s,
-            valid,
-            ..
-        } = self;
+    /// Makes rows the block at hand: widens what does not lie as blocks have it.
+    pub fn begin_block(&mut self, at: usize, rows: usize) {
         let range = at..at + rows;
+        self.block = range.clone();
+        match &self.cells {
+            Cells::Bool(bits) => unpack(bits, at, rows, &mut self.bytes),
+            Cells::I8(values) => widen(&values[range], &mut self.i32s),
+            Cells::I16(values) => widen(&values[range], &mut self.i32s),
+            Cells::U64(values) => widen(&values[range], &mut self.i128s),
+            _ => {}
+        }
+        self.has_nulls = match &self.validity {
+            Validity::All => false,
+            Validity::Bytes(bytes) => bytes[at..at + rows].contains(&0),
+            Validity::Bits(bits) => {
+                unpack(bits, at, rows, &mut self.valid);
+                self.valid.contains(&0)
+            }
+        };
+    }
+
+    /// Returns the block at hand.
+    pub fn block(&self) -> Chunk<'_> {
+        let range = self.block.clone();
         let raw = |raw| Values::Offset {
             base: 0,
             factor: 1,
             raw,
         };
-        let values = match cells {
-            Cells::Bool(bits) => {
-                unpack(bits, at, rows, bytes);
-                Values::Bool(bytes)
-            }
-            Cells::I8(values) => {
-                i32s.clear();
-                i32s.extend(values[range].iter().map(|value| i32::from(*value)));
-                Values::I32(i32s)
-            }
-            Cells::I16(values) => {
-                i32s.clear();
-                i32s.extend(values[range].iter().map(|value| i32::from(*value)));
-                Values::I32(i32s)
-            }
-            Cells::U64(values) => {
-                i128s.clear();
-                i128s.extend(values[range].iter().map(|value| i128::from(*value)));
-                Values::I128(i128s)
-            }
+        let values = match &self.cells {
+            Cells::Bool(_) => Values::Bool(&self.bytes),
+            Cells::I8(_) | Cells::I16(_) => Values::I32(&self.i32s),
+            Cells::U64(_) => Values::I128(&self.i128s),
             Cells::U8(values) => raw(Raw::U8(&values[range])),
             Cells::U16(values) => raw(Raw::U16(&values[range])),
             Cells::U32(values) => raw(Raw::U32(&values[range])),
@@ -146,19 +150,27 @@ impl BatchColumn {
             Cells::F64(values) => Values::F64(&values[range]),
             Cells::Spans(values) => Values::I128(&values[range]),
             Cells::Codes(codes) => Values::Codes32(&codes[range]),
-            Cells::Text(array) => Values::Text { array, at },
+            Cells::Text(array) => Values::Text {
+                array,
+                at: range.start,
+            },
         };
-        let validity: Option<&[u8]> = match validity {
-            Validity::All => None,
-            Validity::Bytes(bytes) => Some(&bytes[at..at + rows]),
-            Validity::Bits(bits) => {
-                unpack(bits, at, rows, valid);
-                Some(valid)
-            }
+        let validity: &[u8] = match &self.validity {
+            Validity::All => &[],
+            Validity::Bytes(bytes) => &bytes[self.block.clone()],
+            Validity::Bits(_) => &self.valid,
         };
-        let validity = validity.filter(|validity| validity.contains(&0));
-        Chunk { values, validity }
+        Chunk {
+            values,
+            validity: self.has_nulls.then_some(validity),
+        }
     }
+}
+
+/// Writes values as wider ones.
+fn widen<T: Copy, W: From<T>>(from: &[T], to: &mut Vec<W>) {
+    to.clear();
+    to.extend(from.iter().map(|value| W::from(*value)));
 }
 
 /// Writes bits as bytes of 0 and 1.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use arrow_array::{Array, ArrayRef};
+use arrow_array::{Array as _, ArrayRef};
 use arrow_schema::ArrowError;
 
 use super::account::HostBytes;
@@ -35,7 +35,7 @@ impl HostChunk {
         self.plain_bytes
     }
 
-    /// Returns its rows, as batch by batch they were kept.
+    /// Returns its rows, as they were kept: batch by batch, or as pages had them.
     pub fn segments(&self) -> &[Segment] {
         &self.segments
     }
@@ -76,8 +76,12 @@ impl ChunkBuilder {
         if array.is_empty() {
             return 0;
         }
-        self.plain_bytes += array.get_array_memory_size() as u64;
-        let segment = Segment::encode(array);
+        self.push_segment(Segment::encode(array), array.get_array_memory_size() as u64)
+    }
+
+    /// Adds rows that take so many bytes as arrays; returns the bytes that they take.
+    pub(super) fn push_segment(&mut self, segment: Segment, plain_bytes: u64) -> u64 {
+        self.plain_bytes += plain_bytes;
         let bytes = segment.bytes(&mut self.counted) as u64;
         self.num_rows += segment.num_rows() as u64;
         self.host_bytes += bytes;
@@ -122,9 +126,9 @@ pub struct ChunkReader {
 #[derive(Debug)]
 struct Column {
     chunk: Arc<HostChunk>,
-    next: usize,
-    /// What is left of the segment at hand.
-    rest: Option<ArrayRef>,
+    segment: usize,
+    /// Rows of the segment that were read.
+    at: usize,
 }
 
 impl ChunkReader {
@@ -133,8 +137,8 @@ impl ChunkReader {
         let rows_left = chunks.first().map_or(0, |chunk| chunk.num_rows as usize);
         let column = |chunk| Column {
             chunk,
-            next: 0,
-            rest: None,
+            segment: 0,
+            at: 0,
         };
         Self {
             columns: chunks.into_iter().map(column).collect(),
@@ -155,29 +159,24 @@ impl ChunkReader {
 }
 
 impl Column {
-    /// Makes sure that rows are at hand; returns how many.
-    fn fill(&mut self) -> Result<usize, ArrowError> {
-        if let Some(rest) = &self.rest {
-            return Ok(rest.len());
-        }
-        let Some(segment) = self.chunk.segments.get(self.next) else {
-            return Err(too_short());
-        };
-        self.next += 1;
-        self.rest = Some(segment.decode()?);
-        Ok(segment.num_rows())
+    fn segment(&self) -> Result<&Segment, ArrowError> {
+        self.chunk.segments.get(self.segment).ok_or_else(too_short)
     }
 
-    /// Takes rows that are at hand.
-    fn take(&mut self, num_rows: usize) -> Result<ArrayRef, ArrowError> {
-        let Some(rest) = self.rest.take() else {
-            return Err(too_short());
-        };
-        if rest.len() == num_rows {
-            return Ok(rest);
+    /// Makes sure that rows of a segment are left; returns how many.
+    fn fill(&mut self) -> Result<usize, ArrowError> {
+        if self.at >= self.segment()?.num_rows() {
+            self.segment += 1;
+            self.at = 0;
         }
-        self.rest = Some(rest.slice(num_rows, rest.len() - num_rows));
-        Ok(rest.slice(0, num_rows))
+        Ok(self.segment()?.num_rows() - self.at)
+    }
+
+    /// Takes rows that are left.
+    fn take(&mut self, num_rows: usize) -> Result<ArrayRef, ArrowError> {
+        let rows = self.at..self.at + num_rows;
+        self.at = rows.end;
+        self.segment()?.decode(rows)
     }
 }
 

@@ -1,80 +1,48 @@
-//! One batch of one column, encoded as far as decoding stays fast.
+//! Rows of one column, encoded as far as reading them stays fast.
 //!
 //! A segment stores integers, dates, times and decimals as differences from their least value, in
 //! 0, 1, 2 or 4 bytes, and strings of few values as codes of one byte. Both cost about a nanosecond
-//! per value each way, which is less than moving the plain values from memory. Everything else is
-//! stored as it is.
+//! per value each way, which is less than moving the plain values from memory. What comes from pages
+//! as codes stays codes. Everything else is stored as it is.
 
 use std::collections::HashSet;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{BinaryViewType, ByteViewType, StringViewType};
-use arrow_array::{Array, ArrayRef, GenericByteViewArray, UInt8Array, make_array};
-use arrow_buffer::{ArrowNativeType, Buffer, NullBuffer, ScalarBuffer};
-use arrow_data::{ArrayData, ArrayDataBuilder};
+use arrow_array::{Array, ArrayRef, StringViewArray};
+use arrow_buffer::{ArrowNativeType, Buffer, NullBuffer};
+use arrow_data::ArrayData;
 use arrow_schema::{ArrowError, DataType};
+use tidegate_kernels::host::arrow::array_of;
+use tidegate_kernels::host::{BLOCK, Entries, Raw, Values};
 
-/// Codes of a segment.
+/// Codes of a batch of strings.
 const CODES_MAX: usize = 256;
 
-/// Places of the table in which a segment's values find their codes.
+/// Places of the table in which a batch's values find their codes.
 const CODE_PLACES: usize = 1024;
 
-/// A segment's values as they lie.
-#[derive(Clone, Copy, Debug)]
-pub enum SegmentValues<'a> {
-    /// An array, with its nulls.
-    Plain(&'a ArrayRef),
-    /// Differences from `base`, integers whatever the type.
-    Narrowed {
-        /// The least value.
-        base: i64,
-        /// What is added to it.
-        differences: DifferencesView<'a>,
-    },
-    /// Positions in an array of strings.
-    Codes {
-        /// A position for each row.
-        codes: &'a [u8],
-        /// The strings.
-        of: &'a ArrayRef,
-    },
-}
+/// Differences of a block all of whose values are one.
+static NO_DIFFERENCES: [u8; BLOCK] = [0; BLOCK];
 
-/// Differences, one for each row.
-#[derive(Clone, Copy, Debug)]
-pub enum DifferencesView<'a> {
-    /// All are 0.
-    None,
-    /// In one byte.
-    One(&'a [u8]),
-    /// In two.
-    Two(&'a [u16]),
-    /// In four.
-    Four(&'a [u32]),
-}
-
-/// The values of one batch of one column.
+/// Rows of one column.
 #[derive(Debug)]
 pub struct Segment {
     data_type: DataType,
     num_rows: usize,
     nulls: Option<NullBuffer>,
-    values: Values,
+    stored: Stored,
 }
 
 #[derive(Debug)]
-enum Values {
+enum Stored {
     /// As they came, nulls included.
     Plain(ArrayRef),
     /// Differences from `base`.
     Narrowed { base: i64, differences: Differences },
-    /// Positions in an array of the column's type.
-    Codes {
-        codes: ScalarBuffer<u8>,
-        of: ArrayRef,
-    },
+    /// Positions among entries.
+    Codes { codes: Codes, of: Arc<Entries> },
 }
 
 #[derive(Debug)]
@@ -85,47 +53,83 @@ enum Differences {
     Four(Vec<u32>),
 }
 
+/// Codes as wide as the number of entries asks for.
+#[derive(Debug)]
+pub(super) enum Codes {
+    One(Vec<u8>),
+    Two(Vec<u16>),
+    Four(Vec<u32>),
+}
+
+impl Codes {
+    /// Gives back what is not used.
+    pub(super) fn shrink(&mut self) {
+        match self {
+            Self::One(codes) => codes.shrink_to_fit(),
+            Self::Two(codes) => codes.shrink_to_fit(),
+            Self::Four(codes) => codes.shrink_to_fit(),
+        }
+    }
+}
+
 impl Segment {
     /// Keeps an array.
     pub(super) fn encode(array: &ArrayRef) -> Self {
-        let values = narrow(array).or_else(|| code(array));
+        let stored = narrow(array).or_else(|| code(array));
         Self {
             data_type: array.data_type().clone(),
             num_rows: array.len(),
             // A plain array keeps its own.
-            nulls: values.as_ref().and_then(|_| array.nulls().cloned()),
-            values: values.unwrap_or_else(|| Values::Plain(Arc::clone(array))),
+            nulls: stored.as_ref().and_then(|_| array.nulls().cloned()),
+            stored: stored.unwrap_or_else(|| Stored::Plain(Arc::clone(array))),
         }
     }
 
-    /// Restores the array.
+    /// Keeps codes, each of which is below the number of entries.
+    pub(super) fn of_codes(
+        data_type: &DataType,
+        num_rows: usize,
+        codes: Codes,
+        of: &Arc<Entries>,
+        nulls: Option<NullBuffer>,
+    ) -> Self {
+        let of = Arc::clone(of);
+        Self {
+            data_type: data_type.clone(),
+            num_rows,
+            nulls,
+            stored: Stored::Codes { codes, of },
+        }
+    }
+
+    /// Restores some of the rows as an array.
     ///
     /// # Errors
-    /// None but by a defect: what was kept was an array.
-    pub(super) fn decode(&self) -> Result<ArrayRef, ArrowError> {
-        match &self.values {
-            Values::Plain(array) => Ok(Arc::clone(array)),
-            Values::Narrowed { base, differences } => {
-                let values = match width(&self.data_type) {
-                    Some(Width::I32) => widen::<i32>(*base, differences, self.num_rows),
-                    Some(Width::I64) => widen::<i64>(*base, differences, self.num_rows),
-                    Some(Width::I128) => widen::<i128>(*base, differences, self.num_rows),
-                    None => {
-                        let message = format!("{} is not kept narrowed", self.data_type);
-                        return Err(ArrowError::InvalidArgumentError(message));
-                    }
-                };
-                let data = ArrayDataBuilder::new(self.data_type.clone())
-                    .len(self.num_rows)
-                    .nulls(self.nulls.clone())
-                    .add_buffer(values);
-                Ok(make_array(data.build()?))
+    /// None but by a defect: what was kept was an array, or becomes one.
+    pub(super) fn decode(&self, rows: Range<usize>) -> Result<ArrayRef, ArrowError> {
+        let (at, num_rows) = (rows.start, rows.len());
+        let nulls = self.nulls.as_ref().map(|nulls| nulls.slice(at, num_rows));
+        let data_type = &self.data_type;
+        let array = match &self.stored {
+            Stored::Plain(array) => return Ok(array.slice(at, num_rows)),
+            Stored::Narrowed {
+                base,
+                differences: Differences::None,
+            } => {
+                let values = vec![*base; num_rows];
+                array_of(&Values::I64(&values), None, num_rows, nulls, data_type)
             }
-            Values::Codes { codes, of } => {
-                let codes = UInt8Array::try_new(codes.clone(), self.nulls.clone())?;
-                arrow_select::take::take(of, &codes, None)
+            _ => {
+                let values = self.values(rows);
+                values.and_then(|values| {
+                    array_of(&values, self.entries(), num_rows, nulls, data_type)
+                })
             }
-        }
+        };
+        array.ok_or_else(|| {
+            let message = format!("{data_type} is not kept encoded");
+            ArrowError::InvalidArgumentError(message)
+        })
     }
 
     /// Returns how many rows there are.
@@ -138,52 +142,94 @@ impl Segment {
         self.nulls.as_ref()
     }
 
-    /// Returns the values as they lie.
-    pub fn values(&self) -> SegmentValues<'_> {
-        match &self.values {
-            Values::Plain(array) => SegmentValues::Plain(array),
-            Values::Narrowed { base, differences } => SegmentValues::Narrowed {
+    /// Returns the rows, if they are kept as an array.
+    pub fn plain(&self) -> Option<&ArrayRef> {
+        match &self.stored {
+            Stored::Plain(array) => Some(array),
+            _ => None,
+        }
+    }
+
+    /// Returns what codes are of, if rows are kept as codes.
+    pub fn entries(&self) -> Option<&Entries> {
+        match &self.stored {
+            Stored::Codes { of, .. } => Some(of),
+            _ => None,
+        }
+    }
+
+    /// Returns rows that are not kept as an array: codes, or differences from a value. `None` for others, for
+    /// rows that there are not, and for more than a block of rows that all have one value.
+    pub fn values(&self, rows: Range<usize>) -> Option<Values<'_>> {
+        let num_rows = rows.len();
+        Some(match &self.stored {
+            Stored::Plain(_) => return None,
+            Stored::Codes { codes, .. } => match codes {
+                Codes::One(codes) => Values::Codes8(codes.get(rows)?),
+                Codes::Two(codes) => Values::Codes16(codes.get(rows)?),
+                Codes::Four(codes) => Values::Codes32(codes.get(rows)?),
+            },
+            Stored::Narrowed { base, differences } => Values::Offset {
                 base: *base,
-                differences: match differences {
-                    Differences::None => DifferencesView::None,
-                    Differences::One(by) => DifferencesView::One(by),
-                    Differences::Two(by) => DifferencesView::Two(by),
-                    Differences::Four(by) => DifferencesView::Four(by),
+                factor: 1,
+                raw: match differences {
+                    Differences::None => Raw::U8(NO_DIFFERENCES.get(..num_rows)?),
+                    Differences::One(by) => Raw::U8(by.get(rows)?),
+                    Differences::Two(by) => Raw::U16(by.get(rows)?),
+                    Differences::Four(by) => Raw::U32(by.get(rows)?),
                 },
             },
-            Values::Codes { codes, of } => SegmentValues::Codes { codes, of },
-        }
+        })
     }
 
     /// Returns how the values are kept.
     pub(super) fn encoding(&self) -> &'static str {
-        match &self.values {
-            Values::Plain(_) => "plain",
-            Values::Narrowed {
+        match &self.stored {
+            Stored::Plain(_) => "plain",
+            Stored::Narrowed {
                 differences: Differences::None,
                 ..
             } => "constant",
-            Values::Narrowed { .. } => "narrowed",
-            Values::Codes { .. } => "dictionary",
+            Stored::Narrowed { .. } => "narrowed",
+            Stored::Codes { .. } => "dictionary",
         }
     }
 
-    /// Returns the bytes that are kept, without buffers that are `counted` already; plain arrays
-    /// share buffers.
+    /// Returns the bytes that are kept, without buffers that are `counted` already; segments share
+    /// buffers and entries.
     pub(super) fn bytes(&self, counted: &mut HashSet<usize>) -> usize {
-        let mut fresh = |array: &ArrayRef| fresh_bytes(&array.to_data(), counted);
-        let values = match &self.values {
-            Values::Plain(array) => fresh(array),
-            Values::Narrowed { differences, .. } => match differences {
+        let values = match &self.stored {
+            Stored::Plain(array) => fresh_bytes(&array.to_data(), counted),
+            Stored::Narrowed { differences, .. } => match differences {
                 Differences::None => 0,
                 Differences::One(values) => values.capacity(),
                 Differences::Two(values) => values.capacity() * 2,
                 Differences::Four(values) => values.capacity() * 4,
             },
-            Values::Codes { codes, of } => codes.len() + fresh(of),
+            Stored::Codes { codes, of } => {
+                let codes = match codes {
+                    Codes::One(codes) => codes.capacity(),
+                    Codes::Two(codes) => codes.capacity() * 2,
+                    Codes::Four(codes) => codes.capacity() * 4,
+                };
+                let is_new = counted.insert(Arc::as_ptr(of) as usize);
+                codes + if is_new { entry_bytes(of) } else { 0 }
+            }
         };
         let nulls = self.nulls.as_ref().map_or(0, |nulls| nulls.len() / 8);
         size_of::<Self>() + values + nulls
+    }
+}
+
+/// Returns the bytes that entries take.
+pub(super) fn entry_bytes(entries: &Entries) -> usize {
+    match entries {
+        Entries::I32(values) => size_of_val(values.as_slice()),
+        Entries::I64(values) => size_of_val(values.as_slice()),
+        Entries::I128(values) => size_of_val(values.as_slice()),
+        Entries::F32(values) => size_of_val(values.as_slice()),
+        Entries::F64(values) => size_of_val(values.as_slice()),
+        Entries::Text(texts) => texts.get_array_memory_size(),
     }
 }
 
@@ -229,7 +275,6 @@ trait Integer: ArrowNativeType {
     fn low(self) -> i64;
     /// Returns 0 if the low 64 bits, as a signed number, are the value.
     fn lost(self) -> i64;
-    fn of_low(value: i64) -> Self;
 }
 
 impl Integer for i32 {
@@ -239,10 +284,6 @@ impl Integer for i32 {
 
     fn lost(self) -> i64 {
         0
-    }
-
-    fn of_low(value: i64) -> Self {
-        value as i32
     }
 }
 
@@ -254,10 +295,6 @@ impl Integer for i64 {
     fn lost(self) -> i64 {
         0
     }
-
-    fn of_low(value: i64) -> Self {
-        value
-    }
 }
 
 impl Integer for i128 {
@@ -268,20 +305,16 @@ impl Integer for i128 {
     fn lost(self) -> i64 {
         (self >> 64) as i64 ^ (self as i64 >> 63)
     }
-
-    fn of_low(value: i64) -> Self {
-        i128::from(value)
-    }
 }
 
-fn narrow(array: &ArrayRef) -> Option<Values> {
+fn narrow(array: &ArrayRef) -> Option<Stored> {
     let narrowed = match width(array.data_type())? {
         Width::I32 => differences::<i32>(array),
         Width::I64 => differences::<i64>(array),
         Width::I128 => differences::<i128>(array),
     };
     let (base, differences) = narrowed?;
-    Some(Values::Narrowed { base, differences })
+    Some(Stored::Narrowed { base, differences })
 }
 
 fn differences<T: Integer>(array: &ArrayRef) -> Option<(i64, Differences)> {
@@ -316,30 +349,9 @@ fn differences<T: Integer>(array: &ArrayRef) -> Option<(i64, Differences)> {
     Some((base, differences))
 }
 
-fn widen<T: Integer>(base: i64, differences: &Differences, num_rows: usize) -> Buffer {
-    let restore = |difference: i64| T::of_low(base.wrapping_add(difference));
-    let values: Vec<T> = match differences {
-        Differences::None => vec![restore(0); num_rows],
-        Differences::One(of) => of.iter().map(|&by| restore(i64::from(by))).collect(),
-        Differences::Two(of) => of.iter().map(|&by| restore(i64::from(by))).collect(),
-        Differences::Four(of) => of.iter().map(|&by| restore(i64::from(by))).collect(),
-    };
-    Buffer::from_vec(values)
-}
-
-fn code(array: &ArrayRef) -> Option<Values> {
-    match array.data_type() {
-        DataType::Utf8View => code_views::<StringViewType>(array.as_byte_view_opt()?),
-        DataType::BinaryView => code_views::<BinaryViewType>(array.as_byte_view_opt()?),
-        _ => None,
-    }
-}
-
 /// Gives each view that differs a code. Equal values may have two codes if they lie in two places.
-fn code_views<T: ByteViewType>(array: &GenericByteViewArray<T>) -> Option<Values>
-where
-    GenericByteViewArray<T>: Array + 'static,
-{
+fn code(array: &ArrayRef) -> Option<Stored> {
+    let array = array.as_string_view_opt()?;
     let mut places = [u16::MAX; CODE_PLACES];
     let mut distinct: Vec<u128> = Vec::new();
     let mut codes = Vec::with_capacity(array.len());
@@ -363,10 +375,9 @@ where
     }
     // Collected, the values let go of the pages that they were read from.
     let buffers = array.data_buffers().to_vec();
-    let of = GenericByteViewArray::<T>::try_new(distinct.into(), buffers, None);
-    let of = of.ok()?.gc();
-    Some(Values::Codes {
-        codes: codes.into(),
-        of: Arc::new(of),
+    let of = StringViewArray::try_new(distinct.into(), buffers, None);
+    Some(Stored::Codes {
+        codes: Codes::One(codes),
+        of: Arc::new(Entries::Text(of.ok()?.gc())),
     })
 }

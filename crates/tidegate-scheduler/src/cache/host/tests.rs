@@ -8,8 +8,12 @@ use arrow_array::{
     Int64Array, NullArray, StringArray, StringViewArray, TimestampMicrosecondArray, UInt64Array,
 };
 
+use arrow_schema::DataType;
+use tidegate_kernels::host::{Chunk, Entries, Raw, Values};
+
 use super::{
-    Bid, ChunkBuilder, ChunkLabel, ChunkReader, Found, HostMemory, HostTier, Offer, ScanNumber,
+    Bid, BlocksBuilder, ChunkBuilder, ChunkLabel, ChunkReader, Found, HostMemory, HostTier, Offer,
+    ScanNumber,
 };
 use crate::cache::ChunkKey;
 
@@ -99,6 +103,163 @@ fn values_come_back_as_they_went_in() {
     check(&[Arc::new(StringArray::from(vec!["a", "b"]))], "plain");
     let codes: DictionaryArray<Int32Type> = vec!["x", "y", "x"].into_iter().collect();
     check(&[Arc::new(codes)], "plain");
+}
+
+/// Blocks of one column, with what their codes are of.
+fn check_blocks(
+    data_type: &DataType,
+    entries: Option<&Entries>,
+    blocks: &[(Values<'_>, Option<&[u8]>, usize)],
+    want: ArrayRef,
+    encoding: &str,
+) {
+    let tier = tier(1 << 30);
+    let num_rows: usize = blocks.iter().map(|(_, _, rows)| rows).sum();
+    let mut builder = BlocksBuilder::new(data_type, num_rows).unwrap();
+    for (values, validity, rows) in blocks {
+        let (values, validity) = (*values, *validity);
+        let bytes = builder.push(&Chunk { values, validity }, entries, *rows);
+        assert!(bytes.unwrap() > 0);
+    }
+    assert_eq!(builder.num_rows(), num_rows as u64);
+    let chunk = builder.finish().unwrap();
+    let bid = Bid {
+        uses: 1.0,
+        pace: 1.0,
+    };
+    let mut charge = tier.charge(chunk.host_bytes(), bid).unwrap();
+    let chunk = Arc::new(chunk.finish(&mut charge));
+    assert_eq!(chunk.encoding(), encoding, "{data_type}");
+    for batch_rows in [1, 3, 100_000] {
+        let read = ChunkReader::new(vec![Arc::clone(&chunk)], batch_rows);
+        let read: Vec<ArrayRef> = read.map(|columns| columns.unwrap().remove(0)).collect();
+        let read: Vec<&dyn Array> = read.iter().map(AsRef::as_ref).collect();
+        assert_eq!(&arrow_select::concat::concat(&read).unwrap(), &want);
+    }
+}
+
+#[test]
+fn blocks_come_back_as_they_went_in() {
+    // Codes of each width, one value for a block, NULLs in the second block alone, then values.
+    for (num_entries, rows) in [(200, 300), (300, 300), (70_000, 70_000_usize)] {
+        let entries = Entries::I32((0..num_entries).map(|value| value * 3).collect());
+        let code = |row: usize| (row * 7 % num_entries as usize) as u32;
+        let codes: Vec<u32> = (0..rows).map(code).collect();
+        let (one, two): (Vec<u8>, Vec<u16>) = (
+            codes.iter().map(|code| *code as u8).collect(),
+            codes.iter().map(|code| *code as u16).collect(),
+        );
+        let coded = match num_entries {
+            200 => Values::Codes8(&one),
+            300 => Values::Codes16(&two),
+            _ => Values::Codes32(&codes),
+        };
+        let valid: Vec<u8> = (0..rows).map(|row| u8::from(row % 5 != 2)).collect();
+        let plain: Vec<i32> = (0..10).map(|value| value - 5).collect();
+        let blocks = [
+            (Values::Constant(7), None, 4),
+            (coded, Some(valid.as_slice()), rows),
+            (Values::I32(&plain), None, 10),
+        ];
+        let first = (0..4).map(|_| Some(21));
+        let second = codes.iter().zip(&valid);
+        let second = second.map(|(code, valid)| (*valid != 0).then_some(*code as i32 * 3));
+        let all = first.chain(second).chain(plain.iter().copied().map(Some));
+        let all: Vec<Option<i32>> = all.collect();
+        let want = Arc::new(Date32Array::from(all.clone()));
+        check_blocks(
+            &DataType::Date32,
+            Some(&entries),
+            &blocks,
+            want,
+            "dictionary",
+        );
+        let wide = all.iter().map(|value| value.map(i128::from));
+        let wide = wide.collect::<Decimal128Array>();
+        let wide = Arc::new(wide.with_precision_and_scale(9, 2).unwrap());
+        let data_type = DataType::Decimal128(9, 2);
+        check_blocks(&data_type, Some(&entries), &blocks, wide, "dictionary");
+    }
+    let texts = StringViewArray::from(vec!["", "short", "one that is not inlined at all"]);
+    let views = Entries::Text(texts.clone());
+    let blocks = [
+        (Values::Codes8(&[2, 0, 1]), Some([1_u8, 0, 1].as_slice()), 3),
+        (
+            Values::Text {
+                array: &texts,
+                at: 1,
+            },
+            None,
+            2,
+        ),
+    ];
+    let long = "one that is not inlined at all";
+    let want = [Some(long), None, Some("short"), Some("short"), Some(long)];
+    let as_views = Arc::new(StringViewArray::from(want.to_vec()));
+    check_blocks(
+        &DataType::Utf8View,
+        Some(&views),
+        &blocks,
+        as_views,
+        "dictionary",
+    );
+    let as_strings = Arc::new(StringArray::from(want.to_vec()));
+    check_blocks(
+        &DataType::Utf8,
+        Some(&views),
+        &blocks,
+        as_strings,
+        "dictionary",
+    );
+    let offset = Values::Offset {
+        base: -9,
+        factor: 10,
+        raw: Raw::U16(&[0, 900, 3]),
+    };
+    let want = Arc::new(Int64Array::from(vec![-9, 8_991, 21]));
+    check_blocks(
+        &DataType::Int64,
+        None,
+        &[(offset, None, 3)],
+        want,
+        "narrowed",
+    );
+    let floats = Values::F64(&[f64::NAN, -0.0, 1.5]);
+    let want = Arc::new(Float64Array::from(vec![f64::NAN, -0.0, 1.5]));
+    check_blocks(
+        &DataType::Float64,
+        None,
+        &[(floats, None, 3)],
+        want,
+        "plain",
+    );
+    let bits = (Values::Bool(&[1, 0, 1]), Some([1_u8, 1, 0].as_slice()), 3);
+    let want = Arc::new(BooleanArray::from(vec![Some(true), Some(false), None]));
+    check_blocks(&DataType::Boolean, None, &[bits], want, "plain");
+    let unsigned = Values::I128(&[0, i128::from(u64::MAX)]);
+    let want = Arc::new(UInt64Array::from(vec![0, u64::MAX]));
+    check_blocks(
+        &DataType::UInt64,
+        None,
+        &[(unsigned, None, 2)],
+        want,
+        "plain",
+    );
+}
+
+/// What cannot come back is not kept.
+#[test]
+fn blocks_that_are_not_kept() {
+    let list = DataType::new_list(DataType::Int64, true);
+    assert!(BlocksBuilder::new(&list, 1).is_none());
+    let mut builder = BlocksBuilder::new(&DataType::Int64, 1).unwrap();
+    let nulls = Chunk {
+        values: Values::Constant(0),
+        validity: Some(&[0]),
+    };
+    assert!(builder.push(&nulls, None, 1).is_none());
+    let none = Entries::I64(Vec::new());
+    assert!(builder.push(&nulls, Some(&none), 1).is_none());
 }
 
 #[test]

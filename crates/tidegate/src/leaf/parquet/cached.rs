@@ -11,6 +11,7 @@
 //! as it is.
 
 mod fill;
+mod page_fill;
 mod planner;
 mod pruning;
 mod scan;
@@ -36,6 +37,7 @@ use tidegate_scheduler::cache::host::HostChunk;
 use super::files::HostCache;
 use crate::files::guard::unguarded;
 use crate::options::{CacheMode, TidegateOptions};
+pub(crate) use page_fill::PageFill;
 use planner::CachedMorselizer;
 pub(super) use pruning::{FilePruning, Pruning};
 pub(crate) use scan::reorders;
@@ -101,40 +103,47 @@ pub(super) fn as_well(planned: &FileScanConfig, mut other: FileScanConfig) -> Fi
     other
 }
 
-/// Row groups that go through the host tier.
-#[derive(Debug)]
+/// A row group that goes through the host tier.
 pub(super) enum Kept {
-    /// One that it has: its columns, as the scan has them.
+    /// The tier has it: its columns, as the scan has them.
     Chunks(usize, Vec<Arc<HostChunk>>),
-    /// Some that are read together, and kept.
-    Read(Vec<usize>),
+    /// It is kept when it is read.
+    Fill(usize, Box<PageFill>),
 }
 
 impl CachedSource {
-    /// Returns the row groups of a file that go through the host tier: those that it has, and if `keeps`
-    /// those that it keeps when they are read. An access plan may name row groups of the file.
+    /// Returns the row groups of a file that go through the host tier. An access plan may name row groups of
+    /// the file.
     pub(super) async fn kept_row_groups(
         &self,
         file: &PartitionedFile,
         store: &Arc<dyn ObjectStore>,
-        keeps: bool,
     ) -> Vec<Kept> {
         let Some(known) = self.scan.open(file, store).await else {
             return Vec::new();
         };
         let steps = self.scan.steps(file, &known);
-        let mut kept = Vec::new();
+        let mut row_groups = Vec::new();
         for step in steps.map_or_else(Vec::new, |decided| decided.steps) {
             match step {
                 Step::Serve(numbers, chunks) => {
                     let served = numbers.into_iter().zip(chunks);
-                    kept.extend(served.map(|(number, chunks)| Kept::Chunks(number, chunks)));
+                    row_groups.extend(served.map(|(number, chunks)| Kept::Chunks(number, chunks)));
                 }
-                Step::Read(numbers, Some(_)) if keeps => kept.push(Kept::Read(numbers)),
-                Step::Read(..) => {}
+                Step::Read(numbers, Some(kept)) => {
+                    let bid = kept.bid;
+                    let fills = kept
+                        .row_groups
+                        .into_iter()
+                        .map(|missing| PageFill::new(&self.scan, &known, store, missing, bid));
+                    let fills = numbers.into_iter().zip(fills);
+                    row_groups
+                        .extend(fills.map(|(number, fill)| Kept::Fill(number, Box::new(fill))));
+                }
+                Step::Read(_, None) => {}
             }
         }
-        kept
+        row_groups
     }
 
     /// Wraps the source of a scan, or says why it cannot be.

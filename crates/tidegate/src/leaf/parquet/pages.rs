@@ -39,6 +39,7 @@ use super::source::{Gate, GatedSource};
 use crate::lower::plan::plain_columns;
 use units::Units;
 
+pub(crate) use super::cached::PageFill;
 pub(crate) use row_group::RowGroup;
 pub(crate) use share::{Rows, Share};
 

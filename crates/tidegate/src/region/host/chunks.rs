@@ -1,37 +1,38 @@
 //! A row group of the host tier, folded as it lies there.
 //!
-//! A chunk keeps a column batch by batch: strings of few values as codes, integers as differences from the
-//! least. Neither is restored. Rows up to the next end of a column's batch are a *span*, one group of rows for
-//! the run; blocks are cut out of it.
+//! A chunk keeps a column in segments: codes of entries, differences from the least value, or arrays. None is
+//! restored. Rows up to the next end of a column's segment are a *span*, one group of rows for the run; blocks
+//! are cut out of it.
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use datafusion::arrow::array::{Array, AsArray};
+use datafusion::arrow::array::Array;
 use datafusion::arrow::buffer::NullBuffer;
 use datafusion::arrow::datatypes::DataType;
 use tidegate_kernels::host::arrow::BatchColumn;
-use tidegate_kernels::host::{
-    BLOCK, Chunk, Declined, Entries, HostProgram, HostRun, Raw, Selected, Values,
-};
-use tidegate_scheduler::cache::host::{DifferencesView, HostChunk, Segment, SegmentValues};
+use tidegate_kernels::host::{BLOCK, Chunk, Declined, Entries, HostProgram, HostRun};
+use tidegate_scheduler::cache::host::{HostChunk, Segment};
 
+use super::block::{Block, Blocks, Stopped, Times, fold_block, is_ruled_out};
 use super::fold::TIME_AT_ONCE;
-
-/// Differences of a segment all of whose values are one.
-static NO_DIFFERENCES: [u8; BLOCK] = [0; BLOCK];
+use super::runtime_filter::RuntimeFilters;
 
 /// A row group of the host tier.
 pub(super) struct ChunkRows {
     /// The columns of the scan.
     chunks: Vec<Arc<HostChunk>>,
     num_rows: usize,
+    /// Rows of the file that it is of.
+    rows_of_file: u64,
     /// The columns that the program reads.
     columns: Vec<Column>,
     /// Rows that were folded.
     num_done: usize,
     /// Rows of the span at hand that were not folded.
     span_left: usize,
+    /// Rows of the block at hand.
+    block_rows: usize,
 }
 
 struct Column {
@@ -39,30 +40,34 @@ struct Column {
     segment: usize,
     /// Rows of the segment that were folded.
     at: usize,
-    /// The dictionary of the segment, if it has one.
-    entries: Option<Entries>,
     /// The segment, if it is an array.
     plain: Option<BatchColumn>,
     /// A byte for each row of a block, whether it has a value.
     validity: Vec<u8>,
+    /// Whether a row of the block has none.
+    has_nulls: bool,
+    /// The block is at hand.
+    is_begun: bool,
 }
 
 impl ChunkRows {
-    /// Begins a row group.
+    /// Begins a row group of a file of so many rows.
     ///
     /// # Errors
     /// Why it cannot be folded as it lies.
     pub(super) fn new(
         chunks: Vec<Arc<HostChunk>>,
+        rows_of_file: u64,
         program: &HostProgram,
     ) -> Result<Self, (Vec<Arc<HostChunk>>, String)> {
         let column = |chunk: &Arc<HostChunk>| Column {
             chunk: Arc::clone(chunk),
             segment: 0,
             at: 0,
-            entries: None,
             plain: None,
             validity: vec![0; BLOCK],
+            has_nulls: false,
+            is_begun: false,
         };
         let inputs = program.inputs().iter();
         let columns = inputs.map(|input| chunks.get(input.column).map(column));
@@ -73,9 +78,11 @@ impl ChunkRows {
             (Some(columns), Some(num_rows)) => Ok(Self {
                 chunks,
                 num_rows,
+                rows_of_file,
                 columns,
                 num_done: 0,
                 span_left: 0,
+                block_rows: 0,
             }),
             _ => Err((chunks, "a column that the host tier does not have".into())),
         }
@@ -91,42 +98,48 @@ impl ChunkRows {
         self.num_done >= self.num_rows
     }
 
-    /// Folds blocks for a while; returns how many rows, and why the next block was declined if it was.
+    /// Folds blocks for a while; returns how many rows, and why the next block was not folded if it was not.
     pub(super) fn fold(
         &mut self,
         run: &mut HostRun,
         program: &HostProgram,
+        filters: &mut RuntimeFilters,
         blocks: usize,
-    ) -> (usize, Option<Declined>) {
+    ) -> (usize, Option<Stopped>) {
         let (began, before) = (Instant::now(), self.num_done);
+        filters.refresh();
         for _ in 0..blocks {
             if self.has_ended() || began.elapsed() > TIME_AT_ONCE {
                 break;
             }
-            if let Err(declined) = self.fold_next(run, program) {
-                return (self.num_done - before, Some(declined));
+            if let Err(stopped) = self.fold_next(run, program, filters) {
+                return (self.num_done - before, Some(stopped));
             }
         }
         (self.num_done - before, None)
     }
 
-    fn fold_next(&mut self, run: &mut HostRun, program: &HostProgram) -> Result<(), Declined> {
+    fn fold_next(
+        &mut self,
+        run: &mut HostRun,
+        program: &HostProgram,
+        filters: &mut RuntimeFilters,
+    ) -> Result<(), Stopped> {
         if self.span_left == 0 {
             self.span_left = self.begin_span(run, program)?;
-            if run.is_ruled_out() {
+            filters.begin(program, self.rows_of_file);
+            if is_ruled_out(run, program, self) || filters.rule_out(self) {
                 self.pass(self.span_left);
                 return Ok(());
             }
         }
         let rows = self.span_left.min(BLOCK);
-        let columns = self.columns.iter_mut();
-        let chunks = columns.map(|column| column.block(rows).map(Some));
-        let chunks = chunks.collect::<Result<Vec<_>, _>>()?;
-        if run.select(rows, &chunks)? != Selected::None {
-            run.fold(rows, &chunks)?;
+        self.block_rows = rows;
+        let mut times = Times::default();
+        match fold_block(self, run, program, rows, true, filters, &mut times)? {
+            Block::Done => self.pass(rows),
+            Block::NeedsColumns => return Err(unsupported("columns that are all there").into()),
         }
-        drop(chunks);
-        self.pass(rows);
         Ok(())
     }
 
@@ -136,11 +149,8 @@ impl ChunkRows {
         for (column, input) in self.columns.iter_mut().zip(program.inputs()) {
             rows = rows.min(column.begin(&input.data_type)?);
         }
-        let entries: Vec<Option<&Entries>> = self
-            .columns
-            .iter()
-            .map(|column| column.entries.as_ref())
-            .collect();
+        let columns = 0..self.columns.len();
+        let entries: Vec<Option<&Entries>> = columns.map(|column| self.entries(column)).collect();
         run.begin(&entries, rows)?;
         Ok(rows)
     }
@@ -148,7 +158,32 @@ impl ChunkRows {
     fn pass(&mut self, rows: usize) {
         self.num_done += rows;
         self.span_left -= rows;
-        self.columns.iter_mut().for_each(|column| column.at += rows);
+        for column in &mut self.columns {
+            column.at += rows;
+            column.is_begun = false;
+        }
+    }
+}
+
+impl Blocks for ChunkRows {
+    fn decode(&mut self, column: usize) -> Result<(), Stopped> {
+        let rows = self.block_rows;
+        let column = self.columns.get_mut(column);
+        let column = column.ok_or_else(|| unsupported("a column that was not begun"))?;
+        Ok(column.begin_block(rows)?)
+    }
+
+    fn chunk(&self, column: usize) -> Option<Chunk<'_>> {
+        let column = self.columns.get(column).filter(|column| column.is_begun);
+        column?.block(self.block_rows)
+    }
+
+    fn entries(&self, column: usize) -> Option<&Entries> {
+        self.columns.get(column)?.segment().ok()?.entries()
+    }
+
+    fn is_all_codes(&self, column: usize) -> bool {
+        self.entries(column).is_some()
     }
 }
 
@@ -167,77 +202,68 @@ impl Column {
             self.at = 0;
         }
         if is_new || has_ended {
-            let segment = self.segment()?;
-            let (entries, plain) = match segment.values() {
-                SegmentValues::Codes { of, .. } => {
-                    let texts = of.as_string_view_opt();
-                    let texts = texts.ok_or_else(|| unsupported("codes of other than strings"))?;
-                    (Some(Entries::Text(texts.clone())), None)
+            self.plain = match self.segment()?.plain() {
+                None => None,
+                Some(array) if array.data_type() == data_type => {
+                    Some(BatchColumn::new(array.as_ref())?)
                 }
-                SegmentValues::Plain(array) if array.data_type() == data_type => {
-                    (None, Some(BatchColumn::new(array.as_ref())?))
-                }
-                SegmentValues::Plain(_) => return Err(unsupported("a column of another type")),
-                SegmentValues::Narrowed { .. } => (None, None),
+                Some(_) => return Err(unsupported("a column of another type")),
             };
-            if entries.is_none()
-                && plain
-                    .as_ref()
-                    .is_some_and(|plain| plain.entries().is_some())
-            {
+            let plain = self.plain.as_ref();
+            if plain.is_some_and(|plain| plain.entries().is_some()) {
                 return Err(unsupported("a dictionary in the host tier"));
             }
-            (self.entries, self.plain) = (entries, plain);
         }
         Ok(self.segment()?.num_rows() - self.at)
     }
 
-    /// Returns the next rows.
-    fn block(&mut self, rows: usize) -> Result<Chunk<'_>, Declined> {
+    /// Makes the next rows a block.
+    fn begin_block(&mut self, rows: usize) -> Result<(), Declined> {
         let Self {
             chunk,
             segment,
             at,
             plain,
             validity,
-            ..
+            has_nulls,
+            is_begun,
         } = self;
-        let at = *at;
-        if let Some(plain) = plain {
-            return Ok(plain.chunk(at, rows));
+        if std::mem::replace(is_begun, true) {
+            return Ok(());
         }
-        let Some(segment) = chunk.segments().get(*segment) else {
-            return Err(unsupported("a column of the host tier that ends early"));
-        };
-        let validity = segment
-            .nulls()
-            .map(|nulls| spread(nulls, at, rows, validity));
-        let range = at..at + rows;
-        let values = match segment.values() {
-            SegmentValues::Codes { codes, .. } => Values::Codes8(&codes[range]),
-            SegmentValues::Narrowed { base, differences } => Values::Offset {
-                base,
-                factor: 1,
-                raw: match differences {
-                    DifferencesView::None => Raw::U8(&NO_DIFFERENCES[..rows]),
-                    DifferencesView::One(by) => Raw::U8(&by[range]),
-                    DifferencesView::Two(by) => Raw::U16(&by[range]),
-                    DifferencesView::Four(by) => Raw::U32(&by[range]),
-                },
-            },
-            SegmentValues::Plain(_) => return Err(unsupported("an array that was not begun")),
-        };
-        Ok(Chunk { values, validity })
+        if let Some(plain) = plain {
+            plain.begin_block(*at, rows);
+            return Ok(());
+        }
+        let segment = chunk.segments().get(*segment);
+        let segment =
+            segment.ok_or_else(|| unsupported("a column of the host tier that ends early"))?;
+        *has_nulls = segment.nulls().is_some();
+        if let Some(nulls) = segment.nulls() {
+            spread(nulls, *at, rows, validity);
+        }
+        Ok(())
+    }
+
+    /// Returns the block.
+    fn block(&self, rows: usize) -> Option<Chunk<'_>> {
+        if let Some(plain) = &self.plain {
+            return Some(plain.block());
+        }
+        let values = self.segment().ok()?.values(self.at..self.at + rows)?;
+        Some(Chunk {
+            values,
+            validity: self.has_nulls.then(|| &self.validity[..rows]),
+        })
     }
 }
 
 /// Writes which rows have a value as a byte for each.
-fn spread<'a>(nulls: &NullBuffer, at: usize, rows: usize, to: &'a mut [u8]) -> &'a [u8] {
+fn spread(nulls: &NullBuffer, at: usize, rows: usize, to: &mut [u8]) {
     let valid = nulls.inner().slice(at, rows);
     for (to, is_valid) in to.iter_mut().zip(valid.iter()) {
         *to = is_valid.into();
     }
-    &to[..rows]
 }
 
 fn unsupported(what: &str) -> Declined {

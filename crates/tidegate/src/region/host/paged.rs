@@ -24,7 +24,7 @@ use super::chunks::ChunkRows;
 use super::declines::Declines;
 use super::fold::TIME_AT_ONCE;
 use super::runtime_filter::{RuntimeFilter, RuntimeFilters};
-use crate::leaf::parquet::pages::{PageScan, RowGroup, Rows, Share};
+use crate::leaf::parquet::pages::{PageFill, PageScan, RowGroup, Rows, Share};
 use crate::options::TidegateOptions;
 
 /// Blocks that are folded before memory is reserved, if the time allows as many.
@@ -46,6 +46,8 @@ pub(super) struct Pages {
     row_group: Option<Open>,
     /// A row group of the host tier.
     chunks: Option<ChunkRows>,
+    /// A row group that was read, and how long that took: the host tier keeps it.
+    read: Option<(Box<PageFill>, Duration)>,
     /// What the scan's source reads instead.
     batches: Option<SendableRecordBatchStream>,
     memory: MemoryReservation,
@@ -65,6 +67,10 @@ struct Open {
     again: Option<usize>,
     /// The block at hand was folded.
     is_done: bool,
+    /// What the host tier keeps of it.
+    fill: Option<Box<PageFill>>,
+    /// How long it was read and decoded.
+    reading: Duration,
 }
 
 /// Which columns of a row group were begun.
@@ -107,6 +113,26 @@ pub(super) struct Folded {
     pub(super) stopped: Option<Stopped>,
 }
 
+impl Open {
+    /// Adds the block at hand to what the host tier keeps.
+    fn keep(&mut self, reader: &RowGroupReader, program: &HostProgram, rows: usize) {
+        let Some(fill) = &mut self.fill else {
+            return;
+        };
+        for (place, input) in program.inputs().iter().enumerate() {
+            fill.push(
+                input.column,
+                reader.chunk(place),
+                reader.entries(place),
+                rows,
+            );
+        }
+        if !fill.charge() {
+            self.fill = None;
+        }
+    }
+}
+
 impl Pages {
     pub(super) fn new(
         scan: &Arc<PageScan>,
@@ -131,6 +157,7 @@ impl Pages {
             buffers,
             row_group: None,
             chunks: None,
+            read: None,
             batches: None,
             memory: consumer.register(ctx.memory_pool()),
             filters: RuntimeFilters::new(filters),
@@ -156,6 +183,9 @@ impl Pages {
         program: &HostProgram,
         declines: &Declines,
     ) -> Result<Next<'_>> {
+        if let Some((fill, reading)) = self.read.take() {
+            fill.keep(reading).await;
+        }
         loop {
             if self.batches.is_some() || self.chunks.is_some() {
                 break;
@@ -182,20 +212,23 @@ impl Pages {
                     declines.not_as_pages(why);
                     self.batches = Some(batches);
                 }
-                Some(Rows::Chunks(chunks)) => match ChunkRows::new(chunks, program) {
+                Some(Rows::Chunks(chunks, in_all)) => match ChunkRows::new(chunks, in_all, program)
+                {
                     Ok(chunks) => self.chunks = Some(chunks),
                     Err((chunks, why)) => {
                         declines.not_as_pages(&why);
                         self.batches = Some(self.share.rest_of_tier(chunks, 0)?);
                     }
                 },
-                Some(Rows::Pages(row_group)) => {
+                Some(Rows::Pages(row_group, fill)) => {
                     self.counters.row_groups.add(1);
                     self.row_group = Some(Open {
                         row_group,
                         begun: Begun::None,
                         again: None,
                         is_done: false,
+                        fill,
+                        reading: Duration::ZERO,
                     });
                 }
             }
@@ -259,6 +292,7 @@ impl Pages {
                 true => Begun::Filters,
                 false => Begun::All,
             };
+            open.reading += decoded - began;
         }
         self.account(decoded - began);
         self.busy += began.elapsed();
@@ -305,12 +339,13 @@ impl Pages {
             stopped: None,
         };
         if let Some(chunks) = &mut self.chunks {
-            let (rows, declined) = chunks.fold(run, program, BLOCKS_PER_PART);
-            folded.rows = rows;
-            folded.stopped = declined.map(Stopped::Declined);
+            let filters = &mut self.filters;
+            (folded.rows, folded.stopped) = chunks.fold(run, program, filters, BLOCKS_PER_PART);
             if chunks.has_ended() {
                 self.chunks = None;
+                filters.end();
             }
+            self.counters.filtered_rows.add(filters.take_left_out());
         }
         self.share.count_of_tier(folded.rows);
         let time = began.elapsed();
@@ -351,14 +386,19 @@ impl Pages {
         };
         open.is_done = false;
         if rows == 0 {
+            let read = open.fill.take().map(|fill| (fill, open.reading));
+            self.read = read;
             self.close();
             return Ok(0);
         }
         let has_all = open.begun == Begun::All;
         let (reader, filters) = (&mut self.reader, &mut self.filters);
+        let before = times.decode;
         match fold_block(reader, run, program, rows, has_all, filters, times)? {
             Block::Done => {
                 open.is_done = true;
+                open.reading += times.decode - before;
+                open.keep(&self.reader, program, rows);
                 Ok(rows)
             }
             Block::NeedsColumns => {

@@ -23,10 +23,10 @@ use datafusion::physical_expr::expressions::{
 };
 use datafusion::physical_expr::utils::collect_columns;
 use parking_lot::Mutex;
+use tidegate_kernels::host::arrow::{array_of, codes, has_arrays, integers, nulls_of, values_of};
 use tidegate_kernels::host::{Chunk, Entries, HostProgram, HostRun, Selected};
-use tidegate_pages::{ColumnError, RowGroupReader};
 
-use super::arrays::{array_of, codes, has_arrays, integers, values_of};
+use super::block::{Blocks, Stopped};
 use super::runtime_keys::KeySet;
 use crate::leaf::parquet::pages::with_columns;
 use crate::region::join_keys::{JoinKeys, KeyBits};
@@ -234,7 +234,7 @@ impl Predicate {
     ) -> Option<Vec<u8>> {
         if let ([chunk], Some(bits)) = (chunks, &self.join_keys) {
             let mut values = Vec::with_capacity(rows);
-            if integers(chunk, rows, &mut values) {
+            if integers(&chunk.values, rows, &mut values) {
                 let mut passed: Vec<u8> = values.iter().map(|key| bits.contains(*key)).collect();
                 pass_nulls(&mut passed, chunk);
                 return Some(passed);
@@ -252,8 +252,10 @@ impl Predicate {
             }
         }
         let columns = chunks.iter().zip(entries).zip(self.schema.fields());
-        let columns = columns
-            .map(|((chunk, entries), field)| array_of(chunk, *entries, rows, field.data_type()));
+        let columns = columns.map(|((chunk, entries), field)| {
+            let nulls = nulls_of(chunk, rows);
+            array_of(&chunk.values, *entries, rows, nulls, field.data_type())
+        });
         let columns: Vec<ArrayRef> = columns.collect::<Option<_>>()?;
         let Some(selected) = selected.and_then(|selected| selected.get(..rows)) else {
             return self.evaluate(columns, rows);
@@ -359,10 +361,10 @@ impl RuntimeFilters {
     }
 
     /// Returns whether no row of the row group passes, by what was loaded of it.
-    pub(super) fn rule_out(&mut self, reader: &RowGroupReader) -> bool {
+    pub(super) fn rule_out(&mut self, blocks: &impl Blocks) -> bool {
         let mut used = self.used.iter_mut().filter(|used| used.is_used());
         let in_all = self.rows_in_all;
-        used.any(|used| used.rules_out(reader, in_all))
+        used.any(|used| used.rules_out(blocks, in_all))
     }
 
     /// Leaves out the rows of a block that was selected last that do not pass, one filter after the other, and
@@ -373,18 +375,18 @@ impl RuntimeFilters {
     pub(super) fn restrict(
         &mut self,
         run: &mut HostRun,
-        reader: &mut RowGroupReader,
+        blocks: &mut impl Blocks,
         rows: usize,
         mut selected: Selected,
-    ) -> Result<Selected, ColumnError> {
+    ) -> Result<Selected, Stopped> {
         for used in self.used.iter_mut().filter(|used| used.is_used()) {
             if selected == Selected::None {
                 break;
             }
             for input in &used.inputs {
-                reader.decode(*input)?;
+                blocks.decode(*input)?;
             }
-            if let Some(passed) = used.pass(reader, run.selected(), rows, self.rows_in_all) {
+            if let Some(passed) = used.pass(blocks, run.selected(), rows, self.rows_in_all) {
                 let left = run.restrict(&passed);
                 self.left_out += count(selected) - count(left);
                 selected = left;
@@ -434,30 +436,30 @@ impl Used {
     }
 
     /// Looks the entries of the only input's dictionary up, if it has one.
-    fn verdicts(&mut self, reader: &RowGroupReader, in_all: u64) -> Option<&[u8]> {
+    fn verdicts(&mut self, blocks: &impl Blocks, in_all: u64) -> Option<&[u8]> {
         let ([input], Says::Rows(predicate)) = (self.inputs.as_slice(), &self.known.says) else {
             return None;
         };
         if self.verdicts.is_none() {
-            self.verdicts = predicate.entries(reader.entries(*input)?, in_all);
+            self.verdicts = predicate.entries(blocks.entries(*input)?, in_all);
         }
         self.verdicts.as_deref()
     }
 
-    fn rules_out(&mut self, reader: &RowGroupReader, in_all: u64) -> bool {
+    fn rules_out(&mut self, blocks: &impl Blocks, in_all: u64) -> bool {
         if matches!(self.known.says, Says::NoRow) {
             return true;
         }
-        let is_all_codes = matches!(self.inputs[..], [input] if reader.is_all_codes(input));
+        let is_all_codes = matches!(self.inputs[..], [input] if blocks.is_all_codes(input));
         let verdicts = is_all_codes
-            .then(|| self.verdicts(reader, in_all))
+            .then(|| self.verdicts(blocks, in_all))
             .flatten();
         verdicts.is_some_and(|verdicts| !verdicts.contains(&1))
     }
 
     fn pass(
         &mut self,
-        reader: &RowGroupReader,
+        blocks: &impl Blocks,
         selected: Option<&[u8]>,
         rows: usize,
         in_all: u64,
@@ -465,7 +467,7 @@ impl Used {
         let passed = match &self.known.says {
             Says::Nothing => return None,
             Says::NoRow => vec![0; rows],
-            Says::Rows(_) => self.evaluate(reader, selected, rows, in_all)?,
+            Says::Rows(_) => self.evaluate(blocks, selected, rows, in_all)?,
         };
         self.rows += rows;
         self.left_out += passed.iter().filter(|passes| **passes == 0).count();
@@ -479,16 +481,16 @@ impl Used {
 
     fn evaluate(
         &mut self,
-        reader: &RowGroupReader,
+        blocks: &impl Blocks,
         selected: Option<&[u8]>,
         rows: usize,
         in_all: u64,
     ) -> Option<Vec<u8>> {
-        let chunks = self.inputs.iter().map(|input| reader.chunk(*input));
+        let chunks = self.inputs.iter().map(|input| blocks.chunk(*input));
         let chunks: Vec<Chunk<'_>> = chunks.collect::<Option<_>>()?;
         if let [chunk] = chunks[..]
             && let Some(codes) = codes(&chunk.values, rows)
-            && let Some(verdicts) = self.verdicts(reader, in_all)
+            && let Some(verdicts) = self.verdicts(blocks, in_all)
         {
             let passes = |code: &u32| verdicts.get(*code as usize).copied().unwrap_or(1);
             let mut passed: Vec<u8> = codes.iter().map(passes).collect();
@@ -501,7 +503,7 @@ impl Used {
         let entries: Vec<Option<&Entries>> = self
             .inputs
             .iter()
-            .map(|input| reader.entries(*input))
+            .map(|input| blocks.entries(*input))
             .collect();
         predicate.rows(&chunks, &entries, selected, rows, in_all)
     }

@@ -7,9 +7,9 @@ use datafusion::common::ScalarValue;
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{BinaryExpr, CaseExpr, InListExpr, Literal};
-use tidegate_kernels::host::Chunk;
+use tidegate_kernels::host::arrow::{array_of, integers};
+use tidegate_kernels::host::{Chunk, Values};
 
-use super::arrays::{integer_array, integers};
 use super::runtime_filter::{Predicate, pass_nulls};
 
 /// Keys that are looked up together.
@@ -60,7 +60,7 @@ impl KeySet {
         rows: usize,
     ) -> Option<Vec<u8>> {
         let mut values = Vec::with_capacity(rows);
-        if !integers(chunk, rows, &mut values) {
+        if !integers(&chunk.values, rows, &mut values) {
             return None;
         }
         let mut passed = vec![0; rows];
@@ -102,7 +102,8 @@ impl KeySet {
             .map(|place| self.least.wrapping_add(place as i64))
             .collect();
         let rows = keys.len();
-        let passed = predicate.evaluate(vec![integer_array(keys, &self.data_type)?], rows)?;
+        let keys = array_of(&Values::I64(&keys), None, rows, None, &self.data_type)?;
+        let passed = predicate.evaluate(vec![keys], rows)?;
         let mut bits = vec![0_u64; SEGMENT as usize / 64];
         for (place, passes) in passed.into_iter().enumerate() {
             if let Some(word) = bits.get_mut(place / 64) {

@@ -362,7 +362,7 @@ impl CachedScan {
     }
 
     /// Estimates the bytes of a row group's missing columns by what they are in the file.
-    fn bytes(&self, missing: &Missing, known: &KnownFile) -> u64 {
+    pub(super) fn bytes(&self, missing: &Missing, known: &KnownFile) -> u64 {
         let group: &RowGroupMetaData = known.footer.row_group(missing.row_group as usize);
         let wanted = |root: &String| {
             let mut names = self.names.iter().zip(&missing.there);

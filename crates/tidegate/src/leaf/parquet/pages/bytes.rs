@@ -32,7 +32,7 @@ pub(super) async fn open_local(
 }
 
 /// Returns whether a store's files are files of this machine.
-pub(super) fn is_local(url: &ObjectStoreUrl) -> bool {
+fn is_local(url: &ObjectStoreUrl) -> bool {
     url.as_str().starts_with("file://")
 }
 

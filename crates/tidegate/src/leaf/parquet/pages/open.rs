@@ -19,9 +19,9 @@ use parquet::arrow::async_reader::AsyncFileReader;
 use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData};
 use tidegate_pages::ColumnRequest;
 
-use super::super::cached::{FilePruning, Kept, selects_rows};
+use super::super::cached::{FilePruning, Kept, PageFill, selects_rows};
 use super::super::files::KnownFile;
-use super::bytes::{is_local, open_local};
+use super::bytes::open_local;
 use super::row_group::selection_of;
 use super::share::Unit;
 use super::{Input, PageScan};
@@ -59,6 +59,12 @@ impl OpenFile {
         self.planned.object_meta.size
     }
 
+    /// Returns the rows of the file.
+    pub(super) fn rows_of_file(&self) -> u64 {
+        let rows = self.metadata().file_metadata().num_rows();
+        u64::try_from(rows).unwrap_or(0)
+    }
+
     pub(super) fn num_rows(&self, row_group: usize) -> usize {
         let groups = self.metadata().row_groups();
         let rows = groups.get(row_group).map_or(0, |group| group.num_rows());
@@ -77,15 +83,6 @@ impl OpenFile {
             }
         };
         self.with_access([(row_group, access)], selected)
-    }
-
-    /// Returns the file with an access plan for all rows of row groups.
-    fn with_all(&self, row_groups: &[usize]) -> PartitionedFile {
-        let num_rows = row_groups.iter().map(|number| self.num_rows(*number));
-        let all = row_groups
-            .iter()
-            .map(|number| (*number, RowGroupAccess::Scan));
-        self.with_access(all, num_rows.sum())
     }
 
     fn with_access(
@@ -194,21 +191,38 @@ impl PageScan {
         let mut left = access.into_inner();
         let opened = Arc::new(opened);
         let mut units = VecDeque::new();
+        let mut fills: Vec<Option<Box<PageFill>>> = left.iter().map(|_| None).collect();
         if let Some(cached) = self.cached() {
-            // What another store gave is worth keeping. Files of this machine are read as pages again, which spares
-            // the first run the work of keeping them and costs some repeated ones more.
-            let keeps = !is_local(url);
-            for kept in cached.kept_row_groups(file, &store, keeps).await {
-                units.extend(through_tier(&opened, kept, &mut left));
+            for kept in cached.kept_row_groups(file, &store).await {
+                match kept {
+                    Kept::Chunks(number, chunks) => {
+                        let access = left.get_mut(number).filter(|access| access.should_scan());
+                        if let Some(access) = access {
+                            *access = RowGroupAccess::Skip;
+                            units.push_back(Unit::Chunks(Arc::clone(&opened), chunks));
+                        }
+                    }
+                    Kept::Fill(number, fill) => {
+                        if let Some(place) = fills.get_mut(number) {
+                            *place = Some(fill);
+                        }
+                    }
+                }
             }
         }
-        for (number, access) in left.into_iter().enumerate() {
-            let selection = match access {
+        for (number, (access, fill)) in left.into_iter().zip(fills).enumerate() {
+            let all = opened.num_rows(number);
+            units.push_back(match access {
                 RowGroupAccess::Skip => continue,
-                RowGroupAccess::Scan => None,
-                RowGroupAccess::Selection(rows) => Some(rows),
-            };
-            units.push_back(Unit::Pages(Arc::clone(&opened), number, selection));
+                // The page index has ruled out none of the pages.
+                RowGroupAccess::Selection(rows) if rows.row_count() == all => {
+                    Unit::Pages(Arc::clone(&opened), number, None, fill)
+                }
+                RowGroupAccess::Scan => Unit::Pages(Arc::clone(&opened), number, None, fill),
+                RowGroupAccess::Selection(rows) => {
+                    Unit::Pages(Arc::clone(&opened), number, Some(rows), None)
+                }
+            });
         }
         Ok(Ok(units))
     }
@@ -269,24 +283,6 @@ impl PageScan {
         match parquet.enable_page_index {
             true => pruning.by_page_index(access, known, &metrics),
             false => access,
-        }
-    }
-}
-
-/// Takes row groups that go through the host tier out of what is left, as far as they were not ruled out.
-fn through_tier(opened: &OpenFile, kept: Kept, left: &mut [RowGroupAccess]) -> Option<Unit> {
-    let mut take = |number: usize| {
-        let access = left.get_mut(number).filter(|access| access.should_scan());
-        access
-            .map(|access| *access = RowGroupAccess::Skip)
-            .is_some()
-    };
-    match kept {
-        Kept::Chunks(number, chunks) => take(number).then_some(Unit::Chunks(chunks)),
-        Kept::Read(mut numbers) => {
-            numbers.retain(|number| take(*number));
-            let file = || opened.with_all(&numbers);
-            (!numbers.is_empty()).then(|| Unit::Rows(Box::new(file()), "the host tier keeps it"))
         }
     }
 }

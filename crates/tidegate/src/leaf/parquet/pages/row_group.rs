@@ -130,8 +130,7 @@ impl RowGroup {
 
     /// Returns the rows of its file.
     pub(crate) fn rows_of_file(&self) -> u64 {
-        let rows = self.file.metadata().file_metadata().num_rows();
-        u64::try_from(rows).unwrap_or(0)
+        self.file.rows_of_file()
     }
 
     /// Returns the bytes of what was fetched.

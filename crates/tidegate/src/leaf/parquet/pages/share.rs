@@ -14,6 +14,7 @@ use parquet::arrow::arrow_reader::RowSelection;
 use tidegate_pages::Buffers;
 use tidegate_scheduler::cache::host::{ChunkReader, HostChunk};
 
+use super::super::cached::PageFill;
 use super::PageScan;
 use super::claims::Claims;
 use super::open::OpenFile;
@@ -22,20 +23,25 @@ use super::units::Turn;
 
 /// What a partition takes at a time.
 pub(super) enum Unit {
-    /// A row group, or ranges of its rows, as pages.
-    Pages(Arc<OpenFile>, usize, Option<RowSelection>),
+    /// A row group, or ranges of its rows, as pages; perhaps it is kept.
+    Pages(
+        Arc<OpenFile>,
+        usize,
+        Option<RowSelection>,
+        Option<Box<PageFill>>,
+    ),
     /// The columns of a row group in the host tier.
-    Chunks(Vec<Arc<HostChunk>>),
+    Chunks(Arc<OpenFile>, Vec<Arc<HostChunk>>),
     /// Row groups that the source reads, and why.
     Rows(Box<PartitionedFile>, &'static str),
 }
 
 /// Rows for the engine.
 pub(crate) enum Rows {
-    /// A row group as pages.
-    Pages(RowGroup),
-    /// The columns of a row group in the host tier, as the scan has them.
-    Chunks(Vec<Arc<HostChunk>>),
+    /// A row group as pages, which is kept if the host tier takes it.
+    Pages(RowGroup, Option<Box<PageFill>>),
+    /// The columns of a row group in the host tier, as the scan has them, and the rows of its file.
+    Chunks(Vec<Arc<HostChunk>>, u64),
     /// Batches of the scan's source, and why there are no pages.
     Batches(SendableRecordBatchStream, &'static str),
 }
@@ -81,13 +87,13 @@ impl Share {
         };
         let (file, why) = match unit {
             Unit::Rows(file, why) => (*file, why),
-            Unit::Chunks(chunks) => {
+            Unit::Chunks(file, chunks) => {
                 self.tier_row_groups.add(1);
-                return Ok(Some(Rows::Chunks(chunks)));
+                return Ok(Some(Rows::Chunks(chunks, file.rows_of_file())));
             }
-            Unit::Pages(file, number, selection) => {
+            Unit::Pages(file, number, selection, fill) => {
                 match RowGroup::new(&file, number, selection, &self.scan.inputs, buffers) {
-                    Ok(row_group) => return Ok(Some(Rows::Pages(row_group))),
+                    Ok(row_group) => return Ok(Some(Rows::Pages(row_group, fill))),
                     Err(why) => (file.with(number, None), why),
                 }
             }
