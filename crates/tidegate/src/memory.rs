@@ -1,6 +1,7 @@
 //! Host memory: how much statements may hold, and who is told no.
 
 mod real;
+mod refusals;
 mod room;
 mod spill;
 
@@ -20,6 +21,7 @@ use tidegate_scheduler::ColumnCache;
 use tidegate_scheduler::cache::host::HostMemory;
 
 use real::{RealMemory, far_too_much, real_limit};
+use refusals::Refusals;
 
 pub(crate) use room::describe_folder;
 pub(crate) use spill::SpillSpace;
@@ -92,6 +94,7 @@ pub(crate) struct StatementPool {
     real: RealMemory,
     /// Merges of sorted rows that are under way or yet to come.
     merges: AtomicUsize,
+    refusals: Refusals,
 }
 
 /// What one operator of the statements that run holds.
@@ -117,6 +120,7 @@ impl StatementPool {
             cache: Arc::clone(cache),
             real,
             merges: AtomicUsize::new(0),
+            refusals: Refusals::default(),
         });
         // What is there now is no statement's.
         pool.real.is_idle(cache.host_bytes());
@@ -264,6 +268,35 @@ impl StatementPool {
         )))
     }
 
+    /// Gives more unless that is too much, counted or in fact; so many bytes are lacking because of tables in
+    /// the cache.
+    fn try_grow_within(
+        &self,
+        reservation: &MemoryReservation,
+        additional: usize,
+        lacking: u64,
+    ) -> Result<()> {
+        let copied = copied_at_the_end(reservation, additional);
+        self.check_copy(reservation, additional, copied)?;
+        self.check_merge(reservation, additional)?;
+        self.check_process(reservation, additional, copied)?;
+        // What would not fit without those tables either is refused as ever.
+        if lacking > 0 && wants_no_more_than(self.limit, self.inner.reserved(), additional) {
+            return Err(self.held_by_tables(reservation.consumer().name(), additional));
+        }
+        self.inner
+            .try_grow(reservation, additional)
+            .map_err(|error| match error {
+                DataFusionError::ResourcesExhausted(message) => {
+                    DataFusionError::ResourcesExhausted(format!(
+                        "{message}; raise tidegate.memory_limit (now {} MB), or lower \
+                     datafusion.execution.target_partitions so that fewer operators share it",
+                        self.limit >> 20
+                    ))
+                }
+                other => other,
+            })
+    }
     fn held_by_tables(&self, consumer: &str, additional: usize) -> DataFusionError {
         DataFusionError::ResourcesExhausted(format!(
             "{consumer} wants {additional} bytes more, and of tidegate.memory_limit ({} MB) tables of \
@@ -307,6 +340,7 @@ impl MemoryPool for StatementPool {
         if is_merge(consumer.name()) {
             self.merges.fetch_sub(1, Ordering::Relaxed);
         }
+        self.refusals.forget(consumer);
         self.inner.unregister(consumer);
     }
 
@@ -320,32 +354,17 @@ impl MemoryPool for StatementPool {
     }
 
     fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
-        let consumer = reservation.consumer().name();
         let lacking = self.take_from_cache(additional);
-        if is_never_refused(consumer) {
+        let consumer = reservation.consumer();
+        if is_never_refused(consumer.name()) || self.refusals.is_rest(consumer, additional) {
             self.inner.grow(reservation, additional);
             return Ok(());
         }
-        let copied = copied_at_the_end(reservation, additional);
-        self.check_copy(reservation, additional, copied)?;
-        self.check_merge(reservation, additional)?;
-        self.check_process(reservation, additional, copied)?;
-        // What would not fit without those tables either is refused as ever.
-        if lacking > 0 && wants_no_more_than(self.limit, self.inner.reserved(), additional) {
-            return Err(self.held_by_tables(consumer, additional));
+        let grown = self.try_grow_within(reservation, additional, lacking);
+        if grown.is_err() {
+            self.refusals.note(consumer, additional);
         }
-        self.inner
-            .try_grow(reservation, additional)
-            .map_err(|error| match error {
-                DataFusionError::ResourcesExhausted(message) => {
-                    DataFusionError::ResourcesExhausted(format!(
-                        "{message}; raise tidegate.memory_limit (now {} MB), or lower \
-                     datafusion.execution.target_partitions so that fewer operators share it",
-                        self.limit >> 20
-                    ))
-                }
-                other => other,
-            })
+        grown
     }
 
     fn reserved(&self) -> usize {
@@ -364,6 +383,7 @@ pub(crate) struct QueryPool {
     limit: Option<usize>,
     used: AtomicUsize,
     peak: AtomicUsize,
+    refusals: Refusals,
 }
 
 impl QueryPool {
@@ -374,6 +394,7 @@ impl QueryPool {
             limit: limit.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX)),
             used: AtomicUsize::new(0),
             peak: AtomicUsize::new(0),
+            refusals: Refusals::default(),
         })
     }
 
@@ -424,6 +445,7 @@ impl MemoryPool for QueryPool {
     }
 
     fn unregister(&self, consumer: &MemoryConsumer) {
+        self.refusals.forget(consumer);
         self.inner.unregister(consumer);
     }
 
@@ -438,9 +460,12 @@ impl MemoryPool for QueryPool {
     }
 
     fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
-        let consumer = reservation.consumer().name();
-        if !is_never_refused(consumer) {
-            self.check(consumer, additional)?;
+        let consumer = reservation.consumer();
+        let is_given =
+            is_never_refused(consumer.name()) || self.refusals.is_rest(consumer, additional);
+        if !is_given && let Err(error) = self.check(consumer.name(), additional) {
+            self.refusals.note(consumer, additional);
+            return Err(error);
         }
         self.inner.try_grow(reservation, additional)?;
         self.took(additional);
