@@ -20,7 +20,7 @@ use sysinfo::System;
 use tidegate_scheduler::ColumnCache;
 use tidegate_scheduler::cache::host::HostMemory;
 
-use real::{RealMemory, far_too_much, real_limit};
+use real::{RealMemory, far_too_much, much_too_much, real_limit};
 use refusals::Refusals;
 
 pub(crate) use room::describe_folder;
@@ -38,6 +38,9 @@ const PINNED_SHARE: f64 = 0.2;
 /// The part of the limit that a consumer must hold to have to spill because of what the process really
 /// takes.
 const LITTLE_SHARE: usize = 32;
+
+/// The part of the limit that a consumer that cannot spill must hold to be refused before others.
+const MUCH_SHARE: usize = 8;
 
 /// Consumers named in an error.
 const TOP_CONSUMERS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(2);
@@ -167,9 +170,9 @@ impl StatementPool {
     /// Refuses more if the process really takes too much, whatever was counted. Before that cached
     /// columns go, and what the allocator keeps.
     ///
-    /// Whoever can spill and holds something is refused first, and spills; and joins, which are planned
-    /// again with joins that spill: nothing fails, also where the memory is not this pool's. Others are
-    /// refused where the process takes far too much.
+    /// Whoever can spill and holds something is refused first, and spills; folds, which leave their states to
+    /// operators that do; and joins, which are planned again with joins that spill: nothing fails, also where
+    /// the memory is not this pool's. Others are refused later, those that hold little last.
     fn check_process(
         &self,
         reservation: &MemoryReservation,
@@ -181,14 +184,19 @@ impl StatementPool {
         if over == 0 || self.cache.give_back(over) >= over {
             return Ok(());
         }
-        let gives_way = reservation.consumer().can_spill() || copied > 0;
-        let too_much = if gives_way { real_limit } else { far_too_much };
+        let consumer = reservation.consumer();
+        let gives_way = consumer.can_spill() || copied > 0 || leaves_states(consumer.name());
+        let too_much = match gives_way {
+            true => real_limit,
+            false if reservation.size() >= self.limit / MUCH_SHARE => much_too_much,
+            false => far_too_much,
+        };
         let may_be_refused = match gives_way {
             true => reservation.size() >= self.limit / LITTLE_SHARE,
             // Who holds nothing yet is not the one who takes too much.
             false => self.over(wanted, too_much) > 0 && self.inner.reserved() > 0,
         };
-        if !may_be_refused || (self.real.trim() && self.over(wanted, too_much) == 0) {
+        if !may_be_refused || (self.real.trim(!gives_way) && self.over(wanted, too_much) == 0) {
             return Ok(());
         }
         let counted = self.inner.reserved() as u64;
@@ -206,7 +214,7 @@ impl StatementPool {
             "{} wants {additional} bytes more, and the process takes {} bytes: statements count \
              {counted} of tidegate.memory_limit ({} MB), and use {} in fact; most is held by {}; let \
              fewer statements run at once (tidegate.max_running_queries), or raise the limit",
-            reservation.consumer().name(),
+            consumer.name(),
             real.resident,
             self.limit >> 20,
             real.statements,
@@ -497,6 +505,11 @@ fn copied_at_the_end(reservation: &MemoryReservation, additional: usize) -> usiz
         true => reservation.size().saturating_add(additional),
         false => 0,
     }
+}
+
+/// Returns whether a consumer leaves what it holds to operators that spill once it is refused more.
+fn leaves_states(consumer: &str) -> bool {
+    consumer.starts_with("HostFoldExec[")
 }
 
 /// Returns whether a consumer merges sorted rows.

@@ -51,19 +51,6 @@ impl FileFormatFactory for CheckedFactory {
     }
 }
 
-/// Takes the minimum and maximum of columns of floats as estimates: files leave NaN out of them, and -0.0 may be
-/// 0.0 there. DataFusion gives every row of a column the one value between exact bounds that are equal.
-fn without_bounds_of_floats(mut statistics: Statistics, schema: &SchemaRef) -> Statistics {
-    for (column, field) in statistics.column_statistics.iter_mut().zip(schema.fields()) {
-        if field.data_type().is_floating() {
-            let (least, most) = (&column.min_value, &column.max_value);
-            (column.min_value, column.max_value) =
-                (least.clone().to_inexact(), most.clone().to_inexact());
-        }
-    }
-    statistics
-}
-
 /// Has a format check its files.
 pub(crate) fn checked(inner: Arc<dyn FileFormat>) -> Arc<dyn FileFormat> {
     Arc::new(CheckedFormat { inner })
@@ -150,11 +137,11 @@ impl FileFormat for CheckedFormat {
     ) -> Result<Statistics> {
         self.check(store, file).await?;
         let name = name_of(store.as_ref(), &file.location);
-        let reading = self
-            .inner
-            .infer_stats(state, store, Arc::clone(&table_schema), file);
-        let statistics = caught_async(&name, reading).await?;
-        Ok(without_bounds_of_floats(statistics, &table_schema))
+        caught_async(
+            &name,
+            self.inner.infer_stats(state, store, table_schema, file),
+        )
+        .await
     }
 
     async fn infer_ordering(
@@ -183,10 +170,8 @@ impl FileFormat for CheckedFormat {
         self.check(store, file).await?;
         let name = name_of(store.as_ref(), &file.location);
         let inner = &self.inner;
-        let reading = inner.infer_stats_and_ordering(state, store, Arc::clone(&table_schema), file);
-        let mut meta = caught_async(&name, reading).await?;
-        meta.statistics = without_bounds_of_floats(meta.statistics, &table_schema);
-        Ok(meta)
+        let reading = inner.infer_stats_and_ordering(state, store, table_schema, file);
+        caught_async(&name, reading).await
     }
 
     async fn create_physical_plan(
