@@ -52,19 +52,20 @@ impl PhysicalOptimizerRule for EstimateBounds {
 /// Returns a scan without exact bounds of float columns, if it has any.
 fn with_estimates(scan: &FileScanConfig) -> Option<FileScanConfig> {
     let schema = scan.file_schema();
-    let files = || scan.file_groups.iter().flat_map(FileGroup::iter);
-    let of_files = files().filter_map(|file| file.statistics.as_deref());
-    let of_groups = scan.file_groups.iter();
-    let of_groups = of_groups.filter_map(|group| group.file_statistics(None));
+    let has_exact = |statistics: &Statistics| has_exact(statistics, schema);
     let mut all = scan.statistics();
-    let mut each = of_files.chain(of_groups).chain([&all]);
-    if !each.any(|statistics| has_exact(statistics, schema)) {
+    let is_exact = has_exact(&all)
+        || scan.file_groups.iter().any(|group| {
+            let of_files = group.iter().filter_map(|file| file.statistics.as_deref());
+            of_files.chain(group.file_statistics(None)).any(has_exact)
+        });
+    if !is_exact {
         return None;
     }
     let groups = scan.file_groups.iter().map(|group| {
         let mut files = group.files().to_vec();
         for statistics in files.iter_mut().filter_map(|file| file.statistics.as_mut()) {
-            if has_exact(statistics, schema) {
+            if has_exact(statistics) {
                 estimate(Arc::make_mut(statistics), schema);
             }
         }
