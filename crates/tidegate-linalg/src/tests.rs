@@ -1,3 +1,5 @@
+//! Matrices whose factors are known, and NIST's least squares.
+
 use nalgebra::{DMatrix, DVector};
 
 use super::{Gram, Regression, Svd, Triangle};
