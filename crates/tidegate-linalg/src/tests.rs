@@ -90,9 +90,9 @@ fn check_svd(matrix: &DMatrix<f64>, values: &[f64], what: &str) {
 #[test]
 fn a_triangle_has_the_products_of_its_rows() {
     for columns in [1, 2, 5, 9] {
-        for rows in [0, 1, 2, 31, 32, 33, 63, 64, 65, 200] {
+        for rows in [0, 1, 2, 31, 32, 33, 63, 64, 65, 200, 1023, 1024, 1025, 2100] {
             let matrix = random(rows, columns, 3);
-            for piece in [1, 5, 32, 1000] {
+            for piece in [1, 5, 32, 5000] {
                 let r = upper(&triangle(&matrix, piece).packed(), columns);
                 let left = r.transpose() * &r - matrix.transpose() * &matrix;
                 let allowed = 1e-14 * (rows.max(1) as f64);
@@ -318,6 +318,30 @@ fn a_constant_is_fitted_without_r2() {
     let found = fit(&columns, &[7.0; 3], 1);
     assert_near(found.intercept, 7.0, 1e-14, "the intercept");
     assert_eq!(found.r2, None);
+}
+
+#[test]
+fn many_rows_round_little() {
+    let rows = 200_000;
+    let mut next = numbers(31);
+    let mut all = Triangle::new(3);
+    for row in 0..rows {
+        let (at, x) = (f64::from(row), next());
+        all.push([1.0, x, 3.0 * x + at]);
+    }
+    // One column alone is fitted by sums over the centred columns, too.
+    let fit = all.regression();
+    let coefficient = fit.coefficients[0].unwrap_or_default();
+    let mut next = numbers(31);
+    let (mut sums, mut products) = (0.0, 0.0);
+    let xs: Vec<f64> = (0..rows).map(|_| next()).collect();
+    let mean = xs.iter().sum::<f64>() / f64::from(rows);
+    for (x, row) in xs.iter().zip(0..rows) {
+        sums += (x - mean) * (x - mean);
+        products += (x - mean) * (f64::from(row) - f64::from(rows - 1) / 2.0);
+    }
+    assert_near(coefficient, 3.0 + products / sums, 1e-9, "a coefficient");
+    assert!(all.size() < 1000, "{} bytes", all.size());
 }
 
 #[test]

@@ -4,10 +4,12 @@ use nalgebra::DMatrix;
 
 use super::{Regression, Svd, packed_len, regression, svd};
 
-/// Rows for each column that wait until they are folded: folding fewer spends its time on the triangle.
+/// Rows for each column that are folded at a time at the least: folding fewer spends its time on the triangle.
 const ROWS_PER_COLUMN: usize = 4;
-/// The fewest rows that wait.
+/// The fewest rows that are folded while more may come.
 const ROWS_MIN: usize = 32;
+/// The rows that are folded at a time if as many come at once. Each time rounds the triangle once more.
+const ROWS_AT_ONCE: usize = 1024;
 
 /// R of X = QR of the rows so far; Q is not kept. The signs of R's rows are not defined.
 ///
@@ -31,13 +33,22 @@ impl Triangle {
         }
     }
 
-    /// Adds a row.
+    /// Adds a row. Whoever adds rows calls [`Triangle::settle`] after some.
     pub fn push(&mut self, row: impl IntoIterator<Item = f64>) {
         let before = self.waiting.len();
         self.waiting.extend(row);
         let given = self.waiting.len() - before;
         assert_eq!(given, self.columns, "a row has a value of each column");
-        let rows = (self.columns * ROWS_PER_COLUMN).max(ROWS_MIN);
+        self.fold_from(ROWS_AT_ONCE);
+    }
+
+    /// Keeps no more rows than the triangle is worth: a program with many of them has memory for few of each.
+    pub fn settle(&mut self) {
+        self.fold_from(ROWS_MIN);
+    }
+
+    fn fold_from(&mut self, rows: usize) {
+        let rows = rows.max(self.columns * ROWS_PER_COLUMN);
         if self.waiting.len() >= rows * self.columns {
             self.fold();
         }
@@ -56,6 +67,7 @@ impl Triangle {
             self.push(std::iter::repeat_n(0.0, zeros).chain(row.iter().copied()));
             rest = after;
         }
+        self.settle();
     }
 
     /// Returns the upper triangle, row by row.
@@ -90,11 +102,11 @@ impl Triangle {
         let folded = if self.waiting.is_empty() {
             before
         } else {
-            let rows = self.waiting.len() / columns;
+            let waiting = std::mem::take(&mut self.waiting);
+            let rows = waiting.len() / columns;
             let mut stacked = before.resize_vertically(columns + rows, 0.0);
-            let waiting = DMatrix::from_row_slice(rows, columns, &self.waiting);
+            let waiting = DMatrix::from_row_slice(rows, columns, &waiting);
             stacked.rows_mut(columns, rows).copy_from(&waiting);
-            self.waiting.clear();
             triangular(stacked)
         };
         self.folded.insert(folded)

@@ -62,6 +62,7 @@ impl LinearAccumulator {
                     let others = others.iter().chain(fitted).map(|column| column[row]);
                     triangle.push(ones.into_iter().chain(others));
                 }
+                triangle.settle();
             }
         }
         self.rows += i64::try_from(rows).unwrap_or(i64::MAX);
