@@ -54,12 +54,11 @@ impl Gram {
     /// Returns the rows of the whole matrix.
     pub fn rows(&self) -> Vec<Vec<f64>> {
         let mut rows = vec![vec![0.0; self.columns]; self.columns];
-        let mut sums = self.packed.iter();
-        for i in 0..self.columns {
-            for (j, &sum) in (i..self.columns).zip(sums.by_ref()) {
-                rows[i][j] = sum;
-                rows[j][i] = sum;
-            }
+        let columns = self.columns;
+        let places = (0..columns).flat_map(|i| (i..columns).map(move |j| (i, j)));
+        for ((i, j), &sum) in places.zip(&self.packed) {
+            rows[i][j] = sum;
+            rows[j][i] = sum;
         }
         rows
     }
