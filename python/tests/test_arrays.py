@@ -296,6 +296,33 @@ def test_persisted_arrays_are_kept_and_given_up(con):
     assert con.tables() == before
 
 
+@pytest.mark.parametrize(
+    "shape", [(70,), -1, (10, 7), (7, -1), (2, 5, 7), (7, 1, 10), (1, 70, 1), (7, 2, 5), (-1, 35)], ids=repr
+)
+def test_reshape(con, shape):
+    for values in (FLOATS, WHOLE, TRUTH):
+        check(ours(con, values).reshape(shape), values.reshape(shape))
+        check(np.reshape(ours(con, values), shape), values.reshape(shape))
+    check(ours(con, FLOATS).T.reshape(shape), FLOATS.T.reshape(shape))
+    check(ours(con, FLOATS)[::-1].reshape(shape)[:2], FLOATS[::-1].reshape(shape)[:2])
+    check(ours(con, FLOATS).reshape(shape).sum(axis=0), FLOATS.reshape(shape).sum(axis=0))
+
+
+def test_reshape_of_parts(con):
+    check(ours(con, CUBE).reshape(4, 15), CUBE.reshape(4, 15))
+    check(ours(con, CUBE)[:, 1:2].reshape(3, 5), CUBE[:, 1:2].reshape(3, 5))
+    check(ours(con, CUBE)[1:2, :, 2:3].reshape(4) * 2, CUBE[1:2, :, 2:3].reshape(4) * 2)
+    check(ours(con, CUBE)[2].reshape(2, 10), CUBE[2].reshape(2, 10))
+    check(ours(con, CUBE).ravel(), CUBE.ravel())
+    check(ours(con, CUBE).sum().reshape(1, 1), CUBE.sum().reshape(1, 1))
+    check(ours(con, CUBE[0, 0, :1]).reshape(()), CUBE[0, 0, :1].reshape(()))
+    x = ta.random.default_rng(1, con=con).normal(size=(60, 50), chunks=(10, 50))
+    check(x.reshape(3, 1000)[1, ::7], x.compute().reshape(3, 1000)[1, ::7])
+    for shape in ((4, 4), (-1, 7), (-1, -1), (-2, 30), (0, -1)):
+        with pytest.raises(ValueError, match="cannot reshape"):
+            ours(con, CUBE).reshape(shape)
+
+
 def test_arrays_run_on_devices_as_statements_do():
     con = tg.connect(devices="", simulate_device="256MiB")
     con.set("tidegate.placement", "device")
@@ -317,7 +344,6 @@ def test_what_is_not_there_is_named(con):
         (lambda: np.concatenate([x, x]), "concatenate"),
         (lambda: np.heaviside(x, 1), "heaviside"),
         (lambda: x.argsort(), "argsort"),
-        (lambda: x @ x, "@"),
         (lambda: np.asarray(x), "compute"),
         (lambda: iter(x), "compute"),
         (lambda: x[[1, 2]], "slices"),

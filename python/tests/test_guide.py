@@ -1,4 +1,4 @@
-"""Every block of Python in the guide's page runs, in order, and prints what the page shows after it."""
+"""Every block of Python in the guide runs, in order, and prints what the page shows after it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ from pathlib import Path
 
 import pytest
 
-PAGES = ["docs/guide/python.md", "README.md"]
+PAGES = [
+    "docs/guide/python.md",
+    "docs/guide/python-from-dask.md",
+    "docs/guide/python-from-duckdb.md",
+    "docs/guide/python-from-polars.md",
+    "README.md",
+]
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```python\n(.*?)^```$(?:\n+```text\n(.*?)^```$)?", re.DOTALL | re.MULTILINE)
 

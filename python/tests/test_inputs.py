@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.interchange
 import pytest
 
 import tidegate as tg
@@ -217,3 +218,14 @@ def test_another_connections_frame_is_refused(con):
     theirs = other.sql("SELECT 1 AS x")
     with pytest.raises(tg.SqlError, match="two connections"):
         con.sql("SELECT 1 AS x").union(theirs)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+def test_frames_are_interchanged(con):
+    frame = con.from_dict({"n": [1, None, 3], "x": [0.5, 1.5, None], "s": ["a", None, "ü"]})
+    for given in (frame.filter(tg.lit(True)), frame.collect()):
+        found = pa.interchange.from_dataframe(given.__dataframe__()).to_pydict()
+        assert found == {"n": [1, None, 3], "x": [0.5, 1.5, None], "s": ["a", None, "ü"]}
+    with pytest.raises(RuntimeError, match="views"):
+        frame.select(tg.col("s").cast("Utf8View")).__dataframe__(allow_copy=False)
+    assert frame.select("n").__dataframe__(allow_copy=False).num_rows() == 3

@@ -355,8 +355,8 @@ def test_delayed_calls_run_once_and_beside_each_other(con):
     assert result.compute() == 6
     assert sorted(calls) == ["number 1", "number 2"]
     together = threading.Barrier(2, timeout=60)
-    meet = tg.delayed(lambda: together.wait())
-    assert sorted(tg.delayed(lambda *them: list(them))(meet(), meet()).compute(workers=2)) == [0, 1]
+    meet = tg.delayed(slots={"cpu": 0})(lambda: together.wait())
+    assert sorted(tg.delayed(lambda *them: list(them))(meet(), meet()).compute(con)) == [0, 1]
     query = tg.delayed(lambda n: con.sql("SELECT $1 AS x", [n]).item())
     assert tg.delayed(max)(query(3), query(4)).compute() == 4
 
@@ -366,3 +366,55 @@ def test_delayed_calls_run_once_and_beside_each_other(con):
 
     with pytest.raises(ValueError, match="no"):
         total([one, fails()]).compute()
+
+
+def test_delayed_calls_are_tasks_of_a_session():
+    con = tg.connect(devices="", task_slots={"cpu": 2, "one": 1})
+    inside, most = [], []
+
+    @tg.delayed(slots={"one": 1})
+    def alone(x):
+        inside.append(x)
+        most.append(len(inside))
+        inside.remove(x)
+        return x
+
+    assert tg.delayed(sum)([alone(n) for n in range(20)]).compute(con) == 190
+    assert max(most) == 1
+    attempts = []
+
+    @tg.delayed(retries=2)
+    def at_last():
+        attempts.append(1)
+        if len(attempts) < 3:
+            raise OSError("not yet")
+        return len(attempts)
+
+    assert at_last().compute(con) == 3
+    with pytest.raises(tg.ResourcesExhaustedError, match="no_such"):
+        tg.delayed(slots={"no_such": 1})(int)().compute(con)
+    with pytest.raises(tg.ResourcesExhaustedError, match="memory"):
+        tg.delayed(memory=1 << 60)(int)().compute(con)
+    # A call may compute others, although it has the only slots.
+    nested = tg.delayed(slots={"one": 1})(lambda: alone(5).compute(con) + 1)
+    assert nested().compute(con) == 6
+
+
+def test_ctrl_c_ends_delayed_calls():
+    code = """
+        import signal, threading, time
+        import tidegate as tg
+        begun = threading.Event()
+        @tg.delayed
+        def slow():
+            begun.set()
+            time.sleep(2)
+        later = []
+        threading.Thread(target=lambda: (begun.wait(), signal.raise_signal(signal.SIGINT))).start()
+        con = tg.connect(devices="")
+        try:
+            tg.delayed(later.append)(slow()).compute(con)
+        except KeyboardInterrupt:
+            print("ended", later)
+    """
+    assert run(code).stdout.strip() == "ended []"

@@ -287,8 +287,9 @@ def connect(
         ca: certificates in PEM, or their file, that may sign the server's.
         options: of a session of this process: ``memory_limit``, ``device_memory_limit`` and ``temp_limit`` in
             bytes; ``temp_dir``; ``threads``; ``devices``, written as in ``CUDA_VISIBLE_DEVICES`` (``""`` for
-            none); ``simulate_device``; ``stores``, options of object stores as triples of a place (``""`` for all),
-            an option and its value: ``("s3://bucket", "aws.region", "eu-central-1")``.
+            none); ``simulate_device``; ``task_slots``, what calls of ``delayed`` take of, a number by name;
+            ``stores``, options of object stores as triples of a place (``""`` for all), an option and its value:
+            ``("s3://bucket", "aws.region", "eu-central-1")``.
 
     Environment variables of object stores (``AWS_…``, ``AZURE_…``, ``GOOGLE_…``) count for sessions of this process,
     as they do for the command; ``stores`` goes before.

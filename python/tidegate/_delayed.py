@@ -2,33 +2,59 @@
 
 from __future__ import annotations
 
+import functools
 import threading
-from collections.abc import Callable, Iterable
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
-from concurrent.futures import Future as Running
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, overload
+
+if TYPE_CHECKING:
+    from tidegate import _tidegate
+    from tidegate._connection import Connection
+
+#: Whether this thread makes a call.
+_THREAD = threading.local()
+
+
+@dataclass(frozen=True)
+class _Needs:
+    """What each call of a function takes while it runs."""
+
+    slots: Mapping[str, int] = field(default_factory=dict)
+    memory: int = 0
+    retries: int = 0
+    priority: int = 0
 
 
 class Delayed:
     """A call that has not happened. Passed to other delayed calls it is an argument of theirs."""
 
-    __slots__ = ("_args", "_function", "_kwargs")
+    __slots__ = ("_args", "_function", "_kwargs", "_needs")
 
-    def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def __init__(
+        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], needs: _Needs
+    ) -> None:
         self._function = function
         self._args = args
         self._kwargs = kwargs
+        self._needs = needs
 
-    def compute(self, workers: int | None = None) -> Any:
+    def compute(self, con: Connection | None = None) -> Any:
         """Make the call, after those whose values it takes. Calls that do not depend on each other run beside
-        each other; each runs once.
+        each other, as tasks of a session; each runs once.
 
         Lazy frames among the arguments are passed as they are.
 
         Args:
-            workers: the most calls at a time.
+            con: whose slots and memory the calls take; the default connection if there is none.
         """
-        return _compute(self, workers)
+        import tidegate
+
+        return _compute(self, con or tidegate.default_connection())
+
+    def _name(self) -> str:
+        return str(getattr(self._function, "__name__", "call"))
 
     def _inputs(self) -> Iterable[Delayed]:
         for item in (*self._args, *self._kwargs.values()):
@@ -40,18 +66,47 @@ class Delayed:
         return self._function(*args, **kwargs)
 
     def __repr__(self) -> str:
-        return f"<tidegate.Delayed {getattr(self._function, '__name__', 'call')}>"
+        return f"<tidegate.Delayed {self._name()}>"
 
 
-def delayed(function: Callable[..., Any]) -> Callable[..., Delayed]:
-    """Make calls of a function wait until their value is asked for: ``delayed(f)(a, b).compute()``."""
+@overload
+def delayed(function: Callable[..., Any]) -> Callable[..., Delayed]: ...
 
-    def call(*args: Any, **kwargs: Any) -> Delayed:
-        return Delayed(function, args, kwargs)
 
-    call.__name__ = getattr(function, "__name__", "call")
-    call.__doc__ = function.__doc__
-    return call
+@overload
+def delayed(
+    *, slots: Mapping[str, int] | None = None, memory: int = 0, retries: int = 0, priority: int = 0
+) -> Callable[[Callable[..., Any]], Callable[..., Delayed]]: ...
+
+
+def delayed(
+    function: Callable[..., Any] | None = None,
+    *,
+    slots: Mapping[str, int] | None = None,
+    memory: int = 0,
+    retries: int = 0,
+    priority: int = 0,
+) -> Any:
+    """Make calls of a function wait until their value is asked for: ``delayed(f)(a, b).compute()``.
+
+    Args:
+        function: what is called.
+        slots: what a call takes while it runs, by name: one of ``cpu``, of which there are as many as cores, unless
+            it says ``{"cpu": 0}``; of ``device`` there are as many as devices.
+        memory: bytes that are reserved while a call runs, of the memory that statements share.
+        retries: how often a call that raised is made again.
+        priority: calls of a higher one run first.
+    """
+    needs = _Needs(dict(slots or {}), memory, retries, priority)
+
+    def of(function: Callable[..., Any]) -> Callable[..., Delayed]:
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Delayed:
+            return Delayed(function, args, kwargs, needs)
+
+        return call
+
+    return of if function is None else of(function)
 
 
 def _found(item: Any) -> Iterable[Delayed]:
@@ -91,28 +146,46 @@ def _in_order(last: Delayed) -> list[Delayed]:
     return order
 
 
-def _compute(last: Delayed, workers: int | None) -> Any:
+def _compute(last: Delayed, con: Connection) -> Any:
     waiting = _in_order(last)
     values: dict[int, Any] = {}
-    running: dict[Running[Any], Delayed] = {}
-    is_nested = threading.current_thread().name.startswith("tidegate-delayed")
-    if is_nested or len(waiting) == 1:
+    if getattr(_THREAD, "is_call", False):
+        # A call of a call would wait for slots that the outer one has.
         for call in waiting:
             values[id(call)] = call._call(values)
         return values[id(last)]
-    with ThreadPoolExecutor(workers, thread_name_prefix="tidegate-delayed") as pool:
-        try:
-            while waiting or running:
-                ready = [call for call in waiting if all(id(inner) in values for inner in call._inputs())]
-                for call in ready:
-                    running[pool.submit(call._call, values)] = call
-                started = {id(call) for call in ready}
-                waiting = [call for call in waiting if id(call) not in started]
-                done, _ = wait(running, return_when=FIRST_COMPLETED)
-                for task in done:
-                    values[id(running.pop(task))] = task.result()
-        except BaseException:
-            for task in running:
-                task.cancel()
-            raise
+    ended: SimpleQueue[tuple[Delayed, Any, BaseException | None]] = SimpleQueue()
+    running: dict[int, _tidegate.Call] = {}
+    try:
+        while id(last) not in values:
+            ready = [call for call in waiting if all(id(inner) in values for inner in call._inputs())]
+            waiting = [call for call in waiting if call not in ready]
+            for call in ready:
+                running[id(call)] = _submit(call, values, con, ended)
+            call, value, error = ended.get()
+            del running[id(call)]
+            if error is not None:
+                raise error
+            values[id(call)] = value
+    except BaseException:
+        for task in running.values():
+            task.cancel()
+        raise
     return values[id(last)]
+
+
+def _submit(call: Delayed, values: dict[int, Any], con: Connection, ended: SimpleQueue[Any]) -> _tidegate.Call:
+    def body() -> Any:
+        _THREAD.is_call = True
+        try:
+            return call._call(values)
+        finally:
+            _THREAD.is_call = False
+
+    def done(value: Any, error: BaseException | None) -> None:
+        ended.put((call, value, error))
+
+    needs = call._needs
+    return con._session.submit_call(
+        call._name(), body, done, (dict(needs.slots), needs.memory, needs.retries, needs.priority)
+    )

@@ -337,6 +337,10 @@ class DataFrame:
     def __arrow_c_schema__(self) -> object:
         return self._frame.schema.__arrow_c_schema__()
 
+    def __dataframe__(self, nan_as_null: bool = False, allow_copy: bool = True) -> Any:
+        """Run the frame and return it by the dataframe interchange protocol."""
+        return self.collect().__dataframe__(nan_as_null, allow_copy)
+
     def show(self, n: int = 20) -> None:
         """Run the frame and print its first rows."""
         print(text_table(self._run(self._frame.limit(0, n).start), n))
@@ -464,6 +468,20 @@ class Table:
 
     def __arrow_c_schema__(self) -> object:
         return self._rows.schema.__arrow_c_schema__()
+
+    def __dataframe__(self, nan_as_null: bool = False, allow_copy: bool = True) -> Any:
+        """Return the rows by the dataframe interchange protocol, which ``__arrow_c_stream__`` replaces: strings are
+        copied, for it knows no views, and types that it has not are a ``NotImplementedError``."""
+        import pyarrow
+
+        table = self.to_arrow()
+        views = {pyarrow.string_view(): pyarrow.large_string(), pyarrow.binary_view(): pyarrow.large_binary()}
+        if any(field.type in views for field in table.schema):
+            if not allow_copy:
+                raise RuntimeError("strings are views here, which the interchange protocol knows only as copies")
+            fields = [field.with_type(views.get(field.type, field.type)) for field in table.schema]
+            table = table.cast(pyarrow.schema(fields))
+        return table.__dataframe__(nan_as_null, allow_copy)
 
     def __repr__(self) -> str:
         return text_table(self._rows, _SHOWN_ROWS)

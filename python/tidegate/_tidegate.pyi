@@ -12,6 +12,7 @@ __all__ = [
     "Batches",
     "Schema",
     "Function",
+    "Call",
     "main",
     "end_functions",
 ]
@@ -65,6 +66,10 @@ class Function:
     def __new__(
         cls, name: str, returns: object, body: Callable[[list[Any], int], object], is_volatile: bool
     ) -> Function: ...
+
+@final
+class Call:
+    def cancel(self) -> None: ...
 
 @final
 class Frame:
@@ -121,6 +126,13 @@ class Session:
     def register(self, name: str, frame: Frame, replaces: bool) -> None: ...
     def unregister(self, name: str) -> bool: ...
     def register_function(self, function: Function) -> None: ...
+    def submit_call(
+        self,
+        name: str,
+        body: Callable[[], object],
+        done: Callable[[Any, BaseException | None], object],
+        needs: tuple[dict[str, int], int, int, int],
+    ) -> Call: ...
     def functions(self) -> list[str]: ...
     def last_report(self) -> dict[str, Any] | None: ...
     def devices(self) -> list[tuple[str, str]]: ...

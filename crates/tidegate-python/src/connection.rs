@@ -12,7 +12,7 @@ use datafusion::dataframe::DataFrame;
 use futures::{StreamExt, TryStreamExt};
 use pyo3::prelude::{PyAnyMethods, pyclass, pymethods};
 use pyo3::types::{PyDict, PyDictMethods};
-use pyo3::{Bound, PyAny, PyRef, PyResult, Python};
+use pyo3::{Bound, Py, PyAny, PyRef, PyResult, Python};
 use pyo3_arrow::input::AnyRecordBatch;
 use tidegate::{
     CancelHandle, Error, ErrorKind, Planned, QueryProgress, SimulatedSpec, StatementKind,
@@ -29,6 +29,7 @@ use crate::order::kept;
 use crate::remote::Queries;
 use crate::rows::Stream;
 use crate::runtime::{runtime, wait};
+use crate::tasks::{Call, CallNeeds};
 
 /// Rows of one batch of a table from outside: what one thread takes at a time.
 const BATCH_ROWS: usize = 131_072;
@@ -284,6 +285,12 @@ impl Session {
                     }
                     builder
                 }
+                "task_slots" => {
+                    let slots = value.extract::<HashMap<String, u32>>()?.into_iter();
+                    slots.fold(builder, |builder, (name, count)| {
+                        builder.task_slots(name, count)
+                    })
+                }
                 "stores" => {
                     type Variables = Vec<(String, String)>;
                     type Options = Vec<(String, String, String)>;
@@ -434,6 +441,18 @@ impl Session {
         let session = self.local_only("create_function()")?;
         session.context().register_udf(function.0.as_ref().clone());
         Ok(())
+    }
+
+    /// Makes a call on a thread of the engine when what it needs is free, and then calls `done` with its value and
+    /// its exception. For a server it is a session of this process that does.
+    fn submit_call(
+        &self,
+        name: String,
+        body: Py<PyAny>,
+        done: Py<PyAny>,
+        needs: CallNeeds,
+    ) -> PyResult<Call> {
+        Call::submit(self.engine.planner(), name, body, done, needs)
     }
 
     /// Lists the names of functions.

@@ -40,8 +40,8 @@ fn make(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
 }
 
 /// Finds the exception that a Python function raised.
-fn below(py: Python<'_>, error: &Error) -> Option<PyErr> {
-    let mut cause: Option<&(dyn StdError + 'static)> = Some(error);
+pub(crate) fn below(py: Python<'_>, error: &(dyn StdError + 'static)) -> Option<PyErr> {
+    let mut cause = Some(error);
     while let Some(current) = cause {
         if let Some(raised) = current.downcast_ref::<PyErr>() {
             return Some(raised.clone_ref(py));

@@ -210,7 +210,7 @@ fn column_of(given: &RecordBatch, field: &Field) -> std::result::Result<ArrayRef
 }
 
 /// Runs Python on a thread of the engine.
-fn attached<T>(work: impl FnOnce(Python<'_>) -> PyResult<T>) -> Result<T> {
+pub(crate) fn attached<T>(work: impl FnOnce(Python<'_>) -> PyResult<T>) -> Result<T> {
     let inside = Inside::enter();
     if IS_ENDING.load(Ordering::SeqCst) {
         return exec_err!("the Python interpreter is shutting down");

@@ -6,7 +6,8 @@
 //!
 //! In reading order: `runtime` (threads, waiting, Ctrl-C), `error`, `connection` (sessions, here and on
 //! servers), `literal` and `expr` (trees become expressions), `types`, `frame` (plans), `aggregation`, `joins`, `order`,
-//! `job` (a statement that runs), `rows` (what it gives), `functions` (Python functions over batches).
+//! `job` (a statement that runs), `rows` (what it gives), `functions` (Python functions over batches), `tasks` (Python
+//! calls that a session runs).
 
 mod aggregation;
 mod connection;
@@ -21,6 +22,7 @@ mod order;
 mod remote;
 mod rows;
 mod runtime;
+mod tasks;
 mod types;
 
 use std::ffi::OsString;
@@ -46,6 +48,7 @@ fn _tidegate(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<rows::Batches>()?;
     module.add_class::<rows::Schema>()?;
     module.add_class::<functions::Function>()?;
+    module.add_class::<tasks::Call>()?;
     module.add_function(wrap_pyfunction!(main, module)?)?;
     module.add_function(wrap_pyfunction!(functions::end_functions, module)?)
 }

@@ -4,8 +4,8 @@
 //! [`sql`] has those of `CREATE FUNCTION`, whose calls become the expression that they stand for, so
 //! that they run wherever that expression would. [`custom`] has those that a program registers, with
 //! a body in Rust and perhaps one for devices. [`zones`] has `timezone`, which `AT TIME ZONE` calls,
-//! [`intervals`] what comparisons of intervals call, and [`json`] those that read JSON. [`forms`] has
-//! functions of other systems that are here by another name.
+//! [`intervals`] what comparisons of intervals call, [`json`] those that read JSON, and [`linear`] the
+//! aggregates of linear algebra. [`forms`] has functions of other systems that are here by another name.
 
 pub(crate) mod bounded;
 pub(crate) mod custom;
@@ -13,6 +13,7 @@ pub(crate) mod folding;
 pub(crate) mod forms;
 pub(crate) mod intervals;
 pub(crate) mod json;
+pub(crate) mod linear;
 pub(crate) mod sql;
 pub(crate) mod zones;
 

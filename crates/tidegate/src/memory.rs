@@ -1,6 +1,7 @@
 //! Host memory: how much statements may hold, and who is told no.
 
 mod real;
+mod refusals;
 mod room;
 mod spill;
 
@@ -19,7 +20,8 @@ use sysinfo::System;
 use tidegate_scheduler::ColumnCache;
 use tidegate_scheduler::cache::host::HostMemory;
 
-use real::{RealMemory, far_too_much, real_limit};
+use real::{RealMemory, far_too_much, much_too_much, real_limit};
+use refusals::Refusals;
 
 pub(crate) use room::describe_folder;
 pub(crate) use spill::SpillSpace;
@@ -36,6 +38,9 @@ const PINNED_SHARE: f64 = 0.2;
 /// The part of the limit that a consumer must hold to have to spill because of what the process really
 /// takes.
 const LITTLE_SHARE: usize = 32;
+
+/// The part of the limit that a consumer that cannot spill must hold to be refused before others.
+const MUCH_SHARE: usize = 8;
 
 /// Consumers named in an error.
 const TOP_CONSUMERS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(2);
@@ -92,6 +97,7 @@ pub(crate) struct StatementPool {
     real: RealMemory,
     /// Merges of sorted rows that are under way or yet to come.
     merges: AtomicUsize,
+    refusals: Refusals,
 }
 
 /// What one operator of the statements that run holds.
@@ -117,6 +123,7 @@ impl StatementPool {
             cache: Arc::clone(cache),
             real,
             merges: AtomicUsize::new(0),
+            refusals: Refusals::default(),
         });
         // What is there now is no statement's.
         pool.real.is_idle(cache.host_bytes());
@@ -163,9 +170,9 @@ impl StatementPool {
     /// Refuses more if the process really takes too much, whatever was counted. Before that cached
     /// columns go, and what the allocator keeps.
     ///
-    /// Whoever can spill and holds something is refused first, and spills; and joins, which are planned
-    /// again with joins that spill: nothing fails, also where the memory is not this pool's. Others are
-    /// refused where the process takes far too much.
+    /// Whoever can spill and holds something is refused first, and spills; folds, which leave their states to
+    /// operators that do; and joins, which are planned again with joins that spill: nothing fails, also where
+    /// the memory is not this pool's. Others are refused later, those that hold little last.
     fn check_process(
         &self,
         reservation: &MemoryReservation,
@@ -177,14 +184,19 @@ impl StatementPool {
         if over == 0 || self.cache.give_back(over) >= over {
             return Ok(());
         }
-        let gives_way = reservation.consumer().can_spill() || copied > 0;
-        let too_much = if gives_way { real_limit } else { far_too_much };
+        let consumer = reservation.consumer();
+        let gives_way = consumer.can_spill() || copied > 0 || leaves_states(consumer.name());
+        let too_much = match gives_way {
+            true => real_limit,
+            false if reservation.size() >= self.limit / MUCH_SHARE => much_too_much,
+            false => far_too_much,
+        };
         let may_be_refused = match gives_way {
             true => reservation.size() >= self.limit / LITTLE_SHARE,
             // Who holds nothing yet is not the one who takes too much.
             false => self.over(wanted, too_much) > 0 && self.inner.reserved() > 0,
         };
-        if !may_be_refused || (self.real.trim() && self.over(wanted, too_much) == 0) {
+        if !may_be_refused || (self.real.trim(!gives_way) && self.over(wanted, too_much) == 0) {
             return Ok(());
         }
         let counted = self.inner.reserved() as u64;
@@ -202,7 +214,7 @@ impl StatementPool {
             "{} wants {additional} bytes more, and the process takes {} bytes: statements count \
              {counted} of tidegate.memory_limit ({} MB), and use {} in fact; most is held by {}; let \
              fewer statements run at once (tidegate.max_running_queries), or raise the limit",
-            reservation.consumer().name(),
+            consumer.name(),
             real.resident,
             self.limit >> 20,
             real.statements,
@@ -264,6 +276,35 @@ impl StatementPool {
         )))
     }
 
+    /// Gives more unless that is too much, counted or in fact; so many bytes are lacking because of tables in
+    /// the cache.
+    fn try_grow_within(
+        &self,
+        reservation: &MemoryReservation,
+        additional: usize,
+        lacking: u64,
+    ) -> Result<()> {
+        let copied = copied_at_the_end(reservation, additional);
+        self.check_copy(reservation, additional, copied)?;
+        self.check_merge(reservation, additional)?;
+        self.check_process(reservation, additional, copied)?;
+        // What would not fit without those tables either is refused as ever.
+        if lacking > 0 && wants_no_more_than(self.limit, self.inner.reserved(), additional) {
+            return Err(self.held_by_tables(reservation.consumer().name(), additional));
+        }
+        self.inner
+            .try_grow(reservation, additional)
+            .map_err(|error| match error {
+                DataFusionError::ResourcesExhausted(message) => {
+                    DataFusionError::ResourcesExhausted(format!(
+                        "{message}; raise tidegate.memory_limit (now {} MB), or lower \
+                     datafusion.execution.target_partitions so that fewer operators share it",
+                        self.limit >> 20
+                    ))
+                }
+                other => other,
+            })
+    }
     fn held_by_tables(&self, consumer: &str, additional: usize) -> DataFusionError {
         DataFusionError::ResourcesExhausted(format!(
             "{consumer} wants {additional} bytes more, and of tidegate.memory_limit ({} MB) tables of \
@@ -307,6 +348,7 @@ impl MemoryPool for StatementPool {
         if is_merge(consumer.name()) {
             self.merges.fetch_sub(1, Ordering::Relaxed);
         }
+        self.refusals.forget(consumer);
         self.inner.unregister(consumer);
     }
 
@@ -320,32 +362,17 @@ impl MemoryPool for StatementPool {
     }
 
     fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
-        let consumer = reservation.consumer().name();
         let lacking = self.take_from_cache(additional);
-        if is_never_refused(consumer) {
+        let consumer = reservation.consumer();
+        if is_never_refused(consumer.name()) || self.refusals.is_rest(consumer, additional) {
             self.inner.grow(reservation, additional);
             return Ok(());
         }
-        let copied = copied_at_the_end(reservation, additional);
-        self.check_copy(reservation, additional, copied)?;
-        self.check_merge(reservation, additional)?;
-        self.check_process(reservation, additional, copied)?;
-        // What would not fit without those tables either is refused as ever.
-        if lacking > 0 && wants_no_more_than(self.limit, self.inner.reserved(), additional) {
-            return Err(self.held_by_tables(consumer, additional));
+        let grown = self.try_grow_within(reservation, additional, lacking);
+        if grown.is_err() {
+            self.refusals.note(consumer, additional);
         }
-        self.inner
-            .try_grow(reservation, additional)
-            .map_err(|error| match error {
-                DataFusionError::ResourcesExhausted(message) => {
-                    DataFusionError::ResourcesExhausted(format!(
-                        "{message}; raise tidegate.memory_limit (now {} MB), or lower \
-                     datafusion.execution.target_partitions so that fewer operators share it",
-                        self.limit >> 20
-                    ))
-                }
-                other => other,
-            })
+        grown
     }
 
     fn reserved(&self) -> usize {
@@ -364,6 +391,7 @@ pub(crate) struct QueryPool {
     limit: Option<usize>,
     used: AtomicUsize,
     peak: AtomicUsize,
+    refusals: Refusals,
 }
 
 impl QueryPool {
@@ -374,6 +402,7 @@ impl QueryPool {
             limit: limit.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX)),
             used: AtomicUsize::new(0),
             peak: AtomicUsize::new(0),
+            refusals: Refusals::default(),
         })
     }
 
@@ -424,6 +453,7 @@ impl MemoryPool for QueryPool {
     }
 
     fn unregister(&self, consumer: &MemoryConsumer) {
+        self.refusals.forget(consumer);
         self.inner.unregister(consumer);
     }
 
@@ -438,9 +468,12 @@ impl MemoryPool for QueryPool {
     }
 
     fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
-        let consumer = reservation.consumer().name();
-        if !is_never_refused(consumer) {
-            self.check(consumer, additional)?;
+        let consumer = reservation.consumer();
+        let is_given =
+            is_never_refused(consumer.name()) || self.refusals.is_rest(consumer, additional);
+        if !is_given && let Err(error) = self.check(consumer.name(), additional) {
+            self.refusals.note(consumer, additional);
+            return Err(error);
         }
         self.inner.try_grow(reservation, additional)?;
         self.took(additional);
@@ -472,6 +505,11 @@ fn copied_at_the_end(reservation: &MemoryReservation, additional: usize) -> usiz
         true => reservation.size().saturating_add(additional),
         false => 0,
     }
+}
+
+/// Returns whether a consumer leaves what it holds to operators that spill once it is refused more.
+fn leaves_states(consumer: &str) -> bool {
+    consumer.starts_with("HostFoldExec[")
 }
 
 /// Returns whether a consumer merges sorted rows.

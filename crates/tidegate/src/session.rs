@@ -50,6 +50,7 @@ use crate::clients::{Client, ClientOptions};
 use crate::error::Error;
 use crate::files::whole::WriteWhole;
 use crate::floats::CanonicalFloats;
+use crate::floats::bounds::EstimateBounds;
 use crate::functions::bounded::FunctionMemory;
 use crate::functions::custom::ScalarFunction;
 use crate::generate::ArraySource;
@@ -356,7 +357,10 @@ impl PlacementExt for DataFrame {
 ///
 /// Add it after every other analyzer rule and physical optimizer rule.
 pub fn add_to(builder: SessionStateBuilder, runtime: &Arc<Runtime>) -> SessionStateBuilder {
-    let mut builder = rewrite::add_to(builder)
+    let mut builder = rewrite::add_to(builder);
+    let rules = builder.physical_optimizers().get_or_insert_default();
+    rules.rules.insert(0, Arc::new(EstimateBounds));
+    let mut builder = builder
         .with_analyzer_rule(Arc::new(CanonicalFloats))
         .with_physical_optimizer_rule(Arc::new(YieldAtJoins))
         .with_physical_optimizer_rule(Arc::new(WriteWhole))

@@ -289,7 +289,7 @@ impl Instruction {
 }
 
 /// A constant.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Constant {
     /// Integers and booleans.
     Int(i128),

@@ -137,19 +137,41 @@ pub(super) fn compile(program: &RowProgram, coded: &[bool]) -> Result<Code, Unsu
     Ok(code)
 }
 
+/// Returns which values are TRUE for every row where some are assumed to be.
+///
+/// Values stand behind what they are computed from.
+fn truths(program: &RowProgram, assumed: &HashSet<ValueId>) -> Vec<bool> {
+    let mut truths: Vec<bool> = Vec::with_capacity(program.values.len());
+    for (index, value) in program.values.iter().enumerate() {
+        let of = |id: ValueId| truths[id.0 as usize];
+        let is_true = match value.op {
+            Op::Bool(true) | Op::RowExists => true,
+            Op::And(left, right) => of(left) && of(right),
+            Op::Or(left, right) => of(left) || of(right),
+            _ => false,
+        };
+        truths.push(is_true || assumed.contains(&ValueId(index as u32)));
+    }
+    truths
+}
+
 struct Compiler<'a> {
     program: &'a RowProgram,
     levels: Vec<Level>,
     lanes: Vec<Lane>,
     constants: Vec<(Register, Constant)>,
+    by_constant: HashMap<(Lane, Constant), Register>,
+    constant_registers: HashSet<Register>,
     lists: HashMap<Place, Vec<Instruction>>,
     /// The tables of each input, and the registers that they are made of.
     tables: HashMap<usize, Vec<(Register, usize)>>,
     known: HashMap<(Place, ValueId), Register>,
     /// Registers that were brought to another lane.
     cast: HashMap<(Place, Register, Lane), Register>,
-    /// What holds for every selected row.
-    assumed: HashSet<ValueId>,
+    /// The conditions that are TRUE for every row.
+    always: Vec<bool>,
+    /// The conditions that are TRUE for every selected row.
+    when_selected: Vec<bool>,
 }
 
 impl<'a> Compiler<'a> {
@@ -178,11 +200,14 @@ impl<'a> Compiler<'a> {
             levels,
             lanes: Vec::new(),
             constants: Vec::new(),
+            by_constant: HashMap::new(),
+            constant_registers: HashSet::new(),
             lists: HashMap::new(),
             tables: HashMap::new(),
             known: HashMap::new(),
             cast: HashMap::new(),
-            assumed: HashSet::new(),
+            always: truths(program, &HashSet::new()),
+            when_selected: Vec::new(),
         }
     }
 
@@ -200,14 +225,14 @@ impl<'a> Compiler<'a> {
     }
 
     fn constant(&mut self, lane: Lane, value: Constant) -> Register {
-        let same = |(register, known): &&(Register, Constant)| {
-            self.lanes[*register] == lane && *known == value
-        };
-        if let Some((register, _)) = self.constants.iter().find(same) {
+        let key = (lane, value);
+        if let Some(register) = self.by_constant.get(&key) {
             return *register;
         }
         let register = self.register(lane);
-        self.constants.push((register, value));
+        self.constants.push((register, key.1.clone()));
+        self.constant_registers.insert(register);
+        self.by_constant.insert(key, register);
         register
     }
 
@@ -224,33 +249,31 @@ impl<'a> Compiler<'a> {
             return *known;
         }
         let to = self.register(lane);
-        let is_constant = self.constants.iter().any(|(register, _)| *register == from);
-        let made_in = if is_constant { Place::Setup } else { place };
+        let made_in = match self.constant_registers.contains(&from) {
+            true => Place::Setup,
+            false => place,
+        };
         self.emit(made_in, Instruction::Cast { from, to });
         self.cast.insert((place, from, lane), to);
         to
     }
 
-    /// Takes a condition, and all that it is made of, as TRUE from here on in the rest.
+    /// Takes the conditions that a condition is a conjunction of as TRUE from here on in the rest.
     fn assume(&mut self, condition: ValueId) {
+        let mut assumed = HashSet::new();
         let mut open = vec![condition];
         while let Some(id) = open.pop() {
-            self.assumed.insert(id);
+            assumed.insert(id);
             if let Op::And(left, right) = self.program.value(id).op {
                 open.extend([left, right]);
             }
         }
+        self.when_selected = truths(self.program, &assumed);
     }
 
     fn is_true(&self, place: Place, id: ValueId) -> bool {
-        let assumed = place == Place::Rest && self.assumed.contains(&id);
-        assumed
-            || match self.program.value(id).op {
-                Op::Bool(true) | Op::RowExists => true,
-                Op::And(left, right) => self.is_true(place, left) && self.is_true(place, right),
-                Op::Or(left, right) => self.is_true(place, left) || self.is_true(place, right),
-                _ => false,
-            }
+        let selected = place == Place::Rest && self.when_selected.get(id.0 as usize) == Some(&true);
+        selected || self.always[id.0 as usize]
     }
 
     fn is_false(&self, id: ValueId) -> bool {

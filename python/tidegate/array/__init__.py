@@ -11,8 +11,8 @@ computed before ``compute()``. What is not here is a ``TypeError`` that names it
 
 from __future__ import annotations
 
-from tidegate.array import random
+from tidegate.array import linalg, random
 from tidegate.array._array import Array, where
 from tidegate.array._create import arange, from_array, full, ones, zeros
 
-__all__ = ["Array", "arange", "from_array", "full", "ones", "random", "where", "zeros"]
+__all__ = ["Array", "arange", "from_array", "full", "linalg", "ones", "random", "where", "zeros"]

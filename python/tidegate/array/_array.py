@@ -206,17 +206,20 @@ class Array:
         if not self._dimensions:
             found = self._values(self._rows().select(self._value.alias("x")))
             return found[0]
-        place: Expr | None = None
-        for dimension in self._dimensions:
-            at = dimension.index()
-            place = at if place is None else place * dimension.length + at
-        assert place is not None
-        table = self._rows().select(place.alias("place"), self._value.alias("x")).to_arrow()
+        table = self._rows().select(self._place().alias("place"), self._value.alias("x")).to_arrow()
         result = np.empty(self.size, dtype=self._dtype)
         result[table.column("place").to_numpy()] = self._numpy(table.column("x"))
         return result.reshape(self.shape)
 
     to_numpy = compute
+
+    def _place(self) -> Expr:
+        """Where a value is among all, the last index being the fastest."""
+        place = lit(0)
+        for axis, dimension in enumerate(self._dimensions):
+            at = dimension.index()
+            place = place * dimension.length + at if axis else at
+        return place
 
     def _values(self, frame: DataFrame) -> np.ndarray[Any, Any]:
         return self._numpy(frame.to_arrow().column("x"))
@@ -310,6 +313,39 @@ class Array:
         dimensions = tuple(self._dimensions[axis] for axis in order)
         chunks = None if self._chunks is None else tuple(self._chunks[axis] for axis in order)
         return Array(self._base, dimensions, self._value, self._dtype, chunks, self._fixed)
+
+    def reshape(self, *shape: Any) -> Array:
+        """Give the values, in their order, other dimensions; one of which may be -1."""
+        given = shape[0] if len(shape) == 1 and not isinstance(shape[0], (int, np.integer)) else shape
+        lengths = _lengths(tuple(operator.index(length) for length in given), self.shape)
+        if lengths == self.shape:
+            return self
+        if [length for length in lengths if length != 1] == [length for length in self.shape if length != 1]:
+            return self._stretched(lengths)
+        place, columns, every = self._place(), [], 1
+        for axis in reversed(range(len(lengths))):
+            index = Expr(("bin", "quotient", place._node, lit(every)._node)) if every > 1 else place
+            columns.append((index if axis == 0 else _remainder(index, lengths[axis])).alias(INDICES[axis]))
+            every *= max(lengths[axis], 1)
+        base = self._rows().select(*columns[::-1], self._value.alias("x"))
+        dimensions = tuple(Dimension.whole(INDICES[axis], length) for axis, length in enumerate(lengths))
+        return Array(base, dimensions, col("x"), self._dtype)
+
+    def _stretched(self, lengths: tuple[int, ...]) -> Array:
+        """Take away dimensions of the length 1, and put others in."""
+        kept = iter([dimension for dimension in self._dimensions if dimension.length != 1])
+        dimensions = [Dimension(None, 0, 1, 1, 1) if length == 1 else next(kept) for length in lengths]
+        left = [dimension for dimension in self._dimensions if dimension.length == 1]
+        fixed = [(dimension.column, dimension.start) for dimension in left if dimension.column is not None]
+        return Array(self._base, tuple(dimensions), self._value, self._dtype, None, (*self._fixed, *fixed))
+
+    def ravel(self) -> Array:
+        """Give the values, in their order, one dimension."""
+        return self.reshape(-1)
+
+    def dot(self, other: Any) -> Any:
+        """Multiply with a vector or matrix: ``self @ other``."""
+        return self @ other
 
     def astype(self, dtype: Any) -> Array:
         """Change the type of the values: ``float64``, ``float32``, ``int64`` or ``bool``."""
@@ -548,7 +584,10 @@ class Array:
         return np.greater_equal(self, other)
 
     def __matmul__(self, other: Any) -> Any:
-        raise TypeError("x @ y is not there yet: write it as SQL, which docs/guide/arrays.md shows")
+        return np.matmul(self, other)
+
+    def __rmatmul__(self, other: Any) -> Any:
+        return np.matmul(other, self)
 
 
 def where(condition: Array, one: Any, other: Any) -> Array:
@@ -616,6 +655,19 @@ def _joined(ones: list[Array], other: Array) -> tuple[DataFrame, tuple[Dimension
     values = [col(f"x{n}") for n in range(len(ones) + 1)]
     dimensions = tuple(Dimension.whole(INDICES[axis], length) for axis, length in enumerate(lengths))
     return both.select(*indices, *values), dimensions
+
+
+def _lengths(given: tuple[int, ...], old: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the lengths of as many values as there are, one of which may be -1."""
+    size, known = math.prod(old), math.prod(length for length in given if length != -1)
+    found = given
+    if given.count(-1) == 1 and known:
+        found = tuple(size // known if length == -1 else length for length in given)
+    if math.prod(found) != size or min(found, default=0) < 0:
+        raise ValueError(f"cannot reshape an array of the shape {old} into {given}")
+    if len(found) > len(INDICES):
+        raise TypeError(f"an array has up to {len(INDICES)} dimensions, and {given} are more")
+    return found
 
 
 def _remainder(index: Expr, every: int) -> Expr:

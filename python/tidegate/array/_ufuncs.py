@@ -76,6 +76,8 @@ _METHODS = {
     "clip": "clip",
     "round": "round",
     "around": "round",
+    "reshape": "reshape",
+    "ravel": "ravel",
 }
 _BOOL = np.dtype(bool)
 
@@ -91,6 +93,8 @@ def call(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: Mapping[
         raise TypeError(f"numpy.{name}.{method} of a lazy array is not there")
     if kwargs:
         raise TypeError(f"numpy.{name} of a lazy array takes no {', '.join(kwargs)}=")
+    if name == "matmul":
+        return matmul(*inputs)
     if len(inputs) == 1:
         return _unary(name, inputs[0])
     if len(inputs) == 2:
@@ -107,8 +111,12 @@ def call_function(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any
         return where(*args)
     if name == "count_nonzero":
         return args[0].astype(bool).sum(*args[1:], **kwargs)
+    if name == "dot":
+        return matmul(*args)
     if name in _METHODS and isinstance(args[0], Array):
         return getattr(args[0], _METHODS[name])(*args[1:], **kwargs)
+    if function.__module__ == "numpy.linalg":
+        raise TypeError(f"numpy.linalg.{name} of a lazy array is not there: see tidegate.array.linalg")
     raise TypeError(f"numpy.{name} of a lazy array is not there: compute() it first")
 
 
@@ -119,6 +127,26 @@ def where(condition: Any, one: Any, other: Any) -> Array:
     chosen: Array = mask.astype(bool)
     value = when(chosen._value).then(_as(left, dtype)).otherwise(_as(right, dtype))
     return chosen._with(value, dtype)
+
+
+def matmul(one: Any, other: Any) -> Array:
+    """Multiply vectors and matrices: a join by the inner index, and a sum."""
+    from tidegate.array._create import from_array, zeros
+
+    con = next(item._base._con for item in (one, other) if isinstance(item, Array))
+    left, right = (item if isinstance(item, Array) else from_array(item, con=con) for item in (one, other))
+    if left.ndim > 2 or right.ndim > 2:
+        raise TypeError(f"x @ y of {left.ndim} and {right.ndim} dimensions is not there: of 1 or 2 it is")
+    inner = left.shape[-1]
+    if inner != right.shape[0]:
+        raise ValueError(f"matmul: the shapes {left.shape} and {right.shape} do not go together")
+    if inner == 0:
+        return zeros((*left.shape[:-1], *right.shape[1:]), _result(left, right), con=con)
+    axis = left.ndim - 1
+    if right.ndim == 2:
+        left, right = left[..., None], right if axis == 0 else right[None]
+    products = _binary("multiply", *_operands((left, right)))
+    return products.any(axis) if products.dtype.kind == "b" else products.sum(axis)
 
 
 class _Literal:

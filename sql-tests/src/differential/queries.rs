@@ -42,6 +42,11 @@ pub(crate) enum Spread {
 }
 
 impl Query {
+    /// Returns whether rows are left out once there are enough, so that they may or may not be computed.
+    pub(crate) fn is_limited(&self) -> bool {
+        self.sql.contains(" LIMIT ")
+    }
+
     pub(crate) fn random(rng: &mut StdRng) -> Self {
         match rng.random_range(0..20) {
             0..6 => projection(rng),

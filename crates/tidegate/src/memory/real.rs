@@ -25,7 +25,7 @@ const SLACK_SHARE: u64 = 8;
 /// operators count alone.
 const NOISE_BYTES: u64 = 64 << 20;
 
-/// Bytes over a limit that operators which cannot spill may really take, at least.
+/// Bytes over a limit that operators which hold little may really take, at least.
 const FAR_BYTES: u64 = 512 << 20;
 
 /// What a process takes before its first statement, at most, in bytes. Under a small limit that is much,
@@ -40,7 +40,13 @@ pub(crate) fn real_limit(limit: u64, idle: u64) -> u64 {
     (limit + limit / SLACK_SHARE).saturating_sub(bare)
 }
 
-/// Returns the bytes above which operators that cannot spill are refused more too.
+/// Returns the bytes above which operators that cannot spill, and hold much, are refused more: with `idle` at
+/// most one and a half times the limit.
+pub(crate) fn much_too_much(limit: u64, idle: u64) -> u64 {
+    real_limit(limit, idle) + limit / 2 - limit / SLACK_SHARE
+}
+
+/// Returns the bytes above which all operators are refused more.
 pub(crate) fn far_too_much(limit: u64, _: u64) -> u64 {
     limit.saturating_add(FAR_BYTES.max(limit / SLACK_SHARE))
 }
@@ -142,12 +148,12 @@ impl RealMemory {
         }
     }
 
-    /// Has the allocator give back what it keeps, unless it was asked just before; tells whether it was
-    /// asked. Blocks for milliseconds.
-    pub(crate) fn trim(&self) -> bool {
+    /// Has the allocator give back what it keeps, unless it was asked just before and a statement does not
+    /// hang on it; tells whether it was asked. Blocks for milliseconds.
+    pub(crate) fn trim(&self, is_needed: bool) -> bool {
         {
             let mut seen = self.seen.lock();
-            if seen.trimmed.is_some_and(|at| at.elapsed() < TRIM_EVERY) {
+            if !is_needed && seen.trimmed.is_some_and(|at| at.elapsed() < TRIM_EVERY) {
                 return false;
             }
             seen.trimmed = Some(Instant::now());

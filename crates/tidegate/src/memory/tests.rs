@@ -158,3 +158,26 @@ fn merges_share_half_of_the_limit() {
     drop(second);
     first.try_grow(16 << 20).unwrap();
 }
+
+/// An aggregation whose table is emptied still has more than it was given before.
+#[test]
+fn what_is_kept_after_spilling_is_given() {
+    let pool = StatementPool::new(10 << 20, &Arc::default()) as Arc<dyn MemoryPool>;
+    let own = QueryPool::new(&pool, Some(8 << 20));
+    let part: Arc<dyn MemoryPool> = Arc::clone(&own) as _;
+    for (pool, limit) in [(&pool, 10_usize << 20), (&part, 8 << 20)] {
+        let others = MemoryConsumer::new("HashJoinInput").register(pool);
+        others.grow(limit - (1 << 20));
+        let groups = MemoryConsumer::new("FinalHashAggregateStream[0]")
+            .with_can_spill(true)
+            .register(pool);
+        assert!(groups.try_grow(4 << 20).is_err());
+        groups.try_resize(3 << 20).unwrap();
+        // That holds once, and not for as much again.
+        assert!(groups.try_grow(2 << 20).is_err());
+        assert!(groups.try_grow(2 << 20).is_err());
+        let sums = MemoryConsumer::new("AggregateStream[0]").register(pool);
+        assert!(sums.try_grow(4 << 20).is_err());
+        assert!(sums.try_grow(3 << 20).is_err());
+    }
+}

@@ -14,11 +14,12 @@ use tidegate_scheduler::PlacementMode;
 
 use super::{Placer, leaf_of, may_be_atomic};
 use crate::error::{Error, ErrorKind};
+use crate::functions::linear;
 use crate::lower::{lower_atomic, rounds_over_groups};
 use crate::options::RegionForms;
 use crate::region::PipelineExec;
 
-/// Aggregates that round what they add up, if their result is a float.
+/// Aggregates that round what they add up, if their result is a float. Those of linear algebra do, too.
 const ROUNDING: [&str; 9] = [
     "sum",
     "avg",
@@ -118,7 +119,8 @@ fn unordered_sum<'a>(
         let rounds = |call: &&Arc<AggregateFunctionExpr>| {
             let name = call.fun().name();
             let adds = ROUNDING.contains(&name) || name.starts_with(REGRESSION);
-            adds && call.field().data_type().is_floating() && is_wanted(call.name())
+            let is_float = adds && call.field().data_type().is_floating();
+            (is_float || linear::is_linear(call.fun())) && is_wanted(call.name())
         };
         if let Some(call) = aggregate.aggr_expr().iter().find(rounds) {
             return Some((plan, call.name().to_string()));

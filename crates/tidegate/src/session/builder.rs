@@ -25,8 +25,8 @@ use super::{Session, add_to, files, formats, readers};
 use crate::error::{Error, ErrorKind};
 use crate::functions::bounded::{BoundedConcat, FunctionMemory, bound};
 use crate::functions::intervals::IntervalComparisons;
-use crate::functions::json;
 use crate::functions::zones::{DEFAULT_ZONE, TimeZoneFunction, ZONE_SETTING};
+use crate::functions::{json, linear};
 use crate::generate::{NamedArguments, table_functions};
 use crate::memory::{
     HostLimit, SpillSpace, StatementPool, default_cache_limit, default_pinned_limit,
@@ -296,6 +296,7 @@ impl SessionBuilder {
             .write()
             .register_expr_planner(Arc::new(IntervalComparisons))?;
         json::register(&mut *ctx.state_ref().write())?;
+        linear::register(&mut *ctx.state_ref().write())?;
         ctx.register_relation_planner(Arc::new(NamedArguments))?;
         readers::register(&ctx)?;
         ctx.register_relation_planner(Arc::new(Samples))?;

@@ -1,10 +1,12 @@
 //! A column of a row group, kept block by block as pages give it.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_array::Array as _;
-use arrow_array::builder::{ArrayBuilder as _, StringViewBuilder};
-use arrow_buffer::{BooleanBufferBuilder, NullBuffer};
+use arrow_array::builder::make_view;
+use arrow_array::{Array as _, ArrayRef, Float32Array, Float64Array, StringViewArray};
+use arrow_buffer::{BooleanBufferBuilder, Buffer, NullBuffer};
+use arrow_data::MAX_INLINE_VIEW_LEN;
 use arrow_schema::DataType;
 use tidegate_kernels::host::arrow::{array_of, codes, has_arrays, integers};
 use tidegate_kernels::host::{Chunk, Entries, Values};
@@ -14,13 +16,13 @@ use super::segment::{Codes, Segment, entry_bytes};
 
 /// A chunk in the making, out of blocks.
 ///
-/// What a page has as codes stays codes of the row group's entries. Values are gathered, and encoded as arrays
-/// are, where the row group goes on as codes, or ends.
+/// What a page has as codes stays codes of the row group's entries, unless the values take no more. Values are
+/// gathered, and encoded as arrays are, where the row group goes on as codes, or ends.
 #[derive(Debug)]
 pub struct BlocksBuilder {
     data_type: DataType,
     chunk: ChunkBuilder,
-    entries: Option<Arc<Entries>>,
+    entries: Option<Known>,
     rows: Gathered,
     num_rows: usize,
     /// Which of the rows have a value; `None` if all have.
@@ -30,17 +32,29 @@ pub struct BlocksBuilder {
     integers: Vec<i64>,
 }
 
+/// What codes are of.
+#[derive(Debug)]
+enum Known {
+    /// Codes stay codes.
+    Entries(Arc<Entries>),
+    /// Codes become differences from a value: the entries'.
+    Differences(i64, Codes),
+    /// Codes become doubles.
+    F64(Vec<f64>),
+}
+
 /// Rows of one form.
 #[derive(Debug)]
 enum Gathered {
     Nothing,
     Codes(Codes),
+    Differences(Codes),
     Bool(Vec<u8>),
     I64(Vec<i64>),
     I128(Vec<i128>),
     F32(Vec<f32>),
     F64(Vec<f64>),
-    Text(StringViewBuilder),
+    Text(Texts),
 }
 
 impl BlocksBuilder {
@@ -66,12 +80,31 @@ impl BlocksBuilder {
         entries: Option<&Entries>,
         rows: usize,
     ) -> Option<u64> {
+        if is_coded(&block.values) && self.entries.is_none() {
+            self.entries = Some(Known::new(entries?, self.num_expected));
+        }
         if !self.goes_on(&block.values) {
             self.seal()?;
-            self.rows = self.begin(&block.values, entries)?;
+            self.rows = self.begin(&block.values)?;
         }
         match (&mut self.rows, block.values) {
             (Gathered::Codes(to), values) => push_codes(to, &values, rows)?,
+            (Gathered::Differences(to), values) => match (to, &self.entries) {
+                (Codes::One(to), Some(Known::Differences(_, Codes::One(of)))) => {
+                    gather(to, of, &values, rows)?;
+                }
+                (Codes::Two(to), Some(Known::Differences(_, Codes::Two(of)))) => {
+                    gather(to, of, &values, rows)?;
+                }
+                (Codes::Four(to), Some(Known::Differences(_, Codes::Four(of)))) => {
+                    gather(to, of, &values, rows)?;
+                }
+                _ => return None,
+            },
+            (Gathered::F64(to), values) if is_coded(&values) => match &self.entries {
+                Some(Known::F64(of)) => gather(to, of, &values, rows)?,
+                _ => return None,
+            },
             (Gathered::Bool(to), Values::Bool(from)) => to.extend(from.get(..rows)?),
             (Gathered::I128(to), Values::I128(from)) => to.extend(from.get(..rows)?),
             (Gathered::F32(to), Values::F32(from)) => to.extend(from.get(..rows)?),
@@ -83,21 +116,17 @@ impl BlocksBuilder {
                 }
                 to.extend(&self.integers);
             }
-            (Gathered::Text(to), Values::Text { array, at }) => {
-                for row in at..at + rows {
-                    // What lies behind a NULL may be anything.
-                    to.append_value(if array.is_null(row) {
-                        ""
-                    } else {
-                        array.value(row)
-                    });
-                }
-            }
+            (Gathered::Text(to), Values::Text { array, at }) => to.push(array, at..at + rows)?,
             _ => return None,
         }
         self.push_validity(block.validity, rows)?;
         self.num_rows += rows;
-        Some(self.chunk.host_bytes() + self.rows.bytes() as u64)
+        let entries = match (&self.rows, &self.entries) {
+            (Gathered::Codes(_), Some(Known::Entries(entries))) => entry_bytes(entries),
+            _ => 0,
+        };
+        let bytes = self.rows.bytes() + entries + self.num_rows / 8;
+        Some(self.chunk.host_bytes() + bytes as u64)
     }
 
     /// Returns how many rows were added.
@@ -113,12 +142,17 @@ impl BlocksBuilder {
 
     /// Returns whether values come behind those that were gathered as they are.
     fn goes_on(&self, values: &Values<'_>) -> bool {
+        if is_coded(values) {
+            return matches!(
+                (&self.rows, &self.entries),
+                (Gathered::Codes(_), Some(Known::Entries(_)))
+                    | (Gathered::Differences(_), Some(Known::Differences(..)))
+                    | (Gathered::F64(_), Some(Known::F64(_)))
+            );
+        }
         matches!(
             (&self.rows, values),
-            (
-                Gathered::Codes(_),
-                Values::Codes8(_) | Values::Codes16(_) | Values::Codes32(_) | Values::Constant(_)
-            ) | (Gathered::Bool(_), Values::Bool(_))
+            (Gathered::Bool(_), Values::Bool(_))
                 | (
                     Gathered::I64(_),
                     Values::I64(_) | Values::I32(_) | Values::Offset { .. }
@@ -130,23 +164,26 @@ impl BlocksBuilder {
         )
     }
 
-    fn begin(&mut self, values: &Values<'_>, entries: Option<&Entries>) -> Option<Gathered> {
-        let left = self
-            .num_expected
-            .saturating_sub(self.chunk.num_rows() as usize);
+    fn begin(&self, values: &Values<'_>) -> Option<Gathered> {
+        let done = usize::try_from(self.chunk.num_rows()).ok()?;
+        let left = self.num_expected.saturating_sub(done);
         Some(match values {
             Values::Codes8(_) | Values::Codes16(_) | Values::Codes32(_) | Values::Constant(_) => {
-                let entries = match &self.entries {
-                    Some(entries) => entries,
-                    None => self.entries.insert(Arc::new(owned(entries?))),
-                };
-                Gathered::Codes(match num_entries(entries) {
-                    // There are NULLs alone, and no value that their codes could be of.
-                    0 => return None,
-                    1..=0x100 => Codes::One(Vec::with_capacity(left)),
-                    0x101..=0x1_0000 => Codes::Two(Vec::with_capacity(left)),
-                    _ => Codes::Four(Vec::with_capacity(left)),
-                })
+                match self.entries.as_ref()? {
+                    Known::Entries(entries) => match num_entries(entries) {
+                        // There are NULLs alone, and no value that their codes could be of.
+                        0 => return None,
+                        1..=0x100 => Gathered::Codes(Codes::One(Vec::with_capacity(left))),
+                        0x101..=0x1_0000 => Gathered::Codes(Codes::Two(Vec::with_capacity(left))),
+                        _ => Gathered::Codes(Codes::Four(Vec::with_capacity(left))),
+                    },
+                    Known::Differences(_, of) => Gathered::Differences(match of {
+                        Codes::One(_) => Codes::One(Vec::with_capacity(left)),
+                        Codes::Two(_) => Codes::Two(Vec::with_capacity(left)),
+                        Codes::Four(_) => Codes::Four(Vec::with_capacity(left)),
+                    }),
+                    Known::F64(_) => Gathered::F64(Vec::with_capacity(left)),
+                }
             }
             Values::Bool(_) => Gathered::Bool(Vec::with_capacity(left)),
             Values::I32(_) | Values::I64(_) | Values::Offset { .. } => {
@@ -155,7 +192,10 @@ impl BlocksBuilder {
             Values::I128(_) => Gathered::I128(Vec::with_capacity(left)),
             Values::F32(_) => Gathered::F32(Vec::with_capacity(left)),
             Values::F64(_) => Gathered::F64(Vec::with_capacity(left)),
-            Values::Text { .. } => Gathered::Text(StringViewBuilder::with_capacity(left)),
+            Values::Text { .. } => Gathered::Text(Texts {
+                views: Vec::with_capacity(left),
+                data: Vec::new(),
+            }),
         })
     }
 
@@ -191,38 +231,115 @@ impl BlocksBuilder {
             return Some(());
         }
         let data_type = &self.data_type;
-        let array = |values| array_of(&values, None, num_rows, nulls.clone(), data_type);
-        let array = match &rows {
+        let array = |values, nulls| array_of(&values, None, num_rows, nulls, data_type);
+        let array: ArrayRef = match rows {
             Gathered::Nothing => return None,
-            Gathered::Codes(_) => None,
-            Gathered::Bool(values) => Some(array(Values::Bool(values))?),
-            Gathered::I64(values) => Some(array(Values::I64(values))?),
-            Gathered::I128(values) => Some(array(Values::I128(values))?),
-            Gathered::F32(values) => Some(array(Values::F32(values))?),
-            Gathered::F64(values) => Some(array(Values::F64(values))?),
-            Gathered::Text(texts) => {
-                let texts = texts.finish_cloned();
-                let values = Values::Text {
-                    array: &texts,
-                    at: 0,
-                };
-                Some(array(values)?)
-            }
-        };
-        match (array, rows) {
-            (Some(array), _) => {
-                self.chunk.push(&array);
-            }
-            (None, Gathered::Codes(mut codes)) => {
+            Gathered::Codes(mut codes) => {
                 codes.shrink();
-                let entries = self.entries.as_ref()?;
+                let Some(Known::Entries(entries)) = &self.entries else {
+                    return None;
+                };
                 let plain = num_rows * entry_bytes(entries) / num_entries(entries).max(1);
                 let segment = Segment::of_codes(data_type, num_rows, codes, entries, nulls);
                 self.chunk.push_segment(segment, plain as u64);
+                return Some(());
             }
-            (None, _) => return None,
+            Gathered::Differences(mut by) => {
+                by.shrink();
+                let Some(Known::Differences(base, _)) = self.entries else {
+                    return None;
+                };
+                let plain = num_rows * data_type.primitive_width().unwrap_or(0);
+                let segment = Segment::of_differences(data_type, num_rows, base, by, nulls);
+                self.chunk.push_segment(segment, plain as u64);
+                return Some(());
+            }
+            Gathered::Bool(values) => array(Values::Bool(&values), nulls)?,
+            Gathered::I64(values) => array(Values::I64(&values), nulls)?,
+            Gathered::I128(values) => array(Values::I128(&values), nulls)?,
+            Gathered::F32(values) => Arc::new(Float32Array::new(values.into(), nulls)),
+            Gathered::F64(values) => Arc::new(Float64Array::new(values.into(), nulls)),
+            Gathered::Text(texts) => {
+                let texts = &texts.finish()?;
+                array(
+                    Values::Text {
+                        array: texts,
+                        at: 0,
+                    },
+                    nulls,
+                )?
+            }
+        };
+        self.chunk.push(&array);
+        Some(())
+    }
+}
+
+/// Strings, of which the long ones are copied to one buffer.
+#[derive(Debug)]
+struct Texts {
+    views: Vec<u128>,
+    data: Vec<u8>,
+}
+
+impl Texts {
+    fn push(&mut self, array: &StringViewArray, rows: Range<usize>) -> Option<()> {
+        let views = array.views().get(rows.clone())?;
+        for (row, view) in rows.zip(views) {
+            let is_null = array.is_null(row);
+            if is_null || *view as u32 <= MAX_INLINE_VIEW_LEN {
+                // What lies behind a NULL may be anything.
+                self.views.push(if is_null { 0 } else { *view });
+                continue;
+            }
+            let text = array.value(row).as_bytes();
+            let at = u32::try_from(self.data.len()).ok()?;
+            self.data.extend_from_slice(text);
+            self.views.push(make_view(text, 0, at));
         }
         Some(())
+    }
+
+    fn finish(self) -> Option<StringViewArray> {
+        let mut data = self.data;
+        data.shrink_to_fit();
+        let buffers = vec![Buffer::from_vec(data)];
+        StringViewArray::try_new(self.views.into(), buffers, None).ok()
+    }
+}
+
+impl Known {
+    /// Decides what the codes of about so many rows become.
+    fn new(entries: &Entries, num_rows: usize) -> Self {
+        let num_entries = num_entries(entries);
+        let code_bytes = match num_entries {
+            0..=0x100 => 1,
+            0x101..=0x1_0000 => 2,
+            _ => 4,
+        };
+        // Values are taken where they are a quarter smaller.
+        let worth = (code_bytes * num_rows + entry_bytes(entries)) / 4 * 3;
+        let as_integers = |values: &mut dyn Iterator<Item = i64>| {
+            let values: Vec<i64> = values.collect();
+            let (least, most) = (values.iter().min()?, values.iter().max()?);
+            let by = values.iter().map(|value| value.abs_diff(*least));
+            let (bytes, by) = match most.abs_diff(*least) {
+                0..=0xff => (1, Codes::One(by.map(|by| by as u8).collect())),
+                0x100..=0xffff => (2, Codes::Two(by.map(|by| by as u16).collect())),
+                0x1_0000..=0xffff_ffff => (4, Codes::Four(by.map(|by| by as u32).collect())),
+                _ => return None,
+            };
+            (bytes * num_rows <= worth).then_some(Self::Differences(*least, by))
+        };
+        let as_values = match entries {
+            Entries::I32(values) => as_integers(&mut values.iter().copied().map(i64::from)),
+            Entries::I64(values) => as_integers(&mut values.iter().copied()),
+            Entries::F64(values) if size_of::<f64>() * num_rows <= worth => {
+                Some(Self::F64(values.clone()))
+            }
+            _ => None,
+        };
+        as_values.unwrap_or_else(|| Self::Entries(Arc::new(owned(entries))))
     }
 }
 
@@ -230,16 +347,43 @@ impl Gathered {
     fn bytes(&self) -> usize {
         match self {
             Self::Nothing => 0,
-            Self::Codes(Codes::One(codes)) => codes.capacity(),
-            Self::Codes(Codes::Two(codes)) => codes.capacity() * 2,
-            Self::Codes(Codes::Four(codes)) => codes.capacity() * 4,
+            Self::Codes(codes) | Self::Differences(codes) => codes.bytes(),
             Self::Bool(values) => values.capacity(),
             Self::I64(values) => values.capacity() * 8,
             Self::I128(values) => values.capacity() * 16,
             Self::F32(values) => values.capacity() * 4,
             Self::F64(values) => values.capacity() * 8,
-            Self::Text(texts) => texts.len() * 16,
+            Self::Text(texts) => texts.views.capacity() * 16 + texts.data.capacity(),
         }
+    }
+}
+
+fn is_coded(values: &Values<'_>) -> bool {
+    matches!(
+        values,
+        Values::Codes8(_) | Values::Codes16(_) | Values::Codes32(_) | Values::Constant(_)
+    )
+}
+
+/// Adds the values of codes.
+fn gather<T: Copy>(to: &mut Vec<T>, of: &[T], values: &Values<'_>, rows: usize) -> Option<()> {
+    fn each<T: Copy, C: Copy + Into<u32>>(to: &mut Vec<T>, of: &[T], codes: &[C]) -> Option<()> {
+        // Codes are below the number of entries.
+        let last = of.len().checked_sub(1)?;
+        let value = |code: &C| of[((*code).into() as usize).min(last)];
+        to.extend(codes.iter().map(value));
+        Some(())
+    }
+    match values {
+        Values::Codes8(codes) => each(to, of, codes.get(..rows)?),
+        Values::Codes16(codes) => each(to, of, codes.get(..rows)?),
+        Values::Codes32(codes) => each(to, of, codes.get(..rows)?),
+        Values::Constant(code) => {
+            let value = *of.get(*code as usize)?;
+            to.extend(std::iter::repeat_n(value, rows));
+            Some(())
+        }
+        _ => None,
     }
 }
 

@@ -53,7 +53,7 @@ enum Differences {
     Four(Vec<u32>),
 }
 
-/// Codes as wide as the number of entries asks for.
+/// Codes, or differences, as wide as they must be.
 #[derive(Debug)]
 pub(super) enum Codes {
     One(Vec<u8>),
@@ -62,6 +62,15 @@ pub(super) enum Codes {
 }
 
 impl Codes {
+    /// Returns the bytes that are taken.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::One(codes) => codes.capacity(),
+            Self::Two(codes) => codes.capacity() * 2,
+            Self::Four(codes) => codes.capacity() * 4,
+        }
+    }
+
     /// Gives back what is not used.
     pub(super) fn shrink(&mut self) {
         match self {
@@ -99,6 +108,27 @@ impl Segment {
             num_rows,
             nulls,
             stored: Stored::Codes { codes, of },
+        }
+    }
+
+    /// Keeps differences from a value.
+    pub(super) fn of_differences(
+        data_type: &DataType,
+        num_rows: usize,
+        base: i64,
+        by: Codes,
+        nulls: Option<NullBuffer>,
+    ) -> Self {
+        let differences = match by {
+            Codes::One(by) => Differences::One(by),
+            Codes::Two(by) => Differences::Two(by),
+            Codes::Four(by) => Differences::Four(by),
+        };
+        Self {
+            data_type: data_type.clone(),
+            num_rows,
+            nulls,
+            stored: Stored::Narrowed { base, differences },
         }
     }
 
@@ -207,13 +237,8 @@ impl Segment {
                 Differences::Four(values) => values.capacity() * 4,
             },
             Stored::Codes { codes, of } => {
-                let codes = match codes {
-                    Codes::One(codes) => codes.capacity(),
-                    Codes::Two(codes) => codes.capacity() * 2,
-                    Codes::Four(codes) => codes.capacity() * 4,
-                };
                 let is_new = counted.insert(Arc::as_ptr(of) as usize);
-                codes + if is_new { entry_bytes(of) } else { 0 }
+                codes.bytes() + if is_new { entry_bytes(of) } else { 0 }
             }
         };
         let nulls = self.nulls.as_ref().map_or(0, |nulls| nulls.len() / 8);

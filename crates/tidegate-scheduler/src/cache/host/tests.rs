@@ -141,8 +141,9 @@ fn check_blocks(
 #[test]
 fn blocks_come_back_as_they_went_in() {
     // Codes of each width, one value for a block, NULLs in the second block alone, then values.
-    for (num_entries, rows) in [(200, 300), (300, 300), (70_000, 70_000_usize)] {
-        let entries = Entries::I32((0..num_entries).map(|value| value * 3).collect());
+    for (num_entries, rows) in [(200, 9_000), (300, 9_000), (70_000, 700_000_usize)] {
+        let step = 1_i64 << 40;
+        let entries = Entries::I64((0..num_entries).map(|value| value * step).collect());
         let code = |row: usize| (row * 7 % num_entries as usize) as u32;
         let codes: Vec<u32> = (0..rows).map(code).collect();
         let (one, two): (Vec<u8>, Vec<u16>) = (
@@ -155,20 +156,20 @@ fn blocks_come_back_as_they_went_in() {
             _ => Values::Codes32(&codes),
         };
         let valid: Vec<u8> = (0..rows).map(|row| u8::from(row % 5 != 2)).collect();
-        let plain: Vec<i32> = (0..10).map(|value| value - 5).collect();
+        let plain: Vec<i64> = (0..10).map(|value| value - 5).collect();
         let blocks = [
             (Values::Constant(7), None, 4),
             (coded, Some(valid.as_slice()), rows),
-            (Values::I32(&plain), None, 10),
+            (Values::I64(&plain), None, 10),
         ];
-        let first = (0..4).map(|_| Some(21));
+        let first = (0..4).map(|_| Some(7 * step));
         let second = codes.iter().zip(&valid);
-        let second = second.map(|(code, valid)| (*valid != 0).then_some(*code as i32 * 3));
+        let second = second.map(|(code, valid)| (*valid != 0).then_some(i64::from(*code) * step));
         let all = first.chain(second).chain(plain.iter().copied().map(Some));
-        let all: Vec<Option<i32>> = all.collect();
-        let want = Arc::new(Date32Array::from(all.clone()));
+        let all: Vec<Option<i64>> = all.collect();
+        let want = Arc::new(Int64Array::from(all.clone()));
         check_blocks(
-            &DataType::Date32,
+            &DataType::Int64,
             Some(&entries),
             &blocks,
             want,
@@ -176,10 +177,26 @@ fn blocks_come_back_as_they_went_in() {
         );
         let wide = all.iter().map(|value| value.map(i128::from));
         let wide = wide.collect::<Decimal128Array>();
-        let wide = Arc::new(wide.with_precision_and_scale(9, 2).unwrap());
-        let data_type = DataType::Decimal128(9, 2);
+        let wide = Arc::new(wide.with_precision_and_scale(38, 2).unwrap());
+        let data_type = DataType::Decimal128(38, 2);
         check_blocks(&data_type, Some(&entries), &blocks, wide, "dictionary");
     }
+    // Where values take less than codes and entries, they are kept.
+    let narrow = Entries::I64((0..300).map(|value| 1_000 + value % 200).collect());
+    let blocks = [
+        (Values::Codes16(&[299, 0, 7]), None, 3),
+        (Values::Constant(1), None, 2),
+    ];
+    let want = Arc::new(Int64Array::from(vec![1_099, 1_000, 1_007, 1_001, 1_001]));
+    check_blocks(&DataType::Int64, Some(&narrow), &blocks, want, "narrowed");
+    let wide = Entries::I32((0..300).map(|value| 100_000 - value * 300).collect());
+    let want = Arc::new(Date32Array::from(vec![
+        10_300, 100_000, 97_900, 99_700, 99_700,
+    ]));
+    check_blocks(&DataType::Date32, Some(&wide), &blocks, want, "narrowed");
+    let halves = Entries::F64((0..300).map(|value| f64::from(value) / 2.0).collect());
+    let want = Arc::new(Float64Array::from(vec![149.5, 0.0, 3.5, 0.5, 0.5]));
+    check_blocks(&DataType::Float64, Some(&halves), &blocks, want, "plain");
     let texts = StringViewArray::from(vec!["", "short", "one that is not inlined at all"]);
     let views = Entries::Text(texts.clone());
     let blocks = [

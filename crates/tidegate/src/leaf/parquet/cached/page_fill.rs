@@ -138,6 +138,10 @@ impl PageFill {
         let bytes: u64 = chunks.iter().map(|(_, chunk)| chunk.host_bytes()).sum();
         let seconds = reading.as_secs_f64() / bytes.max(1) as f64;
         for (key, chunk) in chunks {
+            let lacking = chunk.host_bytes().saturating_sub(charge.get());
+            if lacking > 0 && !scan.tier().grow(&mut charge, lacking, Some(bid)) {
+                continue;
+            }
             scan.tier().keep(Offer {
                 key: ChunkKey {
                     source: Arc::clone(&file.source),

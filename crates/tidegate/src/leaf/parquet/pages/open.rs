@@ -34,8 +34,8 @@ pub(super) struct OpenFile {
     planned: PartitionedFile,
     known: KnownFile,
     store: Arc<dyn ObjectStore>,
-    /// The file itself, if it is one of this machine.
-    local: Option<Arc<File>>,
+    /// The file, if it is one of this machine of which pages are read.
+    local: OnceLock<Arc<File>>,
     columns: OnceLock<Columns>,
 }
 
@@ -44,9 +44,9 @@ impl OpenFile {
         &self.known.footer
     }
 
-    /// Returns the file, if it is one of this machine.
+    /// Returns the file, if it is one of this machine of which pages are read.
     pub(super) fn local(&self) -> Option<&Arc<File>> {
-        self.local.as_ref()
+        self.local.get()
     }
 
     /// Returns the store that has the file, and where.
@@ -180,7 +180,7 @@ impl PageScan {
         let opened = OpenFile {
             planned: file.clone(),
             known: KnownFile::new(url.as_str(), file.object_meta.clone(), footer),
-            local: open_local(&store, url, &file.object_meta.location).await,
+            local: OnceLock::new(),
             store: Arc::clone(&store),
             columns: OnceLock::new(),
         };
@@ -223,6 +223,12 @@ impl PageScan {
                     Unit::Pages(Arc::clone(&opened), number, Some(rows), None)
                 }
             });
+        }
+        if units.iter().any(|unit| matches!(unit, Unit::Pages(..))) {
+            let local = open_local(&store, url, &file.object_meta.location).await;
+            if let Some(local) = local {
+                let _ = opened.local.set(local);
+            }
         }
         Ok(Ok(units))
     }
