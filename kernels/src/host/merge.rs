@@ -23,6 +23,11 @@ pub struct GroupValues {
 }
 
 impl GroupValues {
+    /// Returns the schema of what leaves.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
     /// Compiles what leaves of the groups of `program` under a schema: its keys, and the values of its calls.
     ///
     /// # Errors
@@ -99,18 +104,23 @@ impl Merge {
         })
     }
 
-    /// Takes records in.
+    /// Takes some of a partition's records in; returns whether there were any.
     ///
     /// # Errors
     /// There are more groups than can be counted; the groups are of no use then.
-    pub fn add(&mut self, partition: Partition) -> Result<(), Declined> {
-        let block_words = self.groups.block_words();
-        for chunk in partition.chunks() {
-            for records in chunk.chunks(block_words) {
-                self.groups.merge(records)?;
-            }
+    pub fn add_some(&mut self, partition: &mut Partition) -> Result<bool, Declined> {
+        let Some(chunk) = partition.take() else {
+            return Ok(false);
+        };
+        for records in chunk.chunks(self.groups.block_words()) {
+            self.groups.merge(records)?;
         }
-        Ok(())
+        Ok(true)
+    }
+
+    /// Returns the bytes of the groups.
+    pub fn memory_bytes(&self) -> usize {
+        self.groups.memory_bytes()
     }
 
     /// Returns how many groups there are.

@@ -72,12 +72,7 @@ impl State {
     pub(super) fn memory_bytes(&self) -> usize {
         match self {
             Self::Rows(rows) => rows.columns.iter().map(Column::memory_bytes).sum(),
-            Self::Groups(groups) => {
-                let finder = groups.finder.as_ref().map_or(0, Finder::memory_bytes);
-                let recorder = groups.recorder.as_ref().map_or(0, Recorder::memory_bytes);
-                let states = groups.states.memory_bytes();
-                finder + states + groups.groups.capacity() * 4 + recorder
-            }
+            Self::Groups(groups) => groups.memory_bytes(),
         }
     }
 
@@ -164,6 +159,12 @@ impl GroupState {
             recorder: None,
             rows: 0,
         }
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        let finder = self.finder.as_ref().map_or(0, Finder::memory_bytes);
+        let recorder = self.recorder.as_ref().map_or(0, Recorder::memory_bytes);
+        finder + self.states.memory_bytes() + self.groups.capacity() * 4 + recorder
     }
 
     /// The same for groups that come from records.

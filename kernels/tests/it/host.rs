@@ -2,6 +2,7 @@
 //! same columns as codes of dictionaries, raw values above a base, and both within one group of rows.
 
 mod mostly;
+mod records;
 mod recoded;
 
 use std::collections::BTreeMap;
@@ -171,7 +172,9 @@ fn through_records(
     let mut found = Vec::new();
     for partition in 0..PARTITIONS {
         for part in &mut parts {
-            merge.add(part.next().unwrap())?;
+            let mut records = part.next().unwrap();
+            while merge.add_some(&mut records)? {}
+            assert_eq!(records.memory_bytes(), 0);
         }
         // Several partitions at a time are as good as one.
         if partition % 5 == 0 || partition + 1 == PARTITIONS {

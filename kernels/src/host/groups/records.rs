@@ -34,9 +34,12 @@ impl Partition {
         self.capacity * 8
     }
 
-    /// Returns the words of the records, piece by piece.
-    pub(in super::super) fn chunks(self) -> impl Iterator<Item = Vec<u64>> {
-        self.chunks.into_iter()
+    /// Takes the words of some of the records out.
+    pub(in super::super) fn take(&mut self) -> Option<Vec<u64>> {
+        let chunk = self.chunks.pop()?;
+        self.num_words -= chunk.len();
+        self.capacity -= chunk.capacity();
+        Some(chunk)
     }
 
     /// Appends whole records; returns by how many words the memory grew.

@@ -21,6 +21,11 @@ impl SharedStrings {
         }
     }
 
+    /// Returns the bytes of all strings.
+    pub fn memory_bytes(&self) -> usize {
+        bytes_of(&self.keys.read())
+    }
+
     pub(in super::super) fn read(&self) -> RwLockReadGuard<'_, Vec<Strings>> {
         self.keys.read()
     }
@@ -39,8 +44,7 @@ impl SharedStrings {
             return Ok(0);
         }
         let mut keys = self.keys.write();
-        let bytes = |keys: &[Strings]| keys.iter().map(Strings::memory_bytes).sum::<usize>();
-        let before = bytes(&keys);
+        let before = bytes_of(&keys);
         for ((local, codes), shared) in local.iter().zip(codes).zip(&mut *keys) {
             for code in codes.len()..local.len() {
                 if shared.len() >= STRINGS_MAX {
@@ -49,6 +53,10 @@ impl SharedStrings {
                 codes.push(shared.intern(local.get(code))?);
             }
         }
-        Ok(bytes(&keys).saturating_sub(before))
+        Ok(bytes_of(&keys).saturating_sub(before))
     }
+}
+
+fn bytes_of(keys: &[Strings]) -> usize {
+    keys.iter().map(Strings::memory_bytes).sum()
 }

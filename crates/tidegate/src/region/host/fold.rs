@@ -463,13 +463,13 @@ impl PartitionFold {
         if self.rows == 0 {
             return Ok(());
         }
-        let timer = self.baseline.elapsed_compute().timer();
         if let (Some(records), Some(gather)) = (self.run.take_records(), &self.shared.gather) {
             let leaving = LeavingRecords::new(&self.program, gather.strings(), records);
             self.leaving = Some(leaving.map_err(no_state)?);
             self.has_records = false;
             self.leave_as_states();
         }
+        let timer = self.baseline.elapsed_compute().timer();
         let taken = self.run.take(self.batch_size);
         timer.done();
         self.ready.extend(taken.map_err(no_state)?);
@@ -510,6 +510,15 @@ impl PartitionFold {
         self.rows = 0;
         let records = self.run.take_records()?;
         Some((records, self.memory.take()))
+    }
+
+    /// Lets records that were made of the groups leave as states.
+    pub(super) fn leave(&mut self, records: Vec<Partition>, memory: MemoryReservation) -> Result<()> {
+        if let Some(gather) = &self.shared.gather {
+            let leaving = LeavingRecords::new(&self.program, gather.strings(), records);
+            (self.leaving, self.memory) = (Some(leaving.map_err(no_state)?), memory);
+        }
+        Ok(())
     }
 
     /// Ends after the last batch: the state leaves, then what DataFusion's operators have.
