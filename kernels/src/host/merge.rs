@@ -92,10 +92,7 @@ impl Merge {
     ///
     /// # Errors
     /// The program makes none.
-    pub fn new(
-        program: &Arc<HostProgram>,
-        strings: &Arc<SharedStrings>,
-    ) -> Result<Self, Declined> {
+    pub fn new(program: &Arc<HostProgram>, strings: &Arc<SharedStrings>) -> Result<Self, Declined> {
         let groups = GroupState::of_records(program.program(), groups_of(program)?);
         Ok(Self {
             program: Arc::clone(program),

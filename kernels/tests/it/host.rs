@@ -2,8 +2,8 @@
 //! same columns as codes of dictionaries, raw values above a base, and both within one group of rows.
 
 mod mostly;
-mod records;
 mod recoded;
+mod records;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -151,7 +151,9 @@ fn through_records(
     for (place, batch) in batches.iter().enumerate() {
         let [rows, groups] = &mut runs;
         fold(groups, way, &batch.slice(0, batch.num_rows() / 3))?;
-        if place == 0 && !(rows.start_records(&strings, true) && groups.start_records(&strings, false)) {
+        if place == 0
+            && !(rows.start_records(&strings, true) && groups.start_records(&strings, false))
+        {
             return Ok(None);
         }
         let third = batch.num_rows() / 3;

@@ -79,13 +79,15 @@ fn merged(plan: &str) -> Option<bool> {
 
 /// Compares the answers with and without the engine, and that of the plan with it.
 async fn compare(session: &Session, sql: &str, what: &str) -> String {
+    let reserved = || session.context().runtime_env().memory_pool.reserved();
     set(session, "host_engine = 'off'").await;
     let wanted = answer(session, sql).await;
+    // The table may be in memory.
+    let before = reserved();
     set(session, "host_engine = 'auto'").await;
     assert_eq!(answer(session, sql).await, wanted, "{what}: {sql}");
     let plan = analyzed(session, sql).await;
-    let reserved = session.context().runtime_env().memory_pool.reserved();
-    assert_eq!(reserved, 0, "{what}: {sql}");
+    assert_eq!(reserved(), before, "{what}: {sql}");
     plan
 }
 
@@ -112,7 +114,9 @@ async fn many_groups_of_parquet_files_are_merged() {
     let file = folder.path().join("t.parquet");
     let file = file.to_str().unwrap();
     let session = session_with(3, None).await;
-    let sql = format!("COPY ({ROWS}) TO '{file}' OPTIONS (max_row_group_size 4000)");
+    let sql = format!(
+        "COPY ({ROWS} ORDER BY value * 7919 % 30011) TO '{file}' OPTIONS (max_row_group_size 4000)"
+    );
     session.collect(&sql).await.unwrap();
     session.register_parquet("t", file).await.unwrap();
     for sql in MERGED {
@@ -184,12 +188,11 @@ async fn little_memory_changes_no_answer() {
          min(v) AS a, max(v) AS b FROM {source} GROUP BY k)"
     );
     let wanted = answer(&session_with(2, None).await, &sql).await;
-    for bytes in [24 << 20, 64 << 20, 4 << 30] {
+    for (bytes, is_enough) in [(24 << 20, false), (64 << 20, true)] {
         let session = session_with(2, Some(bytes)).await;
         set(&session, "host_engine = 'auto'").await;
         assert_eq!(answer(&session, &sql).await, wanted, "{bytes} bytes");
         let plan = analyzed(&session, &sql).await;
-        let is_enough = bytes == 4 << 30;
         assert_eq!(merged(&plan), Some(is_enough), "{bytes} bytes: {plan}");
     }
 }
@@ -199,7 +202,8 @@ async fn little_memory_changes_no_answer() {
 async fn dropping_a_stream_ends_its_work() {
     let session = session_with(2, None).await;
     set(&session, "host_engine = 'auto'").await;
-    let sql = "SELECT value % 100000007 AS k, sum(value) FROM generate_series(1, 400000000) GROUP BY k";
+    let sql =
+        "SELECT value % 100000007 AS k, sum(value) FROM generate_series(1, 400000000) GROUP BY k";
     let mut rows = session.execute(sql).await.unwrap();
     let polled = tokio::time::timeout(Duration::from_millis(800), rows.next()).await;
     assert!(polled.is_err(), "it ended sooner than expected");
@@ -221,7 +225,10 @@ async fn limits_above_groups_end_them() {
     session.collect(&sql).await.unwrap();
     set(&session, "host_engine = 'auto'").await;
     for limit in [1, 5, 29_999] {
-        let sql = format!("SELECT * FROM (SELECT v, count(*) AS c FROM t GROUP BY v) WHERE c = 1 LIMIT {limit}");
-        assert_eq!(answer(&session, &sql).await.len(), limit);
+        let sql = format!(
+            "SELECT * FROM (SELECT v, count(*) AS c FROM t GROUP BY v) WHERE c = 1 LIMIT {limit}"
+        );
+        // The first line has the names.
+        assert_eq!(answer(&session, &sql).await.len(), limit + 1);
     }
 }

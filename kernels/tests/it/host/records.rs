@@ -67,7 +67,12 @@ fn host_groups_beyond_a_cache_become_records() {
             .map(|word| (!word.contains("13")).then_some(word.as_str()))
             .collect();
         let number = integers(&Int64, &number.collect::<Vec<_>>());
-        let values = column(&mut random(7), &Int64, ROWS, Shape::within(-900, 900).nulls(9));
+        let values = column(
+            &mut random(7),
+            &Int64,
+            ROWS,
+            Shape::within(-900, 900).nulls(9),
+        );
         let input = batch(vec![number, strings_as(&Utf8, &words), values]);
         let batches = cut(&input, &[50_000, 1, 69_999]);
         let calls = |value: Expr| {

@@ -418,8 +418,14 @@ impl PartitionFold {
         let rows = self.rows;
         self.take_state()?;
         self.counters.early_states.add(1);
-        let leaving = self.leaving.as_ref().map_or(0, LeavingRecords::memory_bytes);
-        let is_refused = self.memory.try_resize(self.run.memory_bytes() + leaving).is_err();
+        let leaving = self
+            .leaving
+            .as_ref()
+            .map_or(0, LeavingRecords::memory_bytes);
+        let is_refused = self
+            .memory
+            .try_resize(self.run.memory_bytes() + leaving)
+            .is_err();
         if is_refused || rows < ROWS_PER_STATE_MIN {
             self.given_up = Some("no memory for groups".into());
         }
@@ -488,7 +494,10 @@ impl PartitionFold {
     /// Returns the bytes of the state and of what leaves next.
     fn bytes(&self) -> usize {
         let ready = self.ready.iter().map(RecordBatch::get_array_memory_size);
-        let leaving = self.leaving.as_ref().map_or(0, LeavingRecords::memory_bytes);
+        let leaving = self
+            .leaving
+            .as_ref()
+            .map_or(0, LeavingRecords::memory_bytes);
         self.run.memory_bytes() + ready.sum::<usize>() + leaving
     }
 
@@ -513,7 +522,11 @@ impl PartitionFold {
     }
 
     /// Lets records that were made of the groups leave as states.
-    pub(super) fn leave(&mut self, records: Vec<Partition>, memory: MemoryReservation) -> Result<()> {
+    pub(super) fn leave(
+        &mut self,
+        records: Vec<Partition>,
+        memory: MemoryReservation,
+    ) -> Result<()> {
         if let Some(gather) = &self.shared.gather {
             let leaving = LeavingRecords::new(&self.program, gather.strings(), records);
             (self.leaving, self.memory) = (Some(leaving.map_err(no_state)?), memory);
