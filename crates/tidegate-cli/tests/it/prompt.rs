@@ -169,13 +169,13 @@ fn statements_and_commands_are_answered() {
 fn tab_completes() {
     let mut terminal = Terminal::open(&[]);
     terminal
-        .types("CREATE TABLE lines (quantity INT) AS VALUES (5);\n")
+        .types("CREATE TABLE pieces (quantity INT) AS VALUES (5);\n")
         .sees("done in");
     terminal
         .types("SELECT max(quan")
-        .types("tity) FROM lin\t")
-        .sees("lines");
-    terminal.types(" WHERE lines.qu\t").sees("lines.quantity");
+        .types("tity) FROM pie\t")
+        .sees("pieces");
+    terminal.types(" WHERE pieces.qu\t").sees("pieces.quantity");
     terminal.types(" > 1;\n").sees(" 5 |");
     terminal
         .types("\\tim\t")
