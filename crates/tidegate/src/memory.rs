@@ -97,7 +97,6 @@ pub(crate) struct StatementPool {
     real: RealMemory,
     /// Merges of sorted rows that are under way or yet to come.
     merges: AtomicUsize,
-    refusals: Refusals,
 }
 
 /// What one operator of the statements that run holds.
@@ -123,7 +122,6 @@ impl StatementPool {
             cache: Arc::clone(cache),
             real,
             merges: AtomicUsize::new(0),
-            refusals: Refusals::default(),
         });
         // What is there now is no statement's.
         pool.real.is_idle(cache.host_bytes());
@@ -276,35 +274,6 @@ impl StatementPool {
         )))
     }
 
-    /// Gives more unless that is too much, counted or in fact; so many bytes are lacking because of tables in
-    /// the cache.
-    fn try_grow_within(
-        &self,
-        reservation: &MemoryReservation,
-        additional: usize,
-        lacking: u64,
-    ) -> Result<()> {
-        let copied = copied_at_the_end(reservation, additional);
-        self.check_copy(reservation, additional, copied)?;
-        self.check_merge(reservation, additional)?;
-        self.check_process(reservation, additional, copied)?;
-        // What would not fit without those tables either is refused as ever.
-        if lacking > 0 && wants_no_more_than(self.limit, self.inner.reserved(), additional) {
-            return Err(self.held_by_tables(reservation.consumer().name(), additional));
-        }
-        self.inner
-            .try_grow(reservation, additional)
-            .map_err(|error| match error {
-                DataFusionError::ResourcesExhausted(message) => {
-                    DataFusionError::ResourcesExhausted(format!(
-                        "{message}; raise tidegate.memory_limit (now {} MB), or lower \
-                     datafusion.execution.target_partitions so that fewer operators share it",
-                        self.limit >> 20
-                    ))
-                }
-                other => other,
-            })
-    }
     fn held_by_tables(&self, consumer: &str, additional: usize) -> DataFusionError {
         DataFusionError::ResourcesExhausted(format!(
             "{consumer} wants {additional} bytes more, and of tidegate.memory_limit ({} MB) tables of \
@@ -348,7 +317,6 @@ impl MemoryPool for StatementPool {
         if is_merge(consumer.name()) {
             self.merges.fetch_sub(1, Ordering::Relaxed);
         }
-        self.refusals.forget(consumer);
         self.inner.unregister(consumer);
     }
 
@@ -362,17 +330,32 @@ impl MemoryPool for StatementPool {
     }
 
     fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
+        let consumer = reservation.consumer().name();
         let lacking = self.take_from_cache(additional);
-        let consumer = reservation.consumer();
-        if is_never_refused(consumer.name()) || self.refusals.is_rest(consumer, additional) {
+        if is_never_refused(consumer) {
             self.inner.grow(reservation, additional);
             return Ok(());
         }
-        let grown = self.try_grow_within(reservation, additional, lacking);
-        if grown.is_err() {
-            self.refusals.note(consumer, additional);
+        let copied = copied_at_the_end(reservation, additional);
+        self.check_copy(reservation, additional, copied)?;
+        self.check_merge(reservation, additional)?;
+        self.check_process(reservation, additional, copied)?;
+        // What would not fit without those tables either is refused as ever.
+        if lacking > 0 && wants_no_more_than(self.limit, self.inner.reserved(), additional) {
+            return Err(self.held_by_tables(consumer, additional));
         }
-        grown
+        self.inner
+            .try_grow(reservation, additional)
+            .map_err(|error| match error {
+                DataFusionError::ResourcesExhausted(message) => {
+                    DataFusionError::ResourcesExhausted(format!(
+                        "{message}; raise tidegate.memory_limit (now {} MB), or lower \
+                     datafusion.execution.target_partitions so that fewer operators share it",
+                        self.limit >> 20
+                    ))
+                }
+                other => other,
+            })
     }
 
     fn reserved(&self) -> usize {
@@ -469,15 +452,17 @@ impl MemoryPool for QueryPool {
 
     fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
         let consumer = reservation.consumer();
-        let is_given =
-            is_never_refused(consumer.name()) || self.refusals.is_rest(consumer, additional);
-        if !is_given && let Err(error) = self.check(consumer.name(), additional) {
-            self.refusals.note(consumer, additional);
-            return Err(error);
+        if is_never_refused(consumer.name()) || self.refusals.is_rest(consumer, additional) {
+            self.grow(reservation, additional);
+            return Ok(());
         }
-        self.inner.try_grow(reservation, additional)?;
-        self.took(additional);
-        Ok(())
+        let checked = self.check(consumer.name(), additional);
+        let given = checked.and_then(|()| self.inner.try_grow(reservation, additional));
+        match given {
+            Ok(()) => self.took(additional),
+            Err(_) => self.refusals.note(consumer, additional),
+        }
+        given
     }
 
     fn reserved(&self) -> usize {

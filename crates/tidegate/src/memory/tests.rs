@@ -162,22 +162,41 @@ fn merges_share_half_of_the_limit() {
 /// An aggregation whose table is emptied still has more than it was given before.
 #[test]
 fn what_is_kept_after_spilling_is_given() {
-    let pool = StatementPool::new(10 << 20, &Arc::default()) as Arc<dyn MemoryPool>;
-    let own = QueryPool::new(&pool, Some(8 << 20));
-    let part: Arc<dyn MemoryPool> = Arc::clone(&own) as _;
-    for (pool, limit) in [(&pool, 10_usize << 20), (&part, 8 << 20)] {
-        let others = MemoryConsumer::new("HashJoinInput").register(pool);
-        others.grow(limit - (1 << 20));
+    // Its statement's limit refuses it, or that of all.
+    for limit in [Some(8 << 20), None] {
+        let pool = StatementPool::new(8 << 20, &Arc::default()) as Arc<dyn MemoryPool>;
+        let pool: Arc<dyn MemoryPool> = QueryPool::new(&pool, limit);
+        let others = MemoryConsumer::new("HashJoinInput").register(&pool);
+        others.grow(7 << 20);
         let groups = MemoryConsumer::new("FinalHashAggregateStream[0]")
             .with_can_spill(true)
-            .register(pool);
-        assert!(groups.try_grow(4 << 20).is_err());
+            .register(&pool);
+        groups.try_grow(4 << 20).unwrap_err();
         groups.try_resize(3 << 20).unwrap();
         // That holds once, and not for as much again.
-        assert!(groups.try_grow(2 << 20).is_err());
-        assert!(groups.try_grow(2 << 20).is_err());
-        let sums = MemoryConsumer::new("AggregateStream[0]").register(pool);
-        assert!(sums.try_grow(4 << 20).is_err());
-        assert!(sums.try_grow(3 << 20).is_err());
+        groups.try_grow(2 << 20).unwrap_err();
+        groups.try_grow(2 << 20).unwrap_err();
+        // Whoever cannot spill keeps nothing of what it was refused.
+        let sums = MemoryConsumer::new("AggregateStream[0]").register(&pool);
+        sums.try_grow(4 << 20).unwrap_err();
+        sums.try_grow(3 << 20).unwrap_err();
+    }
+}
+
+#[test]
+fn what_cannot_spill_and_holds_much_is_refused_before_others() {
+    const MB: u64 = 1 << 20;
+    static RESIDENT: AtomicU64 = AtomicU64::new(90 << 20);
+    let real = RealMemory::new(|| Some(RESIDENT.load(Ordering::Relaxed)));
+    let pool = StatementPool::looking(200 * MB, &Arc::default(), real) as Arc<dyn MemoryPool>;
+    let values = MemoryConsumer::new("AggregateStream[0]").register(&pool);
+    let window = MemoryConsumer::new("WindowAggStream").register(&pool);
+    values.try_grow(40 << 20).unwrap();
+    window.try_grow(10 << 20).unwrap();
+    for (resident, is_refused) in [(290, false), (310, true)] {
+        RESIDENT.store(resident * MB, Ordering::Relaxed);
+        std::thread::sleep(Duration::from_millis(20));
+        assert_eq!(values.try_grow(1).is_err(), is_refused, "{resident} MB");
+        window.try_grow(1).unwrap();
     }
 }

@@ -16,8 +16,8 @@ use super::segment::{Codes, Segment, entry_bytes};
 
 /// A chunk in the making, out of blocks.
 ///
-/// What a page has as codes stays codes of the row group's entries, unless the values take no more. Values are
-/// gathered, and encoded as arrays are, where the row group goes on as codes, or ends.
+/// What a page has as codes stays codes of the row group's entries, unless values take a quarter less. Values
+/// are gathered, and encoded as arrays are, where the form of the pages changes, or the row group ends.
 #[derive(Debug)]
 pub struct BlocksBuilder {
     data_type: DataType,
