@@ -29,7 +29,7 @@ mod vector;
 use std::sync::Arc;
 
 use arrow_schema::{DataType, SchemaRef};
-use tidegate_pipeline::program::{Input, Reduce, Sink, Type, lower};
+use tidegate_pipeline::program::{Input, Op, Reduce, Sink, Type, Value, lower};
 use tidegate_pipeline::types::is_string;
 use tidegate_pipeline::{Facts, FloatRange, Interval, Pipeline, RowProgram, Unsupported};
 
@@ -42,6 +42,10 @@ pub use block::{BLOCK, Chunk, Entries, Raw, Values};
 pub use declined::Declined;
 pub use finish::Finish;
 pub use run::{HostRun, Selected};
+
+/// The most comparisons of a program. DataFusion's operators look the values of a long IN list up in a set,
+/// where a program compares each row with each of them.
+const COMPARISONS_MAX: usize = 128;
 
 /// A pipeline compiled for blocks of rows. It is immutable and shared by all threads that run it.
 #[derive(Debug)]
@@ -90,6 +94,12 @@ impl HostProgram {
                     "a sum of products of distances, on the host",
                 ));
             }
+        }
+        let is_comparison = |value: &&Value| matches!(value.op, Op::Compare { .. });
+        let comparisons = program.values.iter().filter(is_comparison).count();
+        if comparisons > COMPARISONS_MAX {
+            let what = format!("{comparisons} comparisons for each row, on the host");
+            return Err(Unsupported::new(what));
         }
         for field in pipeline.output.fields() {
             if !columns::can_leave(field.data_type()) {

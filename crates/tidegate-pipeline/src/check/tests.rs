@@ -227,6 +227,10 @@ fn other_nodes() {
         ),
         (Expr::in_list(number(), vec![], false), "an empty IN list"),
         (
+            Expr::in_list(number(), vec![number(); 1001], false),
+            "an IN list of 1001 items",
+        ),
+        (
             Expr::in_list(number(), vec![flag()], false),
             "Int64 IN a list with Boolean",
         ),

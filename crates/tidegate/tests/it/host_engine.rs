@@ -445,3 +445,34 @@ impl ExecutionPlan for LyingExec {
         Ok(Arc::clone(&self.statistics))
     }
 }
+
+/// DataFusion looks values up in a set; comparing each row with each item would be slow, and deep.
+#[tokio::test(flavor = "multi_thread")]
+async fn long_lists_are_left_to_the_operators() {
+    let folder = tempfile::tempdir().unwrap();
+    write_parquet(folder.path(), 1, 9_000, 3_000);
+    let path = folder.path().to_string_lossy();
+    let device = simulated("1GB", &["placement = 'device'"]).await;
+    let host = host_only();
+    for session in [&host, &device] {
+        session.register_parquet("t", &path).await.unwrap();
+    }
+    for (items, runs, reason) in [
+        (100, true, "HostFoldExec"),
+        (300, false, "300 comparisons for each row, on the host"),
+        (20_000, false, "an IN list of 20000 items"),
+    ] {
+        let list: Vec<String> = (0..items).map(|item| (item * 3).to_string()).collect();
+        let list = list.join(", ");
+        let sql = format!("SELECT count(*), sum(v) FROM t WHERE v IN ({list})");
+        set(&host, "host_engine = 'off'").await;
+        let wanted = answer(&host, &sql).await;
+        set(&host, "host_engine = 'auto'").await;
+        for session in [&host, &device] {
+            assert_eq!(answer(session, &sql).await, wanted, "{items} items");
+        }
+        let plan = answer(&host, &format!("EXPLAIN {sql}")).await.join("\n");
+        assert_eq!(plan.contains("HostFoldExec"), runs, "{items} items");
+        assert!(plan.contains(reason), "{items} items: no {reason}");
+    }
+}

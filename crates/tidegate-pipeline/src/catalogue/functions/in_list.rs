@@ -10,6 +10,9 @@ use crate::interpret::value::Value;
 use crate::program::{Builder, Comparison, Nullable};
 use crate::types::same_values;
 
+/// The most items. Each is a comparison for every row: a longer list is for a set to look values up in.
+const ITEMS_MAX: usize = 1000;
+
 pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     name: "in",
     datafusion: &[],
@@ -28,6 +31,13 @@ fn types(signature: &Signature) -> Result<(), Unsupported> {
     };
     if list.is_empty() {
         return Err(Unsupported::new("an empty IN list"));
+    }
+    if list.len() > ITEMS_MAX {
+        let what = format!(
+            "an IN list of {} items, where rows are compared with at most {ITEMS_MAX}",
+            list.len()
+        );
+        return Err(Unsupported::new(what));
     }
     if let Some(item) = list.iter().find(|item| !same_values(needle, item)) {
         return Err(Unsupported::new(format!("{needle} IN a list with {item}")));
