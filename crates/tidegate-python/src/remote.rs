@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use datafusion::catalog::TableProvider;
 use datafusion::dataframe::DataFrame;
 use datafusion::datasource::empty::EmptyTable;
@@ -22,7 +22,7 @@ static COUNT: AtomicUsize = AtomicUsize::new(0);
 /// The queries that a frame of a server is built on.
 #[derive(Clone)]
 pub(crate) struct Queries {
-    /// Names and texts.
+    /// Names with those of their columns, and texts.
     queries: Vec<(String, Arc<str>)>,
     /// Values of the parameters of one of them.
     pub(crate) values: Option<RecordBatch>,
@@ -37,11 +37,12 @@ impl Queries {
         values: Option<RecordBatch>,
     ) -> Result<(DataFrame, Self), Error> {
         let name = format!("tidegate_query_{}", COUNT.fetch_add(1, Ordering::Relaxed));
+        let head = head(&name, &columns);
         let table: Arc<dyn TableProvider> = Arc::new(EmptyTable::new(columns));
         let plan = LogicalPlanBuilder::scan(name.as_str(), provider_as_source(table), None)?;
         let frame = DataFrame::new(planner.context().state(), plan.build()?);
         let queries = Self {
-            queries: vec![(name, sql.into())],
+            queries: vec![(head, sql.into())],
             values,
         };
         Ok((frame, queries))
@@ -88,7 +89,7 @@ impl Queries {
         }
         let body = self.body(plan)?;
         let queries = self.queries.iter();
-        let queries = queries.map(|(name, sql)| format!("{name} AS (\n{sql}\n)"));
+        let queries = queries.map(|(head, sql)| format!("{head} AS (\n{sql}\n)"));
         let queries = queries.collect::<Vec<_>>().join(",\n");
         Ok(format!("WITH {queries}\n{body}"))
     }
@@ -102,5 +103,15 @@ impl Queries {
             Error::new(ErrorKind::NotSupported, message)
         })?;
         Ok(body.to_string())
+    }
+}
+
+/// Names a query and its columns: inside another, they would have other names than as a statement.
+fn head(name: &str, columns: &Schema) -> String {
+    let quoted = |field: &FieldRef| format!("\"{}\"", field.name().replace('"', "\"\""));
+    let columns: Vec<String> = columns.fields().iter().map(quoted).collect();
+    match columns.is_empty() {
+        true => name.to_string(),
+        false => format!("{name} ({})", columns.join(", ")),
     }
 }

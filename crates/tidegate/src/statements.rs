@@ -22,6 +22,7 @@ mod level;
 mod limits;
 mod literals;
 mod numbers;
+mod output_names;
 mod parser;
 mod placeholders;
 mod redacted;
@@ -39,6 +40,7 @@ use walk::Walk;
 
 pub use highlight::{HighlightKind, HighlightSpan, KEYWORDS, highlight};
 pub(crate) use hints::Hint;
+pub(crate) use output_names::name_outputs;
 pub(crate) use parser::{CacheStatement, Parsed, ParsedStatement, RegionFormat, Tier, Unparsed};
 pub use placeholders::with_values;
 pub use redacted::redacted;

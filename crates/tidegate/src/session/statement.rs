@@ -38,7 +38,9 @@ use crate::query::{
     CachedStatement, History, PlanSize, apart, begins, check_columns, check_windows, physical,
     watched,
 };
-use crate::statements::{Parsed, ParsedStatement, Rewrites, SqlText, StatementContext, Unparsed};
+use crate::statements::{
+    Parsed, ParsedStatement, Rewrites, SqlText, StatementContext, Unparsed, name_outputs,
+};
 use crate::stores::access::AllowedPaths;
 
 /// The share of a statement's memory that the literals of a batch's rows may take, 1 in so many.
@@ -253,6 +255,7 @@ pub(super) async fn plan_parsed(
         is_summary,
     } = parsed;
     check_selects(&statement)?;
+    name_outputs(&mut statement);
     rewrites(state).apply(&mut statement)?;
     described::show_tables(&mut statement)?;
     session.stores.take_options(&mut statement)?;

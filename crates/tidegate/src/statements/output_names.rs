@@ -1,0 +1,212 @@
+//! Names the columns of a statement's rows as the statement has them: `count(*)`, `max(a) + 1`.
+//!
+//! DataFusion names a computed column after the expression as it is planned, as in `sum(t.x)` or `Int64(1)`.
+//! Only the outermost select list is named: queries inside may refer to columns by DataFusion's names.
+
+use std::collections::{HashMap, HashSet};
+
+use datafusion::sql::parser::{CopyToSource, Statement};
+use sqlparser::ast::{
+    self, Expr, Ident, OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr, SetQuantifier,
+};
+
+use crate::functions::forms;
+
+/// Calls that may become several columns, or none of a known name.
+const MANY_COLUMNS: [&str; 2] = ["unnest", "explode"];
+
+/// Gives each computed column of the statement's rows an alias: its text.
+pub(crate) fn name_outputs(statement: &mut Statement) {
+    if let Some(query) = outer_query(statement) {
+        name_query(query);
+    }
+}
+
+/// Returns the query whose rows a statement gives, writes to a file, explains or prepares.
+pub(crate) fn outer_query(statement: &mut Statement) -> Option<&mut Query> {
+    match statement {
+        Statement::Statement(inner) => outer_query_of(inner),
+        Statement::CopyTo(copy) => match &mut copy.source {
+            CopyToSource::Query(query) => Some(query),
+            CopyToSource::Relation(_) => None,
+        },
+        Statement::Explain(explain) => outer_query(&mut explain.statement),
+        Statement::CreateExternalTable(_) | Statement::Reset(_) => None,
+    }
+}
+
+fn outer_query_of(statement: &mut ast::Statement) -> Option<&mut Query> {
+    match statement {
+        ast::Statement::Query(query) => Some(query),
+        ast::Statement::Prepare { statement, .. } | ast::Statement::Explain { statement, .. } => {
+            outer_query_of(statement)
+        }
+        _ => None,
+    }
+}
+
+fn name_query(query: &mut Query) {
+    name_body(&mut query.body);
+    let SetExpr::Select(select) = query.body.as_ref() else {
+        return;
+    };
+    let names: HashSet<&str> = select.projection.iter().filter_map(alias_of).collect();
+    let order = query.order_by.as_mut().map(|order| &mut order.kind);
+    let Some(OrderByKind::Expressions(order)) = order else {
+        return;
+    };
+    // What is ordered by a column's text is ordered by the column, and not computed a second time below it.
+    for OrderByExpr { expr, .. } in order {
+        // A number is a place.
+        if matches!(expr, Expr::Value(_)) {
+            continue;
+        }
+        if let Some(name) = text_of(expr).filter(|name| names.contains(name.as_str())) {
+            *expr = Expr::Identifier(Ident::with_quote('"', name));
+        }
+    }
+}
+
+/// Returns the alias of a column that is named by its text.
+fn alias_of(item: &SelectItem) -> Option<&str> {
+    match item {
+        SelectItem::ExprWithAlias { expr, alias }
+            if text_of(expr).as_deref() == Some(alias.value.as_str()) =>
+        {
+            Some(&alias.value)
+        }
+        _ => None,
+    }
+}
+
+fn name_body(body: &mut SetExpr) {
+    match body {
+        SetExpr::Select(select) => name_select(select),
+        SetExpr::Query(query) => name_query(query),
+        SetExpr::SetOperation {
+            left,
+            right,
+            set_quantifier,
+            ..
+        } => {
+            name_body(left);
+            // Otherwise the columns are those of the left side.
+            if matches!(
+                set_quantifier,
+                SetQuantifier::ByName | SetQuantifier::AllByName | SetQuantifier::DistinctByName
+            ) {
+                name_body(right);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn name_select(select: &mut Select) {
+    let mut uses: HashMap<String, usize> = HashMap::new();
+    let names: Vec<Option<String>> = select.projection.iter().map(computed_name).collect();
+    let known = select.projection.iter().filter_map(|item| match item {
+        SelectItem::ExprWithAlias { alias, .. } => Some(&alias.value),
+        SelectItem::UnnamedExpr(Expr::Identifier(column)) => Some(&column.value),
+        _ => None,
+    });
+    for name in names.iter().flatten().chain(known) {
+        *uses.entry(name.clone()).or_default() += 1;
+    }
+    for (item, name) in select.projection.iter_mut().zip(names) {
+        let Some(name) = name.filter(|name| uses.get(name) == Some(&1)) else {
+            continue;
+        };
+        if let SelectItem::UnnamedExpr(expr) = item {
+            let expr = expr.clone();
+            let alias = Ident::with_quote('"', name);
+            *item = SelectItem::ExprWithAlias { expr, alias };
+        }
+    }
+}
+
+/// Returns the text of a computed column without an alias; `None` for any other.
+fn computed_name(item: &SelectItem) -> Option<String> {
+    match item {
+        SelectItem::UnnamedExpr(expr) => text_of(expr),
+        _ => None,
+    }
+}
+
+/// Returns the text of what is computed; `None` for a column, and for calls that become several columns.
+fn text_of(expr: &Expr) -> Option<String> {
+    let mut expr = expr;
+    while let Expr::Nested(inner) = expr {
+        expr = inner;
+    }
+    match expr {
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) => None,
+        Expr::Function(call)
+            if forms::name_of(call).is_some_and(|name| MANY_COLUMNS.contains(&name.as_str())) =>
+        {
+            None
+        }
+        expr => Some(expr.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::sql::parser::DFParser;
+
+    use super::name_outputs;
+
+    #[track_caller]
+    fn check(sql: &str, expect: &str) {
+        let mut statement = DFParser::parse_sql(sql).unwrap().pop_front().unwrap();
+        name_outputs(&mut statement);
+        assert_eq!(statement.to_string(), expect);
+    }
+
+    #[test]
+    fn computed_columns_are_named_by_their_text() {
+        check(
+            "SELECT a, t.b, sum(x), max(a)+1, (x), (x * 2), 'y' AS z FROM t",
+            "SELECT a, t.b, sum(x) AS \"sum(x)\", max(a) + 1 AS \"max(a) + 1\", (x), \
+             (x * 2) AS \"x * 2\", 'y' AS z FROM t",
+        );
+        check("SELECT *, t.* FROM t", "SELECT *, t.* FROM t");
+        check("SELECT unnest(l) FROM t", "SELECT unnest(l) FROM t");
+    }
+
+    #[test]
+    fn a_text_that_stands_twice_names_nothing() {
+        check(
+            "SELECT sum(x), sum(x), 1 AS \"count(*)\", count(*) FROM t",
+            "SELECT sum(x), sum(x), 1 AS \"count(*)\", count(*) FROM t",
+        );
+    }
+
+    #[test]
+    fn an_order_by_a_text_is_an_order_by_the_column() {
+        check(
+            "SELECT k, sum(x), 1 FROM t GROUP BY k ORDER BY (sum(x)) DESC, k, 1, max(x)",
+            "SELECT k, sum(x) AS \"sum(x)\", 1 AS \"1\" FROM t GROUP BY k ORDER BY \"sum(x)\" DESC, k, 1, max(x)",
+        );
+    }
+
+    #[test]
+    fn only_the_outermost_columns_are_named() {
+        check(
+            "WITH c AS (SELECT sum(x) FROM t) SELECT (SELECT sum(y) FROM u) FROM c",
+            "WITH c AS (SELECT sum(x) FROM t) SELECT (SELECT sum(y) FROM u) AS \
+             \"(SELECT sum(y) FROM u)\" FROM c",
+        );
+        check(
+            "SELECT sum(x) FROM t UNION ALL SELECT sum(y) FROM u",
+            "SELECT sum(x) AS \"sum(x)\" FROM t UNION ALL SELECT sum(y) FROM u",
+        );
+        for sql in [
+            "CREATE VIEW v AS SELECT sum(x) FROM t",
+            "CREATE TABLE v AS SELECT sum(x) FROM t",
+            "INSERT INTO v SELECT sum(x) FROM t",
+        ] {
+            check(sql, sql);
+        }
+    }
+}
