@@ -34,8 +34,9 @@ const NOT_STOCK: [&str; 7] = [
 
 /// The files of the lane `flight`: what crosses the wire in a way of its own. That the server answers as
 /// a session does is tested once for each kind of value, statement and error, not for each query.
-const OVER_FLIGHT: [&str; 10] = [
+const OVER_FLIGHT: [&str; 11] = [
     "dialect/session_zone.slt",
+    "dialect/temporary.slt",
     "files/broken.slt",
     "files/parquet.slt",
     "functions/sql.slt",

@@ -11,6 +11,9 @@ use parking_lot::Mutex;
 use crate::error::{Error, ErrorKind};
 use crate::runtime::Runtime;
 
+/// The schema whose tables are a client's own.
+pub const TEMP_SCHEMA: &str = "temp";
+
 /// Settings that untrusted clients must not change: those that protect the process, and those that
 /// control devices and memory that others use too. A trailing `*` matches any suffix.
 pub const LOCKED_SETTINGS: [&str; 25] = [

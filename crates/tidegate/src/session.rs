@@ -64,8 +64,8 @@ use crate::sources::MorselTable;
 use crate::spilling::TopKThatSpills;
 use crate::stores::Stores;
 
+pub use crate::clients::TEMP_SCHEMA;
 pub use builder::SessionBuilder;
-pub use client::TEMP_SCHEMA;
 pub use described::sql_type;
 pub use doctor::DoctorReport;
 pub use ingest::{IfExists, IfMissing, Ingest, IngestTarget};

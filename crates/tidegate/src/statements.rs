@@ -15,6 +15,7 @@
 //! of any other to DataFusion's own; `Rewrites` prepares the parsed form for the planner.
 
 mod arrows;
+mod copy;
 mod depth;
 mod highlight;
 mod hints;
@@ -22,6 +23,7 @@ mod level;
 mod limits;
 mod literals;
 mod numbers;
+mod order_all;
 mod output_names;
 mod parser;
 mod placeholders;
@@ -40,6 +42,7 @@ use walk::Walk;
 
 pub use highlight::{HighlightKind, HighlightSpan, KEYWORDS, highlight};
 pub(crate) use hints::Hint;
+pub(crate) use order_all::{order_by_places, place_all, unplaced_all};
 pub(crate) use output_names::name_outputs;
 pub(crate) use parser::{CacheStatement, Parsed, ParsedStatement, RegionFormat, Tier, Unparsed};
 pub use placeholders::with_values;

@@ -315,7 +315,6 @@ async fn a_prepared_statement_follows_its_tables_and_settings() {
     let client = &mut server.client().await;
     answer(client, "CREATE TABLE t AS VALUES (1)").await;
     answer(client, "CREATE VIEW v AS SELECT column1 AS a FROM t").await;
-    answer(client, "CREATE TABLE temp.t AS VALUES ('own')").await;
     let of_table = "SELECT * FROM t ORDER BY 1".to_string();
     let mut of_table = client.prepare(of_table, None).await.unwrap();
     let of_view = "SELECT a FROM v ORDER BY 1".to_string();
@@ -340,9 +339,19 @@ async fn a_prepared_statement_follows_its_tables_and_settings() {
             }
         }
     }
+    // A client's own table stands before everyone's.
+    answer(client, "CREATE TEMP TABLE t AS VALUES ('own')").await;
+    let info = of_table.execute().await.unwrap();
+    assert_eq!(lines(&fetch(client, info).await.unwrap()), ["own"]);
+    assert_eq!(answer(other, "SELECT * FROM t").await, ["x|y"]);
+    answer(client, "DROP TABLE t").await;
+    let info = of_table.execute().await.unwrap();
+    assert_eq!(lines(&fetch(client, info).await.unwrap()), ["x|y"]);
+    answer(client, "CREATE TABLE temp.t AS VALUES ('own')").await;
     answer(client, "SET datafusion.catalog.default_schema = 'temp'").await;
     let info = of_table.execute().await.unwrap();
     assert_eq!(lines(&fetch(client, info).await.unwrap()), ["own"]);
+    answer(client, "DROP TABLE temp.t").await;
     answer(client, "RESET datafusion.catalog.default_schema").await;
     answer(other, "DROP TABLE t").await;
     let error = of_table.execute().await.unwrap_err().to_string();

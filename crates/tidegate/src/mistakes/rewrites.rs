@@ -307,8 +307,7 @@ pub(super) const STATEMENTS: &[Row] = &[
     ("^ REVOKE", "rights are those of the server's users, and not set by SQL"),
     ("^ COMMENT ON", "leave it out"),
     ("^ COPY _ FROM", "INSERT INTO t SELECT * FROM 'x.csv'"),
-    ("^ COPY _ TO '_' (", "COPY t TO 'x.csv' STORED AS CSV OPTIONS ('format.delimiter' ';', 'format.has_header' 'true')"),
-    ("^ COPY _ TO '_' WITH", "COPY t TO 'x.csv' STORED AS CSV OPTIONS ('format.delimiter' ';', 'format.has_header' 'true')"),
+    ("^ COPY _ TO '_' WITH", "COPY t TO 'x.csv' (FORMAT csv, HEADER, DELIMITER ';')"),
     ("^ UNLOAD", "COPY (SELECT …) TO 'x.parquet'"),
     ("^ KILL", "KILL QUERY id, with the query_id of system.queries"),
     ("^ CACHE TABLE", "CACHE TABLE t ON HOST, or ON DEVICE"),
@@ -360,5 +359,4 @@ pub(super) const MESSAGES: &[Row] = &[
     ("Prepared statement 'immediate'", "run the text as a statement of its own"),
     ("Prepared statement ", "PREPARE name AS SELECT … makes one; there are no procedures"),
     ("Insert-on clause", "leave it out: there are no keys that could conflict"),
-    ("Temporary tables", "CREATE TABLE temp.x on a server is of its session; elsewhere every table is gone with the process"),
 ];

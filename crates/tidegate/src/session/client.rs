@@ -4,22 +4,23 @@
 //! catalog, devices, memory limit, object stores and history are shared; `CREATE TABLE` by one client
 //! is seen by all. What a client calls `temp.…` is its own and ends with its session. Settings begin
 //! as the server's were when the client came, and some of them are locked.
+//!
+//! A name without a schema, or with the default one, stands for a client's own table if there is one.
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use datafusion::catalog::{
-    CatalogProvider, CatalogProviderList, MemorySchemaProvider, SchemaProvider,
+    CatalogProvider, CatalogProviderList, MemorySchemaProvider, SchemaProvider, TableProvider,
 };
 use datafusion::error::{DataFusionError, Result as PlanResult};
 use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::logical_expr::TableType;
 use datafusion::prelude::SessionContext;
 
 use super::{Session, files};
-use crate::clients::{Client, ClientOptions, Clients, next_id};
+use crate::clients::{Client, ClientOptions, Clients, TEMP_SCHEMA, next_id};
 use crate::error::{Error, ErrorKind};
-
-/// The schema whose tables are a client's own.
-pub const TEMP_SCHEMA: &str = "temp";
 
 /// Makes a session for a client of `server`.
 pub(super) fn session_for(server: &Session, options: ClientOptions) -> Session {
@@ -54,6 +55,7 @@ fn session_of(server: &Session, client: Option<Arc<Client>>) -> Session {
     let catalogs = Arc::new(ClientCatalogs {
         shared: Arc::clone(&server.catalogs),
         own: config.options().catalog.default_catalog.clone(),
+        default_schema: config.options().catalog.default_schema.clone(),
         temp: Arc::new(MemorySchemaProvider::new()),
     });
     let state = SessionStateBuilder::new_from_existing(state)
@@ -85,6 +87,7 @@ fn session_of(server: &Session, client: Option<Arc<Client>>) -> Session {
 struct ClientCatalogs {
     shared: Arc<dyn CatalogProviderList>,
     own: String,
+    default_schema: String,
     temp: Arc<dyn SchemaProvider>,
 }
 
@@ -106,14 +109,18 @@ impl CatalogProviderList for ClientCatalogs {
         if name != self.own {
             return Some(shared);
         }
-        let temp = Arc::clone(&self.temp);
-        Some(Arc::new(ClientCatalog { shared, temp }))
+        Some(Arc::new(ClientCatalog {
+            shared,
+            default_schema: self.default_schema.clone(),
+            temp: Arc::clone(&self.temp),
+        }))
     }
 }
 
 #[derive(Debug)]
 struct ClientCatalog {
     shared: Arc<dyn CatalogProvider>,
+    default_schema: String,
     temp: Arc<dyn SchemaProvider>,
 }
 
@@ -127,6 +134,10 @@ impl CatalogProvider for ClientCatalog {
     fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
         match name {
             TEMP_SCHEMA => Some(Arc::clone(&self.temp)),
+            name if name == self.default_schema => Some(Arc::new(DefaultSchema {
+                shared: self.shared.schema(name)?,
+                temp: Arc::clone(&self.temp),
+            })),
             name => self.shared.schema(name),
         }
     }
@@ -147,6 +158,59 @@ impl CatalogProvider for ClientCatalog {
     ) -> PlanResult<Option<Arc<dyn SchemaProvider>>> {
         refuse_temp(name)?;
         self.shared.deregister_schema(name, cascade)
+    }
+}
+
+/// The default schema, where names stand for a client's own tables first.
+#[derive(Debug)]
+struct DefaultSchema {
+    shared: Arc<dyn SchemaProvider>,
+    temp: Arc<dyn SchemaProvider>,
+}
+
+#[async_trait]
+impl SchemaProvider for DefaultSchema {
+    fn owner_name(&self) -> Option<&str> {
+        self.shared.owner_name()
+    }
+
+    // A client's own are listed once, in their schema.
+    fn table_names(&self) -> Vec<String> {
+        self.shared.table_names()
+    }
+
+    async fn table(&self, name: &str) -> PlanResult<Option<Arc<dyn TableProvider>>> {
+        match self.temp.table(name).await? {
+            Some(own) => Ok(Some(own)),
+            None => self.shared.table(name).await,
+        }
+    }
+
+    async fn table_type(&self, name: &str) -> PlanResult<Option<TableType>> {
+        match self.temp.table_type(name).await? {
+            Some(own) => Ok(Some(own)),
+            None => self.shared.table_type(name).await,
+        }
+    }
+
+    fn register_table(
+        &self,
+        name: String,
+        table: Arc<dyn TableProvider>,
+    ) -> PlanResult<Option<Arc<dyn TableProvider>>> {
+        self.shared.register_table(name, table)
+    }
+
+    fn deregister_table(&self, name: &str) -> PlanResult<Option<Arc<dyn TableProvider>>> {
+        match self.temp.table_exist(name) {
+            true => self.temp.deregister_table(name),
+            false => self.shared.deregister_table(name),
+        }
+    }
+
+    // A table for everyone may be made beside one of the same name that is a client's own.
+    fn table_exist(&self, name: &str) -> bool {
+        self.shared.table_exist(name)
     }
 }
 

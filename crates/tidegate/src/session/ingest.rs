@@ -15,8 +15,8 @@ use datafusion::logical_expr::dml::InsertOp;
 use datafusion::logical_expr::{cast, ident, lit};
 
 use super::Session;
-use super::client::TEMP_SCHEMA;
 use crate::accounted::{AccountedTable, Charge};
+use crate::clients::TEMP_SCHEMA;
 use crate::error::{Error, ErrorKind};
 
 /// The table that batches go into; what is not named is the session's default.

@@ -40,6 +40,7 @@ use crate::query::{
 };
 use crate::statements::{
     Parsed, ParsedStatement, Rewrites, SqlText, StatementContext, Unparsed, name_outputs,
+    order_by_places, place_all, unplaced_all,
 };
 use crate::stores::access::AllowedPaths;
 
@@ -257,6 +258,7 @@ pub(super) async fn plan_parsed(
     check_selects(&statement)?;
     name_outputs(&mut statement);
     rewrites(state).apply(&mut statement)?;
+    place_all(&mut statement);
     described::show_tables(&mut statement)?;
     session.stores.take_options(&mut statement)?;
     formats::compress_by_name(&mut statement);
@@ -266,7 +268,13 @@ pub(super) async fn plan_parsed(
     }
     let profile = described::take_profile(&mut statement);
     let with_files = readers::open_calls(session, state, &statement).await?;
-    let mut plan = functions::plan(with_files.as_ref().unwrap_or(state), statement).await?;
+    let planner = with_files.as_ref().unwrap_or(state);
+    if let Some((options, unordered)) = unplaced_all(&mut statement) {
+        let unordered = functions::plan(planner, unordered).await?;
+        let num_columns = unordered.schema().fields().len();
+        order_by_places(&mut statement, num_columns, options);
+    }
+    let mut plan = functions::plan(planner, statement).await?;
     if let (LogicalPlan::Analyze(analyze), Some(format)) = (&mut plan, profile) {
         analyze.format = format;
     }
@@ -323,6 +331,7 @@ fn rewrites(state: &SessionState) -> Rewrites<'_> {
     Rewrites {
         constraints: TidegateOptions::of(state.config_options()).unchecked_constraints,
         functions: state,
+        is_client: Client::of(state.config()).is_some(),
     }
 }
 

@@ -20,6 +20,7 @@ use datafusion::logical_expr::{
     Expr, LogicalPlan, LogicalPlanBuilder, cast, col, lit, try_cast, when,
 };
 
+use super::described::sql_type;
 use crate::error::{Error, ErrorKind};
 
 /// The columns of the answer.
@@ -136,7 +137,7 @@ struct Described {
 impl Described {
     /// Returns what is told of the column, in the order of [`COLUMNS`].
     fn row(self, num_rows: &Expr, measures: &mut Measures) -> Result<Expr> {
-        let column_type = self.data_type.to_string();
+        let column_type = sql_type(&self.data_type);
         let plain = self.plain();
         let (least, most) = match has_order(&plain.data_type) {
             true => (

@@ -4,7 +4,7 @@ use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::logical_expr::TableType;
 
 use super::Session;
-use super::client::TEMP_SCHEMA;
+use crate::clients::TEMP_SCHEMA;
 use crate::error::Error;
 
 /// A table's place, kind and columns.

@@ -7,6 +7,7 @@
 //! EXPLAIN FORMAT CUDA query
 //! EXPLAIN (FORMAT CUDA) query
 //! SUMMARIZE ([TABLE] table … | query)
+//! COPY … TO 'file' [WITH] (option [value], …)
 //! ```
 
 use datafusion::common::config::SqlParserOptions;
@@ -18,7 +19,7 @@ use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan};
 
 use super::numbers::joined_numbers;
 use super::text::dialect_of;
-use super::{StatementError, depth};
+use super::{StatementError, copy, depth};
 use crate::error::Error;
 
 /// Words that begin a query.
@@ -110,6 +111,7 @@ impl TidegateParser {
             return Ok(Parsed::Cache(CacheStatement::Uncache { table }));
         }
         self.name_json();
+        self.tokens = copy::with_options(self.tokens)?;
         let Some((format, is_list)) = self.region_format() else {
             return Ok(Parsed::Standard(self.standard()?));
         };

@@ -12,11 +12,12 @@ use datafusion::sql::parser::{CopyToSource, Statement};
 use sqlparser::ast::{
     self, ColumnDef, ColumnOption, ColumnOptionDef, ConstraintCharacteristics, Expr, Function,
     FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, GroupByExpr, Ident,
-    ObjectName, Query, Select, SelectFlavor, SelectItem, Set, TableConstraint, TableFactor,
-    VisitMut, VisitorMut,
+    ObjectName, ObjectNamePart, Query, Select, SelectFlavor, SelectItem, Set, TableConstraint,
+    TableFactor, VisitMut, VisitorMut,
 };
 
 use super::arrows;
+use crate::clients::TEMP_SCHEMA;
 use crate::error::{Error, ErrorKind};
 use crate::functions::forms;
 use crate::functions::zones::{DEFAULT_ZONE, ZONE_SETTING};
@@ -31,6 +32,8 @@ pub(crate) struct Rewrites<'a> {
     pub(crate) constraints: UncheckedConstraints,
     /// Knows the functions that there are.
     pub(crate) functions: &'a SessionState,
+    /// Whether temporary tables have a schema of their own, beside those of other clients.
+    pub(crate) is_client: bool,
 }
 
 impl Rewrites<'_> {
@@ -98,6 +101,25 @@ impl Rewrites<'_> {
                  … NOT ENFORCED, or SET tidegate.unchecked_constraints = 'ignore'"
             ))),
             _ => Ok(()),
+        }
+    }
+
+    /// Makes a temporary table a table of the session: any is, but for clients of a server.
+    fn temporary(&self, is_temporary: &mut bool, name: &mut ObjectName) -> Result<(), Error> {
+        if !std::mem::take(is_temporary) || !self.is_client {
+            return Ok(());
+        }
+        match name.0.as_slice() {
+            [_] => {
+                let schema = ObjectNamePart::Identifier(Ident::new(TEMP_SCHEMA));
+                name.0.insert(0, schema);
+                Ok(())
+            }
+            [.., ObjectNamePart::Identifier(schema), _] if schema.value == TEMP_SCHEMA => Ok(()),
+            _ => Err(not_supported(&format!(
+                "a temporary table is in the schema {TEMP_SCHEMA}, and {name} is in another: leave \
+                 the schema out"
+            ))),
         }
     }
 
@@ -273,8 +295,13 @@ impl VisitorMut for Visitor<'_> {
         flow(match statement {
             ast::Statement::CreateTable(create) => {
                 let name = create.name.to_string();
-                self.0
-                    .constraints(&name, &mut create.constraints, &mut create.columns)
+                let checked =
+                    self.0
+                        .constraints(&name, &mut create.constraints, &mut create.columns);
+                checked.and_then(|()| self.0.temporary(&mut create.temporary, &mut create.name))
+            }
+            ast::Statement::CreateView(create) => {
+                self.0.temporary(&mut create.temporary, &mut create.name)
             }
             ast::Statement::Delete(delete) => refuse(
                 delete.limit.is_some(),

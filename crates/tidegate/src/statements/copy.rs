@@ -1,0 +1,363 @@
+//! `COPY … TO 'file' (FORMAT csv, HEADER, …)`: the options of PostgreSQL and DuckDB, in DataFusion's words.
+//!
+//! DataFusion's parser knows `STORED AS`, `PARTITIONED BY` and `OPTIONS`. A list in parentheses behind the file's
+//! name is replaced by those before it parses.
+
+use sqlparser::dialect::GenericDialect;
+use sqlparser::tokenizer::{Token, TokenWithSpan};
+
+use super::{StatementError, tokenize};
+
+/// Options by their names in either system, and DataFusion's name.
+const OPTIONS: [(&str, &str); 18] = [
+    ("header", "format.has_header"),
+    ("delimiter", "format.delimiter"),
+    ("delim", "format.delimiter"),
+    ("sep", "format.delimiter"),
+    ("quote", "format.quote"),
+    ("escape", "format.escape"),
+    ("null", "format.null_value"),
+    ("nullstr", "format.null_value"),
+    ("dateformat", "format.date_format"),
+    ("date_format", "format.date_format"),
+    ("timestampformat", "format.timestamp_format"),
+    ("timestamp_format", "format.timestamp_format"),
+    ("compression", "format.compression"),
+    ("codec", "format.compression"),
+    ("compression_level", COMPRESSION_LEVEL),
+    ("row_group_size", "format.max_row_group_size"),
+    ("encoding", ENCODING),
+    ("overwrite_or_ignore", ""),
+];
+
+/// Stands for the level until it is known what it is the level of.
+const COMPRESSION_LEVEL: &str = "compression_level";
+
+/// Stands for the encoding, which is UTF-8.
+const ENCODING: &str = "encoding";
+
+/// Levels that Parquet's writer asks for.
+const LEVELS: [(&str, &str); 3] = [("zstd", "3"), ("gzip", "6"), ("brotli", "1")];
+
+/// Writes a COPY with options in parentheses as DataFusion has it; leaves any other statement as it is.
+pub(super) fn with_options(
+    tokens: Vec<TokenWithSpan>,
+) -> Result<Vec<TokenWithSpan>, StatementError> {
+    let Some((open, after_target)) = list_of(&tokens) else {
+        return Ok(tokens);
+    };
+    let mut list = List {
+        tokens: &tokens,
+        next: open + 1,
+    };
+    let mut options = Options::default();
+    while !options.take(&mut list)? {}
+    let (written, _) = tokenize(&options.text(), &GenericDialect {});
+    let span = tokens[open].span;
+    let written = written
+        .into_iter()
+        .map(|token| TokenWithSpan::new(token.token, span));
+    let (end, mut tokens) = (list.next, tokens);
+    tokens.splice(after_target..end, written);
+    Ok(tokens)
+}
+
+/// Finds the parenthesis that opens the options of a COPY, and the place behind the file's name.
+fn list_of(tokens: &[TokenWithSpan]) -> Option<(usize, usize)> {
+    let is_space = |place: &usize| matches!(tokens[*place].token, Token::Whitespace(_));
+    let mut words = (0..tokens.len()).filter(|place| !is_space(place));
+    if !is_word(&tokens[words.next()?].token, "COPY") {
+        return None;
+    }
+    let mut depth = 0_usize;
+    loop {
+        match &tokens[words.next()?].token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth = depth.checked_sub(1)?,
+            token if depth == 0 && is_word(token, "TO") => break,
+            _ => {}
+        }
+    }
+    let target = words.next()?;
+    if !matches!(tokens[target].token, Token::SingleQuotedString(_)) {
+        return None;
+    }
+    let mut open = words.next()?;
+    if is_word(&tokens[open].token, "WITH") {
+        open = words.next()?;
+    }
+    (tokens[open].token == Token::LParen).then_some((open, target + 1))
+}
+
+fn is_word(token: &Token, expected: &str) -> bool {
+    matches!(token, Token::Word(word) if word.quote_style.is_none()
+        && word.value.eq_ignore_ascii_case(expected))
+}
+
+/// The tokens of the options.
+struct List<'a> {
+    tokens: &'a [TokenWithSpan],
+    /// The next token, space included.
+    next: usize,
+}
+
+impl<'a> List<'a> {
+    fn take(&mut self) -> Option<&'a TokenWithSpan> {
+        loop {
+            let token = self.tokens.get(self.next)?;
+            self.next += 1;
+            if !matches!(token.token, Token::Whitespace(_)) {
+                return Some(token);
+            }
+        }
+    }
+
+    fn peek(&mut self) -> Option<&'a Token> {
+        let from = self.next;
+        let token = self.take().map(|token| &token.token);
+        self.next = from;
+        token
+    }
+
+    /// Says what is wrong with the token that was taken last.
+    fn error(&self, message: String) -> StatementError {
+        let last = self.tokens.get(self.next.saturating_sub(1));
+        let (line, column) = last.map_or((1, 1), |token| {
+            (token.span.start.line, token.span.start.column)
+        });
+        StatementError::Syntax {
+            message,
+            line,
+            column,
+        }
+    }
+
+    /// Takes a name, or names in parentheses.
+    fn names(&mut self) -> Result<Vec<String>, StatementError> {
+        let is_list = self.peek() == Some(&Token::LParen);
+        if is_list {
+            self.take();
+        }
+        let mut names = Vec::new();
+        loop {
+            match self.take().map(|token| &token.token) {
+                // DataFusion's parser takes the name as it stands, quotes and all.
+                Some(Token::Word(word)) => names.push(match word.quote_style {
+                    Some(_) => word.value.clone(),
+                    None => word.value.to_lowercase(),
+                }),
+                _ => return Err(self.error("syntax error: expected a column's name".into())),
+            }
+            if !is_list {
+                return Ok(names);
+            }
+            match self.take().map(|token| &token.token) {
+                Some(Token::Comma) => {}
+                Some(Token::RParen) => return Ok(names),
+                _ => return Err(self.error("syntax error: expected ',' or ')'".into())),
+            }
+        }
+    }
+
+    /// Takes a value, if there is one.
+    fn value(&mut self) -> Result<Option<String>, StatementError> {
+        let text = match self.peek() {
+            Some(Token::Comma | Token::RParen) => return Ok(None),
+            Some(Token::SingleQuotedString(text)) => text.clone(),
+            Some(Token::EscapedStringLiteral(text)) => text.clone(),
+            Some(Token::Number(digits, _)) => digits.clone(),
+            Some(Token::Word(word)) => word.value.clone(),
+            Some(Token::Mul) => "*".into(),
+            _ => {
+                self.take();
+                return Err(self.error("syntax error: expected the option's value".into()));
+            }
+        };
+        self.take();
+        Ok(Some(text))
+    }
+}
+
+/// What is said of the file.
+#[derive(Default)]
+struct Options {
+    format: Option<String>,
+    partitions: Vec<String>,
+    level: Option<String>,
+    others: Vec<(&'static str, String)>,
+}
+
+impl Options {
+    /// Takes one option; returns whether it was the last.
+    fn take(&mut self, list: &mut List<'_>) -> Result<bool, StatementError> {
+        let name = match list.take().map(|token| &token.token) {
+            Some(Token::Word(word)) => word.value.to_lowercase(),
+            _ => return Err(list.error("syntax error: expected an option of COPY".into())),
+        };
+        match name.as_str() {
+            "format" => match list.value()? {
+                Some(format) => self.format = Some(format.to_uppercase()),
+                None => return Err(list.error("syntax error: expected the format's name".into())),
+            },
+            "partition_by" | "partitioned_by" => self.partitions = list.names()?,
+            "force_quote" => {
+                match list.value()?.as_deref() {
+                    Some("*") => self.others.push(("format.quote_style", "Always".into())),
+                    _ => {
+                        let message = "FORCE_QUOTE of some columns is not supported: FORCE_QUOTE *";
+                        return Err(list.error(message.into()));
+                    }
+                };
+            }
+            name => self.other(name, list)?,
+        }
+        match list.take().map(|token| &token.token) {
+            Some(Token::Comma) => Ok(false),
+            Some(Token::RParen) => Ok(true),
+            _ => Err(list.error("syntax error: expected ',' or ')'".into())),
+        }
+    }
+
+    fn other(&mut self, name: &str, list: &mut List<'_>) -> Result<(), StatementError> {
+        let Some((_, option)) = OPTIONS.iter().find(|(known, _)| *known == name) else {
+            let message = format!(
+                "COPY has no option {}: it has FORMAT, HEADER, DELIMITER, QUOTE, ESCAPE, NULL, DATEFORMAT, \
+                 TIMESTAMPFORMAT, COMPRESSION, COMPRESSION_LEVEL, ROW_GROUP_SIZE, PARTITION_BY, FORCE_QUOTE; \
+                 others are written OPTIONS ('format.name' 'value')",
+                name.to_uppercase()
+            );
+            return Err(list.error(message));
+        };
+        let value = list.value()?;
+        let value = match (*option, value) {
+            ("", _) => return Ok(()),
+            ("format.has_header", value) => truth(value).ok_or_else(|| {
+                list.error("HEADER is true or false, or stands alone for true".into())
+            })?,
+            (_, Some(value)) => value,
+            (_, None) => {
+                let message = format!("syntax error: expected a value of {}", name.to_uppercase());
+                return Err(list.error(message));
+            }
+        };
+        match *option {
+            ENCODING if ["utf8", "utf-8"].contains(&value.to_lowercase().as_str()) => {}
+            ENCODING => return Err(list.error("files are written as UTF-8".into())),
+            COMPRESSION_LEVEL => self.level = Some(value),
+            option => self.others.push((option, value)),
+        }
+        Ok(())
+    }
+
+    /// Writes the options as DataFusion's parser reads them.
+    fn text(self) -> String {
+        let quoted = |text: &str| format!("'{}'", text.replace('\'', "''"));
+        let mut text = String::from(" ");
+        let is_parquet = self
+            .format
+            .as_deref()
+            .is_none_or(|format| format == "PARQUET");
+        if let Some(format) = self.format {
+            text += &format!("STORED AS {format} ");
+        }
+        if !self.partitions.is_empty() {
+            text += &format!("PARTITIONED BY ({}) ", self.partitions.join(", "));
+        }
+        let mut options = Vec::new();
+        for (name, value) in self.others {
+            let level = LEVELS.iter().find(|(codec, _)| {
+                name == "format.compression" && value.eq_ignore_ascii_case(codec)
+            });
+            let value = match level {
+                Some((codec, level)) if is_parquet => {
+                    let level = self.level.as_deref().unwrap_or(level);
+                    format!("{codec}({level})")
+                }
+                _ => value,
+            };
+            options.push(format!("{} {}", quoted(name), quoted(&value)));
+        }
+        if !options.is_empty() {
+            text += &format!("OPTIONS ({})", options.join(", "));
+        }
+        text
+    }
+}
+
+fn truth(value: Option<String>) -> Option<String> {
+    let is_true = match value.map(|value| value.to_lowercase()).as_deref() {
+        None | Some("true" | "on" | "1" | "yes") => true,
+        Some("false" | "off" | "0" | "no") => false,
+        Some(_) => return None,
+    };
+    Some(is_true.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use sqlparser::dialect::GenericDialect;
+
+    use super::super::tokenize;
+    use super::with_options;
+
+    fn written(sql: &str) -> Result<String, String> {
+        let (tokens, _) = tokenize(sql, &GenericDialect {});
+        let tokens = with_options(tokens).map_err(|error| error.to_string())?;
+        Ok(tokens.iter().map(|token| token.token.to_string()).collect())
+    }
+
+    #[track_caller]
+    fn check(sql: &str, expect: &str) {
+        assert_eq!(written(sql).unwrap().trim_end(), expect);
+    }
+
+    #[track_caller]
+    fn check_error(sql: &str, expect: &str) {
+        let error = written(sql).unwrap_err();
+        assert!(error.contains(expect), "{sql}: {error}");
+    }
+
+    #[test]
+    fn options_become_those_of_datafusion() {
+        check(
+            "COPY (SELECT (1) AS \"to\") TO 'x.csv' (FORMAT csv, HEADER, DELIM ';', NULL 'none')",
+            "COPY (SELECT (1) AS \"to\") TO 'x.csv' STORED AS CSV OPTIONS ('format.has_header' 'true', \
+             'format.delimiter' ';', 'format.null_value' 'none')",
+        );
+        check(
+            "COPY t TO 'x' WITH (format 'parquet', codec zstd, compression_level 9, partition_by (a, \"B\"))",
+            "COPY t TO 'x' STORED AS PARQUET PARTITIONED BY (a, B) OPTIONS ('format.compression' \
+             'zstd(9)')",
+        );
+        check(
+            "COPY t TO 'x.csv' (HEADER off, COMPRESSION gzip, FORMAT csv);",
+            "COPY t TO 'x.csv' STORED AS CSV OPTIONS ('format.has_header' 'false', 'format.compression' \
+             'gzip');",
+        );
+    }
+
+    #[test]
+    fn other_statements_stay() {
+        for sql in [
+            "COPY t TO 'x.csv' STORED AS CSV OPTIONS ('format.has_header' 'true')",
+            "COPY t TO 'x.csv'",
+            "SELECT copy TO 'x' (FORMAT csv)",
+            "COPY t TO",
+        ] {
+            check(sql, sql);
+        }
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        check_error(
+            "COPY t TO 'x' (FORMAT)",
+            "format's name at line 1, column 16",
+        );
+        check_error("COPY t TO 'x' (HEADER maybe)", "true or false");
+        check_error("COPY t TO 'x' (COLOUR red)", "no option COLOUR");
+        check_error("COPY t TO 'x' (DELIMITER)", "a value of DELIMITER");
+        check_error("COPY t TO 'x' (HEADER", "expected ',' or ')'");
+        check_error("COPY t TO 'x' (ENCODING latin1)", "UTF-8");
+    }
+}
