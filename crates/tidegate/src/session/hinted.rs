@@ -59,6 +59,10 @@ fn missing_file(path: &str, session: &Session) -> Error {
     }
     let file = Path::new(path);
     if file.is_file() {
+        if let Some((kind, help)) = of_others(path) {
+            let message = format!("'{path}' is {kind}, which is not read");
+            return Error::new(ErrorKind::NotSupported, message).with_help(Some(help.into()));
+        }
         let message = format!("'{path}' is there, and its ending does not say what it is");
         let help = format!(
             "read it with read_csv('{path}'), read_json('{path}') or read_parquet('{path}')"
@@ -71,6 +75,22 @@ fn missing_file(path: &str, session: &Session) -> Error {
         return Error::new(ErrorKind::Io, message).with_help(Some(help));
     }
     missing.with_help(Some(beside(file)))
+}
+
+/// Names the files of other programs by their endings, and says what those write that is read here.
+fn of_others(path: &str) -> Option<(&'static str, &'static str)> {
+    let ending = path.rsplit('.').next()?.to_ascii_lowercase();
+    match ending.as_str() {
+        "xlsx" | "xls" | "xlsm" | "ods" => Some((
+            "a spreadsheet",
+            "save the sheet as CSV, and read FROM 'x.csv'",
+        )),
+        "db" | "duckdb" | "sqlite" | "sqlite3" => Some((
+            "a database file",
+            "export its tables to Parquet or CSV there, and read FROM 'x.parquet'",
+        )),
+        _ => None,
+    }
 }
 
 /// Says what there is in a folder instead of a file.

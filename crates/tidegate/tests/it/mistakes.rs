@@ -65,6 +65,7 @@ async fn files_that_cannot_be_read_by_their_path() {
     let at = |name: &str| folder.path().join(name);
     fs::write(at("trips.csv"), "a\n1\n").unwrap();
     fs::write(at("x.dat"), "a\n1\n").unwrap();
+    fs::write(at("x.xlsx"), "PK").unwrap();
     fs::create_dir(at("empty")).unwrap();
     let builder = Session::builder().visible_devices(Some(String::new()));
     let session = builder.file_urls().build().unwrap();
@@ -74,12 +75,16 @@ async fn files_that_cannot_be_read_by_their_path() {
             "'x.dat' is there, and its ending does not say what it is\nhelp: read it with read_csv('x.dat')",
         ),
         (
+            "x.xlsx",
+            "'x.xlsx' is a spreadsheet, which is not read\nhelp: save the sheet as CSV, and read FROM 'x.csv'",
+        ),
+        (
             "trisp.csv",
             "'trisp.csv' not found\nhelp: did you mean 'trips.csv'?",
         ),
         (
             "nothing.csv",
-            "'nothing.csv' not found\nhelp: the folder '.' has empty, trips.csv, x.dat",
+            "'nothing.csv' not found\nhelp: the folder '.' has empty, trips.csv, x.dat, x.xlsx",
         ),
         (
             "none/a.csv",
