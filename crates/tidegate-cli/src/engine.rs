@@ -17,6 +17,9 @@ use crate::render::HasSchema;
 /// The schema whose tables need no name before theirs, on a server.
 const DEFAULT_SCHEMA: &str = "public";
 
+/// The option of readers that leaves rows out.
+const IGNORES: &str = "ignore_errors";
+
 /// What runs statements.
 pub(crate) trait Engine: fmt::Debug + Send + Sync {
     /// Runs one statement; dropping the future or the rows stops it.
@@ -30,6 +33,9 @@ pub(crate) trait Engine: fmt::Debug + Send + Sync {
 
     /// Tells of the query that ended last; `None` if that is not known here.
     fn last_told(&self) -> Option<Told>;
+
+    /// Tells of rows that a statement left out of files, if only another statement can tell.
+    fn left_out<'a>(&'a self, sql: &'a str) -> BoxFuture<'a, Option<String>>;
 
     /// Tells how far the query has come that runs; `None` if that is not known.
     fn progress(&self) -> BoxFuture<'_, Option<QueryProgress>>;
@@ -98,6 +104,10 @@ impl Engine for Session {
         })
     }
 
+    fn left_out<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Option<String>> {
+        futures::future::ready(None).boxed()
+    }
+
     fn progress(&self) -> BoxFuture<'_, Option<QueryProgress>> {
         futures::future::ready(Session::progress(self)).boxed()
     }
@@ -159,6 +169,23 @@ impl Engine for RemoteSession {
     /// A server tells it in `system.placements` and `system.queries`.
     fn last_told(&self) -> Option<Told> {
         None
+    }
+
+    /// Only a statement that names the option can have left rows out; others need no second trip.
+    fn left_out<'a>(&'a self, sql: &'a str) -> BoxFuture<'a, Option<String>> {
+        async move {
+            if !sql.to_lowercase().contains(IGNORES) {
+                return None;
+            }
+            let note = format!(
+                "SELECT note FROM system.queries WHERE sql = '{}' AND note LIKE '%{IGNORES} left out%' \
+                 ORDER BY query_id DESC LIMIT 1",
+                sql.replace('\'', "''")
+            );
+            let notes = texts(self, &note).await;
+            notes.into_iter().next().map(|[note]| note)
+        }
+        .boxed()
     }
 
     fn progress(&self) -> BoxFuture<'_, Option<QueryProgress>> {

@@ -190,7 +190,8 @@ impl Runner {
         let engine = &self.engine;
         let before = engine.last_query();
         let start = Instant::now();
-        let stream = engine.execute(&self.params.fill(sql)).await?;
+        let filled = self.params.fill(sql);
+        let stream = engine.execute(&filled).await?;
         if !stream.schema_ref().fields().is_empty() {
             self.check_format()?;
         }
@@ -206,7 +207,7 @@ impl Runner {
         let (placement, left_out) = match told {
             // SET and CREATE have no place to tell of.
             Some(told) => ((shown.columns > 0).then_some(told.placement), told.left_out),
-            None => (None, None),
+            None => (None, engine.left_out(&filled).await),
         };
         Ok(Answer {
             shown,

@@ -170,3 +170,21 @@ fn secrets_come_by_file_or_variable() {
         "{err}"
     );
 }
+
+#[test]
+fn rows_left_out_are_told_by_a_server_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().canonicalize().unwrap().join("t.csv");
+    fs::write(&file, "a,b\n1,2\n3\n4,5\n").unwrap();
+    let allow = folder.path().canonicalize().unwrap().display().to_string();
+    let server = Server::start(&["--allow", &allow]);
+    let file = file.display();
+    let query = format!("SELECT sum(a) AS s FROM read_csv('{file}', ignore_errors => true)");
+    let words = ["--connect", &server.url, "--format", "csv", "-c", &query];
+    let (status, out, err) = told(&tidegate(&words).output().unwrap());
+    assert_eq!((status, out.as_str()), (Some(0), "s\n5\n"), "{err}");
+    assert!(
+        err.contains("ignore_errors left out 1 row: line 3"),
+        "{err}"
+    );
+}
