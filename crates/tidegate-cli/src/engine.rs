@@ -11,6 +11,7 @@ use futures::stream::BoxStream;
 use futures::{FutureExt, Stream, StreamExt, TryStreamExt};
 use tidegate::{Error, Names, QueryProgress, Session, TableNames};
 use tidegate_flight::RemoteSession;
+use tidegate_flight::client::COMPLETION;
 
 use crate::render::HasSchema;
 
@@ -199,7 +200,7 @@ impl Engine for RemoteSession {
 
 /// Returns the rows of a query whose columns are texts; none if it fails.
 async fn texts<const N: usize>(session: &RemoteSession, sql: &str) -> Vec<[String; N]> {
-    let Ok(rows) = session.execute(sql).await else {
+    let Ok(rows) = session.execute(&format!("{COMPLETION}{sql}")).await else {
         return Vec::new();
     };
     let batches: Vec<RecordBatch> = rows.try_collect().await.unwrap_or_default();

@@ -30,6 +30,9 @@ use address::Address;
 /// The most of one message that is taken: a server cuts rows into messages far smaller than this.
 const MESSAGE_BYTES_MAX: usize = 256 << 20;
 
+/// The beginning of the statements by which a prompt finds words to propose; the live page leaves them out.
+pub const COMPLETION: &str = "/* completion */ ";
+
 /// How long the end of a session is waited for.
 const CLOSE_MAX: Duration = Duration::from_secs(2);
 

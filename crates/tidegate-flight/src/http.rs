@@ -1,12 +1,13 @@
 //! The HTTP port beside the Flight port: is the server there, is it ready, what does it count, and one
 //! live page.
 //!
-//! In reading order: `listen` (connections), `guard` (who asks), `api` (what the page asks for), and
-//! `page.html` itself. `/health` and `/ready` tell nothing but a word and are open to everybody.
+//! In reading order: `listen` (connections), `guard` (who asks), `api` (what the page asks for), `query` (one query,
+//! for the page and as a file), and the page: `page.html`, `style.css`, `draw.js` (pictures) and `page.js`. `/health` and `/ready` tell nothing but a word and are open to everybody.
 
 mod api;
 mod guard;
 pub(crate) mod listen;
+mod query;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,6 +30,8 @@ use crate::timeline::Timeline;
 
 use guard::{Refusal, Viewer};
 
+pub use query::report_page;
+
 /// Bytes of a request's body.
 const BODY_MAX: usize = 16 << 10;
 /// How long a request may take, its body included.
@@ -36,6 +39,11 @@ const REQUEST_MAX: Duration = Duration::from_secs(30);
 
 /// The page; `{{nonce}}` is what its script and style are known by.
 const PAGE: &str = include_str!("http/page.html");
+const STYLE: &str = include_str!("http/style.css");
+/// Draws queries and time; a report has it too.
+const DRAWING: &str = include_str!("http/draw.js");
+/// Asks for what is drawn.
+const SCRIPT: &str = include_str!("http/page.js");
 
 /// What answers HTTP requests.
 #[derive(Debug)]
@@ -60,6 +68,7 @@ pub(crate) fn router(desk: Arc<Desk>) -> Router {
         .route("/api/status", get(api::status))
         .route("/api/login", post(api::log_in))
         .route("/api/logout", post(api::log_out))
+        .route("/api/queries/{id}", get(api::query))
         .route("/api/queries/{id}/kill", post(api::kill))
         .layer(DefaultBodyLimit::max(BODY_MAX))
         .layer(middleware::from_fn(careful))
@@ -98,7 +107,12 @@ async fn page() -> Result<Response, Refusal> {
         "default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; \
          connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     );
-    let page = Html(PAGE.replace("{{nonce}}", &nonce));
+    let page = PAGE
+        .replace("{{style}}", STYLE)
+        .replace("{{draw}}", DRAWING)
+        .replace("{{script}}", SCRIPT)
+        .replace("{{nonce}}", &nonce);
+    let page = Html(page);
     Ok(([(header::CONTENT_SECURITY_POLICY, policy)], page).into_response())
 }
 

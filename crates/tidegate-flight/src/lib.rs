@@ -60,6 +60,8 @@ mod wire;
 pub use client::{ConnectOptions, RemoteRows, RemoteSession};
 pub use error::ServeError;
 pub use executors::STATEMENT_STACK_BYTES;
+pub use http::report_page;
 pub use options::{Limits, ServerOptions, Tls};
 pub use server::Server;
+pub use timeline::MemoryByTier;
 pub use users::{Users, UsersError, hash_password};

@@ -3,12 +3,10 @@
 //! Whatever has a state of its own (memory, sessions, statements that run) is asked when somebody
 //! reads the metrics; the rest counts up here.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
-use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeGaugeValue};
@@ -18,7 +16,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
-use tidegate::{LoggedQuery, Place, PlaceStats, QueryState, QueryWatcher, Session};
+use tidegate::{LoggedQuery, PlaceStats, QueryState, QueryWatcher, Session};
 use tonic::{Code, Status};
 
 use crate::sessions::Sessions;
@@ -27,9 +25,6 @@ use crate::sessions::Sessions;
 pub(crate) const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 type Labels<const N: usize> = [(&'static str, String); N];
-
-/// Morsels by place and kind of reason.
-pub(crate) type Lanes = BTreeMap<(Place, &'static str), u64>;
 
 /// The counters of a server.
 pub(crate) struct Meters {
@@ -45,8 +40,6 @@ pub(crate) struct Meters {
     retries: Counter,
     waiting: Gauge,
     wait_seconds: Histogram,
-    /// Morsels of the queries that have ended.
-    lanes: Mutex<Lanes>,
 }
 
 impl fmt::Debug for Meters {
@@ -72,7 +65,6 @@ impl Meters {
             retries: Counter::default(),
             waiting: Gauge::default(),
             wait_seconds: seconds(),
-            lanes: Mutex::default(),
             registry: Registry::default(),
         };
         let mut add = |name: &str, help: &str, metric: &dyn Register| {
@@ -183,11 +175,6 @@ impl Meters {
         self.waiting.get()
     }
 
-    /// Returns the morsels of the queries that have ended.
-    pub(crate) fn lanes(&self) -> Lanes {
-        self.lanes.lock().clone()
-    }
-
     fn place(&self, stats: &PlaceStats) {
         let place = || stats.place.to_string();
         let at = [("place", place())];
@@ -215,23 +202,6 @@ impl<M: prometheus_client::registry::Metric + Clone> Register for M {
     }
 }
 
-/// Adds what a place did to lanes: morsel by morsel for its own reason, or all for the first reason
-/// of a region that was placed as a whole.
-pub(crate) fn add_to_lanes(lanes: &mut Lanes, stats: &PlaceStats) {
-    let decided: u64 = stats.reasons.iter().map(|(_, times)| times).sum();
-    if decided == stats.morsels {
-        for (reason, times) in &stats.reasons {
-            *lanes.entry((stats.place, reason)).or_default() += times;
-        }
-        return;
-    }
-    let reason = stats
-        .reasons
-        .first()
-        .map_or("planned", |(reason, _)| reason);
-    *lanes.entry((stats.place, reason)).or_default() += stats.morsels;
-}
-
 impl QueryWatcher for Meters {
     fn ended(&self, query: &LoggedQuery) {
         let labels = [
@@ -243,12 +213,6 @@ impl QueryWatcher for Meters {
         self.rows.inc_by(query.rows);
         for stats in &query.place_stats {
             self.place(stats);
-        }
-        {
-            let mut lanes = self.lanes.lock();
-            for stats in &query.place_stats {
-                add_to_lanes(&mut lanes, stats);
-            }
         }
         tracing::info!(
             query_id = query.id,

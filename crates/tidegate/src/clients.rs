@@ -118,6 +118,11 @@ impl Client {
         let mut asked = self.asked.lock();
         asked.statements += 1;
         asked.last = Some(SystemTime::now());
+        self.owner()
+    }
+
+    /// Says whose a statement is that was not counted.
+    pub(crate) fn owner(&self) -> Owner {
         Owner {
             user: Arc::clone(&self.user),
             session: self.id,

@@ -61,8 +61,8 @@ pub use functions::custom::ScalarFunction;
 pub use mapping::{DeviceBatch, DeviceColumn, DeviceWorkError, MapOptions};
 pub use options::TidegateOptions;
 pub use query::{
-    CancelHandle, LoggedQuery, QueryPlacement, QueryProgress, QueryReport, QueryState,
-    QueryWatcher, Work,
+    CancelHandle, LaneWork, LoggedQuery, OperatorReport, QueryPlacement, QueryProfile,
+    QueryProgress, QueryReport, QueryState, QueryWatcher, Work, WorkPiece,
 };
 pub use region::PipelineExec;
 pub use region::report::RegionReport;

@@ -54,6 +54,7 @@ pub use log::{LoggedQuery, QueryPlacement, QueryWatcher, Work};
 pub(crate) use plan_size::{BoundedRelations, PlanSize, check_columns, check_windows};
 pub(crate) use planning::{apart, begins, on_large_stack};
 pub(crate) use profile::profiled;
+pub use profile::{LaneWork, OperatorReport, QueryProfile, WorkPiece};
 pub use progress::QueryProgress;
 pub(crate) use rules::with_stops;
 pub(crate) use yielding::YieldAtJoins;

@@ -23,6 +23,7 @@ mod planned;
 mod prepared;
 mod readers;
 mod sampled;
+mod settings;
 mod spilling;
 mod statement;
 mod stdin;
@@ -218,7 +219,7 @@ impl Session {
     /// # Errors
     /// [`crate::ErrorKind::Sql`] for a setting or a value that there is not.
     pub async fn set(&self, name: &str, value: &str) -> Result<(), Error> {
-        statement::set(self, name, value).await
+        settings::set(self, name, value).await
     }
 
     /// Reads Parquet: a file, a folder or a glob.

@@ -2,17 +2,18 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{SystemTime, UNIX_EPOCH};
 
-use axum::extract::{Path, State};
+use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tidegate::{Error, ErrorKind, QueryReport, QueryState, RegionReport, SessionReport};
+use tidegate::{Error, ErrorKind, QueryReport, QueryState, RegionReport, Session, SessionReport};
 
 use super::Desk;
 use super::guard::{Intent, Refusal, Viewer};
+use super::query::{self, milliseconds};
+use crate::client::COMPLETION;
 use crate::limiter::ConnectionSlot;
 use crate::status;
 use crate::timeline::Told;
@@ -54,7 +55,11 @@ struct QueryLine {
     plan_seconds: f64,
     rows: u64,
     error: Option<String>,
+    rows_left_out: u64,
+    note: Option<String>,
     can_kill: bool,
+    /// How far it has come, while it runs.
+    progress: Option<Value>,
     /// What its regions have done so far.
     places: Vec<PlaceLine>,
 }
@@ -95,14 +100,10 @@ struct DeviceLine {
     description: String,
 }
 
-fn milliseconds(time: SystemTime) -> u64 {
-    let since = time.duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| since.as_millis() as u64)
-}
-
 impl QueryLine {
-    fn of(report: QueryReport) -> Self {
-        let is_live = matches!(report.state, QueryState::Planned | QueryState::Running);
+    fn of(report: QueryReport, session: &Session) -> Self {
+        let is_live = query::is_live(&report);
+        let progress = is_live.then(|| session.query_progress(report.id)).flatten();
         let places = report.regions.iter().flat_map(PlaceLine::of).collect();
         Self {
             id: report.id,
@@ -114,7 +115,10 @@ impl QueryLine {
             plan_seconds: report.plan_seconds,
             rows: report.rows,
             error: report.error,
+            rows_left_out: report.rows_left_out,
+            note: report.note,
             can_kill: is_live,
+            progress: progress.as_ref().map(query::progress_of),
             places,
         }
     }
@@ -147,14 +151,27 @@ impl SessionLine {
     }
 }
 
+/// What of the last minutes is asked for.
+#[derive(Deserialize)]
+pub(super) struct Since {
+    /// Samples later than this, in milliseconds since 1970.
+    #[serde(default)]
+    since: u64,
+}
+
 /// Tells all that the page shows, as far as the viewer may see it.
-pub(super) async fn status(State(desk): State<Arc<Desk>>, viewer: Viewer) -> Json<ServerStatus> {
+pub(super) async fn status(
+    State(desk): State<Arc<Desk>>,
+    Query(Since { since }): Query<Since>,
+    viewer: Viewer,
+) -> Json<ServerStatus> {
     let session = &viewer.session;
     let reports = session.visible_reports(ENDED_MAX);
     let (running, ended): (Vec<_>, Vec<_>) = reports
         .into_iter()
         .rev()
-        .map(QueryLine::of)
+        .filter(|report| !is_of_prompt(report))
+        .map(|report| QueryLine::of(report, session))
         .partition(|line| line.can_kill);
     let cache = session.cache_activity();
     let memory = session.memory().into_iter().map(|report| MemoryLine {
@@ -191,8 +208,37 @@ pub(super) async fn status(State(desk): State<Arc<Desk>>, viewer: Viewer) -> Jso
             "device_hits": cache.device_hits,
             "pinned_hits": cache.pinned_hits,
         }),
-        timeline: desk.timeline.told(),
+        timeline: desk.timeline.told(since),
     })
+}
+
+/// Returns whether a prompt asked for it to propose words, and it has ended.
+fn is_of_prompt(report: &QueryReport) -> bool {
+    let sql = report.sql.as_deref().unwrap_or_default();
+    sql.starts_with(COMPLETION) && report.state == QueryState::Finished
+}
+
+/// Tells of one query what is known of it.
+pub(super) async fn query(
+    State(desk): State<Arc<Desk>>,
+    viewer: Viewer,
+    Path(id): Path<u64>,
+) -> Result<Json<Value>, Refusal> {
+    let Some((report, profile)) = viewer.session.profile(id) else {
+        let why = format!("there is no query {id} that you may see");
+        return Err(Refusal::new(StatusCode::NOT_FOUND, why));
+    };
+    let began_ms = milliseconds(profile.began.unwrap_or(report.started));
+    let ended_ms = began_ms + (report.seconds * 1e3).ceil() as u64;
+    let memory: Vec<_> = desk
+        .timeline
+        .memory(began_ms, ended_ms)
+        .into_iter()
+        .map(|(at, memory)| ((at - began_ms) as f64 / 1e3, memory))
+        .collect();
+    let progress = viewer.session.query_progress(id);
+    let told = query::told(&report, &profile, progress.as_ref(), &memory);
+    Ok(Json(told))
 }
 
 /// A name and a password.

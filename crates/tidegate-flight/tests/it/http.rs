@@ -188,18 +188,93 @@ async fn morsels_and_memory_of_devices_are_counted() {
     assert_eq!(after["tidegate_device_retries_total"], 0.0);
     let limit = "tidegate_memory_limit_bytes{tier=\"device\",device=\"device 0\",consumer=\"all\"}";
     assert_eq!(after[limit], 67_108_864.0);
-    // The page's lanes show them within a step or two.
-    eventually("the morsels are on the page", async || {
+    // The page's lanes show the device's work within a step or two.
+    eventually("the work is on the page", async || {
         let status = server.get("/api/status").await.json();
         let samples = status["timeline"]["samples"].as_array().unwrap().clone();
-        let lanes = samples
+        let mut work = samples
             .iter()
-            .flat_map(|sample| sample["lanes"].as_array().unwrap());
-        let of_device = lanes.filter(|lane| lane["place"] == "device 0");
-        let morsels = of_device.map(|lane| lane["morsels"].as_u64().unwrap());
-        morsels.sum::<u64>() as f64 == after["tidegate_morsels_total{place=\"device 0\"}"]
+            .flat_map(|sample| sample["work"].as_array().unwrap());
+        work.any(|work| work["lane"] == "device 0" && work["operator"] == "PipelineExec")
     })
     .await;
+    let status = server.get("/api/status").await.json();
+    let last = status["timeline"]["samples"].as_array().unwrap().last();
+    let since = last.unwrap()["time_ms"].as_u64().unwrap();
+    let later = server.get(&format!("/api/status?since={since}")).await;
+    let later = later.json()["timeline"]["samples"].clone();
+    let later = later.as_array().unwrap();
+    assert!(
+        later
+            .iter()
+            .all(|sample| sample["time_ms"].as_u64().unwrap() > since)
+    );
+    check_query(&server, "SELECT sum(v) FROM t WHERE v > 0").await;
+}
+
+/// Asks for all that is known of a query that a device ran.
+async fn check_query(server: &Running, sql: &str) {
+    let status = server.get("/api/status").await.json();
+    let queries = status["queries"].as_array().unwrap();
+    let line = queries.iter().find(|line| line["sql"] == sql).unwrap();
+    let told = server.get(&format!("/api/queries/{}", line["id"])).await;
+    let told = told.json();
+    assert_eq!(
+        (&told["state"], &told["is_live"]),
+        (&"finished".into(), &false.into())
+    );
+    assert!(told["verdict"].as_str().unwrap().contains("device 0"));
+    let plan = told["plan"].to_string();
+    assert!(plan.contains("\"operator\":\"PipelineExec\""), "{plan}");
+    let work = told["work"].as_array().unwrap();
+    let on_device = work.iter().filter(|piece| piece["lane"] == "device 0");
+    assert!(on_device.count() > 0, "{told}");
+    for piece in work.iter().chain(told["claims"].as_array().unwrap()) {
+        let (start, end) = (&piece["start"], &piece["end"]);
+        assert!(start.as_f64() <= end.as_f64(), "{piece}");
+    }
+    assert_eq!(server.get("/api/queries/999999").await.status, 404);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn statements_that_fail_are_listed_and_those_of_a_prompt_are_not() {
+    let server = start_with(session(&[]), with_http()).await;
+    let client = &mut server.client().await;
+    let sql = "SELECT nothing FROM nowhere";
+    failure(client, sql).await;
+    failure(client, "SELEC 1").await;
+    failure(client, "SELECT 1 / (value - 1) FROM generate_series(1, 10)").await;
+    answer(client, "/* completion */ SELECT 7").await;
+    let status = server.get("/api/status").await.json();
+    let queries = status["queries"].as_array().unwrap();
+    let listed: Vec<_> = queries
+        .iter()
+        .map(|line| {
+            (
+                line["sql"].as_str().unwrap(),
+                line["state"].as_str().unwrap(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        listed,
+        [
+            (
+                "SELECT 1 / (value - 1) FROM generate_series(1, 10)",
+                "failed"
+            ),
+            ("SELEC 1", "failed"),
+            (sql, "failed"),
+        ]
+    );
+    let error = queries[2]["error"].as_str().unwrap();
+    assert!(error.contains("nowhere"), "{error}");
+    let told = server
+        .get(&format!("/api/queries/{}", queries[2]["id"]))
+        .await;
+    let told = told.json();
+    assert!(told["plan"].is_null() && told["work"].as_array().unwrap().is_empty());
+    assert_eq!(told["error"], queries[2]["error"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -305,6 +380,13 @@ async fn people_see_and_stop_what_is_theirs() {
         (&line["sql"], &line["state"]),
         (&ENDLESS.into(), &"running".into())
     );
+    assert!(line["progress"].is_object(), "{line}");
+    let own = format!("/api/queries/{}", line["id"]);
+    let told = async |token: &str| server.ask("GET", &own, &[token], "").await;
+    assert_eq!(told(&bob).await.status, 404);
+    let seen = told(&ada).await.json();
+    assert_eq!((&seen["id"], &seen["is_live"]), (&line["id"], &true.into()));
+    assert!(seen["plan"].is_object(), "{seen}");
     let path = format!("/api/queries/{}/kill", line["id"]);
     let kill = async |headers: &[&str]| server.ask("POST", &path, headers, "").await.status;
     assert_eq!(kill(&[INTENT]).await, 401);

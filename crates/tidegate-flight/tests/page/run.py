@@ -179,10 +179,24 @@ def the_page_shows_what_the_server_does():
             asked(server, "SELECT '<img src=x onerror=window.broken=1>' AS markup")()
             browser.until("the query is listed", text("#queries") + ".includes('SELECT sum(v)')")
             browser.until("the markup is text", text("#queries") + ".includes('<img src=x')")
-            lane = "document.querySelector('#lanes rect[data-place=\"device 0\"][data-reason=device_requested]')"
-            browser.until("the device's morsels are drawn", f"{lane} !== null")
-            assert "device requested" in browser.do(text("#legend"))
+            lane = "document.querySelector('#lanes rect[data-lane=\"device 0\"][data-operator=PipelineExec]')"
+            browser.until("the device's work is drawn", f"{lane} !== null")
+            assert "PipelineExec" in browser.do(text("#lanes .legend"))
+            browser.until("memory is drawn", "document.querySelector('#tiers polygon') !== null")
+            asked(server, "SELECT nothing FROM t")()
+            browser.until("what failed in planning is listed", text("#queries") + ".includes('SELECT nothing')")
             browser.shot("light")
+            entry = "[...document.querySelectorAll('#queries .query')].find((entry) => entry.innerText.includes('SELECT sum(v)'))"
+            browser.do(f"{entry}.click()")
+            browser.until("its plan is shown", "document.querySelector('#query .plan details.device') !== null")
+            assert browser.do("document.querySelectorAll('#query svg rect[data-lane]').length") > 0
+            browser.do("document.querySelector('#query .plan details.device').open = true")
+            assert "device requested" in browser.do("document.querySelector('#query .plan').innerText").replace("_", " ")
+            browser.shot("query")
+            browser.call("Emulation.setDeviceMetricsOverride", width=420, height=1600, deviceScaleFactor=1, mobile=False)
+            browser.until("it fits 420 pixels", "document.documentElement.scrollWidth <= 420")
+            browser.until("pictures fit, too", "[...document.querySelectorAll('svg')].every((svg) => svg.getBoundingClientRect().right <= 420)")
+            browser.shot("narrow")
             assert browser.do("window.broken") is None
             assert browser.noise == [], browser.noise
     with Server() as server, Browser(dark=True) as browser:
@@ -216,7 +230,7 @@ def people_log_in_and_admins_stop_queries():
             browser.until("who it is", text("#who") + " === 'ada (admin)'")
             endless = "SELECT count(*) FROM generate_series(1, 1000000000000) WHERE value % 7 = 3"
             query = asked(server, endless, username="bob", password="two")
-            row = "[...document.querySelectorAll('#queries tr')].find((row) => row.innerText.includes('1000000000000'))"
+            row = "[...document.querySelectorAll('#queries .query')].find((row) => row.innerText.includes('1000000000000'))"
             browser.until("the query is listed", f"{row}?.innerText.includes('running')")
             browser.shot("running")
             browser.do(f"{row}.querySelector('button.kill').click()")
@@ -227,9 +241,22 @@ def people_log_in_and_admins_stop_queries():
             assert browser.do("sessionStorage.length") == 0
 
 
+def a_report_is_drawn_from_one_file():
+    with tempfile.TemporaryDirectory() as folder, Browser(dark=True) as browser:
+        page = pathlib.Path(folder) / "report.html"
+        query = "SELECT v1, count(*) FROM h2o_g1(1e5, 10) WHERE '</script>' <> '' GROUP BY v1"
+        subprocess.run([TIDEGATE, "report", query, "-o", page, "--simulate-device", "1GB"], check=True, capture_output=True)
+        browser.call("Page.navigate", url=page.as_uri())
+        browser.until("the plan is drawn", "document.querySelector('#query .plan details') !== null")
+        assert browser.do("document.querySelectorAll('#query svg rect[data-lane]').length") > 0
+        assert "</script>" in browser.do(text("#query pre"))
+        browser.shot("report")
+        assert browser.noise == [], browser.noise
+
+
 def main():
     failed = 0
-    for test in (the_page_shows_what_the_server_does, people_log_in_and_admins_stop_queries):
+    for test in (the_page_shows_what_the_server_does, people_log_in_and_admins_stop_queries, a_report_is_drawn_from_one_file):
         try:
             test()
             print(f"ok      {test.__name__}")

@@ -1,31 +1,37 @@
 //! What is remembered of queries: the last thousand, and those that run.
 
+mod record;
+
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use datafusion::catalog::Session;
-use datafusion::physical_plan::ExecutionPlan;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use serde::Serialize;
 use tidegate_scheduler::{PlaceStats, RecordedRegion};
 
-use super::exec::at_the_end;
 use super::log::{LoggedQuery, QueryLog, QueryWatcher, shortened};
-use super::{CancelHandle, QueryProgress};
+use super::profile::Watched;
+use super::{CancelHandle, QueryProfile, QueryProgress};
 use crate::clients::{Client, Owner};
 use crate::error::{Error, ErrorKind};
-use crate::files::text::{RowsLeftOut, rows_left_out};
 use crate::region::Region;
 use crate::region::report::RegionReport;
 use crate::region::verdict::verdict;
 use crate::runtime::Runtime;
 use crate::statements::StatementContext;
+use record::Progress;
+
+pub(crate) use record::Record;
 
 /// Queries remembered.
 const QUERIES_MAX: usize = 1_000;
+
+/// Queries of which is remembered who worked when.
+const PROFILES_MAX: usize = 100;
 
 /// Bytes of each one's text that are remembered.
 const TEXT_BYTES_MAX: usize = 64 << 10;
@@ -36,6 +42,7 @@ pub(crate) struct History {
     next_id: AtomicU64,
     records: Mutex<VecDeque<Arc<Record>>>,
     log: Arc<QueryLog>,
+    watched: Arc<Watched>,
 }
 
 /// How far a query has come.
@@ -142,17 +149,6 @@ impl Asked {
     }
 }
 
-/// The record of one query.
-#[derive(Debug)]
-pub(crate) struct Record {
-    id: u64,
-    asked: Asked,
-    started: SystemTime,
-    planned_in: Duration,
-    progress: Mutex<Progress>,
-    log: Arc<QueryLog>,
-}
-
 /// What is known of a query's regions at its end.
 #[derive(Debug)]
 pub(crate) enum Regions {
@@ -181,42 +177,6 @@ impl Regions {
     }
 }
 
-#[derive(Debug)]
-struct Progress {
-    state: QueryState,
-    clock: Option<Instant>,
-    seconds: f64,
-    rows: u64,
-    waited: Duration,
-    peak_bytes: u64,
-    streams_left: usize,
-    streams_live: usize,
-    error: Option<String>,
-    rows_left_out: u64,
-    note: Option<String>,
-    regions: Regions,
-    /// What runs, while it does.
-    plan: Option<Weak<dyn ExecutionPlan>>,
-}
-
-impl Progress {
-    /// Notes rows that were left out of files.
-    fn leave_out(&mut self, rows: &RowsLeftOut) {
-        self.rows_left_out = rows.count;
-        let what = match rows.count {
-            1 => format!("ignore_errors left out 1 row: {}", rows.first),
-            count => format!(
-                "ignore_errors left out {count} rows, one of them: {}",
-                rows.first
-            ),
-        };
-        self.note = Some(match self.note.take() {
-            Some(note) => format!("{note}; {what}"),
-            None => what,
-        });
-    }
-}
-
 impl History {
     /// Returns what is remembered of the queries of a runtime.
     pub(crate) fn of(runtime: &Runtime) -> Arc<Self> {
@@ -224,7 +184,39 @@ impl History {
     }
 
     /// Remembers a query that has just been planned.
-    pub(crate) fn planned(&self, mut asked: Asked, planned_in: Duration) -> Arc<Record> {
+    pub(crate) fn planned(&self, asked: Asked, planned_in: Duration) -> Arc<Record> {
+        self.remember(asked, planned_in, QueryState::Planned, None)
+    }
+
+    /// Remembers a statement that failed before it was planned, unless it has been since `began`: its own query
+    /// may have failed.
+    pub(crate) fn failed(&self, mut asked: Asked, began: SystemTime, error: &Error) {
+        asked.sql = asked.sql.map(|sql| shortened(sql, TEXT_BYTES_MAX));
+        let known = self.records.lock();
+        let mut since = known
+            .iter()
+            .rev()
+            .take_while(|record| record.started >= began);
+        let is_known = since.any(|record| record.asked.sql == asked.sql);
+        drop(known);
+        if is_known {
+            return;
+        }
+        let planned_in = began.elapsed().unwrap_or_default();
+        let state = match error.kind() {
+            ErrorKind::Cancelled | ErrorKind::TimedOut => QueryState::Cancelled,
+            _ => QueryState::Failed,
+        };
+        self.remember(asked, planned_in, state, Some(error.to_string()));
+    }
+
+    fn remember(
+        &self,
+        mut asked: Asked,
+        planned_in: Duration,
+        state: QueryState,
+        error: Option<String>,
+    ) -> Arc<Record> {
         asked.sql = asked.sql.map(|sql| shortened(sql, TEXT_BYTES_MAX));
         let record = Arc::new(Record {
             id: self.next_id.fetch_add(1, Ordering::Relaxed) + 1,
@@ -232,7 +224,7 @@ impl History {
             started: SystemTime::now(),
             planned_in,
             progress: Mutex::new(Progress {
-                state: QueryState::Planned,
+                state,
                 clock: None,
                 seconds: 0.0,
                 rows: 0,
@@ -240,20 +232,71 @@ impl History {
                 peak_bytes: 0,
                 streams_left: 0,
                 streams_live: 0,
-                error: None,
+                error,
                 rows_left_out: 0,
                 note: None,
                 regions: Regions::Told(Vec::new()),
                 plan: None,
+                trace: None,
+                operators: None,
             }),
             log: Arc::clone(&self.log),
+            watched: Arc::clone(&self.watched),
         });
         let mut records = self.records.lock();
         if records.len() == QUERIES_MAX {
             records.pop_front();
         }
         records.push_back(Arc::clone(&record));
+        let old = records.len().checked_sub(PROFILES_MAX + 1);
+        if let Some(old) = old.and_then(|place| records.get(place)) {
+            old.forget_profile();
+        }
         record
+    }
+
+    /// Watches all queries that begin from now on.
+    pub(crate) fn watch(&self) {
+        self.watched.turn_on();
+    }
+
+    /// Reads what the queries that run have done since this was called last.
+    pub(crate) fn step(&self) -> &Watched {
+        let running: Vec<Arc<Record>> = {
+            let records = self.records.lock();
+            let running = records.iter().filter(|record| !record.has_ended());
+            running.cloned().collect()
+        };
+        running.iter().for_each(|record| record.step());
+        &self.watched
+    }
+
+    /// Tells of a query that a client may see how it runs, or ran.
+    pub(crate) fn profile(
+        &self,
+        id: u64,
+        client: Option<&Client>,
+    ) -> Option<(QueryReport, QueryProfile)> {
+        let record = {
+            let records = self.records.lock();
+            let mut of_id = records.iter().filter(|record| record.id == id);
+            Arc::clone(of_id.next()?)
+        };
+        let owner = record.asked.owner.as_ref().map(|owner| &*owner.user);
+        if client.is_some_and(|client| !client.oversees(owner)) {
+            return None;
+        }
+        let report = record.report();
+        let profile = record.profile(&report);
+        Some((report, profile))
+    }
+
+    /// Tells how far a query has come.
+    pub(crate) fn progress_of_id(&self, id: u64) -> Option<QueryProgress> {
+        let records = self.records.lock();
+        let record = records.iter().find(|record| record.id == id).cloned();
+        drop(records);
+        record?.progress()
     }
 
     /// Returns the log of the queries that have ended.
@@ -410,175 +453,6 @@ impl History {
         let records = self.records.lock();
         let mut ended = records.iter().rev().filter(|record| record.has_ended());
         ended.next().map(|record| record.report())
-    }
-}
-
-impl Record {
-    /// Starts the clock with the first stream.
-    pub(crate) fn begin(&self, num_partitions: usize) {
-        let mut progress = self.progress.lock();
-        if progress.clock.is_none() {
-            progress.clock = Some(Instant::now());
-            progress.state = QueryState::Running;
-            progress.streams_left = num_partitions;
-        }
-        progress.streams_live += 1;
-    }
-
-    /// Notes what runs, so that it can be asked how far it has come.
-    pub(crate) fn runs(&self, plan: &Arc<dyn ExecutionPlan>) {
-        let mut progress = self.progress.lock();
-        progress.plan.get_or_insert_with(|| Arc::downgrade(plan));
-    }
-
-    /// Notes that another plan runs instead, and why.
-    pub(crate) fn runs_instead(&self, plan: &Arc<dyn ExecutionPlan>, why: String) {
-        let mut progress = self.progress.lock();
-        progress.plan = Some(Arc::downgrade(plan));
-        progress.note = Some(why);
-    }
-
-    /// Tells how far the query has come; `None` if it does not run.
-    fn progress(&self) -> Option<QueryProgress> {
-        let progress = self.progress.lock();
-        if progress.state != QueryState::Running {
-            return None;
-        }
-        let plan = progress.plan.as_ref().and_then(Weak::upgrade)?;
-        let seconds = progress.clock?.elapsed().as_secs_f64();
-        drop(progress);
-        Some(QueryProgress {
-            id: self.id,
-            seconds,
-            ..QueryProgress::of(&plan)
-        })
-    }
-
-    pub(crate) fn cancel(&self) -> &CancelHandle {
-        &self.asked.cancel
-    }
-
-    pub(crate) fn count(&self, num_rows: usize) {
-        self.progress.lock().rows += num_rows as u64;
-    }
-
-    /// Notes how long it waited to be let in.
-    pub(crate) fn waited(&self, time: Duration) {
-        self.progress.lock().waited += time;
-    }
-
-    /// Notes how much memory it held at the most.
-    pub(crate) fn held(&self, peak_bytes: u64) {
-        let mut progress = self.progress.lock();
-        progress.peak_bytes = progress.peak_bytes.max(peak_bytes);
-    }
-
-    /// Ends a stream that gave all its rows; with the last one the query is finished.
-    pub(crate) fn end_stream(&self, regions: impl FnOnce() -> Regions) {
-        let mut progress = self.progress.lock();
-        progress.streams_live -= 1;
-        progress.streams_left = progress.streams_left.saturating_sub(1);
-        if progress.streams_left == 0 {
-            self.close(progress, QueryState::Finished, regions);
-        }
-    }
-
-    /// Ends a stream that was dropped; with the last live one the query is cancelled.
-    pub(crate) fn drop_stream(&self, regions: impl FnOnce() -> Regions) {
-        let mut progress = self.progress.lock();
-        progress.streams_live -= 1;
-        if progress.streams_live == 0 {
-            self.close(progress, QueryState::Cancelled, regions);
-        }
-    }
-
-    pub(crate) fn fail(&self, error: Error, regions: impl FnOnce() -> Regions) {
-        let mut progress = self.progress.lock();
-        progress.streams_live -= 1;
-        let cancelled = matches!(error.kind(), ErrorKind::Cancelled | ErrorKind::TimedOut);
-        progress.error.get_or_insert_with(|| error.to_string());
-        let state = if cancelled {
-            QueryState::Cancelled
-        } else {
-            QueryState::Failed
-        };
-        self.close(progress, state, regions);
-    }
-
-    /// Writes the end down, once: a failure is not undone by the streams that end after it.
-    fn close(
-        &self,
-        mut progress: MutexGuard<'_, Progress>,
-        state: QueryState,
-        regions: impl FnOnce() -> Regions,
-    ) {
-        if !matches!(progress.state, QueryState::Planned | QueryState::Running) {
-            return;
-        }
-        let clock = progress.clock;
-        progress.state = state;
-        progress.seconds = clock.map_or(0.0, |clock| clock.elapsed().as_secs_f64());
-        progress.regions = regions();
-        let plan = progress.plan.take().as_ref().and_then(Weak::upgrade);
-        if let Some(left_out) = plan.as_ref().and_then(rows_left_out) {
-            progress.leave_out(&left_out);
-        }
-        let entry = LoggedQuery {
-            id: self.id,
-            session: self.asked.owner.as_ref().map(|owner| owner.session),
-            user: self.user(),
-            sql: self.asked.sql.clone(),
-            state,
-            started: self.started,
-            plan_seconds: self.planned_in.as_secs_f64(),
-            seconds: progress.seconds,
-            rows: progress.rows,
-            error: progress.error.clone(),
-            place_stats: progress.regions.place_stats(),
-        };
-        drop(progress);
-        self.log.add(entry);
-    }
-
-    fn user(&self) -> Option<Arc<str>> {
-        let owner = self.asked.owner.as_ref();
-        owner.map(|owner| Arc::clone(&owner.user))
-    }
-
-    fn has_ended(&self) -> bool {
-        let state = self.progress.lock().state;
-        !matches!(state, QueryState::Planned | QueryState::Running)
-    }
-
-    fn report(&self) -> QueryReport {
-        let progress = self.progress.lock();
-        let plan = progress.plan.as_ref().and_then(Weak::upgrade);
-        let seconds = match progress.state {
-            QueryState::Running => progress
-                .clock
-                .map_or(0.0, |clock| clock.elapsed().as_secs_f64()),
-            _ => progress.seconds,
-        };
-        QueryReport {
-            id: self.id,
-            sql: self.asked.sql.clone(),
-            user: self.user(),
-            session: self.asked.owner.as_ref().map(|owner| owner.session),
-            state: progress.state,
-            started: self.started,
-            plan_seconds: self.planned_in.as_secs_f64(),
-            seconds,
-            rows: progress.rows,
-            admission_seconds: progress.waited.as_secs_f64(),
-            peak_bytes: progress.peak_bytes,
-            error: progress.error.clone(),
-            rows_left_out: progress.rows_left_out,
-            note: progress.note.clone(),
-            regions: match plan {
-                Some(plan) => at_the_end(&plan).reports(),
-                None => progress.regions.reports(),
-            },
-        }
     }
 }
 

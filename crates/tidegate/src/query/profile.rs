@@ -2,12 +2,16 @@
 //! ran, below one line that says where most of the rows did.
 //!
 //! DataFusion's own `AnalyzeExec` has two formats, and knows no places. A [`ProfileExec`] stands in for it.
+//!
+//! A [`QueryProfile`] is the same of any query that ran while somebody watched, and who worked when (`trace`).
 
+mod operators;
 mod render;
+mod trace;
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use datafusion::arrow::array::StringArray;
 use datafusion::arrow::record_batch::RecordBatch;
@@ -24,7 +28,26 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
 };
 use futures::{TryStreamExt, stream};
+use serde::Serialize;
 use tokio::task::JoinSet;
+
+pub use operators::OperatorReport;
+pub use trace::{LaneWork, WorkPiece};
+pub(crate) use trace::{Trace, Watched};
+
+/// How a query runs or ran: where, in which operators, and when.
+#[derive(Clone, Debug, Serialize)]
+pub struct QueryProfile {
+    /// Where most of its rows were read, in one line.
+    pub verdict: String,
+    /// Its operators from the root down; `None` if nobody watched, or it has not begun.
+    pub plan: Option<OperatorReport>,
+    /// When it began; `None` if nobody watched, or it has not begun.
+    #[serde(skip)]
+    pub began: Option<SystemTime>,
+    /// When each was busy; empty if nobody watched.
+    pub work: Vec<WorkPiece>,
+}
 
 /// Runs a plan, and tells how it ran instead of its rows.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::{LogicalPlan, SetVariable, Statement as PlanStatement};
 
-use super::{Session, statement};
+use super::{Session, settings, statement};
 use crate::error::{Error, ErrorKind};
 use crate::statements::Hint;
 use crate::suggest::nearest;
@@ -40,7 +40,7 @@ pub(super) fn apply(
             variable: format!("tidegate.{name}"),
             value: hint.value.clone(),
         };
-        statement::check_setting(session, &set)?;
+        settings::check_setting(session, &set)?;
         let SetVariable { variable, value } = set.clone();
         let plan = LogicalPlan::Statement(PlanStatement::SetVariable(set));
         statement::check_rights(state, &plan)?;

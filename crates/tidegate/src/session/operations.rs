@@ -7,7 +7,7 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use super::Session;
 use crate::clients::Client;
 use crate::error::Error;
-use crate::query::{History, LoggedQuery, QueryReport};
+use crate::query::{History, LaneWork, LoggedQuery, QueryProfile, QueryProgress, QueryReport};
 use crate::system::reports::{self, MemoryReport, SessionReport};
 
 /// Activity of the column cache since the process began, in chunks.
@@ -66,6 +66,30 @@ impl Session {
     pub fn visible_reports(&self, ended_max: usize) -> Vec<QueryReport> {
         let history = History::of(&self.runtime);
         history.last_reports_for(self.client().as_deref(), ended_max)
+    }
+
+    /// Keeps of each query that begins from now on, in this process, which operators worked when: as often
+    /// as [`Session::work`] is called, and at its end.
+    pub fn watch_work(&self) {
+        History::of(&self.runtime).watch();
+    }
+
+    /// Returns what all queries of the process have done since this was called last, by lane; nothing before
+    /// [`Session::watch_work`].
+    pub fn work(&self) -> Vec<LaneWork> {
+        History::of(&self.runtime).step().take()
+    }
+
+    /// Tells how a query runs or ran, as far as the session's client may see it; `None` if it is not
+    /// remembered.
+    pub fn profile(&self, query_id: u64) -> Option<(QueryReport, QueryProfile)> {
+        let history = History::of(&self.runtime);
+        history.profile(query_id, self.client().as_deref())
+    }
+
+    /// Tells how far a query has come; `None` if it does not run.
+    pub fn query_progress(&self, query_id: u64) -> Option<QueryProgress> {
+        History::of(&self.runtime).progress_of_id(query_id)
     }
 
     /// Lists the queries that have ended, as far as the session's client may see them; oldest first.

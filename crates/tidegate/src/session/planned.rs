@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::compute::cast;
@@ -68,8 +69,9 @@ pub enum StatementKind {
 
 /// Plans a statement and runs nothing; finds out what its plan depends on if that is kept.
 pub(super) async fn plan(session: &Session, sql: &str, is_kept: bool) -> Result<Planned, Error> {
+    let began = SystemTime::now();
     let planned = unexplained(session, sql, is_kept).await;
-    planned.map_err(|error| with_hint(error, sql, session))
+    planned.map_err(|error| statement::failed(session, sql, began, with_hint(error, sql, session)))
 }
 
 async fn unexplained(session: &Session, sql: &str, is_kept: bool) -> Result<Planned, Error> {
@@ -253,14 +255,14 @@ impl Planned {
             return Ok(self.clone());
         }
         let (session, state) = (self.session.clone(), self.state(cancel)?);
-        let source = self.source.clone();
+        let (source, began) = (self.source.clone(), SystemTime::now());
         let (task, plan) = apart(statement::timeout(&self.session), async move {
             let frame = statement::carry_out(&session, state, source, plan).await?;
             let task = Arc::new(frame.task_ctx());
             Ok((task, frame.create_physical_plan().await?))
         })
         .await
-        .map_err(|error| self.explained(error))?;
+        .map_err(|error| self.failed(began, error))?;
         Ok(Self {
             columns: Some(plan.schema()),
             work: Work::Ready(plan, task),
@@ -291,6 +293,16 @@ impl Planned {
         framed.map_err(|error| self.explained(error))
     }
 
+    /// Remembers that it failed before its query ran; returns the error with where in the statement it is.
+    fn failed(&self, began: SystemTime, error: Error) -> Error {
+        statement::failed(
+            &self.session,
+            &self.source.sql,
+            began,
+            self.explained(error),
+        )
+    }
+
     /// Adds to an error where in the statement it is.
     fn explained(&self, error: Error) -> Error {
         with_hint(error, &self.source.sql, &self.session)
@@ -309,12 +321,12 @@ impl Planned {
     /// # Errors
     /// See [`ErrorKind`]; the stream's errors turn into [`Error`] by `From`.
     pub async fn start(&self, cancel: &CancelHandle) -> Result<SendableRecordBatchStream, Error> {
-        let (own, handle) = (self.clone(), cancel.clone());
+        let (own, handle, began) = (self.clone(), cancel.clone(), SystemTime::now());
         let work = apart(statement::timeout(&self.session), async move {
             own.run(&handle).await
         });
         tokio::select! {
-            stream = work => stream.map_err(|error| self.explained(error)),
+            stream = work => stream.map_err(|error| self.failed(began, error)),
             () = cancel.cancelled() => Err(cancelled()),
         }
     }

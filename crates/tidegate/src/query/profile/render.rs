@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use datafusion::common::format::ExplainFormat;
 use datafusion::error::{DataFusionError, Result};
-use datafusion::physical_plan::{ExecutionPlan, displayable};
+use datafusion::physical_plan::ExecutionPlan;
 use serde::Serialize;
 use tidegate_scheduler::PlaceReport;
 
+use super::OperatorReport;
 use crate::query::regions;
-use crate::region::PipelineExec;
 use crate::region::verdict::verdict;
 
 /// Characters of an operator's line in a tree.
@@ -25,23 +25,7 @@ struct Profile {
     rows: u64,
     /// Seconds from beginning to end.
     seconds: f64,
-    plan: Operator,
-}
-
-/// One operator.
-#[derive(Serialize)]
-struct Operator {
-    operator: String,
-    details: String,
-    /// Rows that it returned; `null` if it does not count them.
-    rows: Option<u64>,
-    /// Seconds of its own work, summed up over threads.
-    seconds: Option<f64>,
-    /// What ran where, of a region.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    places: Vec<PlaceReport>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    inputs: Vec<Operator>,
+    plan: OperatorReport,
 }
 
 /// Writes a plan that has run in a format.
@@ -55,7 +39,7 @@ pub(super) fn written(
         verdict: verdict(&regions(plan)),
         rows,
         seconds,
-        plan: Operator::of(plan),
+        plan: OperatorReport::of(plan),
     };
     match format {
         ExplainFormat::PostgresJSON => {
@@ -67,26 +51,7 @@ pub(super) fn written(
     }
 }
 
-impl Operator {
-    fn of(plan: &Arc<dyn ExecutionPlan>) -> Self {
-        let line = displayable(plan.as_ref()).one_line().to_string();
-        let line = line.trim_end();
-        let (operator, details) = line.split_once(": ").unwrap_or((line, ""));
-        let region = plan.downcast_ref::<PipelineExec>();
-        let places = region.map(|region| region.report().places);
-        let metrics = plan.metrics();
-        let rows = metrics.as_ref().and_then(|metrics| metrics.output_rows());
-        let nanos = metrics.and_then(|metrics| metrics.elapsed_compute());
-        Self {
-            operator: operator.to_string(),
-            details: details.to_string(),
-            rows: rows.map(|rows| rows as u64),
-            seconds: nanos.map(|nanos| nanos as f64 / 1e9),
-            places: places.unwrap_or_default(),
-            inputs: plan.children().into_iter().map(Self::of).collect(),
-        }
-    }
-
+impl OperatorReport {
     /// Says what it is, and for a region where it ran.
     fn line(&self) -> String {
         let ran: Vec<&PlaceReport> = self.places.iter().filter(|place| place.rows > 0).collect();
@@ -145,7 +110,7 @@ impl Profile {
     }
 }
 
-fn push_tree(text: &mut String, operator: &Operator, before: &str, below: &str) {
+fn push_tree(text: &mut String, operator: &OperatorReport, before: &str, below: &str) {
     let rows = operator.rows.map_or_else(String::new, grouped);
     let seconds = operator.seconds.map_or_else(String::new, time);
     let line = format!("{before}{}", operator.line());
@@ -167,7 +132,7 @@ fn push_tree(text: &mut String, operator: &Operator, before: &str, below: &str) 
 }
 
 /// Writes an operator and those below it; returns its number.
-fn push_graph(text: &mut String, operator: &Operator, next: &mut usize) -> usize {
+fn push_graph(text: &mut String, operator: &OperatorReport, next: &mut usize) -> usize {
     let number = *next;
     *next += 1;
     let rows = operator
