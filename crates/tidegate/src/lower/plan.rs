@@ -250,22 +250,23 @@ impl Chain {
         Some((steps, leaf))
     }
 
-    /// A merge of sorted partitions is a sort of the whole: its own fetch counts, and the sort below
-    /// it, if there is one, becomes redundant.
+    /// A merge of sorted partitions is a sort of the whole. A sort below it, with nothing but projections in
+    /// between, has sorted the whole already: only the fetch of the merge is left to do.
     fn merge(&mut self, merge: &SortPreservingMergeExec) -> Option<Steps> {
         let keys = self.sort_keys(merge.expr().iter(), &merge.input().schema());
         let (mut steps, leaf) = self.lower(merge.input())?;
-        let below = match steps.pop() {
-            Some(Step::Sort(sort)) => sort.fetch,
-            other => {
-                steps.extend(other);
-                None
-            }
-        };
-        steps.push(Step::Sort(Sort {
-            keys: keys?,
-            fetch: merge.fetch().or(below),
-        }));
+        let keys = keys?;
+        let below = steps
+            .iter_mut()
+            .rev()
+            .find(|step| !matches!(step, Step::Project(_)));
+        match below {
+            Some(Step::Sort(sort)) => sort.fetch = merge.fetch().or(sort.fetch),
+            _ => steps.push(Step::Sort(Sort {
+                keys,
+                fetch: merge.fetch(),
+            })),
+        }
         Some((steps, leaf))
     }
 

@@ -357,7 +357,7 @@ mod tests {
         check_error("COPY t TO 'x' (HEADER maybe)", "true or false");
         check_error("COPY t TO 'x' (COLOUR red)", "no option COLOUR");
         check_error("COPY t TO 'x' (DELIMITER)", "a value of DELIMITER");
-        check_error("COPY t TO 'x' (HEADER", "expected ',' or ')'");
+        check_error("COPY t TO 'x' (HEADER true", "expected ',' or ')'");
         check_error("COPY t TO 'x' (ENCODING latin1)", "UTF-8");
     }
 }

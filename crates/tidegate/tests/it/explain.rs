@@ -54,7 +54,7 @@ async fn an_atomic_region() {
     session.register_batch("t", rows(0, 100)).unwrap();
     let sql = format!("{GROUP_BY} HAVING sum(v) > 10 ORDER BY sum(v) DESC LIMIT 3");
     insta::assert_snapshot!(regions(&session, &sql).await, @r#"
-    atomic on device 0 (simulated device, not a GPU), program=[filter v > 7 and s like 's%' → project k, v → group by k: sum(v), avg(cast(v as Float64)) → filter sum(t.v) > 10 → project k, sum(t.v) as sum(v), avg(t.v) as avg(v) → sort by sum(v) desc nulls first fetch 3], float_sums=unordered
+    atomic on device 0 (simulated device, not a GPU), program=[filter v > 7 and s like 's%' → project k, v → group by k: sum(v), avg(cast(v as Float64)) → filter sum(t.v) > 10 → sort by sum(t.v) desc nulls first fetch 3 → project k, sum(t.v) as sum(v), avg(t.v) as avg(v)], float_sums=unordered
     "#);
 }
 
