@@ -158,7 +158,8 @@ function showPlan(place, query) {
   const root = make("ul", null, { class: "plan" });
   let regions = 0;
   const add = (list, operator) => {
-    const ran = (operator.places ?? []).filter((at) => at.rows > 0 || at.seconds > 0);
+    const withRows = (operator.places ?? []).filter((at) => at.rows > 0);
+    const ran = withRows.length ? withRows : (operator.places ?? []).filter((at) => at.seconds > 0);
     const onHost = ran.some((at) => at.place === "host");
     const onDevice = ran.some((at) => at.place !== "host");
     const side = onDevice ? (onHost ? "both" : "device") : "host";
