@@ -22,6 +22,7 @@ mod finish;
 mod groups;
 mod load;
 mod machine;
+mod merge;
 mod ops;
 mod sink;
 mod vector;
@@ -41,6 +42,9 @@ pub use arrow::ArrowBlocks;
 pub use block::{BLOCK, Chunk, Entries, Raw, Values};
 pub use declined::Declined;
 pub use finish::Finish;
+pub use groups::records::{PARTITIONS, Partition};
+pub use groups::shared::SharedStrings;
+pub use merge::{GroupValues, Merge};
 pub use run::{HostRun, Selected};
 
 /// The most comparisons of a program. DataFusion's operators look the values of a long IN list up in a set,
@@ -163,6 +167,11 @@ impl HostProgram {
     /// Returns the schema of what leaves.
     pub fn output(&self) -> SchemaRef {
         Arc::clone(&self.pipeline.output)
+    }
+
+    /// Starts the strings of records, for all threads that make some.
+    pub fn shared_strings(&self) -> Arc<SharedStrings> {
+        Arc::new(SharedStrings::new(sink::num_keys(&self.program)))
     }
 
     /// Starts a run, for one thread.

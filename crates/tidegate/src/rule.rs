@@ -51,12 +51,14 @@ use crate::runtime::Runtime;
 
 mod alone;
 mod computed;
+mod gathered;
 mod halves;
 mod noted;
 mod ordered;
 mod replay;
 mod scans;
 
+use gathered::gathered_groups;
 use halves::Halves;
 use noted::noted_keys;
 use replay::Recording;
@@ -106,6 +108,7 @@ impl PhysicalOptimizerRule for PlacePipelines {
             join_keys,
         };
         let placed = placer.place(&plan)?;
+        let placed = gathered_groups(&placed, config)?;
         if placer.wants_ordered_sums() {
             placer.refuse_unordered_sums(&plan, &placed)?;
         }

@@ -222,6 +222,23 @@ impl Column {
         Ok(())
     }
 
+    /// Appends integers that the type holds, of which those with a byte of 0 are NULL.
+    pub(super) fn append_integers(
+        &mut self,
+        values: &[i64],
+        valid: Option<&[u8]>,
+    ) -> Result<(), Declined> {
+        self.integers(values)?;
+        match valid {
+            None => self.validity.resize(self.validity.len() + values.len(), 1),
+            Some(valid) => {
+                self.has_null |= valid.contains(&0);
+                self.validity.extend_from_slice(valid);
+            }
+        }
+        Ok(())
+    }
+
     /// Appends integers modulo the width of the type, which holds them.
     fn integers<S: Integer>(&mut self, from: &[S]) -> Result<(), Declined> {
         match &mut self.cells {

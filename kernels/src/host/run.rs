@@ -5,18 +5,25 @@ use std::sync::Arc;
 use arrow_array::{Array, RecordBatch};
 
 use tidegate_pipeline::Interval;
+use tidegate_pipeline::program::Sink;
 
 use super::HostProgram;
 use super::block::{BLOCK, Chunk, Entries, Values};
 use super::compile::{compile, num_tables};
 use super::declined::Declined;
 use super::execute::{Machine, Source};
+use super::groups::recorder::are_rows_better;
+use super::groups::records::Partition;
+use super::groups::shared::SharedStrings;
 use super::groups::strings::Strings;
 use super::load;
 use super::machine::Unit;
 use super::ops;
 use super::sink::{State, num_keys};
 use super::vector::{Held, Lane, Vector, read};
+
+/// With fewer rows for each string of a key, groups do not become records.
+const STRING_ROWS_MIN: usize = 2;
 
 /// A run of a program over groups of rows, for one thread.
 #[derive(Debug)]
@@ -295,6 +302,49 @@ impl HostRun {
             .iter_mut()
             .for_each(|table| *table = None);
         Ok(batches)
+    }
+
+    /// Makes records from now on, of which `shared` has the strings: of each row if `takes_rows`, else of the
+    /// groups whenever they are many. Returns whether there can be records.
+    pub fn start_records(&mut self, shared: &Arc<SharedStrings>, takes_rows: bool) -> bool {
+        let row_program = self.program.program();
+        match (&mut self.state, &row_program.sink) {
+            (State::Groups(groups), Sink::Groups(of_program)) => {
+                groups.start_records(row_program, of_program, shared, takes_rows)
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns whether each row should become a record, for there are few rows for each group; `None` if
+    /// rows have strings of their own, which are not worth records.
+    pub fn are_rows_better(&self) -> Option<bool> {
+        let State::Groups(groups) = &self.state else {
+            return None;
+        };
+        let few = groups.num_rows() / STRING_ROWS_MIN;
+        let has_few = self.strings.iter().all(|strings| strings.len() <= few);
+        has_few.then(|| are_rows_better(groups.num_rows(), groups.num_groups()))
+    }
+
+    /// Makes records of all groups that there are.
+    ///
+    /// # Errors
+    /// They cannot be records, and are still groups.
+    pub fn record_groups(&mut self) -> Result<(), Declined> {
+        match &mut self.state {
+            State::Groups(groups) => groups.record_groups(&self.strings),
+            State::Rows(_) => Ok(()),
+        }
+    }
+
+    /// Takes the records, by partition, and makes none from now on; `None` if it made none. Groups that are
+    /// no records stay.
+    pub fn take_records(&mut self) -> Option<Vec<Partition>> {
+        match &mut self.state {
+            State::Groups(groups) => groups.take_records(),
+            State::Rows(_) => None,
+        }
     }
 
     /// Takes selected rows out that were gathered by a program without an aggregate, if there are at least

@@ -1,10 +1,13 @@
 //! What becomes of selected rows: groups, or rows that leave.
 
+use std::sync::Arc;
+
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use tidegate_pipeline::program::{Groups, Sink};
 use tidegate_pipeline::{RowProgram, Unsupported};
 
+use super::block::BLOCK;
 use super::code::{AccumulatorCode, KeyCode, Register, SinkCode};
 use super::columns::{Column, batch_of, columns_of};
 use super::declined::Declined;
@@ -12,8 +15,12 @@ use super::execute::Machine;
 use super::finish::Finish;
 use super::groups::finder::Finder;
 use super::groups::keys::{KeyPlan, Keys};
+use super::groups::recorder::{Recorder, record_width};
+use super::groups::records::Partition;
 use super::groups::results::Results;
+use super::groups::shared::SharedStrings;
 use super::groups::states::States;
+use super::groups::strings::Strings;
 use super::groups::taken::Taken;
 use super::vector::{Vector, read};
 
@@ -43,6 +50,10 @@ pub(super) struct GroupState {
     num_accumulators: usize,
     /// The group of each row of a block.
     groups: Vec<u32>,
+    /// What makes records of the groups, if there are many.
+    recorder: Option<Recorder>,
+    /// Rows that the groups have taken in.
+    rows: usize,
 }
 
 impl State {
@@ -61,10 +72,7 @@ impl State {
     pub(super) fn memory_bytes(&self) -> usize {
         match self {
             Self::Rows(rows) => rows.columns.iter().map(Column::memory_bytes).sum(),
-            Self::Groups(groups) => {
-                let finder = groups.finder.as_ref().map_or(0, Finder::memory_bytes);
-                finder + groups.states.memory_bytes() + groups.groups.capacity() * 4
-            }
+            Self::Groups(groups) => groups.memory_bytes(),
         }
     }
 
@@ -72,7 +80,10 @@ impl State {
     pub(super) fn takes_all_rows(&self) -> bool {
         match self {
             Self::Rows(_) => false,
-            Self::Groups(groups) => groups.finder.as_ref().is_some_and(Finder::takes_all_rows),
+            Self::Groups(groups) => {
+                let finder = groups.finder.as_ref();
+                groups.recorder.is_none() && finder.is_some_and(Finder::takes_all_rows)
+            }
         }
     }
 
@@ -145,11 +156,95 @@ impl GroupState {
             num_keys: groups.keys.len(),
             num_accumulators: groups.accumulators.len(),
             groups: Vec::new(),
+            recorder: None,
+            rows: 0,
         }
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        let finder = self.finder.as_ref().map_or(0, Finder::memory_bytes);
+        let recorder = self.recorder.as_ref().map_or(0, Recorder::memory_bytes);
+        finder + self.states.memory_bytes() + self.groups.capacity() * 4 + recorder
+    }
+
+    /// The same for groups that come from records.
+    pub(super) fn of_records(program: &RowProgram, groups: &Groups) -> Self {
+        Self {
+            finder: Some(Finder::by_hash(KeyPlan::new(program, groups))),
+            states: States::single(program, groups),
+            ..Self::new(program, groups)
+        }
+    }
+
+    /// Makes records of the groups from now on; returns whether they can be.
+    pub(super) fn start_records(
+        &mut self,
+        program: &RowProgram,
+        groups: &Groups,
+        shared: &Arc<SharedStrings>,
+        takes_rows: bool,
+    ) -> bool {
+        if self.recorder.is_none()
+            && let Some(finder) = &self.finder
+        {
+            self.recorder = Recorder::new(program, groups, finder.plan(), shared, takes_rows);
+        }
+        self.recorder.is_some()
+    }
+
+    /// Makes records of all groups.
+    ///
+    /// # Errors
+    /// They cannot be records, and are still groups.
+    pub(super) fn record_groups(&mut self, strings: &[Strings]) -> Result<(), Declined> {
+        let (Some(finder), Some(recorder)) = (&mut self.finder, &mut self.recorder) else {
+            return Ok(());
+        };
+        recorder.record_groups(finder, &mut self.states, strings)?;
+        self.rows = 0;
+        Ok(())
+    }
+
+    /// Takes the records, by partition; there are none from now on.
+    pub(super) fn take_records(&mut self) -> Option<Vec<Partition>> {
+        self.recorder.take().map(Recorder::finish)
+    }
+
+    /// Takes whole records of up to [`BLOCK`] groups in.
+    pub(super) fn merge(&mut self, records: &[u64]) -> Result<(), Declined> {
+        let Some(finder) = &mut self.finder else {
+            return Err(Declined::Unsupported("records without keys".to_owned()));
+        };
+        let Some(width) = record_width(finder.plan(), &self.states) else {
+            return Err(Declined::Unsupported("records of strings".to_owned()));
+        };
+        let count = records.len() / width;
+        let fill = |words: &mut [Vec<u64>]| {
+            for (column, words) in words.iter_mut().enumerate() {
+                let records = records.chunks_exact(width).zip(words);
+                records.for_each(|(record, word)| *word = record[column]);
+            }
+        };
+        finder.find_words(fill, &mut self.groups, count)?;
+        self.states.fit(finder.num_groups());
+        let to = (width, finder.plan().num_words());
+        self.states.merge_records(&self.groups, to, records)
+    }
+
+    /// Returns the words of a block of records.
+    pub(super) fn block_words(&self) -> usize {
+        let plan = self.finder.as_ref().map(Finder::plan);
+        let width = plan.and_then(|plan| record_width(plan, &self.states));
+        width.unwrap_or(1) * BLOCK
     }
 
     pub(super) fn num_groups(&self) -> usize {
         self.finder.as_ref().map_or(1, Finder::num_groups)
+    }
+
+    /// Returns how many rows the groups have taken in.
+    pub(super) fn num_rows(&self) -> usize {
+        self.rows
     }
 
     fn fold(
@@ -177,10 +272,17 @@ impl GroupState {
             return Ok(());
         };
         let keys = Keys { registers, keys };
+        if let Some(recorder) = &mut self.recorder {
+            recorder.fit(finder, &mut self.states, machine.strings, &mut self.rows)?;
+            if recorder.takes_rows() {
+                return recorder.record_rows(finder, keys, machine.strings, &taken, count);
+            }
+        }
         finder.find(keys, machine.strings, pass, &mut self.groups, count)?;
         self.states.fit(finder.num_groups());
         self.states.flush_before(count);
         self.states.lines_of(&mut self.groups);
+        self.rows += count;
         self.states.take_in_lines(&self.groups, &taken)
     }
 
@@ -189,7 +291,33 @@ impl GroupState {
         &mut self,
         schema: &SchemaRef,
         finishes: &[Finish],
-        strings: &[super::groups::strings::Strings],
+        strings: &[Strings],
+        batch_rows: usize,
+    ) -> Result<Vec<RecordBatch>, Declined> {
+        let batches = self.batches(schema, finishes, strings, batch_rows)?;
+        self.states.clear();
+        match &mut self.finder {
+            Some(finder) => finder.clear(),
+            None => self.states.fit(1),
+        }
+        self.rows = 0;
+        Ok(batches)
+    }
+
+    /// Forgets the groups, and keeps their memory for others.
+    pub(super) fn restart(&mut self) {
+        self.states.restart();
+        if let Some(finder) = &mut self.finder {
+            finder.restart();
+        }
+    }
+
+    /// Returns the groups.
+    pub(super) fn batches(
+        &mut self,
+        schema: &SchemaRef,
+        finishes: &[Finish],
+        strings: &[Strings],
         batch_rows: usize,
     ) -> Result<Vec<RecordBatch>, Declined> {
         self.states.settle();
@@ -202,7 +330,7 @@ impl GroupState {
             if let Some(finder) = &self.finder {
                 let words = finder.words_of(groups.clone());
                 for (key, column) in columns.iter_mut().enumerate().take(self.num_keys) {
-                    let none = super::groups::strings::Strings::default();
+                    let none = Strings::default();
                     let strings = strings.get(key).unwrap_or(&none);
                     finder.plan().append_key(key, words, strings, column)?;
                 }
@@ -220,11 +348,6 @@ impl GroupState {
                 rest = others;
             }
             batches.push(batch_of(schema, columns, count)?);
-        }
-        self.states.clear();
-        match &mut self.finder {
-            Some(finder) => finder.clear(),
-            None => self.states.fit(1),
         }
         Ok(batches)
     }

@@ -3,15 +3,18 @@
 
 mod mostly;
 mod recoded;
+mod records;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow_array::{Array, RecordBatch};
 use tidegate_kernels::groups::output_schema;
-use tidegate_kernels::host::{ArrowBlocks, Declined, HostProgram, HostRun, Selected};
+use tidegate_kernels::host::{
+    ArrowBlocks, Declined, GroupValues, HostProgram, HostRun, Merge, PARTITIONS, Selected,
+};
 use tidegate_kernels::program::first_aggregate;
-use tidegate_pipeline::{Facts, Pipeline, Step};
+use tidegate_pipeline::{AggregateOutput, Facts, Pipeline, Step};
 
 use crate::cells::rows_of;
 use crate::check::Case;
@@ -124,6 +127,67 @@ fn run(
     Ok(found)
 }
 
+/// Returns the groups of a case out of records that two runs made, one of rows and one of groups; values that
+/// leave are made of states. `None` if groups are no records.
+fn through_records(
+    pipeline: &Pipeline,
+    facts: &dyn Fn(usize) -> Facts,
+    way: Way,
+    batches: &[RecordBatch],
+) -> Result<Option<Vec<RecordBatch>>, Declined> {
+    let mut states = pipeline.clone();
+    let values = match states.steps.last_mut() {
+        Some(Step::Aggregate(aggregate)) if !aggregate.keys.is_empty() => {
+            let was = std::mem::replace(&mut aggregate.output, AggregateOutput::State);
+            states.output = output_schema(aggregate);
+            was == AggregateOutput::Value
+        }
+        _ => return Ok(None),
+    };
+    let program = Arc::new(HostProgram::new(&states, facts).unwrap());
+    let values = values.then(|| GroupValues::new(&program, pipeline.output.clone()).unwrap());
+    let strings = program.shared_strings();
+    let mut runs = [program.run(), program.run()];
+    for (place, batch) in batches.iter().enumerate() {
+        let [rows, groups] = &mut runs;
+        fold(groups, way, &batch.slice(0, batch.num_rows() / 3))?;
+        if place == 0
+            && !(rows.start_records(&strings, true) && groups.start_records(&strings, false))
+        {
+            return Ok(None);
+        }
+        let third = batch.num_rows() / 3;
+        fold(rows, way, &batch.slice(third, batch.num_rows() - third))?;
+        if place % 2 == 0 {
+            groups.record_groups()?;
+        }
+    }
+    let mut parts = Vec::new();
+    for run in &mut runs {
+        if run.start_records(&strings, true) {
+            run.record_groups()?;
+        }
+        assert_eq!(run.num_groups(), 0);
+        parts.push(run.take_records().unwrap().into_iter());
+    }
+    let mut merge = Merge::new(&program, &strings)?;
+    let mut found = Vec::new();
+    for partition in 0..PARTITIONS {
+        for part in &mut parts {
+            let mut records = part.next().unwrap();
+            while merge.add_some(&mut records)? {}
+            assert_eq!(records.memory_bytes(), 0);
+        }
+        // Several partitions at a time are as good as one.
+        if partition % 5 == 0 || partition + 1 == PARTITIONS {
+            found.extend(merge.batches(values.as_ref(), 900)?);
+            merge.restart();
+        }
+    }
+    assert!(found.iter().all(|batch| batch.schema() == pipeline.output));
+    Ok(Some(found))
+}
+
 /// Returns why the host does not run a case, if it does not.
 fn check(case: &Case, way: Way, reference: &Reference) -> Result<Option<String>, String> {
     let pipeline = upto(&case.pipeline);
@@ -142,6 +206,14 @@ fn check(case: &Case, way: Way, reference: &Reference) -> Result<Option<String>,
             return Err(shown(format!("{found} instead of {expected}")));
         }
         (Ok(_), Err(declined)) => return Err(shown(format!("{declined}, instead of rows"))),
+    }
+    if reference.rows.is_ok() {
+        let found = through_records(&pipeline, &facts, way, &case.batches);
+        let found = found.map_err(|declined| shown(format!("{declined}, instead of records")))?;
+        if let Some(found) = found {
+            let compared = reference.compare(&rows_of(&found));
+            compared.map_err(|why| shown(format!("through records: {why}")))?;
+        }
     }
     Ok(None)
 }

@@ -48,7 +48,7 @@ pub(crate) fn can_route(partitioning: &Partitioning) -> bool {
 
 /// Returns whether anybody can rely on a partitioning by these expressions. A projection that leaves a
 /// key out puts an unknown column in its place, which equals nothing and has no values.
-fn can_be_claimed(exprs: &[Arc<dyn PhysicalExpr>]) -> bool {
+pub(crate) fn can_be_claimed(exprs: &[Arc<dyn PhysicalExpr>]) -> bool {
     let is_unknown = |node: &Arc<dyn PhysicalExpr>| Ok(node.is::<UnKnownColumn>());
     let knows = |expr: &Arc<dyn PhysicalExpr>| !expr.exists(is_unknown).unwrap_or(true);
     exprs.iter().all(knows)

@@ -133,6 +133,14 @@ impl PipelineExec {
         self.region.ordered
     }
 
+    /// Returns the host engine's node if it runs all of the region, and nobody else takes part.
+    pub(crate) fn host_fold(&self) -> Option<&HostFoldExec> {
+        match self.shared {
+            None => self.host.downcast_ref(),
+            Some(_) => None,
+        }
+    }
+
     /// Stands for the same region in another execution, with books of its own.
     pub(crate) fn again(&self) -> Result<Arc<dyn ExecutionPlan>> {
         let region = Arc::new(Region {

@@ -4,6 +4,9 @@
 //! the place of the chain's operators and reads the same leaf, with one run of the program for each
 //! partition ([`fold`]). What a run declines, from some block on, goes through the operators that the node
 //! stands for ([`rest`]); each row counts once, and all states have the layout of DataFusion's.
+//!
+//! Above it a [`HostGroupsExec`] stands for the other half of a grouped aggregate: many groups do not leave as
+//! states, but become values at once ([`groups`]).
 
 mod block;
 mod chunks;
@@ -11,11 +14,15 @@ mod declines;
 mod engine;
 mod facts;
 mod fold;
+mod gather;
+mod groups;
+mod merged;
 mod paged;
 mod rest;
 mod runtime_filter;
 mod runtime_keys;
 mod split;
+mod states;
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -32,11 +39,14 @@ use datafusion::physical_plan::{
     ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties,
     ReplaceChildrenOptions,
 };
+use tidegate_kernels::host::HostProgram;
 
 use declines::Declines;
 pub(crate) use engine::HostEngine;
 use engine::{Engine, Programs};
-use fold::{Fold, Input};
+use fold::{Fold, Input, PartitionFold};
+use gather::Gather;
+pub(crate) use groups::HostGroupsExec;
 use paged::Pages;
 use runtime_filter::RuntimeFilter;
 use split::Split;
@@ -112,6 +122,51 @@ impl HostFoldExec {
             filters,
             declines,
             metrics: ExecutionPlanMetricsSet::new(),
+        }
+    }
+
+    /// Returns the program for rows that are as the statistics say, if it is known before the node runs.
+    fn known_program(&self) -> Option<&Arc<HostProgram>> {
+        self.engine.known().map(|programs| programs.assumed())
+    }
+
+    /// Returns the program of this execution; `None` if the node does not run one.
+    fn program(&self) -> Result<Option<Arc<HostProgram>>> {
+        let programs = self.programs()?.as_ref().ok();
+        Ok(programs.map(|programs| Arc::clone(programs.assumed())))
+    }
+
+    /// Returns a partition whose groups are gathered with those of the others.
+    fn gathered(
+        &self,
+        partition: usize,
+        ctx: &Arc<TaskContext>,
+        gather: &Arc<Gather>,
+    ) -> Result<PartitionFold> {
+        let Ok(programs) = self.programs()? else {
+            return internal_err!("a region without a program is not gathered");
+        };
+        let input = self.input(partition, ctx)?;
+        let fold = self.fold(programs, ctx).gathered(gather);
+        Ok(PartitionFold::new(fold, partition, input, &self.metrics))
+    }
+
+    fn fold(&self, programs: &Arc<Programs>, ctx: &Arc<TaskContext>) -> Fold {
+        let (declines, ctx) = (Arc::clone(&self.declines), Arc::clone(ctx));
+        Fold::new(Arc::clone(programs), self.split.clone(), declines, ctx)
+    }
+
+    /// Returns where the rows of a partition come from.
+    fn input(&self, partition: usize, ctx: &Arc<TaskContext>) -> Result<Input> {
+        match &self.pages {
+            Some(scan) => {
+                let pages = Pages::new(scan, partition, ctx, &self.filters, &self.metrics);
+                Ok(Input::Pages(Box::new(pages)))
+            }
+            None => {
+                let batches = self.split.source.execute(partition, Arc::clone(ctx))?;
+                Ok(Input::Batches(batches))
+            }
         }
     }
 
@@ -208,19 +263,11 @@ impl ExecutionPlan for HostFoldExec {
         partition: usize,
         ctx: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        let programs = match self.programs()? {
-            Ok(programs) => Arc::clone(programs),
-            Err(_) => return self.split.operators.execute(partition, ctx),
+        let Ok(programs) = self.programs()? else {
+            return self.split.operators.execute(partition, ctx);
         };
-        let input = match &self.pages {
-            Some(scan) => {
-                let pages = Pages::new(scan, partition, &ctx, &self.filters, &self.metrics);
-                Input::Pages(Box::new(pages))
-            }
-            None => Input::Batches(self.split.source.execute(partition, Arc::clone(&ctx))?),
-        };
-        let declines = Arc::clone(&self.declines);
-        let fold = Fold::new(programs, self.split.clone(), declines, ctx);
+        let input = self.input(partition, &ctx)?;
+        let fold = self.fold(programs, &ctx);
         Ok(fold.stream(partition, input, &self.metrics))
     }
 

@@ -23,6 +23,7 @@ mod faults;
 mod functions;
 mod half_files;
 mod host_engine;
+mod host_groups;
 mod host_pages;
 mod host_tier;
 mod int96;

@@ -75,6 +75,28 @@ impl Finder {
         finder
     }
 
+    /// The same, by hash alone: for words that do not come from a block's keys.
+    pub(in super::super) fn by_hash(plan: KeyPlan) -> Self {
+        let mut finder = Self::new(plan);
+        finder.index = hash(0);
+        finder
+    }
+
+    /// Forgets all groups, and keeps their memory for others.
+    pub(in super::super) fn restart(&mut self) {
+        self.keys.clear();
+        self.num_groups = 0;
+        match &mut self.index {
+            Index::Dense(map) => {
+                map.fill(NONE);
+                if let Some(unselected) = map.last_mut() {
+                    *unselected = 0;
+                }
+            }
+            Index::Hash { slots, .. } => slots.fill(EMPTY),
+        }
+    }
+
     /// Forgets all groups.
     pub(in super::super) fn clear(&mut self) {
         self.keys = Vec::new();
@@ -153,6 +175,50 @@ impl Finder {
             Index::Dense(_) => self.find_dense(keys, pass, groups),
             Index::Hash { .. } => self.find_by_hash(keys, pass, groups),
         }
+    }
+
+    /// Writes the group of each row, whose words `fill` gives, column by column. The finder goes by hash.
+    ///
+    /// # Errors
+    /// More groups than there are numbers; there are no new ones then.
+    pub(in super::super) fn find_words(
+        &mut self,
+        fill: impl FnOnce(&mut [Vec<u64>]),
+        groups: &mut Vec<u32>,
+        count: usize,
+    ) -> Result<(), Declined> {
+        if self.num_groups + count > GROUPS_MOST {
+            return Err(Declined::TooLarge);
+        }
+        groups.resize(count, 0);
+        fill(self.start_words(count));
+        self.look_up(None, groups);
+        Ok(())
+    }
+
+    /// Returns the words of rows' keys, column by column.
+    pub(in super::super) fn words_of_rows(
+        &mut self,
+        keys: Keys<'_>,
+        count: usize,
+    ) -> Result<&mut [Vec<u64>], Declined> {
+        self.start_words(count);
+        for part in &self.plan.parts {
+            let shift = part.shift;
+            let words = &mut self.words[part.word];
+            self.plan
+                .add_part(part, keys, move |number| number << shift, words)?;
+        }
+        Ok(&mut self.words)
+    }
+
+    /// Makes the words of so many rows 0.
+    fn start_words(&mut self, count: usize) -> &mut [Vec<u64>] {
+        for words in &mut self.words {
+            words.clear();
+            words.resize(count, 0);
+        }
+        &mut self.words
     }
 
     /// Gives strings that were added room among the possible keys, and goes over between places and hashes.
@@ -251,19 +317,16 @@ impl Finder {
         pass: Option<&[u8]>,
         groups: &mut [u32],
     ) -> Result<(), Declined> {
-        for words in &mut self.words {
-            words.clear();
-            words.resize(groups.len(), 0);
-        }
-        for part in &self.plan.parts {
-            let shift = part.shift;
-            let words = &mut self.words[part.word];
-            self.plan
-                .add_part(part, keys, move |number| number << shift, words)?;
-        }
+        self.words_of_rows(keys, groups.len())?;
+        self.look_up(pass, groups);
+        Ok(())
+    }
+
+    /// Writes the group of each row by its words.
+    fn look_up(&mut self, pass: Option<&[u8]>, groups: &mut [u32]) {
         self.grow(groups.len());
         let Index::Hash { slots, shift } = &mut self.index else {
-            return Ok(());
+            return;
         };
         let (slots, shift) = (slots.as_mut_slice(), *shift);
         hash_all(&self.words, &mut self.hashes);
@@ -319,7 +382,6 @@ impl Finder {
                 at = (at + 1) & (slots.len() - 1);
             };
         }
-        Ok(())
     }
 
     /// Makes room for so many new groups, with at most half of the slots taken.
@@ -392,7 +454,7 @@ fn mix(hash: u64, word: u64) -> u64 {
 }
 
 /// Hashes the words of each row.
-fn hash_all(words: &[Vec<u64>], hashes: &mut Vec<u64>) {
+pub(super) fn hash_all(words: &[Vec<u64>], hashes: &mut Vec<u64>) {
     hashes.clear();
     hashes.resize(words.first().map_or(0, Vec::len), 0);
     for words in words {

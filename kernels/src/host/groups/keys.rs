@@ -36,6 +36,13 @@ pub(super) struct Part {
     pub(super) shift: u32,
 }
 
+impl Part {
+    /// Returns the bits of the part, moved to the lowest.
+    fn mask(&self) -> u64 {
+        u64::MAX >> (64 - self.bits.clamp(1, 64))
+    }
+}
+
 /// How keys become words.
 #[derive(Clone, Debug)]
 pub(in super::super) struct KeyPlan {
@@ -76,6 +83,11 @@ impl KeyPlan {
         }
     }
 
+    /// Returns how many words a key has.
+    pub(in super::super) fn num_words(&self) -> usize {
+        self.num_words
+    }
+
     /// Adds a part of each row's key, times a factor, to a word of each row.
     pub(super) fn add_part<W: Word>(
         &self,
@@ -95,16 +107,56 @@ impl KeyPlan {
         }
     }
 
+    /// Replaces the codes of strings in words, which lie column by column: those of each key by `codes`.
+    pub(super) fn recode(&self, codes: &[Vec<u32>], words: &mut [Vec<u64>]) {
+        for part in &self.parts {
+            let (PartKind::Code { nullable }, Some(codes), Some(words)) =
+                (part.kind, codes.get(part.key), words.get_mut(part.word))
+            else {
+                continue;
+            };
+            let (null, mask) = (u64::from(nullable), part.mask());
+            for word in words {
+                let number = *word >> part.shift & mask;
+                let code = number.checked_sub(null);
+                let code = code.and_then(|code| codes.get(code as usize));
+                let other = code.map_or(0, |code| u64::from(*code) + null);
+                *word = *word & !(mask << part.shift) | other << part.shift;
+            }
+        }
+    }
+
     /// Returns the number that a part is in a group's words.
     pub(super) fn number(part: &Part, words: &[u64]) -> u64 {
-        let mask = if part.bits == 64 {
-            u64::MAX
-        } else {
-            (1 << part.bits) - 1
-        };
         words
             .get(part.word)
-            .map_or(0, |word| word >> part.shift & mask)
+            .map_or(0, |word| word >> part.shift & part.mask())
+    }
+
+    /// Appends a key of integers of 64 bits, or fewer, that has one number; returns whether it is one.
+    fn append_distances(
+        &self,
+        part: &Part,
+        words: &[u64],
+        column: &mut Column,
+    ) -> Result<bool, Declined> {
+        let (low, nullable) = match part.kind {
+            PartKind::Distance { low, nullable } => (low as u64, nullable),
+            PartKind::Low => (0, false),
+            PartKind::Code { .. } | PartKind::High | PartKind::Valid => return Ok(false),
+        };
+        if !matches!(self.lanes[part.key], Lane::I32 | Lane::I64) {
+            return Ok(false);
+        }
+        let (mask, shift) = (part.mask(), part.shift);
+        let numbers = words.chunks_exact(self.num_words);
+        let numbers = numbers.map(|words| words[part.word] >> shift & mask);
+        let value = |number: u64| low.wrapping_add(number).wrapping_sub(nullable.into()) as i64;
+        let values: Vec<i64> = numbers.clone().map(value).collect();
+        let valid: Option<Vec<u8>> =
+            nullable.then(|| numbers.map(|number| (number != 0).into()).collect());
+        column.append_integers(&values, valid.as_deref())?;
+        Ok(true)
     }
 
     /// Appends a key of groups, whose words lie side by side, to a column.
@@ -116,6 +168,11 @@ impl KeyPlan {
         column: &mut Column,
     ) -> Result<(), Declined> {
         let parts: Vec<&Part> = self.parts.iter().filter(|part| part.key == key).collect();
+        if let [part] = parts[..]
+            && self.append_distances(part, words, column)?
+        {
+            return Ok(());
+        }
         let lane = self.lanes[key];
         for words in words.chunks_exact(self.num_words) {
             let (mut bits, mut valid) = (0_i128, true);

@@ -138,6 +138,8 @@ pub(super) struct Layout {
     pub(super) passes: Vec<Pass>,
     /// How copies of a group become one, word by word; nothing if groups may not have copies.
     pub(super) merges: Option<Vec<WordMerge>>,
+    /// How many words there are; those behind them are empty.
+    pub(super) num_words: usize,
     /// A group's words over no rows.
     pub(super) start: Vec<u64>,
     pub(super) num_totals: usize,
@@ -152,6 +154,7 @@ impl Layout {
             places: Vec::new(),
             passes: Vec::new(),
             merges: None,
+            num_words: 0,
             start: Vec::new(),
             num_totals: 0,
             num_texts: 0,
@@ -172,6 +175,7 @@ impl Layout {
         }
         layout.place();
         layout.tell_presence(program, groups);
+        layout.num_words = layout.start.len();
         // Lines that are whole fractions of a line of cache do not lie across two.
         let width = layout.start.len().next_power_of_two();
         if width - layout.start.len() < COLUMNS_MAX {
@@ -216,6 +220,19 @@ impl Layout {
             place.at = self.start.len();
             self.start.extend_from_slice(place.kind.start());
         }
+    }
+
+    /// Returns the words that tell by bits which accumulators have met a row.
+    pub(super) fn flags(&self) -> impl Iterator<Item = usize> {
+        let mut flags: Vec<usize> = Vec::new();
+        for place in &self.places {
+            if let Presence::Bit { at, .. } = place.presence
+                && !flags.contains(&at)
+            {
+                flags.push(at);
+            }
+        }
+        flags.into_iter()
     }
 
     /// Returns how copies of a group become one, if that gives what one copy would have, but for the order

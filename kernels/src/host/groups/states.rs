@@ -28,6 +28,8 @@ pub(in super::super) struct States {
     num_groups: usize,
     /// Lines of a group: 1 or [`COPIES`].
     copies: usize,
+    /// Groups never have copies.
+    is_single: bool,
     /// Totals of partial sums, by accumulator and group.
     totals: Vec<Vec<i128>>,
     texts: Vec<Vec<Option<Box<str>>>>,
@@ -51,6 +53,7 @@ impl States {
             words: Vec::new(),
             num_groups: 0,
             copies: 1,
+            is_single: false,
             totals: vec![Vec::new(); layout.num_totals],
             texts: vec![Vec::new(); layout.num_texts],
             text_bytes: 0,
@@ -62,19 +65,35 @@ impl States {
         states
     }
 
+    /// The same for groups without copies: the line of a group is its number.
+    pub(in super::super) fn single(program: &RowProgram, groups: &Groups) -> Self {
+        let mut states = Self::new(program, groups);
+        states.is_single = true;
+        states.restart();
+        states
+    }
+
+    /// Forgets all groups, and keeps their memory for others. There are no strings among the states.
+    pub(in super::super) fn restart(&mut self) {
+        self.words.clear();
+        self.num_groups = 0;
+        self.copies = match self.layout.merges {
+            Some(_) if !self.is_single => COPIES,
+            _ => 1,
+        };
+        self.totals.iter_mut().for_each(Vec::clear);
+        self.rows = 0;
+    }
+
     /// Forgets all groups.
     pub(in super::super) fn clear(&mut self) {
         self.words = Vec::new();
-        self.num_groups = 0;
-        self.copies = match self.layout.merges {
-            Some(_) => COPIES,
-            None => 1,
-        };
+        self.restart();
         self.totals
             .iter_mut()
             .for_each(|totals| *totals = Vec::new());
         self.texts.iter_mut().for_each(|texts| *texts = Vec::new());
-        (self.text_bytes, self.rows) = (0, 0);
+        self.text_bytes = 0;
     }
 
     pub(in super::super) fn memory_bytes(&self) -> usize {
@@ -333,6 +352,93 @@ impl States {
             _ => &[],
         };
         Results::of(place, width, words, totals, texts)
+    }
+}
+
+impl States {
+    /// Returns how many words a record has of a group's state; `None` if states cannot be records.
+    pub(super) fn record_words(&self) -> Option<usize> {
+        let has_texts = self.layout.num_texts > 0;
+        (!has_texts).then_some(self.layout.num_words)
+    }
+
+    /// Gives so many new groups the state over no rows, and forgets all others.
+    pub(super) fn start_lines(&mut self, count: usize) {
+        let width = self.layout.start.len();
+        if self.num_groups >= count && width > 0 {
+            let (first, rest) = self.words.split_at_mut(width);
+            for line in rest.chunks_exact_mut(width).take(count) {
+                line.copy_from_slice(first);
+            }
+        } else {
+            self.restart();
+            self.fit(count);
+        }
+    }
+
+    /// Returns whether totals are small enough for records.
+    pub(super) fn fits_records(&self) -> bool {
+        let mut totals = self.totals.iter().flatten();
+        totals.all(|total| i64::try_from(*total).is_ok())
+    }
+
+    /// Writes the words of groups, which have one line each, into records of `stride` words, from a word on.
+    pub(super) fn write_records(
+        &self,
+        groups: Range<usize>,
+        (stride, from): (usize, usize),
+        records: &mut [u64],
+    ) {
+        let width = self.layout.start.len();
+        let lines = &self.words[(groups.start + 1) * width..(groups.end + 1) * width];
+        for word in 0..self.layout.num_words {
+            let lines = lines.chunks_exact(width);
+            let records = records.chunks_exact_mut(stride);
+            records
+                .zip(lines)
+                .for_each(|(record, line)| record[from + word] = line[word]);
+        }
+        for place in &self.layout.places {
+            if let Kind::Partial { total } = place.kind {
+                let totals = &self.totals[total][groups.clone()];
+                let records = records.chunks_exact_mut(stride).zip(totals);
+                records.for_each(|(record, total)| {
+                    let word = &mut record[from + place.at];
+                    *word = word.wrapping_add(*total as u64);
+                });
+            }
+        }
+    }
+
+    /// Takes records, of `stride` words with those of a state from one on, into the lines of their groups.
+    pub(in super::super) fn merge_records(
+        &mut self,
+        groups: &[u32],
+        (stride, from): (usize, usize),
+        records: &[u64],
+    ) -> Result<(), Declined> {
+        let width = self.layout.start.len();
+        for place in &self.layout.places {
+            let rows = groups.iter().zip(records.chunks_exact(stride));
+            if let Kind::Partial { total } = place.kind {
+                let totals = &mut self.totals[total];
+                for (group, record) in rows {
+                    let total = &mut totals[*group as usize - 1];
+                    let word = record[from + place.at] as i64;
+                    *total = total.wrapping_add(word.into());
+                }
+                continue;
+            }
+            let words = &mut self.words;
+            let at = |group: u32| group as usize * width + place.at;
+            super::words::merge_all(place.kind, words, at, rows, from + place.at)?;
+        }
+        for flags in self.layout.flags() {
+            for (group, record) in groups.iter().zip(records.chunks_exact(stride)) {
+                self.words[*group as usize * width + flags] |= record[from + flags];
+            }
+        }
+        Ok(())
     }
 }
 

@@ -96,6 +96,16 @@ impl Strings {
         Ok(())
     }
 
+    /// Returns the code of a string, a new one if it is new.
+    pub(super) fn intern(&mut self, text: &str) -> Result<u32, Declined> {
+        if self.len() >= MOST {
+            return Err(Declined::TooLarge);
+        }
+        self.fit(self.len() + 1);
+        let (key, hash) = self.key_of(text);
+        Ok(self.code(text, key, hash))
+    }
+
     /// Returns a string's code, a new one if it is new. There is a free slot.
     fn code(&mut self, text: &str, key: u128, hash: u64) -> u32 {
         let mask = self.slots.len() - 1;

@@ -123,39 +123,19 @@ impl Target<'_> {
             (Kind::Extreme64 { greatest }, Lane::I64) => {
                 let values = read::<i64>(value, self.count)?;
                 self.each_value(at, 1, values, |words, value| {
-                    let held = words[0] as i64;
-                    let kept = if greatest {
-                        held.max(value)
-                    } else {
-                        held.min(value)
-                    };
-                    words[0] = kept as u64;
+                    words[0] = extreme(words[0] as i64, value, greatest) as u64;
                 });
             }
             (Kind::Extreme128 { greatest }, Lane::I128) => {
                 let values = read::<i128>(value, self.count)?;
                 self.each_value(at, 2, values, |words, value| {
-                    let held = wide(words);
-                    let kept = if greatest {
-                        held.max(value)
-                    } else {
-                        held.min(value)
-                    };
-                    set_wide(words, kept);
+                    set_wide(words, extreme(wide(words), value, greatest));
                 });
             }
             (Kind::ExtremeFloat { greatest }, Lane::F64) => {
                 let values = read::<f64>(value, self.count)?;
                 self.each_value(at, 1, values, |words, value| {
-                    let held = f64::from_bits(words[0]);
-                    let (low, high) = if greatest {
-                        (held, value)
-                    } else {
-                        (value, held)
-                    };
-                    // NaN is the greatest.
-                    let is_beyond = (low < high) | (!low.is_nan() & high.is_nan());
-                    words[0] = if is_beyond { value } else { held }.to_bits();
+                    words[0] = extreme_float(words[0], value, greatest);
                 });
             }
             (Kind::Moments, Lane::F64) => {
@@ -224,6 +204,94 @@ fn float_sum(values: &[f64], rows: Option<&[u8]>) -> f64 {
         }
         sums.iter().sum()
     })
+}
+
+#[inline(always)]
+fn extreme<T: Ord>(held: T, value: T, greatest: bool) -> T {
+    if greatest {
+        held.max(value)
+    } else {
+        held.min(value)
+    }
+}
+
+#[inline(always)]
+fn extreme_float(word: u64, value: f64, greatest: bool) -> u64 {
+    let held = f64::from_bits(word);
+    let (low, high) = if greatest {
+        (held, value)
+    } else {
+        (value, held)
+    };
+    // NaN is the greatest.
+    let is_beyond = (low < high) | (!low.is_nan() & high.is_nan());
+    if is_beyond { value } else { held }.to_bits()
+}
+
+/// Takes what one accumulator has in records, from a word on, into the words of their groups.
+pub(super) fn merge_all<'r>(
+    kind: Kind,
+    words: &mut [u64],
+    at: impl Fn(u32) -> usize,
+    rows: impl Iterator<Item = (&'r u32, &'r [u64])>,
+    from: usize,
+) -> Result<(), Declined> {
+    macro_rules! each {
+        ($len:literal, $words:ident, $record:ident => $merge:expr) => {
+            for (group, record) in rows {
+                let (at, $record) = (at(*group), &record[from..from + $len]);
+                let $words = &mut words[at..at + $len];
+                $merge;
+            }
+        };
+    }
+    match kind {
+        Kind::Count | Kind::Sum64 => {
+            each!(1, words, record => words[0] = words[0].wrapping_add(record[0]));
+        }
+        Kind::Float => each!(1, words, record => {
+            let sum = f64::from_bits(words[0]) + f64::from_bits(record[0]);
+            words[0] = sum.to_bits();
+        }),
+        Kind::Sum128 => each!(2, words, record => add_wide(words, wide(record))),
+        Kind::Extreme64 { greatest } => each!(1, words, record => {
+            words[0] = extreme(words[0] as i64, record[0] as i64, greatest) as u64;
+        }),
+        Kind::Extreme128 { greatest } => each!(2, words, record => {
+            set_wide(words, extreme(wide(words), wide(record), greatest));
+        }),
+        Kind::ExtremeFloat { greatest } => each!(1, words, record => {
+            words[0] = extreme_float(words[0], f64::from_bits(record[0]), greatest);
+        }),
+        Kind::Combined(monoid) => each!(1, words, record => {
+            words[0] = (monoid.combine)(words[0] as i64, record[0] as i64) as u64;
+        }),
+        Kind::Moments => each!(3, words, record => merge_moments(words, record)),
+        // Partial sums go to their totals, and strings are in no record.
+        Kind::Partial { .. } | Kind::ExtremeText { .. } => return Err(mismatch(Lane::Text)),
+    }
+    Ok(())
+}
+
+/// By the method of Chan, Golub and LeVeque.
+fn merge_moments(words: &mut [u64], record: &[u64]) {
+    let (count, other) = (words[0], record[0]);
+    if other == 0 {
+        return;
+    }
+    if count == 0 {
+        words.copy_from_slice(record);
+        return;
+    }
+    let (mean, squares) = (f64::from_bits(words[1]), f64::from_bits(words[2]));
+    let (other_mean, other_squares) = (f64::from_bits(record[1]), f64::from_bits(record[2]));
+    let both = (count + other) as f64;
+    let between = other_mean - mean;
+    let share = other as f64 / both;
+    words[0] = count + other;
+    words[1] = (mean + between * share).to_bits();
+    let squares = squares + other_squares + between * between * share * count as f64;
+    words[2] = squares.to_bits();
 }
 
 pub(super) fn wide(words: &[u64]) -> i128 {

@@ -173,6 +173,11 @@ impl Engine {
         Ok(Programs::compile(&pipeline, &self.assumed, &self.declared).map(Arc::new))
     }
 
+    /// Returns the programs if they have no late parameters.
+    pub(super) fn known(&self) -> Option<&Arc<Programs>> {
+        self.compiled.as_ref()
+    }
+
     /// Returns the keys that joins above note for their scans.
     pub(super) fn join_keys(&self) -> &[Arc<JoinKeys>] {
         &self.join_keys

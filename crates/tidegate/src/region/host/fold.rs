@@ -18,11 +18,12 @@ use datafusion::physical_plan::metrics::{
 };
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{StreamExt, stream};
-use tidegate_kernels::host::{ArrowBlocks, Declined, HostProgram, HostRun, Selected};
+use tidegate_kernels::host::{ArrowBlocks, Declined, HostProgram, HostRun, Partition, Selected};
 
 use super::block::Stopped;
 use super::declines::Declines;
 use super::engine::Programs;
+use super::gather::{Gather, LeavingRecords};
 use super::paged::{Next, Pages};
 use super::rest::Rest;
 use super::split::Split;
@@ -50,12 +51,17 @@ pub(super) enum Input {
     Ended,
 }
 
+/// So many groups of a partition are many, however many rows they have taken in.
+const GROUPS_MANY: usize = 1 << 17;
+
 /// What the partitions of a region share.
 pub(super) struct Fold {
     programs: Arc<Programs>,
     split: Split,
     declines: Arc<Declines>,
     ctx: Arc<TaskContext>,
+    /// What becomes of many groups, if they need not leave as states.
+    gather: Option<Arc<Gather>>,
 }
 
 impl Fold {
@@ -70,6 +76,15 @@ impl Fold {
             split,
             declines,
             ctx,
+            gather: None,
+        }
+    }
+
+    /// The same for a partition whose groups are gathered with those of the others.
+    pub(super) fn gathered(self, gather: &Arc<Gather>) -> Self {
+        Self {
+            gather: Some(Arc::clone(gather)),
+            ..self
         }
     }
 
@@ -103,7 +118,8 @@ struct Counters {
     early_states: Count,
 }
 
-struct PartitionFold {
+/// The rows of a partition on their way through a run.
+pub(super) struct PartitionFold {
     shared: Fold,
     batch_size: usize,
     early: Option<EarlyOutput>,
@@ -121,6 +137,12 @@ struct PartitionFold {
     rest: Option<Rest>,
     rest_output: Option<SendableRecordBatchStream>,
     ready: VecDeque<RecordBatch>,
+    /// Records that leave as states.
+    leaving: Option<LeavingRecords>,
+    /// The run's groups may become records.
+    may_record: bool,
+    /// The run makes records.
+    has_records: bool,
     memory: MemoryReservation,
     began: Instant,
     baseline: BaselineMetrics,
@@ -128,7 +150,7 @@ struct PartitionFold {
 }
 
 impl PartitionFold {
-    fn new(
+    pub(super) fn new(
         shared: Fold,
         partition: usize,
         input: Input,
@@ -158,6 +180,9 @@ impl PartitionFold {
             rest: None,
             rest_output: None,
             ready: VecDeque::new(),
+            leaving: None,
+            may_record: shared.gather.is_some(),
+            has_records: false,
             memory,
             began: Instant::now(),
             baseline: BaselineMetrics::new(metrics, partition),
@@ -170,8 +195,9 @@ impl PartitionFold {
         }
     }
 
-    /// Returns the next batch that leaves.
-    async fn next(&mut self) -> Result<Option<RecordBatch>> {
+    /// Returns the next batch that leaves. Where groups are gathered, those that need not leave stay after the
+    /// last one.
+    pub(super) async fn next(&mut self) -> Result<Option<RecordBatch>> {
         loop {
             if let Some(batch) = self.ready.pop_front() {
                 if self.ready.is_empty() {
@@ -179,6 +205,13 @@ impl PartitionFold {
                 }
                 self.baseline.record_output(batch.num_rows());
                 return Ok(Some(batch));
+            }
+            if let Some(leaving) = &mut self.leaving {
+                match leaving.next(self.batch_size)? {
+                    Some(batches) => self.ready.extend(batches),
+                    None => self.leaving = None,
+                }
+                continue;
             }
             match std::mem::replace(&mut self.input, Input::Ended) {
                 Input::Batches(mut batches) => {
@@ -331,6 +364,8 @@ impl PartitionFold {
     fn make_way(&mut self, declined: &Declined) -> Result<bool> {
         match declined {
             Declined::OutsideFacts { .. } if self.assumes => {
+                // Records of another program would not be like those of the others.
+                self.leave_as_states();
                 self.take_state()?;
                 match self.shared.programs.general() {
                     Ok(program) => {
@@ -348,6 +383,14 @@ impl PartitionFold {
                 Ok(true)
             }
             _ => Ok(false),
+        }
+    }
+
+    /// Lets states leave, also those of other partitions, which the groups of this one have to meet.
+    fn leave_as_states(&mut self) {
+        self.may_record = false;
+        if let Some(gather) = &self.shared.gather {
+            gather.leave_as_states();
         }
     }
 
@@ -375,22 +418,34 @@ impl PartitionFold {
         let rows = self.rows;
         self.take_state()?;
         self.counters.early_states.add(1);
-        let is_refused = self.memory.try_resize(self.run.memory_bytes()).is_err();
+        let leaving = self
+            .leaving
+            .as_ref()
+            .map_or(0, LeavingRecords::memory_bytes);
+        let is_refused = self
+            .memory
+            .try_resize(self.run.memory_bytes() + leaving)
+            .is_err();
         if is_refused || rows < ROWS_PER_STATE_MIN {
             self.given_up = Some("no memory for groups".into());
         }
         Ok(())
     }
 
-    /// Lets the state leave if it has about as many groups as rows: DataFusion's partial aggregate, which
-    /// skips aggregating then, takes the rows from there on.
+    /// Makes records of many groups. If there can be none, the state leaves if it has about as many groups as
+    /// rows: DataFusion's partial aggregate, which skips aggregating then, takes the rows from there on.
     fn leave_early(&mut self) -> Result<()> {
         let Some(early) = &self.early else {
             return Ok(());
         };
-        let saves_little =
-            || self.run.num_groups() as f64 > self.rows as f64 * early.groups_per_row;
-        if self.rows < early.rows_min || !saves_little() {
+        let num_groups = self.run.num_groups();
+        let saves_little = self.rows >= early.rows_min
+            && num_groups as f64 > self.rows as f64 * early.groups_per_row;
+        if self.has_records || (!saves_little && num_groups < GROUPS_MANY) {
+            return Ok(());
+        }
+        self.start_records();
+        if self.has_records || !saves_little {
             return Ok(());
         }
         self.counters.early_states.add(1);
@@ -398,10 +453,27 @@ impl PartitionFold {
         self.take_state()
     }
 
+    /// Has the run make records from now on, if it can.
+    fn start_records(&mut self) {
+        let Some(gather) = self.shared.gather.as_ref().filter(|_| self.may_record) else {
+            return;
+        };
+        if let (true, Some(rows)) = (gather.is_folding(), self.run.are_rows_better()) {
+            self.has_records = self.run.start_records(gather.strings(), rows);
+        }
+        self.may_record = self.has_records;
+    }
+
     /// Moves the state to what leaves next; the run begins anew.
-    fn take_state(&mut self) -> Result<()> {
+    pub(super) fn take_state(&mut self) -> Result<()> {
         if self.rows == 0 {
             return Ok(());
+        }
+        if let (Some(records), Some(gather)) = (self.run.take_records(), &self.shared.gather) {
+            let leaving = LeavingRecords::new(&self.program, gather.strings(), records);
+            self.leaving = Some(leaving.map_err(no_state)?);
+            self.has_records = false;
+            self.leave_as_states();
         }
         let timer = self.baseline.elapsed_compute().timer();
         let taken = self.run.take(self.batch_size);
@@ -422,11 +494,51 @@ impl PartitionFold {
     /// Returns the bytes of the state and of what leaves next.
     fn bytes(&self) -> usize {
         let ready = self.ready.iter().map(RecordBatch::get_array_memory_size);
-        self.run.memory_bytes() + ready.sum::<usize>()
+        let leaving = self
+            .leaving
+            .as_ref()
+            .map_or(0, LeavingRecords::memory_bytes);
+        self.run.memory_bytes() + ready.sum::<usize>() + leaving
+    }
+
+    /// Returns whether the run makes records.
+    pub(super) fn has_records(&self) -> bool {
+        self.has_records
+    }
+
+    /// Makes records of all groups that stayed; returns the records with their memory, or nothing if there can
+    /// be none, and the groups are still there then.
+    pub(super) fn record(&mut self) -> Option<(Vec<Partition>, MemoryReservation)> {
+        let gather = self.shared.gather.as_ref().filter(|_| self.assumes)?;
+        if !self.run.start_records(gather.strings(), true) || self.run.record_groups().is_err() {
+            return None;
+        }
+        self.has_records = true;
+        self.memory.try_resize(self.bytes()).ok()?;
+        self.has_records = false;
+        self.rows = 0;
+        let records = self.run.take_records()?;
+        Some((records, self.memory.take()))
+    }
+
+    /// Lets records that were made of the groups leave as states.
+    pub(super) fn leave(
+        &mut self,
+        records: Vec<Partition>,
+        memory: MemoryReservation,
+    ) -> Result<()> {
+        if let Some(gather) = &self.shared.gather {
+            let leaving = LeavingRecords::new(&self.program, gather.strings(), records);
+            (self.leaving, self.memory) = (Some(leaving.map_err(no_state)?), memory);
+        }
+        Ok(())
     }
 
     /// Ends after the last batch: the state leaves, then what DataFusion's operators have.
     fn end(&mut self) -> Result<()> {
+        if self.shared.gather.is_some() && self.rest.is_none() {
+            return Ok(());
+        }
         // A group over everything is there without rows, once: the operators give theirs too.
         if self.rest.is_none() && !self.shared.programs.has_keys() {
             self.rows = self.rows.max(1);
@@ -475,7 +587,7 @@ fn fold_part(
     (done, None)
 }
 
-fn no_state(declined: Declined) -> DataFusionError {
+pub(super) fn no_state(declined: Declined) -> DataFusionError {
     let message = format!("the state of a host run cannot leave: {declined}");
     Error::new(ErrorKind::Internal, message).into()
 }
