@@ -289,7 +289,7 @@ async fn little_memory_changes_no_answer() {
 #[tokio::test(flavor = "multi_thread")]
 async fn states_that_save_little_leave_early() {
     let session = Session::builder().target_partitions(1).build().unwrap();
-    let sql = "CREATE TABLE t AS SELECT value AS k, value % 3 AS v, 'w' || value % 3 AS w \
+    let sql = "CREATE TABLE t AS SELECT value AS k, value % 3 AS v, 'w' || (value % 3) AS w \
         FROM generate_series(1, 500000)";
     session.collect(sql).await.unwrap();
     let grouped = "SELECT k, sum(v) AS s, max(w) AS w FROM t GROUP BY k";
