@@ -17,6 +17,7 @@
 mod arrows;
 mod copy;
 mod depth;
+mod distinct;
 mod highlight;
 mod hints;
 mod level;

@@ -3,7 +3,8 @@
 //! Most clauses that the parser knows and the planner does not are errors of the planner. What it
 //! ignores instead is refused here: a clause is obeyed or is an error. `FROM t` becomes `SELECT * FROM
 //! t`, and `x AT TIME ZONE z` becomes `timezone(z, x)`, which the planner would take for a cast. Functions of
-//! other systems become what they are here ([`forms`]), and arrows are bound and made lambdas ([`arrows`]).
+//! other systems become what they are here ([`forms`]), arrows are bound and made lambdas ([`arrows`]), and
+//! `IS DISTINCT FROM` takes its nearest operands ([`distinct`]).
 
 use std::ops::ControlFlow;
 
@@ -16,7 +17,7 @@ use sqlparser::ast::{
     TableFactor, VisitMut, VisitorMut,
 };
 
-use super::arrows;
+use super::{arrows, distinct};
 use crate::clients::TEMP_SCHEMA;
 use crate::error::{Error, ErrorKind};
 use crate::functions::forms;
@@ -356,6 +357,7 @@ impl VisitorMut for Visitor<'_> {
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
+        distinct::bind(expr);
         arrows::bind(expr);
         ControlFlow::Continue(())
     }
