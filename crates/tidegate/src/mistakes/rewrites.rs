@@ -221,8 +221,6 @@ pub(super) const STATEMENTS: &[Row] = &[
     ("LATERAL VIEW", "SELECT unnest(l) AS x FROM t"),
     ("CROSS APPLY", "CROSS JOIN LATERAL (…)"),
     ("OUTER APPLY", "LEFT JOIN LATERAL (…) ON true"),
-    ("ANTI JOIN", "LEFT ANTI JOIN … ON a.k = b.k"),
-    ("SEMI JOIN", "LEFT SEMI JOIN … ON a.k = b.k"),
     ("( + )", "LEFT JOIN … ON a.k = b.k"),
     ("CONNECT BY", "WITH RECURSIVE"),
     ("START WITH", "WITH RECURSIVE"),

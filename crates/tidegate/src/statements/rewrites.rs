@@ -13,8 +13,8 @@ use datafusion::sql::parser::{CopyToSource, Statement};
 use sqlparser::ast::{
     self, ColumnDef, ColumnOption, ColumnOptionDef, ConstraintCharacteristics, Expr, Function,
     FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, GroupByExpr, Ident,
-    ObjectName, ObjectNamePart, Query, Select, SelectFlavor, SelectItem, Set, TableConstraint,
-    TableFactor, VisitMut, VisitorMut,
+    JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, Query, Select, SelectFlavor,
+    SelectItem, Set, TableConstraint, TableFactor, TableWithJoins, VisitMut, VisitorMut,
 };
 
 use super::{arrows, distinct};
@@ -147,6 +147,9 @@ impl Rewrites<'_> {
         for item in &mut select.projection {
             self.keep_name(item);
         }
+        for table in &mut select.from {
+            joins(table)?;
+        }
         refuse(select.prewhere.is_some(), "PREWHERE", "use WHERE")?;
         refuse(
             !select.connect_by.is_empty(),
@@ -177,7 +180,13 @@ impl Rewrites<'_> {
         )
     }
 
-    fn table(&self, table: &TableFactor) -> Result<(), Error> {
+    fn table(&self, table: &mut TableFactor) -> Result<(), Error> {
+        if let TableFactor::NestedJoin {
+            table_with_joins, ..
+        } = table
+        {
+            return joins(table_with_joins);
+        }
         let TableFactor::Table {
             version,
             with_ordinality,
@@ -381,6 +390,48 @@ fn refuse(is_there: bool, clause: &str, instead: &str) -> Result<(), Error> {
 
 fn not_supported(message: &str) -> Error {
     Error::new(ErrorKind::NotSupported, message)
+}
+
+/// Has `SEMI JOIN` and `ANTI JOIN` keep rows of the left side, as in DuckDB and Spark; refuses `POSITIONAL JOIN`,
+/// which the parser takes for a join without a condition with a table of that name.
+fn joins(table: &mut TableWithJoins) -> Result<(), Error> {
+    let mut left = &table.relation;
+    for join in &mut table.joins {
+        let operator = &mut join.join_operator;
+        match operator {
+            JoinOperator::Semi(on) => {
+                *operator = JoinOperator::LeftSemi(std::mem::replace(on, JoinConstraint::None));
+            }
+            JoinOperator::Anti(on) => {
+                *operator = JoinOperator::LeftAnti(std::mem::replace(on, JoinConstraint::None));
+            }
+            JoinOperator::Join(JoinConstraint::None) => refuse(
+                is_called_positional(left),
+                "POSITIONAL JOIN",
+                "number the rows of both sides with row_number() OVER (), and join on that",
+            )?,
+            _ => {}
+        }
+        left = &join.relation;
+    }
+    Ok(())
+}
+
+/// Tells whether a table's alias is the word of `POSITIONAL JOIN`.
+fn is_called_positional(table: &TableFactor) -> bool {
+    let (TableFactor::Table { alias, .. }
+    | TableFactor::Derived { alias, .. }
+    | TableFactor::TableFunction { alias, .. }
+    | TableFactor::Function { alias, .. }) = table
+    else {
+        return false;
+    };
+    alias.as_ref().is_some_and(|alias| {
+        let name = &alias.name;
+        !alias.explicit
+            && name.quote_style.is_none()
+            && name.value.eq_ignore_ascii_case("positional")
+    })
 }
 
 /// Names a constraint of a table, and tells whether it asks to be checked.
