@@ -340,7 +340,6 @@ pub(super) const MESSAGES: &[Row] = &[
     ("Cannot infer common string type for string concat", "|| joins strings; conditions are joined with OR"),
     ("Cannot create filter with non-boolean predicate", "WHERE takes a condition: compare it with a value"),
     ("Aggregate functions are not allowed in the WHERE", "HAVING count(*) > 1, behind GROUP BY"),
-    ("Projections require unique expression names", "give one of them another name with AS"),
     ("Inconsistent data length across values list", "give each row as many values, or name the columns: INSERT INTO t (a, b) VALUES (1, 2)"),
     ("Column count doesn't match insert query", "give as many columns, or name them: INSERT INTO t (a, b) SELECT …"),
     ("The window ", "define it behind the query's tables: WINDOW w AS (PARTITION BY x ORDER BY y)"),

@@ -1,6 +1,7 @@
 //! Names the columns of a statement's rows as the statement has them: `count(*)`, `max(a) + 1`.
 //!
-//! DataFusion names a computed column after the expression as it is planned, as in `sum(t.x)` or `Int64(1)`.
+//! DataFusion names a computed column after the expression as it is planned, as in `sum(t.x)` or `Int64(1)`, and
+//! refuses two columns of one name; here the second has a number.
 //! Only the outermost select list is named: queries inside may refer to columns by DataFusion's names.
 
 use std::collections::{HashMap, HashSet};
@@ -102,32 +103,52 @@ fn name_body(body: &mut SetExpr) {
     }
 }
 
+/// Names what is computed by its text, and numbers what has the name of a column before it: the second
+/// `sum(x)` is `sum(x)_1`.
 fn name_select(select: &mut Select) {
-    let mut uses: HashMap<String, usize> = HashMap::new();
-    let names: Vec<Option<String>> = select.projection.iter().map(computed_name).collect();
-    let known = select.projection.iter().filter_map(|item| match item {
-        SelectItem::ExprWithAlias { alias, .. } => Some(&alias.value),
-        SelectItem::UnnamedExpr(Expr::Identifier(column)) => Some(&column.value),
-        _ => None,
-    });
-    for name in names.iter().flatten().chain(known) {
-        *uses.entry(name.clone()).or_default() += 1;
-    }
+    let names: Vec<Option<String>> = select.projection.iter().map(output_name).collect();
+    let mut taken: HashSet<String> = names.iter().flatten().cloned().collect();
+    let mut times: HashMap<String, usize> = HashMap::new();
     for (item, name) in select.projection.iter_mut().zip(names) {
-        let Some(name) = name.filter(|name| uses.get(name) == Some(&1)) else {
+        let Some(name) = name else {
             continue;
         };
-        if let SelectItem::UnnamedExpr(expr) = item {
-            let expr = expr.clone();
-            let alias = Ident::with_quote('"', name);
-            *item = SelectItem::ExprWithAlias { expr, alias };
+        let time = times.entry(name.clone()).or_default();
+        let is_named = !matches!(&*item, SelectItem::UnnamedExpr(expr) if text_of(expr).is_some());
+        let name = match *time {
+            0 => name,
+            _ => loop {
+                let numbered = format!("{name}_{time}");
+                if taken.insert(numbered.clone()) {
+                    break numbered;
+                }
+                *time += 1;
+            },
+        };
+        let is_first = *time == 0;
+        *time += 1;
+        if is_first && is_named {
+            continue;
         }
+        let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = item else {
+            continue;
+        };
+        let expr = expr.clone();
+        let alias = Ident::with_quote('"', name);
+        *item = SelectItem::ExprWithAlias { expr, alias };
     }
 }
 
-/// Returns the text of a computed column without an alias; `None` for any other.
-fn computed_name(item: &SelectItem) -> Option<String> {
+/// Returns what a column is called. `None` for columns with their table before them, of which several may have
+/// one name, and for what may become several columns.
+fn output_name(item: &SelectItem) -> Option<String> {
+    let called = |name: &Ident| match name.quote_style {
+        Some(_) => name.value.clone(),
+        None => name.value.to_lowercase(),
+    };
     match item {
+        SelectItem::ExprWithAlias { alias, .. } => Some(called(alias)),
+        SelectItem::UnnamedExpr(Expr::Identifier(column)) => Some(called(column)),
         SelectItem::UnnamedExpr(expr) => text_of(expr),
         _ => None,
     }
@@ -175,10 +196,19 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_stands_twice_names_nothing() {
+    fn what_has_the_name_of_a_column_before_it_is_numbered() {
         check(
-            "SELECT sum(x), sum(x), 1 AS \"count(*)\", count(*) FROM t",
-            "SELECT sum(x), sum(x), 1 AS \"count(*)\", count(*) FROM t",
+            "SELECT sum(x), sum(x), 1 AS \"count(*)\", count(*), sum(x) FROM t",
+            "SELECT sum(x) AS \"sum(x)\", sum(x) AS \"sum(x)_1\", 1 AS \"count(*)\", \
+             count(*) AS \"count(*)_1\", sum(x) AS \"sum(x)_2\" FROM t",
+        );
+        check(
+            "SELECT a, A, 1 AS a_1, b AS a, \"A\" FROM t",
+            "SELECT a, A AS \"a_2\", 1 AS a_1, b AS \"a_3\", \"A\" FROM t",
+        );
+        check(
+            "SELECT t.a, u.a, *, (a) FROM t, u",
+            "SELECT t.a, u.a, *, (a) FROM t, u",
         );
     }
 
