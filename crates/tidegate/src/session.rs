@@ -17,6 +17,7 @@ mod ingest;
 mod kernels;
 mod kill;
 mod names;
+mod numbered;
 mod operations;
 mod plan_cache;
 mod planned;

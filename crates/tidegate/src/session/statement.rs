@@ -25,7 +25,7 @@ use super::prepared::{self, Prepared};
 use super::settings::{set_or_translate, set_variable};
 use super::{
     KernelReport, Session, builder, cache, created, described, files, formats, functions, hints,
-    kernels, kill, plan_cache, readers, spilling, summary,
+    kernels, kill, numbered, plan_cache, readers, spilling, summary,
 };
 use crate::clients::Client;
 use crate::error::Error;
@@ -287,6 +287,7 @@ pub(super) async fn plan_parsed(
     if let (LogicalPlan::Analyze(analyze), Some(format)) = (&mut plan, profile) {
         analyze.format = format;
     }
+    numbered::number(&mut plan)?;
     PlanSize::of(&plan).check()?;
     match is_summary {
         true => summary::plan(state, plan),
