@@ -33,6 +33,7 @@ mod placeholders;
 mod redacted;
 mod rewrites;
 mod text;
+mod using;
 mod walk;
 mod words;
 

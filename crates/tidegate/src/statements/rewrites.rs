@@ -4,7 +4,7 @@
 //! ignores instead is refused here: a clause is obeyed or is an error. `FROM t` becomes `SELECT * FROM
 //! t`, and `x AT TIME ZONE z` becomes `timezone(z, x)`, which the planner would take for a cast. Functions of
 //! other systems become what they are here ([`forms`]), arrows are bound and made lambdas ([`arrows`]), and
-//! `IS DISTINCT FROM` takes its nearest operands ([`distinct`]).
+//! `IS DISTINCT FROM` takes its nearest operands ([`distinct`]). Columns of `USING` get their table ([`using`]).
 
 use std::ops::ControlFlow;
 
@@ -17,7 +17,7 @@ use sqlparser::ast::{
     SelectItem, Set, TableConstraint, TableFactor, TableWithJoins, VisitMut, VisitorMut,
 };
 
-use super::{arrows, distinct};
+use super::{arrows, distinct, using};
 use crate::clients::TEMP_SCHEMA;
 use crate::error::{Error, ErrorKind};
 use crate::functions::forms;
@@ -150,6 +150,7 @@ impl Rewrites<'_> {
         for table in &mut select.from {
             joins(table)?;
         }
+        using::bind(select);
         refuse(select.prewhere.is_some(), "PREWHERE", "use WHERE")?;
         refuse(
             !select.connect_by.is_empty(),
@@ -332,6 +333,7 @@ impl VisitorMut for Visitor<'_> {
     }
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
+        using::bind_order(query);
         flow(self.0.query(query))
     }
 
@@ -359,7 +361,7 @@ impl VisitorMut for Visitor<'_> {
                 time_zone,
             } = std::mem::replace(expr, placeholder)
             {
-                *expr = at_time_zone(*time_zone, *timestamp);
+                *expr = call(AT_TIME_ZONE, vec![*time_zone, *timestamp]);
             }
         }
         ControlFlow::Continue(())
@@ -463,15 +465,16 @@ fn asks(characteristics: Option<ConstraintCharacteristics>) -> bool {
     characteristics.is_none_or(|given| given.enforced != Some(false))
 }
 
-fn at_time_zone(time_zone: Expr, timestamp: Expr) -> Expr {
+/// Calls a function.
+pub(super) fn call(name: &str, arguments: Vec<Expr>) -> Expr {
     let argument = |expr| FunctionArg::Unnamed(FunctionArgExpr::Expr(expr));
     Expr::Function(Function {
-        name: ObjectName::from(vec![Ident::new(AT_TIME_ZONE)]),
+        name: ObjectName::from(vec![Ident::new(name)]),
         uses_odbc_syntax: false,
         parameters: FunctionArguments::None,
         args: FunctionArguments::List(FunctionArgumentList {
             duplicate_treatment: None,
-            args: vec![argument(time_zone), argument(timestamp)],
+            args: arguments.into_iter().map(argument).collect(),
             clauses: Vec::new(),
         }),
         filter: None,
