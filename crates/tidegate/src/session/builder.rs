@@ -19,7 +19,7 @@ use super::sampled::Samples;
 use super::stdin::Inputs;
 use super::tasks::Tasks;
 use super::types::SqlTypes;
-use super::types::literals::TimestampsOfColumns;
+use super::types::literals::{TimestampsOfColumns, TimestampsWithoutSeconds};
 use super::zones::SessionZone;
 use super::{Session, add_to, files, formats, readers};
 use crate::error::{Error, ErrorKind};
@@ -275,6 +275,7 @@ impl SessionBuilder {
             .with_optimizer_rule(Arc::new(BoundedConcat::new(&function_memory)))
             .with_type_planner(Arc::new(SqlTypes))
             .with_analyzer_rule(Arc::new(TimestampsOfColumns))
+            .with_analyzer_rule(Arc::new(TimestampsWithoutSeconds))
             .with_default_features();
         let mut builder = add_to(builder, &runtime).with_analyzer_rule(Arc::new(SessionZone));
         let config = builder.config().get_or_insert_default();
