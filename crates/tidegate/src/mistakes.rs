@@ -303,10 +303,10 @@ impl Finder<'_> {
         let known = self.known.state.table_functions();
         let mut functions: Vec<&str> = known.keys().map(String::as_str).collect();
         functions.sort_unstable();
-        let help = match nearest(functions.iter().copied(), name) {
-            Some(near) => format!("did you mean {near}?"),
-            None => match row(rewrites::TABLE_FUNCTIONS, name) {
-                Some(help) => help.to_string(),
+        let help = match row(rewrites::TABLE_FUNCTIONS, name) {
+            Some(help) => help.to_string(),
+            None => match nearest(functions.iter().copied(), name) {
+                Some(near) => format!("did you mean {near}?"),
                 None => format!("there are {}", listed(functions.iter().copied(), name)),
             },
         };

@@ -31,6 +31,7 @@ mod stdin;
 mod summary;
 mod tables;
 mod tasks;
+mod type_of;
 mod types;
 mod unconstrained;
 mod zones;

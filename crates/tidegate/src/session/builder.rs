@@ -19,6 +19,7 @@ use super::sampled::Samples;
 use super::stdin::Inputs;
 use super::tasks::Tasks;
 use super::types::SqlTypes;
+use super::type_of::TypeOf;
 use super::types::literals::{TimestampsOfColumns, TimestampsWithoutSeconds};
 use super::zones::SessionZone;
 use super::{Session, add_to, files, formats, readers};
@@ -293,6 +294,7 @@ impl SessionBuilder {
             ctx.register_udf(function.as_ref().clone());
         }
         ctx.register_udf(TimeZoneFunction::new(DEFAULT_ZONE.into()).into());
+        ctx.register_udf(TypeOf::new().into());
         ctx.state_ref()
             .write()
             .register_expr_planner(Arc::new(IntervalComparisons))?;
