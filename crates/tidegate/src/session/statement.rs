@@ -267,7 +267,7 @@ pub(super) async fn plan_parsed(
     check_selects(&statement)?;
     name_outputs(&mut statement);
     rewrites(state).apply(&mut statement)?;
-    place_all(&mut statement);
+    let has_unplaced = place_all(&mut statement);
     described::show_tables(&mut statement)?;
     session.stores.take_options(&mut statement)?;
     formats::compress_by_name(&mut statement);
@@ -278,10 +278,8 @@ pub(super) async fn plan_parsed(
     let profile = described::take_profile(&mut statement);
     let with_files = readers::open_calls(session, state, &statement).await?;
     let planner = with_files.as_ref().unwrap_or(state);
-    if let Some((options, unordered)) = unplaced_all(&mut statement) {
-        let unordered = functions::plan(planner, unordered).await?;
-        let num_columns = unordered.schema().fields().len();
-        order_by_places(&mut statement, num_columns, options);
+    if has_unplaced {
+        place_by_plans(planner, &mut statement).await;
     }
     let mut plan = functions::plan(planner, statement).await?;
     if let (LogicalPlan::Analyze(analyze), Some(format)) = (&mut plan, profile) {
@@ -292,6 +290,17 @@ pub(super) async fn plan_parsed(
     match is_summary {
         true => summary::plan(state, plan),
         false => described::plan(plan),
+    }
+}
+
+/// Has queries of `*` order by each of their columns, as their plans tell.
+async fn place_by_plans(planner: &SessionState, statement: &mut Statement) {
+    while let Some(unordered) = unplaced_all(statement) {
+        // The statement's own plan says what is wrong with it.
+        let Ok(plan) = functions::plan(planner, unordered).await else {
+            return;
+        };
+        order_by_places(statement, plan.schema().fields().len());
     }
 }
 
