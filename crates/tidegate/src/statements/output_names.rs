@@ -8,7 +8,8 @@ use std::collections::{HashMap, HashSet};
 
 use datafusion::sql::parser::{CopyToSource, Statement};
 use sqlparser::ast::{
-    self, Expr, Ident, OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr, SetQuantifier,
+    self, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, OrderByExpr,
+    OrderByKind, Query, Select, SelectItem, SetExpr, SetQuantifier,
 };
 
 use crate::functions::forms;
@@ -163,12 +164,24 @@ fn text_of(expr: &Expr) -> Option<String> {
     match expr {
         Expr::Identifier(_) | Expr::CompoundIdentifier(_) => None,
         Expr::Function(call)
-            if forms::name_of(call).is_some_and(|name| MANY_COLUMNS.contains(&name.as_str())) =>
+            if forms::name_of(call).is_some_and(|name| MANY_COLUMNS.contains(&name.as_str()))
+                && !takes_list(call) =>
         {
             None
         }
         expr => Some(expr.to_string()),
     }
+}
+
+/// Tells whether a call takes a list as it is written, `[1, 2]`: that becomes one column.
+fn takes_list(call: &Function) -> bool {
+    let FunctionArguments::List(list) = &call.args else {
+        return false;
+    };
+    matches!(
+        list.args.as_slice(),
+        [FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Array(_)))]
+    )
 }
 
 #[cfg(test)]
@@ -193,6 +206,10 @@ mod tests {
         );
         check("SELECT *, t.* FROM t", "SELECT *, t.* FROM t");
         check("SELECT unnest(l) FROM t", "SELECT unnest(l) FROM t");
+        check(
+            "SELECT unnest([1, 2])",
+            "SELECT unnest([1, 2]) AS \"unnest([1, 2])\"",
+        );
     }
 
     #[test]
