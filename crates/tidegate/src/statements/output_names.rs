@@ -9,9 +9,10 @@ use std::collections::{HashMap, HashSet};
 use datafusion::sql::parser::{CopyToSource, Statement};
 use sqlparser::ast::{
     self, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, OrderByExpr,
-    OrderByKind, Query, Select, SelectItem, SetExpr, SetQuantifier,
+    OrderByKind, Query, Select, SelectItem, SetExpr, SetQuantifier, TableFactor,
 };
 
+use super::using;
 use crate::functions::forms;
 
 /// Calls that may become several columns, or none of a known name.
@@ -107,6 +108,15 @@ fn name_body(body: &mut SetExpr) {
 /// Names what is computed by its text, and numbers what has the name of a column before it: the second
 /// `sum(x)` is `sum(x)_1`.
 fn name_select(select: &mut Select) {
+    let tables = tables_of(select);
+    for item in &mut select.projection {
+        if let Some(alias) = field_of(item, tables.as_deref())
+            && let SelectItem::UnnamedExpr(expr) = item
+        {
+            let expr = expr.clone();
+            *item = SelectItem::ExprWithAlias { expr, alias };
+        }
+    }
     let names: Vec<Option<String>> = select.projection.iter().map(output_name).collect();
     let mut taken: HashSet<String> = names.iter().flatten().cloned().collect();
     let mut times: HashMap<String, usize> = HashMap::new();
@@ -140,16 +150,40 @@ fn name_select(select: &mut Select) {
     }
 }
 
+/// Returns the names of the tables of a query; `None` if the text does not tell them.
+fn tables_of(select: &Select) -> Option<Vec<String>> {
+    let mut tables = Vec::new();
+    for from in &select.from {
+        let joined = from.joins.iter().map(|join| &join.relation);
+        for table in std::iter::once(&from.relation).chain(joined) {
+            if matches!(table, TableFactor::NestedJoin { .. }) {
+                return None;
+            }
+            let name = using::table_of(table);
+            tables.extend(name.and_then(|parts| parts.last().map(using::folded)));
+        }
+    }
+    Some(tables)
+}
+
+/// Returns the name of a struct's field that is selected, `k` of `s.k`; `None` of a table's column.
+fn field_of(item: &SelectItem, tables: Option<&[String]>) -> Option<Ident> {
+    let SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) = item else {
+        return None;
+    };
+    let [.., of, field] = parts.as_slice() else {
+        return None;
+    };
+    let is_column = tables?.contains(&using::folded(of));
+    (!is_column).then(|| field.clone())
+}
+
 /// Returns what a column is called. `None` for columns with their table before them, of which several may have
 /// one name, and for what may become several columns.
 fn output_name(item: &SelectItem) -> Option<String> {
-    let called = |name: &Ident| match name.quote_style {
-        Some(_) => name.value.clone(),
-        None => name.value.to_lowercase(),
-    };
     match item {
-        SelectItem::ExprWithAlias { alias, .. } => Some(called(alias)),
-        SelectItem::UnnamedExpr(Expr::Identifier(column)) => Some(called(column)),
+        SelectItem::ExprWithAlias { alias, .. } => Some(using::folded(alias)),
+        SelectItem::UnnamedExpr(Expr::Identifier(column)) => Some(using::folded(column)),
         SelectItem::UnnamedExpr(expr) => text_of(expr),
         _ => None,
     }
@@ -206,6 +240,10 @@ mod tests {
         );
         check("SELECT *, t.* FROM t", "SELECT *, t.* FROM t");
         check("SELECT unnest(l) FROM t", "SELECT unnest(l) FROM t");
+        check(
+            "SELECT s.k, t.s.k, t.a, public.t.a, u.b FROM t JOIN 'x.csv' AS u ON true",
+            "SELECT s.k AS k, t.s.k AS \"k_1\", t.a, public.t.a, u.b FROM t JOIN 'x.csv' AS u ON true",
+        );
         check(
             "SELECT unnest([1, 2])",
             "SELECT unnest([1, 2]) AS \"unnest([1, 2])\"",

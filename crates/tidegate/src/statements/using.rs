@@ -300,7 +300,7 @@ impl VisitorMut for Put<'_> {
 }
 
 /// Returns the name by which a table's columns are called, if it has one.
-fn table_of(table: &TableFactor) -> Option<Vec<Ident>> {
+pub(super) fn table_of(table: &TableFactor) -> Option<Vec<Ident>> {
     let (alias, name) = match table {
         TableFactor::Table {
             alias,
@@ -328,7 +328,8 @@ fn table_of(table: &TableFactor) -> Option<Vec<Ident>> {
     }
 }
 
-fn folded(name: &Ident) -> String {
+/// Returns a name as the planner reads it: in lower case, unless it is quoted.
+pub(super) fn folded(name: &Ident) -> String {
     match name.quote_style {
         Some(_) => name.value.clone(),
         None => name.value.to_lowercase(),
