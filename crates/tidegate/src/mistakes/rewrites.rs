@@ -358,6 +358,7 @@ pub(super) const MESSAGES: &[Row] = &[
     ("Too many columns! The subquery", "select one column in the subquery"),
     ("'table' is not a variable", "SHOW TABLES"),
     ("'all.tables' is not a variable", "SHOW TABLES; DESCRIBE t lists the columns of one"),
+    ("Hive formats not supported", "CREATE EXTERNAL TABLE t STORED AS PARQUET LOCATION 'x.parquet'"),
     ("Format not explicitly set", "end the file's name in .parquet, .csv, .json or .arrow, or write (FORMAT csv)"),
     ("array_has does not support type VARCHAR", "IN ('a', 'b'), or = ANY(['a', 'b'])"),
     ("Prepared statement 'immediate'", "run the text as a statement of its own"),
