@@ -251,8 +251,7 @@ impl Finder<'_> {
         match nearest(tables.iter().map(String::as_str), name) {
             Some(near) => format!("did you mean '{near}'?"),
             None if tables.is_empty() => {
-                "there are no tables yet: CREATE EXTERNAL TABLE, or a table function such as \
-                 tpch('lineitem', 0.1)"
+                "there are no tables yet: FROM 'x.csv' reads a file, CREATE TABLE t AS SELECT … makes one"
                     .to_string()
             }
             None => format!(
