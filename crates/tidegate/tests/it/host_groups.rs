@@ -34,7 +34,7 @@ const MERGED: [&str; 16] = [
     "SELECT CAST(v AS DECIMAL(30, 3)) AS g, sum(CAST(v AS DECIMAL(38, 3))), min(CAST(v AS DECIMAL(38, 3))) FROM t GROUP BY g",
     "SELECT CAST(v AS INT) AS g, round(var_pop(k), 6), round(stddev(v), 6) FROM t GROUP BY g",
     "SELECT DISTINCT v, k FROM t",
-    "SELECT DISTINCT s, k FROM t WHERE v % 5 < 4",
+    "SELECT DISTINCT s, v % 500 AS k FROM t WHERE v % 5 < 4",
     "SELECT count(DISTINCT v), count(DISTINCT v + 1) FROM t",
     "SELECT v % 15000 AS g, count(*) AS c FROM t GROUP BY g HAVING count(*) > 1 ORDER BY g DESC LIMIT 10",
     "SELECT c, count(*) FROM (SELECT h, count(*) AS c FROM t GROUP BY h) GROUP BY c",
@@ -142,7 +142,7 @@ async fn few_groups_leave_as_states() {
         "SELECT k, count(*), sum(v) FROM t GROUP BY k",
         "SELECT v, count(*) FROM t WHERE v < 0 GROUP BY v",
         "SELECT v, count(*) FROM t WHERE v % 30001 = 77 GROUP BY v",
-        "SELECT 1 AS one, v % 1 AS zero, sum(d) FROM t GROUP BY one, zero",
+        "SELECT b, v % 2 AS odd, sum(d) FROM t GROUP BY b, odd",
     ] {
         let plan = compare(&session, sql, "few groups").await;
         assert_eq!(merged(&plan), Some(false), "{sql}\n{plan}");

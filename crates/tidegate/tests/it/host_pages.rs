@@ -425,6 +425,9 @@ async fn a_top_k_reads_few_row_groups() {
     ] {
         let sql = format!("SELECT id, k, d, s FROM t ORDER BY {order} LIMIT 7");
         let session = over(folder.path(), 1).await;
+        // The bound is known when a batch has left, which may have rows of several row groups.
+        let batches = "SET datafusion.execution.batch_size = 1000";
+        session.collect(batches).await.unwrap();
         set(&session, "host_engine = 'off'").await;
         let wanted = answer(&session, &sql).await;
         set(&session, "host_engine = 'auto'").await;
