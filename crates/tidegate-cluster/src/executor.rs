@@ -321,6 +321,8 @@ impl Membership {
     async fn keep(self) -> Result<(), ClusterError> {
         let mut was_joined = false;
         loop {
+            // Nobody asks for it, but the memory may be wanted.
+            self.drop_finished().await;
             match self.once().await {
                 Ok(()) => was_joined = true,
                 Err(Left::Refused(why)) => return Err(ClusterError::Refused(why)),

@@ -9,6 +9,7 @@
 )]
 
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -49,7 +50,7 @@ impl Drop for Node {
 /// A scheduler process and its executors.
 struct Nodes {
     folder: TempDir,
-    _scheduler: Node,
+    scheduler: Node,
     client: String,
     join: String,
     executors: Vec<(String, Node)>,
@@ -60,29 +61,10 @@ impl Nodes {
         let folder = tempfile::tempdir().unwrap();
         let secret = folder.path().join("secret");
         std::fs::write(&secret, "a secret of this test, which has 32 bytes").unwrap();
-        let mut scheduler = tidegate(&[
-            "cluster",
-            "scheduler",
-            "--listen",
-            "127.0.0.1:0",
-            "--cluster-listen",
-            "127.0.0.1:0",
-            "--threads",
-            "2",
-            "--set",
-            "tidegate.spread=always",
-            "--cluster-secret-file",
-        ])
-        .arg(&secret)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-        let join = line_after(&mut scheduler.stderr, "executors join at ");
-        let client = line_after(&mut scheduler.stdout, "listening on ");
+        let (scheduler, client, join) = scheduler(&secret, "127.0.0.1:0");
         let mut nodes = Self {
             folder,
-            _scheduler: Node(scheduler),
+            scheduler,
             client,
             join,
             executors: Vec::new(),
@@ -107,6 +89,15 @@ impl Nodes {
         self.wait(&format!(
             "SELECT count(*) FROM system.executors WHERE state = 'ready' AND executor = '{name}'"
         ));
+    }
+
+    /// Kills the scheduler, and starts another one where executors join.
+    fn another_scheduler(&mut self) {
+        self.scheduler.signal("-KILL");
+        let _ = self.scheduler.0.wait();
+        let address = self.join.trim_start_matches("grpc://").to_string();
+        let secret = self.folder.path().join("secret");
+        (self.scheduler, self.client, self.join) = scheduler(&secret, &address);
     }
 
     fn spawn(&self, sql: &str) -> Child {
@@ -149,6 +140,21 @@ impl Nodes {
              FROM system.executors",
         );
     }
+}
+
+/// Starts a scheduler whom executors join at an address; where clients and executors reach it.
+fn scheduler(secret: &Path, join: &str) -> (Node, String, String) {
+    let mut scheduler = tidegate(&["cluster", "scheduler", "--listen", "127.0.0.1:0"])
+        .args(["--cluster-listen", join, "--threads", "2"])
+        .args(["--set", "tidegate.spread=always", "--cluster-secret-file"])
+        .arg(secret)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let join = line_after(&mut scheduler.stderr, "executors join at ");
+    let client = line_after(&mut scheduler.stdout, "listening on ");
+    (Node(scheduler), client, join)
 }
 
 /// Reads lines until one begins like this; what follows.
@@ -243,6 +249,33 @@ fn killed_executors_cost_no_row() {
     let tried = nodes.rows("SELECT count(DISTINCT executor) FROM system.tasks WHERE attempt = 1");
     assert_eq!(tried, ["3"]);
     assert!(attempts[0].parse::<u64>().unwrap() >= 1);
+}
+
+/// Statements that would run for hours, and hold memory or wait for each other's rows.
+const ENDLESS: [&str; 2] = [
+    "SELECT i % 1000, count(*), sum(x) FROM random_normal([500000, 500000]) GROUP BY 1",
+    "SELECT count(*) FROM random_normal([500000, 500000]) a JOIN range(100000) b ON a.i = b.value",
+];
+
+#[test]
+fn a_killed_scheduler_frees_its_executors() {
+    let mut nodes = Nodes::start(2);
+    let expected = nodes.rows(STATEMENTS[0]);
+    for sql in ENDLESS {
+        let running = nodes.spawn(sql);
+        nodes.wait(
+            "SELECT CASE WHEN min(tasks) > 0 AND min(memory_used) > 0 THEN 1 ELSE 0 END \
+             FROM system.executors",
+        );
+        nodes.another_scheduler();
+        // Its client learns of it; what it is told is the connection's end.
+        assert!(!ended(running).status.success());
+        nodes.wait("SELECT count(*) - 1 FROM system.executors WHERE state = 'ready'");
+        nodes.wait_idle();
+        assert_eq!(nodes.rows(STATEMENTS[0]), expected);
+        let executors = nodes.rows("SELECT DISTINCT executor FROM system.tasks");
+        assert_eq!(executors, ["e1", "e2"]);
+    }
 }
 
 #[test]

@@ -7,5 +7,6 @@
 )]
 
 mod answers;
+mod left;
 mod nodes;
 mod trust;
