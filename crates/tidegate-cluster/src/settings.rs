@@ -23,14 +23,15 @@ const SETS_OTHERS: &str = "datafusion.optimizer.enable_dynamic_filter_pushdown";
 const BYTES_MAX: usize = 32 << 10;
 
 /// Settings of a process and its machine, by name or, with a star, by how they begin.
-const OF_A_PROCESS: [&str; 13] = [
+const OF_A_PROCESS: [&str; 14] = [
     "datafusion.runtime.*",
     "datafusion.catalog.*",
     "distributed.*",
     "tidegate.devices",
     "tidegate.device_memory_limit",
     "tidegate.memory_limit",
-    "tidegate.max_*",
+    "tidegate.max_running_queries",
+    "tidegate.max_waiting_queries",
     "tidegate.queue_timeout",
     "tidegate.host_cache_limit",
     "tidegate.pinned_cache_limit",
@@ -136,6 +137,7 @@ mod tests {
             ("tidegate.placement", "host"),
             ("tidegate.host_engine", "off"),
             ("tidegate.retries", "2"),
+            ("tidegate.max_page_size", "10240"),
         ] {
             session.set(name, value).unwrap();
         }

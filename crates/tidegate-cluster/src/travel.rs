@@ -16,7 +16,7 @@ use datafusion_proto::bytes::{
     physical_plan_from_bytes_with_proto_converter, physical_plan_to_bytes_with_proto_converter,
 };
 use datafusion_proto::physical_plan::DeduplicatingProtoConverter;
-use tidegate::spread::{inner_functions, written};
+use tidegate::spread::{inner_functions, leaf_lost, written};
 
 use crate::codec::Codec;
 use crate::executor::PLAN_BYTES_MAX;
@@ -83,6 +83,9 @@ pub(crate) fn why_not(
     if let Some(why) = own_function(plan, builtin) {
         return Some(why);
     }
+    if let Some(lost) = lost(plan) {
+        return Some(format!("a part of it would be lost on the way: {lost}"));
+    }
     if memory_bytes(plan) > MEMORY_BYTES_MAX {
         return Some(format!(
             "its tables in memory have more than {MEMORY_BYTES_MAX} bytes; CREATE EXTERNAL TABLE … \
@@ -128,6 +131,12 @@ fn there_and_back(
     let converter = DeduplicatingProtoConverter::default();
     let arrived = physical_plan_from_bytes_with_proto_converter(&bytes, ctx, &Codec, &converter)?;
     Ok((bytes.len(), arrived))
+}
+
+/// Returns what of a plan's leaves is neither written nor shown.
+fn lost(plan: &Arc<dyn ExecutionPlan>) -> Option<&'static str> {
+    let inputs = plan.children().into_iter();
+    leaf_lost(plan).or_else(|| inputs.into_iter().find_map(lost))
 }
 
 fn memory_bytes(plan: &Arc<dyn ExecutionPlan>) -> usize {

@@ -8,8 +8,8 @@ mod lines;
 use std::fmt;
 
 use arrow::datatypes::{DataType, Field, Fields, Schema};
-use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Serialize};
 
 use crate::error::SniffError;
 use crate::sample::Sample;
@@ -29,7 +29,7 @@ pub enum Layout {
 }
 
 /// The options of `read_json`.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GivenJson {
     /// All columns with their types, by name; others are not read.
     pub columns: Option<Vec<(String, DataType)>>,

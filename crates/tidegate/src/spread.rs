@@ -7,6 +7,7 @@
 //!
 //! This module must not know: how executors are found, or what carries plans to them.
 
+mod files;
 mod leaves;
 
 use std::fmt;
@@ -23,7 +24,7 @@ use crate::error::{Error, ErrorKind};
 use crate::floats::{canonical, extremes};
 use crate::functions::intervals::interval_span;
 
-pub use leaves::{LeafDescription, leaf_bytes, leaf_shares};
+pub use leaves::{LeafDescription, leaf_bytes, leaf_lost, leaf_shares};
 
 /// Decides whether a statement runs over several executors.
 ///

@@ -7,6 +7,7 @@
 )]
 
 mod answers;
+mod files;
 mod left;
 mod nodes;
 mod trust;
