@@ -16,6 +16,9 @@ use tonic::codegen::http::{HeaderMap, HeaderName, HeaderValue};
 /// The header with the settings: base64 over a JSON object.
 const SETTINGS: HeaderName = HeaderName::from_static("x-tidegate-settings");
 
+/// The header with the statement's number, in its scheduler's words.
+const STATEMENT: HeaderName = HeaderName::from_static("x-tidegate-statement");
+
 /// A setting that sets several others.
 const SETS_OTHERS: &str = "datafusion.optimizer.enable_dynamic_filter_pushdown";
 
@@ -83,6 +86,24 @@ pub(crate) fn to_headers(options: &ConfigOptions) -> Result<HeaderMap> {
     let mut headers = HeaderMap::new();
     headers.insert(SETTINGS, HeaderValue::try_from(text).map_err(external)?);
     Ok(headers)
+}
+
+/// Adds a statement's number to its headers.
+///
+/// # Errors
+/// If it is no text for a header.
+pub(crate) fn with_statement(mut headers: HeaderMap, statement: &str) -> Result<HeaderMap> {
+    headers.insert(
+        STATEMENT,
+        HeaderValue::try_from(statement).map_err(external)?,
+    );
+    Ok(headers)
+}
+
+/// Reads a statement's number from a stage's headers.
+pub(crate) fn statement_of(headers: &HeaderMap) -> Option<String> {
+    let statement = headers.get(STATEMENT)?.to_str().ok()?;
+    Some(statement.to_string())
 }
 
 /// Makes the settings of a stage: those of the header, and those of this process, whose session has

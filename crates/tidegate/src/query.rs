@@ -40,7 +40,7 @@ use crate::error::{Error, ErrorKind};
 use crate::mapping::{is_mapping, planner};
 use crate::options::{FloatSums, SpreadMode, TidegateOptions};
 use crate::runtime::Runtime;
-use crate::spread::{SpreadHook, Spreading};
+use crate::spread::{SpreadHook, Spreading, planner_of};
 use admission::Admission;
 
 pub(crate) use admission::refused;
@@ -247,7 +247,8 @@ pub(crate) fn watched(
     let options = TidegateOptions::of(session.config_options());
     let is_client = Client::of(session.config()).is_some();
     let admission = Admission::new(runtime, &plan, &options, is_client);
-    let record = History::of(runtime).planned(Asked::of(session), planned_in);
+    let statement = planner_of(session.config()).and_then(|planner| planner.statement_of(&plan));
+    let record = History::of(runtime).planned(Asked::of(session), planned_in, statement);
     let timeout = options.statement_timeout;
     Arc::new(QueryExec::new(
         plan,

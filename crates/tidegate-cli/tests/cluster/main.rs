@@ -8,7 +8,8 @@
     reason = "a test stops at what it did not expect"
 )]
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -158,7 +159,7 @@ fn scheduler(secret: &Path, join: &str) -> (Node, String, String) {
 }
 
 /// Reads lines until one begins like this; what follows.
-fn line_after<R: std::io::Read>(out: &mut Option<R>, start: &str) -> String {
+fn line_after<R: Read>(out: &mut Option<R>, start: &str) -> String {
     let mut lines = BufReader::new(out.as_mut().unwrap());
     loop {
         let mut line = String::new();
@@ -276,6 +277,74 @@ fn a_killed_scheduler_frees_its_executors() {
         let executors = nodes.rows("SELECT DISTINCT executor FROM system.tasks");
         assert_eq!(executors, ["e1", "e2"]);
     }
+}
+
+/// Asks a scheduler over HTTP; what it answers.
+fn asked(address: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(
+        stream,
+        "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn a_scheduler_is_ready_with_its_executors() {
+    let folder = tempfile::tempdir().unwrap();
+    let secret = folder.path().join("secret");
+    std::fs::write(&secret, "a secret of this test, which has 32 bytes").unwrap();
+    let mut child = tidegate(&["cluster", "scheduler", "--listen", "127.0.0.1:0"])
+        .args(["--cluster-listen", "127.0.0.1:0", "--http-port", "0"])
+        .args(["--executors-min", "1", "--cluster-secret-file"])
+        .arg(&secret)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let join = line_after(&mut child.stderr, "executors join at ");
+    let page = line_after(&mut child.stdout, "live page at ");
+    let _scheduler = Node(child);
+    let address = page.trim_start_matches("http://").trim_end_matches('/');
+    let waiting = asked(address, "/ready");
+    assert!(waiting.starts_with("HTTP/1.1 503"), "{waiting}");
+    assert!(waiting.contains("waiting for executors"), "{waiting}");
+    assert!(asked(address, "/health").starts_with("HTTP/1.1 200"));
+    let mut executor = tidegate(&["cluster", "executor", "--name", "e1", "--join", &join])
+        .args(["--threads", "1", "--cluster-secret-file"])
+        .arg(&secret)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let _ = line_after(&mut executor.stdout, "executor ");
+    let executor = Node(executor);
+    let began = Instant::now();
+    while !asked(address, "/ready").starts_with("HTTP/1.1 200") {
+        assert!(began.elapsed() < PATIENCE, "{}", asked(address, "/ready"));
+    }
+    let metrics = asked(address, "/metrics");
+    for line in [
+        "tidegate_executors{state=\"ready\"} 1",
+        "tidegate_tasks_running 0",
+        "tidegate_executors_joined_total 1",
+        "tidegate_executors_lost_total 0",
+        "tidegate_exchange_bytes_total 0",
+    ] {
+        assert!(metrics.contains(line), "{line}: {metrics}");
+    }
+    drop(executor);
+    while !asked(address, "/ready").starts_with("HTTP/1.1 503") {
+        assert!(began.elapsed() < PATIENCE, "{}", asked(address, "/ready"));
+    }
+    let metrics = asked(address, "/metrics");
+    assert!(
+        metrics.contains("tidegate_executors_lost_total 1"),
+        "{metrics}"
+    );
 }
 
 #[test]

@@ -10,4 +10,5 @@ mod answers;
 mod files;
 mod left;
 mod nodes;
+mod seen;
 mod trust;

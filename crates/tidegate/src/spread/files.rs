@@ -218,7 +218,9 @@ fn cut_bytes(files: &[PartitionedFile], weights: &[u64]) -> Vec<Vec<PartitionedF
             let upto = end.min(start.saturating_add(left));
             at += (upto - start) as u64;
             let mut piece = file.clone();
-            piece.range = Some(FileRange { start, end: upto });
+            // What is not cut is read as a whole.
+            let is_whole = start == whole.start && upto == whole.end;
+            piece.range = (!is_whole).then_some(FileRange { start, end: upto });
             parts[part].push(piece);
             start = upto;
         }
@@ -258,15 +260,16 @@ mod tests {
             let mut bytes = 0;
             let mut at = ("a".to_string(), 0);
             for piece in parts.iter().flatten() {
-                let range = piece.range.as_ref().unwrap();
+                let (start, end) = piece.range();
                 let name = piece.path().to_string();
                 if name != at.0 {
                     at = (name.clone(), if name == "c" { 10 } else { 0 });
                 }
-                assert_eq!((name, range.start), at, "{weights:?}");
-                assert!(range.start < range.end);
-                at.1 = range.end;
-                bytes += range.end - range.start;
+                assert_eq!((name, start), at, "{weights:?}");
+                assert!(start < end);
+                assert_eq!(piece.range.is_none(), end - start == piece.object_meta.size);
+                at.1 = end;
+                bytes += end - start;
             }
             assert_eq!(bytes, 131, "{weights:?}");
         }
