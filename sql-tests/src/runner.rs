@@ -50,7 +50,7 @@ const OVER_FLIGHT: [&str; 11] = [
 
 /// The folders and files of the lane `cluster`: statements that read what several executors can share.
 /// What stays on the scheduler runs as in the lane `host`.
-const OVER_EXECUTORS: [&str; 10] = [
+const OVER_EXECUTORS: [&str; 12] = [
     "files/arrow.slt",
     "files/csv.slt",
     "files/endings.slt",
@@ -59,7 +59,9 @@ const OVER_EXECUTORS: [&str; 10] = [
     "generated/arrays.slt",
     "generated/h2o.slt",
     "generated/slices.slt",
+    "generated/tensors.slt",
     "generated/tpch.slt",
+    "subquery",
     "tpch",
 ];
 

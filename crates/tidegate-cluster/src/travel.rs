@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use datafusion::arrow::datatypes::Schema;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::datasource::source::DataSourceExec;
@@ -150,8 +151,8 @@ fn memory_bytes(plan: &Arc<dyn ExecutionPlan>) -> usize {
     own + inputs.map(memory_bytes).sum::<usize>()
 }
 
-/// Names a function that executors do not have, or that carries something of this session: what travels
-/// is its name.
+/// Names a function that executors do not have, or that carries something of this session or its result:
+/// what travels is its name.
 fn own_function(plan: &Arc<dyn ExecutionPlan>, builtin: &Builtin) -> Option<String> {
     let mut own = None;
     let looked = plan.apply(|node| {
@@ -170,7 +171,9 @@ fn own_function(plan: &Arc<dyn ExecutionPlan>, builtin: &Builtin) -> Option<Stri
     });
     match (looked, own) {
         (Err(error), _) => Some(format!("its expressions cannot be seen: {error}")),
-        (Ok(_), own) => own.map(|name| format!("executors do not have its function {name}")),
+        (Ok(_), own) => own.map(|name| {
+            format!("executors do not have its function {name}, or not what it carries")
+        }),
     }
 }
 
@@ -181,7 +184,9 @@ fn look(
 ) -> Result<TreeNodeRecursion> {
     if let Some(call) = expr.downcast_ref::<ScalarFunctionExpr>() {
         let known = builtin.scalar.get(call.fun().name());
-        if known.is_none_or(|known| known.as_ref() != call.fun()) {
+        // What is said of a result beside its type does not travel, and other functions may look at it.
+        let says_more = !call.return_field(&Schema::empty())?.metadata().is_empty();
+        if says_more || known.is_none_or(|known| known.as_ref() != call.fun()) {
             *own = Some(call.fun().name().to_string());
             return Ok(TreeNodeRecursion::Stop);
         }

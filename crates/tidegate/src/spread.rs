@@ -138,11 +138,7 @@ pub(crate) struct SpreadHook(pub(crate) Arc<dyn SpreadPlanner>);
 
 /// Prepares a session's config for a planner of stages.
 pub(crate) fn add_to(config: SessionConfig, planner: Arc<dyn SpreadPlanner>) -> SessionConfig {
-    let mut config = config.with_extension(Arc::new(SpreadHook(planner)));
-    // Stages are cut in one plan; a subquery that the plan runs beside itself could not be.
-    let optimizer = &mut config.options_mut().optimizer;
-    optimizer.enable_physical_uncorrelated_scalar_subquery = false;
-    config
+    config.with_extension(Arc::new(SpreadHook(planner)))
 }
 
 /// Returns a session's planner of stages.
