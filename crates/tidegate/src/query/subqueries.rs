@@ -22,7 +22,7 @@ pub(super) const BESIDE: &str = "datafusion.optimizer.enable_physical_uncorrelat
 #[derive(Debug)]
 pub(super) enum Subqueries {
     /// The statement without any.
-    Joined(LogicalPlan),
+    Joined(Box<LogicalPlan>),
     /// Why it stays in one process.
     Stay(&'static str),
 }
@@ -34,7 +34,7 @@ pub(super) enum Subqueries {
 pub(super) fn joined(logical: &LogicalPlan, state: &SessionState) -> Result<Subqueries> {
     let subqueries = scalar_subqueries(logical)?;
     if subqueries.is_empty() {
-        return Ok(Subqueries::Joined(logical.clone()));
+        return Ok(Subqueries::Joined(Box::new(logical.clone())));
     }
     let is_scalar = |plan: &Arc<LogicalPlan>| plan.max_rows().is_some_and(|rows| rows <= 1);
     if !subqueries.iter().all(is_scalar) {
@@ -49,7 +49,9 @@ pub(super) fn joined(logical: &LogicalPlan, state: &SessionState) -> Result<Subq
     ]);
     let joined = optimizer.optimize(logical.clone(), state, |_, _| {});
     Ok(match joined {
-        Ok(joined) if scalar_subqueries(&joined)?.is_empty() => Subqueries::Joined(joined),
+        Ok(joined) if scalar_subqueries(&joined)?.is_empty() => {
+            Subqueries::Joined(Box::new(joined))
+        }
         _ => Subqueries::Stay("one of its scalar subqueries cannot be made a join"),
     })
 }

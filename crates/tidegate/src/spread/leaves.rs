@@ -17,7 +17,7 @@ pub struct LeafDescription(Words);
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 enum Words {
-    Generated(GeneratedScan),
+    Generated(Box<GeneratedScan>),
     Files(FilesDescription),
 }
 
@@ -46,7 +46,7 @@ impl LeafDescription {
                 partitions: scan.partitions(),
                 limit: scan.limit,
             });
-            return Ok(generated.map(|scan| (Self(Words::Generated(scan)), None)));
+            return Ok(generated.map(|scan| (Self(Words::Generated(Box::new(scan))), None)));
         }
         let scan = file_scan(plan);
         let described = scan.and_then(|scan| Some((FilesDescription::of(scan)?, scan)));
@@ -70,7 +70,7 @@ impl LeafDescription {
                     columns,
                     partitions,
                     limit,
-                } = scan;
+                } = *scan;
                 let source = source_of(&source)?;
                 let scan = MorselScan::try_new(source, &columns, partitions, limit)?;
                 Ok(DataSourceExec::from_data_source(scan))
