@@ -14,6 +14,7 @@ PAGES = [
     "docs/guide/python-from-dask.md",
     "docs/guide/python-from-duckdb.md",
     "docs/guide/python-from-polars.md",
+    "docs/guide/python-models.md",
     "README.md",
 ]
 ROOT = Path(__file__).resolve().parents[2]

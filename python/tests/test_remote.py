@@ -10,11 +10,13 @@ import threading
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import tidegate as tg
 import tidegate.array as ta
 from tidegate import col, lit, when
+from tidegate.ml import PCA, KMeans, LinearRegression, LogisticRegression, Ridge
 
 ROOT = Path(tg.__file__).resolve().parents[1]
 
@@ -119,3 +121,19 @@ def test_a_statement_there_is_stopped(remote):
         time.sleep(0.1)
     else:
         raise AssertionError("it still runs")
+
+
+def test_models_are_fitted_there(remote, con):
+    text = "SELECT sin(i) * 3 AS a, cos(i * 7) AS b, i % 3 AS k, sin(i) * 6 + cos(i * 7) + i % 5 AS y FROM arange(300)"
+    here, there = con.sql(text), remote.sql(text)
+    for model in (LinearRegression(), Ridge(2.0), LogisticRegression(), KMeans(3, random_state=5)):
+        target = () if isinstance(model, KMeans) else ("k",) if isinstance(model, LogisticRegression) else ("y",)
+        features = ["a", "b"]
+        ours = type(model)(**vars(model)).fit(here, *target, features=features)
+        theirs = model.fit(there, *target, features=features)
+        for name in ("cluster_centers_",) if isinstance(model, KMeans) else ("coef_", "intercept_"):
+            assert np.abs(getattr(ours, name) - getattr(theirs, name)).max() < 1e-9
+        labels = [frame.select("a", "prediction").sort("a").to_pylist() for frame in (ours.predict(here), theirs.predict(there))]
+        for one, other in zip(*labels):
+            assert abs(one["prediction"] - other["prediction"]) < 1e-9
+    assert PCA(1).fit(there, features=["a", "b"]).transform(there).columns == ["a", "b", "k", "y", "pca0"]

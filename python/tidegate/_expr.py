@@ -6,7 +6,6 @@ takes it: only then names of columns and functions are looked up.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Union
 
@@ -694,6 +693,8 @@ def flat(items: Iterable[Any]) -> list[Any]:
 
 def suggestion(name: str, known: Sequence[str]) -> str:
     """Say which functions have a name like this."""
+    import difflib
+
     near = difflib.get_close_matches(name, known, n=3)
     return f": did you mean {', '.join(near)}?" if near else ""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import html
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,6 +12,8 @@ from tidegate._errors import Error, NotFoundError
 from tidegate._expr import Expr, IntoExpr
 
 if TYPE_CHECKING:
+    import asyncio
+
     import numpy
     import pandas
     import polars
@@ -275,6 +276,8 @@ class DataFrame:
 
     async def collect_async(self) -> Table:
         """Run the frame beside other tasks of asyncio; cancelling the task stops it."""
+        import asyncio
+
         loop = asyncio.get_running_loop()
         ended = asyncio.Event()
         job = self._named(self._frame.start)

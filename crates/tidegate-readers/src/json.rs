@@ -1,18 +1,22 @@
 //! The columns of JSON: fields in the order in which the file has them.
 //!
 //! A file is objects one after the other (newlines between them or not), or one array of objects. A field
-//! has the type that all of its values share; where they share none, it is text.
+//! has the type that all of its values share; where they share none, it is text. Strings that are all dates,
+//! `2024-01-31`, or times, `2024-01-31T10:00:00Z`, are of those types.
 
 mod lines;
 
 use std::fmt;
 
-use arrow::datatypes::{DataType, Field, Fields, Schema};
+use arrow::compute::kernels::cast_utils::{Parser, string_to_datetime};
+use arrow::datatypes::{DataType, Date32Type, Field, Fields, Schema, TimeUnit};
+use chrono::{Datelike, Utc};
 use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
 use crate::error::SniffError;
 use crate::sample::Sample;
+use crate::sniff::UTC;
 
 pub use lines::LineDecoder;
 
@@ -59,6 +63,12 @@ pub enum Shape {
     Integer,
     /// A number.
     Number,
+    /// A date.
+    Date,
+    /// A time of a day without an offset.
+    Timestamp,
+    /// A time with an offset.
+    Instant,
     /// Text, or values of several kinds.
     Text,
     /// Values of several kinds, some of which have others within them.
@@ -92,6 +102,7 @@ impl Shape {
             (Self::Null, other) => other,
             (this, Self::Null) => this,
             (Self::Integer, Self::Number) | (Self::Number, Self::Integer) => Self::Number,
+            (Self::Date, Self::Timestamp) | (Self::Timestamp, Self::Date) => Self::Timestamp,
             (Self::List(mut this), Self::List(other)) => {
                 this.merge(*other);
                 Self::List(this)
@@ -124,6 +135,9 @@ impl Shape {
             Self::Boolean => DataType::Boolean,
             Self::Integer => DataType::Int64,
             Self::Number => DataType::Float64,
+            Self::Date => DataType::Date32,
+            Self::Timestamp => DataType::Timestamp(TimeUnit::Microsecond, None),
+            Self::Instant => DataType::Timestamp(TimeUnit::Microsecond, Some(UTC.into())),
             Self::List(item) => DataType::new_list(item.data_type(), true),
             Self::Object(fields) => DataType::Struct(fields_of(fields)),
         }
@@ -362,6 +376,41 @@ impl<'de> Deserialize<'de> for Shape {
     }
 }
 
+/// Returns what a string is that is a date, or a time with seconds, as ISO 8601 writes them with four digits of a
+/// year and as columns hold it.
+fn temporal(text: &str) -> Option<Shape> {
+    const DATE: &[u8] = b"0000-00-00";
+    const TIME: &[u8] = b"0000-00-00T00:00:00";
+    let fits = |shape: &[u8]| {
+        let given = text.as_bytes().get(..shape.len());
+        given.is_some_and(|given| {
+            given.iter().zip(shape).all(|(given, shape)| match shape {
+                b'0' => given.is_ascii_digit(),
+                b'T' => matches!(given, b'T' | b' '),
+                _ => given == shape,
+            })
+        })
+    };
+    if text.len() == DATE.len() {
+        return (fits(DATE) && Date32Type::parse(text).is_some()).then_some(Shape::Date);
+    }
+    if !fits(TIME) {
+        return None;
+    }
+    let year = string_to_datetime(&Utc, text).ok()?.year();
+    let rest = &text[TIME.len()..];
+    let offset = match rest.strip_prefix('.') {
+        Some(rest) => rest.trim_start_matches(|c: char| c.is_ascii_digit()),
+        None => rest,
+    };
+    // Functions read times as nanoseconds, and these are microseconds.
+    let is_held = (1678..2262).contains(&year) && rest.len() - offset.len() <= ".000000".len();
+    is_held.then_some(match offset.is_empty() {
+        true => Shape::Timestamp,
+        false => Shape::Instant,
+    })
+}
+
 struct ShapeVisitor;
 
 impl<'de> Visitor<'de> for ShapeVisitor {
@@ -394,8 +443,8 @@ impl<'de> Visitor<'de> for ShapeVisitor {
         Ok(Shape::Number)
     }
 
-    fn visit_str<E>(self, _: &str) -> Result<Shape, E> {
-        Ok(Shape::Text)
+    fn visit_str<E>(self, text: &str) -> Result<Shape, E> {
+        Ok(temporal(text).unwrap_or(Shape::Text))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut values: A) -> Result<Shape, A::Error> {
@@ -457,6 +506,31 @@ mod tests {
             &[("a", "Utf8")],
         );
         check("[]", Layout::Array, &[]);
+    }
+
+    #[test]
+    fn dates_and_times_are_found() {
+        check(
+            "{\"d\": \"2024-01-31\", \"t\": \"2024-01-31 10:00:00.5\", \"z\": \"2024-01-31T10:00:00+02:00\"}\n\
+             {\"d\": null, \"t\": \"2024-01-31\", \"z\": \"2024-01-31T10:00:00Z\"}\n",
+            Layout::Objects,
+            &[
+                ("d", "Date32"),
+                ("t", "Timestamp(µs)"),
+                ("z", "Timestamp(µs, \"UTC\")"),
+            ],
+        );
+        for text in [
+            "2024-13-01",
+            "31.01.2024",
+            "2024-01-31T10:00",
+            "2024-01-31T25:00:00",
+            "2024-01-31T10:00:00.123456789",
+            "12345678-9",
+        ] {
+            let json = format!("{{\"a\": \"{text}\"}}\n{{\"a\": \"2024-01-31\"}}\n");
+            check(&json, Layout::Objects, &[("a", "Utf8")]);
+        }
     }
 
     #[test]

@@ -23,6 +23,7 @@ use crate::sample::Sample;
 
 pub(crate) use traits::Traits;
 use types::Facts;
+pub(crate) use types::UTC;
 
 /// The share of a piece's rows that must have the file's width for the others to count, in percent.
 const FITTING_PERCENT: usize = 80;

@@ -236,20 +236,26 @@ impl StatementPool {
 
     /// Refuses a merge of spilled rows more than its part of half of the limit. It merges as many files at
     /// once as it gets memory for, does with two, and would leave nothing to the operators around it.
+    ///
+    /// A merge of rows that are not spilled holds what its sort holds, up to a batch of each run, and fails if
+    /// it is refused. So once half of the limit is taken, a sort spills before it holds more than a merge may.
     fn check_merge(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
         let held = reservation.size();
-        if held == 0 || !is_merge(reservation.consumer().name()) {
-            return Ok(());
-        }
+        let name = reservation.consumer().name();
         let merges = self.merges.load(Ordering::Relaxed).max(1);
         let part = (self.limit / 2 / merges).max(self.limit / LITTLE_SHARE);
+        let part = match () {
+            () if held == 0 => return Ok(()),
+            () if is_merge(name) => part,
+            () if is_sort(name) && self.inner.reserved() > self.limit / 2 => part / 4 * 3,
+            () => return Ok(()),
+        };
         if held.saturating_add(additional) <= part {
             return Ok(());
         }
         Err(DataFusionError::ResourcesExhausted(format!(
-            "{} wants {additional} bytes more and holds {held}; {merges} merges share half of \
+            "{name} wants {additional} bytes more and holds {held}; {merges} merges share half of \
              tidegate.memory_limit ({} MB); raise it, or lower datafusion.execution.target_partitions",
-            reservation.consumer().name(),
             self.limit >> 20,
         )))
     }
@@ -495,6 +501,11 @@ fn copied_at_the_end(reservation: &MemoryReservation, additional: usize) -> usiz
 /// Returns whether a consumer leaves what it holds to operators that spill once it is refused more.
 fn leaves_states(consumer: &str) -> bool {
     consumer.starts_with("HostFoldExec[")
+}
+
+/// Returns whether a consumer sorts rows, and spills them once it is refused more.
+fn is_sort(consumer: &str) -> bool {
+    consumer.starts_with("ExternalSorter[")
 }
 
 /// Returns whether a consumer merges sorted rows.

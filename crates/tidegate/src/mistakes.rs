@@ -125,14 +125,8 @@ impl Finder<'_> {
                 self.syntax(&format!("syntax error: {message}"), *at)
             }
             Mistake::Column { column, known } => self.column(column, known, span),
-            Mistake::Ambiguous { column } => Found {
-                place: self.place_of_column(column, span),
-                help: Some(format!(
-                    "write its table before it, as in t.{}",
-                    column.name
-                )),
-                ..Found::default()
-            },
+            Mistake::Ambiguous { column } => self.ambiguous(column, span),
+            Mistake::Repeated { name } => self.repeated(name),
             Mistake::Table { name } => self.table(name),
             Mistake::Function { name } => self.function(name),
             Mistake::TableFunction { name } => self.table_function(name),
@@ -162,6 +156,33 @@ impl Finder<'_> {
             message: None,
             place: self.place_of_column(column, span),
             help: self.way_to_column(column, known, is_quoted),
+        }
+    }
+
+    fn ambiguous(&self, column: &Column, span: Option<Span>) -> Found {
+        let name = &column.name;
+        let stands = |pattern: &str| self.words.find(pattern, None).is_some();
+        if stands(&format!("AS {name}")) && (stands("SELECT *") || stands(", *") || stands(". *")) {
+            return Found {
+                message: Some(format!("the select list has two columns '{name}'")),
+                ..self.repeated(name)
+            };
+        }
+        Found {
+            place: self.place_of_column(column, span),
+            help: Some(format!("write its table before it, as in t.{name}")),
+            ..Found::default()
+        }
+    }
+
+    fn repeated(&self, name: &str) -> Found {
+        let found = self.words.column(None, name);
+        Found {
+            message: None,
+            place: found.and_then(|(first, last)| self.words.place(first, last)),
+            help: Some(format!(
+                "give one of them another name with AS; of all columns, * EXCLUDE ({name}) leaves one out"
+            )),
         }
     }
 
@@ -230,8 +251,7 @@ impl Finder<'_> {
         match nearest(tables.iter().map(String::as_str), name) {
             Some(near) => format!("did you mean '{near}'?"),
             None if tables.is_empty() => {
-                "there are no tables yet: CREATE EXTERNAL TABLE, or a table function such as \
-                 tpch('lineitem', 0.1)"
+                "there are no tables yet: FROM 'x.csv' reads a file, CREATE TABLE t AS SELECT … makes one"
                     .to_string()
             }
             None => format!(
@@ -282,10 +302,10 @@ impl Finder<'_> {
         let known = self.known.state.table_functions();
         let mut functions: Vec<&str> = known.keys().map(String::as_str).collect();
         functions.sort_unstable();
-        let help = match nearest(functions.iter().copied(), name) {
-            Some(near) => format!("did you mean {near}?"),
-            None => match row(rewrites::TABLE_FUNCTIONS, name) {
-                Some(help) => help.to_string(),
+        let help = match row(rewrites::TABLE_FUNCTIONS, name) {
+            Some(help) => help.to_string(),
+            None => match nearest(functions.iter().copied(), name) {
+                Some(near) => format!("did you mean {near}?"),
                 None => format!("there are {}", listed(functions.iter().copied(), name)),
             },
         };

@@ -4,8 +4,9 @@
 //! aggregates, and IS TRUE and its kin. [`grouping_sets`] hides what is not true of the rows of grouping
 //! sets from the physical optimizer. [`lazy_logic`] has AND and OR go from left to right.
 //! [`set_comparison`] names the subqueries of ALL and ANY. `docs/upstream.md` has a minimal reproduction
-//! of each bug.
+//! of each bug. [`distinct_arguments`] makes groups where DataFusion would keep sets of values.
 
+mod distinct_arguments;
 mod expressions;
 mod grouping_sets;
 pub(crate) mod lazy_logic;
@@ -16,6 +17,7 @@ use std::sync::Arc;
 
 use datafusion::execution::session_state::SessionStateBuilder;
 
+use distinct_arguments::SplitDistinctArguments;
 use expressions::RewriteExpressions;
 use grouping_sets::HideGroupingSetClaims;
 use lazy_logic::MakeLogicLazy;
@@ -26,7 +28,8 @@ use set_comparison::NameSetComparisons;
 pub(crate) fn add_to(builder: SessionStateBuilder) -> SessionStateBuilder {
     let mut builder = builder
         .with_analyzer_rule(Arc::new(RewriteExpressions))
-        .with_analyzer_rule(Arc::new(NameSetComparisons));
+        .with_analyzer_rule(Arc::new(NameSetComparisons))
+        .with_optimizer_rule(Arc::new(SplitDistinctArguments));
     let physical = builder.physical_optimizers().get_or_insert_default();
     physical.rules.insert(0, Arc::new(HideGroupingSetClaims));
     physical

@@ -17,8 +17,11 @@
 mod arrows;
 mod copy;
 mod depth;
+mod distinct;
+mod from_first;
 mod highlight;
 mod hints;
+mod lambda_words;
 mod level;
 mod limits;
 mod literals;
@@ -30,6 +33,7 @@ mod placeholders;
 mod redacted;
 mod rewrites;
 mod text;
+mod using;
 mod walk;
 mod words;
 

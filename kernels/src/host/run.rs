@@ -22,8 +22,9 @@ use super::ops;
 use super::sink::{State, num_keys};
 use super::vector::{Held, Lane, Vector, read};
 
-/// With fewer rows for each string of a key, groups do not become records.
-const STRING_ROWS_MIN: usize = 2;
+/// Of so many rows at least one has a string of a key that was there before, or groups do not become records. One
+/// in ten of the first 100,000 tells of half a million strings, if all are as frequent.
+const STRINGS_REPEAT: usize = 10;
 
 /// A run of a program over groups of rows, for one thread.
 #[derive(Debug)]
@@ -322,9 +323,10 @@ impl HostRun {
         let State::Groups(groups) = &self.state else {
             return None;
         };
-        let few = groups.num_rows() / STRING_ROWS_MIN;
+        let rows = groups.num_rows();
+        let few = rows - rows / STRINGS_REPEAT;
         let has_few = self.strings.iter().all(|strings| strings.len() <= few);
-        has_few.then(|| are_rows_better(groups.num_rows(), groups.num_groups()))
+        has_few.then(|| are_rows_better(rows, groups.num_groups()))
     }
 
     /// Makes records of all groups that there are.

@@ -314,7 +314,36 @@ fn switch(name: &str, argument: Option<&str>) -> Result<Option<bool>, String> {
     }
 }
 
+/// Commands of other prompts, and what to write here.
+const ELSEWHERE: [(&[&str], &str); 9] = [
+    (&["import"], "CREATE TABLE t AS SELECT * FROM 'x.csv'"),
+    (
+        &["open"],
+        "there are no database files; SELECT * FROM 'x.parquet', and \\i FILE",
+    ),
+    (
+        &["nullvalue", "pset"],
+        "coalesce(x, 'none') gives another text for NULL",
+    ),
+    (&["dump", "save", "backup"], "COPY t TO 't.parquet'"),
+    (&["once"], "\\o FILE, and \\o to go back to the screen"),
+    (
+        &["databases", "l", "dn"],
+        "SHOW TABLES has the schema of each table",
+    ),
+    (&["show"], "SHOW ALL"),
+    (&["c", "connect"], "tidegate --connect grpc://HOST:PORT"),
+    (
+        &["cd", "shell", "system", "!"],
+        "leave the prompt with \\q first",
+    ),
+];
+
 fn unknown(name: &str) -> String {
+    let other = ELSEWHERE.iter().find(|(names, _)| names.contains(&name));
+    if let Some((_, instead)) = other {
+        return format!("there is no command \\{name}: {instead}");
+    }
     let near = COMMANDS
         .iter()
         .flat_map(|command| command.names)
@@ -425,6 +454,10 @@ mod tests {
         );
         check("\\table", "there is no command \\table; did you mean \\d?");
         check("\\xyzzy", "there is no command \\xyzzy; \\? lists them");
+        check(
+            ".import x.csv t",
+            "there is no command \\import: CREATE TABLE t AS SELECT * FROM 'x.csv'",
+        );
         check("\\timing maybe", "\\timing takes on, off or nothing");
         check(
             "\\format xml",

@@ -4,7 +4,7 @@
 use datafusion::arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
 
-use super::{Error, ErrorKind};
+use super::{Error, ErrorKind, wording};
 
 /// Gives an error that a row raised the kind and the text that it has everywhere; leaves any other as it
 /// is.
@@ -30,12 +30,15 @@ pub(super) fn what_was_raised(error: &DataFusionError) -> Option<String> {
             let rest = ["Can't cast ", "Cannot cast "]
                 .iter()
                 .find_map(|start| what.strip_prefix(start));
-            Some(match rest {
+            let text = match rest {
                 Some(rest) => format!("cannot cast {rest}"),
                 None => format!("cannot cast: {what}"),
-            })
+            };
+            Some(wording::in_sql(&text))
         }
-        ArrowError::InvalidArgumentError(what) if is_about_precision(what) => Some(what.clone()),
+        ArrowError::InvalidArgumentError(what) if is_about_precision(what) => {
+            Some(wording::in_sql(what))
+        }
         _ => None,
     }
 }

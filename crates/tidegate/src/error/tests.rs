@@ -68,13 +68,13 @@ fn what_a_row_raises_has_one_text() {
         ),
         (
             ArrowError::CastError("Can't cast value 300 to type Int8".into()),
-            "cannot cast value 300 to type Int8",
+            "cannot cast value 300 to type TINYINT",
         ),
         (
             ArrowError::InvalidArgumentError(
                 "10.00 is too large to store in a Decimal128 of precision 3. Max is 9.99".into(),
             ),
-            "10.00 is too large to store in a Decimal128 of precision 3. Max is 9.99",
+            "10.00 is too large to store in a DECIMAL of precision 3. Max is 9.99",
         ),
     ];
     for (given, text) in table {

@@ -23,6 +23,8 @@ pub(crate) enum Mistake {
     Column { column: Column, known: Vec<Column> },
     /// Several tables have such a column.
     Ambiguous { column: Column },
+    /// Two columns of a select list have this name.
+    Repeated { name: String },
     /// There is no such table.
     Table { name: String },
     /// There is no such function.
@@ -68,7 +70,9 @@ impl Mistake {
                 _ => None,
             },
             DataFusionError::NotImplemented(text) => Some(unsupported(text)),
-            DataFusionError::Plan(text) => missing(text).or_else(|| arguments(text)),
+            DataFusionError::Plan(text) => missing(text)
+                .or_else(|| repeated(text))
+                .or_else(|| arguments(text)),
             DataFusionError::Internal(text) => arguments(text),
             DataFusionError::Configuration(text) => setting(text),
             _ => None,
@@ -111,6 +115,7 @@ impl Mistake {
                     column.name
                 )
             }
+            Self::Repeated { name } => format!("the select list has two columns '{name}'"),
             Self::Table { name } => format!("table '{name}' not found"),
             Self::Function { name } => format!("function '{name}' not found"),
             Self::TableFunction { name } => format!("table function '{name}' not found"),
@@ -201,6 +206,20 @@ fn missing(text: &str) -> Option<Mistake> {
         return Some(Mistake::TableFunction { name });
     }
     None
+}
+
+/// Reads what says that two columns have one name.
+fn repeated(text: &str) -> Option<Mistake> {
+    if !text.starts_with("Projections require unique expression names") {
+        return None;
+    }
+    let column = between(text, "the expression \"", "\" at position")?;
+    let name = match column.rsplit_once(" AS ") {
+        Some((_, alias)) => alias.to_string(),
+        None if column.contains(['(', ' ']) => wording::in_sql(column),
+        None => column.rsplit('.').next().unwrap_or(column).to_string(),
+    };
+    Some(Mistake::Repeated { name })
 }
 
 /// Reads what says that something is not implemented.
@@ -349,6 +368,18 @@ mod tests {
             (
                 "SELECT name FROM t, t AS u",
                 "column 'name' is ambiguous: several tables have it",
+            ),
+            (
+                "SELECT *, name FROM t",
+                "the select list has two columns 'name'",
+            ),
+            (
+                "SELECT name AS a, n AS a FROM t",
+                "the select list has two columns 'a'",
+            ),
+            (
+                "SELECT max(n), max(n) FROM t",
+                "the select list has two columns 'max(t.n)'",
             ),
             ("SELECT * FROM u", "table 'datafusion.public.u' not found"),
             ("SELECT nothing(1)", "function 'nothing' not found"),

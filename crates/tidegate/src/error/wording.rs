@@ -25,7 +25,13 @@ const NESTING: [&str; 15] = [
 const REPORT: &str = "This issue was likely caused by a bug in DataFusion's code";
 
 /// Beginnings of a syntax tree's debug format.
-const TREES: [&str; 4] = ["Ident {", "ObjectName(", "Span(", "Token::"];
+const TREES: [&str; 5] = [
+    "Ident {",
+    "ObjectName(",
+    "Span(",
+    "Token::",
+    "Some(HiveFormat",
+];
 
 /// Arrow's types and the SQL types that they are.
 const TYPES: [(&str, &str); 22] = [

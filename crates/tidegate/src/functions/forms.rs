@@ -4,6 +4,8 @@
 //! Only what has the same meaning is here. What differs in some case (`dayofweek` begins with 0 or 1,
 //! `regexp_matches` gives a truth or rows) is in the table of `crate::mistakes::rewrites` instead, and an
 //! error says what to write. A function that is registered by such a name is called as usual.
+//!
+//! `date_diff('month', a, b)` has a row for each unit, `date_diff month`.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -51,9 +53,19 @@ const FORMS: &[(&str, &str)] = &[
     ("count_if(c)", "count(CASE WHEN c THEN 1 END)"),
     ("countif(c)", "count(CASE WHEN c THEN 1 END)"),
     ("curdate()", "current_date()"),
+    ("date(t)", "CAST(t AS DATE)"),
     ("date_add(d, i)", "d + i"),
+    ("date_diff day(a, b)", "CAST(round((date_part('epoch', date_trunc('day', b)) - date_part('epoch', date_trunc('day', a))) / 86400) AS BIGINT)"),
+    ("date_diff hour(a, b)", "CAST((date_part('epoch', date_trunc('hour', b)) - date_part('epoch', date_trunc('hour', a))) / 3600 AS BIGINT)"),
+    ("date_diff minute(a, b)", "CAST((date_part('epoch', date_trunc('minute', b)) - date_part('epoch', date_trunc('minute', a))) / 60 AS BIGINT)"),
+    // A month has 2,629,746 seconds on average, and begins within days of where it would if all had so many.
+    ("date_diff month(a, b)", "CAST(round(date_part('epoch', date_trunc('month', b)) / 2629746) - round(date_part('epoch', date_trunc('month', a)) / 2629746) AS BIGINT)"),
+    ("date_diff quarter(a, b)", "CAST(round(date_part('epoch', date_trunc('quarter', b)) / 7889238) - round(date_part('epoch', date_trunc('quarter', a)) / 7889238) AS BIGINT)"),
+    ("date_diff second(a, b)", "CAST(date_part('epoch', date_trunc('second', b)) - date_part('epoch', date_trunc('second', a)) AS BIGINT)"),
+    ("date_diff year(a, b)", "CAST(date_part('year', b) - date_part('year', a) AS BIGINT)"),
     ("date_sub(d, i)", "d - i"),
     ("day(d)", "date_part('day', d)"),
+    ("dayname(d)", "to_char(d, '%A')"),
     ("dayofmonth(d)", "date_part('day', d)"),
     ("dayofyear(d)", "date_part('doy', d)"),
     ("epoch(t)", "date_part('epoch', t)"),
@@ -68,6 +80,7 @@ const FORMS: &[(&str, &str)] = &[
     ("minute(t)", "date_part('minute', t)"),
     ("mod(a, b)", "a % b"),
     ("month(d)", "date_part('month', d)"),
+    ("monthname(d)", "to_char(d, '%B')"),
     ("nullifzero(x)", "nullif(x, 0)"),
     ("percentile(x, q)", "percentile_cont(x, q)"),
     ("quarter(d)", "date_part('quarter', d)"),
@@ -84,6 +97,9 @@ const FORMS: &[(&str, &str)] = &[
     ("year(d)", "date_part('year', d)"),
     ("zeroifnull(x)", "coalesce(x, 0)"),
 ];
+
+/// Functions that take a unit of time first, and that have a row for each.
+const DIFFERENCES: [&str; 2] = ["date_diff", "datediff"];
 
 /// What a call stands for. Its arguments are identifiers `$0`, `$1`, …, which nobody can write without
 /// quotes.
@@ -105,7 +121,8 @@ pub(crate) fn name_of(call: &Function) -> Option<String> {
 /// Returns the names of all functions that are here in another form.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     let forms = FORMS.iter().map(|(call, _)| called(call));
-    NAMES.iter().map(|(name, _)| *name).chain(forms)
+    let names = NAMES.iter().map(|(name, _)| *name).chain(forms);
+    names.filter(|name| !name.contains(' '))
 }
 
 /// Returns how a call of this table is written.
@@ -138,8 +155,12 @@ pub(crate) fn form(call: &Function) -> Option<Expr> {
             ..call.clone()
         }));
     }
-    let form = forms().get(name.as_str())?;
     let mut given = plain_arguments(call)?;
+    let name = match DIFFERENCES.contains(&name.as_str()) && given.len() == 3 {
+        true => format!("date_diff {}", unit(given.remove(0)?)?),
+        false => name,
+    };
+    let form = forms().get(name.as_str())?;
     if given.len() != form.arguments {
         return None;
     }
@@ -151,6 +172,17 @@ pub(crate) fn form(call: &Function) -> Option<Expr> {
         ControlFlow::<()>::Continue(())
     });
     Some(Expr::Nested(Box::new(expr)))
+}
+
+/// Reads a unit of time, `'day'`, `'days'` or `day`.
+fn unit(argument: Expr) -> Option<String> {
+    let unit = match argument {
+        Expr::Value(value) => value.value.into_string()?,
+        Expr::Identifier(name) => name.value,
+        _ => return None,
+    };
+    let unit = unit.to_lowercase();
+    Some(unit.strip_suffix('s').unwrap_or(&unit).to_string())
 }
 
 /// Returns which argument of a form an expression is.
@@ -254,14 +286,23 @@ mod tests {
         check("\"year\"(a)", None);
         check("s.year(a)", None);
         check("upper(a)", None);
+        check(
+            "datediff(YEAR, a, b)",
+            Some("(CAST(date_part('year', (b)) - date_part('year', (a)) AS BIGINT))"),
+        );
+        check("date_diff('decade', a, b)", None);
+        check("date_diff(a, b)", None);
     }
 
     #[test]
     fn every_row_can_be_read_and_has_a_name_of_its_own() {
         assert_eq!(forms().len(), FORMS.len());
+        let units = FORMS
+            .iter()
+            .filter(|(call, _)| call.starts_with("date_diff "));
         let mut sorted: Vec<&str> = names().collect();
         sorted.sort_unstable();
         sorted.dedup();
-        assert_eq!(sorted.len(), NAMES.len() + FORMS.len());
+        assert_eq!(sorted.len() + units.count(), NAMES.len() + FORMS.len());
     }
 }

@@ -51,6 +51,7 @@ fn what_is_to_be_written_is_there() {
         "unnest",
         "extract",
         "overlay",
+        "date_diff",
         "read_csv",
         "read_json",
         "read_parquet",

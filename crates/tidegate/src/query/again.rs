@@ -32,7 +32,7 @@ use crate::options::TidegateOptions;
 use crate::spilling::{CompactSorted, JoinsThatSpill, statement_limit};
 
 /// Bytes of the memory limit for each partition of a second try.
-const PARTITION_BYTES: u64 = 64 << 20;
+const PARTITION_BYTES: u64 = 128 << 20;
 
 /// Bytes of a partition's part of the memory limit for each row of its batches: queries hold some dozen
 /// batches of rows of some hundred bytes in each partition.

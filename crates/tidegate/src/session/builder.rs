@@ -18,8 +18,9 @@ use tidegate_scheduler::AdmissionLimits;
 use super::sampled::Samples;
 use super::stdin::Inputs;
 use super::tasks::Tasks;
+use super::type_of::TypeOf;
 use super::types::SqlTypes;
-use super::types::literals::TimestampsOfColumns;
+use super::types::literals::{TimestampsOfColumns, TimestampsWithoutSeconds};
 use super::zones::SessionZone;
 use super::{Session, add_to, files, formats, readers};
 use crate::error::{Error, ErrorKind};
@@ -275,6 +276,7 @@ impl SessionBuilder {
             .with_optimizer_rule(Arc::new(BoundedConcat::new(&function_memory)))
             .with_type_planner(Arc::new(SqlTypes))
             .with_analyzer_rule(Arc::new(TimestampsOfColumns))
+            .with_analyzer_rule(Arc::new(TimestampsWithoutSeconds))
             .with_default_features();
         let mut builder = add_to(builder, &runtime).with_analyzer_rule(Arc::new(SessionZone));
         let config = builder.config().get_or_insert_default();
@@ -292,6 +294,7 @@ impl SessionBuilder {
             ctx.register_udf(function.as_ref().clone());
         }
         ctx.register_udf(TimeZoneFunction::new(DEFAULT_ZONE.into()).into());
+        ctx.register_udf(TypeOf::new().into());
         ctx.state_ref()
             .write()
             .register_expr_planner(Arc::new(IntervalComparisons))?;

@@ -145,7 +145,8 @@ async fn table_of_pattern(
 }
 
 /// Refuses writing to a pattern. COPY would write beside it, under names that nobody gave; a new file of
-/// INSERT need not match it, and then its rows would not be in the table.
+/// INSERT need not match it, and then its rows would not be in the table. Nor does COPY write to a terminal or a
+/// pipe.
 ///
 /// # Errors
 /// [`ErrorKind::Sql`] for COPY, [`ErrorKind::NotSupported`] for INSERT.
@@ -179,6 +180,14 @@ pub(super) fn check_target(plan: &LogicalPlan) -> Result<()> {
 }
 
 fn check_copy(target: &str) -> Result<()> {
+    const STREAMS: [&str; 3] = ["/dev/stdout", "/dev/stderr", "/dev/fd/"];
+    if target == "-" || STREAMS.iter().any(|stream| target.starts_with(stream)) {
+        let message = format!(
+            "COPY TO '{target}': COPY writes files; tidegate --format csv -c \"SELECT …\" writes rows to \
+             standard output"
+        );
+        return Err(Error::new(ErrorKind::NotSupported, message).into());
+    }
     let Some(at) = target.find(['*', '?', '[']) else {
         return Ok(());
     };

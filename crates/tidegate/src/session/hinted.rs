@@ -35,11 +35,49 @@ pub(super) fn with_hint(error: impl Into<Error>, sql: &str, session: &Session) -
             return Error::with_source(ErrorKind::Io, message, error);
         }
     }
+    if let Some(table) = missing_table(&error) {
+        let name = table.rsplit('.').next().unwrap_or(&table);
+        if let Some(help) = file_instead(name, session) {
+            let error = error.with_message(format!("table '{name}' not found"));
+            return error
+                .at(place_of_table(name, sql, &state))
+                .with_help(Some(help));
+        }
+    }
     let known = Known {
         state: &state,
         tables: table_names(session),
     };
     explain(error, sql, &known)
+}
+
+/// Says how to read a file that has the name of a table that is not there.
+fn file_instead(name: &str, session: &Session) -> Option<String> {
+    let tables = table_names(session);
+    if !session.reads_file_urls || nearest(tables.iter().map(String::as_str), name).is_some() {
+        return None;
+    }
+    let (path, help) = file_of_name(name, Path::new("."))?;
+    let allowed = AllowedPaths::of(&session.context().copied_config());
+    match allowed.map(|allowed| allowed.check_text(&path)) {
+        Some(Err(_)) => None,
+        _ => Some(help),
+    }
+}
+
+/// Finds a file with a name in a folder, with an ending or without; returns its path and how to read it.
+fn file_of_name(name: &str, folder: &Path) -> Option<(String, String)> {
+    let is_there = |path: &String| folder.join(path).is_file();
+    let mut paths = ENDINGS.split(", ").map(|ending| format!("{name}{ending}"));
+    if let Some(path) = paths.find(is_there) {
+        let help = format!("there is a file: FROM '{path}'");
+        return Some((path, help));
+    }
+    let path = Some(name.to_string()).filter(is_there)?;
+    let help = format!(
+        "there is a file: read it with read_csv('{path}'), read_json('{path}') or read_parquet('{path}')"
+    );
+    Some((path, help))
 }
 
 /// Says why nothing could be read at a path.
@@ -160,4 +198,27 @@ fn table_names(session: &Session) -> Vec<String> {
     }
     names.sort();
     names
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::file_of_name;
+
+    #[test]
+    fn files_with_the_name_of_a_table_are_found() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["orders.csv", "log"] {
+            fs::write(folder.path().join(name), "a\n1\n").unwrap();
+        }
+        let help = |name| file_of_name(name, folder.path()).map(|(_, help)| help);
+        assert_eq!(
+            help("orders").as_deref(),
+            Some("there is a file: FROM 'orders.csv'")
+        );
+        let log = "there is a file: read it with read_csv('log'), read_json('log') or read_parquet('log')";
+        assert_eq!(help("log").as_deref(), Some(log));
+        assert_eq!(help("other"), None);
+    }
 }

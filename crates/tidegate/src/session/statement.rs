@@ -25,7 +25,7 @@ use super::prepared::{self, Prepared};
 use super::settings::{set_or_translate, set_variable};
 use super::{
     KernelReport, Session, builder, cache, created, described, files, formats, functions, hints,
-    kernels, kill, plan_cache, readers, spilling, summary,
+    kernels, kill, numbered, plan_cache, readers, spilling, summary,
 };
 use crate::clients::Client;
 use crate::error::Error;
@@ -267,7 +267,7 @@ pub(super) async fn plan_parsed(
     check_selects(&statement)?;
     name_outputs(&mut statement);
     rewrites(state).apply(&mut statement)?;
-    place_all(&mut statement);
+    let has_unplaced = place_all(&mut statement);
     described::show_tables(&mut statement)?;
     session.stores.take_options(&mut statement)?;
     formats::compress_by_name(&mut statement);
@@ -278,19 +278,29 @@ pub(super) async fn plan_parsed(
     let profile = described::take_profile(&mut statement);
     let with_files = readers::open_calls(session, state, &statement).await?;
     let planner = with_files.as_ref().unwrap_or(state);
-    if let Some((options, unordered)) = unplaced_all(&mut statement) {
-        let unordered = functions::plan(planner, unordered).await?;
-        let num_columns = unordered.schema().fields().len();
-        order_by_places(&mut statement, num_columns, options);
+    if has_unplaced {
+        place_by_plans(planner, &mut statement).await;
     }
     let mut plan = functions::plan(planner, statement).await?;
     if let (LogicalPlan::Analyze(analyze), Some(format)) = (&mut plan, profile) {
         analyze.format = format;
     }
+    numbered::number(&mut plan)?;
     PlanSize::of(&plan).check()?;
     match is_summary {
         true => summary::plan(state, plan),
         false => described::plan(plan),
+    }
+}
+
+/// Has queries of `*` order by each of their columns, as their plans tell.
+async fn place_by_plans(planner: &SessionState, statement: &mut Statement) {
+    while let Some(unordered) = unplaced_all(statement) {
+        // The statement's own plan says what is wrong with it.
+        let Ok(plan) = functions::plan(planner, unordered).await else {
+            return;
+        };
+        order_by_places(statement, plan.schema().fields().len());
     }
 }
 

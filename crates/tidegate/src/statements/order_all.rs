@@ -1,63 +1,121 @@
 //! `ORDER BY ALL`: by each column of the select list, from the left.
 //!
 //! The parser takes `ALL` for a column. It becomes the places of the columns, `ORDER BY 1, 2, …`; where a `*`
-//! stands among them, their number is known when the query without its order has been planned.
+//! stands among them, their number is known when the query without its order has been planned, with the
+//! `WITH` of the queries around it.
 
 use std::ops::ControlFlow;
 
 use datafusion::sql::parser::Statement;
 use sqlparser::ast::{
-    self, Expr, OrderBy, OrderByExpr, OrderByKind, OrderByOptions, Query, SelectItem, SetExpr,
-    VisitMut, VisitorMut,
+    self, Cte, Expr, OrderBy, OrderByExpr, OrderByKind, OrderByOptions, Query, SelectItem, SetExpr,
+    VisitMut, VisitorMut, With,
 };
 
 use super::output_names::outer_query;
 
-/// Writes the places of the columns for `ALL`, wherever the text tells how many they are.
-pub(crate) fn place_all(statement: &mut Statement) {
-    let _ = match statement {
-        Statement::Statement(inner) => inner.visit(&mut Places),
+/// Writes the places of the columns for `ALL`, wherever the text tells how many they are. Returns whether any
+/// is left.
+pub(crate) fn place_all(statement: &mut Statement) -> bool {
+    let mut places = Places::default();
+    let _ = visit(statement, &mut places);
+    places.has_unplaced
+}
+
+/// Returns the first query that is left, without its order.
+pub(crate) fn unplaced_all(statement: &mut Statement) -> Option<Statement> {
+    let query = visit(statement, &mut Unplaced::default()).break_value()?;
+    let query = Box::new(ast::Statement::Query(Box::new(query)));
+    Some(Statement::Statement(query))
+}
+
+/// Has the first query that is left order by so many columns.
+pub(crate) fn order_by_places(statement: &mut Statement, num_columns: usize) {
+    let _ = visit(statement, &mut Placing(num_columns));
+}
+
+fn visit<V: VisitorMut>(statement: &mut Statement, visitor: &mut V) -> ControlFlow<V::Break> {
+    match statement {
+        Statement::Statement(inner) => inner.visit(visitor),
         _ => match outer_query(statement) {
-            Some(query) => query.visit(&mut Places),
-            None => return,
+            Some(query) => query.visit(visitor),
+            None => ControlFlow::Continue(()),
         },
-    };
-}
-
-/// Takes `ORDER BY ALL` off a statement's outermost query; returns how it orders, and the query that tells the
-/// number of columns. `None` if there is none left.
-pub(crate) fn unplaced_all(statement: &mut Statement) -> Option<(OrderByOptions, Statement)> {
-    let query = outer_query(statement)?;
-    let options = orders_by_all(query)?;
-    let mut without = query.clone();
-    without.order_by = None;
-    let without = Box::new(ast::Statement::Query(Box::new(without)));
-    Some((options, Statement::Statement(without)))
-}
-
-/// Has a statement's outermost query order by so many columns.
-pub(crate) fn order_by_places(
-    statement: &mut Statement,
-    num_columns: usize,
-    options: OrderByOptions,
-) {
-    if let Some(query) = outer_query(statement) {
-        query.order_by = Some(by_places(num_columns, options));
     }
 }
 
-struct Places;
+#[derive(Default)]
+struct Places {
+    has_unplaced: bool,
+}
 
 impl VisitorMut for Places {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-        if let Some(options) = orders_by_all(query)
-            && let Some(num_columns) = num_columns(&query.body)
-        {
-            query.order_by = Some(by_places(num_columns, options));
+        if let Some(options) = orders_by_all(query) {
+            match num_columns(&query.body) {
+                Some(num_columns) => query.order_by = Some(by_places(num_columns, options)),
+                None => self.has_unplaced = true,
+            }
         }
         ControlFlow::Continue(())
+    }
+}
+
+/// Finds a query that orders by `ALL`, inner ones first.
+#[derive(Default)]
+struct Unplaced {
+    /// The `WITH` of the queries around.
+    around: Vec<Option<With>>,
+}
+
+impl VisitorMut for Unplaced {
+    type Break = Query;
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Query> {
+        self.around.push(query.with.clone());
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<Query> {
+        self.around.pop();
+        if orders_by_all(query).is_none() {
+            return ControlFlow::Continue(());
+        }
+        let mut without = query.clone();
+        without.order_by = None;
+        let mut withs: Vec<With> = self.around.drain(..).flatten().collect();
+        for with in &mut withs {
+            // The query may be a part of one, and names those before it.
+            let is_left = |cte: &mut Cte| cte.query.visit(&mut Placing(1)).is_break();
+            if let Some(first) = with.cte_tables.iter_mut().position(is_left) {
+                with.cte_tables.truncate(first);
+            }
+        }
+        let withs = withs.into_iter().chain(without.with.take());
+        without.with = withs.reduce(|mut outer, inner| {
+            outer.recursive |= inner.recursive;
+            outer.cte_tables.extend(inner.cte_tables);
+            outer
+        });
+        without.with = without.with.filter(|with| !with.cte_tables.is_empty());
+        ControlFlow::Break(without)
+    }
+}
+
+/// Has a query that orders by `ALL` order by so many columns, inner ones first.
+struct Placing(usize);
+
+impl VisitorMut for Placing {
+    type Break = ();
+
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        let Some(options) = orders_by_all(query) else {
+            return ControlFlow::Continue(());
+        };
+        query.order_by = Some(by_places(self.0, options));
+        ControlFlow::Break(())
     }
 }
 

@@ -1,15 +1,18 @@
 //! Names the columns of a statement's rows as the statement has them: `count(*)`, `max(a) + 1`.
 //!
-//! DataFusion names a computed column after the expression as it is planned, as in `sum(t.x)` or `Int64(1)`.
+//! DataFusion names a computed column after the expression as it is planned, as in `sum(t.x)` or `Int64(1)`, and
+//! refuses two columns of one name; here the second has a number.
 //! Only the outermost select list is named: queries inside may refer to columns by DataFusion's names.
 
 use std::collections::{HashMap, HashSet};
 
 use datafusion::sql::parser::{CopyToSource, Statement};
 use sqlparser::ast::{
-    self, Expr, Ident, OrderByExpr, OrderByKind, Query, Select, SelectItem, SetExpr, SetQuantifier,
+    self, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, OrderByExpr,
+    OrderByKind, Query, Select, SelectItem, SetExpr, SetQuantifier, TableFactor,
 };
 
+use super::using;
 use crate::functions::forms;
 
 /// Calls that may become several columns, or none of a known name.
@@ -102,32 +105,85 @@ fn name_body(body: &mut SetExpr) {
     }
 }
 
+/// Names what is computed by its text, and numbers what has the name of a column before it: the second
+/// `sum(x)` is `sum(x)_1`.
 fn name_select(select: &mut Select) {
-    let mut uses: HashMap<String, usize> = HashMap::new();
-    let names: Vec<Option<String>> = select.projection.iter().map(computed_name).collect();
-    let known = select.projection.iter().filter_map(|item| match item {
-        SelectItem::ExprWithAlias { alias, .. } => Some(&alias.value),
-        SelectItem::UnnamedExpr(Expr::Identifier(column)) => Some(&column.value),
-        _ => None,
-    });
-    for name in names.iter().flatten().chain(known) {
-        *uses.entry(name.clone()).or_default() += 1;
-    }
-    for (item, name) in select.projection.iter_mut().zip(names) {
-        let Some(name) = name.filter(|name| uses.get(name) == Some(&1)) else {
-            continue;
-        };
-        if let SelectItem::UnnamedExpr(expr) = item {
+    let tables = tables_of(select);
+    for item in &mut select.projection {
+        if let Some(alias) = field_of(item, tables.as_deref())
+            && let SelectItem::UnnamedExpr(expr) = item
+        {
             let expr = expr.clone();
-            let alias = Ident::with_quote('"', name);
             *item = SelectItem::ExprWithAlias { expr, alias };
         }
     }
+    let names: Vec<Option<String>> = select.projection.iter().map(output_name).collect();
+    let mut taken: HashSet<String> = names.iter().flatten().cloned().collect();
+    let mut times: HashMap<String, usize> = HashMap::new();
+    for (item, name) in select.projection.iter_mut().zip(names) {
+        let Some(name) = name else {
+            continue;
+        };
+        let time = times.entry(name.clone()).or_default();
+        let is_named = !matches!(&*item, SelectItem::UnnamedExpr(expr) if text_of(expr).is_some());
+        let name = match *time {
+            0 => name,
+            _ => loop {
+                let numbered = format!("{name}_{time}");
+                if taken.insert(numbered.clone()) {
+                    break numbered;
+                }
+                *time += 1;
+            },
+        };
+        let is_first = *time == 0;
+        *time += 1;
+        if is_first && is_named {
+            continue;
+        }
+        let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = item else {
+            continue;
+        };
+        let expr = expr.clone();
+        let alias = Ident::with_quote('"', name);
+        *item = SelectItem::ExprWithAlias { expr, alias };
+    }
 }
 
-/// Returns the text of a computed column without an alias; `None` for any other.
-fn computed_name(item: &SelectItem) -> Option<String> {
+/// Returns the names of the tables of a query; `None` if the text does not tell them.
+fn tables_of(select: &Select) -> Option<Vec<String>> {
+    let mut tables = Vec::new();
+    for from in &select.from {
+        let joined = from.joins.iter().map(|join| &join.relation);
+        for table in std::iter::once(&from.relation).chain(joined) {
+            if matches!(table, TableFactor::NestedJoin { .. }) {
+                return None;
+            }
+            let name = using::table_of(table);
+            tables.extend(name.and_then(|parts| parts.last().map(using::folded)));
+        }
+    }
+    Some(tables)
+}
+
+/// Returns the name of a struct's field that is selected, `k` of `s.k`; `None` of a table's column.
+fn field_of(item: &SelectItem, tables: Option<&[String]>) -> Option<Ident> {
+    let SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) = item else {
+        return None;
+    };
+    let [.., of, field] = parts.as_slice() else {
+        return None;
+    };
+    let is_column = tables?.contains(&using::folded(of));
+    (!is_column).then(|| field.clone())
+}
+
+/// Returns what a column is called. `None` for columns with their table before them, of which several may have
+/// one name, and for what may become several columns.
+fn output_name(item: &SelectItem) -> Option<String> {
     match item {
+        SelectItem::ExprWithAlias { alias, .. } => Some(using::folded(alias)),
+        SelectItem::UnnamedExpr(Expr::Identifier(column)) => Some(using::folded(column)),
         SelectItem::UnnamedExpr(expr) => text_of(expr),
         _ => None,
     }
@@ -142,12 +198,24 @@ fn text_of(expr: &Expr) -> Option<String> {
     match expr {
         Expr::Identifier(_) | Expr::CompoundIdentifier(_) => None,
         Expr::Function(call)
-            if forms::name_of(call).is_some_and(|name| MANY_COLUMNS.contains(&name.as_str())) =>
+            if forms::name_of(call).is_some_and(|name| MANY_COLUMNS.contains(&name.as_str()))
+                && !takes_list(call) =>
         {
             None
         }
         expr => Some(expr.to_string()),
     }
+}
+
+/// Tells whether a call takes a list as it is written, `[1, 2]`: that becomes one column.
+fn takes_list(call: &Function) -> bool {
+    let FunctionArguments::List(list) = &call.args else {
+        return false;
+    };
+    matches!(
+        list.args.as_slice(),
+        [FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Array(_)))]
+    )
 }
 
 #[cfg(test)]
@@ -172,13 +240,30 @@ mod tests {
         );
         check("SELECT *, t.* FROM t", "SELECT *, t.* FROM t");
         check("SELECT unnest(l) FROM t", "SELECT unnest(l) FROM t");
+        check(
+            "SELECT s.k, t.s.k, t.a, public.t.a, u.b FROM t JOIN 'x.csv' AS u ON true",
+            "SELECT s.k AS k, t.s.k AS \"k_1\", t.a, public.t.a, u.b FROM t JOIN 'x.csv' AS u ON true",
+        );
+        check(
+            "SELECT unnest([1, 2])",
+            "SELECT unnest([1, 2]) AS \"unnest([1, 2])\"",
+        );
     }
 
     #[test]
-    fn a_text_that_stands_twice_names_nothing() {
+    fn what_has_the_name_of_a_column_before_it_is_numbered() {
         check(
-            "SELECT sum(x), sum(x), 1 AS \"count(*)\", count(*) FROM t",
-            "SELECT sum(x), sum(x), 1 AS \"count(*)\", count(*) FROM t",
+            "SELECT sum(x), sum(x), 1 AS \"count(*)\", count(*), sum(x) FROM t",
+            "SELECT sum(x) AS \"sum(x)\", sum(x) AS \"sum(x)_1\", 1 AS \"count(*)\", \
+             count(*) AS \"count(*)_1\", sum(x) AS \"sum(x)_2\" FROM t",
+        );
+        check(
+            "SELECT a, A, 1 AS a_1, b AS a, \"A\" FROM t",
+            "SELECT a, A AS \"a_2\", 1 AS a_1, b AS \"a_3\", \"A\" FROM t",
+        );
+        check(
+            "SELECT t.a, u.a, *, (a) FROM t, u",
+            "SELECT t.a, u.a, *, (a) FROM t, u",
         );
     }
 

@@ -3,7 +3,8 @@
 //! Most clauses that the parser knows and the planner does not are errors of the planner. What it
 //! ignores instead is refused here: a clause is obeyed or is an error. `FROM t` becomes `SELECT * FROM
 //! t`, and `x AT TIME ZONE z` becomes `timezone(z, x)`, which the planner would take for a cast. Functions of
-//! other systems become what they are here ([`forms`]), and arrows are bound and made lambdas ([`arrows`]).
+//! other systems become what they are here ([`forms`]), arrows are bound and made lambdas ([`arrows`]), and
+//! `IS DISTINCT FROM` takes its nearest operands ([`distinct`]). Columns of `USING` get their table ([`using`]).
 
 use std::ops::ControlFlow;
 
@@ -12,11 +13,11 @@ use datafusion::sql::parser::{CopyToSource, Statement};
 use sqlparser::ast::{
     self, ColumnDef, ColumnOption, ColumnOptionDef, ConstraintCharacteristics, Expr, Function,
     FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, GroupByExpr, Ident,
-    ObjectName, ObjectNamePart, Query, Select, SelectFlavor, SelectItem, Set, TableConstraint,
-    TableFactor, VisitMut, VisitorMut,
+    JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, Query, Select, SelectFlavor,
+    SelectItem, Set, TableConstraint, TableFactor, TableWithJoins, VisitMut, VisitorMut,
 };
 
-use super::arrows;
+use super::{arrows, distinct, using};
 use crate::clients::TEMP_SCHEMA;
 use crate::error::{Error, ErrorKind};
 use crate::functions::forms;
@@ -146,6 +147,10 @@ impl Rewrites<'_> {
         for item in &mut select.projection {
             self.keep_name(item);
         }
+        for table in &mut select.from {
+            joins(table)?;
+        }
+        using::bind(select);
         refuse(select.prewhere.is_some(), "PREWHERE", "use WHERE")?;
         refuse(
             !select.connect_by.is_empty(),
@@ -176,7 +181,13 @@ impl Rewrites<'_> {
         )
     }
 
-    fn table(&self, table: &TableFactor) -> Result<(), Error> {
+    fn table(&self, table: &mut TableFactor) -> Result<(), Error> {
+        if let TableFactor::NestedJoin {
+            table_with_joins, ..
+        } = table
+        {
+            return joins(table_with_joins);
+        }
         let TableFactor::Table {
             version,
             with_ordinality,
@@ -322,6 +333,7 @@ impl VisitorMut for Visitor<'_> {
     }
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
+        using::bind_order(query);
         flow(self.0.query(query))
     }
 
@@ -349,13 +361,14 @@ impl VisitorMut for Visitor<'_> {
                 time_zone,
             } = std::mem::replace(expr, placeholder)
             {
-                *expr = at_time_zone(*time_zone, *timestamp);
+                *expr = call(AT_TIME_ZONE, vec![*time_zone, *timestamp]);
             }
         }
         ControlFlow::Continue(())
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
+        distinct::bind(expr);
         arrows::bind(expr);
         ControlFlow::Continue(())
     }
@@ -379,6 +392,48 @@ fn refuse(is_there: bool, clause: &str, instead: &str) -> Result<(), Error> {
 
 fn not_supported(message: &str) -> Error {
     Error::new(ErrorKind::NotSupported, message)
+}
+
+/// Has `SEMI JOIN` and `ANTI JOIN` keep rows of the left side, as in DuckDB and Spark; refuses `POSITIONAL JOIN`,
+/// which the parser takes for a join without a condition with a table of that name.
+fn joins(table: &mut TableWithJoins) -> Result<(), Error> {
+    let mut left = &table.relation;
+    for join in &mut table.joins {
+        let operator = &mut join.join_operator;
+        match operator {
+            JoinOperator::Semi(on) => {
+                *operator = JoinOperator::LeftSemi(std::mem::replace(on, JoinConstraint::None));
+            }
+            JoinOperator::Anti(on) => {
+                *operator = JoinOperator::LeftAnti(std::mem::replace(on, JoinConstraint::None));
+            }
+            JoinOperator::Join(JoinConstraint::None) => refuse(
+                is_called_positional(left),
+                "POSITIONAL JOIN",
+                "number the rows of both sides with row_number() OVER (), and join on that",
+            )?,
+            _ => {}
+        }
+        left = &join.relation;
+    }
+    Ok(())
+}
+
+/// Tells whether a table's alias is the word of `POSITIONAL JOIN`.
+fn is_called_positional(table: &TableFactor) -> bool {
+    let (TableFactor::Table { alias, .. }
+    | TableFactor::Derived { alias, .. }
+    | TableFactor::TableFunction { alias, .. }
+    | TableFactor::Function { alias, .. }) = table
+    else {
+        return false;
+    };
+    alias.as_ref().is_some_and(|alias| {
+        let name = &alias.name;
+        !alias.explicit
+            && name.quote_style.is_none()
+            && name.value.eq_ignore_ascii_case("positional")
+    })
 }
 
 /// Names a constraint of a table, and tells whether it asks to be checked.
@@ -410,15 +465,16 @@ fn asks(characteristics: Option<ConstraintCharacteristics>) -> bool {
     characteristics.is_none_or(|given| given.enforced != Some(false))
 }
 
-fn at_time_zone(time_zone: Expr, timestamp: Expr) -> Expr {
+/// Calls a function.
+pub(super) fn call(name: &str, arguments: Vec<Expr>) -> Expr {
     let argument = |expr| FunctionArg::Unnamed(FunctionArgExpr::Expr(expr));
     Expr::Function(Function {
-        name: ObjectName::from(vec![Ident::new(AT_TIME_ZONE)]),
+        name: ObjectName::from(vec![Ident::new(name)]),
         uses_odbc_syntax: false,
         parameters: FunctionArguments::None,
         args: FunctionArguments::List(FunctionArgumentList {
             duplicate_treatment: None,
-            args: vec![argument(time_zone), argument(timestamp)],
+            args: arguments.into_iter().map(argument).collect(),
             clauses: Vec::new(),
         }),
         filter: None,

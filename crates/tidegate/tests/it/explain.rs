@@ -104,7 +104,7 @@ async fn messages() {
     Io: 'no/such/file.parquet' not found: no such file, folder or glob, or its ending is none of .parquet, .csv, .tsv, .json, .ndjson, .jsonl, .arrow
     Sql: column 'vv' not found: did you mean v?
     Sql: division by zero
-    Sql: 10.00 is too large to store in a Decimal128 of precision 3. Max is 9.99
+    Sql: 10.00 is too large to store in a DECIMAL of precision 3. Max is 9.99
     Sql: unknown setting tidegate.placment: did you mean tidegate.placement?
     Sql: tidegate.placement = 'gpu': expected auto, host, device or strict at line 1, column 26
     Sql: tpch has no table 'lineitems', did you mean 'lineitem'?; its tables are customer, lineitem, nation, orders, part, partsupp, region, supplier at line 1, column 20

@@ -409,6 +409,46 @@ async fn what_is_ruled_out_is_not_read() {
     }
 }
 
+/// A top-k has its bound raised by the row groups with the greatest values, and others are not read.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_top_k_reads_few_row_groups() {
+    let folder = tempfile::tempdir().unwrap();
+    write(&folder.path().join("t.parquet"), 0, ROWS, small_pages());
+    for (order, row_groups) in [
+        ("id DESC", 2),
+        ("id", 1),
+        ("day DESC NULLS LAST, id", 2),
+        ("id + 1 DESC", 4),
+        ("s NULLS FIRST, id", 4),
+        ("x DESC, id", 4),
+        ("k DESC NULLS LAST, d, id", 4),
+    ] {
+        let sql = format!("SELECT id, k, d, s FROM t ORDER BY {order} LIMIT 7");
+        let session = over(folder.path(), 1).await;
+        set(&session, "host_engine = 'off'").await;
+        let wanted = answer(&session, &sql).await;
+        set(&session, "host_engine = 'auto'").await;
+        assert_eq!(answer(&session, &sql).await, wanted, "{sql}");
+        let plan = analyzed(&session, &sql).await;
+        assert_eq!(counted(&plan, "row_groups_as_pages"), row_groups, "{plan}");
+        // The same with row groups in the host tier, and partitions that share a bound.
+        let session = host_only();
+        let path = folder.path().to_str().unwrap();
+        session.register_parquet("t", path).await.unwrap();
+        answer(
+            &session,
+            "SELECT max(id), max(k), max(d), max(s), max(x), max(day) FROM t",
+        )
+        .await;
+        assert_eq!(answer(&session, &sql).await, wanted, "{sql}");
+        assert_eq!(
+            answer(&over(folder.path(), 3).await, &sql).await,
+            wanted,
+            "{sql}"
+        );
+    }
+}
+
 /// Files of other machines are fetched, those of filters first.
 #[tokio::test(flavor = "multi_thread")]
 async fn other_stores_are_asked_for_column_chunks() {

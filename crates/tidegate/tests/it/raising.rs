@@ -22,11 +22,11 @@ const RAISING: [(&str, &str); 7] = [
     ),
     (
         "SELECT sum(CAST(v + 100 AS TINYINT)) FROM t WHERE v = 91",
-        "cannot cast value 191 to type Int8",
+        "cannot cast value 191 to type TINYINT",
     ),
     (
         "SELECT k, max(CAST(d * 100 AS DECIMAL(5, 2))) FROM t WHERE v = 77 GROUP BY k",
-        "7700.00 is too large to store in a Decimal128 of precision 5. Max is 999.99",
+        "7700.00 is too large to store in a DECIMAL of precision 5. Max is 999.99",
     ),
     (
         "SELECT (-9223372036854775807 - v) / (z + 38) FROM t WHERE v = 1",

@@ -14,6 +14,7 @@ mod row_group;
 mod share;
 mod units;
 
+use std::cmp::Reverse;
 use std::fmt;
 use std::sync::Arc;
 
@@ -26,7 +27,8 @@ use datafusion::datasource::physical_plan::{
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::expressions::{Column, DynamicFilterPhysicalExpr};
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::expressions::{BinaryExpr, Column, DynamicFilterPhysicalExpr};
 use datafusion::physical_expr::{PhysicalExpr, split_conjunction};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion_datasource::PartitionedFile;
@@ -37,6 +39,7 @@ use datafusion_datasource_parquet::DefaultParquetFileReaderFactory;
 use super::cached::{CachedSource, Pruning, planned_source};
 use super::source::{Gate, GatedSource};
 use crate::lower::plan::plain_columns;
+use share::Unit;
 use units::Units;
 
 pub(crate) use super::cached::PageFill;
@@ -123,6 +126,33 @@ impl PageScan {
         &self.runtime_filters
     }
 
+    /// Returns whether a row group has no row that passes, by its statistics and what filters say now.
+    fn rules_out(&self, unit: &Unit) -> bool {
+        match (unit.row_group(), &self.pruning) {
+            (Some((file, number)), Some(pruning)) => file.is_ruled_out(number, pruning),
+            _ => false,
+        }
+    }
+
+    /// Has row groups taken first that raise the bound of a top-k most, once there is a bound.
+    fn order_units(&self) {
+        let bound = self.runtime_filters.iter().find_map(bound_of);
+        let Some((input, is_greatest)) = bound else {
+            return;
+        };
+        let Some(input) = self.inputs.get(input) else {
+            return;
+        };
+        let key = |unit: &Unit| {
+            let (file, number) = unit.row_group()?;
+            file.bound(number, input, is_greatest)
+        };
+        match is_greatest {
+            true => self.units.order(key),
+            false => self.units.order(|unit| key(unit).map(Reverse)),
+        }
+    }
+
     /// Streams what the scan's source reads of one file.
     fn source_rows(
         &self,
@@ -186,6 +216,26 @@ fn runtime_filters(source: &ParquetSource) -> Vec<Arc<dyn PhysicalExpr>> {
         .filter(|conjunct| conjunct.is::<DynamicFilterPhysicalExpr>())
         .filter_map(|filter| with_columns(filter, &place).ok())
         .collect()
+}
+
+/// Returns the column whose rows have to lie beyond a bound by what a dynamic filter says now, as top-k do, and
+/// whether greater ones pass.
+fn bound_of(filter: &Arc<dyn PhysicalExpr>) -> Option<(usize, bool)> {
+    let filter = filter.downcast_ref::<DynamicFilterPhysicalExpr>()?;
+    let mut left = vec![filter.current().ok()?];
+    while let Some(expr) = left.pop() {
+        let Some(binary) = expr.downcast_ref::<BinaryExpr>() else {
+            continue;
+        };
+        let column = || binary.left().downcast_ref::<Column>();
+        match binary.op() {
+            Operator::Or => left.extend([Arc::clone(binary.right()), Arc::clone(binary.left())]),
+            Operator::Gt => return column().map(|column| (column.index(), true)),
+            Operator::Lt => return column().map(|column| (column.index(), false)),
+            _ => {}
+        }
+    }
+    None
 }
 
 /// Gives the columns of an expression other places.

@@ -114,7 +114,7 @@ impl Arguments {
             };
             let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
             let what = format!(
-                "there is no argument {name}: {hint}There are {}",
+                "there is no argument {name}: {hint}it has {}",
                 names.join(", ")
             );
             return Err(wrong(self.function, what));

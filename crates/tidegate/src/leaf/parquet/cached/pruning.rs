@@ -46,8 +46,14 @@ impl Pruning {
         })
     }
 
+    /// Returns a number that is another one whenever the predicate says something else: parts of it may be
+    /// known only while the scan runs.
+    pub(crate) fn generation(&self) -> u64 {
+        datafusion::physical_expr_common::physical_expr::snapshot_generation(&self.predicate)
+    }
+
     /// Leaves out the row groups of which the statistics tell that no row passes.
-    pub(super) fn prune(
+    pub(crate) fn prune(
         &self,
         chosen: &mut RowGroupAccessPlanFilter,
         file: &PartitionedFile,

@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use datafusion::arrow::datatypes::DataType;
+use datafusion::common::ScalarValue;
 use datafusion::error::Result;
 use datafusion::execution::TaskContext;
 use datafusion_datasource::PartitionedFile;
@@ -14,12 +15,14 @@ use datafusion_datasource_parquet::{
 };
 use object_store::ObjectStore;
 use object_store::path::Path;
+use parking_lot::Mutex;
 use parquet::arrow::arrow_reader::ArrowReaderOptions;
+use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
 use parquet::arrow::async_reader::AsyncFileReader;
 use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData};
 use tidegate_pages::ColumnRequest;
 
-use super::super::cached::{FilePruning, Kept, PageFill, selects_rows};
+use super::super::cached::{FilePruning, Kept, PageFill, Pruning, selects_rows};
 use super::super::files::KnownFile;
 use super::bytes::open_local;
 use super::row_group::selection_of;
@@ -37,6 +40,14 @@ pub(super) struct OpenFile {
     /// The file, if it is one of this machine of which pages are read.
     local: OnceLock<Arc<File>>,
     columns: OnceLock<Columns>,
+    /// The row groups that are left by what the scan's predicate said last.
+    left: Mutex<LeftOver>,
+}
+
+/// Row groups that a predicate leaves over, of what it said in a generation.
+struct LeftOver {
+    generation: u64,
+    row_groups: ParquetAccessPlan,
 }
 
 impl OpenFile {
@@ -63,6 +74,48 @@ impl OpenFile {
     pub(super) fn rows_of_file(&self) -> u64 {
         let rows = self.metadata().file_metadata().num_rows();
         u64::try_from(rows).unwrap_or(0)
+    }
+
+    /// Returns whether the statistics of a row group tell that none of its rows passes, by what the predicate
+    /// says now.
+    pub(super) fn is_ruled_out(&self, row_group: usize, pruning: &Pruning) -> bool {
+        let generation = pruning.generation();
+        let mut left = self.left.lock();
+        if left.generation != generation {
+            let all = ParquetAccessPlan::new_all(self.metadata().num_row_groups());
+            let mut chosen = RowGroupAccessPlanFilter::new(all);
+            pruning.prune(&mut chosen, &self.planned, &self.known);
+            *left = LeftOver {
+                generation,
+                row_groups: chosen.build(),
+            };
+        }
+        !left.row_groups.should_scan(row_group)
+    }
+
+    /// Returns the greatest value, or the least, of one of a scan's inputs in a row group, in the input's type,
+    /// if its statistics have it. Those of floats know nothing of NaN.
+    pub(super) fn bound(
+        &self,
+        row_group: usize,
+        input: &Input,
+        is_greatest: bool,
+    ) -> Option<ScalarValue> {
+        if input.data_type.is_floating() {
+            return None;
+        }
+        let footer = self.metadata();
+        let schema = footer.file_metadata().schema_descr();
+        let stored = self.known.stored()?;
+        let statistics = StatisticsConverter::try_new(&input.name, stored, schema).ok()?;
+        let row_groups = footer.row_groups().get(row_group);
+        let bounds = match is_greatest {
+            true => statistics.row_group_maxes(row_groups),
+            false => statistics.row_group_mins(row_groups),
+        };
+        let bound = ScalarValue::try_from_array(&bounds.ok()?, 0).ok()?;
+        let bound = bound.cast_to(&input.data_type).ok()?;
+        (!bound.is_null()).then_some(bound)
     }
 
     pub(super) fn num_rows(&self, row_group: usize) -> usize {
@@ -183,6 +236,10 @@ impl PageScan {
             local: OnceLock::new(),
             store: Arc::clone(&store),
             columns: OnceLock::new(),
+            left: Mutex::new(LeftOver {
+                generation: self.pruning.as_ref().map_or(0, Pruning::generation),
+                row_groups: ParquetAccessPlan::new_all(num_row_groups),
+            }),
         };
         if let Err(why) = opened.columns(&self.inputs) {
             return Ok(Err(why));
@@ -199,7 +256,7 @@ impl PageScan {
                         let access = left.get_mut(number).filter(|access| access.should_scan());
                         if let Some(access) = access {
                             *access = RowGroupAccess::Skip;
-                            units.push_back(Unit::Chunks(Arc::clone(&opened), chunks));
+                            units.push_back(Unit::Chunks(Arc::clone(&opened), number, chunks));
                         }
                     }
                     Kept::Fill(number, fill) => {

@@ -31,9 +31,19 @@ pub(super) enum Unit {
         Option<Box<PageFill>>,
     ),
     /// The columns of a row group in the host tier.
-    Chunks(Arc<OpenFile>, Vec<Arc<HostChunk>>),
+    Chunks(Arc<OpenFile>, usize, Vec<Arc<HostChunk>>),
     /// Row groups that the source reads, and why.
     Rows(Box<PartitionedFile>, &'static str),
+}
+
+impl Unit {
+    /// Returns the file and the number of a row group that is read alone.
+    pub(super) fn row_group(&self) -> Option<(&Arc<OpenFile>, usize)> {
+        match self {
+            Self::Pages(file, number, ..) | Self::Chunks(file, number, _) => Some((file, *number)),
+            Self::Rows(..) => None,
+        }
+    }
 }
 
 /// Rows for the engine.
@@ -59,6 +69,7 @@ pub(crate) struct Share {
     bytes: Count,
     tier_row_groups: Count,
     tier_rows: Count,
+    ruled_out: Count,
 }
 
 impl Share {
@@ -74,6 +85,8 @@ impl Share {
             bytes: MetricBuilder::new(metrics).counter("bytes_scanned", partition),
             tier_row_groups: MetricBuilder::new(metrics).counter("host_tier_row_groups", partition),
             tier_rows: MetricBuilder::new(metrics).counter("host_tier_rows", partition),
+            ruled_out: MetricBuilder::new(metrics)
+                .counter("row_groups_pruned_dynamic_filter", partition),
         }
     }
 
@@ -82,12 +95,16 @@ impl Share {
     /// # Errors
     /// What claiming or reading them raises.
     pub(crate) async fn next(&mut self, buffers: &Buffers) -> Result<Option<Rows>> {
-        let Some(unit) = self.next_unit().await? else {
-            return Ok(None);
+        let unit = loop {
+            match self.next_unit().await? {
+                None => return Ok(None),
+                Some(unit) if self.scan.rules_out(&unit) => self.ruled_out.add(1),
+                Some(unit) => break unit,
+            }
         };
         let (file, why) = match unit {
             Unit::Rows(file, why) => (*file, why),
-            Unit::Chunks(file, chunks) => {
+            Unit::Chunks(file, _, chunks) => {
                 self.tier_row_groups.add(1);
                 return Ok(Some(Rows::Chunks(chunks, file.rows_of_file())));
             }
@@ -121,6 +138,7 @@ impl Share {
     /// Takes what the partitions share, with no run to ask.
     async fn next_of_all(&self) -> Result<Option<Unit>> {
         loop {
+            self.scan.order_units();
             match self.scan.units.turn().await {
                 Turn::End => return Ok(None),
                 Turn::Take(unit) => return Ok(Some(unit)),

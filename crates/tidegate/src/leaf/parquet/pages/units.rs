@@ -3,6 +3,7 @@
 //! A partition that finds nothing opened opens a file; what it finds is for all of them. Meanwhile others
 //! open other files, or wait. Whoever stops before a file is open gives it back.
 
+use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -29,6 +30,8 @@ struct Left {
     files: VecDeque<PartitionedFile>,
     /// What was opened and not taken.
     open: VecDeque<Unit>,
+    /// What was opened is in the order that was asked for.
+    is_ordered: bool,
     /// Files that are being opened.
     num_opening: usize,
 }
@@ -59,6 +62,21 @@ impl Units {
             }),
             changed: Notify::new(),
         }
+    }
+
+    /// Orders what was opened, unless that was done since the last file was opened. Units with the greater keys
+    /// are taken first, those without one last; equal ones stay as they lie in their files.
+    pub(super) fn order<K: PartialOrd>(&self, key: impl Fn(&Unit) -> Option<K>) {
+        let mut left = self.left.lock();
+        if left.is_ordered || left.open.is_empty() {
+            return;
+        }
+        left.is_ordered = true;
+        let open = std::mem::take(&mut left.open);
+        let mut keyed: Vec<(Option<K>, Unit)> =
+            open.into_iter().map(|unit| (key(&unit), unit)).collect();
+        keyed.sort_by(|(one, _), (other, _)| other.partial_cmp(one).unwrap_or(Ordering::Equal));
+        left.open = keyed.into_iter().map(|(_, unit)| unit).collect();
     }
 
     /// Returns what a partition does next, once there is something.
@@ -101,7 +119,9 @@ impl Opening<'_> {
     /// Leaves what was opened to whoever asks next.
     pub(super) fn done(mut self, opened: VecDeque<Unit>) {
         self.file = None;
-        self.units.left.lock().open.extend(opened);
+        let mut left = self.units.left.lock();
+        left.open.extend(opened);
+        left.is_ordered = false;
     }
 }
 
