@@ -50,12 +50,18 @@ const OVER_FLIGHT: [&str; 11] = [
 
 /// The folders and files of the lane `cluster`: statements that read what several executors can share.
 /// What stays on the scheduler runs as in the lane `host`.
-const OVER_EXECUTORS: [&str; 6] = [
+const OVER_EXECUTORS: [&str; 12] = [
+    "files/arrow.slt",
+    "files/csv.slt",
+    "files/endings.slt",
     "files/parquet.slt",
+    "files/readers.slt",
     "generated/arrays.slt",
     "generated/h2o.slt",
     "generated/slices.slt",
+    "generated/tensors.slt",
     "generated/tpch.slt",
+    "subquery",
     "tpch",
 ];
 

@@ -51,6 +51,7 @@ async fn scheduler(
     let cluster = Scheduler {
         cluster: Cluster::new(links(&asked.links)?)?,
         listen: asked.cluster_listen,
+        executors_min: asked.executors_min,
         executors: None,
     };
     let session = builder(session);
@@ -78,6 +79,7 @@ async fn local(
     let cluster = Scheduler {
         cluster: Cluster::new(links)?,
         listen: ([127, 0, 0, 1], 0).into(),
+        executors_min: 0,
         executors: Some(LocalExecutors {
             count: asked.executors.get(),
             threads: session.threads.map(|threads| threads.get()),
@@ -94,6 +96,8 @@ async fn local(
 pub(crate) struct Scheduler {
     pub(crate) cluster: Cluster,
     listen: std::net::SocketAddr,
+    /// Executors without which it is not ready.
+    pub(crate) executors_min: usize,
     executors: Option<LocalExecutors>,
 }
 

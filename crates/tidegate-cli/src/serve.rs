@@ -145,7 +145,8 @@ async fn serve(
     workers: &Handle,
     cluster: Option<Scheduler>,
 ) -> Result<(), Trouble> {
-    let options = options(asked)?;
+    let mut options = options(asked)?;
+    options.executors_min = cluster.as_ref().map_or(0, |cluster| cluster.executors_min);
     options.check()?;
     // Held to the end, when it writes what is left.
     let _log = start_log(asked.log_format, asked.log_level)?;
@@ -280,6 +281,7 @@ fn options(asked: &ServeArgs) -> Result<ServerOptions, Trouble> {
         users,
         insecure: asked.insecure,
         limits,
+        executors_min: defaults.executors_min,
         locked: defaults.locked,
     })
 }

@@ -49,6 +49,11 @@ impl SpreadExec {
             first: Mutex::new(Some(first)),
         }
     }
+
+    /// Returns the statement's number.
+    pub(crate) fn statement(&self) -> u64 {
+        self.spreader.statement
+    }
 }
 
 impl DisplayAs for SpreadExec {

@@ -4,15 +4,19 @@
 //! A scheduler holds one call open for each task. When it ends, by the statement's end, its cancel or
 //! the scheduler's death, the token is cancelled, and what runs of the task with it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
+use datafusion::physical_plan::ExecutionPlan;
 use futures::future::BoxFuture;
 use http_body_util::BodyExt;
 use parking_lot::Mutex;
+use tidegate::RegionReport;
+use tidegate::stages::stage_regions;
 use tokio::runtime::Handle;
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
@@ -25,11 +29,31 @@ const TASK: HeaderName = HeaderName::from_static("x-tidegate-task");
 /// How the path of a call ends that a scheduler holds open for a task.
 const TASK_CALL: &str = "/CoordinatorChannel";
 
+/// Tasks that ended and of which the scheduler was not told yet, at the most.
+const ENDED_MAX: usize = 4_096;
+
 /// The tasks whose schedulers are there.
 #[derive(Debug, Default)]
 pub(crate) struct Tokens {
-    open: Mutex<HashMap<u64, CancellationToken>>,
+    open: Mutex<HashMap<u64, Task>>,
     next: AtomicU64,
+    ended: Mutex<VecDeque<Ended>>,
+    has_ended: Notify,
+}
+
+/// A task whose scheduler is there.
+#[derive(Debug, Default)]
+struct Task {
+    token: CancellationToken,
+    /// What runs, and for which statement.
+    stage: Option<(String, Arc<dyn ExecutionPlan>)>,
+}
+
+/// A task that has ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) statement: String,
+    pub(crate) regions: Vec<RegionReport>,
 }
 
 impl Tokens {
@@ -38,15 +62,59 @@ impl Tokens {
         self.open.lock().len()
     }
 
-    /// Finds the token of the task that headers belong to.
-    pub(crate) fn of(&self, headers: &HeaderMap) -> Option<CancellationToken> {
+    /// Finds the task that headers belong to, and its token.
+    pub(crate) fn of(&self, headers: &HeaderMap) -> Option<(u64, CancellationToken)> {
         let id = headers.get(TASK)?.to_str().ok()?.parse().ok()?;
-        self.open.lock().get(&id).cloned()
+        let token = self.open.lock().get(&id)?.token.clone();
+        Some((id, token))
+    }
+
+    /// Notes what runs as a task, for a statement.
+    pub(crate) fn run(&self, id: u64, statement: &str, stage: &Arc<dyn ExecutionPlan>) {
+        if let Some(task) = self.open.lock().get_mut(&id) {
+            task.stage = Some((statement.into(), Arc::clone(stage)));
+        }
+    }
+
+    /// Waits for a task with regions to end.
+    pub(crate) async fn one_ended(&self) {
+        self.has_ended.notified().await;
+    }
+
+    /// Takes the tasks that ended since, so many at the most.
+    pub(crate) fn take_ended(&self, most: usize) -> Vec<Ended> {
+        let mut ended = self.ended.lock();
+        let count = ended.len().min(most);
+        let taken = ended.drain(..count).collect();
+        if !ended.is_empty() {
+            self.has_ended.notify_one();
+        }
+        taken
+    }
+
+    fn end(&self, id: u64) {
+        let Some(task) = self.open.lock().remove(&id) else {
+            return;
+        };
+        task.token.cancel();
+        let Some((statement, stage)) = task.stage else {
+            return;
+        };
+        let regions = stage_regions(&stage);
+        if regions.is_empty() {
+            return;
+        }
+        let mut ended = self.ended.lock();
+        if ended.len() == ENDED_MAX {
+            ended.pop_front();
+        }
+        ended.push_back(Ended { statement, regions });
+        self.has_ended.notify_one();
     }
 
     fn open(self: &Arc<Self>) -> OpenTask {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
-        self.open.lock().insert(id, CancellationToken::new());
+        self.open.lock().insert(id, Task::default());
         OpenTask {
             tokens: Arc::clone(self),
             id,
@@ -62,9 +130,7 @@ struct OpenTask {
 
 impl Drop for OpenTask {
     fn drop(&mut self) {
-        if let Some(token) = self.tokens.open.lock().remove(&self.id) {
-            token.cancel();
-        }
+        self.tokens.end(self.id);
     }
 }
 

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use datafusion::arrow::record_batch::RecordBatch;
@@ -40,6 +41,8 @@ pub(crate) struct Channels {
     links: Arc<Links>,
     service: Handle,
     open: Arc<Mutex<HashMap<Url, Connection>>>,
+    /// Bytes of rows that came by them.
+    received: Arc<AtomicU64>,
 }
 
 impl Channels {
@@ -49,7 +52,13 @@ impl Channels {
             links,
             service,
             open: Arc::default(),
+            received: Arc::default(),
         }
+    }
+
+    /// Returns how many bytes of rows peers have sent.
+    pub(crate) fn received_bytes(&self) -> u64 {
+        self.received.load(Ordering::Relaxed)
     }
 
     /// Returns the connection to a peer, which is made if there is none.
@@ -309,7 +318,14 @@ impl WorkerChannel for Tagged {
         let streams = opened.map_err(|error| self.peer.tag(error))?;
         let tagged = streams.into_iter().map(|stream| {
             let peer = Arc::clone(&self.peer);
-            let stream = stream.map(move |batch| batch.map_err(|error| peer.tag(error)));
+            let received = Arc::clone(&peer.resolver.channels.received);
+            let stream = stream.map(move |batch| {
+                if let Ok(batch) = &batch {
+                    let bytes = batch.get_array_memory_size() as u64;
+                    received.fetch_add(bytes, Ordering::Relaxed);
+                }
+                batch.map_err(|error| peer.tag(error))
+            });
             stream.boxed()
         });
         Ok(tagged.collect())

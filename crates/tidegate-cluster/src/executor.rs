@@ -20,23 +20,24 @@ use tidegate::stages::place_stage;
 use tidegate::{ErrorKind, Runtime, Session};
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
-use tokio::sync::watch;
+use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio_util::sync::CancellationToken;
 use tonic::Request;
 use tonic::service::InterceptorLayer;
 use tonic::transport::server::TcpIncoming;
 use url::Url;
 
-use crate::calls::{CallsLayer, Tokens};
+use crate::calls::{CallsLayer, Ended, Tokens};
 use crate::channels::{Channels, Resolver};
 use crate::codec::Codec;
 use crate::error::ClusterError;
 use crate::guard::{GuardedTask, guarded};
-use crate::join::{Beat, FromExecutor, Hello, join};
+use crate::join::{Beat, FromExecutor, Hello, Placed, join};
 use crate::links::Links;
 use crate::members::BEAT;
 use crate::service::ServiceThreads;
-use crate::settings::from_headers;
+use crate::settings::{from_headers, statement_of};
 use crate::told::Told;
 use crate::travel::Builtin;
 use crate::version::version_of;
@@ -45,6 +46,11 @@ use crate::version::version_of;
 pub(crate) const PLAN_BYTES_MAX: usize = 24 << 20;
 /// Nodes of a stage's plan.
 const PLAN_NODES_MAX: usize = 10_000;
+/// Words of an executor that wait to be sent.
+const WORDS_MAX: usize = 4;
+/// Tasks that a word tells the end of, and bytes of each.
+const PLACED_MAX: usize = 12;
+const PLACED_BYTES_MAX: usize = 64 << 10;
 /// How long an executor waits before it joins again.
 const REJOIN: Duration = Duration::from_millis(500);
 
@@ -243,7 +249,7 @@ fn stage_session(shared: &Shared, ctx: WorkerQueryContext) -> Result<SessionStat
         mut builder,
         headers,
     } = ctx;
-    let Some(token) = shared.tokens.of(&headers) else {
+    let Some((id, token)) = shared.tokens.of(&headers) else {
         let message = "a stage came from nobody";
         return Err(DataFusionError::Execution(message.into()));
     };
@@ -262,12 +268,15 @@ fn stage_session(shared: &Shared, ctx: WorkerQueryContext) -> Result<SessionStat
         executor: Arc::clone(&shared.name),
         token,
     };
+    let statement = statement_of(&headers).unwrap_or_default();
+    let tokens = Arc::clone(&shared.tokens);
     let runtime = Arc::clone(shared.session.runtime());
     let rewrite = move |event: WorkerPlanRewriteEvent<'_>| {
         let options = event.session_config.options();
         let placed = placed(event.plan, &task, &runtime, options);
-        let placed = placed.map_err(|error| Told::of(&task.executor, &error).to_error());
-        placed.map(WorkerPlanRewriteEventResponse::new)
+        let placed = placed.map_err(|error| Told::of(&task.executor, &error).to_error())?;
+        tokens.run(id, &statement, &placed);
+        Ok(WorkerPlanRewriteEventResponse::new(placed))
     };
     let resolver = Resolver {
         channels: shared.channels.clone(),
@@ -321,6 +330,8 @@ impl Membership {
     async fn keep(self) -> Result<(), ClusterError> {
         let mut was_joined = false;
         loop {
+            // Nobody asks for it, but the memory may be wanted.
+            self.drop_finished().await;
             match self.once().await {
                 Ok(()) => was_joined = true,
                 Err(Left::Refused(why)) => return Err(ClusterError::Refused(why)),
@@ -344,16 +355,17 @@ impl Membership {
             .connect()
             .await
             .map_err(|error| unreachable(&error))?;
-        let (said, to_say) = watch::channel(FromExecutor {
+        let (said, to_say) = mpsc::channel(WORDS_MAX);
+        let hello = FromExecutor {
             hello: Some(self.hello.clone()),
-            beat: None,
-        });
-        let words = futures::stream::unfold((to_say, true), |(mut to_say, is_first)| async move {
-            if !is_first {
-                to_say.changed().await.ok()?;
-            }
-            let word = to_say.borrow_and_update().clone();
-            Some((word, (to_say, false)))
+            ..FromExecutor::default()
+        };
+        let words = futures::stream::unfold((Some(hello), to_say), |(first, mut to_say)| async {
+            let word = match first {
+                Some(hello) => hello,
+                None => to_say.recv().await?,
+            };
+            Some((word, (None, to_say)))
         });
         let mut request = Request::new(words);
         let (name, value) = self
@@ -386,14 +398,25 @@ impl Membership {
             tokio::select! {
                 // Nothing is said after the welcome: what comes is the end.
                 _ = answers.message() => return Ok(()),
-                _ = beats.tick() => {
-                    self.drop_finished().await;
-                    let beat = Some(self.beat());
-                    if said.send(FromExecutor { hello: None, beat }).is_err() {
-                        return Ok(());
-                    }
-                }
+                _ = beats.tick() => self.drop_finished().await,
+                () = self.shared.tokens.one_ended() => {}
             }
+            // What is not said now, since the scheduler does not listen, is said with the next beat.
+            match said.try_reserve() {
+                Ok(permit) => permit.send(self.word()),
+                Err(TrySendError::Full(())) => {}
+                Err(TrySendError::Closed(())) => return Ok(()),
+            }
+        }
+    }
+
+    /// Says how the executor fares, and what became of tasks that ended.
+    fn word(&self) -> FromExecutor {
+        let ended = self.shared.tokens.take_ended(PLACED_MAX);
+        FromExecutor {
+            hello: None,
+            beat: Some(self.beat()),
+            placed: ended.into_iter().filter_map(placed_of).collect(),
         }
     }
 
@@ -402,6 +425,7 @@ impl Membership {
             tasks: self.shared.tokens.len() as u64,
             memory_used: self.shared.pool.reserved() as u64,
             is_draining: self.shared.is_draining.load(Ordering::Relaxed),
+            received_bytes: self.shared.channels.received_bytes(),
         }
     }
 
@@ -424,6 +448,24 @@ impl Membership {
         let look = self.worker.execute_task(nobody);
         let _ = tokio::time::timeout(Duration::from_millis(1), look).await;
     }
+}
+
+/// Writes what became of a task's regions, without their programs if these are long; `None` if it is too
+/// long nevertheless.
+fn placed_of(ended: Ended) -> Option<Placed> {
+    let Ended {
+        statement,
+        mut regions,
+    } = ended;
+    let mut json = serde_json::to_vec(&regions).ok()?;
+    if json.len() > PLACED_BYTES_MAX {
+        regions.iter_mut().for_each(|region| region.program = None);
+        json = serde_json::to_vec(&regions).ok()?;
+    }
+    (json.len() <= PLACED_BYTES_MAX).then_some(Placed {
+        statement,
+        regions: json,
+    })
 }
 
 /// Why an executor is no member.

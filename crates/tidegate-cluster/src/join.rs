@@ -20,10 +20,11 @@ use tower::Service;
 use url::Url;
 
 use crate::members::Members;
+use crate::tasks::Tasks;
 
 const PATH: &str = "/tidegate.Cluster/Join";
 /// Bytes of a message.
-const MESSAGE_MAX: usize = 64 << 10;
+const MESSAGE_MAX: usize = 1 << 20;
 
 /// Who an executor is.
 #[derive(Clone, PartialEq, prost::Message)]
@@ -52,6 +53,20 @@ pub(crate) struct Beat {
     /// It ends when its tasks have, and takes no other.
     #[prost(bool, tag = "3")]
     pub(crate) is_draining: bool,
+    /// Bytes of rows that it received from other executors since it began.
+    #[prost(uint64, tag = "4")]
+    pub(crate) received_bytes: u64,
+}
+
+/// What became of a task's regions, which has ended.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct Placed {
+    /// The statement, in its scheduler's words.
+    #[prost(string, tag = "1")]
+    pub(crate) statement: String,
+    /// The reports of its regions, as JSON.
+    #[prost(bytes = "vec", tag = "2")]
+    pub(crate) regions: Vec<u8>,
 }
 
 /// What an executor says: who it is first, then how it fares.
@@ -61,6 +76,8 @@ pub(crate) struct FromExecutor {
     pub(crate) hello: Option<Hello>,
     #[prost(message, optional, tag = "2")]
     pub(crate) beat: Option<Beat>,
+    #[prost(message, repeated, tag = "3")]
+    pub(crate) placed: Vec<Placed>,
 }
 
 /// What a scheduler answers.
@@ -95,6 +112,7 @@ where
 #[derive(Clone, Debug)]
 pub(crate) struct JoinService {
     pub(crate) members: Arc<Members>,
+    pub(crate) tasks: Arc<Tasks>,
     /// The version of the scheduler's process.
     pub(crate) version: Arc<str>,
 }
@@ -158,7 +176,9 @@ impl JoinService {
         let answer = FromScheduler {
             refused: refused.clone().unwrap_or_default(),
         };
+        let name = hello.name.clone();
         let membership = self.members.join(hello, url, refused);
+        let tasks = self.tasks;
         // Whatever ends this task ends the membership; the answer's stream ends with it.
         let (alive, ended) = tokio::sync::oneshot::channel::<Infallible>();
         tokio::spawn(async move {
@@ -167,7 +187,10 @@ impl JoinService {
                 tokio::select! {
                     () = membership.gone() => return,
                     said = said.message() => match said {
-                        Ok(Some(said)) => membership.beat(said.beat.unwrap_or_default()),
+                        Ok(Some(said)) => {
+                            membership.beat(said.beat.unwrap_or_default());
+                            said.placed.iter().for_each(|placed| tasks.place(&name, placed));
+                        }
                         _ => return,
                     },
                 }

@@ -20,6 +20,15 @@ pub(crate) const SILENCE: Duration = Duration::from_secs(4);
 #[derive(Debug, Default)]
 pub(crate) struct Members {
     by_name: Mutex<BTreeMap<String, Member>>,
+    counts: Mutex<Counts>,
+}
+
+/// What was counted of all executors.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) joined: u64,
+    pub(crate) lost: u64,
+    pub(crate) received_bytes: u64,
 }
 
 /// What is known of one.
@@ -75,6 +84,7 @@ impl Members {
         let joined = before.unwrap_or_default() + 1;
         let name = hello.name.clone();
         tracing::info!(executor = %name, %url, refused, "an executor joins");
+        self.counts.lock().joined += u64::from(refused.is_none());
         members.insert(
             name.clone(),
             Member {
@@ -134,9 +144,15 @@ impl Members {
             if !is_there {
                 tracing::warn!(executor = %name, "an executor is silent and is taken for lost");
                 member.gone.cancel();
+                self.counts.lock().lost += u64::from(member.is_missed());
             }
             is_there
         });
+    }
+
+    /// Returns what was counted so far.
+    pub(crate) fn counts(&self) -> Counts {
+        *self.counts.lock()
     }
 
     /// Reports the executors.
@@ -165,6 +181,11 @@ impl Member {
         self.suspected.is_none_or(|at| self.heard > at)
     }
 
+    /// Tells whether statements could use the executor, so that it is lost if it goes.
+    fn is_missed(&self) -> bool {
+        self.refused.is_none() && !self.beat.is_draining
+    }
+
     fn state(&self) -> &'static str {
         match self {
             Self {
@@ -183,6 +204,10 @@ impl Membership {
         let mut members = self.members.by_name.lock();
         let member = members.get_mut(&self.name);
         if let Some(member) = member.filter(|member| member.joined == self.joined) {
+            let more = beat
+                .received_bytes
+                .saturating_sub(member.beat.received_bytes);
+            self.members.counts.lock().received_bytes += more;
             member.beat = beat;
             member.heard = Instant::now();
         }
@@ -202,9 +227,10 @@ impl Drop for Membership {
             // Another connection may have taken the place.
             member.joined == self.joined
         });
-        if is_own {
+        let gone = is_own.then(|| members.remove(&self.name)).flatten();
+        if let Some(gone) = gone {
             tracing::info!(executor = %self.name, "an executor is gone");
-            members.remove(&self.name);
+            self.members.counts.lock().lost += u64::from(gone.is_missed());
         }
     }
 }
@@ -260,5 +286,20 @@ mod tests {
         assert!(names(&members, &[]).is_empty());
         let states: Vec<String> = members.reports().into_iter().map(|r| r.state).collect();
         assert_eq!(states, ["draining", "refused"]);
+        second.beat(Beat {
+            received_bytes: 7,
+            ..Beat::default()
+        });
+        second.beat(Beat {
+            received_bytes: 9,
+            is_draining: true,
+            ..Beat::default()
+        });
+        drop(second);
+        let counts = members.counts();
+        assert_eq!(
+            (counts.joined, counts.lost, counts.received_bytes),
+            (3, 1, 9)
+        );
     }
 }

@@ -22,9 +22,9 @@ use datafusion_distributed::{
 };
 use tidegate::options::SpreadMode;
 use tidegate::spread::{
-    ExecutorReport, SpreadPlanner, Spreading, TaskReport, leaf_bytes, leaf_shares,
+    ClusterActivity, ExecutorReport, SpreadPlanner, Spreading, TaskReport, leaf_bytes, leaf_shares,
 };
-use tidegate::{Runtime, Session, TidegateOptions};
+use tidegate::{RegionReport, Runtime, Session, TidegateOptions};
 use tokio::net::TcpListener;
 use tonic::Request;
 use tonic::service::InterceptorLayer;
@@ -38,8 +38,9 @@ use crate::error::ClusterError;
 use crate::join::JoinService;
 use crate::links::Links;
 use crate::members::{Members, Usable};
+use crate::secret::Secret;
 use crate::service::ServiceThreads;
-use crate::settings::to_headers;
+use crate::settings::{to_headers, with_statement};
 use crate::tasks::Tasks;
 use crate::travel::{Builtin, why_not};
 use crate::version::version_of;
@@ -69,7 +70,7 @@ impl Cluster {
         let planner = Planner {
             channels: Channels::new(Arc::clone(&links), threads.clone()),
             members: Arc::default(),
-            tasks: Arc::default(),
+            tasks: Arc::new(Tasks::new(&Secret::random_text()?)),
             own: OnceLock::new(),
             statements: AtomicU64::new(0),
         };
@@ -113,6 +114,7 @@ impl Cluster {
         let secret = self.links.secret.clone();
         let service = JoinService {
             members: Arc::clone(&self.planner.members),
+            tasks: Arc::clone(&self.planner.tasks),
             version: version_of(session).into(),
         };
         let router = self
@@ -228,6 +230,25 @@ impl SpreadPlanner for Planner {
     fn tasks(&self) -> Vec<TaskReport> {
         self.tasks.reports()
     }
+
+    fn statement_of(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<u64> {
+        let spread = plan.downcast_ref::<SpreadExec>()?;
+        Some(spread.statement())
+    }
+
+    fn regions(&self, statement: u64) -> Vec<(String, RegionReport)> {
+        self.tasks.regions(statement)
+    }
+
+    fn activity(&self) -> ClusterActivity {
+        let counts = self.members.counts();
+        ClusterActivity {
+            joined: counts.joined,
+            lost: counts.lost,
+            tasks: self.tasks.ended(),
+            received_bytes: counts.received_bytes + self.channels.received_bytes(),
+        }
+    }
 }
 
 /// Adds up what the leaves of a plan read that can be shared.
@@ -244,7 +265,7 @@ pub(crate) struct Spreader {
     /// The statement's plan for one process, which never runs itself.
     pub(crate) base: Arc<dyn ExecutionPlan>,
     pub(crate) state: SessionState,
-    statement: u64,
+    pub(crate) statement: u64,
     pub(crate) retries: usize,
     names: Vec<String>,
     pub(crate) members: Arc<Members>,
@@ -347,6 +368,7 @@ impl Spreader {
         // Stages of one task are not all on the same executor.
         let first = self.statement as usize;
         let headers = to_headers(self.state.config_options())?;
+        let headers = with_statement(headers, &self.tasks.word_of(self.statement))?;
         let builder = SessionStateBuilder::new_from_existing(self.state.clone())
             .with_query_planner(Arc::new(Planned(base)))
             .with_distributed_planner()

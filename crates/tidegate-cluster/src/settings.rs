@@ -16,6 +16,9 @@ use tonic::codegen::http::{HeaderMap, HeaderName, HeaderValue};
 /// The header with the settings: base64 over a JSON object.
 const SETTINGS: HeaderName = HeaderName::from_static("x-tidegate-settings");
 
+/// The header with the statement's number, in its scheduler's words.
+const STATEMENT: HeaderName = HeaderName::from_static("x-tidegate-statement");
+
 /// A setting that sets several others.
 const SETS_OTHERS: &str = "datafusion.optimizer.enable_dynamic_filter_pushdown";
 
@@ -23,14 +26,15 @@ const SETS_OTHERS: &str = "datafusion.optimizer.enable_dynamic_filter_pushdown";
 const BYTES_MAX: usize = 32 << 10;
 
 /// Settings of a process and its machine, by name or, with a star, by how they begin.
-const OF_A_PROCESS: [&str; 13] = [
+const OF_A_PROCESS: [&str; 14] = [
     "datafusion.runtime.*",
     "datafusion.catalog.*",
     "distributed.*",
     "tidegate.devices",
     "tidegate.device_memory_limit",
     "tidegate.memory_limit",
-    "tidegate.max_*",
+    "tidegate.max_running_queries",
+    "tidegate.max_waiting_queries",
     "tidegate.queue_timeout",
     "tidegate.host_cache_limit",
     "tidegate.pinned_cache_limit",
@@ -82,6 +86,24 @@ pub(crate) fn to_headers(options: &ConfigOptions) -> Result<HeaderMap> {
     let mut headers = HeaderMap::new();
     headers.insert(SETTINGS, HeaderValue::try_from(text).map_err(external)?);
     Ok(headers)
+}
+
+/// Adds a statement's number to its headers.
+///
+/// # Errors
+/// If it is no text for a header.
+pub(crate) fn with_statement(mut headers: HeaderMap, statement: &str) -> Result<HeaderMap> {
+    headers.insert(
+        STATEMENT,
+        HeaderValue::try_from(statement).map_err(external)?,
+    );
+    Ok(headers)
+}
+
+/// Reads a statement's number from a stage's headers.
+pub(crate) fn statement_of(headers: &HeaderMap) -> Option<String> {
+    let statement = headers.get(STATEMENT)?.to_str().ok()?;
+    Some(statement.to_string())
 }
 
 /// Makes the settings of a stage: those of the header, and those of this process, whose session has
@@ -136,6 +158,7 @@ mod tests {
             ("tidegate.placement", "host"),
             ("tidegate.host_engine", "off"),
             ("tidegate.retries", "2"),
+            ("tidegate.max_page_size", "10240"),
         ] {
             session.set(name, value).unwrap();
         }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use datafusion::arrow::datatypes::Schema;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::datasource::source::DataSourceExec;
@@ -16,7 +17,7 @@ use datafusion_proto::bytes::{
     physical_plan_from_bytes_with_proto_converter, physical_plan_to_bytes_with_proto_converter,
 };
 use datafusion_proto::physical_plan::DeduplicatingProtoConverter;
-use tidegate::spread::{inner_functions, written};
+use tidegate::spread::{inner_functions, leaf_lost, written};
 
 use crate::codec::Codec;
 use crate::executor::PLAN_BYTES_MAX;
@@ -83,6 +84,9 @@ pub(crate) fn why_not(
     if let Some(why) = own_function(plan, builtin) {
         return Some(why);
     }
+    if let Some(lost) = lost(plan) {
+        return Some(format!("a part of it would be lost on the way: {lost}"));
+    }
     if memory_bytes(plan) > MEMORY_BYTES_MAX {
         return Some(format!(
             "its tables in memory have more than {MEMORY_BYTES_MAX} bytes; CREATE EXTERNAL TABLE … \
@@ -130,6 +134,12 @@ fn there_and_back(
     Ok((bytes.len(), arrived))
 }
 
+/// Returns what of a plan's leaves is neither written nor shown.
+fn lost(plan: &Arc<dyn ExecutionPlan>) -> Option<&'static str> {
+    let inputs = plan.children().into_iter();
+    leaf_lost(plan).or_else(|| inputs.into_iter().find_map(lost))
+}
+
 fn memory_bytes(plan: &Arc<dyn ExecutionPlan>) -> usize {
     let leaf = plan.downcast_ref::<DataSourceExec>();
     let memory = leaf.and_then(|leaf| leaf.data_source().downcast_ref::<MemorySourceConfig>());
@@ -141,8 +151,8 @@ fn memory_bytes(plan: &Arc<dyn ExecutionPlan>) -> usize {
     own + inputs.map(memory_bytes).sum::<usize>()
 }
 
-/// Names a function that executors do not have, or that carries something of this session: what travels
-/// is its name.
+/// Names a function that executors do not have, or that carries something of this session or its result:
+/// what travels is its name.
 fn own_function(plan: &Arc<dyn ExecutionPlan>, builtin: &Builtin) -> Option<String> {
     let mut own = None;
     let looked = plan.apply(|node| {
@@ -161,7 +171,9 @@ fn own_function(plan: &Arc<dyn ExecutionPlan>, builtin: &Builtin) -> Option<Stri
     });
     match (looked, own) {
         (Err(error), _) => Some(format!("its expressions cannot be seen: {error}")),
-        (Ok(_), own) => own.map(|name| format!("executors do not have its function {name}")),
+        (Ok(_), own) => own.map(|name| {
+            format!("executors do not have its function {name}, or not what it carries")
+        }),
     }
 }
 
@@ -172,7 +184,9 @@ fn look(
 ) -> Result<TreeNodeRecursion> {
     if let Some(call) = expr.downcast_ref::<ScalarFunctionExpr>() {
         let known = builtin.scalar.get(call.fun().name());
-        if known.is_none_or(|known| known.as_ref() != call.fun()) {
+        // What is said of a result beside its type does not travel, and other functions may look at it.
+        let says_more = !call.return_field(&Schema::empty())?.metadata().is_empty();
+        if says_more || known.is_none_or(|known| known.as_ref() != call.fun()) {
             *own = Some(call.fun().name().to_string());
             return Ok(TreeNodeRecursion::Stop);
         }

@@ -55,6 +55,8 @@ pub(crate) struct Desk {
     pub(crate) timeline: Arc<Timeline>,
     /// Whether new statements are let in.
     pub(crate) is_ready: Arc<AtomicBool>,
+    /// Executors that must be ready too.
+    pub(crate) executors_min: usize,
     pub(crate) started: Instant,
 }
 
@@ -117,9 +119,25 @@ async fn page() -> Result<Response, Refusal> {
 }
 
 async fn ready(State(desk): State<Arc<Desk>>) -> (StatusCode, &'static str) {
-    match desk.is_ready.load(Ordering::Relaxed) {
+    if !desk.is_ready.load(Ordering::Relaxed) {
+        return (StatusCode::SERVICE_UNAVAILABLE, "shutting down\n");
+    }
+    match desk.has_executors() {
         true => (StatusCode::OK, "ready\n"),
-        false => (StatusCode::SERVICE_UNAVAILABLE, "shutting down\n"),
+        false => (StatusCode::SERVICE_UNAVAILABLE, "waiting for executors\n"),
+    }
+}
+
+impl Desk {
+    /// Tells whether there are as many executors as must be.
+    fn has_executors(&self) -> bool {
+        if self.executors_min == 0 {
+            return true;
+        }
+        let executors = self.session.cluster().map(|(executors, _)| executors);
+        let executors = executors.unwrap_or_default().into_iter();
+        let ready = executors.filter(|executor| executor.state == "ready");
+        ready.count() >= self.executors_min
     }
 }
 

@@ -3,6 +3,8 @@
 //! Whatever has a state of its own (memory, sessions, statements that run) is asked when somebody
 //! reads the metrics; the rest counts up here.
 
+mod cluster;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
@@ -332,7 +334,11 @@ impl Collector for Now {
             "cache_evictions",
             "Column chunks evicted",
             &evictions,
-        )
+        )?;
+        match self.session.cluster() {
+            Some((executors, activity)) => cluster::encode(&mut encoder, &executors, &activity),
+            None => Ok(()),
+        }
     }
 }
 
@@ -363,8 +369,13 @@ fn counter(
 ) -> Result<(), fmt::Error> {
     let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
     for (labels, value) in lines {
-        let mut line = metric.encode_family(labels)?;
-        line.encode_counter::<[(&str, &str); 0], _, f64>(value, None)?;
+        match labels.is_empty() {
+            true => metric.encode_counter::<[(&str, &str); 0], _, f64>(value, None)?,
+            false => {
+                let mut line = metric.encode_family(labels)?;
+                line.encode_counter::<[(&str, &str); 0], _, f64>(value, None)?;
+            }
+        }
     }
     Ok(())
 }

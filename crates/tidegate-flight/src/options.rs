@@ -24,6 +24,8 @@ pub struct ServerOptions {
     pub insecure: bool,
     /// How much it does at a time.
     pub limits: Limits,
+    /// Executors that must be ready before the server says that it is; 0 for a server without a cluster.
+    pub executors_min: usize,
     /// Settings that clients cannot change, as in [`tidegate::LOCKED_SETTINGS`].
     pub locked: Vec<String>,
 }
@@ -133,6 +135,7 @@ impl Default for ServerOptions {
             users: None,
             insecure: false,
             limits: Limits::default(),
+            executors_min: 0,
             locked: tidegate::LOCKED_SETTINGS.map(String::from).to_vec(),
         }
     }

@@ -127,6 +127,7 @@ impl Server {
             meters,
             timeline: Arc::default(),
             is_ready: Arc::new(AtomicBool::new(true)),
+            executors_min: options.executors_min,
             started: Instant::now(),
         });
         Ok(Self {

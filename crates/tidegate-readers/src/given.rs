@@ -1,20 +1,24 @@
 //! What a user says of a file; what is not said is found.
 
 use arrow::datatypes::DataType;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::encoding::Encoding;
 use crate::temporal::{DateFormat, TimestampFormat};
 
 /// The options of `read_csv`. `None` is "find it".
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Given {
     /// What stands between values.
     pub delimiter: Option<u8>,
     /// What values may be enclosed in; `Some(None)` for nothing.
+    #[serde(serialize_with = "write_said", deserialize_with = "read_said")]
     pub quote: Option<Option<u8>>,
     /// What makes a quote part of a quoted value; `Some(None)` for a doubled quote.
+    #[serde(serialize_with = "write_said", deserialize_with = "read_said")]
     pub escape: Option<Option<u8>>,
     /// What lines begin with that are no rows; `Some(None)` for nothing.
+    #[serde(serialize_with = "write_said", deserialize_with = "read_said")]
     pub comment: Option<Option<u8>>,
     /// Whether the first row has the columns' names.
     pub header: Option<bool>,
@@ -44,4 +48,54 @@ pub struct Given {
     pub ignore_errors: bool,
     /// How many rows are looked at; `None` for pieces of the whole file.
     pub sample_rows: Option<usize>,
+}
+
+/// Writes a byte that may be said to be none as a list, since JSON has one null.
+fn write_said<S: Serializer>(said: &Option<Option<u8>>, serializer: S) -> Result<S::Ok, S::Error> {
+    let list = said.map(|byte| byte.into_iter().collect::<Vec<u8>>());
+    list.serialize(serializer)
+}
+
+fn read_said<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<u8>>, D::Error> {
+    let list = Option::<Vec<u8>>::deserialize(deserializer)?;
+    Ok(list.map(|list| list.first().copied()))
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::datatypes::{DataType, TimeUnit};
+
+    use super::Given;
+    use crate::{DateFormat, Encoding, TimestampFormat};
+
+    #[test]
+    fn what_is_given_is_read_as_it_was_written() {
+        let zone = DataType::Timestamp(TimeUnit::Nanosecond, Some("Europe/Berlin".into()));
+        let given = Given {
+            delimiter: Some(b';'),
+            quote: Some(None),
+            escape: Some(Some(b'\\')),
+            comment: None,
+            encoding: Encoding::named("latin-1"),
+            null_words: Some(vec![String::new(), "nichts".into()]),
+            date_format: Some(DateFormat::Custom("%d.%m.%Y".into())),
+            timestamp_format: Some(TimestampFormat::default()),
+            columns: Some(vec![
+                ("a".into(), DataType::Decimal128(20, 3)),
+                ("b".into(), zone),
+            ]),
+            types: vec![("a".into(), DataType::Utf8)],
+            sample_rows: Some(usize::MAX),
+            ..Given::default()
+        };
+        for given in [given, Given::default()] {
+            let written = serde_json::to_string(&given).unwrap();
+            assert_eq!(
+                serde_json::from_str::<Given>(&written).unwrap(),
+                given,
+                "{written}"
+            );
+        }
+        assert!(serde_json::from_str::<Given>("{}").is_err());
+    }
 }

@@ -11,8 +11,8 @@ use std::fmt;
 use arrow::compute::kernels::cast_utils::{Parser, string_to_datetime};
 use arrow::datatypes::{DataType, Date32Type, Field, Fields, Schema, TimeUnit};
 use chrono::{Datelike, Utc};
-use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Serialize};
 
 use crate::error::SniffError;
 use crate::sample::Sample;
@@ -33,7 +33,7 @@ pub enum Layout {
 }
 
 /// The options of `read_json`.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GivenJson {
     /// All columns with their types, by name; others are not read.
     pub columns: Option<Vec<(String, DataType)>>,

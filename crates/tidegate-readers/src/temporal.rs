@@ -4,6 +4,7 @@
 //! it: a later value that contradicts is an error which says so.
 
 use chrono::{NaiveDate, NaiveDateTime, NaiveTime, Timelike};
+use serde::{Deserialize, Serialize};
 
 use crate::sniff::Traits;
 
@@ -28,7 +29,7 @@ const MONTHS: [&str; 12] = [
 ];
 
 /// How a date is written.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DateFormat {
     /// Three numbers with this between them.
     Numbers(Order, u8, Year),
@@ -41,7 +42,7 @@ pub enum DateFormat {
 }
 
 /// What of a date comes first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Order {
     /// Year, month, day.
     Year,
@@ -52,7 +53,7 @@ pub enum Order {
 }
 
 /// How many digits a year has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Year {
     /// All four.
     Four,
@@ -86,7 +87,7 @@ impl Default for DateFormat {
 }
 
 /// How a timestamp is written.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TimestampFormat {
     /// A date, perhaps with a time of day behind a space or a `T`, and a zone behind that.
     Date(DateFormat),

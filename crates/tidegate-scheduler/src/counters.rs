@@ -5,7 +5,7 @@ use std::ops::AddAssign;
 use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tidegate_kernels::Phases;
 
 use crate::place::{Estimate, Place, Reason, RecordedPlacement};
@@ -79,7 +79,7 @@ pub struct DecisionReport {
 
 /// What the claims of a place were expected to take, and what they took; sums over all of them, which
 /// are the same quantity and can be compared; with those whose rows had to run again elsewhere.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClaimStats {
     /// Claims.
     pub claims: u64,
@@ -93,7 +93,7 @@ pub struct ClaimStats {
 }
 
 /// What went otherwise than planned at a place.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Setbacks {
     /// Morsels that were taken and could not be kept: each ran again, here or elsewhere.
     pub retries: u64,
@@ -118,7 +118,7 @@ impl AddAssign for Setbacks {
 }
 
 /// What one place did for a region.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PlaceReport {
     /// `host`, or the device.
     pub place: String,
@@ -131,6 +131,7 @@ pub struct PlaceReport {
     /// Seconds of work: on a device its own, on the host the time its streams were busy.
     pub seconds: f64,
     /// Where a device's seconds went; what it worked on side by side counts for each.
+    #[serde(skip_deserializing)]
     pub phases: Phases,
     /// Why, and for how many morsels; for a region placed as a whole the count is 1.
     pub reasons: Vec<(String, u64)>,

@@ -16,6 +16,7 @@ mod planning;
 mod profile;
 mod progress;
 mod rules;
+mod subqueries;
 mod yielding;
 
 use std::sync::Arc;
@@ -40,8 +41,9 @@ use crate::error::{Error, ErrorKind};
 use crate::mapping::{is_mapping, planner};
 use crate::options::{FloatSums, SpreadMode, TidegateOptions};
 use crate::runtime::Runtime;
-use crate::spread::{SpreadHook, Spreading};
+use crate::spread::{SpreadHook, Spreading, planner_of};
 use admission::Admission;
+use subqueries::{BESIDE, Subqueries, joined};
 
 pub(crate) use admission::refused;
 pub(crate) use again::SecondTry;
@@ -171,8 +173,12 @@ async fn asked(
             return stays("tidegate.float_sums = 'ordered' adds in the order of one process");
         }
         let before = before_own_rules(state)?;
+        let logical = match joined(logical, &before)? {
+            Subqueries::Joined(logical) => logical,
+            Subqueries::Stay(why) => return stays(why),
+        };
         let planner = planner();
-        let plan = on_large_stack(planner.create_physical_plan(logical, &before)).await?;
+        let plan = on_large_stack(planner.create_physical_plan(&logical, &before)).await?;
         if let Some(why) = why_here(&plan) {
             return stays(why);
         }
@@ -197,6 +203,7 @@ fn before_own_rules(state: &SessionState) -> Result<SessionState> {
     // Executors push their own; what is pushed here would be lost on the way.
     let pushes = "datafusion.optimizer.enable_dynamic_filter_pushdown";
     config.options_mut().set(pushes, "false")?;
+    config.options_mut().set(BESIDE, "false")?;
     Ok(builder.build())
 }
 
@@ -247,7 +254,8 @@ pub(crate) fn watched(
     let options = TidegateOptions::of(session.config_options());
     let is_client = Client::of(session.config()).is_some();
     let admission = Admission::new(runtime, &plan, &options, is_client);
-    let record = History::of(runtime).planned(Asked::of(session), planned_in);
+    let statement = planner_of(session.config()).and_then(|planner| planner.statement_of(&plan));
+    let record = History::of(runtime).planned(Asked::of(session), planned_in, statement);
     let timeout = options.statement_timeout;
     Arc::new(QueryExec::new(
         plan,

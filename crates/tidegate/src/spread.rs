@@ -7,6 +7,7 @@
 //!
 //! This module must not know: how executors are found, or what carries plans to them.
 
+mod files;
 mod leaves;
 
 use std::fmt;
@@ -22,8 +23,9 @@ use datafusion::prelude::SessionConfig;
 use crate::error::{Error, ErrorKind};
 use crate::floats::{canonical, extremes};
 use crate::functions::intervals::interval_span;
+use crate::region::report::RegionReport;
 
-pub use leaves::{LeafDescription, leaf_bytes, leaf_shares};
+pub use leaves::{LeafDescription, leaf_bytes, leaf_lost, leaf_shares};
 
 /// Decides whether a statement runs over several executors.
 ///
@@ -47,6 +49,16 @@ pub trait SpreadPlanner: fmt::Debug + Send + Sync {
 
     /// Reports the tasks of statements that ran over executors lately, oldest first.
     fn tasks(&self) -> Vec<TaskReport>;
+
+    /// Returns the number of the statement that a plan runs, if it is one of [`Spreading::Out`].
+    fn statement_of(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<u64>;
+
+    /// Reports the regions of a statement's stages, each with the name of the executor that ran it, as far
+    /// as executors have told.
+    fn regions(&self, statement: u64) -> Vec<(String, RegionReport)>;
+
+    /// Reports what the cluster has done so far.
+    fn activity(&self) -> ClusterActivity;
 }
 
 /// What becomes of a statement.
@@ -90,6 +102,19 @@ pub struct ExecutorReport {
     pub silent_seconds: f64,
 }
 
+/// What a cluster has done so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClusterActivity {
+    /// Executors that joined, each time that they did.
+    pub joined: u64,
+    /// Those of them that went without having been told to.
+    pub lost: u64,
+    /// Tasks that ended, by their state.
+    pub tasks: Vec<(String, u64)>,
+    /// Bytes of rows that processes of the cluster received from each other, as they are in memory.
+    pub received_bytes: u64,
+}
+
 /// A task of a statement, as `system.tasks` shows it.
 #[derive(Clone, Debug, Default)]
 pub struct TaskReport {
@@ -113,19 +138,13 @@ pub(crate) struct SpreadHook(pub(crate) Arc<dyn SpreadPlanner>);
 
 /// Prepares a session's config for a planner of stages.
 pub(crate) fn add_to(config: SessionConfig, planner: Arc<dyn SpreadPlanner>) -> SessionConfig {
-    let mut config = config.with_extension(Arc::new(SpreadHook(planner)));
-    // Stages are cut in one plan; a subquery that the plan runs beside itself could not be.
-    let optimizer = &mut config.options_mut().optimizer;
-    optimizer.enable_physical_uncorrelated_scalar_subquery = false;
-    config
+    config.with_extension(Arc::new(SpreadHook(planner)))
 }
 
-/// Reports the executors and the tasks that a session may use; none without a planner of stages.
-pub(crate) fn reports(config: &SessionConfig) -> (Vec<ExecutorReport>, Vec<TaskReport>) {
-    match config.get_extension::<SpreadHook>() {
-        Some(hook) => (hook.0.executors(), hook.0.tasks()),
-        None => (Vec::new(), Vec::new()),
-    }
+/// Returns a session's planner of stages.
+pub(crate) fn planner_of(config: &SessionConfig) -> Option<Arc<dyn SpreadPlanner>> {
+    let hook = config.get_extension::<SpreadHook>()?;
+    Some(Arc::clone(&hook.0))
 }
 
 /// Returns the functions of plans that no session registers: a process that reads plans of another one

@@ -8,10 +8,16 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::filter_pushdown::FilterPushdown;
 use datafusion::physical_plan::ExecutionPlan;
 
-use crate::query::YieldAtJoins;
+use crate::query::{YieldAtJoins, regions};
+use crate::region::report::RegionReport;
 use crate::rule::PlacePipelines;
 use crate::runtime::Runtime;
 use crate::spilling::TopKThatSpills;
+
+/// Reports the regions of a stage, from its head down, as far as they have run.
+pub fn stage_regions(stage: &Arc<dyn ExecutionPlan>) -> Vec<RegionReport> {
+    regions(stage)
+}
 
 /// Makes regions of a plan that was meant to be spread and runs in this process after all.
 ///

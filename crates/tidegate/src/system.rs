@@ -33,6 +33,7 @@ use crate::clients::Client;
 use crate::query::History;
 use crate::query::{LoggedQuery, QueryReport, Work};
 use crate::runtime::Runtime;
+use crate::spread::planner_of;
 use placements::{decisions, placements};
 use reports::{MemoryReport, SessionReport};
 
@@ -114,6 +115,7 @@ impl TableProvider for SystemTable {
         _limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let client = Client::of(state.config());
+        let planner = || planner_of(state.config());
         let reports = || History::of(&self.runtime).reports_for(client.as_deref());
         let columns = match self.content {
             Content::Devices => devices(&self.runtime),
@@ -123,15 +125,15 @@ impl TableProvider for SystemTable {
                 memory(&reports::memory(&self.runtime, pool))
             }
             Content::Queries => queries(&reports()),
-            Content::Placements => placements(&reports()),
+            Content::Placements => placements(&reports(), planner().as_deref()),
             Content::Decisions => decisions(&reports()),
             Content::QueryLog => {
                 query_log(&History::of(&self.runtime).logged_for(client.as_deref()))
             }
             Content::Sessions => sessions(&reports::sessions(&self.runtime, client.as_deref())),
             Content::Settings => settings(state),
-            Content::Executors => executors::executors(state.config()),
-            Content::Tasks => executors::tasks(state.config()),
+            Content::Executors => executors::executors(planner().as_deref()),
+            Content::Tasks => executors::tasks(planner().as_deref(), &reports()),
         };
         let rows = RecordBatch::try_new(Arc::clone(&self.schema), columns)?;
         let schema = Arc::clone(&self.schema);
@@ -245,6 +247,7 @@ impl Content {
                 count("waits"),
                 count("evicted_bytes"),
                 text("recorded"),
+                text("executor"),
             ],
             Content::Decisions => vec![
                 count("query_id"),
@@ -308,6 +311,7 @@ impl Content {
                 count("task"),
                 text("executor"),
                 text("state"),
+                count("query_id"),
             ],
         }))
     }

@@ -32,6 +32,15 @@ pub(crate) struct SchedulerArgs {
     )]
     pub(crate) cluster_listen: SocketAddr,
 
+    /// Number of executors that must have joined before /ready says so
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "0",
+        env = "TIDEGATE_CLUSTER_EXECUTORS_MIN"
+    )]
+    pub(crate) executors_min: usize,
+
     #[command(flatten)]
     pub(crate) links: LinkArgs,
 

@@ -8,7 +8,9 @@
     reason = "a test stops at what it did not expect"
 )]
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -49,7 +51,7 @@ impl Drop for Node {
 /// A scheduler process and its executors.
 struct Nodes {
     folder: TempDir,
-    _scheduler: Node,
+    scheduler: Node,
     client: String,
     join: String,
     executors: Vec<(String, Node)>,
@@ -60,29 +62,10 @@ impl Nodes {
         let folder = tempfile::tempdir().unwrap();
         let secret = folder.path().join("secret");
         std::fs::write(&secret, "a secret of this test, which has 32 bytes").unwrap();
-        let mut scheduler = tidegate(&[
-            "cluster",
-            "scheduler",
-            "--listen",
-            "127.0.0.1:0",
-            "--cluster-listen",
-            "127.0.0.1:0",
-            "--threads",
-            "2",
-            "--set",
-            "tidegate.spread=always",
-            "--cluster-secret-file",
-        ])
-        .arg(&secret)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-        let join = line_after(&mut scheduler.stderr, "executors join at ");
-        let client = line_after(&mut scheduler.stdout, "listening on ");
+        let (scheduler, client, join) = scheduler(&secret, "127.0.0.1:0");
         let mut nodes = Self {
             folder,
-            _scheduler: Node(scheduler),
+            scheduler,
             client,
             join,
             executors: Vec::new(),
@@ -107,6 +90,15 @@ impl Nodes {
         self.wait(&format!(
             "SELECT count(*) FROM system.executors WHERE state = 'ready' AND executor = '{name}'"
         ));
+    }
+
+    /// Kills the scheduler, and starts another one where executors join.
+    fn another_scheduler(&mut self) {
+        self.scheduler.signal("-KILL");
+        let _ = self.scheduler.0.wait();
+        let address = self.join.trim_start_matches("grpc://").to_string();
+        let secret = self.folder.path().join("secret");
+        (self.scheduler, self.client, self.join) = scheduler(&secret, &address);
     }
 
     fn spawn(&self, sql: &str) -> Child {
@@ -151,8 +143,23 @@ impl Nodes {
     }
 }
 
+/// Starts a scheduler whom executors join at an address; where clients and executors reach it.
+fn scheduler(secret: &Path, join: &str) -> (Node, String, String) {
+    let mut scheduler = tidegate(&["cluster", "scheduler", "--listen", "127.0.0.1:0"])
+        .args(["--cluster-listen", join, "--threads", "2"])
+        .args(["--set", "tidegate.spread=always", "--cluster-secret-file"])
+        .arg(secret)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let join = line_after(&mut scheduler.stderr, "executors join at ");
+    let client = line_after(&mut scheduler.stdout, "listening on ");
+    (Node(scheduler), client, join)
+}
+
 /// Reads lines until one begins like this; what follows.
-fn line_after<R: std::io::Read>(out: &mut Option<R>, start: &str) -> String {
+fn line_after<R: Read>(out: &mut Option<R>, start: &str) -> String {
     let mut lines = BufReader::new(out.as_mut().unwrap());
     loop {
         let mut line = String::new();
@@ -243,6 +250,101 @@ fn killed_executors_cost_no_row() {
     let tried = nodes.rows("SELECT count(DISTINCT executor) FROM system.tasks WHERE attempt = 1");
     assert_eq!(tried, ["3"]);
     assert!(attempts[0].parse::<u64>().unwrap() >= 1);
+}
+
+/// Statements that would run for hours, and hold memory or wait for each other's rows.
+const ENDLESS: [&str; 2] = [
+    "SELECT i % 1000, count(*), sum(x) FROM random_normal([500000, 500000]) GROUP BY 1",
+    "SELECT count(*) FROM random_normal([500000, 500000]) a JOIN range(100000) b ON a.i = b.value",
+];
+
+#[test]
+fn a_killed_scheduler_frees_its_executors() {
+    let mut nodes = Nodes::start(2);
+    let expected = nodes.rows(STATEMENTS[0]);
+    for sql in ENDLESS {
+        let running = nodes.spawn(sql);
+        nodes.wait(
+            "SELECT CASE WHEN min(tasks) > 0 AND min(memory_used) > 0 THEN 1 ELSE 0 END \
+             FROM system.executors",
+        );
+        nodes.another_scheduler();
+        // Its client learns of it; what it is told is the connection's end.
+        assert!(!ended(running).status.success());
+        nodes.wait("SELECT count(*) - 1 FROM system.executors WHERE state = 'ready'");
+        nodes.wait_idle();
+        assert_eq!(nodes.rows(STATEMENTS[0]), expected);
+        let executors = nodes.rows("SELECT DISTINCT executor FROM system.tasks");
+        assert_eq!(executors, ["e1", "e2"]);
+    }
+}
+
+/// Asks a scheduler over HTTP; what it answers.
+fn asked(address: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(
+        stream,
+        "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+#[test]
+fn a_scheduler_is_ready_with_its_executors() {
+    let folder = tempfile::tempdir().unwrap();
+    let secret = folder.path().join("secret");
+    std::fs::write(&secret, "a secret of this test, which has 32 bytes").unwrap();
+    let mut child = tidegate(&["cluster", "scheduler", "--listen", "127.0.0.1:0"])
+        .args(["--cluster-listen", "127.0.0.1:0", "--http-port", "0"])
+        .args(["--executors-min", "1", "--cluster-secret-file"])
+        .arg(&secret)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let join = line_after(&mut child.stderr, "executors join at ");
+    let page = line_after(&mut child.stdout, "live page at ");
+    let _scheduler = Node(child);
+    let address = page.trim_start_matches("http://").trim_end_matches('/');
+    let waiting = asked(address, "/ready");
+    assert!(waiting.starts_with("HTTP/1.1 503"), "{waiting}");
+    assert!(waiting.contains("waiting for executors"), "{waiting}");
+    assert!(asked(address, "/health").starts_with("HTTP/1.1 200"));
+    let mut executor = tidegate(&["cluster", "executor", "--name", "e1", "--join", &join])
+        .args(["--threads", "1", "--cluster-secret-file"])
+        .arg(&secret)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let _ = line_after(&mut executor.stdout, "executor ");
+    let executor = Node(executor);
+    let began = Instant::now();
+    while !asked(address, "/ready").starts_with("HTTP/1.1 200") {
+        assert!(began.elapsed() < PATIENCE, "{}", asked(address, "/ready"));
+    }
+    let metrics = asked(address, "/metrics");
+    for line in [
+        "tidegate_executors{state=\"ready\"} 1",
+        "tidegate_tasks_running 0",
+        "tidegate_executors_joined_total 1",
+        "tidegate_executors_lost_total 0",
+        "tidegate_exchange_bytes_total 0",
+    ] {
+        assert!(metrics.contains(line), "{line}: {metrics}");
+    }
+    drop(executor);
+    while !asked(address, "/ready").starts_with("HTTP/1.1 503") {
+        assert!(began.elapsed() < PATIENCE, "{}", asked(address, "/ready"));
+    }
+    let metrics = asked(address, "/metrics");
+    assert!(
+        metrics.contains("tidegate_executors_lost_total 1"),
+        "{metrics}"
+    );
 }
 
 #[test]

@@ -51,6 +51,33 @@ async fn generated_tables_are_shared_by_parts() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_limit_is_of_all_shares_together() {
+    let nodes = Nodes::start(2).await;
+    let folder = files(&nodes.session).await;
+    for partitions in [1, 2] {
+        let set = format!("SET datafusion.execution.target_partitions = {partitions}");
+        nodes.rows(&set).await;
+        for table in [
+            format!("'{}/*.parquet'", folder.path().display()),
+            "tpch('orders', 0.01)".into(),
+            "arange(500000)".into(),
+        ] {
+            assert_eq!(
+                nodes
+                    .rows(&format!("SELECT * FROM {table} LIMIT 5"))
+                    .await
+                    .len(),
+                5
+            );
+            let counted = format!(
+                "SELECT count(*) FROM (SELECT * FROM {table} LIMIT 5) JOIN tpch('region', 0.01) ON r_regionkey = 0"
+            );
+            assert_eq!(nodes.rows(&counted).await, ["5"], "{table}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn small_tables_in_memory_travel() {
     let nodes = Nodes::start(2).await;
     let alone = builder().build().unwrap();

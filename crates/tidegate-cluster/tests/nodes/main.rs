@@ -7,5 +7,8 @@
 )]
 
 mod answers;
+mod files;
+mod left;
 mod nodes;
+mod seen;
 mod trust;

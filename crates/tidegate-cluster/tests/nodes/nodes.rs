@@ -28,10 +28,12 @@ pub(crate) const SECRET: &str = "0123456789abcdef0123456789abcdef";
 
 /// A scheduler's session over executors of this process.
 pub(crate) struct Nodes {
-    pub(crate) cluster: Cluster,
+    cluster: Option<Cluster>,
     pub(crate) session: Session,
     pub(crate) url: Url,
     links: Links,
+    /// The executors' sessions.
+    pub(crate) sessions: Vec<Session>,
     executors: Vec<JoinHandle<Result<(), ClusterError>>>,
 }
 
@@ -63,30 +65,44 @@ impl Nodes {
         let url = cluster.listen(&session, ([127, 0, 0, 1], 0).into()).await;
         session.set("tidegate.spread", "always").await.unwrap();
         Self {
-            cluster,
+            cluster: Some(cluster),
             session,
             url: url.unwrap(),
             links,
+            sessions: Vec::new(),
             executors: Vec::new(),
         }
     }
 
     pub(crate) async fn add(&mut self, name: &str, session: SessionBuilder) {
-        let executor = bound(
-            name,
-            session.build().unwrap(),
-            &self.url,
-            self.links.clone(),
-        )
-        .await;
+        let session = session.build().unwrap();
+        self.sessions.push(session.clone());
+        let executor = bound(name, session, &self.url, self.links.clone()).await;
         let running = tokio::spawn(executor.unwrap().run(std::future::pending()));
         self.executors.push(running);
+    }
+
+    /// Ends the scheduler's connections, as its death would.
+    pub(crate) fn kill_scheduler(&mut self) {
+        self.cluster = None;
+    }
+
+    /// Returns how many bytes the statements of each executor hold.
+    pub(crate) fn held(&self) -> Vec<usize> {
+        let sessions = self.sessions.iter();
+        sessions
+            .map(|session| session.context().runtime_env().memory_pool.reserved())
+            .collect()
+    }
+
+    pub(crate) fn num_ready(&self) -> usize {
+        self.cluster.as_ref().map_or(0, Cluster::num_ready)
     }
 
     /// Waits until this many executors may be used.
     pub(crate) async fn ready(&self, count: usize) {
         let began = Instant::now();
-        while self.cluster.num_ready() != count {
+        while self.num_ready() != count {
             assert!(
                 began.elapsed() < Duration::from_secs(60),
                 "no {count} executors"

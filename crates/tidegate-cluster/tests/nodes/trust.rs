@@ -25,7 +25,7 @@ async fn another_secret_is_refused() {
         panic!("it was let in");
     };
     assert!(why.contains("--cluster-secret-file"), "{why}");
-    assert_eq!(nodes.cluster.num_ready(), 0);
+    assert_eq!(nodes.num_ready(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -98,5 +98,5 @@ async fn peers_talk_over_tls() {
     let running = stranger.unwrap().run(std::future::pending());
     let joined = tokio::time::timeout(Duration::from_secs(2), running).await;
     assert!(joined.is_err());
-    assert_eq!(nodes.cluster.num_ready(), 2);
+    assert_eq!(nodes.num_ready(), 2);
 }

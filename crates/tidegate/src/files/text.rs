@@ -6,6 +6,7 @@
 
 mod bytes;
 mod columns;
+mod described;
 mod found;
 mod objects;
 mod opener;
@@ -29,6 +30,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion_datasource::TableSchema;
 use datafusion_datasource::file::FileSource;
 use object_store::{ObjectMeta, ObjectStore};
+use serde::{Deserialize, Serialize};
 use tidegate_readers::Given;
 use tidegate_readers::json::GivenJson;
 
@@ -36,13 +38,14 @@ use found::Files;
 use source::TextSource;
 
 pub(crate) use columns::merged;
+pub(crate) use described::{TextDescription, is_cuttable};
 pub(crate) use source::{RowsLeftOut, rows_left_out};
 
 /// Options that say nothing of how text is written.
 const OTHER_OPTIONS: [&str; 2] = ["format.compression", "compression"];
 
 /// What a table's files hold, and what was said of them.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Kind {
     /// Delimited values.
     Delimited(Box<Given>),
@@ -91,7 +94,7 @@ impl FileFormatFactory for TextFactory {
 }
 
 /// How the columns of several files are put together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Union {
     /// Each file has all of them.
     ByPlace,

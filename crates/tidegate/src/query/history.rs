@@ -100,6 +100,8 @@ pub struct QueryReport {
     pub peak_bytes: u64,
     /// Why it failed.
     pub error: Option<String>,
+    /// Its number among the statements that run over executors; `None` if it does not.
+    pub statement: Option<u64>,
     /// Rows of files that it left out because of `ignore_errors`.
     pub rows_left_out: u64,
     /// A remark on how it ran: that it was planned again for lack of memory, or what was wrong with the
@@ -121,6 +123,13 @@ impl fmt::Display for QueryReport {
         }
         Ok(())
     }
+}
+
+/// How a query was planned.
+struct Planned {
+    took: Duration,
+    /// Its number among those that run over executors.
+    statement: Option<u64>,
 }
 
 /// Who asked for a query, in which words, and what stops it.
@@ -183,9 +192,18 @@ impl History {
         runtime.shared()
     }
 
-    /// Remembers a query that has just been planned.
-    pub(crate) fn planned(&self, asked: Asked, planned_in: Duration) -> Arc<Record> {
-        self.remember(asked, planned_in, QueryState::Planned, None)
+    /// Remembers a query that has just been planned; over executors as the statement of this number.
+    pub(crate) fn planned(
+        &self,
+        asked: Asked,
+        planned_in: Duration,
+        statement: Option<u64>,
+    ) -> Arc<Record> {
+        let planned = Planned {
+            took: planned_in,
+            statement,
+        };
+        self.remember(asked, planned, QueryState::Planned, None)
     }
 
     /// Remembers a statement that failed before it was planned, unless it has been since `began`: its own query
@@ -207,13 +225,17 @@ impl History {
             ErrorKind::Cancelled | ErrorKind::TimedOut => QueryState::Cancelled,
             _ => QueryState::Failed,
         };
-        self.remember(asked, planned_in, state, Some(error.to_string()));
+        let planned = Planned {
+            took: planned_in,
+            statement: None,
+        };
+        self.remember(asked, planned, state, Some(error.to_string()));
     }
 
     fn remember(
         &self,
         mut asked: Asked,
-        planned_in: Duration,
+        planned: Planned,
         state: QueryState,
         error: Option<String>,
     ) -> Arc<Record> {
@@ -222,7 +244,8 @@ impl History {
             id: self.next_id.fetch_add(1, Ordering::Relaxed) + 1,
             asked,
             started: SystemTime::now(),
-            planned_in,
+            planned_in: planned.took,
+            statement: planned.statement,
             progress: Mutex::new(Progress {
                 state,
                 clock: None,

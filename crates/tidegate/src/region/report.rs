@@ -8,14 +8,14 @@ use datafusion::common::stats::Precision;
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::metrics::{Count, Metric, MetricValue, MetricsSet, Time};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tidegate_kernels::Phases;
 use tidegate_scheduler::{ClaimStats, Place, PlaceReport, PlaceStats, RecordedRegion, Setbacks};
 
 use super::{Form, Region};
 
 /// What a region is, and what it has done so far.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RegionReport {
     /// `host`, `additive` or `atomic`.
     pub form: String,
@@ -33,6 +33,7 @@ pub struct RegionReport {
     pub devices: Vec<String>,
     /// `ordered` if float sums have the same bits on every run, `unordered` if they may differ in their
     /// last ones; `None` if there are none.
+    #[serde(skip_deserializing)]
     pub float_sums: Option<&'static str>,
     /// Seconds that finding and lowering the region took.
     pub plan_seconds: f64,

@@ -218,9 +218,10 @@ fn split(aggregate: &Aggregate, arms: &[Arm]) -> Result<LogicalPlan> {
     }
     let keys: Vec<Expr> = (0..num_keys).map(|number| column(key(number))).collect();
     let names = aggregate.schema.iter();
-    let output = output.into_iter().zip(names).map(|(expr, (table, field))| {
-        expr.alias_qualified(table.cloned(), field.name())
-    });
+    let output = output
+        .into_iter()
+        .zip(names)
+        .map(|(expr, (table, field))| expr.alias_qualified(table.cloned(), field.name()));
     all.aggregate(keys, finals)?
         .project(output.collect::<Vec<_>>())?
         .build()
@@ -228,7 +229,9 @@ fn split(aggregate: &Aggregate, arms: &[Arm]) -> Result<LogicalPlan> {
 
 /// Returns one arm's aggregates by the keys, and NULL in the columns of the others.
 fn arm_of(aggregate: &Aggregate, arm: &Arm) -> Result<LogicalPlan> {
-    let exprs = arm.iter().map(|number| aggregate.aggr_expr[*number].clone());
+    let exprs = arm
+        .iter()
+        .map(|number| aggregate.aggr_expr[*number].clone());
     let computed = Aggregate::try_new(
         Arc::clone(&aggregate.input),
         aggregate.group_expr.clone(),

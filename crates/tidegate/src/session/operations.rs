@@ -8,6 +8,7 @@ use super::Session;
 use crate::clients::Client;
 use crate::error::Error;
 use crate::query::{History, LaneWork, LoggedQuery, QueryProfile, QueryProgress, QueryReport};
+use crate::spread::{ClusterActivity, ExecutorReport, planner_of};
 use crate::system::reports::{self, MemoryReport, SessionReport};
 
 /// Activity of the column cache since the process began, in chunks.
@@ -96,6 +97,13 @@ impl Session {
     pub fn query_log(&self) -> Vec<Arc<LoggedQuery>> {
         let history = History::of(&self.runtime);
         history.logged_for(self.client().as_deref())
+    }
+
+    /// Reports the executors that the session's statements may run over, and what the cluster has done so
+    /// far; `None` for a session without a cluster.
+    pub fn cluster(&self) -> Option<(Vec<ExecutorReport>, ClusterActivity)> {
+        let planner = planner_of(&self.ctx.copied_config())?;
+        Some((planner.executors(), planner.activity()))
     }
 
     /// Lists the clients' sessions, as far as the session's client may see them; oldest first.

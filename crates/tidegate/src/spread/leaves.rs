@@ -2,20 +2,28 @@
 
 use std::sync::Arc;
 
-use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig, ParquetSource};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion_datasource::file_scan_config::FileScanConfigBuilder;
-use datafusion_datasource::{FileRange, PartitionedFile};
 use serde::{Deserialize, Serialize};
 
+use super::files::{self, FilesDescription, file_scan};
 use crate::generate::source_of;
 use crate::sources::{MorselScan, Share, SourceDescription};
 
-/// A scan of a generated table, in words that another process makes the same scan of.
+/// A leaf of ours, in words that another process makes the same leaf of.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct LeafDescription {
+pub struct LeafDescription(Words);
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+enum Words {
+    Generated(Box<GeneratedScan>),
+    Files(FilesDescription),
+}
+
+/// A scan of a generated table.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct GeneratedScan {
     source: SourceDescription,
     columns: Vec<usize>,
     partitions: usize,
@@ -23,25 +31,57 @@ pub struct LeafDescription {
 }
 
 impl LeafDescription {
-    /// Describes a leaf, if it is a scan of a generated table.
-    pub fn of(plan: &Arc<dyn ExecutionPlan>) -> Option<Self> {
-        let scan = morsel_scan(plan)?;
-        Some(Self {
-            source: scan.source.description()?,
-            columns: scan.columns.to_vec(),
-            partitions: scan.partitions(),
-            limit: scan.limit,
-        })
-    }
-
-    /// Makes the leaf.
+    /// Describes a leaf, if it is ours. With a scan of files comes its stand-in: a scan of the same files
+    /// that DataFusion can write.
     ///
     /// # Errors
-    /// For a description that no table has.
-    pub fn plan(&self) -> Result<Arc<dyn ExecutionPlan>> {
-        let source = source_of(&self.source)?;
-        let scan = MorselScan::try_new(source, &self.columns, self.partitions, self.limit)?;
-        Ok(DataSourceExec::from_data_source(scan))
+    /// None for leaves that the planner made.
+    pub fn of(
+        plan: &Arc<dyn ExecutionPlan>,
+    ) -> Result<Option<(Self, Option<Arc<dyn ExecutionPlan>>)>> {
+        if let Some(scan) = morsel_scan(plan) {
+            let generated = scan.source.description().map(|source| GeneratedScan {
+                source,
+                columns: scan.columns.to_vec(),
+                partitions: scan.partitions(),
+                limit: scan.limit,
+            });
+            return Ok(generated.map(|scan| (Self(Words::Generated(Box::new(scan))), None)));
+        }
+        let scan = file_scan(plan);
+        let described = scan.and_then(|scan| Some((FilesDescription::of(scan)?, scan)));
+        described
+            .map(|(description, scan)| {
+                let stand_in = DataSourceExec::from_data_source(files::stand_in(scan)?);
+                Ok((Self(Words::Files(description)), Some(stand_in as _)))
+            })
+            .transpose()
+    }
+
+    /// Makes the leaf, of its stand-in if it had one.
+    ///
+    /// # Errors
+    /// For a description that no leaf has.
+    pub fn plan(self, stand_in: Option<&Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        match (self.0, stand_in) {
+            (Words::Generated(scan), None) => {
+                let GeneratedScan {
+                    source,
+                    columns,
+                    partitions,
+                    limit,
+                } = *scan;
+                let source = source_of(&source)?;
+                let scan = MorselScan::try_new(source, &columns, partitions, limit)?;
+                Ok(DataSourceExec::from_data_source(scan))
+            }
+            (Words::Files(description), Some(stand_in)) => {
+                let scan = file_scan(stand_in);
+                let scan = scan.ok_or_else(|| DataFusionError::Internal(NO_STAND_IN.into()))?;
+                Ok(DataSourceExec::from_data_source(description.scan(scan)?))
+            }
+            _ => Err(DataFusionError::Internal(NO_STAND_IN.into())),
+        }
     }
 
     /// Writes the description as JSON.
@@ -61,24 +101,26 @@ impl LeafDescription {
     }
 }
 
+const NO_STAND_IN: &str = "a leaf came with another leaf's stand-in";
+
 fn morsel_scan(plan: &Arc<dyn ExecutionPlan>) -> Option<&MorselScan> {
     let leaf = plan.downcast_ref::<DataSourceExec>()?;
     leaf.data_source().downcast_ref::<MorselScan>()
 }
 
-/// Returns the scan of Parquet files that a leaf is, unless its rows are promised to be partitioned by
-/// their values, which shares would not keep.
-fn parquet_scan(plan: &Arc<dyn ExecutionPlan>) -> Option<&FileScanConfig> {
-    let leaf = plan.downcast_ref::<DataSourceExec>()?;
-    let scan = leaf.data_source().downcast_ref::<FileScanConfig>()?;
-    let is_parquet = scan.file_source().downcast_ref::<ParquetSource>().is_some();
-    (is_parquet && scan.output_partitioning.is_none()).then_some(scan)
+/// Returns what of a leaf another process would not get, though its plan could be sent.
+pub fn leaf_lost(plan: &Arc<dyn ExecutionPlan>) -> Option<&'static str> {
+    file_scan(plan).and_then(files::lost)
 }
 
 /// Returns about how many bytes a leaf reads, if it can be shared.
 pub fn leaf_bytes(plan: &Arc<dyn ExecutionPlan>) -> Option<u64> {
     if let Some(scan) = morsel_scan(plan) {
         scan.source.description()?;
+        // Each share would give so many rows.
+        if scan.limit.is_some() {
+            return None;
+        }
         return Some(
             scan.source
                 .morsels()
@@ -87,14 +129,13 @@ pub fn leaf_bytes(plan: &Arc<dyn ExecutionPlan>) -> Option<u64> {
                 .sum(),
         );
     }
-    let scan = parquet_scan(plan)?;
-    let files = scan.file_groups.iter().flat_map(|group| group.iter());
-    Some(files.map(PartitionedFile::effective_size).sum())
+    files::bytes(file_scan(plan)?)
 }
 
 /// Cuts a leaf into shares, one for each weight, which together have each of its rows once: runs of
-/// morsels of a generated table, byte ranges of Parquet files, each of whose row groups belongs to the
-/// range that it begins in. A share may be empty; all have as many partitions.
+/// morsels of a generated table, of the bytes of files, or of files. A row that is cut belongs to the run
+/// that it begins in, as do row groups of Parquet and batches of Arrow. A share may be empty; all have as
+/// many partitions.
 ///
 /// `None` for a leaf that cannot be shared.
 ///
@@ -104,13 +145,14 @@ pub fn leaf_shares(
     plan: &Arc<dyn ExecutionPlan>,
     weights: &[u64],
 ) -> Result<Option<Vec<Arc<dyn ExecutionPlan>>>> {
-    leaf_bytes(plan).map_or(Ok(None), |_| {
-        match (morsel_scan(plan), parquet_scan(plan)) {
-            (Some(scan), _) => morsel_shares(scan, weights).map(Some),
-            (None, Some(scan)) => Ok(Some(file_shares(scan, weights))),
-            (None, None) => Ok(None),
-        }
-    })
+    if leaf_bytes(plan).is_none() {
+        return Ok(None);
+    }
+    match (morsel_scan(plan), file_scan(plan)) {
+        (Some(scan), _) => morsel_shares(scan, weights).map(Some),
+        (None, Some(scan)) => Ok(files::shares(scan, weights)),
+        (None, None) => Ok(None),
+    }
 }
 
 fn morsel_shares(scan: &MorselScan, weights: &[u64]) -> Result<Vec<Arc<dyn ExecutionPlan>>> {
@@ -130,7 +172,7 @@ fn morsel_shares(scan: &MorselScan, weights: &[u64]) -> Result<Vec<Arc<dyn Execu
 
 /// Cuts a row of sizes into one run of neighbours for each weight, in order, each as near to its part of
 /// the sum as whole elements allow.
-fn runs(sizes: &[u64], weights: &[u64]) -> Vec<std::ops::Range<usize>> {
+pub(super) fn runs(sizes: &[u64], weights: &[u64]) -> Vec<std::ops::Range<usize>> {
     let ends = ends(sizes.iter().sum(), weights);
     let (mut first, mut before) = (0, 0_u64);
     let mut runs = Vec::with_capacity(weights.len());
@@ -151,7 +193,7 @@ fn runs(sizes: &[u64], weights: &[u64]) -> Vec<std::ops::Range<usize>> {
 }
 
 /// Returns where each weight's part of a sum ends.
-fn ends(sum: u64, weights: &[u64]) -> Vec<u64> {
+pub(super) fn ends(sum: u64, weights: &[u64]) -> Vec<u64> {
     let all: u128 = weights.iter().map(|weight| u128::from(*weight)).sum();
     let mut upto = 0_u128;
     let end = |weight: &u64| {
@@ -161,58 +203,9 @@ fn ends(sum: u64, weights: &[u64]) -> Vec<u64> {
     weights.iter().map(end).collect()
 }
 
-fn file_shares(scan: &FileScanConfig, weights: &[u64]) -> Vec<Arc<dyn ExecutionPlan>> {
-    let mut shares = vec![Vec::new(); weights.len()];
-    for group in &scan.file_groups {
-        for (share, files) in shares.iter_mut().zip(cut(group, weights)) {
-            share.push(FileGroup::new(files));
-        }
-    }
-    let share = |groups| {
-        let scan = FileScanConfigBuilder::from(scan.clone()).with_file_groups(groups);
-        DataSourceExec::from_data_source(scan.build()) as Arc<dyn ExecutionPlan>
-    };
-    shares.into_iter().map(share).collect()
-}
-
-/// Cuts the bytes of a group's files, one after the other, into a part for each weight.
-fn cut(group: &FileGroup, weights: &[u64]) -> Vec<Vec<PartitionedFile>> {
-    let bytes = group.iter().map(PartitionedFile::effective_size).sum();
-    let ends = ends(bytes, weights);
-    let mut parts = vec![Vec::new(); weights.len()];
-    let (mut part, mut at) = (0, 0_u64);
-    for file in group.iter() {
-        let whole = FileRange {
-            start: 0,
-            end: file.object_meta.size as i64,
-        };
-        let range = file.range.as_ref().unwrap_or(&whole);
-        let (mut start, end) = (range.start, range.end);
-        while start < end {
-            while part + 1 < parts.len() && at >= ends[part] {
-                part += 1;
-            }
-            let left = match part + 1 < parts.len() {
-                true => (ends[part] - at) as i64,
-                false => i64::MAX,
-            };
-            let upto = end.min(start.saturating_add(left));
-            at += (upto - start) as u64;
-            let mut piece = file.clone();
-            piece.range = Some(FileRange { start, end: upto });
-            parts[part].push(piece);
-            start = upto;
-        }
-    }
-    parts
-}
-
 #[cfg(test)]
 mod tests {
-    use datafusion_datasource::PartitionedFile;
-    use datafusion_datasource::file_groups::FileGroup;
-
-    use super::{cut, runs};
+    use super::runs;
 
     #[test]
     fn each_morsel_is_in_one_run() {
@@ -224,34 +217,6 @@ mod tests {
             (vec![1, 100, 1], vec![1, 1, 1], vec![0..1, 1..2, 2..3]),
         ] {
             assert_eq!(runs(&sizes, &weights), expected, "{sizes:?} {weights:?}");
-        }
-    }
-
-    #[test]
-    fn each_byte_is_in_one_range() {
-        let file = |name: &str, size| PartitionedFile::new(name, size);
-        let group = FileGroup::new(vec![
-            file("a", 100),
-            file("b", 1),
-            file("c", 50).with_range(10, 40),
-        ]);
-        for weights in [vec![1], vec![1, 1], vec![3, 1, 2], vec![1; 200]] {
-            let parts = cut(&group, &weights);
-            assert_eq!(parts.len(), weights.len());
-            let mut bytes = 0;
-            let mut at = ("a".to_string(), 0);
-            for piece in parts.iter().flatten() {
-                let range = piece.range.as_ref().unwrap();
-                let name = piece.path().to_string();
-                if name != at.0 {
-                    at = (name.clone(), if name == "c" { 10 } else { 0 });
-                }
-                assert_eq!((name, range.start), at, "{weights:?}");
-                assert!(range.start < range.end);
-                at.1 = range.end;
-                bytes += range.end - range.start;
-            }
-            assert_eq!(bytes, 131, "{weights:?}");
         }
     }
 }

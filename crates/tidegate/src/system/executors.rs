@@ -1,13 +1,16 @@
 //! `system.executors` and `system.tasks`: what a scheduler knows of its cluster.
 
-use datafusion::arrow::array::ArrayRef;
-use datafusion::prelude::SessionConfig;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, UInt64Array};
 
 use super::{counts, seconds, texts};
-use crate::spread;
+use crate::query::QueryReport;
+use crate::spread::SpreadPlanner;
 
-pub(super) fn executors(config: &SessionConfig) -> Vec<ArrayRef> {
-    let (executors, _) = spread::reports(config);
+pub(super) fn executors(planner: Option<&dyn SpreadPlanner>) -> Vec<ArrayRef> {
+    let executors = planner.map_or_else(Vec::new, SpreadPlanner::executors);
     let all = || executors.iter();
     vec![
         texts(all().map(|executor| Some(&executor.name))),
@@ -24,8 +27,17 @@ pub(super) fn executors(config: &SessionConfig) -> Vec<ArrayRef> {
     ]
 }
 
-pub(super) fn tasks(config: &SessionConfig) -> Vec<ArrayRef> {
-    let (_, tasks) = spread::reports(config);
+/// Lists the tasks; those of queries that are among the reports with their numbers.
+pub(super) fn tasks(planner: Option<&dyn SpreadPlanner>, reports: &[QueryReport]) -> Vec<ArrayRef> {
+    let tasks = planner.map_or_else(Vec::new, SpreadPlanner::tasks);
+    let queries = reports
+        .iter()
+        .filter_map(|report| Some((report.statement?, report.id)));
+    let queries: HashMap<u64, u64> = queries.collect();
+    let queries = tasks
+        .iter()
+        .map(|task| queries.get(&task.statement).copied());
+    let queries = Arc::new(queries.collect::<UInt64Array>());
     let all = || tasks.iter();
     vec![
         counts(all().map(|task| task.statement)),
@@ -34,5 +46,6 @@ pub(super) fn tasks(config: &SessionConfig) -> Vec<ArrayRef> {
         counts(all().map(|task| task.task)),
         texts(all().map(|task| Some(&task.executor))),
         texts(all().map(|task| Some(&task.state))),
+        queries,
     ]
 }

@@ -8,6 +8,7 @@ use tidegate_scheduler::{DecisionReport, PlaceReport};
 use super::{counts, moments, texts};
 use crate::query::QueryReport;
 use crate::region::report::RegionReport;
+use crate::spread::SpreadPlanner;
 
 /// What one place did for one region of a query.
 #[derive(Clone, Copy)]
@@ -16,20 +17,38 @@ struct Part<'a> {
     /// Counts up from 1.
     number: u64,
     region: &'a RegionReport,
+    /// Who ran it, if another process did.
+    executor: Option<&'a str>,
     place: &'a PlaceReport,
     /// The place's position among those of the region.
     position: usize,
 }
 
-fn parts(reports: &[QueryReport]) -> Vec<Part<'_>> {
+/// The regions of a query that executors ran, with their names.
+type Elsewhere = Vec<(String, RegionReport)>;
+
+/// Asks a planner of stages for the regions of each query.
+fn elsewhere(reports: &[QueryReport], planner: Option<&dyn SpreadPlanner>) -> Vec<Elsewhere> {
+    let regions = |report: &QueryReport| match (planner, report.statement) {
+        (Some(planner), Some(statement)) => planner.regions(statement),
+        _ => Vec::new(),
+    };
+    reports.iter().map(regions).collect()
+}
+
+fn parts<'a>(reports: &'a [QueryReport], elsewhere: &'a [Elsewhere]) -> Vec<Part<'a>> {
     let mut parts = Vec::new();
-    for report in reports {
-        for (index, region) in report.regions.iter().enumerate() {
+    for (index, report) in reports.iter().enumerate() {
+        let own = report.regions.iter().map(|region| (None, region));
+        let others = elsewhere.get(index).into_iter().flatten();
+        let others = others.map(|(executor, region)| (Some(executor.as_str()), region));
+        for ((executor, region), number) in own.chain(others).zip(1..) {
             let places = region.places.iter().enumerate();
             parts.extend(places.map(|(position, place)| Part {
                 query: report.id,
-                number: index as u64 + 1,
+                number,
                 region,
+                executor,
                 place,
                 position,
             }));
@@ -43,10 +62,14 @@ fn seconds(values: impl Iterator<Item = f64>) -> ArrayRef {
 }
 
 /// Lists each reason why a place ran a region, with what it ran; what is counted is told in the
-/// line of each reason.
-pub(super) fn placements(reports: &[QueryReport]) -> Vec<ArrayRef> {
+/// line of each reason. Regions that executors ran come after a query's own.
+pub(super) fn placements(
+    reports: &[QueryReport],
+    planner: Option<&dyn SpreadPlanner>,
+) -> Vec<ArrayRef> {
+    let elsewhere = elsewhere(reports, planner);
     let mut lines: Vec<(Part<'_>, Option<&(String, u64)>)> = Vec::new();
-    for part in parts(reports) {
+    for part in parts(reports, &elsewhere) {
         if part.place.reasons.is_empty() {
             lines.push((part, None));
         }
@@ -87,13 +110,14 @@ pub(super) fn placements(reports: &[QueryReport]) -> Vec<ArrayRef> {
                 .iter()
                 .map(|(part, _)| part.region.morsels_at(part.position)),
         ),
+        texts(lines.iter().map(|(part, _)| part.executor)),
     ]
 }
 
 /// Lists the claims of each place, as many as are remembered one by one.
 pub(super) fn decisions(reports: &[QueryReport]) -> Vec<ArrayRef> {
     let mut lines: Vec<(Part<'_>, u64, &DecisionReport)> = Vec::new();
-    for part in parts(reports) {
+    for part in parts(reports, &[]) {
         let claims = part.place.decisions.iter().enumerate();
         lines.extend(claims.map(|(index, claim)| (part, index as u64 + 1, claim)));
     }

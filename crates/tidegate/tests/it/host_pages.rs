@@ -438,9 +438,17 @@ async fn a_top_k_reads_few_row_groups() {
         let session = host_only();
         let path = folder.path().to_str().unwrap();
         session.register_parquet("t", path).await.unwrap();
-        answer(&session, "SELECT max(id), max(k), max(d), max(s), max(x), max(day) FROM t").await;
+        answer(
+            &session,
+            "SELECT max(id), max(k), max(d), max(s), max(x), max(day) FROM t",
+        )
+        .await;
         assert_eq!(answer(&session, &sql).await, wanted, "{sql}");
-        assert_eq!(answer(&over(folder.path(), 3).await, &sql).await, wanted, "{sql}");
+        assert_eq!(
+            answer(&over(folder.path(), 3).await, &sql).await,
+            wanted,
+            "{sql}"
+        );
     }
 }
 

@@ -4,7 +4,7 @@ use super::Finding;
 use super::tree::{Tree, has_extension};
 
 /// What `ls` may show; dotfiles come on top.
-const TOP_LEVEL: [&str; 10] = [
+const TOP_LEVEL: [&str; 11] = [
     "Cargo.toml",
     "Cargo.lock",
     "LICENSE",
@@ -15,6 +15,7 @@ const TOP_LEVEL: [&str; 10] = [
     "benches",
     "docs",
     "python",
+    "deploy",
 ];
 
 /// Words that say nothing about what is inside.

@@ -30,7 +30,7 @@ pub(crate) struct IpcSource {
 }
 
 impl IpcSource {
-    pub(super) fn new(table_schema: TableSchema) -> Self {
+    pub(crate) fn new(table_schema: TableSchema) -> Self {
         Self {
             metrics: ExecutionPlanMetricsSet::new(),
             projection: SplitProjection::unprojected(&table_schema),

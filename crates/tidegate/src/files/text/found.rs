@@ -50,8 +50,8 @@ fn version_of(file: &ObjectMeta) -> Version {
 /// The files of a table, looked at once each.
 #[derive(Debug)]
 pub(super) struct Files {
-    kind: Kind,
-    compression: Option<FileCompressionType>,
+    pub(super) kind: Kind,
+    pub(super) compression: Option<FileCompressionType>,
     found: Mutex<HashMap<Version, Arc<Found>>>,
     /// Whether the table's columns are those that were found.
     were_looked_at: AtomicBool,

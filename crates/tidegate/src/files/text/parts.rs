@@ -3,7 +3,8 @@
 //! DataFusion wants a file cut at offsets. Where the rows nearest to them begin is searched once, by all
 //! workers side by side, before the first part is read (`tidegate_readers::Splitter`); so that costs another
 //! pass over the file, and only files of this machine are cut, whose bytes come from the page cache the
-//! second time.
+//! second time. A scan that has a share of a file alone searches from the file's beginning to the share's
+//! end, and so makes the cuts that a scan of all of it makes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -38,7 +39,8 @@ type Key = (Path, u64, DateTime<Utc>, Vec<u64>);
 pub(super) struct Parts(Mutex<HashMap<Key, Arc<OnceCell<Places>>>>);
 
 impl Parts {
-    /// Returns where the part of a file stands that was wanted at `offset`, one of all `offsets`.
+    /// Returns where the part of a file stands that was wanted at `offset`, one of all `offsets` but the
+    /// last, where the last part ends.
     pub(super) async fn place(
         &self,
         store: &Arc<dyn ObjectStore>,
@@ -60,14 +62,15 @@ impl Parts {
     }
 }
 
-/// Returns the offsets at which a scan wants its files cut, from 0.
+/// Returns the offsets at which a scan wants its files cut, from 0 to where its last part ends.
 pub(super) fn offsets(config: &FileScanConfig) -> HashMap<Path, Vec<u64>> {
     let mut all = HashMap::<Path, Vec<u64>>::new();
     for file in config.file_groups.iter().flat_map(|group| group.iter()) {
         if file.range.is_some() {
             let location = file.object_meta.location.clone();
             let offsets = all.entry(location).or_insert_with(|| vec![0]);
-            offsets.push(file.range().0);
+            let (start, end) = file.range();
+            offsets.extend([start, end]);
         }
     }
     for offsets in all.values_mut() {
@@ -83,9 +86,12 @@ async fn cut(
     found: &Arc<Found>,
     offsets: &[u64],
 ) -> Result<Places> {
-    let ends: Vec<u64> = offsets[1..].iter().copied().chain([file.size]).collect();
+    let (offsets, ends) = (offsets.split_last(), offsets.split_first());
+    let (Some((_, offsets)), Some((_, ends))) = (offsets, ends) else {
+        return Ok(Places::new());
+    };
     let mut searches = JoinSet::new();
-    for (place, (offset, end)) in offsets.iter().zip(&ends).enumerate() {
+    for (place, (offset, end)) in offsets.iter().zip(ends).enumerate() {
         let from = match place {
             0 => SearchFrom::Head,
             _ => SearchFrom::Line(*offset),

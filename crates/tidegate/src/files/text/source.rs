@@ -34,8 +34,8 @@ pub(super) struct TextSource {
     metrics: ExecutionPlanMetricsSet,
     projection: SplitProjection,
     table_schema: TableSchema,
-    files: Arc<Files>,
-    union: Union,
+    pub(super) files: Arc<Files>,
+    pub(super) union: Union,
     /// What this scan left out, in all of its partitions.
     left_out: Arc<LeftOut>,
     /// The files that it reads in parts.
@@ -55,6 +55,14 @@ impl TextSource {
             parts: Arc::default(),
             batch_rows: BATCH_ROWS,
         }
+    }
+
+    /// Tells whether the files of a scan can be cut: they are files of this machine, since a cut costs
+    /// another pass over what is before it.
+    pub(super) fn is_cuttable(&self, config: &FileScanConfig) -> bool {
+        let mut files = config.file_groups.iter().flat_map(|group| group.iter());
+        let is_local = config.object_store_url.as_str().starts_with("file://");
+        is_local && files.all(|file| self.files.is_splittable(&file.object_meta))
     }
 }
 
@@ -154,9 +162,7 @@ impl FileSource for TextSource {
         output_ordering: Option<LexOrdering>,
         config: &FileScanConfig,
     ) -> Result<Option<FileScanConfig>> {
-        let mut files = config.file_groups.iter().flat_map(|group| group.iter());
-        let is_local = config.object_store_url.as_str().starts_with("file://");
-        if !is_local || !files.all(|file| self.files.is_splittable(&file.object_meta)) {
+        if !self.is_cuttable(config) {
             return Ok(None);
         }
         let groups = FileGroupPartitioner::new()

@@ -22,6 +22,7 @@ pub(crate) struct Record {
     pub(super) asked: Asked,
     pub(super) started: SystemTime,
     pub(super) planned_in: Duration,
+    pub(super) statement: Option<u64>,
     pub(super) progress: Mutex<Progress>,
     pub(super) log: Arc<QueryLog>,
     pub(super) watched: Arc<Watched>,
@@ -265,6 +266,7 @@ impl Record {
             admission_seconds: progress.waited.as_secs_f64(),
             peak_bytes: progress.peak_bytes,
             error: progress.error.clone(),
+            statement: self.statement,
             rows_left_out: progress.rows_left_out,
             note: progress.note.clone(),
             regions: match plan {

@@ -278,7 +278,7 @@ async fn run(
         owner: client.map(|client| client.asks()),
         cancel: CancelHandle::default(),
     };
-    let record = history.planned(asked, Duration::ZERO);
+    let record = history.planned(asked, Duration::ZERO, None);
     record.begin(1);
     let guard = Guard {
         record: Some(Arc::clone(&record)),

@@ -75,9 +75,7 @@ impl Units {
         let open = std::mem::take(&mut left.open);
         let mut keyed: Vec<(Option<K>, Unit)> =
             open.into_iter().map(|unit| (key(&unit), unit)).collect();
-        keyed.sort_by(|(one, _), (other, _)| {
-            other.partial_cmp(one).unwrap_or(Ordering::Equal)
-        });
+        keyed.sort_by(|(one, _), (other, _)| other.partial_cmp(one).unwrap_or(Ordering::Equal));
         left.open = keyed.into_iter().map(|(_, unit)| unit).collect();
     }
 

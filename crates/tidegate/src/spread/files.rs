@@ -1,0 +1,326 @@
+//! Scans of files: what of them travels, and their shares.
+//!
+//! Where files can be cut, a share is a run of bytes; where not, it is a run of whole files. Either way the
+//! shares together have each row once.
+
+use std::sync::Arc;
+
+use datafusion::datasource::physical_plan::{
+    CsvSource, FileGroup, FileScanConfig, JsonSource, ParquetSource,
+};
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion_datasource::file::FileSource;
+use datafusion_datasource::file_scan_config::FileScanConfigBuilder;
+use datafusion_datasource::{FileRange, PartitionedFile, TableSchema};
+use serde::{Deserialize, Serialize};
+
+use super::leaves::{ends, runs};
+use crate::files::ipc::IpcSource;
+use crate::files::text::{TextDescription, is_cuttable};
+
+/// A source of ours, which DataFusion cannot write.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) enum FilesDescription {
+    Text(Box<TextDescription>),
+    Ipc,
+}
+
+impl FilesDescription {
+    /// Describes the source of a scan, if it is ours.
+    pub(super) fn of(scan: &FileScanConfig) -> Option<Self> {
+        let source = scan.file_source();
+        if source.is::<IpcSource>() {
+            return Some(Self::Ipc);
+        }
+        let text = TextDescription::of(source.as_ref())?;
+        // Nothing that was said may be lost.
+        let json = serde_json::to_vec(&text).ok()?;
+        let read: TextDescription = serde_json::from_slice(&json).ok()?;
+        (read == text).then(|| Self::Text(Box::new(text)))
+    }
+
+    fn source(self, table_schema: TableSchema) -> Result<Arc<dyn FileSource>> {
+        match self {
+            Self::Text(text) => text.source(table_schema),
+            Self::Ipc => Ok(Arc::new(IpcSource::new(table_schema))),
+        }
+    }
+
+    /// Makes the scan of a stand-in.
+    pub(super) fn scan(self, stand_in: &FileScanConfig) -> Result<FileScanConfig> {
+        let source = self.source(stand_in.file_source().table_schema().clone())?;
+        with_source(stand_in, source)
+    }
+}
+
+/// Makes a scan of the same files by a source that DataFusion can write.
+pub(super) fn stand_in(scan: &FileScanConfig) -> Result<FileScanConfig> {
+    let source = JsonSource::new(scan.file_source().table_schema().clone());
+    with_source(scan, Arc::new(source))
+}
+
+/// Replaces the source of a scan by one of all columns, of which the same are read.
+fn with_source(scan: &FileScanConfig, source: Arc<dyn FileSource>) -> Result<FileScanConfig> {
+    let source = match scan.file_source().projection() {
+        None => source,
+        Some(projection) => source.try_pushdown_projection(projection)?.ok_or_else(|| {
+            DataFusionError::Internal("a source of files reads all columns".into())
+        })?,
+    };
+    let mut scan = scan.clone();
+    scan.file_source = source;
+    Ok(scan)
+}
+
+/// Returns the scan of files that a leaf is.
+pub(super) fn file_scan(plan: &Arc<dyn ExecutionPlan>) -> Option<&FileScanConfig> {
+    let leaf = plan.downcast_ref::<DataSourceExec>()?;
+    leaf.data_source().downcast_ref::<FileScanConfig>()
+}
+
+/// Returns what of a scan would be lost on the way without a word.
+pub(super) fn lost(scan: &FileScanConfig) -> Option<&'static str> {
+    let source = scan.file_source();
+    if source.is::<JsonSource>() {
+        return Some("a table of JSON whose columns were declared");
+    }
+    let csv = source.downcast_ref::<CsvSource>()?;
+    let declared = "a table of CSV whose columns and compression, or end of lines, were declared";
+    let is_plain = csv.terminator().is_none() && !scan.file_compression_type.is_compressed();
+    (!is_plain).then_some(declared)
+}
+
+/// What a scan is shared by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unit {
+    Bytes,
+    File,
+}
+
+/// Returns what a scan is shared by; `None` if it cannot be.
+fn unit(scan: &FileScanConfig) -> Option<Unit> {
+    // Shares would not keep rows partitioned by their values, and would each give the rows of the limit.
+    if scan.output_partitioning.is_some() || scan.limit.is_some() || lost(scan).is_some() {
+        return None;
+    }
+    let source = scan.file_source();
+    let by = |is_cuttable: bool| match is_cuttable {
+        true => Unit::Bytes,
+        false => Unit::File,
+    };
+    let unit = if source.is::<ParquetSource>() || source.is::<IpcSource>() {
+        Unit::Bytes
+    } else if let Some(csv) = source.downcast_ref::<CsvSource>() {
+        by(!csv.newlines_in_values())
+    } else {
+        TextDescription::of(source.as_ref())?;
+        by(is_cuttable(source.as_ref(), scan))
+    };
+    let files = scan.file_groups.iter().flat_map(|group| group.iter());
+    (unit == Unit::Bytes || files.count() > 1).then_some(unit)
+}
+
+/// Returns how many bytes a scan reads, if it can be shared.
+pub(super) fn bytes(scan: &FileScanConfig) -> Option<u64> {
+    unit(scan)?;
+    let files = scan.file_groups.iter().flat_map(|group| group.iter());
+    Some(files.map(PartitionedFile::effective_size).sum())
+}
+
+/// Cuts a scan into a share for each weight, of as many partitions as it has; `None` if it cannot be
+/// shared.
+pub(super) fn shares(
+    scan: &FileScanConfig,
+    weights: &[u64],
+) -> Option<Vec<Arc<dyn ExecutionPlan>>> {
+    let unit = unit(scan)?;
+    let groups: Vec<Vec<PartitionedFile>> = scan
+        .file_groups
+        .iter()
+        .map(|group| group.iter().cloned().collect())
+        .collect();
+    let shares = match scan.output_ordering.is_empty() {
+        true => together(groups, unit, weights),
+        false => group_by_group(&groups, unit, weights),
+    };
+    let share = |groups: Vec<Vec<PartitionedFile>>| {
+        let groups = groups.into_iter().map(FileGroup::new).collect();
+        let scan = FileScanConfigBuilder::from(scan.clone()).with_file_groups(groups);
+        DataSourceExec::from_data_source(scan.build()) as Arc<dyn ExecutionPlan>
+    };
+    Some(shares.into_iter().map(share).collect())
+}
+
+/// Gives each share neighbouring files and bytes, evenly over its partitions.
+fn together(
+    groups: Vec<Vec<PartitionedFile>>,
+    unit: Unit,
+    weights: &[u64],
+) -> Vec<Vec<Vec<PartitionedFile>>> {
+    let partitions = vec![1; groups.len()];
+    let mut files: Vec<PartitionedFile> = groups.into_iter().flatten().collect();
+    // Pieces of a file, which went to partitions in turn, are neighbours again.
+    files.sort_by(|a, b| (a.path(), a.range().0).cmp(&(b.path(), b.range().0)));
+    let shares = cut(&files, unit, weights).into_iter();
+    shares.map(|files| cut(&files, unit, &partitions)).collect()
+}
+
+/// Gives each share a part of each partition, in whose order its rows stay.
+fn group_by_group(
+    groups: &[Vec<PartitionedFile>],
+    unit: Unit,
+    weights: &[u64],
+) -> Vec<Vec<Vec<PartitionedFile>>> {
+    let mut shares = vec![Vec::new(); weights.len()];
+    for group in groups {
+        for (share, files) in shares.iter_mut().zip(cut(group, unit, weights)) {
+            share.push(files);
+        }
+    }
+    shares
+}
+
+/// Cuts files, one after the other, into a part for each weight.
+fn cut(files: &[PartitionedFile], unit: Unit, weights: &[u64]) -> Vec<Vec<PartitionedFile>> {
+    match unit {
+        Unit::Bytes => cut_bytes(files, weights),
+        Unit::File => {
+            let sizes = files.iter().map(|file| file.effective_size().max(1));
+            let runs = runs(&sizes.collect::<Vec<_>>(), weights).into_iter();
+            runs.map(|run| files.get(run).unwrap_or_default().to_vec())
+                .collect()
+        }
+    }
+}
+
+fn cut_bytes(files: &[PartitionedFile], weights: &[u64]) -> Vec<Vec<PartitionedFile>> {
+    let bytes = files.iter().map(PartitionedFile::effective_size).sum();
+    let ends = ends(bytes, weights);
+    let mut parts = vec![Vec::new(); weights.len()];
+    let (mut part, mut at) = (0, 0_u64);
+    for file in files {
+        let whole = FileRange {
+            start: 0,
+            end: file.object_meta.size as i64,
+        };
+        let range = file.range.as_ref().unwrap_or(&whole);
+        let (mut start, end) = (range.start, range.end);
+        while start < end {
+            while part + 1 < parts.len() && at >= ends[part] {
+                part += 1;
+            }
+            let left = match part + 1 < parts.len() {
+                true => (ends[part] - at) as i64,
+                false => i64::MAX,
+            };
+            let upto = end.min(start.saturating_add(left));
+            at += (upto - start) as u64;
+            let mut piece = file.clone();
+            // What is not cut is read as a whole.
+            let is_whole = start == whole.start && upto == whole.end;
+            piece.range = (!is_whole).then_some(FileRange { start, end: upto });
+            parts[part].push(piece);
+            start = upto;
+        }
+    }
+    parts
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion_datasource::PartitionedFile;
+
+    use super::{Unit, cut, cut_bytes, group_by_group, together};
+
+    fn file(name: &str, size: u64) -> PartitionedFile {
+        PartitionedFile::new(name, size)
+    }
+
+    /// Writes files as name, start and end.
+    fn written(files: &[PartitionedFile]) -> Vec<(String, u64, u64)> {
+        let file = |file: &PartitionedFile| (file.path().to_string(), file.range());
+        let files = files.iter().map(file);
+        files
+            .map(|(name, (start, end))| (name, start, end))
+            .collect()
+    }
+
+    #[test]
+    fn each_byte_is_in_one_range() {
+        let files = [
+            file("a", 100),
+            file("b", 1),
+            file("c", 50).with_range(10, 40),
+        ];
+        for weights in [vec![1], vec![1, 1], vec![3, 1, 2], vec![1; 200]] {
+            let parts = cut_bytes(&files, &weights);
+            assert_eq!(parts.len(), weights.len());
+            let mut bytes = 0;
+            let mut at = ("a".to_string(), 0);
+            for piece in parts.iter().flatten() {
+                let (start, end) = piece.range();
+                let name = piece.path().to_string();
+                if name != at.0 {
+                    at = (name.clone(), if name == "c" { 10 } else { 0 });
+                }
+                assert_eq!((name, start), at, "{weights:?}");
+                assert!(start < end);
+                assert_eq!(piece.range.is_none(), end - start == piece.object_meta.size);
+                at.1 = end;
+                bytes += end - start;
+            }
+            assert_eq!(bytes, 131, "{weights:?}");
+        }
+    }
+
+    #[test]
+    fn each_file_is_in_one_part() {
+        let files = [file("a", 10), file("b", 0), file("c", 30), file("d", 20)];
+        let parts = cut(&files, Unit::File, &[1, 1]);
+        let names: Vec<Vec<(String, u64, u64)>> = parts.iter().map(|part| written(part)).collect();
+        let expected = [vec![("a", 10), ("b", 0), ("c", 30)], vec![("d", 20)]];
+        let expected = expected.map(|part| {
+            let part = part.into_iter();
+            part.map(|(name, end)| (name.to_string(), 0, end))
+                .collect::<Vec<_>>()
+        });
+        assert_eq!(names, expected);
+    }
+
+    #[test]
+    fn shares_are_neighbours_unless_rows_are_in_order() {
+        let groups = || {
+            vec![
+                vec![file("a", 100).with_range(0, 50)],
+                vec![file("a", 100).with_range(50, 100)],
+            ]
+        };
+        let piece = |start, end| vec![("a".to_string(), start, end)];
+        let shares = together(groups(), Unit::Bytes, &[1, 1]);
+        let shares: Vec<Vec<_>> = shares
+            .iter()
+            .map(|share| share.iter().map(|files| written(files)).collect())
+            .collect();
+        assert_eq!(
+            shares,
+            [
+                [piece(0, 25), piece(25, 50)],
+                [piece(50, 75), piece(75, 100)]
+            ]
+        );
+        let shares = group_by_group(&groups(), Unit::Bytes, &[1, 1]);
+        let shares: Vec<Vec<_>> = shares
+            .iter()
+            .map(|share| share.iter().map(|files| written(files)).collect())
+            .collect();
+        assert_eq!(
+            shares,
+            [
+                [piece(0, 25), piece(50, 75)],
+                [piece(25, 50), piece(75, 100)]
+            ]
+        );
+    }
+}
