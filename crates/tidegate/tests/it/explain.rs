@@ -72,7 +72,7 @@ async fn a_row_wise_region_stays_where_its_rows_go() {
 async fn a_region_that_cannot_be_said() {
     let session = simulated("1GB", &["placement = 'device'"]).await;
     session.register_batch("t", rows(0, 100)).unwrap();
-    let sql = "SELECT initcap(s), median(v), count(DISTINCT v) FROM t GROUP BY initcap(s)";
+    let sql = "SELECT initcap(s), median(v), count(DISTINCT v) FILTER (WHERE v > 1) FROM t GROUP BY initcap(s)";
     insta::assert_snapshot!(regions(&session, sql).await, @r#"
     host, no program, reasons=[not lowered: function initcap; not lowered: function median; not lowered: count(DISTINCT)]
     "#);

@@ -127,7 +127,7 @@ async fn rows_read_on_the_host_are_counted_for_every_source() {
 async fn all_reasons_are_told_not_the_first() {
     let session = host_only();
     session.register_batch("t", rows(0, 100)).unwrap();
-    let sql = "SELECT k, median(v), count(DISTINCT s), round(sum(v), 1) FROM t WHERE initcap(s) = 'x' GROUP BY k";
+    let sql = "SELECT k, median(v), count(DISTINCT s) FILTER (WHERE k > 0), round(sum(v), 1) FROM t WHERE initcap(s) = 'x' GROUP BY k";
     let explained = answer(&session, &format!("EXPLAIN {sql}")).await.join("\n");
     for reason in ["function median", "count(DISTINCT)", "function initcap"] {
         assert!(explained.contains(reason), "{reason}: {explained}");
