@@ -424,6 +424,15 @@ pub(super) fn boolean(rng: &mut StdRng, depth: u32) -> String {
             _ => left,
         };
     }
+    let compared = comparison(rng);
+    // DataFusion's parser takes all that follows as the right operand.
+    match compared.contains("DISTINCT FROM") {
+        true => format!("({compared})"),
+        false => compared,
+    }
+}
+
+fn comparison(rng: &mut StdRng) -> String {
     let operator = *[
         "=",
         "<>",

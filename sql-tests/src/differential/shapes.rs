@@ -122,7 +122,7 @@ fn hidden_keys(rng: &mut StdRng) -> Query {
         ),
         1 => format!("{grouped} UNION ALL {grouped}"),
         2 => format!(
-            "SELECT q.* FROM ({grouped}) AS q({}) JOIN (SELECT k AS jk FROM t GROUP BY k, p) ON c0 IS NOT DISTINCT FROM c0 AND jk = 1",
+            "SELECT q.* FROM ({grouped}) AS q({}) JOIN (SELECT k AS jk FROM t GROUP BY k, p) ON (c0 IS NOT DISTINCT FROM c0) AND jk = 1",
             names.join(", ")
         ),
         _ => grouped,
