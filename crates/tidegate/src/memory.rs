@@ -177,12 +177,17 @@ impl StatementPool {
         additional: usize,
         copied: usize,
     ) -> Result<()> {
-        let wanted = additional.saturating_add(copied);
+        let consumer = reservation.consumer();
+        // A table of groups is counted when it has grown, and grows to twice its size.
+        let foreseen = match consumer.name().contains("HashAggregateStream") {
+            true => reservation.size() / 2,
+            false => copied,
+        };
+        let wanted = additional.saturating_add(foreseen);
         let over = self.over(wanted, real_limit);
         if over == 0 || self.cache.give_back(over) >= over {
             return Ok(());
         }
-        let consumer = reservation.consumer();
         let gives_way = consumer.can_spill() || copied > 0 || leaves_states(consumer.name());
         let too_much = match gives_way {
             true => real_limit,
@@ -237,8 +242,9 @@ impl StatementPool {
     /// Refuses a merge of spilled rows more than its part of half of the limit. It merges as many files at
     /// once as it gets memory for, does with two, and would leave nothing to the operators around it.
     ///
-    /// A merge of rows that are not spilled holds what its sort holds, up to a batch of each run, and fails if
-    /// it is refused. So once half of the limit is taken, a sort spills before it holds more than a merge may.
+    /// A merge of rows that are not spilled holds up to a batch of each run, which may be all that its sort
+    /// holds, and fails if it is refused. So unless little is taken, a sort spills before it holds more than its
+    /// merge may.
     fn check_merge(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
         let held = reservation.size();
         let name = reservation.consumer().name();
@@ -247,7 +253,7 @@ impl StatementPool {
         let part = match () {
             () if held == 0 => return Ok(()),
             () if is_merge(name) => part,
-            () if is_sort(name) && self.inner.reserved() > self.limit / 2 => part / 4 * 3,
+            () if is_sort(name) && self.inner.reserved() > self.limit / MUCH_SHARE => part,
             () => return Ok(()),
         };
         if held.saturating_add(additional) <= part {

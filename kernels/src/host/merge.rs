@@ -50,7 +50,7 @@ impl GroupValues {
         }
         let inputs = &program.program.inputs;
         let facts = |column: usize| match inputs.iter().find(|input| input.column == column) {
-            Some(input) => input.facts.clone(),
+            Some(input) => input.facts,
             None => Facts::declared(pipeline.input.field(column).data_type()),
         };
         let stages = lower(&pipeline, &facts)?;

@@ -30,15 +30,16 @@ struct GeneratedScan {
     limit: Option<usize>,
 }
 
+/// A scan that DataFusion can write, in the place of one of ours.
+type StandIn = Option<Arc<dyn ExecutionPlan>>;
+
 impl LeafDescription {
     /// Describes a leaf, if it is ours. With a scan of files comes its stand-in: a scan of the same files
     /// that DataFusion can write.
     ///
     /// # Errors
     /// None for leaves that the planner made.
-    pub fn of(
-        plan: &Arc<dyn ExecutionPlan>,
-    ) -> Result<Option<(Self, Option<Arc<dyn ExecutionPlan>>)>> {
+    pub fn of(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<(Self, StandIn)>> {
         if let Some(scan) = morsel_scan(plan) {
             let generated = scan.source.description().map(|source| GeneratedScan {
                 source,

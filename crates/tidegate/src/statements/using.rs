@@ -252,7 +252,7 @@ impl Columns {
         if outer.is_empty() || !is_plain {
             return;
         }
-        outer.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        outer.sort_unstable_by_key(|(name, _)| *name);
         let items = outer.into_iter().map(|(name, merged)| {
             let column_name = Ident::with_quote('"', name);
             Box::new(ReplaceSelectElement {

@@ -52,7 +52,8 @@ fn check(pipeline: &Pipeline, batches: &[RecordBatch], num_keys: usize, num_grou
 #[test]
 fn host_groups_beyond_a_cache_become_records() {
     // As many groups as rows; four rows for each, side by side; and one half of all rows in one group.
-    let keys: [(fn(usize) -> usize, usize); 3] = [
+    type Key = fn(usize) -> usize;
+    let keys: [(Key, usize); 3] = [
         (|row| row * 7_919 % ROWS, ROWS),
         (|row| row / 3, ROWS / 3),
         (|row| if row % 2 == 0 { 1 } else { row }, ROWS / 2),
