@@ -134,10 +134,15 @@ impl PageScan {
         }
     }
 
+    /// Returns the input of which rows have to lie beyond the bound of a top-k, and whether greater ones do; `None`
+    /// without a bound, or as long as there is none.
+    fn bound(&self) -> Option<(usize, bool)> {
+        self.runtime_filters.iter().find_map(bound_of)
+    }
+
     /// Has row groups taken first that raise the bound of a top-k most, once there is a bound.
     fn order_units(&self) {
-        let bound = self.runtime_filters.iter().find_map(bound_of);
-        let Some((input, is_greatest)) = bound else {
+        let Some((input, is_greatest)) = self.bound() else {
             return;
         };
         let Some(input) = self.inputs.get(input) else {

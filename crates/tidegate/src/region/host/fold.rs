@@ -294,6 +294,9 @@ impl PartitionFold {
             pages.leave_rest()?;
         }
         self.after_part()?;
+        if pages.raises_bound() {
+            self.move_rows(true)?;
+        }
         self.let_others_run().await;
         Ok(true)
     }

@@ -354,6 +354,12 @@ impl Pages {
         folded
     }
 
+    /// Returns whether a row group has ended whose rows raise the bound of a top-k: they should leave before the
+    /// next one is chosen.
+    pub(super) fn raises_bound(&self) -> bool {
+        self.row_group.is_none() && self.chunks.is_none() && self.share.raises_bound()
+    }
+
     /// Returns how long it has read, decoded and folded since the last call.
     pub(super) fn take_busy(&mut self) -> Duration {
         std::mem::take(&mut self.busy)

@@ -152,6 +152,11 @@ impl Share {
         }
     }
 
+    /// Returns whether rows that pass raise the bound of a top-k, by which others are left out.
+    pub(crate) fn raises_bound(&self) -> bool {
+        self.scan.bound().is_some()
+    }
+
     /// Counts rows that were read as pages, and bytes that were read for them, among those of the scan.
     pub(crate) fn count(&self, rows: usize, bytes: usize) {
         self.rows.add(rows);
