@@ -7,15 +7,15 @@
 //!
 //! `layout` chooses base, factor and width, `survey` looks at values for that, `write` writes them, `lines`
 //! writes words past the caches, `fill` leaves no NULL among them, `encoder` has all of it done for a chunk,
-//! `dictionary` turns strings into codes.
+//! `strings` turns strings into codes.
 
 mod column;
-mod dictionary;
 mod encoder;
 mod fill;
 mod layout;
 mod lines;
 mod native;
+mod strings;
 mod survey;
 mod validity;
 mod write;
@@ -30,8 +30,8 @@ use tidegate_pipeline::interpret::evaluate;
 use tidegate_pipeline::{EvalError, ExprKind, Scalar};
 
 use crate::program::{Slot, SlotFacts};
+use crate::strings::Dictionary;
 
-pub use dictionary::Dictionary;
 pub(crate) use encoder::Encoder;
 pub(crate) use survey::Divisor;
 pub(crate) use write::{Reader, Seen};

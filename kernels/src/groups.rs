@@ -17,9 +17,9 @@ use arrow_schema::Schema;
 use tidegate_pipeline::{Aggregate, EvalError, Step};
 
 use crate::backend::Unsuited;
-use crate::encode::Dictionary;
 use crate::host::{Finish, Results};
 use crate::program::{EMPTY_KEY, GroupPlan, KeyPlan, MomentScale, Presence, Sums};
+use crate::strings::Dictionary;
 
 use accumulated::{Accumulated, SumColumn};
 pub use arrays::{code_array, dictionary_array, integer_array, plain_array};

@@ -34,6 +34,7 @@ pub mod rows;
 pub mod simulated;
 pub mod stored;
 pub mod stream;
+pub mod strings;
 pub mod table;
 pub mod transfer;
 

@@ -14,10 +14,10 @@ use tidegate_device::DeviceError;
 
 use crate::backend::RunError;
 use crate::columns::{Picked, gather};
-use crate::encode::Dictionary;
 use crate::engine::{Engine, Flags, Prepared, Segments, bytes_of_words};
 use crate::groups::arrays::{code_array, plain_array};
 use crate::program::{DeviceProgram, OutputColumn, launch_words};
+use crate::strings::Dictionary;
 
 /// The bits of a tile's state that count rows (`compact.cuh`).
 const TILE_VALUE: u64 = (1 << 62) - 1;

@@ -12,9 +12,9 @@ use parking_lot::Mutex;
 use tidegate_device::cuda::DeviceBuffer;
 use tidegate_device::{DeviceId, Reservation};
 
-use crate::encode::Dictionary;
 use crate::engine::ResidentColumn;
 use crate::program::SlotFacts;
+use crate::strings::Dictionary;
 
 pub(crate) use moving::Told;
 pub use moving::{Moving, Promoted};
@@ -37,7 +37,7 @@ impl ColumnDictionary {
 
     /// Returns how many strings there are.
     pub fn num_values(&self) -> usize {
-        self.strings.lock().values().len()
+        self.strings.lock().len()
     }
 }
 

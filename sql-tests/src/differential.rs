@@ -7,7 +7,7 @@
 //! answers were checked by hand.
 //!
 //! A round makes one table (`t` in memory, `p` the same rows as Parquet) and asks some queries of
-//! it, in one to eight partitions. Exact values must be equal; sums, averages and variances of floats
+//! it, in one to eight partitions. Sessions stay from one round to the next. Exact values must be equal; sums, averages and variances of floats
 //! may differ by what the order of summation explains. An error on one side must be an error on the
 //! other, except that a lane need not raise for rows that a filter drops; and what raises in one lane
 //! raises in all, unless a limit leaves rows out: which of them are computed depends on time.
@@ -62,13 +62,14 @@ type Answer = Result<(SchemaRef, Vec<RecordBatch>), LaneError>;
 /// should.
 pub async fn lanes_answer_as_datafusion_does() {
     let (lanes, gpus) = lanes();
+    let engines = Engines::open(&lanes, &gpus).await;
     let seed = number_from_env("TIDEGATE_FUZZ_SEED").unwrap_or(SEED);
     let queries = number_from_env("TIDEGATE_FUZZ_QUERIES").unwrap_or(QUERIES);
     let mut tally = Tally::default();
     for round in 0..queries.div_ceil(QUERIES_PER_TABLE) {
         let asked = QUERIES_PER_TABLE.min(queries - round * QUERIES_PER_TABLE);
         // Each round has a seed of its own, so that it can be asked for alone.
-        ask_round(seed + round, asked, &lanes, &gpus, &mut tally).await;
+        ask_round(seed + round, asked, &engines, &mut tally).await;
         assert!(tally.failures.len() < FAILURES_MAX, "{}", tally.report());
     }
     assert!(tally.failures.is_empty(), "{}", tally.report());
@@ -168,15 +169,40 @@ async fn last_query(connection: &Connection) -> i64 {
     rows[0][0].parse().expect("a number")
 }
 
+/// The sessions that are asked, which stay from one table to the next as a user's do.
+struct Engines {
+    stock: Connection,
+    lanes: Vec<(Lane, Connection)>,
+}
+
+impl Engines {
+    async fn open(lanes: &[Lane], gpus: &Gpus) -> Self {
+        let stock = Lane::Stock.connect(gpus).await.expect("the lane opens");
+        // It refuses aggregates over IS TRUE, of which the answer is right.
+        let unchecked = "SET datafusion.execution.skip_physical_aggregate_schema_check = true";
+        stock.collect(unchecked).await.expect("a setting");
+        let mut opened = Vec::new();
+        for lane in lanes {
+            let connection = lane.connect(gpus).await.expect("the lane opens");
+            opened.push((*lane, connection));
+        }
+        Self {
+            stock,
+            lanes: opened,
+        }
+    }
+}
+
 /// Makes one table and asks `queries` of it in every lane.
-async fn ask_round(seed: u64, queries: u64, lanes: &[Lane], gpus: &Gpus, tally: &mut Tally) {
+async fn ask_round(seed: u64, queries: u64, engines: &Engines, tally: &mut Tally) {
     let mut rng = StdRng::seed_from_u64(seed);
     let table = Table::random(&mut rng);
     let folder = tempfile::tempdir().expect("a scratch folder");
     table.write_parquet(&mut rng, folder.path());
 
     let partitions = *PARTITIONS.choose(&mut rng).expect("counts");
-    let stock = connect(Lane::Stock, gpus, &table, folder.path(), partitions).await;
+    let stock = &engines.stock;
+    show(stock, &table, folder.path(), partitions).await;
     let mut asked = Vec::new();
     for _ in 0..queries {
         let query = Query::random(&mut rng);
@@ -187,9 +213,9 @@ async fn ask_round(seed: u64, queries: u64, lanes: &[Lane], gpus: &Gpus, tally: 
         asked.push((query, expected));
     }
     let mut raises: Vec<Option<(Lane, bool)>> = vec![None; asked.len()];
-    for lane in lanes {
-        let connection = connect(*lane, gpus, &table, folder.path(), partitions).await;
-        let before = last_query(&connection).await;
+    for (lane, connection) in &engines.lanes {
+        show(connection, &table, folder.path(), partitions).await;
+        let before = last_query(connection).await;
         for ((query, expected), raises) in asked.iter().zip(&mut raises) {
             let actual = connection.collect(&query.sql).await;
             let (first, raised) = *raises.get_or_insert((*lane, actual.is_err()));
@@ -205,27 +231,19 @@ async fn ask_round(seed: u64, queries: u64, lanes: &[Lane], gpus: &Gpus, tally: 
                 ));
             }
         }
-        tally.count_rows(*lane, &connection, before).await;
+        tally.count_rows(*lane, connection, before).await;
     }
 }
 
-async fn connect(
-    lane: Lane,
-    gpus: &Gpus,
-    table: &Table,
-    parquet: &Path,
-    partitions: usize,
-) -> Connection {
-    let connection = lane.connect(gpus).await.expect("the lane opens");
+/// Puts a table in the place of the one before, and sets how many partitions plans have.
+async fn show(connection: &Connection, table: &Table, parquet: &Path, partitions: usize) {
     let setting = format!("SET datafusion.execution.target_partitions = {partitions}");
     connection.collect(&setting).await.expect("a setting");
-    if lane == Lane::Stock {
-        // It refuses aggregates over IS TRUE, of which the answer is right.
-        let unchecked = "SET datafusion.execution.skip_physical_aggregate_schema_check = true";
-        connection.collect(unchecked).await.expect("a setting");
-    }
     let memory = MemTable::try_new(table.schema(), table.partitions()).expect("a memory table");
     let context = connection.context();
+    for name in ["t", "p"] {
+        context.deregister_table(name).expect("a table goes");
+    }
     context
         .register_table("t", Arc::new(memory))
         .expect("t is registered");
@@ -237,7 +255,6 @@ async fn connect(
         )
         .await
         .expect("p is registered");
-    connection
 }
 
 /// Says what is wrong with a lane's answer, if anything is.

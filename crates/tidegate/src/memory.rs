@@ -178,10 +178,12 @@ impl StatementPool {
         copied: usize,
     ) -> Result<()> {
         let consumer = reservation.consumer();
-        // A table of groups is counted when it has grown, and grows to twice its size.
-        let foreseen = match consumer.name().contains("HashAggregateStream") {
-            true => reservation.size() / 2,
-            false => copied,
+        let foreseen = match consumer.name() {
+            // A table of groups is counted when it has grown, and grows to twice its size.
+            name if name.contains("HashAggregateStream") => reservation.size() / 2,
+            // While states leave, those who take them hold them as well.
+            name if leaves_states(name) => reservation.size(),
+            _ => copied,
         };
         let wanted = additional.saturating_add(foreseen);
         let over = self.over(wanted, real_limit);

@@ -11,14 +11,15 @@ use parking_lot::Mutex;
 use tidegate_pipeline::EvalError;
 
 use super::column::{Column, Floats, Integers};
-use super::dictionary::ChunkStrings;
 use super::layout::Layout;
 use super::lines::settle;
 use super::native::{Native, Values};
+use super::strings::ChunkStrings;
 use super::validity::Validity;
 use super::write::{Reader, Seen};
-use super::{Dictionary, Narrowing, unsupported};
+use super::{Narrowing, unsupported};
 use crate::program::{Interval, SlotFacts, SlotKind};
+use crate::strings::Dictionary;
 
 /// Writes the values of a chunk's column.
 ///
@@ -202,11 +203,8 @@ fn codes(
     validity: &Validity,
     dictionary: &Mutex<Dictionary>,
 ) -> Result<Arc<dyn Column>, EvalError> {
-    let strings = ChunkStrings::of(arrays)?;
-    let codes = dictionary.lock().adopt(&strings);
-    let least = codes.iter().min().copied().unwrap_or(0);
-    let greatest = codes.iter().max().copied().unwrap_or(0);
-    let range = Interval::new(i128::from(least), i128::from(greatest));
-    let values = Values::from_parts(vec![strings.into_codes(&codes).into()]);
+    let (rows, codes) = ChunkStrings::of(arrays)?.into_codes(dictionary)?;
+    let range = Interval::new(i128::from(*codes.start()), i128::from(*codes.end()));
+    let values = Values::from_parts(vec![rows.into()]);
     Ok(Arc::new(Integers::within(values, validity, range)))
 }

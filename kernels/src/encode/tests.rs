@@ -12,8 +12,9 @@ use parking_lot::Mutex;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use super::{Dictionary, EncodedColumn, Encoder, Narrowing, Reader, Seen, padded, written};
+use super::{EncodedColumn, Encoder, Narrowing, Reader, Seen, padded, written};
 use crate::program::{Interval, SlotKind};
+use crate::strings::Dictionary;
 
 fn encoder(kind: SlotKind, arrays: &[ArrayRef], narrowing: Narrowing) -> Encoder {
     let dictionary = Mutex::new(Dictionary::default());
@@ -289,13 +290,11 @@ fn codes_are_places_in_the_order_of_appearance() {
             let column = written(encoder.unwrap());
             known = strings.into_inner();
             for (row, word) in column.words().into_iter().enumerate() {
-                let told = column
-                    .is_valid(row)
-                    .then(|| known.values()[word as usize].as_ref());
+                let told = column.is_valid(row).then(|| known.get(word as usize));
                 assert_eq!(told, rows[start + row], "{} row {row}", array.data_type());
             }
         }
-        assert_eq!(known.values().len(), names.len());
+        assert_eq!(known.len(), names.len());
     }
 }
 

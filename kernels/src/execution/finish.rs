@@ -17,7 +17,6 @@ use super::inputs::{ColumnView, Inputs, Strings};
 use super::{Execution, Leaving};
 use crate::backend::{RunError, Unsuited};
 use crate::columns;
-use crate::encode::Dictionary;
 use crate::engine::{Machine, ResidentChunk, Segments};
 use crate::finish::{FinishedGroups, StoredGroups, column_bytes, finish_groups, store_groups};
 use crate::groups::{Groups, output_schema};
@@ -28,6 +27,7 @@ use crate::program::{
 };
 use crate::rows::{DeviceRows, download_rows, pick_rows, write_rows};
 use crate::stored::ColumnDictionary;
+use crate::strings::Dictionary;
 use crate::table::GroupTable;
 use crate::transfer::referenced_bytes;
 

@@ -10,11 +10,11 @@ use super::lookup::{LookupTable, column_of};
 use super::ranks::RankTable;
 use super::{not_as_stored, refused, unfit};
 use crate::backend::RunError;
-use crate::encode::Dictionary;
 use crate::engine::{Machine, ResidentChunk, ResidentColumn, Segments};
 use crate::load::Intake;
 use crate::program::{DeviceProgram, Interval, Slot, SlotFacts, SlotKind, declared_facts};
 use crate::stored::{ColumnDictionary, StoredRun};
+use crate::strings::Dictionary;
 
 /// The slots of a program, with what was learnt of them.
 pub(super) struct Inputs<B> {

@@ -62,7 +62,7 @@ impl<B> LookupTable<B> {
         let data_type = source.unwrap_or(slot.expr.data_type.clone());
         let (array, num_values) = {
             let held = dictionary.strings.lock();
-            let count = held.values().len();
+            let count = held.len();
             let codes: Vec<Option<i128>> = (0..count as i128).map(Some).chain([None]).collect();
             (dictionary_array(&data_type, &codes, &held)?, count)
         };

@@ -27,15 +27,14 @@ impl<B> RankTable<B> {
     ) -> Result<Self, DeviceError> {
         let (words, num_values) = {
             let strings = dictionary.strings.lock();
-            let values = strings.values();
-            let mut codes: Vec<usize> = (0..values.len()).collect();
-            codes.sort_unstable_by(|a, b| values[*a].cmp(&values[*b]));
+            let mut codes: Vec<usize> = (0..strings.len()).collect();
+            codes.sort_unstable_by_key(|code| strings.get(*code));
             // All rows may be NULL.
-            let mut words = vec![0; values.len().max(1)];
+            let mut words = vec![0; strings.len().max(1)];
             for (place, code) in codes.into_iter().enumerate() {
                 words[code] = (place as u64) << 32 | code as u64;
             }
-            (words, values.len())
+            (words, strings.len())
         };
         let bytes = bytes_of_words(&words);
         Ok(Self {

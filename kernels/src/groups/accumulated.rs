@@ -9,9 +9,9 @@ use super::StateWords;
 use super::floats::FloatSums;
 use super::moments::PowerSums;
 use super::products::ProductSums;
-use crate::encode::Dictionary;
 use crate::host::{ResultValues, Results};
 use crate::program::{AccumulatorPlan, Image, Sums};
+use crate::strings::Dictionary;
 
 /// One accumulator in every group.
 #[derive(Clone, Debug, PartialEq)]
@@ -152,9 +152,9 @@ impl Accumulated {
         else {
             return;
         };
-        let values = dictionaries[*dictionary].values();
+        let dictionary = dictionaries[*dictionary];
         // A group without a value has no code.
-        let string = |code: &u32| values.get(*code as usize).cloned().unwrap_or_default();
+        let string = |code: &u32| dictionary.get(*code as usize).into();
         self.sums = SumColumn::Strings {
             strings: codes.iter().map(string).collect(),
             least: *least,

@@ -19,7 +19,7 @@ use arrow_data::ArrayData;
 use arrow_schema::{DataType, TimeUnit};
 use tidegate_pipeline::EvalError;
 
-use crate::encode::Dictionary;
+use crate::strings::Dictionary;
 
 /// Builds an array of a fixed-width type from the integers beneath; floats from their bits.
 ///
@@ -176,7 +176,7 @@ fn string_array(
     codes: impl Iterator<Item = Option<i128>>,
     dictionary: &Dictionary,
 ) -> Result<ArrayRef, EvalError> {
-    let text = |code: Option<i128>| code.map(|code| dictionary.values()[code as usize].as_ref());
+    let text = |code: Option<i128>| code.map(|code| dictionary.get(code as usize));
     match data_type {
         DataType::Utf8 => {
             let mut builder = StringBuilder::new();
@@ -194,7 +194,7 @@ fn string_array(
             Ok(Arc::new(builder.finish()))
         }
         DataType::Dictionary(key, value) => {
-            let all: Vec<Option<i128>> = (0..dictionary.values().len() as i128).map(Some).collect();
+            let all: Vec<Option<i128>> = (0..dictionary.len() as i128).map(Some).collect();
             let values = dictionary_array(value, &all, dictionary)?;
             match key.as_ref() {
                 DataType::Int8 => dictionary_of::<Int8Type>(codes, values),

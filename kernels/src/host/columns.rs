@@ -10,9 +10,10 @@ use tidegate_pipeline::types::is_string;
 
 use super::declined::Declined;
 use super::ops::arithmetic::Integer;
-use super::vector::{Lane, Texts, Vector, mismatch, read};
-use crate::encode::Dictionary;
+use super::vector::{Lane, Vector, mismatch, read};
 use crate::groups::arrays::{dictionary_array, plain_array};
+use crate::strings::Dictionary;
+use crate::strings::Texts;
 
 /// A column under construction.
 #[derive(Debug)]
@@ -168,7 +169,8 @@ impl Column {
             Cells::LargeUtf8(builder) => builder.append_option(value),
             Cells::Utf8View(builder) => builder.append_option(value),
             Cells::Dictionary { codes, values } => {
-                codes.push(value.map(|value| values.code(value).into()));
+                let code = value.map(|value| values.intern(value)).transpose()?;
+                codes.push(code.map(i128::from));
             }
             _ => return Err(mismatch(Lane::Text)),
         }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::strings::TooManyStrings;
+
 /// Why a run does not take a block. It has not changed for the block, and goes on with others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Declined {
@@ -38,3 +40,9 @@ impl fmt::Display for Declined {
 }
 
 impl std::error::Error for Declined {}
+
+impl From<TooManyStrings> for Declined {
+    fn from(_: TooManyStrings) -> Self {
+        Self::TooLarge
+    }
+}

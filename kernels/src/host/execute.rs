@@ -6,11 +6,12 @@ use tidegate_pipeline::catalogue::Matcher;
 use super::block::{Chunk, Values};
 use super::code::{Instruction, Register};
 use super::declined::Declined;
-use super::groups::strings::Strings;
 use super::load::{self, Selection};
 use super::ops::arithmetic::{self, by_integers};
 use super::ops::{choose, compare, convert, map1, map2};
-use super::vector::{Held, Lane, Texts, Vector, mismatch, read, write};
+use super::vector::{Held, Lane, Vector, mismatch, read, write};
+use crate::strings::Dictionary;
+use crate::strings::Texts;
 
 /// Where instructions read inputs.
 #[derive(Clone, Copy)]
@@ -32,7 +33,7 @@ pub(super) struct Machine<'s, 'a> {
     pub(super) registers: &'s mut [Vector],
     pub(super) texts: &'s mut [Texts<'a>],
     /// The strings of keys.
-    pub(super) strings: &'s mut [Strings],
+    pub(super) strings: &'s mut [Dictionary],
 }
 
 impl<'a> Machine<'_, 'a> {
@@ -335,7 +336,8 @@ impl<'a> Machine<'_, 'a> {
             }
             Instruction::Intern { key, from, .. } => {
                 let (strings, from) = (&mut self.strings[key], &self.texts[from]);
-                strings.codes(from, write::<i32>(result, count)?)
+                strings.codes(from, write::<i32>(result, count)?)?;
+                Ok(())
             }
             Instruction::Slice { .. } => Err(mismatch(result.lane())),
         }

@@ -9,6 +9,5 @@ pub(super) mod records;
 pub(super) mod results;
 pub(super) mod shared;
 pub(super) mod states;
-pub(super) mod strings;
 pub(super) mod taken;
 pub(super) mod words;

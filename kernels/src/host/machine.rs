@@ -7,9 +7,10 @@ use super::code::{Code, Constant, Register};
 use super::columns::Column;
 use super::declined::Declined;
 use super::execute::{Machine, Source};
-use super::groups::strings::Strings;
 use super::ops::any_of_both;
-use super::vector::{Lane, Texts, Vector, read};
+use super::vector::{Lane, Vector, read};
+use crate::strings::Dictionary;
+use crate::strings::Texts;
 
 /// Code with registers of its own, whose constants are there.
 #[derive(Debug)]
@@ -79,7 +80,7 @@ impl<'s, 'a> Machine<'s, 'a> {
     pub(super) fn new(
         registers: &'s mut [Vector],
         texts: &'s mut [Texts<'a>],
-        strings: &'s mut [Strings],
+        strings: &'s mut [Dictionary],
     ) -> Self {
         Self {
             registers,

@@ -15,12 +15,12 @@ use super::execute::{Machine, Source};
 use super::groups::recorder::are_rows_better;
 use super::groups::records::Partition;
 use super::groups::shared::SharedStrings;
-use super::groups::strings::Strings;
 use super::load;
 use super::machine::Unit;
 use super::ops;
 use super::sink::{State, num_keys};
 use super::vector::{Held, Lane, Vector, read};
+use crate::strings::Dictionary;
 
 /// Of so many rows at least one has a string of a key that was there before, or groups do not become records. One
 /// in ten of the first 100,000 tells of half a million strings, if all are as frequent.
@@ -33,7 +33,7 @@ pub struct HostRun {
     /// The code for inputs of which some have dictionaries that are worth tables.
     units: Vec<(Vec<bool>, Unit)>,
     dictionaries: Dictionaries,
-    strings: Vec<Strings>,
+    strings: Vec<Dictionary>,
     /// Which inputs of a block have such codes.
     coded: Vec<bool>,
     /// Which rows were selected last, a byte of 0 or 1 each, if some were and others not.
@@ -82,7 +82,7 @@ impl HostRun {
                 tables: vec![None; num_tables(row_program)],
                 is_ruled_out: false,
             },
-            strings: vec![Strings::default(); num_keys(row_program)],
+            strings: vec![Dictionary::default(); num_keys(row_program)],
             coded: vec![false; num_inputs],
             pass: Vec::with_capacity(BLOCK),
             selection: vec![0; BLOCK],
@@ -273,7 +273,7 @@ impl HostRun {
     /// Returns the bytes of state, dictionaries and rows that are kept.
     pub fn memory_bytes(&self) -> usize {
         let units: usize = self.units.iter().map(|(_, unit)| unit.memory_bytes()).sum();
-        let strings: usize = self.strings.iter().map(Strings::memory_bytes).sum();
+        let strings: usize = self.strings.iter().map(Dictionary::memory_bytes).sum();
         units + strings + self.dictionaries.memory_bytes() + self.state.memory_bytes()
     }
 
@@ -296,7 +296,7 @@ impl HostRun {
         };
         let (schema, finishes) = (self.program.output(), self.program.finishes());
         let batches = groups.take(&schema, finishes, &self.strings, batch_rows)?;
-        self.strings.iter_mut().for_each(Strings::clear);
+        self.strings.iter_mut().for_each(Dictionary::clear);
         // They may have codes of strings that are no longer there.
         self.dictionaries
             .tables
@@ -466,7 +466,7 @@ impl Dictionaries {
     }
 
     /// Computes the tables of a code that are not there yet.
-    fn look_up(&mut self, unit: &mut Unit, strings: &mut [Strings]) -> Result<(), Declined> {
+    fn look_up(&mut self, unit: &mut Unit, strings: &mut [Dictionary]) -> Result<(), Declined> {
         let Unit { code, registers } = unit;
         for entry in &code.entries {
             if entry

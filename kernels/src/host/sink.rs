@@ -20,9 +20,9 @@ use super::groups::records::Partition;
 use super::groups::results::Results;
 use super::groups::shared::SharedStrings;
 use super::groups::states::States;
-use super::groups::strings::Strings;
 use super::groups::taken::Taken;
 use super::vector::{Vector, read};
+use crate::strings::Dictionary;
 
 /// State of a run.
 #[derive(Debug)]
@@ -196,7 +196,7 @@ impl GroupState {
     ///
     /// # Errors
     /// They cannot be records, and are still groups.
-    pub(super) fn record_groups(&mut self, strings: &[Strings]) -> Result<(), Declined> {
+    pub(super) fn record_groups(&mut self, strings: &[Dictionary]) -> Result<(), Declined> {
         let (Some(finder), Some(recorder)) = (&mut self.finder, &mut self.recorder) else {
             return Ok(());
         };
@@ -291,7 +291,7 @@ impl GroupState {
         &mut self,
         schema: &SchemaRef,
         finishes: &[Finish],
-        strings: &[Strings],
+        strings: &[Dictionary],
         batch_rows: usize,
     ) -> Result<Vec<RecordBatch>, Declined> {
         let batches = self.batches(schema, finishes, strings, batch_rows)?;
@@ -317,7 +317,7 @@ impl GroupState {
         &mut self,
         schema: &SchemaRef,
         finishes: &[Finish],
-        strings: &[Strings],
+        strings: &[Dictionary],
         batch_rows: usize,
     ) -> Result<Vec<RecordBatch>, Declined> {
         self.states.settle();
@@ -330,7 +330,7 @@ impl GroupState {
             if let Some(finder) = &self.finder {
                 let words = finder.words_of(groups.clone());
                 for (key, column) in columns.iter_mut().enumerate().take(self.num_keys) {
-                    let none = Strings::default();
+                    let none = Dictionary::default();
                     let strings = strings.get(key).unwrap_or(&none);
                     finder.plan().append_key(key, words, strings, column)?;
                 }

@@ -3,7 +3,6 @@
 use arrow_array::{Array, StringViewArray};
 use tidegate_pipeline::program::{Class, Type};
 
-use super::block::BLOCK;
 use super::declined::Declined;
 
 /// What a register's values are.
@@ -161,42 +160,6 @@ pub(super) fn write<T: Native>(vector: &mut Vector, count: usize) -> Result<&mut
 /// Says that an instruction met a lane that it is not for: a defect, which must not give wrong rows.
 pub(super) fn mismatch(lane: Lane) -> Declined {
     Declined::Unsupported(format!("an instruction over {lane:?}"))
-}
-
-/// The strings of a register.
-#[derive(Clone, Debug, Default)]
-pub(super) enum Texts<'a> {
-    #[default]
-    None,
-    /// The same for all rows.
-    One(&'a str),
-    Rows(Vec<&'a str>),
-    /// The rows of an array from one on.
-    Array(&'a StringViewArray, usize),
-}
-
-impl<'a> Texts<'a> {
-    /// Returns the string of a row.
-    #[inline]
-    pub(super) fn get(&self, row: usize) -> &'a str {
-        match self {
-            Self::Rows(rows) => rows.get(row).copied().unwrap_or_default(),
-            Self::One(text) => text,
-            Self::Array(array, at) => array.value(at + row),
-            Self::None => "",
-        }
-    }
-
-    /// Returns the rows of a register that is to be written, empty.
-    pub(super) fn take_rows(&mut self) -> Vec<&'a str> {
-        match std::mem::take(self) {
-            Self::Rows(mut rows) => {
-                rows.clear();
-                rows
-            }
-            Self::One(_) | Self::Array(..) | Self::None => Vec::with_capacity(BLOCK),
-        }
-    }
 }
 
 /// The dictionary of an input, as a run keeps it for a group of rows.

@@ -21,10 +21,11 @@ use tidegate_pipeline::Expr;
 
 use super::{Clock, Dock, Filled, Intake, Load, Order};
 use crate::backend::RunError;
-use crate::encode::{Dictionary, EncodedColumn, Encoder, Narrowing, encode};
+use crate::encode::{EncodedColumn, Encoder, Narrowing, encode};
 use crate::engine::{ResidentChunk, ResidentColumn};
 use crate::program::{Slot, slot_kind};
 use crate::stored::ColumnDictionary;
+use crate::strings::Dictionary;
 
 /// Takes all columns of a batch.
 fn intake(batch: &RecordBatch) -> Arc<Intake> {

@@ -12,7 +12,7 @@ use arrow_array::{RecordBatch, new_null_array};
 use arrow_schema::Schema;
 use tidegate_kernels::RunError;
 use tidegate_kernels::columns;
-use tidegate_kernels::encode::{Dictionary, EncodedColumn, Narrowing, encode};
+use tidegate_kernels::encode::{EncodedColumn, Narrowing, encode};
 use tidegate_kernels::engine::{Engine, Machine, ResidentChunk, ResidentColumn, Segments};
 use tidegate_kernels::finish::finish_groups;
 use tidegate_kernels::groups::{Groups, dictionary_array, fill_float_scales, output_schema};
@@ -21,6 +21,7 @@ use tidegate_kernels::program::{
     Sink, Slot, SlotFacts, SlotKind, StoreLimits, finish_program, first_aggregate, generate,
 };
 use tidegate_kernels::rows::{download_rows, write_rows};
+use tidegate_kernels::strings::Dictionary;
 use tidegate_kernels::table::GroupTable;
 use tidegate_pipeline::types::is_string;
 use tidegate_pipeline::{EvalError, Expr, ExprKind, NamedExpr, Pipeline, Scalar, Step};
@@ -598,10 +599,7 @@ impl Input {
         let parameters = &pipeline.parameters;
         let mut facts = self.add(&codes, parameters, chunkings, Narrowing::Width);
         let strings = self.dictionaries.pop().unwrap();
-        let every: Vec<Option<i128>> = (0..strings.values().len() as i128)
-            .map(Some)
-            .chain([None])
-            .collect();
+        let every: Vec<Option<i128>> = (0..strings.len() as i128).map(Some).chain([None]).collect();
         let fields = pipeline.input.fields().iter().enumerate();
         let columns = fields.map(|(index, field)| match column.kind {
             ExprKind::Column(at) if at == index => {

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::DataType;
-use tidegate_kernels::encode::{Dictionary, Narrowing, encode};
+use tidegate_kernels::encode::{Narrowing, encode};
 use tidegate_kernels::engine::{Machine, ResidentColumn};
 use tidegate_kernels::execution::{Execution, FinishLimits};
 use tidegate_kernels::program::{ProgramOptions, Slot, SlotFacts, StoreLimits, slot_kind};
+use tidegate_kernels::strings::Dictionary;
 use tidegate_pipeline::{Expr, Pipeline};
 
 use crate::cells::{Cell, rows_of};

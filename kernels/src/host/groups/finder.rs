@@ -3,7 +3,7 @@
 use super::super::declined::Declined;
 use super::super::simd::widest;
 use super::keys::{KeyPlan, Keys, Part, PartKind};
-use super::strings::Strings;
+use crate::strings::Dictionary;
 
 /// So many possible keys are always found by place: their numbers fill a part of the first level of cache.
 const ALWAYS_DENSE: u64 = 1 << 14;
@@ -161,7 +161,7 @@ impl Finder {
     pub(in super::super) fn find(
         &mut self,
         keys: Keys<'_>,
-        strings: &[Strings],
+        strings: &[Dictionary],
         pass: Option<&[u8]>,
         groups: &mut Vec<u32>,
         count: usize,
@@ -222,11 +222,11 @@ impl Finder {
     }
 
     /// Gives strings that were added room among the possible keys, and goes over between places and hashes.
-    fn fit(&mut self, strings: &[Strings]) {
+    fn fit(&mut self, strings: &[Dictionary]) {
         let mut grows = false;
         for (part, size) in self.plan.parts.iter().zip(&mut self.sizes) {
             if let PartKind::Code { .. } = part.kind {
-                let codes = strings.get(part.key).map_or(0, Strings::len) as u64 + 1;
+                let codes = strings.get(part.key).map_or(0, Dictionary::len) as u64 + 1;
                 grows |= codes > *size;
                 *size = (*size).max(codes.next_power_of_two());
             }

@@ -9,7 +9,7 @@ use super::super::columns::Column;
 use super::super::declined::Declined;
 use super::super::simd::widest_of;
 use super::super::vector::{Lane, Native, Vector, read};
-use super::strings::Strings;
+use crate::strings::Dictionary;
 
 /// What a part is of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,7 +164,7 @@ impl KeyPlan {
         &self,
         key: usize,
         words: &[u64],
-        strings: &Strings,
+        strings: &Dictionary,
         column: &mut Column,
     ) -> Result<(), Declined> {
         let parts: Vec<&Part> = self.parts.iter().filter(|part| part.key == key).collect();

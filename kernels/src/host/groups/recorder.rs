@@ -15,8 +15,8 @@ use super::keys::{KeyPlan, Keys};
 use super::records::{Partition, RECORD_WORDS_MAX, Records};
 use super::shared::SharedStrings;
 use super::states::States;
-use super::strings::Strings;
 use super::taken::Taken;
+use crate::strings::Dictionary;
 
 /// So many groups outgrow the second level of cache.
 const GROUPS_MAX: usize = 1 << 15;
@@ -107,7 +107,7 @@ impl Recorder {
         &mut self,
         finder: &mut Finder,
         states: &mut States,
-        strings: &[Strings],
+        strings: &[Dictionary],
         rows: &mut usize,
     ) -> Result<(), Declined> {
         let num_groups = finder.num_groups();
@@ -128,7 +128,7 @@ impl Recorder {
         &mut self,
         finder: &mut Finder,
         states: &mut States,
-        strings: &[Strings],
+        strings: &[Dictionary],
     ) -> Result<(), Declined> {
         states.settle();
         if !states.fits_records() {
@@ -167,7 +167,7 @@ impl Recorder {
         &mut self,
         finder: &mut Finder,
         keys: Keys<'_>,
-        strings: &[Strings],
+        strings: &[Dictionary],
         taken: &impl Fn(usize) -> Result<Taken<'s, 'a>, Declined>,
         count: usize,
     ) -> Result<(), Declined> {

@@ -3,21 +3,21 @@
 use parking_lot::{RwLock, RwLockReadGuard};
 
 use super::super::declined::Declined;
-use super::strings::Strings;
+use crate::strings::Dictionary;
 
 /// The most strings of a key: beyond it, entering them one after the other would hold all threads up.
 const STRINGS_MAX: usize = 1 << 20;
 
-/// Strings by key.
+/// Dictionaries by key.
 #[derive(Debug)]
 pub struct SharedStrings {
-    keys: RwLock<Vec<Strings>>,
+    keys: RwLock<Vec<Dictionary>>,
 }
 
 impl SharedStrings {
     pub(in super::super) fn new(keys: usize) -> Self {
         Self {
-            keys: RwLock::new(vec![Strings::default(); keys]),
+            keys: RwLock::new(vec![Dictionary::default(); keys]),
         }
     }
 
@@ -26,7 +26,7 @@ impl SharedStrings {
         bytes_of(&self.keys.read())
     }
 
-    pub(in super::super) fn read(&self) -> RwLockReadGuard<'_, Vec<Strings>> {
+    pub(in super::super) fn read(&self) -> RwLockReadGuard<'_, Vec<Dictionary>> {
         self.keys.read()
     }
 
@@ -36,27 +36,25 @@ impl SharedStrings {
     /// There are too many strings.
     pub(super) fn translate(
         &self,
-        local: &[Strings],
+        local: &[Dictionary],
         codes: &mut [Vec<u32>],
     ) -> Result<usize, Declined> {
-        let is_known = |(local, codes): (&Strings, &Vec<u32>)| codes.len() == local.len();
+        let is_known = |(local, codes): (&Dictionary, &Vec<u32>)| codes.len() == local.len();
         if local.iter().zip(&*codes).all(is_known) {
             return Ok(0);
         }
         let mut keys = self.keys.write();
         let before = bytes_of(&keys);
         for ((local, codes), shared) in local.iter().zip(codes).zip(&mut *keys) {
-            for code in codes.len()..local.len() {
-                if shared.len() >= STRINGS_MAX {
-                    return Err(Declined::TooLarge);
-                }
-                codes.push(shared.intern(local.get(code))?);
+            shared.adopt(local, codes.len(), codes)?;
+            if shared.len() > STRINGS_MAX {
+                return Err(Declined::TooLarge);
             }
         }
         Ok(bytes_of(&keys).saturating_sub(before))
     }
 }
 
-fn bytes_of(keys: &[Strings]) -> usize {
-    keys.iter().map(Strings::memory_bytes).sum()
+fn bytes_of(keys: &[Dictionary]) -> usize {
+    keys.iter().map(Dictionary::memory_bytes).sum()
 }

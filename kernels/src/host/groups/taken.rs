@@ -3,7 +3,8 @@
 use super::super::block::BLOCK;
 use super::super::declined::Declined;
 use super::super::simd::widest;
-use super::super::vector::{Lane, Texts, Vector, mismatch, read};
+use super::super::vector::{Lane, Vector, mismatch, read};
+use crate::strings::Texts;
 
 /// What an accumulator takes in of a block.
 #[derive(Clone, Copy)]

@@ -3,8 +3,9 @@
 use tidegate_pipeline::program::Comparison;
 
 use super::super::declined::Declined;
-use super::super::vector::{Lane, Native, Texts, Vector, read, write};
+use super::super::vector::{Lane, Native, Vector, read, write};
 use super::map2;
+use crate::strings::Texts;
 
 /// Compares as SQL does.
 trait Ordered: Native {

@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use datafusion::arrow::datatypes::Schema;
 use datafusion::common::ScalarValue;
 use datafusion::datasource::physical_plan::ParquetSource;
 use datafusion::physical_expr::PhysicalExpr;
@@ -76,7 +77,8 @@ impl Pruning {
         let logical = self.table.file_schema();
         let stored = known.stored()?;
         let physical = apply_file_schema_type_coercions(logical, stored);
-        let physical = Arc::new(physical.unwrap_or_else(|| stored.clone()));
+        let physical = physical.unwrap_or_else(|| stored.clone());
+        let physical = Arc::new(as_planned(&physical, logical));
         let partitions = self.table.table_partition_cols().iter();
         let constants: HashMap<&str, &ScalarValue> = partitions
             .map(|field| field.name().as_str())
@@ -98,6 +100,18 @@ impl Pruning {
             .ok()?;
         Some(FilePruning { predicate, pruning })
     }
+}
+
+/// Returns a file's columns, as the table has them where they are of the same type. Where a field differs in its
+/// metadata alone, such as the number of a Parquet field, the adapter would put a cast around the column, and no
+/// statistics are found for `IS NULL` of a cast.
+fn as_planned(physical: &Schema, logical: &Schema) -> Schema {
+    let fields = physical.fields().iter();
+    let fields = fields.map(|field| match logical.fields().find(field.name()) {
+        Some((_, planned)) if planned.data_type() == field.data_type() => Arc::clone(planned),
+        _ => Arc::clone(field),
+    });
+    Schema::new(fields.collect::<Vec<_>>())
 }
 
 /// A predicate that rules rows of one file out.

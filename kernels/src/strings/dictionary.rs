@@ -1,16 +1,16 @@
-//! The different strings of a key, each with a code.
+//! The different strings of a column or a key, each with a code: its place in the order of first appearance.
 //!
 //! A string is told by a key of 128 bits: its length and its bytes where they are at most 12, as Arrow's
 //! views have them, else its length, its first bytes and a hash, and then its bytes decide. A block's strings are looked up in three
 //! loops, of which none waits for the row before: keys and hashes, candidates, comparisons. Only rows whose
 //! candidate is another string are looked up one by one.
 
+use std::fmt;
 use std::hash::BuildHasher;
 
 use hashbrown::DefaultHashBuilder;
 
-use super::super::declined::Declined;
-use super::super::vector::Texts;
+use super::Texts;
 
 /// The most strings; with NULL their codes fit 31 bits.
 const MOST: usize = (1 << 31) - 2;
@@ -20,9 +20,24 @@ const SHORT: usize = 12;
 
 const SLOTS_MIN: usize = 256;
 
+/// Rows that are looked up at once.
+const ROWS: usize = 2_048;
+
+/// There would be more different strings than codes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooManyStrings;
+
+impl fmt::Display for TooManyStrings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "more than {MOST} different strings")
+    }
+}
+
+impl std::error::Error for TooManyStrings {}
+
 /// Strings by code, in the order of first appearance.
 #[derive(Clone, Debug, Default)]
-pub(in super::super) struct Strings {
+pub struct Dictionary {
     text: String,
     /// Where each string ends in the text.
     ends: Vec<usize>,
@@ -52,13 +67,19 @@ const EMPTY: Slot = Slot {
     code: u32::MAX,
 };
 
-impl Strings {
-    pub(in super::super) fn len(&self) -> usize {
+impl Dictionary {
+    /// Returns how many strings there are.
+    pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Returns a string.
-    pub(in super::super) fn get(&self, code: usize) -> &str {
+    /// Returns whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// Returns the string of a code; of one that was not given out an empty one.
+    pub fn get(&self, code: usize) -> &str {
         let start = code.checked_sub(1).and_then(|before| self.ends.get(before));
         let end = self.ends.get(code).copied().unwrap_or_default();
         let text = self.text.get(start.copied().unwrap_or_default()..end);
@@ -69,13 +90,13 @@ impl Strings {
     ///
     /// # Errors
     /// More strings than codes.
-    pub(in super::super) fn codes(
+    pub(crate) fn codes(
         &mut self,
         texts: &Texts<'_>,
         codes: &mut [i32],
-    ) -> Result<(), Declined> {
+    ) -> Result<(), TooManyStrings> {
         if self.len() + codes.len() > MOST {
-            return Err(Declined::TooLarge);
+            return Err(TooManyStrings);
         }
         self.fit(self.len() + codes.len());
         let mut rows = std::mem::take(&mut self.rows);
@@ -96,10 +117,40 @@ impl Strings {
         Ok(())
     }
 
+    /// Appends the codes of another dictionary's strings, from one of them on.
+    ///
+    /// # Errors
+    /// More strings than codes; some of the codes may have been appended.
+    pub(crate) fn adopt(
+        &mut self,
+        other: &Self,
+        from: usize,
+        codes: &mut Vec<u32>,
+    ) -> Result<(), TooManyStrings> {
+        let mut of_block = [0; ROWS];
+        let mut rows = Vec::with_capacity(ROWS);
+        for start in (from..other.len()).step_by(ROWS) {
+            let end = other.len().min(start + ROWS);
+            rows.clear();
+            rows.extend((start..end).map(|code| other.get(code)));
+            let texts = Texts::Rows(std::mem::take(&mut rows));
+            let of_block = &mut of_block[..end - start];
+            self.codes(&texts, of_block)?;
+            codes.extend(of_block.iter().map(|code| *code as u32));
+            if let Texts::Rows(read) = texts {
+                rows = read;
+            }
+        }
+        Ok(())
+    }
+
     /// Returns the code of a string, a new one if it is new.
-    pub(super) fn intern(&mut self, text: &str) -> Result<u32, Declined> {
+    ///
+    /// # Errors
+    /// More strings than codes.
+    pub fn intern(&mut self, text: &str) -> Result<u32, TooManyStrings> {
         if self.len() >= MOST {
-            return Err(Declined::TooLarge);
+            return Err(TooManyStrings);
         }
         self.fit(self.len() + 1);
         let (key, hash) = self.key_of(text);
@@ -140,7 +191,7 @@ impl Strings {
         self.slots = vec![EMPTY; slots.next_power_of_two()];
         let mask = self.slots.len() - 1;
         for code in 0..self.len() {
-            let (_, hash) = self.key_of(self.get(code));
+            let hash = hash_of(self.keys[code]);
             let mut at = hash as usize & mask;
             while self.slots[at].code != EMPTY.code {
                 at = (at + 1) & mask;
@@ -193,17 +244,27 @@ impl Strings {
         (key, hash)
     }
 
-    pub(in super::super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.text.clear();
         self.ends.clear();
         self.keys.clear();
         self.slots.clear();
     }
 
-    pub(in super::super) fn memory_bytes(&self) -> usize {
+    /// Returns the bytes that the dictionary takes.
+    pub fn memory_bytes(&self) -> usize {
         let of_string = self.ends.capacity() * 8 + self.keys.capacity() * 16;
         let of_row = self.rows.keys.capacity() * 16 + self.rows.hashes.capacity() * 8;
         self.text.capacity() + of_string + of_row + self.slots.capacity() * size_of::<Slot>()
+    }
+}
+
+/// Returns the hash of a key, which a long string's has in it.
+#[inline]
+fn hash_of(key: u128) -> u64 {
+    match len_of(key) <= SHORT {
+        true => mix(key),
+        false => (key >> 64) as u64,
     }
 }
 
@@ -242,6 +303,3 @@ fn mix(key: u128) -> u64 {
     let mixed = (product as u64 ^ (product >> 64) as u64).wrapping_mul(ODD);
     mixed ^ (mixed >> 29)
 }
-
-#[cfg(test)]
-mod tests;

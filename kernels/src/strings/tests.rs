@@ -1,10 +1,10 @@
 //! Codes of strings.
 
-use super::{Strings, Texts};
+use super::{Dictionary, Texts};
 
 #[test]
 fn strings_of_every_length_have_codes_of_their_own() {
-    let mut strings = Strings::default();
+    let mut strings = Dictionary::default();
     let all: Vec<String> = (0..40)
         .flat_map(|len| ["a", "b"].map(|letter| letter.repeat(len)))
         .chain((0..3_000).map(|number| format!("{number:020}")))
