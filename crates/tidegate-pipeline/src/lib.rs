@@ -46,8 +46,6 @@ mod display;
 mod testing;
 #[cfg(test)]
 mod testing_random;
-#[cfg(test)]
-mod testing_tree;
 
 pub use check::Unsupported;
 pub use custom::{BodyFailed, CustomFunction, Host, HostBody};

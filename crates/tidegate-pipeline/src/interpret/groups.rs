@@ -1,11 +1,15 @@
 //! The group table: from a row's key to a group's number, in order of first appearance.
 //!
 //! A key is encoded to bytes, so that equal keys are equal bytes: −0.0 becomes +0.0, every NaN the
-//! one quiet NaN, NULL a tag of its own. The bytes of all keys lie one after another, and the table
-//! is open addressing over group numbers; looking up a group that exists allocates nothing.
+//! one quiet NaN, NULL a tag of its own. The bytes of all keys lie one after another; looking up a group
+//! that exists allocates nothing.
+
+use std::hash::BuildHasher;
+
+use hashbrown::hash_table::Entry;
+use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::EvalError;
-use super::compare::canonical;
 use super::value::Value;
 
 const NULL: u8 = 0;
@@ -18,12 +22,9 @@ const DECIMAL: u8 = 6;
 const UTF8: u8 = 7;
 const INTERVAL: u8 = 8;
 
-/// A slot without a group.
-const VACANT: u32 = u32::MAX;
-
 /// Appends the encoding of one key column.
 pub(crate) fn encode(value: Value<'_>, key: &mut Vec<u8>) {
-    match canonical(value) {
+    match value.canonical() {
         Value::Null => key.push(NULL),
         Value::Boolean(value) => key.extend([BOOLEAN, u8::from(value)]),
         Value::Int(value) => put(key, INT, &value.to_le_bytes()),
@@ -92,103 +93,71 @@ impl<'a> Decoder<'a> {
 /// The groups met so far.
 #[derive(Default)]
 pub(crate) struct GroupTable {
-    /// Keys one after another.
-    bytes: Vec<u8>,
-    /// Where each group's key ends.
-    ends: Vec<usize>,
+    keys: Keys,
     /// Each group's hash, kept so that growing compares no keys.
     hashes: Vec<u64>,
-    /// Group numbers at their hash's slot or soon after; a power of two many, at most 7/8 taken.
-    slots: Vec<u32>,
+    numbers: HashTable<u32>,
+    hasher: DefaultHashBuilder,
 }
 
-impl GroupTable {
-    /// Returns how many groups there are.
-    pub(crate) fn len(&self) -> usize {
-        self.ends.len()
-    }
+/// The keys of groups.
+#[derive(Default)]
+struct Keys {
+    /// One after another.
+    bytes: Vec<u8>,
+    /// Where each group's ends.
+    ends: Vec<usize>,
+}
 
-    /// Returns the memory held.
-    pub(crate) fn memory_bytes(&self) -> usize {
-        self.bytes.capacity()
-            + self.ends.capacity() * size_of::<usize>()
-            + self.hashes.capacity() * size_of::<u64>()
-            + self.slots.capacity() * size_of::<u32>()
-    }
-
-    /// Returns the number of the key's group, a new one if the key is new.
-    pub(crate) fn group(&mut self, key: &[u8]) -> Result<usize, EvalError> {
-        if (self.len() + 1) * 8 > self.slots.len() * 7 {
-            self.grow();
-        }
-        let hash = hash(key);
-        let mask = self.slots.len() - 1;
-        let mut slot = hash as usize & mask;
-        while self.slots[slot] != VACANT {
-            let group = self.slots[slot] as usize;
-            if self.hashes[group] == hash && self.key(group) == key {
-                return Ok(group);
-            }
-            slot = (slot + 1) & mask;
-        }
-        let group = self.len();
-        let number = u32::try_from(group).ok().filter(|group| *group != VACANT);
-        self.slots[slot] = number.ok_or_else(|| EvalError::Overflow {
-            operation: "more than 2^32 groups".to_owned(),
-        })?;
-        self.hashes.push(hash);
-        self.bytes.extend_from_slice(key);
-        self.ends.push(self.bytes.len());
-        Ok(group)
-    }
-
-    /// Reads the first `columns` key columns of a group.
-    pub(crate) fn decode(&self, group: usize, columns: usize) -> Result<Vec<Value<'_>>, EvalError> {
-        let mut decoder = Decoder(self.key(group));
-        let values: Option<Vec<_>> = (0..columns).map(|_| decoder.next()).collect();
-        values.ok_or_else(|| EvalError::internal(format!("the key of group {group}")))
-    }
-
-    fn key(&self, group: usize) -> &[u8] {
+impl Keys {
+    fn get(&self, group: usize) -> &[u8] {
         let start = match group {
             0 => 0,
             group => self.ends[group - 1],
         };
         &self.bytes[start..self.ends[group]]
     }
-
-    fn grow(&mut self) {
-        let capacity = (self.slots.len() * 2).max(16);
-        let mask = capacity - 1;
-        self.slots.clear();
-        self.slots.resize(capacity, VACANT);
-        for (group, hash) in self.hashes.iter().enumerate() {
-            let mut slot = *hash as usize & mask;
-            while self.slots[slot] != VACANT {
-                slot = (slot + 1) & mask;
-            }
-            // Every number in here has fitted before.
-            self.slots[slot] = group as u32;
-        }
-    }
 }
 
-/// Hashes eight bytes at a time by folded 128-bit products.
-fn hash(key: &[u8]) -> u64 {
-    const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
-    const FACTOR: u64 = 0xd6e8_feb8_6659_fd93;
-    let mix = |state: u64, word: u64| {
-        let product = u128::from(state ^ word) * u128::from(FACTOR);
-        (product as u64) ^ ((product >> 64) as u64)
-    };
-    let (words, rest) = key.as_chunks::<8>();
-    let mut state = SEED ^ key.len() as u64;
-    for word in words {
-        state = mix(state, u64::from_le_bytes(*word)).wrapping_add(SEED);
+impl GroupTable {
+    /// Returns how many groups there are.
+    pub(crate) fn len(&self) -> usize {
+        self.hashes.len()
     }
-    let mut last = [0; 8];
-    last[..rest.len()].copy_from_slice(rest);
-    mix(mix(state, u64::from_le_bytes(last)), SEED)
+
+    /// Returns the memory held.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.keys.bytes.capacity()
+            + self.keys.ends.capacity() * size_of::<usize>()
+            + self.hashes.capacity() * size_of::<u64>()
+            + self.numbers.allocation_size()
+    }
+
+    /// Returns the number of the key's group, a new one if the key is new.
+    pub(crate) fn group(&mut self, key: &[u8]) -> Result<usize, EvalError> {
+        let hash = self.hasher.hash_one(key);
+        let is_same = |group: &u32| self.keys.get(*group as usize) == key;
+        let hash_of = |group: &u32| self.hashes[*group as usize];
+        let vacant = match self.numbers.entry(hash, is_same, hash_of) {
+            Entry::Occupied(group) => return Ok(*group.get() as usize),
+            Entry::Vacant(vacant) => vacant,
+        };
+        let group = self.hashes.len();
+        vacant.insert(u32::try_from(group).map_err(|_| EvalError::Overflow {
+            operation: "more than 2^32 groups".to_owned(),
+        })?);
+        self.hashes.push(hash);
+        self.keys.bytes.extend_from_slice(key);
+        self.keys.ends.push(self.keys.bytes.len());
+        Ok(group)
+    }
+
+    /// Reads the first `columns` key columns of a group.
+    pub(crate) fn decode(&self, group: usize, columns: usize) -> Result<Vec<Value<'_>>, EvalError> {
+        let mut decoder = Decoder(self.keys.get(group));
+        let values: Option<Vec<_>> = (0..columns).map(|_| decoder.next()).collect();
+        values.ok_or_else(|| EvalError::internal(format!("the key of group {group}")))
+    }
 }
 
 #[cfg(test)]

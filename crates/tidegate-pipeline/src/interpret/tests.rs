@@ -1,8 +1,12 @@
 //! Whole pipelines: laziness, grouping, sorting, batching, and the faults of the caller.
 
 mod aggregate;
+mod arithmetic;
+mod casts;
+mod compare;
 mod expressions;
 mod sort;
+mod temporal;
 
 use std::sync::Arc;
 

@@ -63,8 +63,15 @@ impl<'a> Value<'a> {
         matches!(self, Self::Null)
     }
 
-    /// Returns whether this is TRUE, and neither FALSE nor NULL.
-    pub(crate) fn is_true(self) -> bool {
-        matches!(self, Self::Boolean(true))
+    /// Returns 0.0 for −0.0 and the one quiet NaN for every NaN; other values stay as they are.
+    pub(crate) fn canonical(self) -> Self {
+        // By comparison, not by adding zero: that would leave a NaN's bits to the hardware.
+        match self {
+            Self::Float64(value) if value.is_nan() => Self::Float64(f64::NAN),
+            Self::Float64(0.0) => Self::Float64(0.0),
+            Self::Float32(value) if value.is_nan() => Self::Float32(f32::NAN),
+            Self::Float32(0.0) => Self::Float32(0.0),
+            other => other,
+        }
     }
 }

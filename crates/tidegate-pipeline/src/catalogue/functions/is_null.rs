@@ -3,7 +3,6 @@
 use arrow_schema::DataType;
 
 use crate::catalogue::{Accuracy, ScalarEntry, Signature};
-use crate::interpret::value::Value;
 use crate::program::Nullable;
 
 pub(super) static ENTRIES: &[ScalarEntry] = &[
@@ -20,7 +19,6 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[
             Ok(Nullable { value, valid })
         },
         accuracy: Accuracy::Exact,
-        oracle: |_, args| Ok(Value::Boolean(args[0].is_null())),
         signatures,
     },
     ScalarEntry {
@@ -35,7 +33,6 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[
             Ok(Nullable { value, valid })
         },
         accuracy: Accuracy::Exact,
-        oracle: |_, args| Ok(Value::Boolean(!args[0].is_null())),
         signatures,
     },
 ];

@@ -3,7 +3,6 @@
 use arrow_schema::DataType;
 
 use crate::catalogue::{Accuracy, ScalarEntry, Signature};
-use crate::interpret::value::Value;
 use crate::program::Nullable;
 
 pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
@@ -21,11 +20,5 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
         Ok(Nullable { value, valid })
     },
     accuracy: Accuracy::Exact,
-    oracle: |_, args| {
-        Ok(match args[0] {
-            Value::Boolean(value) => Value::Boolean(!value),
-            other => other,
-        })
-    },
     signatures: || vec![Signature::new(vec![DataType::Boolean], DataType::Boolean)],
 }];
