@@ -39,7 +39,7 @@ pub use admission::{AdmissionError, AdmissionGate, AdmissionLimits, AdmissionReq
 pub use cache::automatic::Promotion;
 pub use cache::host::{HostTier, TierActivity};
 pub use cache::pinned::{
-    GroupLabel, PinnedActivity, PinnedChunk, PinnedGroup, PinnedMorsel, PinnedReport, PinnedTier,
+    GroupLabel, PinnedActivity, PinnedChunk, PinnedGroup, PinnedMorsel, PinnedTier,
 };
 pub use cache::{
     CachedChunk, CachedTable, ChunkKey, ColumnCache, ColumnReport, Kept, ScanKey, ScanRows,

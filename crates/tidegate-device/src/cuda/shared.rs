@@ -10,7 +10,7 @@ use super::affinity::Nearness;
 use super::driver::{Event, Image, Pinned};
 use super::facts::CudaFacts;
 use super::mailbox::Mailbox;
-use super::pending::{Job, Start};
+use super::job::{Job, Start};
 use super::slots::Slots;
 use crate::error::DeviceError;
 use crate::faults::Faults;

@@ -12,7 +12,7 @@ use crate::cuda::block::{Block, Copied, Owner, PinnedBytes};
 use crate::cuda::buffer::DeviceBuffer;
 use crate::cuda::driver::{Event, Pinned};
 use crate::cuda::fault::Fault;
-use crate::cuda::pending::Pending;
+use crate::pending::Pending;
 use crate::error::DeviceError;
 
 impl Lane<'_> {
