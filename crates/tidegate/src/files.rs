@@ -68,7 +68,9 @@ pub(crate) fn name_of(store: &dyn ObjectStore, location: &Path) -> String {
 
 /// Returns what a panic said, on one line.
 pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
-    let words: Vec<&str> = tidegate_device::panic_text(panic).split_whitespace().collect();
+    let words: Vec<&str> = tidegate_device::panic_text(panic)
+        .split_whitespace()
+        .collect();
     format!("its decoder stopped: {}", words.join(" "))
 }
 

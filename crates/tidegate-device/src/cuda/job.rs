@@ -101,10 +101,12 @@ where
 fn deliver<T>(lane: &Lane<'_>, sender: Delivery<T>, ran: Result<T, Box<dyn Any + Send>>) {
     let outcome = match ran {
         Ok(result) => lane.verdict(Ok(())).map(|()| result),
-        Err(payload) => match lane.verdict(Err(format!("its work panicked: {}", panic_text(&*payload)))) {
-            Ok(()) => return,
-            Err(error) => Err(error),
-        },
+        Err(payload) => {
+            match lane.verdict(Err(format!("its work panicked: {}", panic_text(&*payload)))) {
+                Ok(()) => return,
+                Err(error) => Err(error),
+            }
+        }
     };
     // Nobody waiting is no failure: the work was to be done all the same.
     let _ = sender.send(outcome);

@@ -8,68 +8,25 @@ use super::{
     AggregateEntry, CallTypes, Function, Options, ScalarEntry, Signature, aggregate, aggregates,
     functions,
 };
-use crate::check::Unsupported;
-use crate::expr::{ArithmeticOp, CastFailure, CompareOp, Expr};
+use crate::check::check_node;
+use crate::expr::{CastFailure, Expr, ExprKind};
 use crate::interpret::value::Value;
 use crate::pipeline::{AggregateCall, AggregateOutput, Step};
 use crate::testing::{batch, col, group_by, named, param, pipeline};
-use crate::testing_random::{
-    Random, Shape, column, hold_rows, random_batch, value,
-};
+use crate::testing_random::{Random, Shape, column, hold_rows, random_batch, value};
 
 /// Returns a call of a function.
-fn expr_of(entry: &ScalarEntry, signature: &Signature, args: &[Expr]) -> Result<Expr, Unsupported> {
-    let arg = |index: usize| args[index].clone();
-    let result = signature.result.clone();
-    let arithmetic = |op| Expr::arithmetic(op, arg(0), arg(1), result.clone());
-    let compare = |op| Expr::compare(op, arg(0), arg(1));
-    match (entry.name, &signature.options) {
-        ("add", _) => arithmetic(ArithmeticOp::Add),
-        ("subtract", _) => arithmetic(ArithmeticOp::Subtract),
-        ("multiply", _) => arithmetic(ArithmeticOp::Multiply),
-        ("divide", _) => arithmetic(ArithmeticOp::Divide),
-        ("modulo", _) => arithmetic(ArithmeticOp::Modulo),
-        ("equal", _) => compare(CompareOp::Eq),
-        ("not_equal", _) => compare(CompareOp::NotEq),
-        ("less", _) => compare(CompareOp::Lt),
-        ("less_or_equal", _) => compare(CompareOp::LtEq),
-        ("greater", _) => compare(CompareOp::Gt),
-        ("greater_or_equal", _) => compare(CompareOp::GtEq),
-        ("is_distinct_from", _) => compare(CompareOp::IsDistinctFrom),
-        ("is_not_distinct_from", _) => compare(CompareOp::IsNotDistinctFrom),
-        ("and", _) => Expr::and(arg(0), arg(1)),
-        ("or", _) => Expr::or(arg(0), arg(1)),
-        ("not", _) => Expr::not(arg(0)),
-        ("negate", _) => Expr::negate(arg(0)),
-        ("is_null", _) => Expr::is_null(arg(0)),
-        ("is_not_null", _) => Expr::is_not_null(arg(0)),
-        ("case", _) => {
-            let pairs = args.chunks_exact(2);
-            let otherwise = pairs.remainder().first().cloned();
-            let branches = pairs
-                .map(|pair| (pair[0].clone(), pair[1].clone()))
-                .collect();
-            Expr::case(branches, otherwise, result.clone())
-        }
-        ("in", Options::Negated(negated)) => Expr::in_list(arg(0), args[1..].to_vec(), *negated),
-        ("cast", Options::OnFailure(on_failure)) => Expr::cast(arg(0), result.clone(), *on_failure),
-        ("date_part", Options::Part(part)) => Expr::date_part(*part, arg(0)),
-        (
-            "like",
-            Options::Like {
-                negated,
-                case_insensitive,
-            },
-        ) => Expr::like(arg(0), arg(1), *negated, *case_insensitive),
-        ("substr", Options::Substring { start, length }) => {
-            Expr::substring(arg(0), *start, *length, result.clone())
-        }
-        (name, _) => {
-            let function = Function::named(name).unwrap();
-            let constants = signature.constants().to_vec();
-            Expr::call(function, constants, args.to_vec(), result.clone())
-        }
-    }
+fn expr_of(entry: &ScalarEntry, signature: &Signature, args: &[Expr]) -> Expr {
+    let expr = Expr {
+        kind: ExprKind::Call {
+            function: Function::named(entry.name).unwrap(),
+            options: signature.options.clone(),
+            arguments: args.to_vec(),
+        },
+        data_type: signature.result.clone(),
+    };
+    check_node(&expr).unwrap();
+    expr
 }
 
 const ROWS: usize = 120;
@@ -79,8 +36,7 @@ fn check(entry: &ScalarEntry, signature: &Signature, random: &mut Random) {
     let types = &signature.arguments;
     let columns = types.iter().enumerate();
     let columns: Vec<Expr> = columns.map(|(index, of)| col(index, of)).collect();
-    let expr = expr_of(entry, signature, &columns).unwrap();
-    assert_eq!(expr.data_type, signature.result);
+    let expr = expr_of(entry, signature, &columns);
     for shape in [Shape::ALL, Shape::SMALL, Shape::AROUND] {
         let batch = random_batch(random, types, ROWS, shape);
         let steps = vec![Step::Project(vec![named(expr.clone(), "v")])];
@@ -99,7 +55,7 @@ fn check(entry: &ScalarEntry, signature: &Signature, random: &mut Random) {
         let mut args = columns[..before.len()].to_vec();
         args.push(param(0, last));
         let steps = vec![Step::Project(vec![named(
-            expr_of(entry, signature, &args).unwrap(),
+            expr_of(entry, signature, &args),
             "v",
         )])];
         let parameters = vec![crate::testing_random::scalar(literal, last)];

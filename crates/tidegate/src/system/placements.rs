@@ -74,7 +74,9 @@ pub(super) fn placements(asked: Option<&Asked<'_>>) -> Result<RecordBatch> {
         .count("region", |(part, _)| part.number)
         .text("form", |(part, _)| Some(&part.region.form))
         .text("program", |(part, _)| part.region.program.as_ref())
-        .text("program_json", |(part, _)| part.region.program_json.as_ref())
+        .text("program_json", |(part, _)| {
+            part.region.program_json.as_ref()
+        })
         .text("place", |(part, _)| Some(&part.place.place))
         .text("reason", |(_, reason)| reason.map(|(why, _)| why))
         .count("reason_count", |(_, reason)| {
@@ -85,7 +87,9 @@ pub(super) fn placements(asked: Option<&Asked<'_>>) -> Result<RecordBatch> {
         .count("bytes", |(part, _)| part.place.bytes)
         .seconds("seconds", |(part, _)| part.place.seconds)
         .count("claims", |(part, _)| part.place.claim_stats.claims)
-        .seconds("claimed_seconds", |(part, _)| part.place.claim_stats.seconds)
+        .seconds("claimed_seconds", |(part, _)| {
+            part.place.claim_stats.seconds
+        })
         .seconds("estimated_seconds", |(part, _)| {
             part.place.claim_stats.estimated_seconds
         })
@@ -96,8 +100,12 @@ pub(super) fn placements(asked: Option<&Asked<'_>>) -> Result<RecordBatch> {
         .count("splits", |(part, _)| part.place.setbacks.splits)
         .count("flushes", |(part, _)| part.place.setbacks.flushes)
         .count("waits", |(part, _)| part.place.setbacks.waits)
-        .count("evicted_bytes", |(part, _)| part.place.setbacks.evicted_bytes)
-        .text("recorded", |(part, _)| part.region.morsels_at(part.position))
+        .count("evicted_bytes", |(part, _)| {
+            part.place.setbacks.evicted_bytes
+        })
+        .text("recorded", |(part, _)| {
+            part.region.morsels_at(part.position)
+        })
         .text("executor", |(part, _)| part.executor)
         .batch()
 }

@@ -48,17 +48,24 @@ fn call(entry: &ScalarEntry, signature: &Signature, schema: &SchemaRef) -> Optio
     let ours: Vec<Expr> = columns
         .map(|(at, of)| Expr::column(at, of.clone()).unwrap())
         .collect();
-    let theirs = (0..ours.len()).map(|at| -> Arc<dyn PhysicalExpr> {
-        Arc::new(Column::new(&format!("c{at}"), at))
-    });
+    let theirs = (0..ours.len())
+        .map(|at| -> Arc<dyn PhysicalExpr> { Arc::new(Column::new(&format!("c{at}"), at)) });
     let theirs: Vec<_> = theirs.collect();
-    let (our, their) = (|at: usize| ours[at].clone(), |at: usize| Arc::clone(&theirs[at]));
-    let binary = |op| -> Arc<dyn PhysicalExpr> { Arc::new(BinaryExpr::new(their(0), op, their(1))) };
+    let (our, their) = (
+        |at: usize| ours[at].clone(),
+        |at: usize| Arc::clone(&theirs[at]),
+    );
+    let binary =
+        |op| -> Arc<dyn PhysicalExpr> { Arc::new(BinaryExpr::new(their(0), op, their(1))) };
     let result = signature.result.clone();
     if let Some((op, theirs)) = arithmetic(entry.name) {
         let ours = Expr::arithmetic(op, our(0), our(1), result).unwrap();
         let theirs = binary(theirs);
-        assert_eq!(theirs.data_type(schema).unwrap(), signature.result, "{theirs}");
+        assert_eq!(
+            theirs.data_type(schema).unwrap(),
+            signature.result,
+            "{theirs}"
+        );
         return Some(Call { ours, theirs });
     }
     if let Some((op, theirs)) = comparison(entry.name) {
@@ -118,7 +125,10 @@ fn call(entry: &ScalarEntry, signature: &Signature, schema: &SchemaRef) -> Optio
             let udf = datafusion::functions::unicode::substr();
             let config = Arc::new(ConfigOptions::default());
             let theirs = ScalarFunctionExpr::try_new(udf, args, schema, config).unwrap();
-            (Expr::substring(our(0), *start, *length, result), Arc::new(theirs))
+            (
+                Expr::substring(our(0), *start, *length, result),
+                Arc::new(theirs),
+            )
         }
         _ => return None,
     };

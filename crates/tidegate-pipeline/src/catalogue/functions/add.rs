@@ -9,7 +9,7 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     name: "add",
     datafusion: &[],
     constants: &[],
-    arity: (0, usize::MAX),
+    arity: (2, 2),
     types: |signature| types(ArithmeticOp::Add, signature),
     lower: |builder, arguments| lower(ArithmeticOp::Add, builder, arguments),
     accuracy: Accuracy::Exact,

@@ -7,7 +7,7 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     name: "and",
     datafusion: &[],
     constants: &[],
-    arity: (0, usize::MAX),
+    arity: (2, 2),
     types,
     lower: |builder, arguments| connect(false, builder, arguments),
     accuracy: Accuracy::Exact,

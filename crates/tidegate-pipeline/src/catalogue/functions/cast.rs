@@ -18,7 +18,7 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     name: "cast",
     datafusion: &[],
     constants: &[],
-    arity: (0, usize::MAX),
+    arity: (1, 1),
     types: |signature| rule(signature).map(|_| ()),
     lower,
     accuracy: Accuracy::Exact,

@@ -17,7 +17,7 @@ const fn comparison(
         name,
         datafusion: &[],
         constants: &[],
-        arity: (0, usize::MAX),
+        arity: (2, 2),
         types,
         lower,
         accuracy: Accuracy::Exact,

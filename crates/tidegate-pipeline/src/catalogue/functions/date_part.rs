@@ -15,7 +15,7 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     name: "date_part",
     datafusion: &[],
     constants: &[],
-    arity: (0, usize::MAX),
+    arity: (1, 1),
     types,
     lower,
     accuracy: Accuracy::Exact,

@@ -8,7 +8,7 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     name: "divide",
     datafusion: &[],
     constants: &[],
-    arity: (0, usize::MAX),
+    arity: (2, 2),
     types: |signature| types(ArithmeticOp::Divide, signature),
     lower: |builder, arguments| lower(ArithmeticOp::Divide, builder, arguments),
     accuracy: Accuracy::Exact,

@@ -14,7 +14,7 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     name: "in",
     datafusion: &[],
     constants: &[],
-    arity: (0, usize::MAX),
+    arity: (1, usize::MAX),
     types,
     lower,
     accuracy: Accuracy::Exact,

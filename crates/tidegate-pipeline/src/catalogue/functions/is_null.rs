@@ -10,7 +10,7 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[
         name: "is_null",
         datafusion: &[],
         constants: &[],
-        arity: (0, usize::MAX),
+        arity: (1, 1),
         types: |signature| signature.gives_boolean("IS NULL"),
         lower: |builder, arguments| {
             let valid = arguments.lower(builder, 0)?.valid;
@@ -25,7 +25,7 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[
         name: "is_not_null",
         datafusion: &[],
         constants: &[],
-        arity: (0, usize::MAX),
+        arity: (1, 1),
         types: |signature| signature.gives_boolean("IS NOT NULL"),
         lower: |builder, arguments| {
             let value = arguments.lower(builder, 0)?.valid;

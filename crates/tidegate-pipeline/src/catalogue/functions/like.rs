@@ -12,7 +12,7 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     name: "like",
     datafusion: &[],
     constants: &[],
-    arity: (0, usize::MAX),
+    arity: (2, 2),
     types: |signature| {
         signature.takes_string("LIKE", 0)?;
         signature.takes_string("the pattern of LIKE", 1)?;

@@ -9,7 +9,7 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     name: "modulo",
     datafusion: &[],
     constants: &[],
-    arity: (0, usize::MAX),
+    arity: (2, 2),
     types: |signature| types(ArithmeticOp::Modulo, signature),
     lower: |builder, arguments| lower(ArithmeticOp::Modulo, builder, arguments),
     accuracy: Accuracy::Exact,

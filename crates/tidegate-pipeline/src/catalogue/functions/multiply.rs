@@ -8,7 +8,7 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     name: "multiply",
     datafusion: &[],
     constants: &[],
-    arity: (0, usize::MAX),
+    arity: (2, 2),
     types: |signature| types(ArithmeticOp::Multiply, signature),
     lower: |builder, arguments| lower(ArithmeticOp::Multiply, builder, arguments),
     accuracy: Accuracy::Exact,

@@ -14,7 +14,7 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     name: "negate",
     datafusion: &[],
     constants: &[],
-    arity: (0, usize::MAX),
+    arity: (1, 1),
     types,
     lower,
     accuracy: Accuracy::Exact,

@@ -9,7 +9,7 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     name: "not",
     datafusion: &[],
     constants: &[],
-    arity: (0, usize::MAX),
+    arity: (1, 1),
     types: |signature| {
         signature.takes_boolean("the operand of NOT", 0)?;
         signature.gives_boolean("NOT")

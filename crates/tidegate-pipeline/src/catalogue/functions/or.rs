@@ -10,7 +10,7 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     name: "or",
     datafusion: &[],
     constants: &[],
-    arity: (0, usize::MAX),
+    arity: (2, 2),
     types,
     lower: |builder, arguments| connect(true, builder, arguments),
     accuracy: Accuracy::Exact,

@@ -9,7 +9,7 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     name: "subtract",
     datafusion: &[],
     constants: &[],
-    arity: (0, usize::MAX),
+    arity: (2, 2),
     types: |signature| types(ArithmeticOp::Subtract, signature),
     lower: |builder, arguments| lower(ArithmeticOp::Subtract, builder, arguments),
     accuracy: Accuracy::Exact,

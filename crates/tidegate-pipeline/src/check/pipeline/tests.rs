@@ -115,12 +115,17 @@ fn json_round_trip() {
 fn a_forged_tree_is_refused() {
     let mut pipeline = example();
     // What no constructor builds: text where a number is declared.
-    pipeline.steps = vec![Step::Project(vec![named(
-        Expr {
-            kind: ExprKind::Negate(Box::new(col(0, &Utf8))),
-            data_type: Utf8,
-        },
-        "x",
-    )])];
-    assert_eq!(refusal(pipeline.validate()), "negation of Utf8");
+    let mut forged = Expr::negate(col(1, &Int64)).unwrap();
+    forged.children_mut()[0] = col(0, &Utf8);
+    forged.data_type = Utf8;
+    let mut refused = |forged: &Expr| {
+        pipeline.steps = vec![Step::Project(vec![named(forged.clone(), "x")])];
+        refusal(pipeline.validate())
+    };
+    assert_eq!(refused(&forged), "negation of Utf8");
+    // And a call without its operand.
+    if let ExprKind::Call { arguments, .. } = &mut forged.kind {
+        arguments.clear();
+    }
+    assert_eq!(refused(&forged), "negate of 0 arguments");
 }

@@ -21,9 +21,9 @@ use std::sync::Arc;
 use datafusion::datasource::physical_plan::{FileScanConfig, ParquetSource};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion_datasource::PartitionedFile;
 use datafusion_datasource::file::FileSource;
 use datafusion_datasource::morsel::Morselizer;
-use datafusion_datasource::PartitionedFile;
 use object_store::ObjectStore;
 use tidegate_scheduler::cache::host::HostChunk;
 
@@ -92,7 +92,8 @@ pub(crate) fn wrapped_scan(
 /// Puts the host tier in front of `other` if it stands in front of `planned`.
 pub(super) fn as_well(planned: &FileScanConfig, mut other: FileScanConfig) -> FileScanConfig {
     if let Some(cached) = planned.file_source().downcast_ref::<CachedSource>()
-        && let Ok(source) = CachedSource::over(&other, cached.layer.scan.cache(), cached.layer.scan.fills())
+        && let Ok(source) =
+            CachedSource::over(&other, cached.layer.scan.cache(), cached.layer.scan.fills())
     {
         other.file_source = Arc::new(source);
     }
@@ -128,10 +129,9 @@ impl CachedSource {
                 }
                 Step::Read(numbers, Some(kept)) => {
                     let bid = kept.bid;
-                    let fills = kept
-                        .row_groups
-                        .into_iter()
-                        .map(|missing| PageFill::new(&self.layer.scan, &known, store, missing, bid));
+                    let fills = kept.row_groups.into_iter().map(|missing| {
+                        PageFill::new(&self.layer.scan, &known, store, missing, bid)
+                    });
                     let fills = numbers.into_iter().zip(fills);
                     row_groups
                         .extend(fills.map(|(number, fill)| Kept::Fill(number, Box::new(fill))));

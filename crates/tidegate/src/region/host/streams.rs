@@ -50,7 +50,10 @@ impl PartitionStream for Once {
         rows.unwrap_or_else(|| {
             let again = Err(internal_datafusion_err!("a stream is read once"));
             let again = std::future::ready(again).into_stream().boxed();
-            Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), again))
+            Box::pin(RecordBatchStreamAdapter::new(
+                Arc::clone(&self.schema),
+                again,
+            ))
         })
     }
 }
