@@ -1,6 +1,6 @@
 //! The reference interpreter: the row programs of a pipeline, run operation by operation.
 //!
-//! In reading order: `value` is one cell, `column` and `builder` take cells out of arrays and put them in,
+//! In reading order: `column` and `builder` take cells out of arrays and put them in,
 //! `block` gathers rows, and `groups` finds those of one key; what operations mean is with
 //! [`program::interpret`](crate::program::interpret).
 
@@ -10,7 +10,6 @@ pub(crate) mod column;
 pub(crate) mod custom;
 pub(crate) mod groups;
 pub(crate) mod like;
-pub(crate) mod value;
 
 use std::fmt;
 use std::sync::Arc;

@@ -33,7 +33,7 @@ mod residency;
 mod resident;
 
 #[cfg(test)]
-mod simulation;
+mod tests;
 
 pub use admission::{AdmissionError, AdmissionGate, AdmissionLimits, AdmissionRequest, Permit};
 pub use cache::automatic::Promotion;

@@ -170,7 +170,7 @@ impl<'a, R> Columns<'a, R> {
     }
 
     fn count<C: Into<Option<u64>>>(self, name: &str, of: impl Fn(&'a R) -> C) -> Self {
-        self.with::<_, UInt64Array>(name, |row| of(row).into())
+        self.with::<u64, UInt64Array>(name, |row| of(row).into())
     }
 
     fn seconds(self, name: &str, of: impl Fn(&'a R) -> f64) -> Self {
@@ -180,7 +180,8 @@ impl<'a, R> Columns<'a, R> {
     /// Adds times in milliseconds.
     fn time<T: Into<Option<SystemTime>>>(self, name: &str, of: impl Fn(&'a R) -> T) -> Self {
         self.with::<_, TimestampMillisecondArray>(name, |row| {
-            let since = of(row).into()?.duration_since(UNIX_EPOCH).ok()?;
+            let time: Option<SystemTime> = of(row).into();
+            let since = time?.duration_since(UNIX_EPOCH).ok()?;
             i64::try_from(since.as_millis()).ok()
         })
     }

@@ -10,10 +10,9 @@ use super::{
 };
 use crate::check::check_node;
 use crate::expr::{CastFailure, Expr, ExprKind};
-use crate::interpret::value::Value;
 use crate::pipeline::{AggregateCall, AggregateOutput, Step};
-use crate::testing::{batch, col, group_by, named, param, pipeline};
-use crate::testing_random::{Random, Shape, column, hold_rows, random_batch, value};
+use crate::tests::building::{batch, col, group_by, named, param, pipeline};
+use crate::tests::random::{Random, Shape, column, hold_rows, random_batch, value};
 
 /// Returns a call of a function.
 fn expr_of(entry: &ScalarEntry, signature: &Signature, args: &[Expr]) -> Expr {
@@ -48,17 +47,14 @@ fn check(entry: &ScalarEntry, signature: &Signature, random: &mut Random) {
     };
     for shape in [Shape::ALL, Shape::AROUND, Shape::AROUND] {
         let batch = random_batch(random, types, ROWS, shape);
-        let literal = match random.one_in(4) {
-            true => Value::Null,
-            false => value(random, last, shape),
-        };
+        let literal = (!random.one_in(4)).then(|| value(random, last, shape));
         let mut args = columns[..before.len()].to_vec();
         args.push(param(0, last));
         let steps = vec![Step::Project(vec![named(
             expr_of(entry, signature, &args),
             "v",
         )])];
-        let parameters = vec![crate::testing_random::scalar(literal, last)];
+        let parameters = vec![crate::tests::random::scalar(literal, last)];
         hold_rows(&pipeline(&batch.schema(), parameters, steps), &batch);
     }
 }

@@ -10,7 +10,8 @@ use arrow_data::ArrayData;
 use arrow_schema::{DataType, IntervalUnit};
 
 use super::EvalError;
-use super::value::Value;
+use crate::catalogue::span::Span;
+use crate::program::cell::Cell;
 
 const NANOSECONDS_PER_MILLISECOND: i64 = 1_000_000;
 
@@ -45,43 +46,44 @@ impl ColumnBuilder {
         })
     }
 
-    /// Appends a cell. Fails on a value of another family or out of the type's range, neither of
-    /// which a checked pipeline gives.
-    pub(crate) fn push(&mut self, value: Value<'_>) -> Result<(), EvalError> {
+    /// Appends a cell, `None` for NULL. Fails on a value of another family or out of the type's range,
+    /// neither of which a checked pipeline gives.
+    pub(crate) fn push(&mut self, cell: Option<Cell<'_>>) -> Result<(), EvalError> {
         let mismatch =
-            || EvalError::internal(format!("{value:?} in a column of {}", self.data_type));
-        match (&mut self.cells, value) {
-            (Cells::Boolean(cells), Value::Null) => cells.append(false),
-            (Cells::Boolean(cells), Value::Boolean(value)) => cells.append(value),
+            || EvalError::internal(format!("{cell:?} in a column of {}", self.data_type));
+        match (&mut self.cells, cell) {
+            (Cells::Boolean(cells), None) => cells.append(false),
+            (Cells::Boolean(cells), Some(Cell::Int(value @ 0..=1))) => cells.append(value != 0),
             (Cells::Fixed(width, bytes), _) => {
-                let raw = raw(&self.data_type, *width, value).ok_or_else(mismatch)?;
+                let raw = cell.map_or(Some(0), |cell| raw(&self.data_type, *width, cell));
+                let raw = raw.ok_or_else(mismatch)?;
                 bytes.extend_from_slice(&raw.to_le_bytes()[..*width]);
             }
-            (Cells::Text(cells), Value::Null) => cells.append_null(),
-            (Cells::Text(cells), Value::Utf8(text)) => cells.append_value(text),
-            (Cells::Dictionary { codes, .. }, Value::Null) => codes.push(Value::Null)?,
+            (Cells::Text(cells), None) => cells.append_null(),
+            (Cells::Text(cells), Some(Cell::Text(text))) => cells.append_value(text),
+            (Cells::Dictionary { codes, .. }, None) => codes.push(None)?,
             (
                 Cells::Dictionary {
                     codes,
                     seen,
                     values,
                 },
-                Value::Utf8(text),
+                Some(Cell::Text(text)),
             ) => {
                 let known = seen.get(text).copied();
                 let code = known.unwrap_or(seen.len() as u64);
-                let pushed = codes.push(Value::UInt(code));
+                let pushed = codes.push(Some(Cell::Int(code.into())));
                 pushed.map_err(|_| EvalError::Overflow {
                     operation: format!("more distinct strings than {} keys", codes.data_type),
                 })?;
                 if known.is_none() {
-                    values.push(value)?;
+                    values.push(cell)?;
                     seen.insert(text.into(), code);
                 }
             }
             _ => return Err(mismatch()),
         }
-        self.nulls.append(!value.is_null());
+        self.nulls.append(cell.is_some());
         Ok(())
     }
 
@@ -133,23 +135,20 @@ fn empty_cells(data_type: &DataType) -> Result<Cells, EvalError> {
     })
 }
 
-/// Returns the bits of a value as they lie in an array of a type, whose values have so many bytes; 0 for
-/// NULL, and `None` for what the type does not hold.
-fn raw(data_type: &DataType, width: usize, value: Value<'_>) -> Option<i128> {
+/// Returns the bits of a value as they lie in an array of a type, whose values have so many bytes; `None` for
+/// what the type does not hold.
+fn raw(data_type: &DataType, width: usize, cell: Cell<'_>) -> Option<i128> {
     let word = |value: i32| i128::from(value.cast_unsigned());
-    let integer = match (data_type, value) {
-        (_, Value::Null) => return Some(0),
-        (DataType::Float32, Value::Float32(value)) => return Some(value.to_bits().into()),
-        (DataType::Float64, Value::Float64(value)) => return Some(value.to_bits().into()),
+    let integer = match (data_type, cell) {
+        (DataType::Float32, Cell::Float(value)) => return Some((value as f32).to_bits().into()),
+        (DataType::Float64, Cell::Float(value)) => return Some(value.to_bits().into()),
         (DataType::Float32 | DataType::Float64, _) => return None,
-        (
-            DataType::Interval(unit),
-            Value::Interval {
+        (DataType::Interval(unit), Cell::Int(packed)) => {
+            let Span {
                 months,
                 days,
                 nanoseconds,
-            },
-        ) => {
+            } = Span::of_packed(packed);
             return Some(match unit {
                 IntervalUnit::YearMonth => word(months),
                 IntervalUnit::DayTime => {
@@ -161,10 +160,7 @@ fn raw(data_type: &DataType, width: usize, value: Value<'_>) -> Option<i128> {
                 }
             });
         }
-        (DataType::Interval(_), _) => return None,
-        (_, Value::Int(value)) => i128::from(value),
-        (_, Value::UInt(value)) => i128::from(value),
-        (_, Value::Decimal(value)) => value,
+        (_, Cell::Int(value)) => value,
         _ => return None,
     };
     let beyond = 128 - 8 * width as u32;

@@ -8,7 +8,8 @@ use arrow_buffer::{
 use arrow_schema::{DataType, IntervalUnit};
 
 use super::EvalError;
-use super::value::Value;
+use crate::catalogue::span::Span;
+use crate::program::cell::Cell;
 
 const NANOSECONDS_PER_MILLISECOND: i64 = 1_000_000;
 
@@ -25,15 +26,13 @@ enum Cells<'a> {
     Int16(ScalarBuffer<i16>),
     Int32(ScalarBuffer<i32>),
     Int64(ScalarBuffer<i64>),
+    Int128(ScalarBuffer<i128>),
     UInt8(ScalarBuffer<u8>),
     UInt16(ScalarBuffer<u16>),
     UInt32(ScalarBuffer<u32>),
     UInt64(ScalarBuffer<u64>),
     Float32(ScalarBuffer<f32>),
     Float64(ScalarBuffer<f64>),
-    Decimal32(ScalarBuffer<i32>),
-    Decimal64(ScalarBuffer<i64>),
-    Decimal128(ScalarBuffer<i128>),
     YearMonth(ScalarBuffer<i32>),
     DayTime(ScalarBuffer<IntervalDayTime>),
     MonthDayNano(ScalarBuffer<IntervalMonthDayNano>),
@@ -57,46 +56,42 @@ impl<'a> Column<'a> {
         })
     }
 
-    /// Reads the cell of a row.
-    pub(crate) fn get(&self, row: usize) -> Value<'a> {
+    /// Reads the cell of a row; `None` for NULL.
+    pub(crate) fn get(&self, row: usize) -> Option<Cell<'a>> {
         if self.nulls.is_some_and(|nulls| nulls.is_null(row)) {
-            return Value::Null;
+            return None;
         }
-        match &self.cells {
-            Cells::Boolean(cells) => Value::Boolean(cells.value(row)),
-            Cells::Int8(cells) => Value::Int(i64::from(cells[row])),
-            Cells::Int16(cells) => Value::Int(i64::from(cells[row])),
-            Cells::Int32(cells) => Value::Int(i64::from(cells[row])),
-            Cells::Int64(cells) => Value::Int(cells[row]),
-            Cells::UInt8(cells) => Value::UInt(u64::from(cells[row])),
-            Cells::UInt16(cells) => Value::UInt(u64::from(cells[row])),
-            Cells::UInt32(cells) => Value::UInt(u64::from(cells[row])),
-            Cells::UInt64(cells) => Value::UInt(cells[row]),
-            Cells::Float32(cells) => Value::Float32(cells[row]),
-            Cells::Float64(cells) => Value::Float64(cells[row]),
-            Cells::Decimal32(cells) => Value::Decimal(i128::from(cells[row])),
-            Cells::Decimal64(cells) => Value::Decimal(i128::from(cells[row])),
-            Cells::Decimal128(cells) => Value::Decimal(cells[row]),
-            Cells::YearMonth(cells) => Value::Interval {
-                months: cells[row],
-                days: 0,
-                nanoseconds: 0,
-            },
-            Cells::DayTime(cells) => Value::Interval {
-                months: 0,
-                days: cells[row].days,
-                nanoseconds: i64::from(cells[row].milliseconds) * NANOSECONDS_PER_MILLISECOND,
-            },
-            Cells::MonthDayNano(cells) => Value::Interval {
-                months: cells[row].months,
-                days: cells[row].days,
-                nanoseconds: cells[row].nanoseconds,
-            },
-            Cells::Utf8(cells) => Value::Utf8(cells.value(row)),
-            Cells::LargeUtf8(cells) => Value::Utf8(cells.value(row)),
-            Cells::Utf8View(cells) => Value::Utf8(cells.value(row)),
-            Cells::Dictionary { codes, values } => values.get(codes[row]),
-        }
+        let span = |months, days, nanoseconds| {
+            let span = Span::new(months, days, nanoseconds);
+            Cell::Int(span.packed())
+        };
+        Some(match &self.cells {
+            Cells::Boolean(cells) => Cell::bool(cells.value(row)),
+            Cells::Int8(cells) => Cell::Int(cells[row].into()),
+            Cells::Int16(cells) => Cell::Int(cells[row].into()),
+            Cells::Int32(cells) => Cell::Int(cells[row].into()),
+            Cells::Int64(cells) => Cell::Int(cells[row].into()),
+            Cells::Int128(cells) => Cell::Int(cells[row]),
+            Cells::UInt8(cells) => Cell::Int(cells[row].into()),
+            Cells::UInt16(cells) => Cell::Int(cells[row].into()),
+            Cells::UInt32(cells) => Cell::Int(cells[row].into()),
+            Cells::UInt64(cells) => Cell::Int(cells[row].into()),
+            Cells::Float32(cells) => Cell::Float(cells[row].into()),
+            Cells::Float64(cells) => Cell::Float(cells[row]),
+            Cells::YearMonth(cells) => span(cells[row], 0, 0),
+            Cells::DayTime(cells) => {
+                let nanoseconds = i64::from(cells[row].milliseconds) * NANOSECONDS_PER_MILLISECOND;
+                span(0, cells[row].days, nanoseconds)
+            }
+            Cells::MonthDayNano(cells) => {
+                let cell = cells[row];
+                span(cell.months, cell.days, cell.nanoseconds)
+            }
+            Cells::Utf8(cells) => Cell::Text(cells.value(row)),
+            Cells::LargeUtf8(cells) => Cell::Text(cells.value(row)),
+            Cells::Utf8View(cells) => Cell::Text(cells.value(row)),
+            Cells::Dictionary { codes, values } => return values.get(codes[row]),
+        })
     }
 }
 
@@ -105,8 +100,11 @@ fn cells(array: &dyn Array) -> Option<Cells<'_>> {
         DataType::Boolean => Cells::Boolean(array.as_boolean_opt()?),
         DataType::Int8 => Cells::Int8(native(array)),
         DataType::Int16 => Cells::Int16(native(array)),
-        DataType::Int32 | DataType::Date32 | DataType::Time32(_) => Cells::Int32(native(array)),
+        DataType::Int32 | DataType::Date32 | DataType::Time32(_) | DataType::Decimal32(_, _) => {
+            Cells::Int32(native(array))
+        }
         DataType::Int64
+        | DataType::Decimal64(_, _)
         | DataType::Date64
         | DataType::Time64(_)
         | DataType::Timestamp(_, _)
@@ -117,9 +115,7 @@ fn cells(array: &dyn Array) -> Option<Cells<'_>> {
         DataType::UInt64 => Cells::UInt64(native(array)),
         DataType::Float32 => Cells::Float32(native(array)),
         DataType::Float64 => Cells::Float64(native(array)),
-        DataType::Decimal32(_, _) => Cells::Decimal32(native(array)),
-        DataType::Decimal64(_, _) => Cells::Decimal64(native(array)),
-        DataType::Decimal128(_, _) => Cells::Decimal128(native(array)),
+        DataType::Decimal128(_, _) => Cells::Int128(native(array)),
         DataType::Interval(IntervalUnit::YearMonth) => Cells::YearMonth(native(array)),
         DataType::Interval(IntervalUnit::DayTime) => Cells::DayTime(native(array)),
         DataType::Interval(IntervalUnit::MonthDayNano) => Cells::MonthDayNano(native(array)),

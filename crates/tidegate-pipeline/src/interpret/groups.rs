@@ -10,40 +10,22 @@ use hashbrown::hash_table::Entry;
 use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::EvalError;
-use super::value::Value;
+use crate::program::cell::{Cell, canonical};
 
 const NULL: u8 = 0;
-const BOOLEAN: u8 = 1;
-const INT: u8 = 2;
-const UINT: u8 = 3;
-const FLOAT32: u8 = 4;
-const FLOAT64: u8 = 5;
-const DECIMAL: u8 = 6;
-const UTF8: u8 = 7;
-const INTERVAL: u8 = 8;
+const INT: u8 = 1;
+const FLOAT: u8 = 2;
+const TEXT: u8 = 3;
 
 /// Appends the encoding of one key column.
-pub(crate) fn encode(value: Value<'_>, key: &mut Vec<u8>) {
-    match value.canonical() {
-        Value::Null => key.push(NULL),
-        Value::Boolean(value) => key.extend([BOOLEAN, u8::from(value)]),
-        Value::Int(value) => put(key, INT, &value.to_le_bytes()),
-        Value::UInt(value) => put(key, UINT, &value.to_le_bytes()),
-        Value::Float32(value) => put(key, FLOAT32, &value.to_le_bytes()),
-        Value::Float64(value) => put(key, FLOAT64, &value.to_le_bytes()),
-        Value::Decimal(value) => put(key, DECIMAL, &value.to_le_bytes()),
-        Value::Utf8(text) => {
-            put(key, UTF8, &(text.len() as u64).to_le_bytes());
+pub(crate) fn encode(cell: Option<Cell<'_>>, key: &mut Vec<u8>) {
+    match cell {
+        None => key.push(NULL),
+        Some(Cell::Int(value)) => put(key, INT, &value.to_le_bytes()),
+        Some(Cell::Float(value)) => put(key, FLOAT, &canonical(value).to_le_bytes()),
+        Some(Cell::Text(text)) => {
+            put(key, TEXT, &(text.len() as u64).to_le_bytes());
             key.extend_from_slice(text.as_bytes());
-        }
-        Value::Interval {
-            months,
-            days,
-            nanoseconds,
-        } => {
-            put(key, INTERVAL, &months.to_le_bytes());
-            key.extend_from_slice(&days.to_le_bytes());
-            key.extend_from_slice(&nanoseconds.to_le_bytes());
         }
     }
 }
@@ -63,30 +45,20 @@ impl<'a> Decoder<'a> {
         Some(*taken)
     }
 
-    fn next(&mut self) -> Option<Value<'a>> {
+    fn next(&mut self) -> Option<Option<Cell<'a>>> {
         let [tag] = self.take::<1>()?;
-        let value = match tag {
-            NULL => Value::Null,
-            BOOLEAN => Value::Boolean(self.take::<1>()? != [0]),
-            INT => Value::Int(i64::from_le_bytes(self.take()?)),
-            UINT => Value::UInt(u64::from_le_bytes(self.take()?)),
-            FLOAT32 => Value::Float32(f32::from_le_bytes(self.take()?)),
-            FLOAT64 => Value::Float64(f64::from_le_bytes(self.take()?)),
-            DECIMAL => Value::Decimal(i128::from_le_bytes(self.take()?)),
-            UTF8 => {
+        Some(Some(match tag {
+            NULL => return Some(None),
+            INT => Cell::Int(i128::from_le_bytes(self.take()?)),
+            FLOAT => Cell::Float(f64::from_le_bytes(self.take()?)),
+            TEXT => {
                 let len = usize::try_from(u64::from_le_bytes(self.take()?)).ok()?;
                 let (text, rest) = self.0.split_at_checked(len)?;
                 self.0 = rest;
-                Value::Utf8(std::str::from_utf8(text).ok()?)
+                Cell::Text(std::str::from_utf8(text).ok()?)
             }
-            INTERVAL => Value::Interval {
-                months: i32::from_le_bytes(self.take()?),
-                days: i32::from_le_bytes(self.take()?),
-                nanoseconds: i64::from_le_bytes(self.take()?),
-            },
             _ => return None,
-        };
-        Some(value)
+        }))
     }
 }
 
@@ -153,7 +125,11 @@ impl GroupTable {
     }
 
     /// Reads the first `columns` key columns of a group.
-    pub(crate) fn decode(&self, group: usize, columns: usize) -> Result<Vec<Value<'_>>, EvalError> {
+    pub(crate) fn decode(
+        &self,
+        group: usize,
+        columns: usize,
+    ) -> Result<Vec<Option<Cell<'_>>>, EvalError> {
         let mut decoder = Decoder(self.keys.get(group));
         let values: Option<Vec<_>> = (0..columns).map(|_| decoder.next()).collect();
         values.ok_or_else(|| EvalError::internal(format!("the key of group {group}")))

@@ -21,7 +21,7 @@ use super::{EvalError, Interpreter};
 use crate::expr::{ArithmeticOp, CompareOp, Expr};
 use crate::pipeline::{AggregateFunction, AggregateOutput, Pipeline, Sort, SortKey, Step};
 use crate::scalar::ScalarValue;
-use crate::testing::{
+use crate::tests::building::{
     batch, call, col, group_by, named, param, pipeline, run, run_one, scalar, strings,
 };
 

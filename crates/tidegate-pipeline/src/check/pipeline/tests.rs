@@ -8,7 +8,7 @@ use crate::check::Unsupported;
 use crate::expr::{CompareOp, Expr, ExprKind};
 use crate::pipeline::{AggregateFunction, AggregateOutput, Pipeline, Sort, SortKey, Step};
 use crate::scalar::ScalarValue;
-use crate::testing::{call, col, group_by, named, param, pipeline, scalar, text};
+use crate::tests::building::{call, col, group_by, named, param, pipeline, scalar, text};
 
 use DataType::{Boolean, Date32, Decimal32, Float32, Int8, Int64, Utf8, Utf8View};
 
