@@ -34,6 +34,7 @@ mod heap;
 pub mod info;
 mod library;
 pub mod memory;
+mod pending;
 pub mod simulated;
 mod threads;
 
@@ -45,5 +46,6 @@ pub use faults::{Fault, FaultPlan, Operation};
 pub use heap::{keep_heap_small, trim_heap};
 pub use info::{DeviceId, DeviceInfo, DeviceKind, DeviceRates};
 pub use memory::{MakeRoom, MemoryBudget, Reservation};
-pub use simulated::{Completion, Cost, Counters, SimulatedDevice, SimulatedSpec, SpecError};
+pub use pending::{Pending, panic_text};
+pub use simulated::{Cost, Counters, SimulatedDevice, SimulatedSpec, SpecError};
 pub use threads::Threads;

@@ -4,10 +4,10 @@
 //! A launch may start when it was submitted and the launch before it has ended. It ends
 //! `copy_bytes / copy rate + launch time + rows / row rate` later (times the slow-down), or when
 //! its real work is done if that takes longer: the thread sleeps only for what the work left over.
-//! Results arrive through a [`Completion`], so a caller never blocks. A [`FaultPlan`] says which
+//! Results arrive through a [`Pending`], so a caller never blocks. A [`FaultPlan`] says which
 //! launches, copies, reservations and events fail. A device that is lost fails everything from then on.
 
-mod completion;
+mod parcel;
 mod queue;
 mod spec;
 
@@ -16,7 +16,6 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-pub use completion::Completion;
 pub use queue::Counters;
 pub use spec::{SimulatedSpec, SpecError};
 
@@ -24,7 +23,8 @@ use crate::error::DeviceError;
 use crate::faults::{FaultPlan, Operation};
 use crate::info::{DeviceId, DeviceInfo, DeviceKind};
 use crate::memory::{MemoryBudget, Reservation};
-use completion::parcel;
+use crate::pending::Pending;
+use parcel::parcel;
 use queue::{Queue, Work};
 
 /// What a launch is charged for, beside the launch itself.
@@ -115,38 +115,38 @@ impl SimulatedDevice {
     ///
     /// The completion fails with [`DeviceError::LaunchFailed`] if the task panics or the fault plan
     /// says so, and with [`DeviceError::Lost`] if the device is lost or dropped before the end.
-    pub fn submit<T, F>(&self, cost: Cost, task: F) -> Completion<T>
+    pub fn submit<T, F>(&self, cost: Cost, task: F) -> Pending<T>
     where
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
-        let (parcel, completion) = parcel(self.info.id, None, task);
+        let (parcel, pending) = parcel(self.info.id, None, task);
         self.queue.push(Work::new(cost, true, parcel));
-        completion
+        pending
     }
 
     /// Does as [`submit`](Self::submit), and keeps the task's memory reserved until the launch has
     /// ended or failed, whether or not anyone waits for that.
-    pub fn submit_reserved<T, F>(&self, cost: Cost, memory: Reservation, task: F) -> Completion<T>
+    pub fn submit_reserved<T, F>(&self, cost: Cost, memory: Reservation, task: F) -> Pending<T>
     where
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
-        let (parcel, completion) = parcel(self.info.id, Some(memory), task);
+        let (parcel, pending) = parcel(self.info.id, Some(memory), task);
         self.queue.push(Work::new(cost, true, parcel));
-        completion
+        pending
     }
 
     /// Queues a copy between host and device that belongs to no launch; the fault plan counts it as
     /// such.
-    pub fn copy(&self, bytes: u64) -> Completion<()> {
-        let (parcel, completion) = parcel(self.info.id, None, || ());
+    pub fn copy(&self, bytes: u64) -> Pending<()> {
+        let (parcel, pending) = parcel(self.info.id, None, || ());
         let cost = Cost {
             copy_bytes: bytes,
             rows: 0,
         };
         self.queue.push(Work::new(cost, false, parcel));
-        completion
+        pending
     }
 
     /// Returns the time that a launch of this cost is modelled to take on an idle device.

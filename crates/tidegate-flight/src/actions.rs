@@ -270,10 +270,17 @@ async fn set_option(
         .map(|_| ())
         .map_err(|error| match error.kind() {
             ErrorKind::Denied => OptionErrorValue::Error,
-            _ if error.to_string().contains("unknown setting") => OptionErrorValue::InvalidName,
-            _ if error.to_string().contains("not found") => OptionErrorValue::InvalidName,
-            _ => OptionErrorValue::InvalidValue,
+            _ if is_setting(caller, setting) => OptionErrorValue::InvalidValue,
+            _ => OptionErrorValue::InvalidName,
         })
+}
+
+/// Tells whether there is a setting of this name.
+fn is_setting(caller: &ClientSession, name: &str) -> bool {
+    let config = caller.session.context().copied_config();
+    let settings = config.options().entries();
+    let mut names = settings.iter().map(|setting| &setting.key);
+    names.any(|setting| setting.eq_ignore_ascii_case(name))
 }
 
 async fn get_options(caller: &ClientSession) -> Result<GetSessionOptionsResult, Status> {

@@ -30,8 +30,6 @@ mod tests;
 use arrow_schema::{DataType, Field};
 
 use crate::check::Unsupported;
-use crate::interpret::EvalError;
-use crate::interpret::value::Value;
 use crate::pipeline::{AggregateFunction, AggregateOutput};
 use crate::program::{Accumulator, Builder, Nullable, Reduce, ValueId};
 
@@ -59,14 +57,9 @@ pub struct ScalarEntry {
     pub lower: fn(&mut Builder, &mut Arguments<'_>) -> Lowered,
     /// How far two backends' results may be apart.
     pub accuracy: Accuracy,
-    /// What the function is for one row, in plain Rust: by it every backend is tested.
-    pub(crate) oracle: Oracle,
     /// What it is tested with.
     pub signatures: fn() -> Vec<Signature>,
 }
-
-/// The meaning of a function for one row of arguments.
-pub(crate) type Oracle = for<'a> fn(&Signature, &[Value<'a>]) -> Result<Value<'a>, EvalError>;
 
 /// What lowering gives.
 pub type Lowered = Result<Nullable, Unsupported>;

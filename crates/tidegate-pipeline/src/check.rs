@@ -17,13 +17,13 @@ use pipeline::check_scalar;
 
 pub use cast::{CastRule, Number, cast_rule};
 pub use decimal::{DecimalRule, decimal_rule};
-pub(crate) use node::boolean;
+pub(crate) use node::{boolean, check_node};
 
 use std::sync::Arc;
 
 use arrow_schema::{DataType, TimeUnit};
 
-use crate::catalogue::Function;
+use crate::catalogue::{Function, Options};
 use crate::custom::CustomFunction;
 use crate::expr::{ArithmeticOp, CastFailure, CompareOp, DatePart, Expr, ExprKind};
 use crate::scalar::Scalar;
@@ -81,7 +81,7 @@ pub fn supported_type(data_type: &DataType) -> Result<(), Unsupported> {
 /// Holds a new node against its rule.
 fn checked(kind: ExprKind, data_type: DataType) -> Result<Expr, Unsupported> {
     let expr = Expr { kind, data_type };
-    node::check_node(&expr)?;
+    check_node(&expr)?;
     Ok(expr)
 }
 
@@ -104,30 +104,22 @@ impl Expr {
         right: Self,
         data_type: DataType,
     ) -> Result<Self, Unsupported> {
-        let (left, right) = (Box::new(left), Box::new(right));
-        checked(ExprKind::Arithmetic { op, left, right }, data_type)
+        calling(op.name(), Options::None, vec![left, right], data_type)
     }
 
     /// Builds a comparison of two values of one type, or of two strings of any layout.
     pub fn compare(op: CompareOp, left: Self, right: Self) -> Result<Self, Unsupported> {
-        let (left, right) = (Box::new(left), Box::new(right));
-        checked(ExprKind::Compare { op, left, right }, DataType::Boolean)
+        truth(op.name(), Options::None, vec![left, right])
     }
 
     /// Builds `left AND right`.
     pub fn and(left: Self, right: Self) -> Result<Self, Unsupported> {
-        checked(
-            ExprKind::And(Box::new(left), Box::new(right)),
-            DataType::Boolean,
-        )
+        truth("and", Options::None, vec![left, right])
     }
 
     /// Builds `left OR right`.
     pub fn or(left: Self, right: Self) -> Result<Self, Unsupported> {
-        checked(
-            ExprKind::Or(Box::new(left), Box::new(right)),
-            DataType::Boolean,
-        )
+        truth("or", Options::None, vec![left, right])
     }
 
     /// Builds `NOT expr`.
@@ -136,23 +128,23 @@ impl Expr {
         reason = "a constructor like the others, which can refuse"
     )]
     pub fn not(expr: Self) -> Result<Self, Unsupported> {
-        checked(ExprKind::Not(Box::new(expr)), DataType::Boolean)
+        truth("not", Options::None, vec![expr])
     }
 
     /// Builds `-expr`, of `expr`'s type.
     pub fn negate(expr: Self) -> Result<Self, Unsupported> {
         let data_type = expr.data_type.clone();
-        checked(ExprKind::Negate(Box::new(expr)), data_type)
+        calling("negate", Options::None, vec![expr], data_type)
     }
 
     /// Builds `expr IS NULL`.
     pub fn is_null(expr: Self) -> Result<Self, Unsupported> {
-        checked(ExprKind::IsNull(Box::new(expr)), DataType::Boolean)
+        truth("is_null", Options::None, vec![expr])
     }
 
     /// Builds `expr IS NOT NULL`.
     pub fn is_not_null(expr: Self) -> Result<Self, Unsupported> {
-        checked(ExprKind::IsNotNull(Box::new(expr)), DataType::Boolean)
+        truth("is_not_null", Options::None, vec![expr])
     }
 
     /// Builds `CASE WHEN … THEN … [ELSE …] END`; every value has the type `data_type`.
@@ -161,40 +153,30 @@ impl Expr {
         otherwise: Option<Self>,
         data_type: DataType,
     ) -> Result<Self, Unsupported> {
-        let otherwise = otherwise.map(Box::new);
-        checked(
-            ExprKind::Case {
-                branches,
-                otherwise,
-            },
-            data_type,
-        )
+        let branches = branches.into_iter().flat_map(|(when, then)| [when, then]);
+        let arguments = branches.chain(otherwise).collect();
+        calling("case", Options::None, arguments, data_type)
     }
 
     /// Builds `expr [NOT] IN (list)`, which compares as `=` does.
-    pub fn in_list(expr: Self, list: Vec<Self>, negated: bool) -> Result<Self, Unsupported> {
-        let expr = Box::new(expr);
-        checked(
-            ExprKind::InList {
-                expr,
-                list,
-                negated,
-            },
-            DataType::Boolean,
-        )
+    pub fn in_list(expr: Self, mut list: Vec<Self>, negated: bool) -> Result<Self, Unsupported> {
+        list.insert(0, expr);
+        truth("in", Options::Negated(negated), list)
     }
 
     /// Builds a conversion to `to`.
     pub fn cast(expr: Self, to: DataType, on_failure: CastFailure) -> Result<Self, Unsupported> {
-        let expr = Box::new(expr);
-        checked(ExprKind::Cast { expr, on_failure }, to)
+        calling("cast", Options::OnFailure(on_failure), vec![expr], to)
     }
 
     /// Builds `date_part(part, expr)`.
     pub fn date_part(part: DatePart, expr: Self) -> Result<Self, Unsupported> {
-        let data_type = part.data_type();
-        let expr = Box::new(expr);
-        checked(ExprKind::DatePart { part, expr }, data_type)
+        calling(
+            "date_part",
+            Options::Part(part),
+            vec![expr],
+            part.data_type(),
+        )
     }
 
     /// Builds `expr [NOT] LIKE pattern`, or ILIKE.
@@ -204,16 +186,11 @@ impl Expr {
         negated: bool,
         case_insensitive: bool,
     ) -> Result<Self, Unsupported> {
-        let (expr, pattern) = (Box::new(expr), Box::new(pattern));
-        checked(
-            ExprKind::Like {
-                expr,
-                pattern,
-                negated,
-                case_insensitive,
-            },
-            DataType::Boolean,
-        )
+        let options = Options::Like {
+            negated,
+            case_insensitive,
+        };
+        truth("like", options, vec![expr, pattern])
     }
 
     /// Builds a call of a function of the catalogue. `constants` are those of its arguments that have to be
@@ -224,9 +201,13 @@ impl Expr {
         arguments: Vec<Self>,
         data_type: DataType,
     ) -> Result<Self, Unsupported> {
+        let options = match constants.is_empty() {
+            true => Options::None,
+            false => Options::Constants(constants),
+        };
         let call = ExprKind::Call {
             function,
-            constants,
+            options,
             arguments,
         };
         checked(call, data_type)
@@ -235,26 +216,41 @@ impl Expr {
     /// Builds a call of a function that a user defined.
     pub fn custom(function: Arc<CustomFunction>, args: Vec<Self>) -> Result<Self, Unsupported> {
         let data_type = function.returns.clone();
-        checked(ExprKind::Custom { function, args }, data_type)
+        calling("custom", Options::Custom(function), args, data_type)
     }
 
-    /// Builds `substr(expr, start[, length])`; `data_type` is a string type.
+    /// Builds `substr(expr, start[, length])` in characters, counted from 1; a start below 1 eats into the
+    /// length. `data_type` is a string type.
     pub fn substring(
         expr: Self,
         start: i64,
         length: Option<i64>,
         data_type: DataType,
     ) -> Result<Self, Unsupported> {
-        let expr = Box::new(expr);
-        checked(
-            ExprKind::Substring {
-                expr,
-                start,
-                length,
-            },
-            data_type,
-        )
+        let options = Options::Substring { start, length };
+        calling("substr", options, vec![expr], data_type)
     }
+}
+
+/// Builds a call by the catalogue's name.
+fn calling(
+    name: &str,
+    options: Options,
+    arguments: Vec<Expr>,
+    data_type: DataType,
+) -> Result<Expr, Unsupported> {
+    let function = Function::named(name);
+    let function = function.ok_or_else(|| Unsupported::new(format!("function {name}")))?;
+    let call = ExprKind::Call {
+        function,
+        options,
+        arguments,
+    };
+    checked(call, data_type)
+}
+
+fn truth(name: &str, options: Options, arguments: Vec<Expr>) -> Result<Expr, Unsupported> {
+    calling(name, options, arguments, DataType::Boolean)
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::fmt;
 
 use arrow_schema::Schema;
 
-use crate::catalogue::Function;
+use crate::catalogue::{Function, Options};
 use crate::expr::{ArithmeticOp, CastFailure, CompareOp, DatePart, Expr, ExprKind};
 use crate::pipeline::{
     Aggregate, AggregateCall, AggregateFunction, AggregateOutput, NamedExpr, Pipeline, Sort, Step,
@@ -118,30 +118,42 @@ struct Shown<'a> {
     names: Names<'a>,
 }
 
+/// How tightly an operator between two operands binds, and how it is written.
+fn infix(function: Function) -> Option<(u8, &'static str)> {
+    Some(match function.entry().name {
+        "or" => (1, "or"),
+        "and" => (2, "and"),
+        "equal" => (COMPARISON, "="),
+        "not_equal" => (COMPARISON, "<>"),
+        "less" => (COMPARISON, "<"),
+        "less_or_equal" => (COMPARISON, "<="),
+        "greater" => (COMPARISON, ">"),
+        "greater_or_equal" => (COMPARISON, ">="),
+        "is_distinct_from" => (COMPARISON, "is distinct from"),
+        "is_not_distinct_from" => (COMPARISON, "is not distinct from"),
+        "add" => (5, "+"),
+        "subtract" => (5, "-"),
+        "multiply" => (6, "*"),
+        "divide" => (6, "/"),
+        "modulo" => (6, "%"),
+        _ => return None,
+    })
+}
+
+/// How tightly comparisons bind.
+const COMPARISON: u8 = 4;
+
 /// How tightly an expression binds; an operand that binds less tightly needs parentheses.
 fn precedence(expr: &Expr) -> u8 {
-    match &expr.kind {
-        ExprKind::Or(_, _) => 1,
-        ExprKind::And(_, _) => 2,
-        ExprKind::Not(_) => 3,
-        ExprKind::Compare { .. }
-        | ExprKind::IsNull(_)
-        | ExprKind::IsNotNull(_)
-        | ExprKind::InList { .. }
-        | ExprKind::Like { .. } => 4,
-        ExprKind::Arithmetic { op, .. } => match op {
-            ArithmeticOp::Add | ArithmeticOp::Subtract => 5,
-            ArithmeticOp::Multiply | ArithmeticOp::Divide | ArithmeticOp::Modulo => 6,
-        },
-        ExprKind::Negate(_) => 7,
-        ExprKind::Column(_)
-        | ExprKind::Parameter(_)
-        | ExprKind::Case { .. }
-        | ExprKind::Cast { .. }
-        | ExprKind::DatePart { .. }
-        | ExprKind::Substring { .. }
-        | ExprKind::Call { .. }
-        | ExprKind::Custom { .. } => 8,
+    let ExprKind::Call { function, .. } = &expr.kind else {
+        return 8;
+    };
+    match (infix(*function), function.entry().name) {
+        (Some((precedence, _)), _) => precedence,
+        (None, "not") => 3,
+        (None, "is_null" | "is_not_null" | "in" | "like") => COMPARISON,
+        (None, "negate") => 7,
+        (None, _) => 8,
     }
 }
 
@@ -156,36 +168,90 @@ impl Shown<'_> {
         }
     }
 
-    /// Writes `left op right`; the right operand of a left-associative operator binds tighter.
-    fn infix(
-        &self,
-        f: &mut fmt::Formatter<'_>,
-        left: &Expr,
-        op: impl fmt::Display,
-        right: &Expr,
-        tighter_right: bool,
-    ) -> fmt::Result {
-        let own = precedence(self.expr);
-        self.operand(f, left, own)?;
-        write!(f, " {op} ")?;
-        self.operand(f, right, own + u8::from(tighter_right))
+    fn all(&self, f: &mut fmt::Formatter<'_>, items: &[Expr]) -> fmt::Result {
+        separated(f, items, |f, item| write!(f, "{}", self.names.show(item)))
     }
 
-    fn in_list(
+    /// Writes a call, or an operator with its operands.
+    fn call(
         &self,
         f: &mut fmt::Formatter<'_>,
-        needle: &Expr,
-        list: &[Expr],
-        negated: bool,
+        function: Function,
+        options: &Options,
+        arguments: &[Expr],
     ) -> fmt::Result {
-        self.operand(f, needle, 5)?;
-        f.write_str(if negated { " not in (" } else { " in (" })?;
-        separated(f, list, |f, item| write!(f, "{}", self.names.show(item)))?;
-        f.write_str(")")
+        if let (Some((own, op)), [left, right]) = (infix(function), arguments) {
+            // Comparisons do not chain; the right operand of what goes from left to right binds tighter.
+            self.operand(f, left, own + u8::from(own == COMPARISON))?;
+            write!(f, " {op} ")?;
+            return self.operand(f, right, own + u8::from(own >= COMPARISON));
+        }
+        match (function.entry().name, options, arguments) {
+            ("not", _, [inner]) => {
+                f.write_str("not ")?;
+                self.operand(f, inner, 3)
+            }
+            ("negate", _, [inner]) => {
+                f.write_str("-")?;
+                self.operand(f, inner, 8)
+            }
+            ("is_null", _, [inner]) => {
+                self.operand(f, inner, 5)?;
+                f.write_str(" is null")
+            }
+            ("is_not_null", _, [inner]) => {
+                self.operand(f, inner, 5)?;
+                f.write_str(" is not null")
+            }
+            ("case", _, _) => self.case(f, arguments),
+            ("in", Options::Negated(negated), [needle, list @ ..]) => {
+                self.operand(f, needle, 5)?;
+                f.write_str(if *negated { " not in (" } else { " in (" })?;
+                self.all(f, list)?;
+                f.write_str(")")
+            }
+            ("cast", Options::OnFailure(on_failure), [inner]) => {
+                let name = match on_failure {
+                    CastFailure::Raise => "cast",
+                    CastFailure::Null => "try_cast",
+                };
+                let (inner, to) = (self.names.show(inner), &self.expr.data_type);
+                write!(f, "{name}({inner} as {to})")
+            }
+            ("date_part", Options::Part(part), [inner]) => {
+                write!(f, "date_part('{part}', {})", self.names.show(inner))
+            }
+            (
+                "like",
+                Options::Like {
+                    negated,
+                    case_insensitive,
+                },
+                [text, pattern],
+            ) => {
+                self.operand(f, text, 5)?;
+                let name = if *case_insensitive { "ilike" } else { "like" };
+                write!(f, " {}{name} ", if *negated { "not " } else { "" })?;
+                self.operand(f, pattern, 5)
+            }
+            ("substr", Options::Substring { start, length }, [inner]) => {
+                let length = length.map_or(String::new(), |length| format!(", {length}"));
+                write!(f, "substr({}, {start}{length})", self.names.show(inner))
+            }
+            (_, Options::Custom(custom), _) => {
+                write!(f, "{}(", custom.name)?;
+                self.all(f, arguments)?;
+                f.write_str(")")
+            }
+            (_, Options::Constants(constants), _) => {
+                self.call_with(f, function, constants, arguments)
+            }
+            _ => self.call_with(f, function, &[], arguments),
+        }
     }
 
     /// Writes a call with its constants in their places.
-    fn call(
+    fn call_with(
         &self,
         f: &mut fmt::Formatter<'_>,
         function: Function,
@@ -215,18 +281,14 @@ impl Shown<'_> {
         f.write_str(")")
     }
 
-    fn case(
-        &self,
-        f: &mut fmt::Formatter<'_>,
-        branches: &[(Expr, Expr)],
-        otherwise: Option<&Expr>,
-    ) -> fmt::Result {
+    fn case(&self, f: &mut fmt::Formatter<'_>, arguments: &[Expr]) -> fmt::Result {
+        let (branches, otherwise) = arguments.as_chunks::<2>();
         f.write_str("case")?;
-        for (when, then) in branches {
+        for [when, then] in branches {
             let (when, then) = (self.names.show(when), self.names.show(then));
             write!(f, " when {when} then {then}")?;
         }
-        if let Some(otherwise) = otherwise {
+        if let [otherwise] = otherwise {
             write!(f, " else {}", self.names.show(otherwise))?;
         }
         f.write_str(" end")
@@ -244,79 +306,11 @@ impl fmt::Display for Shown<'_> {
                 Some(parameter) => write!(f, "{parameter}"),
                 None => write!(f, "${index}"),
             },
-            ExprKind::Arithmetic { op, left, right } => self.infix(f, left, op, right, true),
-            ExprKind::Compare { op, left, right } => {
-                self.operand(f, left, 5)?;
-                write!(f, " {op} ")?;
-                self.operand(f, right, 5)
-            }
-            ExprKind::And(left, right) => self.infix(f, left, "and", right, false),
-            ExprKind::Or(left, right) => self.infix(f, left, "or", right, false),
-            ExprKind::Not(inner) => {
-                f.write_str("not ")?;
-                self.operand(f, inner, 3)
-            }
-            ExprKind::Negate(inner) => {
-                f.write_str("-")?;
-                self.operand(f, inner, 8)
-            }
-            ExprKind::IsNull(inner) => {
-                self.operand(f, inner, 5)?;
-                f.write_str(" is null")
-            }
-            ExprKind::IsNotNull(inner) => {
-                self.operand(f, inner, 5)?;
-                f.write_str(" is not null")
-            }
-            ExprKind::Case {
-                branches,
-                otherwise,
-            } => self.case(f, branches, otherwise.as_deref()),
-            ExprKind::InList {
-                expr,
-                list,
-                negated,
-            } => self.in_list(f, expr, list, *negated),
-            ExprKind::Cast { expr, on_failure } => {
-                let name = match on_failure {
-                    CastFailure::Raise => "cast",
-                    CastFailure::Null => "try_cast",
-                };
-                let (inner, to) = (self.names.show(expr), &self.expr.data_type);
-                write!(f, "{name}({inner} as {to})")
-            }
-            ExprKind::DatePart { part, expr } => {
-                write!(f, "date_part('{part}', {})", self.names.show(expr))
-            }
-            ExprKind::Like {
-                expr,
-                pattern,
-                negated,
-                case_insensitive,
-            } => {
-                self.operand(f, expr, 5)?;
-                let name = if *case_insensitive { "ilike" } else { "like" };
-                write!(f, " {}{name} ", if *negated { "not " } else { "" })?;
-                self.operand(f, pattern, 5)
-            }
             ExprKind::Call {
                 function,
-                constants,
+                options,
                 arguments,
-            } => self.call(f, *function, constants, arguments),
-            ExprKind::Custom { function, args } => {
-                write!(f, "{}(", function.name)?;
-                separated(f, args, |f, arg| write!(f, "{}", self.names.show(arg)))?;
-                f.write_str(")")
-            }
-            ExprKind::Substring {
-                expr,
-                start,
-                length,
-            } => {
-                let length = length.map_or(String::new(), |length| format!(", {length}"));
-                write!(f, "substr({}, {start}{length})", self.names.show(expr))
-            }
+            } => self.call(f, *function, options, arguments),
         }
     }
 }

@@ -3,14 +3,10 @@
 //! Every [`Expr`] carries its Arrow type, already coerced: no rule here ever guesses a type. Build
 //! them with the functions of [`crate::check`], which refuse what the IR cannot say.
 
-use std::sync::Arc;
-
 use arrow_schema::DataType;
 use serde::{Deserialize, Serialize};
 
-use crate::catalogue::Function;
-use crate::custom::CustomFunction;
-use crate::scalar::Scalar;
+use crate::catalogue::{Function, Options};
 
 /// An expression over one input row, with the Arrow type of its value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -21,110 +17,40 @@ pub struct Expr {
     pub data_type: DataType,
 }
 
-/// What an [`Expr`] computes. NULL in, NULL out unless a variant says otherwise.
+/// What an [`Expr`] computes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ExprKind {
     /// The column of the step's input at this index.
     Column(usize),
     /// The pipeline's parameter at this index.
     Parameter(usize),
-    /// `left op right` on numbers of one family, or on a date or timestamp and an interval.
-    Arithmetic {
-        /// The operator.
-        op: ArithmeticOp,
-        /// Left operand.
-        left: Box<Expr>,
-        /// Right operand.
-        right: Box<Expr>,
-    },
-    /// `left op right` on two values of one type; strings of any layout compare by bytes.
-    Compare {
-        /// The operator.
-        op: CompareOp,
-        /// Left operand.
-        left: Box<Expr>,
-        /// Right operand.
-        right: Box<Expr>,
-    },
-    /// Three-valued AND: FALSE wins over NULL.
-    And(Box<Expr>, Box<Expr>),
-    /// Three-valued OR: TRUE wins over NULL.
-    Or(Box<Expr>, Box<Expr>),
-    /// Three-valued NOT.
-    Not(Box<Expr>),
-    /// Arithmetic negation; integers wrap.
-    Negate(Box<Expr>),
-    /// TRUE for NULL, else FALSE; never NULL.
-    IsNull(Box<Expr>),
-    /// FALSE for NULL, else TRUE; never NULL.
-    IsNotNull(Box<Expr>),
-    /// The value of the first branch whose condition is TRUE, else `otherwise`, else NULL. Only the
-    /// value that is taken is evaluated.
-    Case {
-        /// (condition, value) in order.
-        branches: Vec<(Expr, Expr)>,
-        /// The ELSE value.
-        otherwise: Option<Box<Expr>>,
-    },
-    /// `expr [NOT] IN (list)`: NULL if there is no match and a NULL in the list or on the left.
-    InList {
-        /// The needle.
-        expr: Box<Expr>,
-        /// The haystack, each of the needle's type.
-        list: Vec<Expr>,
-        /// NOT IN.
-        negated: bool,
-    },
-    /// A conversion to `data_type`.
-    Cast {
-        /// What is converted.
-        expr: Box<Expr>,
-        /// What a value without an image becomes.
-        on_failure: CastFailure,
-    },
-    /// A calendar field of a date or timestamp.
-    DatePart {
-        /// Which field.
-        part: DatePart,
-        /// A date, or a timestamp without a time zone.
-        expr: Box<Expr>,
-    },
-    /// SQL LIKE with `%`, `_` and the escape character `\`.
-    Like {
-        /// The string tested.
-        expr: Box<Expr>,
-        /// The pattern.
-        pattern: Box<Expr>,
-        /// NOT LIKE.
-        negated: bool,
-        /// ILIKE.
-        case_insensitive: bool,
-    },
-    /// `substr(expr, start[, length])` in characters, counted from 1.
-    Substring {
-        /// The string.
-        expr: Box<Expr>,
-        /// First character; values below 1 eat into the length.
-        start: i64,
-        /// At most this many characters.
-        length: Option<i64>,
-    },
-    /// A call of a function of the catalogue that has no syntax of its own.
+    /// A call of a function of the catalogue; operators are functions too.
     Call {
         /// Which.
         function: Function,
-        /// Those arguments that are literals, in order: they decide on types, or on what is computed.
-        constants: Vec<Scalar>,
-        /// The other arguments, in order.
+        /// What the call says beside its arguments.
+        options: Options,
+        /// The arguments, in the order in which they are written.
         arguments: Vec<Expr>,
     },
-    /// A call of a function that a user defined.
-    Custom {
-        /// The function, with its bodies.
-        function: Arc<CustomFunction>,
-        /// Its arguments, in order.
-        args: Vec<Expr>,
-    },
+}
+
+impl Expr {
+    /// Returns the expressions directly beneath, in the order in which they are written.
+    pub fn children(&self) -> &[Self] {
+        match &self.kind {
+            ExprKind::Column(_) | ExprKind::Parameter(_) => &[],
+            ExprKind::Call { arguments, .. } => arguments,
+        }
+    }
+
+    /// Returns the expressions directly beneath, in the same order, to be replaced.
+    pub fn children_mut(&mut self) -> &mut [Self] {
+        match &mut self.kind {
+            ExprKind::Column(_) | ExprKind::Parameter(_) => &mut [],
+            ExprKind::Call { arguments, .. } => arguments,
+        }
+    }
 }
 
 /// Arithmetic operators. Integer `+ - *` wrap; `/` and `%` raise on zero, `/` also on MIN / −1, while
@@ -141,6 +67,19 @@ pub enum ArithmeticOp {
     Divide,
     /// `%`
     Modulo,
+}
+
+impl ArithmeticOp {
+    /// Returns the catalogue's name of the function.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Add => "add",
+            Self::Subtract => "subtract",
+            Self::Multiply => "multiply",
+            Self::Divide => "divide",
+            Self::Modulo => "modulo",
+        }
+    }
 }
 
 /// Comparison operators. Floats: −0.0 equals 0.0; every NaN equals every NaN and is the greatest.
@@ -162,6 +101,22 @@ pub enum CompareOp {
     IsDistinctFrom,
     /// `IS NOT DISTINCT FROM`; never NULL.
     IsNotDistinctFrom,
+}
+
+impl CompareOp {
+    /// Returns the catalogue's name of the function.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Eq => "equal",
+            Self::NotEq => "not_equal",
+            Self::Lt => "less",
+            Self::LtEq => "less_or_equal",
+            Self::Gt => "greater",
+            Self::GtEq => "greater_or_equal",
+            Self::IsDistinctFrom => "is_distinct_from",
+            Self::IsNotDistinctFrom => "is_not_distinct_from",
+        }
+    }
 }
 
 /// What a cast makes of a value that the target type cannot hold.

@@ -1,22 +1,15 @@
 //! The reference interpreter: the row programs of a pipeline, run operation by operation.
 //!
-//! In reading order: `value` is one cell, `column` and `builder` take cells out of arrays and put them in,
+//! In reading order: `column` and `builder` take cells out of arrays and put them in,
 //! `block` gathers rows, and `groups` finds those of one key; what operations mean is with
-//! [`program::interpret`](crate::program::interpret). `arithmetic`, `cast`, `compare` and `temporal` are
-//! DataFusion's rules once more, in plain Rust for one row: the oracles of the
-//! [`catalogue`](crate::catalogue), by which tests hold every operation.
+//! [`program::interpret`](crate::program::interpret).
 
-pub(crate) mod arithmetic;
 pub(crate) mod block;
 pub(crate) mod builder;
-pub(crate) mod cast;
 pub(crate) mod column;
-pub(crate) mod compare;
 pub(crate) mod custom;
 pub(crate) mod groups;
 pub(crate) mod like;
-pub(crate) mod temporal;
-pub(crate) mod value;
 
 use std::fmt;
 use std::sync::Arc;

@@ -43,11 +43,7 @@ pub mod types;
 mod display;
 
 #[cfg(test)]
-mod testing;
-#[cfg(test)]
-mod testing_random;
-#[cfg(test)]
-mod testing_tree;
+mod tests;
 
 pub use check::Unsupported;
 pub use custom::{BodyFailed, CustomFunction, Host, HostBody};

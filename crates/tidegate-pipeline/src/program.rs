@@ -25,7 +25,7 @@ pub mod interpret;
 pub mod op;
 
 mod accuracy;
-mod cell;
+pub(crate) mod cell;
 mod display;
 mod float_sum;
 mod lower;

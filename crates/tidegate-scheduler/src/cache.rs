@@ -107,15 +107,17 @@ struct Chunks {
     by_part: HashMap<u64, CachedChunk>,
 }
 
-/// What is told of one cached column.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What a tier has of one column.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ColumnReport {
-    /// The table's name.
+    /// The table of `CACHE TABLE` that keeps it, or else where it comes from.
     pub table: String,
     /// The column's name.
     pub column: String,
-    /// Where it is.
-    pub device: DeviceId,
+    /// `device`, `pinned` or `host`.
+    pub tier: &'static str,
+    /// The device that has it.
+    pub device: Option<DeviceId>,
     /// `CACHE TABLE` named it.
     pub is_kept: bool,
     /// The encoding of most of its chunks; empty if there are none.
@@ -126,9 +128,11 @@ pub struct ColumnReport {
     pub num_rows: u64,
     /// Bytes on the device.
     pub device_bytes: u64,
+    /// Bytes in memory of the host.
+    pub host_bytes: u64,
     /// Bytes as Arrow arrays.
     pub plain_bytes: u64,
-    /// Chunks that queries folded from here.
+    /// Chunks that queries took from here.
     pub hits: u64,
 }
 
@@ -324,14 +328,11 @@ impl CachedTable {
         let mut report = ColumnReport {
             table: self.name.clone(),
             column: name.clone(),
-            device: self.device,
+            tier: "device",
+            device: Some(self.device),
             is_kept: self.kept == Kept::ByStatement,
-            encoding: String::new(),
-            num_chunks: 0,
-            num_rows: 0,
-            device_bytes: 0,
-            plain_bytes: 0,
             hits: hits.load(Ordering::Relaxed),
+            ..ColumnReport::default()
         };
         let mut encodings: BTreeMap<&str, u64> = BTreeMap::new();
         for (_, stored) in self.stored().filter(|(of, _)| *of == column) {

@@ -33,13 +33,13 @@ mod residency;
 mod resident;
 
 #[cfg(test)]
-mod simulation;
+mod tests;
 
 pub use admission::{AdmissionError, AdmissionGate, AdmissionLimits, AdmissionRequest, Permit};
 pub use cache::automatic::Promotion;
 pub use cache::host::{HostTier, TierActivity};
 pub use cache::pinned::{
-    GroupLabel, PinnedActivity, PinnedChunk, PinnedGroup, PinnedMorsel, PinnedReport, PinnedTier,
+    GroupLabel, PinnedActivity, PinnedChunk, PinnedGroup, PinnedMorsel, PinnedTier,
 };
 pub use cache::{
     CachedChunk, CachedTable, ChunkKey, ColumnCache, ColumnReport, Kept, ScanKey, ScanRows,

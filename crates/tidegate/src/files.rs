@@ -17,6 +17,7 @@
 pub(crate) mod format;
 pub(crate) mod guard;
 pub mod ipc;
+pub(crate) mod layer;
 pub(crate) mod listed;
 pub(crate) mod parquet;
 pub(crate) mod present;
@@ -67,12 +68,9 @@ pub(crate) fn name_of(store: &dyn ObjectStore, location: &Path) -> String {
 
 /// Returns what a panic said, on one line.
 pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
-    let text = panic
-        .downcast_ref::<String>()
-        .map(String::as_str)
-        .or_else(|| panic.downcast_ref::<&str>().copied())
-        .unwrap_or("no message");
-    let words: Vec<&str> = text.split_whitespace().collect();
+    let words: Vec<&str> = tidegate_device::panic_text(panic)
+        .split_whitespace()
+        .collect();
     format!("its decoder stopped: {}", words.join(" "))
 }
 

@@ -23,6 +23,7 @@
 pub mod error;
 pub mod files;
 pub mod generate;
+mod node_rule;
 pub mod options;
 pub mod runtime;
 pub mod session;

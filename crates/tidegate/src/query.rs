@@ -59,7 +59,7 @@ pub(crate) use profile::profiled;
 pub use profile::{LaneWork, OperatorReport, QueryProfile, WorkPiece};
 pub use progress::QueryProgress;
 pub(crate) use rules::with_stops;
-pub(crate) use yielding::YieldAtJoins;
+pub(crate) use yielding::yield_at_joins;
 
 /// The rules that come last; what they make is of this process alone.
 const OWN_RULES: [&str; 4] = [

@@ -17,10 +17,11 @@ use std::sync::Arc;
 
 use datafusion::execution::session_state::SessionStateBuilder;
 
+use crate::node_rule::NodeRule;
 use distinct_arguments::SplitDistinctArguments;
 use expressions::RewriteExpressions;
-use grouping_sets::HideGroupingSetClaims;
-use lazy_logic::MakeLogicLazy;
+use grouping_sets::hide_grouping_set_claims;
+use lazy_logic::{make_logic_lazy, make_projections_lazy};
 use set_comparison::NameSetComparisons;
 
 /// Adds the rewrites to a session state: the logical ones after DataFusion's analyzer rules, those of
@@ -31,9 +32,9 @@ pub(crate) fn add_to(builder: SessionStateBuilder) -> SessionStateBuilder {
         .with_analyzer_rule(Arc::new(NameSetComparisons))
         .with_optimizer_rule(Arc::new(SplitDistinctArguments));
     let physical = builder.physical_optimizers().get_or_insert_default();
-    physical.rules.insert(0, Arc::new(HideGroupingSetClaims));
-    physical
-        .rules
-        .insert(1, Arc::new(MakeLogicLazy::InProjections));
-    builder.with_physical_optimizer_rule(Arc::new(MakeLogicLazy::Everywhere))
+    let hide = NodeRule("hide_grouping_set_claims", hide_grouping_set_claims);
+    physical.rules.insert(0, Arc::new(hide));
+    let lazy = NodeRule("make_projections_lazy", make_projections_lazy);
+    physical.rules.insert(1, Arc::new(lazy));
+    builder.with_physical_optimizer_rule(Arc::new(NodeRule("make_logic_lazy", make_logic_lazy)))
 }

@@ -50,21 +50,22 @@ use datafusion::prelude::{SQLOptions, SessionContext};
 
 use crate::clients::{Client, ClientOptions};
 use crate::error::Error;
-use crate::files::whole::WriteWhole;
+use crate::files::whole::write_whole;
 use crate::floats::CanonicalFloats;
-use crate::floats::bounds::EstimateBounds;
+use crate::floats::bounds::estimate_bounds;
 use crate::functions::bounded::FunctionMemory;
 use crate::functions::custom::ScalarFunction;
 use crate::generate::ArraySource;
 use crate::memory::{HostLimit, SpillSpace};
+use crate::node_rule::NodeRule;
 use crate::query::History;
-use crate::query::{QueryPlanner, QueryProgress, QueryReport, YieldAtJoins};
+use crate::query::{QueryPlanner, QueryProgress, QueryReport, yield_at_joins};
 use crate::region::report::RegionReport;
 use crate::rewrite;
 use crate::rule::PlacePipelines;
 use crate::runtime::Runtime;
 use crate::sources::MorselTable;
-use crate::spilling::TopKThatSpills;
+use crate::spilling::top_k_that_spills;
 use crate::stores::Stores;
 
 pub use crate::clients::TEMP_SCHEMA;
@@ -361,12 +362,13 @@ impl PlacementExt for DataFrame {
 pub fn add_to(builder: SessionStateBuilder, runtime: &Arc<Runtime>) -> SessionStateBuilder {
     let mut builder = rewrite::add_to(builder);
     let rules = builder.physical_optimizers().get_or_insert_default();
-    rules.rules.insert(0, Arc::new(EstimateBounds));
+    let estimate = NodeRule("estimate_bounds", estimate_bounds);
+    rules.rules.insert(0, Arc::new(estimate));
     let mut builder = builder
         .with_analyzer_rule(Arc::new(CanonicalFloats))
-        .with_physical_optimizer_rule(Arc::new(YieldAtJoins))
-        .with_physical_optimizer_rule(Arc::new(WriteWhole))
-        .with_physical_optimizer_rule(Arc::new(TopKThatSpills::new(Arc::clone(runtime))))
+        .with_physical_optimizer_rule(Arc::new(NodeRule("yield_at_joins", yield_at_joins)))
+        .with_physical_optimizer_rule(Arc::new(NodeRule("write_whole", write_whole)))
+        .with_physical_optimizer_rule(top_k_that_spills(runtime))
         .with_physical_optimizer_rule(Arc::new(PlacePipelines::new(Arc::clone(runtime))))
         .with_query_planner(Arc::new(QueryPlanner {
             runtime: Arc::clone(runtime),

@@ -1,8 +1,8 @@
 //! Operators that cannot spill, replaced by others that can.
 //!
 //! DataFusion's hash joins hold one side in memory, and its top-k holds all rows of its limit.
-//! [`JoinsThatSpill`] makes sort-merge joins of hash joins whose held side may be large: it belongs to the
-//! second try of a query that lacked memory, before sorts and exchanges are added. [`TopKThatSpills`] makes
+//! [`joins_that_spill`] makes sort-merge joins of hash joins whose held side may be large: it belongs to the
+//! second try of a query that lacked memory, before sorts and exchanges are added. [`top_k_that_spills`] makes
 //! a sort and a limit of each top-k that would take much of the memory limit.
 
 mod compact;
@@ -13,7 +13,6 @@ use datafusion::arrow::compute::SortOptions;
 use datafusion::arrow::datatypes::{DataType, Schema};
 use datafusion::common::JoinType;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
@@ -25,11 +24,12 @@ use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 
+use crate::node_rule::{NodeRule, Replaced};
 use crate::options::TidegateOptions;
 use crate::region::PipelineExec;
 use crate::runtime::Runtime;
 
-pub(crate) use compact::CompactSorted;
+pub(crate) use compact::compact_sorted;
 
 /// The part of the memory limit that the held side of a hash join may take by what is known of it.
 const HELD_SHARE: u64 = 32;
@@ -43,42 +43,18 @@ const TOP_K_ROWS: usize = 100_000;
 /// Bytes that a value without a fixed width is taken to need.
 const VALUE_BYTES: u64 = 32;
 
-/// Makes sort-merge joins of hash joins whose held side may be large.
-#[derive(Debug)]
-pub(crate) struct JoinsThatSpill {
-    /// Bytes that the statement may hold.
-    pub(crate) memory_limit: u64,
-}
-
-impl PhysicalOptimizerRule for JoinsThatSpill {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        _: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let held_max = self.memory_limit / HELD_SHARE;
-        plan.transform_up(|node| {
-            let Some(join) = node.downcast_ref::<HashJoinExec>() else {
-                return Ok(Transformed::no(node));
-            };
-            if bytes_of(join.left()).is_some_and(|bytes| bytes <= held_max) {
-                return Ok(Transformed::no(node));
+/// Makes sort-merge joins of hash joins whose held side may be large; a statement may hold so many bytes.
+pub(crate) fn joins_that_spill(memory_limit: u64) -> Arc<dyn PhysicalOptimizerRule + Send + Sync> {
+    let held_max = memory_limit / HELD_SHARE;
+    let replace = move |node: &Arc<dyn ExecutionPlan>, _: &ConfigOptions| -> Replaced {
+        match node.downcast_ref::<HashJoinExec>() {
+            Some(join) if bytes_of(join.left()).is_none_or(|bytes| bytes > held_max) => {
+                merged(join)
             }
-            match merged(join)? {
-                Some(merged) => Ok(Transformed::yes(merged)),
-                None => Ok(Transformed::no(node)),
-            }
-        })
-        .data()
-    }
-
-    fn name(&self) -> &str {
-        "joins_that_spill"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
+            _ => Ok(None),
+        }
+    };
+    Arc::new(NodeRule("joins_that_spill", replace))
 }
 
 /// Makes the sort-merge join that gives the rows of a hash join; `None` if there is none.
@@ -176,42 +152,18 @@ fn row_bytes(schema: &Schema) -> u64 {
         .sum()
 }
 
-/// Makes a sort and a limit of each top-k whose rows would take much of the memory limit.
-#[derive(Debug)]
-pub(crate) struct TopKThatSpills {
-    runtime: Arc<Runtime>,
-}
-
-impl TopKThatSpills {
-    /// Makes the rule for statements under the memory limit of a process.
-    pub(crate) fn new(runtime: Arc<Runtime>) -> Self {
-        Self { runtime }
-    }
-}
-
-impl PhysicalOptimizerRule for TopKThatSpills {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        config: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let options = TidegateOptions::of(config);
-        let of_process = self.runtime.admission().limits().expected_bytes_max;
-        let limit = statement_limit(&options, of_process);
-        plan.transform_up(|node| match sorted_and_cut(&node, limit) {
-            Some(cut) => Ok(Transformed::yes(cut)),
-            None => Ok(Transformed::no(node)),
-        })
-        .data()
-    }
-
-    fn name(&self) -> &str {
-        "top_k_that_spills"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
+/// Makes a sort and a limit of each top-k whose rows would take much of the memory limit, which is at most that
+/// of a process.
+pub(crate) fn top_k_that_spills(
+    runtime: &Arc<Runtime>,
+) -> Arc<dyn PhysicalOptimizerRule + Send + Sync> {
+    let runtime = Arc::clone(runtime);
+    let replace = move |node: &Arc<dyn ExecutionPlan>, config: &ConfigOptions| -> Replaced {
+        let of_process = runtime.admission().limits().expected_bytes_max;
+        let limit = statement_limit(&TidegateOptions::of(config), of_process);
+        Ok(sorted_and_cut(node, limit))
+    };
+    Arc::new(NodeRule("top_k_that_spills", replace))
 }
 
 /// Returns the bytes that one statement may hold.

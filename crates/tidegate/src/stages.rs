@@ -8,11 +8,12 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::filter_pushdown::FilterPushdown;
 use datafusion::physical_plan::ExecutionPlan;
 
-use crate::query::{YieldAtJoins, regions};
+use crate::node_rule::NodeRule;
+use crate::query::{regions, yield_at_joins};
 use crate::region::report::RegionReport;
 use crate::rule::PlacePipelines;
 use crate::runtime::Runtime;
-use crate::spilling::TopKThatSpills;
+use crate::spilling::top_k_that_spills;
 
 /// Reports the regions of a stage, from its head down, as far as they have run.
 pub fn stage_regions(stage: &Arc<dyn ExecutionPlan>) -> Vec<RegionReport> {
@@ -43,8 +44,8 @@ pub fn place_stage(
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let rules: [Arc<dyn PhysicalOptimizerRule>; 4] = [
         Arc::new(FilterPushdown::new_post_optimization()),
-        Arc::new(YieldAtJoins),
-        Arc::new(TopKThatSpills::new(Arc::clone(runtime))),
+        Arc::new(NodeRule("yield_at_joins", yield_at_joins)),
+        top_k_that_spills(runtime),
         Arc::new(PlacePipelines::new(Arc::clone(runtime))),
     ];
     rules

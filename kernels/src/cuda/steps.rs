@@ -4,7 +4,6 @@
 //! still encoded and copied, and for kernels that are compiled. The thread does what others ask for
 //! meanwhile, and the steps behind it wait.
 
-use std::any::Any;
 use std::collections::VecDeque;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -13,7 +12,7 @@ use futures::FutureExt;
 use futures::channel::oneshot;
 use futures::future::LocalBoxFuture;
 use parking_lot::Mutex;
-use tidegate_device::DeviceError;
+use tidegate_device::{DeviceError, panic_text};
 
 use super::run::RunState;
 use super::{LaneMachine, Shared};
@@ -91,7 +90,7 @@ pub(super) fn ask<T: Send + 'static>(
                 Err(RunError::Device(DeviceError::LaunchFailed {
                     device,
                     launch: 0,
-                    why: panic_text(panic.as_ref()),
+                    why: format!("its work panicked: {}", panic_text(panic.as_ref())),
                 }))
             }));
         }
@@ -166,12 +165,4 @@ impl<T> Drop for Answer<T> {
             self.state.make_void();
         }
     }
-}
-
-fn panic_text(payload: &(dyn Any + Send)) -> String {
-    let text = payload
-        .downcast_ref::<&str>()
-        .copied()
-        .or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-    format!("its work panicked: {}", text.unwrap_or("without a message"))
 }

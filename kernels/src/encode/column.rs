@@ -8,7 +8,8 @@ use super::layout::Layout;
 use super::native::{Native, Values};
 use super::survey::{Divisor, common_factor, range_of};
 use super::validity::Validity;
-use super::write::{FloatBits, Instructions, Reader, Scale, Seen, copy, narrow};
+use super::write::{FloatBits, Reader, Scale, Seen, copy, narrow};
+use crate::host::simd::Simd;
 use crate::program::Interval;
 
 /// The values of a chunk, of whatever type.
@@ -127,7 +128,7 @@ impl<N: Native> Column for Integers<N> {
         (into, reader): (&mut [u8], Reader),
         seen: &mut Seen,
     ) {
-        let instructions = Instructions::widest();
+        let instructions = Simd::widest();
         let mut filled = Filler::new(self.filler.unwrap_or_default());
         let width = layout.width() as usize;
         let mut into = into;
@@ -196,7 +197,7 @@ where
         (into, reader): (&mut [u8], Reader),
         seen: &mut Seen,
     ) {
-        let instructions = Instructions::widest();
+        let instructions = Simd::widest();
         let mut filled = Filler::new(T::default());
         let mut into = into;
         for (first, block) in self.values.blocks(rows) {

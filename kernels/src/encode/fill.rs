@@ -16,7 +16,7 @@ use arrow_buffer::ArrowNativeType;
 
 use super::native::BLOCK;
 use super::validity::{Stretch, Validity, WORD_ROWS};
-use super::write::Instructions;
+use crate::host::simd::Simd;
 
 /// Puts one value in the place of all that are NULL, a block at a time.
 pub(super) struct Filler<T> {
@@ -38,7 +38,7 @@ impl<T: ArrowNativeType> Filler<T> {
     /// Returns the block, whose first row is the chunk's row `first`, without NULLs.
     pub(super) fn fill<'a>(
         &'a mut self,
-        instructions: Instructions,
+        instructions: Simd,
         first: usize,
         block: &'a [T],
         validity: &Validity,
@@ -54,12 +54,12 @@ impl<T: ArrowNativeType> Filler<T> {
         let rows = Rows { first, block };
         match instructions {
             #[cfg(target_arch = "x86_64")]
-            Instructions::Avx512 if instructions.are_here() => {
+            Simd::Avx512 if instructions.is_here() => {
                 // SAFETY: the machine has the instructions, as was asked just now.
                 unsafe { fill_avx512(rows, validity, self.value, is_valid, into) }
             }
             #[cfg(target_arch = "x86_64")]
-            Instructions::Avx2 if instructions.are_here() => {
+            Simd::Avx2 if instructions.is_here() => {
                 // SAFETY: the machine has the instructions, as was asked just now.
                 unsafe { fill_avx2(rows, validity, self.value, is_valid, into) }
             }
@@ -200,7 +200,7 @@ mod tests {
     use arrow_array::{ArrayRef, Int64Array};
     use arrow_buffer::ArrowNativeType;
 
-    use super::{Filler, Instructions, Validity, spread};
+    use super::{Filler, Simd, Validity, spread};
 
     #[test]
     fn each_bit_has_its_byte() {
@@ -235,7 +235,7 @@ mod tests {
     fn check<T: ArrowNativeType + PartialEq>(validity: &Validity, is_null: impl Fn(usize) -> bool) {
         let value = |row: usize| T::usize_as(row % 120);
         let raw: Vec<T> = (0..500).map(value).collect();
-        for instructions in Instructions::ALL {
+        for instructions in Simd::ALL {
             for (first, len) in [
                 (0, 500),
                 (0, 64),

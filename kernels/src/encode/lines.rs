@@ -14,7 +14,8 @@
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::{__m256i, __m512i, _mm_sfence, _mm256_stream_si256, _mm512_stream_si512};
 
-use super::write::{Instructions, Seen};
+use super::write::Seen;
+use crate::host::simd::Simd;
 
 /// A cache line.
 #[derive(Clone, Copy)]
@@ -45,7 +46,7 @@ pub(super) struct Looked<B> {
 /// in no whole line of `into`, or all of it where this machine has no instructions for lines, is left to
 /// `rest`. Whoever hands the memory on calls [`settle`] before.
 pub(super) fn write_lines<V: Copy, B: Copy + Ord, const WIDTH: usize, const LANES: usize>(
-    instructions: Instructions,
+    instructions: Simd,
     values: &[V],
     into: &mut [u8],
     look: impl Fn(V) -> Look<B, WIDTH>,
@@ -64,12 +65,12 @@ pub(super) fn write_lines<V: Copy, B: Copy + Ord, const WIDTH: usize, const LANE
     };
     let looked = match instructions {
         #[cfg(target_arch = "x86_64")]
-        Instructions::Avx512 if instructions.are_here() => {
+        Simd::Avx512 if instructions.is_here() => {
             // SAFETY: the machine has the instructions, as was asked just now.
             unsafe { write_avx512(groups, lines, first, look) }
         }
         #[cfg(target_arch = "x86_64")]
-        Instructions::Avx2 if instructions.are_here() => {
+        Simd::Avx2 if instructions.is_here() => {
             // SAFETY: the machine has the instructions, as was asked just now.
             unsafe { write_avx2(groups, lines, first, look) }
         }

@@ -13,49 +13,7 @@ use arrow_buffer::ToByteSlice;
 use super::lines::{Look, Looked, write_lines};
 use super::native::{BLOCK, Native};
 use super::survey::Divisor;
-
-/// Which instructions values are written with; all write the same bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Instructions {
-    Portable,
-    Avx2,
-    /// AVX-512 F, BW, DQ and VL.
-    Avx512,
-}
-
-impl Instructions {
-    #[cfg(test)]
-    pub(super) const ALL: [Self; 3] = [Self::Portable, Self::Avx2, Self::Avx512];
-
-    /// Returns whether this machine has them.
-    pub(super) fn are_here(self) -> bool {
-        match self {
-            Self::Portable => true,
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx2 => is_x86_feature_detected!("avx2"),
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx512 => {
-                is_x86_feature_detected!("avx512f")
-                    && is_x86_feature_detected!("avx512bw")
-                    && is_x86_feature_detected!("avx512dq")
-                    && is_x86_feature_detected!("avx512vl")
-            }
-            #[cfg(not(target_arch = "x86_64"))]
-            _ => false,
-        }
-    }
-
-    /// Returns the widest that this machine has.
-    pub(super) fn widest() -> Self {
-        if Self::Avx512.are_here() {
-            Self::Avx512
-        } else if Self::Avx2.are_here() {
-            Self::Avx2
-        } else {
-            Self::Portable
-        }
-    }
-}
+use crate::host::simd::Simd;
 
 /// Who reads next what is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -138,7 +96,7 @@ raw!(u8: 1, u16: 2, u32: 4, u64: 8);
 /// # Panics
 /// If `into` has not room for exactly the values.
 pub(super) fn narrow<N: Native>(
-    instructions: Instructions,
+    instructions: Simd,
     values: &[N],
     width: u32,
     scale: Scale,
@@ -191,7 +149,7 @@ pub(super) fn narrow<N: Native>(
 }
 
 fn narrow_to<N: Native, R: Raw<WIDTH>, const WIDTH: usize>(
-    instructions: Instructions,
+    instructions: Simd,
     values: &[N],
     scale: Scale,
     into: &mut [u8],
@@ -209,19 +167,19 @@ fn narrow_to<N: Native, R: Raw<WIDTH>, const WIDTH: usize>(
 }
 
 fn narrow_with<N: Native, R: Raw<WIDTH>, const WIDTH: usize>(
-    instructions: Instructions,
+    instructions: Simd,
     values: &[N],
     raw: impl Fn(N) -> u64,
     into: &mut [u8],
 ) -> Seen {
     match instructions {
         #[cfg(target_arch = "x86_64")]
-        Instructions::Avx512 if instructions.are_here() => {
+        Simd::Avx512 if instructions.is_here() => {
             // SAFETY: the machine has the instructions, as was asked just now.
             unsafe { narrow_avx512::<N, R, WIDTH>(values, raw, into) }
         }
         #[cfg(target_arch = "x86_64")]
-        Instructions::Avx2 if instructions.are_here() => {
+        Simd::Avx2 if instructions.is_here() => {
             // SAFETY: the machine has the instructions, as was asked just now.
             unsafe { narrow_avx2::<N, R, WIDTH>(values, raw, into) }
         }
@@ -331,7 +289,7 @@ fn put(from: &[u8], into: &mut [u8]) {
 /// # Panics
 /// If `into` has not room for exactly the values.
 pub(super) fn copy<T: FloatBits<WIDTH>, const WIDTH: usize, const LANES: usize>(
-    instructions: Instructions,
+    instructions: Simd,
     values: &[T],
     (into, reader): (&mut [u8], Reader),
     seen: &mut Seen,
@@ -362,19 +320,19 @@ fn seen_of_floats<T: FloatBits<WIDTH>, const WIDTH: usize>(looked: Looked<T::Bit
 }
 
 fn copy_with<T: FloatBits<WIDTH>, const WIDTH: usize>(
-    instructions: Instructions,
+    instructions: Simd,
     values: &[T],
     into: &mut [u8],
 ) -> Seen {
     assert!(into.len() == values.len() * WIDTH);
     match instructions {
         #[cfg(target_arch = "x86_64")]
-        Instructions::Avx512 if instructions.are_here() => {
+        Simd::Avx512 if instructions.is_here() => {
             // SAFETY: the machine has the instructions, as was asked just now.
             unsafe { copy_avx512(values, into) }
         }
         #[cfg(target_arch = "x86_64")]
-        Instructions::Avx2 if instructions.are_here() => {
+        Simd::Avx2 if instructions.is_here() => {
             // SAFETY: the machine has the instructions, as was asked just now.
             unsafe { copy_avx2(values, into) }
         }
@@ -411,7 +369,7 @@ fn copy_loop<T: FloatBits<WIDTH>, const WIDTH: usize>(values: &[T], into: &mut [
 #[cfg(test)]
 mod tests {
     use super::super::lines::settle;
-    use super::{Divisor, FloatBits, Instructions, Reader, Scale, Seen, copy, narrow};
+    use super::{Divisor, FloatBits, Reader, Scale, Seen, Simd, copy, narrow};
 
     fn scale(base: i64, factor: u64) -> Scale {
         Scale {
@@ -424,10 +382,10 @@ mod tests {
     /// line on. All must agree, and write nothing else; returns what was written and seen.
     fn agreed(
         num_bytes: usize,
-        write: impl Fn(Instructions, &mut [u8], Reader) -> Seen,
+        write: impl Fn(Simd, &mut [u8], Reader) -> Seen,
     ) -> (Vec<u8>, Seen) {
         let mut told: Option<(Vec<u8>, Seen)> = None;
-        for instructions in Instructions::ALL {
+        for instructions in Simd::ALL {
             for reader in [Reader::Host, Reader::Device] {
                 for shift in [0, 4, 8, 3, 56] {
                     let mut room = vec![0xa5; num_bytes + 256];

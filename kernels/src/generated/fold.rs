@@ -367,11 +367,25 @@ impl Value {
                 ScalarValue::Float(value) => Some(Self::Constant(value)),
                 _ => None,
             },
-            ExprKind::Negate(inner) => Some(Self::Negative(of(inner)?)),
-            ExprKind::Arithmetic { op, left, right } if *op != ArithmeticOp::Modulo => {
-                Some(Self::Of(*op, of(left)?, of(right)?))
+            ExprKind::Call {
+                function,
+                arguments,
+                ..
+            } => {
+                let (left, right) = match (function.entry().name, arguments.as_slice()) {
+                    ("negate", [inner]) => return Some(Self::Negative(of(inner)?)),
+                    (_, [left, right]) => (left, right),
+                    _ => return None,
+                };
+                let op = match function.entry().name {
+                    "add" => ArithmeticOp::Add,
+                    "subtract" => ArithmeticOp::Subtract,
+                    "multiply" => ArithmeticOp::Multiply,
+                    "divide" => ArithmeticOp::Divide,
+                    _ => return None,
+                };
+                Some(Self::Of(op, of(left)?, of(right)?))
             }
-            _ => None,
         }
     }
 

@@ -325,7 +325,7 @@ fn reads_strings(expr: &Expr) -> bool {
 }
 
 fn count_nodes(expr: &Expr) -> usize {
-    1 + expr.children().into_iter().map(count_nodes).sum::<usize>()
+    1 + expr.children().iter().map(count_nodes).sum::<usize>()
 }
 
 fn exprs_of(step: &mut Step) -> Vec<&mut Expr> {

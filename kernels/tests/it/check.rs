@@ -535,7 +535,7 @@ fn only_column(expr: &Expr) -> Option<Expr> {
             columns.push(expr.clone());
         }
         expr.children()
-            .into_iter()
+            .iter()
             .for_each(|child| collect(child, columns));
     }
     let mut columns = Vec::new();

@@ -13,9 +13,9 @@ use super::buffer::DeviceBuffer;
 use super::device::CudaDevice;
 use super::driver::{Event, Pinned};
 use super::fault::{Fault, Severity};
-use super::pending::Delivery;
 use super::shared::{Garbage, Shared};
 use crate::error::DeviceError;
+use crate::pending::Delivery;
 
 /// Bytes in page-locked memory of the host, which any device copies from at the speed of its link.
 pub struct Block {

@@ -10,15 +10,16 @@ use futures::future::LocalBoxFuture;
 use super::affinity::Nearness;
 use super::facts::CudaFacts;
 use super::feeder;
+use super::job;
 use super::lane::Lane;
 use super::options::CudaOptions;
-use super::pending::{self, Pending};
 use super::shared::{Letter, LoadingCounters, MemoryCounters, Shared};
 use super::slots::{Slot, Slots};
 use crate::error::DeviceError;
 use crate::faults::{FaultPlan, Operation};
 use crate::info::DeviceInfo;
 use crate::memory::{MemoryBudget, Reservation};
+use crate::pending::Pending;
 
 /// How long the last handle waits for the device's thread: a process that ends while it is in the
 /// driver may crash there.
@@ -166,7 +167,7 @@ impl CudaDevice {
         work: impl FnOnce(&Lane<'_>) -> T + Send + 'static,
     ) -> Pending<T> {
         let shared = &self.0.shared;
-        let (job, pending) = pending::job(shared.info.id, work);
+        let (job, pending) = job::job(shared.info.id, work);
         if let Err(lost) = shared.check_alive() {
             job.fail(lost);
         } else if let Err(Letter::Work(job)) = shared.mailbox.post(Letter::Work(job)) {
@@ -184,7 +185,7 @@ impl CudaDevice {
         task: impl for<'l> FnOnce(Lane<'l>) -> LocalBoxFuture<'l, T> + Send + 'static,
     ) -> Pending<T> {
         let shared = &self.0.shared;
-        let (task, pending) = pending::task(shared.info.id, task);
+        let (task, pending) = job::task(shared.info.id, task);
         if let Err(lost) = shared.check_alive() {
             task.fail(lost);
         } else if let Err(Letter::Task(task)) = shared.mailbox.post(Letter::Task(task)) {

@@ -8,13 +8,14 @@ use futures::executor::block_on;
 use tidegate_needs::Need;
 
 use super::{
-    Block, CudaDevice, CudaOptions, DeviceBuffer, Kernel, Lane, LaunchShape, Mark, Module, Pending,
+    Block, CudaDevice, CudaOptions, DeviceBuffer, Kernel, Lane, LaunchShape, Mark, Module,
     SLOT_BYTES,
 };
 use crate::compiler::Compiler;
 use crate::discovery::{DiscoveryOptions, discover};
 use crate::error::DeviceError;
 use crate::faults::FaultPlan;
+use crate::pending::Pending;
 
 const PIECE: usize = 16 << 20;
 const SMALL: usize = 64 << 10;

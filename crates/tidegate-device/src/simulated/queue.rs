@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::Cost;
-use super::completion::Parcel;
+use super::parcel::Parcel;
 use super::spec::SimulatedSpec;
 use crate::error::DeviceError;
 use crate::faults::{Fault, FaultPlan, Faults, Operation};

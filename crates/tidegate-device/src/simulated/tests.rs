@@ -8,7 +8,9 @@ use futures::FutureExt;
 use futures::executor::block_on;
 use futures::future::join_all;
 
-use super::{Completion, Cost, SimulatedDevice, SimulatedSpec};
+use crate::pending::Pending;
+
+use super::{Cost, SimulatedDevice, SimulatedSpec};
 use crate::error::DeviceError;
 use crate::info::DeviceId;
 
@@ -48,7 +50,7 @@ fn is_launch_failure<T>(result: &Result<T, DeviceError>, expect: u64) -> bool {
 fn tasks_run_in_submission_order_on_one_named_thread() {
     let device = device(SimulatedSpec::with_memory(1000));
     let (sender, order) = mpsc::channel();
-    let completions: Vec<Completion<Option<String>>> = (0..100)
+    let completions: Vec<Pending<Option<String>>> = (0..100)
         .map(|i| {
             let sender = sender.clone();
             device.submit(Cost::default(), move || {
@@ -86,7 +88,7 @@ fn a_completion_is_pending_until_the_work_is_done() {
 fn completions_keep_the_modelled_time() {
     let device = one_row_per_ms();
     let begin = Instant::now();
-    let completions: Vec<Completion<()>> = (0..3).map(|_| device.submit(rows(20), || ())).collect();
+    let completions: Vec<Pending<()>> = (0..3).map(|_| device.submit(rows(20), || ())).collect();
     for (i, completion) in (1..).zip(completions) {
         block_on(completion).unwrap();
         assert!(begin.elapsed() >= Duration::from_millis(20 * i));
@@ -129,7 +131,7 @@ fn every_planned_launch_fails_without_running() {
 fn a_lost_device_fails_everything_afterwards() {
     for k in 1..=4 {
         let device = with_faults(&format!("launch:{k}=lost"));
-        let completions: Vec<Completion<u64>> = (1..=5)
+        let completions: Vec<Pending<u64>> = (1..=5)
             .map(|i| device.submit(Cost::default(), move || i))
             .collect();
         for (launch, result) in (1..).zip(block_on(join_all(completions))) {
@@ -207,7 +209,7 @@ fn dropping_the_device_wakes_it_and_fails_what_is_queued() {
     let device = one_row_per_ms();
     let (started, running) = mpsc::channel();
     let first = device.submit(rows(3_600_000), move || started.send(()));
-    let queued: Vec<Completion<()>> = (0..10)
+    let queued: Vec<Pending<()>> = (0..10)
         .map(|_| device.submit(rows(3_600_000), || ()))
         .collect();
     running.recv().unwrap();

@@ -7,9 +7,6 @@ use super::span::{of_parts, parts};
 use super::{Arguments, Lowered, Signature};
 use crate::check::{Unsupported, decimal_rule};
 use crate::expr::ArithmeticOp;
-use crate::interpret::EvalError;
-use crate::interpret::arithmetic::Arithmetic;
-use crate::interpret::value::Value;
 use crate::interval::Interval;
 use crate::program::{
     Builder, Comparison, FloatOp, IntegerOp, Nullable, Raised, Rounding, ValueId,
@@ -20,16 +17,6 @@ use crate::types::{
 };
 
 const NANOSECONDS_PER_SECOND: i128 = 1_000_000_000;
-
-/// Computes with plain values.
-pub(super) fn oracle<'a>(
-    op: ArithmeticOp,
-    signature: &Signature,
-    args: &[Value<'a>],
-) -> Result<Value<'a>, EvalError> {
-    let types = &signature.arguments;
-    Arithmetic::new(op, &types[0], &types[1])?.apply(args[0], args[1])
-}
 
 /// Checks a call of an operator.
 pub(super) fn types(op: ArithmeticOp, signature: &Signature) -> Result<(), Unsupported> {

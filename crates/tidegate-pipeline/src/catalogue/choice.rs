@@ -49,24 +49,6 @@ pub(super) fn extreme(
     held.ok_or_else(|| Unsupported::new("a choice between no values"))
 }
 
-/// Takes the value whose order to all others that are there is such.
-pub(super) fn extreme_oracle<'a>(
-    args: &[crate::interpret::value::Value<'a>],
-    wins: fn(std::cmp::Ordering) -> bool,
-) -> Result<crate::interpret::value::Value<'a>, crate::interpret::EvalError> {
-    use crate::interpret::compare::{canonical, order};
-    use crate::interpret::value::Value;
-
-    let values = args.iter().copied().filter(|value| !value.is_null());
-    let best = values
-        .map(canonical)
-        .reduce(|held, next| match wins(order(held, next)) {
-            true => held,
-            false => next,
-        });
-    Ok(best.unwrap_or(Value::Null))
-}
-
 /// Returns signatures of so many arguments of one type.
 pub(super) fn signatures(num: usize) -> Vec<Signature> {
     [

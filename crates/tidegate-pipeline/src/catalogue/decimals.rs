@@ -3,7 +3,6 @@
 use arrow_schema::DataType;
 
 use super::Signature;
-use crate::interpret::{EvalError, value::Value};
 use crate::interval::Interval;
 use crate::program::{Builder, IntegerOp, Raised, ValueId};
 use crate::types::Decimal;
@@ -30,31 +29,6 @@ pub(super) fn of_whole(
     let value = builder.checked(op, width, (whole, scale), valid, &overflow);
     let digits = Decimal::of(data_type).map_or(Interval::ALL, Interval::of_digits);
     builder.held(value, digits, valid, &overflow)
-}
-
-/// Returns a decimal's whole part, towards 0, what is left, and what 1 is.
-pub(super) fn split(signature: &Signature, args: &[Value<'_>]) -> Option<(i128, i128, i128)> {
-    let scale = scale_of(&signature.arguments[0])?;
-    match args[0] {
-        Value::Decimal(value) => Some((value / scale, value % scale, scale)),
-        _ => None,
-    }
-}
-
-/// Makes a decimal of the result's type.
-pub(super) fn joined<'a>(
-    name: &str,
-    signature: &Signature,
-    (whole, scale): (i128, i128),
-) -> Result<Value<'a>, EvalError> {
-    let of = &signature.result;
-    let limit = Decimal::of(of).map_or(Interval::ALL, Interval::of_digits);
-    match whole.checked_mul(scale) {
-        Some(value) if scale == 1 || limit.contains(value) => Ok(Value::Decimal(value)),
-        _ => Err(EvalError::Overflow {
-            operation: format!("{name} of {of}"),
-        }),
-    }
 }
 
 /// Returns signatures of one decimal that give its type.

@@ -5,7 +5,6 @@ use arrow_schema::DataType;
 use super::kernel::{Body, Kernel};
 use super::{Accuracy, Arguments, Lowered, Signature};
 use crate::check::Unsupported;
-use crate::interpret::{EvalError, value::Value};
 use crate::interval::FloatRange;
 use crate::program::{Builder, Class, Nullable, Type, ValueId};
 use crate::types::is_float;
@@ -106,32 +105,6 @@ pub(super) fn strict(
     let ([value], valid) = arguments.strict(builder)?;
     let value = compute(builder, value);
     Ok(Nullable { value, valid })
-}
-
-/// Computes a function of one float.
-pub(super) fn oracle<'a>(
-    args: &[Value<'a>],
-    double: fn(f64) -> f64,
-    single: fn(f32) -> f32,
-) -> Result<Value<'a>, EvalError> {
-    Ok(match args[0] {
-        Value::Float64(value) => Value::Float64(double(value)),
-        Value::Float32(value) => Value::Float32(single(value)),
-        other => other,
-    })
-}
-
-/// Computes a function of two floats.
-pub(super) fn oracle2<'a>(
-    args: &[Value<'a>],
-    double: fn(f64, f64) -> f64,
-    single: fn(f32, f32) -> f32,
-) -> Result<Value<'a>, EvalError> {
-    Ok(match (args[0], args[1]) {
-        (Value::Float64(one), Value::Float64(other)) => Value::Float64(double(one, other)),
-        (Value::Float32(one), Value::Float32(other)) => Value::Float32(single(one, other)),
-        _ => Value::Null,
-    })
 }
 
 /// Returns the signatures of a function of so many floats.

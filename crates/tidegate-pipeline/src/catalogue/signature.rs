@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use arrow_schema::DataType;
+use serde::{Deserialize, Serialize};
 
 use super::ScalarEntry;
 use crate::check::{Unsupported, boolean};
 use crate::custom::CustomFunction;
-use crate::expr::{ArithmeticOp, CastFailure, CompareOp, DatePart, Expr, ExprKind};
+use crate::expr::{CastFailure, DatePart, Expr, ExprKind};
 use crate::scalar::Scalar;
 use crate::types::is_string;
 
@@ -23,7 +24,7 @@ pub struct Signature {
 }
 
 /// What a call says beside its arguments.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Options {
     /// Nothing.
     None,
@@ -108,83 +109,16 @@ impl Signature {
 
     /// Returns the function that a node of an expression calls, and how.
     pub(crate) fn of(expr: &Expr) -> Result<(&'static ScalarEntry, Self), Unsupported> {
-        let (name, options) = called(&expr.kind)
-            .ok_or_else(|| Unsupported::new(format!("a call in {:?}", expr.kind)))?;
-        let mut entries = super::functions();
-        let entry = entries
-            .find(|entry| entry.name == name)
-            .ok_or_else(|| Unsupported::new(format!("function {name}")))?;
-        let children = expr.children().into_iter();
-        let arguments = children.map(|child| child.data_type.clone()).collect();
-        Ok((
-            entry,
-            Self::with(arguments, expr.data_type.clone(), options),
-        ))
-    }
-}
-
-/// Returns the catalogue's name of a node and its options; `None` for references.
-fn called(kind: &ExprKind) -> Option<(&'static str, Options)> {
-    let name = match kind {
-        ExprKind::Column(_) | ExprKind::Parameter(_) => return None,
-        ExprKind::Arithmetic { op, .. } => match op {
-            ArithmeticOp::Add => "add",
-            ArithmeticOp::Subtract => "subtract",
-            ArithmeticOp::Multiply => "multiply",
-            ArithmeticOp::Divide => "divide",
-            ArithmeticOp::Modulo => "modulo",
-        },
-        ExprKind::Compare { op, .. } => match op {
-            CompareOp::Eq => "equal",
-            CompareOp::NotEq => "not_equal",
-            CompareOp::Lt => "less",
-            CompareOp::LtEq => "less_or_equal",
-            CompareOp::Gt => "greater",
-            CompareOp::GtEq => "greater_or_equal",
-            CompareOp::IsDistinctFrom => "is_distinct_from",
-            CompareOp::IsNotDistinctFrom => "is_not_distinct_from",
-        },
-        ExprKind::And(..) => "and",
-        ExprKind::Or(..) => "or",
-        ExprKind::Not(_) => "not",
-        ExprKind::Negate(_) => "negate",
-        ExprKind::IsNull(_) => "is_null",
-        ExprKind::IsNotNull(_) => "is_not_null",
-        ExprKind::Case { .. } => "case",
-        ExprKind::InList { negated, .. } => return Some(("in", Options::Negated(*negated))),
-        ExprKind::Cast { on_failure, .. } => {
-            return Some(("cast", Options::OnFailure(*on_failure)));
-        }
-        ExprKind::DatePart { part, .. } => return Some(("date_part", Options::Part(*part))),
-        ExprKind::Like {
-            negated,
-            case_insensitive,
-            ..
-        } => {
-            let options = Options::Like {
-                negated: *negated,
-                case_insensitive: *case_insensitive,
-            };
-            return Some(("like", options));
-        }
-        ExprKind::Substring { start, length, .. } => {
-            let options = Options::Substring {
-                start: *start,
-                length: *length,
-            };
-            return Some(("substr", options));
-        }
-        ExprKind::Call {
+        let ExprKind::Call {
             function,
-            constants,
-            ..
-        } => {
-            let options = Options::Constants(constants.clone());
-            return Some((function.entry().name, options));
-        }
-        ExprKind::Custom { function, .. } => {
-            return Some(("custom", Options::Custom(Arc::clone(function))));
-        }
-    };
-    Some((name, Options::None))
+            options,
+            arguments,
+        } = &expr.kind
+        else {
+            return Err(Unsupported::new(format!("a call in {:?}", expr.kind)));
+        };
+        let arguments = arguments.iter().map(|argument| argument.data_type.clone());
+        let signature = Self::with(arguments.collect(), expr.data_type.clone(), options.clone());
+        Ok((function.entry(), signature))
+    }
 }

@@ -104,36 +104,3 @@ pub(super) fn offset(of: &DataType) -> DataType {
         _ => DataType::Int32,
     }
 }
-
-/// Keeps a text for as long as the tests run.
-pub(super) fn kept(text: String) -> crate::interpret::value::Value<'static> {
-    crate::interpret::value::Value::Utf8(text.leak())
-}
-
-/// Drops characters one by one at the start and at the end.
-pub(super) fn trim_oracle<'a>(
-    args: &[crate::interpret::value::Value<'a>],
-    (start, end): (bool, bool),
-) -> Result<crate::interpret::value::Value<'a>, crate::interpret::EvalError> {
-    use crate::interpret::value::Value;
-
-    let of = match args.get(1) {
-        None => " ",
-        Some(Value::Utf8(of)) => of,
-        Some(_) => return Ok(Value::Null),
-    };
-    let Value::Utf8(mut text) = args[0] else {
-        return Ok(Value::Null);
-    };
-    let is_of = |c: Option<char>| c.is_some_and(|c| of.chars().any(|other| other == c));
-    while start && is_of(text.chars().next()) {
-        text = text
-            .split_at(text.chars().next().map_or(0, char::len_utf8))
-            .1;
-    }
-    while end && is_of(text.chars().next_back()) {
-        let last = text.chars().next_back().map_or(0, char::len_utf8);
-        text = text.split_at(text.len() - last).0;
-    }
-    Ok(Value::Utf8(text))
-}

@@ -3,7 +3,6 @@
 use super::decimals::{self, scale_of};
 use super::{Accuracy, Arguments, Kernel, Lowered, ScalarEntry, Signature, floats};
 use crate::check::Unsupported;
-use crate::interpret::{EvalError, value::Value};
 use crate::program::{Builder, Comparison, FloatOp, IntegerOp, Nullable, Rounding, ValueId};
 
 /// Makes a kernel of doubles that goes to a whole number.
@@ -35,9 +34,6 @@ pub(super) fn in_units(
     builder.float2(FloatOp::Divide, whole, factor)
 }
 
-/// What a function computes of a double, and of a single.
-type Bodies = (fn(f64) -> f64, fn(f32) -> f32);
-
 /// A function that goes to the next whole number, up or down.
 pub(super) struct NextWhole {
     pub(super) name: &'static str,
@@ -52,7 +48,6 @@ pub(super) const fn entry(
     datafusion: &'static [&'static str],
     types: fn(&Signature) -> Result<(), Unsupported>,
     lower: fn(&mut Builder, &mut Arguments<'_>) -> Lowered,
-    oracle: super::Oracle,
 ) -> ScalarEntry {
     ScalarEntry {
         name: datafusion[0],
@@ -62,7 +57,6 @@ pub(super) const fn entry(
         types,
         lower,
         accuracy: Accuracy::Exact,
-        oracle,
         signatures: || [floats::signatures(1), decimals::signatures()].concat(),
     }
 }
@@ -100,24 +94,5 @@ impl NextWhole {
         let whole = builder.select(is_beyond, next, whole);
         let value = decimals::of_whole(builder, (self.name, &data_type), whole, scale, valid);
         Ok(Nullable { value, valid })
-    }
-
-    /// Computes the function of a decimal; of a float by the bodies.
-    pub(super) fn oracle<'a>(
-        &self,
-        signature: &Signature,
-        args: &[Value<'a>],
-        (double, single): Bodies,
-    ) -> Result<Value<'a>, EvalError> {
-        match decimals::split(signature, args) {
-            Some((whole, rest, scale)) => {
-                let whole = match rest.signum() == self.step {
-                    true => whole + self.step,
-                    false => whole,
-                };
-                decimals::joined(self.name, signature, (whole, scale))
-            }
-            None => floats::oracle(args, double, single),
-        }
     }
 }

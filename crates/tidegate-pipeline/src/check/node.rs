@@ -3,31 +3,29 @@
 use arrow_schema::DataType;
 
 use super::{Unsupported, supported_type};
-use crate::catalogue::Signature;
+use crate::catalogue::{Options, Signature};
 use crate::expr::{Expr, ExprKind};
 
 /// Checks one node against the types of its children.
-pub(super) fn check_node(expr: &Expr) -> Result<(), Unsupported> {
+pub(crate) fn check_node(expr: &Expr) -> Result<(), Unsupported> {
     supported_type(&expr.data_type)?;
-    if let ExprKind::Column(_) | ExprKind::Parameter(_) = expr.kind {
-        return Ok(());
-    }
-    let (entry, signature) = Signature::of(expr)?;
-    if let ExprKind::Call {
+    let ExprKind::Call {
         function,
+        options,
         arguments,
-        constants,
     } = &expr.kind
-    {
-        // Of an entry with syntax of its own a call says nothing.
-        let (least, most) = function.entry().arity;
-        let has_syntax = function.entry().datafusion.is_empty();
-        if has_syntax || !(least..=most).contains(&arguments.len()) {
-            let num = arguments.len();
-            return Err(Unsupported::new(format!("{function} of {num} arguments")));
-        }
+    else {
+        return Ok(());
+    };
+    let (least, most) = function.entry().arity;
+    if !(least..=most).contains(&arguments.len()) {
+        let num = arguments.len();
+        return Err(Unsupported::new(format!("{function} of {num} arguments")));
+    }
+    if let Options::Constants(constants) = options {
         constants.iter().try_for_each(super::check_scalar)?;
     }
+    let (entry, signature) = Signature::of(expr)?;
     (entry.types)(&signature)
 }
 

@@ -7,7 +7,7 @@ use arrow_schema::{DataType, Field, IntervalUnit, TimeUnit};
 use super::{Unsupported, supported_type};
 use crate::expr::{ArithmeticOp, CastFailure, CompareOp, DatePart, Expr};
 use crate::pipeline::AggregateFunction;
-use crate::testing::{call, col};
+use crate::tests::building::{call, col};
 
 use DataType::{
     Boolean, Date32, Date64, Decimal32, Decimal64, Decimal128, Duration, Float32, Float64, Int8,

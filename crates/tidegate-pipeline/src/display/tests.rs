@@ -7,7 +7,7 @@ use arrow_schema::{DataType, Field, Schema, TimeUnit};
 use crate::expr::{ArithmeticOp, CastFailure, CompareOp, DatePart, Expr};
 use crate::pipeline::{AggregateCall, AggregateFunction, AggregateOutput, Sort, SortKey, Step};
 use crate::scalar::ScalarValue;
-use crate::testing::{call, col, group_by, named, param, pipeline, scalar, text};
+use crate::tests::building::{call, col, group_by, named, param, pipeline, scalar, text};
 
 use DataType::{Boolean, Date32, Decimal128, Float64, Int64, Utf8};
 

@@ -5,7 +5,7 @@ use arrow_schema::{DataType, SchemaRef};
 
 use super::EvalError;
 use super::builder::ColumnBuilder;
-use super::value::Value;
+use crate::program::cell::Cell;
 
 /// The most rows of a batch that leaves.
 pub(crate) const BATCH_ROWS: usize = 8192;
@@ -54,13 +54,13 @@ impl BlockBuilder {
         })
     }
 
-    /// Appends a row, one value for each column.
+    /// Appends a row, one cell for each column; `None` for NULL.
     pub(crate) fn push<'v>(
         &mut self,
-        row: impl IntoIterator<Item = Value<'v>>,
+        row: impl IntoIterator<Item = Option<Cell<'v>>>,
     ) -> Result<(), EvalError> {
-        for (builder, value) in self.builders.iter_mut().zip(row) {
-            builder.push(value)?;
+        for (builder, cell) in self.builders.iter_mut().zip(row) {
+            builder.push(cell)?;
         }
         self.rows += 1;
         if self.rows == BATCH_ROWS {

@@ -1,22 +1,15 @@
-//! Reading cells out of Arrow arrays: downcast once per batch, then plain indexing.
+//! Reading cells out of Arrow arrays: looked at once per batch, then plain indexing.
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{
-    Date32Type, Date64Type, Decimal32Type, Decimal64Type, Decimal128Type, DurationMicrosecondType,
-    DurationMillisecondType, DurationNanosecondType, DurationSecondType, Float32Type, Float64Type,
-    Int8Type, Int16Type, Int32Type, Int64Type, IntervalDayTimeType, IntervalMonthDayNanoType,
-    IntervalYearMonthType, Time32MillisecondType, Time32SecondType, Time64MicrosecondType,
-    Time64NanosecondType, TimestampMicrosecondType, TimestampMillisecondType,
-    TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+use arrow_array::{Array, BooleanArray, LargeStringArray, StringArray, StringViewArray};
+use arrow_buffer::{
+    ArrowNativeType, IntervalDayTime, IntervalMonthDayNano, NullBuffer, ScalarBuffer,
 };
-use arrow_array::{
-    Array, ArrowPrimitiveType, BooleanArray, LargeStringArray, StringArray, StringViewArray,
-};
-use arrow_buffer::{IntervalDayTime, IntervalMonthDayNano, NullBuffer};
-use arrow_schema::{DataType, IntervalUnit, TimeUnit};
+use arrow_schema::{DataType, IntervalUnit};
 
 use super::EvalError;
-use super::value::Value;
+use crate::catalogue::span::Span;
+use crate::program::cell::Cell;
 
 const NANOSECONDS_PER_MILLISECOND: i64 = 1_000_000;
 
@@ -29,22 +22,20 @@ pub(crate) struct Column<'a> {
 /// The cells by their native representation.
 enum Cells<'a> {
     Boolean(&'a BooleanArray),
-    Int8(&'a [i8]),
-    Int16(&'a [i16]),
-    Int32(&'a [i32]),
-    Int64(&'a [i64]),
-    UInt8(&'a [u8]),
-    UInt16(&'a [u16]),
-    UInt32(&'a [u32]),
-    UInt64(&'a [u64]),
-    Float32(&'a [f32]),
-    Float64(&'a [f64]),
-    Decimal32(&'a [i32]),
-    Decimal64(&'a [i64]),
-    Decimal128(&'a [i128]),
-    YearMonth(&'a [i32]),
-    DayTime(&'a [IntervalDayTime]),
-    MonthDayNano(&'a [IntervalMonthDayNano]),
+    Int8(ScalarBuffer<i8>),
+    Int16(ScalarBuffer<i16>),
+    Int32(ScalarBuffer<i32>),
+    Int64(ScalarBuffer<i64>),
+    Int128(ScalarBuffer<i128>),
+    UInt8(ScalarBuffer<u8>),
+    UInt16(ScalarBuffer<u16>),
+    UInt32(ScalarBuffer<u32>),
+    UInt64(ScalarBuffer<u64>),
+    Float32(ScalarBuffer<f32>),
+    Float64(ScalarBuffer<f64>),
+    YearMonth(ScalarBuffer<i32>),
+    DayTime(ScalarBuffer<IntervalDayTime>),
+    MonthDayNano(ScalarBuffer<IntervalMonthDayNano>),
     Utf8(&'a StringArray),
     LargeUtf8(&'a LargeStringArray),
     Utf8View(&'a StringViewArray),
@@ -65,73 +56,69 @@ impl<'a> Column<'a> {
         })
     }
 
-    /// Reads the cell of a row.
-    pub(crate) fn get(&self, row: usize) -> Value<'a> {
+    /// Reads the cell of a row; `None` for NULL.
+    pub(crate) fn get(&self, row: usize) -> Option<Cell<'a>> {
         if self.nulls.is_some_and(|nulls| nulls.is_null(row)) {
-            return Value::Null;
+            return None;
         }
-        match &self.cells {
-            Cells::Boolean(cells) => Value::Boolean(cells.value(row)),
-            Cells::Int8(cells) => Value::Int(i64::from(cells[row])),
-            Cells::Int16(cells) => Value::Int(i64::from(cells[row])),
-            Cells::Int32(cells) => Value::Int(i64::from(cells[row])),
-            Cells::Int64(cells) => Value::Int(cells[row]),
-            Cells::UInt8(cells) => Value::UInt(u64::from(cells[row])),
-            Cells::UInt16(cells) => Value::UInt(u64::from(cells[row])),
-            Cells::UInt32(cells) => Value::UInt(u64::from(cells[row])),
-            Cells::UInt64(cells) => Value::UInt(cells[row]),
-            Cells::Float32(cells) => Value::Float32(cells[row]),
-            Cells::Float64(cells) => Value::Float64(cells[row]),
-            Cells::Decimal32(cells) => Value::Decimal(i128::from(cells[row])),
-            Cells::Decimal64(cells) => Value::Decimal(i128::from(cells[row])),
-            Cells::Decimal128(cells) => Value::Decimal(cells[row]),
-            Cells::YearMonth(cells) => Value::Interval {
-                months: cells[row],
-                days: 0,
-                nanoseconds: 0,
-            },
-            Cells::DayTime(cells) => Value::Interval {
-                months: 0,
-                days: cells[row].days,
-                nanoseconds: i64::from(cells[row].milliseconds) * NANOSECONDS_PER_MILLISECOND,
-            },
-            Cells::MonthDayNano(cells) => Value::Interval {
-                months: cells[row].months,
-                days: cells[row].days,
-                nanoseconds: cells[row].nanoseconds,
-            },
-            Cells::Utf8(cells) => Value::Utf8(cells.value(row)),
-            Cells::LargeUtf8(cells) => Value::Utf8(cells.value(row)),
-            Cells::Utf8View(cells) => Value::Utf8(cells.value(row)),
-            Cells::Dictionary { codes, values } => values.get(codes[row]),
-        }
+        let span = |months, days, nanoseconds| {
+            let span = Span::new(months, days, nanoseconds);
+            Cell::Int(span.packed())
+        };
+        Some(match &self.cells {
+            Cells::Boolean(cells) => Cell::bool(cells.value(row)),
+            Cells::Int8(cells) => Cell::Int(cells[row].into()),
+            Cells::Int16(cells) => Cell::Int(cells[row].into()),
+            Cells::Int32(cells) => Cell::Int(cells[row].into()),
+            Cells::Int64(cells) => Cell::Int(cells[row].into()),
+            Cells::Int128(cells) => Cell::Int(cells[row]),
+            Cells::UInt8(cells) => Cell::Int(cells[row].into()),
+            Cells::UInt16(cells) => Cell::Int(cells[row].into()),
+            Cells::UInt32(cells) => Cell::Int(cells[row].into()),
+            Cells::UInt64(cells) => Cell::Int(cells[row].into()),
+            Cells::Float32(cells) => Cell::Float(cells[row].into()),
+            Cells::Float64(cells) => Cell::Float(cells[row]),
+            Cells::YearMonth(cells) => span(cells[row], 0, 0),
+            Cells::DayTime(cells) => {
+                let nanoseconds = i64::from(cells[row].milliseconds) * NANOSECONDS_PER_MILLISECOND;
+                span(0, cells[row].days, nanoseconds)
+            }
+            Cells::MonthDayNano(cells) => {
+                let cell = cells[row];
+                span(cell.months, cell.days, cell.nanoseconds)
+            }
+            Cells::Utf8(cells) => Cell::Text(cells.value(row)),
+            Cells::LargeUtf8(cells) => Cell::Text(cells.value(row)),
+            Cells::Utf8View(cells) => Cell::Text(cells.value(row)),
+            Cells::Dictionary { codes, values } => return values.get(codes[row]),
+        })
     }
 }
 
 fn cells(array: &dyn Array) -> Option<Cells<'_>> {
     let cells = match array.data_type() {
         DataType::Boolean => Cells::Boolean(array.as_boolean_opt()?),
-        DataType::Int8 => Cells::Int8(native::<Int8Type>(array)?),
-        DataType::Int16 => Cells::Int16(native::<Int16Type>(array)?),
-        DataType::Int32 | DataType::Date32 | DataType::Time32(_) => Cells::Int32(int32(array)?),
-        DataType::UInt8 => Cells::UInt8(native::<UInt8Type>(array)?),
-        DataType::UInt16 => Cells::UInt16(native::<UInt16Type>(array)?),
-        DataType::UInt32 => Cells::UInt32(native::<UInt32Type>(array)?),
-        DataType::UInt64 => Cells::UInt64(native::<UInt64Type>(array)?),
-        DataType::Float32 => Cells::Float32(native::<Float32Type>(array)?),
-        DataType::Float64 => Cells::Float64(native::<Float64Type>(array)?),
-        DataType::Decimal32(_, _) => Cells::Decimal32(native::<Decimal32Type>(array)?),
-        DataType::Decimal64(_, _) => Cells::Decimal64(native::<Decimal64Type>(array)?),
-        DataType::Decimal128(_, _) => Cells::Decimal128(native::<Decimal128Type>(array)?),
-        DataType::Interval(IntervalUnit::YearMonth) => {
-            Cells::YearMonth(native::<IntervalYearMonthType>(array)?)
+        DataType::Int8 => Cells::Int8(native(array)),
+        DataType::Int16 => Cells::Int16(native(array)),
+        DataType::Int32 | DataType::Date32 | DataType::Time32(_) | DataType::Decimal32(_, _) => {
+            Cells::Int32(native(array))
         }
-        DataType::Interval(IntervalUnit::DayTime) => {
-            Cells::DayTime(native::<IntervalDayTimeType>(array)?)
-        }
-        DataType::Interval(IntervalUnit::MonthDayNano) => {
-            Cells::MonthDayNano(native::<IntervalMonthDayNanoType>(array)?)
-        }
+        DataType::Int64
+        | DataType::Decimal64(_, _)
+        | DataType::Date64
+        | DataType::Time64(_)
+        | DataType::Timestamp(_, _)
+        | DataType::Duration(_) => Cells::Int64(native(array)),
+        DataType::UInt8 => Cells::UInt8(native(array)),
+        DataType::UInt16 => Cells::UInt16(native(array)),
+        DataType::UInt32 => Cells::UInt32(native(array)),
+        DataType::UInt64 => Cells::UInt64(native(array)),
+        DataType::Float32 => Cells::Float32(native(array)),
+        DataType::Float64 => Cells::Float64(native(array)),
+        DataType::Decimal128(_, _) => Cells::Int128(native(array)),
+        DataType::Interval(IntervalUnit::YearMonth) => Cells::YearMonth(native(array)),
+        DataType::Interval(IntervalUnit::DayTime) => Cells::DayTime(native(array)),
+        DataType::Interval(IntervalUnit::MonthDayNano) => Cells::MonthDayNano(native(array)),
         DataType::Utf8 => Cells::Utf8(array.as_string_opt()?),
         DataType::LargeUtf8 => Cells::LargeUtf8(array.as_string_opt()?),
         DataType::Utf8View => Cells::Utf8View(array.as_string_view_opt()?),
@@ -149,46 +136,15 @@ fn cells(array: &dyn Array) -> Option<Cells<'_>> {
                 values: Box::new(Column::new(values.as_ref()).ok()?),
             }
         }
-        _ => Cells::Int64(int64(array)?),
+        _ => return None,
     };
     Some(cells)
 }
 
-fn native<T: ArrowPrimitiveType>(array: &dyn Array) -> Option<&[T::Native]> {
-    let values: &[T::Native] = array.as_primitive_opt::<T>()?.values();
-    Some(values)
-}
-
-fn int32(array: &dyn Array) -> Option<&[i32]> {
-    match array.data_type() {
-        DataType::Int32 => native::<Int32Type>(array),
-        DataType::Date32 => native::<Date32Type>(array),
-        DataType::Time32(TimeUnit::Second) => native::<Time32SecondType>(array),
-        DataType::Time32(TimeUnit::Millisecond) => native::<Time32MillisecondType>(array),
-        _ => None,
-    }
-}
-
-fn int64(array: &dyn Array) -> Option<&[i64]> {
-    match array.data_type() {
-        DataType::Int64 => native::<Int64Type>(array),
-        DataType::Date64 => native::<Date64Type>(array),
-        DataType::Time64(TimeUnit::Microsecond) => native::<Time64MicrosecondType>(array),
-        DataType::Time64(TimeUnit::Nanosecond) => native::<Time64NanosecondType>(array),
-        DataType::Timestamp(unit, _) => match unit {
-            TimeUnit::Second => native::<TimestampSecondType>(array),
-            TimeUnit::Millisecond => native::<TimestampMillisecondType>(array),
-            TimeUnit::Microsecond => native::<TimestampMicrosecondType>(array),
-            TimeUnit::Nanosecond => native::<TimestampNanosecondType>(array),
-        },
-        DataType::Duration(unit) => match unit {
-            TimeUnit::Second => native::<DurationSecondType>(array),
-            TimeUnit::Millisecond => native::<DurationMillisecondType>(array),
-            TimeUnit::Microsecond => native::<DurationMicrosecondType>(array),
-            TimeUnit::Nanosecond => native::<DurationNanosecondType>(array),
-        },
-        _ => None,
-    }
+/// Returns the values of an array of a fixed width, which `T` has.
+fn native<T: ArrowNativeType>(array: &dyn Array) -> ScalarBuffer<T> {
+    let data = array.to_data();
+    ScalarBuffer::new(data.buffers()[0].clone(), data.offset(), data.len())
 }
 
 #[cfg(test)]

@@ -1,48 +1,31 @@
 //! The group table: from a row's key to a group's number, in order of first appearance.
 //!
 //! A key is encoded to bytes, so that equal keys are equal bytes: −0.0 becomes +0.0, every NaN the
-//! one quiet NaN, NULL a tag of its own. The bytes of all keys lie one after another, and the table
-//! is open addressing over group numbers; looking up a group that exists allocates nothing.
+//! one quiet NaN, NULL a tag of its own. The bytes of all keys lie one after another; looking up a group
+//! that exists allocates nothing.
+
+use std::hash::BuildHasher;
+
+use hashbrown::hash_table::Entry;
+use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::EvalError;
-use super::compare::canonical;
-use super::value::Value;
+use crate::program::cell::{Cell, canonical};
 
 const NULL: u8 = 0;
-const BOOLEAN: u8 = 1;
-const INT: u8 = 2;
-const UINT: u8 = 3;
-const FLOAT32: u8 = 4;
-const FLOAT64: u8 = 5;
-const DECIMAL: u8 = 6;
-const UTF8: u8 = 7;
-const INTERVAL: u8 = 8;
-
-/// A slot without a group.
-const VACANT: u32 = u32::MAX;
+const INT: u8 = 1;
+const FLOAT: u8 = 2;
+const TEXT: u8 = 3;
 
 /// Appends the encoding of one key column.
-pub(crate) fn encode(value: Value<'_>, key: &mut Vec<u8>) {
-    match canonical(value) {
-        Value::Null => key.push(NULL),
-        Value::Boolean(value) => key.extend([BOOLEAN, u8::from(value)]),
-        Value::Int(value) => put(key, INT, &value.to_le_bytes()),
-        Value::UInt(value) => put(key, UINT, &value.to_le_bytes()),
-        Value::Float32(value) => put(key, FLOAT32, &value.to_le_bytes()),
-        Value::Float64(value) => put(key, FLOAT64, &value.to_le_bytes()),
-        Value::Decimal(value) => put(key, DECIMAL, &value.to_le_bytes()),
-        Value::Utf8(text) => {
-            put(key, UTF8, &(text.len() as u64).to_le_bytes());
+pub(crate) fn encode(cell: Option<Cell<'_>>, key: &mut Vec<u8>) {
+    match cell {
+        None => key.push(NULL),
+        Some(Cell::Int(value)) => put(key, INT, &value.to_le_bytes()),
+        Some(Cell::Float(value)) => put(key, FLOAT, &canonical(value).to_le_bytes()),
+        Some(Cell::Text(text)) => {
+            put(key, TEXT, &(text.len() as u64).to_le_bytes());
             key.extend_from_slice(text.as_bytes());
-        }
-        Value::Interval {
-            months,
-            days,
-            nanoseconds,
-        } => {
-            put(key, INTERVAL, &months.to_le_bytes());
-            key.extend_from_slice(&days.to_le_bytes());
-            key.extend_from_slice(&nanoseconds.to_le_bytes());
         }
     }
 }
@@ -62,133 +45,95 @@ impl<'a> Decoder<'a> {
         Some(*taken)
     }
 
-    fn next(&mut self) -> Option<Value<'a>> {
+    fn next(&mut self) -> Option<Option<Cell<'a>>> {
         let [tag] = self.take::<1>()?;
-        let value = match tag {
-            NULL => Value::Null,
-            BOOLEAN => Value::Boolean(self.take::<1>()? != [0]),
-            INT => Value::Int(i64::from_le_bytes(self.take()?)),
-            UINT => Value::UInt(u64::from_le_bytes(self.take()?)),
-            FLOAT32 => Value::Float32(f32::from_le_bytes(self.take()?)),
-            FLOAT64 => Value::Float64(f64::from_le_bytes(self.take()?)),
-            DECIMAL => Value::Decimal(i128::from_le_bytes(self.take()?)),
-            UTF8 => {
+        Some(Some(match tag {
+            NULL => return Some(None),
+            INT => Cell::Int(i128::from_le_bytes(self.take()?)),
+            FLOAT => Cell::Float(f64::from_le_bytes(self.take()?)),
+            TEXT => {
                 let len = usize::try_from(u64::from_le_bytes(self.take()?)).ok()?;
                 let (text, rest) = self.0.split_at_checked(len)?;
                 self.0 = rest;
-                Value::Utf8(std::str::from_utf8(text).ok()?)
+                Cell::Text(std::str::from_utf8(text).ok()?)
             }
-            INTERVAL => Value::Interval {
-                months: i32::from_le_bytes(self.take()?),
-                days: i32::from_le_bytes(self.take()?),
-                nanoseconds: i64::from_le_bytes(self.take()?),
-            },
             _ => return None,
-        };
-        Some(value)
+        }))
     }
 }
 
 /// The groups met so far.
 #[derive(Default)]
 pub(crate) struct GroupTable {
-    /// Keys one after another.
-    bytes: Vec<u8>,
-    /// Where each group's key ends.
-    ends: Vec<usize>,
+    keys: Keys,
     /// Each group's hash, kept so that growing compares no keys.
     hashes: Vec<u64>,
-    /// Group numbers at their hash's slot or soon after; a power of two many, at most 7/8 taken.
-    slots: Vec<u32>,
+    numbers: HashTable<u32>,
+    hasher: DefaultHashBuilder,
 }
 
-impl GroupTable {
-    /// Returns how many groups there are.
-    pub(crate) fn len(&self) -> usize {
-        self.ends.len()
-    }
+/// The keys of groups.
+#[derive(Default)]
+struct Keys {
+    /// One after another.
+    bytes: Vec<u8>,
+    /// Where each group's ends.
+    ends: Vec<usize>,
+}
 
-    /// Returns the memory held.
-    pub(crate) fn memory_bytes(&self) -> usize {
-        self.bytes.capacity()
-            + self.ends.capacity() * size_of::<usize>()
-            + self.hashes.capacity() * size_of::<u64>()
-            + self.slots.capacity() * size_of::<u32>()
-    }
-
-    /// Returns the number of the key's group, a new one if the key is new.
-    pub(crate) fn group(&mut self, key: &[u8]) -> Result<usize, EvalError> {
-        if (self.len() + 1) * 8 > self.slots.len() * 7 {
-            self.grow();
-        }
-        let hash = hash(key);
-        let mask = self.slots.len() - 1;
-        let mut slot = hash as usize & mask;
-        while self.slots[slot] != VACANT {
-            let group = self.slots[slot] as usize;
-            if self.hashes[group] == hash && self.key(group) == key {
-                return Ok(group);
-            }
-            slot = (slot + 1) & mask;
-        }
-        let group = self.len();
-        let number = u32::try_from(group).ok().filter(|group| *group != VACANT);
-        self.slots[slot] = number.ok_or_else(|| EvalError::Overflow {
-            operation: "more than 2^32 groups".to_owned(),
-        })?;
-        self.hashes.push(hash);
-        self.bytes.extend_from_slice(key);
-        self.ends.push(self.bytes.len());
-        Ok(group)
-    }
-
-    /// Reads the first `columns` key columns of a group.
-    pub(crate) fn decode(&self, group: usize, columns: usize) -> Result<Vec<Value<'_>>, EvalError> {
-        let mut decoder = Decoder(self.key(group));
-        let values: Option<Vec<_>> = (0..columns).map(|_| decoder.next()).collect();
-        values.ok_or_else(|| EvalError::internal(format!("the key of group {group}")))
-    }
-
-    fn key(&self, group: usize) -> &[u8] {
+impl Keys {
+    fn get(&self, group: usize) -> &[u8] {
         let start = match group {
             0 => 0,
             group => self.ends[group - 1],
         };
         &self.bytes[start..self.ends[group]]
     }
-
-    fn grow(&mut self) {
-        let capacity = (self.slots.len() * 2).max(16);
-        let mask = capacity - 1;
-        self.slots.clear();
-        self.slots.resize(capacity, VACANT);
-        for (group, hash) in self.hashes.iter().enumerate() {
-            let mut slot = *hash as usize & mask;
-            while self.slots[slot] != VACANT {
-                slot = (slot + 1) & mask;
-            }
-            // Every number in here has fitted before.
-            self.slots[slot] = group as u32;
-        }
-    }
 }
 
-/// Hashes eight bytes at a time by folded 128-bit products.
-fn hash(key: &[u8]) -> u64 {
-    const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
-    const FACTOR: u64 = 0xd6e8_feb8_6659_fd93;
-    let mix = |state: u64, word: u64| {
-        let product = u128::from(state ^ word) * u128::from(FACTOR);
-        (product as u64) ^ ((product >> 64) as u64)
-    };
-    let (words, rest) = key.as_chunks::<8>();
-    let mut state = SEED ^ key.len() as u64;
-    for word in words {
-        state = mix(state, u64::from_le_bytes(*word)).wrapping_add(SEED);
+impl GroupTable {
+    /// Returns how many groups there are.
+    pub(crate) fn len(&self) -> usize {
+        self.hashes.len()
     }
-    let mut last = [0; 8];
-    last[..rest.len()].copy_from_slice(rest);
-    mix(mix(state, u64::from_le_bytes(last)), SEED)
+
+    /// Returns the memory held.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.keys.bytes.capacity()
+            + self.keys.ends.capacity() * size_of::<usize>()
+            + self.hashes.capacity() * size_of::<u64>()
+            + self.numbers.allocation_size()
+    }
+
+    /// Returns the number of the key's group, a new one if the key is new.
+    pub(crate) fn group(&mut self, key: &[u8]) -> Result<usize, EvalError> {
+        let hash = self.hasher.hash_one(key);
+        let is_same = |group: &u32| self.keys.get(*group as usize) == key;
+        let hash_of = |group: &u32| self.hashes[*group as usize];
+        let vacant = match self.numbers.entry(hash, is_same, hash_of) {
+            Entry::Occupied(group) => return Ok(*group.get() as usize),
+            Entry::Vacant(vacant) => vacant,
+        };
+        let group = self.hashes.len();
+        vacant.insert(u32::try_from(group).map_err(|_| EvalError::Overflow {
+            operation: "more than 2^32 groups".to_owned(),
+        })?);
+        self.hashes.push(hash);
+        self.keys.bytes.extend_from_slice(key);
+        self.keys.ends.push(self.keys.bytes.len());
+        Ok(group)
+    }
+
+    /// Reads the first `columns` key columns of a group.
+    pub(crate) fn decode(
+        &self,
+        group: usize,
+        columns: usize,
+    ) -> Result<Vec<Option<Cell<'_>>>, EvalError> {
+        let mut decoder = Decoder(self.keys.get(group));
+        let values: Option<Vec<_>> = (0..columns).map(|_| decoder.next()).collect();
+        values.ok_or_else(|| EvalError::internal(format!("the key of group {group}")))
+    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,12 @@
 //! Whole pipelines: laziness, grouping, sorting, batching, and the faults of the caller.
 
 mod aggregate;
+mod arithmetic;
+mod casts;
+mod compare;
 mod expressions;
 mod sort;
+mod temporal;
 
 use std::sync::Arc;
 
@@ -17,7 +21,7 @@ use super::{EvalError, Interpreter};
 use crate::expr::{ArithmeticOp, CompareOp, Expr};
 use crate::pipeline::{AggregateFunction, AggregateOutput, Pipeline, Sort, SortKey, Step};
 use crate::scalar::ScalarValue;
-use crate::testing::{
+use crate::tests::building::{
     batch, call, col, group_by, named, param, pipeline, run, run_one, scalar, strings,
 };
 

@@ -155,7 +155,7 @@ mod tests {
     use crate::catalogue::Function;
     use crate::expr::{CastFailure, CompareOp, Expr};
     use crate::pipeline::{AggregateFunction, AggregateOutput, Step};
-    use crate::testing::{call, col, group_by, named, param, pipeline};
+    use crate::tests::building::{call, col, group_by, named, param, pipeline};
 
     fn refused(steps: Vec<Step>) -> Option<&'static str> {
         let input = Schema::new(vec![Field::new("a", Float64, true)]);

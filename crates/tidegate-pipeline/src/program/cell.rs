@@ -6,9 +6,8 @@ use arrow_schema::DataType;
 
 use super::Type;
 use crate::catalogue::span::Span;
-use crate::interpret::value::Value;
 use crate::scalar::{Scalar, ScalarValue};
-use crate::types::{Decimal, is_string};
+use crate::types::is_string;
 
 /// A value that is there, borrowing its text.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -79,56 +78,24 @@ impl<'a> Cell<'a> {
         }
     }
 
-    /// Reads a cell of an array; `None` for NULL.
-    pub(crate) fn of(value: Value<'a>) -> Option<Self> {
-        Some(match value {
-            Value::Null => return None,
-            Value::Boolean(value) => Self::bool(value),
-            Value::Int(value) => Self::Int(i128::from(value)),
-            Value::UInt(value) => Self::Int(i128::from(value)),
-            Value::Float32(value) => Self::Float(f64::from(value)),
-            Value::Float64(value) => Self::Float(value),
-            Value::Decimal(value) => Self::Int(value),
-            Value::Utf8(text) => Self::Text(text),
-            Value::Interval {
-                months,
-                days,
-                nanoseconds,
-            } => Self::Int(Span::new(months, days, nanoseconds).packed()),
-        })
-    }
-
     /// Reads a literal; NULL as something of its type.
     pub(crate) fn of_scalar(scalar: &'a Scalar, data: Type) -> Self {
         match &scalar.value {
             ScalarValue::Null => Self::within(data),
-            _ => Self::of(Value::of_scalar(scalar)).unwrap_or(Self::within(data)),
-        }
-    }
-
-    /// Returns the value as a cell of an array of this type.
-    pub(crate) fn as_value(self, data_type: &DataType) -> Value<'a> {
-        match (self, data_type) {
-            (Self::Int(value), DataType::Boolean) => Value::Boolean(value != 0),
-            (
-                Self::Int(value),
-                DataType::UInt8 | DataType::UInt16 | DataType::UInt32 | DataType::UInt64,
-            ) => Value::UInt(value as u64),
-            (Self::Int(value), DataType::Interval(_)) => {
-                let span = Span::of_packed(value);
-                Value::Interval {
-                    months: span.months,
-                    days: span.days,
-                    nanoseconds: span.nanoseconds,
-                }
+            ScalarValue::Boolean(value) => Self::bool(*value),
+            ScalarValue::Int(value) => Self::Int((*value).into()),
+            ScalarValue::UInt(value) => Self::Int((*value).into()),
+            ScalarValue::Float(value) if scalar.data_type == DataType::Float32 => {
+                Self::Float((*value as f32).into())
             }
-            (Self::Int(value), data_type) => match Decimal::of(data_type) {
-                Some(_) => Value::Decimal(value),
-                None => Value::Int(value as i64),
-            },
-            (Self::Float(value), DataType::Float32) => Value::Float32(value as f32),
-            (Self::Float(value), _) => Value::Float64(value),
-            (Self::Text(text), _) => Value::Utf8(text),
+            ScalarValue::Float(value) => Self::Float(*value),
+            ScalarValue::Decimal(value) => Self::Int(*value),
+            ScalarValue::Utf8(text) => Self::Text(text),
+            ScalarValue::Interval {
+                months,
+                days,
+                nanoseconds,
+            } => Self::Int(Span::new(*months, *days, *nanoseconds).packed()),
         }
     }
 

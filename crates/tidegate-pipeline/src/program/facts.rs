@@ -47,7 +47,7 @@ impl Facts {
         for array in arrays {
             let column = Column::new(array)?;
             for row in 0..array.len() {
-                match Cell::of(column.get(row)) {
+                match column.get(row) {
                     None => nullable = true,
                     Some(Cell::Int(value)) => {
                         let one = Interval::of(value);

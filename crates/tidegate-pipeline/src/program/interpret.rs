@@ -11,13 +11,11 @@ use std::sync::Arc;
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 
-use super::cell::Cell;
-use super::{Output, RowProgram, Sink};
+use super::{RowProgram, Sink};
 use crate::interpret::EvalError;
 use crate::interpret::block::BlockBuilder;
 use crate::interpret::builder::ColumnBuilder;
 use crate::interpret::column::Column;
-use crate::interpret::value::Value;
 use evaluate::{BLOCK_ROWS, Block, Texts};
 use groups::Table;
 use sort::Sorter;
@@ -131,7 +129,7 @@ impl Gathered {
         match (self, &program.sink) {
             (Self::Rows(rows), Sink::Rows(outputs)) => {
                 for_each_row(program, batch, |block, row| {
-                    rows.push(outputs.iter().map(|output| shown(block, row, output)))
+                    rows.push(outputs.iter().map(|output| block.get(output.value, row)))
                 })
             }
             (Self::Groups(table), Sink::Groups(groups)) => {
@@ -180,7 +178,7 @@ fn for_each_row(
     for start in (0..batch.num_rows()).step_by(BLOCK_ROWS) {
         let rows = BLOCK_ROWS.min(batch.num_rows() - start);
         let texts = Texts::of(program);
-        let input = |index: usize, row: usize| Cell::of(columns[index].get(start + row));
+        let input = |index: usize, row: usize| columns[index].get(start + row);
         let block = Block::new(program, &texts, rows, input)?;
         for row in 0..rows {
             if block.is_true(program.selected, row) {
@@ -201,7 +199,7 @@ pub(crate) fn column(program: &RowProgram, batch: &RecordBatch) -> Result<ArrayR
     };
     let mut column = ColumnBuilder::new(&output.data_type)?;
     for_each_row(program, batch, |block, row| {
-        column.push(shown(block, row, output))
+        column.push(block.get(output.value, row))
     })?;
     column.finish()
 }
@@ -221,10 +219,4 @@ fn columns_of<'a>(
         Column::new(array.as_ref())
     });
     columns.collect()
-}
-
-/// Returns a column's value as an array holds it.
-fn shown<'a>(block: &Block<'a>, row: usize, output: &Output) -> Value<'a> {
-    let cell = block.get(output.value, row);
-    cell.map_or(Value::Null, |cell| cell.as_value(&output.data_type))
 }

@@ -200,7 +200,7 @@ impl Scope<'_> {
                 let (function, signature) = Signature::of(expr)?;
                 let children = expr.children();
                 let mut lower =
-                    |builder: &mut Builder, index: usize| self.expr(builder, children[index]);
+                    |builder: &mut Builder, index: usize| self.expr(builder, &children[index]);
                 let arguments = &mut Arguments {
                     signature: &signature,
                     lower: &mut lower,

@@ -15,8 +15,8 @@ use crate::pipeline::{
     AggregateCall, AggregateFunction, AggregateOutput, Pipeline, Sort, SortKey, Step,
 };
 use crate::scalar::{Scalar, ScalarValue};
-use crate::testing::{batch, call, col, group_by, named, param, pipeline, scalar};
-use crate::testing_random::{Random, Shape, hold, hold_rows, programs, random_batch};
+use crate::tests::building::{batch, call, col, group_by, named, param, pipeline, scalar};
+use crate::tests::random::{Random, Shape, hold, hold_rows, programs, random_batch};
 
 use DataType::{Boolean, Date32, Decimal128, Float64, Int32, Int64, Utf8};
 

@@ -22,7 +22,7 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-use crate::cache::ChunkKey;
+use crate::cache::{ChunkKey, ColumnReport};
 use account::Account;
 use slots::{FIRST_PACE, ONCE, State};
 
@@ -93,29 +93,6 @@ pub struct TierActivity {
     pub misses: u64,
     /// Chunks that went for others, or for statements that needed the memory.
     pub evictions: u64,
-}
-
-/// What is told of one column of one source.
-#[derive(Clone, Debug, PartialEq)]
-pub struct HostReport {
-    /// The table of `CACHE TABLE` that keeps it, or else where it comes from.
-    pub table: String,
-    /// The column's name.
-    pub column: String,
-    /// `CACHE TABLE` named it.
-    pub is_kept: bool,
-    /// The encoding of most of its chunks.
-    pub encoding: String,
-    /// Chunks.
-    pub num_chunks: u64,
-    /// Rows.
-    pub num_rows: u64,
-    /// Bytes in host memory.
-    pub host_bytes: u64,
-    /// Bytes as Arrow arrays.
-    pub plain_bytes: u64,
-    /// Chunks that queries read from here.
-    pub hits: u64,
 }
 
 impl HostTier {
@@ -345,9 +322,9 @@ impl HostTier {
     }
 
     /// Reports every column of which a chunk is kept, sorted by table and column.
-    pub fn reports(&self) -> Vec<HostReport> {
+    pub fn reports(&self) -> Vec<ColumnReport> {
         let state = self.state.lock();
-        let mut reports: BTreeMap<(String, String), HostReport> = BTreeMap::new();
+        let mut reports: BTreeMap<(String, String), ColumnReport> = BTreeMap::new();
         for column in state.sources.values().flat_map(HashMap::values) {
             let Some(label) = &column.label else {
                 continue;
@@ -358,16 +335,13 @@ impl HostTier {
                 };
                 let table = slot.tables.first().map_or(&*label.source, String::as_str);
                 let of = (table.to_string(), label.column.to_string());
-                let report = reports.entry(of.clone()).or_insert_with(|| HostReport {
+                let report = reports.entry(of.clone()).or_insert_with(|| ColumnReport {
                     table: of.0,
                     column: of.1,
+                    tier: "host",
                     is_kept: !slot.tables.is_empty(),
                     encoding: chunk.encoding().to_string(),
-                    num_chunks: 0,
-                    num_rows: 0,
-                    host_bytes: 0,
-                    plain_bytes: 0,
-                    hits: 0,
+                    ..ColumnReport::default()
                 });
                 report.num_chunks += 1;
                 report.num_rows += chunk.num_rows();

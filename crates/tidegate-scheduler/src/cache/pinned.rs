@@ -23,7 +23,7 @@ use tidegate_device::DeviceId;
 use tidegate_kernels::{ColumnDictionary, PinnedColumn, StoredColumn};
 
 use super::host::account::Account;
-use super::{CachedChunk, CachedTable, ChunkKey, HostBytes};
+use super::{CachedChunk, CachedTable, ChunkKey, ColumnReport, HostBytes};
 use crate::queue::MorselSize;
 use group::{Group, Held};
 
@@ -110,27 +110,6 @@ pub struct PinnedActivity {
     pub demotions: u64,
     /// Chunks that went for others, or for statements that needed the memory.
     pub evictions: u64,
-}
-
-/// What is told of one column of one group.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PinnedReport {
-    /// The table's name.
-    pub table: String,
-    /// The column's name.
-    pub column: String,
-    /// The encoding of its chunks.
-    pub encoding: String,
-    /// Chunks.
-    pub num_chunks: u64,
-    /// Rows.
-    pub num_rows: u64,
-    /// Bytes in pinned memory.
-    pub host_bytes: u64,
-    /// Bytes as Arrow arrays.
-    pub plain_bytes: u64,
-    /// Chunks that queries brought to devices from here.
-    pub hits: u64,
 }
 
 impl PinnedChunk {
@@ -392,23 +371,20 @@ impl PinnedTier {
     }
 
     /// Reports every column, sorted by table and column.
-    pub fn reports(&self) -> Vec<PinnedReport> {
+    pub fn reports(&self) -> Vec<ColumnReport> {
         let state = self.state.lock();
-        let mut reports: BTreeMap<(String, String), PinnedReport> = BTreeMap::new();
+        let mut reports: BTreeMap<(String, String), ColumnReport> = BTreeMap::new();
         for of in state.groups.values() {
             for (column, chunk) in of.chunks() {
                 let names = (of.label.name.clone(), of.label.columns[column].clone());
                 let report = reports
                     .entry(names.clone())
-                    .or_insert_with(|| PinnedReport {
+                    .or_insert_with(|| ColumnReport {
                         table: names.0,
                         column: names.1,
+                        tier: "pinned",
                         encoding: chunk.column.encoding().to_string(),
-                        num_chunks: 0,
-                        num_rows: 0,
-                        host_bytes: 0,
-                        plain_bytes: 0,
-                        hits: 0,
+                        ..ColumnReport::default()
                     });
                 report.num_chunks += 1;
                 report.num_rows += chunk.column.num_rows();

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use futures::FutureExt;
 use futures::future::{AbortHandle, Abortable};
 use parking_lot::{Condvar, Mutex};
+use tidegate_device::panic_text;
 use tokio::runtime::Handle as Runtime;
 
 use super::node::{Handle, Node, Phase, TaskContext, TaskRef};
@@ -538,10 +539,4 @@ fn not_run(node: &Node, cause: &TaskError) -> TaskError {
         task: Arc::clone(&node.name),
         cause: Box::new(cause.root().clone()),
     }
-}
-
-fn panic_text(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied())
-        .unwrap_or("without a message")
 }

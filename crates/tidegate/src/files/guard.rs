@@ -6,33 +6,28 @@
 //! DataFusion's have run, since those look for sources of known types; below the host tier and the
 //! gate, so that these and a device's loader read through it.
 
-use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::stats::Precision;
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::datasource::physical_plan::{FileScanConfig, ParquetSource};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::Result;
 use datafusion::execution::object_store::ObjectStoreUrl;
-use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::projection::ProjectionExprs;
-use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
-use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion_datasource::PartitionedFile;
 use datafusion_datasource::file::FileSource;
 use datafusion_datasource::file_stream::{FileOpenFuture, FileOpener};
 use datafusion_datasource::morsel::{Morsel, MorselPlan, MorselPlanner, Morselizer};
-use datafusion_datasource::{PartitionedFile, TableSchema};
 use datafusion_datasource_parquet::{ParquetAccessPlan, ParquetRowSelection};
 use futures::future::ready;
 use futures::stream::BoxStream;
 use futures::{FutureExt, StreamExt, stream};
-use object_store::ObjectStore;
 
 use super::ipc::IpcSource;
+use super::layer::{Layer, Layered, Opening};
 use super::parquet::CheckedReaders;
 use super::{blame, damaged, name_in, panic_text};
 
@@ -41,9 +36,11 @@ use super::{blame, damaged, name_in, panic_text};
 pub(crate) struct ExpectedRows(pub(crate) u64);
 
 /// A source whose decoder may panic.
+pub(crate) type GuardedSource = Layered<Guard>;
+
+/// The guard, which knows where the files are.
 #[derive(Clone)]
-pub(crate) struct GuardedSource {
-    inner: Arc<dyn FileSource>,
+pub(crate) struct Guard {
     url: ObjectStoreUrl,
 }
 
@@ -60,9 +57,10 @@ pub(crate) fn guarded(source: Arc<dyn FileSource>, url: &ObjectStoreUrl) -> Arc<
     if source.is::<GuardedSource>() {
         return source;
     }
+    let layer = Guard { url: url.clone() };
     Arc::new(GuardedSource {
         inner: source,
-        url: url.clone(),
+        layer,
     })
 }
 
@@ -101,83 +99,23 @@ pub(crate) fn guarded_scan(
     Some(DataSourceExec::from_data_source(config))
 }
 
-impl FileSource for GuardedSource {
-    fn create_file_opener(
-        &self,
-        object_store: Arc<dyn ObjectStore>,
-        base_config: &FileScanConfig,
-        partition: usize,
-    ) -> Result<Arc<dyn FileOpener>> {
-        let inner = self
-            .inner
-            .create_file_opener(object_store, base_config, partition)?;
-        Ok(Arc::new(GuardedOpener {
-            inner,
-            url: self.url.clone(),
-        }))
-    }
-
-    fn create_morselizer(
-        &self,
-        object_store: Arc<dyn ObjectStore>,
-        base_config: &FileScanConfig,
-        partition: usize,
-    ) -> Result<Box<dyn Morselizer>> {
-        let inner = self
-            .inner
-            .create_morselizer(object_store, base_config, partition)?;
-        let is_whole = self.inner.is::<ParquetSource>()
-            && self.inner.filter().is_none()
-            && base_config.limit.is_none();
-        Ok(Box::new(GuardedMorselizer {
+impl Layer for Guard {
+    fn morselizer(&self, inner: Box<dyn Morselizer>, opening: Opening<'_>) -> Box<dyn Morselizer> {
+        let is_whole = opening.source.is::<ParquetSource>()
+            && opening.source.filter().is_none()
+            && opening.config.limit.is_none();
+        Box::new(GuardedMorselizer {
             inner,
             url: self.url.clone(),
             is_whole,
-        }))
+        })
     }
 
-    fn table_schema(&self) -> &TableSchema {
-        self.inner.table_schema()
-    }
-
-    // Called each time the scan is opened: what comes back must still be guarded.
-    fn with_batch_size(&self, batch_size: usize) -> Arc<dyn FileSource> {
-        guarded(self.inner.with_batch_size(batch_size), &self.url)
-    }
-
-    fn filter(&self) -> Option<Arc<dyn PhysicalExpr>> {
-        self.inner.filter()
-    }
-
-    fn projection(&self) -> Option<&ProjectionExprs> {
-        self.inner.projection()
-    }
-
-    fn metrics(&self) -> &ExecutionPlanMetricsSet {
-        self.inner.metrics()
-    }
-
-    fn file_type(&self) -> &str {
-        self.inner.file_type()
-    }
-
-    fn fmt_extra(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.inner.fmt_extra(format, f)
-    }
-
-    fn supports_repartitioning(&self) -> bool {
-        self.inner.supports_repartitioning()
-    }
-
-    fn reorder_files(&self, files: Vec<PartitionedFile>) -> Vec<PartitionedFile> {
-        self.inner.reorder_files(files)
-    }
-
-    fn apply_expressions(
-        &self,
-        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        self.inner.apply_expressions(f)
+    fn opener(&self, inner: Arc<dyn FileOpener>) -> Arc<dyn FileOpener> {
+        Arc::new(GuardedOpener {
+            inner,
+            url: self.url.clone(),
+        })
     }
 }
 

@@ -11,13 +11,11 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{internal_err, not_impl_err};
 use datafusion::datasource::file_format::parquet::ParquetSink;
 use datafusion::datasource::sink::{DataSink, DataSinkExec};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::physical_plan::metrics::MetricsSet;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -28,38 +26,20 @@ use futures::channel::oneshot;
 use futures::future::{Either, pending, select};
 use futures::{StreamExt, pin_mut, stream};
 
-/// Puts a [`WholeSink`] before each sink of a plan.
-#[derive(Debug)]
-pub(crate) struct WriteWhole;
+use crate::node_rule::Replaced;
 
-impl PhysicalOptimizerRule for WriteWhole {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        _: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        plan.transform_up(|node| {
-            let Some(exec) = node.downcast_ref::<DataSinkExec>() else {
-                return Ok(Transformed::no(node));
-            };
-            if exec.sink().is::<ParquetSink>() {
-                check_parquet(&exec.input().schema())?;
-            }
-            let sink = WholeSink::new(exec)?;
-            let input = Arc::clone(exec.input());
-            let whole = DataSinkExec::new(input, Arc::new(sink), exec.sort_order().clone());
-            Ok(Transformed::yes(Arc::new(whole) as Arc<dyn ExecutionPlan>))
-        })
-        .data()
+/// Puts a [`WholeSink`] before a sink.
+pub(crate) fn write_whole(node: &Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Replaced {
+    let Some(exec) = node.downcast_ref::<DataSinkExec>() else {
+        return Ok(None);
+    };
+    if exec.sink().is::<ParquetSink>() {
+        check_parquet(&exec.input().schema())?;
     }
-
-    fn name(&self) -> &str {
-        "write_whole"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
+    let sink = WholeSink::new(exec)?;
+    let input = Arc::clone(exec.input());
+    let whole = DataSinkExec::new(input, Arc::new(sink), exec.sort_order().clone());
+    Ok(Some(Arc::new(whole)))
 }
 
 /// Refuses columns at which the writer of Parquet panics.

@@ -8,45 +8,23 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::Schema;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{ColumnStatistics, Statistics, stats::Precision};
 use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::Result;
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion_datasource::file_scan_config::FileScanConfigBuilder;
 
+use crate::node_rule::Replaced;
+
 /// Takes exact bounds of float columns of files as estimates. It must come before the rules that read
 /// statistics.
-#[derive(Debug)]
-pub(crate) struct EstimateBounds;
-
-impl PhysicalOptimizerRule for EstimateBounds {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        _: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        plan.transform_up(|node| {
-            let scan = node
-                .downcast_ref::<DataSourceExec>()
-                .and_then(|leaf| leaf.data_source().downcast_ref::<FileScanConfig>());
-            Ok(match scan.and_then(with_estimates) {
-                Some(scan) => Transformed::yes(DataSourceExec::from_data_source(scan) as _),
-                None => Transformed::no(node),
-            })
-        })
-        .data()
-    }
-
-    fn name(&self) -> &str {
-        "estimate_bounds"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
+pub(crate) fn estimate_bounds(node: &Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Replaced {
+    let scan = node
+        .downcast_ref::<DataSourceExec>()
+        .and_then(|leaf| leaf.data_source().downcast_ref::<FileScanConfig>());
+    let estimated = scan.and_then(with_estimates);
+    Ok(estimated.map(|scan| DataSourceExec::from_data_source(scan) as _))
 }
 
 /// Returns a scan without exact bounds of float columns, if it has any.

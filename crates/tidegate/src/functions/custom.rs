@@ -7,7 +7,6 @@
 pub(crate) mod compare;
 mod samples;
 
-use std::any::Any;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -24,6 +23,7 @@ use datafusion::logical_expr::{
     ColumnarValue, Documentation, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     TypeSignature, Volatility,
 };
+use tidegate_device::panic_text;
 use tidegate_pipeline::{BodyFailed, CustomFunction, Host, HostBody};
 
 use super::takes;
@@ -187,12 +187,6 @@ impl ScalarFunction {
     pub(crate) fn ulps(&self) -> u64 {
         self.ulps
     }
-}
-
-fn panic_text(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied())
-        .unwrap_or("without a message")
 }
 
 /// A [`ScalarFunction`] as DataFusion calls it.

@@ -40,7 +40,7 @@ use super::{Leaf, LeafOptions, Slot};
 use cached::planned_source;
 use loader::{ParquetLoader, RowGroups};
 use rows::AllRows;
-use source::GatedSource;
+use source::{Gate, GatedSource};
 
 /// Marks a file of a gated scan with its piece of the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -151,7 +151,11 @@ impl Leaf for ParquetLeaf {
 
     fn gated(&self, slot: &Arc<Slot>) -> Result<Arc<dyn ExecutionPlan>> {
         let inner = Arc::clone(self.config.file_source());
-        let gated = GatedSource::new(inner, Arc::clone(slot), Arc::clone(&self.row_groups));
+        let layer = Gate {
+            slot: Arc::clone(slot),
+            row_groups: Arc::clone(&self.row_groups),
+        };
+        let gated = GatedSource { inner, layer };
         let config = FileScanConfigBuilder::from(self.config.clone())
             .with_source(Arc::new(gated))
             .build();

@@ -19,7 +19,7 @@ use datafusion::arrow::buffer::Buffer;
 use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::arrow::util::bit_util::ceil;
 use parking_lot::Mutex;
-use tidegate_device::{Cost, DeviceError, DeviceId, Reservation};
+use tidegate_device::{Cost, DeviceError, DeviceId, Reservation, panic_text};
 use tidegate_kernels::{DeviceMemory, DeviceStream, PipelineDevice, StreamKernel, UnderWay};
 use tidegate_scheduler::admission::turns::TURNS_OUT;
 use tidegate_scheduler::admission::{QueryId, Turn};
@@ -320,9 +320,7 @@ fn explained(name: &str, error: DeviceError) -> Error {
 }
 
 fn panicked(panic: &(dyn std::any::Any + Send)) -> Failure {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-    let text = text.unwrap_or("without a message");
+    let text = panic_text(panic);
     Failure::Work(format!("the work panicked: {text}"))
 }
 

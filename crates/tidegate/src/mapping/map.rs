@@ -29,6 +29,7 @@ use datafusion::physical_plan::{
 use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
 use futures::{StreamExt, stream};
 use parking_lot::Mutex;
+use tidegate_device::panic_text;
 use tokio::sync::Semaphore;
 
 use super::MapOptions;
@@ -109,9 +110,7 @@ impl Mapping {
                 Error::with_source(ErrorKind::Sql, message, error)
             })?,
             Err(panic) => {
-                let text = panic.downcast_ref::<String>().map(String::as_str);
-                let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-                let text = text.unwrap_or("without a message");
+                let text = panic_text(&*panic);
                 return Err(failed(format!("the closure panicked: {text}")).into());
             }
         };

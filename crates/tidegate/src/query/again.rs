@@ -28,8 +28,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::on_large_stack;
 use crate::mapping::{is_mapping, planner};
+use crate::node_rule::NodeRule;
 use crate::options::TidegateOptions;
-use crate::spilling::{CompactSorted, JoinsThatSpill, statement_limit};
+use crate::spilling::{compact_sorted, joins_that_spill, statement_limit};
 
 /// Bytes of the memory limit for each partition of a second try.
 const PARTITION_BYTES: u64 = 128 << 20;
@@ -116,9 +117,9 @@ impl SecondTry {
         };
         let is_last = |name: &str| ["top_k_that_spills", "place_pipelines"].contains(&name);
         let last = rules.iter().position(|rule| is_last(rule.name()));
-        rules.insert(last.unwrap_or(rules.len()), Arc::new(CompactSorted));
-        let memory_limit = limit;
-        rules.insert(sorts_are_added, Arc::new(JoinsThatSpill { memory_limit }));
+        let compact = NodeRule("compact_sorted", compact_sorted);
+        rules.insert(last.unwrap_or(rules.len()), Arc::new(compact));
+        rules.insert(sorts_are_added, joins_that_spill(limit));
         let mut builder = SessionStateBuilder::new_from_existing(self.state.clone())
             .with_physical_optimizer_rules(rules);
         let config = builder.config().take().unwrap_or_default();

@@ -20,6 +20,7 @@ use futures::future::{Either, select};
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 use futures_timer::Delay;
 use parking_lot::Mutex;
+use tidegate_device::panic_text;
 
 use super::admission::{Admission, Admitted};
 use super::again::{SecondTry, Tries, lacks_memory};
@@ -377,11 +378,7 @@ pub(crate) fn flatten_panic<T>(
 
 /// Says that the engine met a panic.
 pub(crate) fn panicked(panic: &(dyn Any + Send)) -> Error {
-    let text = panic
-        .downcast_ref::<String>()
-        .map(String::as_str)
-        .or_else(|| panic.downcast_ref::<&str>().copied())
-        .unwrap_or("no message");
+    let text = panic_text(panic);
     let message = format!("the query hit a bug in the engine: {text}");
     Error::new(ErrorKind::Internal, message)
 }

@@ -2,7 +2,7 @@
 //!
 //! DataFusion's sources give a thread back after some batches, and with them the operators above. A join
 //! makes many batches of one: a cross join of two million rows goes on for an hour without asking its
-//! sources, and whoever would stop the statement waits as long. [`YieldAtJoins`] puts a
+//! sources, and whoever would stop the statement waits as long. [`yield_at_joins`] puts a
 //! [`CooperativeExec`] above each operator that may make more rows than it reads, which yields after some
 //! batches. A nested loop join may also compare for as long without a row that passes, inside one call; the
 //! condition that it calls each time becomes a [`StoppableCondition`], which fails once its statement was
@@ -17,10 +17,9 @@ use datafusion::arrow::datatypes::{FieldRef, Schema};
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::internal_err;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::joins::utils::JoinFilter;
 use datafusion::physical_plan::joins::{
@@ -34,38 +33,19 @@ use parking_lot::Mutex;
 use super::admission::Admitted;
 use super::exec::ran_too_long;
 use super::{CancelHandle, cancelled};
+use crate::node_rule::Replaced;
 
-/// Lets the joins of a plan yield and be stopped. Comes after the rules that look for joins.
-#[derive(Debug)]
-pub(crate) struct YieldAtJoins;
-
-impl PhysicalOptimizerRule for YieldAtJoins {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        _: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        plan.transform_up(|node| {
-            if !makes_rows(&node) {
-                return Ok(Transformed::no(node));
-            }
-            let node = match node.downcast_ref::<NestedLoopJoinExec>() {
-                Some(join) => stoppable(join)?.unwrap_or(node),
-                None => node,
-            };
-            let yielding: Arc<dyn ExecutionPlan> = Arc::new(CooperativeExec::new(node));
-            Ok(Transformed::yes(yielding))
-        })
-        .data()
+/// Lets a join yield and be stopped. Comes after the rules that look for joins.
+pub(crate) fn yield_at_joins(node: &Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Replaced {
+    if !makes_rows(node) {
+        return Ok(None);
     }
-
-    fn name(&self) -> &str {
-        "yield_at_joins"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
+    let stoppable = match node.downcast_ref::<NestedLoopJoinExec>() {
+        Some(join) => stoppable(join)?,
+        None => None,
+    };
+    let node = stoppable.unwrap_or_else(|| Arc::clone(node));
+    Ok(Some(Arc::new(CooperativeExec::new(node))))
 }
 
 /// Returns whether a node may make many batches of one.

@@ -22,7 +22,7 @@ mod rest;
 mod runtime_filter;
 mod runtime_keys;
 mod split;
-mod states;
+mod streams;
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};

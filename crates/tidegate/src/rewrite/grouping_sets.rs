@@ -11,11 +11,10 @@ use std::sync::Arc;
 use datafusion::common::Statistics;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::internal_err;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::execution_plan::CardinalityEffect;
 use datafusion::physical_plan::statistics::StatisticsArgs;
@@ -24,37 +23,21 @@ use datafusion::physical_plan::{
     Partitioning, PlanProperties, ReplaceChildrenOptions,
 };
 
-/// Puts a [`GroupingSetsExec`] above every aggregate that computes grouping sets. Must come before the
-/// rules that believe what a plan claims.
-#[derive(Debug)]
-pub(super) struct HideGroupingSetClaims;
+use crate::node_rule::Replaced;
 
-impl PhysicalOptimizerRule for HideGroupingSetClaims {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        _: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        plan.transform_up(|node| {
-            let computes_sets = node
-                .downcast_ref::<AggregateExec>()
-                .is_some_and(|aggregate| aggregate.group_expr().has_grouping_set());
-            if !computes_sets {
-                return Ok(Transformed::no(node));
-            }
-            let hidden: Arc<dyn ExecutionPlan> = Arc::new(GroupingSetsExec::new(node));
-            Ok(Transformed::yes(hidden))
-        })
-        .data()
-    }
-
-    fn name(&self) -> &str {
-        "hide_grouping_set_claims"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
+/// Puts a [`GroupingSetsExec`] above an aggregate that computes grouping sets. Must come before the rules
+/// that believe what a plan claims.
+pub(super) fn hide_grouping_set_claims(
+    node: &Arc<dyn ExecutionPlan>,
+    _: &ConfigOptions,
+) -> Replaced {
+    let computes_sets = node
+        .downcast_ref::<AggregateExec>()
+        .is_some_and(|aggregate| aggregate.group_expr().has_grouping_set());
+    Ok(match computes_sets {
+        true => Some(Arc::new(GroupingSetsExec::new(Arc::clone(node)))),
+        false => None,
+    })
 }
 
 /// Passes the rows of grouping sets on and claims nothing of them.

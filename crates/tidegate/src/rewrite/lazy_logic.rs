@@ -2,7 +2,7 @@
 //!
 //! DataFusion's compute both sides over a batch, so that `b <> 0 AND 10 / b > 1` raises for rows that
 //! the left side drops; so does `CASE WHEN b <> 0 THEN 10 / b > 1 ELSE false END`, which its optimizer
-//! writes as AND, in any order. Programs of devices go from left to right. [`MakeLogicLazy`] makes the host do the
+//! writes as AND, in any order. Programs of devices go from left to right. [`make_logic_lazy`] makes the host do the
 //! same where the right side may raise; elsewhere nothing changes.
 
 use std::fmt;
@@ -21,13 +21,13 @@ use datafusion::error::Result;
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::expressions::BinaryExpr;
 use datafusion::physical_expr::{PhysicalExpr, conjunction, split_conjunction};
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode, PhysicalGroupBy};
 use datafusion::physical_plan::filter::{FilterExec, FilterExecBuilder};
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion::physical_plan::{ColumnarValue, ExecutionPlan};
 
 use super::raising::may_raise_at_run_time;
+use crate::node_rule::Replaced;
 
 type Expr = Arc<dyn PhysicalExpr>;
 
@@ -139,51 +139,24 @@ fn rows_other_than(values: &BooleanArray, value: bool) -> BooleanArray {
     BooleanArray::new(!&same, None)
 }
 
-/// Replaces AND and OR whose right side may raise by [`LazyLogic`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum MakeLogicLazy {
-    /// In projections: before the rules that have scans compute them.
-    InProjections,
-    /// In filters and aggregates, too, and in filters behind what cannot raise: after the rules that look into predicates, and before regions are
-    /// lowered.
-    Everywhere,
+/// Replaces AND and OR whose right side may raise by [`LazyLogic`] in projections: before the rules that have
+/// scans compute them.
+pub(super) fn make_projections_lazy(node: &Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Replaced {
+    match node.downcast_ref::<ProjectionExec>() {
+        Some(projection) => lazy_projection(projection),
+        None => Ok(None),
+    }
 }
 
-impl PhysicalOptimizerRule for MakeLogicLazy {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        _: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        plan.transform_up(|node| {
-            let lazy = if let Some(projection) = node.downcast_ref::<ProjectionExec>() {
-                lazy_projection(projection)?
-            } else if *self == Self::InProjections {
-                None
-            } else if let Some(filter) = node.downcast_ref::<FilterExec>() {
-                lazy_filter(filter)?
-            } else if let Some(aggregate) = node.downcast_ref::<AggregateExec>() {
-                lazy_aggregate(aggregate)?
-            } else {
-                None
-            };
-            Ok(match lazy {
-                Some(lazy) => Transformed::yes(lazy),
-                None => Transformed::no(node),
-            })
-        })
-        .data()
-    }
-
-    fn name(&self) -> &str {
-        match self {
-            Self::InProjections => "make_projections_lazy",
-            Self::Everywhere => "make_logic_lazy",
-        }
-    }
-
-    fn schema_check(&self) -> bool {
-        true
+/// Does so in filters and aggregates, too, and in filters behind what cannot raise: after the rules that look
+/// into predicates, and before regions are lowered.
+pub(super) fn make_logic_lazy(node: &Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Replaced {
+    if let Some(filter) = node.downcast_ref::<FilterExec>() {
+        lazy_filter(filter)
+    } else if let Some(aggregate) = node.downcast_ref::<AggregateExec>() {
+        lazy_aggregate(aggregate)
+    } else {
+        make_projections_lazy(node, config)
     }
 }
 

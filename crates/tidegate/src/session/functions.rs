@@ -22,7 +22,7 @@ use datafusion::sql::parser::Statement;
 use sqlparser::ast::{self, Ident, ObjectName, ObjectNamePart};
 
 use super::Session;
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, Mistake};
 use crate::functions::custom::compare::compare;
 use crate::functions::custom::{RustFunction, ScalarFunction};
 use crate::functions::is_users;
@@ -57,9 +57,10 @@ pub(super) async fn plan(
     }
     let planned = state.statement_to_plan(statement).await;
     match (planned, made) {
-        (Err(error), Some(name)) if error.to_string().contains(&format!("function '{name}'")) => {
-            Err(recursion(&name).into())
-        }
+        (Err(error), Some(name)) => Err(match Mistake::of(&error) {
+            Some(Mistake::Function { name: missing }) if missing == name => recursion(&name).into(),
+            _ => error,
+        }),
         (planned, _) => planned,
     }
 }

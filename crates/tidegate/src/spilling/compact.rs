@@ -15,11 +15,10 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::internal_err;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
@@ -28,39 +27,21 @@ use datafusion::physical_plan::{
 };
 use futures::{StreamExt, stream};
 
+use crate::node_rule::Replaced;
+
 /// Bytes beside its rows that an array may hold on to.
 const LEFT_OVER_BYTES: usize = 64 << 10;
 
-/// Puts a [`CompactExec`] below each sort.
-#[derive(Debug)]
-pub(crate) struct CompactSorted;
-
-impl PhysicalOptimizerRule for CompactSorted {
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        _: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        plan.transform_up(|node| {
-            let Some(sort) = node.downcast_ref::<SortExec>() else {
-                return Ok(Transformed::no(node));
-            };
-            let input = Arc::new(CompactExec::new(Arc::clone(sort.input())));
-            let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
-            Ok(Transformed::yes(
-                node.replace_children(vec![input], options)?,
-            ))
-        })
-        .data()
-    }
-
-    fn name(&self) -> &str {
-        "compact_sorted"
-    }
-
-    fn schema_check(&self) -> bool {
-        true
-    }
+/// Puts a [`CompactExec`] below a sort.
+pub(crate) fn compact_sorted(node: &Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Replaced {
+    let Some(sort) = node.downcast_ref::<SortExec>() else {
+        return Ok(None);
+    };
+    let input = Arc::new(CompactExec::new(Arc::clone(sort.input())));
+    let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+    Arc::clone(node)
+        .replace_children(vec![input], options)
+        .map(Some)
 }
 
 /// Copies batches whose buffers hold much more than their rows.

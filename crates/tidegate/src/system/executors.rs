@@ -1,51 +1,46 @@
 //! `system.executors` and `system.tasks`: what a scheduler knows of its cluster.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, UInt64Array};
+use datafusion::arrow::array::RecordBatch;
+use datafusion::error::Result;
 
-use super::{counts, seconds, texts};
-use crate::query::QueryReport;
-use crate::spread::SpreadPlanner;
+use super::{Asked, Columns};
 
-pub(super) fn executors(planner: Option<&dyn SpreadPlanner>) -> Vec<ArrayRef> {
-    let executors = planner.map_or_else(Vec::new, SpreadPlanner::executors);
-    let all = || executors.iter();
-    vec![
-        texts(all().map(|executor| Some(&executor.name))),
-        texts(all().map(|executor| Some(&executor.url))),
-        texts(all().map(|executor| Some(&executor.version))),
-        texts(all().map(|executor| Some(&executor.state))),
-        texts(all().map(|executor| executor.reason.as_ref())),
-        counts(all().map(|executor| executor.cores)),
-        counts(all().map(|executor| executor.memory_limit)),
-        counts(all().map(|executor| executor.memory_used)),
-        texts(all().map(|executor| Some(executor.devices.join(", ")))),
-        counts(all().map(|executor| executor.tasks)),
-        seconds(all().map(|executor| executor.silent_seconds)),
-    ]
+pub(super) fn executors(asked: Option<&Asked<'_>>) -> Result<RecordBatch> {
+    let planner = asked.and_then(Asked::planner);
+    let executors = planner.map_or_else(Vec::new, |planner| planner.executors());
+    Columns::of(&executors)
+        .text("executor", |executor| Some(&executor.name))
+        .text("url", |executor| Some(&executor.url))
+        .text("version", |executor| Some(&executor.version))
+        .text("state", |executor| Some(&executor.state))
+        .text("reason", |executor| executor.reason.as_ref())
+        .count("cores", |executor| executor.cores)
+        .count("memory_limit", |executor| executor.memory_limit)
+        .count("memory_used", |executor| executor.memory_used)
+        .text("devices", |executor| Some(executor.devices.join(", ")))
+        .count("tasks", |executor| executor.tasks)
+        .seconds("silent_seconds", |executor| executor.silent_seconds)
+        .batch()
 }
 
 /// Lists the tasks; those of queries that are among the reports with their numbers.
-pub(super) fn tasks(planner: Option<&dyn SpreadPlanner>, reports: &[QueryReport]) -> Vec<ArrayRef> {
-    let tasks = planner.map_or_else(Vec::new, SpreadPlanner::tasks);
+pub(super) fn tasks(asked: Option<&Asked<'_>>) -> Result<RecordBatch> {
+    let planner = asked.and_then(Asked::planner);
+    let tasks = planner.map_or_else(Vec::new, |planner| planner.tasks());
+    let reports = asked.map_or_else(Vec::new, Asked::reports);
     let queries = reports
         .iter()
         .filter_map(|report| Some((report.statement?, report.id)));
     let queries: HashMap<u64, u64> = queries.collect();
-    let queries = tasks
-        .iter()
-        .map(|task| queries.get(&task.statement).copied());
-    let queries = Arc::new(queries.collect::<UInt64Array>());
-    let all = || tasks.iter();
-    vec![
-        counts(all().map(|task| task.statement)),
-        counts(all().map(|task| task.attempt)),
-        counts(all().map(|task| task.stage)),
-        counts(all().map(|task| task.task)),
-        texts(all().map(|task| Some(&task.executor))),
-        texts(all().map(|task| Some(&task.state))),
-        queries,
-    ]
+    Columns::of(&tasks)
+        .count("statement", |task| task.statement)
+        .count("attempt", |task| task.attempt)
+        .count("stage", |task| task.stage)
+        .count("task", |task| task.task)
+        .text("executor", |task| Some(&task.executor))
+        .text("state", |task| Some(&task.state))
+        .count("query_id", |task| queries.get(&task.statement).copied())
+        .batch()
 }

@@ -1,11 +1,10 @@
 //! `system.placements` and `system.decisions`: what ran where and why, by place and claim by claim.
 
-use std::sync::Arc;
-
-use datafusion::arrow::array::{ArrayRef, Float64Array};
+use datafusion::arrow::array::RecordBatch;
+use datafusion::error::Result;
 use tidegate_scheduler::{DecisionReport, PlaceReport};
 
-use super::{counts, moments, texts};
+use super::{Asked, Columns};
 use crate::query::QueryReport;
 use crate::region::report::RegionReport;
 use crate::spread::SpreadPlanner;
@@ -57,84 +56,81 @@ fn parts<'a>(reports: &'a [QueryReport], elsewhere: &'a [Elsewhere]) -> Vec<Part
     parts
 }
 
-fn seconds(values: impl Iterator<Item = f64>) -> ArrayRef {
-    Arc::new(Float64Array::from_iter_values(values))
-}
-
 /// Lists each reason why a place ran a region, with what it ran; what is counted is told in the
 /// line of each reason. Regions that executors ran come after a query's own.
-pub(super) fn placements(
-    reports: &[QueryReport],
-    planner: Option<&dyn SpreadPlanner>,
-) -> Vec<ArrayRef> {
-    let elsewhere = elsewhere(reports, planner);
+pub(super) fn placements(asked: Option<&Asked<'_>>) -> Result<RecordBatch> {
+    let reports = asked.map_or_else(Vec::new, Asked::reports);
+    let elsewhere = elsewhere(&reports, asked.and_then(Asked::planner).as_deref());
     let mut lines: Vec<(Part<'_>, Option<&(String, u64)>)> = Vec::new();
-    for part in parts(reports, &elsewhere) {
+    for part in parts(&reports, &elsewhere) {
         if part.place.reasons.is_empty() {
             lines.push((part, None));
         }
         let reasons = part.place.reasons.iter();
         lines.extend(reasons.map(|reason| (part, Some(reason))));
     }
-    let regions = || lines.iter().map(|(part, _)| part.region);
-    let places = || lines.iter().map(|(part, _)| part.place);
-    let count = |of: fn(&PlaceReport) -> u64| counts(places().map(of));
-    vec![
-        counts(lines.iter().map(|(part, _)| part.query)),
-        counts(lines.iter().map(|(part, _)| part.number)),
-        texts(regions().map(|region| Some(&region.form))),
-        texts(regions().map(|region| region.program.as_ref())),
-        texts(regions().map(|region| region.program_json.as_ref())),
-        texts(places().map(|place| Some(&place.place))),
-        texts(lines.iter().map(|(_, reason)| reason.map(|(why, _)| why))),
-        counts(
-            lines
-                .iter()
-                .map(|(_, reason)| reason.map_or(0, |(_, times)| *times)),
-        ),
-        count(|place| place.morsels),
-        count(|place| place.rows),
-        count(|place| place.bytes),
-        seconds(places().map(|place| place.seconds)),
-        count(|place| place.claim_stats.claims),
-        seconds(places().map(|place| place.claim_stats.seconds)),
-        seconds(places().map(|place| place.claim_stats.estimated_seconds)),
-        count(|place| place.claim_stats.estimated_bytes),
-        count(|place| place.setbacks.retries),
-        count(|place| place.setbacks.splits),
-        count(|place| place.setbacks.flushes),
-        count(|place| place.setbacks.waits),
-        count(|place| place.setbacks.evicted_bytes),
-        texts(
-            lines
-                .iter()
-                .map(|(part, _)| part.region.morsels_at(part.position)),
-        ),
-        texts(lines.iter().map(|(part, _)| part.executor)),
-    ]
+    Columns::of(&lines)
+        .count("query_id", |(part, _)| part.query)
+        .count("region", |(part, _)| part.number)
+        .text("form", |(part, _)| Some(&part.region.form))
+        .text("program", |(part, _)| part.region.program.as_ref())
+        .text("program_json", |(part, _)| {
+            part.region.program_json.as_ref()
+        })
+        .text("place", |(part, _)| Some(&part.place.place))
+        .text("reason", |(_, reason)| reason.map(|(why, _)| why))
+        .count("reason_count", |(_, reason)| {
+            reason.map_or(0, |(_, times)| *times)
+        })
+        .count("morsels", |(part, _)| part.place.morsels)
+        .count("rows", |(part, _)| part.place.rows)
+        .count("bytes", |(part, _)| part.place.bytes)
+        .seconds("seconds", |(part, _)| part.place.seconds)
+        .count("claims", |(part, _)| part.place.claim_stats.claims)
+        .seconds("claimed_seconds", |(part, _)| {
+            part.place.claim_stats.seconds
+        })
+        .seconds("estimated_seconds", |(part, _)| {
+            part.place.claim_stats.estimated_seconds
+        })
+        .count("estimated_bytes", |(part, _)| {
+            part.place.claim_stats.estimated_bytes
+        })
+        .count("retries", |(part, _)| part.place.setbacks.retries)
+        .count("splits", |(part, _)| part.place.setbacks.splits)
+        .count("flushes", |(part, _)| part.place.setbacks.flushes)
+        .count("waits", |(part, _)| part.place.setbacks.waits)
+        .count("evicted_bytes", |(part, _)| {
+            part.place.setbacks.evicted_bytes
+        })
+        .text("recorded", |(part, _)| {
+            part.region.morsels_at(part.position)
+        })
+        .text("executor", |(part, _)| part.executor)
+        .batch()
 }
 
 /// Lists the claims of each place, as many as are remembered one by one.
-pub(super) fn decisions(reports: &[QueryReport]) -> Vec<ArrayRef> {
+pub(super) fn decisions(asked: Option<&Asked<'_>>) -> Result<RecordBatch> {
+    let reports = asked.map_or_else(Vec::new, Asked::reports);
     let mut lines: Vec<(Part<'_>, u64, &DecisionReport)> = Vec::new();
-    for part in parts(reports, &[]) {
+    for part in parts(&reports, &[]) {
         let claims = part.place.decisions.iter().enumerate();
         lines.extend(claims.map(|(index, claim)| (part, index as u64 + 1, claim)));
     }
-    let claims = || lines.iter().map(|(_, _, claim)| *claim);
-    vec![
-        counts(lines.iter().map(|(part, _, _)| part.query)),
-        counts(lines.iter().map(|(part, _, _)| part.number)),
-        texts(lines.iter().map(|(part, _, _)| Some(&part.place.place))),
-        counts(lines.iter().map(|(_, number, _)| *number)),
-        texts(claims().map(|claim| Some(&claim.reason))),
-        counts(claims().map(|claim| claim.morsels)),
-        counts(claims().map(|claim| claim.rows)),
-        counts(claims().map(|claim| claim.bytes)),
-        counts(claims().map(|claim| claim.estimated_bytes)),
-        seconds(claims().map(|claim| claim.seconds)),
-        seconds(claims().map(|claim| claim.estimated_seconds)),
-        moments(claims().map(DecisionReport::started)),
-        moments(claims().map(|claim| claim.ended)),
-    ]
+    Columns::of(&lines)
+        .count("query_id", |(part, _, _)| part.query)
+        .count("region", |(part, _, _)| part.number)
+        .text("place", |(part, _, _)| Some(&part.place.place))
+        .count("claim", |(_, number, _)| *number)
+        .text("reason", |(_, _, claim)| Some(&claim.reason))
+        .count("morsels", |(_, _, claim)| claim.morsels)
+        .count("rows", |(_, _, claim)| claim.rows)
+        .count("bytes", |(_, _, claim)| claim.bytes)
+        .count("estimated_bytes", |(_, _, claim)| claim.estimated_bytes)
+        .seconds("seconds", |(_, _, claim)| claim.seconds)
+        .seconds("estimated_seconds", |(_, _, claim)| claim.estimated_seconds)
+        .moment("started", |(_, _, claim)| claim.started())
+        .moment("ended", |(_, _, claim)| claim.ended)
+        .batch()
 }

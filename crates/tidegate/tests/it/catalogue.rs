@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use datafusion::arrow::datatypes::{DataType, Field, IntervalUnit, Schema, TimeUnit};
-use datafusion::arrow::datatypes::{IntervalMonthDayNano, SchemaRef};
+use datafusion::arrow::datatypes::{IntervalDayTime, IntervalMonthDayNano, SchemaRef};
 use datafusion::common::ScalarValue;
 use datafusion::config::ConfigOptions;
 use datafusion::functions_aggregate::all_default_aggregate_functions;
@@ -28,7 +28,7 @@ use crate::support::simulated;
 const ROWS: usize = 150;
 
 /// Numbers that look random (SplitMix64).
-struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
     fn next(&mut self) -> u64 {
@@ -155,8 +155,17 @@ impl Random {
                 ScalarValue::Time64Nanosecond(Some((self.next() % 86_400_000_000_000) as i64))
             }
             DataType::Duration(TimeUnit::Second) => ScalarValue::DurationSecond(Some(self.int(40))),
+            DataType::Duration(_) => ScalarValue::DurationNanosecond(Some(self.int(64))),
+            DataType::Interval(IntervalUnit::YearMonth) => {
+                ScalarValue::IntervalYearMonth(Some(self.int(32) as i32))
+            }
+            DataType::Interval(IntervalUnit::DayTime) => {
+                let value = IntervalDayTime::new(self.int(8) as i32, self.int(32) as i32);
+                ScalarValue::IntervalDayTime(Some(value))
+            }
             DataType::Interval(IntervalUnit::MonthDayNano) => {
-                let value = IntervalMonthDayNano::new(self.int(8) as i32, self.int(8) as i32, 0);
+                let (months, days) = (self.int(8) as i32, self.int(8) as i32);
+                let value = IntervalMonthDayNano::new(months, days, self.int(50));
                 ScalarValue::IntervalMonthDayNano(Some(value))
             }
             DataType::Utf8 => ScalarValue::Utf8(Some(self.text())),
@@ -175,7 +184,7 @@ impl Random {
         ScalarValue::iter_to_array(values).unwrap()
     }
 
-    fn batch(&mut self, types: &[DataType], tame: bool) -> RecordBatch {
+    pub(crate) fn batch(&mut self, types: &[DataType], tame: bool) -> RecordBatch {
         let fields = types.iter().enumerate();
         let fields = fields.map(|(at, of)| Field::new(format!("c{at}"), of.clone(), true));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
@@ -246,9 +255,9 @@ fn datafusion_scalar(constant: &Scalar, function: &str) -> ScalarValue {
 }
 
 /// A call on both sides.
-struct Call {
-    ours: Expr,
-    theirs: Arc<dyn PhysicalExpr>,
+pub(crate) struct Call {
+    pub(crate) ours: Expr,
+    pub(crate) theirs: Arc<dyn PhysicalExpr>,
 }
 
 impl Call {
@@ -313,7 +322,7 @@ impl Call {
         }
     }
 
-    fn hold(&self, batch: &RecordBatch, accuracy: Accuracy) {
+    pub(crate) fn hold(&self, batch: &RecordBatch, accuracy: Accuracy) {
         let ours = interpret::evaluate(&self.ours, &[], batch);
         let theirs = self.theirs.evaluate(batch);
         let theirs = theirs.and_then(|value| value.into_array(batch.num_rows()));

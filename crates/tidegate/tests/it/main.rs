@@ -31,6 +31,7 @@ mod limits;
 mod mistakes;
 mod object_stores;
 mod odd_files;
+mod operators;
 mod ordered;
 mod partitions;
 mod placement;

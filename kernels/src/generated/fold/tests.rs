@@ -39,11 +39,7 @@ fn parameter(index: usize) -> Expr {
 }
 
 fn of(op: ArithmeticOp, left: Expr, right: Expr) -> Expr {
-    float(ExprKind::Arithmetic {
-        op,
-        left: Box::new(left),
-        right: Box::new(right),
-    })
+    Expr::arithmetic(op, left, right, DataType::Float64).unwrap()
 }
 
 fn call(function: AggregateFunction, argument: Option<Expr>) -> AggregateCall {
@@ -173,10 +169,9 @@ fn every_function_of_every_operator() {
                 of(op, of(op, value(), parameter(0)), of(op, value(), value())),
                 |x, op| op(op(x, 3.0), op(x, x)),
             ),
-            (
-                of(op, value(), float(ExprKind::Negate(Box::new(value())))),
-                |x, op| op(x, -x),
-            ),
+            (of(op, value(), Expr::negate(value()).unwrap()), |x, op| {
+                op(x, -x)
+            }),
         ];
         let apply: &dyn Fn(f64, f64) -> f64 = match op {
             Add => &|a, b| a + b,

@@ -12,8 +12,8 @@ use crate::cuda::block::{Block, Copied, Owner, PinnedBytes};
 use crate::cuda::buffer::DeviceBuffer;
 use crate::cuda::driver::{Event, Pinned};
 use crate::cuda::fault::Fault;
-use crate::cuda::pending::Pending;
 use crate::error::DeviceError;
+use crate::pending::Pending;
 
 impl Lane<'_> {
     /// Begins to copy all of a buffer into memory that is pinned for it; the result comes when the

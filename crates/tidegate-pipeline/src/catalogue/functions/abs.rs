@@ -24,7 +24,6 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     },
     lower,
     accuracy: Accuracy::Exact,
-    oracle,
     signatures: || {
         [
             DataType::Int8,
@@ -81,28 +80,4 @@ fn lower(builder: &mut Builder, arguments: &mut Arguments<'_>) -> Lowered {
         false => builder.select(is_negative, negated, value),
     };
     Ok(Nullable { value, valid })
-}
-
-fn oracle<'a>(
-    signature: &Signature,
-    args: &[crate::interpret::value::Value<'a>],
-) -> Result<crate::interpret::value::Value<'a>, crate::interpret::EvalError> {
-    use crate::interpret::{EvalError, value::Value};
-
-    let of = &signature.arguments[0];
-    let limit = Interval::of_type(of).unwrap_or(Interval::ALL);
-    let overflow = || EvalError::Overflow {
-        operation: format!("abs of {of}"),
-    };
-    match args[0] {
-        Value::Int(value) => match i128::from(value).abs() {
-            magnitude if limit.contains(magnitude) => Ok(Value::Int(magnitude as i64)),
-            _ => Err(overflow()),
-        },
-        Value::Decimal(value) => match value.checked_abs() {
-            Some(magnitude) if limit.contains(magnitude) => Ok(Value::Decimal(magnitude)),
-            _ => Err(overflow()),
-        },
-        _ => floats::oracle(args, f64::abs, f32::abs),
-    }
 }

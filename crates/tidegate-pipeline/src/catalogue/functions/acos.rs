@@ -10,7 +10,6 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     types: |signature| floats::types("acos", signature),
     lower: |builder, arguments| floats::lower(builder, arguments, &DOUBLE, &SINGLE),
     accuracy: DOUBLE.accuracy,
-    oracle: |_, args| floats::oracle(args, f64::acos, f32::acos),
     signatures: || floats::signatures(1),
 }];
 

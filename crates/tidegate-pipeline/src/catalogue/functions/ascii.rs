@@ -14,20 +14,6 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     },
     lower: |builder, arguments| arguments.call(builder, &KERNEL),
     accuracy: Accuracy::Exact,
-    oracle: |_, args| {
-        use crate::interpret::value::Value;
-
-        Ok(match args[0] {
-            Value::Utf8(text) => Value::Int(
-                (text
-                    .chars()
-                    .map(|c| u32::from(c) as usize)
-                    .next()
-                    .unwrap_or(0)) as i64,
-            ),
-            other => other,
-        })
-    },
     signatures: || texts::signatures(1, 0, |_| arrow_schema::DataType::Int32),
 }];
 

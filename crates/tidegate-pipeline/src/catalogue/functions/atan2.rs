@@ -11,7 +11,6 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     types: |signature| floats::types("atan2", signature),
     lower: |builder, arguments| floats::lower(builder, arguments, &DOUBLE, &SINGLE),
     accuracy: DOUBLE.accuracy,
-    oracle: |_, args| floats::oracle2(args, f64::atan2, f32::atan2),
     signatures: || floats::signatures(2),
 }];
 

@@ -5,7 +5,6 @@ use arrow_schema::DataType;
 
 use crate::catalogue::{Accuracy, Arguments, Lowered, ScalarEntry, Signature};
 use crate::check::Unsupported;
-use crate::interpret::value::Value;
 use crate::program::{Builder, Nullable, ValueId};
 use crate::types::same_values;
 
@@ -17,12 +16,6 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     types,
     lower,
     accuracy: Accuracy::Exact,
-    oracle: |_, args| {
-        let (branches, rest) = args.as_chunks::<2>();
-        let taken = branches.iter().find(|[when, _]| when.is_true());
-        let taken = taken.map(|[_, then]| then).or(rest.first());
-        Ok(taken.copied().unwrap_or(Value::Null))
-    },
     signatures,
 }];
 

@@ -7,7 +7,6 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[whole::entry(
     &["ceil"],
     |signature| CEIL.types(signature),
     |builder, arguments| CEIL.lower(builder, arguments),
-    |signature, args| CEIL.oracle(signature, args, (f64::ceil, f32::ceil)),
 )];
 
 static CEIL: NextWhole = NextWhole {

@@ -11,11 +11,6 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     types: |signature| choice::types("coalesce", signature),
     lower,
     accuracy: Accuracy::Exact,
-    oracle: |_, args| {
-        let mut values = args.iter().copied();
-        let first = values.find(|value| !value.is_null());
-        Ok(first.unwrap_or(crate::interpret::value::Value::Null))
-    },
     signatures: || choice::signatures(3),
 }];
 

@@ -2,10 +2,9 @@
 
 use arrow_schema::{DataType, IntervalUnit, TimeUnit};
 
-use crate::catalogue::{Accuracy, Arguments, Lowered, Oracle, ScalarEntry, Signature};
+use crate::catalogue::{Accuracy, Arguments, Lowered, ScalarEntry, Signature};
 use crate::check::Unsupported;
 use crate::expr::CompareOp;
-use crate::interpret::compare as reference;
 use crate::program::{Builder, Comparison, Nullable};
 use crate::types::same_values;
 
@@ -13,17 +12,15 @@ const fn comparison(
     name: &'static str,
     types: fn(&Signature) -> Result<(), Unsupported>,
     lower: fn(&mut Builder, &mut Arguments<'_>) -> Lowered,
-    oracle: Oracle,
 ) -> ScalarEntry {
     ScalarEntry {
         name,
         datafusion: &[],
         constants: &[],
-        arity: (0, usize::MAX),
+        arity: (2, 2),
         types,
         lower,
         accuracy: Accuracy::Exact,
-        oracle,
         signatures,
     }
 }
@@ -33,61 +30,41 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[
         "equal",
         |s| types(CompareOp::Eq, s),
         |b, a| compare(Comparison::Equal, b, a),
-        |_, args| Ok(reference::compare(CompareOp::Eq, args[0], args[1])),
     ),
     comparison(
         "not_equal",
         |s| types(CompareOp::NotEq, s),
         |b, a| compare(Comparison::NotEqual, b, a),
-        |_, args| Ok(reference::compare(CompareOp::NotEq, args[0], args[1])),
     ),
     comparison(
         "less",
         |s| types(CompareOp::Lt, s),
         |b, a| compare(Comparison::Less, b, a),
-        |_, args| Ok(reference::compare(CompareOp::Lt, args[0], args[1])),
     ),
     comparison(
         "less_or_equal",
         |s| types(CompareOp::LtEq, s),
         |b, a| compare(Comparison::LessOrEqual, b, a),
-        |_, args| Ok(reference::compare(CompareOp::LtEq, args[0], args[1])),
     ),
     comparison(
         "greater",
         |s| types(CompareOp::Gt, s),
         |b, a| compare(Comparison::Greater, b, a),
-        |_, args| Ok(reference::compare(CompareOp::Gt, args[0], args[1])),
     ),
     comparison(
         "greater_or_equal",
         |s| types(CompareOp::GtEq, s),
         |b, a| compare(Comparison::GreaterOrEqual, b, a),
-        |_, args| Ok(reference::compare(CompareOp::GtEq, args[0], args[1])),
     ),
     comparison(
         "is_distinct_from",
         |s| types(CompareOp::IsDistinctFrom, s),
         |b, a| distinct(Comparison::NotEqual, b, a),
-        |_, args| {
-            Ok(reference::compare(
-                CompareOp::IsDistinctFrom,
-                args[0],
-                args[1],
-            ))
-        },
     ),
     comparison(
         "is_not_distinct_from",
         |s| types(CompareOp::IsNotDistinctFrom, s),
         |b, a| distinct(Comparison::Equal, b, a),
-        |_, args| {
-            Ok(reference::compare(
-                CompareOp::IsNotDistinctFrom,
-                args[0],
-                args[1],
-            ))
-        },
     ),
 ];
 

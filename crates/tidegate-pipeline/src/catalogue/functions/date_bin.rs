@@ -5,8 +5,6 @@ use arrow_schema::{DataType, IntervalUnit, TimeUnit};
 
 use crate::catalogue::{Accuracy, Arguments, Lowered, Options, ScalarEntry, Signature};
 use crate::check::Unsupported;
-use crate::interpret::EvalError;
-use crate::interpret::value::Value;
 use crate::interval::Interval;
 use crate::program::{Builder, Comparison, IntegerOp, Nullable, Rounding, ValueId};
 use crate::scalar::{Scalar, ScalarValue};
@@ -23,7 +21,6 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     },
     lower,
     accuracy: Accuracy::Exact,
-    oracle,
     signatures,
 }];
 
@@ -107,20 +104,6 @@ fn lower(builder: &mut Builder, arguments: &mut Arguments<'_>) -> Lowered {
         value: builder.divide_by(Rounding::Zero, start, bins.unit.into()),
         valid: builder.and(valid, is_inside),
     })
-}
-
-/// Counts whole bins.
-fn oracle<'a>(signature: &Signature, args: &[Value<'a>]) -> Result<Value<'a>, EvalError> {
-    let bins = Bins::of(signature)?;
-    let Value::Int(value) = args[0] else {
-        return Ok(Value::Null);
-    };
-    let start = value.checked_mul(bins.unit).and_then(|nanoseconds| {
-        let since = nanoseconds.checked_sub(bins.origin)?;
-        let bin = since.div_euclid(bins.stride);
-        bin.checked_mul(bins.stride)?.checked_add(bins.origin)
-    });
-    Ok(start.map_or(Value::Null, |start| Value::Int(start / bins.unit)))
 }
 
 fn signatures() -> Vec<Signature> {

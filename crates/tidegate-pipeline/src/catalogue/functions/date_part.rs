@@ -8,8 +8,6 @@ use crate::catalogue::calendar::{
 use crate::catalogue::{Accuracy, Arguments, Lowered, Options, ScalarEntry, Signature};
 use crate::check::Unsupported;
 use crate::expr::DatePart;
-use crate::interpret::temporal::Calendar;
-use crate::interpret::value::Value;
 use crate::program::{Builder, Class, FloatOp, IntegerOp, Nullable, Rounding, ValueId};
 use crate::types::{MILLISECONDS_PER_DAY, SECONDS_PER_DAY, per_second};
 
@@ -17,17 +15,10 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     name: "date_part",
     datafusion: &[],
     constants: &[],
-    arity: (0, usize::MAX),
+    arity: (1, 1),
     types,
     lower,
     accuracy: Accuracy::Exact,
-    oracle: |signature, args| {
-        let calendar = Calendar::of(&signature.arguments[0])?;
-        Ok(match (args[0], &signature.options) {
-            (Value::Int(value), Options::Part(part)) => calendar.part(*part, value),
-            (other, _) => other,
-        })
-    },
     signatures,
 }];
 

@@ -6,9 +6,6 @@ use arrow_schema::{DataType, TimeUnit};
 use crate::catalogue::calendar::{DAY, DAY_OF_WEEK, DAY_OF_YEAR, MONTH, MOVED_BY_MONTHS};
 use crate::catalogue::{Accuracy, Arguments, Lowered, ScalarEntry, Signature, constants};
 use crate::check::Unsupported;
-use crate::interpret::EvalError;
-use crate::interpret::temporal::Calendar;
-use crate::interpret::value::Value;
 use crate::interval::Interval;
 use crate::program::{Builder, IntegerOp, Nullable, Raised, Rounding, ValueId};
 use crate::types::{SECONDS_PER_DAY, per_second};
@@ -24,7 +21,6 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     },
     lower,
     accuracy: Accuracy::Exact,
-    oracle,
     signatures,
 }];
 
@@ -179,51 +175,6 @@ fn calendar(
     let first = builder.held(first, held, valid, &outside);
     let per_day = builder.int(per_day);
     builder.exact(IntegerOp::Multiply, first, per_day)
-}
-
-/// Takes the calendar of chrono.
-fn oracle<'a>(signature: &Signature, args: &[Value<'a>]) -> Result<Value<'a>, EvalError> {
-    use chrono::{Datelike, Days, NaiveDate};
-
-    let part = Part::of(signature)?;
-    let Value::Int(value) = args[0] else {
-        return Ok(Value::Null);
-    };
-    let data_type = &signature.arguments[0];
-    let per_second = per_second(unit_of(data_type));
-    if let Part::Second(ratio) = part {
-        let units = ratio.units(per_second);
-        let units = units as i64;
-        return Ok(Value::Int(match data_type {
-            DataType::Timestamp(..) => value.wrapping_sub(value.rem_euclid(units)),
-            _ => value - value % units,
-        }));
-    }
-    let outside = || EvalError::Domain { what: OUTSIDE };
-    let nanoseconds = 1_000_000_000 / per_second;
-    value.checked_mul(nanoseconds).ok_or_else(outside)?;
-    let days = Calendar::of(data_type)?.day(value).ok_or_else(outside)?;
-    let epoch = NaiveDate::default();
-    let day = match days {
-        days if days < 0 => epoch.checked_sub_days(Days::new(days.unsigned_abs())),
-        days => epoch.checked_add_days(Days::new(days.unsigned_abs())),
-    };
-    let day = day.ok_or_else(outside)?;
-    let first = match part {
-        Part::Year => NaiveDate::from_ymd_opt(day.year(), 1, 1),
-        Part::Quarter => NaiveDate::from_ymd_opt(day.year(), day.month0() / 3 * 3 + 1, 1),
-        Part::Month | Part::Second(_) => day.with_day(1),
-        Part::Week => {
-            let since = Days::new(day.weekday().num_days_from_monday().into());
-            day.checked_sub_days(since)
-        }
-    };
-    let days = first
-        .ok_or_else(outside)?
-        .signed_duration_since(epoch)
-        .num_days();
-    let units = days.checked_mul(SECONDS_PER_DAY * 1_000_000_000);
-    Ok(Value::Int(units.ok_or_else(outside)? / nanoseconds))
 }
 
 fn signatures() -> Vec<Signature> {

@@ -22,6 +22,5 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
         })
     },
     accuracy: Accuracy::Exact,
-    oracle: |_, args| floats::oracle(args, f64::to_degrees, f32::to_degrees),
     signatures: || floats::signatures(1),
 }];

@@ -7,7 +7,6 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[whole::entry(
     &["floor"],
     |signature| FLOOR.types(signature),
     |builder, arguments| FLOOR.lower(builder, arguments),
-    |signature, args| FLOOR.oracle(signature, args, (f64::floor, f32::floor)),
 )];
 
 static FLOOR: NextWhole = NextWhole {

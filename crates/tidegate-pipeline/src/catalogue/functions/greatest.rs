@@ -12,6 +12,5 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     types: |signature| choice::types("greatest", signature),
     lower: |builder, arguments| choice::extreme(builder, arguments, Comparison::GreaterOrEqual),
     accuracy: Accuracy::Exact,
-    oracle: |_, args| choice::extreme_oracle(args, std::cmp::Ordering::is_ge),
     signatures: || choice::signatures(3),
 }];

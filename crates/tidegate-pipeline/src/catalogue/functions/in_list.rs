@@ -4,9 +4,6 @@ use arrow_schema::DataType;
 
 use crate::catalogue::{Accuracy, Arguments, Lowered, Options, ScalarEntry, Signature};
 use crate::check::Unsupported;
-use crate::interpret::EvalError;
-use crate::interpret::compare::order;
-use crate::interpret::value::Value;
 use crate::program::{Builder, Comparison, Nullable};
 use crate::types::same_values;
 
@@ -17,11 +14,10 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     name: "in",
     datafusion: &[],
     constants: &[],
-    arity: (0, usize::MAX),
+    arity: (1, usize::MAX),
     types,
     lower,
     accuracy: Accuracy::Exact,
-    oracle,
     signatures,
 }];
 
@@ -62,18 +58,6 @@ fn lower(builder: &mut Builder, arguments: &mut Arguments<'_>) -> Lowered {
     Ok(Nullable {
         value: if negated { builder.not(found) } else { found },
         valid: builder.and(needle.valid, is_known),
-    })
-}
-
-fn oracle<'a>(signature: &Signature, args: &[Value<'a>]) -> Result<Value<'a>, EvalError> {
-    let (needle, list) = (args[0], &args[1..]);
-    let negated = matches!(signature.options, Options::Negated(true));
-    let same = |item: &Value<'_>| !item.is_null() && order(needle, *item).is_eq();
-    Ok(match needle {
-        Value::Null => Value::Null,
-        _ if list.iter().any(same) => Value::Boolean(!negated),
-        _ if list.contains(&Value::Null) => Value::Null,
-        _ => Value::Boolean(negated),
     })
 }
 

@@ -29,16 +29,6 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
         })
     },
     accuracy: Accuracy::Exact,
-    oracle: |_, args| {
-        use crate::interpret::value::Value;
-
-        Ok(match args[0] {
-            Value::Null => Value::Null,
-            Value::Float64(value) => Value::Boolean(value.is_nan()),
-            Value::Float32(value) => Value::Boolean(value.is_nan()),
-            _ => Value::Boolean(false),
-        })
-    },
     signatures: || {
         [
             DataType::Float64,

@@ -14,22 +14,6 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     },
     lower: |builder, arguments| arguments.call(builder, &KERNEL),
     accuracy: Accuracy::Exact,
-    oracle: |_, args| {
-        use crate::interpret::value::Value;
-
-        Ok(match (args[0], args[1]) {
-            (Value::Utf8(text), Value::Int(n)) => texts::kept({
-                let num = text.chars().count() as i128;
-                let kept = if n < 0 {
-                    num + i128::from(n)
-                } else {
-                    i128::from(n)
-                };
-                text.chars().take(kept.max(0) as usize).collect()
-            }),
-            _ => Value::Null,
-        })
-    },
     signatures: || texts::signatures(1, 1, Clone::clone),
 }];
 

@@ -5,16 +5,14 @@ use arrow_schema::DataType;
 use crate::catalogue::{
     Accuracy, Arguments, Body, Kernel, Lowered, Matcher, Options, ScalarEntry, Signature,
 };
-use crate::interpret::EvalError;
 use crate::interpret::like::{LikePattern, LikePieces};
-use crate::interpret::value::Value;
 use crate::program::{Builder, Nullable, Type};
 
 pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     name: "like",
     datafusion: &[],
     constants: &[],
-    arity: (0, usize::MAX),
+    arity: (2, 2),
     types: |signature| {
         signature.takes_string("LIKE", 0)?;
         signature.takes_string("the pattern of LIKE", 1)?;
@@ -22,22 +20,6 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     },
     lower,
     accuracy: Accuracy::Exact,
-    oracle: |signature, args| {
-        let Options::Like {
-            negated,
-            case_insensitive,
-        } = signature.options
-        else {
-            return Err(EvalError::internal("LIKE without its options"));
-        };
-        Ok(match (args[0], args[1]) {
-            (Value::Utf8(text), Value::Utf8(pattern)) => {
-                let pattern = LikePattern::new(pattern, case_insensitive);
-                Value::Boolean(pattern.matches(text) != negated)
-            }
-            _ => Value::Null,
-        })
-    },
     signatures,
 }];
 

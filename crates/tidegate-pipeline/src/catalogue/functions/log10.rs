@@ -10,7 +10,6 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     types: |signature| floats::types("log10", signature),
     lower: |builder, arguments| floats::lower(builder, arguments, &DOUBLE, &SINGLE),
     accuracy: DOUBLE.accuracy,
-    oracle: |_, args| floats::oracle(args, f64::log10, f32::log10),
     signatures: || floats::signatures(1),
 }];
 

@@ -10,7 +10,6 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     types: |signature| floats::types("log2", signature),
     lower: |builder, arguments| floats::lower(builder, arguments, &DOUBLE, &SINGLE),
     accuracy: DOUBLE.accuracy,
-    oracle: |_, args| floats::oracle(args, f64::log2, f32::log2),
     signatures: || floats::signatures(1),
 }];
 

@@ -20,15 +20,6 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     },
     lower,
     accuracy: Accuracy::Exact,
-    oracle: |_, args| {
-        use crate::interpret::{compare::order, value::Value};
-
-        Ok(match (args[0], args[1]) {
-            (Value::Null, _) => Value::Null,
-            (one, other) if !other.is_null() && order(one, other).is_eq() => Value::Null,
-            (one, _) => one,
-        })
-    },
     signatures: || {
         let mut signatures = choice::signatures(2);
         signatures.retain(|signature| !is_float(&signature.result));

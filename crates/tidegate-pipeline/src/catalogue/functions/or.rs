@@ -4,18 +4,16 @@ use arrow_schema::DataType;
 
 use crate::catalogue::{Accuracy, Arguments, Lowered, ScalarEntry, Signature};
 use crate::check::Unsupported;
-use crate::interpret::value::Value;
 use crate::program::{Builder, Nullable, ValueId};
 
 pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     name: "or",
     datafusion: &[],
     constants: &[],
-    arity: (0, usize::MAX),
+    arity: (2, 2),
     types,
     lower: |builder, arguments| connect(true, builder, arguments),
     accuracy: Accuracy::Exact,
-    oracle: |_, args| Ok(connected(true, args)),
     signatures,
 }];
 
@@ -56,15 +54,6 @@ fn decides(decisive: bool, builder: &mut Builder, side: Nullable) -> ValueId {
         false => builder.not(side.value),
     };
     builder.and(side.valid, is_decisive)
-}
-
-/// Connects plain values: what decides wins, then NULL.
-pub(super) fn connected<'a>(decisive: bool, args: &[Value<'a>]) -> Value<'a> {
-    match args.contains(&Value::Boolean(decisive)) {
-        true => Value::Boolean(decisive),
-        false if args.contains(&Value::Null) => Value::Null,
-        false => Value::Boolean(!decisive),
-    }
 }
 
 pub(super) fn signatures() -> Vec<Signature> {

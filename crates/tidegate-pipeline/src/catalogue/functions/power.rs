@@ -18,17 +18,6 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     },
     lower,
     accuracy: POWER.accuracy,
-    oracle: |_, args| {
-        use crate::interpret::{EvalError, value::Value};
-
-        Ok(match (args[0], args[1]) {
-            (Value::Float64(0.0), Value::Float64(power)) if power < 0.0 => {
-                return Err(EvalError::Domain { what: UNDEFINED });
-            }
-            (Value::Float64(base), Value::Float64(power)) => Value::Float64(base.powf(power)),
-            _ => Value::Null,
-        })
-    },
     signatures: || {
         vec![Signature::new(
             vec![DataType::Float64; 2],

@@ -22,6 +22,5 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
         })
     },
     accuracy: Accuracy::Exact,
-    oracle: |_, args| floats::oracle(args, f64::to_radians, f32::to_radians),
     signatures: || floats::signatures(1),
 }];

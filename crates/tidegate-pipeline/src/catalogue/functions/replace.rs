@@ -14,17 +14,6 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     },
     lower: |builder, arguments| arguments.call(builder, &KERNEL),
     accuracy: Accuracy::Exact,
-    oracle: |_, args| {
-        use crate::interpret::value::Value;
-
-        Ok(match (args[0], args[1], args[2]) {
-            (Value::Utf8(text), Value::Utf8(""), Value::Utf8(_)) => Value::Utf8(text),
-            (Value::Utf8(text), Value::Utf8(from), Value::Utf8(to)) => {
-                texts::kept(text.split(from).collect::<Vec<_>>().join(to))
-            }
-            _ => Value::Null,
-        })
-    },
     signatures: || {
         let mut signatures = texts::signatures(3, 0, Clone::clone);
         signatures.retain(|signature| signature.result != arrow_schema::DataType::Utf8View);

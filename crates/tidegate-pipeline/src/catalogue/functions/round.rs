@@ -19,7 +19,6 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     types,
     lower,
     accuracy: Accuracy::Exact,
-    oracle,
     signatures,
 }];
 
@@ -77,32 +76,6 @@ fn lower(builder: &mut Builder, arguments: &mut Arguments<'_>) -> Lowered {
         }
     };
     Ok(Nullable { value, valid })
-}
-
-fn oracle<'a>(
-    signature: &Signature,
-    args: &[crate::interpret::value::Value<'a>],
-) -> Result<crate::interpret::value::Value<'a>, crate::interpret::EvalError> {
-    use crate::interpret::value::Value;
-
-    let places = places(signature)?;
-    let given = Decimal::of(&signature.arguments[0]).map_or(0, |decimal| decimal.scale);
-    Ok(match args[0] {
-        Value::Float64(value) => {
-            let factor = 10_f64.powi(places);
-            Value::Float64((value * factor).round() / factor)
-        }
-        Value::Float32(value) => {
-            let factor = 10_f64.powi(places) as f32;
-            Value::Float32((value * factor).round() / factor)
-        }
-        Value::Decimal(value) if i32::from(given) > places => {
-            let unit = 10_i128.pow((i32::from(given) - places) as u32);
-            let is_nearer_to_next = (value % unit).abs() >= unit / 2;
-            Value::Decimal(value / unit + i128::from(is_nearer_to_next) * value.signum())
-        }
-        other => other,
-    })
 }
 
 fn signatures() -> Vec<Signature> {

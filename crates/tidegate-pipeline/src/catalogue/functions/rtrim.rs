@@ -14,7 +14,6 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     },
     lower: |builder, arguments| arguments.call(builder, &KERNEL),
     accuracy: Accuracy::Exact,
-    oracle: |_, args| texts::trim_oracle(args, (false, true)),
     signatures: || {
         [1, 2]
             .map(|num| texts::signatures(num, 0, Clone::clone))

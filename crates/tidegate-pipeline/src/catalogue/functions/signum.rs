@@ -10,19 +10,6 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     types: |signature| floats::types("signum", signature),
     lower: |builder, arguments| floats::lower(builder, arguments, &DOUBLE, &SINGLE),
     accuracy: Accuracy::Exact,
-    oracle: |_, args| {
-        floats::oracle(
-            args,
-            |value| match value.partial_cmp(&0.0) {
-                Some(order) => f64::from(order as i8),
-                None => f64::NAN,
-            },
-            |value| match value.partial_cmp(&0.0) {
-                Some(order) => f32::from(order as i8),
-                None => f32::NAN,
-            },
-        )
-    },
     signatures: || floats::signatures(1),
 }];
 

@@ -16,32 +16,6 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     },
     lower,
     accuracy: Accuracy::Exact,
-    oracle: |_, args| {
-        use crate::interpret::{EvalError, value::Value};
-
-        Ok(match (args[0], args[1], args[2]) {
-            (Value::Utf8(_), Value::Utf8(_), Value::Int(0)) => {
-                return Err(EvalError::Domain { what: PLACE });
-            }
-            (Value::Utf8(text), Value::Utf8(delimiter), Value::Int(n)) => {
-                // From the end is from the start of the reversed text.
-                let turned = |text: &str| -> String {
-                    match n < 0 {
-                        true => text.chars().rev().collect(),
-                        false => text.to_owned(),
-                    }
-                };
-                let (text, delimiter) = (turned(text), turned(delimiter));
-                let parts: Vec<&str> = match delimiter.as_str() {
-                    "" => vec![&text],
-                    delimiter => text.split(delimiter).collect(),
-                };
-                let place = usize::try_from(n.unsigned_abs() - 1).unwrap_or(usize::MAX);
-                texts::kept(turned(parts.get(place).copied().unwrap_or("")))
-            }
-            _ => Value::Null,
-        })
-    },
     signatures: || texts::signatures(2, 1, Clone::clone),
 }];
 

@@ -11,15 +11,6 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     types: |signature| floats::types("sqrt", signature),
     lower,
     accuracy: Accuracy::Exact,
-    oracle: |_, args| {
-        use crate::interpret::{EvalError, value::Value};
-
-        match args[0] {
-            Value::Float64(value) if value < 0.0 => Err(EvalError::Domain { what: NEGATIVE }),
-            Value::Float32(value) if value < 0.0 => Err(EvalError::Domain { what: NEGATIVE }),
-            _ => floats::oracle(args, f64::sqrt, f32::sqrt),
-        }
-    },
     signatures: || floats::signatures(1),
 }];
 

@@ -15,16 +15,6 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     },
     lower: |builder, arguments| arguments.call(builder, &KERNEL),
     accuracy: Accuracy::Exact,
-    oracle: |_, args| {
-        use crate::interpret::value::Value;
-
-        Ok(match (args[0], args[1]) {
-            (Value::Utf8(text), Value::Utf8(other)) => {
-                Value::Boolean(text.as_bytes().get(..other.len()) == Some(other.as_bytes()))
-            }
-            _ => Value::Null,
-        })
-    },
     signatures: || texts::signatures(2, 0, |_| DataType::Boolean),
 }];
 

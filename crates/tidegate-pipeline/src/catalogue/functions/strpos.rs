@@ -14,20 +14,6 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     },
     lower: |builder, arguments| arguments.call(builder, &KERNEL),
     accuracy: Accuracy::Exact,
-    oracle: |_, args| {
-        use crate::interpret::value::Value;
-
-        Ok(match (args[0], args[1]) {
-            (Value::Utf8(text), Value::Utf8(part)) => {
-                let mut places = (1..).zip(text.char_indices());
-                let starts = |at: usize| text[at..].starts_with(part);
-                let found = places.find(|(_, (at, _))| starts(*at));
-                let is_empty = part.is_empty();
-                Value::Int(found.map_or(i64::from(is_empty), |(place, _)| place))
-            }
-            _ => Value::Null,
-        })
-    },
     signatures: || texts::signatures(2, 0, texts::offset),
 }];
 

@@ -7,19 +7,16 @@ use crate::catalogue::{
     Accuracy, Arguments, Body, Kernel, Lowered, Options, ScalarEntry, Signature,
 };
 use crate::check::Unsupported;
-use crate::interpret::EvalError;
-use crate::interpret::value::Value;
 use crate::program::{Builder, Nullable, Type};
 
 pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     name: "substr",
     datafusion: &[],
     constants: &[],
-    arity: (0, usize::MAX),
+    arity: (1, 1),
     types,
     lower,
     accuracy: Accuracy::Exact,
-    oracle,
     signatures,
 }];
 
@@ -73,22 +70,6 @@ fn lower(builder: &mut Builder, arguments: &mut Arguments<'_>) -> Lowered {
     let (from, to) = (builder.int(from.into()), builder.int(to.into()));
     let value = builder.call(&SLICE, vec![text, from, to]);
     Ok(Nullable { value, valid })
-}
-
-/// Looks at every character, and takes those at the places asked for.
-fn oracle<'a>(signature: &Signature, args: &[Value<'a>]) -> Result<Value<'a>, EvalError> {
-    let (Value::Utf8(text), Options::Substring { start, length }) = (args[0], &signature.options)
-    else {
-        return Ok(Value::Null);
-    };
-    let end = length.map_or(i128::MAX, |length| i128::from(*start) + i128::from(length));
-    let places = (1_i128..).zip(text.char_indices());
-    let taken = places.filter(|(place, _)| i128::from(*start) <= *place && *place < end);
-    let taken: Vec<(usize, char)> = taken.map(|(_, character)| character).collect();
-    Ok(Value::Utf8(match (taken.first(), taken.last()) {
-        (Some((from, _)), Some((to, last))) => &text[*from..to + last.len_utf8()],
-        _ => "",
-    }))
 }
 
 fn signatures() -> Vec<Signature> {

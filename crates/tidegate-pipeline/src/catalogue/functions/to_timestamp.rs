@@ -3,7 +3,7 @@
 use arrow_schema::{DataType, TimeUnit};
 
 use super::cast;
-use crate::catalogue::{Accuracy, Arguments, Lowered, Options, Oracle, ScalarEntry, Signature};
+use crate::catalogue::{Accuracy, Arguments, Lowered, Options, ScalarEntry, Signature};
 use crate::check::Unsupported;
 use crate::expr::CastFailure;
 use crate::program::Builder;
@@ -14,7 +14,6 @@ const fn entry(
     types: fn(&Signature) -> Result<(), Unsupported>,
     signatures: fn() -> Vec<Signature>,
 ) -> ScalarEntry {
-    const ORACLE: Oracle = |signature, args| (cast::ENTRIES[0].oracle)(&as_cast(signature), args);
     ScalarEntry {
         name,
         datafusion,
@@ -23,7 +22,6 @@ const fn entry(
         types,
         lower,
         accuracy: Accuracy::Exact,
-        oracle: ORACLE,
         signatures,
     }
 }

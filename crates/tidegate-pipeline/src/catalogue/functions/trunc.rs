@@ -24,7 +24,6 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     },
     lower,
     accuracy: Accuracy::Exact,
-    oracle,
     signatures,
 }];
 
@@ -82,36 +81,6 @@ fn lower(builder: &mut Builder, arguments: &mut Arguments<'_>) -> Lowered {
         }
     };
     Ok(Nullable { value, valid })
-}
-
-fn oracle<'a>(
-    signature: &Signature,
-    args: &[crate::interpret::value::Value<'a>],
-) -> Result<crate::interpret::value::Value<'a>, crate::interpret::EvalError> {
-    use crate::interpret::value::Value;
-
-    let places = places(signature)?;
-    let has_places = !signature.constants().is_empty();
-    Ok(match args[0] {
-        Value::Float64(value) if has_places => {
-            let factor = 10_f64.powi(places);
-            Value::Float64((value * factor).trunc() / factor)
-        }
-        Value::Float32(value) if has_places => {
-            let factor = 10_f32.powi(places);
-            Value::Float32((value * factor).trunc() / factor)
-        }
-        Value::Float64(value) => Value::Float64(if value == 0.0 { 0.0 } else { value.trunc() }),
-        Value::Float32(value) => Value::Float32(if value == 0.0 { 0.0 } else { value.trunc() }),
-        Value::Decimal(value) => {
-            let decimal = Decimal::of(&signature.arguments[0]);
-            Value::Decimal(match decimal.and_then(|decimal| dropped(decimal, places)) {
-                Some(dropped) => value / 10_i128.pow(dropped) * 10_i128.pow(dropped),
-                None => 0,
-            })
-        }
-        other => other,
-    })
 }
 
 fn signatures() -> Vec<Signature> {

@@ -14,14 +14,6 @@ pub(super) static ENTRIES: &[ScalarEntry] = &[ScalarEntry {
     },
     lower: |builder, arguments| arguments.call(builder, &KERNEL),
     accuracy: Accuracy::Exact,
-    oracle: |_, args| {
-        use crate::interpret::value::Value;
-
-        Ok(match args[0] {
-            Value::Utf8(text) => texts::kept(text.chars().flat_map(char::to_uppercase).collect()),
-            other => other,
-        })
-    },
     signatures: || texts::signatures(1, 0, Clone::clone),
 }];
 

@@ -8,7 +8,7 @@ use crate::check::Unsupported;
 use crate::expr::{CompareOp, Expr, ExprKind};
 use crate::pipeline::{AggregateFunction, AggregateOutput, Pipeline, Sort, SortKey, Step};
 use crate::scalar::ScalarValue;
-use crate::testing::{call, col, group_by, named, param, pipeline, scalar, text};
+use crate::tests::building::{call, col, group_by, named, param, pipeline, scalar, text};
 
 use DataType::{Boolean, Date32, Decimal32, Float32, Int8, Int64, Utf8, Utf8View};
 
@@ -115,12 +115,17 @@ fn json_round_trip() {
 fn a_forged_tree_is_refused() {
     let mut pipeline = example();
     // What no constructor builds: text where a number is declared.
-    pipeline.steps = vec![Step::Project(vec![named(
-        Expr {
-            kind: ExprKind::Negate(Box::new(col(0, &Utf8))),
-            data_type: Utf8,
-        },
-        "x",
-    )])];
-    assert_eq!(refusal(pipeline.validate()), "negation of Utf8");
+    let mut forged = Expr::negate(col(1, &Int64)).unwrap();
+    forged.children_mut()[0] = col(0, &Utf8);
+    forged.data_type = Utf8;
+    let mut refused = |forged: &Expr| {
+        pipeline.steps = vec![Step::Project(vec![named(forged.clone(), "x")])];
+        refusal(pipeline.validate())
+    };
+    assert_eq!(refused(&forged), "negation of Utf8");
+    // And a call without its operand.
+    if let ExprKind::Call { arguments, .. } = &mut forged.kind {
+        arguments.clear();
+    }
+    assert_eq!(refused(&forged), "negate of 0 arguments");
 }

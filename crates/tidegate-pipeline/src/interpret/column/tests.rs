@@ -10,12 +10,25 @@ use arrow_array::{
 use arrow_schema::{DataType, IntervalUnit, TimeUnit};
 
 use super::Column;
+use crate::catalogue::span::Span;
 use crate::interpret::EvalError;
 use crate::interpret::builder::ColumnBuilder;
-use crate::interpret::value::Value;
+use crate::program::cell::Cell;
+
+fn int<'a>(value: i128) -> Option<Cell<'a>> {
+    Some(Cell::Int(value))
+}
+
+fn float<'a>(value: f64) -> Option<Cell<'a>> {
+    Some(Cell::Float(value))
+}
+
+fn text(text: &str) -> Option<Cell<'_>> {
+    Some(Cell::Text(text))
+}
 
 /// Builds an array cell by cell.
-fn build(data_type: &DataType, values: &[Value<'_>]) -> Result<ArrayRef, EvalError> {
+fn build(data_type: &DataType, values: &[Option<Cell<'_>>]) -> Result<ArrayRef, EvalError> {
     let mut builder = ColumnBuilder::new(data_type)?;
     for value in values {
         builder.push(*value)?;
@@ -23,7 +36,7 @@ fn build(data_type: &DataType, values: &[Value<'_>]) -> Result<ArrayRef, EvalErr
     builder.finish()
 }
 
-fn read(array: &ArrayRef) -> Vec<Value<'_>> {
+fn read(array: &ArrayRef) -> Vec<Option<Cell<'_>>> {
     let column = Column::new(array.as_ref()).unwrap();
     (0..array.len()).map(|row| column.get(row)).collect()
 }
@@ -34,45 +47,41 @@ fn dictionary(key: DataType, value: DataType) -> DataType {
 
 #[test]
 fn every_type_there_and_back() {
-    let ints = [Value::Int(-3), Value::Null, Value::Int(100)];
-    let uints = [Value::UInt(3), Value::Null, Value::UInt(200)];
-    let decimals = [Value::Decimal(-3), Value::Null, Value::Decimal(99_999)];
+    let ints = [int(-3), None, int(100)];
+    let uints = [int(3), None, int(200)];
+    let decimals = [int(-3), None, int(99_999)];
     let texts = [
-        Value::Utf8("a"),
-        Value::Null,
-        Value::Utf8("longer than twelve bytes"),
-        Value::Utf8("a"),
-        Value::Utf8(""),
+        text("a"),
+        None,
+        text("longer than twelve bytes"),
+        text("a"),
+        text(""),
     ];
-    let interval = |months, days, nanoseconds| Value::Interval {
-        months,
-        days,
-        nanoseconds,
-    };
+    let interval = |months, days, nanoseconds| int(Span::new(months, days, nanoseconds).packed());
     let units = [
         TimeUnit::Second,
         TimeUnit::Millisecond,
         TimeUnit::Microsecond,
         TimeUnit::Nanosecond,
     ];
-    let mut cases: Vec<(DataType, Vec<Value<'_>>)> = vec![
+    let mut cases: Vec<(DataType, Vec<Option<Cell<'_>>>)> = vec![
         (
             DataType::Boolean,
-            vec![Value::Boolean(true), Value::Null, Value::Boolean(false)],
+            vec![int(i128::from(true)), None, int(i128::from(false))],
         ),
-        (DataType::Float32, vec![Value::Float32(-0.5), Value::Null]),
-        (DataType::Float64, vec![Value::Float64(-0.5), Value::Null]),
+        (DataType::Float32, vec![float(-0.5), None]),
+        (DataType::Float64, vec![float(-0.5), None]),
         (
             DataType::Interval(IntervalUnit::YearMonth),
-            vec![interval(-14, 0, 0), Value::Null],
+            vec![interval(-14, 0, 0), None],
         ),
         (
             DataType::Interval(IntervalUnit::DayTime),
-            vec![interval(0, -2, -3_000_000), Value::Null],
+            vec![interval(0, -2, -3_000_000), None],
         ),
         (
             DataType::Interval(IntervalUnit::MonthDayNano),
-            vec![interval(1, -2, 3), Value::Null],
+            vec![interval(1, -2, 3), None],
         ),
     ];
     let signed = [
@@ -134,12 +143,7 @@ fn a_dictionary_reads_as_its_strings() {
     let values = StringArray::from(vec![Some("zero"), Some("one"), None]);
     let array = DictionaryArray::<Int32Type>::new(keys, Arc::new(values));
     let array: ArrayRef = Arc::new(array);
-    let expected = [
-        Value::Utf8("one"),
-        Value::Null,
-        Value::Utf8("zero"),
-        Value::Null,
-    ];
+    let expected = [text("one"), None, text("zero"), None];
     assert_eq!(read(&array), expected);
     assert_eq!(read(&array.slice(2, 2)), expected[2..]);
     let empty = DictionaryArray::<Int8Type>::new(
@@ -147,13 +151,13 @@ fn a_dictionary_reads_as_its_strings() {
         Arc::new(StringArray::from(Vec::<&str>::new())),
     );
     let empty: ArrayRef = Arc::new(empty);
-    assert_eq!(read(&empty), [Value::Null, Value::Null]);
+    assert_eq!(read(&empty), [None, None]);
     let views = DictionaryArray::<UInt8Type>::new(
         UInt8Array::from(vec![0]),
         Arc::new(StringViewArray::from(vec!["v"])),
     );
     let views: ArrayRef = Arc::new(views);
-    assert_eq!(read(&views), [Value::Utf8("v")]);
+    assert_eq!(read(&views), [text("v")]);
 }
 
 #[test]
@@ -169,29 +173,29 @@ fn slices_do_not_share_bits() {
         assert_eq!(read(&slice), whole[offset..offset + len]);
     }
     let large: ArrayRef = Arc::new(LargeStringArray::from(vec!["x", "y", "z"]));
-    assert_eq!(read(&large.slice(2, 1)), [Value::Utf8("z")]);
+    assert_eq!(read(&large.slice(2, 1)), [text("z")]);
 }
 
 #[test]
 fn a_builder_starts_over() {
     let mut builder = ColumnBuilder::new(&dictionary(DataType::Int8, DataType::Utf8)).unwrap();
-    builder.push(Value::Utf8("a")).unwrap();
+    builder.push(text("a")).unwrap();
     assert_eq!(builder.finish().unwrap().len(), 1);
     assert_eq!(builder.finish().unwrap().len(), 0);
-    builder.push(Value::Null).unwrap();
+    builder.push(None).unwrap();
     let array = builder.finish().unwrap();
-    assert_eq!(read(&array), [Value::Null]);
+    assert_eq!(read(&array), [None]);
 }
 
 #[test]
 fn what_does_not_fit() {
     let cases = [
-        (DataType::Int8, Value::Int(128)),
-        (DataType::UInt8, Value::UInt(256)),
-        (DataType::Decimal32(9, 2), Value::Decimal(1 << 40)),
-        (DataType::Boolean, Value::Int(1)),
-        (DataType::Utf8, Value::Int(1)),
-        (DataType::Float64, Value::Float32(1.0)),
+        (DataType::Int8, int(128)),
+        (DataType::UInt8, int(256)),
+        (DataType::Decimal32(9, 2), int(1 << 40)),
+        (DataType::Boolean, int(2)),
+        (DataType::Utf8, int(1)),
+        (DataType::Float64, int(1)),
     ];
     for (data_type, value) in cases {
         let error = build(&data_type, &[value]).unwrap_err();
@@ -199,7 +203,7 @@ fn what_does_not_fit() {
         assert!(!error.is_arithmetic());
     }
     let names: Vec<String> = (0..200).map(|index| index.to_string()).collect();
-    let values: Vec<_> = names.iter().map(|name| Value::Utf8(name)).collect();
+    let values: Vec<_> = names.iter().map(|name| text(name)).collect();
     let error = build(&dictionary(DataType::Int8, DataType::Utf8), &values).unwrap_err();
     assert!(matches!(error, EvalError::Overflow { .. }), "{error}");
     assert!(ColumnBuilder::new(&DataType::Binary).is_err());

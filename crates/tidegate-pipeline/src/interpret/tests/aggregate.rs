@@ -11,7 +11,7 @@ use arrow_schema::DataType;
 
 use crate::interpret::EvalError;
 use crate::pipeline::{AggregateFunction, AggregateOutput};
-use crate::testing::{batch, call, col, group_by, named, pipeline, run, strings};
+use crate::tests::building::{batch, call, col, group_by, named, pipeline, run, strings};
 
 use AggregateFunction::{Avg, Count, Max, Min, StddevPop, StddevSamp, Sum, VarPop, VarSamp};
 use DataType::{Decimal32, Decimal64, Decimal128, Float64, Int64, UInt64};

@@ -8,7 +8,7 @@ use arrow_schema::DataType;
 use crate::expr::{ArithmeticOp, CompareOp, Expr};
 use crate::interpret::evaluate;
 use crate::scalar::ScalarValue;
-use crate::testing::{batch, col, eval, param, scalar, strings, text};
+use crate::tests::building::{batch, col, eval, param, scalar, strings, text};
 
 use DataType::{Boolean, Float64, Int64, Utf8, Utf8View};
 

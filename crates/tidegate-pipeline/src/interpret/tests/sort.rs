@@ -7,7 +7,7 @@ use arrow_array::{Array, ArrayRef, Float64Array, Int64Array, RecordBatch};
 use crate::expr::{ArithmeticOp, Expr};
 use crate::interpret::block::BATCH_ROWS;
 use crate::pipeline::{Sort, SortKey, Step};
-use crate::testing::{batch, col, pipeline, run, run_one, strings};
+use crate::tests::building::{batch, col, pipeline, run, run_one, strings};
 
 fn ints(values: &[Option<i64>]) -> ArrayRef {
     Arc::new(Int64Array::from(values.to_vec()))

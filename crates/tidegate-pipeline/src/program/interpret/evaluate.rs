@@ -117,8 +117,8 @@ impl<'a> Block<'a> {
 
     fn error(&mut self, raised: &Raised, row: usize) -> EvalError {
         match raised {
-            Raised::CastFailed { value, from, to } => EvalError::CastFailed {
-                value: format!("{:?}", self.cell(*value, row).as_value(from)),
+            Raised::CastFailed { value, to, .. } => EvalError::CastFailed {
+                value: format!("{:?}", self.cell(*value, row)),
                 to: to.to_string(),
             },
             Raised::Function { name, call } => {
@@ -285,16 +285,14 @@ impl<'a> Block<'a> {
         (arguments, wanted): (&[ValueId], ValueId),
         data: Type,
     ) -> Vec<Cell<'a>> {
-        let call = custom::Call::new(function);
         let mut results = Vec::with_capacity(self.rows);
         for row in 0..self.rows {
             let mut result = Some(Cell::within(data));
             let mut error = None;
             if self.is_true(wanted, row) {
-                let cells = arguments.iter().zip(&function.arguments);
-                let cells = cells.map(|(id, (_, of))| self.cell(*id, row).as_value(of));
-                match call.apply(&cells.collect::<Vec<_>>()) {
-                    Ok(value) => result = Cell::of(value),
+                let cells = arguments.iter().map(|id| self.cell(*id, row));
+                match custom::call(function, &cells.collect::<Vec<_>>()) {
+                    Ok(value) => result = value,
                     Err(why) => (result, error) = (None, Some(why)),
                 }
             }

@@ -4,11 +4,9 @@ use super::super::cell::Cell;
 use super::super::float_sum::FloatSum;
 use super::super::{Accumulator, Groups, Output, Reduce};
 use super::evaluate::{BLOCK_ROWS, Block, Texts};
-use super::shown;
 use crate::interpret::EvalError;
 use crate::interpret::block::BlockBuilder;
 use crate::interpret::groups::{GroupTable, encode};
-use crate::interpret::value::Value;
 
 /// The groups met so far, in order of first appearance.
 pub(super) struct Table {
@@ -58,7 +56,7 @@ impl Table {
         if self.grouped {
             self.key.clear();
             for key in &groups.keys {
-                encode(shown(block, row, key), &mut self.key);
+                encode(block.get(key.value, row), &mut self.key);
             }
             let before = self.keys.len();
             group = self.keys.group(&self.key)?;
@@ -101,7 +99,7 @@ impl Table {
             });
             let finished: Vec<Block<'_>> = finished.collect::<Result<_, _>>()?;
             for row in 0..num {
-                let mut values: Vec<Value<'_>> = match groups.keys.len() {
+                let mut values: Vec<Option<Cell<'_>>> = match groups.keys.len() {
                     0 => Vec::new(),
                     keys => self.keys.decode(start + row, keys)?,
                 };
@@ -109,7 +107,7 @@ impl Table {
                     let outputs = call.finish.finished();
                     let outputs = outputs.iter();
                     values.extend(
-                        outputs.map(|(_, output): &(_, &Output)| shown(block, row, output)),
+                        outputs.map(|(_, output): &(_, &Output)| block.get(output.value, row)),
                     );
                 }
                 rows.push(values)?;

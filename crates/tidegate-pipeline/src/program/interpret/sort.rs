@@ -11,17 +11,13 @@ use arrow_schema::DataType;
 use super::super::cell::Cell;
 use super::super::{Order, RowProgram, Sorted, Type};
 use super::evaluate::Block;
-use super::shown;
 use crate::interpret::EvalError;
 use crate::interpret::block::{BATCH_ROWS, Block as Rows, BlockBuilder};
 use crate::interpret::column::Column;
-use crate::interpret::value::Value;
 
 /// The rows met so far.
 pub(super) struct Sorter {
     keys: Vec<Order>,
-    /// How keys are held.
-    key_types: Vec<DataType>,
     fetch: Option<usize>,
     /// How many columns a row has, before those of its keys.
     width: usize,
@@ -45,7 +41,6 @@ impl Sorter {
             width: sorted.outputs.len(),
             gathered: BlockBuilder::new(outputs.chain(&key_types))?,
             enough: sorted.fetch.map_or(usize::MAX, enough),
-            key_types,
         })
     }
 
@@ -57,12 +52,8 @@ impl Sorter {
         row: usize,
     ) -> Result<(), EvalError> {
         let outputs = sorted.outputs.iter();
-        let outputs = outputs.map(|output| shown(block, row, output));
-        let keys = self.keys.iter().zip(&self.key_types);
-        let keys = keys.map(|(key, held_as)| {
-            let cell = block.get(key.value, row);
-            cell.map_or(Value::Null, |cell| cell.as_value(held_as))
-        });
+        let outputs = outputs.map(|output| block.get(output.value, row));
+        let keys = self.keys.iter().map(|key| block.get(key.value, row));
         self.gathered.push(outputs.chain(keys))
     }
 
@@ -105,9 +96,7 @@ impl Sorter {
             places.extend((0..held.rows).map(|row| (block, row)));
         }
         let (keys, width) = (&self.keys, self.width);
-        let cell = |(block, row): (usize, usize), key: usize| {
-            Cell::of(columns[block][width + key].get(row))
-        };
+        let cell = |(block, row): (usize, usize), key: usize| columns[block][width + key].get(row);
         places.sort_by(|left, right| {
             let orders = keys.iter().enumerate();
             orders

@@ -10,8 +10,8 @@ use crate::pipeline::{
     AggregateCall, AggregateFunction, AggregateOutput, Pipeline, Sort, SortKey, Step,
 };
 use crate::scalar::Scalar;
-use crate::testing::{call, col, group_by, named, pipeline};
-use crate::testing_random::{Random, Shape, hold_rows, random_batch, scalar, value};
+use crate::tests::building::{call, col, group_by, named, pipeline};
+use crate::tests::random::{Random, Shape, hold_rows, random_batch, scalar, value};
 use crate::types::{Decimal, is_string};
 
 use DataType::{
@@ -96,10 +96,8 @@ impl Maker<'_> {
         {
             return cast;
         }
-        let literal = match self.random.one_in(8) {
-            true => crate::interpret::value::Value::Null,
-            false => value(self.random, data_type, self.shape),
-        };
+        let is_there = !self.random.one_in(8);
+        let literal = is_there.then(|| value(self.random, data_type, self.shape));
         self.parameters.push(scalar(literal, data_type));
         Expr::parameter(self.parameters.len() - 1, data_type.clone()).unwrap()
     }

@@ -16,26 +16,20 @@ mod planner;
 mod pruning;
 mod scan;
 
-use std::fmt;
 use std::sync::Arc;
 
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::datasource::physical_plan::{FileScanConfig, ParquetSource};
 use datafusion::datasource::source::DataSourceExec;
-use datafusion::error::Result;
-use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::projection::ProjectionExprs;
-use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
-use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion_datasource::PartitionedFile;
 use datafusion_datasource::file::FileSource;
-use datafusion_datasource::file_stream::FileOpener;
 use datafusion_datasource::morsel::Morselizer;
-use datafusion_datasource::{PartitionedFile, TableSchema};
 use object_store::ObjectStore;
 use tidegate_scheduler::cache::host::HostChunk;
 
 use super::files::HostCache;
 use crate::files::guard::unguarded;
+use crate::files::layer::{Layer, Layered, Opening};
 use crate::options::{CacheMode, TidegateOptions};
 pub(crate) use page_fill::PageFill;
 use planner::CachedMorselizer;
@@ -45,9 +39,11 @@ pub(super) use scan::selects_rows;
 use scan::{CachedScan, Step};
 
 /// A `ParquetSource` behind the host tier.
+pub(crate) type CachedSource = Layered<HostTierLayer>;
+
+/// The host tier, as one scan sees it.
 #[derive(Clone)]
-pub(crate) struct CachedSource {
-    inner: Arc<dyn FileSource>,
+pub(crate) struct HostTierLayer {
     scan: Arc<CachedScan>,
     batch_size: usize,
 }
@@ -96,7 +92,8 @@ pub(crate) fn wrapped_scan(
 /// Puts the host tier in front of `other` if it stands in front of `planned`.
 pub(super) fn as_well(planned: &FileScanConfig, mut other: FileScanConfig) -> FileScanConfig {
     if let Some(cached) = planned.file_source().downcast_ref::<CachedSource>()
-        && let Ok(source) = CachedSource::over(&other, cached.scan.cache(), cached.scan.fills())
+        && let Ok(source) =
+            CachedSource::over(&other, cached.layer.scan.cache(), cached.layer.scan.fills())
     {
         other.file_source = Arc::new(source);
     }
@@ -119,10 +116,10 @@ impl CachedSource {
         file: &PartitionedFile,
         store: &Arc<dyn ObjectStore>,
     ) -> Vec<Kept> {
-        let Some(known) = self.scan.open(file, store).await else {
+        let Some(known) = self.layer.scan.open(file, store).await else {
             return Vec::new();
         };
-        let steps = self.scan.steps(file, &known);
+        let steps = self.layer.scan.steps(file, &known);
         let mut row_groups = Vec::new();
         for step in steps.map_or_else(Vec::new, |decided| decided.steps) {
             match step {
@@ -132,10 +129,9 @@ impl CachedSource {
                 }
                 Step::Read(numbers, Some(kept)) => {
                     let bid = kept.bid;
-                    let fills = kept
-                        .row_groups
-                        .into_iter()
-                        .map(|missing| PageFill::new(&self.scan, &known, store, missing, bid));
+                    let fills = kept.row_groups.into_iter().map(|missing| {
+                        PageFill::new(&self.layer.scan, &known, store, missing, bid)
+                    });
                     let fills = numbers.into_iter().zip(fills);
                     row_groups
                         .extend(fills.map(|(number, fill)| Kept::Fill(number, Box::new(fill))));
@@ -151,95 +147,37 @@ impl CachedSource {
         config: &FileScanConfig,
         cache: &Arc<HostCache>,
         fills: bool,
-    ) -> std::result::Result<Self, String> {
+    ) -> Result<Self, String> {
         let inner = config.file_source();
         let Some(planned) = unguarded(inner).downcast_ref::<ParquetSource>() else {
             return Err("it does not read Parquet files".into());
         };
         Ok(Self {
-            scan: Arc::new(CachedScan::try_new(config, planned, cache, fills)?),
+            layer: HostTierLayer {
+                scan: Arc::new(CachedScan::try_new(config, planned, cache, fills)?),
+                batch_size: 0,
+            },
             inner: Arc::clone(inner),
-            batch_size: 0,
         })
     }
 }
 
-impl FileSource for CachedSource {
-    fn create_file_opener(
-        &self,
-        object_store: Arc<dyn ObjectStore>,
-        base_config: &FileScanConfig,
-        partition: usize,
-    ) -> Result<Arc<dyn FileOpener>> {
-        self.inner
-            .create_file_opener(object_store, base_config, partition)
-    }
-
-    fn create_morselizer(
-        &self,
-        object_store: Arc<dyn ObjectStore>,
-        base_config: &FileScanConfig,
-        partition: usize,
-    ) -> Result<Box<dyn Morselizer>> {
-        let store = Arc::clone(&object_store);
-        let inner = self
-            .inner
-            .create_morselizer(object_store, base_config, partition)?;
-        Ok(Box::new(CachedMorselizer::new(
+impl Layer for HostTierLayer {
+    fn morselizer(&self, inner: Box<dyn Morselizer>, opening: Opening<'_>) -> Box<dyn Morselizer> {
+        Box::new(CachedMorselizer::new(
             Arc::from(inner),
             Arc::clone(&self.scan),
-            store,
-            self.inner.metrics().clone(),
-            partition,
+            opening.store,
+            opening.source.metrics().clone(),
+            opening.partition,
             self.batch_size,
-        )))
+        ))
     }
 
-    fn table_schema(&self) -> &TableSchema {
-        self.inner.table_schema()
-    }
-
-    // Called each time the scan is opened: what comes back must still be behind the tier.
-    fn with_batch_size(&self, batch_size: usize) -> Arc<dyn FileSource> {
-        Arc::new(Self {
-            inner: self.inner.with_batch_size(batch_size),
+    fn with_batch_size(&self, batch_size: usize) -> Self {
+        Self {
             scan: Arc::clone(&self.scan),
             batch_size,
-        })
-    }
-
-    fn filter(&self) -> Option<Arc<dyn PhysicalExpr>> {
-        self.inner.filter()
-    }
-
-    fn projection(&self) -> Option<&ProjectionExprs> {
-        self.inner.projection()
-    }
-
-    fn metrics(&self) -> &ExecutionPlanMetricsSet {
-        self.inner.metrics()
-    }
-
-    fn file_type(&self) -> &str {
-        self.inner.file_type()
-    }
-
-    fn fmt_extra(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.inner.fmt_extra(format, f)
-    }
-
-    fn supports_repartitioning(&self) -> bool {
-        self.inner.supports_repartitioning()
-    }
-
-    fn reorder_files(&self, files: Vec<PartitionedFile>) -> Vec<PartitionedFile> {
-        self.inner.reorder_files(files)
-    }
-
-    fn apply_expressions(
-        &self,
-        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        self.inner.apply_expressions(f)
+        }
     }
 }

@@ -89,7 +89,7 @@ impl PageScan {
         let scan = leaf.downcast_ref::<DataSourceExec>()?;
         let config = scan.data_source().downcast_ref::<FileScanConfig>()?;
         let (gate, inner) = match config.file_source().downcast_ref::<GatedSource>() {
-            Some(gated) => (Some(gated.gate()), gated.inner()),
+            Some(gated) => (Some(gated.layer.clone()), &gated.inner),
             None => (None, config.file_source()),
         };
         let inner = Arc::clone(inner);

@@ -39,7 +39,7 @@ use super::HostFoldExec;
 use super::fold::PartitionFold;
 use super::gather::{Gather, run_input};
 use super::merged::MergedGroups;
-use super::states::StatesExec;
+use super::streams::leaf_of;
 use crate::region::PipelineExec;
 use crate::region::chain::{Exchanges, with_leaf};
 
@@ -215,7 +215,7 @@ impl Execution {
             let schema = node.input.schema();
             states.push(Box::pin(RecordBatchStreamAdapter::new(schema, batches)) as _);
         }
-        let states = Arc::new(StatesExec::new(node.input.schema(), states));
+        let states = leaf_of(node.input.schema(), states)?;
         Ok(Some(Self {
             over_states: node.finals_over(states)?,
             gather,
@@ -255,7 +255,7 @@ impl Execution {
         let schema = self.input.schema();
         let batches = stream::iter(states.into_iter().map(Ok));
         let batches = Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&schema), batches));
-        let leaf: Arc<dyn ExecutionPlan> = Arc::new(StatesExec::new(schema, vec![batches]));
+        let leaf = leaf_of(schema, vec![batches])?;
         finals_over(&self.finals, &self.input, &leaf, Exchanges::Drop)?.execute(0, ctx)
     }
 }

@@ -1,40 +1,11 @@
-//! The way of a result from the device's thread to whoever waits for it.
+//! Work for a simulated device's thread.
 
-use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
-use std::task::{Context, Poll};
-
-use futures::FutureExt;
-use futures::channel::oneshot;
 
 use crate::error::DeviceError;
 use crate::info::DeviceId;
 use crate::memory::Reservation;
-
-/// The result of queued work, once the device is done with it. Dropping it leaves the work queued.
-#[derive(Debug)]
-#[must_use = "a completion is the only way to learn that the work failed"]
-pub struct Completion<T> {
-    device: DeviceId,
-    receiver: oneshot::Receiver<Result<T, DeviceError>>,
-}
-
-impl<T> Future for Completion<T> {
-    type Output = Result<T, DeviceError>;
-
-    fn poll(mut self: Pin<&mut Self>, ctx: &mut Context<'_>) -> Poll<Self::Output> {
-        let device = self.device;
-        self.receiver.poll_unpin(ctx).map(|received| {
-            received.unwrap_or_else(|oneshot::Canceled| {
-                Err(DeviceError::Lost {
-                    device,
-                    why: "its thread ended".to_owned(),
-                })
-            })
-        })
-    }
-}
+use crate::pending::{Delivery, Pending, panic_text};
 
 /// A task and where its result goes, for a queue that knows neither type.
 pub(super) trait Parcel: Send {
@@ -50,12 +21,12 @@ pub(super) fn parcel<T, F>(
     device: DeviceId,
     memory: Option<Reservation>,
     task: F,
-) -> (Box<dyn Parcel>, Completion<T>)
+) -> (Box<dyn Parcel>, Pending<T>)
 where
     T: Send + 'static,
     F: FnOnce() -> T + Send + 'static,
 {
-    let (sender, receiver) = oneshot::channel();
+    let (sender, pending) = Pending::later(device);
     let parcel = TypedParcel {
         device,
         memory,
@@ -63,7 +34,7 @@ where
         result: None,
         sender,
     };
-    (Box::new(parcel), Completion { device, receiver })
+    (Box::new(parcel), pending)
 }
 
 struct TypedParcel<T, F> {
@@ -71,7 +42,7 @@ struct TypedParcel<T, F> {
     memory: Option<Reservation>,
     task: Option<F>,
     result: Option<T>,
-    sender: oneshot::Sender<Result<T, DeviceError>>,
+    sender: Delivery<T>,
 }
 
 impl<T, F> Parcel for TypedParcel<T, F>
@@ -85,8 +56,8 @@ where
         };
         // Nothing that the task touched is looked at again after a panic, save through the task's
         // own locks.
-        let result =
-            catch_unwind(AssertUnwindSafe(task)).map_err(|payload| panic_text(&*payload))?;
+        let result = catch_unwind(AssertUnwindSafe(task))
+            .map_err(|panic| format!("its task panicked: {}", panic_text(&*panic)))?;
         self.result = Some(result);
         Ok(())
     }
@@ -111,12 +82,4 @@ where
         // Nobody waiting is no failure: the work was to be done all the same.
         let _ = sender.send(message);
     }
-}
-
-fn panic_text(payload: &(dyn Any + Send)) -> String {
-    let text = payload
-        .downcast_ref::<&str>()
-        .copied()
-        .or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-    format!("its task panicked: {}", text.unwrap_or("without a message"))
 }

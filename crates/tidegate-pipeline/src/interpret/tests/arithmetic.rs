@@ -14,7 +14,7 @@ use arrow_schema::DataType;
 
 use crate::expr::{ArithmeticOp, Expr};
 use crate::interpret::EvalError;
-use crate::testing::{col, eval};
+use crate::tests::building::{col, eval};
 
 use ArithmeticOp::{Add, Divide, Modulo, Multiply, Subtract};
 

@@ -1,57 +1,15 @@
-//! Work for a device's thread, and the future of its result.
+//! Work for a device's thread.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::Pin;
-use std::task::{Context, Poll};
 
 use futures::FutureExt;
-use futures::channel::oneshot;
 use futures::future::LocalBoxFuture;
 
 use super::lane::Lane;
 use crate::error::DeviceError;
 use crate::info::DeviceId;
-
-/// The result of submitted work, once the device's thread is done with it. Dropping it leaves the
-/// work queued.
-///
-/// It is [`DeviceError::Lost`] if the device was lost before the work ended, and
-/// [`DeviceError::LaunchFailed`] if the work panicked.
-#[derive(Debug)]
-#[must_use = "a pending result is the only way to learn that the work failed"]
-pub struct Pending<T> {
-    device: DeviceId,
-    receiver: oneshot::Receiver<Result<T, DeviceError>>,
-}
-
-/// Delivers the result of what goes on after the work that began it. Dropped, it says that the device's
-/// thread ended.
-pub(super) type Delivery<T> = oneshot::Sender<Result<T, DeviceError>>;
-
-impl<T> Pending<T> {
-    /// Makes a result that is delivered later.
-    pub(super) fn later(device: DeviceId) -> (Delivery<T>, Self) {
-        let (sender, receiver) = oneshot::channel();
-        (sender, Self { device, receiver })
-    }
-}
-
-impl<T> Future for Pending<T> {
-    type Output = Result<T, DeviceError>;
-
-    fn poll(mut self: Pin<&mut Self>, ctx: &mut Context<'_>) -> Poll<Self::Output> {
-        let device = self.device;
-        self.receiver.poll_unpin(ctx).map(|received| {
-            received.unwrap_or_else(|oneshot::Canceled| {
-                Err(DeviceError::Lost {
-                    device,
-                    why: "its thread ended".to_owned(),
-                })
-            })
-        })
-    }
-}
+use crate::pending::{Delivery, Pending, panic_text};
 
 /// Work of any type of result.
 pub(super) trait Job: Send {
@@ -77,9 +35,8 @@ where
     T: Send + 'static,
     W: for<'l> FnOnce(Lane<'l>) -> LocalBoxFuture<'l, T> + Send + 'static,
 {
-    let (sender, receiver) = oneshot::channel();
-    let task = Task { work, sender };
-    (Box::new(task), Pending { device, receiver })
+    let (sender, pending) = Pending::later(device);
+    (Box::new(Task { work, sender }), pending)
 }
 
 /// Packs work for the queue.
@@ -88,14 +45,13 @@ where
     T: Send + 'static,
     F: FnOnce(&Lane<'_>) -> T + Send + 'static,
 {
-    let (sender, receiver) = oneshot::channel();
-    let task = Task { work, sender };
-    (Box::new(task), Pending { device, receiver })
+    let (sender, pending) = Pending::later(device);
+    (Box::new(Task { work, sender }), pending)
 }
 
 struct Task<T, F> {
     work: F,
-    sender: oneshot::Sender<Result<T, DeviceError>>,
+    sender: Delivery<T>,
 }
 
 impl<T, F> Job for Task<T, F>
@@ -145,21 +101,15 @@ where
 fn deliver<T>(lane: &Lane<'_>, sender: Delivery<T>, ran: Result<T, Box<dyn Any + Send>>) {
     let outcome = match ran {
         Ok(result) => lane.verdict(Ok(())).map(|()| result),
-        Err(payload) => match lane.verdict(Err(panic_text(&*payload))) {
-            Ok(()) => return,
-            Err(error) => Err(error),
-        },
+        Err(payload) => {
+            match lane.verdict(Err(format!("its work panicked: {}", panic_text(&*payload)))) {
+                Ok(()) => return,
+                Err(error) => Err(error),
+            }
+        }
     };
     // Nobody waiting is no failure: the work was to be done all the same.
     let _ = sender.send(outcome);
-}
-
-fn panic_text(payload: &(dyn Any + Send)) -> String {
-    let text = payload
-        .downcast_ref::<&str>()
-        .copied()
-        .or_else(|| payload.downcast_ref::<String>().map(String::as_str));
-    format!("its work panicked: {}", text.unwrap_or("without a message"))
 }
 
 #[cfg(test)]

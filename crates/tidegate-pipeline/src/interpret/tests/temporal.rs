@@ -12,7 +12,7 @@ use chrono::{NaiveDate, NaiveDateTime};
 
 use crate::expr::{ArithmeticOp, DatePart, Expr};
 use crate::interpret::EvalError;
-use crate::testing::{col, eval};
+use crate::tests::building::{col, eval};
 
 fn days(date: &str) -> i32 {
     let date: NaiveDate = date.parse().unwrap();

@@ -15,7 +15,7 @@ use arrow_schema::DataType;
 
 use crate::expr::{CastFailure, Expr};
 use crate::interpret::EvalError;
-use crate::testing::{col, eval, strings};
+use crate::tests::building::{col, eval, strings};
 
 fn cast(array: ArrayRef, to: &DataType, on_failure: CastFailure) -> Result<ArrayRef, EvalError> {
     let expr = Expr::cast(col(0, array.data_type()), to.clone(), on_failure).unwrap();

@@ -1,0 +1,4 @@
+//! What tests of several modules are made with.
+
+pub(crate) mod building;
+pub(crate) mod random;

@@ -1,0 +1,3 @@
+//! What tests of several modules are made with.
+
+mod simulation;

@@ -1,0 +1,49 @@
+//! A rule of the physical optimizer that replaces nodes one by one, from the leaves up.
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::error::Result;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlan;
+
+/// The rule, by its name, with what makes another node of one; `None` leaves the node as it is.
+pub(crate) struct NodeRule<F>(pub(crate) &'static str, pub(crate) F);
+
+/// What stands in the place of a node.
+pub(crate) type Replaced = Result<Option<Arc<dyn ExecutionPlan>>>;
+
+impl<F> fmt::Debug for NodeRule<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl<F> PhysicalOptimizerRule for NodeRule<F>
+where
+    F: Fn(&Arc<dyn ExecutionPlan>, &ConfigOptions) -> Replaced + Send + Sync,
+{
+    fn optimize(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        config: &ConfigOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        plan.transform_up(|node| {
+            Ok(match self.1(&node, config)? {
+                Some(replaced) => Transformed::yes(replaced),
+                None => Transformed::no(node),
+            })
+        })
+        .data()
+    }
+
+    fn name(&self) -> &str {
+        self.0
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
