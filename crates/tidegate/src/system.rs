@@ -303,6 +303,7 @@ impl Content {
                 text("devices"),
                 count("tasks"),
                 seconds("silent_seconds"),
+                seconds("speed"),
             ],
             Content::Tasks => vec![
                 count("statement"),

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, UInt64Array};
+use datafusion::arrow::array::{ArrayRef, Float64Array, UInt64Array};
 
 use super::{counts, seconds, texts};
 use crate::query::QueryReport;
@@ -24,6 +24,11 @@ pub(super) fn executors(planner: Option<&dyn SpreadPlanner>) -> Vec<ArrayRef> {
         texts(all().map(|executor| Some(executor.devices.join(", ")))),
         counts(all().map(|executor| executor.tasks)),
         seconds(all().map(|executor| executor.silent_seconds)),
+        Arc::new(
+            all()
+                .map(|executor| executor.speed)
+                .collect::<Float64Array>(),
+        ),
     ]
 }
 
