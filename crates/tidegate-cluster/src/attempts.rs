@@ -1,8 +1,8 @@
 //! A statement that runs over executors, and again over those that are left if it loses one.
 //!
-//! It runs again as long as none of its rows has left, and at most `tidegate.retries` times; when no
-//! executor is left it runs in the scheduler's process. After a row has left, a lost executor is an
-//! error.
+//! It runs again if the tasks of the executor cannot be moved (`watch`), as long as none of its rows has left,
+//! and at most `tidegate.retries` times; when no executor is left it runs in the scheduler's process. After a
+//! row has left, such a loss is an error.
 
 use std::fmt;
 use std::sync::Arc;
@@ -256,7 +256,7 @@ async fn came(attempt: &Attempt, rows: &mut SendableRecordBatchStream) -> Came {
     let came = tokio::select! {
         biased;
         told = attempt.watch.lost() => Came::Lost(told),
-        told = gone(&attempt.executors) => Came::Lost(told),
+        told = gone(attempt) => Came::Lost(told),
         next = rows.next() => match next {
             Some(Ok(batch)) => Came::Batch(batch),
             Some(Err(error)) => match Told::find(&error) {
@@ -273,17 +273,25 @@ async fn came(attempt: &Attempt, rows: &mut SendableRecordBatchStream) -> Came {
     }
 }
 
-/// Waits until one of the executors has left the scheduler.
-async fn gone(executors: &[Usable]) -> Told {
-    let all = executors
-        .iter()
-        .map(|executor| Box::pin(executor.gone.cancelled()));
-    let (_, first, _) = select_all(all).await;
-    Told::new(
-        ErrorKind::Lost,
-        &executors[first].name,
-        "it is gone, or silent",
-    )
+/// Waits until one of the executors has left the scheduler whose tasks cannot be moved.
+async fn gone(attempt: &Attempt) -> Told {
+    let why = "it is gone, or silent";
+    loop {
+        let there = attempt.executors.iter();
+        let there = there.filter(|executor| !attempt.watch.is_mended(&executor.name));
+        let there: Vec<&Usable> = there.collect();
+        if there.is_empty() {
+            return std::future::pending().await;
+        }
+        let all = there
+            .iter()
+            .map(|executor| Box::pin(executor.gone.cancelled()));
+        let (_, first, _) = select_all(all).await;
+        let name = &there[first].name;
+        if !attempt.watch.mend(name, why) {
+            return Told::new(ErrorKind::Lost, name, why);
+        }
+    }
 }
 
 fn shown(error: DataFusionError) -> DataFusionError {

@@ -24,6 +24,8 @@ use tonic::body::Body;
 use tonic::codegen::http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
 use tower::{Layer, Service};
 
+use crate::guard::Clock;
+
 /// The number of a task in this process, set here alone.
 const TASK: HeaderName = HeaderName::from_static("x-tidegate-task");
 /// How the path of a call ends that a scheduler holds open for a task.
@@ -45,8 +47,15 @@ pub(crate) struct Tokens {
 #[derive(Debug, Default)]
 struct Task {
     token: CancellationToken,
-    /// What runs, and for which statement.
-    stage: Option<(String, Arc<dyn ExecutionPlan>)>,
+    stage: Option<Stage>,
+}
+
+/// What runs as a task.
+#[derive(Debug)]
+pub(crate) struct Stage {
+    pub(crate) statement: String,
+    pub(crate) plan: Arc<dyn ExecutionPlan>,
+    pub(crate) clock: Option<Arc<Clock>>,
 }
 
 /// A task that has ended.
@@ -54,6 +63,8 @@ struct Task {
 pub(crate) struct Ended {
     pub(crate) statement: String,
     pub(crate) regions: Vec<RegionReport>,
+    /// The number of the share that it read alone, and the seconds that it took.
+    pub(crate) share: Option<(u64, f64)>,
 }
 
 impl Tokens {
@@ -69,14 +80,14 @@ impl Tokens {
         Some((id, token))
     }
 
-    /// Notes what runs as a task, for a statement.
-    pub(crate) fn run(&self, id: u64, statement: &str, stage: &Arc<dyn ExecutionPlan>) {
+    /// Notes what runs as a task.
+    pub(crate) fn run(&self, id: u64, stage: Stage) {
         if let Some(task) = self.open.lock().get_mut(&id) {
-            task.stage = Some((statement.into(), Arc::clone(stage)));
+            task.stage = Some(stage);
         }
     }
 
-    /// Waits for a task with regions to end.
+    /// Waits for a task to end of which there is something to tell.
     pub(crate) async fn one_ended(&self) {
         self.has_ended.notified().await;
     }
@@ -97,18 +108,24 @@ impl Tokens {
             return;
         };
         task.token.cancel();
-        let Some((statement, stage)) = task.stage else {
+        let Some(stage) = task.stage else {
             return;
         };
-        let regions = stage_regions(&stage);
-        if regions.is_empty() {
+        let regions = stage_regions(&stage.plan);
+        let clock = stage.clock;
+        let share = clock.and_then(|clock| Some((clock.share, clock.seconds()?)));
+        if regions.is_empty() && share.is_none() {
             return;
         }
         let mut ended = self.ended.lock();
         if ended.len() == ENDED_MAX {
             ended.pop_front();
         }
-        ended.push_back(Ended { statement, regions });
+        ended.push_back(Ended {
+            statement: stage.statement,
+            regions,
+            share,
+        });
         self.has_ended.notify_one();
     }
 

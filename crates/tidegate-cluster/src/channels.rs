@@ -1,6 +1,6 @@
 //! From one process of a cluster to another.
 //!
-//! Connections are made by threads that compute nothing, are asked every two seconds whether they live,
+//! Connections are made by threads that compute nothing, are asked every second whether they live,
 //! and are forgotten when they are lost: a channel would answer the next call with the error of the last.
 
 use std::collections::HashMap;
@@ -20,7 +20,6 @@ use futures::StreamExt;
 use futures::stream::BoxStream;
 use parking_lot::Mutex;
 use tidegate::ErrorKind;
-use tidegate::spread::TaskReport;
 use tokio::runtime::Handle;
 use tokio::sync::OnceCell;
 use tonic::body::Body;
@@ -30,10 +29,13 @@ use tower::ServiceExt;
 use url::Url;
 
 use crate::links::Links;
-use crate::tasks::Tasks;
 use crate::told::Told;
+use crate::watch::Watch;
 
-type Connection = Arc<OnceCell<Channel>>;
+/// The rows of a partition of a task.
+pub(crate) type Rows = BoxStream<'static, Result<RecordBatch>>;
+
+pub(crate) type Connection = Arc<OnceCell<Channel>>;
 
 /// The connections of a process to its peers.
 #[derive(Clone, Debug)]
@@ -85,7 +87,7 @@ impl Channels {
     }
 
     /// Forgets a connection, unless another has taken its place.
-    fn forget(&self, url: &Url, connection: &Connection) {
+    pub(crate) fn forget(&self, url: &Url, connection: &Connection) {
         let mut open = self.open.lock();
         if open
             .get(url)
@@ -95,7 +97,11 @@ impl Channels {
         }
     }
 
-    async fn client(&self, url: &Url) -> Result<(Connection, Box<dyn WorkerChannel>), Told> {
+    /// Returns a client of a peer.
+    pub(crate) async fn client(
+        &self,
+        url: &Url,
+    ) -> Result<(Connection, Box<dyn WorkerChannel>), Told> {
         let (connection, channel) = self.channel(url).await?;
         let header = self.links.secret.header();
         let (name, value) = header.map_err(|status| Told::of_status(url, &status))?;
@@ -119,97 +125,6 @@ fn chain(error: &dyn std::error::Error) -> String {
         cause = error.source();
     }
     text
-}
-
-/// What a statement learns of its tasks on the way: which there are, and the first executor it lost.
-#[derive(Debug)]
-pub(crate) struct Watch {
-    pub(crate) statement: u64,
-    pub(crate) attempt: u64,
-    pub(crate) names: HashMap<Url, String>,
-    pub(crate) tasks: Arc<Tasks>,
-    lost: tokio::sync::watch::Sender<Option<Told>>,
-}
-
-impl Watch {
-    pub(crate) fn new(
-        statement: u64,
-        attempt: u64,
-        names: HashMap<Url, String>,
-        tasks: Arc<Tasks>,
-    ) -> Self {
-        Self {
-            statement,
-            attempt,
-            names,
-            tasks,
-            lost: tokio::sync::watch::Sender::new(None),
-        }
-    }
-
-    /// Notes that a task is sent to an executor.
-    fn begin(&self, url: &Url, stage: u64, task: u64) {
-        let name = self.names.get(url).cloned();
-        self.tasks.begin(TaskReport {
-            statement: self.statement,
-            attempt: self.attempt,
-            stage,
-            task,
-            executor: name.unwrap_or_else(|| url.to_string()),
-            state: String::new(),
-        });
-    }
-
-    /// Notes how the tasks end of which nothing else is known.
-    pub(crate) fn end(&self, state: &str) {
-        self.tasks.end(state, |task| {
-            task.statement == self.statement && task.attempt == self.attempt
-        });
-    }
-
-    /// Notes that an executor was lost, by its name or URL.
-    pub(crate) fn lose(&self, executor: &str) {
-        let name = self
-            .names
-            .iter()
-            .find(|(url, _)| url.as_str() == executor)
-            .map_or(executor, |(_, name)| name);
-        self.tasks.end("lost", |task| {
-            let is_own = task.statement == self.statement && task.attempt == self.attempt;
-            is_own && task.executor == *name
-        });
-    }
-
-    fn note(&self, told: &Told) {
-        if told.is_lost() {
-            self.lose(&told.executor);
-            self.lost.send_if_modified(|lost| {
-                let is_first = lost.is_none();
-                if is_first {
-                    *lost = Some(told.clone());
-                }
-                is_first
-            });
-        }
-    }
-
-    /// Returns the executor that was lost first.
-    pub(crate) fn lost_already(&self) -> Option<Told> {
-        self.lost.borrow().clone()
-    }
-
-    /// Waits for an executor to be lost.
-    pub(crate) async fn lost(&self) -> Told {
-        let mut changes = self.lost.subscribe();
-        loop {
-            if let Some(told) = changes.borrow_and_update().clone() {
-                return told;
-            }
-            if changes.changed().await.is_err() {
-                std::future::pending::<()>().await;
-            }
-        }
-    }
 }
 
 /// The connections as the engine of stages asks for them; of a statement on its scheduler, with its
@@ -252,17 +167,10 @@ struct Peer {
 }
 
 impl Peer {
-    /// Says of an error which executor it is of.
+    /// Says of an error which executor it is of, and has the statement know of a loss.
     fn tag(&self, error: DataFusionError) -> DataFusionError {
-        let told = match &error {
-            DataFusionError::External(inner) => match inner.downcast_ref::<tonic::Status>() {
-                Some(status) => Told::of_status(&self.url, status),
-                None => return error,
-            },
-            _ => match Told::find(&error) {
-                Some(told) => told,
-                None => return error,
-            },
+        let Some(told) = told_of(&self.url, &error) else {
+            return error;
         };
         if told.is_lost() && told.executor == self.url.as_str() {
             self.resolver.channels.forget(&self.url, &self.connection);
@@ -271,6 +179,39 @@ impl Peer {
             watch.note(&told);
         }
         told.to_error()
+    }
+
+    /// Tells whether an error is a loss that costs the statement nothing.
+    fn is_mended(&self, error: &DataFusionError) -> bool {
+        let watch = self.resolver.watch.as_ref();
+        watch.is_some_and(|watch| {
+            Told::find(error).is_some_and(|told| told.is_lost() && watch.is_mended(&told.executor))
+        })
+    }
+
+    /// Counts the bytes of rows, and tags the errors, of a stream of them.
+    fn counted(self: &Arc<Self>, rows: Rows) -> Rows {
+        let peer = Arc::clone(self);
+        let received = Arc::clone(&peer.resolver.channels.received);
+        let counted = rows.map(move |batch| {
+            if let Ok(batch) = &batch {
+                let bytes = batch.get_array_memory_size() as u64;
+                received.fetch_add(bytes, Ordering::Relaxed);
+            }
+            batch.map_err(|error| peer.tag(error))
+        });
+        counted.boxed()
+    }
+}
+
+/// Describes an error of a call to a peer, or of another peer that it tells of.
+fn told_of(url: &Url, error: &DataFusionError) -> Option<Told> {
+    match error {
+        DataFusionError::External(inner) => {
+            let status = inner.downcast_ref::<tonic::Status>()?;
+            Some(Told::of_status(url, status))
+        }
+        _ => Told::find(error),
     }
 }
 
@@ -291,16 +232,30 @@ impl WorkerChannel for Tagged {
         ctx: &Arc<TaskContext>,
     ) -> Result<BoxStream<'static, Result<WorkerToCoordinatorMsg>>> {
         let peer = Arc::clone(&self.peer);
-        let key = request.task_key;
         if let Some(watch) = &peer.resolver.watch {
-            watch.begin(&peer.url, key.stage_id as u64, key.task_number as u64);
+            watch.begin(&peer.url, &headers, &request, ctx);
         }
         let opened = self
             .client
             .coordinator_channel(headers, request, messages, metrics, ctx)
             .await;
-        let messages = opened.map_err(|error| peer.tag(error))?;
-        let messages = messages.map(move |message| message.map_err(|error| peer.tag(error)));
+        let messages = match opened.map_err(|error| peer.tag(error)) {
+            Ok(messages) => messages,
+            Err(error) if peer.is_mended(&error) => return Ok(futures::stream::empty().boxed()),
+            Err(error) => return Err(error),
+        };
+        let messages = messages.map({
+            let peer = Arc::clone(&peer);
+            move |message| message.map_err(|error| peer.tag(error))
+        });
+        // A task that runs elsewhere now has nothing more to say here.
+        let messages = messages.take_while(move |message| {
+            let goes_on = message
+                .as_ref()
+                .err()
+                .is_none_or(|error| !peer.is_mended(error));
+            futures::future::ready(goes_on)
+        });
         Ok(messages.boxed())
     }
 
@@ -310,25 +265,35 @@ impl WorkerChannel for Tagged {
         request: ExecuteTaskRequest,
         metrics: ExecutionPlanMetricsSet,
         ctx: &Arc<TaskContext>,
-    ) -> Result<Vec<BoxStream<'static, Result<RecordBatch>>>> {
+    ) -> Result<Vec<Rows>> {
+        let partitions = request.target_partition_start..request.target_partition_end;
+        let movable = self.peer.resolver.watch.as_ref().and_then(|watch| {
+            let head = request.producer_head.clone();
+            watch.read(request.task_key, &self.peer.url, head, partitions.len())
+        });
         let opened = self
             .client
             .execute_task(headers, request, metrics, ctx)
             .await;
-        let streams = opened.map_err(|error| self.peer.tag(error))?;
-        let tagged = streams.into_iter().map(|stream| {
-            let peer = Arc::clone(&self.peer);
-            let received = Arc::clone(&peer.resolver.channels.received);
-            let stream = stream.map(move |batch| {
-                if let Ok(batch) = &batch {
-                    let bytes = batch.get_array_memory_size() as u64;
-                    received.fetch_add(bytes, Ordering::Relaxed);
-                }
-                batch.map_err(|error| peer.tag(error))
-            });
-            stream.boxed()
+        let opened = opened.map_err(|error| self.peer.tag(error));
+        let streams = match (opened, &movable) {
+            (Ok(streams), _) => {
+                let counted = streams
+                    .into_iter()
+                    .map(|rows| Some(self.peer.counted(rows)));
+                counted.collect()
+            }
+            (Err(error), Some(_)) if self.peer.is_mended(&error) => {
+                partitions.clone().map(|_| None).collect::<Vec<_>>()
+            }
+            (Err(error), _) => return Err(error),
+        };
+        let followed = streams.into_iter().zip(partitions);
+        let followed = followed.filter_map(|(rows, partition)| match &movable {
+            Some(task) => Some(task.follow(partition, rows)),
+            None => rows,
         });
-        Ok(tagged.collect())
+        Ok(followed.collect())
     }
 
     async fn get_worker_info(

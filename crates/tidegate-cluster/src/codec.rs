@@ -1,4 +1,5 @@
-//! What of a plan is ours, in bytes: scans of generated tables, and of files that we read ourselves.
+//! What of a plan is ours, in bytes: scans of generated tables, and of files that we read ourselves, and the
+//! numbers of shares.
 
 use std::sync::Arc;
 
@@ -15,19 +16,23 @@ use datafusion_proto::physical_plan::{
 use prost::Message;
 use tidegate::spread::LeafDescription;
 
-/// Carries our leaves.
+use crate::share::ShareExec;
+
+/// Carries our leaves, and the numbers of shares.
 #[derive(Debug)]
 pub(crate) struct Codec;
 
-/// A leaf of ours.
+/// A leaf of ours, or the number of the share below.
 #[derive(Clone, PartialEq, prost::Message)]
-struct Leaf {
+struct Own {
     /// Its description, as JSON.
     #[prost(bytes = "vec", tag = "1")]
     description: Vec<u8>,
     /// The plan of its stand-in.
     #[prost(bytes = "vec", optional, tag = "2")]
     stand_in: Option<Vec<u8>>,
+    #[prost(uint64, optional, tag = "3")]
+    share: Option<u64>,
 }
 
 /// Stand-ins are nodes of DataFusion's.
@@ -41,10 +46,18 @@ impl PhysicalExtensionCodec for Codec {
         ctx: &TaskContext,
         converter: &dyn PhysicalProtoConverterExtension,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        if !inputs.is_empty() {
-            return internal_err!("a leaf came with inputs");
+        let leaf = Own::decode(buf).map_err(|error| DataFusionError::External(error.into()))?;
+        match (leaf.share, inputs) {
+            (None, []) => {}
+            (Some(number), [inner]) => {
+                return Ok(Arc::new(ShareExec {
+                    inner: Arc::clone(inner),
+                    number,
+                    what: String::new(),
+                }));
+            }
+            _ => return internal_err!("a leaf came with inputs, or a share without"),
         }
-        let leaf = Leaf::decode(buf).map_err(|error| DataFusionError::External(error.into()))?;
         let stand_in = leaf.stand_in.map(|bytes| {
             physical_plan_from_bytes_with_proto_converter(&bytes, ctx, &PLAIN, converter)
         });
@@ -57,15 +70,24 @@ impl PhysicalExtensionCodec for Codec {
         buf: &mut Vec<u8>,
         converter: &dyn PhysicalProtoConverterExtension,
     ) -> Result<()> {
+        if let Some(share) = node.downcast_ref::<ShareExec>() {
+            let own = Own {
+                share: Some(share.number),
+                ..Own::default()
+            };
+            buf.extend(own.encode_to_vec());
+            return Ok(());
+        }
         let leaf = LeafDescription::of(&node)?;
         let (description, stand_in) =
             leaf.ok_or_else(|| exec_datafusion_err!("{} is of this process", node.name()))?;
         let stand_in = stand_in
             .map(|plan| physical_plan_to_bytes_with_proto_converter(plan, &PLAIN, converter))
             .transpose()?;
-        let leaf = Leaf {
+        let leaf = Own {
             description: description.to_json()?,
             stand_in: stand_in.map(|bytes| bytes.to_vec()),
+            share: None,
         };
         buf.extend(leaf.encode_to_vec());
         Ok(())

@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use datafusion::common::config::ConfigOptions;
@@ -28,16 +27,17 @@ use tonic::service::InterceptorLayer;
 use tonic::transport::server::TcpIncoming;
 use url::Url;
 
-use crate::calls::{CallsLayer, Ended, Tokens};
+use crate::calls::{CallsLayer, Ended, Stage, Tokens};
 use crate::channels::{Channels, Resolver};
 use crate::codec::Codec;
 use crate::error::ClusterError;
-use crate::guard::{GuardedTask, guarded};
+use crate::guard::{Clock, GuardedTask, guarded};
 use crate::join::{Beat, FromExecutor, Hello, Placed, join};
 use crate::links::Links;
 use crate::members::BEAT;
 use crate::service::ServiceThreads;
 use crate::settings::{from_headers, statement_of};
+use crate::share::unwrapped;
 use crate::told::Told;
 use crate::travel::Builtin;
 use crate::version::version_of;
@@ -92,7 +92,8 @@ struct Shared {
     builtin: Arc<Builtin>,
     channels: Channels,
     pool: Arc<dyn MemoryPool>,
-    is_draining: Arc<AtomicBool>,
+    /// Cancelled when it takes no more tasks.
+    draining: CancellationToken,
 }
 
 impl Executor {
@@ -152,7 +153,7 @@ impl Executor {
         &self.hello.url
     }
 
-    /// Answers until `stop` is ready; then takes no more tasks, waits for those that run, and returns.
+    /// Answers until `stop` is ready or the scheduler tells it to end; then takes no more tasks, waits for those that run, and returns.
     /// Stages run on the calling runtime.
     ///
     /// # Errors
@@ -169,7 +170,7 @@ impl Executor {
             builtin: Arc::new(Builtin::of(&self.session.context().state())),
             channels: Channels::new(Arc::clone(&links), service.clone()),
             pool: Arc::clone(&self.session.context().runtime_env().memory_pool),
-            is_draining: Arc::default(),
+            draining: CancellationToken::new(),
         };
         let worker = worker(&shared);
         let secret = links.secret.clone();
@@ -202,14 +203,15 @@ impl Executor {
             worker,
         };
         let mut joined = service.spawn(membership.keep());
+        let told = shared.draining.clone();
         let result = tokio::select! {
             ended = &mut serving => match ended {
                 Ok(ended) => ended.map_err(ClusterError::from),
                 Err(_) => Ok(()),
             },
             left = &mut joined => left.unwrap_or(Ok(())),
-            () = stop => {
-                shared.is_draining.store(true, Ordering::Relaxed);
+            () = async { tokio::select! { () = stop => {} () = told.cancelled() => {} } } => {
+                shared.draining.cancel();
                 let drained = async {
                     // The scheduler learns of it with the next beat.
                     tokio::time::sleep(BEAT).await;
@@ -253,7 +255,7 @@ fn stage_session(shared: &Shared, ctx: WorkerQueryContext) -> Result<SessionStat
         let message = "a stage came from nobody";
         return Err(DataFusionError::Execution(message.into()));
     };
-    if shared.is_draining.load(Ordering::Relaxed) {
+    if shared.draining.is_cancelled() {
         let lost = Told::new(ErrorKind::Lost, &shared.name, "it is about to end");
         return Err(lost.to_error());
     }
@@ -275,8 +277,14 @@ fn stage_session(shared: &Shared, ctx: WorkerQueryContext) -> Result<SessionStat
         let options = event.session_config.options();
         let placed = placed(event.plan, &task, &runtime, options);
         let placed = placed.map_err(|error| Told::of(&task.executor, &error).to_error())?;
-        tokens.run(id, &statement, &placed);
-        Ok(WorkerPlanRewriteEventResponse::new(placed))
+        let (plan, clock) = placed;
+        let stage = Stage {
+            statement: statement.clone(),
+            plan: Arc::clone(&plan),
+            clock,
+        };
+        tokens.run(id, stage);
+        Ok(WorkerPlanRewriteEventResponse::new(plan))
     };
     let resolver = Resolver {
         channels: shared.channels.clone(),
@@ -298,7 +306,7 @@ fn placed(
     task: &GuardedTask,
     runtime: &Arc<Runtime>,
     options: &ConfigOptions,
-) -> Result<Arc<dyn ExecutionPlan>> {
+) -> Result<(Arc<dyn ExecutionPlan>, Option<Arc<Clock>>)> {
     let mut nodes = 0;
     plan.apply(|_| {
         nodes += 1;
@@ -311,7 +319,8 @@ fn placed(
         let message = format!("a stage has more than {PLAN_NODES_MAX} operators");
         return Err(DataFusionError::ResourcesExhausted(message));
     }
-    guarded(place_stage(plan, runtime, options)?, task)
+    let (plan, share) = unwrapped(plan)?;
+    guarded(place_stage(plan, runtime, options)?, task, share)
 }
 
 /// Keeps an executor known to its scheduler.
@@ -396,8 +405,13 @@ impl Membership {
         let mut beats = tokio::time::interval(BEAT);
         loop {
             tokio::select! {
-                // Nothing is said after the welcome: what comes is the end.
-                _ = answers.message() => return Ok(()),
+                said = answers.message() => match said {
+                    Ok(Some(said)) if said.drain => {
+                        tracing::info!("the scheduler has this executor end");
+                        self.shared.draining.cancel();
+                    }
+                    _ => return Ok(()),
+                },
                 _ = beats.tick() => self.drop_finished().await,
                 () = self.shared.tokens.one_ended() => {}
             }
@@ -424,7 +438,7 @@ impl Membership {
         Beat {
             tasks: self.shared.tokens.len() as u64,
             memory_used: self.shared.pool.reserved() as u64,
-            is_draining: self.shared.is_draining.load(Ordering::Relaxed),
+            is_draining: self.shared.draining.is_cancelled(),
             received_bytes: self.shared.channels.received_bytes(),
         }
     }
@@ -450,13 +464,20 @@ impl Membership {
     }
 }
 
-/// Writes what became of a task's regions, without their programs if these are long; `None` if it is too
-/// long nevertheless.
+/// Writes what became of a task, its regions without their programs if these are long; `None` if that is
+/// too long nevertheless.
 fn placed_of(ended: Ended) -> Option<Placed> {
     let Ended {
         statement,
         mut regions,
+        share,
     } = ended;
+    // Regions above the one that scans have fewer rows.
+    let rows = regions.iter().map(|region| {
+        let places = region.places.iter();
+        places.map(|place| place.rows).sum()
+    });
+    let rows = rows.max().unwrap_or(0);
     let mut json = serde_json::to_vec(&regions).ok()?;
     if json.len() > PLACED_BYTES_MAX {
         regions.iter_mut().for_each(|region| region.program = None);
@@ -465,6 +486,9 @@ fn placed_of(ended: Ended) -> Option<Placed> {
     (json.len() <= PLACED_BYTES_MAX).then_some(Placed {
         statement,
         regions: json,
+        share: share.map(|(number, _)| number),
+        rows,
+        seconds: share.map_or(0.0, |(_, seconds)| seconds),
     })
 }
 

@@ -2,11 +2,14 @@
 //!
 //! `datafusion-distributed` takes a panic of a stage for the end of its rows, and lets a task go on whose
 //! statement is over. The guard turns a panic into an error, drops what is below as soon as the task's
-//! token is cancelled, and describes errors in the words that travel.
+//! token is cancelled, and describes errors in the words that travel. The one above the head takes the time
+//! of a stage that reads one share alone.
 
 use std::fmt;
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use datafusion::common::internal_err;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
@@ -14,7 +17,9 @@ use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
+};
 use futures::{FutureExt, StreamExt};
 use tidegate::{ErrorKind, PipelineExec};
 use tokio_util::sync::CancellationToken;
@@ -28,19 +33,58 @@ pub(crate) struct GuardedTask {
     pub(crate) token: CancellationToken,
 }
 
+/// How long a stage takes: from the first row that is asked for to the end of its last partition.
+#[derive(Debug)]
+pub(crate) struct Clock {
+    /// The number of the share that the stage reads.
+    pub(crate) share: u64,
+    began: OnceLock<Instant>,
+    partitions: AtomicUsize,
+    seconds: OnceLock<f64>,
+}
+
+impl Clock {
+    fn new(share: u64, stage: &Arc<dyn ExecutionPlan>) -> Self {
+        Self {
+            share,
+            began: OnceLock::new(),
+            partitions: stage.output_partitioning().partition_count().into(),
+            seconds: OnceLock::new(),
+        }
+    }
+
+    /// Returns the seconds of a stage that has come to its end.
+    pub(crate) fn seconds(&self) -> Option<f64> {
+        self.seconds.get().copied()
+    }
+
+    fn begin(&self) {
+        let _ = self.began.get_or_init(Instant::now);
+    }
+
+    fn end_partition(&self) {
+        let was_last = self.partitions.fetch_sub(1, Ordering::Relaxed) == 1;
+        if let (true, Some(began)) = (was_last, self.began.get()) {
+            let _ = self.seconds.set(began.elapsed().as_secs_f64());
+        }
+    }
+}
+
 /// Puts guards above the head of a stage, and above each leaf: a leaf that stops ends operators that
-/// read in tasks of their own.
+/// read in tasks of their own. Returns the clock of a stage that reads the share of this number alone.
 ///
 /// # Errors
 /// Those of nodes that refuse other inputs.
 pub(crate) fn guarded(
     plan: Arc<dyn ExecutionPlan>,
     task: &GuardedTask,
-) -> Result<Arc<dyn ExecutionPlan>> {
-    let guard = |plan| -> Arc<dyn ExecutionPlan> {
+    share: Option<u64>,
+) -> Result<(Arc<dyn ExecutionPlan>, Option<Arc<Clock>>)> {
+    let guard = |inner| -> Arc<dyn ExecutionPlan> {
         Arc::new(GuardExec {
-            inner: plan,
+            inner,
             task: task.clone(),
+            clock: None,
         })
     };
     let plan = plan
@@ -52,10 +96,17 @@ pub(crate) fn guarded(
             Ok(Transformed::no(node))
         })
         .data()?;
-    Ok(match plan.is::<GuardExec>() {
-        true => plan,
-        false => guard(plan),
-    })
+    let inner = match plan.downcast_ref::<GuardExec>() {
+        Some(head) => Arc::clone(&head.inner),
+        None => plan,
+    };
+    let clock = share.map(|share| Arc::new(Clock::new(share, &inner)));
+    let head = GuardExec {
+        inner,
+        task: task.clone(),
+        clock: clock.clone(),
+    };
+    Ok((Arc::new(head), clock))
 }
 
 /// See the module.
@@ -63,6 +114,8 @@ pub(crate) fn guarded(
 struct GuardExec {
     inner: Arc<dyn ExecutionPlan>,
     task: GuardedTask,
+    /// Of the head of a stage that reads one share alone.
+    clock: Option<Arc<Clock>>,
 }
 
 impl DisplayAs for GuardExec {
@@ -102,8 +155,11 @@ impl ExecutionPlan for GuardExec {
         let Ok([inner]) = <[_; 1]>::try_from(children) else {
             return internal_err!("GuardExec has one input");
         };
-        let task = self.task.clone();
-        Ok(Arc::new(Self { inner, task }))
+        Ok(Arc::new(Self {
+            inner,
+            task: self.task.clone(),
+            clock: self.clock.clone(),
+        }))
     }
 
     fn execute(
@@ -111,7 +167,7 @@ impl ExecutionPlan for GuardExec {
         partition: usize,
         ctx: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        let task = self.task.clone();
+        let (task, clock) = (self.task.clone(), self.clock.clone());
         let schema = self.schema();
         if task.token.is_cancelled() {
             return Err(cancelled(&task));
@@ -119,9 +175,12 @@ impl ExecutionPlan for GuardExec {
         let inner = self.inner.execute(partition, ctx);
         let inner = inner.map_err(|error| told(&task, &error))?;
         let rows = futures::stream::unfold(Some(inner), move |inner| {
-            let task = task.clone();
+            let (task, clock) = (task.clone(), clock.clone());
             async move {
                 let mut inner = inner?;
+                if let Some(clock) = &clock {
+                    clock.begin();
+                }
                 let next = tokio::select! {
                     biased;
                     () = task.token.cancelled() => Some(Err(cancelled(&task))),
@@ -130,7 +189,13 @@ impl ExecutionPlan for GuardExec {
                         Err(panic) => Some(Err(panicked(&task, &*panic))),
                     },
                 };
-                match next? {
+                let Some(next) = next else {
+                    if let Some(clock) = &clock {
+                        clock.end_partition();
+                    }
+                    return None;
+                };
+                match next {
                     Ok(batch) => Some((Ok(batch), Some(inner))),
                     // What is below goes with the stream.
                     Err(error) => Some((Err(error), None)),

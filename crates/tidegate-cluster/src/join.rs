@@ -1,7 +1,8 @@
 //! How an executor joins a scheduler: one stream each way, as long as both live.
 //!
-//! The executor says who it is, then reports each second. The scheduler answers once: welcome, or why
-//! it does not use the executor. That the stream ends is how each learns that the other is gone.
+//! The executor says who it is, then reports each second. The scheduler answers welcome, or why it does not
+//! use the executor; it speaks again only to have the executor end. That the stream ends is how each learns
+//! that the other is gone.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use tower::Service;
 use url::Url;
 
 use crate::members::Members;
+use crate::speeds::Speeds;
 use crate::tasks::Tasks;
 
 const PATH: &str = "/tidegate.Cluster/Join";
@@ -58,7 +60,7 @@ pub(crate) struct Beat {
     pub(crate) received_bytes: u64,
 }
 
-/// What became of a task's regions, which has ended.
+/// What became of a task that has ended.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct Placed {
     /// The statement, in its scheduler's words.
@@ -67,6 +69,14 @@ pub(crate) struct Placed {
     /// The reports of its regions, as JSON.
     #[prost(bytes = "vec", tag = "2")]
     pub(crate) regions: Vec<u8>,
+    /// The number of the share that it read, if it read one alone, and to its end.
+    #[prost(uint64, optional, tag = "3")]
+    pub(crate) share: Option<u64>,
+    /// How long that took, and how many rows it read.
+    #[prost(double, tag = "4")]
+    pub(crate) seconds: f64,
+    #[prost(uint64, tag = "5")]
+    pub(crate) rows: u64,
 }
 
 /// What an executor says: who it is first, then how it fares.
@@ -86,6 +96,9 @@ pub(crate) struct FromScheduler {
     /// Why the executor is not used; empty for welcome.
     #[prost(string, tag = "1")]
     pub(crate) refused: String,
+    /// It is to finish its tasks, take no others, and end.
+    #[prost(bool, tag = "2")]
+    pub(crate) drain: bool,
 }
 
 /// Opens the stream to a scheduler.
@@ -113,6 +126,7 @@ where
 pub(crate) struct JoinService {
     pub(crate) members: Arc<Members>,
     pub(crate) tasks: Arc<Tasks>,
+    pub(crate) speeds: Arc<Speeds>,
     /// The version of the scheduler's process.
     pub(crate) version: Arc<str>,
 }
@@ -175,10 +189,12 @@ impl JoinService {
         });
         let answer = FromScheduler {
             refused: refused.clone().unwrap_or_default(),
+            drain: false,
         };
         let name = hello.name.clone();
         let membership = self.members.join(hello, url, refused);
-        let tasks = self.tasks;
+        let drain = membership.drain();
+        let (tasks, speeds) = (self.tasks, self.speeds);
         // Whatever ends this task ends the membership; the answer's stream ends with it.
         let (alive, ended) = tokio::sync::oneshot::channel::<Infallible>();
         tokio::spawn(async move {
@@ -189,14 +205,26 @@ impl JoinService {
                     said = said.message() => match said {
                         Ok(Some(said)) => {
                             membership.beat(said.beat.unwrap_or_default());
-                            said.placed.iter().for_each(|placed| tasks.place(&name, placed));
+                            for placed in &said.placed {
+                                let is_own = tasks.place(&name, placed);
+                                if let (true, Some(share)) = (is_own, placed.share) {
+                                    speeds.learn(share, &name, placed.rows, placed.seconds);
+                                }
+                            }
                         }
                         _ => return,
                     },
                 }
             }
         });
-        let answers = once(async { Ok(answer) }).chain(pending());
+        let drained = once(async move {
+            drain.cancelled().await;
+            Ok(FromScheduler {
+                drain: true,
+                ..FromScheduler::default()
+            })
+        });
+        let answers = once(async { Ok(answer) }).chain(drained).chain(pending());
         let answers = answers.take_until(async {
             let _ = ended.await;
         });

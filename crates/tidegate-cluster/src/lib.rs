@@ -7,9 +7,9 @@
 //!
 //! This crate must not know: SQL text, clients, terminals, environment variables.
 //!
-//! In reading order, the life of a statement: `planner` (it is cut into stages, or stays), `travel`,
-//! `codec` and `settings` (what travels), `attempts` (it runs, and again if an executor is lost), `channels` (from one
-//! process to another), `executor` (a stage arrives), `calls` (its token), `guard` (it runs, and ends).
+//! In reading order, the life of a statement: `planner` (it is cut into stages, or stays), `speeds` and `share`
+//! (who reads how much), `travel`, `codec` and `settings` (what travels), `attempts` (it runs, and again if an executor is lost), `watch` (or its tasks
+//! move), `channels` (from one process to another), `executor` (a stage arrives), `calls` (its token), `guard` (it runs, and ends).
 //! Executors come and go in `members`, by way of `join`; `secret` and `links` say whom they trust, `told`
 //! is how errors travel.
 
@@ -27,10 +27,13 @@ mod planner;
 mod secret;
 mod service;
 mod settings;
+mod share;
+mod speeds;
 mod tasks;
 mod told;
 mod travel;
 mod version;
+mod watch;
 
 pub use error::ClusterError;
 pub use executor::{Executor, ExecutorOptions};

@@ -11,10 +11,10 @@ use crate::secret::Secret;
 
 /// How long a connection may take.
 const CONNECT: Duration = Duration::from_secs(2);
-/// How often a silent peer is asked whether it is there, and how long it has to answer. Calls are
-/// answered by threads that compute nothing.
-const PING: Duration = Duration::from_secs(2);
-const PONG: Duration = Duration::from_secs(4);
+/// How often a silent peer is asked whether it is there, and how long it has to answer: together less than
+/// four seconds. Calls are answered by threads that compute nothing.
+const PING: Duration = Duration::from_secs(1);
+const PONG: Duration = Duration::from_millis(2_500);
 
 /// What a process of a cluster shows, and whom it believes; all in PEM.
 #[derive(Clone)]

@@ -13,8 +13,11 @@ use crate::join::{Beat, Hello};
 
 /// How often an executor reports.
 pub(crate) const BEAT: Duration = Duration::from_secs(1);
-/// How long a silent executor is taken to be there.
-pub(crate) const SILENCE: Duration = Duration::from_secs(4);
+/// How long a silent executor is taken to be there: three reports, and what a busy machine delays them.
+/// With [`LOOK`] a host that stops is noticed in less than four seconds.
+const SILENCE: Duration = Duration::from_millis(3_500);
+/// How often silent executors are looked for.
+pub(crate) const LOOK: Duration = Duration::from_millis(100);
 
 /// The executors of a cluster.
 #[derive(Debug, Default)]
@@ -45,6 +48,8 @@ struct Member {
     /// Why it is not used.
     refused: Option<String>,
     gone: CancellationToken,
+    /// Cancelled when it is to end.
+    drain: CancellationToken,
 }
 
 /// An executor that a statement may use.
@@ -52,8 +57,7 @@ struct Member {
 pub(crate) struct Usable {
     pub(crate) name: String,
     pub(crate) url: Url,
-    /// How much of a leaf it takes, next to others.
-    pub(crate) weight: u64,
+    pub(crate) cores: u64,
     /// Cancelled when it is gone.
     pub(crate) gone: CancellationToken,
 }
@@ -65,6 +69,7 @@ pub(crate) struct Membership {
     name: String,
     joined: u64,
     gone: CancellationToken,
+    drain: CancellationToken,
 }
 
 impl Members {
@@ -75,7 +80,7 @@ impl Members {
         url: Url,
         refused: Option<String>,
     ) -> Membership {
-        let gone = CancellationToken::new();
+        let (gone, drain) = (CancellationToken::new(), CancellationToken::new());
         let mut members = self.by_name.lock();
         let before = members.get(&hello.name).map(|member| {
             member.gone.cancel();
@@ -96,6 +101,7 @@ impl Members {
                 suspected: None,
                 refused,
                 gone: gone.clone(),
+                drain: drain.clone(),
             },
         );
         Membership {
@@ -103,7 +109,19 @@ impl Members {
             name,
             joined,
             gone,
+            drain,
         }
+    }
+
+    /// Has an executor told to end; returns whether there is one of this name. It is not used again.
+    pub(crate) fn drain(&self, name: &str) -> bool {
+        let mut members = self.by_name.lock();
+        let Some(member) = members.get_mut(name) else {
+            return false;
+        };
+        member.beat.is_draining = true;
+        member.drain.cancel();
+        true
     }
 
     /// Lists whom a statement may use, of these names or, if there are none, of all.
@@ -116,7 +134,7 @@ impl Members {
         let usable = usable.map(|(name, member)| Usable {
             name: name.clone(),
             url: member.url.clone(),
-            weight: member.hello.cores.max(1),
+            cores: member.hello.cores.max(1),
             gone: member.gone.clone(),
         });
         usable.collect()
@@ -170,6 +188,7 @@ impl Members {
             devices: member.hello.devices.clone(),
             tasks: member.beat.tasks,
             silent_seconds: member.heard.elapsed().as_secs_f64(),
+            speed: None,
         };
         members.iter().map(report).collect()
     }
@@ -209,8 +228,15 @@ impl Membership {
                 .saturating_sub(member.beat.received_bytes);
             self.members.counts.lock().received_bytes += more;
             member.beat = beat;
+            // What it reports may be older than what it was told.
+            member.beat.is_draining |= member.drain.is_cancelled();
             member.heard = Instant::now();
         }
+    }
+
+    /// Returns what is cancelled when the executor is to be told to end.
+    pub(crate) fn drain(&self) -> CancellationToken {
+        self.drain.clone()
     }
 
     /// Waits until the executor is taken for gone, or another connection has taken its place.
@@ -272,10 +298,9 @@ mod tests {
         std::thread::sleep(std::time::Duration::from_millis(1));
         second.beat(Beat::default());
         assert_eq!(names(&members, &[]), ["a", "b"]);
-        second.beat(Beat {
-            is_draining: true,
-            ..Beat::default()
-        });
+        assert!(members.drain("b") && !members.drain("x"));
+        assert!(second.drain().is_cancelled() && !first.drain().is_cancelled());
+        second.beat(Beat::default());
         assert_eq!(names(&members, &[]), ["a"]);
         let gone = members.usable(&[])[0].gone.clone();
         let again = members.join(hello("a"), url(4), None);

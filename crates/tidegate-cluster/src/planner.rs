@@ -1,16 +1,15 @@
 //! A cluster as its scheduler sees it: where executors join, and how statements are cut into stages.
 
-use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use async_trait::async_trait;
 use datafusion::catalog::Session as DataFusionSession;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SessionState;
 use datafusion::execution::context::QueryPlanner;
+use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::logical_expr::{EmptyRelation, LogicalPlan};
 use datafusion::physical_plan::ExecutionPlan;
@@ -22,7 +21,8 @@ use datafusion_distributed::{
 };
 use tidegate::options::SpreadMode;
 use tidegate::spread::{
-    ClusterActivity, ExecutorReport, SpreadPlanner, Spreading, TaskReport, leaf_bytes, leaf_shares,
+    ClusterActivity, ExecutorReport, Reader, SpreadPlanner, Spreading, TaskReport, leaf_bytes,
+    leaf_shares,
 };
 use tidegate::{RegionReport, Runtime, Session, TidegateOptions};
 use tokio::net::TcpListener;
@@ -32,21 +32,21 @@ use tonic::transport::server::TcpIncoming;
 use url::Url;
 
 use crate::attempts::SpreadExec;
-use crate::channels::{Channels, Resolver, Watch};
+use crate::channels::{Channels, Resolver};
 use crate::codec::Codec;
 use crate::error::ClusterError;
 use crate::join::JoinService;
 use crate::links::Links;
-use crate::members::{Members, Usable};
+use crate::members::{LOOK, Members, Usable};
 use crate::secret::Secret;
 use crate::service::ServiceThreads;
 use crate::settings::{to_headers, with_statement};
+use crate::share::ShareExec;
+use crate::speeds::{Kinds, Speeds};
 use crate::tasks::Tasks;
 use crate::travel::{Builtin, why_not};
 use crate::version::version_of;
-
-/// How often silent executors are looked for.
-const LOOK: Duration = Duration::from_millis(500);
+use crate::watch::Watch;
 
 /// The executors of a scheduler. They are left when this is dropped.
 #[derive(Debug)]
@@ -71,6 +71,7 @@ impl Cluster {
             channels: Channels::new(Arc::clone(&links), threads.clone()),
             members: Arc::default(),
             tasks: Arc::new(Tasks::new(&Secret::random_text()?)),
+            speeds: Arc::default(),
             own: OnceLock::new(),
             statements: AtomicU64::new(0),
         };
@@ -115,6 +116,7 @@ impl Cluster {
         let service = JoinService {
             members: Arc::clone(&self.planner.members),
             tasks: Arc::clone(&self.planner.tasks),
+            speeds: Arc::clone(&self.planner.speeds),
             version: version_of(session).into(),
         };
         let router = self
@@ -164,6 +166,7 @@ pub(crate) struct Planner {
     channels: Channels,
     members: Arc<Members>,
     tasks: Arc<Tasks>,
+    speeds: Arc<Speeds>,
     own: OnceLock<Own>,
     statements: AtomicU64,
 }
@@ -210,6 +213,7 @@ impl SpreadPlanner for Planner {
             names: options.executors,
             members: Arc::clone(&self.members),
             tasks: Arc::clone(&self.tasks),
+            speeds: Arc::clone(&self.speeds),
             channels: self.channels.clone(),
             runtime: Arc::clone(&own.runtime),
         };
@@ -224,7 +228,19 @@ impl SpreadPlanner for Planner {
     }
 
     fn executors(&self) -> Vec<ExecutorReport> {
-        self.members.reports()
+        let mut reports = self.members.reports();
+        let cores = reports
+            .iter()
+            .map(|report| (report.name.as_str(), report.cores));
+        let speeds = self.speeds.relative(&cores.collect::<Vec<_>>());
+        for (report, speed) in reports.iter_mut().zip(speeds) {
+            report.speed = speed;
+        }
+        reports
+    }
+
+    fn drain(&self, executor: &str) -> bool {
+        self.members.drain(executor)
     }
 
     fn tasks(&self) -> Vec<TaskReport> {
@@ -270,6 +286,7 @@ pub(crate) struct Spreader {
     names: Vec<String>,
     pub(crate) members: Arc<Members>,
     tasks: Arc<Tasks>,
+    speeds: Arc<Speeds>,
     channels: Channels,
     pub(crate) runtime: Arc<Runtime>,
 }
@@ -322,15 +339,13 @@ impl Spreader {
         number: usize,
     ) -> Result<Option<Attempt>> {
         let executors: Arc<[Usable]> = executors.into();
-        let names = executors.iter();
-        let names: HashMap<Url, String> = names
-            .map(|executor| (executor.url.clone(), executor.name.clone()))
-            .collect();
         let watch = Watch::new(
-            self.statement,
-            number as u64,
-            names,
+            (self.statement, number as u64),
+            Arc::clone(&executors),
             Arc::clone(&self.tasks),
+            Arc::clone(&self.members),
+            self.channels.clone(),
+            self.retries,
         );
         let watch = Arc::new(watch);
         let resolver = Resolver {
@@ -363,7 +378,12 @@ impl Spreader {
         resolver: Resolver,
     ) -> Result<SessionState> {
         let count = executors.len();
-        let weights: Arc<[u64]> = executors.iter().map(|executor| executor.weight).collect();
+        let sharing = Sharing {
+            kinds: Kinds::of(&base)?,
+            speeds: Arc::clone(&self.speeds),
+            executors: Arc::clone(executors),
+            environment: Arc::clone(self.state.runtime_env()),
+        };
         let routes = Arc::clone(executors);
         // Stages of one task are not all on the same executor.
         let first = self.statement as usize;
@@ -387,8 +407,7 @@ impl Spreader {
                 }))
             })
             .with_distributed_scale_up_leaf_node_handler(move |event: ScaleUpLeafNodeEvent<'_>| {
-                let weights = weights.get(..event.task_count)?;
-                shared_leaf(event.plan, weights).transpose()
+                sharing.shared(event.plan, event.task_count).transpose()
             })
             .with_distributed_route_tasks_handler(move |event: RouteTasksEvent<'_>| {
                 let urls = (0..event.task_count).map(|task| match event.task_count {
@@ -401,16 +420,51 @@ impl Spreader {
     }
 }
 
-/// Shares a leaf between tasks.
-fn shared_leaf(
-    leaf: &Arc<dyn ExecutionPlan>,
-    weights: &[u64],
-) -> Result<Option<ScaleUpLeafNodeEventResponse>> {
-    let Some(shares) = leaf_shares(leaf, weights)? else {
-        return Ok(None);
-    };
-    let shared = DistributedLeafExec::try_new(Arc::clone(leaf), shares)?;
-    Ok(Some(ScaleUpLeafNodeEventResponse::new(Arc::new(shared))))
+/// What it takes to share the leaves of a statement between its executors.
+struct Sharing {
+    kinds: Kinds,
+    speeds: Arc<Speeds>,
+    executors: Arc<[Usable]>,
+    environment: Arc<RuntimeEnv>,
+}
+
+impl Sharing {
+    /// Shares a leaf between the first so many executors.
+    fn shared(
+        &self,
+        leaf: &Arc<dyn ExecutionPlan>,
+        count: usize,
+    ) -> Result<Option<ScaleUpLeafNodeEventResponse>> {
+        let Some(executors) = self.executors.get(..count) else {
+            return Ok(None);
+        };
+        let kind = self.kinds.get(leaf);
+        let weights = self.speeds.weights(kind, executors);
+        let reader = |(executor, weight): (&Usable, u64)| Reader {
+            name: executor.name.clone(),
+            weight,
+        };
+        let readers: Vec<Reader> = executors.iter().zip(weights).map(reader).collect();
+        // Each reads its share on all of its cores, however few the scheduler has.
+        let cores = executors.iter().map(|executor| executor.cores).max();
+        let partitions = cores.unwrap_or(1) as usize;
+        let shares = leaf_shares(leaf, &readers, partitions, &self.environment)?;
+        let Some(shares) = shares else {
+            return Ok(None);
+        };
+        let whole: u64 = shares.iter().map(|share| share.size).sum();
+        let shares = shares.into_iter().zip(executors);
+        let shares = shares.map(|(share, executor)| -> Arc<dyn ExecutionPlan> {
+            let percent = share.size as f64 * 100.0 / whole.max(1) as f64;
+            Arc::new(ShareExec {
+                number: self.speeds.give(kind, &executor.name),
+                what: format!("{percent:.0} % on {}", executor.name),
+                inner: share.plan,
+            })
+        });
+        let shared = DistributedLeafExec::try_new(Arc::clone(leaf), shares)?;
+        Ok(Some(ScaleUpLeafNodeEventResponse::new(Arc::new(shared))))
+    }
 }
 
 /// A planner that gives a plan that there is already.

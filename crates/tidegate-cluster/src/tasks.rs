@@ -66,16 +66,19 @@ impl Tasks {
         }
     }
 
-    /// Notes what an executor tells of a task's regions.
-    pub(crate) fn place(&self, executor: &str, placed: &Placed) {
+    /// Notes what an executor tells of a task's regions; returns whether it is of one of these tasks.
+    pub(crate) fn place(&self, executor: &str, placed: &Placed) -> bool {
         let number = placed.statement.strip_prefix(&self.prefix);
         let Some(statement) = number.and_then(|number| number.parse().ok()) else {
-            return;
+            return false;
         };
         let Ok(told) = serde_json::from_slice::<Vec<RegionReport>>(&placed.regions) else {
             tracing::warn!(executor, "an executor tells of regions in other words");
-            return;
+            return false;
         };
+        if told.is_empty() {
+            return true;
+        }
         let mut all = self.regions.lock();
         let regions = all.entry(statement).or_default();
         let room = REGIONS_MAX.saturating_sub(regions.len());
@@ -84,6 +87,7 @@ impl Tasks {
         while all.len() > STATEMENTS_MAX {
             all.pop_first();
         }
+        true
     }
 
     /// Returns what executors told of a statement's regions.

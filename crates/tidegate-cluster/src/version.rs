@@ -8,7 +8,7 @@ use tidegate::Session;
 use crate::secret::hex;
 
 /// Grows with each change of what travels.
-const WIRE: u32 = 3;
+const WIRE: u32 = 4;
 
 /// Describes what a process means by a plan: its version and DataFusion's, and a hash of the names of its
 /// settings and functions.

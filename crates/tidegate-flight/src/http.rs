@@ -72,6 +72,7 @@ pub(crate) fn router(desk: Arc<Desk>) -> Router {
         .route("/api/logout", post(api::log_out))
         .route("/api/queries/{id}", get(api::query))
         .route("/api/queries/{id}/kill", post(api::kill))
+        .route("/api/executors/{name}/drain", post(api::drain))
         .layer(DefaultBodyLimit::max(BODY_MAX))
         .layer(middleware::from_fn(careful))
         .with_state(desk)

@@ -7,8 +7,10 @@
 //!
 //! This module must not know: how executors are found, or what carries plans to them.
 
+mod cells;
 mod files;
 mod leaves;
+mod readers;
 
 use std::fmt;
 use std::sync::Arc;
@@ -25,7 +27,8 @@ use crate::floats::{canonical, extremes};
 use crate::functions::intervals::interval_span;
 use crate::region::report::RegionReport;
 
-pub use leaves::{LeafDescription, leaf_bytes, leaf_lost, leaf_shares};
+pub use leaves::{LeafDescription, LeafShare, leaf_bytes, leaf_lost, leaf_shares, leaf_table};
+pub use readers::Reader;
 
 /// Decides whether a statement runs over several executors.
 ///
@@ -46,6 +49,10 @@ pub trait SpreadPlanner: fmt::Debug + Send + Sync {
 
     /// Reports the executors, in the order of their names.
     fn executors(&self) -> Vec<ExecutorReport>;
+
+    /// Tells an executor to finish its tasks, take no others, and end; returns whether there is one of this
+    /// name.
+    fn drain(&self, executor: &str) -> bool;
 
     /// Reports the tasks of statements that ran over executors lately, oldest first.
     fn tasks(&self) -> Vec<TaskReport>;
@@ -100,6 +107,9 @@ pub struct ExecutorReport {
     pub tasks: u64,
     /// Seconds since it reported last.
     pub silent_seconds: f64,
+    /// How fast it was at what the executors did lately, next to its cores: 1 is as fast as all of them.
+    /// `None` until that is known of two.
+    pub speed: Option<f64>,
 }
 
 /// What a cluster has done so far.

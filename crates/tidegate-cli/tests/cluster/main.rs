@@ -8,249 +8,15 @@
     reason = "a test stops at what it did not expect"
 )]
 
-use std::io::{BufRead, BufReader, Read, Write};
+mod kills;
+mod nodes;
+
+use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use tempfile::TempDir;
-
-/// No wait of these tests takes as long on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(120);
-
-fn tidegate(words: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
-    command.args(words).stdin(Stdio::null());
-    command
-}
-
-/// A process that ends with this.
-struct Node(Child);
-
-impl Node {
-    fn signal(&self, signal: &str) {
-        let id = self.0.id().to_string();
-        assert!(
-            Command::new("kill")
-                .args([signal, &id])
-                .status()
-                .unwrap()
-                .success()
-        );
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// A scheduler process and its executors.
-struct Nodes {
-    folder: TempDir,
-    scheduler: Node,
-    client: String,
-    join: String,
-    executors: Vec<(String, Node)>,
-}
-
-impl Nodes {
-    fn start(executors: usize) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let secret = folder.path().join("secret");
-        std::fs::write(&secret, "a secret of this test, which has 32 bytes").unwrap();
-        let (scheduler, client, join) = scheduler(&secret, "127.0.0.1:0");
-        let mut nodes = Self {
-            folder,
-            scheduler,
-            client,
-            join,
-            executors: Vec::new(),
-        };
-        for number in 1..=executors {
-            nodes.add(&format!("e{number}"), &[]);
-        }
-        nodes
-    }
-
-    fn add(&mut self, name: &str, words: &[&str]) {
-        let mut child = tidegate(&["cluster", "executor", "--name", name, "--join", &self.join])
-            .args(["--threads", "1", "--cluster-secret-file"])
-            .arg(self.folder.path().join("secret"))
-            .args(words)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let _ = line_after(&mut child.stdout, "executor ");
-        self.executors.push((name.into(), Node(child)));
-        self.wait(&format!(
-            "SELECT count(*) FROM system.executors WHERE state = 'ready' AND executor = '{name}'"
-        ));
-    }
-
-    /// Kills the scheduler, and starts another one where executors join.
-    fn another_scheduler(&mut self) {
-        self.scheduler.signal("-KILL");
-        let _ = self.scheduler.0.wait();
-        let address = self.join.trim_start_matches("grpc://").to_string();
-        let secret = self.folder.path().join("secret");
-        (self.scheduler, self.client, self.join) = scheduler(&secret, &address);
-    }
-
-    fn spawn(&self, sql: &str) -> Child {
-        tidegate(&[
-            "--connect",
-            &self.client,
-            "--format",
-            "csv",
-            "-q",
-            "-c",
-            sql,
-        ])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap()
-    }
-
-    /// Runs a statement; its rows, sorted, without the header.
-    fn rows(&self, sql: &str) -> Vec<String> {
-        rows(&ended(self.spawn(sql)))
-    }
-
-    /// Waits until a statement counts 1.
-    fn wait(&self, sql: &str) {
-        let began = Instant::now();
-        while self.rows(sql) != ["1"] {
-            assert!(
-                began.elapsed() < PATIENCE,
-                "{sql}: {:?}",
-                self.rows("SELECT * FROM system.executors")
-            );
-        }
-    }
-
-    /// Waits until no executor runs a task or holds a byte.
-    fn wait_idle(&self) {
-        self.wait(
-            "SELECT CASE WHEN sum(tasks) = 0 AND sum(memory_used) = 0 THEN 1 ELSE 0 END \
-             FROM system.executors",
-        );
-    }
-}
-
-/// Starts a scheduler whom executors join at an address; where clients and executors reach it.
-fn scheduler(secret: &Path, join: &str) -> (Node, String, String) {
-    let mut scheduler = tidegate(&["cluster", "scheduler", "--listen", "127.0.0.1:0"])
-        .args(["--cluster-listen", join, "--threads", "2"])
-        .args(["--set", "tidegate.spread=always", "--cluster-secret-file"])
-        .arg(secret)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let join = line_after(&mut scheduler.stderr, "executors join at ");
-    let client = line_after(&mut scheduler.stdout, "listening on ");
-    (Node(scheduler), client, join)
-}
-
-/// Reads lines until one begins like this; what follows.
-fn line_after<R: Read>(out: &mut Option<R>, start: &str) -> String {
-    let mut lines = BufReader::new(out.as_mut().unwrap());
-    loop {
-        let mut line = String::new();
-        assert!(
-            lines.read_line(&mut line).unwrap() > 0,
-            "no line begins with {start}"
-        );
-        if let Some((_, rest)) = line.split_once(start) {
-            return rest.trim().to_string();
-        }
-    }
-}
-
-fn ended(child: Child) -> Output {
-    let id = child.id().to_string();
-    let (send, received) = std::sync::mpsc::channel();
-    // It writes more than a pipe holds.
-    std::thread::spawn(move || send.send(child.wait_with_output()));
-    match received.recv_timeout(PATIENCE) {
-        Ok(output) => output.unwrap(),
-        Err(_) => {
-            let _ = Command::new("kill").args(["-KILL", &id]).status();
-            panic!("a statement hangs");
-        }
-    }
-}
-
-fn rows(output: &Output) -> Vec<String> {
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
-    let out = String::from_utf8(output.stdout.clone()).unwrap();
-    let mut rows: Vec<String> = out.lines().skip(1).map(str::to_string).collect();
-    rows.sort();
-    rows
-}
-
-const STATEMENTS: [&str; 3] = [
-    "SELECT l_returnflag, l_linestatus, count(*), sum(l_quantity) FROM tpch('lineitem', 0.1) GROUP BY 1, 2",
-    "SELECT o_orderpriority, count(*), sum(l_quantity) FROM tpch('orders', 0.1) \
-     JOIN tpch('lineitem', 0.1) ON o_orderkey = l_orderkey GROUP BY 1",
-    "SELECT l_suppkey, l_partkey FROM tpch('lineitem', 0.1) WHERE l_quantity < 3 AND l_discount > 0.05",
-];
-
-#[test]
-fn killed_executors_cost_no_row() {
-    let mut nodes = Nodes::start(3);
-    nodes.rows("SET tidegate.retries = 3");
-    let (mut seed, mut lost, mut right) = (20_261_124_u64, 0, 0);
-    for round in 0..6 {
-        let sql = STATEMENTS[round % 3];
-        let began = Instant::now();
-        let expected = nodes.rows(sql);
-        let whole = began.elapsed();
-        assert!(expected.len() > 2, "{sql}");
-        seed = seed
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        let victim = (seed >> 33) as usize % 3;
-        let moment = whole.mul_f64(((seed >> 40) % 1000) as f64 / 1000.0);
-        let running = nodes.spawn(sql);
-        std::thread::sleep(moment);
-        let (name, node) = nodes.executors.remove(victim);
-        node.signal("-KILL");
-        drop(node);
-        let output = ended(running);
-        match output.status.success() {
-            true => {
-                assert_eq!(rows(&output), expected, "{sql} {moment:?}");
-                right += 1;
-            }
-            // Rows had left: an error that names the executor, never other rows.
-            false => {
-                let said = String::from_utf8_lossy(&output.stderr);
-                assert!(
-                    said.contains(&format!("executor {name} was lost")),
-                    "{said}"
-                );
-                lost += 1;
-            }
-        }
-        assert_eq!(nodes.rows(sql), expected, "on the survivors: {sql}");
-        nodes.wait_idle();
-        nodes.add(&name, &[]);
-    }
-    assert!(right > 0, "{lost} were lost");
-    // A statement that finds an executor dead that it still knows runs again.
-    let attempts = nodes.rows("SELECT max(attempt) FROM system.tasks");
-    let tried = nodes.rows("SELECT count(DISTINCT executor) FROM system.tasks WHERE attempt = 1");
-    assert_eq!(tried, ["3"]);
-    assert!(attempts[0].parse::<u64>().unwrap() >= 1);
-}
+use nodes::{Node, Nodes, PATIENCE, STATEMENTS, ended, line_after, rows, tidegate};
 
 /// Statements that would run for hours, and hold memory or wait for each other's rows.
 const ENDLESS: [&str; 2] = [
@@ -348,20 +114,42 @@ fn a_scheduler_is_ready_with_its_executors() {
 }
 
 #[test]
-fn a_stopped_executor_is_taken_for_lost() {
-    let nodes = Nodes::start(3);
-    let sql = STATEMENTS[1];
-    let expected = nodes.rows(sql);
-    nodes.executors[1].1.signal("-STOP");
-    let began = Instant::now();
-    assert_eq!(nodes.rows(sql), expected);
-    let attempts = nodes.rows("SELECT max(attempt) FROM system.tasks");
-    assert_eq!(attempts, ["2"], "after {:?}", began.elapsed());
-    nodes.wait("SELECT count(*) - 1 FROM system.executors");
-    nodes.executors[1].1.signal("-CONT");
-    nodes.wait("SELECT count(*) - 2 FROM system.executors");
-    assert_eq!(nodes.rows(sql), expected);
-    nodes.wait_idle();
+fn an_executor_is_drained_from_the_page() {
+    let mut nodes = Nodes::start(2);
+    let expected = nodes.rows(STATEMENTS[0]);
+    let post = |name: &str| {
+        let mut stream = TcpStream::connect(&nodes.page).unwrap();
+        write!(
+            stream,
+            "POST /api/executors/{name}/drain HTTP/1.1\r\nHost: {}\r\nx-tidegate-request: 1\r\n\
+             Content-Length: 0\r\nConnection: close\r\n\r\n",
+            nodes.page
+        )
+        .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let status = asked(&nodes.page, "/api/status");
+    for told in [
+        "\"executors\":[{\"name\":\"e1\"",
+        "\"can_drain\":true",
+        "\"devices\":[",
+    ] {
+        assert!(status.contains(told), "{told}: {status}");
+    }
+    let unknown = post("e7");
+    assert!(unknown.starts_with("HTTP/1.1 404"), "{unknown}");
+    assert!(unknown.contains("system.executors lists them"), "{unknown}");
+    let drained = post("e1");
+    assert!(drained.starts_with("HTTP/1.1 200"), "{drained}");
+    // It is used no more, and ends by itself.
+    assert_eq!(nodes.rows(STATEMENTS[0]), expected);
+    let (_, mut node) = nodes.executors.remove(0);
+    assert!(node.0.wait().unwrap().success());
+    nodes.wait("SELECT count(*) FROM system.executors");
+    let lost = asked(&nodes.page, "/metrics");
+    assert!(lost.contains("tidegate_executors_lost_total 0"), "{lost}");
 }
 
 #[test]

@@ -7,6 +7,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use futures::StreamExt;
@@ -71,7 +72,7 @@ fn task() -> GuardedTask {
 
 #[tokio::test]
 async fn a_panic_is_an_error_and_no_end() {
-    let plan = guarded(stage(true), &task()).unwrap();
+    let (plan, _) = guarded(stage(true), &task(), None).unwrap();
     let rows = plan.execute(0, Arc::default()).unwrap();
     let came: Vec<_> = rows.collect().await;
     let error = came.into_iter().find_map(Result::err).unwrap();
@@ -84,7 +85,8 @@ async fn a_panic_is_an_error_and_no_end() {
 #[tokio::test]
 async fn a_cancelled_task_ends_with_an_error() {
     let task = task();
-    let plan = guarded(stage(false), &task).unwrap();
+    let (plan, clock) = guarded(stage(false), &task, Some(7)).unwrap();
+    let clock = clock.unwrap();
     let mut rows = plan.execute(0, Arc::default()).unwrap();
     for _ in 0..6 {
         assert!(rows.next().await.unwrap().is_ok());
@@ -94,4 +96,19 @@ async fn a_cancelled_task_ends_with_an_error() {
     assert_eq!(Told::find(&error).unwrap().kind(), ErrorKind::Cancelled);
     assert!(rows.next().await.is_none());
     assert!(plan.execute(0, Arc::default()).is_err());
+    assert_eq!(clock.seconds(), None);
+}
+
+#[tokio::test]
+async fn a_stage_took_as_long_as_all_of_its_partitions() {
+    let empty = EmptyExec::new(schema()).with_partitions(2);
+    let (plan, clock) = guarded(Arc::new(empty), &task(), Some(7)).unwrap();
+    let clock = clock.unwrap();
+    assert_eq!(clock.share, 7);
+    let mut rows = plan.execute(1, Arc::default()).unwrap();
+    while rows.next().await.is_some() {}
+    assert_eq!(clock.seconds(), None);
+    let mut rows = plan.execute(0, Arc::default()).unwrap();
+    while rows.next().await.is_some() {}
+    assert!(clock.seconds().is_some());
 }

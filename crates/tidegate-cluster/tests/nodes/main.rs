@@ -11,4 +11,5 @@ mod files;
 mod left;
 mod nodes;
 mod seen;
+mod shares;
 mod trust;

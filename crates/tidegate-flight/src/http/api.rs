@@ -8,6 +8,7 @@ use axum::http::StatusCode;
 use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tidegate::spread::ExecutorReport;
 use tidegate::{Error, ErrorKind, QueryReport, QueryState, RegionReport, Session, SessionReport};
 
 use super::Desk;
@@ -40,6 +41,8 @@ pub(super) struct ServerStatus {
     sessions: Vec<SessionLine>,
     memory: Vec<MemoryLine>,
     devices: Vec<DeviceLine>,
+    /// `None` where statements run in this process alone.
+    executors: Option<Vec<ExecutorLine>>,
     cache: Value,
     timeline: Told,
 }
@@ -100,6 +103,21 @@ struct DeviceLine {
     description: String,
 }
 
+#[derive(Serialize)]
+struct ExecutorLine {
+    name: String,
+    state: String,
+    reason: Option<String>,
+    cores: u64,
+    devices: Vec<String>,
+    memory_used: u64,
+    memory_limit: u64,
+    tasks: u64,
+    silent_seconds: f64,
+    speed: Option<f64>,
+    can_drain: bool,
+}
+
 impl QueryLine {
     fn of(report: QueryReport, session: &Session) -> Self {
         let is_live = query::is_live(&report);
@@ -151,6 +169,24 @@ impl SessionLine {
     }
 }
 
+impl ExecutorLine {
+    fn of(report: ExecutorReport, may_drain: bool) -> Self {
+        Self {
+            can_drain: may_drain && report.state == "ready",
+            name: report.name,
+            state: report.state,
+            reason: report.reason,
+            cores: report.cores,
+            devices: report.devices,
+            memory_used: report.memory_used,
+            memory_limit: report.memory_limit,
+            tasks: report.tasks,
+            silent_seconds: report.silent_seconds,
+            speed: report.speed,
+        }
+    }
+}
+
 /// What of the last minutes is asked for.
 #[derive(Deserialize)]
 pub(super) struct Since {
@@ -187,6 +223,12 @@ pub(super) async fn status(
         device,
         description,
     });
+    let may_drain = viewer.may_drain(&desk);
+    let executors = session.cluster().map(|(executors, _)| {
+        let executors = executors.into_iter();
+        let lines = executors.map(|report| ExecutorLine::of(report, may_drain));
+        lines.collect()
+    });
     let sessions = session.client_sessions().into_iter();
     Json(ServerStatus {
         version: env!("CARGO_PKG_VERSION"),
@@ -201,6 +243,7 @@ pub(super) async fn status(
         sessions: sessions.map(SessionLine::of).collect(),
         memory: memory.collect(),
         devices: devices.collect(),
+        executors,
         cache: json!({
             "host_hits": cache.host_hits,
             "host_misses": cache.host_misses,
@@ -287,4 +330,28 @@ pub(super) async fn kill(
     })?;
     tracing::info!(query_id = id, user = %viewer.user, "query killed from the page");
     Ok(Json(json!({ "query_id": id, "state": "stopping" })))
+}
+
+impl Viewer {
+    /// Tells whether they may end executors: administrators, and everybody where there are no users.
+    fn may_drain(&self, desk: &Desk) -> bool {
+        self.is_admin || !desk.auth.has_users()
+    }
+}
+
+/// Tells an executor to finish its tasks and end.
+pub(super) async fn drain(
+    State(desk): State<Arc<Desk>>,
+    _intent: Intent,
+    viewer: Viewer,
+    Path(name): Path<String>,
+) -> Result<Json<Value>, Refusal> {
+    if !viewer.may_drain(&desk) {
+        let why = "only an administrator may drain an executor";
+        return Err(Refusal::new(StatusCode::FORBIDDEN, why));
+    }
+    let drained = desk.session.drain(&name);
+    drained.map_err(|error| Refusal::from(status::status(error)))?;
+    tracing::info!(executor = name, user = %viewer.user, "executor drained from the page");
+    Ok(Json(json!({ "executor": name, "state": "draining" })))
 }

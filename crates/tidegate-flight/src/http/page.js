@@ -116,15 +116,50 @@ function showMeters(memory) {
   at("memory").replaceChildren(...memory.filter((line) => !line.consumer.startsWith("statements:")).flatMap((line) => {
     const of = line.limit ? ` of ${bytes(line.limit)}` : "";
     const parts = [make("div", `${memoryName(line)} — ${bytes(line.used)}${of}`, { "data-consumer": line.consumer })];
-    if (line.limit) {
-      const meter = make("div", null, { class: "meter" });
-      const fill = make("div");
-      fill.style.width = `${Math.min(100, line.used / line.limit * 100)}%`;
-      meter.append(fill);
-      parts.push(meter);
-    }
+    if (line.limit) parts.push(meterOf(line.used, line.limit));
     return parts;
   }));
+}
+
+function meterOf(used, limit) {
+  const meter = make("div", null, { class: "meter" });
+  const fill = make("div");
+  fill.style.width = `${Math.min(100, used / limit * 100)}%`;
+  meter.append(fill);
+  return meter;
+}
+
+function showExecutors(executors) {
+  at("cluster").hidden = executors === null;
+  if (executors === null) return;
+  at("no-executors").hidden = executors.length > 0;
+  at("executors").replaceChildren(...executors.map((executor) => {
+    const row = make("tr", null, { "data-executor": executor.name });
+    const state = make("td", executor.state, { class: executor.state === "ready" ? "state-finished" : "bad" });
+    if (executor.reason) state.append(make("div", executor.reason, { class: "soft" }));
+    const memory = make("td", `${bytes(executor.memory_used)} of ${bytes(executor.memory_limit)}`);
+    if (executor.memory_limit) memory.append(meterOf(executor.memory_used, executor.memory_limit));
+    const end = make("td");
+    if (executor.can_drain) {
+      const button = make("button", "Drain", { class: "drain", "aria-label": `Drain executor ${executor.name}`,
+        title: "It finishes its tasks, takes no others, and ends." });
+      button.addEventListener("click", () => drain(executor.name, button));
+      end.append(button);
+    }
+    row.append(make("td", executor.name), state, memory, make("td", executor.devices.join(", ") || "host"),
+      make("td", count(executor.cores), { class: "number" }),
+      make("td", executor.speed === null ? "–" : `${executor.speed.toFixed(2)} ×`,
+        { class: "number", title: "next to its cores, among all executors" }),
+      make("td", count(executor.tasks), { class: "number" }), make("td", time(executor.silent_seconds), { class: "number" }), end);
+    return row;
+  }));
+}
+
+async function drain(name, button) {
+  button.disabled = true;
+  try { await ask(`/api/executors/${encodeURIComponent(name)}/drain`, "POST"); at("trouble").textContent = ""; }
+  catch (error) { at("trouble").textContent = error.message; }
+  refresh();
 }
 
 function show(status) {
@@ -142,6 +177,7 @@ function show(status) {
   showTime();
   showQueries(status.queries);
   showMeters(status.memory);
+  showExecutors(status.executors);
   at("devices").replaceChildren(...(status.devices.length
     ? status.devices.map((device) => make("p", device.description))
     : [make("p", "No device: everything runs on the host.", { class: "soft" })]));

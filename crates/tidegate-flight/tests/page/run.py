@@ -29,8 +29,8 @@ PATIENCE_S = 60
 class Server:
     """A server on free ports, until the block ends."""
 
-    def __init__(self, *options):
-        words = [TIDEGATE, "serve", "--listen", "127.0.0.1:0", "--http-port", "0", "--drain", "1s", *options]
+    def __init__(self, *options, command=("serve",)):
+        words = [TIDEGATE, *command, "--listen", "127.0.0.1:0", "--http-port", "0", "--drain", "1s", *options]
         self.process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.flight = self.process.stdout.readline().removeprefix("listening on ").strip()
         self.url = self.process.stdout.readline().rsplit(" ", 1)[-1].strip()
@@ -241,6 +241,20 @@ def people_log_in_and_admins_stop_queries():
             assert browser.do("sessionStorage.length") == 0
 
 
+def executors_are_listed_and_drained():
+    with Server(command=("cluster", "local", "--executors", "2")) as server, Browser() as browser:
+        browser.call("Page.navigate", url=server.url)
+        browser.until("both executors are listed", "document.querySelectorAll('#executors tr').length === 2")
+        row = "document.querySelector('#executors tr[data-executor=e1]')"
+        assert "ready" in browser.do(f"{row}.innerText")
+        assert "host" in browser.do(f"{row}.innerText")
+        browser.shot("executors")
+        browser.do(f"{row}.querySelector('button.drain').click()")
+        browser.until("the executor is gone", f"{row} === null")
+        assert "e2" in browser.do(text("#executors"))
+        assert browser.noise == [], browser.noise
+
+
 def a_report_is_drawn_from_one_file():
     with tempfile.TemporaryDirectory() as folder, Browser(dark=True) as browser:
         page = pathlib.Path(folder) / "report.html"
@@ -256,7 +270,8 @@ def a_report_is_drawn_from_one_file():
 
 def main():
     failed = 0
-    for test in (the_page_shows_what_the_server_does, people_log_in_and_admins_stop_queries, a_report_is_drawn_from_one_file):
+    for test in (the_page_shows_what_the_server_does, people_log_in_and_admins_stop_queries,
+                 executors_are_listed_and_drained, a_report_is_drawn_from_one_file):
         try:
             test()
             print(f"ok      {test.__name__}")

@@ -1,10 +1,12 @@
 //! Tests of the contract of a morsel source, on both kinds of generated table.
 
+use std::sync::Arc;
+
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::compute::concat_batches;
 
-use super::{H2oG1Source, TpchSource};
-use crate::sources::MorselSource;
+use super::{H2oG1Source, TpchSource, source_of};
+use crate::sources::{MorselSource, Share, SourceDescription};
 
 /// Reads the whole table, morsel by morsel, as one batch.
 pub(super) fn read_table(source: &dyn MorselSource, projection: &[usize]) -> RecordBatch {
@@ -106,4 +108,32 @@ fn h2o_keeps_the_contract() {
         check_contract(&H2oG1Source::try_new(150_001, 100, null_percent, 108).unwrap());
     }
     check_contract(&H2oG1Source::try_new(1, 1, 0, 108).unwrap());
+}
+
+#[test]
+fn a_share_has_the_morsels_of_its_runs() {
+    let h2o = SourceDescription::H2oG1 {
+        rows: 1_000_000,
+        groups: 10,
+        null_percent: 0,
+        seed: 1,
+    };
+    let whole = source_of(&h2o).unwrap();
+    let count = whole.morsels().len();
+    assert!(count > 4, "{count}");
+    let share = Share::try_new(Arc::clone(&whole), vec![0..1, 3..4]).unwrap();
+    assert_eq!(share.morsels(), [whole.morsels()[0], whole.morsels()[3]]);
+    let (first, second) = (whole.read(3, &[0], 8_192), share.read(1, &[0], 8_192));
+    assert_eq!(first.unwrap(), second.unwrap());
+    assert!(share.read(2, &[0], 8_192).is_err());
+    let (origin, numbers) = share.origin().unwrap();
+    assert_eq!(
+        (origin.identity(), numbers),
+        (whole.identity(), &[0, 3][..])
+    );
+    let again = source_of(&share.description().unwrap()).unwrap();
+    assert_eq!(again.identity(), share.identity());
+    for wrong in [vec![0..count + 1], vec![1..2, 0..1], vec![0..2, 1..3]] {
+        assert!(Share::try_new(Arc::clone(&whole), wrong).is_err());
+    }
 }

@@ -38,6 +38,7 @@ use crate::lower::plan::plain_columns;
 
 use super::{Leaf, LeafOptions, Slot};
 use cached::planned_source;
+pub(crate) use loader::first_page;
 use loader::{ParquetLoader, RowGroups};
 use rows::AllRows;
 use source::{Gate, GatedSource};

@@ -6,7 +6,7 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 
 use super::Session;
 use crate::clients::Client;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::query::{History, LaneWork, LoggedQuery, QueryProfile, QueryProgress, QueryReport};
 use crate::spread::{ClusterActivity, ExecutorReport, planner_of};
 use crate::system::reports::{self, MemoryReport, SessionReport};
@@ -104,6 +104,27 @@ impl Session {
     pub fn cluster(&self) -> Option<(Vec<ExecutorReport>, ClusterActivity)> {
         let planner = planner_of(&self.ctx.copied_config())?;
         Some((planner.executors(), planner.activity()))
+    }
+
+    /// Tells an executor of the cluster to finish its tasks, take no others, and end.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::Denied`] if the session's client is no administrator,
+    /// [`crate::ErrorKind::NotFound`] if there is no executor of this name.
+    pub fn drain(&self, executor: &str) -> Result<(), Error> {
+        if self.client().is_some_and(|client| !client.is_admin) {
+            let message = "only an administrator may drain an executor";
+            return Err(Error::new(ErrorKind::Denied, message));
+        }
+        let planner = planner_of(&self.ctx.copied_config());
+        match planner.is_some_and(|planner| planner.drain(executor)) {
+            true => Ok(()),
+            false => {
+                let message =
+                    format!("there is no executor {executor}: system.executors lists them");
+                Err(Error::new(ErrorKind::NotFound, message))
+            }
+        }
     }
 
     /// Lists the clients' sessions, as far as the session's client may see them; oldest first.

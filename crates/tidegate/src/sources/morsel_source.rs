@@ -53,6 +53,12 @@ pub trait MorselSource: Debug + Send + Sync {
         None
     }
 
+    /// Returns the source that the morsels belong to, and their numbers there, so that the column cache
+    /// knows a morsel again in another selection; `None` if they are the source's own.
+    fn origin(&self) -> Option<(&dyn MorselSource, &[usize])> {
+        None
+    }
+
     /// Describes the source for another process, which makes the same one of it; `None` for one that only
     /// this process has.
     fn description(&self) -> Option<SourceDescription> {

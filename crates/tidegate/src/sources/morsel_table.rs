@@ -123,10 +123,11 @@ impl MorselScan {
         })
     }
 
-    /// Scans the same columns of another source that has them.
-    pub(crate) fn of_source(&self, source: Arc<dyn MorselSource>) -> Self {
+    /// Scans the same columns of another source that has them, in at least one partition.
+    pub(crate) fn of_source(&self, source: Arc<dyn MorselSource>, partitions: usize) -> Self {
         Self {
             source,
+            partitions: partitions.max(1),
             metrics: ExecutionPlanMetricsSet::new(),
             ..self.clone()
         }

@@ -1,4 +1,4 @@
-//! A run of the morsels of another source.
+//! Some morsels of another source.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -35,12 +35,12 @@ pub enum SourceDescription {
     },
     /// An array.
     Array(ArrayDescription),
-    /// Some neighbouring morsels of another.
+    /// Some morsels of another.
     Share {
         /// The other.
         of: Box<Self>,
-        /// Its morsels.
-        morsels: Range<usize>,
+        /// Its morsels, as ascending runs of neighbours.
+        morsels: Vec<Range<usize>>,
     },
 }
 
@@ -80,42 +80,67 @@ pub enum ValuesDescription {
     Constant(u64),
 }
 
-/// Some neighbouring morsels of a source.
+/// Some morsels of a source.
 #[derive(Clone, Debug)]
 pub(crate) struct Share {
     of: Arc<dyn MorselSource>,
-    morsels: Range<usize>,
+    /// Ascending runs of neighbours.
+    runs: Arc<[Range<usize>]>,
+    sizes: Arc<[MorselSize]>,
+    /// The number of each morsel in the source.
+    origins: Arc<[usize]>,
 }
 
 impl Share {
-    /// Takes a run of a source's morsels.
+    /// Takes runs of a source's morsels.
     ///
     /// # Errors
-    /// If the source has not as many.
-    pub(crate) fn try_new(of: Arc<dyn MorselSource>, morsels: Range<usize>) -> Result<Self> {
-        let count = of.morsels().len();
-        if morsels.start > morsels.end || morsels.end > count {
-            return exec_err!("{} has {count} morsels, not {morsels:?}", of.name());
+    /// If the source has not as many, or runs overlap or do not ascend.
+    pub(crate) fn try_new(of: Arc<dyn MorselSource>, runs: Vec<Range<usize>>) -> Result<Self> {
+        let all = of.morsels();
+        let mut upto = 0;
+        for run in &runs {
+            if run.start < upto || run.start > run.end || run.end > all.len() {
+                let count = all.len();
+                return exec_err!("{} has {count} morsels, not {runs:?}", of.name());
+            }
+            upto = run.end;
         }
-        Ok(Self { of, morsels })
+        let origins: Arc<[usize]> = runs.iter().cloned().flatten().collect();
+        Ok(Self {
+            sizes: origins.iter().map(|&morsel| all[morsel]).collect(),
+            origins,
+            runs: runs.into(),
+            of,
+        })
+    }
+
+    /// Writes the runs as `0-3, 7-9`, without their ends.
+    fn written(&self) -> String {
+        let runs = self.runs.iter();
+        let runs = runs.map(|run| format!("{}-{}", run.start, run.end));
+        runs.collect::<Vec<_>>().join(", ")
     }
 }
 
 impl MorselSource for Share {
     fn name(&self) -> String {
-        let Range { start, end } = self.morsels;
-        format!("{}, morsels {start} to {end}", self.of.name())
+        let (some, all) = (self.origins.len(), self.of.morsels().len());
+        format!("{}, {some} of {all} morsels", self.of.name())
     }
 
     fn identity(&self) -> Option<String> {
-        let Range { start, end } = self.morsels;
-        Some(format!("{}, from {start} to {end}", self.of.identity()?))
+        Some(format!("{}, of {}", self.of.identity()?, self.written()))
+    }
+
+    fn origin(&self) -> Option<(&dyn MorselSource, &[usize])> {
+        Some((self.of.as_ref(), &self.origins))
     }
 
     fn description(&self) -> Option<SourceDescription> {
         Some(SourceDescription::Share {
             of: Box::new(self.of.description()?),
-            morsels: self.morsels.clone(),
+            morsels: self.runs.to_vec(),
         })
     }
 
@@ -124,7 +149,7 @@ impl MorselSource for Share {
     }
 
     fn morsels(&self) -> &[MorselSize] {
-        &self.of.morsels()[self.morsels.clone()]
+        &self.sizes
     }
 
     fn exact_rows(&self) -> bool {
@@ -133,8 +158,12 @@ impl MorselSource for Share {
 
     fn array(&self) -> Option<ArrayParts> {
         let whole = self.of.array()?;
+        let parts = self
+            .origins
+            .iter()
+            .map(|&morsel| whole.parts[morsel].clone());
         Some(ArrayParts {
-            parts: whole.parts[self.morsels.clone()].into(),
+            parts: parts.collect(),
             ..whole
         })
     }
@@ -157,9 +186,9 @@ impl MorselSource for Share {
 
 impl Share {
     fn inner(&self, index: usize) -> Result<usize> {
-        match index < self.morsels.len() {
-            true => Ok(self.morsels.start + index),
-            false => exec_err!("{} has no morsel {index}", self.name()),
+        match self.origins.get(index) {
+            Some(&morsel) => Ok(morsel),
+            None => exec_err!("{} has no morsel {index}", self.name()),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Scans of files: what of them travels, and their shares.
 //!
-//! Where files can be cut, a share is a run of bytes; where not, it is a run of whole files. Either way the
-//! shares together have each row once.
+//! Of Parquet files a share has row groups, of files that can be cut anywhere a run of bytes, of others whole
+//! files ([`super::cells`]). In each case the shares together have each row once.
 
 use std::sync::Arc;
 
@@ -10,13 +10,16 @@ use datafusion::datasource::physical_plan::{
 };
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion_datasource::file::FileSource;
 use datafusion_datasource::file_scan_config::FileScanConfigBuilder;
 use datafusion_datasource::{FileRange, PartitionedFile, TableSchema};
 use serde::{Deserialize, Serialize};
 
-use super::leaves::{ends, runs};
+use super::cells::{Read, by_cells, row_groups};
+use super::leaves::{LeafShare, ends};
+use super::readers::Reader;
 use crate::files::ipc::IpcSource;
 use crate::files::text::{TextDescription, is_cuttable};
 
@@ -122,6 +125,18 @@ fn unit(scan: &FileScanConfig) -> Option<Unit> {
     (unit == Unit::Bytes || files.count() > 1).then_some(unit)
 }
 
+/// Returns where the first file of a scan lies, without its name.
+pub(super) fn folder(scan: &FileScanConfig) -> String {
+    let first = scan
+        .file_groups
+        .iter()
+        .flat_map(|group| group.iter())
+        .next();
+    let first = first.map_or("", |file| file.path().as_ref());
+    let folder = first.rsplit_once('/').map_or(first, |(folder, _)| folder);
+    format!("{}{folder}", scan.object_store_url)
+}
+
 /// Returns how many bytes a scan reads, if it can be shared.
 pub(super) fn bytes(scan: &FileScanConfig) -> Option<u64> {
     unit(scan)?;
@@ -129,53 +144,72 @@ pub(super) fn bytes(scan: &FileScanConfig) -> Option<u64> {
     Some(files.map(PartitionedFile::effective_size).sum())
 }
 
-/// Cuts a scan into a share for each weight, of as many partitions as it has; `None` if it cannot be
-/// shared.
+/// Cuts a scan into a share for each reader, of as many partitions as it has or, where it has as many parts,
+/// as are asked for; `None` if it cannot be shared.
 pub(super) fn shares(
     scan: &FileScanConfig,
-    weights: &[u64],
-) -> Option<Vec<Arc<dyn ExecutionPlan>>> {
+    readers: &[Reader],
+    partitions: usize,
+    environment: &RuntimeEnv,
+) -> Option<Vec<LeafShare>> {
     let unit = unit(scan)?;
     let groups: Vec<Vec<PartitionedFile>> = scan
         .file_groups
         .iter()
         .map(|group| group.iter().cloned().collect())
         .collect();
-    let shares = match scan.output_ordering.is_empty() {
-        true => together(groups, unit, weights),
-        false => group_by_group(&groups, unit, weights),
+    let in_order = !scan.output_ordering.is_empty();
+    let partitions = (!in_order).then_some(partitions);
+    let by_part = match unit {
+        Unit::File => by_cells(&groups, partitions, readers, |_| Some(Vec::new())),
+        Unit::Bytes if scan.file_source().is::<ParquetSource>() => {
+            by_cells(&groups, partitions, readers, |file| {
+                row_groups(file, environment)
+            })
+        }
+        Unit::Bytes => None,
     };
-    let share = |groups: Vec<Vec<PartitionedFile>>| {
+    let reads = by_part.unwrap_or_else(|| {
+        let weights: Vec<u64> = readers.iter().map(|reader| reader.weight).collect();
+        let shares = match in_order {
+            false => together(groups, &weights),
+            true => group_by_group(&groups, &weights),
+        };
+        shares.into_iter().map(sized).collect()
+    });
+    let share = |(groups, size): Read| {
         let groups = groups.into_iter().map(FileGroup::new).collect();
         let scan = FileScanConfigBuilder::from(scan.clone()).with_file_groups(groups);
-        DataSourceExec::from_data_source(scan.build()) as Arc<dyn ExecutionPlan>
+        let plan = DataSourceExec::from_data_source(scan.build());
+        LeafShare { plan, size }
     };
-    Some(shares.into_iter().map(share).collect())
+    Some(reads.into_iter().map(share).collect())
 }
 
-/// Gives each share neighbouring files and bytes, evenly over its partitions.
-fn together(
-    groups: Vec<Vec<PartitionedFile>>,
-    unit: Unit,
-    weights: &[u64],
-) -> Vec<Vec<Vec<PartitionedFile>>> {
+fn sized(groups: Vec<Vec<PartitionedFile>>) -> Read {
+    let files = groups.iter().flatten();
+    let bytes = files.map(PartitionedFile::effective_size).sum();
+    (groups, bytes)
+}
+
+/// Gives each share neighbouring bytes, evenly over its partitions.
+fn together(groups: Vec<Vec<PartitionedFile>>, weights: &[u64]) -> Vec<Vec<Vec<PartitionedFile>>> {
     let partitions = vec![1; groups.len()];
     let mut files: Vec<PartitionedFile> = groups.into_iter().flatten().collect();
     // Pieces of a file, which went to partitions in turn, are neighbours again.
     files.sort_by(|a, b| (a.path(), a.range().0).cmp(&(b.path(), b.range().0)));
-    let shares = cut(&files, unit, weights).into_iter();
-    shares.map(|files| cut(&files, unit, &partitions)).collect()
+    let shares = cut_bytes(&files, weights).into_iter();
+    shares.map(|files| cut_bytes(&files, &partitions)).collect()
 }
 
 /// Gives each share a part of each partition, in whose order its rows stay.
 fn group_by_group(
     groups: &[Vec<PartitionedFile>],
-    unit: Unit,
     weights: &[u64],
 ) -> Vec<Vec<Vec<PartitionedFile>>> {
     let mut shares = vec![Vec::new(); weights.len()];
     for group in groups {
-        for (share, files) in shares.iter_mut().zip(cut(group, unit, weights)) {
+        for (share, files) in shares.iter_mut().zip(cut_bytes(group, weights)) {
             share.push(files);
         }
     }
@@ -183,18 +217,6 @@ fn group_by_group(
 }
 
 /// Cuts files, one after the other, into a part for each weight.
-fn cut(files: &[PartitionedFile], unit: Unit, weights: &[u64]) -> Vec<Vec<PartitionedFile>> {
-    match unit {
-        Unit::Bytes => cut_bytes(files, weights),
-        Unit::File => {
-            let sizes = files.iter().map(|file| file.effective_size().max(1));
-            let runs = runs(&sizes.collect::<Vec<_>>(), weights).into_iter();
-            runs.map(|run| files.get(run).unwrap_or_default().to_vec())
-                .collect()
-        }
-    }
-}
-
 fn cut_bytes(files: &[PartitionedFile], weights: &[u64]) -> Vec<Vec<PartitionedFile>> {
     let bytes = files.iter().map(PartitionedFile::effective_size).sum();
     let ends = ends(bytes, weights);
@@ -232,7 +254,7 @@ fn cut_bytes(files: &[PartitionedFile], weights: &[u64]) -> Vec<Vec<PartitionedF
 mod tests {
     use datafusion_datasource::PartitionedFile;
 
-    use super::{Unit, cut, cut_bytes, group_by_group, together};
+    use super::{cut_bytes, group_by_group, together};
 
     fn file(name: &str, size: u64) -> PartitionedFile {
         PartitionedFile::new(name, size)
@@ -276,20 +298,6 @@ mod tests {
     }
 
     #[test]
-    fn each_file_is_in_one_part() {
-        let files = [file("a", 10), file("b", 0), file("c", 30), file("d", 20)];
-        let parts = cut(&files, Unit::File, &[1, 1]);
-        let names: Vec<Vec<(String, u64, u64)>> = parts.iter().map(|part| written(part)).collect();
-        let expected = [vec![("a", 10), ("b", 0), ("c", 30)], vec![("d", 20)]];
-        let expected = expected.map(|part| {
-            let part = part.into_iter();
-            part.map(|(name, end)| (name.to_string(), 0, end))
-                .collect::<Vec<_>>()
-        });
-        assert_eq!(names, expected);
-    }
-
-    #[test]
     fn shares_are_neighbours_unless_rows_are_in_order() {
         let groups = || {
             vec![
@@ -298,7 +306,7 @@ mod tests {
             ]
         };
         let piece = |start, end| vec![("a".to_string(), start, end)];
-        let shares = together(groups(), Unit::Bytes, &[1, 1]);
+        let shares = together(groups(), &[1, 1]);
         let shares: Vec<Vec<_>> = shares
             .iter()
             .map(|share| share.iter().map(|files| written(files)).collect())
@@ -310,7 +318,7 @@ mod tests {
                 [piece(50, 75), piece(75, 100)]
             ]
         );
-        let shares = group_by_group(&groups(), Unit::Bytes, &[1, 1]);
+        let shares = group_by_group(&groups(), &[1, 1]);
         let shares: Vec<Vec<_>> = shares
             .iter()
             .map(|share| share.iter().map(|files| written(files)).collect())

@@ -1,15 +1,19 @@
 //! Leaves of plans that can be read by several executors: what they are, and their shares.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Range;
 use std::sync::Arc;
 
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::physical_plan::ExecutionPlan;
 use serde::{Deserialize, Serialize};
 
 use super::files::{self, FilesDescription, file_scan};
+use super::readers::{Reader, UNITS_MAX, Unit, assigned, runs_of};
 use crate::generate::source_of;
-use crate::sources::{MorselScan, Share, SourceDescription};
+use crate::sources::{MorselScan, MorselSize, Share, SourceDescription};
 
 /// A leaf of ours, in words that another process makes the same leaf of.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -133,10 +137,30 @@ pub fn leaf_bytes(plan: &Arc<dyn ExecutionPlan>) -> Option<u64> {
     files::bytes(file_scan(plan)?)
 }
 
-/// Cuts a leaf into shares, one for each weight, which together have each of its rows once: runs of
-/// morsels of a generated table, of the bytes of files, or of files. A row that is cut belongs to the run
-/// that it begins in, as do row groups of Parquet and batches of Arrow. A share may be empty; all have as
-/// many partitions.
+/// Names the table that a leaf reads; two tables may have one name.
+pub fn leaf_table(plan: &Arc<dyn ExecutionPlan>) -> String {
+    match (morsel_scan(plan), file_scan(plan)) {
+        (Some(scan), _) => scan.source.name(),
+        (None, Some(scan)) => files::folder(scan),
+        (None, None) => plan.name().into(),
+    }
+}
+
+/// What one executor reads of a leaf.
+#[derive(Clone, Debug)]
+pub struct LeafShare {
+    /// The leaf, with this share of its rows.
+    pub plan: Arc<dyn ExecutionPlan>,
+    /// How much it is, next to the others: rows of a generated table, bytes of files.
+    pub size: u64,
+}
+
+/// Cuts a leaf into shares, one for each reader, which together have each of its rows once. Row groups of
+/// Parquet files whose footers `environment` knows, files, and morsels of generated tables go to the readers
+/// that had them before ([`Reader::name`]); files that are cut anywhere, in runs of bytes. A row that is cut
+/// belongs to the run that it begins in, as do row groups of Parquet and batches of Arrow. A share may be
+/// empty. All have as many partitions: those of the leaf, or `partitions` if that is more and the leaf has as
+/// many parts whose order does not matter.
 ///
 /// `None` for a leaf that cannot be shared.
 ///
@@ -144,36 +168,59 @@ pub fn leaf_bytes(plan: &Arc<dyn ExecutionPlan>) -> Option<u64> {
 /// None for leaves that the planner made.
 pub fn leaf_shares(
     plan: &Arc<dyn ExecutionPlan>,
-    weights: &[u64],
-) -> Result<Option<Vec<Arc<dyn ExecutionPlan>>>> {
+    readers: &[Reader],
+    partitions: usize,
+    environment: &RuntimeEnv,
+) -> Result<Option<Vec<LeafShare>>> {
     if leaf_bytes(plan).is_none() {
         return Ok(None);
     }
     match (morsel_scan(plan), file_scan(plan)) {
-        (Some(scan), _) => morsel_shares(scan, weights).map(Some),
-        (None, Some(scan)) => Ok(files::shares(scan, weights)),
+        (Some(scan), _) => morsel_shares(scan, readers, partitions).map(Some),
+        (None, Some(scan)) => Ok(files::shares(scan, readers, partitions, environment)),
         (None, None) => Ok(None),
     }
 }
 
-fn morsel_shares(scan: &MorselScan, weights: &[u64]) -> Result<Vec<Arc<dyn ExecutionPlan>>> {
-    let sizes = scan
-        .source
-        .morsels()
-        .iter()
-        .map(|size| size.num_rows.max(1));
-    let runs = runs(&sizes.collect::<Vec<_>>(), weights);
-    let share = |run| {
-        let source = Share::try_new(Arc::clone(&scan.source), run)?;
-        let scan = scan.of_source(Arc::new(source));
-        Ok(DataSourceExec::from_data_source(scan) as Arc<dyn ExecutionPlan>)
+fn morsel_shares(
+    scan: &MorselScan,
+    readers: &[Reader],
+    partitions: usize,
+) -> Result<Vec<LeafShare>> {
+    let source = &scan.source;
+    let name = source.identity().unwrap_or_else(|| source.name());
+    let morsels = source.morsels();
+    let partitions = partitions.min(morsels.len()).max(scan.partitions());
+    let joined = morsels.len().div_ceil(UNITS_MAX).max(1);
+    let unit = |(number, morsels): (usize, &[MorselSize])| {
+        let mut hasher = DefaultHasher::new();
+        (&name, number).hash(&mut hasher);
+        let rows = morsels.iter().map(|size| size.num_rows.max(1));
+        Unit {
+            key: hasher.finish(),
+            size: rows.sum(),
+        }
     };
-    runs.into_iter().map(share).collect()
+    let units: Vec<Unit> = morsels.chunks(joined).enumerate().map(unit).collect();
+    let taken = assigned(&units, readers);
+    let share = |reader| {
+        let runs = runs_of(&taken, reader).into_iter();
+        let size = runs.clone().flatten().map(|unit| units[unit].size).sum();
+        let of_morsels = |run: Range<usize>| {
+            let end = (run.end * joined).min(morsels.len());
+            run.start * joined..end
+        };
+        let source = Share::try_new(Arc::clone(source), runs.map(of_morsels).collect())?;
+        let plan = scan.of_source(Arc::new(source), partitions);
+        let plan = DataSourceExec::from_data_source(plan);
+        Ok(LeafShare { plan, size })
+    };
+    (0..readers.len()).map(share).collect()
 }
 
 /// Cuts a row of sizes into one run of neighbours for each weight, in order, each as near to its part of
 /// the sum as whole elements allow.
-pub(super) fn runs(sizes: &[u64], weights: &[u64]) -> Vec<std::ops::Range<usize>> {
+pub(super) fn runs(sizes: &[u64], weights: &[u64]) -> Vec<Range<usize>> {
     let ends = ends(sizes.iter().sum(), weights);
     let (mut first, mut before) = (0, 0_u64);
     let mut runs = Vec::with_capacity(weights.len());

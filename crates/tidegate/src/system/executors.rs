@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::array::{Float64Array, RecordBatch};
 use datafusion::error::Result;
 
 use super::{Asked, Columns};
@@ -22,6 +22,7 @@ pub(super) fn executors(asked: Option<&Asked<'_>>) -> Result<RecordBatch> {
         .text("devices", |executor| Some(executor.devices.join(", ")))
         .count("tasks", |executor| executor.tasks)
         .seconds("silent_seconds", |executor| executor.silent_seconds)
+        .with::<f64, Float64Array>("speed", |executor| executor.speed)
         .batch()
 }
 

@@ -17,8 +17,30 @@ pub(super) struct Generated {
     source: Arc<dyn MorselSource>,
     columns: Arc<[usize]>,
     identity: Option<Arc<str>>,
+    /// What the cache knows the morsels by: a source, and their numbers in it.
+    chunks: Option<Chunks>,
     array: Option<Arc<ArrayScan>>,
     column_names: Vec<Arc<str>>,
+}
+
+/// The source that morsels belong to, and their numbers there unless they are their places.
+#[derive(Debug)]
+struct Chunks {
+    source: Arc<str>,
+    numbers: Option<Arc<[usize]>>,
+}
+
+impl Chunks {
+    fn of(source: &dyn MorselSource) -> Option<Self> {
+        let (source, numbers) = match source.origin() {
+            Some((origin, numbers)) => (origin, Some(numbers.into())),
+            None => (source, None),
+        };
+        Some(Self {
+            source: source.identity()?.into(),
+            numbers,
+        })
+    }
 }
 
 impl Generated {
@@ -35,6 +57,7 @@ impl Generated {
         Self {
             sizes,
             array: array_scan(source.as_ref(), columns).map(Arc::new),
+            chunks: Chunks::of(source.as_ref()),
             source: Arc::clone(source),
             columns: Arc::clone(columns),
             identity: source.identity().map(Arc::from),
@@ -69,14 +92,19 @@ impl Pieces for Generated {
     }
 
     fn names_chunks(&self) -> bool {
-        self.identity.is_some()
+        self.chunks.is_some()
     }
 
     fn chunk_key(&self, morsel: MorselId, column: usize) -> Option<ChunkKey> {
+        let chunks = self.chunks.as_ref()?;
+        let number = match &chunks.numbers {
+            Some(numbers) => *numbers.get(morsel.index)?,
+            None => morsel.index,
+        };
         Some(ChunkKey {
-            source: Arc::clone(self.identity.as_ref()?),
+            source: Arc::clone(&chunks.source),
             column: Arc::clone(&self.column_names[column]),
-            part: morsel.index as u64,
+            part: number as u64,
         })
     }
 
@@ -103,9 +131,9 @@ impl Pieces for Generated {
             // What a device makes is not to be kept there of itself.
             return None;
         }
-        let identity = self.identity.as_ref()?;
+        let (identity, chunks) = (self.identity.as_ref()?, self.chunks.as_ref()?);
         let mut hash = DefaultHasher::new();
         (identity, &self.columns).hash(&mut hash);
-        Some((hash.finish(), identity.to_string()))
+        Some((hash.finish(), chunks.source.to_string()))
     }
 }

@@ -226,7 +226,7 @@ pub(super) fn footer_hash(metadata: &ParquetMetaData) -> u64 {
 }
 
 /// Returns the offset by which DataFusion assigns a row group to a byte range: its first page's.
-fn first_page(row_group: &RowGroupMetaData) -> i64 {
+pub(crate) fn first_page(row_group: &RowGroupMetaData) -> i64 {
     let column = row_group.column(0);
     column
         .dictionary_page_offset()
