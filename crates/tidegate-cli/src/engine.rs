@@ -41,6 +41,9 @@ pub(crate) trait Engine: fmt::Debug + Send + Sync {
     /// Tells how far the query has come that runs; `None` if that is not known.
     fn progress(&self) -> BoxFuture<'_, Option<QueryProgress>>;
 
+    /// Tells whether statements write files of this machine.
+    fn writes_here(&self) -> bool;
+
     /// Ends what the engine has elsewhere.
     fn close(&self) -> BoxFuture<'_, ()>;
 }
@@ -111,6 +114,10 @@ impl Engine for Session {
 
     fn progress(&self) -> BoxFuture<'_, Option<QueryProgress>> {
         futures::future::ready(Session::progress(self)).boxed()
+    }
+
+    fn writes_here(&self) -> bool {
+        true
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {
@@ -191,6 +198,10 @@ impl Engine for RemoteSession {
 
     fn progress(&self) -> BoxFuture<'_, Option<QueryProgress>> {
         RemoteSession::progress(self).boxed()
+    }
+
+    fn writes_here(&self) -> bool {
+        false
     }
 
     fn close(&self) -> BoxFuture<'_, ()> {

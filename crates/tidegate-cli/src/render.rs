@@ -44,7 +44,7 @@ struct Fit {
 }
 
 /// What has been written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Shown {
     pub(crate) columns: usize,
     pub(crate) rows: usize,

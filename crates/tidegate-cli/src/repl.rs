@@ -13,7 +13,7 @@ use tidegate::statements::redacted;
 use crate::exit::{DONE, FAILED};
 use crate::run::Runner;
 use crate::shell::{Outcome, Shell};
-use crate::signals::Heard;
+use crate::signals::{Heard, Signal};
 use crate::{console, environment};
 use line::LineRules;
 
@@ -32,7 +32,7 @@ pub(crate) async fn run(mut runner: Runner) -> u8 {
     };
     runner.timing = !runner.quiet;
     let is_quiet = runner.quiet;
-    let mut shell = Shell::new(runner, Heard::Interrupt);
+    let mut shell = Shell::new(runner, Heard::OfPrompt);
     if !is_quiet {
         let version = env!("CARGO_PKG_VERSION");
         console::note(format_args!(
@@ -49,8 +49,11 @@ pub(crate) async fn run(mut runner: Runner) -> u8 {
             Ok(text) => {
                 shell.resize(editor.dimensions().map(|(_, lines)| usize::from(lines)));
                 history.add(&mut editor, &redacted(text.trim_end()));
-                if shell.answer(&text).await == Outcome::Leave {
-                    return DONE;
+                match shell.answer(&text).await {
+                    Outcome::Leave => return DONE,
+                    // Nobody reads what a further prompt would write.
+                    Outcome::Stopped(signal @ Signal::Hangup) => return signal.status(),
+                    _ => {}
                 }
             }
             Err(ReadlineError::Interrupted) => {}

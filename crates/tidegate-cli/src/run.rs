@@ -1,9 +1,14 @@
 //! One statement: run, shown, and timed.
 
+use std::fs::File;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use clap::ValueEnum;
+use futures::TryStreamExt;
+use tidegate::statements::{StreamedCopy, streamed_copy};
 use tidegate::{Names, QueryProgress};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
@@ -191,9 +196,12 @@ impl Runner {
         let before = engine.last_query();
         let start = Instant::now();
         let filled = self.params.fill(sql);
+        if let Some(copy) = streamed_copy(&filled) {
+            return self.answer_copy(&copy, bar).await;
+        }
         let stream = engine.execute(&filled).await?;
         if !stream.schema_ref().fields().is_empty() {
-            self.check_format()?;
+            self.check_format(self.style.format)?;
         }
         let mut output = match &bar {
             Some(bar) => bar.before(&self.destination),
@@ -217,9 +225,45 @@ impl Runner {
         })
     }
 
+    /// Runs a COPY to standard output: the file that it writes goes there.
+    async fn answer_copy(
+        &self,
+        copy: &StreamedCopy<'_>,
+        bar: Option<Bar>,
+    ) -> Result<Answer, Failure> {
+        if !self.engine.writes_here() {
+            let message = "COPY to standard output would write to that of the server: --format csv -c \"SELECT …\" \
+                           writes rows here";
+            return Err(Failure::Format(message.into()));
+        }
+        if let Ok(format) = Format::from_str(copy.format(), true) {
+            self.check_format(format)?;
+        }
+        let start = Instant::now();
+        let folder = tempfile::tempdir().map_err(Failure::Output)?;
+        let path = folder.path().join("rows").with_extension(copy.format());
+        let rows = self
+            .engine
+            .execute(&copy.to_file(&path.display().to_string()))
+            .await?;
+        rows.try_collect::<Vec<_>>().await?;
+        let mut file = File::open(&path).map_err(Failure::Output)?;
+        let mut output = match &bar {
+            Some(bar) => bar.before(&self.destination),
+            None => self.destination.open(),
+        };
+        io::copy(&mut file, &mut output).map_err(Failure::output)?;
+        output.end().map_err(Failure::output)?;
+        Ok(Answer {
+            shown: Shown::default(),
+            took: start.elapsed(),
+            placement: None,
+            left_out: None,
+        })
+    }
+
     /// Refuses a binary format for a terminal, and for a second result.
-    fn check_format(&self) -> Result<(), Failure> {
-        let format = self.style.format;
+    fn check_format(&self, format: Format) -> Result<(), Failure> {
         if !format.is_binary() {
             return Ok(());
         }

@@ -371,7 +371,10 @@ impl Shell {
             }
             tokio::select! {
                 biased;
-                _ = self.signals.next() => return Outcome::Done,
+                signal = self.signals.next() => return match signal {
+                    Signal::Hangup => Outcome::Stopped(signal),
+                    _ => Outcome::Done,
+                },
                 () = tokio::time::sleep(interval) => {}
             }
         }

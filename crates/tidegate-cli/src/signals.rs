@@ -1,8 +1,13 @@
 //! Signals that ask the process to stop what it does.
 
 use std::future;
+use std::io::{self, IsTerminal};
+use std::time::Duration;
 
 use futures::FutureExt;
+
+/// How often a prompt looks whether its terminal is still there.
+const TERMINAL_LOOK: Duration = Duration::from_secs(1);
 
 /// What asked to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,6 +16,8 @@ pub(crate) enum Signal {
     Interrupt,
     /// The default of `kill`, and what a service manager sends.
     Terminate,
+    /// The terminal has gone.
+    Hangup,
 }
 
 impl Signal {
@@ -19,6 +26,7 @@ impl Signal {
         match self {
             Self::Interrupt => 130,
             Self::Terminate => 143,
+            Self::Hangup => 129,
         }
     }
 }
@@ -28,6 +36,8 @@ impl Signal {
 pub(crate) enum Heard {
     /// Ctrl-C; a request to terminate ends the process.
     Interrupt,
+    /// Ctrl-C, and that the terminal has gone.
+    OfPrompt,
     /// Either, so that the process ends in good order.
     InterruptOrTerminate,
 }
@@ -37,17 +47,26 @@ pub(crate) enum Heard {
 pub(crate) struct Signals {
     interrupts: Source,
     terminations: Source,
+    hangups: Source,
+    /// Whether the terminal is looked at too: one that is not the process's own sends no signal.
+    has_terminal: bool,
 }
 
 impl Signals {
     /// Begins to hear. From now on what is heard does not end the process.
     pub(crate) fn new(heard: Heard) -> Self {
+        let is_prompt = heard == Heard::OfPrompt;
         Self {
             interrupts: Source::interrupts(),
             terminations: match heard {
-                Heard::Interrupt => Source::none(),
                 Heard::InterruptOrTerminate => Source::terminations(),
+                Heard::Interrupt | Heard::OfPrompt => Source::none(),
             },
+            hangups: match is_prompt {
+                true => Source::hangups(),
+                false => Source::none(),
+            },
+            has_terminal: is_prompt && io::stdin().is_terminal(),
         }
     }
 
@@ -56,12 +75,24 @@ impl Signals {
         tokio::select! {
             () = self.interrupts.next() => Signal::Interrupt,
             () = self.terminations.next() => Signal::Terminate,
+            () = self.hangups.next() => Signal::Hangup,
+            () = terminal_has_gone(), if self.has_terminal => Signal::Hangup,
         }
     }
 
     /// Returns the signal that came since the last, if one did.
     pub(crate) fn pending(&mut self) -> Option<Signal> {
         self.next().now_or_never()
+    }
+}
+
+async fn terminal_has_gone() {
+    loop {
+        tokio::time::sleep(TERMINAL_LOOK).await;
+        // Of a terminal that was closed at its other end nothing can be asked.
+        if !io::stdin().is_terminal() {
+            return;
+        }
     }
 }
 
@@ -85,6 +116,10 @@ mod unix {
 
         pub(super) fn terminations() -> Self {
             Self(signal(SignalKind::terminate()).ok())
+        }
+
+        pub(super) fn hangups() -> Self {
+            Self(signal(SignalKind::hangup()).ok())
         }
 
         pub(super) fn none() -> Self {
@@ -119,6 +154,10 @@ mod elsewhere {
         }
 
         pub(super) fn terminations() -> Self {
+            Self(false)
+        }
+
+        pub(super) fn hangups() -> Self {
             Self(false)
         }
 

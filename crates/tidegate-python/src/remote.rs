@@ -2,6 +2,7 @@
 //!
 //! A query that is sent is a common table expression of whatever is built on it.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -12,6 +13,10 @@ use datafusion::dataframe::DataFrame;
 use datafusion::datasource::empty::EmptyTable;
 use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder};
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
+    FunctionArguments, Ident, ObjectName, visit_expressions_mut,
+};
 use datafusion::sql::unparser::Unparser;
 use datafusion::sql::unparser::dialect::PostgreSqlDialect;
 use tidegate::{Error, ErrorKind, Session};
@@ -98,12 +103,45 @@ impl Queries {
     fn body(&self, plan: &LogicalPlan) -> Result<String, Error> {
         let dialect = PostgreSqlDialect {};
         let body = Unparser::new(&dialect).plan_to_sql(plan);
-        let body = body.map_err(|error| {
+        let mut body = body.map_err(|error| {
             let message = format!("the frame cannot be written as SQL for the server: {error}");
             Error::new(ErrorKind::NotSupported, message)
         })?;
+        let _ = visit_expressions_mut(&mut body, |expr| {
+            if let Some(call) = exclusive_or(expr) {
+                *expr = call;
+            }
+            ControlFlow::<()>::Continue(())
+        });
         Ok(body.to_string())
     }
+}
+
+/// Writes an exclusive or as a call: `^` is a power in SQL.
+fn exclusive_or(expr: &Expr) -> Option<Expr> {
+    let Expr::BinaryOp {
+        left,
+        op: BinaryOperator::BitwiseXor,
+        right,
+    } = expr
+    else {
+        return None;
+    };
+    let argument = |expr: &Expr| FunctionArg::Unnamed(FunctionArgExpr::Expr(expr.clone()));
+    Some(Expr::Function(Function {
+        name: ObjectName::from(vec![Ident::new("xor")]),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(FunctionArgumentList {
+            duplicate_treatment: None,
+            args: vec![argument(left), argument(right)],
+            clauses: Vec::new(),
+        }),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    }))
 }
 
 /// Names a query and its columns: inside another, they would have other names than as a statement.

@@ -126,7 +126,7 @@ pub(crate) async fn physical(
     let plan = planner.create_physical_plan(logical, session);
     let plan = on_large_stack(plan).await?;
     let again = SecondTry::of(&plan, logical, session);
-    Ok((profiled(plan, logical)?, again))
+    Ok((profiled(plan, logical, session.config_options())?, again))
 }
 
 /// Plans a statement of a session that has a planner of stages; `None` if the session has none, or the

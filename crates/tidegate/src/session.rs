@@ -1,5 +1,6 @@
 //! A session: SQL and DataFrames in, Arrow batches out.
 
+mod altered;
 mod builder;
 mod cache;
 mod client;
@@ -24,6 +25,7 @@ mod planned;
 mod prepared;
 mod readers;
 mod sampled;
+mod scoped;
 mod settings;
 mod spilling;
 mod statement;
@@ -34,6 +36,7 @@ mod tasks;
 mod type_of;
 mod types;
 mod unconstrained;
+mod version;
 mod zones;
 
 use std::fmt;

@@ -26,14 +26,18 @@ mod level;
 mod limits;
 mod literals;
 mod numbers;
+mod operators;
 mod order_all;
 mod output_names;
 mod parser;
 mod placeholders;
 mod redacted;
+pub(crate) mod repeated;
 mod rewrites;
+pub(crate) mod scope;
+mod streamed;
 mod text;
-mod using;
+pub(crate) mod using;
 mod walk;
 mod words;
 
@@ -52,6 +56,7 @@ pub(crate) use parser::{CacheStatement, Parsed, ParsedStatement, RegionFormat, T
 pub use placeholders::with_values;
 pub use redacted::redacted;
 pub(crate) use rewrites::Rewrites;
+pub use streamed::{StreamedCopy, streamed_copy};
 pub(crate) use text::{SqlText, StatementContext};
 
 /// Bytes that are tokenized at a time, so that a script needs memory for its largest statement and

@@ -10,15 +10,34 @@ use std::process::ExitCode;
 use tidegate_sql_tests::corpus::{self, Limits, child, damage};
 use tidegate_sql_tests::faults::Failure;
 
+/// How the command is used.
+const USAGE: &str = "\
+Reads every file of a folder, and says which of them stop the engine.
+
+usage: corpus FOLDER [FILE …]
+       corpus --damaged SEED    writes damaged files into a temporary folder and reads those
+
+The exit status is 1 if there are findings, and 2 if the command is used wrongly.";
+
 #[tokio::main]
 async fn main() -> Result<ExitCode, Failure> {
     let mut words = std::env::args().skip(1);
-    let first = words
-        .next()
-        .ok_or("say which folder: corpus FOLDER, or corpus --damaged SEED")?;
-    if first == child::WORD {
-        child::main(words).await?;
-        return Ok(ExitCode::SUCCESS);
+    let first = words.next().unwrap_or_default();
+    match first.as_str() {
+        child::WORD => {
+            child::main(words).await?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        "--help" | "-h" => {
+            writeln!(io::stdout(), "{USAGE}")?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        "--damaged" => {}
+        option if option.is_empty() || option.starts_with('-') => {
+            writeln!(io::stderr(), "{USAGE}")?;
+            return Ok(ExitCode::from(2));
+        }
+        _ => {}
     }
     let scratch = tempfile::tempdir()?;
     let files = match first.as_str() {

@@ -482,3 +482,15 @@ fn exit_and_quit_end_a_script() {
         assert_eq!(sql(&script).out, "a\n1\n", "{word}");
     }
 }
+
+#[test]
+fn copy_writes_to_standard_output() {
+    let query = "(SELECT * FROM (VALUES (1, 'a;b'), (2, NULL)) AS t(x, y) ORDER BY x)";
+    let copy = |rest: &str| run(["-c", &format!("COPY {query} TO {rest}")]);
+    copy("'/dev/stdout'").prints("x,y\n1,a;b\n2,\n");
+    copy("STDOUT (FORMAT csv, DELIMITER ';', NULL '-')").prints("x;y\n1;\"a;b\"\n2;-\n");
+    copy("'-' (FORMAT json)").prints("{\"x\":1,\"y\":\"a;b\"}\n{\"x\":2}\n");
+    let parquet = tidegate(["-c", &format!("COPY {query} TO STDOUT (FORMAT parquet)")]).output();
+    assert!(parquet.unwrap().stdout.starts_with(b"PAR1"));
+    copy("STDOUT (FORMAT nothing)").fails(&["nothing"]);
+}

@@ -286,3 +286,55 @@ fn a_server_tells_how_far_its_queries_have_come() {
     terminal.types("SELECT 40 + 2 AS n;\n").sees("42");
     assert_eq!(terminal.leaves(), 0);
 }
+
+/// Waits until a process has ended; returns its exit status.
+fn ends(child: &mut Child) -> Option<i32> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status.code();
+        }
+        assert!(Instant::now() < deadline, "it goes on");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn a_hangup_ends_the_statement_and_the_prompt() {
+    let mut terminal = Terminal::open(&[]);
+    terminal.writes_for_ever();
+    kill(Pid::from_raw(terminal.child.id() as i32), Signal::SIGHUP).unwrap();
+    assert_eq!(ends(&mut terminal.child), Some(129));
+}
+
+#[test]
+fn a_terminal_that_is_closed_ends_the_statement_and_the_prompt() {
+    let pair = openpty(None, None).unwrap();
+    let end = |fd: &OwnedFd| fd.try_clone().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .args(["--quiet"])
+        .env("TERM", "dumb")
+        .env("XDG_STATE_HOME", folder.path())
+        .env("XDG_CONFIG_HOME", folder.path())
+        .stdin(end(&pair.slave))
+        .stdout(end(&pair.slave))
+        .stderr(pair.slave)
+        .spawn()
+        .unwrap();
+    let mut keys = File::from(pair.master);
+    let rows = folder.path().join("rows");
+    fs::create_dir(&rows).unwrap();
+    let statement = format!(
+        "COPY (SELECT value FROM generate_series(1, 100000000000)) TO '{}/rows.csv';\n",
+        rows.display()
+    );
+    keys.write_all(statement.as_bytes()).unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    while fs::read_dir(&rows).unwrap().next().is_none() {
+        assert!(Instant::now() < deadline, "no file");
+        thread::sleep(Duration::from_millis(5));
+    }
+    drop(keys);
+    assert_eq!(ends(&mut child), Some(129));
+}

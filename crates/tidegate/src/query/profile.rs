@@ -1,7 +1,8 @@
-//! `EXPLAIN ANALYZE` as a tree, as JSON or as a graph: each operator with its rows, its time and where it
-//! ran, below one line that says where most of the rows did.
+//! `EXPLAIN ANALYZE` as lines, as a tree, as JSON or as a graph: each operator with its rows, its time and where
+//! it ran, below one line that says where most of the rows did.
 //!
-//! DataFusion's own `AnalyzeExec` has two formats, and knows no places. A [`ProfileExec`] stands in for it.
+//! DataFusion's own `AnalyzeExec` has two formats, and knows no places. A [`ProfileExec`] stands in for it, but
+//! where everything is asked for, with VERBOSE or with statistics.
 //!
 //! A [`QueryProfile`] is the same of any query that ran while somebody watched, and who worked when (`trace`).
 
@@ -15,12 +16,15 @@ use std::time::{Instant, SystemTime};
 
 use datafusion::arrow::array::StringArray;
 use datafusion::arrow::record_batch::RecordBatch;
-use datafusion::common::format::ExplainFormat;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::format::{
+    ExplainAnalyzeCategories, ExplainFormat, MetricCategory, MetricType,
+};
 use datafusion::common::internal_err;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::{Analyze, LogicalPlan};
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
 use datafusion::physical_plan::analyze::AnalyzeExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -54,21 +58,50 @@ pub struct QueryProfile {
 pub(super) struct ProfileExec {
     input: Arc<dyn ExecutionPlan>,
     format: ExplainFormat,
+    wanted: Wanted,
     properties: Arc<PlanProperties>,
 }
 
-/// Puts a [`ProfileExec`] in the place of an `AnalyzeExec`, for the formats that this does not have.
+/// Which measures of an operator are shown.
+#[derive(Clone, Debug)]
+struct Wanted {
+    types: Vec<MetricType>,
+    /// All, if there is none.
+    categories: Option<Vec<MetricCategory>>,
+}
+
+impl Wanted {
+    /// Reads what a statement or the settings ask for.
+    fn of(analyze: &Analyze, config: &ConfigOptions) -> Self {
+        let level = analyze
+            .analyze_level
+            .unwrap_or(config.explain.analyze_level);
+        let categories = analyze.analyze_categories.as_ref();
+        Self {
+            types: level.included_types(),
+            categories: match categories.unwrap_or(&config.explain.analyze_categories) {
+                ExplainAnalyzeCategories::All => None,
+                ExplainAnalyzeCategories::Only(categories) => Some(categories.clone()),
+            },
+        }
+    }
+}
+
+/// Puts a [`ProfileExec`] in the place of an `AnalyzeExec`.
 pub(crate) fn profiled(
     plan: Arc<dyn ExecutionPlan>,
     logical: &LogicalPlan,
+    config: &ConfigOptions,
 ) -> Result<Arc<dyn ExecutionPlan>> {
-    let format = match logical {
-        LogicalPlan::Analyze(analyze) => &analyze.format,
-        _ => return Ok(plan),
+    let LogicalPlan::Analyze(analyze) = logical else {
+        return Ok(plan);
     };
-    if matches!(format, ExplainFormat::Indent) {
+    let format = &analyze.format;
+    let wants_all = analyze.verbose || config.explain.show_statistics;
+    if matches!(format, ExplainFormat::Indent) && wants_all {
         return Ok(plan);
     }
+    let wanted = Wanted::of(analyze, config);
     let replaced = plan.transform_down(|node| {
         if !node.is::<AnalyzeExec>() {
             return Ok(Transformed::no(node));
@@ -76,7 +109,7 @@ pub(crate) fn profiled(
         let [input] = node.children()[..] else {
             return internal_err!("AnalyzeExec has one input");
         };
-        let profile = ProfileExec::new(Arc::clone(input), format.clone(), &node);
+        let profile = ProfileExec::new(Arc::clone(input), format.clone(), wanted.clone(), &node);
         let profile = Arc::new(profile) as Arc<dyn ExecutionPlan>;
         Ok(Transformed::new(profile, true, TreeNodeRecursion::Stop))
     });
@@ -87,6 +120,7 @@ impl ProfileExec {
     fn new(
         input: Arc<dyn ExecutionPlan>,
         format: ExplainFormat,
+        wanted: Wanted,
         instead_of: &Arc<dyn ExecutionPlan>,
     ) -> Self {
         let properties = PlanProperties::new(
@@ -98,6 +132,7 @@ impl ProfileExec {
         Self {
             input,
             format,
+            wanted,
             properties: Arc::new(properties),
         }
     }
@@ -139,19 +174,21 @@ impl ExecutionPlan for ProfileExec {
         Ok(Arc::new(Self {
             input,
             format: self.format.clone(),
+            wanted: self.wanted.clone(),
             properties: Arc::clone(&self.properties),
         }))
     }
 
     fn execute(&self, _: usize, ctx: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let (input, format) = (Arc::clone(&self.input), self.format.clone());
+        let wanted = self.wanted.clone();
         let schema = self.schema();
         let told = Arc::clone(&schema);
         let batch = async move {
             let began = Instant::now();
             let rows = run(&input, &ctx).await?;
             let seconds = began.elapsed().as_secs_f64();
-            let text = render::written(&input, &format, rows, seconds)?;
+            let text = render::written(&input, &format, &wanted, rows, seconds)?;
             let [kind, text] = ["Plan with Metrics".to_string(), text]
                 .map(|text| Arc::new(StringArray::from(vec![text])) as _);
             Ok::<_, DataFusionError>(RecordBatch::try_new(told, vec![kind, text])?)

@@ -21,13 +21,18 @@ use super::tasks::Tasks;
 use super::type_of::TypeOf;
 use super::types::SqlTypes;
 use super::types::literals::{TimestampsOfColumns, TimestampsWithoutSeconds};
+use super::types::seconds;
+use super::version::Version;
 use super::zones::SessionZone;
 use super::{Session, add_to, files, formats, readers};
 use crate::error::{Error, ErrorKind};
 use crate::functions::bounded::{BoundedConcat, FunctionMemory, bound};
+use crate::functions::division::WholeQuotients;
 use crate::functions::intervals::IntervalComparisons;
+use crate::functions::len::Len;
+use crate::functions::multiples::{self, IntervalMultiples};
 use crate::functions::zones::{DEFAULT_ZONE, TimeZoneFunction, ZONE_SETTING};
-use crate::functions::{json, linear};
+use crate::functions::{json, linear, regexes};
 use crate::generate::{NamedArguments, table_functions};
 use crate::memory::{
     HostLimit, SpillSpace, StatementPool, default_cache_limit, default_pinned_limit,
@@ -295,11 +300,24 @@ impl SessionBuilder {
         }
         ctx.register_udf(TimeZoneFunction::new(DEFAULT_ZONE.into()).into());
         ctx.register_udf(TypeOf::new().into());
+        ctx.register_udf(Version::new().into());
+        ctx.register_udf(Len::new().into());
+        ctx.register_udf(seconds::function());
         ctx.state_ref()
             .write()
             .register_expr_planner(Arc::new(IntervalComparisons))?;
+        ctx.state_ref()
+            .write()
+            .register_expr_planner(Arc::new(WholeQuotients))?;
+        ctx.state_ref()
+            .write()
+            .register_expr_planner(Arc::new(IntervalMultiples))?;
+        for function in multiples::functions() {
+            ctx.register_udf(function);
+        }
         json::register(&mut *ctx.state_ref().write())?;
         linear::register(&mut *ctx.state_ref().write())?;
+        regexes::register(&mut *ctx.state_ref().write())?;
         ctx.register_relation_planner(Arc::new(NamedArguments))?;
         readers::register(&ctx)?;
         ctx.register_relation_planner(Arc::new(Samples))?;

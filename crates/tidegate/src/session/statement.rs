@@ -24,8 +24,8 @@ use super::hinted::with_hint;
 use super::prepared::{self, Prepared};
 use super::settings::{set_or_translate, set_variable};
 use super::{
-    KernelReport, Session, builder, cache, created, described, files, formats, functions, hints,
-    kernels, kill, numbered, plan_cache, readers, spilling, summary,
+    KernelReport, Session, altered, builder, cache, created, described, files, formats, functions,
+    hints, kernels, kill, numbered, plan_cache, readers, scoped, spilling, summary,
 };
 use crate::clients::Client;
 use crate::error::Error;
@@ -281,7 +281,10 @@ pub(super) async fn plan_parsed(
     if has_unplaced {
         place_by_plans(planner, &mut statement).await;
     }
-    let mut plan = functions::plan(planner, statement).await?;
+    let mut plan = match altered::plan(planner, &statement).await? {
+        Some(plan) => plan,
+        None => scoped::plan(planner, statement).await?,
+    };
     if let (LogicalPlan::Analyze(analyze), Some(format)) = (&mut plan, profile) {
         analyze.format = format;
     }
@@ -297,7 +300,7 @@ pub(super) async fn plan_parsed(
 async fn place_by_plans(planner: &SessionState, statement: &mut Statement) {
     while let Some(unordered) = unplaced_all(statement) {
         // The statement's own plan says what is wrong with it.
-        let Ok(plan) = functions::plan(planner, unordered).await else {
+        let Ok(plan) = scoped::plan(planner, unordered).await else {
             return;
         };
         order_by_places(statement, plan.schema().fields().len());

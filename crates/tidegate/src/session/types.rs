@@ -4,6 +4,7 @@
 //! of `crate::mistakes::rewrites` says what to write.
 
 pub(super) mod literals;
+pub(super) mod seconds;
 
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, TimeUnit};
 use datafusion::error::Result;

@@ -1,4 +1,4 @@
-//! Number literals with underscores, and text that runs into a number.
+//! Number literals with underscores, text that runs into a number, and `**`, which is `^`.
 //!
 //! `1_000` is 1000, as in SQL:2023. The tokenizer of the generic dialect ends the number at the
 //! underscore, and the parser takes the rest for a column's name: `1 AS _000`. Any other word that
@@ -45,6 +45,32 @@ pub(super) fn joined_numbers(
     Ok(joined)
 }
 
+/// Makes one `^` of each `**`, which has no token of its own.
+pub(super) fn joined_powers(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    let is_power = |pair: &[TokenWithSpan]| {
+        let are_stars = pair.iter().all(|token| token.token == Token::Mul);
+        are_stars && pair[0].span.end == pair[1].span.start
+    };
+    if !tokens.windows(2).any(is_power) {
+        return tokens;
+    }
+    let mut joined: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
+    for token in tokens {
+        let is_second = token.token == Token::Mul
+            && joined
+                .last()
+                .is_some_and(|last| last.token == Token::Mul && last.span.end == token.span.start);
+        match joined.last_mut().filter(|_| is_second) {
+            Some(first) => {
+                first.token = Token::Caret;
+                first.span.end = token.span.end;
+            }
+            None => joined.push(token),
+        }
+    }
+    joined
+}
+
 /// Tells whether a word follows a number without a space.
 fn touch(number: &TokenWithSpan, word: &TokenWithSpan) -> bool {
     matches!(number.token, Token::Number(..))
@@ -89,7 +115,7 @@ fn without_underscores(literal: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{TokenWithSpan, joined_numbers};
+    use super::{TokenWithSpan, joined_numbers, joined_powers};
     use crate::statements::tests::tokens;
 
     #[track_caller]
@@ -132,6 +158,16 @@ mod tests {
         ] {
             becomes(sql, sql);
         }
+    }
+
+    #[test]
+    fn two_stars_are_a_power() {
+        let joined = joined_powers(tokens("2 ** 3, count(*), 2 * *"));
+        let text: String = joined
+            .into_iter()
+            .map(|token| token.token.to_string())
+            .collect();
+        assert_eq!(text, "2 ^ 3, count(*), 2 * *");
     }
 
     #[test]

@@ -180,7 +180,7 @@ fn field_of(item: &SelectItem, tables: Option<&[String]>) -> Option<Ident> {
 
 /// Returns what a column is called. `None` for columns with their table before them, of which several may have
 /// one name, and for what may become several columns.
-fn output_name(item: &SelectItem) -> Option<String> {
+pub(super) fn output_name(item: &SelectItem) -> Option<String> {
     match item {
         SelectItem::ExprWithAlias { alias, .. } => Some(using::folded(alias)),
         SelectItem::UnnamedExpr(Expr::Identifier(column)) => Some(using::folded(column)),

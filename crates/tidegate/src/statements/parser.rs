@@ -17,7 +17,7 @@ use datafusion::sql::parser::{DFParserBuilder, Statement};
 use sqlparser::ast::Ident;
 use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan};
 
-use super::numbers::joined_numbers;
+use super::numbers::{joined_numbers, joined_powers};
 use super::text::dialect_of;
 use super::{StatementError, copy, depth, from_first, lambda_words};
 use crate::error::Error;
@@ -367,7 +367,7 @@ impl Unparsed {
         self,
         options: &SqlParserOptions,
     ) -> Result<ParsedStatement, DataFusionError> {
-        let tokens = joined_numbers(self.tokens).map_err(Error::from)?;
+        let tokens = joined_powers(joined_numbers(self.tokens).map_err(Error::from)?);
         let mut statements = DFParserBuilder::new(tokens)
             .with_dialect(&*dialect_of(options))
             .with_recursion_limit(options.recursion_limit.get())

@@ -4,7 +4,8 @@
 //! ignores instead is refused here: a clause is obeyed or is an error. `FROM t` becomes `SELECT * FROM
 //! t`, and `x AT TIME ZONE z` becomes `timezone(z, x)`, which the planner would take for a cast. Functions of
 //! other systems become what they are here ([`forms`]), arrows are bound and made lambdas ([`arrows`]), and
-//! `IS DISTINCT FROM` takes its nearest operands ([`distinct`]). Columns of `USING` get their table ([`using`]).
+//! `IS DISTINCT FROM` takes its nearest operands ([`distinct`]), and operators are bound as in PostgreSQL ([`operators`]). Columns
+//! of `USING` get their table ([`using`]).
 
 use std::ops::ControlFlow;
 
@@ -16,8 +17,10 @@ use sqlparser::ast::{
     JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, Query, Select, SelectFlavor,
     SelectItem, Set, TableConstraint, TableFactor, TableWithJoins, VisitMut, VisitorMut,
 };
+use sqlparser::dialect::GenericDialect;
+use sqlparser::parser::Parser;
 
-use super::{arrows, distinct, using};
+use super::{arrows, distinct, operators, using};
 use crate::clients::TEMP_SCHEMA;
 use crate::error::{Error, ErrorKind};
 use crate::functions::forms;
@@ -150,7 +153,6 @@ impl Rewrites<'_> {
         for table in &mut select.from {
             joins(table)?;
         }
-        using::bind(select);
         refuse(select.prewhere.is_some(), "PREWHERE", "use WHERE")?;
         refuse(
             !select.connect_by.is_empty(),
@@ -328,17 +330,37 @@ impl VisitorMut for Visitor<'_> {
                 set_time_zone(set);
                 Ok(())
             }
+            ast::Statement::Truncate(truncate) => {
+                if let Some(delete) = deletion(truncate) {
+                    *statement = delete;
+                }
+                Ok(())
+            }
             _ => Ok(()),
         })
     }
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
-        using::bind_order(query);
         flow(self.0.query(query))
+    }
+
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
+        if !using::is_open(query) {
+            using::bind_order(query, &[]);
+        }
+        ControlFlow::Continue(())
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
         flow(self.0.select(select))
+    }
+
+    fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
+        // By now lambdas are told from arrows.
+        if !using::is_open_select(select) {
+            using::bind(select, &[]);
+        }
+        ControlFlow::Continue(())
     }
 
     fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<Error> {
@@ -354,6 +376,9 @@ impl VisitorMut for Visitor<'_> {
             self.0.lambdas(call);
             return flow(self.0.call(call));
         }
+        if let Expr::Interval(interval) = expr {
+            quote_number(interval);
+        }
         if matches!(expr, Expr::AtTimeZone { .. }) {
             let placeholder = Expr::Value(ast::Value::Null.with_empty_span());
             if let Expr::AtTimeZone {
@@ -368,6 +393,7 @@ impl VisitorMut for Visitor<'_> {
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
+        operators::bind(expr);
         distinct::bind(expr);
         arrows::bind(expr);
         ControlFlow::Continue(())
@@ -482,6 +508,31 @@ pub(super) fn call(name: &str, arguments: Vec<Expr>) -> Expr {
         over: None,
         within_group: Vec::new(),
     })
+}
+
+/// Writes `INTERVAL 3 DAYS` as `INTERVAL '3' DAYS`: the planner takes nothing else for the bound of a window.
+fn quote_number(interval: &mut ast::Interval) {
+    if interval.leading_field.is_some()
+        && let Expr::Value(value) = interval.value.as_mut()
+        && let ast::Value::Number(digits, _) = &value.value
+    {
+        value.value = ast::Value::SingleQuotedString(digits.clone());
+    }
+}
+
+/// Returns the `DELETE` of all rows that `TRUNCATE` of one table is.
+fn deletion(truncate: &ast::Truncate) -> Option<ast::Statement> {
+    let [table] = truncate.table_names.as_slice() else {
+        return None;
+    };
+    let is_plain = truncate.partitions.is_none()
+        && !truncate.if_exists
+        && truncate.identity.is_none()
+        && truncate.cascade.is_none()
+        && truncate.on_cluster.is_none();
+    let sql = format!("DELETE FROM {}", table.name);
+    let parsed = is_plain.then(|| Parser::parse_sql(&GenericDialect {}, &sql));
+    parsed?.ok()?.pop()
 }
 
 /// Has `SET TIME ZONE z`, which DataFusion knows only as `SET timezone = z`, set the session's zone.

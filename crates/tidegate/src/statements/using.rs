@@ -1,34 +1,84 @@
-//! The columns of `JOIN … USING (k)`: the one `k` that both sides have together.
+//! The columns of `JOIN … USING (k)` and `NATURAL JOIN`: the one `k` that both sides have together.
 //!
 //! It is the column of the side whose rows are all kept, and of a full join that of either side. The planner
-//! takes that of the left side, which is NULL where a right or full join found no row there; and it calls `k`
-//! ambiguous in `WHERE`, in the `ON` of a further join, and where `USING` has named it twice. So its table is
-//! written before it.
+//! takes that of the left side, or in `*` of the table whose name comes first, which is NULL where an outer join
+//! found no row there; and it calls `k` ambiguous in `WHERE`, in the `ON` of a further join, and where `USING` has
+//! named it twice. So its table is written before it. Where the text does not tell which table has it
+//! ([`is_open`]), the columns of the tables do.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use sqlparser::ast::{
-    BinaryOperator, Distinct, Expr, GroupByExpr, Ident, Join, JoinConstraint, JoinOperator,
-    ObjectNamePart, OrderByKind, Query, ReplaceSelectElement, ReplaceSelectItem, Select,
-    SelectItem, SetExpr, TableFactor, VisitMut, VisitorMut, WildcardAdditionalOptions,
-    visit_expressions,
+    Distinct, ExcludeSelectItem, Expr, GroupByExpr, Ident, Join, JoinConstraint, JoinOperator,
+    LambdaFunction, ObjectName, ObjectNamePart, OneOrManyWithParens, OrderByKind, Query,
+    ReplaceSelectElement, ReplaceSelectItem, Select, SelectItem, SelectItemQualifiedWildcardKind,
+    SetExpr, TableFactor, VisitMut, VisitorMut, WildcardAdditionalOptions,
 };
 
 use super::rewrites::call;
+use super::scope::{TableColumn, TableColumns, selects};
 
-/// Writes tables before the columns of `USING` in a query's clauses.
-pub(super) fn bind(select: &mut Select) {
-    let columns = Columns::of(select);
+/// Tells whether the text of a query leaves open which tables have the columns of its joins.
+pub(crate) fn is_open(query: &Query) -> bool {
+    fn of_body(body: &SetExpr) -> bool {
+        match body {
+            SetExpr::Select(select) => is_open_select(select),
+            SetExpr::SetOperation { left, right, .. } => of_body(left) || of_body(right),
+            _ => false,
+        }
+    }
+    of_body(&query.body)
+}
+
+/// Tells it of a select list: a natural join names no columns, and several tables on the left may have one.
+pub(super) fn is_open_select(select: &Select) -> bool {
+    select.from.iter().any(|from| {
+        let mut named: Vec<String> = Vec::new();
+        from.joins.iter().enumerate().any(|(place, join)| {
+            match constraint_of(&join.join_operator) {
+                Some(JoinConstraint::Natural) => true,
+                Some(JoinConstraint::Using(names)) => {
+                    let names: Vec<String> =
+                        names.iter().filter_map(column_of).map(folded).collect();
+                    let is_known = |name: &String| place == 0 || named.contains(name);
+                    let is_open = !names.iter().all(is_known);
+                    named.extend(names);
+                    is_open
+                }
+                _ => false,
+            }
+        })
+    })
+}
+
+/// Writes tables before the columns of joins in a query whose tables have these columns.
+pub(crate) fn bind_open(query: &mut Query, tables: &TableColumns) {
+    let mut rest = tables.as_slice();
+    for select in selects(&mut query.body) {
+        let joins = select.from.iter().map(|from| from.joins.len() + 1);
+        let (own, others) = rest.split_at(joins.sum::<usize>().min(rest.len()));
+        rest = others;
+        bind(select, own);
+    }
+    bind_order(query, tables);
+}
+
+/// Writes tables before the columns of joins in a query's clauses. `tables` has the columns of its tables, or
+/// is empty.
+pub(super) fn bind(select: &mut Select, tables: &[Option<Vec<TableColumn>>]) {
+    let columns = Columns::of(select, tables);
     if columns.merged.is_empty() {
         return;
     }
     if let Some(condition) = &mut select.selection {
         columns.put_into(condition, |_| true);
     }
-    for item in &mut select.projection {
-        columns.put_into_item(item);
-    }
+    let items = std::mem::take(&mut select.projection);
+    let items = items
+        .into_iter()
+        .flat_map(|item| columns.put_into_item(item));
+    select.projection = items.collect();
     let groups = match &mut select.group_by {
         GroupByExpr::Expressions(groups, _) => groups.as_mut_slice(),
         GroupByExpr::All(_) => &mut [],
@@ -41,10 +91,13 @@ pub(super) fn bind(select: &mut Select) {
     for expr in groups.iter_mut().chain(on).chain(filters) {
         columns.put_into(expr, Merged::is_misread);
     }
+    for window in &mut select.named_window {
+        columns.put_into(window, Merged::is_misread);
+    }
 }
 
-/// Writes tables before the columns of `USING` by which a query is ordered and that it does not select.
-pub(super) fn bind_order(query: &mut Query) {
+/// Writes tables before the columns of joins by which a query is ordered and that it does not select.
+pub(super) fn bind_order(query: &mut Query, tables: &[Option<Vec<TableColumn>>]) {
     let SetExpr::Select(select) = query.body.as_mut() else {
         return;
     };
@@ -52,49 +105,60 @@ pub(super) fn bind_order(query: &mut Query) {
     else {
         return;
     };
-    let columns = Columns::of(select);
+    let columns = Columns::of(select, tables);
+    let is_selected = |name: &String| select.projection.iter().any(|item| selects_it(item, name));
+    let selected: Vec<String> = columns
+        .merged
+        .keys()
+        .filter(|name| is_selected(name))
+        .cloned()
+        .collect();
     for key in order {
-        if let Expr::Identifier(column) = &key.expr
-            && let Some(merged) = columns.misread(column)
-            && !select.projection.iter().any(|item| selects(item, column))
-        {
-            key.expr = merged.expr(column);
-        }
+        columns.put_all(&mut key.expr, Merged::is_misread, selected.clone());
     }
 }
 
-fn selects(item: &SelectItem, column: &Ident) -> bool {
+fn selects_it(item: &SelectItem, column: &str) -> bool {
     match item {
         SelectItem::UnnamedExpr(Expr::Identifier(name))
-        | SelectItem::ExprWithAlias { alias: name, .. } => folded(name) == folded(column),
+        | SelectItem::ExprWithAlias { alias: name, .. } => folded(name) == column,
         SelectItem::UnnamedExpr(_) => false,
         _ => true,
     }
 }
 
-/// The columns of a query's `USING`.
+/// The tables of a query, and the columns of its joins.
 #[derive(Default)]
 struct Columns {
+    tables: Vec<Table>,
     merged: HashMap<String, Merged>,
-    /// How many joins there are.
-    num_joins: usize,
+    /// Whether a join has a column of which it is not known where it is.
+    has_unknown: bool,
 }
 
-/// A column of `USING`.
-#[derive(Clone)]
+struct Table {
+    name: Option<Vec<Ident>>,
+    columns: Option<Vec<TableColumn>>,
+    /// Whether the query sees its columns: those of one side of a semi join it does not.
+    is_visible: bool,
+}
+
+/// A column of a join.
 struct Merged {
-    /// The tables that have it; its value is the first that is not NULL.
-    tables: Vec<Vec<Ident>>,
-    /// How often `USING` names it.
-    times: usize,
+    /// The tables whose value it has: the first that is not NULL.
+    values: Vec<Vec<Ident>>,
+    /// All tables that have it, by their places.
+    members: Vec<usize>,
     /// Whether it may be NULL on the left side and not on the right one.
+    is_right: bool,
+    /// Whether it may be NULL on either side.
     is_outer: bool,
 }
 
 impl Merged {
     /// Tells whether the planner takes another column for it, or none, in a select list.
     fn is_misread(&self) -> bool {
-        self.is_outer || self.times > 1
+        self.is_right || self.members.len() > 2
     }
 
     /// Returns the column with its table.
@@ -104,7 +168,7 @@ impl Merged {
             parts.push(column.clone());
             Expr::CompoundIdentifier(parts)
         };
-        let mut exprs: Vec<Expr> = self.tables.iter().map(of_table).collect();
+        let mut exprs: Vec<Expr> = self.values.iter().map(of_table).collect();
         match exprs.len() {
             1 => exprs.remove(0),
             _ => call("coalesce", exprs),
@@ -112,7 +176,7 @@ impl Merged {
     }
 }
 
-/// The side of a join whose columns of `USING` the join has.
+/// The side of a join whose columns the join has.
 #[derive(Clone, Copy, PartialEq)]
 enum Side {
     Any,
@@ -122,154 +186,298 @@ enum Side {
     Both,
 }
 
+pub(super) fn constraint_of(operator: &JoinOperator) -> Option<&JoinConstraint> {
+    match operator {
+        JoinOperator::Join(constraint)
+        | JoinOperator::Inner(constraint)
+        | JoinOperator::Left(constraint)
+        | JoinOperator::LeftOuter(constraint)
+        | JoinOperator::Right(constraint)
+        | JoinOperator::RightOuter(constraint)
+        | JoinOperator::FullOuter(constraint) => Some(constraint),
+        _ => None,
+    }
+}
+
+/// Returns how a join that has the columns of both sides joins them.
+fn merging(operator: &mut JoinOperator) -> Option<(&mut JoinConstraint, Side)> {
+    Some(match operator {
+        JoinOperator::Join(constraint) | JoinOperator::Inner(constraint) => (constraint, Side::Any),
+        JoinOperator::Left(constraint) | JoinOperator::LeftOuter(constraint) => {
+            (constraint, Side::Left)
+        }
+        JoinOperator::Right(constraint) | JoinOperator::RightOuter(constraint) => {
+            (constraint, Side::Right)
+        }
+        JoinOperator::FullOuter(constraint) => (constraint, Side::Both),
+        _ => return None,
+    })
+}
+
+fn column_of(name: &ObjectName) -> Option<&Ident> {
+    match name.0.as_slice() {
+        [ObjectNamePart::Identifier(column)] => Some(column),
+        _ => None,
+    }
+}
+
 impl Columns {
-    /// Reads a query's joins, and writes tables before the columns of `USING` in the conditions of further ones.
-    fn of(select: &mut Select) -> Self {
+    /// Reads a query's joins, writes tables before the columns of joins in the conditions of further ones, and
+    /// names the columns of natural joins.
+    fn of(select: &mut Select, tables: &[Option<Vec<TableColumn>>]) -> Self {
         let mut columns = Self::default();
         // Another table may have such a column too.
         let [from] = select.from.as_mut_slice() else {
             return columns;
         };
-        let mut left = table_of(&from.relation);
+        let mut known = tables.iter().cloned();
+        columns.add(&from.relation, known.next().flatten());
         for join in &mut from.joins {
-            columns.join(left.take(), join);
+            columns.join(join, known.next().flatten());
         }
         columns
     }
 
-    /// Adds the columns of a join. `left` is the table on its left side, if it is only one.
-    fn join(&mut self, left: Option<Vec<Ident>>, join: &mut Join) {
-        self.num_joins += 1;
-        let right = table_of(&join.relation);
-        let (constraint, side) = match &mut join.join_operator {
-            JoinOperator::Join(constraint) | JoinOperator::Inner(constraint) => {
-                (constraint, Side::Any)
+    fn add(&mut self, table: &TableFactor, columns: Option<Vec<TableColumn>>) {
+        self.tables.push(Table {
+            name: table_of(table),
+            columns,
+            is_visible: true,
+        });
+    }
+
+    fn join(&mut self, join: &mut Join, columns: Option<Vec<TableColumn>>) {
+        let right = self.tables.len();
+        self.add(&join.relation, columns);
+        match &join.join_operator {
+            JoinOperator::LeftSemi(_) | JoinOperator::LeftAnti(_) => {
+                self.tables[right].is_visible = false;
             }
-            JoinOperator::Left(constraint) | JoinOperator::LeftOuter(constraint) => {
-                (constraint, Side::Left)
+            JoinOperator::RightSemi(_) | JoinOperator::RightAnti(_) => {
+                let hidden = self.tables.iter_mut().take(right);
+                hidden.for_each(|table| table.is_visible = false);
+                self.merged.clear();
             }
-            JoinOperator::Right(constraint) | JoinOperator::RightOuter(constraint) => {
-                (constraint, Side::Right)
-            }
-            JoinOperator::FullOuter(constraint) => (constraint, Side::Both),
-            _ => return,
+            _ => {}
+        }
+        let Some((constraint, side)) = merging(&mut join.join_operator) else {
+            return;
         };
-        let names = match constraint {
-            JoinConstraint::On(condition) => return self.put_into(condition, |_| true),
-            JoinConstraint::Using(names) => names,
-            JoinConstraint::Natural | JoinConstraint::None => return,
-        };
-        for name in names {
-            if let [ObjectNamePart::Identifier(column)] = name.0.as_slice() {
-                self.merge(folded(column), side, left.clone(), right.clone());
+        if *constraint == JoinConstraint::Natural
+            && let Some(common) = self.common(right)
+        {
+            *constraint = JoinConstraint::Using(common);
+        }
+        match constraint {
+            JoinConstraint::On(condition) => self.put_into(condition, |_| true),
+            JoinConstraint::Using(names) => {
+                for column in names.iter().filter_map(column_of) {
+                    self.merge(folded(column), side, right);
+                }
             }
+            JoinConstraint::Natural | JoinConstraint::None => {}
         }
     }
 
-    fn merge(
-        &mut self,
-        column: String,
-        side: Side,
-        left: Option<Vec<Ident>>,
-        right: Option<Vec<Ident>>,
-    ) {
+    /// Returns the columns that a table and those before it have, if all are known and there are any.
+    fn common(&self, right: usize) -> Option<Vec<ObjectName>> {
+        let mut left: Vec<&String> = Vec::new();
+        for table in self.tables[..right].iter().filter(|table| table.is_visible) {
+            left.extend(table.columns.as_ref()?.iter().map(|column| &column.name));
+        }
+        let columns = self.tables[right].columns.as_ref()?;
+        let common = columns.iter().filter(|column| left.contains(&&column.name));
+        let names: Vec<ObjectName> = common
+            .map(|column| ObjectName::from(vec![Ident::with_quote('"', &column.name)]))
+            .collect();
+        (!names.is_empty()).then_some(names)
+    }
+
+    fn merge(&mut self, column: String, side: Side, right: usize) {
         let known = self.merged.remove(&column);
-        let times = known.as_ref().map_or(0, |known| known.times) + 1;
+        let was_right = known.as_ref().is_some_and(|known| known.is_right);
         let was_outer = known.as_ref().is_some_and(|known| known.is_outer);
-        let known = known.map(|known| known.tables);
-        let left = known.or_else(|| left.map(|table| vec![table]));
-        let right = right.map(|table| vec![table]);
-        let tables = match side {
+        let (left, mut members) = match known {
+            Some(known) => (Some(known.values), known.members),
+            None => match self.on_left(&column, right) {
+                Some((table, name)) => (name.map(|name| vec![name]), vec![table]),
+                None => (None, Vec::new()),
+            },
+        };
+        self.has_unknown |= members.is_empty();
+        members.push(right);
+        let right = self.tables[right].called(&column).map(|name| vec![name]);
+        let values = match side {
             Side::Any => left.or(right),
             Side::Left => left,
             Side::Right => right,
             Side::Both => left.zip(right).map(|(left, right)| [left, right].concat()),
         };
-        let is_outer = was_outer || matches!(side, Side::Right | Side::Both);
-        if let Some(tables) = tables {
+        self.has_unknown |= values.is_none();
+        if let Some(values) = values {
             let merged = Merged {
-                tables,
-                times,
-                is_outer,
+                values,
+                members,
+                is_right: was_right || matches!(side, Side::Right | Side::Both),
+                is_outer: was_outer || side != Side::Any,
             };
             self.merged.insert(column, merged);
         }
     }
 
-    fn misread(&self, column: &Ident) -> Option<&Merged> {
-        let merged = self.merged.get(&folded(column))?;
-        merged.is_misread().then_some(merged)
+    /// Finds the one table before another that has a column, and what it is called there.
+    fn on_left(&self, column: &str, right: usize) -> Option<(usize, Option<Vec<Ident>>)> {
+        let left = self.tables[..right].iter().enumerate();
+        let mut having = left.filter(|(_, table)| {
+            let columns = table.columns.as_ref();
+            let has_it = columns.is_none_or(|known| known.iter().any(|known| known.name == column));
+            table.is_visible && has_it
+        });
+        match (having.next(), having.next()) {
+            (Some((place, table)), None) => Some((place, table.called(column))),
+            _ => None,
+        }
     }
 
     /// Writes tables before some of the columns, but for those of subqueries.
-    fn put_into(&self, expr: &mut Expr, which: fn(&Merged) -> bool) {
-        if self.merged.is_empty() {
-            return;
-        }
-        let has_arrow = visit_expressions(expr, |expr| match expr {
-            // It may be a lambda, and the column its parameter.
-            Expr::BinaryOp {
-                op: BinaryOperator::Arrow,
-                ..
-            } => ControlFlow::Break(()),
-            _ => ControlFlow::Continue(()),
-        });
-        if has_arrow.is_continue() {
-            let _ = expr.visit(&mut Put {
+    fn put_into(&self, node: &mut impl VisitMut, which: fn(&Merged) -> bool) {
+        self.put_all(node, which, Vec::new());
+    }
+
+    fn put_all(&self, node: &mut impl VisitMut, which: fn(&Merged) -> bool, hidden: Vec<String>) {
+        if !self.merged.is_empty() {
+            let _ = node.visit(&mut Put {
                 columns: self,
                 which,
+                hidden,
                 depth: 0,
             });
         }
     }
 
-    fn put_into_item(&self, item: &mut SelectItem) {
-        match item {
+    fn put_into_item(&self, mut item: SelectItem) -> Vec<SelectItem> {
+        match &mut item {
             SelectItem::UnnamedExpr(Expr::Identifier(column)) => {
-                if let Some(merged) = self.misread(column) {
+                let merged = self.merged.get(&folded(column));
+                if let Some(merged) = merged.filter(|merged| merged.is_misread()) {
                     let (expr, alias) = (merged.expr(column), column.clone());
-                    *item = SelectItem::ExprWithAlias { expr, alias };
+                    return vec![SelectItem::ExprWithAlias { expr, alias }];
                 }
             }
             SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => {
                 self.put_into(expr, Merged::is_misread);
             }
-            SelectItem::Wildcard(options) => self.put_into_all(options),
+            SelectItem::Wildcard(options) => match self.all(options) {
+                Some(items) => return items,
+                None => self.put_into_all(options),
+            },
             _ => {}
         }
+        vec![item]
     }
 
-    /// Has `*` give the columns that the planner takes from the wrong side.
+    /// Writes `*` as the columns of each table: those of joins once, in the first table that has them.
+    fn all(&self, options: &WildcardAdditionalOptions) -> Option<Vec<SelectItem>> {
+        if self.has_unknown || *options != WildcardAdditionalOptions::default() {
+            return None;
+        }
+        let mut items = Vec::new();
+        for (place, table) in self.tables.iter().enumerate() {
+            if table.is_visible {
+                items.push(self.all_of(place, table.name.clone()?));
+            }
+        }
+        Some(items)
+    }
+
+    fn all_of(&self, place: usize, table: Vec<Ident>) -> SelectItem {
+        let mut own: Vec<_> = self.merged.iter().collect();
+        own.retain(|(_, merged)| merged.members.contains(&place));
+        own.sort_unstable_by_key(|(name, _)| *name);
+        let is_first = |merged: &Merged| merged.members.first() == Some(&place);
+        let (first, others): (Vec<_>, Vec<_>) =
+            own.into_iter().partition(|(_, merged)| is_first(merged));
+        let others = others.into_iter();
+        let left_out: Vec<ObjectName> = others
+            .map(|(name, _)| ObjectName::from(vec![Ident::with_quote('"', name)]))
+            .collect();
+        let replaced = first
+            .into_iter()
+            .filter(|(_, merged)| merged.values != [table.clone()]);
+        let replaced: Vec<_> = replaced
+            .map(|(name, merged)| replacing(name, merged))
+            .collect();
+        let options = WildcardAdditionalOptions {
+            opt_exclude: (!left_out.is_empty()).then_some(ExcludeSelectItem::Multiple(left_out)),
+            opt_replace: (!replaced.is_empty()).then_some(ReplaceSelectItem { items: replaced }),
+            ..WildcardAdditionalOptions::default()
+        };
+        let name = SelectItemQualifiedWildcardKind::ObjectName(ObjectName::from(table));
+        SelectItem::QualifiedWildcard(name, options)
+    }
+
+    /// Has a `*` with options give the columns that the planner takes from the wrong side.
     fn put_into_all(&self, options: &mut WildcardAdditionalOptions) {
-        let is_plain = options.opt_ilike.is_none()
-            && options.opt_exclude.is_none()
-            && options.opt_except.is_none()
-            && options.opt_replace.is_none()
-            && options.opt_rename.is_none();
+        let replaces = options.opt_replace.is_some() || options.opt_rename.is_some();
         // REPLACE takes every column of the name, so that no other table may have it.
-        let is_only = |merged: &Merged| merged.is_outer && merged.times == self.num_joins;
+        let is_only =
+            |merged: &Merged| merged.is_outer && merged.members.len() == self.tables.len();
         let mut outer: Vec<_> = self.merged.iter().filter(|(_, m)| is_only(m)).collect();
-        if outer.is_empty() || !is_plain {
+        outer.retain(|(name, _)| !leaves_out(options, name));
+        if outer.is_empty() || replaces {
             return;
         }
         outer.sort_unstable_by_key(|(name, _)| *name);
-        let items = outer.into_iter().map(|(name, merged)| {
-            let column_name = Ident::with_quote('"', name);
-            Box::new(ReplaceSelectElement {
-                expr: merged.expr(&column_name),
-                column_name,
-                as_keyword: true,
-            })
-        });
+        let items = outer
+            .into_iter()
+            .map(|(name, merged)| replacing(name, merged));
         options.opt_replace = Some(ReplaceSelectItem {
             items: items.collect(),
         });
     }
 }
 
+impl Table {
+    /// Returns the name that stands before a column of it, if it has one.
+    fn called(&self, column: &str) -> Option<Vec<Ident>> {
+        if self.name.is_some() {
+            return self.name.clone();
+        }
+        let columns = self.columns.as_ref()?;
+        let found = columns.iter().find(|known| known.name == column)?;
+        (!found.table.is_empty()).then(|| found.table.clone())
+    }
+}
+
+fn replacing(name: &str, merged: &Merged) -> Box<ReplaceSelectElement> {
+    let column_name = Ident::with_quote('"', name);
+    Box::new(ReplaceSelectElement {
+        expr: merged.expr(&column_name),
+        column_name,
+        as_keyword: true,
+    })
+}
+
+/// Tells whether `* EXCLUDE` or `* EXCEPT` leaves a column out.
+pub(super) fn leaves_out(options: &WildcardAdditionalOptions, column: &str) -> bool {
+    let excluded = match &options.opt_exclude {
+        Some(ExcludeSelectItem::Single(name)) => std::slice::from_ref(name),
+        Some(ExcludeSelectItem::Multiple(names)) => names.as_slice(),
+        None => &[],
+    };
+    let except = options.opt_except.iter();
+    let except = except.flat_map(|except| {
+        std::iter::once(&except.first_element).chain(&except.additional_elements)
+    });
+    let excluded = excluded.iter().filter_map(column_of);
+    excluded.chain(except).any(|name| folded(name) == column)
+}
+
 struct Put<'a> {
     columns: &'a Columns,
     which: fn(&Merged) -> bool,
+    /// Names that are something else here: parameters of lambdas, columns that are selected.
+    hidden: Vec<String>,
     /// How many queries are around.
     depth: usize,
 }
@@ -287,16 +495,40 @@ impl VisitorMut for Put<'_> {
         ControlFlow::Continue(())
     }
 
-    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        if self.depth == 0
-            && let Expr::Identifier(column) = &*expr
-            && let Some(merged) = self.columns.merged.get(&folded(column))
-            && (self.which)(merged)
-        {
-            *expr = merged.expr(column);
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Expr::Lambda(lambda) = expr {
+            self.hidden.extend(parameters(lambda));
         }
         ControlFlow::Continue(())
     }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        match expr {
+            Expr::Lambda(lambda) => {
+                let outside = self.hidden.len() - parameters(lambda).count();
+                self.hidden.truncate(outside);
+            }
+            Expr::Identifier(column) if self.depth == 0 => {
+                let name = folded(column);
+                if let Some(merged) = self.columns.merged.get(&name)
+                    && (self.which)(merged)
+                    && !self.hidden.contains(&name)
+                {
+                    *expr = merged.expr(column);
+                }
+            }
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn parameters(lambda: &LambdaFunction) -> impl Iterator<Item = String> {
+    let parameters = match &lambda.params {
+        OneOrManyWithParens::One(parameter) => std::slice::from_ref(parameter),
+        OneOrManyWithParens::Many(parameters) => parameters.as_slice(),
+    };
+    parameters.iter().map(|parameter| folded(&parameter.name))
 }
 
 /// Returns the name by which a table's columns are called, if it has one.
@@ -337,100 +569,4 @@ pub(super) fn folded(name: &Ident) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use sqlparser::ast::{SetExpr, Statement};
-    use sqlparser::dialect::GenericDialect;
-    use sqlparser::parser::Parser;
-
-    #[track_caller]
-    fn check(sql: &str, expect: &str) {
-        let mut statements = Parser::parse_sql(&GenericDialect {}, sql).unwrap();
-        let Some(Statement::Query(query)) = statements.first_mut() else {
-            panic!("{sql} is no query");
-        };
-        super::bind_order(query);
-        if let SetExpr::Select(select) = query.body.as_mut() {
-            super::bind(select);
-        }
-        assert_eq!(query.to_string(), expect);
-    }
-
-    #[test]
-    fn conditions_name_the_side_that_is_kept() {
-        for (from, expect) in [
-            (
-                "a JOIN b USING (k) WHERE k = 1 AND x = K",
-                "a JOIN b USING(k) WHERE a.k = 1 AND x = a.K",
-            ),
-            (
-                "a LEFT JOIN 'b.csv' AS b USING (k) WHERE k = 1",
-                "a LEFT JOIN 'b.csv' AS b USING(k) WHERE a.k = 1",
-            ),
-            (
-                "'a.csv' RIGHT JOIN 'b.csv' USING (k) WHERE k = 1",
-                "'a.csv' RIGHT JOIN 'b.csv' USING(k) WHERE \"b.csv\".k = 1",
-            ),
-            (
-                "a FULL JOIN b USING (k) WHERE k = 1",
-                "a FULL JOIN b USING(k) WHERE coalesce(a.k, b.k) = 1",
-            ),
-            (
-                "a JOIN b USING (k) LEFT JOIN c USING (k) WHERE k = 1",
-                "a JOIN b USING(k) LEFT JOIN c USING(k) WHERE a.k = 1",
-            ),
-            (
-                "a JOIN b USING (k) JOIN c ON c.x = k",
-                "a JOIN b USING(k) JOIN c ON c.x = a.k",
-            ),
-            (
-                "a JOIN b ON a.x = b.x JOIN c USING (k) WHERE k = 1",
-                "a JOIN b ON a.x = b.x JOIN c USING(k) WHERE c.k = 1",
-            ),
-        ] {
-            check(
-                &format!("SELECT x FROM {from}"),
-                &format!("SELECT x FROM {expect}"),
-            );
-        }
-    }
-
-    #[test]
-    fn other_clauses_name_it_where_the_planner_would_take_another() {
-        for (sql, expect) in [
-            (
-                "SELECT k, max(k) AS m FROM a RIGHT JOIN b USING(k) GROUP BY k ORDER BY k",
-                "SELECT b.k AS k, max(b.k) AS m FROM a RIGHT JOIN b USING(k) GROUP BY b.k ORDER BY k",
-            ),
-            (
-                "SELECT k + 1 FROM a FULL JOIN b USING(k) ORDER BY k",
-                "SELECT coalesce(a.k, b.k) + 1 FROM a FULL JOIN b USING(k) ORDER BY coalesce(a.k, b.k)",
-            ),
-            (
-                "SELECT * FROM a FULL JOIN b USING(k)",
-                "SELECT * REPLACE (coalesce(a.\"k\", b.\"k\") AS \"k\") FROM a FULL JOIN b USING(k)",
-            ),
-            (
-                "SELECT k FROM a JOIN b USING(k) JOIN c USING(k)",
-                "SELECT a.k AS k FROM a JOIN b USING(k) JOIN c USING(k)",
-            ),
-        ] {
-            check(sql, expect);
-        }
-    }
-
-    #[test]
-    fn any_other_name_stays() {
-        for sql in [
-            "SELECT k FROM a JOIN b USING(k) GROUP BY k ORDER BY k",
-            "SELECT * FROM a LEFT JOIN b USING(k)",
-            "SELECT * FROM a RIGHT JOIN b USING(k) JOIN c ON c.x = a.x",
-            "SELECT x FROM a JOIN b USING(k), c WHERE k = 1",
-            "SELECT x FROM a JOIN b USING(k) WHERE x IN (SELECT k FROM c)",
-            "SELECT x FROM a JOIN b USING(k) WHERE f(l, k -> k > 1)",
-            "SELECT x FROM a JOIN b USING(k) WHERE b.k = 1",
-            "SELECT x FROM a JOIN b USING(k) WHERE \"K\" = 1",
-        ] {
-            check(sql, sql);
-        }
-    }
-}
+mod tests;

@@ -5,13 +5,17 @@ use std::sync::Arc;
 
 use datafusion::common::format::ExplainFormat;
 use datafusion::error::{DataFusionError, Result};
-use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::metrics::MetricValue;
+use datafusion::physical_plan::{ExecutionPlan, displayable};
 use serde::Serialize;
 use tidegate_scheduler::PlaceReport;
 
-use super::OperatorReport;
+use super::{OperatorReport, Wanted};
 use crate::query::regions;
 use crate::region::verdict::verdict;
+
+/// The least time that was measured and not only begun.
+const TIME_MIN_NANOS: usize = 1_000;
 
 /// Characters of an operator's line in a tree.
 const LINE_CHARS: usize = 72;
@@ -32,6 +36,7 @@ struct Profile {
 pub(super) fn written(
     plan: &Arc<dyn ExecutionPlan>,
     format: &ExplainFormat,
+    wanted: &Wanted,
     rows: u64,
     seconds: f64,
 ) -> Result<String> {
@@ -47,6 +52,7 @@ pub(super) fn written(
             json.map_err(|error| DataFusionError::External(Box::new(error)))
         }
         ExplainFormat::Graphviz => Ok(profile.graph()),
+        ExplainFormat::Indent => Ok(profile.lines(plan, wanted)),
         _ => Ok(profile.tree()),
     }
 }
@@ -85,18 +91,24 @@ impl OperatorReport {
 }
 
 impl Profile {
+    /// Says where most of the rows ran, how many there are and how long it took.
+    fn head(&self) -> String {
+        let rows = match self.rows {
+            1 => "1 row".to_string(),
+            rows => format!("{} rows", grouped(rows)),
+        };
+        format!("{}\n{rows} in {}\n\n", self.verdict, time(self.seconds))
+    }
+
+    fn lines(&self, plan: &Arc<dyn ExecutionPlan>, wanted: &Wanted) -> String {
+        let mut text = self.head();
+        push_lines(&mut text, plan, wanted, 0);
+        text
+    }
+
     fn tree(&self) -> String {
-        let mut text = format!(
-            "{}\n{} in {}\n\n{:>14} {:>11}  operator\n",
-            self.verdict,
-            match self.rows {
-                1 => "1 row".to_string(),
-                rows => format!("{} rows", grouped(rows)),
-            },
-            time(self.seconds),
-            "rows",
-            "time"
-        );
+        let mut text = self.head();
+        let _ = writeln!(text, "{:>14} {:>11}  operator", "rows", "time");
         push_tree(&mut text, &self.plan, "", "");
         text.trim_end().to_string()
     }
@@ -107,6 +119,47 @@ impl Profile {
         push_graph(&mut text, &self.plan, &mut 0);
         text.push('}');
         text
+    }
+}
+
+/// Writes an operator with its measures, and those below it.
+fn push_lines(text: &mut String, plan: &Arc<dyn ExecutionPlan>, wanted: &Wanted, depth: usize) {
+    let line = displayable(plan.as_ref()).one_line().to_string();
+    let metrics = plan.metrics().unwrap_or_default().aggregate_by_name();
+    let metrics = metrics.timestamps_removed().sorted_for_display();
+    let mut metrics = metrics.filter_by_metric_types(&wanted.types);
+    if let Some(categories) = &wanted.categories {
+        metrics = metrics.filter_by_categories(categories);
+    }
+    let measured = metrics.iter().filter(|metric| tells(metric.value()));
+    let measured: Vec<String> = measured.map(ToString::to_string).collect();
+    let _ = writeln!(
+        text,
+        "{:depth$}{}, metrics=[{}]",
+        "",
+        line.trim_end(),
+        measured.join(", "),
+        depth = 2 * depth
+    );
+    for input in plan.children() {
+        push_lines(text, input, wanted, depth + 1);
+    }
+}
+
+/// Tells whether a measure says anything: that nothing was spilled or pruned is what one expects, and each
+/// measure of time begins with a nanosecond for each thread.
+fn tells(value: &MetricValue) -> bool {
+    match value {
+        MetricValue::OutputRows(_) => true,
+        MetricValue::ElapsedCompute(time) | MetricValue::Time { time, .. } => {
+            time.value() >= TIME_MIN_NANOS
+        }
+        MetricValue::PruningMetrics {
+            pruning_metrics, ..
+        } => pruning_metrics.pruned() > 0,
+        MetricValue::Ratio { ratio_metrics, .. } => ratio_metrics.total() > 0,
+        MetricValue::Custom { .. } => true,
+        other => other.as_usize() > 0,
     }
 }
 

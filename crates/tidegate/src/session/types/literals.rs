@@ -2,18 +2,22 @@
 //!
 //! DataFusion reads each `TIMESTAMP '…'` as nanoseconds, which hold the years 1677 to 2262, and then
 //! casts it to the type of the column that it is for. Where rows are changed, [`TimestampsOfColumns`] reads
-//! such a literal in the column's unit at once. [`TimestampsWithoutSeconds`] writes `2024-03-01 12:00` as
-//! `2024-03-01 12:00:00`, in whatever is cast to a timestamp.
+//! such a literal in the column's unit at once. [`TimestampsWithoutSeconds`] reads `2024-03-01 12:00` as
+//! `2024-03-01 12:00:00` in whatever is cast to a timestamp: a literal is written so, and the values of any other
+//! text go through the function [`seconds`](super::seconds).
 
 use datafusion::arrow::compute::kernels::cast_utils::string_to_timestamp_nanos;
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
-use datafusion::common::ScalarValue;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::{Cast, Expr, LogicalPlan, TryCast};
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{Cast, Expr, ExprSchemable, LogicalPlan, TryCast};
 use datafusion::optimizer::AnalyzerRule;
+
+use super::seconds;
 
 /// Reads timestamps in the unit of the column that they are for.
 #[derive(Debug)]
@@ -83,9 +87,10 @@ impl AnalyzerRule for TimestampsWithoutSeconds {
         }
         let rewritten = plan.transform_up_with_subqueries(|node| {
             let names = NamePreserver::new(&node);
+            let schema = schema_below(&node);
             node.map_expressions(|expr| {
                 let name = names.save(&expr);
-                let rewritten = expr.transform_up(|part| Ok(add_seconds(part)))?;
+                let rewritten = expr.transform_up(|part| Ok(add_seconds(part, &schema)))?;
                 Ok(rewritten.update_data(|expr| name.restore(expr)))
             })
         });
@@ -93,12 +98,25 @@ impl AnalyzerRule for TimestampsWithoutSeconds {
     }
 }
 
-/// Tells whether a plan has such a timestamp, as most have not.
+/// Returns the columns that a node's expressions are of.
+fn schema_below(node: &LogicalPlan) -> DFSchema {
+    match node {
+        // Its filters are of the table's columns, not only of those that it hands on.
+        LogicalPlan::TableScan(scan) => {
+            let schema = scan.source.schema();
+            DFSchema::try_from_qualified_schema(scan.table_name.clone(), &schema)
+                .unwrap_or_else(|_| DFSchema::empty())
+        }
+        node => merge_schema(&node.inputs()),
+    }
+}
+
+/// Tells whether a plan has a text that is cast to a timestamp, as most have not.
 fn has_any(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
     plan.apply_with_subqueries(|node| {
         node.apply_expressions(|expr| {
-            found = expr.exists(|part| Ok(completed(part).is_some()))?;
+            found = expr.exists(|part| Ok(to_timestamp(part).is_some()))?;
             Ok(match found {
                 true => TreeNodeRecursion::Stop,
                 false => TreeNodeRecursion::Continue,
@@ -108,11 +126,11 @@ fn has_any(plan: &LogicalPlan) -> Result<bool> {
     Ok(found)
 }
 
-fn add_seconds(expr: Expr) -> Transformed<Expr> {
-    let Some(text) = completed(&expr) else {
+fn add_seconds(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
+    let Some(text) = to_timestamp(&expr).and_then(|text| completed(text, schema)) else {
         return Transformed::no(expr);
     };
-    let text = Box::new(Expr::Literal(ScalarValue::from(text), None));
+    let text = Box::new(text);
     Transformed::yes(match expr {
         Expr::Cast(Cast { field, .. }) => Expr::Cast(Cast { expr: text, field }),
         Expr::TryCast(TryCast { field, .. }) => Expr::TryCast(TryCast { expr: text, field }),
@@ -120,57 +138,31 @@ fn add_seconds(expr: Expr) -> Transformed<Expr> {
     })
 }
 
-/// Returns the text of a timestamp with its seconds, if it is written without.
-fn completed(expr: &Expr) -> Option<String> {
+/// Returns what an expression casts to a timestamp, if it does.
+fn to_timestamp(expr: &Expr) -> Option<&Expr> {
     let (inner, field) = match expr {
         Expr::Cast(cast) => (&cast.expr, &cast.field),
         Expr::TryCast(cast) => (&cast.expr, &cast.field),
         _ => return None,
     };
-    match (inner.as_ref(), field.data_type()) {
-        (Expr::Literal(text, _), DataType::Timestamp(..)) => {
-            with_seconds(text.try_as_str().flatten()?)
+    matches!(field.data_type(), DataType::Timestamp(..)).then_some(inner)
+}
+
+/// Returns a text with its seconds, if it may lack them.
+fn completed(text: &Expr, schema: &DFSchema) -> Option<Expr> {
+    if let Expr::Literal(text, _) = text {
+        let completed = seconds::completed(text.try_as_str().flatten()?)?;
+        return Some(Expr::Literal(ScalarValue::from(completed), None));
+    }
+    if seconds::is_call(text) {
+        return None;
+    }
+    match text.get_type(schema).ok()? {
+        DataType::Utf8View => Some(seconds::call(text.clone())),
+        DataType::Utf8 | DataType::LargeUtf8 => {
+            let view = Cast::new(Box::new(text.clone()), DataType::Utf8View);
+            Some(seconds::call(Expr::Cast(view)))
         }
         _ => None,
-    }
-}
-
-/// Writes `:00` behind the minutes of a timestamp that has none; `None` for any other text.
-fn with_seconds(text: &str) -> Option<String> {
-    const SHAPE: &[u8] = b"0000-00-00 00:00";
-    let (minutes, zone) = text.split_at_checked(SHAPE.len())?;
-    let fits = |(given, shape): (u8, &u8)| match shape {
-        b'0' => given.is_ascii_digit(),
-        b' ' => matches!(given, b' ' | b'T' | b't'),
-        shape => given == *shape,
-    };
-    let is_it = minutes.bytes().zip(SHAPE).all(fits)
-        && (zone.is_empty() || zone.starts_with(['Z', 'z', '+', '-', ' ']));
-    is_it.then(|| format!("{minutes}:00{zone}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::with_seconds;
-
-    #[test]
-    fn only_timestamps_without_seconds_get_some() {
-        for (text, expect) in [
-            ("2024-03-01 12:00", Some("2024-03-01 12:00:00")),
-            ("2024-03-01T12:00Z", Some("2024-03-01T12:00:00Z")),
-            ("2024-03-01 12:00+02", Some("2024-03-01 12:00:00+02")),
-            (
-                "2024-03-01 12:00 Europe/Berlin",
-                Some("2024-03-01 12:00:00 Europe/Berlin"),
-            ),
-            ("2024-03-01 12:00:00", None),
-            ("2024-03-01 12:0", None),
-            ("2024-03-01", None),
-            ("01.03.2024 12:00", None),
-            ("2024-03-01 12:00 ", Some("2024-03-01 12:00:00 ")),
-            ("äöü4-03-01 12:00", None),
-        ] {
-            assert_eq!(with_seconds(text).as_deref(), expect, "{text}");
-        }
     }
 }

@@ -1,0 +1,113 @@
+//! `len(x)` and `length(x)`: the number of characters of a string, or of values of a list, as DuckDB has it.
+//!
+//! DataFusion's `length` counts the characters of the list's text.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int64Array};
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::compute::kernels::length::length;
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::{ScalarValue, exec_err, plan_err};
+use datafusion::error::Result;
+use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
+    cast as cast_expr,
+};
+use datafusion::prelude::character_length;
+
+const TAKES: &str = "len takes a string or a list";
+
+/// Counts characters, or values.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Len {
+    aliases: Vec<String>,
+    signature: Signature,
+}
+
+impl Len {
+    pub(crate) fn new() -> Self {
+        Self {
+            aliases: vec!["length".to_string()],
+            signature: Signature::user_defined(Volatility::Immutable),
+        }
+    }
+}
+
+/// Returns the type of a count, which is that of DataFusion's function for strings.
+fn type_of_count(of: &DataType) -> DataType {
+    match of {
+        DataType::Utf8 | DataType::Utf8View => DataType::Int32,
+        _ => DataType::Int64,
+    }
+}
+
+fn is_list(data_type: &DataType) -> bool {
+    matches!(
+        data_type,
+        DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..)
+    )
+}
+
+impl ScalarUDFImpl for Len {
+    fn name(&self) -> &str {
+        "len"
+    }
+
+    fn aliases(&self) -> &[String] {
+        &self.aliases
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        match types {
+            [of] => Ok(type_of_count(of)),
+            _ => plan_err!("{TAKES}"),
+        }
+    }
+
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        match types {
+            [of] if of.is_string() || is_list(of) => Ok(vec![of.clone()]),
+            [DataType::Null] => Ok(vec![DataType::Utf8]),
+            _ => plan_err!("{TAKES}"),
+        }
+    }
+
+    /// Writes what strings have a function for, which runs wherever that does.
+    fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        match args.as_slice() {
+            [text] if info.get_data_type(text)?.is_string() => {
+                let count = character_length(text.clone());
+                Ok(ExprSimplifyResult::Simplified(count))
+            }
+            _ => Ok(ExprSimplifyResult::Original(args)),
+        }
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let [value] = args.args.as_slice() else {
+            return exec_err!("{TAKES}");
+        };
+        let is_scalar = matches!(value, ColumnarValue::Scalar(_));
+        let array = value.to_array(args.number_rows)?;
+        let counts = match is_list(array.data_type()) {
+            true => length(&array)?,
+            false => {
+                let texts = cast(&array, &DataType::Utf8View)?;
+                let counts = texts.as_string_view().iter();
+                let counts = counts.map(|text| text.map(|text| text.chars().count() as i64));
+                Arc::new(counts.collect::<Int64Array>()) as ArrayRef
+            }
+        };
+        let counts = cast(&counts, &type_of_count(array.data_type()))?;
+        match is_scalar {
+            true => Ok(ScalarValue::try_from_array(&counts, 0)?.into()),
+            false => Ok(ColumnarValue::Array(counts)),
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! `regexp_extract`, `regexp_extract_all` and `regexp_split_to_array`, as DuckDB has them.
+//!
+//! A pattern is compiled once for as many rows as follow each other with it, and never larger than
+//! [`COMPILED_BYTES_MAX`]. A match is found in linear time, whatever the pattern.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, ListBuilder, StringViewArray, StringViewBuilder,
+};
+use datafusion::arrow::datatypes::{DataType, Field, Int64Type};
+use datafusion::common::{ScalarValue, exec_err, plan_err};
+use datafusion::error::Result;
+use datafusion::execution::FunctionRegistry;
+use datafusion::logical_expr::{
+    ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
+};
+use regex::{Regex, RegexBuilder};
+
+use crate::error::{Error, ErrorKind};
+
+/// The most bytes that a compiled pattern may take.
+const COMPILED_BYTES_MAX: usize = 4 << 20;
+
+/// Adds the functions.
+pub(crate) fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
+    for kind in [Kind::Extract, Kind::ExtractAll, Kind::Split] {
+        registry.register_udf(Arc::new(RegexFunction::new(kind).into()))?;
+    }
+    Ok(())
+}
+
+/// What a function gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Kind {
+    /// The first match, or a group of it; empty if there is none.
+    Extract,
+    /// All matches, or a group of each.
+    ExtractAll,
+    /// What stands between the matches.
+    Split,
+}
+
+/// A function of a string, a pattern, the number of a group (but for a split) and options.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct RegexFunction {
+    kind: Kind,
+    aliases: Vec<String>,
+    signature: Signature,
+}
+
+impl RegexFunction {
+    fn new(kind: Kind) -> Self {
+        let aliases: &[&str] = match kind {
+            Kind::Extract | Kind::ExtractAll => &[],
+            Kind::Split => &["string_split_regex", "str_split_regex"],
+        };
+        Self {
+            kind,
+            aliases: aliases.iter().map(ToString::to_string).collect(),
+            signature: Signature::user_defined(Volatility::Immutable),
+        }
+    }
+}
+
+impl ScalarUDFImpl for RegexFunction {
+    fn name(&self) -> &str {
+        match self.kind {
+            Kind::Extract => "regexp_extract",
+            Kind::ExtractAll => "regexp_extract_all",
+            Kind::Split => "regexp_split_to_array",
+        }
+    }
+
+    fn aliases(&self) -> &[String] {
+        &self.aliases
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _types: &[DataType]) -> Result<DataType> {
+        Ok(match self.kind {
+            Kind::Extract => DataType::Utf8View,
+            Kind::ExtractAll | Kind::Split => {
+                DataType::List(Arc::new(Field::new_list_field(DataType::Utf8View, true)))
+            }
+        })
+    }
+
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        let name = self.name();
+        let is_text = |given: &DataType| given.is_string() || given.is_null();
+        let [text, pattern, rest @ ..] = types else {
+            return plan_err!("{name} takes a string and a pattern");
+        };
+        if !is_text(text) || !is_text(pattern) {
+            return plan_err!(
+                "{name} takes a string and a pattern, and was given {text} and {pattern}"
+            );
+        }
+        let mut coerced = vec![DataType::Utf8View; 2];
+        let options = match (self.kind, rest) {
+            (Kind::Split, rest) => rest,
+            (_, [group, rest @ ..]) if group.is_integer() || group.is_null() => {
+                coerced.push(DataType::Int64);
+                rest
+            }
+            (_, rest) => rest,
+        };
+        match options {
+            [] => {}
+            [options] if is_text(options) => coerced.push(DataType::Utf8View),
+            _ if self.kind == Kind::Split => {
+                return plan_err!("{name} takes a string, a pattern and options such as 'i'");
+            }
+            _ => {
+                return plan_err!(
+                    "{name} takes a string, a pattern, the number of a group and options such as 'i'"
+                );
+            }
+        }
+        Ok(coerced)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let is_scalar = |value: &ColumnarValue| matches!(value, ColumnarValue::Scalar(_));
+        let are_scalars = args.args.iter().all(is_scalar);
+        let arrays = ColumnarValue::values_to_arrays(&args.args)?;
+        let [text, pattern, rest @ ..] = arrays.as_slice() else {
+            return exec_err!("{} takes a string and a pattern", self.name());
+        };
+        let rows = Rows {
+            name: self.name(),
+            text: text.as_string_view(),
+            pattern: pattern.as_string_view(),
+            group: rest
+                .iter()
+                .find(|array| array.data_type() == &DataType::Int64),
+            options: rest
+                .iter()
+                .find(|array| array.data_type() == &DataType::Utf8View),
+        };
+        let values = evaluate(self.kind, &rows)?;
+        match are_scalars {
+            true => Ok(ScalarValue::try_from_array(&values, 0)?.into()),
+            false => Ok(ColumnarValue::Array(values)),
+        }
+    }
+}
+
+/// The arguments of each row.
+struct Rows<'a> {
+    name: &'a str,
+    text: &'a StringViewArray,
+    pattern: &'a StringViewArray,
+    group: Option<&'a ArrayRef>,
+    options: Option<&'a ArrayRef>,
+}
+
+/// A pattern that is compiled, and what it was compiled of.
+struct Compiled {
+    pattern: String,
+    options: String,
+    regex: Regex,
+}
+
+impl Rows<'_> {
+    /// Returns a row's text, pattern and group; `None` if one of them is NULL.
+    fn at<'a>(
+        &'a self,
+        row: usize,
+        last: &'a mut Option<Compiled>,
+    ) -> Result<Option<(&'a str, &'a Regex, usize)>> {
+        let others = [self.group, self.options];
+        let is_null = |array: &&ArrayRef| array.is_null(row);
+        if self.text.is_null(row)
+            || self.pattern.is_null(row)
+            || others.iter().flatten().any(is_null)
+        {
+            return Ok(None);
+        }
+        let pattern = self.pattern.value(row);
+        let options = self.options.map(|array| array.as_string_view().value(row));
+        let options = options.unwrap_or_default();
+        let group = self
+            .group
+            .map(|array| array.as_primitive::<Int64Type>().value(row));
+        let is_last = |known: &Compiled| known.pattern == pattern && known.options == options;
+        if !last.as_ref().is_some_and(is_last) {
+            *last = Some(Compiled {
+                pattern: pattern.to_string(),
+                options: options.to_string(),
+                regex: compile(self.name, pattern, options)?,
+            });
+        }
+        let Some(Compiled { regex, .. }) = last else {
+            return Ok(None);
+        };
+        let group = group.unwrap_or_default();
+        match usize::try_from(group)
+            .ok()
+            .filter(|group| *group < regex.captures_len())
+        {
+            Some(group) => Ok(Some((self.text.value(row), regex, group))),
+            None => {
+                let groups = regex.captures_len() - 1;
+                let message = format!(
+                    "{}: there is no group {group} in '{pattern}', which has {groups}; 0 is the whole match",
+                    self.name
+                );
+                Err(Error::new(ErrorKind::Sql, message).into())
+            }
+        }
+    }
+}
+
+fn compile(name: &str, pattern: &str, options: &str) -> Result<Regex> {
+    let mut builder = RegexBuilder::new(pattern);
+    builder.size_limit(COMPILED_BYTES_MAX);
+    for option in options.chars() {
+        match option {
+            'i' => builder.case_insensitive(true),
+            'c' => builder.case_insensitive(false),
+            's' => builder.dot_matches_new_line(true),
+            'm' | 'n' | 'p' => builder.multi_line(true),
+            // What it would say is said by the function's name.
+            'g' => &mut builder,
+            other => {
+                let message = format!(
+                    "{name}: '{other}' is no option: use i (any case), c (exact case), s (. matches a newline), m \
+                     (^ and $ match at lines)"
+                );
+                return Err(Error::new(ErrorKind::Sql, message).into());
+            }
+        };
+    }
+    builder.build().map_err(|error| {
+        let message = format!("{name}: '{pattern}' is no pattern: {error}");
+        Error::with_source(ErrorKind::Sql, message, error).into()
+    })
+}
+
+fn evaluate(kind: Kind, rows: &Rows<'_>) -> Result<ArrayRef> {
+    let mut last = None;
+    if kind == Kind::Extract {
+        let mut values = StringViewBuilder::with_capacity(rows.text.len());
+        for row in 0..rows.text.len() {
+            let found = rows.at(row, &mut last)?.map(|(text, regex, group)| {
+                let captures = regex.captures(text);
+                let group = captures.and_then(|captures| captures.get(group));
+                group.map_or("", |found| found.as_str())
+            });
+            values.append_option(found);
+        }
+        return Ok(Arc::new(values.finish()));
+    }
+    let mut lists = ListBuilder::new(StringViewBuilder::new());
+    for row in 0..rows.text.len() {
+        let list: Option<Vec<&str>> =
+            rows.at(row, &mut last)?
+                .map(|(text, regex, group)| match kind {
+                    Kind::Split => regex.split(text).collect(),
+                    _ => {
+                        let all = regex.captures_iter(text);
+                        all.map(|captures| captures.get(group).map_or("", |found| found.as_str()))
+                            .collect()
+                    }
+                });
+        lists.append_option(list.map(|list| list.into_iter().map(Some)));
+    }
+    Ok(Arc::new(lists.finish()))
+}

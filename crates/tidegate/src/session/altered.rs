@@ -1,0 +1,278 @@
+//! `ALTER TABLE` of tables in memory: columns that are added, dropped and renamed, and types that change.
+//!
+//! The statement is planned as `CREATE OR REPLACE TABLE` of the table's own rows, so that the table stays what it
+//! was until all of them are there, and what does not fit its new type fails without a change.
+
+use std::sync::Arc;
+
+use datafusion::catalog::TableProvider;
+use datafusion::common::{Column, Constraints, DFSchema, TableReference, plan_err};
+use datafusion::datasource::provider_as_source;
+use datafusion::error::Result;
+use datafusion::execution::context::SessionState;
+use datafusion::logical_expr::{
+    CreateMemoryTable, DdlStatement, Expr, LogicalPlan, LogicalPlanBuilder,
+};
+use datafusion::sql::parser::Statement;
+use datafusion::sql::planner::object_name_to_table_reference;
+use sqlparser::ast::{
+    self, AlterColumnOperation, AlterTableOperation, ColumnDef, ColumnOption, Ident,
+};
+
+use crate::accounted::AccountedTable;
+use crate::error::{Error, ErrorKind};
+
+/// What there is to change in a table.
+const CHANGES: &str = "ADD COLUMN, DROP COLUMN, RENAME COLUMN a TO b, ALTER COLUMN a TYPE t and ALTER COLUMN a SET \
+                       DEFAULT change a table in memory";
+
+/// Plans `ALTER TABLE`; returns `None` for any other statement.
+///
+/// # Errors
+/// [`ErrorKind::NotSupported`] for tables that are not in memory and changes that are not known,
+/// [`ErrorKind::Sql`] for columns that are not there, or are there already.
+pub(super) async fn plan(
+    state: &SessionState,
+    statement: &Statement,
+) -> Result<Option<LogicalPlan>> {
+    let Statement::Statement(inner) = statement else {
+        return Ok(None);
+    };
+    let ast::Statement::AlterTable(alter) = inner.as_ref() else {
+        return Ok(None);
+    };
+    let normalizes = state.config_options().sql_parser.enable_ident_normalization;
+    let name = object_name_to_table_reference(alter.name.clone(), normalizes)?;
+    let schema = state.schema_for_ref(name.clone())?;
+    let Some(provider) = schema.table(name.table()).await? else {
+        if alter.if_exists {
+            return Ok(Some(LogicalPlanBuilder::empty(false).build()?));
+        }
+        return plan_err!("table '{name}' not found");
+    };
+    let mut altered = Altered::new(state, name, provider)?;
+    for operation in &alter.operations {
+        altered.apply(operation)?;
+    }
+    altered.plan().map(Some)
+}
+
+/// A table that is being altered.
+struct Altered<'a> {
+    state: &'a SessionState,
+    name: TableReference,
+    provider: Arc<dyn TableProvider>,
+    /// The columns that it has.
+    old: DFSchema,
+    /// The columns that it will have.
+    columns: Vec<NewColumn>,
+}
+
+/// A column that a table will have.
+struct NewColumn {
+    name: String,
+    /// What it is made of.
+    value: Expr,
+    default: Option<Expr>,
+}
+
+impl<'a> Altered<'a> {
+    fn new(
+        state: &'a SessionState,
+        name: TableReference,
+        provider: Arc<dyn TableProvider>,
+    ) -> Result<Self> {
+        if AccountedTable::memory_of(provider.as_ref()).is_none() {
+            let message = format!(
+                "ALTER TABLE {name}: only tables in memory are changed; a view or a table of files is dropped and \
+                 created again"
+            );
+            return Err(Error::new(ErrorKind::NotSupported, message).into());
+        }
+        let schema = provider.schema();
+        let columns = schema.fields().iter().map(|field| NewColumn {
+            name: field.name().clone(),
+            value: Expr::Column(Column::from_name(field.name())),
+            default: provider.get_column_default(field.name()).cloned(),
+        });
+        Ok(Self {
+            state,
+            columns: columns.collect(),
+            old: DFSchema::try_from(schema)?,
+            name,
+            provider,
+        })
+    }
+
+    fn apply(&mut self, operation: &AlterTableOperation) -> Result<()> {
+        match operation {
+            AlterTableOperation::AddColumn {
+                if_not_exists,
+                column_def,
+                column_position: None,
+                ..
+            } => match self.place_of(&column_def.name) {
+                Some(_) if *if_not_exists => Ok(()),
+                Some(_) => {
+                    Err(self.wrong(&format!("there is a column {} already", column_def.name)))
+                }
+                None => self.add(column_def),
+            },
+            AlterTableOperation::DropColumn {
+                column_names,
+                if_exists,
+                ..
+            } => {
+                for name in column_names {
+                    match self.place_of(name) {
+                        None if *if_exists => {}
+                        None => return Err(self.missing(name)),
+                        Some(_) if self.columns.len() == 1 => {
+                            return Err(self.wrong("a table has a column: DROP TABLE drops it"));
+                        }
+                        Some(place) => drop(self.columns.remove(place)),
+                    }
+                }
+                Ok(())
+            }
+            AlterTableOperation::RenameColumn {
+                old_column_name,
+                new_column_name,
+            } => {
+                if self.place_of(new_column_name).is_some() {
+                    return Err(self.wrong(&format!("there is a column {new_column_name} already")));
+                }
+                let name = self.folded(new_column_name);
+                self.column(old_column_name)?.name = name;
+                Ok(())
+            }
+            AlterTableOperation::AlterColumn { column_name, op } => self.change(column_name, op),
+            other => Err(not_supported(&other.to_string()).into()),
+        }
+    }
+
+    fn add(&mut self, column: &ColumnDef) -> Result<()> {
+        let mut default = None;
+        for option in &column.options {
+            match &option.option {
+                ColumnOption::Null | ColumnOption::Comment(_) => {}
+                ColumnOption::Default(value) => default = Some(value),
+                other => return Err(not_supported(&format!("a new column with {other}")).into()),
+            }
+        }
+        let none = DFSchema::empty();
+        let text = default.map_or_else(|| "NULL".to_string(), ToString::to_string);
+        let value = format!("CAST({text} AS {})", column.data_type);
+        let value = self.state.create_logical_expr(&value, &none)?;
+        let default = default.map(|_| self.state.create_logical_expr(&text, &none));
+        self.columns.push(NewColumn {
+            name: self.folded(&column.name),
+            value,
+            default: default.transpose()?,
+        });
+        Ok(())
+    }
+
+    fn change(&mut self, name: &Ident, operation: &AlterColumnOperation) -> Result<()> {
+        match operation {
+            AlterColumnOperation::SetDataType {
+                data_type, using, ..
+            } => {
+                let old = self.column(name)?.value.clone();
+                let Expr::Column(old) = old else {
+                    return Err(self.wrong(&format!("{name} is added by the same statement")));
+                };
+                let old = Ident::with_quote('"', old.name).to_string();
+                let value = using.as_ref().map_or(old, ToString::to_string);
+                let value = format!("CAST({value} AS {data_type})");
+                self.column(name)?.value = self.state.create_logical_expr(&value, &self.old)?;
+            }
+            AlterColumnOperation::SetDefault { value } => {
+                let none = DFSchema::empty();
+                let value = self.state.create_logical_expr(&value.to_string(), &none)?;
+                self.column(name)?.default = Some(value);
+            }
+            AlterColumnOperation::DropDefault => self.column(name)?.default = None,
+            other => return Err(not_supported(&format!("ALTER COLUMN … {other}")).into()),
+        }
+        Ok(())
+    }
+
+    fn folded(&self, name: &Ident) -> String {
+        match name.quote_style {
+            None if self
+                .state
+                .config_options()
+                .sql_parser
+                .enable_ident_normalization =>
+            {
+                name.value.to_lowercase()
+            }
+            _ => name.value.clone(),
+        }
+    }
+
+    fn place_of(&self, name: &Ident) -> Option<usize> {
+        let name = self.folded(name);
+        self.columns.iter().position(|column| column.name == name)
+    }
+
+    fn column(&mut self, name: &Ident) -> Result<&mut NewColumn> {
+        match self.place_of(name) {
+            Some(place) => Ok(&mut self.columns[place]),
+            None => Err(self.missing(name)),
+        }
+    }
+
+    fn missing(&self, name: &Ident) -> datafusion::error::DataFusionError {
+        let columns: Vec<&str> = self
+            .columns
+            .iter()
+            .map(|column| column.name.as_str())
+            .collect();
+        self.wrong(&format!(
+            "there is no column {name}; it has {}",
+            columns.join(", ")
+        ))
+    }
+
+    fn wrong(&self, what: &str) -> datafusion::error::DataFusionError {
+        let message = format!("ALTER TABLE {}: {what}", self.name);
+        Error::new(ErrorKind::Sql, message).into()
+    }
+
+    /// Plans the table with its new columns.
+    fn plan(self) -> Result<LogicalPlan> {
+        let source = provider_as_source(self.provider);
+        let defaults = self.columns.iter().filter_map(|column| {
+            let default = column.default.clone()?;
+            Some((column.name.clone(), default))
+        });
+        let column_defaults = defaults.collect();
+        let values = self
+            .columns
+            .into_iter()
+            .map(|column| column.value.alias(column.name));
+        let rows = LogicalPlanBuilder::scan(self.name.clone(), source, None)?
+            .project(values)?
+            .build()?;
+        Ok(LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(
+            CreateMemoryTable {
+                name: self.name,
+                constraints: Constraints::default(),
+                input: Arc::new(rows),
+                if_not_exists: false,
+                or_replace: true,
+                column_defaults,
+                temporary: false,
+            },
+        )))
+    }
+}
+
+fn not_supported(what: &str) -> Error {
+    Error::new(
+        ErrorKind::NotSupported,
+        format!("ALTER TABLE: {what} is not supported: {CHANGES}"),
+    )
+}

@@ -1,0 +1,92 @@
+//! Plans a statement whose text leaves open what only the columns of its tables tell: which of them join in a
+//! natural join, and which would have one name twice.
+
+use datafusion::common::SchemaError;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::context::SessionState;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::sql::parser::Statement;
+use sqlparser::ast::Ident;
+
+use super::functions;
+use crate::statements::scope::{TableColumn, TableColumns, places, tables_at, visit_at};
+use crate::statements::{repeated, using};
+
+/// Plans a statement. The tables of a query are planned before it only where that decides something.
+pub(super) async fn plan(planner: &SessionState, mut statement: Statement) -> Result<LogicalPlan> {
+    for place in places(&mut statement, |query, _| using::is_open(query)) {
+        let tables = columns_at(planner, &mut statement, place).await;
+        visit_at(&mut statement, place, |query, _, _| {
+            using::bind_open(query, &tables);
+        });
+    }
+    for place in places(&mut statement, |query, _| repeated::is_open(query)) {
+        number_at(planner, &mut statement, place).await;
+    }
+    let places = places(&mut statement, repeated::may_repeat);
+    if places.is_empty() {
+        return functions::plan(planner, statement).await;
+    }
+    let error = match functions::plan(planner, statement.clone()).await {
+        Err(error) if is_repeat(&error) => error,
+        planned => return planned,
+    };
+    let mut has_changed = false;
+    for place in places {
+        has_changed |= number_at(planner, &mut statement, place).await;
+    }
+    match has_changed {
+        true => functions::plan(planner, statement).await,
+        false => Err(error),
+    }
+}
+
+/// Numbers the columns of the query at a place; returns whether it changed anything.
+async fn number_at(planner: &SessionState, statement: &mut Statement, place: usize) -> bool {
+    let tables = columns_at(planner, statement, place).await;
+    let numbered = visit_at(statement, place, |query, _, is_outermost| {
+        repeated::number(query, &tables, is_outermost)
+    });
+    numbered == Some(true)
+}
+
+/// Plans the tables of the query at a place, and returns their columns.
+async fn columns_at(
+    planner: &SessionState,
+    statement: &mut Statement,
+    place: usize,
+) -> TableColumns {
+    let mut columns = Vec::new();
+    for table in tables_at(statement, place) {
+        // The statement's own plan says what is wrong with a table.
+        let plan = functions::plan(planner, table).await.ok();
+        columns.push(plan.map(|plan| columns_of(&plan)));
+    }
+    columns
+}
+
+fn columns_of(plan: &LogicalPlan) -> Vec<TableColumn> {
+    let columns = plan.schema().iter().map(|(table, field)| {
+        let parts = table.map(|table| table.to_vec()).unwrap_or_default();
+        let quoted = parts.iter().map(|part| Ident::with_quote('"', part));
+        TableColumn {
+            table: quoted.collect(),
+            name: field.name().clone(),
+        }
+    });
+    columns.collect()
+}
+
+/// Tells whether an error may be that two columns have one name.
+fn is_repeat(error: &DataFusionError) -> bool {
+    match error.find_root() {
+        DataFusionError::SchemaError(error, _) => matches!(
+            **error,
+            SchemaError::AmbiguousReference { .. }
+                | SchemaError::DuplicateQualifiedField { .. }
+                | SchemaError::DuplicateUnqualifiedField { .. }
+        ),
+        DataFusionError::Plan(message) => message.contains("require unique expression names"),
+        _ => false,
+    }
+}

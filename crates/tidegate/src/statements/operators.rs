@@ -1,0 +1,186 @@
+//! Arithmetic and `||`, bound as PostgreSQL and DuckDB bind them, and `^`, which is a power.
+//!
+//! From the tightest to the loosest: `^`; `*`, `/`, `//` and `%`; `+` and `-`; `||`. The parser binds `||` as
+//! tightly as `*`, and `^` looser than `+`: of `2 + 3 || 'x'` it makes `2 + (3 || 'x')`, and of `2 * 3 ^ 2` it makes
+//! `(2 * 3) ^ 2`. [`bind`] turns such a tree round; what is in parentheses stays.
+//!
+//! The planner takes `^` for an exclusive or, which is `xor(a, b)` here.
+
+use sqlparser::ast::{
+    BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg,
+    FunctionArgExpr, FunctionArguments, Value,
+};
+
+use super::rewrites::call;
+use crate::functions::forms;
+
+/// The function that is an exclusive or of integers.
+const XOR: &str = "xor";
+
+/// Binds an operation whose operands are bound already.
+pub(super) fn bind(expr: &mut Expr) {
+    if let Expr::BinaryOp { left, op, right } = expr
+        && tightness(op).is_some()
+    {
+        let (left, right) = (take(left), take(right));
+        *expr = bound(left, op.clone(), right);
+    } else if let Expr::Function(call) = expr
+        && let Some((left, right)) = exclusive(call)
+    {
+        *expr = Expr::Nested(Box::new(Expr::BinaryOp {
+            left: Box::new(left),
+            op: BinaryOperator::PGBitwiseXor,
+            right: Box::new(right),
+        }));
+    }
+}
+
+/// Returns how tightly an operator binds.
+fn tightness(op: &BinaryOperator) -> Option<u8> {
+    Some(match op {
+        BinaryOperator::StringConcat => 1,
+        BinaryOperator::Plus | BinaryOperator::Minus => 2,
+        BinaryOperator::Multiply
+        | BinaryOperator::Divide
+        | BinaryOperator::DuckIntegerDivide
+        | BinaryOperator::Modulo => 3,
+        BinaryOperator::BitwiseXor | BinaryOperator::PGExp => 4,
+        _ => return None,
+    })
+}
+
+/// Takes an operation apart that is bound looser than an operator, or as tightly.
+fn looser(operand: Expr, than: u8, or_same: bool) -> Result<(Expr, BinaryOperator, Expr), Expr> {
+    match operand {
+        Expr::BinaryOp { left, op, right }
+            if tightness(&op).is_some_and(|own| own < than || (or_same && own == than)) =>
+        {
+            Ok((*left, op, *right))
+        }
+        other => Err(other),
+    }
+}
+
+/// Makes an operation of two that are bound.
+fn bound(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
+    let Some(own) = tightness(&op) else {
+        return operation(left, op, right);
+    };
+    let left = match looser(left, own, false) {
+        Ok((first, outer, last)) => return bound(first, outer, bound(last, op, right)),
+        Err(left) => left,
+    };
+    match looser(right, own, true) {
+        Ok((first, outer, last)) => bound(bound(left, op, first), outer, last),
+        Err(right) => operation(left, op, right),
+    }
+}
+
+fn operation(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
+    match op {
+        BinaryOperator::BitwiseXor | BinaryOperator::PGExp => {
+            call("power", vec![double(left), double(right)])
+        }
+        op => Expr::BinaryOp {
+            left: Box::new(left),
+            op,
+            right: Box::new(right),
+        },
+    }
+}
+
+/// Casts to a number that has powers of any sign.
+fn double(expr: Expr) -> Expr {
+    Expr::Cast {
+        kind: CastKind::Cast,
+        expr: Box::new(expr),
+        data_type: DataType::Double(ExactNumberInfo::None),
+        array: false,
+        format: None,
+    }
+}
+
+/// Returns the operands of `xor(a, b)`.
+fn exclusive(call: &Function) -> Option<(Expr, Expr)> {
+    let FunctionArguments::List(list) = &call.args else {
+        return None;
+    };
+    if forms::name_of(call).as_deref() != Some(XOR) {
+        return None;
+    }
+    match list.args.as_slice() {
+        [
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(left)),
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(right)),
+        ] => Some((left.clone(), right.clone())),
+        _ => None,
+    }
+}
+
+fn take(expr: &mut Expr) -> Expr {
+    std::mem::replace(expr, Expr::Value(Value::Null.with_empty_span()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ops::ControlFlow;
+
+    use sqlparser::ast::{Expr, visit_expressions_mut};
+    use sqlparser::dialect::GenericDialect;
+    use sqlparser::parser::Parser;
+
+    use super::{bind, take};
+
+    /// Writes every operation in parentheses.
+    fn marked(expr: &Expr) -> String {
+        let mut expr = expr.clone();
+        let _ = visit_expressions_mut(&mut expr, |expr| {
+            if matches!(expr, Expr::BinaryOp { .. }) {
+                *expr = Expr::Nested(Box::new(take(expr)));
+            }
+            ControlFlow::<()>::Continue(())
+        });
+        let text = expr.to_string();
+        text.replace("CAST(", "").replace(" AS DOUBLE)", "")
+    }
+
+    #[test]
+    fn operators_are_bound_as_in_postgresql() {
+        for (sql, expect) in [
+            ("2 + 3 || 'x'", "((2 + 3) || 'x')"),
+            ("'x' || 2 + 3", "('x' || (2 + 3))"),
+            ("'x' || 2 * 3", "('x' || (2 * 3))"),
+            ("a * b || c * d", "((a * b) || (c * d))"),
+            ("a || b + c || d", "((a || (b + c)) || d)"),
+            ("a + b || c + d || e", "(((a + b) || (c + d)) || e)"),
+            ("a || b - c - d", "(a || ((b - c) - d))"),
+            ("a || b + c * d", "(a || (b + (c * d)))"),
+            ("a + b * c || d", "((a + (b * c)) || d)"),
+            ("a % 2 || 'x' = '1x'", "(((a % 2) || 'x') = '1x')"),
+            ("a + (b || c)", "(a + ((b || c)))"),
+            ("-a || b", "(-a || b)"),
+            ("a || b || c", "((a || b) || c)"),
+            ("a - b - c + d", "(((a - b) - c) + d)"),
+            ("a / b * c", "((a / b) * c)"),
+            ("2 ^ 3", "power(2, 3)"),
+            ("2 * 3 ^ 2", "(2 * power(3, 2))"),
+            ("a / b ^ c / d", "((a / power(b, c)) / d)"),
+            ("a + b ^ c * d - e", "((a + (power(b, c) * d)) - e)"),
+            ("2 ^ 3 ^ 2", "power(power(2, 3), 2)"),
+            ("-2 ^ 2", "power(-2, 2)"),
+            ("a ^ 2 < b ^ 2 + 1", "(power(a, 2) < (power(b, 2) + 1))"),
+            ("xor(a, 3) + 1", "(((a # 3)) + 1)"),
+        ] {
+            let mut expr = Parser::new(&GenericDialect {})
+                .try_with_sql(sql)
+                .unwrap()
+                .parse_expr()
+                .unwrap();
+            let _ = visit_expressions_mut(&mut expr, |expr| {
+                bind(expr);
+                ControlFlow::<()>::Continue(())
+            });
+            assert_eq!(marked(&expr), expect, "{sql}");
+        }
+    }
+}
