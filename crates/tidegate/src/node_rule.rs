@@ -23,7 +23,7 @@ impl<F> fmt::Debug for NodeRule<F> {
 
 impl<F> PhysicalOptimizerRule for NodeRule<F>
 where
-    F: Fn(&Arc<dyn ExecutionPlan>, &ConfigOptions) -> Replaced + Send + Sync,
+    F: Fn(&Arc<dyn ExecutionPlan>, &ConfigOptions) -> Replaced + Send + Sync + 'static,
 {
     fn optimize(
         &self,

@@ -16,6 +16,10 @@ pub(crate) fn tidegate(words: &[&str]) -> Command {
     let binary = named.unwrap_or_else(|| env!("CARGO_BIN_EXE_tidegate").into());
     let mut command = Command::new(binary);
     command.args(words).stdin(Stdio::null());
+    // The command refuses variables of its name that it does not know.
+    for of_tests in ["TIDEGATE_BINARY", "TIDEGATE_KILLS", "TIDEGATE_SEED"] {
+        command.env_remove(of_tests);
+    }
     command
 }
 

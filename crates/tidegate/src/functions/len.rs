@@ -13,7 +13,6 @@ use datafusion::error::Result;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
-    cast as cast_expr,
 };
 use datafusion::prelude::character_length;
 

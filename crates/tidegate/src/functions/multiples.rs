@@ -140,9 +140,7 @@ fn out_of_range() -> ArrowError {
 }
 
 fn whole_multiple(interval: IntervalMonthDayNano, number: i64) -> Option<IntervalMonthDayNano> {
-    let part = |part: i32| -> Option<i32> {
-        i64::from(part).checked_mul(number)?.try_into().ok()
-    };
+    let part = |part: i32| -> Option<i32> { i64::from(part).checked_mul(number)?.try_into().ok() };
     Some(IntervalMonthDayNano {
         months: part(interval.months)?,
         days: part(interval.days)?,

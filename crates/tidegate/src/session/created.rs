@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::catalog::MemTable;
+use datafusion::common::TableReference;
 use datafusion::error::{DataFusionError, Result as PlanResult};
 use datafusion::execution::TaskContext;
 use datafusion::execution::context::SessionState;
-use datafusion::logical_expr::{CreateMemoryTable, DdlStatement, LogicalPlan};
+use datafusion::logical_expr::{CreateMemoryTable, DdlStatement, Expr, LogicalPlan};
 use datafusion::physical_plan::{ExecutionPlan, execute_stream_partitioned};
 use datafusion::prelude::DataFrame;
 use futures::TryStreamExt;
@@ -53,6 +54,7 @@ pub(super) async fn create(
             return Err(Error::new(ErrorKind::Sql, message));
         }
     }
+    let schema = without_nulls_of_old_columns_only(schema, &input, &name);
     let frame = DataFrame::new(state, Arc::unwrap_or_clone(input));
     let task = Arc::new(frame.task_ctx());
     let plan = frame.create_physical_plan().await?;
@@ -71,6 +73,29 @@ pub(super) async fn create(
     }
     ctx.register_table(name, Arc::new(AccountedTable::new(inner, charge)))?;
     Ok(ctx.read_empty()?.limit(0, Some(0))?)
+}
+
+/// Lets computed columns of a table that is made of its own rows be NULL later, as `ALTER TABLE … ADD COLUMN a
+/// INT DEFAULT 1` wants it: that no row is NULL now does not declare the column so.
+fn without_nulls_of_old_columns_only(
+    schema: SchemaRef,
+    input: &LogicalPlan,
+    name: &TableReference,
+) -> SchemaRef {
+    let LogicalPlan::Projection(projection) = input else {
+        return schema;
+    };
+    match projection.input.as_ref() {
+        LogicalPlan::TableScan(scan) if scan.table_name == *name => {}
+        _ => return schema,
+    }
+    let fields = schema.fields().iter().zip(&projection.expr);
+    let fields = fields.map(|(field, value)| {
+        let is_old = matches!(value.clone().unalias(), Expr::Column(_));
+        let nullable = field.is_nullable() || !is_old;
+        field.as_ref().clone().with_nullable(nullable)
+    });
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
 /// Runs a plan, and keeps the batches of each partition apart.

@@ -77,12 +77,14 @@ fn columns_of(plan: &LogicalPlan) -> Vec<TableColumn> {
     columns.collect()
 }
 
-/// Tells whether an error may be that two columns have one name.
+/// Tells whether an error may be that two columns have one name, or that the second has not the name that
+/// [`repeated`] gives it.
 fn is_repeat(error: &DataFusionError) -> bool {
     match error.find_root() {
         DataFusionError::SchemaError(error, _) => matches!(
             **error,
             SchemaError::AmbiguousReference { .. }
+                | SchemaError::FieldNotFound { .. }
                 | SchemaError::DuplicateQualifiedField { .. }
                 | SchemaError::DuplicateUnqualifiedField { .. }
         ),
