@@ -11,7 +11,6 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::{ColumnStatistics, Statistics, stats::Precision};
 use datafusion::datasource::physical_plan::{FileGroup, FileScanConfig};
 use datafusion::datasource::source::DataSourceExec;
-use datafusion::error::Result;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion_datasource::file_scan_config::FileScanConfigBuilder;
 
