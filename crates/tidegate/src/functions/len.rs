@@ -1,6 +1,4 @@
-//! `len(x)` and `length(x)`: the number of characters of a string, or of values of a list, as DuckDB has it.
-//!
-//! DataFusion's `length` counts the characters of the list's text.
+//! `len(x)`: the number of characters of a string, or of values of a list, as DuckDB has it.
 
 use std::sync::Arc;
 
@@ -13,6 +11,7 @@ use datafusion::error::Result;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
+    cast as cast_expr,
 };
 use datafusion::prelude::character_length;
 
@@ -21,24 +20,14 @@ const TAKES: &str = "len takes a string or a list";
 /// Counts characters, or values.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Len {
-    aliases: Vec<String>,
     signature: Signature,
 }
 
 impl Len {
     pub(crate) fn new() -> Self {
         Self {
-            aliases: vec!["length".to_string()],
             signature: Signature::user_defined(Volatility::Immutable),
         }
-    }
-}
-
-/// Returns the type of a count, which is that of DataFusion's function for strings.
-fn type_of_count(of: &DataType) -> DataType {
-    match of {
-        DataType::Utf8 | DataType::Utf8View => DataType::Int32,
-        _ => DataType::Int64,
     }
 }
 
@@ -54,19 +43,12 @@ impl ScalarUDFImpl for Len {
         "len"
     }
 
-    fn aliases(&self) -> &[String] {
-        &self.aliases
-    }
-
     fn signature(&self) -> &Signature {
         &self.signature
     }
 
-    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        match types {
-            [of] => Ok(type_of_count(of)),
-            _ => plan_err!("{TAKES}"),
-        }
+    fn return_type(&self, _types: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Int64)
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
@@ -82,7 +64,10 @@ impl ScalarUDFImpl for Len {
         match args.as_slice() {
             [text] if info.get_data_type(text)?.is_string() => {
                 let count = character_length(text.clone());
-                Ok(ExprSimplifyResult::Simplified(count))
+                Ok(ExprSimplifyResult::Simplified(cast_expr(
+                    count,
+                    DataType::Int64,
+                )))
             }
             _ => Ok(ExprSimplifyResult::Original(args)),
         }
@@ -103,7 +88,7 @@ impl ScalarUDFImpl for Len {
                 Arc::new(counts.collect::<Int64Array>()) as ArrayRef
             }
         };
-        let counts = cast(&counts, &type_of_count(array.data_type()))?;
+        let counts = cast(&counts, &DataType::Int64)?;
         match is_scalar {
             true => Ok(ScalarValue::try_from_array(&counts, 0)?.into()),
             false => Ok(ColumnarValue::Array(counts)),

@@ -260,10 +260,8 @@ async fn a_resident_table_goes_to_a_fast_device_by_itself() {
     let report = session.last_report().unwrap().to_string();
     assert!(report.contains("resident in the column cache"), "{report}");
     let analyzed = answer(&session, &format!("EXPLAIN ANALYZE {SQL}")).await;
-    assert!(
-        analyzed.join("\n").contains("device_bytes=0"),
-        "{analyzed:?}"
-    );
+    let copied = analyzed.join("\n").contains("device_bytes=");
+    assert!(!copied, "{analyzed:?}");
 
     let slow = simulated("1GB,rows=1000/s", &[]).await;
     slow.register_parquet("t", &path).await.unwrap();

@@ -460,7 +460,7 @@ async fn a_cached_table_of_many_batches_is_found_in_any_order() {
 #[tokio::test(flavor = "multi_thread")]
 async fn analyze_tells_where_the_time_went() {
     let session = session(&["placement = 'device'"], true).await;
-    let told = answer(&session, "EXPLAIN ANALYZE SELECT sum(v) FROM t").await;
+    let told = answer(&session, "EXPLAIN ANALYZE VERBOSE SELECT sum(v) FROM t").await;
     let told = told.join("\n");
     for phase in [
         "plan_time",
