@@ -263,11 +263,7 @@ async fn what_a_device_gave_back_is_counted() {
     let analyzed = answer(&session, &format!("EXPLAIN ANALYZE {SQL}"))
         .await
         .join("\n");
-    for part in [
-        "device_estimated_time=",
-        "host_claimed_time=",
-        "estimated",
-    ] {
+    for part in ["device_estimated_time=", "host_claimed_time=", "estimated"] {
         assert!(analyzed.contains(part), "{part}: {analyzed}");
     }
     // A counter of nothing is left out.
