@@ -15,8 +15,9 @@ use arrow_schema::{DataType, Field, Schema};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use tidegate_kernels::encode::{Dictionary, EncodedColumn, Narrowing, encode};
+use tidegate_kernels::encode::{EncodedColumn, Narrowing, encode};
 use tidegate_kernels::program::{Slot, slot_kind};
+use tidegate_kernels::strings::Dictionary;
 use tidegate_pipeline::Expr;
 
 /// Rows of a chunk.
