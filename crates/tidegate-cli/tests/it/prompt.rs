@@ -311,6 +311,9 @@ fn a_hangup_ends_the_statement_and_the_prompt() {
 fn a_terminal_that_is_closed_ends_the_statement_and_the_prompt() {
     let pair = openpty(None, None).unwrap();
     let end = |fd: &OwnedFd| fd.try_clone().unwrap();
+    // Not the process's own: a child would have it too, and the terminal would stay.
+    let mut keys = File::from(end(&pair.master));
+    drop(pair.master);
     let folder = tempfile::tempdir().unwrap();
     let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
         .args(["--quiet"])
@@ -322,7 +325,6 @@ fn a_terminal_that_is_closed_ends_the_statement_and_the_prompt() {
         .stderr(pair.slave)
         .spawn()
         .unwrap();
-    let mut keys = File::from(pair.master);
     let rows = folder.path().join("rows");
     fs::create_dir(&rows).unwrap();
     let statement = format!(
