@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal};
 use std::time::Duration;
 
 use futures::FutureExt;
+use tokio::time::{Interval, interval};
 
 /// How often a prompt looks whether its terminal is still there.
 const TERMINAL_LOOK: Duration = Duration::from_secs(1);
@@ -48,8 +49,8 @@ pub(crate) struct Signals {
     interrupts: Source,
     terminations: Source,
     hangups: Source,
-    /// Whether the terminal is looked at too: one that is not the process's own sends no signal.
-    has_terminal: bool,
+    /// When the terminal is looked at, if it is: one that is not the process's own sends no signal.
+    looks: Option<Interval>,
 }
 
 impl Signals {
@@ -66,7 +67,7 @@ impl Signals {
                 true => Source::hangups(),
                 false => Source::none(),
             },
-            has_terminal: is_prompt && io::stdin().is_terminal(),
+            looks: (is_prompt && io::stdin().is_terminal()).then(|| interval(TERMINAL_LOOK)),
         }
     }
 
@@ -76,7 +77,7 @@ impl Signals {
             () = self.interrupts.next() => Signal::Interrupt,
             () = self.terminations.next() => Signal::Terminate,
             () = self.hangups.next() => Signal::Hangup,
-            () = terminal_has_gone(), if self.has_terminal => Signal::Hangup,
+            () = terminal_has_gone(&mut self.looks) => Signal::Hangup,
         }
     }
 
@@ -86,9 +87,14 @@ impl Signals {
     }
 }
 
-async fn terminal_has_gone() {
+/// Waits until the terminal has gone, for ever where none is looked at. What waits may be dropped and begun again
+/// more often than the terminal is looked at.
+async fn terminal_has_gone(looks: &mut Option<Interval>) {
+    let Some(looks) = looks else {
+        return future::pending().await;
+    };
     loop {
-        tokio::time::sleep(TERMINAL_LOOK).await;
+        looks.tick().await;
         // Of a terminal that was closed at its other end nothing can be asked.
         if !io::stdin().is_terminal() {
             return;
