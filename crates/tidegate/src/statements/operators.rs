@@ -49,7 +49,11 @@ fn tightness(op: &BinaryOperator) -> Option<u8> {
     })
 }
 
-/// Takes an operation apart that is bound looser than an operator, or as tightly.
+/// Takes an operation apart that is bound looser than an operator, or as tightly; gives any other operand back.
+#[expect(
+    clippy::result_large_err,
+    reason = "the operand is given back, and is as large as the parts"
+)]
 fn looser(operand: Expr, than: u8, or_same: bool) -> Result<(Expr, BinaryOperator, Expr), Expr> {
     match operand {
         Expr::BinaryOp { left, op, right }
