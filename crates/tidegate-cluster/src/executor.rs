@@ -31,7 +31,7 @@ use crate::calls::{CallsLayer, Ended, Stage, Tokens};
 use crate::channels::{Channels, Resolver};
 use crate::codec::Codec;
 use crate::error::ClusterError;
-use crate::guard::{Clock, GuardedTask, guarded};
+use crate::guard::{Guarded, GuardedTask, guarded};
 use crate::join::{Beat, FromExecutor, Hello, Placed, join};
 use crate::links::Links;
 use crate::members::BEAT;
@@ -306,7 +306,7 @@ fn placed(
     task: &GuardedTask,
     runtime: &Arc<Runtime>,
     options: &ConfigOptions,
-) -> Result<(Arc<dyn ExecutionPlan>, Option<Arc<Clock>>)> {
+) -> Result<Guarded> {
     let mut nodes = 0;
     plan.apply(|_| {
         nodes += 1;

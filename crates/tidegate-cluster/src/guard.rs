@@ -70,6 +70,9 @@ impl Clock {
     }
 }
 
+/// A guarded plan, with the clock of a stage that reads one share alone.
+pub(crate) type Guarded = (Arc<dyn ExecutionPlan>, Option<Arc<Clock>>);
+
 /// Puts guards above the head of a stage, and above each leaf: a leaf that stops ends operators that
 /// read in tasks of their own. Returns the clock of a stage that reads the share of this number alone.
 ///
@@ -79,7 +82,7 @@ pub(crate) fn guarded(
     plan: Arc<dyn ExecutionPlan>,
     task: &GuardedTask,
     share: Option<u64>,
-) -> Result<(Arc<dyn ExecutionPlan>, Option<Arc<Clock>>)> {
+) -> Result<Guarded> {
     let guard = |inner| -> Arc<dyn ExecutionPlan> {
         Arc::new(GuardExec {
             inner,

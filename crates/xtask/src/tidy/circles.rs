@@ -18,7 +18,7 @@ const FILES_MAX: usize = 10;
 const ABOVE: [(&str, usize); 3] = [
     ("tidegate-device", 13),
     ("tidegate-kernels", 16),
-    ("tidegate-pipeline", 32),
+    ("tidegate-pipeline", 31),
 ];
 
 /// Refuses circles of more files than are allowed, and allowances that are no longer needed.
