@@ -3,7 +3,7 @@
 //! A [`CudaDevice`] is a handle to a thread, the device's feeder, which alone calls the driver for
 //! it. Work is [submitted](CudaDevice::submit) as a closure over a [`Lane`], the set of things that
 //! may be asked of the device, or [spawned](CudaDevice::spawn) as a future over it; its result arrives as
-//! a [`Pending`] future. What is dropped elsewhere, a [`DeviceBuffer`] say, is given back by the feeder.
+//! a [`Pending`](crate::Pending) future. What is dropped elsewhere, a [`DeviceBuffer`] say, is given back by the feeder.
 //!
 //! The device runs two streams. Launches, fills, copies on the device and downloads go to the
 //! compute stream, in order; memory is taken and freed in that order too. Large uploads go to the
