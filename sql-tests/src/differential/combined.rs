@@ -89,23 +89,70 @@ fn top_k(rng: &mut StdRng) -> Query {
     }
 }
 
-fn condition(rng: &mut StdRng) -> String {
-    let (left, right) = *PAIRS.choose(rng).expect("pairs");
-    let (left, right) = match rng.random_bool(0.5) {
-        true => (left, right),
-        false => (right, left),
-    };
-    let equal = any(rng, &["=", "=", "IS NOT DISTINCT FROM"]);
-    let more = match rng.random_range(0..6) {
-        0 => " AND a.k = b.k",
-        1 => " AND a.s IS NOT DISTINCT FROM b.s",
-        2 => " AND a.i16 < b.i16",
-        _ => "",
-    };
-    format!("a.{left} {equal} b.{right}{more}")
+/// What two tables are joined on; `§` stands between a table and its column.
+struct Condition {
+    left: String,
+    right: String,
+    nulls_are_equal: bool,
+    more: String,
 }
 
+impl Condition {
+    fn random(rng: &mut StdRng, one: &str, other: &str) -> Self {
+        let (left, right) = *PAIRS.choose(rng).expect("pairs");
+        let (left, right) = match rng.random_bool(0.5) {
+            true => (left, right),
+            false => (right, left),
+        };
+        let more = match rng.random_range(0..6) {
+            0 => format!(" AND {one}§k = {other}§k"),
+            1 => format!(" AND {one}§i16 < {other}§i16"),
+            _ => String::new(),
+        };
+        Self {
+            left: format!("{one}§{left}"),
+            right: format!("{other}§{right}"),
+            nulls_are_equal: rng.random_bool(0.3),
+            more,
+        }
+    }
+
+    fn written(&self) -> String {
+        let equal = match self.nulls_are_equal {
+            true => "IS NOT DISTINCT FROM",
+            false => "=",
+        };
+        format!("{} {equal} {}{}", self.left, self.right, self.more)
+    }
+
+    /// Writes it without a join in which NULLs are equal.
+    fn in_other_words(&self) -> String {
+        let Self { left, right, .. } = self;
+        let equal = match self.nulls_are_equal {
+            true => format!("coalesce({left} = {right}, {left} IS NULL AND {right} IS NULL)"),
+            false => format!("{left} = {right}"),
+        };
+        format!("{equal}{}", self.more)
+    }
+}
+
+/// Conditions over rows of two tables, of which one may have no row.
+const OVER_BOTH: [&str; 6] = [
+    "b§i16 > coalesce(a§i16, 0)",
+    "a§s <> coalesce(b§s, '') AND a§id > 3",
+    "(a§k IS NULL OR b§k > 0)",
+    "b§s >= substr(a§s, 1, 1) AND b§s < 'zz'",
+    "a§k = b§i8",
+    "b§d > coalesce(a§d, DATE '1970-01-01') AND b§k > 0",
+];
+
+/// Joins of tables whose columns have the same names. DataFusion takes such columns for each other, and the NULL
+/// rule of one join for that of all, so it is asked over columns with names of their own.
 fn join(rng: &mut StdRng) -> Query {
+    const COLUMNS: [&str; 17] = [
+        "id", "k", "i8", "i16", "i32", "i64", "u8", "u64", "f", "n", "w", "d", "ts", "s", "v", "e",
+        "p",
+    ];
     let kind = any(
         rng,
         &[
@@ -117,23 +164,64 @@ fn join(rng: &mut StdRng) -> Query {
             "FULL JOIN",
         ],
     );
-    let from = format!(
-        "{} a {kind} {} b ON {}",
-        rows(rng),
-        rows(rng),
-        condition(rng)
-    );
-    let calls = "count(*), count(a.id), count(b.id), sum(a.id), sum(b.id), min(a.v), max(b.d)";
-    let sql = match rng.random_range(0..3) {
-        0 => format!("SELECT {calls} FROM {from}"),
-        1 => format!("SELECT a.k, {calls} FROM {from} GROUP BY a.k"),
-        _ => format!("SELECT b.s, b.p, {calls} FROM {from} GROUP BY b.s, b.p"),
+    let (left, right) = (rows(rng), rows(rng));
+    let first = Condition::random(rng, "a", "b");
+    let few = format!("(SELECT * FROM {} WHERE id % 5 = 1)", table(rng));
+    let third = rng.random_bool(0.3).then(|| {
+        let other = any(rng, &["a", "b"]);
+        Condition::random(rng, other, "c")
+    });
+    let filter = match rng.random_bool(0.4) {
+        true => format!(" WHERE {}", any(rng, &OVER_BOTH)),
+        false => String::new(),
     };
-    unordered(sql, true)
+    let calls = "count(*), count(a§id), count(b§id), sum(a§id), sum(b§id), min(a§v), max(b§d)";
+    let (keys, group) = *[
+        ("", ""),
+        ("a§k, ", " GROUP BY a§k"),
+        ("b§s, b§p, ", " GROUP BY b§s, b§p"),
+    ]
+    .choose(rng)
+    .expect("keys");
+    let sql = |is_apart: bool| {
+        let table = |rows: &str, name: &str| {
+            if !is_apart {
+                return format!("{rows} {name}");
+            }
+            let own = COLUMNS.map(|column| format!("{column} AS {name}_{column}"));
+            format!("(SELECT {} FROM {rows}) {name}", own.join(", "))
+        };
+        let on = |condition: &Condition| match is_apart {
+            true => condition.in_other_words(),
+            false => condition.written(),
+        };
+        let third = third
+            .as_ref()
+            .map(|third| format!(" JOIN {} ON {}", table(&few, "c"), on(third)));
+        let sql = format!(
+            "SELECT {keys}{calls} FROM {} {kind} {} ON {}{}{filter}{group}",
+            table(&left, "a"),
+            table(&right, "b"),
+            on(&first),
+            third.unwrap_or_default(),
+        );
+        ["a", "b", "c"].iter().fold(sql, |sql, name| {
+            let column = match is_apart {
+                true => format!("{name}.{name}_"),
+                false => format!("{name}."),
+            };
+            sql.replace(&format!("{name}§"), &column)
+        })
+    };
+    Query {
+        in_other_words: Some(sql(true)),
+        ..unordered(sql(false), true)
+    }
 }
 
 fn subquery(rng: &mut StdRng) -> Query {
-    let (outer, inner, condition) = (rows(rng), rows(rng), condition(rng));
+    let (outer, inner) = (rows(rng), rows(rng));
+    let condition = Condition::random(rng, "a", "b").written().replace('§', ".");
     let not = any(rng, &["", "NOT "]);
     let (left, right) = *PAIRS.choose(rng).expect("pairs");
     let sql = match rng.random_range(0..4) {
