@@ -25,7 +25,7 @@ mod tests;
 
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::DataType;
-use parking_lot::Mutex;
+use parking_lot::RwLock;
 use tidegate_pipeline::interpret::evaluate;
 use tidegate_pipeline::{EvalError, ExprKind, Scalar};
 
@@ -116,7 +116,7 @@ pub fn encode(
             _ => evaluate(&slot.expr, parameters, batch),
         })
         .collect::<Result<Vec<_>, EvalError>>()?;
-    let strings = Mutex::new(std::mem::take(dictionary));
+    let strings = RwLock::new(std::mem::take(dictionary));
     let encoder = Encoder::new(slot.kind, &arrays, &strings, narrowing);
     *dictionary = strings.into_inner();
     Ok(written(encoder?))

@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use arrow_array::ArrayRef;
-use parking_lot::Mutex;
+use parking_lot::RwLock;
 use tidegate_device::cuda::DeviceBuffer;
 use tidegate_device::{DeviceId, Reservation};
 
@@ -26,7 +26,7 @@ pub use run::StoredRun;
 /// The growing dictionary that all stored chunks of one table column share.
 #[derive(Debug, Default)]
 pub struct ColumnDictionary {
-    pub(crate) strings: Mutex<Dictionary>,
+    pub(crate) strings: RwLock<Dictionary>,
 }
 
 impl ColumnDictionary {
@@ -37,7 +37,7 @@ impl ColumnDictionary {
 
     /// Returns how many strings there are.
     pub fn num_values(&self) -> usize {
-        self.strings.lock().len()
+        self.strings.read().len()
     }
 }
 

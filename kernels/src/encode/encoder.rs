@@ -7,7 +7,7 @@ use arrow_array::ArrayRef;
 use arrow_array::cast::AsArray;
 use arrow_buffer::{ArrowNativeType, ScalarBuffer};
 use arrow_schema::DataType;
-use parking_lot::Mutex;
+use parking_lot::RwLock;
 use tidegate_pipeline::EvalError;
 
 use super::column::{Column, Floats, Integers};
@@ -43,7 +43,7 @@ impl Encoder {
     pub(crate) fn new(
         kind: SlotKind,
         arrays: &[ArrayRef],
-        dictionary: &Mutex<Dictionary>,
+        dictionary: &RwLock<Dictionary>,
         narrowing: Narrowing,
     ) -> Result<Self, EvalError> {
         let validity = Validity::of(arrays);
@@ -201,7 +201,7 @@ fn integers(
 fn codes(
     arrays: &[ArrayRef],
     validity: &Validity,
-    dictionary: &Mutex<Dictionary>,
+    dictionary: &RwLock<Dictionary>,
 ) -> Result<Arc<dyn Column>, EvalError> {
     let (rows, codes) = ChunkStrings::of(arrays)?.into_codes(dictionary)?;
     let range = Interval::new(i128::from(*codes.start()), i128::from(*codes.end()));

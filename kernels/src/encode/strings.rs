@@ -6,7 +6,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::ByteArrayType;
 use arrow_array::{Array, ArrayRef, GenericByteArray, StringViewArray};
 use arrow_schema::DataType;
-use parking_lot::Mutex;
+use parking_lot::RwLock;
 use tidegate_pipeline::EvalError;
 
 use super::unsupported;
@@ -48,13 +48,9 @@ impl ChunkStrings {
     /// More strings than codes.
     pub(super) fn into_codes(
         self,
-        dictionary: &Mutex<Dictionary>,
+        dictionary: &RwLock<Dictionary>,
     ) -> Result<(Vec<u32>, RangeInclusive<u32>), EvalError> {
-        let mut codes = Vec::with_capacity(self.strings.len());
-        dictionary
-            .lock()
-            .adopt(&self.strings, 0, &mut codes)
-            .map_err(too_many)?;
+        let codes = self.codes_in(dictionary).map_err(too_many)?;
         let mut rows = self.rows;
         let is_same = |(place, code): (usize, &u32)| place == *code as usize;
         if !codes.iter().enumerate().all(is_same) {
@@ -65,6 +61,32 @@ impl ChunkStrings {
         let least = codes.iter().min().copied().unwrap_or(0);
         let greatest = codes.iter().max().copied().unwrap_or(0);
         Ok((rows, least..=greatest))
+    }
+
+    /// Returns the code of each string in a dictionary that other chunks look strings up in as well. It is theirs
+    /// again after each block, so that a chunk need not add what another has added meanwhile.
+    fn codes_in(&self, dictionary: &RwLock<Dictionary>) -> Result<Vec<u32>, TooManyStrings> {
+        let strings = &self.strings;
+        let mut codes = Vec::with_capacity(strings.len());
+        for start in (0..strings.len()).step_by(ROWS) {
+            let block = start..strings.len().min(start + ROWS);
+            let is_known = {
+                let known = dictionary.read();
+                block.clone().all(|code| {
+                    let found = known.find(strings.get(code));
+                    codes.extend(found);
+                    found.is_some()
+                })
+            };
+            if !is_known {
+                // The rest of the block, from the first that was not there.
+                let mut known = dictionary.write();
+                for code in codes.len()..block.end {
+                    codes.push(known.intern(strings.get(code))?);
+                }
+            }
+        }
+        Ok(codes)
     }
 
     fn append(&mut self, array: &dyn Array) -> Result<(), EvalError> {

@@ -8,7 +8,7 @@ use arrow_array::{
     Array, ArrayRef, Decimal128Array, DictionaryArray, Float32Array, Float64Array, Int8Array,
     Int32Array, Int64Array, LargeStringArray, StringArray, StringViewArray, UInt64Array,
 };
-use parking_lot::Mutex;
+use parking_lot::RwLock;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
@@ -17,7 +17,7 @@ use crate::program::{Interval, SlotKind};
 use crate::strings::Dictionary;
 
 fn encoder(kind: SlotKind, arrays: &[ArrayRef], narrowing: Narrowing) -> Encoder {
-    let dictionary = Mutex::new(Dictionary::default());
+    let dictionary = RwLock::new(Dictionary::default());
     Encoder::new(kind, arrays, &dictionary, narrowing).unwrap()
 }
 
@@ -284,7 +284,7 @@ fn codes_are_places_in_the_order_of_appearance() {
         let mut known = Dictionary::default();
         // One chunk is not the first of its column.
         for (start, len) in [(1_500, 1_500), (0, 3_000), (2_999, 1), (10, 0)] {
-            let strings = Mutex::new(std::mem::take(&mut known));
+            let strings = RwLock::new(std::mem::take(&mut known));
             let chunk = [array.slice(start, len)];
             let encoder = Encoder::new(SlotKind::Code, &chunk, &strings, Narrowing::Factor);
             let column = written(encoder.unwrap());

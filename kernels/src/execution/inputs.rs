@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use parking_lot::MutexGuard;
+use parking_lot::RwLockReadGuard;
 use tidegate_device::DeviceError;
 use tidegate_pipeline::{ExprKind, Scalar};
 
@@ -278,7 +278,7 @@ impl<B> Inputs<B> {
 
 /// Locked dictionaries; slots of one column share theirs.
 pub(super) struct Strings<'a> {
-    locked: Vec<MutexGuard<'a, Dictionary>>,
+    locked: Vec<RwLockReadGuard<'a, Dictionary>>,
     of_slot: Vec<usize>,
 }
 
@@ -296,7 +296,7 @@ impl<'a> Strings<'a> {
             }
         }
         Self {
-            locked: distinct.iter().map(|each| each.strings.lock()).collect(),
+            locked: distinct.iter().map(|each| each.strings.read()).collect(),
             of_slot,
         }
     }

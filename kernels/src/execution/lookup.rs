@@ -61,7 +61,7 @@ impl<B> LookupTable<B> {
         let expr = over_one_column(&slot.expr, &mut source);
         let data_type = source.unwrap_or(slot.expr.data_type.clone());
         let (array, num_values) = {
-            let held = dictionary.strings.lock();
+            let held = dictionary.strings.read();
             let count = held.len();
             let codes: Vec<Option<i128>> = (0..count as i128).map(Some).chain([None]).collect();
             (dictionary_array(&data_type, &codes, &held)?, count)
@@ -73,7 +73,7 @@ impl<B> LookupTable<B> {
             kind: slot.kind,
         };
         let column = {
-            let mut own = strings.strings.lock();
+            let mut own = strings.strings.write();
             encode(&over_one, parameters, &[batch], &mut own, Narrowing::Width)?
         };
         let words = column.words();

@@ -26,7 +26,7 @@ impl<B> RankTable<B> {
         dictionary: &Arc<ColumnDictionary>,
     ) -> Result<Self, DeviceError> {
         let (words, num_values) = {
-            let strings = dictionary.strings.lock();
+            let strings = dictionary.strings.read();
             let mut codes: Vec<usize> = (0..strings.len()).collect();
             codes.sort_unstable_by_key(|code| strings.get(*code));
             // All rows may be NULL.

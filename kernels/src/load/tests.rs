@@ -97,7 +97,7 @@ fn cut(batch: &RecordBatch) -> Vec<RecordBatch> {
 
 /// Encodes a column as a whole, by the codes that are known.
 fn whole(intake: &Intake, index: usize, batches: &[RecordBatch]) -> EncodedColumn {
-    let mut known: Dictionary = intake.dictionaries[index].strings.lock().clone();
+    let mut known: Dictionary = intake.dictionaries[index].strings.read().clone();
     let slot = &intake.slots[index];
     encode(slot, &[], batches, &mut known, Narrowing::Width).unwrap()
 }

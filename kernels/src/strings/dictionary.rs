@@ -192,25 +192,45 @@ impl Dictionary {
         Ok(self.code(text, key, hash))
     }
 
-    /// Returns a string's code, a new one if it is new. There is a free slot.
-    fn code(&mut self, text: &str, key: u128, hash: u64) -> u32 {
+    /// Returns the code of a string, if it has one.
+    pub(crate) fn find(&self, text: &str) -> Option<u32> {
+        if self.slots.is_empty() {
+            return None;
+        }
+        let (key, hash) = self.key_of(text);
+        self.place(text, key, hash).ok()
+    }
+
+    /// Returns a string's code, or else the slot where it would be. There is a free slot.
+    fn place(&self, text: &str, key: u128, hash: u64) -> Result<u32, usize> {
         let mask = self.slots.len() - 1;
         let tag = (hash >> 32) as u32;
         let mut at = hash as usize & mask;
         loop {
             let slot = self.slots[at];
             if slot.code == EMPTY.code {
-                break;
+                return Err(at);
             }
             let code = slot.code as usize;
             let is_it = slot.tag == tag && self.keys[code] == key;
             if is_it && (text.len() <= SHORT || self.get(code) == text) {
-                return slot.code;
+                return Ok(slot.code);
             }
             at = (at + 1) & mask;
         }
+    }
+
+    /// Returns a string's code, a new one if it is new. There is a free slot.
+    fn code(&mut self, text: &str, key: u128, hash: u64) -> u32 {
+        let at = match self.place(text, key, hash) {
+            Ok(code) => return code,
+            Err(at) => at,
+        };
         let code = self.len() as u32;
-        self.slots[at] = Slot { tag, code };
+        self.slots[at] = Slot {
+            tag: (hash >> 32) as u32,
+            code,
+        };
         self.text.push_str(text);
         self.ends.push(self.text.len());
         self.keys.push(key);
