@@ -32,7 +32,7 @@ use null_safe_joins::KeepNullSafeJoins;
 use repeated_names::PushByUniqueNames;
 use set_comparison::NameSetComparisons;
 use set_copies::NumberCopies;
-use windows::{DropRepeatedKeys, SplitWindows};
+use windows::{ComputeKeys, DropRepeatedKeys};
 
 /// Adds the rewrites to a session state: the logical ones after DataFusion's analyzer rules, those of
 /// claims and projections before its physical optimizer rules, those of predicates behind them.
@@ -43,7 +43,7 @@ pub(crate) fn add_to(builder: SessionStateBuilder) -> SessionStateBuilder {
         .with_analyzer_rule(Arc::new(NumberCopies))
         .with_analyzer_rule(Arc::new(DropRepeatedKeys))
         .with_optimizer_rule(Arc::new(SplitDistinctArguments))
-        .with_optimizer_rule(Arc::new(SplitWindows));
+        .with_optimizer_rule(Arc::new(ComputeKeys));
     let logical = builder.optimizer().get_or_insert_default();
     for rule in &mut logical.rules {
         if rule.name() == "eliminate_cross_join" {

@@ -34,7 +34,7 @@ pub(crate) fn function() -> Arc<ScalarUDF> {
 }
 
 /// Returns whether an expression is `canonical(…)`.
-pub(super) fn is_canonical(expr: &Expr) -> bool {
+pub(crate) fn is_canonical(expr: &Expr) -> bool {
     matches!(expr, Expr::ScalarFunction(call) if call.func.inner().is::<Canonical>())
 }
 

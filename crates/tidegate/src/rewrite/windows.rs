@@ -1,16 +1,16 @@
-//! Sort keys of windows and of ordered aggregates, where DataFusion takes them to be other than they are.
+//! Keys of windows and of ordered aggregates, where DataFusion takes them to be other than they are.
 //!
-//! A window over partitions of a negated key is refused by a check of its plan; it is one over those of the key.
-//! A window node's functions must share their keys. DataFusion's common subexpressions may become a column in the
-//! keys of one of them alone; such a node is split ([`split_window`]). Keys of ordered aggregates and of
-//! `DISTINCT ON` must differ from each other; a key that repeats one before it orders nothing, and is dropped
-//! ([`DropRepeatedKeys`]).
+//! A window's function that partitions or orders by an expression is refused where the expression's range is not
+//! known, as that of `x < 0` over floats; and functions of one node must share their keys, of which one may have been
+//! folded, or become a column, alone. So keys are computed below the window, and are columns, and a window is one for
+//! each set of keys ([`ComputeKeys`]). Keys of ordered aggregates and of `DISTINCT ON` must differ from each other; a
+//! key that repeats one before it orders nothing, and is dropped ([`DropRepeatedKeys`]).
 
 use std::sync::Arc;
 
-use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{Column, Result};
 use datafusion::logical_expr::expr::{WindowFunction, WindowFunctionParams};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::logical_plan::{Distinct, Window};
@@ -18,13 +18,15 @@ use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, SortExpr};
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{AnalyzerRule, OptimizerConfig, OptimizerRule};
 
-/// Splits windows whose functions have different sort keys.
-#[derive(Debug)]
-pub(super) struct SplitWindows;
+use crate::floats::canonical::is_canonical;
 
-impl OptimizerRule for SplitWindows {
+/// Computes the keys of windows below them.
+#[derive(Debug)]
+pub(super) struct ComputeKeys;
+
+impl OptimizerRule for ComputeKeys {
     fn name(&self) -> &str {
-        "split_windows"
+        "compute_window_keys"
     }
 
     fn apply_order(&self) -> Option<ApplyOrder> {
@@ -41,35 +43,93 @@ impl OptimizerRule for SplitWindows {
         _: &dyn OptimizerConfig,
     ) -> Result<Transformed<LogicalPlan>> {
         match plan {
-            LogicalPlan::Window(window) => split_window(window),
+            LogicalPlan::Window(window) => compute_keys(window),
             plan => Ok(Transformed::no(plan)),
         }
     }
 }
 
-fn split_window(window: Window) -> Result<Transformed<LogicalPlan>> {
+fn compute_keys(window: Window) -> Result<Transformed<LogicalPlan>> {
+    let mut keys: Vec<Expr> = Vec::new();
     let mut groups: Vec<Vec<Expr>> = Vec::new();
     for expr in &window.window_expr {
+        let expr = over_columns(expr.clone(), &mut keys);
         let same = groups.iter_mut().find(|group| {
             group
                 .first()
-                .is_some_and(|first| have_same_keys(first, expr))
+                .is_some_and(|first| have_same_keys(first, &expr))
         });
         match same {
-            Some(group) => group.push(expr.clone()),
-            None => groups.push(vec![expr.clone()]),
+            Some(group) => group.push(expr),
+            None => groups.push(vec![expr]),
         }
     }
-    if groups.len() <= 1 {
+    if keys.is_empty() && groups.len() <= 1 {
         return Ok(Transformed::no(LogicalPlan::Window(window)));
     }
     let mut plan = Arc::unwrap_or_clone(window.input);
+    if !keys.is_empty() {
+        let columns = plan.schema().columns().into_iter().map(Expr::Column);
+        let keys = keys.into_iter().enumerate();
+        let keys = keys.map(|(number, key)| key.alias(key_name(number)));
+        let all: Vec<Expr> = columns.chain(keys).collect();
+        plan = LogicalPlanBuilder::from(plan).project(all)?.build()?;
+    }
     for group in groups {
         plan = LogicalPlan::Window(Window::try_new(group, Arc::new(plan))?);
     }
     let columns = window.schema.columns().into_iter().map(Expr::Column);
     let plan = LogicalPlanBuilder::from(plan).project(columns)?.build()?;
     Ok(Transformed::yes(plan))
+}
+
+fn key_name(number: usize) -> String {
+    format!("__window_key_{number}")
+}
+
+/// Has a window's function read computed keys from columns. It keeps its name.
+fn over_columns(expr: Expr, keys: &mut Vec<Expr>) -> Expr {
+    let call = match expr {
+        Expr::Alias(mut alias) => {
+            *alias.expr = over_columns(*alias.expr, keys).unalias();
+            return Expr::Alias(alias);
+        }
+        Expr::WindowFunction(call) => call,
+        other => return other,
+    };
+    let before = Expr::WindowFunction(call.clone());
+    let WindowFunction { fun, mut params } = *call;
+    let mut has_changed = false;
+    let order = params.order_by.iter_mut().map(|sort| &mut sort.expr);
+    for key in params.partition_by.iter_mut().chain(order) {
+        if is_plain(key) {
+            continue;
+        }
+        let known = keys.iter().position(|known| known == key);
+        let number = known.unwrap_or(keys.len());
+        let column = Expr::Column(Column::from_name(key_name(number)));
+        let computed = std::mem::replace(key, column);
+        if known.is_none() {
+            keys.push(computed);
+        }
+        has_changed = true;
+    }
+    let after = Expr::WindowFunction(Box::new(WindowFunction { fun, params }));
+    match has_changed {
+        true => after.alias(before.schema_name().to_string()),
+        false => before,
+    }
+}
+
+/// Returns whether a key is a column, perhaps with one NaN and one zero, or a constant.
+fn is_plain(key: &Expr) -> bool {
+    match key {
+        Expr::Column(_) | Expr::Literal(..) => true,
+        Expr::ScalarFunction(call) => {
+            is_canonical(key) && matches!(call.args.as_slice(), [Expr::Column(_)])
+        }
+        _ => false,
+    }
 }
 
 fn have_same_keys(one: &Expr, other: &Expr) -> bool {
@@ -135,8 +195,7 @@ fn rewrite(expr: Expr) -> Transformed<Expr> {
         }
         Expr::WindowFunction(call) => {
             let WindowFunction { fun, mut params } = *call;
-            let has_changed =
-                drop_repeated(&mut params.order_by) | drop_signs(&mut params.partition_by);
+            let has_changed = drop_repeated(&mut params.order_by);
             let call = Expr::WindowFunction(Box::new(WindowFunction { fun, params }));
             Transformed::new_transformed(call, has_changed)
         }
@@ -155,16 +214,4 @@ fn drop_repeated(keys: &mut Vec<SortExpr>) -> bool {
     }
     *keys = kept;
     keys.len() < before
-}
-
-/// Makes keys of negated keys: the partitions are the same. Returns whether there was one.
-fn drop_signs(keys: &mut [Expr]) -> bool {
-    let mut has_changed = false;
-    for key in keys {
-        while let Expr::Negative(negated) = key {
-            *key = std::mem::take(negated);
-            has_changed = true;
-        }
-    }
-    has_changed
 }
