@@ -150,18 +150,6 @@ fn strings(texts: StringViewArray, data_type: &DataType) -> ArrayRef {
     }
 }
 
-/// Returns the entries of a dictionary as values, and how many there are.
-pub fn values_of(entries: &Entries) -> (Values<'_>, usize) {
-    match entries {
-        Entries::I32(values) => (Values::I32(values), values.len()),
-        Entries::I64(values) => (Values::I64(values), values.len()),
-        Entries::I128(values) => (Values::I128(values), values.len()),
-        Entries::F32(values) => (Values::F32(values), values.len()),
-        Entries::F64(values) => (Values::F64(values), values.len()),
-        Entries::Text(array) => (Values::Text { array, at: 0 }, array.len()),
-    }
-}
-
 /// Writes integers that are no codes; returns whether they are integers of at most 64 bits. NULLs have some
 /// value.
 pub fn integers(values: &Values<'_>, rows: usize, to: &mut Vec<i64>) -> bool {
