@@ -1,0 +1,64 @@
+//! Rows travel as plain values that may be null.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray, DictionaryArray, Int32Array, RecordBatch, StringViewArray};
+use arrow::datatypes::{DataType, Field, Int32Type, Schema};
+
+use super::{stamp, table_schema, wire_schema};
+
+#[test]
+fn rows_travel_as_plain_values_that_may_be_null() {
+    let words: DictionaryArray<Int32Type> = ["a", "b", "a"].into_iter().collect();
+    let columns: [(&str, ArrayRef); 3] = [
+        ("view", Arc::new(StringViewArray::from(vec!["x", "y", "z"]))),
+        ("word", Arc::new(words)),
+        ("number", Arc::new(Int32Array::from(vec![1, 2, 3]))),
+    ];
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    let schema = wire_schema(&batch.schema());
+    let kinds: Vec<_> = schema
+        .fields()
+        .iter()
+        .map(|field| field.data_type())
+        .collect();
+    assert_eq!(kinds, [&DataType::Utf8, &DataType::Utf8, &DataType::Int32]);
+    assert!(schema.fields().iter().all(|field| field.is_nullable()));
+    let stamped = stamp(&batch, &schema).unwrap();
+    assert_eq!(stamped.schema(), schema);
+    assert_eq!(stamped.column(1).as_string::<i32>().value(2), "a");
+}
+
+#[test]
+fn nested_types_are_written_out_too() {
+    let item = |kind| Arc::new(Field::new("item", kind, false));
+    let schema = Schema::new(vec![Field::new(
+        "l",
+        DataType::List(item(DataType::Utf8View)),
+        false,
+    )]);
+    let wire = wire_schema(&schema);
+    let expect = DataType::List(Arc::new(Field::new("item", DataType::Utf8, true)));
+    assert_eq!(wire.field(0).data_type(), &expect);
+}
+
+#[test]
+fn a_table_has_the_types_of_its_rows_and_its_own_nullability() {
+    let columns = Schema::new(vec![
+        Field::new("a", DataType::Utf8View, false),
+        Field::new("b", DataType::Int32, true),
+    ]);
+    let expect = Schema::new(vec![
+        Field::new("a", DataType::Utf8, false),
+        Field::new("b", DataType::Int32, true),
+    ]);
+    assert_eq!(table_schema(&columns), expect);
+}
+
+#[test]
+fn rows_without_columns_keep_their_number() {
+    let schema = wire_schema(&Schema::empty());
+    let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(3));
+    let batch = RecordBatch::try_new_with_options(Arc::clone(&schema), vec![], &options).unwrap();
+    assert_eq!(stamp(&batch, &schema).unwrap().num_rows(), 3);
+}
