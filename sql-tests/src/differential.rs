@@ -18,6 +18,7 @@
 
 #![expect(clippy::expect_used, reason = "all of it is a test")]
 
+mod combined;
 mod compare;
 mod queries;
 mod shapes;

@@ -203,7 +203,7 @@ struct Again<'a> {
 impl Again<'_> {
     /// Plans the statement again, if it may run again.
     async fn at(&self, lost: &Attempt, told: Told) -> Result<At> {
-        let name = self.spreader.members.suspect(&told.executor);
+        let name = lost.watch.suspect(&told.executor);
         let why = &told.message;
         tracing::warn!(executor = %name, attempt = lost.number, why, "a statement lost an executor");
         if self.has_left {

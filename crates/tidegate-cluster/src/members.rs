@@ -140,18 +140,12 @@ impl Members {
         usable.collect()
     }
 
-    /// Notes that a statement lost an executor: it is not used again before it reports. Returns its name.
-    pub(crate) fn suspect(&self, name_or_url: &str) -> String {
+    /// Notes that a statement lost an executor: it is not used again before it reports. One that has left is
+    /// not known any more, and one that came back under its name is another.
+    pub(crate) fn suspect(&self, name: &str, url: &Url) {
         let mut members = self.by_name.lock();
-        let known = members
-            .iter_mut()
-            .find(|(name, member)| *name == name_or_url || member.url.as_str() == name_or_url);
-        match known {
-            Some((name, member)) => {
-                member.suspected = Some(Instant::now());
-                name.clone()
-            }
-            None => name_or_url.to_string(),
+        if let Some(member) = members.get_mut(name).filter(|member| member.url == *url) {
+            member.suspected = Some(Instant::now());
         }
     }
 
@@ -293,7 +287,9 @@ mod tests {
         let _other = members.join(hello("c"), url(3), Some("another version".into()));
         assert_eq!(names(&members, &[]), ["a", "b"]);
         assert_eq!(names(&members, &["b", "c", "x"]), ["b"]);
-        assert_eq!(members.suspect("http://127.0.0.1:2/"), "b");
+        members.suspect("b", &url(7));
+        assert_eq!(names(&members, &[]), ["a", "b"]);
+        members.suspect("b", &url(2));
         assert_eq!(names(&members, &[]), ["a"]);
         std::thread::sleep(std::time::Duration::from_millis(1));
         second.beat(Beat::default());

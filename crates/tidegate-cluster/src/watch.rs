@@ -190,19 +190,29 @@ impl Watch {
         });
     }
 
+    fn executor(&self, name_or_url: &str) -> Option<&Usable> {
+        let mut all = self.executors.iter();
+        all.find(|of| of.name == name_or_url || of.url.as_str() == name_or_url)
+    }
+
     /// Returns the name of an executor of this name or URL.
     fn name<'a>(&'a self, name_or_url: &'a str) -> &'a str {
-        let known = self
-            .executors
-            .iter()
-            .find(|of| of.url.as_str() == name_or_url);
+        let known = self.executor(name_or_url);
         known.map_or(name_or_url, |of| &of.name)
     }
 
     fn url(&self, name_or_url: &str) -> Option<&Url> {
-        let mut all = self.executors.iter();
-        let known = all.find(|of| of.name == name_or_url || of.url.as_str() == name_or_url)?;
-        Some(&known.url)
+        Some(&self.executor(name_or_url)?.url)
+    }
+
+    /// Has an executor of this name or URL not used again before it reports. Returns its name, which is known
+    /// here also when it has left.
+    pub(crate) fn suspect<'a>(&'a self, name_or_url: &'a str) -> &'a str {
+        let Some(Usable { name, url, .. }) = self.executor(name_or_url) else {
+            return name_or_url;
+        };
+        self.members.suspect(name, url);
+        name
     }
 
     /// Notes that the scheduler reads so many partitions of a task. Returns the task if it may move.
@@ -301,7 +311,7 @@ impl Watch {
             }
             (moved, target)
         };
-        let (lost, name) = (self.members.suspect(executor), self.name(target.as_str()));
+        let (lost, name) = (self.suspect(executor), self.name(target.as_str()));
         tracing::warn!(executor = %lost, why, tasks = moved.len(), to = name, "tasks are moved");
         self.lose(executor);
         for sent in moved {

@@ -51,14 +51,32 @@ fn wire_type(kind: &DataType) -> DataType {
         DataType::BinaryView => DataType::Binary,
         DataType::Dictionary(_, value) => wire_type(value),
         DataType::RunEndEncoded(_, value) => wire_type(value.data_type()),
-        DataType::List(item) | DataType::ListView(item) => DataType::List(wire_field(item)),
-        DataType::LargeList(item) | DataType::LargeListView(item) => {
-            DataType::LargeList(wire_field(item))
-        }
+        // The encoder announces lists of 64-bit offsets as ones of 32, and casts their batches.
+        DataType::List(item)
+        | DataType::ListView(item)
+        | DataType::LargeList(item)
+        | DataType::LargeListView(item) => DataType::List(wire_field(item)),
+        DataType::Map(entries, sorted) => DataType::Map(wire_entries(entries), *sorted),
         DataType::FixedSizeList(item, size) => DataType::FixedSizeList(wire_field(item), *size),
         DataType::Struct(fields) => DataType::Struct(fields.iter().map(wire_field).collect()),
         other => other.clone(),
     }
+}
+
+/// Returns the entries of a map: they and their keys are never NULL.
+fn wire_entries(entries: &FieldRef) -> FieldRef {
+    let DataType::Struct(fields) = entries.data_type() else {
+        return Arc::clone(entries);
+    };
+    let fields = fields.iter().enumerate().map(|(place, field)| {
+        let wire = wire_field(field);
+        match place {
+            0 => Arc::new(wire.as_ref().clone().with_nullable(false)),
+            _ => wire,
+        }
+    });
+    let plain = entries.as_ref().clone();
+    Arc::new(plain.with_data_type(DataType::Struct(fields.collect())))
 }
 
 /// Gives a batch the form of a wire schema.

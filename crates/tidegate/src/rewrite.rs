@@ -3,15 +3,21 @@
 //! [`expressions`] rewrites logical expressions after types are coerced: arguments of filtered
 //! aggregates, and IS TRUE and its kin. [`grouping_sets`] hides what is not true of the rows of grouping
 //! sets from the physical optimizer. [`lazy_logic`] has AND and OR go from left to right.
-//! [`set_comparison`] names the subqueries of ALL and ANY. `docs/upstream.md` has a minimal reproduction
-//! of each bug. [`distinct_arguments`] makes groups where DataFusion would keep sets of values.
+//! [`set_comparison`] names the subqueries of ALL and ANY, [`set_copies`] counts duplicates in INTERSECT ALL and
+//! EXCEPT ALL, [`windows`] mends sort keys. [`null_safe_joins`] and [`repeated_names`] keep two of DataFusion's rules
+//! from plans that they would give another meaning. `docs/upstream.md` has a minimal reproduction of each bug.
+//! [`distinct_arguments`] makes groups where DataFusion would keep sets of values.
 
 mod distinct_arguments;
 mod expressions;
 mod grouping_sets;
 pub(crate) mod lazy_logic;
+mod null_safe_joins;
 mod raising;
+mod repeated_names;
 mod set_comparison;
+mod set_copies;
+mod windows;
 
 use std::sync::Arc;
 
@@ -22,7 +28,11 @@ use distinct_arguments::SplitDistinctArguments;
 use expressions::RewriteExpressions;
 use grouping_sets::hide_grouping_set_claims;
 use lazy_logic::{make_logic_lazy, make_projections_lazy};
+use null_safe_joins::KeepNullSafeJoins;
+use repeated_names::PushByUniqueNames;
 use set_comparison::NameSetComparisons;
+use set_copies::NumberCopies;
+use windows::{DropRepeatedKeys, SplitWindows};
 
 /// Adds the rewrites to a session state: the logical ones after DataFusion's analyzer rules, those of
 /// claims and projections before its physical optimizer rules, those of predicates behind them.
@@ -30,8 +40,22 @@ pub(crate) fn add_to(builder: SessionStateBuilder) -> SessionStateBuilder {
     let mut builder = builder
         .with_analyzer_rule(Arc::new(RewriteExpressions))
         .with_analyzer_rule(Arc::new(NameSetComparisons))
-        .with_optimizer_rule(Arc::new(SplitDistinctArguments));
+        .with_analyzer_rule(Arc::new(NumberCopies))
+        .with_analyzer_rule(Arc::new(DropRepeatedKeys))
+        .with_optimizer_rule(Arc::new(SplitDistinctArguments))
+        .with_optimizer_rule(Arc::new(SplitWindows));
+    let logical = builder.optimizer().get_or_insert_default();
+    for rule in &mut logical.rules {
+        if rule.name() == "eliminate_cross_join" {
+            *rule = Arc::new(KeepNullSafeJoins(Arc::clone(rule)));
+        }
+    }
     let physical = builder.physical_optimizers().get_or_insert_default();
+    for rule in &mut physical.rules {
+        if rule.name().starts_with("FilterPushdown") {
+            *rule = Arc::new(PushByUniqueNames(Arc::clone(rule)));
+        }
+    }
     let hide = NodeRule("hide_grouping_set_claims", hide_grouping_set_claims);
     physical.rules.insert(0, Arc::new(hide));
     let lazy = NodeRule("make_projections_lazy", make_projections_lazy);

@@ -15,6 +15,7 @@
 //! of any other to DataFusion's own; `Rewrites` prepares the parsed form for the planner.
 
 mod arrows;
+mod casts;
 mod copy;
 mod depth;
 mod distinct;

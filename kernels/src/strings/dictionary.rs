@@ -7,7 +7,9 @@
 
 use std::fmt;
 use std::hash::BuildHasher;
+use std::ops::Range;
 
+use arrow_array::StringViewArray;
 use hashbrown::DefaultHashBuilder;
 
 use super::Texts;
@@ -114,6 +116,39 @@ impl Dictionary {
             }
         }
         self.rows = rows;
+        Ok(())
+    }
+
+    /// Appends the codes of rows of an array, new ones of new strings. Rows that have no value by `validity`,
+    /// which has a byte for each of the rows, have the code of the empty string.
+    ///
+    /// # Errors
+    /// More strings than codes; codes of some of the rows may have been appended.
+    pub fn append_codes(
+        &mut self,
+        array: &StringViewArray,
+        rows: Range<usize>,
+        validity: Option<&[u8]>,
+        codes: &mut Vec<i32>,
+    ) -> Result<(), TooManyStrings> {
+        for start in rows.clone().step_by(ROWS) {
+            let block = start..rows.end.min(start + ROWS);
+            let texts = match validity {
+                None => Texts::Array(array, start),
+                Some(validity) => Texts::Rows(
+                    block
+                        .clone()
+                        .map(|row| match validity.get(row - rows.start) {
+                            Some(1..) => array.value(row),
+                            _ => "",
+                        })
+                        .collect(),
+                ),
+            };
+            let from = codes.len();
+            codes.resize(from + block.len(), 0);
+            self.codes(&texts, &mut codes[from..])?;
+        }
         Ok(())
     }
 

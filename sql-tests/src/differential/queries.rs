@@ -8,6 +8,7 @@ use rand::Rng;
 use rand::rngs::StdRng;
 use rand::seq::{IndexedRandom, SliceRandom};
 
+use super::combined::combined;
 use super::shapes::shaped;
 
 /// A statement and how its answer is compared.
@@ -48,10 +49,11 @@ impl Query {
     }
 
     pub(crate) fn random(rng: &mut StdRng) -> Self {
-        match rng.random_range(0..20) {
+        match rng.random_range(0..26) {
             0..6 => projection(rng),
             6..15 => aggregate(rng),
-            _ => shaped(rng),
+            15..20 => shaped(rng),
+            _ => combined(rng),
         }
     }
 }

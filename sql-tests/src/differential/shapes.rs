@@ -77,7 +77,7 @@ fn plain_aggregates(rng: &mut StdRng) -> Vec<&'static str> {
     calls[..count].to_vec()
 }
 
-fn unordered(sql: String, filtered: bool) -> Query {
+pub(super) fn unordered(sql: String, filtered: bool) -> Query {
     Query {
         sql,
         in_other_words: None,

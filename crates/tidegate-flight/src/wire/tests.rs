@@ -2,8 +2,13 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, DictionaryArray, Int32Array, RecordBatch, StringViewArray};
+use arrow::array::{
+    ArrayRef, AsArray, DictionaryArray, Int32Array, RecordBatch, StringViewArray, new_null_array,
+};
 use arrow::datatypes::{DataType, Field, Int32Type, Schema};
+use arrow_flight::decode::FlightRecordBatchStream;
+use arrow_flight::encode::FlightDataEncoderBuilder;
+use futures::TryStreamExt as _;
 
 use super::{stamp, table_schema, wire_schema};
 
@@ -40,6 +45,47 @@ fn nested_types_are_written_out_too() {
     let wire = wire_schema(&schema);
     let expect = DataType::List(Arc::new(Field::new("item", DataType::Utf8, true)));
     assert_eq!(wire.field(0).data_type(), &expect);
+}
+
+/// What the encoder announces is what it was given, whatever the type.
+#[tokio::test]
+async fn announced_columns_are_those_of_the_rows() {
+    let item = |kind| Arc::new(Field::new("item", kind, false));
+    let entries = Field::new(
+        "entries",
+        DataType::Struct(
+            vec![
+                Field::new("key", DataType::Utf8View, false),
+                Field::new("value", DataType::LargeList(item(DataType::Utf8View)), true),
+            ]
+            .into(),
+        ),
+        false,
+    );
+    let within = Field::new("x", DataType::LargeList(item(DataType::BinaryView)), false);
+    let kinds = [
+        DataType::LargeList(item(DataType::Int32)),
+        DataType::LargeListView(item(DataType::Utf8View)),
+        DataType::ListView(item(DataType::LargeUtf8)),
+        DataType::FixedSizeList(item(DataType::LargeList(item(DataType::Int8))), 2),
+        DataType::Struct(vec![within].into()),
+        DataType::Map(Arc::new(entries), false),
+        DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::LargeUtf8)),
+    ];
+    for kind in kinds {
+        let schema = Schema::new(vec![Field::new("c", kind.clone(), true)]);
+        let column = new_null_array(&kind, 3);
+        let batch = RecordBatch::try_new(Arc::new(schema.clone()), vec![column]).unwrap();
+        let wire = wire_schema(&schema);
+        let stamped = stamp(&batch, &wire).unwrap();
+        let rows = futures::stream::iter([Ok(stamped)]);
+        let encoder = FlightDataEncoderBuilder::new().with_schema(Arc::clone(&wire));
+        let sent = encoder.build(rows);
+        let mut read = FlightRecordBatchStream::new_from_flight_data(sent);
+        let came = read.try_next().await.unwrap().unwrap();
+        assert_eq!(came.schema(), wire, "{kind}");
+        assert_eq!(came.num_rows(), 3);
+    }
 }
 
 #[test]

@@ -16,6 +16,7 @@ mod blocks;
 mod chunk;
 mod segment;
 mod slots;
+mod texts;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};

@@ -78,15 +78,19 @@ impl FunctionMemory {
         *self.0.write() = pool;
     }
 
+    /// Takes the memory of values of so many bytes.
     fn reserve(&self, name: &str, bytes: u64) -> Result<MemoryReservation> {
-        let wanted = usize::try_from(bytes.saturating_mul(COPIES)).unwrap_or(usize::MAX);
+        let wanted = bytes.saturating_mul(COPIES);
+        let what = format!("would make {bytes} bytes at once, and take {wanted} meanwhile");
+        self.take(name, wanted, &what)
+    }
+
+    fn take(&self, name: &str, wanted: u64, what: &str) -> Result<MemoryReservation> {
+        let wanted = usize::try_from(wanted).unwrap_or(usize::MAX);
         let consumer = MemoryConsumer::new(format!("{name}()"));
         let reservation = consumer.register(&self.0.read());
         reservation.try_grow(wanted).map_err(|error| {
-            let message = format!(
-                "{name}() would make {bytes} bytes at once, and take {wanted} meanwhile: {}",
-                Error::from_ref(&error)
-            );
+            let message = format!("{name}() {what}: {}", Error::from_ref(&error));
             Error::with_source(ErrorKind::ResourcesExhausted, message, error)
         })?;
         Ok(reservation)
@@ -151,6 +155,15 @@ impl Bounded {
             Estimate::AtMost(bytes) => (bytes(&args.args, args.number_rows), false),
             Estimate::Pattern => {
                 check_pattern(name, &args)?;
+                return self.inner.invoke_with_args(args);
+            }
+            Estimate::Meanwhile(bytes) => {
+                let wanted = bytes(&args.args, args.number_rows);
+                let what = format!("would take {wanted} bytes at once");
+                let _held = match wanted > UNASKED_BYTES_MAX {
+                    true => Some(self.memory.take(name, wanted, &what)?),
+                    false => None,
+                };
                 return self.inner.invoke_with_args(args);
             }
             Estimate::Pairs(pairs) => {

@@ -22,7 +22,7 @@ use datafusion::logical_expr::{
 };
 use sqlparser::ast::BinaryOperator;
 
-use walk::{Step, elements, is_json, keys, steps, text, walk};
+use walk::{Step, each_element, each_key, is_json, length, steps, text, walk};
 
 /// Adds the functions and the operators.
 pub(crate) fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
@@ -193,20 +193,24 @@ fn evaluate(kind: Kind, json: &StringViewArray, path: &[ArrayRef]) -> Result<Arr
         Kind::Length => {
             let mut lengths = Int64Builder::with_capacity(json.len());
             for row in rows {
-                let values = found(row)?.map(elements).transpose()?.flatten();
-                lengths.append_option(values.and_then(|values| i64::try_from(values.len()).ok()));
+                let number = found(row)?.map(length).transpose()?.flatten();
+                lengths.append_option(number.and_then(|number| i64::try_from(number).ok()));
             }
             Arc::new(lengths.finish())
         }
         Kind::Keys | Kind::Elements => {
             let mut lists = ListBuilder::new(StringViewBuilder::new());
             for row in rows {
-                let value = found(row)?;
-                let list: Option<Vec<String>> = match kind {
-                    Kind::Keys => value.map(keys).transpose()?.flatten(),
-                    _ => value.map(elements).transpose()?.flatten(),
+                let Some(value) = found(row)? else {
+                    lists.append_null();
+                    continue;
                 };
-                lists.append_option(list.map(|list| list.into_iter().map(Some)));
+                let take = |item: &str| lists.values().append_value(item);
+                let is_list = match kind {
+                    Kind::Keys => each_key(value, take)?.is_some(),
+                    _ => each_element(value, take)?.is_some(),
+                };
+                lists.append(is_list);
             }
             Arc::new(lists.finish())
         }

@@ -290,6 +290,8 @@ impl SessionBuilder {
             options.max_page_size = options.max_page_size.min(share);
         }
         let mut state = with_stops(builder.build());
+        json::register(&mut state)?;
+        regexes::register(&mut state)?;
         bound(&mut state, &function_memory)?;
         let mut ctx = SessionContext::new_with_state(state);
         for (name, function) in table_functions() {
@@ -315,9 +317,7 @@ impl SessionBuilder {
         for function in multiples::functions() {
             ctx.register_udf(function);
         }
-        json::register(&mut *ctx.state_ref().write())?;
         linear::register(&mut *ctx.state_ref().write())?;
-        regexes::register(&mut *ctx.state_ref().write())?;
         ctx.register_relation_planner(Arc::new(NamedArguments))?;
         readers::register(&ctx)?;
         ctx.register_relation_planner(Arc::new(Samples))?;

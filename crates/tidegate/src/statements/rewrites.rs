@@ -5,7 +5,7 @@
 //! t`, and `x AT TIME ZONE z` becomes `timezone(z, x)`, which the planner would take for a cast. Functions of
 //! other systems become what they are here ([`forms`]), arrows are bound and made lambdas ([`arrows`]), and
 //! `IS DISTINCT FROM` takes its nearest operands ([`distinct`]), and operators are bound as in PostgreSQL ([`operators`]). Columns
-//! of `USING` get their table ([`using`]).
+//! of `USING` get their table ([`using`]); calls that differ in casts alone are kept apart ([`casts`]).
 
 use std::ops::ControlFlow;
 
@@ -15,12 +15,12 @@ use sqlparser::ast::{
     self, ColumnDef, ColumnOption, ColumnOptionDef, ConstraintCharacteristics, Expr, Function,
     FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, GroupByExpr, Ident,
     JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, Query, Select, SelectFlavor,
-    SelectItem, Set, TableConstraint, TableFactor, TableWithJoins, VisitMut, VisitorMut,
+    SelectItem, Set, TableConstraint, TableFactor, TableWithJoins, Visit, VisitMut, VisitorMut,
 };
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
 
-use super::{arrows, distinct, operators, using};
+use super::{arrows, casts, distinct, operators, using};
 use crate::clients::TEMP_SCHEMA;
 use crate::error::{Error, ErrorKind};
 use crate::functions::forms;
@@ -61,11 +61,12 @@ impl Rewrites<'_> {
         }
     }
 
-    fn visit(&self, node: &mut impl VisitMut) -> Result<(), Error> {
-        match node.visit(&mut Visitor(self)) {
-            ControlFlow::Continue(()) => Ok(()),
-            ControlFlow::Break(error) => Err(error),
+    fn visit(&self, node: &mut (impl Visit + VisitMut)) -> Result<(), Error> {
+        if let ControlFlow::Break(error) = VisitMut::visit(node, &mut Visitor(self)) {
+            return Err(error);
         }
+        casts::keep_apart(node);
+        Ok(())
     }
 
     /// Takes constraints that nobody checks out of a table's definition, or refuses them.

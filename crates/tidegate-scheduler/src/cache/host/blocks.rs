@@ -1,28 +1,29 @@
 //! A column of a row group, kept block by block as pages give it.
 
-use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_array::builder::make_view;
-use arrow_array::{Array as _, ArrayRef, Float32Array, Float64Array, StringViewArray};
-use arrow_buffer::{BooleanBufferBuilder, Buffer, NullBuffer};
-use arrow_data::MAX_INLINE_VIEW_LEN;
+use arrow_array::{Array as _, ArrayRef, Float32Array, Float64Array};
+use arrow_buffer::{BooleanBufferBuilder, NullBuffer};
 use arrow_schema::DataType;
 use tidegate_kernels::host::arrow::{array_of, codes, has_arrays, integers};
 use tidegate_kernels::host::{Chunk, Entries, Values};
 
 use super::chunk::ChunkBuilder;
 use super::segment::{Codes, Segment};
+use super::texts::{Interned, Texts};
 
 /// A chunk in the making, out of blocks.
 ///
-/// What a page has as codes stays codes of the row group's entries, unless values take a quarter less. Values
-/// are gathered, and encoded as arrays are, where the form of the pages changes, or the row group ends.
+/// What a page has as codes stays codes of the row group's entries, unless values take a quarter less; strings
+/// that repeat become codes. Values are gathered, and encoded as arrays are, where the form of the pages
+/// changes, or the row group ends.
 #[derive(Debug)]
 pub struct BlocksBuilder {
     data_type: DataType,
     chunk: ChunkBuilder,
     entries: Option<Known>,
+    /// Strings did not turn out to be all different.
+    interns: bool,
     rows: Gathered,
     num_rows: usize,
     /// Which of the rows have a value; `None` if all have.
@@ -54,6 +55,7 @@ enum Gathered {
     I128(Vec<i128>),
     F32(Vec<f32>),
     F64(Vec<f64>),
+    Interned(Interned),
     Text(Texts),
 }
 
@@ -64,6 +66,7 @@ impl BlocksBuilder {
             data_type: data_type.clone(),
             chunk: ChunkBuilder::default(),
             entries: None,
+            interns: true,
             rows: Gathered::Nothing,
             num_rows: 0,
             valid: None,
@@ -82,6 +85,9 @@ impl BlocksBuilder {
     ) -> Option<u64> {
         if is_coded(&block.values) && self.entries.is_none() {
             self.entries = Some(Known::new(entries?, self.num_expected));
+        }
+        if matches!(block.values, Values::Text { .. }) {
+            self.intern_codes()?;
         }
         if !self.goes_on(&block.values) {
             self.seal()?;
@@ -115,6 +121,13 @@ impl BlocksBuilder {
                     return None;
                 }
                 to.extend(&self.integers);
+            }
+            (Gathered::Interned(to), Values::Text { array, at }) => {
+                to.push(array, at..at + rows, block.validity)?;
+                if to.is_tried() && !to.repeats() {
+                    self.interns = false;
+                    self.rows = Gathered::Text(std::mem::take(to).into_texts()?);
+                }
             }
             (Gathered::Text(to), Values::Text { array, at }) => to.push(array, at..at + rows)?,
             _ => return None,
@@ -160,8 +173,24 @@ impl BlocksBuilder {
                 | (Gathered::I128(_), Values::I128(_))
                 | (Gathered::F32(_), Values::F32(_))
                 | (Gathered::F64(_), Values::F64(_))
-                | (Gathered::Text(_), Values::Text { .. })
+                | (
+                    Gathered::Interned(_) | Gathered::Text(_),
+                    Values::Text { .. }
+                )
         )
+    }
+
+    /// Goes on with codes of own where strings come behind codes of the row group's entries.
+    fn intern_codes(&mut self) -> Option<()> {
+        if let (true, Gathered::Codes(codes), Some(Known::Entries(entries))) =
+            (self.interns, &self.rows, &self.entries)
+            && let Entries::Text(entries) = &**entries
+        {
+            let mut interned = Interned::with_capacity(self.num_expected);
+            interned.push_codes(codes, entries)?;
+            self.rows = Gathered::Interned(interned);
+        }
+        Some(())
     }
 
     fn begin(&self, values: &Values<'_>) -> Option<Gathered> {
@@ -192,10 +221,10 @@ impl BlocksBuilder {
             Values::I128(_) => Gathered::I128(Vec::with_capacity(left)),
             Values::F32(_) => Gathered::F32(Vec::with_capacity(left)),
             Values::F64(_) => Gathered::F64(Vec::with_capacity(left)),
-            Values::Text { .. } => Gathered::Text(Texts {
-                views: Vec::with_capacity(left),
-                data: Vec::new(),
-            }),
+            Values::Text { .. } if self.interns => {
+                Gathered::Interned(Interned::with_capacity(left))
+            }
+            Values::Text { .. } => Gathered::Text(Texts::with_capacity(left)),
         })
     }
 
@@ -232,6 +261,16 @@ impl BlocksBuilder {
         }
         let data_type = &self.data_type;
         let array = |values, nulls| array_of(&values, None, num_rows, nulls, data_type);
+        let text = |texts: Texts, nulls| {
+            let (array, at) = (&texts.finish()?, 0);
+            array_of(
+                &Values::Text { array, at },
+                None,
+                num_rows,
+                nulls,
+                data_type,
+            )
+        };
         let array: ArrayRef = match rows {
             Gathered::Nothing => return None,
             Gathered::Codes(mut codes) => {
@@ -239,11 +278,12 @@ impl BlocksBuilder {
                 let Some(Known::Entries(entries)) = &self.entries else {
                     return None;
                 };
-                let (num_entries, entry_bytes) = entries.size();
-                let plain = num_rows * entry_bytes / num_entries.max(1);
-                let segment = Segment::of_codes(data_type, num_rows, codes, entries, nulls);
-                self.chunk.push_segment(segment, plain as u64);
-                return Some(());
+                let entries = Arc::clone(entries);
+                return self.push_codes(codes, &entries, num_rows, nulls);
+            }
+            Gathered::Interned(interned) if interned.repeats() => {
+                let (codes, entries) = interned.finish()?;
+                return self.push_codes(codes, &Arc::new(entries), num_rows, nulls);
             }
             Gathered::Differences(mut by) => {
                 by.shrink();
@@ -260,52 +300,26 @@ impl BlocksBuilder {
             Gathered::I128(values) => array(Values::I128(&values), nulls)?,
             Gathered::F32(values) => Arc::new(Float32Array::new(values.into(), nulls)),
             Gathered::F64(values) => Arc::new(Float64Array::new(values.into(), nulls)),
-            Gathered::Text(texts) => {
-                let texts = &texts.finish()?;
-                array(
-                    Values::Text {
-                        array: texts,
-                        at: 0,
-                    },
-                    nulls,
-                )?
-            }
+            Gathered::Interned(interned) => text(interned.into_texts()?, nulls)?,
+            Gathered::Text(texts) => text(texts, nulls)?,
         };
         self.chunk.push(&array);
         Some(())
     }
-}
 
-/// Strings, of which the long ones are copied to one buffer.
-#[derive(Debug)]
-struct Texts {
-    views: Vec<u128>,
-    data: Vec<u8>,
-}
-
-impl Texts {
-    fn push(&mut self, array: &StringViewArray, rows: Range<usize>) -> Option<()> {
-        let views = array.views().get(rows.clone())?;
-        for (row, view) in rows.zip(views) {
-            let is_null = array.is_null(row);
-            if is_null || *view as u32 <= MAX_INLINE_VIEW_LEN {
-                // What lies behind a NULL may be anything.
-                self.views.push(if is_null { 0 } else { *view });
-                continue;
-            }
-            let text = array.value(row).as_bytes();
-            let at = u32::try_from(self.data.len()).ok()?;
-            self.data.extend_from_slice(text);
-            self.views.push(make_view(text, 0, at));
-        }
+    /// Makes a segment of codes.
+    fn push_codes(
+        &mut self,
+        codes: Codes,
+        of: &Arc<Entries>,
+        num_rows: usize,
+        nulls: Option<NullBuffer>,
+    ) -> Option<()> {
+        let (num_entries, entry_bytes) = of.size();
+        let plain = num_rows * entry_bytes / num_entries.max(1);
+        let segment = Segment::of_codes(&self.data_type, num_rows, codes, of, nulls);
+        self.chunk.push_segment(segment, plain as u64);
         Some(())
-    }
-
-    fn finish(self) -> Option<StringViewArray> {
-        let mut data = self.data;
-        data.shrink_to_fit();
-        let buffers = vec![Buffer::from_vec(data)];
-        StringViewArray::try_new(self.views.into(), buffers, None).ok()
     }
 }
 
@@ -354,7 +368,8 @@ impl Gathered {
             Self::I128(values) => values.capacity() * 16,
             Self::F32(values) => values.capacity() * 4,
             Self::F64(values) => values.capacity() * 8,
-            Self::Text(texts) => texts.views.capacity() * 16 + texts.data.capacity(),
+            Self::Interned(interned) => interned.bytes(),
+            Self::Text(texts) => texts.bytes(),
         }
     }
 }

@@ -9,7 +9,7 @@ use arrow_array::{
 };
 
 use arrow_schema::DataType;
-use tidegate_kernels::host::{Chunk, Entries, Raw, Values};
+use tidegate_kernels::host::{BLOCK, Chunk, Entries, Raw, Values};
 
 use super::{
     Bid, BlocksBuilder, ChunkBuilder, ChunkLabel, ChunkReader, Found, HostMemory, HostTier, Offer,
@@ -262,6 +262,69 @@ fn blocks_come_back_as_they_went_in() {
         want,
         "plain",
     );
+}
+
+/// Strings that repeat are kept as codes, also behind codes of the pages' own; others as they are.
+#[test]
+fn strings_that_repeat_become_codes() {
+    const ROWS: usize = 20_000;
+    let entries: Vec<String> = (0..300).map(|at| format!("string number {at}")).collect();
+    let codes: Vec<u16> = (0..1_000).map(|row| (row % 300) as u16).collect();
+    let first = codes
+        .iter()
+        .map(|code| Some(entries[usize::from(*code)].clone()));
+    let first: Vec<Option<String>> = first.collect();
+    let entries = Entries::Text(entries.iter().map(Some).collect());
+    let valid: Vec<u8> = (0..ROWS).map(|row| u8::from(row % 7 != 2)).collect();
+    for (distinct, encoding) in [(700, "dictionary"), (9_000, "dictionary"), (ROWS, "plain")] {
+        // Half of them are long; behind a NULL is a string of its own.
+        let text = |row: usize| match row % distinct % 2 {
+            0 => format!("{}", row % distinct),
+            _ => format!("a string that is not inlined, {}", row % distinct),
+        };
+        let array: StringViewArray = (0..ROWS)
+            .map(|row| {
+                Some(if valid[row] == 0 {
+                    format!("hidden {row}")
+                } else {
+                    text(row)
+                })
+            })
+            .collect();
+        let block = |at: usize, rows: usize| {
+            let array = &array;
+            (
+                Values::Text { array, at },
+                Some(&valid[at..at + rows]),
+                rows,
+            )
+        };
+        let starts = (0..ROWS).step_by(BLOCK);
+        let texts = starts.map(|at| block(at, BLOCK.min(ROWS - at)));
+        let behind_codes = std::iter::once((Values::Codes16(&codes), None, codes.len()));
+        let blocks: Vec<_> = behind_codes.chain(texts).collect();
+        let second = (0..ROWS).map(|row| (valid[row] != 0).then(|| text(row)));
+        let want: Vec<Option<String>> = first.iter().cloned().chain(second).collect();
+        let want: StringViewArray = want.iter().collect();
+        check_blocks(
+            &DataType::Utf8View,
+            Some(&entries),
+            &blocks,
+            Arc::new(want),
+            encoding,
+        );
+        let want: Vec<Option<String>> = (0..ROWS)
+            .map(|row| (valid[row] != 0).then(|| text(row)))
+            .collect();
+        let want: StringArray = want.iter().collect();
+        check_blocks(
+            &DataType::Utf8,
+            None,
+            &blocks[1..],
+            Arc::new(want),
+            encoding,
+        );
+    }
 }
 
 /// What cannot come back is not kept.

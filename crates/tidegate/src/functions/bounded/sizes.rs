@@ -20,6 +20,8 @@ pub(super) enum Estimate {
     Exact(Bytes),
     /// A bound that may be far above them.
     AtMost(Bytes),
+    /// They are no larger than the arguments; this is what is taken meanwhile.
+    Meanwhile(Bytes),
     /// They are small; this is how many pairs are compared for them.
     Pairs(Bytes),
     /// They are small; a pattern takes some hundred times its bytes.
@@ -37,7 +39,7 @@ const NUMBER_CHARS: u64 = 24;
 
 /// Every function whose values may have many times the bytes of its arguments. Those that add their
 /// arguments up are here too, because calls nest: each may double what the one before made.
-pub(super) const BOUNDED: [(&str, Estimate); 38] = [
+pub(super) const BOUNDED: [(&str, Estimate); 45] = [
     ("regexp_count", Estimate::Pattern),
     ("regexp_instr", Estimate::Pattern),
     ("regexp_like", Estimate::Pattern),
@@ -70,7 +72,14 @@ pub(super) const BOUNDED: [(&str, Estimate); 38] = [
     ("array_append", Estimate::Exact(sum)),
     ("array_prepend", Estimate::Exact(sum)),
     ("array_concat", Estimate::Exact(sum)),
-    ("array_union", Estimate::Exact(sum)),
+    ("array_union", Estimate::Meanwhile(set)),
+    ("array_intersect", Estimate::Meanwhile(set)),
+    ("array_except", Estimate::Meanwhile(set)),
+    ("array_distinct", Estimate::Meanwhile(set)),
+    ("json_list", Estimate::AtMost(list_of_text)),
+    ("json_keys", Estimate::AtMost(list_of_text)),
+    ("regexp_extract_all", Estimate::AtMost(list_of_text)),
+    ("regexp_split_to_array", Estimate::AtMost(list_of_text)),
     ("array_replace", Estimate::AtMost(array_replace)),
     ("array_replace_n", Estimate::AtMost(array_replace)),
     ("array_replace_all", Estimate::AtMost(array_replace)),
@@ -249,6 +258,18 @@ pub(super) fn sum(args: &[ColumnarValue], rows: usize) -> u64 {
         ColumnarValue::Array(array) => bytes_of(array),
     };
     args.iter().map(of).fold(0, u64::saturating_add)
+}
+
+/// Elements are written as rows of bytes, and put into a hash table: some 120 bytes for one of 8.
+fn set(args: &[ColumnarValue], rows: usize) -> u64 {
+    sum(args, rows).saturating_mul(15)
+}
+
+/// A string may begin at every second character.
+fn list_of_text(args: &[ColumnarValue], rows: usize) -> u64 {
+    let text = bytes(args.first());
+    let each = |bytes: u64| bytes.saturating_add((bytes / 2 + 1).saturating_mul(STRING_BYTES));
+    total(rows, |row| each(text.at(row)))
 }
 
 fn twice(args: &[ColumnarValue], rows: usize) -> u64 {

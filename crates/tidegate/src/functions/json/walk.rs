@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::error::{Error, ErrorKind};
@@ -95,24 +95,31 @@ pub(super) fn text(json: &str) -> Result<Option<String>, Error> {
     }
 }
 
-/// Lists the values of an array as they are written; `None` of any other value.
-pub(super) fn elements(json: &str) -> Result<Option<Vec<String>>, Error> {
+/// Hands on the values of an array as they are written; returns their number, `None` of any other value.
+pub(super) fn each_element(json: &str, take: impl FnMut(&str)) -> Result<Option<usize>, Error> {
     if !json.starts_with('[') {
         return Ok(None);
     }
-    let values: Vec<&RawValue> =
-        serde_json::from_str(json).map_err(|error| malformed(json, &error))?;
-    let values = values.into_iter().map(|value| value.get().to_string());
-    Ok(Some(values.collect()))
+    let number = in_array(json, Elements(take));
+    number.map(Some).map_err(|error| malformed(json, &error))
 }
 
-/// Lists the names in an object in their order; `None` of any other value.
-pub(super) fn keys(json: &str) -> Result<Option<Vec<String>>, Error> {
+/// Returns the number of an array's values; `None` of any other value.
+pub(super) fn length(json: &str) -> Result<Option<usize>, Error> {
+    each_element(json, |_| {})
+}
+
+fn in_array<'a, V: Visitor<'a>>(json: &'a str, visitor: V) -> serde_json::Result<V::Value> {
+    serde_json::Deserializer::from_str(json).deserialize_seq(visitor)
+}
+
+/// Hands on the names in an object in their order; `None` of any other value.
+pub(super) fn each_key(json: &str, take: impl FnMut(&str)) -> Result<Option<()>, Error> {
     if !json.starts_with('{') {
         return Ok(None);
     }
     let mut deserializer = serde_json::Deserializer::from_str(json);
-    let names = deserializer.deserialize_map(Names);
+    let names = deserializer.deserialize_map(Names(take));
     names.map(Some).map_err(|error| malformed(json, &error))
 }
 
@@ -133,13 +140,58 @@ fn element(json: &str, index: i64) -> serde_json::Result<Option<&str>> {
     if !json.starts_with('[') {
         return Ok(None);
     }
-    let values: Vec<&RawValue> = serde_json::from_str(json)?;
-    let from_start = usize::try_from(index).ok();
-    let from_end = usize::try_from(index.unsigned_abs()).ok();
-    let place = from_start.or_else(|| values.len().checked_sub(from_end?));
-    Ok(place
-        .and_then(|place| values.get(place))
-        .map(|value| value.get()))
+    let from_end = usize::try_from(index.unsigned_abs()).unwrap_or(usize::MAX);
+    let place = match index {
+        0.. => from_end,
+        _ => match in_array(json, Elements(|_: &str| {}))?.checked_sub(from_end) {
+            Some(place) => place,
+            None => return Ok(None),
+        },
+    };
+    let found = in_array(json, At(place))?;
+    Ok(found.map(RawValue::get))
+}
+
+/// Hands on the values of an array, and counts them.
+struct Elements<F>(F);
+
+impl<'de, F: FnMut(&str)> Visitor<'de> for Elements<F> {
+    type Value = usize;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut values: A) -> Result<usize, A::Error> {
+        let mut number = 0;
+        while let Some(value) = values.next_element::<&RawValue>()? {
+            self.0(value.get());
+            number += 1;
+        }
+        Ok(number)
+    }
+}
+
+/// Finds the value at a place of an array.
+struct At(usize);
+
+impl<'de> Visitor<'de> for At {
+    type Value = Option<&'de RawValue>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut values: A) -> Result<Self::Value, A::Error> {
+        let (mut found, mut place) = (None, 0);
+        while let Some(value) = values.next_element::<&RawValue>()? {
+            if place == self.0 {
+                found = Some(value);
+            }
+            place += 1;
+        }
+        Ok(found)
+    }
 }
 
 fn member<'a>(json: &'a str, key: &str) -> serde_json::Result<Option<&'a str>> {
@@ -198,28 +250,27 @@ impl Visitor<'_> for IsKey<'_> {
     }
 }
 
-/// Lists the names in an object.
-struct Names;
+/// Hands on the names in an object.
+struct Names<F>(F);
 
-impl<'de> Visitor<'de> for Names {
-    type Value = Vec<String>;
+impl<'de, F: FnMut(&str)> Visitor<'de> for Names<F> {
+    type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut names = Vec::new();
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
         while let Some((name, _)) = map.next_entry::<String, IgnoredAny>()? {
-            names.push(name);
+            self.0(&name);
         }
-        Ok(names)
+        Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Step, elements, is_json, keys, steps, text, walk};
+    use super::{Step, each_element, each_key, is_json, length, steps, text, walk};
 
     const DOC: &str =
         r#"{"a": {"b": [1, "two", null, {"c d": 1.50}]}, "a b": "x\"y", "k": 1, "k": 2}"#;
@@ -257,10 +308,16 @@ mod tests {
 
     #[test]
     fn what_is_in_a_value_is_listed() {
-        assert_eq!(elements("[1, [2]]").unwrap().unwrap(), ["1", "[2]"]);
-        assert_eq!(elements("{}").unwrap(), None);
-        assert_eq!(keys(r#"{"b": 1, "a": 2}"#).unwrap().unwrap(), ["b", "a"]);
-        assert_eq!(keys("[]").unwrap(), None);
+        let mut found = Vec::new();
+        let number = each_element("[1, [2]]", |value| found.push(value.to_string()));
+        assert_eq!(number.unwrap(), Some(2));
+        let named = each_key(r#"{"b": 1, "a": 2}"#, |name| found.push(name.to_string()));
+        assert_eq!(named.unwrap(), Some(()));
+        assert_eq!(found, ["1", "[2]", "b", "a"]);
+        assert_eq!(each_element("{}", |_| {}).unwrap(), None);
+        assert_eq!(each_key("[]", |_| {}).unwrap(), None);
+        assert_eq!(length("[[1, 2], 3]").unwrap(), Some(2));
+        assert!(length("[1, 2").is_err());
     }
 
     #[test]

@@ -11,7 +11,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions,
+    Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions, new_null_array,
 };
 use datafusion::arrow::compute::filter;
 use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
@@ -75,6 +75,8 @@ pub(super) struct Predicate {
     join_keys: Option<Arc<KeyBits>>,
     /// The keys that pass, if they lie in a range that is known and not too wide.
     keys: OnceLock<Option<KeySet>>,
+    /// A row of NULLs passes, or may.
+    nulls_pass: OnceLock<bool>,
 }
 
 impl fmt::Debug for RuntimeFilter {
@@ -149,6 +151,7 @@ impl RuntimeFilter {
                 schema: Arc::clone(&self.schema),
                 join_keys: self.keys.as_ref().and_then(|keys| keys.known()),
                 keys: OnceLock::new(),
+                nulls_pass: OnceLock::new(),
             }),
         }
     }
@@ -269,6 +272,17 @@ impl Predicate {
             _ => passed.next().unwrap_or(0),
         });
         Some(of_all.collect())
+    }
+
+    /// Returns whether a row of NULLs passes, or may: of a join in which NULLs are equal, or of a top-k in which
+    /// they come first.
+    fn nulls_pass(&self) -> bool {
+        *self.nulls_pass.get_or_init(|| {
+            let fields = self.schema.fields().iter();
+            let nulls = fields.map(|field| new_null_array(field.data_type(), 1));
+            let passes = self.evaluate(nulls.collect(), 1);
+            passes.is_none_or(|passes| passes.contains(&1))
+        })
     }
 
     /// Evaluates the predicate for the entries of the only column's dictionary.
@@ -447,8 +461,12 @@ impl Used {
     }
 
     fn rules_out(&mut self, blocks: &impl Blocks, in_all: u64) -> bool {
-        if matches!(self.known.says, Says::NoRow) {
-            return true;
+        match &self.known.says {
+            Says::Nothing => return false,
+            Says::NoRow => return true,
+            // A NULL is none of the entries.
+            Says::Rows(predicate) if predicate.nulls_pass() => return false,
+            Says::Rows(_) => {}
         }
         let is_all_codes = matches!(self.inputs[..], [input] if blocks.is_all_codes(input));
         let verdicts = is_all_codes
