@@ -14,9 +14,10 @@ use datafusion_proto::physical_plan::{
     DefaultPhysicalExtensionCodec, PhysicalExtensionCodec, PhysicalProtoConverterExtension,
 };
 use prost::Message;
+use tidegate::UnaryExec;
 use tidegate::spread::LeafDescription;
 
-use crate::share::ShareExec;
+use crate::share::{Share, ShareExec};
 
 /// Carries our leaves, and the numbers of shares.
 #[derive(Debug)]
@@ -50,11 +51,11 @@ impl PhysicalExtensionCodec for Codec {
         match (leaf.share, inputs) {
             (None, []) => {}
             (Some(number), [inner]) => {
-                return Ok(Arc::new(ShareExec {
+                return Ok(Arc::new(UnaryExec(Share {
                     inner: Arc::clone(inner),
                     number,
                     what: String::new(),
-                }));
+                })));
             }
             _ => return internal_err!("a leaf came with inputs, or a share without"),
         }
@@ -72,7 +73,7 @@ impl PhysicalExtensionCodec for Codec {
     ) -> Result<()> {
         if let Some(share) = node.downcast_ref::<ShareExec>() {
             let own = Own {
-                share: Some(share.number),
+                share: Some(share.0.number),
                 ..Own::default()
             };
             buf.extend(own.encode_to_vec());

@@ -5,23 +5,18 @@
 //! token is cancelled, and describes errors in the words that travel. The one above the head takes the time
 //! of a stage that reads one share alone.
 
-use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
-use datafusion::common::internal_err;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
-};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::{FutureExt, StreamExt};
-use tidegate::{ErrorKind, PipelineExec};
+use tidegate::{ErrorKind, PipelineExec, UnaryExec, UnaryOperator};
 use tokio_util::sync::CancellationToken;
 
 use crate::told::Told;
@@ -84,11 +79,11 @@ pub(crate) fn guarded(
     share: Option<u64>,
 ) -> Result<Guarded> {
     let guard = |inner| -> Arc<dyn ExecutionPlan> {
-        Arc::new(GuardExec {
+        Arc::new(UnaryExec(Guard {
             inner,
             task: task.clone(),
             clock: None,
-        })
+        }))
     };
     let plan = plan
         .transform_down(|node| {
@@ -100,78 +95,48 @@ pub(crate) fn guarded(
         })
         .data()?;
     let inner = match plan.downcast_ref::<GuardExec>() {
-        Some(head) => Arc::clone(&head.inner),
+        Some(head) => Arc::clone(&head.0.inner),
         None => plan,
     };
     let clock = share.map(|share| Arc::new(Clock::new(share, &inner)));
-    let head = GuardExec {
+    let head = Guard {
         inner,
         task: task.clone(),
         clock: clock.clone(),
     };
-    Ok((Arc::new(head), clock))
+    Ok((Arc::new(UnaryExec(head)), clock))
 }
 
+type GuardExec = UnaryExec<Guard>;
+
 /// See the module.
-#[derive(Debug)]
-struct GuardExec {
+#[derive(Clone, Debug)]
+struct Guard {
     inner: Arc<dyn ExecutionPlan>,
     task: GuardedTask,
     /// Of the head of a stage that reads one share alone.
     clock: Option<Arc<Clock>>,
 }
 
-impl DisplayAs for GuardExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("GuardExec")
-    }
-}
+impl UnaryOperator for Guard {
+    const NAME: &'static str = "GuardExec";
+    const KEEPS_ORDER: bool = true;
+    const GAINS_BY_PARTITIONS: bool = true;
 
-impl ExecutionPlan for GuardExec {
-    fn name(&self) -> &str {
-        "GuardExec"
+    fn input(&self) -> &Arc<dyn ExecutionPlan> {
+        &self.inner
     }
 
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.inner.properties()
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.inner]
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let Ok([inner]) = <[_; 1]>::try_from(children) else {
-            return internal_err!("GuardExec has one input");
-        };
-        Ok(Arc::new(Self {
+    fn over(&self, inner: Arc<dyn ExecutionPlan>) -> Self {
+        Self {
             inner,
-            task: self.task.clone(),
-            clock: self.clock.clone(),
-        }))
+            ..self.clone()
+        }
     }
 
-    fn execute(
-        &self,
-        partition: usize,
-        ctx: Arc<TaskContext>,
-    ) -> Result<SendableRecordBatchStream> {
+    fn rows(&self, partition: usize, ctx: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let (task, clock) = (self.task.clone(), self.clock.clone());
-        let schema = self.schema();
+        let schema = self.inner.schema();
         if task.token.is_cancelled() {
             return Err(cancelled(&task));
         }

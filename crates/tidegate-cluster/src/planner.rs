@@ -24,7 +24,7 @@ use tidegate::spread::{
     ClusterActivity, ExecutorReport, Reader, SpreadPlanner, Spreading, TaskReport, leaf_bytes,
     leaf_shares,
 };
-use tidegate::{RegionReport, Runtime, Session, TidegateOptions};
+use tidegate::{RegionReport, Runtime, Session, TidegateOptions, UnaryExec};
 use tokio::net::TcpListener;
 use tonic::Request;
 use tonic::service::InterceptorLayer;
@@ -41,7 +41,7 @@ use crate::members::{LOOK, Members, Usable};
 use crate::secret::Secret;
 use crate::service::ServiceThreads;
 use crate::settings::{to_headers, with_statement};
-use crate::share::ShareExec;
+use crate::share::Share;
 use crate::speeds::{Kinds, Speeds};
 use crate::tasks::Tasks;
 use crate::travel::{Builtin, why_not};
@@ -456,11 +456,11 @@ impl Sharing {
         let shares = shares.into_iter().zip(executors);
         let shares = shares.map(|(share, executor)| -> Arc<dyn ExecutionPlan> {
             let percent = share.size as f64 * 100.0 / whole.max(1) as f64;
-            Arc::new(ShareExec {
+            Arc::new(UnaryExec(Share {
                 number: self.speeds.give(kind, &executor.name),
                 what: format!("{percent:.0} % on {}", executor.name),
                 inner: share.plan,
-            })
+            }))
         });
         let shared = DistributedLeafExec::try_new(Arc::clone(leaf), shares)?;
         Ok(Some(ScaleUpLeafNodeEventResponse::new(Arc::new(shared))))

@@ -4,73 +4,47 @@
 use std::fmt;
 use std::sync::Arc;
 
-use datafusion::common::internal_err;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
+use tidegate::{UnaryExec, UnaryOperator};
 
 /// See the module. The executor takes it away before anything runs.
-#[derive(Debug)]
-pub(crate) struct ShareExec {
+pub(crate) type ShareExec = UnaryExec<Share>;
+
+/// What a [`ShareExec`] is.
+#[derive(Clone, Debug)]
+pub(crate) struct Share {
     pub(crate) inner: Arc<dyn ExecutionPlan>,
     pub(crate) number: u64,
     /// What EXPLAIN says of it; it does not travel.
     pub(crate) what: String,
 }
 
-impl DisplayAs for ShareExec {
-    fn fmt_as(&self, kind: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ShareExec: {}, ", self.what)?;
-        self.inner.fmt_as(kind, f)
-    }
-}
+impl UnaryOperator for Share {
+    const NAME: &'static str = "ShareExec";
+    const KEEPS_ORDER: bool = true;
+    const GAINS_BY_PARTITIONS: bool = true;
 
-impl ExecutionPlan for ShareExec {
-    fn name(&self) -> &str {
-        "ShareExec"
+    fn input(&self) -> &Arc<dyn ExecutionPlan> {
+        &self.inner
     }
 
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.inner.properties()
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.inner]
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let Ok([inner]) = <[_; 1]>::try_from(children) else {
-            return internal_err!("ShareExec has one input");
-        };
-        Ok(Arc::new(Self {
+    fn over(&self, inner: Arc<dyn ExecutionPlan>) -> Self {
+        Self {
             inner,
-            number: self.number,
-            what: self.what.clone(),
-        }))
+            ..self.clone()
+        }
     }
 
-    fn execute(
-        &self,
-        partition: usize,
-        ctx: Arc<TaskContext>,
-    ) -> Result<SendableRecordBatchStream> {
+    fn rows(&self, partition: usize, ctx: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         self.inner.execute(partition, ctx)
+    }
+
+    fn detail(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, ": {}, ", self.what)?;
+        self.inner.fmt_as(format, f)
     }
 }
 
@@ -90,8 +64,8 @@ pub(crate) fn unwrapped(
             let Some(share) = node.downcast_ref::<ShareExec>() else {
                 return Ok(Transformed::no(node));
             };
-            numbers.push(share.number);
-            let inner = Arc::clone(&share.inner);
+            numbers.push(share.0.number);
+            let inner = Arc::clone(&share.0.inner);
             Ok(Transformed::yes(inner))
         })
         .data()?;
@@ -112,18 +86,22 @@ mod tests {
     use datafusion::physical_plan::empty::EmptyExec;
     use datafusion::physical_plan::union::UnionExec;
 
-    use super::{ShareExec, unwrapped};
+    use tidegate::UnaryExec;
+
+    use super::{Share, unwrapped};
 
     fn leaf() -> Arc<dyn ExecutionPlan> {
         Arc::new(EmptyExec::new(Arc::new(Schema::empty())))
     }
 
     fn share(number: u64) -> Arc<dyn ExecutionPlan> {
-        Arc::new(ShareExec {
-            inner: leaf(),
+        let what = "half of it".into();
+        let inner = leaf();
+        Arc::new(UnaryExec(Share {
+            inner,
             number,
-            what: "half of it".into(),
-        })
+            what,
+        }))
     }
 
     #[test]

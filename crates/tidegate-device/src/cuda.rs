@@ -36,7 +36,6 @@ mod mark;
 mod module;
 mod options;
 mod reading;
-mod ring;
 mod shared;
 mod slots;
 mod staging;

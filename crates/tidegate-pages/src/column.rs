@@ -49,7 +49,7 @@ pub(crate) struct Memory {
 impl Memory {
     /// Returns its bytes.
     pub(crate) fn num_bytes(&self) -> usize {
-        let entries = self.entries.as_ref().map_or(0, entries_bytes);
+        let entries = self.entries.as_ref().map_or(0, |entries| entries.size().1);
         entries + self.out.as_ref().map_or(0, Output::memory_bytes)
     }
 }
@@ -102,7 +102,7 @@ impl Column {
 
     /// Returns the bytes of entries, of the page and of the block, but for those in shared buffers.
     pub(crate) fn memory_bytes(&self) -> usize {
-        let entries = self.entries.as_ref().map_or(0, entries_bytes);
+        let entries = self.entries.as_ref().map_or(0, |entries| entries.size().1);
         let page = self.stream.unpooled_bytes() + self.cursor.memory_bytes();
         entries + page + self.out.memory_bytes()
     }
@@ -268,17 +268,6 @@ impl Column {
                 Ok(())
             }
         }
-    }
-}
-
-fn entries_bytes(entries: &Entries) -> usize {
-    match entries {
-        Entries::I32(values) => size_of_val(values.as_slice()),
-        Entries::I64(values) => size_of_val(values.as_slice()),
-        Entries::I128(values) => size_of_val(values.as_slice()),
-        Entries::F32(values) => size_of_val(values.as_slice()),
-        Entries::F64(values) => size_of_val(values.as_slice()),
-        Entries::Text(array) => array.get_array_memory_size(),
     }
 }
 

@@ -14,22 +14,19 @@
 //! In reading order: [`source`] is where bytes come from, [`thrift`] and `header` what is said of a page
 //! before it is read, `codec` and `stream` the pages of a column chunk, `unpack` and `runs` small integers
 //! in bits, `delta`, `split`, `slices` and `text` the other encodings, `kind` and `typed` what values are
-//! and become, `cursor` a page's values, `output` and `column` a column's blocks, [`reader`] a row group's, [`sink`]
-//! who takes them. [`facts`] is what statistics say.
+//! and become, `cursor` a page's values, `output` and `column` a column's blocks, [`reader`] a row group's.
 
 mod codec;
 mod column;
 mod cursor;
 mod delta;
 pub mod error;
-pub mod facts;
 mod header;
 mod kind;
 mod output;
 pub mod reader;
 mod runs;
 mod selection;
-pub mod sink;
 mod slices;
 pub mod source;
 mod split;
@@ -40,8 +37,6 @@ mod typed;
 mod unpack;
 
 pub use error::{ColumnError, PageError};
-pub use facts::facts_of;
 pub use reader::{ColumnRequest, RowGroupReader};
-pub use sink::{BlockSink, Step, StepError};
 pub use source::{Buffers, ChunkBytes, FileParts, LocalFile, place_of};
 pub use stream::ReadOptions;

@@ -172,18 +172,4 @@ impl Pipeline {
             .iter()
             .any(|step| matches!(step, Step::Aggregate(_)))
     }
-
-    /// Returns whether partial states of this pipeline over parts of the input add up: at most one
-    /// aggregate, the last step, and it gives states.
-    pub fn is_additive(&self) -> bool {
-        let Some((last, before)) = self.steps.split_last() else {
-            return true;
-        };
-        let row_wise = |step: &Step| matches!(step, Step::Filter(_) | Step::Project(_));
-        let last_adds_up = match last {
-            Step::Aggregate(aggregate) => aggregate.output == AggregateOutput::State,
-            other => row_wise(other),
-        };
-        last_adds_up && before.iter().all(row_wise)
-    }
 }

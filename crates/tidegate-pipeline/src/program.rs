@@ -45,7 +45,7 @@ use crate::scalar::Scalar;
 pub use accuracy::{InexactDecision, inexact_decision};
 pub use builder::{Bodies, Builder};
 pub use facts::Facts;
-pub use lower::{lower, lower_for, may_raise};
+pub use lower::{lower, lower_for};
 pub use op::{Callee, Comparison, FloatOp, IntegerOp, Op, Overflow, Rounding};
 pub use verify::verify;
 

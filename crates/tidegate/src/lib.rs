@@ -51,6 +51,7 @@ mod rule;
 mod spilling;
 mod suggest;
 mod system;
+mod unary;
 
 pub use clients::{ClientOptions, LOCKED_SETTINGS};
 pub use datafusion::dataframe::DataFrame;
@@ -88,3 +89,4 @@ pub use tidegate_scheduler::{
     AdmissionError, AdmissionGate, AdmissionLimits, AdmissionRequest, Permit, Place, PlaceReport,
     PlaceStats,
 };
+pub use unary::{UnaryExec, UnaryOperator};

@@ -1,6 +1,7 @@
 //! The `tidegate.*` settings: one definition of each, with its default, its check and its help.
 
 mod devices;
+mod settings;
 mod spread;
 
 use std::any::Any;
@@ -11,6 +12,8 @@ use std::time::Duration;
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
 use datafusion::common::{Result, config_err};
 use tidegate_scheduler::{PlacementMode, PlacementPattern};
+
+use settings::{SETTINGS, Setting};
 
 pub use devices::{DeviceLimits, DeviceList};
 pub use spread::{SpreadMode, SpreadOptions};
@@ -184,186 +187,10 @@ impl Default for TidegateOptions {
     }
 }
 
-/// A setting's name and what it does.
-#[derive(Clone, Copy)]
-struct Setting {
-    name: &'static str,
-    help: &'static str,
-}
-
-const SETTINGS: [Setting; 26] = [
-    Setting {
-        name: "placement",
-        help: "where regions run: auto, host, device (the host only where no device can) or \
-               strict (an error instead of the host)",
-    },
-    Setting {
-        name: "regions",
-        help: "form of regions: auto, additive (host and device share the morsels) or atomic \
-               (one device answers the whole region, or the host does)",
-    },
-    Setting {
-        name: "host_engine",
-        help: "auto (regions on the host run as row programs over blocks of encoded columns where \
-               that is possible; EXPLAIN shows HostFoldExec, or the reasons) or off (DataFusion's \
-               operators)",
-    },
-    Setting {
-        name: "replay_placement",
-        help: "placement to repeat: the number of a query in system.queries, whose regions \
-               run again where they ran, or a pattern of letters for all regions, one per \
-               morsel, H for host and D for device; empty for none",
-    },
-    Setting {
-        name: "devices",
-        help: "places that regions may use, such as 'host, device:0'; a list without host \
-               means placement = 'device'; empty for the host and every device",
-    },
-    Setting {
-        name: "device_slots",
-        help: "morsels that a region has in flight on each device, from 1 to 64; with 2 or more, \
-               small morsels are added up to 64 MB; at most 2 while other queries use the device, \
-               unless these are short",
-    },
-    Setting {
-        name: "device_memory_limit",
-        help: "memory limit of each device, for all sessions of the process, such as 2GB or \
-               'device:0 = 2GB, device:1 = 1GB'; empty for the limit with which it was \
-               opened, which is also the maximum",
-    },
-    Setting {
-        name: "morsel_rows",
-        help: "maximum number of rows in a morsel of a memory table or a source that cannot \
-               be read again",
-    },
-    Setting {
-        name: "float_sums",
-        help: "any, or ordered (the same bits on every run, or an error)",
-    },
-    Setting {
-        name: "memory_limit",
-        help: "host memory limit for all statements together, such as 2GB; empty for the \
-               session's default",
-    },
-    Setting {
-        name: "query_memory_limit",
-        help: "host memory limit for one statement, such as 500MB; empty for the limit of all \
-               statements",
-    },
-    Setting {
-        name: "max_running_queries",
-        help: "maximum number of statements that run at once in all sessions of the process; \
-               empty keeps the current limit, 64 or what the server was started with",
-    },
-    Setting {
-        name: "max_waiting_queries",
-        help: "maximum number of statements that wait to run, in all sessions of the process; \
-               one more is refused; empty keeps the current limit, 1024 or what the server \
-               was started with",
-    },
-    Setting {
-        name: "queue_timeout",
-        help: "how long a statement waits to run before it is refused, such as 30s; empty \
-               keeps the current limit, 60s or what the server was started with",
-    },
-    Setting {
-        name: "priority",
-        help: "priority of waiting statements, from -100 to 100, highest first; 10 s of \
-               waiting count as 1",
-    },
-    Setting {
-        name: "statement_timeout",
-        help: "maximum run time of a statement, such as 30s or 500ms; 0 for no limit",
-    },
-    Setting {
-        name: "generate_all",
-        help: "true: arrays generate every value and filter afterwards; false: they skip \
-               values that index filters exclude",
-    },
-    Setting {
-        name: "cache",
-        help: "columns kept between statements: auto (what is read from Parquet files, in \
-               host memory while there is room; what is read often, on devices), manual \
-               (tables of CACHE TABLE) or off",
-    },
-    Setting {
-        name: "host_cache_limit",
-        help: "host memory for cached columns, such as 2GB, in all sessions of the process; 0 \
-               for none; empty for 30 % of the memory limit",
-    },
-    Setting {
-        name: "pinned_cache_limit",
-        help: "page-locked host memory for columns that are evicted from a device or do not \
-               fit it, in the device's encoding, such as 2GB, in all sessions of the process; \
-               0 for none; empty for 20 % of the memory limit",
-    },
-    Setting {
-        name: "unchecked_constraints",
-        help: "PRIMARY KEY, UNIQUE, FOREIGN KEY and CHECK of a new table, which are never \
-               checked: refuse (an error, unless NOT ENFORCED) or ignore (dropped)",
-    },
-    Setting {
-        name: "max_page_size",
-        help: "maximum uncompressed size of a page of a Parquet file, or of a batch of an \
-               Arrow file, such as 512MB; at the start of a session at most a quarter of its \
-               memory limit",
-    },
-    spread::SETTINGS[0],
-    spread::SETTINGS[1],
-    spread::SETTINGS[2],
-    spread::SETTINGS[3],
-];
-
 impl TidegateOptions {
     /// Returns the options of a configuration; the defaults where none were registered.
     pub fn of(config: &ConfigOptions) -> Self {
         config.extensions.get::<Self>().cloned().unwrap_or_default()
-    }
-
-    fn value(&self, name: &str) -> Option<String> {
-        let text = match name {
-            "placement" => self.placement.to_string(),
-            "regions" => match self.regions {
-                RegionForms::Auto => "auto".into(),
-                RegionForms::Additive => "additive".into(),
-                RegionForms::Atomic => "atomic".into(),
-            },
-            "host_engine" => match self.host_engine {
-                HostEngineMode::Auto => "auto".into(),
-                HostEngineMode::Off => "off".into(),
-            },
-            "replay_placement" => self.replay_placement.as_ref()?.to_string(),
-            "devices" => self.devices.as_ref()?.to_string(),
-            "device_slots" => self.device_slots.to_string(),
-            "device_memory_limit" => self.device_memory_limit.as_ref()?.to_string(),
-            "morsel_rows" => self.morsel_rows.to_string(),
-            "float_sums" => match self.float_sums {
-                FloatSums::Any => "any".into(),
-                FloatSums::Ordered => "ordered".into(),
-            },
-            "memory_limit" => self.memory_limit?.to_string(),
-            "query_memory_limit" => self.query_memory_limit?.to_string(),
-            "max_running_queries" => self.max_running_queries?.to_string(),
-            "max_waiting_queries" => self.max_waiting_queries?.to_string(),
-            "queue_timeout" => format!("{}ms", self.queue_timeout?.as_millis()),
-            "priority" => self.priority.to_string(),
-            "generate_all" => self.generate_all.to_string(),
-            "statement_timeout" => format!("{}ms", self.statement_timeout?.as_millis()),
-            "cache" => match self.cache {
-                CacheMode::Auto => "auto".into(),
-                CacheMode::Manual => "manual".into(),
-                CacheMode::Off => "off".into(),
-            },
-            "host_cache_limit" => self.host_cache_limit?.to_string(),
-            "pinned_cache_limit" => self.pinned_cache_limit?.to_string(),
-            "unchecked_constraints" => match self.unchecked_constraints {
-                UncheckedConstraints::Refuse => "refuse".into(),
-                UncheckedConstraints::Ignore => "ignore".into(),
-            },
-            "max_page_size" => self.max_page_size.to_string(),
-            _ => return self.spread.value(name),
-        };
-        Some(text)
     }
 }
 
@@ -386,140 +213,19 @@ impl ExtensionOptions for TidegateOptions {
 
     fn set(&mut self, key: &str, value: &str) -> Result<()> {
         let value = value.trim();
-        let wrong = |expected: &str| config_err!("tidegate.{key} = '{value}': expected {expected}");
-        match key {
-            "placement" => match value.parse() {
-                Ok(mode) => self.placement = mode,
-                Err(_) => return wrong("auto, host, device or strict"),
-            },
-            "regions" => {
-                self.regions = match value.to_ascii_lowercase().as_str() {
-                    "auto" => RegionForms::Auto,
-                    "additive" => RegionForms::Additive,
-                    "atomic" => RegionForms::Atomic,
-                    _ => return wrong("auto, additive or atomic"),
-                }
-            }
-            "host_engine" => {
-                self.host_engine = match value.to_ascii_lowercase().as_str() {
-                    "auto" => HostEngineMode::Auto,
-                    "off" => HostEngineMode::Off,
-                    _ => return wrong("auto or off"),
-                }
-            }
-            "replay_placement" if value.is_empty() => self.replay_placement = None,
-            "replay_placement" => match value.parse() {
-                Ok(pattern) => self.replay_placement = Some(pattern),
-                Err(_) => {
-                    return wrong("the number of a query, or letters H (host) and D (device)");
-                }
-            },
-            "devices" if value.is_empty() => self.devices = None,
-            "devices" => match value.parse() {
-                Ok(devices) => self.devices = Some(devices),
-                Err(()) => return wrong("a list such as 'host, device:0'"),
-            },
-            "device_slots" => match value.parse() {
-                Ok(slots) if (1..=64).contains(&slots) => self.device_slots = slots,
-                _ => return wrong("a number from 1 to 64"),
-            },
-            "device_memory_limit" if value.is_empty() => self.device_memory_limit = None,
-            "device_memory_limit" => match value.parse() {
-                Ok(limits) => self.device_memory_limit = Some(limits),
-                Err(()) => {
-                    return wrong("a size such as 2GB, or one for each: 'device:0 = 2GB, …'");
-                }
-            },
-            "morsel_rows" => match value.parse() {
-                Ok(rows) if rows > 0 => self.morsel_rows = rows,
-                _ => return wrong("a number of rows of at least 1"),
-            },
-            "float_sums" => {
-                self.float_sums = match value.to_ascii_lowercase().as_str() {
-                    "any" => FloatSums::Any,
-                    "ordered" => FloatSums::Ordered,
-                    _ => return wrong("any or ordered"),
-                }
-            }
-            "memory_limit" if value.is_empty() => self.memory_limit = None,
-            "memory_limit" => match parse_bytes(value) {
-                Some(bytes) if bytes > 0 => self.memory_limit = Some(bytes),
-                _ => return wrong("a size such as 512MB or 2GB"),
-            },
-            "query_memory_limit" if value.is_empty() => self.query_memory_limit = None,
-            "query_memory_limit" => match parse_bytes(value) {
-                Some(bytes) if bytes > 0 => self.query_memory_limit = Some(bytes),
-                _ => return wrong("a size such as 512MB or 2GB"),
-            },
-            "max_running_queries" if value.is_empty() => self.max_running_queries = None,
-            "max_running_queries" => match value.parse() {
-                Ok(queries) if queries > 0 => self.max_running_queries = Some(queries),
-                _ => return wrong("a number of at least 1"),
-            },
-            "max_waiting_queries" if value.is_empty() => self.max_waiting_queries = None,
-            "max_waiting_queries" => match value.parse() {
-                Ok(queries) => self.max_waiting_queries = Some(queries),
-                Err(_) => return wrong("a number"),
-            },
-            "queue_timeout" if value.is_empty() => self.queue_timeout = None,
-            "queue_timeout" => match parse_duration(value) {
-                Some(time) => self.queue_timeout = Some(time),
-                None => return wrong("a time such as 30s, 500ms or 2min"),
-            },
-            "priority" => match value.parse() {
-                Ok(priority) if (-100..=100).contains(&priority) => self.priority = priority,
-                _ => return wrong("a number from -100 to 100"),
-            },
-            "statement_timeout" => match parse_duration(value) {
-                Some(time) => self.statement_timeout = Some(time).filter(|time| !time.is_zero()),
-                None => return wrong("a time such as 30s, 500ms or 2min, or 0"),
-            },
-            "generate_all" => match value.to_ascii_lowercase().parse() {
-                Ok(all) => self.generate_all = all,
-                Err(_) => return wrong("true or false"),
-            },
-            "cache" => {
-                self.cache = match value.to_ascii_lowercase().as_str() {
-                    "auto" => CacheMode::Auto,
-                    "manual" => CacheMode::Manual,
-                    "off" => CacheMode::Off,
-                    _ => return wrong("auto, manual or off"),
-                }
-            }
-            "host_cache_limit" if value.is_empty() => self.host_cache_limit = None,
-            "host_cache_limit" => match parse_bytes(value) {
-                Some(bytes) => self.host_cache_limit = Some(bytes),
-                None => return wrong("a size such as 512MB or 2GB, or 0"),
-            },
-            "pinned_cache_limit" if value.is_empty() => self.pinned_cache_limit = None,
-            "pinned_cache_limit" => match parse_bytes(value) {
-                Some(bytes) => self.pinned_cache_limit = Some(bytes),
-                None => return wrong("a size such as 512MB or 2GB, or 0"),
-            },
-            "unchecked_constraints" => {
-                self.unchecked_constraints = match value.to_ascii_lowercase().as_str() {
-                    "refuse" => UncheckedConstraints::Refuse,
-                    "ignore" => UncheckedConstraints::Ignore,
-                    _ => return wrong("refuse or ignore"),
-                }
-            }
-            "max_page_size" => match parse_bytes(value) {
-                Some(bytes) if bytes > 0 => self.max_page_size = bytes,
-                _ => return wrong("a size such as 512MB"),
-            },
-            _ => match self.spread.set(key, value) {
-                Some(Ok(())) => {}
-                Some(Err(expected)) => return wrong(expected),
-                None => return unknown(key),
-            },
+        let Some(setting) = SETTINGS.iter().find(|setting| setting.name == key) else {
+            return unknown(key);
+        };
+        match (setting.set)(self, value) {
+            Some(()) => Ok(()),
+            None => config_err!("tidegate.{key} = '{value}': expected {}", setting.expected),
         }
-        Ok(())
     }
 
     fn entries(&self) -> Vec<ConfigEntry> {
         let entry = |setting: &Setting| ConfigEntry {
             key: format!("{}.{}", Self::PREFIX, setting.name),
-            value: self.value(setting.name),
+            value: (setting.text)(self),
             description: setting.help,
         };
         SETTINGS.iter().map(entry).collect()

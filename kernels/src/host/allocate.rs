@@ -18,9 +18,10 @@ pub(super) fn allocate(code: &mut Code) {
         *register = allocator.pin(*register);
     }
     for instruction in &mut code.setup {
-        instruction.visit_operands(&mut |register| *register = allocator.pin(*register));
-        let to = instruction.result();
-        *to = allocator.pin(*to);
+        for register in instruction.operands_mut() {
+            *register = allocator.pin(*register);
+        }
+        instruction.to = allocator.pin(instruction.to);
     }
     for entry in &mut code.entries {
         let mut roots: Vec<&mut Register> = Vec::new();
@@ -88,27 +89,27 @@ impl Allocator {
     fn list(&mut self, instructions: &mut [Instruction], roots: Vec<&mut Register>) {
         let mut last: HashMap<Register, usize> = HashMap::new();
         for (at, instruction) in instructions.iter_mut().enumerate() {
-            instruction.visit_operands(&mut |register| {
+            for register in instruction.operands_mut() {
                 last.insert(*register, at);
-            });
+            }
         }
         let kept: HashSet<Register> = roots.iter().map(|register| **register).collect();
         let mut free = self.pool.clone();
         let mut places: HashMap<Register, Register> = HashMap::new();
         for (at, instruction) in instructions.iter_mut().enumerate() {
             let mut done = Vec::new();
-            instruction.visit_operands(&mut |register| {
+            for register in instruction.operands_mut() {
                 let old = *register;
                 if let Some(pinned) = self.pinned.get(&old) {
                     *register = *pinned;
-                    return;
+                    continue;
                 }
                 *register = places.get(&old).copied().unwrap_or_default();
                 if last.get(&old) == Some(&at) && !kept.contains(&old) && !done.contains(register) {
                     done.push(*register);
                 }
-            });
-            let to = instruction.result();
+            }
+            let to = &mut instruction.to;
             let lane = self.old[*to];
             // The result has a register of its own beside those of its operands.
             let new = match free

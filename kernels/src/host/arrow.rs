@@ -7,7 +7,7 @@ use arrow_array::RecordBatch;
 
 use super::block::{BLOCK, Chunk, Entries};
 use super::{Declined, HostProgram};
-pub use array::{array_of, codes, has_arrays, integers, nulls_of, values_of};
+pub use array::{array_of, codes, has_arrays, integers, nulls_of};
 pub use column::BatchColumn;
 
 /// The blocks of one record batch, which is a group of rows. Values are shared with the batch where they

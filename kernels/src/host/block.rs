@@ -4,7 +4,7 @@
 //! group each column has at most one dictionary, its [`Entries`]; block by block a column is codes of it or
 //! plain values, whichever the source has. Nothing is copied for a program that does not need it.
 
-use arrow_array::StringViewArray;
+use arrow_array::{Array, StringViewArray};
 
 /// The most rows of a block: registers of a program then stay in the first two levels of cache.
 pub const BLOCK: usize = 2048;
@@ -26,6 +26,32 @@ pub enum Entries {
     F64(Vec<f64>),
     /// Strings.
     Text(StringViewArray),
+}
+
+impl Entries {
+    /// Returns them as values, one for each code.
+    pub fn values(&self) -> Values<'_> {
+        match self {
+            Self::I32(values) => Values::I32(values),
+            Self::I64(values) => Values::I64(values),
+            Self::I128(values) => Values::I128(values),
+            Self::F32(values) => Values::F32(values),
+            Self::F64(values) => Values::F64(values),
+            Self::Text(array) => Values::Text { array, at: 0 },
+        }
+    }
+
+    /// Returns how many there are, and the bytes that they take.
+    pub fn size(&self) -> (usize, usize) {
+        match self {
+            Self::I32(values) => (values.len(), size_of_val(values.as_slice())),
+            Self::I64(values) => (values.len(), size_of_val(values.as_slice())),
+            Self::I128(values) => (values.len(), size_of_val(values.as_slice())),
+            Self::F32(values) => (values.len(), size_of_val(values.as_slice())),
+            Self::F64(values) => (values.len(), size_of_val(values.as_slice())),
+            Self::Text(array) => (array.len(), array.get_array_memory_size()),
+        }
+    }
 }
 
 /// The values of a column in one block, at least as many as the block has rows.

@@ -15,7 +15,7 @@ use tidegate_pipeline::program::{Input, InputId, Op, Raise, Reduce, Sink, Type, 
 use tidegate_pipeline::{Interval, RowProgram, Unsupported};
 
 use super::allocate::allocate;
-use super::code::{Code, Constant, EntryCode, Instruction, Register, SinkCode};
+use super::code::{Code, Constant, EntryCode, Instruction, Operation, Register, SinkCode};
 use super::vector::Lane;
 
 /// Where a value is known.
@@ -220,8 +220,18 @@ impl<'a> Compiler<'a> {
         self.lanes.len() - 1
     }
 
-    fn emit(&mut self, place: Place, instruction: Instruction) {
+    /// Writes an instruction; returns the register of its result.
+    fn make(
+        &mut self,
+        place: Place,
+        lane: Lane,
+        operation: Operation,
+        operands: &[Register],
+    ) -> Register {
+        let to = self.register(lane);
+        let instruction = Instruction::new(operation, operands, to);
         self.lists.entry(place).or_default().push(instruction);
+        to
     }
 
     fn constant(&mut self, lane: Lane, value: Constant) -> Register {
@@ -248,12 +258,11 @@ impl<'a> Compiler<'a> {
         if let Some(known) = self.cast.get(&(place, from, lane)) {
             return *known;
         }
-        let to = self.register(lane);
         let made_in = match self.constant_registers.contains(&from) {
             true => Place::Setup,
             false => place,
         };
-        self.emit(made_in, Instruction::Cast { from, to });
+        let to = self.make(made_in, lane, Operation::Cast, &[from]);
         self.cast.insert((place, from, lane), to);
         to
     }
@@ -330,10 +339,9 @@ impl<'a> Compiler<'a> {
                     .or_default()
                     .push((*register, table));
             }
-            let to = self.register(Lane::Bool);
-            self.emit(Place::Filter, Instruction::Gather { input, table, to });
+            let gather = Operation::Gather { input, table };
             verdicts.push(table);
-            looked_up.push(to);
+            looked_up.push(self.make(Place::Filter, Lane::Bool, gather, &[]));
         }
         let all = looked_up.into_iter().chain(rows);
         let pass = all.reduce(|one, other| self.both(Place::Filter, one, other));
@@ -341,9 +349,7 @@ impl<'a> Compiler<'a> {
     }
 
     fn both(&mut self, place: Place, left: Register, right: Register) -> Register {
-        let to = self.register(Lane::Bool);
-        self.emit(place, Instruction::And { left, right, to });
-        to
+        self.make(place, Lane::Bool, Operation::And, &[left, right])
     }
 
     fn table(&self, table: Table) -> usize {
@@ -403,27 +409,18 @@ impl<'a> Compiler<'a> {
 
     /// Computes the codes of a key's strings: for entries where they are entries'.
     fn codes(&mut self, key: usize, id: ValueId) -> Result<Register, Unsupported> {
-        let to = self.register(Lane::I32);
+        let intern = Operation::Intern { key };
         let Level::Entry(input) = self.level(id) else {
             let from = self.value(Place::Rest, id)?;
-            self.emit(Place::Rest, Instruction::Intern { key, from, to });
-            return Ok(to);
+            return Ok(self.make(Place::Rest, Lane::I32, intern, &[from]));
         };
         let place = Place::Entry(input);
         let from = self.value(place, id)?;
-        self.emit(place, Instruction::Intern { key, from, to });
+        let codes = self.make(place, Lane::I32, intern, &[from]);
         let table = self.table(Table::Codes(key));
-        self.tables.entry(input).or_default().push((to, table));
-        let gathered = self.register(Lane::I32);
-        self.emit(
-            Place::Rest,
-            Instruction::Gather {
-                input,
-                table,
-                to: gathered,
-            },
-        );
-        Ok(gathered)
+        self.tables.entry(input).or_default().push((codes, table));
+        let gather = Operation::Gather { input, table };
+        Ok(self.make(Place::Rest, Lane::I32, gather, &[]))
     }
 
     /// Returns the register in which a value is at a place.
@@ -471,24 +468,15 @@ impl<'a> Compiler<'a> {
         if !tables.iter().any(|(_, known)| *known == table) {
             tables.push((of_entry, table));
         }
-        let to = self.register(self.lanes[of_entry]);
-        self.emit(place, Instruction::Gather { input, table, to });
-        Ok(to)
+        let gather = Operation::Gather { input, table };
+        Ok(self.make(place, self.lanes[of_entry], gather, &[]))
     }
 
     fn load(&mut self, place: Place, input: usize, id: ValueId) -> Register {
-        let to = self.register(Lane::of(self.program.data(id)));
         let Input { facts, .. } = &self.program.inputs[input];
         let interval: Interval = facts.interval;
-        self.emit(
-            place,
-            Instruction::Load {
-                input,
-                interval,
-                to,
-            },
-        );
-        to
+        let lane = Lane::of(self.program.data(id));
+        self.make(place, lane, Operation::Load { input, interval }, &[])
     }
 }
 

@@ -1,10 +1,10 @@
 //! Runs instructions over the rows of a block, or over the entries of a dictionary.
 
 use tidegate_pipeline::Interval;
-use tidegate_pipeline::catalogue::Matcher;
+use tidegate_pipeline::catalogue::{Body, Kernel, Matcher};
 
 use super::block::{Chunk, Values};
-use super::code::{Instruction, Register};
+use super::code::{Instruction, Operation, Register};
 use super::declined::Declined;
 use super::load::{self, Selection};
 use super::ops::arithmetic::{self, by_integers};
@@ -45,7 +45,7 @@ impl<'a> Machine<'_, 'a> {
         count: usize,
     ) -> Result<(), Declined> {
         for instruction in instructions {
-            let to = *{ *instruction }.result();
+            let to = instruction.to;
             match self.registers[to].lane() {
                 Lane::Text => {
                     let rows = self.texts[to].take_rows();
@@ -70,8 +70,9 @@ impl<'a> Machine<'_, 'a> {
         mut result: Vec<&'a str>,
         count: usize,
     ) -> Result<Texts<'a>, Declined> {
-        match *instruction {
-            Instruction::Load { input, .. } => match source {
+        let [one, two, three] = instruction.operands;
+        match instruction.operation {
+            Operation::Load { input, .. } => match source {
                 Source::Rows {
                     chunks,
                     held,
@@ -90,30 +91,22 @@ impl<'a> Machine<'_, 'a> {
                 } => return Ok(Texts::Array(array, at)),
                 _ => return Err(mismatch(Lane::Text)),
             },
-            Instruction::Select {
-                condition,
-                then,
-                otherwise,
-                ..
-            } => {
-                let condition = read::<u8>(&self.registers[condition], count)?;
-                let (then, otherwise) = (&self.texts[then], &self.texts[otherwise]);
+            Operation::Select => {
+                let condition = read::<u8>(&self.registers[one], count)?;
+                let (then, otherwise) = (&self.texts[two], &self.texts[three]);
                 let rows = condition.iter().enumerate();
                 result.extend(rows.map(|(row, condition)| match condition {
                     0 => otherwise.get(row),
                     _ => then.get(row),
                 }));
             }
-            Instruction::Slice {
-                body,
-                from,
-                start,
-                length,
+            Operation::Call(Kernel {
+                body: Body::Slice(body),
                 ..
-            } => {
-                let start = read::<i64>(&self.registers[start], count)?;
-                let length = read::<i64>(&self.registers[length], count)?;
-                let from = &self.texts[from];
+            }) => {
+                let start = read::<i64>(&self.registers[two], count)?;
+                let length = read::<i64>(&self.registers[three], count)?;
+                let from = &self.texts[one];
                 let rows = start.iter().zip(length).enumerate();
                 result.extend(
                     rows.map(|(row, (start, length))| body(from.get(row), *start, *length)),
@@ -132,14 +125,14 @@ impl<'a> Machine<'_, 'a> {
         result: &mut Vector,
         count: usize,
     ) -> Result<(), Declined> {
-        let registers = &*self.registers;
-        let at = |register: Register| &registers[register];
-        let both = |left: Register, right: Register| (&registers[left], &registers[right]);
-        match *instruction {
-            Instruction::Load {
-                input, interval, ..
-            } => load_from(source, input, interval, result, count),
-            Instruction::Gather { input, table, .. } => match source {
+        let [one, two, three] = instruction.operands;
+        let (left, right) = (&self.registers[one], &self.registers[two]);
+        let both = (left, right);
+        match instruction.operation {
+            Operation::Load { input, interval } => {
+                load_from(source, input, interval, result, count)
+            }
+            Operation::Gather { input, table } => match source {
                 Source::Rows {
                     chunks,
                     tables,
@@ -152,7 +145,7 @@ impl<'a> Machine<'_, 'a> {
                 }
                 _ => Err(missing("rows")),
             },
-            Instruction::IsPresent { input, .. } => match source {
+            Operation::IsPresent { input } => match source {
                 Source::Rows {
                     chunks, selection, ..
                 } => {
@@ -162,185 +155,123 @@ impl<'a> Machine<'_, 'a> {
                 }
                 _ => Err(missing("rows")),
             },
-            Instruction::Integer {
-                op,
-                wrap,
-                left,
-                right,
-                ..
-            } => by_integers!(result.lane(), T => {
-                arithmetic::integer::<T>(op, wrap, both(left, right), result, count)
+            Operation::Integer { op, wrap } => by_integers!(result.lane(), T => {
+                arithmetic::integer::<T>(op, wrap, both, result, count)
             }),
-            Instruction::Checked {
-                op,
-                bits,
-                left,
-                right,
-                ..
-            } => by_integers!(result.lane(), T => {
-                arithmetic::checked::<T>(op, bits, both(left, right), result, count)
+            Operation::Checked { op, bits } => by_integers!(result.lane(), T => {
+                arithmetic::checked::<T>(op, bits, both, result, count)
             }),
-            Instruction::Overflows {
-                op,
-                bits,
-                left,
-                right,
-                ..
-            } => by_integers!(at(left).lane(), T => {
-                arithmetic::overflows::<T>(op, bits, both(left, right), result, count)
+            Operation::Overflows { op, bits } => by_integers!(left.lane(), T => {
+                arithmetic::overflows::<T>(op, bits, both, result, count)
             }),
-            Instruction::Divide {
-                rounding,
-                bits,
-                left,
-                right,
-                ..
-            } => by_integers!(result.lane(), T => {
-                arithmetic::divide::<T>(rounding, bits, both(left, right), result, count)
+            Operation::Divide { rounding, bits } => by_integers!(result.lane(), T => {
+                arithmetic::divide::<T>(rounding, bits, both, result, count)
             }),
-            Instruction::Remainder { left, right, .. } => by_integers!(result.lane(), T => {
-                arithmetic::remainder::<T>(both(left, right), result, count)
+            Operation::Remainder => by_integers!(result.lane(), T => {
+                arithmetic::remainder::<T>(both, result, count)
             }),
-            Instruction::Float {
-                op, left, right, ..
-            } => arithmetic::float(op, both(left, right), result, count),
-            Instruction::Negate { from, .. } => arithmetic::negate(at(from), result, count),
-            Instruction::Canonical { from, .. } => arithmetic::canonical(at(from), result, count),
-            Instruction::Compare {
-                op, left, right, ..
-            } if at(left).lane() == Lane::Text => {
-                let texts = (&self.texts[left], &self.texts[right]);
+            Operation::Float(op) => arithmetic::float(op, both, result, count),
+            Operation::Negate => arithmetic::negate(left, result, count),
+            Operation::Canonical => arithmetic::canonical(left, result, count),
+            Operation::Compare(op) if left.lane() == Lane::Text => {
+                let texts = (&self.texts[one], &self.texts[two]);
                 compare::texts(op, texts, write(result, count)?);
                 Ok(())
             }
-            Instruction::Compare {
-                op, left, right, ..
-            } => compare::compare(op, both(left, right), result, count),
-            Instruction::Not { from, .. } => {
-                map1(read::<u8>(at(from), count)?, write(result, count)?, |a| {
-                    a ^ 1
-                });
+            Operation::Compare(op) => compare::compare(op, both, result, count),
+            Operation::Not => {
+                map1(read::<u8>(left, count)?, write(result, count)?, |a| a ^ 1);
                 Ok(())
             }
-            Instruction::And { left, right, .. } => {
-                let (a, b) = (read::<u8>(at(left), count)?, read::<u8>(at(right), count)?);
+            Operation::And => {
+                let (a, b) = (read::<u8>(left, count)?, read::<u8>(right, count)?);
                 map2(a, b, write::<u8>(result, count)?, |a, b| a & b);
                 Ok(())
             }
-            Instruction::Or { left, right, .. } => {
-                let (a, b) = (read::<u8>(at(left), count)?, read::<u8>(at(right), count)?);
+            Operation::Or => {
+                let (a, b) = (read::<u8>(left, count)?, read::<u8>(right, count)?);
                 map2(a, b, write::<u8>(result, count)?, |a, b| a | b);
                 Ok(())
             }
-            Instruction::Select {
-                condition,
-                then,
-                otherwise,
-                ..
-            } => {
-                let condition = read::<u8>(at(condition), count)?;
-                select(condition, both(then, otherwise), result, count)
+            Operation::Select => {
+                let condition = read::<u8>(left, count)?;
+                select(condition, (right, &self.registers[three]), result, count)
             }
-            Instruction::Cast { from, .. } => convert::cast(at(from), result, count),
-            Instruction::CastFails { from, .. } => convert::cast_fails(at(from), result, count),
-            Instruction::CallFloat { body, from, .. } => {
-                map1(read::<f64>(at(from), count)?, write(result, count)?, body);
+            Operation::Cast => convert::cast(left, result, count),
+            Operation::CastFails => convert::cast_fails(left, result, count),
+            Operation::Call(kernel) => self.call(&kernel.body, instruction.operands, result, count),
+            Operation::Intern { key } => {
+                let (strings, from) = (&mut self.strings[key], &self.texts[one]);
+                strings.codes(from, write::<i32>(result, count)?)?;
                 Ok(())
             }
-            Instruction::CallFloat2 {
-                body, left, right, ..
-            } => {
-                let a = read::<f64>(at(left), count)?;
-                map2(a, read(at(right), count)?, write(result, count)?, body);
-                Ok(())
-            }
-            Instruction::CallSingle { body, from, .. } => {
-                map1(read::<f32>(at(from), count)?, write(result, count)?, body);
-                Ok(())
-            }
-            Instruction::CallSingle2 {
-                body, left, right, ..
-            } => {
-                let a = read::<f32>(at(left), count)?;
-                map2(a, read(at(right), count)?, write(result, count)?, body);
-                Ok(())
-            }
-            Instruction::CallInt { body, from, .. } => {
-                map1(read::<i64>(at(from), count)?, write(result, count)?, body);
-                Ok(())
-            }
-            Instruction::CallInt2 {
-                body, left, right, ..
-            } => {
-                let (a, b) = (
-                    read::<i64>(at(left), count)?,
-                    read::<i64>(at(right), count)?,
-                );
+        }
+    }
+
+    /// Calls a body for each row.
+    fn call(
+        &self,
+        body: &Body,
+        [one, two, three]: [Register; 3],
+        result: &mut Vector,
+        count: usize,
+    ) -> Result<(), Declined> {
+        let (left, right) = (&self.registers[one], &self.registers[two]);
+        let (text, other) = (&self.texts[one], &self.texts[two]);
+        match *body {
+            Body::Float(body) => map1(read::<f64>(left, count)?, write(result, count)?, body),
+            Body::Float2(body) => {
+                let (a, b) = (read::<f64>(left, count)?, read::<f64>(right, count)?);
                 map2(a, b, write(result, count)?, body);
-                Ok(())
             }
-            Instruction::Unpack { body, from, .. } => {
-                map1(read::<i128>(at(from), count)?, write(result, count)?, body);
-                Ok(())
+            Body::Single(body) => map1(read::<f32>(left, count)?, write(result, count)?, body),
+            Body::Single2(body) => {
+                let (a, b) = (read::<f32>(left, count)?, read::<f32>(right, count)?);
+                map2(a, b, write(result, count)?, body);
             }
-            Instruction::Pack { body, parts, .. } => {
-                let [one, two, three] = parts.map(|part| read::<i64>(at(part), count));
-                let (one, two, three) = (one?, two?, three?);
+            Body::Int(body) => map1(read::<i64>(left, count)?, write(result, count)?, body),
+            Body::Int2(body) => {
+                let (a, b) = (read::<i64>(left, count)?, read::<i64>(right, count)?);
+                map2(a, b, write(result, count)?, body);
+            }
+            Body::Unpack(body) => map1(read::<i128>(left, count)?, write(result, count)?, body),
+            Body::Pack(body) => {
+                let (a, b) = (read::<i64>(left, count)?, read::<i64>(right, count)?);
+                let c = read::<i64>(&self.registers[three], count)?;
                 for (row, to) in write::<i128>(result, count)?.iter_mut().enumerate() {
-                    *to = body(one[row], two[row], three[row]);
+                    *to = body(a[row], b[row], c[row]);
                 }
-                Ok(())
             }
-            Instruction::Matches {
-                body, left, right, ..
-            } => {
-                let (text, pattern) = (&self.texts[left], &self.texts[right]);
+            Body::Matches(body) => {
                 for (row, to) in write::<u8>(result, count)?.iter_mut().enumerate() {
-                    *to = body(text.get(row), pattern.get(row)).into();
+                    *to = body(text.get(row), other.get(row)).into();
                 }
-                Ok(())
             }
-            Instruction::Pattern {
-                prepare,
-                left,
-                right,
-                ..
-            } => {
-                let (text, patterns) = (&self.texts[left], &self.texts[right]);
+            // A pattern is prepared anew where it differs from the row's before.
+            Body::Pattern(prepare) => {
                 let mut prepared: Option<(&str, Box<Matcher>)> = None;
                 for (row, to) in write::<u8>(result, count)?.iter_mut().enumerate() {
-                    let pattern = patterns.get(row);
+                    let pattern = other.get(row);
                     if prepared.as_ref().is_none_or(|(known, _)| *known != pattern) {
                         prepared = Some((pattern, prepare(pattern)));
                     }
                     let matches = prepared.as_ref().map(|(_, matches)| matches(text.get(row)));
                     *to = matches.unwrap_or_default().into();
                 }
-                Ok(())
             }
-            Instruction::TextInt { body, from, .. } => {
-                let from = &self.texts[from];
+            Body::TextInt(body) => {
                 for (row, to) in write::<i64>(result, count)?.iter_mut().enumerate() {
-                    *to = body(from.get(row));
+                    *to = body(text.get(row));
                 }
-                Ok(())
             }
-            Instruction::Text2Int {
-                body, left, right, ..
-            } => {
-                let (a, b) = (&self.texts[left], &self.texts[right]);
+            Body::Text2Int(body) => {
                 for (row, to) in write::<i64>(result, count)?.iter_mut().enumerate() {
-                    *to = body(a.get(row), b.get(row));
+                    *to = body(text.get(row), other.get(row));
                 }
-                Ok(())
             }
-            Instruction::Intern { key, from, .. } => {
-                let (strings, from) = (&mut self.strings[key], &self.texts[from]);
-                strings.codes(from, write::<i32>(result, count)?)?;
-                Ok(())
-            }
-            Instruction::Slice { .. } => Err(mismatch(result.lane())),
+            Body::Slice(_) | Body::Text(_) => return Err(mismatch(result.lane())),
         }
+        Ok(())
     }
 }
 

@@ -55,11 +55,6 @@ impl Values {
         matches!(self, Self::Integers { .. } | Self::Series { .. })
     }
 
-    /// Returns whether the values depend on a seed.
-    pub fn are_random(&self) -> bool {
-        !matches!(self, Self::Series { .. } | Self::Constant(_))
-    }
-
     /// Writes the doubles at the flat indices `first`, `first + step`, .. ; integers as the doubles
     /// nearest to them.
     pub fn fill(&self, simd: Simd, stream: &Stream, first: u64, step: u64, out: &mut [f64]) {

@@ -8,7 +8,7 @@ use datafusion::execution::TaskContext;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
 use datafusion_distributed::{MaybeEncoded, ProducerHead, SetPlanRequest, TaskKey};
-use tidegate::ErrorKind;
+use tidegate::{ErrorKind, UnaryExec};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tonic::codegen::http::HeaderMap;
@@ -19,7 +19,7 @@ use crate::channels::Channels;
 use crate::links::Links;
 use crate::members::Usable;
 use crate::secret::Secret;
-use crate::share::ShareExec;
+use crate::share::Share;
 use crate::told::Told;
 
 /// Where nobody listens.
@@ -62,11 +62,11 @@ fn leaf() -> Arc<dyn ExecutionPlan> {
 }
 
 fn share() -> Arc<dyn ExecutionPlan> {
-    Arc::new(ShareExec {
+    Arc::new(UnaryExec(Share {
         inner: leaf(),
         number: 1,
         what: String::new(),
-    })
+    }))
 }
 
 /// Sends a task to an executor.

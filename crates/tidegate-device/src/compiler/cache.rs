@@ -1,10 +1,8 @@
 //! Compiled programs, kept in memory and in a folder, each compiled once.
 //!
-//! A key has a cell of its own, whose lock is held while its program is read or compiled: whoever
-//! asks for it meanwhile waits for that one, and other keys go on. Memory holds the programs used
-//! last; what falls out is still in the folder.
+//! Whoever asks for a program while it is read or compiled waits for that one, and other programs go on.
+//! Memory holds the programs used last; what falls out is still in the folder.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,6 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::Instant;
 
+use moka::policy::EvictionPolicy;
+use moka::sync::Cache;
 use parking_lot::Mutex;
 
 use super::key::Key;
@@ -20,7 +20,7 @@ use super::{CompileError, Compiled, Compiler, options};
 use crate::threads::Threads;
 
 /// Programs that memory holds; one is some tens of kilobytes.
-const NUM_PROGRAMS_MAX: usize = 512;
+const NUM_PROGRAMS_MAX: u64 = 512;
 
 /// What a cache did since it was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -46,20 +46,10 @@ struct Inner {
     compile: Box<Compile>,
     threads: Threads,
     store: Option<Store>,
-    cells: Mutex<Cells>,
+    /// By the key's text: a hash alone could give another program.
+    programs: Cache<String, Arc<Compiled>>,
     counters: Mutex<ImageCounters>,
     is_warm: AtomicBool,
-}
-
-/// A program, or why there is none, once that is known.
-type Cell = Mutex<Option<Result<Arc<Compiled>, CompileError>>>;
-
-#[derive(Default)]
-struct Cells {
-    /// By the key's text: a hash alone could give another program.
-    by_key: HashMap<String, (Arc<Cell>, u64)>,
-    /// Counts requests, to tell which program was used last.
-    clock: u64,
 }
 
 impl ImageCache {
@@ -84,7 +74,10 @@ impl ImageCache {
             compile,
             threads,
             store: folder.map(Store::new),
-            cells: Mutex::default(),
+            programs: Cache::builder()
+                .max_capacity(NUM_PROGRAMS_MAX)
+                .eviction_policy(EvictionPolicy::lru())
+                .build(),
             counters: Mutex::default(),
             is_warm: AtomicBool::new(false),
         }))
@@ -104,22 +97,18 @@ impl ImageCache {
     ) -> Result<Arc<Compiled>, CompileError> {
         let inner = &*self.0;
         let key = inner.key(source, architecture, extra);
-        let cell = inner.cells.lock().cell(&key);
-        let mut known = cell.lock();
-        if let Some(outcome) = &*known {
+        let mut is_known = true;
+        let program = inner.programs.try_get_with_by_ref(&key.text, || {
+            is_known = false;
+            match inner.read(&key) {
+                Some(read) => Ok(read),
+                None => inner.compile(&key, name, source, architecture, extra),
+            }
+        });
+        if is_known {
             inner.counters.lock().memory_hits += 1;
-            return outcome.clone();
         }
-        if let Some(read) = inner.read(&key) {
-            *known = Some(Ok(Arc::clone(&read)));
-            return Ok(read);
-        }
-        let outcome = inner.compile(&key, name, source, architecture, extra);
-        *known = Some(outcome.clone());
-        if outcome.is_err() {
-            inner.cells.lock().forget(&key, &cell);
-        }
-        outcome
+        program.map_err(Arc::unwrap_or_clone)
     }
 
     /// Returns the compiled program if memory or the folder has it; never compiles, and never waits
@@ -127,17 +116,12 @@ impl ImageCache {
     pub fn peek(&self, source: &str, architecture: &str, extra: &[&str]) -> Option<Arc<Compiled>> {
         let inner = &*self.0;
         let key = inner.key(source, architecture, extra);
-        let known_cell = inner.cells.lock().find(&key);
-        if let Some(cell) = known_cell {
-            let compiled = cell.try_lock()?.clone()?.ok()?;
+        if let Some(known) = inner.programs.get(&key.text) {
             inner.counters.lock().memory_hits += 1;
-            return Some(compiled);
+            return Some(known);
         }
         let read = inner.read(&key)?;
-        let cell = inner.cells.lock().cell(&key);
-        if let Some(mut known) = cell.try_lock() {
-            *known = Some(Ok(Arc::clone(&read)));
-        }
+        inner.programs.insert(key.text, Arc::clone(&read));
         Some(read)
     }
 
@@ -219,43 +203,6 @@ impl Inner {
             store.write(key, &compiled);
         }
         Ok(Arc::new(compiled))
-    }
-}
-
-impl Cells {
-    fn find(&mut self, key: &Key) -> Option<Arc<Cell>> {
-        self.clock += 1;
-        let (cell, used) = self.by_key.get_mut(&key.text)?;
-        *used = self.clock;
-        Some(Arc::clone(cell))
-    }
-
-    fn cell(&mut self, key: &Key) -> Arc<Cell> {
-        if let Some(cell) = self.find(key) {
-            return cell;
-        }
-        if self.by_key.len() >= NUM_PROGRAMS_MAX {
-            self.drop_oldest();
-        }
-        let cell = Arc::new(Cell::default());
-        let entry = (Arc::clone(&cell), self.clock);
-        self.by_key.insert(key.text.clone(), entry);
-        cell
-    }
-
-    fn drop_oldest(&mut self) {
-        let oldest = self.by_key.iter().min_by_key(|(_, (_, used))| *used);
-        if let Some(text) = oldest.map(|(text, _)| text.clone()) {
-            self.by_key.remove(&text);
-        }
-    }
-
-    /// Removes this cell, but not one that took its place.
-    fn forget(&mut self, key: &Key, cell: &Arc<Cell>) {
-        let is_it = |(held, _): &(Arc<Cell>, u64)| Arc::ptr_eq(held, cell);
-        if self.by_key.get(&key.text).is_some_and(is_it) {
-            self.by_key.remove(&key.text);
-        }
     }
 }
 

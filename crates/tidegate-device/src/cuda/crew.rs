@@ -3,8 +3,10 @@
 #![expect(unsafe_code, reason = "threads copy ranges that they are lent")]
 
 use std::ptr;
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc;
 use std::thread;
+
+use crate::threads::Threads;
 
 /// Less than this is copied by the caller alone.
 const SHARED_BYTES_MIN: usize = 1 << 20;
@@ -14,12 +16,8 @@ const NUM_THREADS_MAX: usize = 7;
 /// The threads; they start with the first copy that is worth it, and end when this is dropped.
 #[derive(Default)]
 pub(super) struct Crew {
-    threads: Option<Threads>,
-}
-
-struct Threads {
-    orders: Vec<Sender<Order>>,
-    done: Receiver<()>,
+    /// With how many there may be.
+    threads: Option<(Threads, usize)>,
 }
 
 /// A copy for one thread.
@@ -29,9 +27,17 @@ struct Order {
     bytes: usize,
 }
 
-// SAFETY: an order is two ranges that the crew's caller lends until the thread says that it is
-// done; nobody else writes to either meanwhile.
+// SAFETY: an order is two ranges that the crew's caller lends until all orders are done or dropped; nobody
+// else writes to either meanwhile.
 unsafe impl Send for Order {}
+
+impl Order {
+    fn copy(self) {
+        // SAFETY: both pointers are to as many bytes, borrowed by the caller of `Crew::copy`, who waits for
+        // this order; the slices that they were cut from do not overlap.
+        unsafe { ptr::copy_nonoverlapping(self.from, self.to, self.bytes) };
+    }
+}
 
 impl Crew {
     /// Copies `from` to `to`, which must have the same length, and returns when all is copied.
@@ -44,66 +50,33 @@ impl Crew {
             to.copy_from_slice(from);
             return;
         }
-        self.threads
-            .get_or_insert_with(Threads::start)
-            .copy(from, to);
-    }
-}
-
-impl Threads {
-    fn start() -> Self {
-        let cores = thread::available_parallelism().map_or(1, usize::from);
-        let (report, done) = mpsc::channel();
-        let orders = (0..NUM_THREADS_MAX.min(cores / 2))
-            .map_while(|_| {
-                let (order, orders) = mpsc::channel();
-                let report = report.clone();
-                // A system that gives fewer threads gets slower copies.
-                thread::Builder::new()
-                    .name("tidegate-copy".to_owned())
-                    .spawn(move || serve(&orders, &report))
-                    .ok()
-                    .map(|_| order)
-            })
-            .collect();
-        Self { orders, done }
-    }
-
-    fn copy(&self, from: &[u8], to: &mut [u8]) {
-        let share = share_bytes(from.len(), self.orders.len() + 1);
+        let (threads, num_threads) = self.threads.get_or_insert_with(|| {
+            let cores = thread::available_parallelism().map_or(1, usize::from);
+            let num_threads = NUM_THREADS_MAX.min(cores / 2);
+            (Threads::new("tidegate-copy", num_threads), num_threads)
+        });
+        let share = share_bytes(from.len(), *num_threads + 1);
         let mut shares = from.chunks(share).zip(to.chunks_mut(share));
         let mine = shares.next();
-        let mut given = 0;
-        for ((from, to), thread) in shares.zip(&self.orders) {
+        let (report, reports) = mpsc::channel::<()>();
+        for (from, to) in shares {
             let order = Order {
                 from: from.as_ptr(),
                 to: to.as_mut_ptr(),
                 bytes: to.len(),
             };
-            match thread.send(order) {
-                Ok(()) => given += 1,
-                // The thread is gone, which only a system out of order brings about.
-                Err(_) => to.copy_from_slice(from),
-            }
+            let report = report.clone();
+            threads.run(move || {
+                order.copy();
+                drop(report);
+            });
         }
         if let Some((from, to)) = mine {
             to.copy_from_slice(from);
         }
-        for _ in 0..given {
-            // An error means that every thread is gone: none copies any more.
-            let _ = self.done.recv();
-        }
-    }
-}
-
-fn serve(orders: &Receiver<Order>, report: &Sender<()>) {
-    while let Ok(Order { from, to, bytes }) = orders.recv() {
-        // SAFETY: both pointers are to as many bytes, borrowed by the caller of copy(), who waits
-        // for the report below; the slices that they were cut from do not overlap.
-        unsafe { ptr::copy_nonoverlapping(from, to, bytes) };
-        if report.send(()).is_err() {
-            return;
-        }
+        drop(report);
+        // Nothing is sent: it ends when every order has let go of its report.
+        let _ = reports.recv();
     }
 }
 

@@ -1,10 +1,11 @@
 //! The pinned memory that the device's thread keeps for itself: few bytes on their way to the device, and
 //! what arrives from there.
 
+use std::collections::VecDeque;
+
 use super::crew::Crew;
 use super::driver::{Event, Pinned, Stream};
 use super::fault::Fault;
-use super::ring::{Ring, Source};
 
 /// What one copy from the device moves at the most.
 pub(super) const PIECE_BYTES: usize = 16 << 20;
@@ -13,15 +14,17 @@ pub(super) const SMALL_BYTES: usize = 64 << 10;
 
 const SMALL_PIECE_BYTES: usize = 256 << 10;
 const NUM_SMALL_PIECES: usize = 4;
+/// Where each upload begins in a small piece.
+const ALIGNMENT: usize = 256;
 
 /// Pinned memory, with the event after which the device does not need it.
-pub(super) struct Piece {
-    pub(super) memory: Pinned,
-    pub(super) event: Event,
+struct Piece {
+    memory: Pinned,
+    event: Event,
 }
 
 impl Piece {
-    pub(super) fn new(bytes: usize, stream: &Stream) -> Result<Self, Fault> {
+    fn new(bytes: usize, stream: &Stream) -> Result<Self, Fault> {
         Ok(Self {
             event: Event::order(stream)?,
             memory: Pinned::new(bytes)?,
@@ -30,11 +33,66 @@ impl Piece {
 }
 
 /// It starts with none.
+#[derive(Default)]
 pub(super) struct Staging {
     pub(super) crew: Crew,
     /// Uploads on the compute stream.
-    pub(super) small: Ring<Piece>,
+    pub(super) small: SmallPieces,
     landing: Landing,
+}
+
+/// Pieces that are filled with small uploads from their start to their end, and again when the device is done
+/// with all that it was to copy from them.
+#[derive(Default)]
+pub(super) struct SmallPieces {
+    /// The piece that is being filled, and how much of it is.
+    current: Option<(Piece, usize)>,
+    /// Full pieces, the oldest first; their events are recorded.
+    full: VecDeque<Piece>,
+}
+
+impl SmallPieces {
+    /// Gives out a place for fewer than [`SMALL_BYTES`]. It is not given out again before what is asked of the
+    /// stream until the piece is full has ended.
+    pub(super) fn claim(
+        &mut self,
+        stream: &Stream,
+        bytes: usize,
+    ) -> Result<(&Pinned, usize), Fault> {
+        if let Some((piece, used)) = &self.current
+            && used + bytes > SMALL_PIECE_BYTES
+        {
+            piece.event.record(stream)?;
+            let full = self.current.take().map(|(piece, _)| piece);
+            self.full.extend(full);
+        }
+        let (piece, used) = match self.current.take() {
+            Some(current) => current,
+            None => (self.next(stream)?, 0),
+        };
+        let end = (used + bytes).next_multiple_of(ALIGNMENT);
+        let (piece, _) = self.current.insert((piece, end));
+        Ok((&piece.memory, used))
+    }
+
+    /// Returns a piece that the device does not need: the oldest, which is waited for only if there are as
+    /// many as may be, or the host has no more to pin.
+    fn next(&mut self, stream: &Stream) -> Result<Piece, Fault> {
+        let Some(oldest) = self.full.front() else {
+            return Piece::new(SMALL_PIECE_BYTES, stream);
+        };
+        if !oldest.event.is_done()?
+            && self.full.len() < NUM_SMALL_PIECES
+            && let Ok(piece) = Piece::new(SMALL_PIECE_BYTES, stream)
+        {
+            return Ok(piece);
+        }
+        oldest.event.wait()?;
+        match self.full.pop_front() {
+            Some(oldest) => Ok(oldest),
+            None => Piece::new(SMALL_PIECE_BYTES, stream),
+        }
+    }
 }
 
 /// Where downloads arrive.
@@ -45,32 +103,25 @@ struct Landing {
     large: [Option<Piece>; 2],
 }
 
-impl Default for Staging {
-    fn default() -> Self {
-        Self {
-            crew: Crew::default(),
-            small: Ring::new(SMALL_PIECE_BYTES, NUM_SMALL_PIECES),
-            landing: Landing::default(),
-        }
-    }
-}
-
 impl Staging {
     /// Returns memory for downloads of at most [`SMALL_BYTES`].
-    pub(super) fn small_landing(&mut self, stream: &Stream) -> Result<&Piece, Fault> {
-        ready(&mut self.landing.small, SMALL_BYTES, stream)
+    pub(super) fn small_landing(&mut self, stream: &Stream) -> Result<&Pinned, Fault> {
+        let piece = ready(&mut self.landing.small, SMALL_BYTES, stream)?;
+        Ok(&piece.memory)
     }
 
-    /// Returns two pieces of [`PIECE_BYTES`] for downloads, and who copies from them.
+    /// Returns two pieces of [`PIECE_BYTES`] for downloads, each with the event that says that it was filled, and
+    /// who copies from them.
     pub(super) fn large_landing(
         &mut self,
         stream: &Stream,
-    ) -> Result<([&Piece; 2], &mut Crew), Fault> {
+    ) -> Result<([(&Pinned, &Event); 2], &mut Crew), Fault> {
         let [even, odd] = &mut self.landing.large;
         let pieces = [
             ready(even, PIECE_BYTES, stream)?,
             ready(odd, PIECE_BYTES, stream)?,
         ];
+        let pieces = pieces.map(|piece| (&piece.memory, &piece.event));
         Ok((pieces, &mut self.crew))
     }
 }
@@ -83,28 +134,5 @@ fn ready<'a>(
     match piece {
         Some(piece) => Ok(piece),
         None => Ok(piece.insert(Piece::new(bytes, stream)?)),
-    }
-}
-
-/// The stream that copies from a ring's pieces.
-pub(super) struct Reader<'a>(pub(super) &'a Stream);
-
-impl Source for Reader<'_> {
-    type Piece = Piece;
-
-    fn pin(&self, bytes: usize) -> Result<Piece, Fault> {
-        Piece::new(bytes, self.0)
-    }
-
-    fn seal(&self, piece: &Piece) -> Result<(), Fault> {
-        piece.event.record(self.0)
-    }
-
-    fn is_done(&self, piece: &Piece) -> Result<bool, Fault> {
-        piece.event.is_done()
-    }
-
-    fn wait(&self, piece: &Piece) -> Result<(), Fault> {
-        piece.event.wait()
     }
 }

@@ -16,7 +16,6 @@ mod files;
 mod physical;
 mod refused;
 mod selected;
-mod statistics;
 mod stepped;
 mod values;
 mod writers;

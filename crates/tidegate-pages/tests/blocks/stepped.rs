@@ -1,4 +1,4 @@
-//! Blocks given to a sink, out of a file on disk.
+//! Blocks of a file on disk whose columns are decoded late, and what is left of its rows.
 
 use std::sync::Arc;
 
@@ -9,9 +9,7 @@ use parquet::file::properties::WriterProperties;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use tidegate_kernels::host::{BLOCK, Chunk, Values};
-use tidegate_pages::{
-    BlockSink, Buffers, ChunkBytes, LocalFile, ReadOptions, RowGroupReader, Step, StepError,
-};
+use tidegate_pages::{Buffers, ChunkBytes, LocalFile, ReadOptions, RowGroupReader};
 
 use crate::compare::Opened;
 use crate::files::written;
@@ -39,22 +37,51 @@ fn integers<'a>(chunk: &Option<Chunk<'a>>) -> &'a [i64] {
     values
 }
 
-impl BlockSink for Sums {
-    type Error = &'static str;
+/// What became of a block.
+enum Step {
+    /// So many rows were folded, as far as they were selected.
+    Folded(usize),
+    /// None of so many rows was selected.
+    Filtered(usize),
+    /// It was not taken.
+    Declined,
+    /// There was no block left.
+    End,
+}
 
-    fn select(&mut self, rows: usize, chunks: &[Option<Chunk<'_>>]) -> Result<bool, Self::Error> {
+impl Sums {
+    /// Takes the next block, of which the first column is decoded first, and the others if rows are left.
+    fn step(&mut self, reader: &mut RowGroupReader) -> Step {
+        let rows = reader.next_block();
+        if rows == 0 {
+            return Step::End;
+        }
+        reader.decode(0).unwrap();
+        if !self.select(rows, &reader.chunks()) {
+            return Step::Filtered(rows);
+        }
+        for column in 0..3 {
+            reader.decode(column).unwrap();
+        }
+        match self.fold(&reader.chunks()) {
+            true => Step::Folded(rows),
+            false => Step::Declined,
+        }
+    }
+
+    fn select(&mut self, rows: usize, chunks: &[Option<Chunk<'_>>]) -> bool {
         assert!(
             chunks[1].is_none() && chunks[2].is_none(),
             "others are late"
         );
         let flags = integers(&chunks[0]);
         self.selected = (0..rows).filter(|row| flags[*row] == 1).collect();
-        Ok(!self.selected.is_empty())
+        !self.selected.is_empty()
     }
 
-    fn fold(&mut self, _: usize, chunks: &[Option<Chunk<'_>>]) -> Result<(), Self::Error> {
+    fn fold(&mut self, chunks: &[Option<Chunk<'_>>]) -> bool {
         if self.most == 0 {
-            return Err("enough");
+            return false;
         }
         self.most -= 1;
         let numbers = integers(&chunks[1]);
@@ -69,7 +96,7 @@ impl BlockSink for Sums {
             self.numbers += numbers[*row];
             self.bytes += array.value(at + row).len();
         }
-        Ok(())
+        true
     }
 }
 
@@ -131,9 +158,10 @@ fn late_columns_are_read_for_blocks_with_rows_left() {
         };
         let (mut folded, mut filtered) = (0, 0);
         loop {
-            match reader.step(&[true, false, false], &mut sums).unwrap() {
+            match sums.step(&mut reader) {
                 Step::Folded(rows) => folded += rows,
                 Step::Filtered(rows) => filtered += rows,
+                Step::Declined => panic!("a block was declined"),
                 Step::End => break,
             }
         }
@@ -143,7 +171,7 @@ fn late_columns_are_read_for_blocks_with_rows_left() {
 }
 
 #[test]
-fn what_a_sink_declines_is_left_to_others() {
+fn a_block_that_is_declined_is_left_to_others() {
     let (bytes, ..) = file();
     let opened = Opened::new(&bytes);
     let buffers = Buffers::default();
@@ -156,14 +184,13 @@ fn what_a_sink_declines_is_left_to_others() {
         most: 2,
         ..Sums::default()
     };
-    let declined = loop {
-        match reader.step(&[true, false, false], &mut sums) {
-            Ok(Step::End) => panic!("nothing was declined"),
-            Ok(_) => {}
-            Err(declined) => break declined,
+    loop {
+        match sums.step(&mut reader) {
+            Step::End => panic!("nothing was declined"),
+            Step::Declined => break,
+            Step::Folded(_) | Step::Filtered(_) => {}
         }
-    };
-    assert!(matches!(declined, StepError::Sink("enough")));
+    }
     // The third block of the third four.
     assert_eq!(reader.rest(), std::slice::from_ref(&(10 * BLOCK..ROWS)));
 }

@@ -1,9 +1,7 @@
 //! From a pipeline to the programs of its stages: each ends with a step that needs all rows, the last
 //! with the pipeline.
 
-use std::sync::Arc;
-
-use arrow_schema::{DataType, Field, Schema};
+use arrow_schema::DataType;
 
 use super::{
     Accumulator, Bodies, Builder, Call, Facts, Groups, Input, InputId, Nullable, Order, Output,
@@ -65,43 +63,6 @@ pub fn lower_for(
         if steps.is_empty() {
             return Ok(stages);
         }
-    }
-}
-
-/// Returns whether an expression may raise, for some values of its columns and parameters; what cannot be
-/// lowered may.
-pub fn may_raise(expr: &Expr) -> bool {
-    // Each leaf becomes a column of its own, of which nothing is known.
-    let mut fields = Vec::new();
-    let mut expr = expr.clone();
-    let mut open = vec![&mut expr];
-    while let Some(expr) = open.pop() {
-        match &mut expr.kind {
-            ExprKind::Column(_) | ExprKind::Parameter(_) => {
-                expr.kind = ExprKind::Column(fields.len());
-                fields.push(Field::new("leaf", expr.data_type.clone(), true));
-            }
-            _ => open.extend(expr.children_mut()),
-        }
-    }
-    let output = Field::new("value", expr.data_type.clone(), true);
-    let column = NamedExpr {
-        expr,
-        name: output.name().clone(),
-    };
-    let pipeline = Pipeline {
-        input: Arc::new(Schema::new(fields)),
-        parameters: Vec::new(),
-        steps: vec![Step::Project(vec![column])],
-        output: Arc::new(Schema::new(vec![output])),
-    };
-    let types = pipeline.input.fields();
-    let programs = lower(&pipeline, &|column| {
-        Facts::declared(types[column].data_type())
-    });
-    match programs {
-        Ok(programs) => programs.iter().any(|program| !program.raises.is_empty()),
-        Err(_) => true,
     }
 }
 

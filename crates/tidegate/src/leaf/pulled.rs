@@ -1,6 +1,6 @@
 //! Any other leaf: its batches are pulled on the host, and decided on as they come.
 //!
-//! A [`PullGateExec`] stands above the leaf. It gathers batches into morsels; a morsel that stays is
+//! A [`PullGate`] stands above the leaf. It gathers batches into morsels; a morsel that stays is
 //! passed on, one that goes to a device is retained until the region's run ends, for the leaf cannot
 //! be read again. What is retained is charged to the host's memory pool; when the pool refuses, the
 //! morsel stays on the host.
@@ -11,16 +11,12 @@ use std::sync::Arc;
 
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::internal_err;
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::error::Result;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
-};
+use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan, ExecutionPlanProperties};
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use parking_lot::Mutex;
@@ -29,6 +25,7 @@ use tidegate_scheduler::{
 };
 
 use super::{Leaf, LeafOptions, Slot};
+use crate::unary::{UnaryExec, UnaryOperator};
 
 /// Morsels that may wait for devices before the host takes every further one itself.
 const MORSELS_WAITING: usize = 4;
@@ -74,18 +71,18 @@ impl Leaf for PulledLeaf {
     }
 
     fn gated(&self, slot: &Arc<Slot>) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(Arc::new(PullGateExec {
+        Ok(Arc::new(UnaryExec(PullGate {
             leaf: Arc::clone(&self.leaf),
             morsel_rows: self.morsel_rows,
             retained: Arc::clone(&self.retained),
             slot: Arc::clone(slot),
-        }))
+        })))
     }
 
     fn behind(&self, gate: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn Leaf>> {
         let gate = gate.downcast_ref::<PullGateExec>()?;
         Some(Arc::new(Self {
-            leaf: Arc::clone(&gate.leaf),
+            leaf: Arc::clone(&gate.0.leaf),
             morsel_rows: self.morsel_rows,
             retained: Arc::default(),
         }))
@@ -135,16 +132,18 @@ impl MorselLoader for Retained {
     }
 }
 
+type PullGateExec = UnaryExec<PullGate>;
+
 /// Passes its leaf's batches on, but for those that go to a device.
-#[derive(Debug)]
-pub(crate) struct PullGateExec {
+#[derive(Clone, Debug)]
+struct PullGate {
     leaf: Arc<dyn ExecutionPlan>,
     morsel_rows: usize,
     retained: Arc<Retained>,
     slot: Arc<Slot>,
 }
 
-impl PullGateExec {
+impl PullGate {
     fn gate(&self, partition: usize, run: &Arc<MixedRun>, ctx: &TaskContext) -> Gate {
         let consumer = MemoryConsumer::new(format!("PullGateExec[{partition}]"));
         Gate {
@@ -159,52 +158,27 @@ impl PullGateExec {
     }
 }
 
-impl DisplayAs for PullGateExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "PullGateExec: morsel_rows={}", self.morsel_rows)
-    }
-}
+impl UnaryOperator for PullGate {
+    const NAME: &'static str = "PullGateExec";
+    const KEEPS_ORDER: bool = false;
+    const GAINS_BY_PARTITIONS: bool = true;
 
-impl ExecutionPlan for PullGateExec {
-    fn name(&self) -> &str {
-        "PullGateExec"
+    fn input(&self) -> &Arc<dyn ExecutionPlan> {
+        &self.leaf
     }
 
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.leaf.properties()
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.leaf]
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        match <[_; 1]>::try_from(children) {
-            Ok([leaf]) => Ok(Arc::new(Self {
-                leaf,
-                morsel_rows: self.morsel_rows,
-                retained: Arc::clone(&self.retained),
-                slot: Arc::clone(&self.slot),
-            })),
-            Err(_) => internal_err!("PullGateExec has one input"),
+    fn over(&self, leaf: Arc<dyn ExecutionPlan>) -> Self {
+        Self {
+            leaf,
+            ..self.clone()
         }
     }
 
-    fn execute(
-        &self,
-        partition: usize,
-        ctx: Arc<TaskContext>,
-    ) -> Result<SendableRecordBatchStream> {
+    fn detail(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, ": morsel_rows={}", self.morsel_rows)
+    }
+
+    fn rows(&self, partition: usize, ctx: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let batches = self.leaf.execute(partition, Arc::clone(&ctx))?;
         let Some(run) = self.slot.run() else {
             return Ok(batches);

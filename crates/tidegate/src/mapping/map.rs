@@ -11,7 +11,6 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::error::ArrowError;
 use datafusion::catalog::Session;
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DFSchema, DFSchemaRef, internal_err};
 use datafusion::error::Result;
 use datafusion::execution::memory_pool::MemoryConsumer;
@@ -20,11 +19,10 @@ use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext
 use datafusion::logical_expr::{
     Expr, LogicalPlan, UserDefinedLogicalNode, UserDefinedLogicalNodeCore,
 };
-use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_expr::EquivalenceProperties;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning,
-    PlanProperties,
+    DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning, PlanProperties,
 };
 use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
 use futures::{StreamExt, stream};
@@ -36,6 +34,7 @@ use super::MapOptions;
 use super::device::{DeviceBody, DeviceShare};
 use crate::error::{Error, ErrorKind};
 use crate::files::present::PresentPlanner;
+use crate::unary::{UnaryExec, UnaryOperator};
 
 type HostBody = dyn Fn(RecordBatch) -> std::result::Result<RecordBatch, ArrowError> + Send + Sync;
 
@@ -224,7 +223,7 @@ pub(crate) fn planner() -> PresentPlanner {
 
 /// Returns whether a node of a plan runs a closure of the program.
 pub(crate) fn is_mapping(plan: &Arc<dyn ExecutionPlan>) -> bool {
-    plan.is::<MapExec>()
+    plan.is::<UnaryExec<Map>>()
 }
 
 #[derive(Debug)]
@@ -244,17 +243,17 @@ impl ExtensionPlanner for MapPlanner {
         let (Some(map), [input]) = (node.as_any().downcast_ref::<MapPartitions>(), inputs) else {
             return Ok(None);
         };
-        Ok(Some(Arc::new(MapExec::new(
+        Ok(Some(Arc::new(UnaryExec(Map::new(
             Arc::clone(input),
             Arc::clone(map.schema.inner()),
             Arc::clone(&map.mapping),
-        ))))
+        )))))
     }
 }
 
 /// `map_partitions` among physical plans.
 #[derive(Debug)]
-struct MapExec {
+struct Map {
     input: Arc<dyn ExecutionPlan>,
     schema: SchemaRef,
     mapping: Arc<Mapping>,
@@ -263,7 +262,7 @@ struct MapExec {
     share: Mutex<Weak<DeviceShare>>,
 }
 
-impl MapExec {
+impl Map {
     fn new(input: Arc<dyn ExecutionPlan>, schema: SchemaRef, mapping: Arc<Mapping>) -> Self {
         let partitions = input.output_partitioning().partition_count();
         let properties = PlanProperties::new(
@@ -295,48 +294,28 @@ impl MapExec {
     }
 }
 
-impl DisplayAs for MapExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "MapExec: {}", self.mapping.name)
-    }
-}
+impl UnaryOperator for Map {
+    const NAME: &'static str = "MapExec";
+    const KEEPS_ORDER: bool = false;
+    const GAINS_BY_PARTITIONS: bool = true;
 
-impl ExecutionPlan for MapExec {
-    fn name(&self) -> &str {
-        "MapExec"
+    fn input(&self) -> &Arc<dyn ExecutionPlan> {
+        &self.input
+    }
+
+    fn over(&self, input: Arc<dyn ExecutionPlan>) -> Self {
+        Self::new(input, Arc::clone(&self.schema), Arc::clone(&self.mapping))
     }
 
     fn properties(&self) -> &Arc<PlanProperties> {
         &self.properties
     }
 
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
+    fn detail(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, ": {}", self.mapping.name)
     }
 
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let Ok([input]) = <[_; 1]>::try_from(children) else {
-            return internal_err!("MapExec has one input");
-        };
-        let (schema, mapping) = (Arc::clone(&self.schema), Arc::clone(&self.mapping));
-        Ok(Arc::new(Self::new(input, schema, mapping)))
-    }
-
-    fn execute(
-        &self,
-        partition: usize,
-        ctx: Arc<TaskContext>,
-    ) -> Result<SendableRecordBatchStream> {
+    fn rows(&self, partition: usize, ctx: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let input = self.input.execute(partition, Arc::clone(&ctx))?;
         let (mapping, schema) = (Arc::clone(&self.mapping), Arc::clone(&self.schema));
         let share = self.share();

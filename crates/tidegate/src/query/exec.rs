@@ -1,21 +1,15 @@
 //! The root of every plan that a session runs.
 
 use std::any::Any;
-use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use datafusion::arrow::record_batch::RecordBatch;
-use datafusion::common::internal_err;
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
-};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::future::{Either, select};
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 use futures_timer::Delay;
@@ -31,10 +25,14 @@ use crate::error::{Error, ErrorKind, in_one_text};
 use crate::region::PipelineExec;
 use crate::region::report::RegionReport;
 use crate::stores::WriteFailures;
+use crate::unary::{UnaryExec, UnaryOperator};
+
+/// The node of a [`Watcher`].
+pub(crate) type QueryExec = UnaryExec<Watcher>;
 
 /// Watches over a query.
 #[derive(Debug)]
-pub(crate) struct QueryExec {
+pub(crate) struct Watcher {
     plan: Arc<dyn ExecutionPlan>,
     running: Running,
     tries: Arc<Tries>,
@@ -53,7 +51,7 @@ impl QueryExec {
         admission: Admission,
         record: Arc<Record>,
     ) -> Self {
-        Self {
+        Self(Watcher {
             running: Running::new(&plan),
             plan,
             tries: Arc::new(Tries::new(again)),
@@ -61,49 +59,22 @@ impl QueryExec {
             planned_in,
             admission: Arc::new(admission),
             record,
-        }
+        })
     }
 }
 
-impl DisplayAs for QueryExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("QueryExec")
-    }
-}
+impl UnaryOperator for Watcher {
+    const NAME: &'static str = "QueryExec";
+    const KEEPS_ORDER: bool = true;
+    const GAINS_BY_PARTITIONS: bool = true;
 
-impl ExecutionPlan for QueryExec {
-    fn name(&self) -> &str {
-        "QueryExec"
+    fn input(&self) -> &Arc<dyn ExecutionPlan> {
+        &self.plan
     }
 
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.plan.properties()
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.plan]
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let Ok([plan]) = <[_; 1]>::try_from(children) else {
-            return internal_err!("QueryExec has one input");
-        };
+    fn over(&self, plan: Arc<dyn ExecutionPlan>) -> Self {
         // What would be planned again is not this plan.
-        Ok(Arc::new(Self {
+        Self {
             running: Running::new(&plan),
             plan,
             tries: Arc::new(Tries::new(None)),
@@ -111,14 +82,10 @@ impl ExecutionPlan for QueryExec {
             planned_in: self.planned_in,
             admission: Arc::clone(&self.admission),
             record: Arc::clone(&self.record),
-        }))
+        }
     }
 
-    fn execute(
-        &self,
-        partition: usize,
-        ctx: Arc<TaskContext>,
-    ) -> Result<SendableRecordBatchStream> {
+    fn rows(&self, partition: usize, ctx: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let num_partitions = self.plan.output_partitioning().partition_count();
         let guard = Guard {
             record: Arc::clone(&self.record),

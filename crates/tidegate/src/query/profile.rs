@@ -1,7 +1,7 @@
 //! `EXPLAIN ANALYZE` as lines, as a tree, as JSON or as a graph: each operator with its rows, its time and where
 //! it ran, below one line that says where most of the rows did.
 //!
-//! DataFusion's own `AnalyzeExec` has two formats, and knows no places. A [`ProfileExec`] stands in for it, but
+//! DataFusion's own `AnalyzeExec` has two formats, and knows no places. A [`Profile`] stands in for it, but
 //! where everything is asked for, with VERBOSE or with statistics.
 //!
 //! A [`QueryProfile`] is the same of any query that ran while somebody watched, and who worked when (`trace`).
@@ -25,15 +25,17 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, Tr
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::{Analyze, LogicalPlan};
-use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
+use datafusion::physical_expr::{EquivalenceProperties, Partitioning};
 use datafusion::physical_plan::analyze::AnalyzeExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
+    DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
 };
 use futures::{TryStreamExt, stream};
 use serde::Serialize;
 use tokio::task::JoinSet;
+
+use crate::unary::{UnaryExec, UnaryOperator};
 
 pub use operators::OperatorReport;
 pub use trace::{LaneWork, WorkPiece};
@@ -54,8 +56,8 @@ pub struct QueryProfile {
 }
 
 /// Runs a plan, and tells how it ran instead of its rows.
-#[derive(Debug)]
-pub(super) struct ProfileExec {
+#[derive(Clone, Debug)]
+struct Profile {
     input: Arc<dyn ExecutionPlan>,
     format: ExplainFormat,
     wanted: Wanted,
@@ -87,7 +89,7 @@ impl Wanted {
     }
 }
 
-/// Puts a [`ProfileExec`] in the place of an `AnalyzeExec`.
+/// Puts a [`Profile`] in the place of an `AnalyzeExec`.
 pub(crate) fn profiled(
     plan: Arc<dyn ExecutionPlan>,
     logical: &LogicalPlan,
@@ -109,14 +111,14 @@ pub(crate) fn profiled(
         let [input] = node.children()[..] else {
             return internal_err!("AnalyzeExec has one input");
         };
-        let profile = ProfileExec::new(Arc::clone(input), format.clone(), wanted.clone(), &node);
-        let profile = Arc::new(profile) as Arc<dyn ExecutionPlan>;
+        let profile = Profile::new(Arc::clone(input), format.clone(), wanted.clone(), &node);
+        let profile = Arc::new(UnaryExec(profile)) as Arc<dyn ExecutionPlan>;
         Ok(Transformed::new(profile, true, TreeNodeRecursion::Stop))
     });
     replaced.data()
 }
 
-impl ProfileExec {
+impl Profile {
     fn new(
         input: Arc<dyn ExecutionPlan>,
         format: ExplainFormat,
@@ -138,51 +140,34 @@ impl ProfileExec {
     }
 }
 
-impl DisplayAs for ProfileExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ProfileExec: format={}", self.format)
-    }
-}
+impl UnaryOperator for Profile {
+    const NAME: &'static str = "ProfileExec";
+    const KEEPS_ORDER: bool = false;
+    const GAINS_BY_PARTITIONS: bool = true;
 
-impl ExecutionPlan for ProfileExec {
-    fn name(&self) -> &str {
-        "ProfileExec"
+    fn input(&self) -> &Arc<dyn ExecutionPlan> {
+        &self.input
+    }
+
+    fn over(&self, input: Arc<dyn ExecutionPlan>) -> Self {
+        Self {
+            input,
+            ..self.clone()
+        }
     }
 
     fn properties(&self) -> &Arc<PlanProperties> {
         &self.properties
     }
 
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
+    fn detail(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, ": format={}", self.format)
     }
 
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let Ok([input]) = <[_; 1]>::try_from(children) else {
-            return internal_err!("ProfileExec has one input");
-        };
-        Ok(Arc::new(Self {
-            input,
-            format: self.format.clone(),
-            wanted: self.wanted.clone(),
-            properties: Arc::clone(&self.properties),
-        }))
-    }
-
-    fn execute(&self, _: usize, ctx: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+    fn rows(&self, _: usize, ctx: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let (input, format) = (Arc::clone(&self.input), self.format.clone());
         let wanted = self.wanted.clone();
-        let schema = self.schema();
+        let schema = Arc::clone(self.properties.schema());
         let told = Arc::clone(&schema);
         let batch = async move {
             let began = Instant::now();

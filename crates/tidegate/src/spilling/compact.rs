@@ -2,10 +2,9 @@
 //!
 //! A batch that was filtered, joined or sliced may hold on to buffers of many times its size: its strings
 //! are views into those of a whole build side. A sort counts all of that for each batch, and spills or
-//! fails; so it does with a batch of many more rows than others. [`CompactExec`] copies such batches, in
+//! fails; so it does with a batch of many more rows than others. [`Compact`] copies such batches, in
 //! pieces.
 
-use std::fmt;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, UInt32Array};
@@ -14,30 +13,25 @@ use datafusion::arrow::compute::take;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::internal_err;
-use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{
-    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties,
-    ReplaceChildrenOptions,
-};
+use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
 use futures::{StreamExt, stream};
 
 use crate::node_rule::Replaced;
+use crate::unary::{UnaryExec, UnaryOperator};
 
 /// Bytes beside its rows that an array may hold on to.
 const LEFT_OVER_BYTES: usize = 64 << 10;
 
-/// Puts a [`CompactExec`] below a sort.
+/// Puts a [`Compact`] below a sort.
 pub(crate) fn compact_sorted(node: &Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Replaced {
     let Some(sort) = node.downcast_ref::<SortExec>() else {
         return Ok(None);
     };
-    let input = Arc::new(CompactExec::new(Arc::clone(sort.input())));
+    let input = Arc::new(UnaryExec(Compact(Arc::clone(sort.input()))));
     let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
     Arc::clone(node)
         .replace_children(vec![input], options)
@@ -46,74 +40,29 @@ pub(crate) fn compact_sorted(node: &Arc<dyn ExecutionPlan>, _: &ConfigOptions) -
 
 /// Copies batches whose buffers hold much more than their rows.
 #[derive(Debug)]
-struct CompactExec {
-    input: Arc<dyn ExecutionPlan>,
-    properties: Arc<PlanProperties>,
-}
+struct Compact(Arc<dyn ExecutionPlan>);
 
-impl CompactExec {
-    fn new(input: Arc<dyn ExecutionPlan>) -> Self {
-        let properties = Arc::clone(input.properties());
-        Self { input, properties }
-    }
-}
+impl UnaryOperator for Compact {
+    const NAME: &'static str = "CompactExec";
+    const KEEPS_ORDER: bool = true;
+    const GAINS_BY_PARTITIONS: bool = false;
 
-impl DisplayAs for CompactExec {
-    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("CompactExec")
-    }
-}
-
-impl ExecutionPlan for CompactExec {
-    fn name(&self) -> &str {
-        "CompactExec"
+    fn input(&self) -> &Arc<dyn ExecutionPlan> {
+        &self.0
     }
 
-    fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
+    fn over(&self, input: Arc<dyn ExecutionPlan>) -> Self {
+        Self(input)
     }
 
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
-    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
-        vec![false]
-    }
-
-    fn apply_expressions(
-        &self,
-        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let Ok([input]) = <[_; 1]>::try_from(children) else {
-            return internal_err!("CompactExec has one input");
-        };
-        Ok(Arc::new(Self::new(input)))
-    }
-
-    fn execute(
-        &self,
-        partition: usize,
-        ctx: Arc<TaskContext>,
-    ) -> Result<SendableRecordBatchStream> {
+    fn rows(&self, partition: usize, ctx: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let rows_max = ctx.session_config().batch_size();
-        let rows = self.input.execute(partition, ctx)?;
+        let rows = self.0.execute(partition, ctx)?;
         let compacted = rows.flat_map(move |batch| match batch {
             Ok(batch) => stream::iter(pieces(&batch, rows_max)).left_stream(),
             Err(error) => stream::iter([Err(error)]).right_stream(),
         });
-        let schema = self.input.schema();
+        let schema = self.0.schema();
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, compacted)))
     }
 }
@@ -180,53 +129,4 @@ fn compacted_column(column: &ArrayRef) -> Result<ArrayRef> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use datafusion::arrow::array::{
-        Array, ArrayRef, Int64Array, RecordBatch, StringArray, StringViewArray,
-    };
-    use datafusion::arrow::compute::concat_batches;
-
-    use super::{compacted, pieces};
-
-    #[test]
-    fn slices_and_views_of_large_buffers_are_copied_and_others_are_not() {
-        let texts: Vec<String> = (0..20_000)
-            .map(|n| format!("a string that is long {n}"))
-            .collect();
-        let whole = RecordBatch::try_from_iter([
-            (
-                "n",
-                Arc::new(Int64Array::from_iter_values(0..20_000)) as ArrayRef,
-            ),
-            (
-                "s",
-                Arc::new(StringArray::from_iter_values(&texts)) as ArrayRef,
-            ),
-            (
-                "v",
-                Arc::new(StringViewArray::from_iter_values(&texts)) as ArrayRef,
-            ),
-        ])
-        .unwrap();
-        let same = compacted(whole.clone()).unwrap();
-        assert!(
-            whole
-                .columns()
-                .iter()
-                .zip(same.columns())
-                .all(|(a, b)| Arc::ptr_eq(a, b))
-        );
-        let cut: Vec<RecordBatch> = pieces(&whole, 300).map(Result::unwrap).collect();
-        assert_eq!(cut.len(), 67);
-        assert_eq!(concat_batches(&whole.schema(), &cut).unwrap(), whole);
-        let part = whole.slice(100, 50);
-        let small = compacted(part.clone()).unwrap();
-        assert_eq!(small, part);
-        assert!(part.columns()[2].get_buffer_memory_size() > 400_000);
-        for column in small.columns() {
-            assert!(column.get_buffer_memory_size() < 10_000, "{column:?}");
-        }
-    }
-}
+mod tests;

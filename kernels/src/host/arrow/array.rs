@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow_array::{
-    Array, ArrayRef, BooleanArray, LargeStringArray, StringArray, StringViewArray, make_array,
+    ArrayRef, BooleanArray, LargeStringArray, StringArray, StringViewArray, make_array,
 };
 use arrow_buffer::{ArrowNativeType, BooleanBuffer, Buffer, NullBuffer};
 use arrow_data::ArrayDataBuilder;
@@ -147,18 +147,6 @@ fn strings(texts: StringViewArray, data_type: &DataType) -> ArrayRef {
         DataType::Utf8 => Arc::new(texts.iter().collect::<StringArray>()),
         DataType::LargeUtf8 => Arc::new(texts.iter().collect::<LargeStringArray>()),
         _ => Arc::new(texts),
-    }
-}
-
-/// Returns the entries of a dictionary as values, and how many there are.
-pub fn values_of(entries: &Entries) -> (Values<'_>, usize) {
-    match entries {
-        Entries::I32(values) => (Values::I32(values), values.len()),
-        Entries::I64(values) => (Values::I64(values), values.len()),
-        Entries::I128(values) => (Values::I128(values), values.len()),
-        Entries::F32(values) => (Values::F32(values), values.len()),
-        Entries::F64(values) => (Values::F64(values), values.len()),
-        Entries::Text(array) => (Values::Text { array, at: 0 }, array.len()),
     }
 }
 

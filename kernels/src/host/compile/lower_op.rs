@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use tidegate_pipeline::catalogue::Body;
+use tidegate_pipeline::catalogue::{Body, Kernel};
 use tidegate_pipeline::program::{Callee, Class, InputId, IntegerOp, Op, Overflow, Type, ValueId};
 use tidegate_pipeline::{Interval, Scalar, ScalarValue, Unsupported};
 
-use super::super::code::{Constant, Instruction, Register};
+use super::super::code::{Constant, Operation, Register};
 use super::super::vector::Lane;
 use super::{Compiler, Place};
 
@@ -19,9 +19,8 @@ impl Compiler<'_> {
         Ok(match &program.value(id).op {
             Op::Input(InputId(input)) => self.load(place, *input as usize, id),
             Op::IsPresent(InputId(input)) => {
-                let (input, to) = (*input as usize, self.register(Lane::Bool));
-                self.emit(place, Instruction::IsPresent { input, to });
-                to
+                let input = *input as usize;
+                self.make(place, Lane::Bool, Operation::IsPresent { input }, &[])
             }
             Op::Parameter(index) => self.literal(&program.parameters[*index], data),
             Op::Bool(value) => self.boolean(*value),
@@ -30,7 +29,7 @@ impl Compiler<'_> {
             Op::Float(bits) => self.constant(lane, Constant::Float(*bits)),
             Op::Not(one) => {
                 let from = self.value(place, *one)?;
-                self.make(place, Lane::Bool, |to| Instruction::Not { from, to })
+                self.make(place, Lane::Bool, Operation::Not, &[from])
             }
             Op::And(left, right) => match (self.is_true(place, *left), self.is_true(place, *right))
             {
@@ -43,7 +42,7 @@ impl Compiler<'_> {
             },
             Op::Or(left, right) => {
                 let (left, right) = (self.value(place, *left)?, self.value(place, *right)?);
-                self.make(place, Lane::Bool, |to| Instruction::Or { left, right, to })
+                self.make(place, Lane::Bool, Operation::Or, &[left, right])
             }
             Op::Select {
                 condition,
@@ -68,54 +67,37 @@ impl Compiler<'_> {
                     .wider(lane)
                     .wider(Lane::of_bits(*bits));
                 let (rounding, bits) = (*rounding, *bits);
-                let (left, right) = self.pair(place, (*left, *right), wide)?;
-                let quotient = self.make(place, wide, |to| Instruction::Divide {
-                    rounding,
-                    bits,
-                    left,
-                    right,
-                    to,
-                });
+                let divide = Operation::Divide { rounding, bits };
+                let quotient = self.binary(place, divide, (*left, *right), (wide, wide))?;
                 self.cast(place, quotient, lane)
             }
             Op::Remainder { left, right } => {
                 let wide = self.common(*left, *right).wider(lane);
-                let (left, right) = self.pair(place, (*left, *right), wide)?;
-                let rest = self.make(place, wide, |to| Instruction::Remainder { left, right, to });
+                let remainder = Operation::Remainder;
+                let rest = self.binary(place, remainder, (*left, *right), (wide, wide))?;
                 self.cast(place, rest, lane)
             }
             Op::Float2 { op, left, right } => {
-                let (op, (left, right)) = (*op, self.pair(place, (*left, *right), lane)?);
-                self.make(place, lane, |to| Instruction::Float {
-                    op,
-                    left,
-                    right,
-                    to,
-                })
+                let float = Operation::Float(*op);
+                self.binary(place, float, (*left, *right), (lane, lane))?
             }
             Op::NegateFloat(one) => {
                 let from = self.value(place, *one)?;
-                self.make(place, lane, |to| Instruction::Negate { from, to })
+                self.make(place, lane, Operation::Negate, &[from])
             }
             Op::Canonical(one) => {
                 let from = self.value(place, *one)?;
-                self.make(place, lane, |to| Instruction::Canonical { from, to })
+                self.make(place, lane, Operation::Canonical, &[from])
             }
             Op::Compare { op, left, right } => {
-                let common = self.common(*left, *right);
-                let (op, (left, right)) = (*op, self.pair(place, (*left, *right), common)?);
-                self.make(place, Lane::Bool, |to| Instruction::Compare {
-                    op,
-                    left,
-                    right,
-                    to,
-                })
+                let lanes = (self.common(*left, *right), Lane::Bool);
+                self.binary(place, Operation::Compare(*op), (*left, *right), lanes)?
             }
             Op::Convert { value, to } => self.convert(place, *value, *to, lane)?,
             Op::Call {
                 callee: Callee::Kernel(kernel),
                 arguments,
-            } => self.call(place, &kernel.body, arguments, lane)?,
+            } => self.call(place, kernel, arguments, lane)?,
             Op::Call {
                 callee: Callee::Custom { function, .. },
                 ..
@@ -125,17 +107,6 @@ impl Compiler<'_> {
             }
             Op::Gave(_) => return Err(Unsupported::new("a user's function, on the host")),
         })
-    }
-
-    fn make(
-        &mut self,
-        place: Place,
-        lane: Lane,
-        instruction: impl FnOnce(Register) -> Instruction,
-    ) -> Register {
-        let to = self.register(lane);
-        self.emit(place, instruction(to));
-        to
     }
 
     /// Returns the lane in which two values meet.
@@ -159,6 +130,18 @@ impl Compiler<'_> {
         Ok((self.cast(place, left, lane), self.cast(place, right, lane)))
     }
 
+    /// Computes something of two values that are brought to the first of the lanes; it gives the second.
+    fn binary(
+        &mut self,
+        place: Place,
+        operation: Operation,
+        operands: (ValueId, ValueId),
+        (takes, gives): (Lane, Lane),
+    ) -> Result<Register, Unsupported> {
+        let (left, right) = self.pair(place, operands, takes)?;
+        Ok(self.make(place, gives, operation, &[left, right]))
+    }
+
     fn select(
         &mut self,
         place: Place,
@@ -171,12 +154,8 @@ impl Compiler<'_> {
         }
         let condition = self.value(place, condition)?;
         let (then, otherwise) = self.pair(place, (then, otherwise), lane)?;
-        Ok(self.make(place, lane, |to| Instruction::Select {
-            condition,
-            then,
-            otherwise,
-            to,
-        }))
+        let operands = [condition, then, otherwise];
+        Ok(self.make(place, lane, Operation::Select, &operands))
     }
 
     /// Computes in the lane of the result: `+ - *` are the same modulo the width of a lane, whatever the
@@ -195,25 +174,13 @@ impl Compiler<'_> {
             Overflow::Wraps { bits, signed } => Some((bits, signed)),
             Overflow::Fails { bits } => {
                 let wide = self.common(operands.0, operands.1).wider(lane);
-                let (left, right) = self.pair(place, operands, wide)?;
-                let result = self.make(place, wide, |to| Instruction::Checked {
-                    op,
-                    bits,
-                    left,
-                    right,
-                    to,
-                });
+                let checked = Operation::Checked { op, bits };
+                let result = self.binary(place, checked, operands, (wide, wide))?;
                 return Ok(self.cast(place, result, lane));
             }
         };
-        let (left, right) = self.pair(place, operands, lane)?;
-        Ok(self.make(place, lane, |to| Instruction::Integer {
-            op,
-            wrap,
-            left,
-            right,
-            to,
-        }))
+        let integer = Operation::Integer { op, wrap };
+        self.binary(place, integer, operands, (lane, lane))
     }
 
     fn failed(&mut self, place: Place, of: ValueId) -> Result<Register, Unsupported> {
@@ -227,19 +194,13 @@ impl Compiler<'_> {
                 let lane = Lane::of(self.program.data(of));
                 let wide = self.common(*left, *right).wider(lane);
                 let (op, bits) = (*op, *bits);
-                let (left, right) = self.pair(place, (*left, *right), wide)?;
-                Ok(self.make(place, Lane::Bool, |to| Instruction::Overflows {
-                    op,
-                    bits,
-                    left,
-                    right,
-                    to,
-                }))
+                let overflows = Operation::Overflows { op, bits };
+                self.binary(place, overflows, (*left, *right), (wide, Lane::Bool))
             }
             Op::Convert { value, .. } if self.program.data(*value).is_float() => {
                 let from = self.value(place, *value)?;
                 let from = self.cast(place, from, Lane::F64);
-                Ok(self.make(place, Lane::Bool, |to| Instruction::CastFails { from, to }))
+                Ok(self.make(place, Lane::Bool, Operation::CastFails, &[from]))
             }
             Op::Convert { .. } => Ok(self.boolean(false)),
             Op::Call {
@@ -286,118 +247,24 @@ impl Compiler<'_> {
     fn call(
         &mut self,
         place: Place,
-        body: &Body,
+        kernel: &'static Kernel,
         arguments: &[ValueId],
         lane: Lane,
     ) -> Result<Register, Unsupported> {
-        let mut registers = Vec::with_capacity(arguments.len());
-        let wanted = match body {
-            Body::Float(_) => vec![Lane::F64],
-            Body::Float2(_) => vec![Lane::F64; 2],
-            Body::Single(_) => vec![Lane::F32],
-            Body::Single2(_) => vec![Lane::F32; 2],
-            Body::Int(_) => vec![Lane::I64],
-            Body::Int2(_) => vec![Lane::I64; 2],
-            Body::Unpack(_) => vec![Lane::I128],
-            Body::Pack(_) => vec![Lane::I64; 3],
-            Body::Matches(_) | Body::Pattern(_) | Body::Text2Int(_) => vec![Lane::Text; 2],
-            Body::TextInt(_) => vec![Lane::Text],
-            Body::Text(_) => {
-                return Err(Unsupported::new(
-                    "a function that makes strings, on the host",
-                ));
-            }
-            Body::Slice(_) => vec![Lane::Text, Lane::I64, Lane::I64],
+        let Some((takes, gives)) = lanes_of(&kernel.body) else {
+            return Err(Unsupported::new(
+                "a function that makes strings, on the host",
+            ));
         };
-        if wanted.len() != arguments.len() {
+        if takes.len() != arguments.len() {
             return Err(Unsupported::new("a call with other arguments, on the host"));
         }
-        for (argument, lane) in arguments.iter().zip(wanted) {
+        let mut registers = Vec::with_capacity(arguments.len());
+        for (argument, lane) in arguments.iter().zip(takes) {
             let register = self.value(place, *argument)?;
-            registers.push(self.cast(place, register, lane));
+            registers.push(self.cast(place, register, *lane));
         }
-        let at = |index: usize| registers.get(index).copied().unwrap_or_default();
-        let (from, left, right) = (at(0), at(0), at(1));
-        let result = match *body {
-            Body::Float(body) => self.make(place, Lane::F64, |to| Instruction::CallFloat {
-                body,
-                from,
-                to,
-            }),
-            Body::Float2(body) => self.make(place, Lane::F64, |to| Instruction::CallFloat2 {
-                body,
-                left,
-                right,
-                to,
-            }),
-            Body::Single(body) => self.make(place, Lane::F32, |to| Instruction::CallSingle {
-                body,
-                from,
-                to,
-            }),
-            Body::Single2(body) => self.make(place, Lane::F32, |to| Instruction::CallSingle2 {
-                body,
-                left,
-                right,
-                to,
-            }),
-            Body::Pattern(prepare) => self.make(place, Lane::Bool, |to| Instruction::Pattern {
-                prepare,
-                left,
-                right,
-                to,
-            }),
-            Body::TextInt(body) => self.make(place, Lane::I64, |to| Instruction::TextInt {
-                body,
-                from,
-                to,
-            }),
-            Body::Text2Int(body) => self.make(place, Lane::I64, |to| Instruction::Text2Int {
-                body,
-                left,
-                right,
-                to,
-            }),
-            Body::Text(_) => {
-                return Err(Unsupported::new(
-                    "a function that makes strings, on the host",
-                ));
-            }
-            Body::Int(body) => self.make(place, Lane::I64, |to| Instruction::CallInt {
-                body,
-                from,
-                to,
-            }),
-            Body::Int2(body) => self.make(place, Lane::I64, |to| Instruction::CallInt2 {
-                body,
-                left,
-                right,
-                to,
-            }),
-            Body::Unpack(body) => self.make(place, Lane::I64, |to| Instruction::Unpack {
-                body,
-                from,
-                to,
-            }),
-            Body::Pack(body) => self.make(place, Lane::I128, |to| Instruction::Pack {
-                body,
-                parts: [at(0), at(1), at(2)],
-                to,
-            }),
-            Body::Matches(body) => self.make(place, Lane::Bool, |to| Instruction::Matches {
-                body,
-                left,
-                right,
-                to,
-            }),
-            Body::Slice(body) => self.make(place, Lane::Text, |to| Instruction::Slice {
-                body,
-                from,
-                start: at(1),
-                length: at(2),
-                to,
-            }),
-        };
+        let result = self.make(place, gives, Operation::Call(kernel), &registers);
         Ok(self.cast(place, result, lane))
     }
 
@@ -424,6 +291,28 @@ impl Compiler<'_> {
         };
         self.constant(Lane::of(data), constant)
     }
+}
+
+/// Returns the lanes of a body's arguments and of its result; `None` for bodies that make strings.
+fn lanes_of(body: &Body) -> Option<(&'static [Lane], Lane)> {
+    use Lane::{Bool, F32, F64, I64, I128, Text};
+
+    let lanes: (&'static [Lane], Lane) = match body {
+        Body::Float(_) => (&[F64], F64),
+        Body::Float2(_) => (&[F64, F64], F64),
+        Body::Single(_) => (&[F32], F32),
+        Body::Single2(_) => (&[F32, F32], F32),
+        Body::Int(_) => (&[I64], I64),
+        Body::Int2(_) => (&[I64, I64], I64),
+        Body::Unpack(_) => (&[I128], I64),
+        Body::Pack(_) => (&[I64, I64, I64], I128),
+        Body::Matches(_) | Body::Pattern(_) => (&[Text, Text], Bool),
+        Body::TextInt(_) => (&[Text], I64),
+        Body::Text2Int(_) => (&[Text, Text], I64),
+        Body::Slice(_) => (&[Text, I64, I64], Text),
+        Body::Text(_) => return None,
+    };
+    Some(lanes)
 }
 
 /// Returns an interval of SQL as an integer in the order of intervals, as row programs have it.

@@ -1,6 +1,6 @@
 //! Copies between host and device, through pinned memory.
 //!
-//! An upload of few bytes fills a part of the ring, a larger one a slot after the other, while the device
+//! An upload of few bytes fills a part of a small piece, a larger one a slot after the other, while the device
 //! copies what was filled before. A download of several pieces has the device fill one while the host copies
 //! from the other.
 
@@ -16,7 +16,7 @@ use crate::cuda::fault::{Fault, OUT_OF_MEMORY};
 use crate::cuda::mark::Mark;
 use crate::cuda::reading::ReadBack;
 use crate::cuda::slots::{RawSlot, SLOT_BYTES, Slot};
-use crate::cuda::staging::{PIECE_BYTES, Reader, SMALL_BYTES, Staging};
+use crate::cuda::staging::{PIECE_BYTES, SMALL_BYTES, Staging};
 use crate::error::DeviceError;
 
 impl Lane<'_> {
@@ -174,22 +174,14 @@ fn upload_small(
     bytes: &[u8],
 ) -> Result<(), Fault> {
     let stream = engine.compute();
-    let mut to = address;
-    let mut rest = bytes;
-    while !rest.is_empty() {
-        let part = staging.small.claim(&Reader(stream), rest.len())?;
-        let (now, later) = rest.split_at(part.bytes);
-        // SAFETY: the ring gave this part out once, and not again before the device is done with
-        // what was copied from its piece.
-        let pinned = unsafe { part.piece.memory.range(part.offset, part.bytes) };
-        pinned.copy_from_slice(now);
-        // SAFETY: the target was checked to lie in the buffer, which is freed on this stream, later;
-        // the ring keeps the part until the copy is done.
-        unsafe { stream.upload(pinned, to) }?;
-        to += now.len() as u64;
-        rest = later;
-    }
-    Ok(())
+    let (memory, offset) = staging.small.claim(stream, bytes.len())?;
+    // SAFETY: this place was given out once, and not again before the device is done with what was copied
+    // from its piece.
+    let pinned = unsafe { memory.range(offset, bytes.len()) };
+    pinned.copy_from_slice(bytes);
+    // SAFETY: the target was checked to lie in the buffer, which is freed on this stream, later; the piece is
+    // kept until the copy is done.
+    unsafe { stream.upload(pinned, address) }
 }
 
 /// Queues a copy from a slot, which is free again when that is done. It waits for what the compute stream
@@ -270,10 +262,10 @@ fn download_small(
     address: u64,
     into: &mut [u8],
 ) -> Result<(), Fault> {
-    let piece = staging.small_landing(engine.compute())?;
+    let memory = staging.small_landing(engine.compute())?;
     // SAFETY: downloads alone use this piece, one after the other on this stream, and each looks at it
     // only when its copy is done.
-    let pinned = unsafe { piece.memory.range(0, into.len()) };
+    let pinned = unsafe { memory.range(0, into.len()) };
     // SAFETY: the source was checked to lie in the buffer, which is freed on this stream, later;
     // nobody looks at the pinned bytes before the stream is waited for.
     unsafe { engine.compute().download(address, pinned) }?;
@@ -293,26 +285,26 @@ fn download_large(
     // What the device fills while the host copies from the other piece.
     let mut on_its_way = None;
     let chunks = into.chunks_mut(PIECE_BYTES).map(Some);
-    for (chunk, piece) in chunks.chain([None]).zip(pieces.into_iter().cycle()) {
+    for (chunk, (memory, event)) in chunks.chain([None]).zip(pieces.into_iter().cycle()) {
         let next = match chunk {
             None => None,
             Some(chunk) => {
                 // SAFETY: downloads alone use this piece; the one before last, which used it too,
                 // was waited for and copied from.
-                let pinned = unsafe { piece.memory.range(0, chunk.len()) };
+                let pinned = unsafe { memory.range(0, chunk.len()) };
                 // SAFETY: the source was checked to lie in the buffer, which is freed on this
                 // stream, later; nobody looks at the pinned bytes before the event below.
                 unsafe { engine.compute().download(from, pinned) }?;
-                piece.event.record(engine.compute())?;
+                event.record(engine.compute())?;
                 from += chunk.len() as u64;
-                Some((piece, chunk))
+                Some((memory, event, chunk))
             }
         };
-        if let Some((piece, chunk)) = std::mem::replace(&mut on_its_way, next) {
-            piece.event.wait()?;
+        if let Some((memory, event, chunk)) = std::mem::replace(&mut on_its_way, next) {
+            event.wait()?;
             // SAFETY: the device has filled these bytes and fills them again only after this
             // borrow ended.
-            let pinned = unsafe { piece.memory.range(0, chunk.len()) };
+            let pinned = unsafe { memory.range(0, chunk.len()) };
             crew.copy(pinned, chunk);
         }
     }

@@ -9,7 +9,7 @@ use tidegate_kernels::host::arrow::{array_of, codes, has_arrays, integers};
 use tidegate_kernels::host::{Chunk, Entries, Values};
 
 use super::chunk::ChunkBuilder;
-use super::segment::{Codes, Segment, entry_bytes};
+use super::segment::{Codes, Segment};
 use super::texts::{Interned, Texts};
 
 /// A chunk in the making, out of blocks.
@@ -135,7 +135,7 @@ impl BlocksBuilder {
         self.push_validity(block.validity, rows)?;
         self.num_rows += rows;
         let entries = match (&self.rows, &self.entries) {
-            (Gathered::Codes(_), Some(Known::Entries(entries))) => entry_bytes(entries),
+            (Gathered::Codes(_), Some(Known::Entries(entries))) => entries.size().1,
             _ => 0,
         };
         let bytes = self.rows.bytes() + entries + self.num_rows / 8;
@@ -199,7 +199,7 @@ impl BlocksBuilder {
         Some(match values {
             Values::Codes8(_) | Values::Codes16(_) | Values::Codes32(_) | Values::Constant(_) => {
                 match self.entries.as_ref()? {
-                    Known::Entries(entries) => match num_entries(entries) {
+                    Known::Entries(entries) => match entries.size().0 {
                         // There are NULLs alone, and no value that their codes could be of.
                         0 => return None,
                         1..=0x100 => Gathered::Codes(Codes::One(Vec::with_capacity(left))),
@@ -315,7 +315,8 @@ impl BlocksBuilder {
         num_rows: usize,
         nulls: Option<NullBuffer>,
     ) -> Option<()> {
-        let plain = num_rows * entry_bytes(of) / num_entries(of).max(1);
+        let (num_entries, entry_bytes) = of.size();
+        let plain = num_rows * entry_bytes / num_entries.max(1);
         let segment = Segment::of_codes(&self.data_type, num_rows, codes, of, nulls);
         self.chunk.push_segment(segment, plain as u64);
         Some(())
@@ -325,14 +326,14 @@ impl BlocksBuilder {
 impl Known {
     /// Decides what the codes of about so many rows become.
     fn new(entries: &Entries, num_rows: usize) -> Self {
-        let num_entries = num_entries(entries);
+        let (num_entries, entry_bytes) = entries.size();
         let code_bytes = match num_entries {
             0..=0x100 => 1,
             0x101..=0x1_0000 => 2,
             _ => 4,
         };
         // Values are taken where they are a quarter smaller.
-        let worth = (code_bytes * num_rows + entry_bytes(entries)) / 4 * 3;
+        let worth = (code_bytes * num_rows + entry_bytes) / 4 * 3;
         let as_integers = |values: &mut dyn Iterator<Item = i64>| {
             let values: Vec<i64> = values.collect();
             let (least, most) = (values.iter().min()?, values.iter().max()?);
@@ -413,17 +414,6 @@ fn push_codes(to: &mut Codes, values: &Values<'_>, rows: usize) -> Option<()> {
         (Codes::Four(to), from) => to.extend(codes(from, rows)?),
     }
     Some(())
-}
-
-fn num_entries(entries: &Entries) -> usize {
-    match entries {
-        Entries::I32(values) => values.len(),
-        Entries::I64(values) => values.len(),
-        Entries::I128(values) => values.len(),
-        Entries::F32(values) => values.len(),
-        Entries::F64(values) => values.len(),
-        Entries::Text(texts) => texts.len(),
-    }
 }
 
 /// Returns a copy that shares nothing with the page that it was read from.

@@ -39,18 +39,10 @@ pub struct Segment {
 enum Stored {
     /// As they came, nulls included.
     Plain(ArrayRef),
-    /// Differences from `base`.
-    Narrowed { base: i64, differences: Differences },
+    /// Differences from `base`; none if all values are that.
+    Narrowed { base: i64, by: Option<Codes> },
     /// Positions among entries.
     Codes { codes: Codes, of: Arc<Entries> },
-}
-
-#[derive(Debug)]
-enum Differences {
-    None,
-    One(Vec<u8>),
-    Two(Vec<u16>),
-    Four(Vec<u32>),
 }
 
 /// Codes, or differences, as wide as they must be.
@@ -119,16 +111,11 @@ impl Segment {
         by: Codes,
         nulls: Option<NullBuffer>,
     ) -> Self {
-        let differences = match by {
-            Codes::One(by) => Differences::One(by),
-            Codes::Two(by) => Differences::Two(by),
-            Codes::Four(by) => Differences::Four(by),
-        };
         Self {
             data_type: data_type.clone(),
             num_rows,
             nulls,
-            stored: Stored::Narrowed { base, differences },
+            stored: Stored::Narrowed { base, by: Some(by) },
         }
     }
 
@@ -142,10 +129,7 @@ impl Segment {
         let data_type = &self.data_type;
         let array = match &self.stored {
             Stored::Plain(array) => return Ok(array.slice(at, num_rows)),
-            Stored::Narrowed {
-                base,
-                differences: Differences::None,
-            } => {
+            Stored::Narrowed { base, by: None } => {
                 let values = vec![*base; num_rows];
                 array_of(&Values::I64(&values), None, num_rows, nulls, data_type)
             }
@@ -199,14 +183,14 @@ impl Segment {
                 Codes::Two(codes) => Values::Codes16(codes.get(rows)?),
                 Codes::Four(codes) => Values::Codes32(codes.get(rows)?),
             },
-            Stored::Narrowed { base, differences } => Values::Offset {
+            Stored::Narrowed { base, by } => Values::Offset {
                 base: *base,
                 factor: 1,
-                raw: match differences {
-                    Differences::None => Raw::U8(NO_DIFFERENCES.get(..num_rows)?),
-                    Differences::One(by) => Raw::U8(by.get(rows)?),
-                    Differences::Two(by) => Raw::U16(by.get(rows)?),
-                    Differences::Four(by) => Raw::U32(by.get(rows)?),
+                raw: match by {
+                    None => Raw::U8(NO_DIFFERENCES.get(..num_rows)?),
+                    Some(Codes::One(by)) => Raw::U8(by.get(rows)?),
+                    Some(Codes::Two(by)) => Raw::U16(by.get(rows)?),
+                    Some(Codes::Four(by)) => Raw::U32(by.get(rows)?),
                 },
             },
         })
@@ -216,10 +200,7 @@ impl Segment {
     pub(super) fn encoding(&self) -> &'static str {
         match &self.stored {
             Stored::Plain(_) => "plain",
-            Stored::Narrowed {
-                differences: Differences::None,
-                ..
-            } => "constant",
+            Stored::Narrowed { by: None, .. } => "constant",
             Stored::Narrowed { .. } => "narrowed",
             Stored::Codes { .. } => "dictionary",
         }
@@ -230,31 +211,14 @@ impl Segment {
     pub(super) fn bytes(&self, counted: &mut HashSet<usize>) -> usize {
         let values = match &self.stored {
             Stored::Plain(array) => fresh_bytes(&array.to_data(), counted),
-            Stored::Narrowed { differences, .. } => match differences {
-                Differences::None => 0,
-                Differences::One(values) => values.capacity(),
-                Differences::Two(values) => values.capacity() * 2,
-                Differences::Four(values) => values.capacity() * 4,
-            },
+            Stored::Narrowed { by, .. } => by.as_ref().map_or(0, Codes::bytes),
             Stored::Codes { codes, of } => {
                 let is_new = counted.insert(Arc::as_ptr(of) as usize);
-                codes.bytes() + if is_new { entry_bytes(of) } else { 0 }
+                codes.bytes() + if is_new { of.size().1 } else { 0 }
             }
         };
         let nulls = self.nulls.as_ref().map_or(0, |nulls| nulls.len() / 8);
         size_of::<Self>() + values + nulls
-    }
-}
-
-/// Returns the bytes that entries take.
-pub(super) fn entry_bytes(entries: &Entries) -> usize {
-    match entries {
-        Entries::I32(values) => size_of_val(values.as_slice()),
-        Entries::I64(values) => size_of_val(values.as_slice()),
-        Entries::I128(values) => size_of_val(values.as_slice()),
-        Entries::F32(values) => size_of_val(values.as_slice()),
-        Entries::F64(values) => size_of_val(values.as_slice()),
-        Entries::Text(texts) => texts.get_array_memory_size(),
     }
 }
 
@@ -338,11 +302,11 @@ fn narrow(array: &ArrayRef) -> Option<Stored> {
         Width::I64 => differences::<i64>(array),
         Width::I128 => differences::<i128>(array),
     };
-    let (base, differences) = narrowed?;
-    Some(Stored::Narrowed { base, differences })
+    let (base, by) = narrowed?;
+    Some(Stored::Narrowed { base, by })
 }
 
-fn differences<T: Integer>(array: &ArrayRef) -> Option<(i64, Differences)> {
+fn differences<T: Integer>(array: &ArrayRef) -> Option<(i64, Option<Codes>)> {
     let data = array.to_data();
     if data.is_empty() {
         return None;
@@ -360,18 +324,18 @@ fn differences<T: Integer>(array: &ArrayRef) -> Option<(i64, Differences)> {
     }
     let (spread, base) = (most.wrapping_sub(least) as u64, least);
     let from_base = |value: &T| value.low().wrapping_sub(base);
-    let differences = if spread == 0 {
-        Differences::None
+    let by = if spread == 0 {
+        return Some((base, None));
     } else if spread <= u64::from(u8::MAX) {
-        Differences::One(values.iter().map(|value| from_base(value) as u8).collect())
+        Codes::One(values.iter().map(|value| from_base(value) as u8).collect())
     } else if spread <= u64::from(u16::MAX) {
-        Differences::Two(values.iter().map(|value| from_base(value) as u16).collect())
+        Codes::Two(values.iter().map(|value| from_base(value) as u16).collect())
     } else if spread <= u64::from(u32::MAX) && size_of::<T>() > 4 {
-        Differences::Four(values.iter().map(|value| from_base(value) as u32).collect())
+        Codes::Four(values.iter().map(|value| from_base(value) as u32).collect())
     } else {
         return None;
     };
-    Some((base, differences))
+    Some((base, Some(by)))
 }
 
 /// Gives each view that differs a code. Equal values may have two codes if they lie in two places.

@@ -23,7 +23,7 @@ use datafusion::physical_expr::expressions::{
 };
 use datafusion::physical_expr::utils::collect_columns;
 use parking_lot::Mutex;
-use tidegate_kernels::host::arrow::{array_of, codes, has_arrays, integers, nulls_of, values_of};
+use tidegate_kernels::host::arrow::{array_of, codes, has_arrays, integers, nulls_of};
 use tidegate_kernels::host::{Chunk, Entries, HostProgram, HostRun, Selected};
 
 use super::block::{Blocks, Stopped};
@@ -287,7 +287,7 @@ impl Predicate {
 
     /// Evaluates the predicate for the entries of the only column's dictionary.
     fn entries(&self, entries: &Entries, rows_in_all: u64) -> Option<Vec<u8>> {
-        let (values, len) = values_of(entries);
+        let (values, (len, _)) = (entries.values(), entries.size());
         let chunk = Chunk {
             values,
             validity: None,

@@ -1,0 +1,114 @@
+//! Fields come in the file's order.
+
+use super::{Flattener, GivenJson, Layout, sniff_json};
+use crate::sample::Sample;
+
+#[track_caller]
+fn check(text: &str, layout: Layout, columns: &[(&str, &str)]) {
+    let found = sniff_json(&Sample::whole(text.into()), &GivenJson::default()).unwrap();
+    assert_eq!(found.layout, layout);
+    let schema = found.shape.schema();
+    let fields = schema.fields().iter();
+    let fields: Vec<_> = fields
+        .map(|f| (f.name().clone(), f.data_type().to_string()))
+        .collect();
+    let expect: Vec<_> = columns
+        .iter()
+        .map(|(n, t)| (n.to_string(), t.to_string()))
+        .collect();
+    assert_eq!(fields, expect);
+}
+
+#[test]
+fn fields_come_in_the_files_order() {
+    check(
+        "{\"z\": 1, \"a\": \"x\"}\n{\"a\": null, \"m\": true, \"z\": 2.5}\n",
+        Layout::Objects,
+        &[("z", "Float64"), ("a", "Utf8"), ("m", "Boolean")],
+    );
+    check(
+        " [ {\"b\": [1]},\n {\"a\": 1} ] ",
+        Layout::Array,
+        &[("b", "List(Int64)"), ("a", "Int64")],
+    );
+    check(
+        "{\"a\": 1}{\"a\": \"x\"}",
+        Layout::Objects,
+        &[("a", "Utf8")],
+    );
+    check("[]", Layout::Array, &[]);
+}
+
+#[test]
+fn dates_and_times_are_found() {
+    check(
+        "{\"d\": \"2024-01-31\", \"t\": \"2024-01-31 10:00:00.5\", \"z\": \"2024-01-31T10:00:00+02:00\"}\n\
+         {\"d\": null, \"t\": \"2024-01-31\", \"z\": \"2024-01-31T10:00:00Z\"}\n",
+        Layout::Objects,
+        &[
+            ("d", "Date32"),
+            ("t", "Timestamp(µs)"),
+            ("z", "Timestamp(µs, \"UTC\")"),
+        ],
+    );
+    for text in [
+        "2024-13-01",
+        "31.01.2024",
+        "2024-01-31T10:00",
+        "2024-01-31T25:00:00",
+        "2024-01-31T10:00:00.123456789",
+        "12345678-9",
+    ] {
+        let json = format!("{{\"a\": \"{text}\"}}\n{{\"a\": \"2024-01-31\"}}\n");
+        check(&json, Layout::Objects, &[("a", "Utf8")]);
+    }
+}
+
+#[test]
+fn columns_may_be_given_and_lines_left_out() {
+    let columns = vec![("b".into(), arrow::datatypes::DataType::Int64)];
+    let given = GivenJson {
+        columns: Some(columns),
+        ignore_errors: false,
+    };
+    let sniff = |text: &str, given| sniff_json(&Sample::whole(text.into()), given);
+    let found = sniff("{\"a\": 1}\n{\"a\": {}}\n", &given).unwrap();
+    assert_eq!(found.schema(&given).field(0).name(), "b");
+    let given = GivenJson {
+        ignore_errors: true,
+        ..GivenJson::default()
+    };
+    let found = sniff("none\n{\"a\": 1}\n{\"a\": \n", &given).unwrap();
+    assert_eq!(found.schema(&given).field(0).name(), "a");
+    assert!(sniff("none\n", &given).is_err());
+    let error = sniff("[{}]", &given).unwrap_err().to_string();
+    assert!(error.contains("the file is an array"), "{error}");
+}
+
+#[test]
+fn an_array_becomes_its_objects() {
+    let text = br#"[{"a": [1, 2], "b": "],\"["}, {"a": []}]"#;
+    for buffer in [1, 3, 100] {
+        let mut flattener = Flattener::default();
+        let mut flat = text.to_vec();
+        flat.chunks_mut(buffer)
+            .for_each(|chunk| flattener.flatten(chunk));
+        let expect = r#" {"a": [1, 2], "b": "],\"["}  {"a": []} "#;
+        assert_eq!(String::from_utf8(flat).unwrap(), expect);
+    }
+}
+
+#[test]
+fn what_is_no_json_says_where() {
+    let error = |text: &str| {
+        sniff_json(&Sample::whole(text.into()), &GivenJson::default())
+            .unwrap_err()
+            .to_string()
+    };
+    assert_eq!(error("{\"a\": 1}\n{\"a\": x}\n"), "line 2: expected value");
+    assert_eq!(error("[{\"a\": 1},\n{\"a\": x}]"), "line 2: expected value");
+    assert_eq!(error("[{\"a\": 1}"), "the array has no end, ]");
+    assert!(error("7").contains("neither objects"));
+    assert!(error("[1, 2]").contains("not objects"));
+    assert!(error("{\"a\": 1}\n{\"a\": {}}").contains("\"a\" is an object or a list"));
+}

@@ -1,0 +1,116 @@
+//! Operators over one input: what all of their plan nodes have in common.
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::common::internal_err;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::error::Result;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::{
+    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties,
+    ReplaceChildrenOptions,
+};
+
+/// What an operator over one input has of its own. It owns no expressions.
+pub trait UnaryOperator: fmt::Debug + Send + Sync + Sized + 'static {
+    /// The name of its node.
+    const NAME: &'static str;
+    /// Whether rows leave in the order in which they come.
+    const KEEPS_ORDER: bool;
+    /// Whether it gains by an input of more partitions.
+    const GAINS_BY_PARTITIONS: bool;
+
+    /// Returns the input.
+    fn input(&self) -> &Arc<dyn ExecutionPlan>;
+
+    /// Makes the same operator over another input.
+    fn over(&self, input: Arc<dyn ExecutionPlan>) -> Self;
+
+    /// Streams the rows of a partition.
+    ///
+    /// # Errors
+    /// Those of the input, and of the operator.
+    fn rows(&self, partition: usize, ctx: Arc<TaskContext>) -> Result<SendableRecordBatchStream>;
+
+    /// Returns what holds of the rows that leave.
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.input().properties()
+    }
+
+    /// Writes what EXPLAIN shows behind the name.
+    ///
+    /// # Errors
+    /// Those of the formatter.
+    fn detail(&self, _: DisplayFormatType, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Ok(())
+    }
+}
+
+/// The plan node of an operator.
+#[derive(Debug)]
+pub struct UnaryExec<O>(pub O);
+
+impl<O: UnaryOperator> DisplayAs for UnaryExec<O> {
+    fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(O::NAME)?;
+        self.0.detail(format, f)
+    }
+}
+
+impl<O: UnaryOperator> ExecutionPlan for UnaryExec<O> {
+    fn name(&self) -> &str {
+        O::NAME
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.0.properties()
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![self.0.input()]
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![O::KEEPS_ORDER]
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![O::GAINS_BY_PARTITIONS]
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+        self.replace_children(children, options)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        match <[_; 1]>::try_from(children) {
+            Ok([input]) => Ok(Arc::new(Self(self.0.over(input)))),
+            Err(_) => internal_err!("{} has one input", O::NAME),
+        }
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        ctx: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        self.0.rows(partition, ctx)
+    }
+}
