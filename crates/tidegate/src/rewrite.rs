@@ -22,6 +22,7 @@ mod windows;
 use std::sync::Arc;
 
 use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
 
 use crate::node_rule::NodeRule;
 use distinct_arguments::SplitDistinctArguments;
@@ -33,6 +34,13 @@ use repeated_names::PushByUniqueNames;
 use set_comparison::NameSetComparisons;
 use set_copies::NumberCopies;
 use windows::{ComputeKeys, DropRepeatedKeys};
+
+/// Keeps a rule that pushes filters down from columns of repeated names.
+pub(crate) fn by_unique_names(
+    rule: Arc<dyn PhysicalOptimizerRule + Send + Sync>,
+) -> Arc<dyn PhysicalOptimizerRule + Send + Sync> {
+    Arc::new(PushByUniqueNames(rule))
+}
 
 /// Adds the rewrites to a session state: the logical ones after DataFusion's analyzer rules, those of
 /// claims and projections before its physical optimizer rules, those of predicates behind them.
@@ -53,7 +61,7 @@ pub(crate) fn add_to(builder: SessionStateBuilder) -> SessionStateBuilder {
     let physical = builder.physical_optimizers().get_or_insert_default();
     for rule in &mut physical.rules {
         if rule.name().starts_with("FilterPushdown") {
-            *rule = Arc::new(PushByUniqueNames(Arc::clone(rule)));
+            *rule = by_unique_names(Arc::clone(rule));
         }
     }
     let hide = NodeRule("hide_grouping_set_claims", hide_grouping_set_claims);

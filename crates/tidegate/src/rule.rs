@@ -37,6 +37,7 @@ use crate::leaf::parquet::pages::runtime_filter_ids;
 use crate::leaf::{Leaf, LeafOptions, leaf_of};
 use crate::lower::plan::{claims_order, plain_columns};
 use crate::lower::{Lowered, lower_additive, lower_atomic, rounds, rounds_over_groups};
+use crate::node_rule::NodeRule;
 use crate::options::{
     CacheMode, DeviceList, FloatSums, HostEngineMode, RegionForms, ReplayedPlacement,
     TidegateOptions,
@@ -48,6 +49,7 @@ use crate::region::{
     host_partitions,
 };
 use crate::runtime::Runtime;
+use crate::spilling::count_windows;
 
 mod alone;
 mod computed;
@@ -112,7 +114,7 @@ impl PhysicalOptimizerRule for PlacePipelines {
         if placer.wants_ordered_sums() {
             placer.refuse_unordered_sums(&plan, &placed)?;
         }
-        Ok(placed)
+        NodeRule("count_windows", count_windows).optimize(placed, config)
     }
 
     fn name(&self) -> &str {

@@ -6,6 +6,7 @@
 //! a sort and a limit of each top-k that would take much of the memory limit.
 
 mod compact;
+mod windows;
 
 use std::sync::Arc;
 
@@ -30,6 +31,7 @@ use crate::region::PipelineExec;
 use crate::runtime::Runtime;
 
 pub(crate) use compact::compact_sorted;
+pub(crate) use windows::count_windows;
 
 /// The part of the memory limit that the held side of a hash join may take by what is known of it.
 const HELD_SHARE: u64 = 32;

@@ -11,6 +11,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use crate::node_rule::NodeRule;
 use crate::query::{regions, yield_at_joins};
 use crate::region::report::RegionReport;
+use crate::rewrite::by_unique_names;
 use crate::rule::PlacePipelines;
 use crate::runtime::Runtime;
 use crate::spilling::top_k_that_spills;
@@ -43,7 +44,7 @@ pub fn place_stage(
     config: &ConfigOptions,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let rules: [Arc<dyn PhysicalOptimizerRule>; 4] = [
-        Arc::new(FilterPushdown::new_post_optimization()),
+        by_unique_names(Arc::new(FilterPushdown::new_post_optimization())),
         Arc::new(NodeRule("yield_at_joins", yield_at_joins)),
         top_k_that_spills(runtime),
         Arc::new(PlacePipelines::new(Arc::clone(runtime))),
