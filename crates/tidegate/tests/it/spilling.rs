@@ -60,3 +60,28 @@ async fn the_limit_of_what_is_spilled_names_its_option_the_folder_and_the_bytes(
     session.collect(set).await.unwrap();
     session.collect(SORT).await.unwrap();
 }
+
+/// A window that holds all of its rows cannot spill: it is refused, where it was not counted.
+#[tokio::test(flavor = "multi_thread")]
+async fn windows_that_hold_all_rows_ask_for_memory() {
+    let session = Session::builder()
+        .memory_limit(32 << 20)
+        .target_partitions(2)
+        .build()
+        .unwrap();
+    let of_rows = |rows: usize, window: &str| {
+        format!("SELECT max(s) FROM (SELECT sum(value) OVER ({window}) AS s FROM range(0, {rows}))")
+    };
+    for window in ["ORDER BY -value", "PARTITION BY value % 3"] {
+        let refused = session.collect(&of_rows(3_000_000, window)).await;
+        let error = refused.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ResourcesExhausted, "{error}");
+        assert!(error.to_string().contains("WindowAggExec"), "{error}");
+        session.collect(&of_rows(50_000, window)).await.unwrap();
+    }
+    // One that goes on with the rows holds few of them.
+    session
+        .collect(&of_rows(3_000_000, "ORDER BY value"))
+        .await
+        .unwrap();
+}
