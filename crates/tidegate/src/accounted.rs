@@ -131,8 +131,8 @@ impl TableProvider for AccountedTable {
         let fields = fields.map(|field| field.as_ref().clone().with_nullable(true));
         let sink = AccountedSink {
             // The sink itself refuses NULL, by the name of the column.
-            taken: Arc::new(Schema::new(fields.collect::<Vec<_>>())),
-            schema,
+            schema: Arc::new(Schema::new(fields.collect::<Vec<_>>())),
+            declared: schema,
             partitions: self.inner.batches.clone(),
             held: Arc::clone(&self.held),
         };
@@ -196,8 +196,8 @@ pub(crate) fn refuse_nulls(schema: &Schema, batch: &RecordBatch) -> Result<(), E
 #[derive(Debug)]
 struct AccountedSink {
     /// The table's columns as rows are taken: each may be NULL.
-    taken: SchemaRef,
     schema: SchemaRef,
+    declared: SchemaRef,
     partitions: Vec<datafusion::datasource::memory::PartitionData>,
     held: Arc<Mutex<MemoryReservation>>,
 }
@@ -211,7 +211,7 @@ impl DisplayAs for AccountedSink {
 #[async_trait]
 impl DataSink for AccountedSink {
     fn schema(&self) -> &SchemaRef {
-        &self.taken
+        &self.schema
     }
 
     async fn write_all(
@@ -223,7 +223,7 @@ impl DataSink for AccountedSink {
         let mut new = vec![Vec::new(); self.partitions.len()];
         let (mut num_rows, mut next) = (0, 0);
         while let Some(batch) = rows.try_next().await? {
-            refuse_nulls(&self.schema, &batch)?;
+            refuse_nulls(&self.declared, &batch)?;
             charge.add(&batch)?;
             num_rows += batch.num_rows() as u64;
             new[next].push(batch);

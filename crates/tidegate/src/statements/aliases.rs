@@ -218,7 +218,8 @@ mod tests {
     fn check(sql: &str, expect: Option<&str>) {
         let mut statement = DFParser::parse_sql(sql).unwrap().pop_front().unwrap();
         let column = sql.rfind('c').unwrap() as u64 + 1;
-        let place = Span::new(Location::new(1, column), Location::new(1, column + 1));
+        let at = |column: u64| Location { line: 1, column };
+        let place = Span::new(at(column), at(column + 1));
         let has_inlined = inline(&mut statement, "c", place, &|name| name == "random");
         assert_eq!(has_inlined, expect.is_some(), "{sql}");
         assert_eq!(statement.to_string(), expect.unwrap_or(sql));

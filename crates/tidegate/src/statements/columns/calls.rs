@@ -82,6 +82,6 @@ pub(super) fn replaced(expr: &Expr, values: impl Iterator<Item = Expr>) -> Expr 
         }
     }
     let mut expr = expr.clone();
-    let _ = expr.visit(&mut Replace { depth: 0, values });
+    let _ = VisitMut::visit(&mut expr, &mut Replace { depth: 0, values });
     expr
 }
