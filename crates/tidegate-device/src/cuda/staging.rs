@@ -18,9 +18,9 @@ const NUM_SMALL_PIECES: usize = 4;
 const ALIGNMENT: usize = 256;
 
 /// Pinned memory, with the event after which the device does not need it.
-struct Piece {
-    memory: Pinned,
-    event: Event,
+pub(super) struct Piece {
+    pub(super) memory: Pinned,
+    pub(super) event: Event,
 }
 
 impl Piece {
@@ -115,13 +115,12 @@ impl Staging {
     pub(super) fn large_landing(
         &mut self,
         stream: &Stream,
-    ) -> Result<([(&Pinned, &Event); 2], &mut Crew), Fault> {
+    ) -> Result<([&Piece; 2], &mut Crew), Fault> {
         let [even, odd] = &mut self.landing.large;
         let pieces = [
             ready(even, PIECE_BYTES, stream)?,
             ready(odd, PIECE_BYTES, stream)?,
         ];
-        let pieces = pieces.map(|piece| (&piece.memory, &piece.event));
         Ok((pieces, &mut self.crew))
     }
 }

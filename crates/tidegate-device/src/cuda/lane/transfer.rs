@@ -285,7 +285,8 @@ fn download_large(
     // What the device fills while the host copies from the other piece.
     let mut on_its_way = None;
     let chunks = into.chunks_mut(PIECE_BYTES).map(Some);
-    for (chunk, (memory, event)) in chunks.chain([None]).zip(pieces.into_iter().cycle()) {
+    for (chunk, piece) in chunks.chain([None]).zip(pieces.into_iter().cycle()) {
+        let (memory, event) = (&piece.memory, &piece.event);
         let next = match chunk {
             None => None,
             Some(chunk) => {
