@@ -29,7 +29,7 @@ use distinct_arguments::SplitDistinctArguments;
 use expressions::RewriteExpressions;
 use grouping_sets::hide_grouping_set_claims;
 use lazy_logic::{make_logic_lazy, make_projections_lazy};
-use null_safe_joins::KeepNullSafeJoins;
+use null_safe_joins::{KeepFilters, KeepOrder};
 use repeated_names::PushByUniqueNames;
 use set_comparison::NameSetComparisons;
 use set_copies::NumberCopies;
@@ -54,8 +54,10 @@ pub(crate) fn add_to(builder: SessionStateBuilder) -> SessionStateBuilder {
         .with_optimizer_rule(Arc::new(ComputeKeys));
     let logical = builder.optimizer().get_or_insert_default();
     for rule in &mut logical.rules {
-        if rule.name() == "eliminate_cross_join" {
-            *rule = Arc::new(KeepNullSafeJoins(Arc::clone(rule)));
+        match rule.name() {
+            "eliminate_cross_join" => *rule = Arc::new(KeepOrder(Arc::clone(rule))),
+            "extract_equijoin_predicate" => *rule = Arc::new(KeepFilters(Arc::clone(rule))),
+            _ => {}
         }
     }
     let physical = builder.physical_optimizers().get_or_insert_default();
