@@ -217,7 +217,8 @@ impl<'a> Machine<'_, 'a> {
         count: usize,
     ) -> Result<(), Declined> {
         let (left, right) = (&self.registers[one], &self.registers[two]);
-        let (text, other) = (&self.texts[one], &self.texts[two]);
+        // Without text there are none.
+        let texts = || (&self.texts[one], &self.texts[two]);
         match *body {
             Body::Float(body) => map1(read::<f64>(left, count)?, write(result, count)?, body),
             Body::Float2(body) => {
@@ -243,12 +244,14 @@ impl<'a> Machine<'_, 'a> {
                 }
             }
             Body::Matches(body) => {
+                let (text, other) = texts();
                 for (row, to) in write::<u8>(result, count)?.iter_mut().enumerate() {
                     *to = body(text.get(row), other.get(row)).into();
                 }
             }
             // A pattern is prepared anew where it differs from the row's before.
             Body::Pattern(prepare) => {
+                let (text, other) = texts();
                 let mut prepared: Option<(&str, Box<Matcher>)> = None;
                 for (row, to) in write::<u8>(result, count)?.iter_mut().enumerate() {
                     let pattern = other.get(row);
@@ -260,11 +263,13 @@ impl<'a> Machine<'_, 'a> {
                 }
             }
             Body::TextInt(body) => {
+                let (text, _) = texts();
                 for (row, to) in write::<i64>(result, count)?.iter_mut().enumerate() {
                     *to = body(text.get(row));
                 }
             }
             Body::Text2Int(body) => {
+                let (text, other) = texts();
                 for (row, to) in write::<i64>(result, count)?.iter_mut().enumerate() {
                     *to = body(text.get(row), other.get(row));
                 }
