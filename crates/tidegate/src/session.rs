@@ -15,7 +15,6 @@ mod functions;
 mod hinted;
 mod hints;
 mod ingest;
-mod inserted;
 mod kernels;
 mod kill;
 mod names;

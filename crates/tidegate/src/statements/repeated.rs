@@ -185,16 +185,13 @@ fn renamed(output: Output, taken: &mut HashSet<String>) -> Output {
 }
 
 /// A table whose columns a query sees.
-pub(super) struct Visible<'a> {
+struct Visible<'a> {
     name: Option<Vec<Ident>>,
     columns: Option<&'a [TableColumn]>,
 }
 
 /// Returns the tables whose columns a query sees; of semi joins, one side.
-pub(super) fn visible<'a>(
-    select: &Select,
-    columns: &'a [Option<Vec<TableColumn>>],
-) -> Vec<Visible<'a>> {
+fn visible<'a>(select: &Select, columns: &'a [Option<Vec<TableColumn>>]) -> Vec<Visible<'a>> {
     let mut known = columns.iter();
     let mut table = |factor: &TableFactor| Visible {
         name: table_of(factor),
@@ -217,7 +214,7 @@ pub(super) fn visible<'a>(
     tables
 }
 
-pub(super) fn has_using(select: &Select) -> bool {
+fn has_using(select: &Select) -> bool {
     let mut joins = select.from.iter().flat_map(|from| &from.joins);
     joins.any(|join| {
         matches!(
@@ -228,7 +225,7 @@ pub(super) fn has_using(select: &Select) -> bool {
 }
 
 /// Lists the columns that `*` stands for, of all tables or of one; `None` if it cannot be told.
-pub(super) fn all_of(
+fn all_of(
     tables: &[Visible<'_>],
     of: Option<&[String]>,
     options: &WildcardAdditionalOptions,
