@@ -167,7 +167,7 @@ impl UnaryOperator for Profile {
     fn rows(&self, _: usize, ctx: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let (input, format) = (Arc::clone(&self.input), self.format.clone());
         let wanted = self.wanted.clone();
-        let schema = Arc::clone(self.properties.schema());
+        let schema = Arc::clone(self.properties.eq_properties.schema());
         let told = Arc::clone(&schema);
         let batch = async move {
             let began = Instant::now();

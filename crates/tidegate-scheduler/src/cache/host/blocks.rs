@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow_array::{Array as _, ArrayRef, Float32Array, Float64Array};
+use arrow_array::{ArrayRef, Float32Array, Float64Array};
 use arrow_buffer::{BooleanBufferBuilder, NullBuffer};
 use arrow_schema::DataType;
 use tidegate_kernels::host::arrow::{array_of, codes, has_arrays, integers};
