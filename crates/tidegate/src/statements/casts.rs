@@ -185,7 +185,7 @@ mod tests {
     fn others_stay_as_they_are() {
         for sql in [
             "SELECT sum(x), sum(y), sum(x) FROM t",
-            "SELECT sum(x::DOUBLE), min(x), sum(X::double) FROM t",
+            "SELECT sum(x::DOUBLE), min(x), sum(X::DOUBLE) FROM t",
             "SELECT x::INT FROM t GROUP BY x::INT",
             "SELECT count(*), count(x::INT) FROM t",
         ] {
