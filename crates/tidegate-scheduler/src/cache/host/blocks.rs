@@ -281,7 +281,7 @@ impl BlocksBuilder {
                 let entries = Arc::clone(entries);
                 return self.push_codes(codes, &entries, num_rows, nulls);
             }
-            Gathered::Interned(interned) if interned.repeats() => {
+            Gathered::Interned(interned) if interned.repeats() || !interned.is_tried() => {
                 let (codes, entries) = interned.finish()?;
                 return self.push_codes(codes, &Arc::new(entries), num_rows, nulls);
             }
