@@ -97,6 +97,9 @@ impl Dictionary {
         texts: &Texts<'_>,
         codes: &mut [i32],
     ) -> Result<(), TooManyStrings> {
+        if codes.is_empty() {
+            return Ok(());
+        }
         if self.len() + codes.len() > MOST {
             return Err(TooManyStrings);
         }
