@@ -1,14 +1,14 @@
 //! Tables in memory, whose rows count against the memory limit as long as the table is there.
 //!
-//! Rows are counted before they are kept: a statement that would exceed the limit fails, and the table
-//! is what it was. Buffers that several arrays share are counted once.
+//! Rows are counted before they are kept: a statement that would exceed the limit, or has NULL where the table says
+//! NOT NULL, fails, and the table is what it was. Buffers that several arrays share are counted once.
 
 use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::array::{ArrayRef, RecordBatch};
+use datafusion::arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use datafusion::catalog::{MemTable, Session as PlanSession, TableProvider};
 use datafusion::common::Constraints;
 use datafusion::common::utils::memory::RecordBatchMemoryCounter;
@@ -21,6 +21,8 @@ use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
 use futures::TryStreamExt;
 use parking_lot::Mutex;
+
+use crate::error::{Error, ErrorKind};
 
 /// Who holds the memory, in messages and in `system.memory`.
 const CONSUMER: &str = "tables in memory";
@@ -124,8 +126,13 @@ impl TableProvider for AccountedTable {
         self.inner
             .insert_into(state, Arc::clone(&input), operation)
             .await?;
+        let schema = self.inner.schema();
+        let fields = schema.fields().iter();
+        let fields = fields.map(|field| field.as_ref().clone().with_nullable(true));
         let sink = AccountedSink {
-            schema: self.inner.schema(),
+            // The sink itself refuses NULL, by the name of the column.
+            schema: Arc::new(Schema::new(fields.collect::<Vec<_>>())),
+            declared: schema,
             partitions: self.inner.batches.clone(),
             held: Arc::clone(&self.held),
         };
@@ -164,10 +171,33 @@ impl TableProvider for AccountedTable {
     }
 }
 
+/// Checks that rows have values where a table's columns are NOT NULL.
+///
+/// # Errors
+/// [`ErrorKind::Sql`] names the first column in which a row has NULL instead.
+pub(crate) fn refuse_nulls(schema: &Schema, batch: &RecordBatch) -> Result<(), Error> {
+    let mut columns = schema.fields().iter().zip(batch.columns());
+    let is_wrong = |(field, column): &(&FieldRef, &ArrayRef)| {
+        !field.is_nullable() && column.logical_null_count() > 0
+    };
+    match columns.find(is_wrong) {
+        None => Ok(()),
+        Some((field, _)) => {
+            let message = format!(
+                "a row has NULL for the column {}, which is NOT NULL",
+                field.name()
+            );
+            Err(Error::new(ErrorKind::Sql, message))
+        }
+    }
+}
+
 /// Adds rows to a [`AccountedTable`], all or none.
 #[derive(Debug)]
 struct AccountedSink {
+    /// The table's columns as rows are taken: each may be NULL.
     schema: SchemaRef,
+    declared: SchemaRef,
     partitions: Vec<datafusion::datasource::memory::PartitionData>,
     held: Arc<Mutex<MemoryReservation>>,
 }
@@ -193,6 +223,7 @@ impl DataSink for AccountedSink {
         let mut new = vec![Vec::new(); self.partitions.len()];
         let (mut num_rows, mut next) = (0, 0);
         while let Some(batch) = rows.try_next().await? {
+            refuse_nulls(&self.declared, &batch)?;
             charge.add(&batch)?;
             num_rows += batch.num_rows() as u64;
             new[next].push(batch);

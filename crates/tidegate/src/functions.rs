@@ -4,21 +4,28 @@
 //! [`sql`] has those of `CREATE FUNCTION`, whose calls become the expression that they stand for, so
 //! that they run wherever that expression would. [`custom`] has those that a program registers, with
 //! a body in Rust and perhaps one for devices. [`zones`] has `timezone`, which `AT TIME ZONE` calls,
-//! [`intervals`] what comparisons of intervals call, [`multiples`] what `3 * INTERVAL …` calls, [`division`] what `//` is, [`len`] what `len` counts, [`json`] those that read JSON, [`regexes`]
-//! those that take strings apart, and [`linear`] the aggregates of linear algebra. [`forms`] has functions of other systems that are here by another name.
+//! [`intervals`] what comparisons of intervals call, [`multiples`] what `3 * INTERVAL …` calls, [`division`] what `//` is, [`len`] what `len` counts, [`bits`] those
+//! of the bits of integers, [`json`] those that read JSON, [`regexes`] those that take strings apart, [`subscripts`] their subscripts, [`formatted`] those that write
+//! values by a format, [`lists`] aggregates of lists, [`mode`] the most frequent value, and [`linear`] the aggregates of linear algebra. [`forms`] has functions of
+//! other systems that are here by another name.
 
+pub(crate) mod bits;
 pub(crate) mod bounded;
 pub(crate) mod custom;
 pub(crate) mod division;
 pub(crate) mod folding;
+pub(crate) mod formatted;
 pub(crate) mod forms;
 pub(crate) mod intervals;
 pub(crate) mod json;
 pub(crate) mod len;
 pub(crate) mod linear;
+pub(crate) mod lists;
+pub(crate) mod mode;
 pub(crate) mod multiples;
 pub(crate) mod regexes;
 pub(crate) mod sql;
+pub(crate) mod subscripts;
 pub(crate) mod zones;
 
 use datafusion::arrow::compute::can_cast_types;

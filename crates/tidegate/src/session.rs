@@ -15,6 +15,7 @@ mod functions;
 mod hinted;
 mod hints;
 mod ingest;
+mod inserted;
 mod kernels;
 mod kill;
 mod names;

@@ -14,8 +14,10 @@
 //! ever. The parser reads extension statements, which DataFusion does not plan, and leaves the tokens
 //! of any other to DataFusion's own; `Rewrites` prepares the parsed form for the planner.
 
+pub(crate) mod aliases;
 mod arrows;
 mod casts;
+pub(crate) mod columns;
 mod copy;
 mod depth;
 mod distinct;
@@ -31,6 +33,8 @@ mod operators;
 mod order_all;
 mod output_names;
 mod parser;
+mod pivot;
+mod pivot_words;
 mod placeholders;
 mod redacted;
 pub(crate) mod repeated;

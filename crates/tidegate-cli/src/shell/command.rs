@@ -80,7 +80,7 @@ const FORMATS: &[&str] = &[
 
 const COMMANDS: [Definition; 17] = [
     Definition {
-        names: &["d", "dt", "describe", "tables", "schema"],
+        names: &["d", "d+", "dt", "dt+", "dv", "describe", "tables", "schema"],
         argument: Argument::Table,
         usage: "\\d [TABLE]",
         help: "list your tables, or the columns of one",
@@ -315,7 +315,7 @@ fn switch(name: &str, argument: Option<&str>) -> Result<Option<bool>, String> {
 }
 
 /// Commands of other prompts, and what to write here.
-const ELSEWHERE: [(&[&str], &str); 9] = [
+const ELSEWHERE: [(&[&str], &str); 14] = [
     (&["import"], "CREATE TABLE t AS SELECT * FROM 'x.csv'"),
     (
         &["open"],
@@ -336,6 +336,20 @@ const ELSEWHERE: [(&[&str], &str); 9] = [
     (
         &["cd", "shell", "system", "!"],
         "leave the prompt with \\q first",
+    ),
+    (
+        &["headers", "header"],
+        "results have the names of their columns; \\format chooses how they are written",
+    ),
+    (&["echo", "print"], "SELECT 'text'"),
+    (
+        &["copy"],
+        "COPY t TO 'x.csv' writes a file, CREATE TABLE t AS SELECT * FROM 'x.csv' reads one",
+    ),
+    (&["excel"], "\\format csv and \\o x.csv"),
+    (
+        &["g", "gx"],
+        "a statement ends with a semicolon; \\x shows each row as a block",
     ),
 ];
 

@@ -5,15 +5,16 @@
 //! `regexp_matches` gives a truth or rows) is in the table of `crate::mistakes::rewrites` instead, and an
 //! error says what to write. A function that is registered by such a name is called as usual.
 //!
-//! `date_diff('month', a, b)` has a row for each unit, `date_diff month`.
+//! `date_diff('month', a, b)` has a row for each unit, `date_diff month`, and a function with fewer or more arguments
+//! one for each number of them. `struct_pack(a := 1)` has names where others have arguments, and no row.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::OnceLock;
 
 use sqlparser::ast::{
-    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName,
-    ObjectNamePart, visit_expressions_mut,
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident,
+    ObjectName, ObjectNamePart, Value, visit_expressions_mut,
 };
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
@@ -32,9 +33,14 @@ const NAMES: &[(&str, &str)] = &[
     ("lcase", "lower"),
     ("levenshtein_distance", "levenshtein"),
     ("list", "array_agg"),
+    ("list_min", "array_min"),
+    ("list_pack", "make_array"),
+    ("list_value", "make_array"),
     ("listagg", "string_agg"),
     ("mid", "substr"),
     ("newid", "uuid"),
+    ("ord", "ascii"),
+    ("prefix", "starts_with"),
     ("proper", "initcap"),
     ("quantile_cont", "percentile_cont"),
     ("regexp_matches", "regexp_like"),
@@ -42,12 +48,13 @@ const NAMES: &[(&str, &str)] = &[
     ("sign", "signum"),
     ("str_split", "string_to_array"),
     ("string_split", "string_to_array"),
+    ("suffix", "ends_with"),
     ("truncate", "trunc"),
     ("ucase", "upper"),
     ("unicode", "ascii"),
 ];
 
-/// Calls, and the expression that each stands for; each argument is there once.
+/// Calls, and the expression that each stands for; each argument is there once, but for what is mostly a constant.
 #[rustfmt::skip]
 const FORMS: &[(&str, &str)] = &[
     ("arg_max(x, y)", "first_value(x ORDER BY y DESC NULLS LAST) IGNORE NULLS"),
@@ -82,7 +89,25 @@ const FORMS: &[(&str, &str)] = &[
     ("isnull(a, b)", "coalesce(a, b)"),
     ("isodow(d)", "date_part('isodow', d)"),
     ("last_day(d)", "CAST(date_trunc('month', d) + INTERVAL '1 month' - INTERVAL '1 day' AS DATE)"),
+    ("list_bit_and(l)", "list_aggregate(l, 'bit_and')"),
+    ("list_bit_or(l)", "list_aggregate(l, 'bit_or')"),
+    ("list_bit_xor(l)", "list_aggregate(l, 'bit_xor')"),
+    ("list_bool_and(l)", "list_aggregate(l, 'bool_and')"),
+    ("list_bool_or(l)", "list_aggregate(l, 'bool_or')"),
+    ("list_count(l)", "list_aggregate(l, 'count')"),
+    ("list_first(l)", "list_aggregate(l, 'first_value')"),
+    ("list_last(l)", "list_aggregate(l, 'last_value')"),
+    ("list_median(l)", "list_aggregate(l, 'median')"),
+    ("list_mode(l)", "list_aggregate(l, 'mode')"),
+    ("list_stddev_pop(l)", "list_aggregate(l, 'stddev_pop')"),
+    ("list_stddev_samp(l)", "list_aggregate(l, 'stddev_samp')"),
+    ("list_string_agg(l)", "list_aggregate(l, 'string_agg', ',')"),
+    ("list_string_agg(l, sep)", "list_aggregate(l, 'string_agg', sep)"),
+    ("list_var_pop(l)", "list_aggregate(l, 'var_pop')"),
+    ("list_var_samp(l)", "list_aggregate(l, 'var_samp')"),
     ("locate(part, s)", "strpos(s, part)"),
+    ("make_timestamp(us)", "CAST(to_timestamp_micros(us) AS TIMESTAMP)"),
+    ("make_timestamp(y, mo, d, h, mi, s)", "CAST(make_date(y, mo, d) AS TIMESTAMP) + h * INTERVAL '1 hour' + mi * INTERVAL '1 minute' + s * INTERVAL '1 second'"),
     ("minute(t)", "date_part('minute', t)"),
     ("mod(a, b)", "a % b"),
     ("month(d)", "date_part('month', d)"),
@@ -97,8 +122,21 @@ const FORMS: &[(&str, &str)] = &[
     ("space(n)", "repeat(' ', n)"),
     ("strftime(t, f)", "to_char(t, f)"),
     ("strptime(s, f)", "CAST(to_timestamp(s, f) AS TIMESTAMP)"),
+    ("struct_extract(s, field)", "get_field(s, field)"),
     ("stuff(s, start, n, other)", "overlay(s PLACING other FROM start FOR n)"),
     ("sysdate()", "now()"),
+    // Weeks begin on Mondays; months and years are counted from the beginning of one.
+    ("time_bucket(i, t)", "date_bin(i, t, CASE WHEN date_part('month', i) = 0 AND date_part('year', i) = 0 THEN TIMESTAMP '2000-01-03' ELSE TIMESTAMP '2000-01-01' END)"),
+    ("time_bucket(i, t, origin)", "date_bin(i, t, origin)"),
+    ("to_days(n)", "n * INTERVAL '1 day'"),
+    ("to_hours(n)", "n * INTERVAL '1 hour'"),
+    ("to_microseconds(n)", "n * INTERVAL '1 microsecond'"),
+    ("to_milliseconds(n)", "n * INTERVAL '1 millisecond'"),
+    ("to_minutes(n)", "n * INTERVAL '1 minute'"),
+    ("to_months(n)", "n * INTERVAL '1 month'"),
+    ("to_seconds(n)", "n * INTERVAL '1 second'"),
+    ("to_weeks(n)", "n * INTERVAL '7 days'"),
+    ("to_years(n)", "n * INTERVAL '12 months'"),
     ("to_varchar(x)", "CAST(x AS VARCHAR)"),
     ("weekofyear(d)", "date_part('week', d)"),
     ("week(d)", "date_part('week', d)"),
@@ -109,12 +147,12 @@ const FORMS: &[(&str, &str)] = &[
 /// Functions that take a unit of time first, and that have a row for each.
 const DIFFERENCES: [&str; 2] = ["date_diff", "datediff"];
 
+/// The function that makes a struct of named arguments.
+const STRUCT: &str = "struct_pack";
+
 /// What a call stands for. Its arguments are identifiers `$0`, `$1`, …, which nobody can write without
 /// quotes.
-struct Form {
-    arguments: usize,
-    expr: Expr,
-}
+struct Form(Expr);
 
 /// Returns the name of a call's function, if it is written without a schema and quotes.
 pub(crate) fn name_of(call: &Function) -> Option<String> {
@@ -130,11 +168,15 @@ pub(crate) fn name_of(call: &Function) -> Option<String> {
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     let forms = FORMS.iter().map(|(call, _)| called(call));
     let names = NAMES.iter().map(|(name, _)| *name).chain(forms);
+    let names = names.chain([STRUCT]);
     names.filter(|name| !name.contains(' '))
 }
 
 /// Returns how a call of this table is written.
 pub(crate) fn call_of(name: &str) -> Option<&'static str> {
+    if name == STRUCT {
+        return Some("struct_pack(a := 1, b := 2)");
+    }
     let row = FORMS.iter().find(|(call, _)| called(call) == name);
     row.map(|(call, _)| *call)
 }
@@ -163,23 +205,56 @@ pub(crate) fn form(call: &Function) -> Option<Expr> {
             ..call.clone()
         }));
     }
+    if name == STRUCT {
+        return structure(call);
+    }
     let mut given = plain_arguments(call)?;
     let name = match DIFFERENCES.contains(&name.as_str()) && given.len() == 3 {
         true => format!("date_diff {}", unit(given.remove(0)?)?),
         false => name,
     };
-    let form = forms().get(name.as_str())?;
-    if given.len() != form.arguments {
-        return None;
-    }
-    let mut expr = form.expr.clone();
+    let Form(expr) = forms().get(&(name, given.len()))?;
+    let mut expr = expr.clone();
     let _ = visit_expressions_mut(&mut expr, |expr| {
-        if let Some(argument) = place_of(expr).and_then(|place| given.get_mut(place)?.take()) {
+        let argument = place_of(expr).and_then(|place| given.get(place)?.clone());
+        if let Some(argument) = argument {
             *expr = Expr::Nested(Box::new(argument));
         }
         ControlFlow::<()>::Continue(())
     });
     Some(Expr::Nested(Box::new(expr)))
+}
+
+/// Returns `named_struct('a', 1)` for a call with the argument `a := 1`.
+fn structure(call: &Function) -> Option<Expr> {
+    let FunctionArguments::List(list) = &call.args else {
+        return None;
+    };
+    let mut arguments = Vec::with_capacity(2 * list.args.len());
+    for argument in &list.args {
+        let (name, value) = match argument {
+            FunctionArg::Named { name, arg, .. } => (name, arg),
+            FunctionArg::ExprNamed {
+                name: Expr::Identifier(name),
+                arg,
+                ..
+            } => (name, arg),
+            _ => return None,
+        };
+        let name = Value::SingleQuotedString(name.value.clone()).with_empty_span();
+        let name = FunctionArgExpr::Expr(Expr::Value(name));
+        arguments.push(FunctionArg::Unnamed(name));
+        arguments.push(FunctionArg::Unnamed(value.clone()));
+    }
+    let list = FunctionArgumentList {
+        args: arguments,
+        ..list.clone()
+    };
+    Some(Expr::Function(Function {
+        name: ObjectName::from(vec![Ident::new("named_struct")]),
+        args: FunctionArguments::List(list),
+        ..call.clone()
+    }))
 }
 
 /// Reads a unit of time, `'day'`, `'days'` or `day`.
@@ -229,8 +304,8 @@ fn plain_arguments(call: &Function) -> Option<Vec<Option<Expr>>> {
 }
 
 /// Returns the table, read.
-fn forms() -> &'static HashMap<String, Form> {
-    static READ: OnceLock<HashMap<String, Form>> = OnceLock::new();
+fn forms() -> &'static HashMap<(String, usize), Form> {
+    static READ: OnceLock<HashMap<(String, usize), Form>> = OnceLock::new();
     READ.get_or_init(|| {
         FORMS
             .iter()
@@ -239,7 +314,7 @@ fn forms() -> &'static HashMap<String, Form> {
     })
 }
 
-fn read(call: &str, expr: &str) -> Option<(String, Form)> {
+fn read(call: &str, expr: &str) -> Option<((String, usize), Form)> {
     let parse = |text: &str| {
         let parser = Parser::new(&GenericDialect {}).try_with_sql(text);
         parser.and_then(|mut parser| parser.parse_expr()).ok()
@@ -256,15 +331,13 @@ fn read(call: &str, expr: &str) -> Option<(String, Form)> {
         }
         ControlFlow::<()>::Continue(())
     });
-    let form = Form {
-        arguments: arguments.len(),
-        expr,
-    };
-    Some((name.to_string(), form))
+    Some(((name.to_string(), arguments.len()), Form(expr)))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use sqlparser::ast::Expr;
     use sqlparser::dialect::GenericDialect;
     use sqlparser::parser::Parser;
@@ -298,6 +371,16 @@ mod tests {
             "datediff(YEAR, a, b)",
             Some("(CAST(date_part('year', (b)) - date_part('year', (a)) AS BIGINT))"),
         );
+        check(
+            "struct_pack(a := x, B := y + 1)",
+            Some("named_struct('a', x, 'B', y + 1)"),
+        );
+        check("struct_pack(x)", None);
+        check(
+            "list_string_agg(l, s)",
+            Some("(list_aggregate((l), 'string_agg', (s)))"),
+        );
+        check("list_string_agg(l, s, 1)", None);
         check("date_diff('decade', a, b)", None);
         check("date_diff(a, b)", None);
     }
@@ -305,12 +388,12 @@ mod tests {
     #[test]
     fn every_row_can_be_read_and_has_a_name_of_its_own() {
         assert_eq!(forms().len(), FORMS.len());
-        let units = FORMS
-            .iter()
-            .filter(|(call, _)| call.starts_with("date_diff "));
-        let mut sorted: Vec<&str> = names().collect();
-        sorted.sort_unstable();
-        sorted.dedup();
-        assert_eq!(sorted.len() + units.count(), NAMES.len() + FORMS.len());
+        let forms = FORMS.iter().map(|(call, _)| super::called(call));
+        let forms: HashSet<&str> = forms.collect();
+        let all: HashSet<&str> = names().collect();
+        let renamed = NAMES.iter().map(|(name, _)| *name);
+        assert!(renamed.clone().all(|name| !forms.contains(name)));
+        assert_eq!(renamed.collect::<HashSet<_>>().len(), NAMES.len());
+        assert!(all.contains("date_add") && all.contains("struct_pack"));
     }
 }

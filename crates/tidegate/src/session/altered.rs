@@ -1,7 +1,9 @@
-//! `ALTER TABLE` of tables in memory: columns that are added, dropped and renamed, and types that change.
+//! `ALTER TABLE` of tables in memory: columns that are added, dropped and renamed, and types that change; and
+//! `ALTER TABLE … RENAME TO` of any.
 //!
 //! The statement is planned as `CREATE OR REPLACE TABLE` of the table's own rows, so that the table stays what it
-//! was until all of them are there, and what does not fit its new type fails without a change.
+//! was until all of them are there, and what does not fit its new type fails without a change. A table that gets
+//! another name is planned as `CREATE TABLE` of its rows, and its rows are moved ([`rename`]).
 
 use std::sync::Arc;
 
@@ -16,7 +18,8 @@ use datafusion::logical_expr::{
 use datafusion::sql::parser::Statement;
 use datafusion::sql::planner::object_name_to_table_reference;
 use sqlparser::ast::{
-    self, AlterColumnOperation, AlterTableOperation, ColumnDef, ColumnOption, Ident,
+    self, AlterColumnOperation, AlterTableOperation, ColumnDef, ColumnOption, Ident, ObjectName,
+    RenameTableNameKind,
 };
 
 use crate::accounted::AccountedTable;
@@ -24,7 +27,7 @@ use crate::error::{Error, ErrorKind};
 
 /// What there is to change in a table.
 const CHANGES: &str = "ADD COLUMN, DROP COLUMN, RENAME COLUMN a TO b, ALTER COLUMN a TYPE t and ALTER COLUMN a SET \
-                       DEFAULT change a table in memory";
+                       DEFAULT change a table in memory, and RENAME TO, alone in its statement, any";
 
 /// Plans `ALTER TABLE`; returns `None` for any other statement.
 ///
@@ -50,11 +53,116 @@ pub(super) async fn plan(
         }
         return plan_err!("table '{name}' not found");
     };
+    if let Some(new) = new_name(statement) {
+        let new = in_schema_of(&name, new, normalizes)?;
+        let source = provider_as_source(provider);
+        let rows = LogicalPlanBuilder::scan(name, source, None)?.build()?;
+        return Ok(Some(creation(new, rows, Vec::new(), false)));
+    }
     let mut altered = Altered::new(state, name, provider)?;
     for operation in &alter.operations {
         altered.apply(operation)?;
     }
     altered.plan().map(Some)
+}
+
+/// Returns the name that `ALTER TABLE … RENAME TO` gives a table; `None` of another statement.
+fn new_name(statement: &Statement) -> Option<&ObjectName> {
+    let Statement::Statement(inner) = statement else {
+        return None;
+    };
+    let ast::Statement::AlterTable(alter) = inner.as_ref() else {
+        return None;
+    };
+    match alter.operations.as_slice() {
+        [
+            AlterTableOperation::RenameTable {
+                table_name: RenameTableNameKind::To(name) | RenameTableNameKind::As(name),
+            },
+        ] => Some(name),
+        _ => None,
+    }
+}
+
+/// Returns the table to which a statement gives another name.
+pub(super) fn renamed(state: &SessionState, statement: &Statement) -> Option<TableReference> {
+    new_name(statement)?;
+    let Statement::Statement(inner) = statement else {
+        return None;
+    };
+    let ast::Statement::AlterTable(alter) = inner.as_ref() else {
+        return None;
+    };
+    let normalizes = state.config_options().sql_parser.enable_ident_normalization;
+    object_name_to_table_reference(alter.name.clone(), normalizes).ok()
+}
+
+/// Returns the reference to a table of another name in the schema of one.
+fn in_schema_of(
+    old: &TableReference,
+    new: &ObjectName,
+    normalizes: bool,
+) -> Result<TableReference> {
+    let given = object_name_to_table_reference(new.clone(), normalizes)?;
+    if given.schema().is_some() {
+        let message = format!(
+            "ALTER TABLE {old}: a table keeps its schema: RENAME TO {}",
+            given.table()
+        );
+        return Err(Error::new(ErrorKind::NotSupported, message).into());
+    }
+    let name = given.table().to_string();
+    Ok(match old {
+        TableReference::Bare { .. } => TableReference::bare(name),
+        TableReference::Partial { schema, .. } => TableReference::partial(schema.as_ref(), name),
+        TableReference::Full {
+            catalog, schema, ..
+        } => TableReference::full(catalog.as_ref(), schema.as_ref(), name),
+    })
+}
+
+/// Gives a table another name in its schema.
+///
+/// # Errors
+/// [`ErrorKind::Sql`] if there is a table of that name, and what the schema says if its tables cannot be renamed.
+pub(super) fn rename(
+    state: &SessionState,
+    table: TableReference,
+    new: &TableReference,
+) -> std::result::Result<(), Error> {
+    let (old, new) = (table.table().to_string(), new.table());
+    let schema = state.schema_for_ref(table)?;
+    if schema.table_exist(new) {
+        let message = format!("ALTER TABLE {old}: there is a table {new} already: drop it first");
+        return Err(Error::new(ErrorKind::Sql, message));
+    }
+    let Some(table) = schema.deregister_table(&old)? else {
+        let message = format!("table '{old}' not found");
+        return Err(Error::new(ErrorKind::NotFound, message));
+    };
+    let moved = schema.register_table(new.to_string(), Arc::clone(&table));
+    if moved.is_err() {
+        schema.register_table(old, table)?;
+    }
+    Ok(moved.map(drop)?)
+}
+
+/// Plans a table of rows.
+fn creation(
+    name: TableReference,
+    rows: LogicalPlan,
+    column_defaults: Vec<(String, Expr)>,
+    or_replace: bool,
+) -> LogicalPlan {
+    LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(CreateMemoryTable {
+        name,
+        constraints: Constraints::default(),
+        input: Arc::new(rows),
+        if_not_exists: false,
+        or_replace,
+        column_defaults,
+        temporary: false,
+    }))
 }
 
 /// A table that is being altered.
@@ -256,17 +364,7 @@ impl<'a> Altered<'a> {
         let rows = LogicalPlanBuilder::scan(self.name.clone(), source, None)?
             .project(values)?
             .build()?;
-        Ok(LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(
-            CreateMemoryTable {
-                name: self.name,
-                constraints: Constraints::default(),
-                input: Arc::new(rows),
-                if_not_exists: false,
-                or_replace: true,
-                column_defaults,
-                temporary: false,
-            },
-        )))
+        Ok(creation(self.name, rows, column_defaults, true))
     }
 }
 

@@ -31,8 +31,9 @@ use crate::functions::division::WholeQuotients;
 use crate::functions::intervals::IntervalComparisons;
 use crate::functions::len::Len;
 use crate::functions::multiples::{self, IntervalMultiples};
+use crate::functions::subscripts::StringSubscripts;
 use crate::functions::zones::{DEFAULT_ZONE, TimeZoneFunction, ZONE_SETTING};
-use crate::functions::{json, linear, regexes};
+use crate::functions::{bits, formatted, json, linear, lists, mode, regexes};
 use crate::generate::{NamedArguments, table_functions};
 use crate::memory::{
     HostLimit, SpillSpace, StatementPool, default_cache_limit, default_pinned_limit,
@@ -284,6 +285,8 @@ impl SessionBuilder {
             .with_analyzer_rule(Arc::new(TimestampsWithoutSeconds))
             .with_default_features();
         let mut builder = add_to(builder, &runtime).with_analyzer_rule(Arc::new(SessionZone));
+        let planners = builder.expr_planners().get_or_insert_default();
+        planners.insert(0, Arc::new(StringSubscripts));
         let config = builder.config().get_or_insert_default();
         if let Some(options) = config.options_mut().extensions.get_mut::<TidegateOptions>() {
             let share = (memory.bytes / 4).max(PAGE_BYTES_MIN);
@@ -292,6 +295,7 @@ impl SessionBuilder {
         let mut state = with_stops(builder.build());
         json::register(&mut state)?;
         regexes::register(&mut state)?;
+        formatted::register(&mut state)?;
         bound(&mut state, &function_memory)?;
         let mut ctx = SessionContext::new_with_state(state);
         for (name, function) in table_functions() {
@@ -304,6 +308,7 @@ impl SessionBuilder {
         ctx.register_udf(TypeOf::new().into());
         ctx.register_udf(Version::new().into());
         ctx.register_udf(Len::new().into());
+        ctx.register_udf(Len::length().into());
         ctx.register_udf(seconds::function());
         ctx.state_ref()
             .write()
@@ -318,6 +323,11 @@ impl SessionBuilder {
             ctx.register_udf(function);
         }
         linear::register(&mut *ctx.state_ref().write())?;
+        ctx.register_udaf(mode::function());
+        ctx.register_udf(bits::function());
+        for function in lists::functions(&ctx.state()) {
+            ctx.register_udf(function);
+        }
         ctx.register_relation_planner(Arc::new(NamedArguments))?;
         readers::register(&ctx)?;
         ctx.register_relation_planner(Arc::new(Samples))?;

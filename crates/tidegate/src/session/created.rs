@@ -1,9 +1,13 @@
 //! CREATE TABLE AS: a table in memory of a query's rows.
+//!
+//! That no row of the query is NULL does not declare its columns so: they may be NULL later, unless the statement
+//! says NOT NULL.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::datatypes::{Schema, SchemaRef};
+use datafusion::arrow::array::{RecordBatch, RecordBatchOptions};
+use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::catalog::MemTable;
 use datafusion::common::TableReference;
 use datafusion::error::{DataFusionError, Result as PlanResult};
@@ -12,20 +16,44 @@ use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::{CreateMemoryTable, DdlStatement, Expr, LogicalPlan};
 use datafusion::physical_plan::{ExecutionPlan, execute_stream_partitioned};
 use datafusion::prelude::DataFrame;
+use datafusion::sql::parser::Statement;
 use futures::TryStreamExt;
 use parking_lot::Mutex;
+use sqlparser::ast::{self, ColumnOption};
 use tokio::task::JoinSet;
 
 use super::Session;
-use crate::accounted::{AccountedTable, Charge};
+use crate::accounted::{AccountedTable, Charge, refuse_nulls};
 use crate::error::{Error, ErrorKind};
+use crate::statements::using::folded;
+
+/// Returns the columns that CREATE TABLE AS declares NOT NULL; `None` of another statement.
+pub(super) fn not_null_of(statement: &Statement) -> Option<HashSet<String>> {
+    let Statement::Statement(inner) = statement else {
+        return None;
+    };
+    let ast::Statement::CreateTable(create) = inner.as_ref() else {
+        return None;
+    };
+    create.query.as_ref()?;
+    let is_declared = |column: &&ast::ColumnDef| {
+        let mut options = column.options.iter();
+        options.any(|option| option.option == ColumnOption::NotNull)
+    };
+    let declared = create.columns.iter().filter(is_declared);
+    Some(declared.map(|column| folded(&column.name)).collect())
+}
 
 /// Makes a table in memory of a query's rows. What stood under its name stays until all of them are
-/// there.
+/// there. Of CREATE TABLE AS, `not_null` names the columns that are never NULL.
+///
+/// # Errors
+/// Those of the query, [`ErrorKind::Sql`] for two columns of one name and for a NULL where there is none.
 pub(super) async fn create(
     session: &Session,
     state: SessionState,
     create: CreateMemoryTable,
+    not_null: Option<HashSet<String>>,
 ) -> Result<DataFrame, Error> {
     let ctx = &session.ctx;
     let exists = ctx.table_exist(create.name.clone())?;
@@ -54,7 +82,10 @@ pub(super) async fn create(
             return Err(Error::new(ErrorKind::Sql, message));
         }
     }
-    let schema = without_nulls_of_old_columns_only(schema, &input, &name);
+    let schema = match not_null {
+        Some(declared) => with_nullable(&schema, |_, field| !declared.contains(field.name())),
+        None => without_nulls_of_old_columns_only(schema, &input, &name),
+    };
     let frame = DataFrame::new(state, Arc::unwrap_or_clone(input));
     let task = Arc::new(frame.task_ctx());
     let plan = frame.create_physical_plan().await?;
@@ -66,6 +97,8 @@ pub(super) async fn create(
         return Err(Error::new(ErrorKind::Internal, message));
     };
     // Nobody checks constraints, and plans would rely on them.
+    let batches = batches.into_iter().map(|part| of_table(part, &schema));
+    let batches = batches.collect::<Result<Vec<_>, Error>>()?;
     let inner = MemTable::try_new(schema, batches)?
         .with_column_defaults(column_defaults.into_iter().collect());
     if exists {
@@ -89,13 +122,41 @@ fn without_nulls_of_old_columns_only(
         LogicalPlan::TableScan(scan) if scan.table_name == *name => {}
         _ => return schema,
     }
-    let fields = schema.fields().iter().zip(&projection.expr);
-    let fields = fields.map(|(field, value)| {
-        let is_old = matches!(value.clone().unalias(), Expr::Column(_));
-        let nullable = field.is_nullable() || !is_old;
-        field.as_ref().clone().with_nullable(nullable)
+    let is_old = |index: usize| {
+        let value = projection.expr.get(index);
+        value.is_some_and(|value| matches!(value.clone().unalias(), Expr::Column(_)))
+    };
+    with_nullable(&schema, |index, field| {
+        field.is_nullable() || !is_old(index)
+    })
+}
+
+/// Says of each column whether it may be NULL.
+fn with_nullable(schema: &Schema, is_nullable: impl Fn(usize, &Field) -> bool) -> SchemaRef {
+    let fields = schema.fields().iter().enumerate();
+    let fields = fields.map(|(index, field)| {
+        let is_nullable = is_nullable(index, field);
+        field.as_ref().clone().with_nullable(is_nullable)
     });
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+}
+
+/// Declares the columns of batches as those of their table.
+///
+/// # Errors
+/// [`ErrorKind::Sql`] for a NULL in a column that is declared NOT NULL.
+fn of_table(batches: Vec<RecordBatch>, schema: &SchemaRef) -> Result<Vec<RecordBatch>, Error> {
+    let declared = |batch: RecordBatch| {
+        if schema.contains(&batch.schema()) {
+            return Ok(batch);
+        }
+        refuse_nulls(schema, &batch)?;
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        let columns = batch.columns().to_vec();
+        let made = RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options);
+        made.map_err(|error| DataFusionError::from(error).into())
+    };
+    batches.into_iter().map(declared).collect()
 }
 
 /// Runs a plan, and keeps the batches of each partition apart.

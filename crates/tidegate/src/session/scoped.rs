@@ -1,24 +1,75 @@
 //! Plans a statement whose text leaves open what only the columns of its tables tell: which of them join in a
-//! natural join, and which would have one name twice.
+//! natural join, for which `COLUMNS` stands, which would have one name twice, and which names are none of a column.
 
-use datafusion::common::SchemaError;
+use datafusion::common::{SchemaError, Span};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::context::SessionState;
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::{LogicalPlan, Volatility};
 use datafusion::sql::parser::Statement;
 use sqlparser::ast::Ident;
 
 use super::functions;
-use crate::statements::scope::{TableColumn, TableColumns, places, tables_at, visit_at};
-use crate::statements::{repeated, using};
+use crate::error::{Mistake, span};
+use crate::query::check_columns;
+use crate::statements::scope::{TableColumn, TableColumns, places, selects, tables_at, visit_at};
+use crate::statements::{aliases, columns, repeated, using};
+
+/// The most names of select lists that are written out in a statement.
+const NAMES_MAX: usize = 100;
+
+/// Plans a statement. What a name of a select list stands for is written out where there is no column of its name.
+pub(super) async fn plan(planner: &SessionState, mut statement: Statement) -> Result<LogicalPlan> {
+    if !aliases::may_use(&mut statement) {
+        return plan_columns(planner, statement).await;
+    }
+    let functions = planner.scalar_functions();
+    let is_volatile = |name: &str| {
+        let function = functions.get(name);
+        function.is_some_and(|function| function.signature().volatility == Volatility::Volatile)
+    };
+    for _ in 0..NAMES_MAX {
+        let error = match plan_columns(planner, statement.clone()).await {
+            Err(error) => error,
+            planned => return planned,
+        };
+        let has_inlined = missing(&error).is_some_and(|(name, place)| {
+            aliases::inline(&mut statement, &name, place, &is_volatile)
+        });
+        if !has_inlined {
+            return Err(error);
+        }
+    }
+    plan_columns(planner, statement).await
+}
+
+/// Returns the name, without a table's, of a column that there is not, and where it stands.
+fn missing(error: &DataFusionError) -> Option<(String, Span)> {
+    match Mistake::of(error)? {
+        Mistake::Column { column, .. } if column.relation.is_none() => {
+            Some((column.name, span(error)?))
+        }
+        _ => None,
+    }
+}
 
 /// Plans a statement. The tables of a query are planned before it only where that decides something.
-pub(super) async fn plan(planner: &SessionState, mut statement: Statement) -> Result<LogicalPlan> {
+async fn plan_columns(planner: &SessionState, mut statement: Statement) -> Result<LogicalPlan> {
     for place in places(&mut statement, |query, _| using::is_open(query)) {
         let tables = columns_at(planner, &mut statement, place).await;
         visit_at(&mut statement, place, |query, _, _| {
             using::bind_open(query, &tables);
         });
+    }
+    for place in places(&mut statement, |query, _| columns::is_open(query)) {
+        let tables = columns_at(planner, &mut statement, place).await;
+        let expanded = visit_at(&mut statement, place, |query, _, _| {
+            columns::expand(query, &tables)?;
+            let items = selects(&mut query.body).into_iter();
+            items
+                .map(|select| select.projection.len())
+                .try_for_each(check_columns)
+        });
+        expanded.unwrap_or(Ok(()))?;
     }
     for place in places(&mut statement, |query, _| repeated::is_open(query)) {
         number_at(planner, &mut statement, place).await;

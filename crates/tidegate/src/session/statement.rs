@@ -25,7 +25,7 @@ use super::prepared::{self, Prepared};
 use super::settings::{set_or_translate, set_variable};
 use super::{
     KernelReport, Session, altered, builder, cache, created, described, files, formats, functions,
-    hints, kernels, kill, numbered, plan_cache, readers, scoped, spilling, summary,
+    hints, inserted, kernels, kill, numbered, plan_cache, readers, scoped, spilling, summary,
 };
 use crate::clients::Client;
 use crate::error::Error;
@@ -62,6 +62,10 @@ pub(super) struct Source {
     pub(super) names: Option<Arc<[TableReference]>>,
     /// The body of the function that it creates, as it is written.
     pub(super) function_body: Option<String>,
+    /// The table to which it gives another name.
+    pub(super) renamed: Option<TableReference>,
+    /// Of CREATE TABLE AS, the columns that it declares NOT NULL.
+    pub(super) not_null: Option<HashSet<String>>,
     /// The session's settings, without those of its hints.
     pub(super) options: Arc<ConfigOptions>,
 }
@@ -148,6 +152,8 @@ pub(super) fn read<'a>(session: &Session, sql: &'a str) -> Result<(SqlText<'a>, 
         context: text.context()?,
         names: None,
         function_body: None,
+        renamed: None,
+        not_null: None,
         options,
     };
     Ok((text, source))
@@ -164,6 +170,8 @@ impl Source {
         let names = state.resolve_table_references(&parsed.statement);
         self.names = names.ok().map(Into::into);
         self.function_body = functions::body_text(&parsed.statement);
+        self.renamed = altered::renamed(state, &parsed.statement);
+        self.not_null = created::not_null_of(&parsed.statement);
         Ok(parsed)
     }
 
@@ -289,6 +297,7 @@ pub(super) async fn plan_parsed(
         analyze.format = format;
     }
     numbered::number(&mut plan)?;
+    inserted::let_table_refuse(&mut plan)?;
     PlanSize::of(&plan).check()?;
     match is_summary {
         true => summary::plan(state, plan),
@@ -437,9 +446,16 @@ async fn done(
         LogicalPlan::Statement(PlanStatement::Deallocate(statement)) => {
             prepared::deallocate(session, statement).await?
         }
+        LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create))
+            if let Some(table) = source.renamed.clone() =>
+        {
+            session.plans.clear();
+            altered::rename(&state, table, &create.name)?;
+            session.ctx.read_empty()?.limit(0, Some(0))?
+        }
         LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create)) => {
             session.plans.clear();
-            created::create(session, state, create).await?
+            created::create(session, state, create, source.not_null).await?
         }
         LogicalPlan::Ddl(DdlStatement::CreateFunction(create)) => {
             session.plans.clear();

@@ -12,6 +12,7 @@ use sqlparser::ast::{
     OrderByKind, Query, Select, SelectItem, SetExpr, SetQuantifier, TableFactor,
 };
 
+use super::columns::calls::has_calls;
 use super::using;
 use crate::functions::forms;
 
@@ -197,6 +198,7 @@ fn text_of(expr: &Expr) -> Option<String> {
     }
     match expr {
         Expr::Identifier(_) | Expr::CompoundIdentifier(_) => None,
+        expr if has_calls(expr) => None,
         Expr::Function(call)
             if forms::name_of(call).is_some_and(|name| MANY_COLUMNS.contains(&name.as_str()))
                 && !takes_list(call) =>

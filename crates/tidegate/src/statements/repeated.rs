@@ -185,13 +185,16 @@ fn renamed(output: Output, taken: &mut HashSet<String>) -> Output {
 }
 
 /// A table whose columns a query sees.
-struct Visible<'a> {
+pub(super) struct Visible<'a> {
     name: Option<Vec<Ident>>,
     columns: Option<&'a [TableColumn]>,
 }
 
 /// Returns the tables whose columns a query sees; of semi joins, one side.
-fn visible<'a>(select: &Select, columns: &'a [Option<Vec<TableColumn>>]) -> Vec<Visible<'a>> {
+pub(super) fn visible<'a>(
+    select: &Select,
+    columns: &'a [Option<Vec<TableColumn>>],
+) -> Vec<Visible<'a>> {
     let mut known = columns.iter();
     let mut table = |factor: &TableFactor| Visible {
         name: table_of(factor),
@@ -214,7 +217,7 @@ fn visible<'a>(select: &Select, columns: &'a [Option<Vec<TableColumn>>]) -> Vec<
     tables
 }
 
-fn has_using(select: &Select) -> bool {
+pub(super) fn has_using(select: &Select) -> bool {
     let mut joins = select.from.iter().flat_map(|from| &from.joins);
     joins.any(|join| {
         matches!(
@@ -225,7 +228,7 @@ fn has_using(select: &Select) -> bool {
 }
 
 /// Lists the columns that `*` stands for, of all tables or of one; `None` if it cannot be told.
-fn all_of(
+pub(super) fn all_of(
     tables: &[Visible<'_>],
     of: Option<&[String]>,
     options: &WildcardAdditionalOptions,

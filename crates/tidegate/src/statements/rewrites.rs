@@ -5,7 +5,8 @@
 //! t`, and `x AT TIME ZONE z` becomes `timezone(z, x)`, which the planner would take for a cast. Functions of
 //! other systems become what they are here ([`forms`]), arrows are bound and made lambdas ([`arrows`]), and
 //! `IS DISTINCT FROM` takes its nearest operands ([`distinct`]), and operators are bound as in PostgreSQL ([`operators`]). Columns
-//! of `USING` get their table ([`using`]); calls that differ in casts alone are kept apart ([`casts`]).
+//! of `USING` get their table ([`using`]), PIVOT becomes a subquery ([`pivot`]), and calls that differ in casts alone are
+//! kept apart ([`casts`]).
 
 use std::ops::ControlFlow;
 
@@ -20,7 +21,7 @@ use sqlparser::ast::{
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
 
-use super::{arrows, casts, distinct, operators, using};
+use super::{arrows, casts, distinct, operators, pivot, using};
 use crate::clients::TEMP_SCHEMA;
 use crate::error::{Error, ErrorKind};
 use crate::functions::forms;
@@ -185,6 +186,7 @@ impl Rewrites<'_> {
     }
 
     fn table(&self, table: &mut TableFactor) -> Result<(), Error> {
+        pivot::expand(table)?;
         if let TableFactor::NestedJoin {
             table_with_joins, ..
         } = table

@@ -200,7 +200,7 @@ fn merged(mut outer: With, inner: With) -> With {
 }
 
 /// Returns the select lists of a query with their tables, those of its subqueries left out.
-pub(super) fn selects(body: &mut SetExpr) -> Vec<&mut Select> {
+pub(crate) fn selects(body: &mut SetExpr) -> Vec<&mut Select> {
     match body {
         SetExpr::Select(select) => vec![select],
         SetExpr::SetOperation { left, right, .. } => {
@@ -212,7 +212,10 @@ pub(super) fn selects(body: &mut SetExpr) -> Vec<&mut Select> {
     }
 }
 
-fn visit<V: VisitorMut>(statement: &mut Statement, visitor: &mut V) -> ControlFlow<V::Break> {
+pub(super) fn visit<V: VisitorMut>(
+    statement: &mut Statement,
+    visitor: &mut V,
+) -> ControlFlow<V::Break> {
     match statement {
         Statement::Statement(inner) => inner.visit(visitor),
         _ => match outer_query(statement) {

@@ -561,7 +561,7 @@ pub(super) fn table_of(table: &TableFactor) -> Option<Vec<Ident>> {
 }
 
 /// Returns a name as the planner reads it: in lower case, unless it is quoted.
-pub(super) fn folded(name: &Ident) -> String {
+pub(crate) fn folded(name: &Ident) -> String {
     match name.quote_style {
         Some(_) => name.value.clone(),
         None => name.value.to_lowercase(),

@@ -40,6 +40,7 @@ fn commands_have_two_prefixes_and_some_names() {
         Command::Watch(std::time::Duration::from_millis(500)),
     );
     check("\\dt", Command::Describe(None));
+    check("\\d+ t", Command::Describe(Some("t".into())));
     let value = || ("k".to_string(), "DATE '2024-01-31'".to_string());
     check("\\set k DATE '2024-01-31'", Command::Set(Some(value())));
     check(".param k=DATE '2024-01-31'", Command::Set(Some(value())));
@@ -80,6 +81,11 @@ fn mistakes_get_a_way_out() {
     check(
         ".import x.csv t",
         "there is no command \\import: CREATE TABLE t AS SELECT * FROM 'x.csv'",
+    );
+    check(
+        ".headers on",
+        "there is no command \\headers: results have the names of their columns; \\format chooses how they \
+         are written",
     );
     check("\\timing maybe", "\\timing takes on, off or nothing");
     check(

@@ -10,6 +10,8 @@ use datafusion::arrow::datatypes::{DataType, Int64Type};
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::ColumnarValue;
 
+use crate::functions::formatted::Length;
+
 /// Computes the bytes of a function's values from its arguments and the number of rows.
 type Bytes = fn(&[ColumnarValue], usize) -> u64;
 
@@ -39,7 +41,7 @@ const NUMBER_CHARS: u64 = 24;
 
 /// Every function whose values may have many times the bytes of its arguments. Those that add their
 /// arguments up are here too, because calls nest: each may double what the one before made.
-pub(super) const BOUNDED: [(&str, Estimate); 45] = [
+pub(super) const BOUNDED: [(&str, Estimate); 47] = [
     ("regexp_count", Estimate::Pattern),
     ("regexp_instr", Estimate::Pattern),
     ("regexp_like", Estimate::Pattern),
@@ -62,6 +64,8 @@ pub(super) const BOUNDED: [(&str, Estimate); 45] = [
     ("lower", Estimate::Exact(twice)),
     ("initcap", Estimate::Exact(twice)),
     ("to_char", Estimate::AtMost(to_char)),
+    ("printf", Estimate::AtMost(formatted)),
+    ("format", Estimate::AtMost(formatted)),
     ("array_repeat", Estimate::Exact(array_repeat)),
     ("array_resize", Estimate::Exact(array_resize)),
     ("range", Estimate::Exact(range)),
@@ -392,6 +396,30 @@ fn concat_ws(args: &[ColumnarValue], rows: usize) -> u64 {
 fn to_char(args: &[ColumnarValue], rows: usize) -> u64 {
     let format = bytes(args.get(1)).map(|bytes| bytes.saturating_mul(16));
     total(rows, |row| format.at(row))
+}
+
+fn formatted(args: &[ColumnarValue], rows: usize) -> u64 {
+    let values = args.iter().skip(1).map(|value| bytes(Some(value)));
+    let values: Vec<PerRow> = values.collect();
+    let arguments = |row: usize| {
+        let bytes = values.iter().map(|value| value.at(row));
+        bytes.fold(0_u64, u64::saturating_add)
+    };
+    match args.first() {
+        Some(ColumnarValue::Scalar(format)) => {
+            let length = Length::of(format.try_as_str().flatten().unwrap_or_default());
+            total(rows, |row| length.bytes_max(arguments(row)))
+        }
+        Some(ColumnarValue::Array(formats)) => {
+            let Some(formats) = formats.as_string_view_opt() else {
+                return 0;
+            };
+            total(rows.min(formats.len()), |row| {
+                Length::of(formats.value(row)).bytes_max(arguments(row))
+            })
+        }
+        None => 0,
+    }
 }
 
 fn array_repeat(args: &[ColumnarValue], rows: usize) -> u64 {
