@@ -95,7 +95,6 @@ const FORMS: &[(&str, &str)] = &[
     ("list_bool_and(l)", "list_aggregate(l, 'bool_and')"),
     ("list_bool_or(l)", "list_aggregate(l, 'bool_or')"),
     ("list_count(l)", "list_aggregate(l, 'count')"),
-    ("list_first(l)", "list_aggregate(l, 'first_value')"),
     ("list_last(l)", "list_aggregate(l, 'last_value')"),
     ("list_median(l)", "list_aggregate(l, 'median')"),
     ("list_mode(l)", "list_aggregate(l, 'mode')"),

@@ -1,8 +1,7 @@
-//! `len(x)` and `length(x)`: the number of characters of a string, bytes of a blob or values of a list, as
-//! DuckDB has it.
+//! `len(x)`: the number of characters of a string, bytes of a blob or values of a list, as DuckDB has it.
 //!
-//! DataFusion's `length` writes a list as text and counts that. Of strings `length` stays what it is there: an `INT`
-//! that `character_length` computes.
+//! `length` stays DataFusion's: it is another name of `character_length`, and takes the place of any function of that name
+//! whenever a state is made from another one.
 
 use std::sync::Arc;
 
@@ -19,31 +18,18 @@ use datafusion::logical_expr::{
 };
 use datafusion::prelude::character_length;
 
+const TAKES: &str = "len takes a string or a list";
+
 /// Counts characters, bytes or values; NULL of NULL.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Len {
-    name: &'static str,
-    /// The type of a count of characters.
-    of_text: DataType,
     signature: Signature,
 }
 
 impl Len {
-    /// `len`.
     pub(crate) fn new() -> Self {
         Self {
-            name: "len",
-            of_text: DataType::Int64,
             signature: Signature::user_defined(Volatility::Immutable),
-        }
-    }
-
-    /// `length`, whose counts of characters have DataFusion's type.
-    pub(crate) fn length() -> Self {
-        Self {
-            name: "length",
-            of_text: DataType::Int32,
-            ..Self::new()
         }
     }
 }
@@ -57,18 +43,15 @@ fn is_list(data_type: &DataType) -> bool {
 
 impl ScalarUDFImpl for Len {
     fn name(&self) -> &str {
-        self.name
+        "len"
     }
 
     fn signature(&self) -> &Signature {
         &self.signature
     }
 
-    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
-        match types {
-            [of] if of.is_string() => Ok(self.of_text.clone()),
-            _ => Ok(DataType::Int64),
-        }
+    fn return_type(&self, _types: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Int64)
     }
 
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
@@ -77,7 +60,7 @@ impl ScalarUDFImpl for Len {
             [of] if of.is_string() || is_list(of) => Ok(vec![of.clone()]),
             [of] if of.is_binary() => Ok(vec![DataType::Binary]),
             [DataType::Null] => Ok(vec![DataType::Utf8]),
-            _ => plan_err!("{} takes a string or a list", self.name),
+            _ => plan_err!("{TAKES}"),
         }
     }
 
@@ -86,12 +69,10 @@ impl ScalarUDFImpl for Len {
         match args.as_slice() {
             [text] if info.get_data_type(text)?.is_string() => {
                 let count = character_length(text.clone());
-                // Strings of 64-bit offsets have counts of 64 bits.
-                let has_type = info.get_data_type(&count)? == self.of_text;
-                Ok(ExprSimplifyResult::Simplified(match has_type {
-                    true => count,
-                    false => cast_expr(count, self.of_text.clone()),
-                }))
+                Ok(ExprSimplifyResult::Simplified(cast_expr(
+                    count,
+                    DataType::Int64,
+                )))
             }
             _ => Ok(ExprSimplifyResult::Original(args)),
         }
@@ -99,7 +80,7 @@ impl ScalarUDFImpl for Len {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let [value] = args.args.as_slice() else {
-            return exec_err!("{} takes one argument", self.name);
+            return exec_err!("{TAKES}");
         };
         let is_scalar = matches!(value, ColumnarValue::Scalar(_));
         let array = value.to_array(args.number_rows)?;
@@ -112,7 +93,7 @@ impl ScalarUDFImpl for Len {
                 Arc::new(counts.collect::<Int64Array>()) as ArrayRef
             }
         };
-        let counts = cast(&counts, args.return_field.data_type())?;
+        let counts = cast(&counts, &DataType::Int64)?;
         match is_scalar {
             true => Ok(ScalarValue::try_from_array(&counts, 0)?.into()),
             false => Ok(ColumnarValue::Array(counts)),

@@ -257,7 +257,10 @@ fn aggregated(
         columns.push(constant.to_array_of_size(values.len())?);
     }
     let mut accumulator = accumulator(aggregate, arguments, constants)?;
-    accumulator.update_batch(&columns, &groups, None, lists.len())?;
+    // Accumulators take it that each group has a row, unless rows are filtered: empty lists have none.
+    let some_are_empty = offsets.windows(2).any(|ends| ends[0] == ends[1]);
+    let all = some_are_empty.then(|| BooleanArray::from(vec![true; values.len()]));
+    accumulator.update_batch(&columns, &groups, all.as_ref(), lists.len())?;
     let results = accumulator.evaluate(EmitTo::All)?;
     // Nothing is known of what NULL stands for, whatever its values.
     match lists.nulls().filter(|nulls| nulls.null_count() > 0) {

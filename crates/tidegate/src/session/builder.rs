@@ -308,7 +308,6 @@ impl SessionBuilder {
         ctx.register_udf(TypeOf::new().into());
         ctx.register_udf(Version::new().into());
         ctx.register_udf(Len::new().into());
-        ctx.register_udf(Len::length().into());
         ctx.register_udf(seconds::function());
         ctx.state_ref()
             .write()

@@ -203,7 +203,10 @@ struct Pivot<'a> {
 
 impl Pivot<'_> {
     fn query(&self, table: &mut TableFactor) -> Result<Query, Error> {
-        let is_groups = |call: &Function| call.name.to_string() == format!("\"{GROUPS}\"");
+        let is_groups = |call: &Function| match call.name.0.as_slice() {
+            [part] => part.as_ident().is_some_and(|name| name.value == GROUPS),
+            _ => false,
+        };
         let mut groups = None;
         let mut aggregates = Vec::with_capacity(self.aggregates.len());
         for aggregate in self.aggregates {

@@ -13,10 +13,11 @@ use std::ops::ControlFlow;
 use datafusion::execution::context::SessionState;
 use datafusion::sql::parser::{CopyToSource, Statement};
 use sqlparser::ast::{
-    self, ColumnDef, ColumnOption, ColumnOptionDef, ConstraintCharacteristics, Expr, Function,
-    FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, GroupByExpr, Ident,
-    JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, Query, Select, SelectFlavor,
-    SelectItem, Set, TableConstraint, TableFactor, TableWithJoins, Visit, VisitMut, VisitorMut,
+    self, AccessExpr, ColumnDef, ColumnOption, ColumnOptionDef, ConstraintCharacteristics, Expr,
+    Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, GroupByExpr,
+    Ident, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, Query, Select, SelectFlavor,
+    SelectItem, Set, Subscript, TableConstraint, TableFactor, TableWithJoins, UnaryOperator, Visit,
+    VisitMut, VisitorMut,
 };
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
@@ -382,6 +383,9 @@ impl VisitorMut for Visitor<'_> {
         if let Expr::Interval(interval) = expr {
             quote_number(interval);
         }
+        if let Expr::CompoundFieldAccess { access_chain, .. } = expr {
+            access_chain.iter_mut().for_each(close_slice);
+        }
         if matches!(expr, Expr::AtTimeZone { .. }) {
             let placeholder = Expr::Value(ast::Value::Null.with_empty_span());
             if let Expr::AtTimeZone {
@@ -401,6 +405,25 @@ impl VisitorMut for Visitor<'_> {
         arrows::bind(expr);
         ControlFlow::Continue(())
     }
+}
+
+/// Gives the ends of a slice that it leaves open, `[2:]` and `[:2]`, which the planner wants.
+fn close_slice(access: &mut AccessExpr) {
+    let AccessExpr::Subscript(Subscript::Slice {
+        lower_bound,
+        upper_bound,
+        ..
+    }) = access
+    else {
+        return;
+    };
+    let end = |text: &str| Expr::Value(ast::Value::Number(text.into(), false).with_empty_span());
+    lower_bound.get_or_insert_with(|| end("1"));
+    // The last place, counted from the end.
+    upper_bound.get_or_insert_with(|| Expr::UnaryOp {
+        op: UnaryOperator::Minus,
+        expr: Box::new(end("1")),
+    });
 }
 
 fn flow(result: Result<(), Error>) -> ControlFlow<Error> {

@@ -322,3 +322,29 @@ async fn prepared_statements_and_known_texts_follow_their_functions() {
     assert!(prepared.collect(&[0_i64.into()]).await.is_err());
     assert!(session.collect(sql).await.is_err());
 }
+
+/// States are made from others all the time, and that registers every function under all of its names again, in any
+/// order: two functions with one name would take turns.
+#[test]
+fn a_name_belongs_to_one_function() {
+    let session = Session::builder().build().unwrap();
+    let state = session.context().state();
+    let mut repeated = Vec::new();
+    for (key, function) in state.scalar_functions() {
+        for name in function.aliases() {
+            let owner = state.scalar_functions()[name].name();
+            if owner != function.name() {
+                repeated.push(format!("{name}: {key} and {owner}"));
+            }
+        }
+    }
+    for (key, function) in state.aggregate_functions() {
+        for name in function.aliases() {
+            let owner = state.aggregate_functions()[name].name();
+            if owner != function.name() {
+                repeated.push(format!("{name}: {key} and {owner}"));
+            }
+        }
+    }
+    assert!(repeated.is_empty(), "{repeated:?}");
+}
