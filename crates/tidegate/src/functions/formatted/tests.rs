@@ -1,3 +1,5 @@
+//! Formats of `printf` and `format`, and what they refuse.
+
 use super::grammar::{Grammar, Piece, read};
 use super::value::{Value, write};
 
