@@ -54,7 +54,7 @@ impl ClusterSession {
                 name: format!("e{number}"),
                 listen: loopback,
                 advertise: None,
-                join: join.clone(),
+                join: vec![join.clone()],
                 links: links.clone(),
                 ends_with_scheduler: true,
                 drain: Duration::ZERO,

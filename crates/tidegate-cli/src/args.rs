@@ -117,7 +117,8 @@ pub(crate) struct OutputArgs {
 /// The server that statements run on, and how to get in.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct ConnectArgs {
-    /// Run statements on a server: grpc+tls://host:port, or grpc://host:port without TLS
+    /// Run statements on a server: grpc+tls://host:port, or grpc://host:port without TLS; of several, with
+    /// commas between them, the next takes over when one is lost
     #[arg(long, value_name = "URL", env = "TIDEGATE_CONNECT")]
     pub(crate) connect: Option<String>,
 

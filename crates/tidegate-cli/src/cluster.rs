@@ -199,11 +199,14 @@ async fn executor(
     workers: &Handle,
 ) -> Result<(), Trouble> {
     let links = links(&asked.links)?;
+    let has_tls = links.tls.is_some();
+    let join = asked.join.iter().map(|url| join_url(url, has_tls));
+    let join = join.collect::<Result<Vec<_>, _>>()?;
     let options = ExecutorOptions {
         name: asked.name.clone(),
         listen: asked.listen,
         advertise: asked.advertise.clone(),
-        join: join_url(&asked.join, links.tls.is_some())?,
+        join,
         links,
         ends_with_scheduler: asked.ends_with_scheduler,
         drain: asked.drain.0,

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use tidegate::RegionReport;
 use tidegate::stages::stage_regions;
 use tokio::runtime::Handle;
-use tokio::sync::Notify;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
@@ -31,7 +31,7 @@ const TASK: HeaderName = HeaderName::from_static("x-tidegate-task");
 /// How the path of a call ends that a scheduler holds open for a task.
 const TASK_CALL: &str = "/CoordinatorChannel";
 
-/// Tasks that ended and of which the scheduler was not told yet, at the most.
+/// Tasks that ended and of which their scheduler was not told yet, at the most.
 const ENDED_MAX: usize = 4_096;
 
 /// The tasks whose schedulers are there.
@@ -39,8 +39,45 @@ const ENDED_MAX: usize = 4_096;
 pub(crate) struct Tokens {
     open: Mutex<HashMap<u64, Task>>,
     next: AtomicU64,
-    ended: Mutex<VecDeque<Ended>>,
-    has_ended: Notify,
+    /// Of each scheduler that is told, by what its statements' words begin with, the tasks that ended.
+    told: Mutex<HashMap<String, VecDeque<Ended>>>,
+    has_ended: watch::Sender<()>,
+}
+
+/// Tells one scheduler of its tasks that end, as long as this lives.
+#[derive(Debug)]
+pub(crate) struct EndedTasks {
+    tokens: Arc<Tokens>,
+    prefix: String,
+    has_ended: watch::Receiver<()>,
+}
+
+impl EndedTasks {
+    /// Waits for a task to end; it need not be this scheduler's.
+    pub(crate) async fn one_ended(&mut self) {
+        // The sender lives as long as `tokens`.
+        let _ = self.has_ended.changed().await;
+    }
+
+    /// Takes the scheduler's tasks that ended since, so many at the most.
+    pub(crate) fn take(&mut self, most: usize) -> Vec<Ended> {
+        let mut told = self.tokens.told.lock();
+        let Some(ended) = told.get_mut(&self.prefix) else {
+            return Vec::new();
+        };
+        let count = ended.len().min(most);
+        let taken = ended.drain(..count).collect();
+        if !ended.is_empty() {
+            self.has_ended.mark_changed();
+        }
+        taken
+    }
+}
+
+impl Drop for EndedTasks {
+    fn drop(&mut self) {
+        self.tokens.told.lock().remove(&self.prefix);
+    }
 }
 
 /// A task whose scheduler is there.
@@ -87,20 +124,14 @@ impl Tokens {
         }
     }
 
-    /// Waits for a task to end of which there is something to tell.
-    pub(crate) async fn one_ended(&self) {
-        self.has_ended.notified().await;
-    }
-
-    /// Takes the tasks that ended since, so many at the most.
-    pub(crate) fn take_ended(&self, most: usize) -> Vec<Ended> {
-        let mut ended = self.ended.lock();
-        let count = ended.len().min(most);
-        let taken = ended.drain(..count).collect();
-        if !ended.is_empty() {
-            self.has_ended.notify_one();
+    /// Begins to note the ends of the tasks whose statements' words begin so.
+    pub(crate) fn ended_of(self: &Arc<Self>, prefix: String) -> EndedTasks {
+        self.told.lock().insert(prefix.clone(), VecDeque::new());
+        EndedTasks {
+            tokens: Arc::clone(self),
+            prefix,
+            has_ended: self.has_ended.subscribe(),
         }
-        taken
     }
 
     fn end(&self, id: u64) {
@@ -117,7 +148,13 @@ impl Tokens {
         if regions.is_empty() && share.is_none() {
             return;
         }
-        let mut ended = self.ended.lock();
+        let mut told = self.told.lock();
+        let mut schedulers = told.iter_mut();
+        let scheduler = schedulers.find(|(prefix, _)| stage.statement.starts_with(prefix.as_str()));
+        // Nobody is told of a task whose scheduler is gone.
+        let Some((_, ended)) = scheduler else {
+            return;
+        };
         if ended.len() == ENDED_MAX {
             ended.pop_front();
         }
@@ -126,7 +163,7 @@ impl Tokens {
             regions,
             share,
         });
-        self.has_ended.notify_one();
+        self.has_ended.send_replace(());
     }
 
     fn open(self: &Arc<Self>) -> OpenTask {

@@ -1,4 +1,4 @@
-//! An executor: it joins its scheduler, and runs the stages that it is sent.
+//! An executor: it joins its schedulers, and runs the stages that they send.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,6 +15,8 @@ use datafusion_distributed::{
     DistributedConfig, DistributedExt, ExecuteTaskRequest, ProducerHead, TaskKey, Worker,
     WorkerPlanRewriteEvent, WorkerPlanRewriteEventResponse, WorkerQueryContext,
 };
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
 use tidegate::stages::place_stage;
 use tidegate::{ErrorKind, Runtime, Session};
 use tokio::net::TcpListener;
@@ -63,11 +65,11 @@ pub struct ExecutorOptions {
     pub listen: SocketAddr,
     /// The host by which its peers reach it; by default the address that it listens on.
     pub advertise: Option<String>,
-    /// The scheduler's cluster port.
-    pub join: Url,
+    /// The cluster ports of its schedulers: each of them uses it while it reaches it.
+    pub join: Vec<Url>,
     /// How it reaches and trusts its peers.
     pub links: Links,
-    /// Whether it ends with its scheduler, instead of joining again.
+    /// Whether it ends with the first of its schedulers that does, instead of joining again.
     pub ends_with_scheduler: bool,
     /// How long it waits for its tasks when it is told to end.
     pub drain: Duration,
@@ -153,11 +155,11 @@ impl Executor {
         &self.hello.url
     }
 
-    /// Answers until `stop` is ready or the scheduler tells it to end; then takes no more tasks, waits for those that run, and returns.
+    /// Answers until `stop` is ready or a scheduler tells it to end; then takes no more tasks, waits for those that run, and returns.
     /// Stages run on the calling runtime.
     ///
     /// # Errors
-    /// [`ClusterError::Refused`] if the scheduler has another version; others if the transport fails.
+    /// [`ClusterError::Refused`] if all schedulers have another version; others if the transport fails.
     pub async fn run(self, stop: impl Future<Output = ()> + Send) -> Result<(), ClusterError> {
         let Some(service) = self.service.handle().cloned() else {
             return Ok(());
@@ -194,15 +196,18 @@ impl Executor {
         let end = CancellationToken::new();
         let ended = end.clone().cancelled_owned();
         let mut serving = service.spawn(router.serve_with_incoming_shutdown(incoming, ended));
-        let membership = Membership {
-            hello: self.hello,
-            scheduler: self.options.join,
-            links,
-            ends_with_scheduler: self.options.ends_with_scheduler,
-            shared: shared.clone(),
-            worker,
-        };
-        let mut joined = service.spawn(membership.keep());
+        let memberships = self.options.join.into_iter().map(|scheduler| {
+            let membership = Membership {
+                hello: self.hello.clone(),
+                scheduler,
+                links: Arc::clone(&links),
+                ends_with_scheduler: self.options.ends_with_scheduler,
+                shared: shared.clone(),
+                worker: worker.clone(),
+            };
+            membership.keep()
+        });
+        let mut joined = service.spawn(keep_all(memberships.collect()));
         let told = shared.draining.clone();
         let result = tokio::select! {
             ended = &mut serving => match ended {
@@ -323,7 +328,22 @@ fn placed(
     guarded(place_stage(plan, runtime, options)?, task, share)
 }
 
-/// Keeps an executor known to its scheduler.
+/// Keeps an executor known to several schedulers, until one has it end or none takes it.
+async fn keep_all<F>(mut memberships: FuturesUnordered<F>) -> Result<(), ClusterError>
+where
+    F: Future<Output = Result<(), ClusterError>>,
+{
+    let mut last = Ok(());
+    while let Some(left) = memberships.next().await {
+        if left.is_ok() {
+            return Ok(());
+        }
+        last = left;
+    }
+    last
+}
+
+/// Keeps an executor known to one scheduler.
 struct Membership {
     hello: Hello,
     scheduler: Url,
@@ -343,7 +363,10 @@ impl Membership {
             self.drop_finished().await;
             match self.once().await {
                 Ok(()) => was_joined = true,
-                Err(Left::Refused(why)) => return Err(ClusterError::Refused(why)),
+                Err(Left::Refused(why)) => {
+                    tracing::error!(scheduler = %self.scheduler, why, "the scheduler refuses this executor");
+                    return Err(ClusterError::Refused(why));
+                }
                 Err(Left::Unreachable(why)) => {
                     tracing::warn!(scheduler = %self.scheduler, why, "cannot join the scheduler");
                 }
@@ -402,6 +425,7 @@ impl Membership {
             return Err(Left::Refused(welcome.refused));
         }
         tracing::info!(scheduler = %self.scheduler, executor = %self.hello.name, "joined");
+        let mut ended = self.shared.tokens.ended_of(welcome.prefix);
         let mut beats = tokio::time::interval(BEAT);
         loop {
             tokio::select! {
@@ -413,11 +437,11 @@ impl Membership {
                     _ => return Ok(()),
                 },
                 _ = beats.tick() => self.drop_finished().await,
-                () = self.shared.tokens.one_ended() => {}
+                () = ended.one_ended() => {}
             }
             // What is not said now, since the scheduler does not listen, is said with the next beat.
             match said.try_reserve() {
-                Ok(permit) => permit.send(self.word()),
+                Ok(permit) => permit.send(self.word(ended.take(PLACED_MAX))),
                 Err(TrySendError::Full(())) => {}
                 Err(TrySendError::Closed(())) => return Ok(()),
             }
@@ -425,8 +449,7 @@ impl Membership {
     }
 
     /// Says how the executor fares, and what became of tasks that ended.
-    fn word(&self) -> FromExecutor {
-        let ended = self.shared.tokens.take_ended(PLACED_MAX);
+    fn word(&self, ended: Vec<Ended>) -> FromExecutor {
         FromExecutor {
             hello: None,
             beat: Some(self.beat()),

@@ -2,7 +2,7 @@
 //!
 //! The executor says who it is, then reports each second. The scheduler answers welcome, or why it does not
 //! use the executor; it speaks again only to have the executor end. That the stream ends is how each learns
-//! that the other is gone.
+//! that the other is gone. An executor joins each scheduler that it knows of in this way.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -99,6 +99,9 @@ pub(crate) struct FromScheduler {
     /// It is to finish its tasks, take no others, and end.
     #[prost(bool, tag = "2")]
     pub(crate) drain: bool,
+    /// What its words for statements begin with.
+    #[prost(string, tag = "3")]
+    pub(crate) prefix: String,
 }
 
 /// Opens the stream to a scheduler.
@@ -190,6 +193,7 @@ impl JoinService {
         let answer = FromScheduler {
             refused: refused.clone().unwrap_or_default(),
             drain: false,
+            prefix: self.tasks.prefix().into(),
         };
         let name = hello.name.clone();
         let membership = self.members.join(hello, url, refused);

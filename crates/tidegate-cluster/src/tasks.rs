@@ -22,7 +22,7 @@ const RUNNING: &str = "running";
 #[derive(Debug)]
 pub(crate) struct Tasks {
     /// What the numbers of this scheduler's statements begin with where others hear them: an executor may
-    /// have had another scheduler before.
+    /// have several schedulers.
     prefix: String,
     reports: Mutex<VecDeque<TaskReport>>,
     ended: Mutex<BTreeMap<String, u64>>,
@@ -38,6 +38,11 @@ impl Tasks {
             ended: Mutex::default(),
             regions: Mutex::default(),
         }
+    }
+
+    /// Returns what the words for this scheduler's statements begin with.
+    pub(crate) fn prefix(&self) -> &str {
+        &self.prefix
     }
 
     /// Writes a statement's number for executors.

@@ -1,9 +1,10 @@
 //! Devices of the NVIDIA driver: memory, copies, loaded code and launches.
 //!
-//! A [`CudaDevice`] is a handle to a thread, the device's feeder, which alone calls the driver for
+//! A [`CudaDevice`] is a handle to the device's thread, which alone calls the driver for
 //! it. Work is [submitted](CudaDevice::submit) as a closure over a [`Lane`], the set of things that
 //! may be asked of the device, or [spawned](CudaDevice::spawn) as a future over it; its result arrives as
-//! a [`Pending`](crate::Pending) future. What is dropped elsewhere, a [`DeviceBuffer`] say, is given back by the feeder.
+//! a [`Pending`](crate::Pending) future. What is dropped elsewhere, a [`DeviceBuffer`] say, is given back
+//! by that thread.
 //!
 //! The device runs two streams. Launches, fills, copies on the device and downloads go to the
 //! compute stream, in order; memory is taken and freed in that order too. Large uploads go to the
@@ -22,16 +23,16 @@
 mod affinity;
 mod block;
 mod buffer;
-mod crew;
+mod commands;
+mod copier;
 mod device;
+mod device_thread;
 mod driver;
 mod engine;
 mod facts;
 mod fault;
-mod feeder;
 mod job;
 mod lane;
-mod mailbox;
 mod mark;
 mod module;
 mod options;

@@ -348,7 +348,7 @@ impl Session {
     fn url(&self) -> Option<String> {
         match &self.engine {
             Engine::Local(_) => None,
-            Engine::Remote(session, _) => Some(session.url().to_string()),
+            Engine::Remote(session, _) => Some(session.url()),
         }
     }
 

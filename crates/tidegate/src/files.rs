@@ -26,8 +26,10 @@ pub(crate) mod text;
 pub(crate) mod whole;
 
 use std::any::Any;
+use std::collections::HashMap;
 use std::fmt;
 
+use datafusion::arrow::datatypes::{Field, SchemaRef};
 use datafusion::arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
 use datafusion::execution::object_store::ObjectStoreUrl;
@@ -35,6 +37,7 @@ use object_store::ObjectStore;
 use object_store::path::Path;
 
 use crate::error::{Error, ErrorKind};
+use crate::sql_type::sql_type;
 
 /// Says that a file cannot be read.
 pub(crate) fn damaged(file: &str, why: impl fmt::Display) -> Error {
@@ -47,6 +50,30 @@ pub(crate) fn nothing_to_read() -> Error {
     let message =
         "cannot read the columns of the table: its file, or each of its files, is empty: 0 bytes";
     Error::new(ErrorKind::Io, message)
+}
+
+/// Names two files that have a column of one name with types that are not merged; `None` if there are none.
+pub(crate) fn unlike(files: &[(String, SchemaRef)]) -> Option<Error> {
+    let mut known: HashMap<&str, (&str, Field)> = HashMap::new();
+    for (file, schema) in files {
+        for field in schema.fields() {
+            let Some((first, merged)) = known.get_mut(field.name().as_str()) else {
+                known.insert(field.name(), (file, field.as_ref().clone()));
+                continue;
+            };
+            let before = sql_type(merged.data_type());
+            if merged.try_merge(field).is_err() {
+                let message = format!(
+                    "the column \"{}\" is {before} in {first} and {} in {file}: put them together with \
+                     union_by_name => true, as in read_parquet('…', union_by_name => true)",
+                    field.name(),
+                    sql_type(field.data_type())
+                );
+                return Some(Error::new(ErrorKind::Sql, message));
+            }
+        }
+    }
+    None
 }
 
 /// Names a file of a store as a user would.

@@ -21,6 +21,7 @@ pub(crate) mod json;
 pub(crate) mod len;
 pub(crate) mod linear;
 pub(crate) mod lists;
+pub(crate) mod macros;
 pub(crate) mod mode;
 pub(crate) mod multiples;
 pub(crate) mod regexes;
@@ -34,7 +35,9 @@ use datafusion::logical_expr::ScalarUDF;
 
 /// Tells whether a user made a function.
 pub(crate) fn is_users(function: &ScalarUDF) -> bool {
-    sql::SqlFunction::of(function).is_some() || custom::RustFunction::of(function).is_some()
+    sql::SqlFunction::of(function).is_some()
+        || custom::RustFunction::of(function).is_some()
+        || macros::Macro::of(function).is_some()
 }
 
 /// Tells whether a value of one type may be given for an argument of another without a CAST. A

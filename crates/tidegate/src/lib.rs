@@ -49,6 +49,7 @@ mod region;
 mod rewrite;
 mod rule;
 mod spilling;
+mod sql_type;
 mod suggest;
 mod system;
 mod unary;
@@ -74,8 +75,9 @@ pub use session::{
     CacheActivity, CompiledKernel, DoctorReport, EntryPoint, HeldMemory, IfExists, IfMissing,
     Ingest, IngestTarget, IntoTask, KernelCompiler, KernelReport, KernelSource, Names,
     PlacementExt, Planned, Prepared, Query, Session, SessionBuilder, StatementKind, TEMP_SCHEMA,
-    TableInfo, TableKind, TableNames, add_to, sql_type,
+    TableInfo, TableKind, TableNames, add_to,
 };
+pub use sql_type::sql_type;
 pub use stores::StoreOptions;
 pub use stores::access::AllowedPaths;
 pub use system::reports::{MemoryReport, SessionReport};

@@ -152,6 +152,16 @@ impl Finder<'_> {
         let name = column.name.as_str();
         let is_quoted =
             (0..self.words.len()).any(|index| self.words.name(index) == Some((name, Some('"'))));
+        if known.iter().any(is_of_subquery) {
+            return Found {
+                message: Some(format!(
+                    "a subquery uses {column} of a query further out than the one around it, which is not \
+                     supported"
+                )),
+                place: self.place_of_column(column, span),
+                help: Some("join the tables instead of nesting subqueries".into()),
+            };
+        }
         Found {
             message: None,
             place: self.place_of_column(column, span),
@@ -427,6 +437,13 @@ impl Finder<'_> {
 /// Returns what a message quotes.
 fn quoted_words(message: &str) -> impl Iterator<Item = &str> {
     message.split('\'').skip(1).step_by(2)
+}
+
+/// Tells whether a column is one of the names that the optimizer gives to subqueries.
+fn is_of_subquery(column: &Column) -> bool {
+    const NAMES: [&str; 2] = ["__correlated_sq_", "__scalar_sq_"];
+    let table = column.relation.as_ref().map(|table| table.table());
+    table.is_some_and(|table| NAMES.iter().any(|name| table.starts_with(name)))
 }
 
 #[cfg(test)]

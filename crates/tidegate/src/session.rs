@@ -74,7 +74,6 @@ use crate::stores::Stores;
 
 pub use crate::clients::TEMP_SCHEMA;
 pub use builder::SessionBuilder;
-pub use described::sql_type;
 pub use doctor::DoctorReport;
 pub use ingest::{IfExists, IfMissing, Ingest, IngestTarget};
 pub use kernels::{CompiledKernel, EntryPoint, KernelCompiler, KernelReport, KernelSource};

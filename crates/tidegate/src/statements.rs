@@ -40,6 +40,7 @@ mod redacted;
 pub(crate) mod repeated;
 mod rewrites;
 pub(crate) mod scope;
+mod select_words;
 mod streamed;
 mod text;
 pub(crate) mod using;

@@ -63,28 +63,27 @@ impl ChunkStrings {
         Ok((rows, least..=greatest))
     }
 
-    /// Returns the code of each string in a dictionary that other chunks look strings up in as well. It is theirs
-    /// again after each block, so that a chunk need not add what another has added meanwhile.
+    /// Returns the code of each string in a dictionary that other chunks look strings up in as well. They wait
+    /// for each other only while one adds the strings of a block that were not there.
     fn codes_in(&self, dictionary: &RwLock<Dictionary>) -> Result<Vec<u32>, TooManyStrings> {
         let strings = &self.strings;
         let mut codes = Vec::with_capacity(strings.len());
+        let mut found = [None; ROWS];
         for start in (0..strings.len()).step_by(ROWS) {
             let block = start..strings.len().min(start + ROWS);
-            let is_known = {
-                let known = dictionary.read();
-                block.clone().all(|code| {
-                    let found = known.find(strings.get(code));
-                    codes.extend(found);
-                    found.is_some()
-                })
-            };
-            if !is_known {
-                // The rest of the block, from the first that was not there.
+            let found = &mut found[..block.len()];
+            dictionary.read().find_all(strings, block.clone(), found);
+            if found.contains(&None) {
                 let mut known = dictionary.write();
-                for code in codes.len()..block.end {
-                    codes.push(known.intern(strings.get(code))?);
+                let missing = found
+                    .iter_mut()
+                    .zip(block)
+                    .filter(|(code, _)| code.is_none());
+                for (code, string) in missing {
+                    *code = Some(known.intern(strings.get(string))?);
                 }
             }
+            codes.extend(found.iter().map(|code| code.unwrap_or_default()));
         }
         Ok(codes)
     }

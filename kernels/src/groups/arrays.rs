@@ -98,7 +98,8 @@ fn bits_of(bytes: &[u8]) -> BooleanBuffer {
     BooleanBuffer::collect_bool(bytes.len(), |row| bytes[row] != 0)
 }
 
-fn nulls_of(validity: &[u8]) -> NullBuffer {
+/// Returns which values are there, of which each has a byte.
+pub(crate) fn nulls_of(validity: &[u8]) -> NullBuffer {
     NullBuffer::new(bits_of(validity))
 }
 

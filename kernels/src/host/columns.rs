@@ -3,15 +3,16 @@
 use std::sync::Arc;
 
 use arrow_array::builder::{LargeStringBuilder, StringBuilder, StringViewBuilder};
-use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, StringViewArray};
 use arrow_buffer::{Buffer, ScalarBuffer};
 use arrow_schema::{DataType, SchemaRef};
 use tidegate_pipeline::types::is_string;
 
 use super::declined::Declined;
 use super::ops::arithmetic::Integer;
+use super::simd::coded_texts;
 use super::vector::{Lane, Vector, mismatch, read};
-use crate::groups::arrays::{dictionary_array, plain_array};
+use crate::groups::arrays::{dictionary_array, nulls_of, plain_array};
 use crate::strings::Dictionary;
 use crate::strings::Texts;
 
@@ -38,6 +39,8 @@ enum Cells {
     Utf8(StringBuilder),
     LargeUtf8(LargeStringBuilder),
     Utf8View(StringViewBuilder),
+    /// All strings of the column at once.
+    Views(StringViewArray),
     Dictionary {
         codes: Vec<Option<i128>>,
         values: Dictionary,
@@ -130,6 +133,7 @@ impl Column {
             Cells::Utf8(builder) => builder.values_slice().len() + self.len() * 4,
             Cells::LargeUtf8(builder) => builder.values_slice().len() + self.len() * 8,
             Cells::Utf8View(builder) => builder.allocated_size(),
+            Cells::Views(array) => array.get_array_memory_size(),
             Cells::Dictionary { codes, values } => codes.capacity() * 32 + values.memory_bytes(),
             Cells::F32(values) => values.capacity() * 4,
             Cells::F64(values) => values.capacity() * 8,
@@ -178,6 +182,38 @@ impl Column {
         Ok(())
     }
 
+    /// Fills an empty column with the strings of codes, of which those with a byte of 0 are NULL.
+    pub(super) fn fill_with_codes(
+        &mut self,
+        strings: &Dictionary,
+        codes: &[u32],
+        valid: Option<&[u8]>,
+    ) -> Result<(), Declined> {
+        if matches!(self.cells, Cells::Utf8View(_)) && self.validity.is_empty() {
+            let nulls = valid.filter(|valid| valid.contains(&0)).map(nulls_of);
+            if let Some(array) = coded_texts(strings, codes, nulls) {
+                self.cells = Cells::Views(array);
+                self.append_validity(valid, codes.len());
+                return Ok(());
+            }
+        }
+        for (row, code) in codes.iter().enumerate() {
+            let is_there = valid.is_none_or(|valid| valid[row] != 0);
+            self.push_text(is_there.then(|| strings.get(*code as usize)))?;
+        }
+        Ok(())
+    }
+
+    fn append_validity(&mut self, valid: Option<&[u8]>, count: usize) {
+        match valid {
+            None => self.validity.resize(self.validity.len() + count, 1),
+            Some(valid) => {
+                self.has_null |= valid.contains(&0);
+                self.validity.extend_from_slice(valid);
+            }
+        }
+    }
+
     /// Appends the values of registers.
     pub(super) fn append(
         &mut self,
@@ -214,13 +250,7 @@ impl Column {
                 _ => return Err(mismatch(Lane::F64)),
             },
         }
-        match valid {
-            None => self.validity.resize(self.validity.len() + count, 1),
-            Some(valid) => {
-                self.has_null |= valid.contains(&0);
-                self.validity.extend_from_slice(valid);
-            }
-        }
+        self.append_validity(valid, count);
         Ok(())
     }
 
@@ -231,13 +261,7 @@ impl Column {
         valid: Option<&[u8]>,
     ) -> Result<(), Declined> {
         self.integers(values)?;
-        match valid {
-            None => self.validity.resize(self.validity.len() + values.len(), 1),
-            Some(valid) => {
-                self.has_null |= valid.contains(&0);
-                self.validity.extend_from_slice(valid);
-            }
-        }
+        self.append_validity(valid, values.len());
         Ok(())
     }
 
@@ -261,6 +285,7 @@ impl Column {
             Cells::Utf8(mut builder) => return Ok(Arc::new(builder.finish())),
             Cells::LargeUtf8(mut builder) => return Ok(Arc::new(builder.finish())),
             Cells::Utf8View(mut builder) => return Ok(Arc::new(builder.finish())),
+            Cells::Views(array) => return Ok(Arc::new(array)),
             Cells::Dictionary { codes, values } => {
                 return dictionary_array(&self.data_type, &codes, &values).map_err(refused);
             }

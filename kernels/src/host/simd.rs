@@ -9,7 +9,9 @@ use std::sync::OnceLock;
 
 use arrow_array::StringViewArray;
 use arrow_array::builder::make_view;
-use arrow_buffer::Buffer;
+use arrow_buffer::{Buffer, NullBuffer};
+
+use crate::strings::Dictionary;
 
 /// Which instructions loops are run with; all give the same bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -212,4 +214,41 @@ pub fn ascii_texts(bytes: Buffer, places: &[(u32, u32)]) -> Option<StringViewArr
     let views = places.iter().map(view).collect::<Option<Vec<u128>>>()?;
     // SAFETY: each view was made of bytes within the one buffer, and ASCII is UTF-8 wherever it is cut.
     Some(unsafe { StringViewArray::new_unchecked(views.into(), vec![bytes], None) })
+}
+
+/// Returns the strings of codes as an array; `None` if the long ones do not fit one buffer.
+pub(crate) fn coded_texts(
+    strings: &Dictionary,
+    codes: &[u32],
+    nulls: Option<NullBuffer>,
+) -> Option<StringViewArray> {
+    if nulls
+        .as_ref()
+        .is_some_and(|nulls| nulls.len() != codes.len())
+    {
+        return None;
+    }
+    let mut views = Vec::with_capacity(codes.len());
+    let mut long: Vec<u8> = Vec::new();
+    for code in codes {
+        views.push(match strings.short_view(*code) {
+            Some(view) => view,
+            None => {
+                let text = strings.get(*code as usize).as_bytes();
+                let at = long.len();
+                long.extend_from_slice(text);
+                if long.len() > i32::MAX as usize {
+                    return None;
+                }
+                make_view(text, 0, at as u32)
+            }
+        });
+    }
+    let buffers = match long.is_empty() {
+        true => Vec::new(),
+        false => vec![Buffer::from_vec(long)],
+    };
+    // SAFETY: a short view is that of a whole string, any other one is of a whole string's bytes in the one buffer;
+    // there is a bit of validity for each.
+    Some(unsafe { StringViewArray::new_unchecked(views.into(), buffers, nulls) })
 }

@@ -7,6 +7,7 @@
 
 use std::fmt;
 use std::hash::BuildHasher;
+use std::hint::select_unpredictable;
 use std::ops::Range;
 
 use arrow_array::StringViewArray;
@@ -44,8 +45,9 @@ pub struct Dictionary {
     /// Where each string ends in the text.
     ends: Vec<usize>,
     keys: Vec<u128>,
-    /// Open addressing by hash, at most half full.
-    slots: Vec<Slot>,
+    /// Open addressing by hash, less than half full: the code of a string in the low bits, as many as the
+    /// number of slots needs, and bits of its hash above them.
+    slots: Vec<u32>,
     hasher: DefaultHashBuilder,
     rows: RowKeys,
 }
@@ -57,17 +59,8 @@ struct RowKeys {
     hashes: Vec<u64>,
 }
 
-/// The code of a string, and the high bits of its hash.
-#[derive(Clone, Copy, Debug)]
-struct Slot {
-    tag: u32,
-    code: u32,
-}
-
-const EMPTY: Slot = Slot {
-    tag: 0,
-    code: u32::MAX,
-};
+/// A slot without a string; no string has the code that it would be.
+const EMPTY: u32 = u32::MAX;
 
 impl Dictionary {
     /// Returns how many strings there are.
@@ -86,6 +79,13 @@ impl Dictionary {
         let end = self.ends.get(code).copied().unwrap_or_default();
         let text = self.text.get(start.copied().unwrap_or_default()..end);
         text.unwrap_or_default()
+    }
+
+    /// Returns Arrow's view of a code's string, if it has all bytes in it.
+    #[inline]
+    pub(crate) fn short_view(&self, code: u32) -> Option<u128> {
+        let key = self.keys.get(code as usize).copied()?;
+        (len_of(key) <= SHORT).then_some(key)
     }
 
     /// Writes the codes of rows' strings, new ones of new strings.
@@ -107,9 +107,8 @@ impl Dictionary {
         let mut rows = std::mem::take(&mut self.rows);
         let RowKeys { keys, hashes } = &mut rows;
         let keys = self.keys_of(texts, codes.len(), keys, hashes);
-        let mask = self.slots.len() - 1;
         for (code, hash) in codes.iter_mut().zip(&*hashes) {
-            *code = self.slots[*hash as usize & mask].code as i32;
+            *code = self.near(*hash) as i32;
         }
         let known = keys.iter().zip(&*hashes).zip(codes).enumerate();
         for (row, ((key, hash), code)) in known {
@@ -195,29 +194,66 @@ impl Dictionary {
         Ok(self.code(text, key, hash))
     }
 
-    /// Returns the code of a string, if it has one.
-    pub(crate) fn find(&self, text: &str) -> Option<u32> {
-        if self.slots.is_empty() {
-            return None;
-        }
-        let (key, hash) = self.key_of(text);
-        self.place(text, key, hash).ok()
+    /// Returns the bits of a slot that are a code: there are fewer strings than half of the slots.
+    fn code_mask(&self) -> u32 {
+        (self.slots.len() / 2).saturating_sub(1) as u32
     }
 
-    /// Returns a string's code, or else the slot where it would be. There is a free slot.
+    /// Writes the codes of some of another dictionary's strings; `None` of those that are not here.
+    pub(crate) fn find_all(&self, other: &Self, strings: Range<usize>, codes: &mut [Option<u32>]) {
+        if self.slots.is_empty() {
+            codes.fill(None);
+            return;
+        }
+        for (code, string) in codes.iter_mut().zip(strings) {
+            // A long string has another key in each dictionary.
+            let key = other.keys.get(string).copied().unwrap_or_default();
+            let (text, (key, hash)) = match len_of(key) <= SHORT {
+                true => ("", (key, mix(key))),
+                false => {
+                    let text = other.get(string);
+                    (text, self.key_of(text))
+                }
+            };
+            let near = self.near(hash);
+            let is_it = len_of(key) <= SHORT && self.keys.get(near as usize) == Some(&key);
+            *code = match is_it {
+                true => Some(near),
+                false => self.place(text, key, hash).ok(),
+            };
+        }
+    }
+
+    /// Returns the code that a string with this hash most likely has; anything if it has none. There are slots.
+    #[inline]
+    fn near(&self, hash: u64) -> u32 {
+        let (mask, code_mask) = (self.slots.len() - 1, self.code_mask());
+        let at = hash as usize & mask;
+        let tag = tag_of(hash, code_mask);
+        // Most strings are in one of three slots, which mostly lie in one line of cache. A branch would be foretold
+        // wrongly for one string of four, and the loads of the next ones would wait.
+        let [first, second, third] = [at, at + 1, at + 2].map(|at| self.slots[at & mask]);
+        let is_it = |slot: u32| slot & !code_mask == tag;
+        let near = select_unpredictable(is_it(second), second, third);
+        let slot = select_unpredictable(is_it(first), first, near);
+        slot & code_mask
+    }
+
+    /// Returns a string's code, or else the slot where it would be. There is a free slot. Of a short string the
+    /// key suffices.
     fn place(&self, text: &str, key: u128, hash: u64) -> Result<u32, usize> {
-        let mask = self.slots.len() - 1;
-        let tag = (hash >> 32) as u32;
+        let (mask, code_mask) = (self.slots.len() - 1, self.code_mask());
+        let tag = tag_of(hash, code_mask);
         let mut at = hash as usize & mask;
         loop {
             let slot = self.slots[at];
-            if slot.code == EMPTY.code {
+            let code = slot & code_mask;
+            if code == code_mask {
                 return Err(at);
             }
-            let code = slot.code as usize;
-            let is_it = slot.tag == tag && self.keys[code] == key;
-            if is_it && (text.len() <= SHORT || self.get(code) == text) {
-                return Ok(slot.code);
+            let is_it = slot & !code_mask == tag && self.keys[code as usize] == key;
+            if is_it && (len_of(key) <= SHORT || self.get(code as usize) == text) {
+                return Ok(code);
             }
             at = (at + 1) & mask;
         }
@@ -230,10 +266,7 @@ impl Dictionary {
             Err(at) => at,
         };
         let code = self.len() as u32;
-        self.slots[at] = Slot {
-            tag: (hash >> 32) as u32,
-            code,
-        };
+        self.slots[at] = code | tag_of(hash, self.code_mask());
         self.text.push_str(text);
         self.ends.push(self.text.len());
         self.keys.push(key);
@@ -242,22 +275,19 @@ impl Dictionary {
 
     /// Makes room for so many strings.
     fn fit(&mut self, strings: usize) {
-        if strings * 2 <= self.slots.len() {
+        if strings * 2 < self.slots.len() {
             return;
         }
-        let slots = (strings * 2).max(self.len() * 4).max(SLOTS_MIN);
+        let slots = (strings * 2 + 1).max(self.len() * 4).max(SLOTS_MIN);
         self.slots = vec![EMPTY; slots.next_power_of_two()];
-        let mask = self.slots.len() - 1;
-        for code in 0..self.len() {
-            let hash = hash_of(self.keys[code]);
+        let (mask, code_mask) = (self.slots.len() - 1, self.code_mask());
+        for (code, key) in (0..).zip(&self.keys) {
+            let hash = hash_of(*key);
             let mut at = hash as usize & mask;
-            while self.slots[at].code != EMPTY.code {
+            while self.slots[at] != EMPTY {
                 at = (at + 1) & mask;
             }
-            self.slots[at] = Slot {
-                tag: (hash >> 32) as u32,
-                code: code as u32,
-            };
+            self.slots[at] = code | tag_of(hash, code_mask);
         }
     }
 
@@ -313,7 +343,7 @@ impl Dictionary {
     pub fn memory_bytes(&self) -> usize {
         let of_string = self.ends.capacity() * 8 + self.keys.capacity() * 16;
         let of_row = self.rows.keys.capacity() * 16 + self.rows.hashes.capacity() * 8;
-        self.text.capacity() + of_string + of_row + self.slots.capacity() * size_of::<Slot>()
+        self.text.capacity() + of_string + of_row + self.slots.capacity() * 4
     }
 }
 
@@ -324,6 +354,12 @@ fn hash_of(key: u128) -> u64 {
         true => mix(key),
         false => (key >> 64) as u64,
     }
+}
+
+/// Returns the bits of a hash that stand above a code.
+#[inline]
+fn tag_of(hash: u64, code_mask: u32) -> u32 {
+    (hash >> 32) as u32 & !code_mask
 }
 
 fn len_of(key: u128) -> usize {

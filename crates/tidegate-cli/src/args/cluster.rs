@@ -52,9 +52,15 @@ pub(crate) struct SchedulerArgs {
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
 pub(crate) struct ExecutorArgs {
     /// The address at which the scheduler lets executors join: grpc+tls://host:port, or
-    /// grpc://host:port without TLS
-    #[arg(long, value_name = "URL", env = "TIDEGATE_CLUSTER_JOIN")]
-    pub(crate) join: String,
+    /// grpc://host:port without TLS; of several schedulers, with commas between them
+    #[arg(
+        long,
+        value_name = "URL",
+        required = true,
+        value_delimiter = ',',
+        env = "TIDEGATE_CLUSTER_JOIN"
+    )]
+    pub(crate) join: Vec<String>,
 
     /// A name that no other executor of the cluster has
     #[arg(long, value_name = "NAME", env = "TIDEGATE_CLUSTER_NAME")]

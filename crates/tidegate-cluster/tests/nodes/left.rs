@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::nodes::Nodes;
+use crate::nodes::{Nodes, builder};
 
 /// Waits for a state that comes soon, but on a busy machine.
 async fn wait(what: &str, is_so: impl Fn() -> bool) {
@@ -33,4 +33,42 @@ async fn executors_of_a_dead_scheduler_hold_nothing() {
         wait("the executors still hold memory", || nodes.held() == [0, 0]).await;
         statement.abort();
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn executors_of_two_schedulers_stay_with_the_one_that_lives() {
+    let second = Nodes::alone().await;
+    let mut first = Nodes::alone().await;
+    first.others.push(second.url.clone());
+    for name in ["e1", "e2"] {
+        first.add(name, builder()).await;
+    }
+    first.ready(2).await;
+    second.ready(2).await;
+    let count = "SELECT count(*) FROM tpch('orders', 0.01)";
+    for nodes in [&first, &second] {
+        assert_eq!(nodes.rows(count).await, ["15000"]);
+        // Each scheduler hears of its own tasks, soon after they have ended.
+        let told =
+            "SELECT DISTINCT executor FROM system.placements WHERE executor IS NOT NULL ORDER BY 1";
+        let began = Instant::now();
+        while nodes.rows(told).await != ["e1", "e2"] {
+            assert!(
+                began.elapsed() < Duration::from_secs(60),
+                "nothing was told"
+            );
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+    let session = first.session.clone();
+    let statement = tokio::spawn(async move { session.collect(ENDLESS[0]).await });
+    wait("the statement runs", || {
+        first.held().iter().all(|held| *held > 0)
+    })
+    .await;
+    first.kill_scheduler();
+    wait("the executors still hold memory", || first.held() == [0, 0]).await;
+    statement.abort();
+    assert_eq!(second.num_ready(), 2);
+    assert_eq!(second.rows(count).await, ["15000"]);
 }

@@ -31,6 +31,8 @@ pub(crate) struct Nodes {
     cluster: Option<Cluster>,
     pub(crate) session: Session,
     pub(crate) url: Url,
+    /// Further schedulers that its executors join.
+    pub(crate) others: Vec<Url>,
     links: Links,
     /// The executors' sessions.
     pub(crate) sessions: Vec<Session>,
@@ -68,6 +70,7 @@ impl Nodes {
             cluster: Some(cluster),
             session,
             url: url.unwrap(),
+            others: Vec::new(),
             links,
             sessions: Vec::new(),
             executors: Vec::new(),
@@ -77,7 +80,9 @@ impl Nodes {
     pub(crate) async fn add(&mut self, name: &str, session: SessionBuilder) {
         let session = session.build().unwrap();
         self.sessions.push(session.clone());
-        let executor = bound(name, session, &self.url, self.links.clone()).await;
+        let mut join = vec![self.url.clone()];
+        join.extend(self.others.iter().cloned());
+        let executor = bound(name, session, join, self.links.clone()).await;
         let running = tokio::spawn(executor.unwrap().run(std::future::pending()));
         self.executors.push(running);
     }
@@ -152,14 +157,14 @@ impl Drop for Nodes {
 pub(crate) async fn bound(
     name: &str,
     session: Session,
-    join: &Url,
+    join: Vec<Url>,
     links: Links,
 ) -> Result<Executor, ClusterError> {
     let options = ExecutorOptions {
         name: name.into(),
         listen: ([127, 0, 0, 1], 0).into(),
         advertise: None,
-        join: join.clone(),
+        join,
         links,
         ends_with_scheduler: false,
         drain: Duration::from_secs(10),

@@ -15,7 +15,7 @@ async fn another_secret_is_refused() {
     let stranger = bound(
         "x",
         builder().build().unwrap(),
-        &nodes.url,
+        vec![nodes.url.clone()],
         links("another secret of 32 bytes or so"),
     )
     .await;
@@ -60,7 +60,7 @@ async fn the_network_is_not_talked_over_in_the_clear() {
         name: "e".into(),
         listen: ([0, 0, 0, 0], 0).into(),
         advertise: None,
-        join: "http://127.0.0.1:1".parse().unwrap(),
+        join: vec!["http://127.0.0.1:1".parse().unwrap()],
         links: links(SECRET),
         ends_with_scheduler: false,
         drain: Duration::ZERO,
@@ -94,7 +94,13 @@ async fn peers_talk_over_tls() {
     if let Some(tls) = &mut stranger.tls {
         tls.ca = other.cert.pem().into_bytes();
     }
-    let stranger = bound("x", builder().build().unwrap(), &nodes.url, stranger).await;
+    let stranger = bound(
+        "x",
+        builder().build().unwrap(),
+        vec![nodes.url.clone()],
+        stranger,
+    )
+    .await;
     let running = stranger.unwrap().run(std::future::pending());
     let joined = tokio::time::timeout(Duration::from_secs(2), running).await;
     assert!(joined.is_err());

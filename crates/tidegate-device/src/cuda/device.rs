@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use futures::future::LocalBoxFuture;
 
 use super::affinity::Nearness;
+use super::device_thread;
 use super::facts::CudaFacts;
-use super::feeder;
 use super::job;
 use super::lane::Lane;
 use super::options::CudaOptions;
-use super::shared::{Letter, LoadingCounters, MemoryCounters, Shared};
+use super::shared::{Command, LoadingCounters, MemoryCounters, Shared};
 use super::slots::{Slot, Slots};
 use crate::error::DeviceError;
 use crate::faults::{FaultPlan, Operation};
@@ -53,7 +53,7 @@ impl CudaDevice {
         let options = options.clone();
         let thread = thread::Builder::new()
             .name(format!("tidegate-cuda-{}", device.0))
-            .spawn(move || feeder::run(ordinal, info, &options, &sender))
+            .spawn(move || device_thread::run(ordinal, info, &options, &sender))
             .map_err(|error| lost(format!("its thread did not start ({error})")))?;
         let shared = opened
             .recv()
@@ -170,7 +170,7 @@ impl CudaDevice {
         let (job, pending) = job::job(shared.info.id, work);
         if let Err(lost) = shared.check_alive() {
             job.fail(lost);
-        } else if let Err(Letter::Work(job)) = shared.mailbox.post(Letter::Work(job)) {
+        } else if let Err(Command::Work(job)) = shared.commands.post(Command::Work(job)) {
             job.fail(shared.lose("its thread ended".to_owned()));
         }
         pending
@@ -188,7 +188,7 @@ impl CudaDevice {
         let (task, pending) = job::task(shared.info.id, task);
         if let Err(lost) = shared.check_alive() {
             task.fail(lost);
-        } else if let Err(Letter::Task(task)) = shared.mailbox.post(Letter::Task(task)) {
+        } else if let Err(Command::Task(task)) = shared.commands.post(Command::Task(task)) {
             task.fail(shared.lose("its thread ended".to_owned()));
         }
         pending
@@ -197,7 +197,7 @@ impl CudaDevice {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        self.shared.mailbox.close();
+        self.shared.commands.close();
         if let Some(thread) = self.thread.take() {
             join_within(thread, END_MAX);
         }

@@ -14,7 +14,7 @@ use super::facts::CudaFacts;
 use super::fault::{Fault, Severity};
 use super::options::CudaOptions;
 use super::reading::{Readings, Settled};
-use super::shared::{Garbage, Letter, Shared};
+use super::shared::{Command, Garbage, Shared};
 use super::slots::Pieces;
 use super::staging::Staging;
 use crate::error::DeviceError;
@@ -194,8 +194,8 @@ impl Engine {
     /// Waits until all that was freed is free, and gives it to the system, so that the pool can
     /// take it in other shapes.
     fn reclaim(&self) -> Result<(), Fault> {
-        let is_garbage = |letter: &Letter| matches!(letter, Letter::Garbage(_));
-        while let Some(Letter::Garbage(garbage)) = self.shared.mailbox.next_if(is_garbage) {
+        let is_garbage = |command: &Command| matches!(command, Command::Garbage(_));
+        while let Some(Command::Garbage(garbage)) = self.shared.commands.next_if(is_garbage) {
             self.give_back(garbage);
         }
         self.copy.synchronize()?;

@@ -7,10 +7,10 @@ use std::thread::{self, ThreadId};
 use parking_lot::Mutex;
 
 use super::affinity::Nearness;
+use super::commands::CommandQueue;
 use super::driver::{Event, Image, Pinned};
 use super::facts::CudaFacts;
 use super::job::{Job, Start};
-use super::mailbox::Mailbox;
 use super::slots::Slots;
 use crate::error::DeviceError;
 use crate::faults::Faults;
@@ -48,7 +48,7 @@ pub struct LoadingCounters {
 }
 
 /// What comes to the device's thread.
-pub(super) enum Letter {
+pub(super) enum Command {
     Work(Box<dyn Job>),
     Task(Box<dyn Start>),
     /// A task may go on.
@@ -73,14 +73,14 @@ pub(super) struct Shared {
     pub(super) nearness: Nearness,
     pub(super) budget: Arc<MemoryBudget>,
     pub(super) faults: Arc<Faults>,
-    pub(super) mailbox: Mailbox<Letter>,
+    pub(super) commands: CommandQueue<Command>,
     /// What the device's thread itself dropped while it did some work.
     dropped_here: Mutex<Vec<Garbage>>,
     counters: Mutex<MemoryCounters>,
     pub(super) slots: Slots,
     loading: Mutex<LoadingCounters>,
     lost: OnceLock<String>,
-    feeder: ThreadId,
+    device_thread: ThreadId,
 }
 
 impl Shared {
@@ -99,13 +99,13 @@ impl Shared {
             nearness,
             budget,
             faults,
-            mailbox: Mailbox::new(),
+            commands: CommandQueue::new(),
             dropped_here: Mutex::default(),
             counters: Mutex::default(),
             slots: Slots::of_host(num_slots_max),
             loading: Mutex::default(),
             lost: OnceLock::new(),
-            feeder: thread::current().id(),
+            device_thread: thread::current().id(),
         }
     }
 
@@ -139,13 +139,13 @@ impl Shared {
     /// Has something given back: in turn with the work that waits, or, if the work that is being
     /// done drops it, before the next allocation. After the end of the thread it is forgotten.
     pub(super) fn discard(&self, garbage: Garbage) {
-        if thread::current().id() == self.feeder {
+        if thread::current().id() == self.device_thread {
             self.dropped_here.lock().push(garbage);
             return;
         }
-        if let Err(letter) = self.mailbox.post(Letter::Garbage(garbage)) {
+        if let Err(command) = self.commands.post(Command::Garbage(garbage)) {
             // Its context is gone, and it with it.
-            mem::forget(letter);
+            mem::forget(command);
         }
     }
 

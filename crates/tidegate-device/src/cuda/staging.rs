@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use super::crew::Crew;
+use super::copier::Copier;
 use super::driver::{Event, Pinned, Stream};
 use super::fault::Fault;
 
@@ -35,7 +35,7 @@ impl Piece {
 /// It starts with none.
 #[derive(Default)]
 pub(super) struct Staging {
-    pub(super) crew: Crew,
+    pub(super) copier: Copier,
     /// Uploads on the compute stream.
     pub(super) small: SmallPieces,
     landing: Landing,
@@ -115,13 +115,13 @@ impl Staging {
     pub(super) fn large_landing(
         &mut self,
         stream: &Stream,
-    ) -> Result<([&Piece; 2], &mut Crew), Fault> {
+    ) -> Result<([&Piece; 2], &mut Copier), Fault> {
         let [even, odd] = &mut self.landing.large;
         let pieces = [
             ready(even, PIECE_BYTES, stream)?,
             ready(odd, PIECE_BYTES, stream)?,
         ];
-        Ok((pieces, &mut self.crew))
+        Ok((pieces, &mut self.copier))
     }
 }
 

@@ -10,7 +10,7 @@ use std::task::{Context, Wake, Waker};
 
 use futures::future::LocalBoxFuture;
 
-use super::shared::{Letter, Shared};
+use super::shared::{Command, Shared};
 
 /// The tasks that have begun and not ended.
 pub(super) struct Tasks<'e> {
@@ -65,6 +65,6 @@ struct TaskWaker {
 impl Wake for TaskWaker {
     fn wake(self: Arc<Self>) {
         // After the thread's end there are no tasks.
-        drop(self.shared.mailbox.post(Letter::Wake(self.number)));
+        drop(self.shared.commands.post(Command::Wake(self.number)));
     }
 }

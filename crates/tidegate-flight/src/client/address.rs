@@ -1,6 +1,7 @@
 //! Where a server is: its URL read, its certificate's signers found, its channel opened.
 
 use std::error::Error as StdError;
+use std::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -15,8 +16,8 @@ const PORT: u16 = 31337;
 /// How long a connection is waited for.
 const CONNECT_MAX: Duration = Duration::from_secs(10);
 
-/// How often a connection is tried, so that one that is dead is noticed.
-const KEEP_ALIVE: Duration = Duration::from_secs(30);
+/// How often a connection is tried and how long an answer is waited for, so that one that is dead is noticed.
+const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
 /// Where systems keep the certificates that they trust.
 const TRUSTED: [&str; 4] = [
@@ -34,7 +35,26 @@ pub(super) struct Address {
     is_tls: bool,
 }
 
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scheme = if self.is_tls { "grpc+tls" } else { "grpc" };
+        write!(f, "{scheme}://{}:{}", self.host, self.port)
+    }
+}
+
 impl Address {
+    /// Reads the URLs of one or several servers, with commas between them.
+    pub(super) fn parse_all(options: &ConnectOptions) -> Result<Vec<Self>, Error> {
+        let urls = options.url.split(',').map(str::trim);
+        let one = |url: &str| {
+            Self::parse(&ConnectOptions {
+                url: url.to_string(),
+                ..options.clone()
+            })
+        };
+        urls.map(one).collect()
+    }
+
     /// Reads a URL, and refuses to send a secret where others can read it.
     pub(super) fn parse(options: &ConnectOptions) -> Result<Self, Error> {
         let wrong = |why: &str| {
@@ -104,6 +124,7 @@ impl Address {
             .connect_timeout(CONNECT_MAX)
             .tcp_nodelay(true)
             .http2_keep_alive_interval(KEEP_ALIVE)
+            .keep_alive_timeout(KEEP_ALIVE)
             .keep_alive_while_idle(true);
         if self.is_tls {
             let trusted = match ca {

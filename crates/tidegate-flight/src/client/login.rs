@@ -9,6 +9,7 @@ use tidegate::{Error, ErrorKind};
 use tonic::transport::Channel;
 use tonic::{Code, Request, Status};
 
+use super::address::Address;
 use super::{ConnectOptions, said, unreadable};
 
 /// The name of whoever gives none.
@@ -18,6 +19,7 @@ const ANONYMOUS: &str = "anonymous";
 pub(super) async fn log_in(
     client: &mut FlightServiceClient<Channel>,
     options: &ConnectOptions,
+    address: &Address,
 ) -> Result<String, Error> {
     let name = options.user.as_deref().unwrap_or(ANONYMOUS);
     let password = options.password.as_deref().unwrap_or_default();
@@ -29,16 +31,16 @@ pub(super) async fn log_in(
     basic.set_sensitive(true);
     request.metadata_mut().insert("authorization", basic);
     let answer = client.handshake(request).await;
-    let answer = answer.map_err(|status| refused(&status, options))?;
+    let answer = answer.map_err(|status| refused(&status, options, address))?;
     let token = answer.metadata().get("authorization");
     let token = token.and_then(|token| token.to_str().ok()?.strip_prefix("Bearer "));
     let token = token.map(str::to_string);
     let messages = answer.into_inner().try_collect::<Vec<_>>().await;
-    messages.map_err(|status| refused(&status, options))?;
+    messages.map_err(|status| refused(&status, options, address))?;
     token.ok_or_else(|| unreadable("the login returned no token"))
 }
 
-fn refused(status: &Status, options: &ConnectOptions) -> Error {
+fn refused(status: &Status, options: &ConnectOptions, address: &Address) -> Error {
     match (status.code(), &options.user) {
         (Code::Unauthenticated, None) => {
             let message = "this server has users: name one with --user";
@@ -51,9 +53,8 @@ fn refused(status: &Status, options: &ConnectOptions) -> Error {
         // A server with TLS ends a connection without it, without a word.
         (Code::Cancelled | Code::Unknown | Code::Unavailable | Code::Internal, _) => {
             let message = format!(
-                "cannot log in at {}: {}; is that the right port, and does the server want \
+                "cannot log in at {address}: {}; is that the right port, and does the server want \
                  grpc+tls:// or grpc://?",
-                options.url,
                 status.message()
             );
             Error::new(ErrorKind::Io, message)

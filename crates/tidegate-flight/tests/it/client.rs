@@ -1,5 +1,6 @@
 //! A session of a server, from the other end: `RemoteSession`.
 
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
@@ -9,6 +10,9 @@ use tidegate::ErrorKind;
 use tidegate_flight::{
     ConnectOptions, RemoteSession, Server, ServerOptions, Tls, Users, hash_password,
 };
+use tokio::io::copy_bidirectional;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::{JoinHandle, JoinSet};
 
 use crate::support::{
     BOTTOMLESS, ENDLESS, Running, eventually, lines, num_running, options, session, start,
@@ -226,4 +230,111 @@ async fn how_far_a_query_has_come_is_told_to_its_session() {
         remote.progress().await.is_none()
     })
     .await;
+}
+
+/// Lets clients reach a server until it is dropped, as the server's death would end their connections.
+struct Gate {
+    address: SocketAddr,
+    connections: JoinHandle<()>,
+}
+
+impl Gate {
+    async fn before(server: &Running) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = server.address;
+        let connections = tokio::spawn(async move {
+            // They end with this task.
+            let mut open = JoinSet::new();
+            while let Ok((mut client, _)) = listener.accept().await {
+                open.spawn(async move {
+                    let mut server = TcpStream::connect(server).await.unwrap();
+                    let _ = copy_bidirectional(&mut client, &mut server).await;
+                });
+            }
+        });
+        Self {
+            address,
+            connections,
+        }
+    }
+
+    fn url(&self) -> String {
+        format!("grpc://{}", self.address)
+    }
+}
+
+impl Drop for Gate {
+    fn drop(&mut self) {
+        self.connections.abort();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_next_server_takes_over() {
+    let servers = [start().await, start().await];
+    let gate = Gate::before(&servers[0]).await;
+    let second = format!("grpc://{}", servers[1].address);
+    let options = ConnectOptions {
+        url: format!("{}, {second}", gate.url()),
+        ..ConnectOptions::default()
+    };
+    let remote = RemoteSession::connect(&options).await.unwrap();
+    assert_eq!(remote.url(), gate.url());
+    assert!(rows(&remote, "SET tidegate.cache = 'off'").await.is_empty());
+    assert!(
+        rows(&remote, "CREATE TABLE temp.t AS VALUES (1)")
+            .await
+            .is_empty()
+    );
+    // A query of which rows have come fails; one of which none has runs on.
+    let mut few = remote.execute(BOTTOMLESS).await.unwrap();
+    few.next().await.unwrap().unwrap();
+    let clone = remote.clone();
+    let waiting = tokio::spawn(async move { refused(&clone, ENDLESS).await });
+    eventually("both run", async || num_running(&servers[0].session) == 2).await;
+    drop(gate);
+    let lost = few.try_for_each(|_| async { Ok(()) }).await.unwrap_err();
+    assert_eq!(lost.kind(), ErrorKind::Io, "{lost}");
+    eventually("it is sent again", async || {
+        num_running(&servers[1].session) == 1
+    })
+    .await;
+    waiting.abort();
+    assert_eq!(remote.url(), second);
+    assert_eq!(
+        rows(&remote, "SHOW tidegate.cache").await,
+        ["tidegate.cache|off"]
+    );
+    let (kind, message) = refused(&remote, "SELECT * FROM temp.t").await;
+    assert_eq!(kind, ErrorKind::NotFound);
+    assert!(message.contains("lost its temporary tables"), "{message}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_may_have_taken_effect_is_not_sent_again() {
+    let servers = [start().await, start().await];
+    let gate = Gate::before(&servers[0]).await;
+    let second = format!("grpc://{}", servers[1].address);
+    let options = ConnectOptions {
+        url: format!("{},{second}", gate.url()),
+        ..ConnectOptions::default()
+    };
+    let remote = RemoteSession::connect(&options).await.unwrap();
+    drop(gate);
+    let (kind, message) = refused(&remote, "CREATE TABLE temp.t AS VALUES (1)").await;
+    assert_eq!(kind, ErrorKind::Lost, "{message}");
+    assert!(message.contains(&second), "{message}");
+    assert_eq!(
+        refused(&remote, "SELECT * FROM temp.t").await.0,
+        ErrorKind::NotFound
+    );
+    // With nobody left, the error is that of the connection.
+    drop(servers);
+    let alone = ConnectOptions {
+        url: second,
+        ..ConnectOptions::default()
+    };
+    let error = RemoteSession::connect(&alone).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Io, "{error}");
 }

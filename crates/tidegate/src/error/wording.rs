@@ -59,6 +59,9 @@ const TYPES: [(&str, &str); 22] = [
     ("Decimal256", "DECIMAL"),
 ];
 
+/// What the physical planner says of a subquery that the optimizer made no join of.
+const LEFT: &str = "Physical plan does not support logical expression";
+
 /// Writes an error without its nesting, any backtrace and any syntax tree.
 pub(super) fn plain(error: &DataFusionError) -> String {
     let message = error.strip_backtrace();
@@ -74,6 +77,10 @@ pub(super) fn plain(error: &DataFusionError) -> String {
             Some(inner) => rest = inner.trim_start(),
             None => break,
         }
+    }
+    if rest.starts_with(LEFT) {
+        return "a subquery uses columns of the query around it in a way that is not supported"
+            .into();
     }
     let text = without_tree(rest.trim_end());
     let lines: Vec<&str> = text.lines().map(str::trim).collect();

@@ -1,6 +1,7 @@
 //! The file formats of a session, with checks before DataFusion's readers of columns and statistics.
 
 use std::collections::HashMap;
+use std::slice;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -22,7 +23,7 @@ use object_store::{ObjectMeta, ObjectStore};
 
 use super::guard::caught_async;
 use super::parquet::{Failure, check_file};
-use super::{damaged, name_of, nothing_to_read};
+use super::{damaged, name_of, nothing_to_read, unlike};
 
 /// Files that are looked at side by side.
 const FILES_AT_A_TIME: usize = 32;
@@ -120,9 +121,13 @@ impl FileFormat for CheckedFormat {
         let all = self.columns(state, store, files).await;
         if all.is_err() && files.len() > 1 {
             // Of several files it is not known which one failed.
+            let mut each = Vec::with_capacity(files.len());
             for file in files {
-                self.columns(state, store, std::slice::from_ref(file))
-                    .await?;
+                let columns = self.columns(state, store, slice::from_ref(file)).await?;
+                each.push((name_of(store.as_ref(), &file.location), columns));
+            }
+            if let Some(error) = unlike(&each) {
+                return Err(error.into());
             }
         }
         all

@@ -25,6 +25,7 @@ use futures::StreamExt;
 use futures::future::try_join;
 use object_store::{ObjectStore, ObjectStoreExt as _};
 
+use super::ipc::IpcFormat;
 use super::name_in;
 use crate::error::{Error, ErrorKind};
 
@@ -91,7 +92,7 @@ fn is_one_file(url: &ListingTableUrl) -> bool {
 fn may_be_empty(table: &ListingTable) -> bool {
     let ending = table.options().format.get_ext();
     let ending = ending.trim_start_matches('.');
-    !matches!(ending, "parquet" | "arrow")
+    ending != "parquet" && !IpcFormat::ENDINGS.contains(&ending)
 }
 
 async fn check_file(url: &ListingTableUrl, store: &dyn ObjectStore) -> Result<()> {

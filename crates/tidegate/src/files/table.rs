@@ -16,7 +16,7 @@ use datafusion::common::{DFSchema, ScalarValue, Statistics};
 use datafusion::datasource::TableType;
 use datafusion::datasource::file_format::FileFormat;
 use datafusion::datasource::physical_plan::FileScanConfigBuilder;
-use datafusion::error::{DataFusionError, Result};
+use datafusion::error::Result;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
 use datafusion::physical_plan::ExecutionPlan;
@@ -70,10 +70,7 @@ impl FilesTable {
         let store = session.runtime_env().object_store(&url)?;
         let of_files = match options.union_by_name {
             true => united(session, &store, &format, &files).await?,
-            false => {
-                let merged = format.infer_schema(session, &store, &files).await;
-                merged.map_err(unlike)?
-            }
+            false => format.infer_schema(session, &store, &files).await?,
         };
         let mut keys = match options.hive_partitioning {
             Some(false) => Vec::new(),
@@ -276,21 +273,6 @@ async fn list(
         );
     }
     Ok((url, files))
-}
-
-/// Says what to do about files whose columns have other types; Arrow says only that they do.
-pub(crate) fn unlike(error: DataFusionError) -> DataFusionError {
-    let text = error.to_string();
-    let named = text.split_once("Fail to merge schema field '");
-    let Some((field, _)) = named.and_then(|(_, rest)| rest.split_once('\'')) else {
-        return error;
-    };
-    let message = format!(
-        "the files have different types for the column \"{field}\": put them together with \
-         union_by_name => true, as in read_parquet('…', union_by_name => true)"
-    );
-    // Arrow's own words, which name its types, say no more.
-    Error::new(ErrorKind::Sql, message).into()
 }
 
 /// Returns the columns of files together: what a file lacks is NULL, and types are made wide enough.

@@ -46,6 +46,7 @@ const NAMES: &[(&str, &str)] = &[
     ("regexp_matches", "regexp_like"),
     ("replicate", "repeat"),
     ("sign", "signum"),
+    ("strlen", "octet_length"),
     ("str_split", "string_to_array"),
     ("string_split", "string_to_array"),
     ("suffix", "ends_with"),
@@ -53,6 +54,10 @@ const NAMES: &[(&str, &str)] = &[
     ("ucase", "upper"),
     ("unicode", "ascii"),
 ];
+
+/// Other names of DataFusion's functions that take more types here: the name, its function there, and ours. A
+/// function of that name which a user registers is called as usual.
+const WIDER: [(&str, &str, &str); 1] = [("length", "character_length", "len")];
 
 /// Calls, and the expression that each stands for; each argument is there once, but for what is mostly a constant.
 #[rustfmt::skip]
@@ -82,10 +87,14 @@ const FORMS: &[(&str, &str)] = &[
     ("dayofmonth(d)", "date_part('day', d)"),
     ("dayofyear(d)", "date_part('doy', d)"),
     ("epoch(t)", "date_part('epoch', t)"),
+    ("epoch_ms(t)", "CAST(floor(round(date_part('epoch', t) * 1000000) / 1000) AS BIGINT)"),
+    ("epoch_us(t)", "CAST(round(date_part('epoch', t) * 1000000) AS BIGINT)"),
     ("getdate()", "now()"),
     ("hour(t)", "date_part('hour', t)"),
     ("if(c, a, b)", "CASE WHEN c THEN a ELSE b END"),
     ("iif(c, a, b)", "CASE WHEN c THEN a ELSE b END"),
+    ("isfinite(x)", "abs(CAST(x AS DOUBLE)) < CAST('inf' AS DOUBLE)"),
+    ("isinf(x)", "abs(CAST(x AS DOUBLE)) = CAST('inf' AS DOUBLE)"),
     ("isnull(a, b)", "coalesce(a, b)"),
     ("isodow(d)", "date_part('isodow', d)"),
     ("last_day(d)", "CAST(date_trunc('month', d) + INTERVAL '1 month' - INTERVAL '1 day' AS DATE)"),
@@ -186,8 +195,16 @@ fn called(call: &str) -> &str {
 
 /// Returns the function that a name stands for.
 pub(crate) fn renamed(name: &str) -> Option<&'static str> {
-    let row = NAMES.iter().find(|(known, _)| *known == name);
-    row.map(|(_, other)| *other)
+    let wider = WIDER.iter().map(|(known, _, other)| (*known, *other));
+    let mut rows = NAMES.iter().copied().chain(wider);
+    let (_, other) = rows.find(|(known, _)| *known == name)?;
+    Some(other)
+}
+
+/// Tells whether a function of DataFusion's that is registered by a name makes way for ours.
+pub(crate) fn is_wider(name: &str, registered: &str) -> bool {
+    let mut rows = WIDER.iter();
+    rows.any(|(known, function, _)| *known == name && *function == registered)
 }
 
 /// Returns what a call stands for; `None` if it is not of this table, or has other arguments.
@@ -268,7 +285,7 @@ fn unit(argument: Expr) -> Option<String> {
 }
 
 /// Returns which argument of a form an expression is.
-fn place_of(expr: &Expr) -> Option<usize> {
+pub(super) fn place_of(expr: &Expr) -> Option<usize> {
     match expr {
         Expr::Identifier(name) if name.quote_style.is_none() => {
             name.value.strip_prefix('$')?.parse().ok()

@@ -1,7 +1,7 @@
 //! `len(x)`: the number of characters of a string, bytes of a blob or values of a list, as DuckDB has it.
 //!
-//! `length` stays DataFusion's: it is another name of `character_length`, and takes the place of any function of that name
-//! whenever a state is made from another one.
+//! SQL's `length` becomes this before it is planned (`forms`). In the registry it stays DataFusion's: there it is another
+//! name of `character_length`, and takes the place of any function of that name whenever a state is made from another one.
 
 use std::sync::Arc;
 

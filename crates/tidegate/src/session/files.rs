@@ -22,7 +22,7 @@ use super::stdin::Inputs;
 use crate::error::{Error, ErrorKind};
 use crate::files::format::checked;
 use crate::files::listed::FilePath;
-use crate::files::table::{FilesOptions, FilesTable, unlike};
+use crate::files::table::{FilesOptions, FilesTable};
 use crate::stores::access::AllowedPaths;
 use crate::stores::{check_regular, remote_url};
 
@@ -61,7 +61,7 @@ pub(super) async fn listing<'a>(
     }
     let state = ctx.state();
     let config = ListingTableConfig::new(url).with_listing_options(options);
-    let config = config.infer_schema(&state).await.map_err(unlike)?;
+    let config = config.infer_schema(&state).await?;
     let statistics = ctx.runtime_env().cache_manager.get_file_statistic_cache();
     Ok(ListingTable::try_new(config)?.with_cache(statistics))
 }
@@ -111,7 +111,7 @@ impl UrlTableFactory for FileTables {
             Err(_) => return Ok(None),
         };
         let config = config.infer_partitions_from_path(&state).await?;
-        let config = config.infer_schema(&state).await.map_err(unlike)?;
+        let config = config.infer_schema(&state).await?;
         Ok(Some(Arc::new(ListingTable::try_new(config)?)))
     }
 }
@@ -223,10 +223,12 @@ fn remote_table(path: &str) -> Result<ListingTableUrl> {
 fn explain(path: &str, error: DataFusionError) -> DataFusionError {
     let message = error.strip_backtrace();
     let why = if message.contains("No files for table") {
-        "is not there: no such object, and none whose name begins so"
+        "is not there: no such object, and none whose name begins so".to_string()
     } else if message.contains("file_format") || message.contains("file extension") {
-        "is of no known format: its ending is none of .parquet, .csv, .tsv, .json, .ndjson, .jsonl, \
-         .arrow"
+        format!(
+            "is of no known format: its ending is none of {}",
+            formats::ENDINGS
+        )
     } else {
         return error;
     };

@@ -1,5 +1,5 @@
 //! File formats by the endings that people give their files: DataFusion's, which check their files,
-//! `.ndjson`, `.jsonl` and `.tsv` beside them, and compressed files where DataFusion reads them but does
+//! `.ndjson`, `.jsonl`, `.tsv` and other endings of Arrow files beside them, and compressed files where DataFusion reads them but does
 //! not write them by their name.
 
 use std::collections::HashMap;
@@ -33,6 +33,10 @@ const COMPRESSIONS: [(&str, &str); 4] = [
 /// Formats that are compressed as a whole.
 const COMPRESSED: [&str; 5] = ["csv", "tsv", "json", "ndjson", "jsonl"];
 
+/// Endings of the files that are read by their path.
+pub(super) const ENDINGS: &str =
+    ".parquet, .csv, .tsv, .json, .ndjson, .jsonl, .arrow, .arrows, .feather, .ipc";
+
 /// Adds the endings to a session.
 pub(super) fn register(ctx: &SessionContext) -> Result<()> {
     let text = |kind, inner| Arc::new(TextFactory { kind, inner }) as Arc<dyn FileFormatFactory>;
@@ -41,15 +45,17 @@ pub(super) fn register(ctx: &SessionContext) -> Result<()> {
     let csv = || Arc::new(CsvFormatFactory::new()) as Arc<dyn FileFormatFactory>;
     let state = ctx.state_ref();
     let mut state = state.write();
-    let formats: [Arc<dyn FileFormatFactory>; 5] = [
+    let formats: [Arc<dyn FileFormatFactory>; 4] = [
         Arc::new(CheckedFactory(Arc::new(ParquetFormatFactory::new()))),
         Arc::new(CheckedFactory(text(delimited(), csv()))),
         Arc::new(CheckedFactory(text(Kind::Json(Box::default()), json()))),
-        Arc::new(IpcFormat::new()),
         Arc::new(Avro),
     ];
     for format in formats {
         state.register_file_format(format, true)?;
+    }
+    for ending in IpcFormat::ENDINGS {
+        state.register_file_format(Arc::new(IpcFormat::new(ending)), true)?;
     }
     for (ending, kind, inner, option) in [
         ("ndjson", Kind::Json(Box::default()), json(), None),

@@ -3,6 +3,8 @@
 //! A function's body names other functions, and means them as they are now: replacing one remakes
 //! those that call it, and fails as a whole if one of these would no longer have types. None is
 //! dropped while others call it, and none calls itself, through however many others.
+//!
+//! `CREATE MACRO` registers a function too, which only its name is used of ([`macros`]).
 
 mod shown;
 
@@ -10,13 +12,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use datafusion::common::Column;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, DFSchema};
 use datafusion::dataframe::DataFrame;
 use datafusion::execution::FunctionRegistry;
 use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::{
-    CreateFunction, DropFunction, Expr, LogicalPlan, LogicalPlanBuilder, ScalarUDF,
+    CreateFunction, CreateFunctionBody, DdlStatement, DropFunction, Expr, LogicalPlan,
+    LogicalPlanBuilder, ScalarUDF, ScalarUDFImpl as _, lit,
 };
 use datafusion::sql::parser::Statement;
 use sqlparser::ast::{self, Ident, ObjectName, ObjectNamePart};
@@ -26,6 +29,7 @@ use crate::error::{Error, ErrorKind, Mistake};
 use crate::functions::custom::compare::compare;
 use crate::functions::custom::{RustFunction, ScalarFunction};
 use crate::functions::is_users;
+use crate::functions::macros::{self, Macro};
 use crate::functions::sql::{Argument, Definition, SqlFunction};
 
 /// The most functions that `CREATE FUNCTION` makes in a session.
@@ -49,6 +53,13 @@ pub(super) async fn plan(
                     fold_name(&mut function.name);
                 }
             }
+            ast::Statement::CreateMacro {
+                or_replace, name, ..
+            } => {
+                let name = name.to_string();
+                let or_replace = *or_replace;
+                return Ok(macro_plan(name, or_replace, inner.to_string()));
+            }
             ast::Statement::ShowFunctions { filter } => {
                 return shown::plan(state, filter.take()).await;
             }
@@ -63,6 +74,24 @@ pub(super) async fn plan(
         }),
         (planned, _) => planned,
     }
+}
+
+/// Returns the plan that makes a macro, whose body is the statement's text.
+fn macro_plan(name: String, or_replace: bool, text: String) -> LogicalPlan {
+    let create = CreateFunction {
+        or_replace,
+        temporary: false,
+        name,
+        args: None,
+        return_type: None,
+        params: CreateFunctionBody {
+            language: Some(Ident::new(macros::LANGUAGE)),
+            behavior: None,
+            function_body: Some(lit(text)),
+        },
+        schema: Arc::new(DFSchema::empty()),
+    };
+    LogicalPlan::Ddl(DdlStatement::CreateFunction(Box::new(create)))
 }
 
 fn fold_created(create: &mut ast::CreateFunction) -> Result<(), Error> {
@@ -186,6 +215,14 @@ pub(super) fn create(
     create: CreateFunction,
 ) -> Result<DataFrame, Error> {
     let state = session.ctx.state();
+    if let Some(text) = macro_text(&create) {
+        let made = Macro::parse(text)?;
+        check_name(&state, made.name(), create.or_replace)?;
+        let state = session.ctx.state_ref();
+        let made = Arc::new(ScalarUDF::new_from_impl(made));
+        state.write().register_udf(made)?;
+        return empty(session);
+    }
     let name = create.name.clone();
     check_name(&state, &name, create.or_replace)?;
     let mut definitions = definitions(&state);
@@ -212,6 +249,17 @@ pub(super) fn create(
         state.write().register_udf(function)?;
     }
     empty(session)
+}
+
+/// Returns the text of the statement that makes a macro.
+fn macro_text(create: &CreateFunction) -> Option<&str> {
+    let language = create.params.language.as_ref()?;
+    match &create.params.function_body {
+        Some(Expr::Literal(text, _)) if language.value == macros::LANGUAGE => {
+            text.try_as_str().flatten()
+        }
+        _ => None,
+    }
 }
 
 /// Lists who calls a function, directly or through others, each after those of them that it calls.

@@ -3,13 +3,11 @@
 use std::path::Path;
 
 use super::Session;
+use super::formats::ENDINGS;
 use crate::error::{Error, ErrorKind};
 use crate::mistakes::{Known, explain, listed, missing_table, nearest, place_of_table};
 use crate::stores::access::AllowedPaths;
 use crate::stores::remote_url;
-
-/// Endings of files that are read by their path.
-const ENDINGS: &str = ".parquet, .csv, .tsv, .json, .ndjson, .jsonl, .arrow";
 
 /// The most names of a folder among which one is looked for.
 const FOLDER_MAX: usize = 10_000;
@@ -17,7 +15,10 @@ const FOLDER_MAX: usize = 10_000;
 /// Adds to an error where in the statement it is and what to write instead; of a file or a table that is not
 /// there, the one that was probably meant.
 pub(super) fn with_hint(error: impl Into<Error>, sql: &str, session: &Session) -> Error {
-    let error = error.into();
+    let error = match &session.inputs {
+        Some(inputs) => inputs.named(error.into()),
+        None => error.into(),
+    };
     if error.place().is_some() || error.help().is_some() {
         return error;
     }

@@ -125,6 +125,22 @@ impl Inputs {
         Ok(Some(copied.path.display().to_string()))
     }
 
+    /// Names the input in an error that names its copy.
+    pub(super) fn named(&self, error: Error) -> Error {
+        let inputs = self.0.lock();
+        let copies = inputs.values().filter_map(|copying| {
+            let copied = copying.borrow().clone()?.ok()?;
+            Some((copied.path.display().to_string(), copied.name.clone()))
+        });
+        for (path, name) in copies.collect::<Vec<_>>() {
+            if error.message().contains(&path) {
+                let message = error.message().replace(&path, &name);
+                return error.with_message(message);
+            }
+        }
+        error
+    }
+
     /// Has an external table read the copy of an input that it names as its location.
     ///
     /// # Errors

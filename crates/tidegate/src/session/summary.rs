@@ -20,8 +20,8 @@ use datafusion::logical_expr::{
     Expr, LogicalPlan, LogicalPlanBuilder, cast, col, lit, try_cast, when,
 };
 
-use super::described::sql_type;
 use crate::error::{Error, ErrorKind};
+use crate::sql_type::sql_type;
 
 /// The columns of the answer.
 const COLUMNS: [&str; 12] = [

@@ -7,7 +7,7 @@ use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
 };
 
-use super::described::sql_type;
+use crate::sql_type::sql_type;
 
 /// Returns the name that DESCRIBE has for the type of its argument.
 #[derive(Debug, PartialEq, Eq, Hash)]

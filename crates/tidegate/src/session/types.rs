@@ -66,6 +66,8 @@ fn named(name: &str, modifiers: &[String]) -> Option<DataType> {
     Some(match name.to_ascii_uppercase().as_str() {
         "LONG" => DataType::Int64,
         "UINTEGER" => DataType::UInt32,
+        // The most digits that there are.
+        "HUGEINT" | "UHUGEINT" | "INT128" => DataType::Decimal128(38, 0),
         "DATETIME2" | "TIMESTAMP_NTZ" | "TIMESTAMP_NS" => {
             DataType::Timestamp(TimeUnit::Nanosecond, None)
         }

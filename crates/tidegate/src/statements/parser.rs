@@ -19,7 +19,7 @@ use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan};
 
 use super::numbers::{joined_numbers, joined_powers};
 use super::text::dialect_of;
-use super::{StatementError, copy, depth, from_first, lambda_words, pivot_words};
+use super::{StatementError, copy, depth, from_first, lambda_words, pivot_words, select_words};
 use crate::error::Error;
 
 /// Words that begin a query.
@@ -114,6 +114,7 @@ impl TidegateParser {
         self.tokens = copy::with_options(self.tokens)?;
         self.tokens = pivot_words::behind_tables(self.tokens);
         self.tokens = lambda_words::as_arrows(from_first::select_all(self.tokens));
+        self.tokens = select_words::as_standard(self.tokens);
         let Some((format, is_list)) = self.region_format() else {
             return Ok(Parsed::Standard(self.standard()?));
         };

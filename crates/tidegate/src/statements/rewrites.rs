@@ -13,11 +13,11 @@ use std::ops::ControlFlow;
 use datafusion::execution::context::SessionState;
 use datafusion::sql::parser::{CopyToSource, Statement};
 use sqlparser::ast::{
-    self, AccessExpr, ColumnDef, ColumnOption, ColumnOptionDef, ConstraintCharacteristics, Expr,
-    Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, GroupByExpr,
-    Ident, JoinConstraint, JoinOperator, ObjectName, ObjectNamePart, Query, Select, SelectFlavor,
-    SelectItem, Set, Subscript, TableConstraint, TableFactor, TableWithJoins, UnaryOperator, Visit,
-    VisitMut, VisitorMut,
+    self, AccessExpr, BinaryOperator, ColumnDef, ColumnOption, ColumnOptionDef,
+    ConstraintCharacteristics, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
+    FunctionArguments, GroupByExpr, Ident, JoinConstraint, JoinOperator, ObjectName,
+    ObjectNamePart, Query, Select, SelectFlavor, SelectItem, Set, Subscript, TableConstraint,
+    TableFactor, TableWithJoins, UnaryOperator, Visit, VisitMut, VisitorMut,
 };
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
@@ -26,6 +26,7 @@ use super::{arrows, casts, distinct, operators, pivot, using};
 use crate::clients::TEMP_SCHEMA;
 use crate::error::{Error, ErrorKind};
 use crate::functions::forms;
+use crate::functions::macros::Macro;
 use crate::functions::zones::{DEFAULT_ZONE, ZONE_SETTING};
 use crate::options::UncheckedConstraints;
 
@@ -243,7 +244,11 @@ impl Rewrites<'_> {
     fn form(&self, call: &Function) -> Option<Expr> {
         let name = forms::name_of(call)?;
         let functions = self.functions;
-        let is_registered = functions.scalar_functions().contains_key(&name)
+        let scalar = functions.scalar_functions().get(&name);
+        if let Some(made) = scalar.and_then(|known| Macro::of(known)) {
+            return made.expand(call);
+        }
+        let is_registered = scalar.is_some_and(|known| !forms::is_wider(&name, known.name()))
             || functions.aggregate_functions().contains_key(&name)
             || functions.window_functions().contains_key(&name)
             || functions.higher_order_functions().contains_key(&name);
@@ -386,6 +391,17 @@ impl VisitorMut for Visitor<'_> {
         if let Expr::CompoundFieldAccess { access_chain, .. } = expr {
             access_chain.iter_mut().for_each(close_slice);
         }
+        if let Some(column) = column_of_keyword(expr) {
+            *expr = column;
+        }
+        if let Expr::UnaryOp {
+            op: UnaryOperator::BitwiseNot,
+            expr: operand,
+        } = expr
+        {
+            let placeholder = Expr::Value(ast::Value::Null.with_empty_span());
+            *expr = complement(std::mem::replace(operand.as_mut(), placeholder));
+        }
         if matches!(expr, Expr::AtTimeZone { .. }) {
             let placeholder = Expr::Value(ast::Value::Null.with_empty_span());
             if let Expr::AtTimeZone {
@@ -405,6 +421,52 @@ impl VisitorMut for Visitor<'_> {
         arrows::bind(expr);
         ControlFlow::Continue(())
     }
+}
+
+/// Returns the column of `user.name`: without parentheses the parser takes some words for calls, of which nothing
+/// has fields.
+fn column_of_keyword(expr: &Expr) -> Option<Expr> {
+    let Expr::CompoundFieldAccess { root, access_chain } = expr else {
+        return None;
+    };
+    let Expr::Function(call) = root.as_ref() else {
+        return None;
+    };
+    let ([ObjectNamePart::Identifier(first)], FunctionArguments::None) =
+        (call.name.0.as_slice(), &call.args)
+    else {
+        return None;
+    };
+    let field = |access: &AccessExpr| match access {
+        AccessExpr::Dot(Expr::Identifier(name)) => Some(name.clone()),
+        _ => None,
+    };
+    let fields: Vec<Ident> = access_chain.iter().map_while(field).collect();
+    if fields.is_empty() {
+        return None;
+    }
+    let rest = access_chain[fields.len()..].to_vec();
+    let column = Expr::CompoundIdentifier([vec![first.clone()], fields].concat());
+    Some(match rest.is_empty() {
+        true => column,
+        false => Expr::CompoundFieldAccess {
+            root: Box::new(column),
+            access_chain: rest,
+        },
+    })
+}
+
+/// Returns `~x`, which is the exclusive or of x and a number of ones alone.
+fn complement(operand: Expr) -> Expr {
+    let one = Expr::Value(ast::Value::Number("1".into(), false).with_empty_span());
+    Expr::Nested(Box::new(Expr::BinaryOp {
+        left: Box::new(Expr::Nested(Box::new(operand))),
+        op: BinaryOperator::PGBitwiseXor,
+        right: Box::new(Expr::UnaryOp {
+            op: UnaryOperator::Minus,
+            expr: Box::new(one),
+        }),
+    }))
 }
 
 /// Gives the ends of a slice that it leaves open, `[2:]` and `[:2]`, which the planner wants.

@@ -8,7 +8,7 @@ use super::super::code::Register;
 use super::super::columns::Column;
 use super::super::declined::Declined;
 use super::super::simd::widest_of;
-use super::super::vector::{Lane, Native, Vector, read};
+use super::super::vector::{Lane, Native, Vector, mismatch, read};
 use crate::strings::Dictionary;
 
 /// What a part is of a key.
@@ -159,6 +159,25 @@ impl KeyPlan {
         Ok(true)
     }
 
+    /// Appends a key of strings.
+    fn append_codes(
+        &self,
+        part: &Part,
+        nullable: bool,
+        words: &[u64],
+        strings: &Dictionary,
+        column: &mut Column,
+    ) -> Result<(), Declined> {
+        let (mask, shift) = (part.mask(), part.shift);
+        let numbers = words.chunks_exact(self.num_words);
+        let numbers = numbers.map(|words| (words[part.word] >> shift & mask) as u32);
+        let code = |number: u32| number.saturating_sub(nullable.into());
+        let codes: Vec<u32> = numbers.clone().map(code).collect();
+        let valid: Option<Vec<u8>> =
+            nullable.then(|| numbers.map(|number| (number != 0).into()).collect());
+        column.fill_with_codes(strings, &codes, valid.as_deref())
+    }
+
     /// Appends a key of groups, whose words lie side by side, to a column.
     pub(in crate::host) fn append_key(
         &self,
@@ -168,10 +187,13 @@ impl KeyPlan {
         column: &mut Column,
     ) -> Result<(), Declined> {
         let parts: Vec<&Part> = self.parts.iter().filter(|part| part.key == key).collect();
-        if let [part] = parts[..]
-            && self.append_distances(part, words, column)?
-        {
-            return Ok(());
+        if let [part] = parts[..] {
+            if let PartKind::Code { nullable } = part.kind {
+                return self.append_codes(part, nullable, words, strings, column);
+            }
+            if self.append_distances(part, words, column)? {
+                return Ok(());
+            }
         }
         let lane = self.lanes[key];
         for words in words.chunks_exact(self.num_words) {
@@ -184,10 +206,6 @@ impl KeyPlan {
                         let distance = i128::from(number) - i128::from(nullable && valid);
                         bits = low.wrapping_add(distance);
                     }
-                    PartKind::Code { nullable } => {
-                        valid = !nullable || number != 0;
-                        bits = i128::from(number) - i128::from(nullable && valid);
-                    }
                     PartKind::Low => {
                         bits |= match lane {
                             Lane::I32 | Lane::I64 => i128::from(number as i64),
@@ -196,13 +214,11 @@ impl KeyPlan {
                     }
                     PartKind::High => bits |= i128::from(number as i64) << 64,
                     PartKind::Valid => valid = number != 0,
+                    // A key of strings has one part.
+                    PartKind::Code { .. } => return Err(mismatch(lane)),
                 }
             }
             match lane {
-                Lane::Text => {
-                    let text = valid.then(|| strings.get(bits as usize));
-                    column.push_text(text)?;
-                }
                 Lane::F32 => {
                     let float = f32::from_bits(bits as u32);
                     column.push_float(valid.then(|| float.into()))?;

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use super::Lane;
 use crate::cuda::buffer::DeviceBuffer;
-use crate::cuda::crew::Crew;
+use crate::cuda::copier::Copier;
 use crate::cuda::driver::Pages;
 use crate::cuda::engine::Engine;
 use crate::cuda::fault::{Fault, OUT_OF_MEMORY};
@@ -40,7 +40,7 @@ impl Lane<'_> {
         let outcome = if bytes.len() < SMALL_BYTES {
             upload_small(self.engine, staging, address, bytes)
         } else {
-            upload_large(self.engine, &mut staging.crew, address, bytes)
+            upload_large(self.engine, &mut staging.copier, address, bytes)
         };
         self.done(WHAT, outcome)
     }
@@ -216,7 +216,12 @@ fn upload_slot(
     copied.and(marked)
 }
 
-fn upload_large(engine: &Engine, crew: &mut Crew, address: u64, bytes: &[u8]) -> Result<(), Fault> {
+fn upload_large(
+    engine: &Engine,
+    copier: &mut Copier,
+    address: u64,
+    bytes: &[u8],
+) -> Result<(), Fault> {
     let mut to = address;
     for part in bytes.chunks(SLOT_BYTES) {
         let slot = own_slot(engine)?;
@@ -224,7 +229,7 @@ fn upload_large(engine: &Engine, crew: &mut Crew, address: u64, bytes: &[u8]) ->
             let pieces = engine.pieces.borrow();
             // SAFETY: the slot is neither free nor read by a copy, so that this thread alone has it.
             let pinned = unsafe { pieces.front_mut(slot, part.len()) };
-            crew.copy(part, pinned);
+            copier.copy(part, pinned);
         }
         engine.shared().slots.fill();
         upload_slot(engine, slot, (to, part.len()), true)?;
@@ -280,7 +285,7 @@ fn download_large(
     address: u64,
     into: &mut [u8],
 ) -> Result<(), Fault> {
-    let (pieces, crew) = staging.large_landing(engine.compute())?;
+    let (pieces, copier) = staging.large_landing(engine.compute())?;
     let mut from = address;
     // What the device fills while the host copies from the other piece.
     let mut on_its_way = None;
@@ -306,7 +311,7 @@ fn download_large(
             // SAFETY: the device has filled these bytes and fills them again only after this
             // borrow ended.
             let pinned = unsafe { memory.range(0, chunk.len()) };
-            crew.copy(pinned, chunk);
+            copier.copy(pinned, chunk);
         }
     }
     Ok(())

@@ -21,18 +21,27 @@ use object_store::{ObjectMeta, ObjectStore};
 
 use super::IpcSource;
 use super::messages::{Window, columns_of};
+use crate::error::{Error, ErrorKind};
 use crate::files::guard::caught_async;
-use crate::files::{name_of, nothing_to_read};
+use crate::files::{name_of, nothing_to_read, unlike};
 
-/// Arrow files of both formats.
+/// The ending of files of the stream format, which are read and not written.
+const STREAM: &str = "arrows";
+
+/// Arrow files of both formats, under one of their endings.
 #[derive(Debug)]
 pub(crate) struct IpcFormat {
+    ending: &'static str,
     writer: ArrowFormat,
 }
 
 impl IpcFormat {
-    pub(crate) fn new() -> Self {
+    /// The endings of Arrow files: Arrow's own two, Feather's and the one of Polars.
+    pub(crate) const ENDINGS: [&str; 4] = ["arrow", STREAM, "feather", "ipc"];
+
+    pub(crate) fn new(ending: &'static str) -> Self {
         Self {
+            ending,
             writer: ArrowFormat,
         }
     }
@@ -40,7 +49,7 @@ impl IpcFormat {
 
 impl GetExt for IpcFormat {
     fn get_ext(&self) -> String {
-        FileFormat::get_ext(&self.writer)
+        self.ending.into()
     }
 }
 
@@ -50,14 +59,14 @@ impl FileFormatFactory for IpcFormat {
     }
 
     fn default(&self) -> Arc<dyn FileFormat> {
-        Arc::new(Self::new())
+        Arc::new(Self::new(self.ending))
     }
 }
 
 #[async_trait]
 impl FileFormat for IpcFormat {
     fn get_ext(&self) -> String {
-        FileFormat::get_ext(&self.writer)
+        self.ending.into()
     }
 
     fn get_ext_with_compression(&self, compression: &FileCompressionType) -> Result<String> {
@@ -81,8 +90,13 @@ impl FileFormat for IpcFormat {
         for file in files {
             let name: Arc<str> = name_of(store.as_ref(), &file.location).into();
             let window = Window::new(Arc::clone(store), file.clone(), Arc::clone(&name));
-            schemas.push(caught_async(&name, columns_of(window)).await?);
+            let columns = caught_async(&name, columns_of(window)).await?;
+            schemas.push((name.to_string(), Arc::new(columns)));
         }
+        if let Some(error) = unlike(&schemas) {
+            return Err(error.into());
+        }
+        let schemas = schemas.iter().map(|(_, schema)| schema.as_ref().clone());
         Ok(Arc::new(Schema::try_merge(schemas)?))
     }
 
@@ -111,6 +125,10 @@ impl FileFormat for IpcFormat {
         config: FileSinkConfig,
         order: Option<LexRequirement>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
+        if self.ending == STREAM {
+            let message = "Arrow files are written in the file format, not that of streams: call the file .arrow";
+            return Err(Error::new(ErrorKind::NotSupported, message).into());
+        }
         self.writer
             .create_writer_physical_plan(input, state, config, order)
             .await

@@ -1,7 +1,7 @@
 //! The queue before a device's thread: work in order, and what was dropped elsewhere.
 //!
 //! One lock over the queue; it is never held while work runs. After the end nothing is taken any
-//! more, and whoever posts gets the letter back.
+//! more, and whoever posts gets the command back.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use parking_lot::{Condvar, Mutex};
 /// What the thread does next.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next<L> {
-    Letter(L),
+    Command(L),
     /// Nothing came for as long as was waited.
     Idle,
     /// Nothing waits, and nothing will come.
@@ -19,7 +19,7 @@ pub(super) enum Next<L> {
 }
 
 /// A queue with one reader.
-pub(super) struct Mailbox<L> {
+pub(super) struct CommandQueue<L> {
     state: Mutex<State<L>>,
     changed: Condvar,
 }
@@ -32,7 +32,7 @@ struct State<L> {
     has_ended: bool,
 }
 
-impl<L> Mailbox<L> {
+impl<L> CommandQueue<L> {
     pub(super) fn new() -> Self {
         Self {
             state: Mutex::new(State {
@@ -44,13 +44,13 @@ impl<L> Mailbox<L> {
         }
     }
 
-    /// Puts a letter behind all others, or gives it back after the end.
-    pub(super) fn post(&self, letter: L) -> Result<(), L> {
+    /// Puts a command behind all others, or gives it back after the end.
+    pub(super) fn post(&self, command: L) -> Result<(), L> {
         let mut state = self.state.lock();
         if state.has_ended {
-            return Err(letter);
+            return Err(command);
         }
-        state.waiting.push_back(letter);
+        state.waiting.push_back(command);
         drop(state);
         self.changed.notify_one();
         Ok(())
@@ -62,13 +62,13 @@ impl<L> Mailbox<L> {
         self.changed.notify_one();
     }
 
-    /// Takes the first letter, waiting for one as long as `patience` says.
-    pub(super) fn next(&self, patience: Option<Duration>) -> Next<L> {
-        let deadline = patience.map(|patience| Instant::now() + patience);
+    /// Takes the first command, waiting for one as long as `timeout` says.
+    pub(super) fn next(&self, timeout: Option<Duration>) -> Next<L> {
+        let deadline = timeout.map(|timeout| Instant::now() + timeout);
         let mut state = self.state.lock();
         loop {
-            if let Some(letter) = state.waiting.pop_front() {
-                return Next::Letter(letter);
+            if let Some(command) = state.waiting.pop_front() {
+                return Next::Command(command);
             }
             if state.is_closed {
                 return Next::End;
@@ -85,7 +85,7 @@ impl<L> Mailbox<L> {
         }
     }
 
-    /// Takes the first letter if it waits and is of this kind.
+    /// Takes the first command if it waits and is of this kind.
     pub(super) fn next_if(&self, is_wanted: impl FnOnce(&L) -> bool) -> Option<L> {
         let mut state = self.state.lock();
         if !state.waiting.front().is_some_and(is_wanted) {

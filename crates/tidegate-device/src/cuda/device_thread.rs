@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
+use super::commands::Next;
 use super::engine::Engine;
 use super::lane::Lane;
-use super::mailbox::Next;
 use super::options::CudaOptions;
-use super::shared::{Letter, Shared};
+use super::shared::{Command, Shared};
 use super::tasks::Tasks;
 use crate::info::DeviceInfo;
 
@@ -47,47 +47,47 @@ fn serve(engine: &Engine) {
     let shared = engine.shared();
     let mut tasks = Tasks::new(shared);
     // Waiting has an end only while there may be something to trim.
-    let mut patience = None;
+    let mut timeout = None;
     loop {
-        match shared.mailbox.next(patience) {
+        match shared.commands.next(timeout) {
             Next::End => return,
             Next::Idle => {
-                let is_copying = patience == Some(COPYING);
-                patience = match engine.recycle() {
+                let is_copying = timeout == Some(COPYING);
+                timeout = match engine.recycle() {
                     true => Some(COPYING),
                     false if is_copying => Some(IDLE),
                     false => (!engine.rest()).then_some(IDLE),
                 };
                 continue;
             }
-            Next::Letter(Letter::Garbage(garbage)) => engine.give_back(garbage),
-            Next::Letter(Letter::Work(job)) => match shared.check_alive() {
+            Next::Command(Command::Garbage(garbage)) => engine.give_back(garbage),
+            Next::Command(Command::Work(job)) => match shared.check_alive() {
                 Err(lost) => job.fail(lost),
                 Ok(()) => job.run(&Lane::new(engine)),
             },
-            Next::Letter(Letter::Task(task)) => match shared.check_alive() {
+            Next::Command(Command::Task(task)) => match shared.check_alive() {
                 Err(lost) => task.fail(lost),
                 Ok(()) => tasks.begin(task.start(Lane::new(engine))),
             },
-            Next::Letter(Letter::Wake(number)) => tasks.wake(number),
+            Next::Command(Command::Wake(number)) => tasks.wake(number),
         }
         engine.collect();
-        patience = Some(if engine.recycle() { COPYING } else { IDLE });
+        timeout = Some(if engine.recycle() { COPYING } else { IDLE });
     }
 }
 
-/// Ends the mailbox when it is dropped.
+/// Ends the queue when it is dropped.
 struct End<'a>(&'a Engine);
 
 impl Drop for End<'_> {
     fn drop(&mut self) {
         let shared = self.0.shared();
-        for letter in shared.mailbox.end() {
-            match letter {
-                Letter::Garbage(garbage) => self.0.give_back(garbage),
-                Letter::Work(job) => job.fail(shared.lose("its thread ended".to_owned())),
-                Letter::Task(task) => task.fail(shared.lose("its thread ended".to_owned())),
-                Letter::Wake(_) => {}
+        for command in shared.commands.end() {
+            match command {
+                Command::Garbage(garbage) => self.0.give_back(garbage),
+                Command::Work(job) => job.fail(shared.lose("its thread ended".to_owned())),
+                Command::Task(task) => task.fail(shared.lose("its thread ended".to_owned())),
+                Command::Wake(_) => {}
             }
         }
         self.0.collect();

@@ -15,31 +15,31 @@ const NUM_THREADS_MAX: usize = 7;
 
 /// The threads; they start with the first copy that is worth it, and end when this is dropped.
 #[derive(Default)]
-pub(super) struct Crew {
+pub(super) struct Copier {
     /// With how many there may be.
     threads: Option<(Threads, usize)>,
 }
 
 /// A copy for one thread.
-struct Order {
+struct CopyTask {
     from: *const u8,
     to: *mut u8,
     bytes: usize,
 }
 
-// SAFETY: an order is two ranges that the crew's caller lends until all orders are done or dropped; nobody
+// SAFETY: a task is two ranges that the copier's caller lends until all tasks are done or dropped; nobody
 // else writes to either meanwhile.
-unsafe impl Send for Order {}
+unsafe impl Send for CopyTask {}
 
-impl Order {
+impl CopyTask {
     fn copy(self) {
-        // SAFETY: both pointers are to as many bytes, borrowed by the caller of `Crew::copy`, who waits for
-        // this order; the slices that they were cut from do not overlap.
+        // SAFETY: both pointers are to as many bytes, borrowed by the caller of `Copier::copy`, who waits for
+        // this task; the slices that they were cut from do not overlap.
         unsafe { ptr::copy_nonoverlapping(self.from, self.to, self.bytes) };
     }
 }
 
-impl Crew {
+impl Copier {
     /// Copies `from` to `to`, which must have the same length, and returns when all is copied.
     ///
     /// # Panics
@@ -60,14 +60,14 @@ impl Crew {
         let mine = shares.next();
         let (report, reports) = mpsc::channel::<()>();
         for (from, to) in shares {
-            let order = Order {
+            let task = CopyTask {
                 from: from.as_ptr(),
                 to: to.as_mut_ptr(),
                 bytes: to.len(),
             };
             let report = report.clone();
             threads.run(move || {
-                order.copy();
+                task.copy();
                 drop(report);
             });
         }
@@ -75,7 +75,7 @@ impl Crew {
             to.copy_from_slice(from);
         }
         drop(report);
-        // Nothing is sent: it ends when every order has let go of its report.
+        // Nothing is sent: it ends when every task has let go of its report.
         let _ = reports.recv();
     }
 }
@@ -87,15 +87,15 @@ fn share_bytes(bytes: usize, num_shares: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{Crew, SHARED_BYTES_MIN, share_bytes};
+    use super::{Copier, SHARED_BYTES_MIN, share_bytes};
 
     #[test]
     fn every_byte_is_copied() {
-        let mut crew = Crew::default();
+        let mut copier = Copier::default();
         for bytes in [0, 1, SHARED_BYTES_MIN - 1, SHARED_BYTES_MIN, 5_000_001] {
             let from: Vec<u8> = (0..bytes).map(|i| (i * 31 % 251) as u8).collect();
             let mut to = vec![0; bytes];
-            crew.copy(&from, &mut to);
+            copier.copy(&from, &mut to);
             assert!(from == to, "{bytes}");
         }
     }
