@@ -27,6 +27,9 @@ const NULL: u32 = u32::MAX;
 /// Rows that are looked up at once.
 const ROWS: usize = 2_048;
 
+/// Strings that a column's dictionary is asked for at once: each time the chunks wait for each other.
+const STRINGS: usize = 1 << 13;
+
 impl ChunkStrings {
     /// # Errors
     /// More strings than codes, or a type without strings.
@@ -68,9 +71,9 @@ impl ChunkStrings {
     fn codes_in(&self, dictionary: &RwLock<Dictionary>) -> Result<Vec<u32>, TooManyStrings> {
         let strings = &self.strings;
         let mut codes = Vec::with_capacity(strings.len());
-        let mut found = [None; ROWS];
-        for start in (0..strings.len()).step_by(ROWS) {
-            let block = start..strings.len().min(start + ROWS);
+        let mut found = vec![None; STRINGS];
+        for start in (0..strings.len()).step_by(STRINGS) {
+            let block = start..strings.len().min(start + STRINGS);
             let found = &mut found[..block.len()];
             dictionary.read().find_all(strings, block.clone(), found);
             if found.contains(&None) {

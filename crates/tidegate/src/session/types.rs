@@ -26,9 +26,10 @@ impl TypePlanner for SqlTypes {
 fn planned(sql_type: &ast::DataType) -> Option<DataType> {
     use TimezoneInfo::{None as NoZone, WithoutTimeZone};
     use ast::DataType::{
-        Binary, Blob, Bytes, Custom, Datetime, Float32, Float64, Int16, Int32, Int64, JSON, JSONB,
-        LongBlob, LongText, MediumBlob, MediumText, Nvarchar, Signed, Time, Timestamp,
-        TimestampNtz, TinyBlob, TinyText, UBigInt, USmallInt, UTinyInt, Unsigned, Varbinary,
+        Binary, Blob, Bytes, Custom, Datetime, Float32, Float64, HugeInt, Int16, Int32, Int64,
+        JSON, JSONB, LongBlob, LongText, MediumBlob, MediumText, Nvarchar, Signed, Time, Timestamp,
+        TimestampNtz, TinyBlob, TinyText, UBigInt, UHugeInt, USmallInt, UTinyInt, Unsigned,
+        Varbinary,
     };
     match sql_type {
         // A length is not enforced, as that of VARCHAR is not.
@@ -55,6 +56,8 @@ fn planned(sql_type: &ast::DataType) -> Option<DataType> {
         UTinyInt => Some(DataType::UInt8),
         USmallInt => Some(DataType::UInt16),
         UBigInt | Unsigned => Some(DataType::UInt64),
+        // The most digits that there are.
+        HugeInt | UHugeInt => Some(DataType::Decimal128(38, 0)),
         Custom(name, modifiers) => named(&name.to_string(), modifiers),
         _ => None,
     }
@@ -66,8 +69,7 @@ fn named(name: &str, modifiers: &[String]) -> Option<DataType> {
     Some(match name.to_ascii_uppercase().as_str() {
         "LONG" => DataType::Int64,
         "UINTEGER" => DataType::UInt32,
-        // The most digits that there are.
-        "HUGEINT" | "UHUGEINT" | "INT128" => DataType::Decimal128(38, 0),
+        "INT128" => DataType::Decimal128(38, 0),
         "DATETIME2" | "TIMESTAMP_NTZ" | "TIMESTAMP_NS" => {
             DataType::Timestamp(TimeUnit::Nanosecond, None)
         }

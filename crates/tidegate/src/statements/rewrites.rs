@@ -232,7 +232,8 @@ impl Rewrites<'_> {
         let SelectItem::UnnamedExpr(Expr::Function(call)) = item else {
             return;
         };
-        if self.form(call).is_none() || forms::name_of(call).as_deref() == Some("explode") {
+        let is_replaced = self.form(call).is_some() || self.macro_of(call).is_some();
+        if !is_replaced || forms::name_of(call).as_deref() == Some("explode") {
             return;
         }
         let alias = Ident::with_quote('"', call.to_string());
@@ -245,9 +246,6 @@ impl Rewrites<'_> {
         let name = forms::name_of(call)?;
         let functions = self.functions;
         let scalar = functions.scalar_functions().get(&name);
-        if let Some(made) = scalar.and_then(|known| Macro::of(known)) {
-            return made.expand(call);
-        }
         let is_registered = scalar.is_some_and(|known| !forms::is_wider(&name, known.name()))
             || functions.aggregate_functions().contains_key(&name)
             || functions.window_functions().contains_key(&name)
@@ -256,6 +254,12 @@ impl Rewrites<'_> {
             true => None,
             false => forms::form(call),
         }
+    }
+
+    /// Returns the macro that a call is of.
+    fn macro_of(&self, call: &Function) -> Option<&Macro> {
+        let function = self.functions.scalar_functions();
+        Macro::of(function.get(&forms::name_of(call)?)?)
     }
 
     /// Makes lambdas of the arguments of a function that takes lambdas.
@@ -398,6 +402,7 @@ impl VisitorMut for Visitor<'_> {
             op: UnaryOperator::BitwiseNot,
             expr: operand,
         } = expr
+            && !is_string(operand)
         {
             let placeholder = Expr::Value(ast::Value::Null.with_empty_span());
             *expr = complement(std::mem::replace(operand.as_mut(), placeholder));
@@ -416,6 +421,12 @@ impl VisitorMut for Visitor<'_> {
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
+        // Its arguments are written out by now, so that what they grow to is known; its body was when it was made.
+        if let Expr::Function(call) = expr
+            && let Some(written) = self.0.macro_of(call).and_then(|made| made.expand(call))
+        {
+            *expr = written;
+        }
         operators::bind(expr);
         distinct::bind(expr);
         arrows::bind(expr);
@@ -423,30 +434,27 @@ impl VisitorMut for Visitor<'_> {
     }
 }
 
-/// Returns the column of `user.name`: without parentheses the parser takes some words for calls, of which nothing
-/// has fields.
+/// Returns the column of `user.name` or `t.user.name`: the parser takes some words without parentheses for calls, of
+/// which nothing has fields.
 fn column_of_keyword(expr: &Expr) -> Option<Expr> {
     let Expr::CompoundFieldAccess { root, access_chain } = expr else {
         return None;
     };
-    let Expr::Function(call) = root.as_ref() else {
-        return None;
-    };
-    let ([ObjectNamePart::Identifier(first)], FunctionArguments::None) =
-        (call.name.0.as_slice(), &call.args)
-    else {
-        return None;
+    let mut parts = match root.as_ref() {
+        Expr::CompoundIdentifier(parts) => parts.clone(),
+        root => vec![name_of(root)?],
     };
     let field = |access: &AccessExpr| match access {
-        AccessExpr::Dot(Expr::Identifier(name)) => Some(name.clone()),
-        _ => None,
+        AccessExpr::Dot(part) => name_of(part),
+        AccessExpr::Subscript(_) => None,
     };
     let fields: Vec<Ident> = access_chain.iter().map_while(field).collect();
     if fields.is_empty() {
         return None;
     }
     let rest = access_chain[fields.len()..].to_vec();
-    let column = Expr::CompoundIdentifier([vec![first.clone()], fields].concat());
+    parts.extend(fields);
+    let column = Expr::CompoundIdentifier(parts);
     Some(match rest.is_empty() {
         true => column,
         false => Expr::CompoundFieldAccess {
@@ -454,6 +462,25 @@ fn column_of_keyword(expr: &Expr) -> Option<Expr> {
             access_chain: rest,
         },
     })
+}
+
+/// Returns the name that an expression is, or that the parser takes for a call without parentheses.
+fn name_of(expr: &Expr) -> Option<Ident> {
+    match expr {
+        Expr::Identifier(name) => Some(name.clone()),
+        Expr::Function(call) if call.args == FunctionArguments::None => call
+            .name
+            .0
+            .first()
+            .and_then(ObjectNamePart::as_ident)
+            .cloned(),
+        _ => None,
+    }
+}
+
+/// Tells whether an operand is a string: `a =~ 'x'` is meant for a match.
+fn is_string(operand: &Expr) -> bool {
+    matches!(operand, Expr::Value(value) if matches!(value.value, ast::Value::SingleQuotedString(_)))
 }
 
 /// Returns `~x`, which is the exclusive or of x and a number of ones alone.

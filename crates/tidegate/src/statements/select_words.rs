@@ -175,20 +175,20 @@ mod tests {
         for (sql, expect) in [
             (
                 "SELECT x: 1, y: f(a, b) FROM t",
-                "SELECT 1ASx, f(a, b)ASy FROM t",
+                "SELECT  1ASx,  f(a, b)ASy FROM t",
             ),
-            ("SELECT DISTINCT x: 1", "SELECT DISTINCT 1ASx"),
+            ("SELECT DISTINCT x: 1", "SELECT DISTINCT  1ASx"),
             (
                 "(SELECT x: 1) UNION SELECT 2",
-                "(SELECT 1ASx) UNION SELECT 2",
+                "(SELECT  1ASx) UNION SELECT 2",
             ),
             (
                 "SELECT {'a': 1}, b: {'c': d} FROM t",
-                "SELECT {'a': 1}, {'c': d}ASb FROM t",
+                "SELECT {'a': 1},  {'c': d}ASb FROM t",
             ),
             ("SELECT {a: 1}", "SELECT {a: 1}"),
             ("SELECT a[1:2], b FROM t", "SELECT a[1:2], b FROM t"),
-            ("FROM t SELECT x: a", "FROM t SELECT aASx"),
+            ("FROM t SELECT x: a", "FROM t SELECT  aASx"),
             (
                 "WITH t AS MATERIALIZED (SELECT 1) SELECT 2",
                 "WITH t AS  (SELECT 1) SELECT 2",
