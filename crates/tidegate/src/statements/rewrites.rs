@@ -157,6 +157,11 @@ impl Rewrites<'_> {
         for table in &mut select.from {
             joins(table)?;
         }
+        for window in &select.named_window {
+            if let ast::NamedWindowExpr::WindowSpec(window) = &window.1 {
+                extended(window)?;
+            }
+        }
         refuse(select.prewhere.is_some(), "PREWHERE", "use WHERE")?;
         refuse(
             !select.connect_by.is_empty(),
@@ -387,6 +392,11 @@ impl VisitorMut for Visitor<'_> {
                 return ControlFlow::Continue(());
             }
             self.0.lambdas(call);
+            if let Some(ast::WindowType::WindowSpec(window)) = &call.over
+                && let Err(error) = extended(window)
+            {
+                return ControlFlow::Break(error);
+            }
             return flow(self.0.call(call));
         }
         if let Expr::Interval(interval) = expr {
@@ -494,6 +504,15 @@ fn complement(operand: Expr) -> Expr {
             expr: Box::new(one),
         }),
     }))
+}
+
+/// Refuses `OVER (w ORDER BY x)`, of which the planner would leave out what `w` says.
+fn extended(window: &ast::WindowSpec) -> Result<(), Error> {
+    refuse(
+        window.window_name.is_some(),
+        "a window that begins with the name of another, as in OVER (w ORDER BY x),",
+        "write the other's PARTITION BY and ORDER BY out; OVER w alone takes all of it",
+    )
 }
 
 /// Gives the ends of a slice that it leaves open, `[2:]` and `[:2]`, which the planner wants.
