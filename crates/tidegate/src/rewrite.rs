@@ -6,6 +6,7 @@
 //! [`set_comparison`] names the subqueries of ALL and ANY, [`set_copies`] counts duplicates in INTERSECT ALL and
 //! EXCEPT ALL, [`windows`] mends sort keys. [`null_safe_joins`] and [`repeated_names`] keep two of DataFusion's rules
 //! from plans that they would give another meaning. `docs/upstream.md` has a minimal reproduction of each bug.
+//! [`predicate_subqueries`] counts the rows of subqueries that cannot be joined.
 //! [`distinct_arguments`] makes groups where DataFusion would keep sets of values.
 
 mod distinct_arguments;
@@ -13,6 +14,7 @@ mod expressions;
 mod grouping_sets;
 pub(crate) mod lazy_logic;
 mod null_safe_joins;
+mod predicate_subqueries;
 mod raising;
 mod repeated_names;
 mod set_comparison;
@@ -30,6 +32,7 @@ use expressions::RewriteExpressions;
 use grouping_sets::hide_grouping_set_claims;
 use lazy_logic::{make_logic_lazy, make_projections_lazy};
 use null_safe_joins::{KeepFilters, KeepOrder};
+use predicate_subqueries::CountSubqueries;
 use repeated_names::PushByUniqueNames;
 use set_comparison::NameSetComparisons;
 use set_copies::NumberCopies;
@@ -48,6 +51,7 @@ pub(crate) fn add_to(builder: SessionStateBuilder) -> SessionStateBuilder {
     let mut builder = builder
         .with_analyzer_rule(Arc::new(RewriteExpressions))
         .with_analyzer_rule(Arc::new(NameSetComparisons))
+        .with_analyzer_rule(Arc::new(CountSubqueries))
         .with_analyzer_rule(Arc::new(NumberCopies))
         .with_analyzer_rule(Arc::new(DropRepeatedKeys))
         .with_optimizer_rule(Arc::new(SplitDistinctArguments))

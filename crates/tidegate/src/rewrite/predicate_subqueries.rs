@@ -1,0 +1,323 @@
+//! `IN` and `EXISTS` of subqueries where DataFusion makes no join of them, or one that takes NULL for FALSE.
+//!
+//! As conditions of WHERE and HAVING they become joins. Anywhere else, as in a list of SELECT, they would have no plan;
+//! and below NOT, CASE or IS NULL a join's mark is FALSE where `x IN (…)` is NULL, which are other rows. There
+//! the rows of the subquery are counted, which is a scalar subquery:
+//!
+//! ```sql
+//! x IN (SELECT y FROM s)
+//! -- becomes
+//! CASE WHEN (SELECT count(*) FROM s WHERE y = x) > 0 THEN true
+//!      WHEN (SELECT count(*) FROM s) = 0 THEN false
+//!      WHEN x IS NULL OR (SELECT count(*) FROM s WHERE y IS NULL) > 0 THEN NULL
+//!      ELSE false END
+//! ```
+//!
+//! Where neither side can be NULL, the first count decides.
+
+use std::sync::Arc;
+
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, DFSchemaRef, Result, ScalarValue, not_impl_err};
+use datafusion::functions_aggregate::count::count_all;
+use datafusion::logical_expr::expr::{Exists, InSubquery};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
+use datafusion::logical_expr::{
+    Expr, ExprSchemable, Filter, JoinType, LogicalPlan, LogicalPlanBuilder, Operator, Subquery,
+    binary_expr, lit, when,
+};
+use datafusion::optimizer::AnalyzerRule;
+
+/// Counts the rows of subqueries that cannot be joined.
+#[derive(Debug)]
+pub(super) struct CountSubqueries;
+
+impl AnalyzerRule for CountSubqueries {
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        let mut found = false;
+        plan.apply_with_subqueries(|node| {
+            found = holds_predicate(node)?;
+            Ok(match found {
+                true => TreeNodeRecursion::Stop,
+                false => TreeNodeRecursion::Continue,
+            })
+        })?;
+        match found {
+            true => plan.transform_up_with_subqueries(rewritten).data(),
+            false => Ok(plan),
+        }
+    }
+
+    fn name(&self) -> &str {
+        "count_subqueries"
+    }
+}
+
+/// Returns whether a node's own expressions hold an `IN` or `EXISTS` of a subquery.
+fn holds_predicate(node: &LogicalPlan) -> Result<bool> {
+    let mut found = false;
+    node.apply_expressions(|expr| {
+        found = is_within(expr)?;
+        Ok(match found {
+            true => TreeNodeRecursion::Stop,
+            false => TreeNodeRecursion::Continue,
+        })
+    })?;
+    Ok(found)
+}
+
+fn is_within(expr: &Expr) -> Result<bool> {
+    expr.exists(|part| Ok(matches!(part, Expr::InSubquery(_) | Expr::Exists(_))))
+}
+
+fn rewritten(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    if !holds_predicate(&node)? {
+        return Ok(Transformed::no(node));
+    }
+    match node {
+        LogicalPlan::Filter(filter) => {
+            let schema = Arc::clone(filter.input.schema());
+            let parts = split_conjunction_owned(filter.predicate);
+            let parts = parts.into_iter().map(|part| condition(part, &schema));
+            let parts = parts.collect::<Result<Vec<_>>>()?;
+            let predicate = conjunction(parts).unwrap_or_else(|| lit(true));
+            let filter = Filter::try_new(predicate, filter.input)?;
+            Ok(Transformed::yes(LogicalPlan::Filter(filter)))
+        }
+        LogicalPlan::Projection(_) => {
+            let schema = Arc::clone(node.inputs()[0].schema());
+            let names = NamePreserver::new(&node);
+            node.map_expressions(|expr| {
+                let name = names.save(&expr);
+                Ok(counted(expr, &schema)?.update_data(|expr| name.restore(expr)))
+            })?
+            .map_data(LogicalPlan::recompute_schema)
+        }
+        LogicalPlan::Aggregate(_) | LogicalPlan::Window(_) | LogicalPlan::Sort(_) => {
+            computed_below(node).map(Transformed::yes)
+        }
+        LogicalPlan::Join(ref join) if join.join_type != JoinType::Inner => {
+            computed_below(node).map(Transformed::yes)
+        }
+        node => Ok(Transformed::no(node)),
+    }
+}
+
+/// Rewrites what a conjunct of a filter holds and no join answers.
+fn condition(expr: Expr, schema: &DFSchemaRef) -> Result<Expr> {
+    match expr {
+        Expr::Not(operand) => match *operand {
+            Expr::InSubquery(within) => {
+                let negated = !within.negated;
+                condition(Expr::InSubquery(InSubquery { negated, ..within }), schema)
+            }
+            operand => Ok(below_or(Expr::Not(Box::new(operand)), schema)?),
+        },
+        // DataFusion's join that knows of NULLs has one key, which is a column.
+        Expr::InSubquery(within) => {
+            let is_correlated = !within.subquery.outer_ref_columns.is_empty();
+            match within.negated && (is_correlated || !is_column(&within.expr)) {
+                true => membership(within, schema),
+                false => joined(within),
+            }
+        }
+        expr => below_or(expr, schema),
+    }
+}
+
+/// Rewrites what must not be FALSE for NULL. Below AND and OR alone it may be: neither is true of a row then.
+fn below_or(expr: Expr, schema: &DFSchemaRef) -> Result<Expr> {
+    match expr {
+        Expr::BinaryExpr(mut binary) if matches!(binary.op, Operator::And | Operator::Or) => {
+            *binary.left = below_or(*binary.left, schema)?;
+            *binary.right = below_or(*binary.right, schema)?;
+            Ok(Expr::BinaryExpr(binary))
+        }
+        Expr::InSubquery(within) if !within.negated => joined(within),
+        expr => expr
+            .transform_up(|part| match part {
+                Expr::InSubquery(within) => membership(within, schema).map(Transformed::yes),
+                part => Ok(Transformed::no(part)),
+            })
+            .data(),
+    }
+}
+
+/// Leaves `x IN (…)` to become a join, in which x cannot be a subquery.
+fn joined(within: InSubquery) -> Result<Expr> {
+    match is_within(&within.expr)? {
+        true => of_subquery(),
+        false => Ok(Expr::InSubquery(within)),
+    }
+}
+
+fn of_subquery<T>() -> Result<T> {
+    not_impl_err!(
+        "IN (subquery) of a value that is a subquery, or a column of a query further out, in an expression: compute \
+         the value in a subquery of FROM"
+    )
+}
+
+fn is_column(expr: &Expr) -> bool {
+    match expr {
+        Expr::Column(_) => true,
+        Expr::Cast(cast) => is_column(&cast.expr),
+        _ => false,
+    }
+}
+
+/// Rewrites all of an expression.
+fn counted(expr: Expr, schema: &DFSchemaRef) -> Result<Transformed<Expr>> {
+    expr.transform_up(|part| match part {
+        Expr::InSubquery(within) => membership(within, schema).map(Transformed::yes),
+        Expr::Exists(Exists { subquery, negated }) => {
+            let is_there = count_of(subquery, None)?.gt(lit(0_i64));
+            Ok(Transformed::yes(negated_if(negated, is_there)))
+        }
+        part => Ok(Transformed::no(part)),
+    })
+}
+
+/// Has the input compute what a node's expressions ask of subqueries.
+fn computed_below(node: LogicalPlan) -> Result<LogicalPlan> {
+    let output = node.schema().columns();
+    let inputs: Vec<LogicalPlan> = node.inputs().into_iter().cloned().collect();
+    let mut computed: Vec<Vec<Expr>> = vec![Vec::new(); inputs.len()];
+    let names = NamePreserver::new(&node);
+    let is_sort = matches!(node, LogicalPlan::Sort(_));
+    let replaced = node.map_expressions(|expr| {
+        let name = names.save(&expr);
+        let replaced = expr.transform_down(|part| {
+            if !matches!(part, Expr::InSubquery(_) | Expr::Exists(_)) {
+                return Ok(Transformed::no(part));
+            }
+            let Some(side) = side_of(&part, &inputs)? else {
+                return not_impl_err!(
+                    "IN and EXISTS of a subquery that uses columns of both sides of an outer join, in its ON: \
+                     compute it in a subquery of one side"
+                );
+            };
+            let value = counted(part, inputs[side].schema())?.data;
+            let exprs = &mut computed[side];
+            let column = format!("__subquery_{side}_{}", exprs.len());
+            exprs.push(value.alias(&column));
+            let column = Expr::Column(Column::new_unqualified(column));
+            Ok(Transformed::new(column, true, TreeNodeRecursion::Jump))
+        })?;
+        // The keys of a sort have no names.
+        Ok(match is_sort {
+            true => replaced,
+            false => replaced.update_data(|expr| name.restore(expr)),
+        })
+    })?;
+    let with_computed = inputs.into_iter().zip(computed).map(|(input, computed)| {
+        let columns = input.schema().columns().into_iter().map(Expr::Column);
+        let exprs: Vec<Expr> = columns.chain(computed).collect();
+        LogicalPlanBuilder::from(input).project(exprs)?.build()
+    });
+    let with_computed = with_computed.collect::<Result<Vec<_>>>()?;
+    let exprs = replaced.data.expressions();
+    let node = replaced.data.with_new_exprs(exprs, with_computed)?;
+    if node.schema().fields().len() == output.len() {
+        return Ok(node);
+    }
+    let columns = output.into_iter().map(Expr::Column);
+    LogicalPlanBuilder::from(node).project(columns)?.build()
+}
+
+/// Returns which input has all columns that an expression and its subqueries use.
+fn side_of(expr: &Expr, inputs: &[LogicalPlan]) -> Result<Option<usize>> {
+    let mut used = expr.column_refs().into_iter().cloned().collect::<Vec<_>>();
+    let (Expr::InSubquery(InSubquery { subquery, .. }) | Expr::Exists(Exists { subquery, .. })) =
+        expr
+    else {
+        return Ok(None);
+    };
+    for outer in &subquery.outer_ref_columns {
+        if let Expr::OuterReferenceColumn(_, column) = outer {
+            used.push(column.clone());
+        }
+    }
+    let has_all = |input: &LogicalPlan| used.iter().all(|column| input.schema().has_column(column));
+    Ok(inputs.iter().position(has_all))
+}
+
+/// Writes `x IN (subquery)` by counts.
+fn membership(within: InSubquery, schema: &DFSchemaRef) -> Result<Expr> {
+    let InSubquery {
+        expr,
+        subquery,
+        negated,
+    } = within;
+    let value = *expr;
+    let outer = value.clone().transform_up(|part| match part {
+        Expr::Column(column) => {
+            let (_, field) = schema.qualified_field_from_column(&column)?;
+            Ok(Transformed::yes(Expr::OuterReferenceColumn(
+                Arc::clone(field),
+                column,
+            )))
+        }
+        Expr::OuterReferenceColumn(..) | Expr::ScalarSubquery(_) => of_subquery(),
+        part => Ok(Transformed::no(part)),
+    })?;
+    let (qualifier, field) = subquery.subquery.schema().qualified_field(0);
+    let member = Expr::Column(Column::new(qualifier.cloned(), field.name()));
+    let is_nullable = value.nullable(schema)? || field.is_nullable();
+    let is_equal = binary_expr(member.clone(), Operator::Eq, outer.data);
+    let is_found = count_of(subquery.clone(), Some((is_equal, &value, schema)))?.gt(lit(0_i64));
+    let found = match is_nullable {
+        false => is_found,
+        true => {
+            let is_empty = count_of(subquery.clone(), None)?.eq(lit(0_i64));
+            let has_null = member.is_null();
+            let nulls = Some((has_null, &lit(true), schema));
+            let is_unknown = value
+                .clone()
+                .is_null()
+                .or(count_of(subquery, nulls)?.gt(lit(0_i64)));
+            when(is_found, lit(true))
+                .when(is_empty, lit(false))
+                .when(is_unknown, lit(ScalarValue::Boolean(None)))
+                .otherwise(lit(false))?
+        }
+    };
+    Ok(negated_if(negated, found))
+}
+
+/// Counts a subquery's rows: all, or those of a condition that uses the columns of a value outside.
+fn count_of(subquery: Subquery, condition: Option<(Expr, &Expr, &DFSchemaRef)>) -> Result<Expr> {
+    let Subquery {
+        subquery,
+        mut outer_ref_columns,
+        spans,
+    } = subquery;
+    let mut rows = LogicalPlanBuilder::from(Arc::unwrap_or_clone(subquery));
+    if let Some((condition, value, schema)) = condition {
+        for column in value.column_refs() {
+            let (_, field) = schema.qualified_field_from_column(column)?;
+            let outer = Expr::OuterReferenceColumn(Arc::clone(field), column.clone());
+            if !outer_ref_columns.contains(&outer) {
+                outer_ref_columns.push(outer);
+            }
+        }
+        rows = rows.filter(condition)?;
+    }
+    let counted = rows
+        .aggregate(Vec::<Expr>::new(), vec![count_all()])?
+        .build()?;
+    Ok(Expr::ScalarSubquery(Subquery {
+        subquery: Arc::new(counted),
+        outer_ref_columns,
+        spans,
+    }))
+}
+
+fn negated_if(negated: bool, expr: Expr) -> Expr {
+    match negated {
+        true => Expr::Not(Box::new(expr)),
+        false => expr,
+    }
+}
