@@ -9,11 +9,12 @@
 //! - `listed` and `table` are files that a statement names, as one table.
 //! - `present` compares a query's tables with the files that are there: deleted and emptied files.
 //!
-//! What is written is written whole or not at all (`whole`).
+//! What is written is written whole or not at all (`whole`), and not among other files (`copied`).
 //!
 //! Arrow IPC is read by a source of our own ([`ipc`]), since DataFusion's allocates what a file claims.
 //! Parquet is read by DataFusion's, behind readers that check footers and pages (`parquet`).
 
+pub(crate) mod copied;
 pub(crate) mod format;
 pub(crate) mod guard;
 pub mod ipc;

@@ -26,7 +26,7 @@ use futures::future::try_join;
 use object_store::{ObjectStore, ObjectStoreExt as _};
 
 use super::ipc::IpcFormat;
-use super::name_in;
+use super::{copied, name_in};
 use crate::error::{Error, ErrorKind};
 
 /// A planner that looks for the files of tables while it plans.
@@ -39,8 +39,9 @@ impl PhysicalPlanner for PresentPlanner {
         plan: &LogicalPlan,
         session: &dyn Session,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let planning = self.0.create_physical_plan(plan, session);
-        Ok(try_join(check_tables(plan, session), planning).await?.1)
+        let plan = copied::prepared(plan, session).await?;
+        let planning = self.0.create_physical_plan(&plan, session);
+        Ok(try_join(check_tables(&plan, session), planning).await?.1)
     }
 
     fn create_physical_expr(

@@ -32,7 +32,7 @@ use crate::error::{Error, ErrorKind};
 /// Files whose columns or statistics are read side by side.
 const FILES_AT_A_TIME: usize = 32;
 /// What a folder's name has for a value that is NULL.
-const NULL_PARTITION: &str = "__HIVE_DEFAULT_PARTITION__";
+pub(super) const NULL_PARTITION: &str = "__HIVE_DEFAULT_PARTITION__";
 
 /// What a table of files has beside their columns, and how files with other columns are put together.
 #[derive(Clone, Debug, Default)]
@@ -244,7 +244,7 @@ impl TableProvider for FilesTable {
     }
 }
 
-/// Lists the files of all paths, each once.
+/// Lists the files of all paths, one that is named twice twice.
 async fn list(
     session: &dyn Session,
     paths: &[FilePath],
@@ -263,14 +263,8 @@ async fn list(
         return Err(Error::new(ErrorKind::NotSupported, message).into());
     }
     let mut files: Vec<ObjectMeta> = Vec::new();
-    let mut seen = std::collections::HashSet::new();
     for path in paths {
-        let listed = path.list(session).await?;
-        files.extend(
-            listed
-                .into_iter()
-                .filter(|file| seen.insert(file.location.clone())),
-        );
+        files.extend(path.list(session).await?);
     }
     Ok((url, files))
 }

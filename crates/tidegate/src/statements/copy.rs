@@ -7,9 +7,10 @@ use sqlparser::dialect::GenericDialect;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::{StatementError, tokenize};
+use crate::files::copied::APPEND;
 
 /// Options by their names in either system, and DataFusion's name.
-const OPTIONS: [(&str, &str); 18] = [
+const OPTIONS: [(&str, &str); 19] = [
     ("header", "format.has_header"),
     ("delimiter", "format.delimiter"),
     ("delim", "format.delimiter"),
@@ -27,7 +28,8 @@ const OPTIONS: [(&str, &str); 18] = [
     ("compression_level", COMPRESSION_LEVEL),
     ("row_group_size", "format.max_row_group_size"),
     ("encoding", ENCODING),
-    ("overwrite_or_ignore", ""),
+    ("append", APPEND),
+    ("overwrite_or_ignore", APPEND),
 ];
 
 /// Stands for the level until it is known what it is the level of.
@@ -222,7 +224,7 @@ impl Options {
         let Some((_, option)) = OPTIONS.iter().find(|(known, _)| *known == name) else {
             let message = format!(
                 "COPY has no option {}: it has FORMAT, HEADER, DELIMITER, QUOTE, ESCAPE, NULL, DATEFORMAT, \
-                 TIMESTAMPFORMAT, COMPRESSION, COMPRESSION_LEVEL, ROW_GROUP_SIZE, PARTITION_BY, FORCE_QUOTE; \
+                 TIMESTAMPFORMAT, COMPRESSION, COMPRESSION_LEVEL, ROW_GROUP_SIZE, PARTITION_BY, APPEND, FORCE_QUOTE; \
                  others are written OPTIONS ('format.name' 'value')",
                 name.to_uppercase()
             );
@@ -230,9 +232,11 @@ impl Options {
         };
         let value = list.value()?;
         let value = match (*option, value) {
-            ("", _) => return Ok(()),
             ("format.has_header", value) => truth(value).ok_or_else(|| {
                 list.error("HEADER is true or false, or stands alone for true".into())
+            })?,
+            (APPEND, value) => truth(value).ok_or_else(|| {
+                list.error("APPEND is true or false, or stands alone for true".into())
             })?,
             (_, Some(value)) => value,
             (_, None) => {
