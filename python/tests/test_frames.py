@@ -313,3 +313,34 @@ def test_frames_are_placed_as_statements_are():
     assert sum(row["x"] for row in result.to_pylist()) == sum(range(6, 200000))
     host = result.to_backend("host")
     assert sorted(map(repr, host.to_pylist())) == sorted(map(repr, result.to_pylist()))
+
+
+def test_rows_come_by_the_names_of_duckdb(con):
+    con.execute("CREATE OR REPLACE TABLE named AS SELECT * FROM (VALUES (1, 'a'), (2, NULL)) AS v(id, s)")
+    frame = con.sql("SELECT * FROM named ORDER BY id")
+    assert frame.fetchall() == [(1, "a"), (2, None)] == frame.rows()
+    assert frame.fetchone() == (1, "a")
+    assert frame.df().shape == frame.pl().shape == frame.arrow().shape == (2, 2)
+    kept = con.execute("SELECT id FROM named ORDER BY id DESC")
+    assert [kept.fetchone(), kept.fetchone(), kept.fetchone()] == [(2,), (1,), None]
+    assert list(kept) == [(2,), (1,)]
+    assert con.sql("SELECT id FROM named WHERE id > 5").fetchone() is None
+    with pytest.raises(TypeError, match="rows()"):
+        iter(frame)
+    con.execute("DROP TABLE named")
+
+
+def test_columns_of_one_name_are_all_there(con):
+    frame = con.sql("SELECT * FROM (SELECT 1 AS id, 2 AS x) AS a JOIN (SELECT 1 AS id, 3 AS y) AS b ON a.id = b.id")
+    assert frame.to_pylist() == [{"id": 1, "x": 2, "id_1": 1, "y": 3}]
+    assert list(frame.to_numpy()) == ["id", "x", "id_1", "y"] == frame.to_polars().columns
+
+
+def test_intervals_are_refused_for_polars_by_name(con):
+    with pytest.raises(TypeError, match="'i' is an interval"):
+        con.sql("SELECT INTERVAL '1 day' AS i").to_polars()
+
+
+def test_compression_needs_no_level(con, tmp_path):
+    assert con.sql("SELECT 1 AS x").write_parquet(tmp_path / "z.parquet", compression="zstd") == 1
+    assert con.read_parquet(tmp_path / "z.parquet").item() == 1

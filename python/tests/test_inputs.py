@@ -180,10 +180,10 @@ def test_variables_come_after_tables_and_names(con):
 
 def test_variables_that_are_no_data_are_no_tables(con):
     number = 5
-    columns = {"x": [1]}
+    columns = [{"x": 1}]
     with pytest.raises(tg.NotFoundError):
         con.sql("SELECT * FROM number")
-    with pytest.raises(tg.SqlError, match="from_dict"):
+    with pytest.raises(tg.SqlError, match="a dict of columns is one"):
         con.sql("SELECT * FROM columns")
     with pytest.raises(TypeError, match="from_dict"):
         con.from_arrow(columns)
@@ -229,3 +229,28 @@ def test_frames_are_interchanged(con):
     with pytest.raises(RuntimeError, match="views"):
         frame.select(tg.col("s").cast("Utf8View")).__dataframe__(allow_copy=False)
     assert frame.select("n").__dataframe__(allow_copy=False).num_rows() == 3
+
+
+def test_dicts_and_lazy_frames_are_tables(con):
+    columns = {"x": [1, 2, 3], "y": ["a", "b", None]}
+    assert con.sql("SELECT sum(x) FROM columns").item() == 6
+    lazy = pl.LazyFrame({"x": [1, 2]}).with_columns(pl.col("x") * 2)
+    assert con.sql("SELECT sum(x) FROM lazy").item() == 6
+    array = np.arange(3)
+    with pytest.raises(tg.SqlError, match="'array' is a ndarray"):
+        con.sql("SELECT * FROM array")
+    assert (len(columns), array.size, lazy.collect().height) == (2, 3, 2)
+
+
+def test_the_module_reads_files(tmp_path):
+    (tmp_path / "x.csv").write_text("a,b\n1,2\n3,4\n")
+    assert tg.read_csv(tmp_path / "x.csv").fetchall() == [(1, 2), (3, 4)]
+    assert tg.from_dict({"x": [1]}).item() == 1
+    mine = {"x": [5]}
+    assert tg.execute("SELECT x FROM mine").fetchone() == (5,) and mine
+
+
+def test_a_path_is_no_server():
+    with pytest.raises(ValueError, match="no database files"):
+        tg.connect("x.db")
+    assert tg.connect(":memory:").sql("SELECT 1").item() == 1

@@ -67,11 +67,17 @@ __all__ = [
     "connect",
     "default_connection",
     "delayed",
+    "execute",
     "fn",
+    "from_arrow",
+    "from_dict",
     "len",
     "lit",
     "load_ipython_extension",
     "options",
+    "read_csv",
+    "read_json",
+    "read_parquet",
     "sql",
     "udf",
     "when",
@@ -91,6 +97,36 @@ def default_connection() -> Connection:
 def sql(text: str, params: Sequence[Any] | Mapping[str, Any] | None = None) -> DataFrame:
     """Plan one SQL statement in the default connection, as ``Connection.sql`` does."""
     return default_connection().sql(text, params, _depth=2)
+
+
+def execute(text: str, params: Sequence[Any] | Mapping[str, Any] | None = None) -> Table:
+    """Run one SQL statement in the default connection, and keep its rows in memory."""
+    return default_connection().sql(text, params, _depth=2).collect()
+
+
+def read_parquet(paths: Any, **options: Any) -> DataFrame:
+    """Read Parquet in the default connection, as ``Connection.read_parquet`` does."""
+    return default_connection().read_parquet(paths, **options)
+
+
+def read_csv(paths: Any, **options: Any) -> DataFrame:
+    """Read delimited text in the default connection, as ``Connection.read_csv`` does."""
+    return default_connection().read_csv(paths, **options)
+
+
+def read_json(paths: Any, **options: Any) -> DataFrame:
+    """Read JSON in the default connection, as ``Connection.read_json`` does."""
+    return default_connection().read_json(paths, **options)
+
+
+def from_arrow(data: Any) -> DataFrame:
+    """Make a frame in the default connection of anything that exports Arrow batches, without a copy."""
+    return default_connection().from_arrow(data)
+
+
+def from_dict(columns: Mapping[str, Any]) -> DataFrame:
+    """Make a frame in the default connection of columns: lists or arrays by their names."""
+    return default_connection().from_dict(columns)
 
 
 def load_ipython_extension(shell: Any) -> None:

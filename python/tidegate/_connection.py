@@ -13,7 +13,7 @@ from typing import Any
 
 from tidegate import _tidegate, _values
 from tidegate._errors import AlreadyExistsError, Error, SqlError
-from tidegate._frame import DataFrame
+from tidegate._frame import DataFrame, Table, arrow_library
 from tidegate._functions import Udf
 from tidegate._jobs import Future
 
@@ -48,8 +48,8 @@ class Connection:
         """Plan one SQL statement. A query is a lazy frame; anything else runs at once, and its answer is the
         frame that is returned.
 
-        A table that there is not may be a variable of the caller: a frame of pandas, Polars or pyarrow, or
-        anything that exports Arrow batches.
+        A table that there is not may be a variable of the caller: a frame of pandas, Polars or pyarrow, a dict of
+        columns, or anything that exports Arrow batches. A lazy frame of Polars is collected.
 
         Args:
             text: the statement.
@@ -60,11 +60,9 @@ class Connection:
         _, frame = self._session.plan(text, _values.parameters(params), tables, is_query)
         return DataFrame(self, frame)
 
-    def execute(self, text: str, params: Sequence[Any] | Mapping[str, Any] | None = None) -> Connection:
-        """Run one SQL statement, and leave its rows out."""
-        frame = self.sql(text, params, _depth=2)
-        frame.collect()
-        return self
+    def execute(self, text: str, params: Sequence[Any] | Mapping[str, Any] | None = None) -> Table:
+        """Run one SQL statement, and keep its rows in memory: ``con.execute(text).fetchall()``."""
+        return self.sql(text, params, _depth=2).collect()
 
     def _variables(self, text: str, depth: int) -> dict[str, _tidegate.Frame]:
         """Make frames of the caller's variables that a statement names as tables."""
@@ -87,6 +85,10 @@ class Connection:
                 found[name] = value._frame
             elif _exports(value):
                 found[name] = self._import(value)
+            elif _is_lazy(value):
+                found[name] = self._import(value.collect())
+            elif isinstance(value, Mapping) and value:
+                found[name] = self.from_dict(value)._frame
             else:
                 _refuse(name, value)
         return found
@@ -130,9 +132,7 @@ class Connection:
 
     def from_dict(self, columns: Mapping[str, Any]) -> DataFrame:
         """Make a frame of columns: lists, NumPy arrays or Arrow arrays by their names."""
-        import pyarrow
-
-        return self.from_arrow(pyarrow.table(dict(columns)))
+        return self.from_arrow(arrow_library().table(dict(columns)))
 
     def register(self, name: str, data: Any, *, replace: bool = False) -> None:
         """Give data a name, under which SQL finds it before any variable.
@@ -294,7 +294,14 @@ def connect(
     Environment variables of object stores (``AWS_…``, ``AZURE_…``, ``GOOGLE_…``) count for sessions of this process,
     as they do for the command; ``stores`` goes before.
     """
+    if url == ":memory:":
+        url = None
     if url is not None:
+        if "://" not in url:
+            raise ValueError(
+                f"{url!r} is no server's URL, such as grpc://host:port. There are no database files: tables are in "
+                "memory, and sql(\"SELECT … FROM 'file.parquet'\") reads files where they are"
+            )
         if options:
             raise TypeError(f"options of a session of this process: {', '.join(options)}")
         pem = ca if ca is None or isinstance(ca, bytes) else Path(ca).read_bytes()
@@ -344,12 +351,16 @@ def _exports(value: Any) -> bool:
     )
 
 
+def _is_lazy(value: Any) -> bool:
+    return type(value).__module__.split(".")[0] == "polars" and type(value).__name__ == "LazyFrame"
+
+
 def _refuse(name: str, value: Any) -> None:
     """Say why a variable that looks like data is no table; others are no tables of course."""
-    if type(value).__module__.split(".")[0] in ("numpy", "builtins") and isinstance(value, (dict, list)):
+    if isinstance(value, (dict, list)) or type(value).__module__.split(".")[0] == "numpy":
         raise SqlError(
-            f"the variable {name!r} is a {type(value).__name__}, which is no table: "
-            "con.from_dict(...) makes a frame of columns by name"
+            f"the variable {name!r} is a {type(value).__name__}, which is no table: a dict of columns is one, "
+            "{'x': values}"
         )
 
 

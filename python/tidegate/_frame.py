@@ -27,8 +27,80 @@ _SHOWN_ROWS = 20
 _SHOWN_CHARS = 200
 _SHOWN_SECONDS = 5.0
 
+#: Compressions that have a level, with one.
+_LEVELS = {"zstd": "zstd(3)", "gzip": "gzip(6)", "brotli": "brotli(1)"}
 
-class DataFrame:
+
+class Fetched:
+    """Rows as Python objects, by the names of Polars, DuckDB and the DB-API."""
+
+    __slots__ = ()
+
+    def collect(self) -> Table:
+        raise NotImplementedError
+
+    def to_arrow(self) -> pyarrow.Table:
+        """Return a ``pyarrow.Table``; buffers are not copied."""
+        return arrow_library().table(self.collect())
+
+    def _cells(self) -> tuple[list[str], list[list[Any]]]:
+        table = self.to_arrow()
+        return unique(table.column_names), [column.to_pylist() for column in table.columns]
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        """Return a tuple for each row."""
+        names, columns = self._cells()
+        return list(zip(*columns)) if names else []
+
+    def to_pylist(self) -> list[dict[str, Any]]:
+        """Return a dict for each row. Of two columns of one name, the second is called ``name_1``."""
+        names, columns = self._cells()
+        return [dict(zip(names, row)) for row in zip(*columns)]
+
+    def to_pandas(self, **options: Any) -> pandas.DataFrame:
+        """Return a pandas frame; options are those of ``pyarrow.Table.to_pandas``."""
+        return self.to_arrow().to_pandas(**options)
+
+    def to_polars(self) -> polars.DataFrame:
+        """Return a Polars frame. Polars has no intervals: of such a column it is a ``TypeError``."""
+        import polars
+
+        table = self.collect()
+        for name, of in table.schema.items():
+            if of.startswith("Interval"):
+                raise TypeError(
+                    f"the column {name!r} is an interval, which Polars does not have: select extract(epoch FROM "
+                    f"{name}) for its seconds, or cast it to VARCHAR"
+                )
+        if len(set(table.columns)) == len(table.columns):
+            return polars.DataFrame(table)
+        return polars.DataFrame(table.to_arrow().rename_columns(unique(table.columns)))
+
+    def to_numpy(self) -> dict[str, numpy.ndarray[Any, Any]]:
+        """Return a NumPy array for each column; a column with NULLs becomes one of floats with NaN, or of
+        objects."""
+        table = self.to_arrow()
+        names = unique(table.column_names)
+        return {name: column.to_numpy() for name, column in zip(names, table.columns)}
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        """Return a tuple for each row, as :meth:`rows` does."""
+        return self.rows()
+
+    def df(self) -> pandas.DataFrame:
+        """Return a pandas frame."""
+        return self.to_pandas()
+
+    def pl(self) -> polars.DataFrame:
+        """Return a Polars frame."""
+        return self.to_polars()
+
+    def arrow(self) -> pyarrow.Table:
+        """Return a ``pyarrow.Table``."""
+        return self.to_arrow()
+
+
+class DataFrame(Fetched):
     """A lazy frame: nothing runs before its rows are asked for, by ``collect()``, ``to_arrow()`` and the like.
 
     Frames are made by a :class:`Connection` and never change: each method returns another one.
@@ -95,6 +167,9 @@ class DataFrame:
 
     def __bool__(self) -> bool:
         raise TypeError("a lazy frame has no truth value: collect() it, or ask for its count()")
+
+    def __iter__(self) -> Iterator[Any]:
+        raise TypeError("a lazy frame has no rows yet: iterate over its rows(), or over its columns")
 
     def __getitem__(self, item: str | list[str]) -> Any:
         """Return an expression of a column, or a frame of several columns."""
@@ -289,14 +364,9 @@ class DataFrame:
             raise
         return Table(job.wait())
 
-    def to_arrow(self) -> pyarrow.Table:
-        """Run the frame and return a ``pyarrow.Table``; buffers are not copied."""
-        return self.collect().to_arrow()
-
     def to_arrow_reader(self) -> pyarrow.RecordBatchReader:
         """Run the frame and return a ``pyarrow.RecordBatchReader``, which makes batches when asked."""
-        import pyarrow
-
+        pyarrow = arrow_library()
         batches = self._frame.open()
 
         def pulled() -> Iterator[Any]:
@@ -305,30 +375,17 @@ class DataFrame:
 
         return pyarrow.RecordBatchReader.from_batches(pyarrow.schema(batches.schema), pulled())
 
-    def to_pandas(self, **options: Any) -> pandas.DataFrame:
-        """Run the frame and return a pandas frame; options are those of ``pyarrow.Table.to_pandas``."""
-        return self.to_arrow().to_pandas(**options)
-
-    def to_polars(self) -> polars.DataFrame:
-        """Run the frame and return a Polars frame."""
-        return self.collect().to_polars()
-
-    def to_numpy(self) -> dict[str, numpy.ndarray[Any, Any]]:
-        """Run the frame and return a NumPy array for each column; a column with NULLs becomes one of floats
-        with NaN, or of objects."""
-        return self.collect().to_numpy()
-
-    def to_pylist(self) -> list[dict[str, Any]]:
-        """Run the frame and return a dict for each row."""
-        rows: list[dict[str, Any]] = self.to_arrow().to_pylist()
-        return rows
-
     def item(self) -> Any:
         """Run the frame and return the value of its one row and column."""
         table = self.to_arrow()
         if table.shape != (1, 1):
             raise ValueError(f"item() is for one value, and the frame has {table.shape[0]} rows and {table.shape[1]} columns")
         return table.column(0)[0].as_py()
+
+    def fetchone(self) -> tuple[Any, ...] | None:
+        """Run the frame and return its first row; ``None`` if it has none. ``execute`` keeps rows, of which each
+        call returns the next."""
+        return next(iter(self.limit(1).rows()), None)
 
     def count(self) -> int:
         """Run the frame and count its rows."""
@@ -372,10 +429,11 @@ class DataFrame:
         """Write the rows to a Parquet file, or to a folder if the path has no ending; returns their number.
 
         Args:
-            compression: such as ``"zstd(3)"``, ``"snappy"`` or ``"uncompressed"``.
+            compression: such as ``"zstd"``, ``"zstd(9)"``, ``"snappy"`` or ``"uncompressed"``.
             partition_by: columns of which each value gets a folder of its own.
         """
-        options = {} if compression is None else {"format.compression": compression}
+        codec = None if compression is None else _LEVELS.get(compression.lower(), compression)
+        options = {} if codec is None else {"format.compression": codec}
         return self._write(path, "parquet", options, partition_by)
 
     def write_csv(self, path: Any, *, header: bool = True, separator: str = ",") -> int:
@@ -435,13 +493,14 @@ class GroupBy:
         return self._every("count")
 
 
-class Table:
+class Table(Fetched):
     """Rows in memory, which any library that reads Arrow takes: ``polars.DataFrame(table)``."""
 
-    __slots__ = ("_rows",)
+    __slots__ = ("_left", "_rows")
 
     def __init__(self, rows: Any) -> None:
         self._rows: Rows = rows
+        self._left: Iterator[tuple[Any, ...]] | None = None
 
     @property
     def num_rows(self) -> int:
@@ -475,8 +534,7 @@ class Table:
     def __dataframe__(self, nan_as_null: bool = False, allow_copy: bool = True) -> Any:
         """Return the rows by the dataframe interchange protocol, which ``__arrow_c_stream__`` replaces: strings are
         copied, for it knows no views, and types that it has not are a ``NotImplementedError``."""
-        import pyarrow
-
+        pyarrow = arrow_library()
         table = self.to_arrow()
         views = {pyarrow.string_view(): pyarrow.large_string(), pyarrow.binary_view(): pyarrow.large_binary()}
         if any(field.type in views for field in table.schema):
@@ -492,27 +550,42 @@ class Table:
     def _repr_html_(self) -> str:
         return html_table(self._rows)
 
-    def to_arrow(self) -> pyarrow.Table:
-        """Return a ``pyarrow.Table``; buffers are not copied."""
+    def collect(self) -> Table:
+        """Return the rows, which are in memory already."""
+        return self
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        return iter(self.rows())
+
+    def fetchone(self) -> tuple[Any, ...] | None:
+        """Return the next row of those that no call has returned yet; ``None`` after the last."""
+        if self._left is None:
+            self._left = iter(self.rows())
+        return next(self._left, None)
+
+
+def arrow_library() -> Any:
+    """Return the module pyarrow, or say what needs it."""
+    try:
         import pyarrow
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError(
+            "pyarrow is not installed, by which rows become Python objects, Arrow tables and pandas frames: "
+            "pip install pyarrow; polars.DataFrame(frame) and show() do without"
+        ) from None
+    return pyarrow
 
-        return pyarrow.table(self)
 
-    def to_pandas(self, **options: Any) -> pandas.DataFrame:
-        """Return a pandas frame; options are those of ``pyarrow.Table.to_pandas``."""
-        return self.to_arrow().to_pandas(**options)
-
-    def to_polars(self) -> polars.DataFrame:
-        """Return a Polars frame."""
-        import polars
-
-        return polars.DataFrame(self)
-
-    def to_numpy(self) -> dict[str, numpy.ndarray[Any, Any]]:
-        """Return a NumPy array for each column; a column with NULLs becomes one of floats with NaN, or of
-        objects."""
-        table = self.to_arrow()
-        return {name: table.column(name).to_numpy() for name in table.column_names}
+def unique(names: Sequence[str]) -> list[str]:
+    """Number the names of columns that are there more than once: ``id``, ``id_1``."""
+    taken, made = set(names), []
+    for index, name in enumerate(names):
+        number = 0
+        while name in made or (number and name in taken):
+            number += 1
+            name = f"{names[index]}_{number}"
+        made.append(name)
+    return made
 
 
 def html_table(rows: Rows) -> str:
