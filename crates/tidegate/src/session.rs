@@ -2,6 +2,7 @@
 
 mod altered;
 mod builder;
+mod by_name;
 mod cache;
 mod client;
 mod created;
@@ -21,6 +22,7 @@ mod kill;
 mod names;
 mod numbered;
 mod operations;
+mod pivoted;
 mod plan_cache;
 mod planned;
 mod prepared;

@@ -33,7 +33,7 @@ mod operators;
 mod order_all;
 mod output_names;
 mod parser;
-mod pivot;
+pub(crate) mod pivot;
 mod pivot_words;
 mod placeholders;
 mod redacted;
@@ -44,7 +44,9 @@ mod select_words;
 mod streamed;
 mod text;
 pub(crate) mod using;
+pub(crate) mod visits;
 mod walk;
+mod windows;
 mod words;
 
 use datafusion::common::config::SqlParserOptions;
@@ -61,7 +63,8 @@ pub(crate) use output_names::name_outputs;
 pub(crate) use parser::{CacheStatement, Parsed, ParsedStatement, RegionFormat, Tier, Unparsed};
 pub use placeholders::with_values;
 pub use redacted::redacted;
-pub(crate) use rewrites::Rewrites;
+pub(crate) use rewrites::{Rewrites, call};
+pub(crate) use select_words::BY_NAME;
 pub use streamed::{StreamedCopy, streamed_copy};
 pub(crate) use text::{SqlText, StatementContext};
 

@@ -69,6 +69,8 @@ impl Mistake {
                 }),
                 _ => None,
             },
+            // Its text is that of a plan.
+            DataFusionError::NotImplemented(text) if text.starts_with(wording::LEFT) => None,
             DataFusionError::NotImplemented(text) => Some(unsupported(text)),
             DataFusionError::Plan(text) => missing(text)
                 .or_else(|| repeated(text))

@@ -59,8 +59,8 @@ const TYPES: [(&str, &str); 22] = [
     ("Decimal256", "DECIMAL"),
 ];
 
-/// What the physical planner says of a subquery that the optimizer made no join of.
-const LEFT: &str = "Physical plan does not support logical expression";
+/// What the physical planner says of an expression of which no rule made something else.
+pub(super) const LEFT: &str = "Physical plan does not support logical expression";
 
 /// Writes an error without its nesting, any backtrace and any syntax tree.
 pub(super) fn plain(error: &DataFusionError) -> String {
@@ -77,6 +77,10 @@ pub(super) fn plain(error: &DataFusionError) -> String {
             Some(inner) => rest = inner.trim_start(),
             None => break,
         }
+    }
+    if rest.starts_with(LEFT) && rest.contains("WindowFunction") {
+        return "a window function has no value yet where WHERE, ON and GROUP BY are computed"
+            .into();
     }
     if rest.starts_with(LEFT) {
         return "a subquery uses columns of the query around it in a way that is not supported"

@@ -6,18 +6,23 @@
 //! error says what to write. A function that is registered by such a name is called as usual.
 //!
 //! `date_diff('month', a, b)` has a row for each unit, `date_diff month`, and a function with fewer or more arguments
-//! one for each number of them. `struct_pack(a := 1)` has names where others have arguments, and no row.
+//! one for each number of them. `struct_pack(a := 1)` and `json_object('a', 1)` have names among their arguments, and no row.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::OnceLock;
 
 use sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, Ident,
-    ObjectName, ObjectNamePart, Value, visit_expressions_mut,
+    ObjectName, ObjectNamePart, Value,
 };
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
+
+use super::times::chrono_format;
+use crate::statements;
+use crate::statements::visits::change_expressions;
 
 /// Names, and the function that each stands for with all its clauses.
 #[rustfmt::skip]
@@ -51,8 +56,10 @@ const NAMES: &[(&str, &str)] = &[
     ("string_split", "string_to_array"),
     ("suffix", "ends_with"),
     ("truncate", "trunc"),
+    ("try_strptime", "try_to_timestamp"),
     ("ucase", "upper"),
     ("unicode", "ascii"),
+    ("variance", "var_samp"),
 ];
 
 /// Other names of DataFusion's functions that take more types here: the name, its function there, and ours. A
@@ -67,6 +74,7 @@ const FORMS: &[(&str, &str)] = &[
     ("argmax(x, y)", "first_value(x ORDER BY y DESC NULLS LAST) IGNORE NULLS"),
     ("argmin(x, y)", "first_value(x ORDER BY y NULLS LAST) IGNORE NULLS"),
     ("approx_quantile(x, q)", "approx_percentile_cont(x, q)"),
+    ("base64(b)", "encode(b, 'base64')"),
     ("charindex(part, s)", "strpos(s, part)"),
     ("count_if(c)", "count(CASE WHEN c THEN 1 END)"),
     ("countif(c)", "count(CASE WHEN c THEN 1 END)"),
@@ -75,11 +83,14 @@ const FORMS: &[(&str, &str)] = &[
     ("date_add(d, i)", "d + i"),
     ("date_diff day(a, b)", "CAST(round((date_part('epoch', date_trunc('day', b)) - date_part('epoch', date_trunc('day', a))) / 86400) AS BIGINT)"),
     ("date_diff hour(a, b)", "CAST((date_part('epoch', date_trunc('hour', b)) - date_part('epoch', date_trunc('hour', a))) / 3600 AS BIGINT)"),
+    ("date_diff microsecond(a, b)", "CAST(round(date_part('epoch', b) * 1000000) - round(date_part('epoch', a) * 1000000) AS BIGINT)"),
+    ("date_diff millisecond(a, b)", "CAST(floor(round(date_part('epoch', b) * 1000000) / 1000) - floor(round(date_part('epoch', a) * 1000000) / 1000) AS BIGINT)"),
     ("date_diff minute(a, b)", "CAST((date_part('epoch', date_trunc('minute', b)) - date_part('epoch', date_trunc('minute', a))) / 60 AS BIGINT)"),
     // A month has 2,629,746 seconds on average, and begins within days of where it would if all had so many.
     ("date_diff month(a, b)", "CAST(round(date_part('epoch', date_trunc('month', b)) / 2629746) - round(date_part('epoch', date_trunc('month', a)) / 2629746) AS BIGINT)"),
     ("date_diff quarter(a, b)", "CAST(round(date_part('epoch', date_trunc('quarter', b)) / 7889238) - round(date_part('epoch', date_trunc('quarter', a)) / 7889238) AS BIGINT)"),
     ("date_diff second(a, b)", "CAST(date_part('epoch', date_trunc('second', b)) - date_part('epoch', date_trunc('second', a)) AS BIGINT)"),
+    ("date_diff week(a, b)", "CAST(round((date_part('epoch', date_trunc('week', b)) - date_part('epoch', date_trunc('week', a))) / 604800) AS BIGINT)"),
     ("date_diff year(a, b)", "CAST(date_part('year', b) - date_part('year', a) AS BIGINT)"),
     ("date_sub(d, i)", "d - i"),
     ("day(d)", "date_part('day', d)"),
@@ -89,6 +100,8 @@ const FORMS: &[(&str, &str)] = &[
     ("epoch(t)", "date_part('epoch', t)"),
     ("epoch_ms(t)", "CAST(floor(round(date_part('epoch', t) * 1000000) / 1000) AS BIGINT)"),
     ("epoch_us(t)", "CAST(round(date_part('epoch', t) * 1000000) AS BIGINT)"),
+    ("from_base64(s)", "decode(s, 'base64')"),
+    ("from_hex(s)", "decode(s, 'hex')"),
     ("getdate()", "now()"),
     ("hour(t)", "date_part('hour', t)"),
     ("if(c, a, b)", "CASE WHEN c THEN a ELSE b END"),
@@ -124,6 +137,7 @@ const FORMS: &[(&str, &str)] = &[
     ("monthname(d)", "to_char(d, '%B')"),
     ("nullifzero(x)", "nullif(x, 0)"),
     ("percentile(x, q)", "percentile_cont(x, q)"),
+    ("quantile_disc(x, q)", "array_element(array_agg(x ORDER BY x) FILTER (WHERE x IS NOT NULL), CAST(greatest(1, ceil(q * count(x))) AS BIGINT))"),
     ("quarter(d)", "date_part('quarter', d)"),
     ("regexp_full_match(s, p)", "regexp_like(s, '^(?:' || p || ')$')"),
     ("second(t)", "date_part('second', t)"),
@@ -136,6 +150,7 @@ const FORMS: &[(&str, &str)] = &[
     // Weeks begin on Mondays; months and years are counted from the beginning of one.
     ("time_bucket(i, t)", "date_bin(i, t, CASE WHEN date_part('month', i) = 0 AND date_part('year', i) = 0 THEN TIMESTAMP '2000-01-03' ELSE TIMESTAMP '2000-01-01' END)"),
     ("time_bucket(i, t, origin)", "date_bin(i, t, origin)"),
+    ("to_base64(b)", "encode(b, 'base64')"),
     ("to_days(n)", "n * INTERVAL '1 day'"),
     ("to_hours(n)", "n * INTERVAL '1 hour'"),
     ("to_microseconds(n)", "n * INTERVAL '1 microsecond'"),
@@ -146,6 +161,8 @@ const FORMS: &[(&str, &str)] = &[
     ("to_weeks(n)", "n * INTERVAL '7 days'"),
     ("to_years(n)", "n * INTERVAL '12 months'"),
     ("to_varchar(x)", "CAST(x AS VARCHAR)"),
+    ("unbase64(s)", "decode(s, 'base64')"),
+    ("unhex(s)", "decode(s, 'hex')"),
     ("weekofyear(d)", "date_part('week', d)"),
     ("week(d)", "date_part('week', d)"),
     ("year(d)", "date_part('year', d)"),
@@ -157,6 +174,19 @@ const DIFFERENCES: [&str; 2] = ["date_diff", "datediff"];
 
 /// The function that makes a struct of named arguments.
 const STRUCT: &str = "struct_pack";
+
+/// Functions that make a JSON object of names and values.
+const OBJECTS: [&str; 3] = ["json_object", "json_build_object", "jsonb_build_object"];
+
+/// The aggregate that separates by commas if it is not told otherwise.
+const JOINED: &str = "string_agg";
+
+/// Functions of a format in the words of C and Python, and whether it is for reading.
+const TIMES: [(&str, bool); 3] = [
+    ("strftime", false),
+    ("strptime", true),
+    ("try_strptime", true),
+];
 
 /// What a call stands for. Its arguments are identifiers `$0`, `$1`, …, which nobody can write without
 /// quotes.
@@ -176,7 +206,7 @@ pub(crate) fn name_of(call: &Function) -> Option<String> {
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     let forms = FORMS.iter().map(|(call, _)| called(call));
     let names = NAMES.iter().map(|(name, _)| *name).chain(forms);
-    let names = names.chain([STRUCT]);
+    let names = names.chain([STRUCT]).chain(OBJECTS);
     names.filter(|name| !name.contains(' '))
 }
 
@@ -184,6 +214,9 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
 pub(crate) fn call_of(name: &str) -> Option<&'static str> {
     if name == STRUCT {
         return Some("struct_pack(a := 1, b := 2)");
+    }
+    if OBJECTS.contains(&name) {
+        return Some("json_object('a', 1, 'b', 2)");
     }
     let row = FORMS.iter().find(|(call, _)| called(call) == name);
     row.map(|(call, _)| *call)
@@ -210,16 +243,16 @@ pub(crate) fn is_wider(name: &str, registered: &str) -> bool {
 /// Returns what a call stands for; `None` if it is not of this table, or has other arguments.
 pub(crate) fn form(call: &Function) -> Option<Expr> {
     let name = name_of(call)?;
+    let call = &in_our_words(&name, call);
     if let Some(other) = renamed(&name) {
-        let ident = call.name.0.first().and_then(ObjectNamePart::as_ident)?;
-        let renamed = Ident {
-            value: other.to_string(),
-            ..ident.clone()
-        };
-        return Some(Expr::Function(Function {
-            name: ObjectName::from(vec![renamed]),
-            ..call.clone()
-        }));
+        return Some(Expr::Function(called_as(other, call)));
+    }
+    if name == JOINED {
+        return matches!(call, Cow::Owned(_)).then(|| Expr::Function(Function::clone(call)));
+    }
+    if OBJECTS.contains(&name.as_str()) {
+        let object = Expr::Function(called_as("named_struct", call));
+        return Some(statements::call("to_json", vec![object]));
     }
     if name == STRUCT {
         return structure(call);
@@ -231,7 +264,7 @@ pub(crate) fn form(call: &Function) -> Option<Expr> {
     };
     let Form(expr) = forms().get(&(name, given.len()))?;
     let mut expr = expr.clone();
-    let _ = visit_expressions_mut(&mut expr, |expr| {
+    let _ = change_expressions(&mut expr, |expr| {
         let argument = place_of(expr).and_then(|place| given.get(place)?.clone());
         if let Some(argument) = argument {
             *expr = Expr::Nested(Box::new(argument));
@@ -239,6 +272,72 @@ pub(crate) fn form(call: &Function) -> Option<Expr> {
         ControlFlow::<()>::Continue(())
     });
     Some(Expr::Nested(Box::new(expr)))
+}
+
+/// Tells whether a call leaves out what a function of ours wants.
+pub(crate) fn is_short(name: &str, call: &Function) -> bool {
+    name == JOINED && matches!(&call.args, FunctionArguments::List(list) if list.args.len() == 1)
+}
+
+/// Writes what is left out of a call, and the formats of timestamps in it, as our functions take them.
+fn in_our_words<'a>(name: &str, call: &'a Function) -> Cow<'a, Function> {
+    let of_times = TIMES.iter().find(|(known, _)| *known == name);
+    let is_joined = is_short(renamed(name).unwrap_or(name), call);
+    let mut call = Cow::Borrowed(call);
+    if of_times.is_none() && !is_joined {
+        return call;
+    }
+    let FunctionArguments::List(list) = &mut call.to_mut().args else {
+        return call;
+    };
+    if is_joined {
+        list.args.push(unnamed(text(",")));
+        return call;
+    }
+    let is_read = of_times.is_some_and(|(_, is_read)| *is_read);
+    let has_format =
+        |argument: &FunctionArg| text_of(argument).is_some_and(|text| text.contains('%'));
+    // SQLite has the format first.
+    if !is_read && list.args.len() == 2 && has_format(&list.args[0]) && !has_format(&list.args[1]) {
+        list.args.swap(0, 1);
+    }
+    for argument in list.args.iter_mut().skip(1) {
+        if let Some(format) = text_of(argument) {
+            *argument = unnamed(text(&chrono_format(format, is_read)));
+        }
+    }
+    call
+}
+
+fn text_of(argument: &FunctionArg) -> Option<&str> {
+    match argument {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(value))) => match &value.value {
+            Value::SingleQuotedString(text) => Some(text),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn text(text: &str) -> Expr {
+    Expr::Value(Value::SingleQuotedString(text.to_owned()).with_empty_span())
+}
+
+fn unnamed(expr: Expr) -> FunctionArg {
+    FunctionArg::Unnamed(FunctionArgExpr::Expr(expr))
+}
+
+/// Returns a call by another name, which stands where the call's own does.
+fn called_as(name: &str, call: &Function) -> Function {
+    let own = call.name.0.first().and_then(ObjectNamePart::as_ident);
+    let name = Ident {
+        value: name.to_string(),
+        ..own.cloned().unwrap_or_else(|| Ident::new(name))
+    };
+    Function {
+        name: ObjectName::from(vec![name]),
+        ..call.clone()
+    }
 }
 
 /// Returns `named_struct('a', 1)` for a call with the argument `a := 1`.
@@ -257,9 +356,7 @@ fn structure(call: &Function) -> Option<Expr> {
             } => (name, arg),
             _ => return None,
         };
-        let name = Value::SingleQuotedString(name.value.clone()).with_empty_span();
-        let name = FunctionArgExpr::Expr(Expr::Value(name));
-        arguments.push(FunctionArg::Unnamed(name));
+        arguments.push(unnamed(text(&name.value)));
         arguments.push(FunctionArg::Unnamed(value.clone()));
     }
     let list = FunctionArgumentList {
@@ -267,9 +364,8 @@ fn structure(call: &Function) -> Option<Expr> {
         ..list.clone()
     };
     Some(Expr::Function(Function {
-        name: ObjectName::from(vec![Ident::new("named_struct")]),
         args: FunctionArguments::List(list),
-        ..call.clone()
+        ..called_as("named_struct", call)
     }))
 }
 
@@ -339,7 +435,7 @@ fn read(call: &str, expr: &str) -> Option<((String, usize), Form)> {
     let arguments = arguments.trim_end_matches(')').split(", ");
     let arguments: Vec<&str> = arguments.filter(|name| !name.is_empty()).collect();
     let mut expr = parse(expr)?;
-    let _ = visit_expressions_mut(&mut expr, |expr| {
+    let _ = change_expressions(&mut expr, |expr| {
         if let Expr::Identifier(name) = expr
             && let Some(place) = arguments.iter().position(|known| *known == name.value)
         {
@@ -399,6 +495,17 @@ mod tests {
         check("list_string_agg(l, s, 1)", None);
         check("date_diff('decade', a, b)", None);
         check("date_diff(a, b)", None);
+        check("listagg(a)", Some("string_agg(a, ',')"));
+        check(
+            "string_agg(a ORDER BY b)",
+            Some("string_agg(a, ',' ORDER BY b)"),
+        );
+        check("json_object('a', x)", Some("to_json(named_struct('a', x))"));
+        check("strftime('%Y.%f', d)", Some("(to_char((d), ('%Y.%6f')))"));
+        check(
+            "try_strptime(s, '%S.%f')",
+            Some("try_to_timestamp(s, '%S%.f')"),
+        );
     }
 
     #[test]

@@ -1,9 +1,10 @@
-//! JSON in strings: functions that read it, and the operators `->` and `->>`.
+//! JSON in strings: functions that read it and make it, and the operators `->` and `->>`.
 //!
 //! As in PostgreSQL and DuckDB, `->` gives what lies under a key or an index as JSON, and `->>` as text; what is
 //! not there is NULL. A key that begins with `$` is a path: `doc ->> '$.items[0].name'`. A string that is no
 //! JSON is an error.
 
+mod made;
 mod walk;
 
 use std::sync::Arc;
@@ -29,6 +30,7 @@ pub(crate) fn register(registry: &mut dyn FunctionRegistry) -> Result<()> {
     for kind in Kind::ALL {
         registry.register_udf(Arc::new(JsonFunction::new(kind).into()))?;
     }
+    registry.register_udf(Arc::new(made::ToJson::new().into()))?;
     registry.register_expr_planner(Arc::new(JsonOperators))
 }
 

@@ -15,13 +15,14 @@ use datafusion::logical_expr::{
 };
 use sqlparser::ast::{
     self, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, MacroArg,
-    MacroDefinition, ObjectNamePart, visit_expressions, visit_expressions_mut,
+    MacroDefinition, ObjectNamePart,
 };
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
 
 use super::forms;
 use crate::error::{Error, ErrorKind};
+use crate::statements::visits::{change_expressions, read_expressions};
 
 /// The most expressions of a macro, arguments included.
 const PARTS_MAX: usize = 10_000;
@@ -91,7 +92,7 @@ impl Macro {
                 default,
             });
         }
-        let walked = visit_expressions_mut(&mut body, |expr| {
+        let walked = change_expressions(&mut body, |expr| {
             match expr {
                 Expr::Function(call) if forms::name_of(call).as_deref() == Some(&name) => {
                     return ControlFlow::Break(());
@@ -132,7 +133,7 @@ impl Macro {
         let given = self.arguments(call)?;
         let mut body = self.body.clone();
         let mut parts = count(&body);
-        let walked = visit_expressions_mut(&mut body, |expr| {
+        let walked = change_expressions(&mut body, |expr| {
             if let Some(argument) = forms::place_of(expr).and_then(|place| given.get(place)) {
                 parts += count(argument);
                 if parts > PARTS_MAX {
@@ -219,7 +220,7 @@ fn folded(name: &ast::Ident) -> String {
 
 fn count(expr: &Expr) -> usize {
     let mut parts = 0;
-    let _ = visit_expressions(expr, |_| {
+    let _ = read_expressions(expr, |_| {
         parts += 1;
         ControlFlow::<()>::Continue(())
     });

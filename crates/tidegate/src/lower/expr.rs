@@ -31,6 +31,7 @@ use super::{Binding, Reasons, parameter};
 use crate::floats::canonical;
 use crate::functions::bounded;
 use crate::functions::custom::RustFunction;
+use crate::functions::times;
 use crate::rewrite::lazy_logic::LazyLogic;
 
 /// Lowers expressions of one pipeline, gathering its parameters and whatever could not be said.
@@ -364,7 +365,7 @@ fn catalogued(function: &ScalarUDF) -> Option<Function> {
             .map(|function| (function.name().to_owned(), function))
             .collect()
     });
-    let function = bounded::within(function);
+    let function = times::within(bounded::within(function));
     let known = Function::of_datafusion(function.name())?;
     let own = DEFAULTS.get(function.name())?;
     // A session's time zone is in some of them.

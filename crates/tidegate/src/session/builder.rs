@@ -22,7 +22,7 @@ use super::type_of::TypeOf;
 use super::types::SqlTypes;
 use super::types::literals::{TimestampsOfColumns, TimestampsWithoutSeconds};
 use super::types::seconds;
-use super::version::Version;
+use super::version;
 use super::zones::SessionZone;
 use super::{Session, add_to, files, formats, readers};
 use crate::error::{Error, ErrorKind};
@@ -33,7 +33,7 @@ use crate::functions::len::Len;
 use crate::functions::multiples::{self, IntervalMultiples};
 use crate::functions::subscripts::StringSubscripts;
 use crate::functions::zones::{DEFAULT_ZONE, TimeZoneFunction, ZONE_SETTING};
-use crate::functions::{bits, formatted, json, linear, lists, mode, regexes};
+use crate::functions::{bits, formatted, json, linear, lists, mode, product, regexes, times};
 use crate::generate::{NamedArguments, table_functions};
 use crate::memory::{
     HostLimit, SpillSpace, StatementPool, default_cache_limit, default_pinned_limit,
@@ -306,7 +306,9 @@ impl SessionBuilder {
         }
         ctx.register_udf(TimeZoneFunction::new(DEFAULT_ZONE.into()).into());
         ctx.register_udf(TypeOf::new().into());
-        ctx.register_udf(Version::new().into());
+        for function in version::functions() {
+            ctx.register_udf(function);
+        }
         ctx.register_udf(Len::new().into());
         ctx.register_udf(seconds::function());
         ctx.state_ref()
@@ -323,6 +325,10 @@ impl SessionBuilder {
         }
         linear::register(&mut *ctx.state_ref().write())?;
         ctx.register_udaf(mode::function());
+        ctx.register_udaf(product::function());
+        for function in times::functions(&ctx)? {
+            ctx.register_udf(function);
+        }
         ctx.register_udf(bits::function());
         for function in lists::functions(&ctx.state()) {
             ctx.register_udf(function);

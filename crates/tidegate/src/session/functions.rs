@@ -31,6 +31,7 @@ use crate::functions::custom::{RustFunction, ScalarFunction};
 use crate::functions::is_users;
 use crate::functions::macros::{self, Macro};
 use crate::functions::sql::{Argument, Definition, SqlFunction};
+use crate::statements::visits::change_expressions;
 
 /// The most functions that `CREATE FUNCTION` makes in a session.
 const FUNCTIONS_MAX: usize = 10_000;
@@ -164,7 +165,7 @@ fn number_arguments(body: &mut ast::Expr, names: &[String]) -> Result<(), String
         .map(String::as_str)
         .filter(|name| !name.is_empty())
         .collect();
-    let visited = ast::visit_expressions_mut(body, |expr| {
+    let visited = change_expressions(body, |expr| {
         let ident = match expr {
             ast::Expr::Identifier(ident) if !ident.value.starts_with('@') => ident.clone(),
             ast::Expr::Subquery(_) | ast::Expr::Exists { .. } | ast::Expr::InSubquery { .. } => {

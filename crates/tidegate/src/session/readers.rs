@@ -25,13 +25,12 @@ use datafusion::logical_expr::planner::{
 };
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::{CopyToSource, Statement};
-use sqlparser::ast::{
-    self, FunctionArg, FunctionArgExpr, ObjectName, TableFactor, Value, Visit, Visitor,
-};
+use sqlparser::ast::{self, FunctionArg, FunctionArgExpr, ObjectName, TableFactor, Value, Visitor};
 
 use super::Session;
 use crate::error::{Error, ErrorKind};
 use crate::files::table::FilesTable;
+use crate::statements::visits;
 use options::Call;
 
 /// The functions, with the format of the files that each reads.
@@ -116,9 +115,9 @@ struct Calls(HashMap<String, Call>);
 impl Calls {
     fn visit(&mut self, statement: &Statement) -> Result<()> {
         let flow = match statement {
-            Statement::Statement(inner) => Visit::visit(inner.as_ref(), self),
+            Statement::Statement(inner) => visits::read(inner.as_ref(), self),
             Statement::CopyTo(copy) => match &copy.source {
-                CopyToSource::Query(query) => Visit::visit(query.as_ref(), self),
+                CopyToSource::Query(query) => visits::read(query.as_ref(), self),
                 CopyToSource::Relation(_) => ControlFlow::Continue(()),
             },
             Statement::Explain(explain) => return self.visit(&explain.statement),

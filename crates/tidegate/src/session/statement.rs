@@ -18,14 +18,15 @@ use datafusion::logical_expr::{
 use datafusion::physical_plan::execute_stream;
 use datafusion::prelude::SQLOptions;
 use datafusion::sql::parser::Statement;
-use sqlparser::ast::{Expr, Function, Select, Visit, Visitor, WindowType};
+use sqlparser::ast::{Expr, Function, Select, Visitor, WindowType};
 
 use super::hinted::with_hint;
 use super::prepared::{self, Prepared};
 use super::settings::{set_or_translate, set_variable};
 use super::{
-    KernelReport, Session, altered, builder, cache, created, described, files, formats, functions,
-    hints, inserted, kernels, kill, numbered, plan_cache, readers, scoped, spilling, summary,
+    KernelReport, Session, altered, builder, by_name, cache, created, described, files, formats,
+    functions, hints, inserted, kernels, kill, numbered, pivoted, plan_cache, readers, scoped,
+    spilling, summary,
 };
 use crate::clients::Client;
 use crate::error::Error;
@@ -36,7 +37,7 @@ use crate::query::{
 };
 use crate::statements::{
     Parsed, ParsedStatement, Rewrites, SqlText, StatementContext, Unparsed, name_outputs,
-    order_by_places, place_all, redacted, unplaced_all,
+    order_by_places, place_all, redacted, unplaced_all, visits,
 };
 use crate::stores::access::AllowedPaths;
 
@@ -274,6 +275,8 @@ pub(super) async fn plan_parsed(
     } = parsed;
     check_selects(&statement)?;
     name_outputs(&mut statement);
+    pivoted::list_values(session, state, &mut statement).await?;
+    by_name::name_columns(session, state, &mut statement).await?;
     rewrites(state).apply(&mut statement)?;
     let has_unplaced = place_all(&mut statement);
     described::show_tables(&mut statement)?;
@@ -351,7 +354,7 @@ fn check_selects(statement: &Statement) -> Result<(), Error> {
     let Statement::Statement(statement) = statement else {
         return Ok(());
     };
-    match statement.visit(&mut Selects::default()) {
+    match visits::read(statement.as_ref(), &mut Selects::default()) {
         ControlFlow::Continue(()) => Ok(()),
         ControlFlow::Break(error) => Err(error),
     }

@@ -9,11 +9,12 @@ use std::ops::ControlFlow;
 use datafusion::common::Span;
 use datafusion::sql::parser::Statement;
 use sqlparser::ast::{
-    Expr, Function, Ident, Query, Select, SelectItem, Visit, VisitMut, Visitor, VisitorMut,
+    Expr, Function, Ident, Query, Select, SelectItem, Visit, Visitor, VisitorMut,
 };
 
 use super::scope::visit;
 use super::using::folded;
+use super::visits;
 use crate::functions::forms;
 
 /// The most parts that an expression may have which is written in several places.
@@ -94,10 +95,10 @@ impl VisitorMut for Inline<'_> {
             has_written: false,
         };
         for item in select.projection.iter_mut().skip(index + 1) {
-            let _ = item.visit(&mut write);
+            let _ = visits::change(item, &mut write);
         }
         if let Some(condition) = &mut select.selection {
-            let _ = condition.visit(&mut write);
+            let _ = visits::change(condition, &mut write);
         }
         match write.has_written {
             true => ControlFlow::Break(()),
@@ -134,7 +135,7 @@ impl Inline<'_> {
                 ControlFlow::Continue(())
             }
         }
-        let _ = expr.visit(&mut Count(&mut parts));
+        let _ = visits::read(expr, &mut Count(&mut parts));
         parts <= PARTS_MAX && !any_in(expr, &is_other)
     }
 
@@ -174,7 +175,7 @@ fn any_in(part: &impl Visit, is_it: &dyn Fn(&Expr) -> bool) -> bool {
             }
         }
     }
-    part.visit(&mut Any { depth: 0, is_it }).is_break()
+    visits::read(part, &mut Any { depth: 0, is_it }).is_break()
 }
 
 /// Writes an expression in the place of a name, subqueries left out.

@@ -9,18 +9,19 @@ use std::ops::ControlFlow;
 
 use sqlparser::ast::{
     Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, GroupByExpr, Ident, Select,
-    Value, Visit, VisitMut, Visitor, VisitorMut, visit_expressions_mut,
+    Value, Visit, VisitMut, Visitor, VisitorMut,
 };
 
 use super::rewrites::call;
+use super::visits;
 
 /// Has each of the calls of a statement have a name of its own.
 pub(crate) fn keep_apart(statement: &mut (impl Visit + VisitMut)) {
     let mut found = Found::default();
-    let _ = Visit::visit(statement, &mut found);
+    let _ = visits::read(statement, &mut found);
     let numbers = found.numbers();
     if !numbers.is_empty() {
-        let _ = VisitMut::visit(statement, &mut Wrap(numbers));
+        let _ = visits::change(statement, &mut Wrap(numbers));
     }
 }
 
@@ -41,7 +42,7 @@ impl Found {
         let text = text_of(expr);
         let mut plain = expr.clone();
         let mut has_casts = false;
-        let _ = visit_expressions_mut(&mut plain, |part| {
+        let _ = visits::change_expressions(&mut plain, |part| {
             has_casts |= matches!(part, Expr::Cast { .. });
             strip(part);
             ControlFlow::<()>::Continue(())

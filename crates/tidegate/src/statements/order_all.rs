@@ -9,10 +9,11 @@ use std::ops::ControlFlow;
 use datafusion::sql::parser::Statement;
 use sqlparser::ast::{
     self, Cte, Expr, OrderBy, OrderByExpr, OrderByKind, OrderByOptions, Query, SelectItem, SetExpr,
-    VisitMut, VisitorMut, With,
+    VisitorMut, With,
 };
 
-use super::output_names::outer_query;
+use super::scope::visit;
+use super::visits;
 
 /// Writes the places of the columns for `ALL`, wherever the text tells how many they are. Returns whether any
 /// is left.
@@ -32,16 +33,6 @@ pub(crate) fn unplaced_all(statement: &mut Statement) -> Option<Statement> {
 /// Has the first query that is left order by so many columns.
 pub(crate) fn order_by_places(statement: &mut Statement, num_columns: usize) {
     let _ = visit(statement, &mut Placing(num_columns));
-}
-
-fn visit<V: VisitorMut>(statement: &mut Statement, visitor: &mut V) -> ControlFlow<V::Break> {
-    match statement {
-        Statement::Statement(inner) => inner.visit(visitor),
-        _ => match outer_query(statement) {
-            Some(query) => query.visit(visitor),
-            None => ControlFlow::Continue(()),
-        },
-    }
 }
 
 #[derive(Default)]
@@ -88,7 +79,8 @@ impl VisitorMut for Unplaced {
         let mut withs: Vec<With> = self.around.drain(..).flatten().collect();
         for with in &mut withs {
             // The query may be a part of one, and names those before it.
-            let is_left = |cte: &mut Cte| cte.query.visit(&mut Placing(1)).is_break();
+            let is_left =
+                |cte: &mut Cte| visits::change(cte.query.as_mut(), &mut Placing(1)).is_break();
             if let Some(first) = with.cte_tables.iter_mut().position(is_left) {
                 with.cte_tables.truncate(first);
             }

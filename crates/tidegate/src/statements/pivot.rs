@@ -4,7 +4,8 @@
 //! "a"`, grouped by all columns but those that the aggregates and `FOR` name. `t UNPIVOT (v FOR k IN (a, b))` is `unnest`
 //! of the names and of the values of the columns, without what is NULL.
 //!
-//! The columns of a plan are known before it runs, so the values are listed: there is no `IN (ANY)`.
+//! The columns of a plan are known before it runs. Where the values are not listed, `IN (ANY)` or `IN (SELECT …)`, a query is asked
+//! for them first ([`question`], [`answer`]).
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -12,14 +13,16 @@ use std::ops::ControlFlow;
 use sqlparser::ast::{
     self, BinaryOperator, ExcludeSelectItem, Expr, ExprWithAlias, Function, FunctionArguments,
     GroupByExpr, Ident, NullInclusion, ObjectName, PivotValueSource, Query, Select, SelectItem,
-    SetExpr, TableAlias, TableFactor, TableWithJoins, Visit, Visitor, WildcardAdditionalOptions,
+    SetExpr, TableAlias, TableFactor, TableWithJoins, Visitor, WildcardAdditionalOptions, With,
 };
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
 
 use super::columns::calls::has_calls;
 use super::rewrites::call;
+use super::scope::{merged, selects};
 use super::using::folded;
+use super::visits;
 use crate::error::{Error, ErrorKind};
 
 /// The most columns that a PIVOT makes.
@@ -27,6 +30,136 @@ const COLUMNS_MAX: usize = 10_000;
 
 /// The function whose arguments are the columns of GROUP BY, among the aggregates: see `pivot_words`.
 pub(super) const GROUPS: &str = "group by";
+
+/// A value that becomes columns: of each part the text, and its SQL type if it is no string.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PivotValue(pub(crate) Vec<(Option<String>, String)>);
+
+impl PivotValue {
+    fn expr(&self) -> Option<ExprWithAlias> {
+        let part = |(data_type, text): &(Option<String>, String)| {
+            let text = text.replace('\'', "''");
+            match data_type {
+                Some(data_type) => format!("CAST('{text}' AS {data_type})"),
+                None => format!("'{text}'"),
+            }
+        };
+        let parts: Vec<String> = self.0.iter().map(part).collect();
+        let texts: Vec<&str> = self.0.iter().map(|(_, text)| text.as_str()).collect();
+        let sql = format!("({})", parts.join(", "));
+        let parser = Parser::new(&GenericDialect {}).try_with_sql(&sql);
+        let expr = parser.and_then(|mut parser| parser.parse_expr()).ok()?;
+        let alias = Some(Ident::with_quote('"', texts.join("_")));
+        Some(ExprWithAlias { expr, alias })
+    }
+}
+
+/// Tells whether a query has a PIVOT whose values are not listed, its subqueries left out.
+pub(crate) fn is_open(query: &Query) -> bool {
+    fn of_body(body: &SetExpr) -> bool {
+        match body {
+            SetExpr::Select(select) => tables(select).any(is_open_table),
+            SetExpr::SetOperation { left, right, .. } => of_body(left) || of_body(right),
+            _ => false,
+        }
+    }
+    of_body(&query.body)
+}
+
+fn tables(select: &Select) -> impl Iterator<Item = &TableFactor> {
+    select.from.iter().flat_map(|from| {
+        let joined = from.joins.iter().map(|join| &join.relation);
+        std::iter::once(&from.relation).chain(joined)
+    })
+}
+
+fn is_open_table(table: &TableFactor) -> bool {
+    match table {
+        TableFactor::Pivot {
+            table,
+            value_source,
+            ..
+        } => !matches!(value_source, PivotValueSource::List(_)) || is_open_table(table),
+        _ => false,
+    }
+}
+
+/// Finds the first PIVOT of a query whose values are not listed; of several behind one table, that which is next to it.
+fn open(query: &mut Query) -> Option<&mut TableFactor> {
+    let tables = selects(&mut query.body).into_iter().flat_map(|select| {
+        select.from.iter_mut().flat_map(|from| {
+            let joined = from.joins.iter_mut().map(|join| &mut join.relation);
+            std::iter::once(&mut from.relation).chain(joined)
+        })
+    });
+    tables
+        .into_iter()
+        .find(|table| is_open_table(table))
+        .map(innermost)
+}
+
+/// Returns the PIVOT next to a table, of those behind it whose values are not listed.
+fn innermost(pivot: &mut TableFactor) -> &mut TableFactor {
+    let goes_on =
+        matches!(pivot, TableFactor::Pivot { table, .. } if is_open_table(table.as_ref()));
+    if !goes_on {
+        return pivot;
+    }
+    match pivot {
+        TableFactor::Pivot { table, .. } => innermost(table),
+        other => other,
+    }
+}
+
+/// Returns the query of the values of the first PIVOT that does not list them, where these names are known.
+pub(crate) fn question(query: &mut Query, with: Option<With>) -> Option<Query> {
+    let Some(TableFactor::Pivot {
+        table,
+        value_column,
+        value_source,
+        ..
+    }) = open(query)
+    else {
+        return None;
+    };
+    let mut question = match value_source {
+        PivotValueSource::Subquery(values) => Query::clone(values),
+        _ => {
+            let places: Vec<String> = (1..=value_column.len()).map(|at| at.to_string()).collect();
+            let sql = format!(
+                "SELECT DISTINCT 1 FROM t ORDER BY {} LIMIT {}",
+                places.join(", "),
+                COLUMNS_MAX + 1
+            );
+            let parsed = Parser::parse_sql(&GenericDialect {}, &sql).ok()?.pop();
+            let Some(ast::Statement::Query(mut question)) = parsed else {
+                return None;
+            };
+            if let [select] = selects(&mut question.body).as_mut_slice() {
+                let columns = value_column.iter().cloned();
+                select.projection = columns.map(SelectItem::UnnamedExpr).collect();
+                select.from = vec![TableWithJoins {
+                    relation: TableFactor::clone(table),
+                    joins: Vec::new(),
+                }];
+            }
+            *question
+        }
+    };
+    question.with = match (with, question.with.take()) {
+        (Some(outer), Some(inner)) => Some(merged(outer, inner)),
+        (outer, inner) => outer.or(inner),
+    };
+    Some(question)
+}
+
+/// Lists the values of the PIVOT that was asked for.
+pub(crate) fn answer(query: &mut Query, values: Vec<PivotValue>) {
+    if let Some(TableFactor::Pivot { value_source, .. }) = open(query) {
+        let exprs = values.iter().filter_map(PivotValue::expr);
+        *value_source = PivotValueSource::List(exprs.collect());
+    }
+}
 
 /// Writes PIVOT or UNPIVOT behind a table as a subquery.
 ///
@@ -166,7 +299,7 @@ fn columns_of(expr: &Expr) -> Vec<Ident> {
         }
     }
     let mut columns = Columns(Vec::new());
-    let _ = expr.visit(&mut columns);
+    let _ = visits::read(expr, &mut columns);
     columns.0
 }
 

@@ -3,7 +3,7 @@
 //! The parser knows the forms of the SQL of others, which stand behind a table: `SELECT * FROM t PIVOT (sum(v) FOR k IN (…))`
 //! and `SELECT * FROM t UNPIVOT (v FOR k IN (a, b))`. The words are put in that order. The columns of GROUP BY, for which
 //! that form has no place, become the arguments of a function among the aggregates ([`GROUPS`]).
-//! What is not of this form, such as a PIVOT whose values are not listed, stays, and is a syntax error.
+//! Where one column has no values, it becomes `FOR k IN (ANY)`. What is not of this form stays, and is a syntax error.
 
 use std::ops::Range;
 
@@ -107,6 +107,19 @@ impl Clauses<'_> {
         tokens.len()
     }
 
+    /// Tells whether there is a comma outside of parentheses.
+    fn has_comma(&self, range: Range<usize>) -> bool {
+        let mut depth = 0;
+        self.tokens[range].iter().any(|token| {
+            match token.token {
+                Token::LParen | Token::LBracket | Token::LBrace => depth += 1,
+                Token::RParen | Token::RBracket | Token::RBrace => depth -= 1,
+                _ => {}
+            }
+            depth == 0 && token.token == Token::Comma
+        })
+    }
+
     fn is_empty(&self, range: Range<usize>) -> bool {
         self.tokens[range].iter().all(is_space)
     }
@@ -179,7 +192,13 @@ fn pivot(clauses: &Clauses<'_>, writer: &mut Writer<'_>) -> Option<()> {
     let has_group = group < end && is_word(&clauses.tokens[group].token, "GROUP");
     let rest = clauses.find(group, &ENDS);
     let values = clauses.find(on, &["IN"]);
-    if on == end || values >= using || clauses.is_empty(clauses.range.start..on) {
+    let is_listed = values < using;
+    let has_several = clauses.has_comma(on + 1..using);
+    if on == end
+        || (!is_listed && has_several)
+        || clauses.is_empty(on + 1..using)
+        || clauses.is_empty(clauses.range.start..on)
+    {
         return None;
     }
     writer.words("SELECT * FROM");
@@ -202,6 +221,9 @@ fn pivot(clauses: &Clauses<'_>, writer: &mut Writer<'_>) -> Option<()> {
     }
     writer.words("FOR");
     writer.copy(on + 1..using);
+    if !is_listed {
+        writer.words("IN ( ANY )");
+    }
     writer.words(")");
     writer.copy(rest..end);
     Some(())
@@ -299,6 +321,10 @@ mod tests {
                  ORDER BY g LIMIT 3",
             ),
             (
+                "PIVOT t ON year(d) USING sum(v) GROUP BY g",
+                "SELECT * FROM t PIVOT ( sum(v) , \"group by\" ( g ) FOR year(d) IN ( ANY ) )",
+            ),
+            (
                 "WITH p AS (PIVOT t ON k IN (1) USING sum(v)) SELECT * FROM p",
                 "WITH p AS ( SELECT * FROM t PIVOT ( sum(v) FOR k IN (1) ) ) SELECT * FROM p",
             ),
@@ -324,7 +350,7 @@ mod tests {
         for sql in [
             "SELECT * FROM t PIVOT (sum(v) FOR k IN (1))",
             "SELECT * FROM (SELECT 1) PIVOT (sum(v) FOR k IN (1))",
-            "PIVOT t ON k USING sum(v)",
+            "PIVOT t ON k, g USING sum(v)",
             "SELECT pivot FROM t",
             "UNPIVOT",
         ] {

@@ -3,14 +3,14 @@
 //! The planner refuses two columns of one name, but for those of two tables in the outermost query. Where `*`
 //! stands among them, the columns of the tables are known, and a `*` with such a column becomes the list of its
 //! columns. So does one with `RENAME`, which the planner does not have, or with `ILIKE`, which it does not obey
-//! ([`is_open`]).
+//! ([`is_open`]). A column that `RENAME` or `REPLACE` names and no table has is an error.
 
 use std::collections::HashSet;
 
 use regex::Regex;
 use sqlparser::ast::{
-    Expr, Ident, JoinConstraint, JoinOperator, Query, RenameSelectItem, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, SetExpr, TableFactor, WildcardAdditionalOptions,
+    Expr, Ident, IdentWithAlias, JoinConstraint, JoinOperator, Query, RenameSelectItem, Select,
+    SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableFactor, WildcardAdditionalOptions,
 };
 
 use super::output_names::output_name;
@@ -33,7 +33,7 @@ fn is_unread(item: &SelectItem) -> bool {
     matches!(
         item,
         SelectItem::Wildcard(options) | SelectItem::QualifiedWildcard(_, options)
-            if options.opt_rename.is_some() || options.opt_ilike.is_some()
+            if options.opt_rename.is_some() || options.opt_ilike.is_some() || options.opt_replace.is_some()
     )
 }
 
@@ -115,6 +115,11 @@ fn number_select(
     is_outermost: bool,
 ) -> Option<()> {
     let tables = visible(select, columns);
+    if let Some(unknown) = unknown(select, &tables) {
+        // The planner says where it stands, and which columns there are.
+        select.projection = vec![SelectItem::UnnamedExpr(unknown)];
+        return Some(());
+    }
     let mut groups = Vec::with_capacity(select.projection.len());
     for item in &select.projection {
         groups.push(match item {
@@ -287,18 +292,63 @@ fn item_of(
         None if named.is_empty() => Expr::Identifier(own),
         None => Expr::CompoundIdentifier([named, &[own]].concat()),
     };
-    let renames = match &options.opt_rename {
-        Some(RenameSelectItem::Single(rename)) => std::slice::from_ref(rename),
-        Some(RenameSelectItem::Multiple(renames)) => renames.as_slice(),
-        None => &[],
-    };
-    match renames.iter().find(|rename| is_it(&rename.ident)) {
+    match renames_of(options)
+        .iter()
+        .find(|rename| is_it(&rename.ident))
+    {
         Some(rename) => SelectItem::ExprWithAlias {
             expr,
             alias: rename.alias.clone(),
         },
         None => SelectItem::UnnamedExpr(expr),
     }
+}
+
+fn renames_of(options: &WildcardAdditionalOptions) -> &[IdentWithAlias] {
+    match &options.opt_rename {
+        Some(RenameSelectItem::Single(rename)) => std::slice::from_ref(rename),
+        Some(RenameSelectItem::Multiple(renames)) => renames.as_slice(),
+        None => &[],
+    }
+}
+
+/// Returns the first column that `RENAME` or `REPLACE` names and no table has; `None` if it cannot be told.
+fn unknown(select: &Select, tables: &[Visible<'_>]) -> Option<Expr> {
+    let all: Vec<_> = tables
+        .iter()
+        .map(|table| table.columns)
+        .collect::<Option<_>>()?;
+    for item in &select.projection {
+        let (of, options) = match item {
+            SelectItem::Wildcard(options) => (None, options),
+            SelectItem::QualifiedWildcard(
+                SelectItemQualifiedWildcardKind::ObjectName(name),
+                options,
+            ) => (Some(name), options),
+            _ => continue,
+        };
+        let renamed = renames_of(options).iter().map(|rename| &rename.ident);
+        let replaced = options
+            .opt_replace
+            .iter()
+            .flat_map(|replace| &replace.items);
+        let replaced = replaced.map(|replace| &replace.column_name);
+        for name in renamed.chain(replaced) {
+            let mut columns = all.iter().copied().flatten();
+            if columns.any(|column| column.name == folded(name)) {
+                continue;
+            }
+            let table = of
+                .iter()
+                .flat_map(|of| of.0.iter().filter_map(|part| part.as_ident()));
+            let mut parts: Vec<Ident> = table.chain([name]).cloned().collect();
+            return Some(match parts.len() {
+                1 => Expr::Identifier(parts.remove(0)),
+                _ => Expr::CompoundIdentifier(parts),
+            });
+        }
+    }
+    None
 }
 
 /// Reads a pattern of `ILIKE`.

@@ -6,8 +6,9 @@
 //! other systems become what they are here ([`forms`]), arrows are bound and made lambdas ([`arrows`]), and
 //! `IS DISTINCT FROM` takes its nearest operands ([`distinct`]), and operators are bound as in PostgreSQL ([`operators`]). Columns
 //! of `USING` get their table ([`using`]), PIVOT becomes a subquery ([`pivot`]), and calls that differ in casts alone are
-//! kept apart ([`casts`]).
+//! kept apart ([`casts`]). A window that begins with the name of another is written out ([`windows`](super::windows)).
 
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use datafusion::execution::context::SessionState;
@@ -22,7 +23,8 @@ use sqlparser::ast::{
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
 
-use super::{arrows, casts, distinct, operators, pivot, using};
+use super::windows::NamedWindows;
+use super::{arrows, casts, distinct, operators, pivot, using, visits};
 use crate::clients::TEMP_SCHEMA;
 use crate::error::{Error, ErrorKind};
 use crate::functions::forms;
@@ -65,7 +67,11 @@ impl Rewrites<'_> {
     }
 
     fn visit(&self, node: &mut (impl Visit + VisitMut)) -> Result<(), Error> {
-        if let ControlFlow::Break(error) = VisitMut::visit(node, &mut Visitor(self)) {
+        let mut visitor = Visitor {
+            rewrites: self,
+            windows: NamedWindows::default(),
+        };
+        if let ControlFlow::Break(error) = visits::change(node, &mut visitor) {
             return Err(error);
         }
         casts::keep_apart(node);
@@ -156,11 +162,6 @@ impl Rewrites<'_> {
         }
         for table in &mut select.from {
             joins(table)?;
-        }
-        for window in &select.named_window {
-            if let ast::NamedWindowExpr::WindowSpec(window) = &window.1 {
-                extended(window)?;
-            }
         }
         refuse(select.prewhere.is_some(), "PREWHERE", "use WHERE")?;
         refuse(
@@ -255,7 +256,7 @@ impl Rewrites<'_> {
             || functions.aggregate_functions().contains_key(&name)
             || functions.window_functions().contains_key(&name)
             || functions.higher_order_functions().contains_key(&name);
-        match is_registered {
+        match is_registered && !forms::is_short(&name, call) {
             true => None,
             false => forms::form(call),
         }
@@ -317,7 +318,10 @@ impl Rewrites<'_> {
     }
 }
 
-struct Visitor<'a>(&'a Rewrites<'a>);
+struct Visitor<'a> {
+    rewrites: &'a Rewrites<'a>,
+    windows: NamedWindows,
+}
 
 impl VisitorMut for Visitor<'_> {
     type Break = Error;
@@ -326,14 +330,19 @@ impl VisitorMut for Visitor<'_> {
         flow(match statement {
             ast::Statement::CreateTable(create) => {
                 let name = create.name.to_string();
-                let checked =
-                    self.0
-                        .constraints(&name, &mut create.constraints, &mut create.columns);
-                checked.and_then(|()| self.0.temporary(&mut create.temporary, &mut create.name))
+                let checked = repeated_column(&create.columns);
+                let checked = checked.and_then(|()| {
+                    self.rewrites
+                        .constraints(&name, &mut create.constraints, &mut create.columns)
+                });
+                checked.and_then(|()| {
+                    self.rewrites
+                        .temporary(&mut create.temporary, &mut create.name)
+                })
             }
-            ast::Statement::CreateView(create) => {
-                self.0.temporary(&mut create.temporary, &mut create.name)
-            }
+            ast::Statement::CreateView(create) => self
+                .rewrites
+                .temporary(&mut create.temporary, &mut create.name),
             ast::Statement::Delete(delete) => refuse(
                 delete.limit.is_some(),
                 "DELETE … LIMIT",
@@ -346,7 +355,13 @@ impl VisitorMut for Visitor<'_> {
             ),
             ast::Statement::Set(set) => {
                 set_time_zone(set);
-                Ok(())
+                let is_query = matches!(set, Set::SingleAssignment { values, .. }
+                    if matches!(values.as_slice(), [Expr::Subquery(_)]));
+                refuse(
+                    is_query,
+                    "SET to the result of a query",
+                    "give the value itself",
+                )
             }
             ast::Statement::Truncate(truncate) => {
                 if let Some(delete) = deletion(truncate) {
@@ -359,7 +374,7 @@ impl VisitorMut for Visitor<'_> {
     }
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
-        flow(self.0.query(query))
+        flow(self.rewrites.query(query))
     }
 
     fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
@@ -370,10 +385,12 @@ impl VisitorMut for Visitor<'_> {
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
-        flow(self.0.select(select))
+        let checked = self.rewrites.select(select);
+        flow(checked.and_then(|()| self.windows.enter(select)))
     }
 
     fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
+        self.windows.leave();
         // By now lambdas are told from arrows.
         if !using::is_open_select(select) {
             using::bind(select, &[]);
@@ -382,22 +399,22 @@ impl VisitorMut for Visitor<'_> {
     }
 
     fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<Error> {
-        flow(self.0.table(table))
+        flow(self.rewrites.table(table))
     }
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
         if let Expr::Function(call) = expr {
-            if let Some(form) = self.0.form(call) {
+            if let Some(form) = self.rewrites.form(call) {
                 *expr = form;
                 return ControlFlow::Continue(());
             }
-            self.0.lambdas(call);
-            if let Some(ast::WindowType::WindowSpec(window)) = &call.over
-                && let Err(error) = extended(window)
+            self.rewrites.lambdas(call);
+            if let Some(ast::WindowType::WindowSpec(window)) = &mut call.over
+                && let Err(error) = self.windows.extend(window)
             {
                 return ControlFlow::Break(error);
             }
-            return flow(self.0.call(call));
+            return flow(self.rewrites.call(call));
         }
         if let Expr::Interval(interval) = expr {
             quote_number(interval);
@@ -407,6 +424,9 @@ impl VisitorMut for Visitor<'_> {
         }
         if let Some(column) = column_of_keyword(expr) {
             *expr = column;
+        }
+        if let Expr::CompoundFieldAccess { access_chain, .. } = expr {
+            access_chain.iter_mut().for_each(by_name);
         }
         if let Expr::UnaryOp {
             op: UnaryOperator::BitwiseNot,
@@ -433,7 +453,10 @@ impl VisitorMut for Visitor<'_> {
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
         // Its arguments are written out by now, so that what they grow to is known; its body was when it was made.
         if let Expr::Function(call) = expr
-            && let Some(written) = self.0.macro_of(call).and_then(|made| made.expand(call))
+            && let Some(written) = self
+                .rewrites
+                .macro_of(call)
+                .and_then(|made| made.expand(call))
         {
             *expr = written;
         }
@@ -506,13 +529,37 @@ fn complement(operand: Expr) -> Expr {
     }))
 }
 
-/// Refuses `OVER (w ORDER BY x)`, of which the planner would leave out what `w` says.
-fn extended(window: &ast::WindowSpec) -> Result<(), Error> {
-    refuse(
-        window.window_name.is_some(),
-        "a window that begins with the name of another, as in OVER (w ORDER BY x),",
-        "write the other's PARTITION BY and ORDER BY out; OVER w alone takes all of it",
-    )
+/// Writes `.a` behind a value as `['a']`, which the planner knows.
+fn by_name(access: &mut AccessExpr) {
+    let AccessExpr::Dot(Expr::Identifier(name)) = access else {
+        return;
+    };
+    let field = match name.quote_style {
+        None => name.value.to_lowercase(),
+        Some(_) => name.value.clone(),
+    };
+    let field = ast::Value::SingleQuotedString(field).with_empty_span();
+    *access = AccessExpr::Subscript(Subscript::Index {
+        index: Expr::Value(field),
+    });
+}
+
+/// Refuses a table with two columns of one name.
+fn repeated_column(columns: &[ColumnDef]) -> Result<(), Error> {
+    let mut names = HashSet::new();
+    match columns
+        .iter()
+        .find(|column| !names.insert(using::folded(&column.name)))
+    {
+        None => Ok(()),
+        Some(column) => {
+            let message = format!(
+                "two columns are called {}: give each a name of its own",
+                column.name
+            );
+            Err(Error::new(ErrorKind::Sql, message))
+        }
+    }
 }
 
 /// Gives the ends of a slice that it leaves open, `[2:]` and `[:2]`, which the planner wants.
@@ -554,8 +601,8 @@ fn not_supported(message: &str) -> Error {
     Error::new(ErrorKind::NotSupported, message)
 }
 
-/// Has `SEMI JOIN` and `ANTI JOIN` keep rows of the left side, as in DuckDB and Spark; refuses `POSITIONAL JOIN`,
-/// which the parser takes for a join without a condition with a table of that name.
+/// Has `SEMI JOIN` and `ANTI JOIN` keep rows of the left side, as in DuckDB and Spark; refuses a `JOIN` without a condition,
+/// which would give all pairs, and `POSITIONAL JOIN`, which the parser takes for one with a table of that name.
 fn joins(table: &mut TableWithJoins) -> Result<(), Error> {
     let mut left = &table.relation;
     for join in &mut table.joins {
@@ -567,11 +614,16 @@ fn joins(table: &mut TableWithJoins) -> Result<(), Error> {
             JoinOperator::Anti(on) => {
                 *operator = JoinOperator::LeftAnti(std::mem::replace(on, JoinConstraint::None));
             }
-            JoinOperator::Join(JoinConstraint::None) => refuse(
-                is_called_positional(left),
+            JoinOperator::Join(JoinConstraint::None) if is_called_positional(left) => refuse(
+                true,
                 "POSITIONAL JOIN",
                 "number the rows of both sides with row_number() OVER (), and join on that",
             )?,
+            JoinOperator::Join(JoinConstraint::None)
+            | JoinOperator::Inner(JoinConstraint::None) => {
+                let message = "JOIN has no condition: write ON a.x = b.x or USING (x), or CROSS JOIN for all pairs";
+                return Err(Error::new(ErrorKind::Sql, message));
+            }
             _ => {}
         }
         left = &join.relation;
@@ -626,7 +678,7 @@ fn asks(characteristics: Option<ConstraintCharacteristics>) -> bool {
 }
 
 /// Calls a function.
-pub(super) fn call(name: &str, arguments: Vec<Expr>) -> Expr {
+pub(crate) fn call(name: &str, arguments: Vec<Expr>) -> Expr {
     let argument = |expr| FunctionArg::Unnamed(FunctionArgExpr::Expr(expr));
     Expr::Function(Function {
         name: ObjectName::from(vec![Ident::new(name)]),

@@ -9,11 +9,12 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::parser::Statement;
 use sqlparser::ast::{
-    self, Query, Select, SelectItem, SetExpr, TableFactor, TableWithJoins, Visit, VisitMut,
-    Visitor, VisitorMut, WildcardAdditionalOptions, With,
+    self, Query, Select, SelectItem, SetExpr, TableFactor, TableWithJoins, Visitor, VisitorMut,
+    WildcardAdditionalOptions, With,
 };
 
 use super::output_names::outer_query;
+use super::visits;
 
 /// A column of a table: the name of the table, if it has one, and its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -183,12 +184,12 @@ fn num_queries(query: &Query) -> usize {
         }
     }
     let mut count = Count(0);
-    let _ = Visit::visit(query, &mut count);
+    let _ = visits::read(query, &mut count);
     count.0
 }
 
 /// Puts the names of an inner `WITH` behind those of an outer one, which they hide.
-fn merged(mut outer: With, inner: With) -> With {
+pub(super) fn merged(mut outer: With, inner: With) -> With {
     let hidden = |name: &ast::Ident| {
         let mut names = inner.cte_tables.iter().map(|cte| &cte.alias.name);
         names.any(|inner| inner == name)
@@ -217,9 +218,9 @@ pub(super) fn visit<V: VisitorMut>(
     visitor: &mut V,
 ) -> ControlFlow<V::Break> {
     match statement {
-        Statement::Statement(inner) => inner.visit(visitor),
+        Statement::Statement(inner) => visits::change(inner.as_mut(), visitor),
         _ => match outer_query(statement) {
-            Some(query) => query.visit(visitor),
+            Some(query) => visits::change(query, visitor),
             None => ControlFlow::Continue(()),
         },
     }

@@ -3,9 +3,11 @@
 //! `SELECT total: a + b`, DuckDB's other way to name an item, becomes `SELECT a + b AS total`.
 //! `WITH t AS MATERIALIZED (…)` and `AS NOT MATERIALIZED (…)` lose the hint: each says how a query is run, not
 //! what it gives.
+//! `TABLESAMPLE 10%` becomes `TABLESAMPLE 10 PERCENT`, `CREATE FUNCTION f(x) AS x + 1`, which is DuckDB's other name for a macro, `CREATE
+//! MACRO`, and the words of `INSERT INTO t BY NAME` a column of that name ([`BY_NAME`]).
 
 use sqlparser::keywords::Keyword;
-use sqlparser::tokenizer::{Token, TokenWithSpan};
+use sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
 
 /// What ends a select list.
 const ENDS: [Keyword; 15] = [
@@ -37,8 +39,12 @@ struct Level {
     name: Option<TokenWithSpan>,
 }
 
-/// Writes names of items behind them, and leaves hints out.
-pub(super) fn as_standard(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+/// Stands for the columns of `INSERT INTO t BY NAME`, until the query tells them.
+pub(crate) const BY_NAME: &str = "by name";
+
+/// Writes names of items behind them, leaves hints out, and writes other words as the parser knows them.
+pub(super) fn as_standard(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    replace_words(&mut tokens);
     let needed = |token: &TokenWithSpan| {
         token.token == Token::Colon || keyword(&token.token) == Keyword::MATERIALIZED
     };
@@ -46,6 +52,102 @@ pub(super) fn as_standard(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         true => names_behind(without_hints(tokens)),
         false => tokens,
     }
+}
+
+/// Writes words of samples, of functions and of INSERT in place.
+fn replace_words(tokens: &mut Vec<TokenWithSpan>) {
+    let is_space = |token: &Token| matches!(token, Token::Whitespace(_));
+    let has_any = tokens.iter().any(|token| {
+        let word = keyword(&token.token);
+        matches!(
+            word,
+            Keyword::TABLESAMPLE | Keyword::FUNCTION | Keyword::INSERT
+        )
+    });
+    if !has_any {
+        return;
+    }
+    let places: Vec<usize> = (0..tokens.len())
+        .filter(|place| !is_space(&tokens[*place].token))
+        .collect();
+    let words: Vec<Keyword> = places
+        .iter()
+        .map(|place| keyword(&tokens[*place].token))
+        .collect();
+    // From the end, so that places before stay.
+    for (at, word) in words.iter().enumerate().rev() {
+        let is_share = *word == Keyword::TABLESAMPLE
+            && places
+                .get(at + 1)
+                .is_some_and(|place| matches!(tokens[*place].token, Token::Number(..)))
+            && places
+                .get(at + 2)
+                .is_some_and(|place| tokens[*place].token == Token::Mod);
+        if is_share {
+            let place = places[at + 2];
+            let span = tokens[place].span;
+            let space = Token::Whitespace(Whitespace::Space);
+            let written = [space, Token::make_keyword("PERCENT")];
+            tokens.splice(
+                place..=place,
+                written.map(|token| TokenWithSpan::new(token, span)),
+            );
+        }
+    }
+    if let Some(at) = macro_at(tokens, &places, &words) {
+        tokens[places[at]].token = Token::make_keyword("MACRO");
+    }
+    if let Some(range) = by_name_at(tokens, &places, &words) {
+        let span = tokens[range.start].span;
+        let column = [
+            Token::LParen,
+            Token::make_word(BY_NAME, Some('"')),
+            Token::RParen,
+        ];
+        tokens.splice(range, column.map(|token| TokenWithSpan::new(token, span)));
+    }
+}
+
+/// Finds `FUNCTION` in `CREATE FUNCTION f(x) AS` before an expression.
+fn macro_at(tokens: &[TokenWithSpan], places: &[usize], words: &[Keyword]) -> Option<usize> {
+    const BEFORE: [Keyword; 5] = [
+        Keyword::CREATE,
+        Keyword::OR,
+        Keyword::REPLACE,
+        Keyword::TEMP,
+        Keyword::TEMPORARY,
+    ];
+    let at = words.iter().position(|word| !BEFORE.contains(word))?;
+    if words.first() != Some(&Keyword::CREATE) || words[at] != Keyword::FUNCTION {
+        return None;
+    }
+    let mut behind = places[at + 1..].iter();
+    behind.find(|place| tokens[**place].token == Token::RParen)?;
+    let [as_word, body] = [behind.next()?, behind.next()?];
+    let is_text = matches!(
+        tokens[*body].token,
+        Token::SingleQuotedString(_)
+            | Token::DollarQuotedString(_)
+            | Token::EscapedStringLiteral(_)
+    );
+    (keyword(&tokens[*as_word].token) == Keyword::AS && !is_text).then_some(at)
+}
+
+/// Finds `BY NAME` behind the table of an INSERT.
+fn by_name_at(
+    tokens: &[TokenWithSpan],
+    places: &[usize],
+    words: &[Keyword],
+) -> Option<std::ops::Range<usize>> {
+    if words.first() != Some(&Keyword::INSERT) {
+        return None;
+    }
+    // A table's name has at most three parts, and points between them.
+    let by = words.iter().take(8).position(|word| *word == Keyword::BY)?;
+    let name = *places.get(by + 1)?;
+    let is_name = matches!(&tokens[name].token, Token::Word(word)
+        if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("name"));
+    is_name.then(|| places[by]..name + 1)
 }
 
 /// Leaves `MATERIALIZED` and `NOT MATERIALIZED` out between `AS` and a parenthesis.
@@ -196,6 +298,26 @@ mod tests {
             (
                 "WITH t AS NOT MATERIALIZED (SELECT 1)",
                 "WITH t AS   (SELECT 1)",
+            ),
+            (
+                "SELECT * FROM t TABLESAMPLE 10% WHERE a % 2 = 0",
+                "SELECT * FROM t TABLESAMPLE 10 PERCENT WHERE a % 2 = 0",
+            ),
+            (
+                "CREATE OR REPLACE FUNCTION f(a, b) AS a + b",
+                "CREATE OR REPLACE MACRO f(a, b) AS a + b",
+            ),
+            (
+                "CREATE FUNCTION f(a INT) RETURNS INT RETURN a",
+                "CREATE FUNCTION f(a INT) RETURNS INT RETURN a",
+            ),
+            (
+                "INSERT INTO s.t BY NAME SELECT 1 AS a",
+                "INSERT INTO s.t (\"by name\") SELECT 1 AS a",
+            ),
+            (
+                "INSERT INTO t SELECT a FROM u GROUP BY name",
+                "INSERT INTO t SELECT a FROM u GROUP BY name",
             ),
             (
                 "SELECT a AS materialized, x::INT",

@@ -18,6 +18,7 @@ use sqlparser::ast::{
 
 use super::rewrites::call;
 use super::scope::{TableColumn, TableColumns, selects};
+use super::visits;
 
 /// Tells whether the text of a query leaves open which tables have the columns of its joins.
 pub(crate) fn is_open(query: &Query) -> bool {
@@ -346,12 +347,15 @@ impl Columns {
 
     fn put_all(&self, node: &mut impl VisitMut, which: fn(&Merged) -> bool, hidden: Vec<String>) {
         if !self.merged.is_empty() {
-            let _ = node.visit(&mut Put {
-                columns: self,
-                which,
-                hidden,
-                depth: 0,
-            });
+            let _ = visits::change(
+                node,
+                &mut Put {
+                    columns: self,
+                    which,
+                    hidden,
+                    depth: 0,
+                },
+            );
         }
     }
 

@@ -2,8 +2,9 @@
 
 use std::ops::ControlFlow;
 
-use sqlparser::ast::{Expr, Function, Query, Visit, VisitMut, Visitor, VisitorMut};
+use sqlparser::ast::{Expr, Function, Query, Visitor, VisitorMut};
 
+use super::super::visits;
 use crate::functions::forms;
 
 /// Tells whether an expression has `COLUMNS(…)`.
@@ -47,7 +48,7 @@ pub(super) fn calls_of(expr: &Expr) -> Vec<Function> {
         }
     }
     let mut calls = Calls::default();
-    let _ = expr.visit(&mut calls);
+    let _ = visits::read(expr, &mut calls);
     calls.found
 }
 
@@ -82,6 +83,6 @@ pub(super) fn replaced(expr: &Expr, values: impl Iterator<Item = Expr>) -> Expr 
         }
     }
     let mut expr = expr.clone();
-    let _ = VisitMut::visit(&mut expr, &mut Replace { depth: 0, values });
+    let _ = visits::change(&mut expr, &mut Replace { depth: 0, values });
     expr
 }

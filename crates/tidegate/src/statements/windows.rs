@@ -1,0 +1,97 @@
+//! Windows that begin with the name of another, `OVER (w ORDER BY x)`: what the other says is copied into them.
+//!
+//! The planner would leave it out. As in PostgreSQL and DuckDB, a window that begins so adds an order and a frame to
+//! one that has none, and never another partition.
+
+use sqlparser::ast::{Ident, NamedWindowDefinition, NamedWindowExpr, Select, WindowSpec};
+
+use crate::error::{Error, ErrorKind};
+
+/// The windows of the WINDOW clauses around a place, the innermost last.
+#[derive(Default)]
+pub(super) struct NamedWindows(Vec<Vec<NamedWindowDefinition>>);
+
+impl NamedWindows {
+    /// Begins a query, whose windows may begin with those before them.
+    ///
+    /// # Errors
+    /// Those of [`Self::extend`].
+    pub(super) fn enter(&mut self, select: &mut Select) -> Result<(), Error> {
+        self.0.push(Vec::new());
+        for definition in &mut select.named_window {
+            if let NamedWindowExpr::WindowSpec(window) = &mut definition.1 {
+                self.extend(window)?;
+            }
+            if let Some(known) = self.0.last_mut() {
+                known.push(definition.clone());
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the query that was begun last.
+    pub(super) fn leave(&mut self) {
+        self.0.pop();
+    }
+
+    /// Copies what another window says into one that begins with its name.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Sql`] if the query has no such window, or if both say the same part.
+    pub(super) fn extend(&self, window: &mut WindowSpec) -> Result<(), Error> {
+        let Some(name) = window.window_name.take() else {
+            return Ok(());
+        };
+        let base = self.find(&name)?;
+        let refused = if !window.partition_by.is_empty() {
+            "it cannot have a PARTITION BY of its own: leave that out"
+        } else if !window.order_by.is_empty() && !base.order_by.is_empty() {
+            "it cannot be ordered, which that is already: leave one ORDER BY out"
+        } else if base.window_frame.is_some() {
+            "that cannot have a frame: leave ROWS, RANGE or GROUPS out of it, or write OVER w \
+             without parentheses"
+        } else {
+            window.partition_by.clone_from(&base.partition_by);
+            if window.order_by.is_empty() {
+                window.order_by.clone_from(&base.order_by);
+            }
+            return Ok(());
+        };
+        Err(invalid(&format!(
+            "the window ({name} …) begins with the window {name}, so {refused}"
+        )))
+    }
+
+    fn find(&self, name: &Ident) -> Result<&WindowSpec, Error> {
+        let known = self.0.last().map_or(&[][..], Vec::as_slice);
+        let mut wanted = name;
+        // A window may be another's second name. Each is after what it names, so that the search ends.
+        for NamedWindowDefinition(known, said) in known.iter().rev() {
+            match said {
+                _ if !is_same(known, wanted) => {}
+                NamedWindowExpr::WindowSpec(window) => return Ok(window),
+                NamedWindowExpr::NamedWindow(other) => wanted = other,
+            }
+        }
+        let names: Vec<String> = known.iter().map(|known| known.0.to_string()).collect();
+        let instead = match names.is_empty() {
+            true => "write WINDOW name AS (…) behind WHERE, GROUP BY and HAVING".to_owned(),
+            false => format!("the query names {} before it", names.join(", ")),
+        };
+        Err(invalid(&format!(
+            "there is no window called {name} here: {instead}"
+        )))
+    }
+}
+
+fn is_same(left: &Ident, right: &Ident) -> bool {
+    let normal = |name: &Ident| match name.quote_style {
+        None => name.value.to_lowercase(),
+        Some(_) => name.value.clone(),
+    };
+    normal(left) == normal(right)
+}
+
+fn invalid(message: &str) -> Error {
+    Error::new(ErrorKind::Sql, message)
+}
