@@ -1,6 +1,7 @@
 //! Plans a statement whose text leaves open what only the columns of its tables tell: which of them join in a
 //! natural join, for which `COLUMNS` stands, which would have one name twice, and which names are none of a column.
 
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{SchemaError, Span};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::context::SessionState;
@@ -123,9 +124,18 @@ fn columns_of(plan: &LogicalPlan) -> Vec<TableColumn> {
         TableColumn {
             table: quoted.collect(),
             name: field.name().clone(),
+            fields: fields_of(field.data_type()),
         }
     });
     columns.collect()
+}
+
+/// Returns the names of a struct's fields; none of another type.
+fn fields_of(data_type: &DataType) -> Vec<String> {
+    match data_type {
+        DataType::Struct(fields) => fields.iter().map(|field| field.name().clone()).collect(),
+        _ => Vec::new(),
+    }
 }
 
 /// Tells whether an error may be that two columns have one name, or that the second has not the name that

@@ -321,6 +321,7 @@ mod tests {
         let column = |name: &str| TableColumn {
             table: vec![Ident::new("t")],
             name: name.into(),
+            fields: Vec::new(),
         };
         let columns = ["a", "ab", "c"].map(column).to_vec();
         let done = expand(&mut query, &vec![Some(columns)]);

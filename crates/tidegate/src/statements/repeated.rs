@@ -2,7 +2,7 @@
 //!
 //! The planner refuses two columns of one name, but for those of two tables in the outermost query. Where `*`
 //! stands among them, the columns of the tables are known, and a `*` with such a column becomes the list of its
-//! columns. So does one with `RENAME`, which the planner does not have, or with `ILIKE`, which it does not obey
+//! columns. So does one of the fields of a struct, `x.*`, one with `RENAME`, which the planner does not have, or with `ILIKE`, which it does not obey
 //! ([`is_open`]). A column that `RENAME` or `REPLACE` names and no table has is an error.
 
 use std::collections::HashSet;
@@ -10,10 +10,12 @@ use std::collections::HashSet;
 use regex::Regex;
 use sqlparser::ast::{
     Expr, Ident, IdentWithAlias, JoinConstraint, JoinOperator, Query, RenameSelectItem, Select,
-    SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableFactor, WildcardAdditionalOptions,
+    SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableFactor, Value,
+    WildcardAdditionalOptions,
 };
 
 use super::output_names::output_name;
+use super::rewrites::call;
 use super::scope::{TableColumn, TableColumns, selects};
 use super::using::{constraint_of, folded, leaves_out, table_of};
 
@@ -21,7 +23,10 @@ use super::using::{constraint_of, folded, leaves_out, table_of};
 pub(crate) fn is_open(query: &Query) -> bool {
     fn of_body(body: &SetExpr) -> bool {
         match body {
-            SetExpr::Select(select) => select.projection.iter().any(is_unread),
+            SetExpr::Select(select) => {
+                let mut items = select.projection.iter();
+                items.any(|item| is_unread(item) || is_of_no_table(select, item))
+            }
             SetExpr::SetOperation { left, right, .. } => of_body(left) || of_body(right),
             _ => false,
         }
@@ -35,6 +40,79 @@ fn is_unread(item: &SelectItem) -> bool {
         SelectItem::Wildcard(options) | SelectItem::QualifiedWildcard(_, options)
             if options.opt_rename.is_some() || options.opt_ilike.is_some() || options.opt_replace.is_some()
     )
+}
+
+/// Tells whether an item is `x.*` where no table is called `x`.
+fn is_of_no_table(select: &Select, item: &SelectItem) -> bool {
+    let Some(name) = qualifier_of(item) else {
+        return false;
+    };
+    let is_it = |table: &TableFactor| {
+        let known = table_of(table).unwrap_or_default();
+        known
+            .iter()
+            .map(folded)
+            .collect::<Vec<_>>()
+            .ends_with(&name)
+    };
+    let mut tables = select.from.iter().flat_map(|from| {
+        let joined = from.joins.iter().map(|join| &join.relation);
+        std::iter::once(&from.relation).chain(joined)
+    });
+    !tables.any(is_it)
+}
+
+/// Returns what stands before the `*` of `t.*`.
+fn qualifier_of(item: &SelectItem) -> Option<Vec<String>> {
+    match item {
+        SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _) => {
+            let parts = name.0.iter().map(|part| part.as_ident().map(folded));
+            parts.collect()
+        }
+        _ => None,
+    }
+}
+
+/// Writes `x.*` of a struct as its fields. Returns whether there was any.
+fn write_fields(select: &mut Select, columns: &[Option<Vec<TableColumn>>]) -> bool {
+    let mut has_changed = false;
+    let mut items = Vec::with_capacity(select.projection.len());
+    for item in &select.projection {
+        let fields = match is_of_no_table(select, item) {
+            true => fields_of(item, columns),
+            false => None,
+        };
+        has_changed |= fields.is_some();
+        items.extend(fields.unwrap_or_else(|| vec![item.clone()]));
+    }
+    select.projection = items;
+    has_changed
+}
+
+fn fields_of(item: &SelectItem, columns: &[Option<Vec<TableColumn>>]) -> Option<Vec<SelectItem>> {
+    let SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), options) =
+        item
+    else {
+        return None;
+    };
+    let own = qualifier_of(item)?.pop()?;
+    let mut known = columns.iter().flatten().flatten();
+    let of = known.find(|column| column.name == own && !column.fields.is_empty())?;
+    let parts = name.0.iter().filter_map(|part| part.as_ident().cloned());
+    let parts: Vec<Ident> = parts.collect();
+    let root = match parts.as_slice() {
+        [name] => Expr::Identifier(name.clone()),
+        _ => Expr::CompoundIdentifier(parts),
+    };
+    let fields = of.fields.iter().filter(|field| !leaves_out(options, field));
+    let items = fields.map(|field| {
+        let name = Value::SingleQuotedString(field.clone()).with_empty_span();
+        SelectItem::ExprWithAlias {
+            expr: call("get_field", vec![root.clone(), Expr::Value(name)]),
+            alias: Ident::with_quote('"', field),
+        }
+    });
+    Some(items.collect())
 }
 
 /// Tells whether a query may have two columns of one name that the planner refuses.
@@ -76,6 +154,7 @@ pub(crate) fn number(query: &mut Query, tables: &TableColumns, is_outermost: boo
         let joins = select.from.iter().map(|from| from.joins.len() + 1);
         let (own, others) = rest.split_at(joins.sum::<usize>().min(rest.len()));
         rest = others;
+        has_changed |= write_fields(select, own);
         has_changed |= number_select(select, own, is_outermost).is_some();
     }
     has_changed
@@ -127,13 +206,9 @@ fn number_select(
             SelectItem::Wildcard(_) if has_using(select) => return None,
             SelectItem::Wildcard(options) => all_of(&tables, None, options)?,
             SelectItem::QualifiedWildcard(
-                SelectItemQualifiedWildcardKind::ObjectName(name),
+                SelectItemQualifiedWildcardKind::ObjectName(_),
                 options,
-            ) => {
-                let parts = name.0.iter().map(|part| part.as_ident().map(folded));
-                let name: Vec<String> = parts.collect::<Option<_>>()?;
-                all_of(&tables, Some(&name), options)?
-            }
+            ) => all_of(&tables, Some(&qualifier_of(item)?), options)?,
             item => vec![item.clone()],
         });
     }
@@ -384,6 +459,7 @@ mod tests {
         let column = |name: &&str| TableColumn {
             table: vec![Ident::new(table)],
             name: name.to_string(),
+            fields: Vec::new(),
         };
         Some(names.iter().map(column).collect())
     }

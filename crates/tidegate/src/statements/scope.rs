@@ -16,11 +16,12 @@ use sqlparser::ast::{
 use super::output_names::outer_query;
 use super::visits;
 
-/// A column of a table: the name of the table, if it has one, and its own.
+/// A column of a table: the name of the table, if it has one, its own, and those of its fields if it is a struct.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TableColumn {
     pub(crate) table: Vec<ast::Ident>,
     pub(crate) name: String,
+    pub(crate) fields: Vec<String>,
 }
 
 /// The columns of each table of a query, in the order of the text; `None` if they cannot be told.

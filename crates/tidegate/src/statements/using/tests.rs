@@ -101,6 +101,7 @@ fn columns_of_tables_tell_what_the_text_leaves_open() {
         let column = |name: &&str| TableColumn {
             table: vec![Ident::new(table)],
             name: name.to_string(),
+            fields: Vec::new(),
         };
         Some(names.iter().map(column).collect())
     };
