@@ -244,7 +244,7 @@ impl TableProvider for FilesTable {
     }
 }
 
-/// Lists the files of all paths, one that is named twice twice.
+/// Lists the files of all paths. A file that two paths name is listed twice.
 async fn list(
     session: &dyn Session,
     paths: &[FilePath],

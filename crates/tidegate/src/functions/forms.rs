@@ -181,7 +181,7 @@ const OBJECTS: [&str; 3] = ["json_object", "json_build_object", "jsonb_build_obj
 /// The aggregate that separates by commas if it is not told otherwise.
 const JOINED: &str = "string_agg";
 
-/// Functions of a format in the words of C and Python, and whether it is for reading.
+/// Functions that take a format of Python and DuckDB, and whether they read by it.
 const TIMES: [(&str, bool); 3] = [
     ("strftime", false),
     ("strptime", true),

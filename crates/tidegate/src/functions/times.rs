@@ -1,5 +1,5 @@
-//! `try_strptime(s, format)`: the timestamp that a string is by a format, NULL where it is none; and the formats of
-//! `strptime` and `strftime`, which are C's and Python's.
+//! `try_strptime(s, format)`: reads a timestamp by a format, and gives NULL where the string is none or the format is
+//! not valid; and the formats of `strptime` and `strftime`, which are Python's, with DuckDB's `%g` and `%n`.
 //!
 //! DataFusion's functions of the family of `to_timestamp` forget the session's zone where a column is read by a format
 //! ([`Zoned`]).
@@ -101,6 +101,7 @@ impl ScalarUDFImpl for Zoned {
     }
 }
 
+/// Reads a timestamp, and gives NULL where the parser fails.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct TryStrptime {
     parser: Arc<ScalarUDF>,
@@ -174,7 +175,7 @@ impl ScalarUDFImpl for TryStrptime {
     }
 }
 
-/// Writes a format of C and Python as chrono has it: `%f` is microseconds, `%g` milliseconds and `%n` nanoseconds of a
+/// Writes a format of Python and DuckDB as chrono has it: `%f` is microseconds, `%g` milliseconds and `%n` nanoseconds of a
 /// second, and behind a point any number of digits where a string is read.
 pub(super) fn chrono_format(format: &str, is_read: bool) -> String {
     let mut written = String::with_capacity(format.len());

@@ -13,7 +13,8 @@
 //!      ELSE false END
 //! ```
 //!
-//! Where neither side can be NULL, the first count decides.
+//! Where neither side can be NULL, the first count decides. The subquery is read up to three times, so that one whose
+//! rows change from one reading to the next (`random()`, LIMIT without an order) may contradict itself.
 
 use std::sync::Arc;
 
