@@ -183,3 +183,14 @@ def test_every_result_is_arrow(con):
     assert frame.to_numpy()["x"].tolist() == list(range(10))
     assert len(frame.to_pandas()) == 10
     assert frame.to_polars().height == 10
+
+
+def test_of_several_statements_the_last_one_answers(con):
+    rows = con.execute("CREATE TABLE t AS SELECT 1 AS a; INSERT INTO t VALUES (2); SELECT * FROM t WHERE a > ?;", [1])
+    assert rows.fetchall() == [(2,)]
+    assert con.sql("SELECT ';' AS s").collect().fetchall() == [(";",)]
+    local = con.from_dict({"x": [1, 2, 3]})
+    assert con.sql("CREATE TABLE u AS SELECT * FROM local; SELECT sum(x) AS n FROM u").fetchall() == [(6,)]
+    with pytest.raises(tg.Error):
+        con.execute("SELECT 1; SELECT missing")
+    assert local.collect().num_rows == 3

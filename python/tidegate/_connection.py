@@ -45,23 +45,30 @@ class Connection:
     def sql(
         self, text: str, params: Sequence[Any] | Mapping[str, Any] | None = None, *, _depth: int = 1
     ) -> DataFrame:
-        """Plan one SQL statement. A query is a lazy frame; anything else runs at once, and its answer is the
-        frame that is returned.
+        """Plan a SQL statement. A query is a lazy frame; anything else runs at once, and its answer is the
+        frame that is returned. Of several statements with semicolons between them, those before the last are
+        run, and the last one's frame is returned.
 
         A table that there is not may be a variable of the caller: a frame of pandas, Polars or pyarrow, a dict of
         columns, or anything that exports Arrow batches. A lazy frame of Polars is collected.
 
         Args:
-            text: the statement.
-            params: the values of ``?`` or ``$1``, ``$2``, … as a list, or of ``$name`` as a dict.
+            text: the statement, or several.
+            params: the values of ``?`` or ``$1``, ``$2``, … as a list, or of ``$name`` as a dict; of several
+                statements they are the last one's.
         """
+        if ";" in text:
+            *before, text = _tidegate.statements(text) or [text]
+            for statement in before:
+                self.sql(statement, _depth=_depth + 1).collect()
         tables = self._variables(text, _depth)
         is_query = _QUERY.match(text) is not None
         _, frame = self._session.plan(text, _values.parameters(params), tables, is_query)
         return DataFrame(self, frame)
 
     def execute(self, text: str, params: Sequence[Any] | Mapping[str, Any] | None = None) -> Table:
-        """Run one SQL statement, and keep its rows in memory: ``con.execute(text).fetchall()``."""
+        """Run a SQL statement, and keep its rows in memory: ``con.execute(text).fetchall()``. Of several, the
+        rows are the last one's."""
         return self.sql(text, params, _depth=2).collect()
 
     def _variables(self, text: str, depth: int) -> dict[str, _tidegate.Frame]:

@@ -37,6 +37,18 @@ fn main(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
     py.detach(|| tidegate_cli::run(arguments))
 }
 
+/// Cuts a text at the semicolons between its statements; a text that cannot be cut is one.
+#[pyfunction]
+fn statements(text: &str) -> Vec<String> {
+    match tidegate::statements::locate(text) {
+        Ok(found) => found
+            .iter()
+            .map(|statement| statement.text().to_owned())
+            .collect(),
+        Err(_) => vec![text.to_owned()],
+    }
+}
+
 /// The module `tidegate._tidegate`.
 #[pymodule]
 fn _tidegate(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -50,5 +62,6 @@ fn _tidegate(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<functions::Function>()?;
     module.add_class::<tasks::Call>()?;
     module.add_function(wrap_pyfunction!(main, module)?)?;
+    module.add_function(wrap_pyfunction!(statements, module)?)?;
     module.add_function(wrap_pyfunction!(functions::end_functions, module)?)
 }

@@ -220,7 +220,8 @@ impl Finder<'_> {
         if is_quoted {
             return Some(format!("\"…\" quotes names; a string is '{name}'"));
         }
-        if self.words.find(&format!("AS {name}"), None).is_some() {
+        let is_insert = self.words.find("INSERT", None).is_some();
+        if !is_insert && self.words.find(&format!("AS {name}"), None).is_some() {
             return Some(format!(
                 "{name} is a name of the SELECT list, which this clause does not see: repeat its \
                  expression, or select from a subquery"

@@ -6,9 +6,11 @@
 //! [`set_comparison`] names the subqueries of ALL and ANY, [`set_copies`] counts duplicates in INTERSECT ALL and
 //! EXCEPT ALL, [`windows`] mends sort keys. [`null_safe_joins`] and [`repeated_names`] keep two of DataFusion's rules
 //! from plans that they would give another meaning. `docs/upstream.md` has a minimal reproduction of each bug.
-//! [`predicate_subqueries`] counts the rows of subqueries that cannot be joined.
+//! [`predicate_subqueries`] counts the rows of subqueries that cannot be joined, [`dependent_subqueries`] joins those that
+//! compare with more than `=`.
 //! [`distinct_arguments`] makes groups where DataFusion would keep sets of values.
 
+mod dependent_subqueries;
 mod distinct_arguments;
 mod expressions;
 mod grouping_sets;
@@ -27,6 +29,7 @@ use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 
 use crate::node_rule::NodeRule;
+use dependent_subqueries::JoinDependentSubqueries;
 use distinct_arguments::SplitDistinctArguments;
 use expressions::RewriteExpressions;
 use grouping_sets::hide_grouping_set_claims;
@@ -52,6 +55,7 @@ pub(crate) fn add_to(builder: SessionStateBuilder) -> SessionStateBuilder {
         .with_analyzer_rule(Arc::new(RewriteExpressions))
         .with_analyzer_rule(Arc::new(NameSetComparisons))
         .with_analyzer_rule(Arc::new(CountSubqueries))
+        .with_analyzer_rule(Arc::new(JoinDependentSubqueries))
         .with_analyzer_rule(Arc::new(NumberCopies))
         .with_analyzer_rule(Arc::new(DropRepeatedKeys))
         .with_optimizer_rule(Arc::new(SplitDistinctArguments))

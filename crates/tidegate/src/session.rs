@@ -1,11 +1,13 @@
 //! A session: SQL and DataFrames in, Arrow batches out.
 
 mod altered;
+mod asof;
 mod builder;
 mod by_name;
 mod cache;
 mod client;
 mod created;
+mod current;
 mod dependencies;
 mod described;
 mod doctor;
@@ -39,7 +41,6 @@ mod tasks;
 mod type_of;
 mod types;
 mod unconstrained;
-mod version;
 mod zones;
 
 use std::fmt;

@@ -16,8 +16,10 @@
 
 pub(crate) mod aliases;
 mod arrows;
+pub(crate) mod asof;
 mod casts;
 pub(crate) mod columns;
+mod comprehensions;
 mod copy;
 mod depth;
 mod distinct;
@@ -33,6 +35,7 @@ mod operators;
 mod order_all;
 mod output_names;
 mod parser;
+mod pattern_words;
 pub(crate) mod pivot;
 mod pivot_words;
 mod placeholders;

@@ -25,20 +25,45 @@ pub(crate) const APPEND: &str = "format.append";
 /// The option, and the setting, by which files keep the columns that folders are named by.
 const KEEP_COLUMNS: &str = "execution.keep_partition_by_columns";
 
-/// Returns what is planned of a COPY; any other plan as it is.
+/// Returns what is planned of a COPY, or of EXPLAIN of one; any other plan as it is.
 ///
 /// # Errors
-/// [`ErrorKind::AlreadyExists`] for a folder that holds files.
+/// [`ErrorKind::AlreadyExists`] for a folder that holds files, if the rows are written.
 pub(super) async fn prepared<'a>(
     plan: &'a LogicalPlan,
     session: &dyn Session,
 ) -> Result<Cow<'a, LogicalPlan>> {
-    let LogicalPlan::Copy(copy) = plan else {
-        return Ok(Cow::Borrowed(plan));
-    };
+    match plan {
+        LogicalPlan::Copy(copy) => {
+            let copy = prepared_copy(copy, session, true).await?;
+            Ok(Cow::Owned(LogicalPlan::Copy(copy)))
+        }
+        LogicalPlan::Analyze(analyze) => match analyze.input.as_ref() {
+            LogicalPlan::Copy(copy) => {
+                let copy = prepared_copy(copy, session, true).await?;
+                let mut analyze = analyze.clone();
+                analyze.input = LogicalPlan::Copy(copy).into();
+                Ok(Cow::Owned(LogicalPlan::Analyze(analyze)))
+            }
+            _ => Ok(Cow::Borrowed(plan)),
+        },
+        LogicalPlan::Explain(explain) => match explain.plan.as_ref() {
+            LogicalPlan::Copy(copy) => {
+                let copy = prepared_copy(copy, session, false).await?;
+                let mut explain = explain.clone();
+                explain.plan = LogicalPlan::Copy(copy).into();
+                Ok(Cow::Owned(LogicalPlan::Explain(explain)))
+            }
+            _ => Ok(Cow::Borrowed(plan)),
+        },
+        _ => Ok(Cow::Borrowed(plan)),
+    }
+}
+
+async fn prepared_copy(copy: &CopyTo, session: &dyn Session, is_run: bool) -> Result<CopyTo> {
     let mut options = copy.options.clone();
     let adds = options.remove(APPEND).is_some_and(|value| value != "false");
-    if !adds {
+    if is_run && !adds {
         check_folder(copy, session).await?;
     }
     let of_session = session.config_options().execution.keep_partition_by_columns;
@@ -49,13 +74,13 @@ pub(super) async fn prepared<'a>(
         true => LogicalPlan::clone(&copy.input),
         false => named_partitions(copy)?,
     };
-    Ok(Cow::Owned(LogicalPlan::Copy(CopyTo::new(
+    Ok(CopyTo::new(
         input.into(),
         copy.output_url.clone(),
         copy.partition_by.clone(),
         copy.file_type.clone(),
         options,
-    ))))
+    ))
 }
 
 /// Refuses a folder that holds files.

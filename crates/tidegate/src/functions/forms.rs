@@ -38,6 +38,7 @@ const NAMES: &[(&str, &str)] = &[
     ("lcase", "lower"),
     ("levenshtein_distance", "levenshtein"),
     ("list", "array_agg"),
+    ("array_value", "make_array"),
     ("list_min", "array_min"),
     ("list_pack", "make_array"),
     ("list_value", "make_array"),
@@ -81,6 +82,9 @@ const FORMS: &[(&str, &str)] = &[
     ("curdate()", "current_date()"),
     ("date(t)", "CAST(t AS DATE)"),
     ("date_add(d, i)", "d + i"),
+    ("century(d)", "CAST(ceil(date_part('year', d) / 100.0) AS BIGINT)"),
+    ("decade(d)", "CAST(floor(date_part('year', d) / 10.0) AS BIGINT)"),
+    ("even(x)", "CASE WHEN x >= 0 THEN ceil(x / 2.0) * 2 ELSE floor(x / 2.0) * 2 END"),
     ("date_diff day(a, b)", "CAST(round((date_part('epoch', date_trunc('day', b)) - date_part('epoch', date_trunc('day', a))) / 86400) AS BIGINT)"),
     ("date_diff hour(a, b)", "CAST((date_part('epoch', date_trunc('hour', b)) - date_part('epoch', date_trunc('hour', a))) / 3600 AS BIGINT)"),
     ("date_diff microsecond(a, b)", "CAST(round(date_part('epoch', b) * 1000000) - round(date_part('epoch', a) * 1000000) AS BIGINT)"),
@@ -103,6 +107,8 @@ const FORMS: &[(&str, &str)] = &[
     ("from_base64(s)", "decode(s, 'base64')"),
     ("from_hex(s)", "decode(s, 'hex')"),
     ("getdate()", "now()"),
+    ("geomean(x)", "exp(avg(ln(x)))"),
+    ("geometric_mean(x)", "exp(avg(ln(x)))"),
     ("hour(t)", "date_part('hour', t)"),
     ("if(c, a, b)", "CASE WHEN c THEN a ELSE b END"),
     ("iif(c, a, b)", "CASE WHEN c THEN a ELSE b END"),
@@ -120,6 +126,7 @@ const FORMS: &[(&str, &str)] = &[
     ("list_last(l)", "list_aggregate(l, 'last_value')"),
     ("list_median(l)", "list_aggregate(l, 'median')"),
     ("list_mode(l)", "list_aggregate(l, 'mode')"),
+    ("list_reverse_sort(l)", "array_sort(l, 'DESC', 'NULLS LAST')"),
     ("list_stddev_pop(l)", "list_aggregate(l, 'stddev_pop')"),
     ("list_stddev_samp(l)", "list_aggregate(l, 'stddev_samp')"),
     ("list_string_agg(l)", "list_aggregate(l, 'string_agg', ',')"),
@@ -132,7 +139,9 @@ const FORMS: &[(&str, &str)] = &[
     ("minute(t)", "date_part('minute', t)"),
     ("mod(a, b)", "a % b"),
     ("month(d)", "date_part('month', d)"),
+    ("max(x, n)", "array_slice(array_agg(x ORDER BY x DESC) FILTER (WHERE x IS NOT NULL), 1, n)"),
     ("max_by(x, y)", "first_value(x ORDER BY y DESC NULLS LAST) IGNORE NULLS"),
+    ("min(x, n)", "array_slice(array_agg(x ORDER BY x) FILTER (WHERE x IS NOT NULL), 1, n)"),
     ("min_by(x, y)", "first_value(x ORDER BY y NULLS LAST) IGNORE NULLS"),
     ("monthname(d)", "to_char(d, '%B')"),
     ("nullifzero(x)", "nullif(x, 0)"),
@@ -166,6 +175,7 @@ const FORMS: &[(&str, &str)] = &[
     ("weekofyear(d)", "date_part('week', d)"),
     ("week(d)", "date_part('week', d)"),
     ("year(d)", "date_part('year', d)"),
+    ("yearweek(d)", "date_part('isoyear', d) * 100 + date_part('week', d)"),
     ("zeroifnull(x)", "coalesce(x, 0)"),
 ];
 
@@ -180,6 +190,9 @@ const OBJECTS: [&str; 3] = ["json_object", "json_build_object", "jsonb_build_obj
 
 /// The aggregate that separates by commas if it is not told otherwise.
 const JOINED: &str = "string_agg";
+
+/// Aggregates that take a number of values as well, of which they make a list.
+const EXTREMES: [&str; 2] = ["max", "min"];
 
 /// Functions that take a format of Python and DuckDB, and whether they read by it.
 const TIMES: [(&str, bool); 3] = [
@@ -274,8 +287,16 @@ pub(crate) fn form(call: &Function) -> Option<Expr> {
     Some(Expr::Nested(Box::new(expr)))
 }
 
+/// Tells whether a call of a registered function has a form of its own, for it has other arguments.
+pub(crate) fn takes_other(name: &str, call: &Function) -> bool {
+    let FunctionArguments::List(list) = &call.args else {
+        return false;
+    };
+    is_short(name, call) || (EXTREMES.contains(&name) && list.args.len() == 2)
+}
+
 /// Tells whether a call leaves out what a function of ours wants.
-pub(crate) fn is_short(name: &str, call: &Function) -> bool {
+fn is_short(name: &str, call: &Function) -> bool {
     name == JOINED && matches!(&call.args, FunctionArguments::List(list) if list.args.len() == 1)
 }
 

@@ -1,15 +1,15 @@
-//! `try_strptime(s, format)`: reads a timestamp by a format, and gives NULL where the string is none or the format is
-//! not valid; and the formats of `strptime` and `strftime`, which are Python's, with DuckDB's `%g` and `%n`.
+//! `try_strptime(s, format)`: reads a timestamp by a format, and gives NULL where the string is none; and the formats of `strptime` and `strftime`, which are Python's, with DuckDB's `%g` and `%n`.
 //!
 //! DataFusion's functions of the family of `to_timestamp` forget the session's zone where a column is read by a format
 //! ([`Zoned`]).
 
 use std::sync::Arc;
 
+use chrono::format::{Item, StrftimeItems};
 use datafusion::arrow::array::{Array, make_array};
 use datafusion::arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::{ScalarValue, plan_err};
+use datafusion::common::{ScalarValue, exec_err, plan_err};
 use datafusion::error::Result;
 use datafusion::execution::FunctionRegistry;
 use datafusion::logical_expr::{
@@ -135,6 +135,9 @@ impl ScalarUDFImpl for TryStrptime {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        for format in args.args.iter().skip(1) {
+            check_format(format)?;
+        }
         let returns = args.return_field.data_type().clone();
         if let Ok(parsed) = self.parser.inner().invoke_with_args(args.clone()) {
             return parsed.cast_to(&returns, None);
@@ -172,6 +175,22 @@ impl ScalarUDFImpl for TryStrptime {
                 ScalarValue::try_new_null(&returns)?.to_array_of_size(0)?,
             )),
         }
+    }
+}
+
+/// Refuses a constant that is no format; in a column of formats, such a one gives NULL.
+fn check_format(format: &ColumnarValue) -> Result<()> {
+    let ColumnarValue::Scalar(format) = format else {
+        return Ok(());
+    };
+    let Some(format) = format.try_as_str().flatten() else {
+        return Ok(());
+    };
+    match StrftimeItems::new(format).any(|item| item == Item::Error) {
+        true => exec_err!(
+            "try_strptime: '{format}' is no format: a part of it, as %Y, %m or %d, is not known"
+        ),
+        false => Ok(()),
     }
 }
 

@@ -15,6 +15,8 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use tidegate_device::DiscoveryOptions;
 use tidegate_scheduler::AdmissionLimits;
 
+use super::asof::AsofJoins;
+use super::current;
 use super::sampled::Samples;
 use super::stdin::Inputs;
 use super::tasks::Tasks;
@@ -22,7 +24,6 @@ use super::type_of::TypeOf;
 use super::types::SqlTypes;
 use super::types::literals::{TimestampsOfColumns, TimestampsWithoutSeconds};
 use super::types::seconds;
-use super::version;
 use super::zones::SessionZone;
 use super::{Session, add_to, files, formats, readers};
 use crate::error::{Error, ErrorKind};
@@ -33,7 +34,9 @@ use crate::functions::len::Len;
 use crate::functions::multiples::{self, IntervalMultiples};
 use crate::functions::subscripts::StringSubscripts;
 use crate::functions::zones::{DEFAULT_ZONE, TimeZoneFunction, ZONE_SETTING};
-use crate::functions::{bits, formatted, json, linear, lists, mode, product, regexes, times};
+use crate::functions::{
+    bits, formatted, json, linear, lists, mode, product, regexes, single, times,
+};
 use crate::generate::{NamedArguments, table_functions};
 use crate::memory::{
     HostLimit, SpillSpace, StatementPool, default_cache_limit, default_pinned_limit,
@@ -306,7 +309,7 @@ impl SessionBuilder {
         }
         ctx.register_udf(TimeZoneFunction::new(DEFAULT_ZONE.into()).into());
         ctx.register_udf(TypeOf::new().into());
-        for function in version::functions() {
+        for function in current::functions() {
             ctx.register_udf(function);
         }
         ctx.register_udf(Len::new().into());
@@ -330,12 +333,14 @@ impl SessionBuilder {
             ctx.register_udf(function);
         }
         ctx.register_udf(bits::function());
+        ctx.register_udf(single::function());
         for function in lists::functions(&ctx.state()) {
             ctx.register_udf(function);
         }
         ctx.register_relation_planner(Arc::new(NamedArguments))?;
         readers::register(&ctx)?;
         ctx.register_relation_planner(Arc::new(Samples))?;
+        ctx.register_relation_planner(Arc::new(AsofJoins))?;
         ctx.register_relation_planner(Arc::new(BoundedRelations))?;
         system::register(&ctx, &runtime)?;
         formats::register(&ctx)?;

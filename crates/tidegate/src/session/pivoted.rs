@@ -45,7 +45,10 @@ pub(super) async fn list_values(
         for batch in &rows {
             values.extend(values_of(batch)?);
         }
-        visit_at(statement, place, |query, _, _| pivot::answer(query, values));
+        let answered = visit_at(statement, place, |query, _, _| {
+            pivot::answer(query, &values)
+        });
+        answered.transpose()?;
     }
     Ok(())
 }

@@ -68,7 +68,13 @@ pub(super) fn with_options(
 fn list_of(tokens: &[TokenWithSpan]) -> Option<(usize, usize)> {
     let is_space = |place: &usize| matches!(tokens[*place].token, Token::Whitespace(_));
     let mut words = (0..tokens.len()).filter(|place| !is_space(place));
-    if !is_word(&tokens[words.next()?].token, "COPY") {
+    let mut first = &tokens[words.next()?].token;
+    if is_word(first, "EXPLAIN") {
+        while matches!(first, Token::Word(_)) && !is_word(first, "COPY") {
+            first = &tokens[words.next()?].token;
+        }
+    }
+    if !is_word(first, "COPY") {
         return None;
     }
     let mut depth = 0_usize;
@@ -327,6 +333,10 @@ mod tests {
             "COPY (SELECT (1) AS \"to\") TO 'x.csv' (FORMAT csv, HEADER, DELIM ';', NULL 'none')",
             "COPY (SELECT (1) AS \"to\") TO 'x.csv' STORED AS CSV OPTIONS ('format.has_header' 'true', \
              'format.delimiter' ';', 'format.null_value' 'none')",
+        );
+        check(
+            "EXPLAIN ANALYZE VERBOSE COPY t TO 'x.csv' (FORMAT csv, HEADER)",
+            "EXPLAIN ANALYZE VERBOSE COPY t TO 'x.csv' STORED AS CSV OPTIONS ('format.has_header' 'true')",
         );
         check(
             "COPY t TO 'x' WITH (format 'parquet', codec zstd, compression_level 9, partition_by (a, \"B\"))",

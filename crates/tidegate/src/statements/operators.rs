@@ -4,7 +4,7 @@
 //! tightly as `*`, and `^` looser than `+`: of `2 + 3 || 'x'` it makes `2 + (3 || 'x')`, and of `2 * 3 ^ 2` it makes
 //! `(2 * 3) ^ 2`. [`bind`] turns such a tree round; what is in parentheses stays.
 //!
-//! The planner takes `^` for an exclusive or, which is `xor(a, b)` here.
+//! `s ^@ t` is `starts_with(s, t)`. The planner takes `^` for an exclusive or, which is `xor(a, b)` here.
 
 use sqlparser::ast::{
     BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg,
@@ -19,7 +19,15 @@ const XOR: &str = "xor";
 
 /// Binds an operation whose operands are bound already.
 pub(super) fn bind(expr: &mut Expr) {
-    if let Expr::BinaryOp { left, op, right } = expr
+    if let Expr::BinaryOp {
+        left,
+        op: BinaryOperator::PGStartsWith,
+        right,
+    } = expr
+    {
+        let (left, right) = (take(left), take(right));
+        *expr = call("starts_with", vec![left, right]);
+    } else if let Expr::BinaryOp { left, op, right } = expr
         && tightness(op).is_some()
     {
         let (left, right) = (take(left), take(right));

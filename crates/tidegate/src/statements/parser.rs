@@ -19,7 +19,10 @@ use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan};
 
 use super::numbers::{joined_numbers, joined_powers};
 use super::text::dialect_of;
-use super::{StatementError, copy, depth, from_first, lambda_words, pivot_words, select_words};
+use super::{
+    StatementError, asof, comprehensions, copy, depth, from_first, lambda_words, pattern_words,
+    pivot_words, select_words,
+};
 use crate::error::Error;
 
 /// Words that begin a query.
@@ -113,8 +116,9 @@ impl TidegateParser {
         self.name_json();
         self.tokens = copy::with_options(self.tokens)?;
         self.tokens = pivot_words::behind_tables(self.tokens);
+        self.tokens = comprehensions::as_calls(pattern_words::as_regular(self.tokens));
         self.tokens = lambda_words::as_arrows(from_first::select_all(self.tokens));
-        self.tokens = select_words::as_standard(self.tokens);
+        self.tokens = asof::with_matches(select_words::as_standard(self.tokens));
         let Some((format, is_list)) = self.region_format() else {
             return Ok(Parsed::Standard(self.standard()?));
         };

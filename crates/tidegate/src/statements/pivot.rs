@@ -36,7 +36,8 @@ pub(super) const GROUPS: &str = "group by";
 pub(crate) struct PivotValue(pub(crate) Vec<(Option<String>, String)>);
 
 impl PivotValue {
-    fn expr(&self) -> Option<ExprWithAlias> {
+    /// Returns the value as it is written in a list.
+    fn expr(&self) -> Result<ExprWithAlias, Error> {
         let part = |(data_type, text): &(Option<String>, String)| {
             let text = text.replace('\'', "''");
             match data_type {
@@ -48,9 +49,16 @@ impl PivotValue {
         let texts: Vec<&str> = self.0.iter().map(|(_, text)| text.as_str()).collect();
         let sql = format!("({})", parts.join(", "));
         let parser = Parser::new(&GenericDialect {}).try_with_sql(&sql);
-        let expr = parser.and_then(|mut parser| parser.parse_expr()).ok()?;
+        let expr = parser.and_then(|mut parser| parser.parse_expr());
+        let expr = expr.map_err(|_| {
+            let message = format!(
+                "PIVOT: {} cannot be written as a value of a list: cast the column behind ON or FOR to VARCHAR",
+                texts.join(", ")
+            );
+            not_supported(&message)
+        })?;
         let alias = Some(Ident::with_quote('"', texts.join("_")));
-        Some(ExprWithAlias { expr, alias })
+        Ok(ExprWithAlias { expr, alias })
     }
 }
 
@@ -154,11 +162,15 @@ pub(crate) fn question(query: &mut Query, with: Option<With>) -> Option<Query> {
 }
 
 /// Lists the values of the PIVOT that was asked for.
-pub(crate) fn answer(query: &mut Query, values: Vec<PivotValue>) {
+///
+/// # Errors
+/// [`ErrorKind::NotSupported`] for a value of a type that SQL has no literal of.
+pub(crate) fn answer(query: &mut Query, values: &[PivotValue]) -> Result<(), Error> {
     if let Some(TableFactor::Pivot { value_source, .. }) = open(query) {
-        let exprs = values.iter().filter_map(PivotValue::expr);
-        *value_source = PivotValueSource::List(exprs.collect());
+        let exprs = values.iter().map(PivotValue::expr);
+        *value_source = PivotValueSource::List(exprs.collect::<Result<_, _>>()?);
     }
+    Ok(())
 }
 
 /// Writes PIVOT or UNPIVOT behind a table as a subquery.
@@ -254,7 +266,7 @@ fn with_body(mut query: Query, select: Box<Select>) -> Query {
 }
 
 /// Takes a table out of its place.
-fn taken(table: &mut TableFactor) -> TableFactor {
+pub(super) fn taken(table: &mut TableFactor) -> TableFactor {
     let none = TableFactor::Table {
         name: ObjectName::from(Vec::<Ident>::new()),
         alias: None,

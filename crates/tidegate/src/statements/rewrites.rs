@@ -24,7 +24,7 @@ use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
 
 use super::windows::NamedWindows;
-use super::{arrows, casts, distinct, operators, pivot, using, visits};
+use super::{arrows, asof, casts, distinct, operators, pivot, using, visits};
 use crate::clients::TEMP_SCHEMA;
 use crate::error::{Error, ErrorKind};
 use crate::functions::forms;
@@ -256,7 +256,7 @@ impl Rewrites<'_> {
             || functions.aggregate_functions().contains_key(&name)
             || functions.window_functions().contains_key(&name)
             || functions.higher_order_functions().contains_key(&name);
-        match is_registered && !forms::is_short(&name, call) {
+        match is_registered && !forms::takes_other(&name, call) {
             true => None,
             false => forms::form(call),
         }
@@ -395,6 +395,7 @@ impl VisitorMut for Visitor<'_> {
         if !using::is_open_select(select) {
             using::bind(select, &[]);
         }
+        asof::nest(select);
         ControlFlow::Continue(())
     }
 

@@ -4,7 +4,7 @@
 //! `WITH t AS MATERIALIZED (…)` and `AS NOT MATERIALIZED (…)` lose the hint: each says how a query is run, not
 //! what it gives.
 //! `TABLESAMPLE 10%` becomes `TABLESAMPLE 10 PERCENT`, `CREATE FUNCTION f(x) AS x + 1`, which is DuckDB's other name for a macro, `CREATE
-//! MACRO`, and the words of `INSERT INTO t BY NAME` a column of that name ([`BY_NAME`]).
+//! MACRO`, `sum(x) FILTER (x > 0)` gets its `WHERE`, and the words of `INSERT INTO t BY NAME` a column of that name ([`BY_NAME`]).
 
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
@@ -61,7 +61,7 @@ fn replace_words(tokens: &mut Vec<TokenWithSpan>) {
         let word = keyword(&token.token);
         matches!(
             word,
-            Keyword::TABLESAMPLE | Keyword::FUNCTION | Keyword::INSERT
+            Keyword::TABLESAMPLE | Keyword::FUNCTION | Keyword::INSERT | Keyword::FILTER
         )
     });
     if !has_any {
@@ -92,6 +92,23 @@ fn replace_words(tokens: &mut Vec<TokenWithSpan>) {
                 place..=place,
                 written.map(|token| TokenWithSpan::new(token, span)),
             );
+        }
+    }
+    for at in (1..words.len()).rev() {
+        let token = |place: usize| places.get(place).map(|place| &tokens[*place].token);
+        let lacks_where = words[at] == Keyword::FILTER
+            && token(at - 1) == Some(&Token::RParen)
+            && token(at + 1) == Some(&Token::LParen)
+            && words.get(at + 2) != Some(&Keyword::WHERE);
+        if lacks_where {
+            let place = places[at + 1];
+            let written = [
+                Token::make_keyword("WHERE"),
+                Token::Whitespace(Whitespace::Space),
+            ];
+            let span = tokens[place].span;
+            let written = written.map(|token| TokenWithSpan::new(token, span));
+            tokens.splice(place + 1..place + 1, written);
         }
     }
     if let Some(at) = macro_at(tokens, &places, &words) {
@@ -302,6 +319,10 @@ mod tests {
             (
                 "SELECT * FROM t TABLESAMPLE 10% WHERE a % 2 = 0",
                 "SELECT * FROM t TABLESAMPLE 10 PERCENT WHERE a % 2 = 0",
+            ),
+            (
+                "SELECT sum(a) FILTER (a > 1), filter(l, x -> x), sum(b) FILTER (WHERE b)",
+                "SELECT sum(a) FILTER (WHERE a > 1), filter(l, x -> x), sum(b) FILTER (WHERE b)",
             ),
             (
                 "CREATE OR REPLACE FUNCTION f(a, b) AS a + b",

@@ -1,0 +1,153 @@
+//! `a ASOF JOIN b ON a.k = b.k AND a.t >= b.t`, as DuckDB has it, and `ASOF LEFT JOIN`.
+//!
+//! The parser has Snowflake's form, `a ASOF JOIN b MATCH_CONDITION (a.t >= b.t) ON a.k = b.k`, which keeps all rows of a.
+//! [`with_matches`] puts a `MATCH_CONDITION` with a word of ours into DuckDB's. Since joins have no planner of their own, an
+//! ASOF join is put into parentheses, with all before it ([`nest`]), and planned as a relation.
+
+use sqlparser::ast::{JoinOperator, Select, TableFactor, TableWithJoins};
+use sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
+
+use super::pivot::taken;
+
+/// The condition that says that all of it is in ON or USING, and that rows without a match are left out.
+const INNER: &str = "inner";
+
+/// The same, and rows without a match are kept.
+pub(crate) const LEFT: &str = "left";
+
+/// Gives ASOF joins without one a match condition.
+pub(super) fn with_matches(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
+    if !tokens.iter().any(|token| is_word(token, "ASOF")) {
+        return tokens;
+    }
+    let is_space = |token: &TokenWithSpan| matches!(token.token, Token::Whitespace(_));
+    let words: Vec<usize> = (0..tokens.len())
+        .filter(|place| !is_space(&tokens[*place]))
+        .collect();
+    // From the end, so that places before stay.
+    for at in (0..words.len()).rev() {
+        if !is_word(&tokens[words[at]], "ASOF") {
+            continue;
+        }
+        let is = |place: usize, word: &str| {
+            let place = words.get(place);
+            place.is_some_and(|place| is_word(&tokens[*place], word))
+        };
+        let (kind, join) = match is(at + 1, "LEFT") {
+            true => (LEFT, at + 2 + usize::from(is(at + 2, "OUTER"))),
+            false => (INNER, at + 1 + usize::from(is(at + 1, "INNER"))),
+        };
+        if !is(join, "JOIN") {
+            continue;
+        }
+        let Some(place) = condition(&tokens, words[join] + 1) else {
+            continue;
+        };
+        let span = tokens[place].span;
+        let written = [
+            Token::make_word("MATCH_CONDITION", None),
+            Token::LParen,
+            Token::SingleQuotedString(kind.to_owned()),
+            Token::RParen,
+            Token::Whitespace(Whitespace::Space),
+        ];
+        let written = written.map(|token| TokenWithSpan::new(token, span));
+        tokens.splice(place..place, written);
+        tokens.drain(words[at + 1]..words[join]);
+    }
+    tokens
+}
+
+/// Finds ON or USING of a join; `None` if it has a match condition.
+fn condition(tokens: &[TokenWithSpan], from: usize) -> Option<usize> {
+    let mut depth = 0_usize;
+    for (place, token) in tokens.iter().enumerate().skip(from) {
+        match token.token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth = depth.checked_sub(1)?,
+            _ if depth > 0 => {}
+            _ if is_word(token, "ON") || is_word(token, "USING") => return Some(place),
+            _ if ["MATCH_CONDITION", "JOIN", "WHERE"]
+                .iter()
+                .any(|word| is_word(token, word)) =>
+            {
+                return None;
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+fn is_word(token: &TokenWithSpan, expected: &str) -> bool {
+    matches!(&token.token, Token::Word(word) if word.quote_style.is_none()
+        && word.value.eq_ignore_ascii_case(expected))
+}
+
+/// Puts every ASOF join of a list of tables into parentheses, with all before it.
+pub(super) fn nest(select: &mut Select) {
+    for from in &mut select.from {
+        let is_asof = |operator: &JoinOperator| matches!(operator, JoinOperator::AsOf { .. });
+        let last = from
+            .joins
+            .iter()
+            .rposition(|join| is_asof(&join.join_operator));
+        let Some(last) = last else {
+            continue;
+        };
+        let behind = from.joins.split_off(last + 1);
+        let joins = std::mem::replace(&mut from.joins, behind);
+        let mut joins = joins.into_iter().peekable();
+        let mut relation = taken(&mut from.relation);
+        while joins.peek().is_some() {
+            let mut nested = TableWithJoins {
+                relation,
+                joins: Vec::new(),
+            };
+            for join in joins.by_ref() {
+                let is_last = is_asof(&join.join_operator);
+                nested.joins.push(join);
+                if is_last {
+                    break;
+                }
+            }
+            relation = TableFactor::NestedJoin {
+                table_with_joins: Box::new(nested),
+                alias: None,
+            };
+        }
+        from.relation = relation;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::with_matches;
+    use crate::statements::tests::tokens;
+
+    #[test]
+    fn asof_joins_get_match_conditions() {
+        for (sql, expect) in [
+            (
+                "FROM a ASOF JOIN b ON a.t >= b.t",
+                "FROM a ASOF JOIN b MATCH_CONDITION('inner') ON a.t >= b.t",
+            ),
+            (
+                "FROM a ASOF LEFT OUTER JOIN (SELECT 1 ON) b USING (k, t) ASOF INNER JOIN c ON x",
+                "FROM a ASOF JOIN (SELECT 1 ON) b MATCH_CONDITION('left') USING (k, t) ASOF JOIN c \
+                 MATCH_CONDITION('inner') ON x",
+            ),
+            (
+                "FROM a ASOF JOIN b MATCH_CONDITION (a.t >= b.t) ON x",
+                "FROM a ASOF JOIN b MATCH_CONDITION (a.t >= b.t) ON x",
+            ),
+        ] {
+            let written = with_matches(tokens(sql));
+            let written: String = written
+                .iter()
+                .map(|token| token.token.to_string())
+                .collect();
+            assert_eq!(written, expect);
+        }
+    }
+}
