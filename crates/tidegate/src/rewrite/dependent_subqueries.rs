@@ -73,7 +73,7 @@ fn holds_dependent(node: &LogicalPlan) -> Result<bool> {
     node.apply_expressions(|expr| {
         expr.apply(|part| {
             if let Expr::ScalarSubquery(subquery) = part {
-                found |= is_joined(subquery)?;
+                found |= is_joined(subquery, &node.inputs())?;
             }
             Ok(TreeNodeRecursion::Continue)
         })
@@ -81,13 +81,18 @@ fn holds_dependent(node: &LogicalPlan) -> Result<bool> {
     Ok(found)
 }
 
-/// Returns whether a scalar subquery has to be joined: DataFusion wants an aggregate in it besides.
-fn is_joined(subquery: &Subquery) -> Result<bool> {
-    let is_correlated = !subquery.outer_ref_columns.is_empty();
+/// Returns whether a scalar subquery of a node with these inputs has to be joined: DataFusion wants an aggregate in it
+/// besides, and no columns from further out.
+fn is_joined(subquery: &Subquery, inputs: &[&LogicalPlan]) -> Result<bool> {
+    let outer = columns_outside(subquery)?;
+    let is_near = |column: &Column| inputs.iter().any(|input| input.schema().has_column(column));
+    if !outer.iter().all(is_near) {
+        return Ok(true);
+    }
     let has_groups = is_grouped(&subquery.subquery);
     Ok(match has_one_row(&subquery.subquery) {
         true => is_dependent(subquery)?,
-        false => is_correlated && !has_groups,
+        false => !outer.is_empty() && !has_groups,
     })
 }
 
@@ -112,7 +117,7 @@ fn lateral(plan: &LogicalPlan) -> Option<&Subquery> {
 
 /// Returns whether a subquery uses columns outside in another way than by conditions of equality.
 fn is_dependent(subquery: &Subquery) -> Result<bool> {
-    let outer = columns_outside(subquery);
+    let outer = columns_outside(subquery)?;
     if outer.is_empty() {
         return Ok(false);
     }
@@ -123,7 +128,9 @@ fn is_dependent(subquery: &Subquery) -> Result<bool> {
                 .into_iter()
                 .any(|part| uses_any(part, &outer) && !is_equality(part, &outer)),
             // DataFusion loses the columns of conditions there.
-            LogicalPlan::Limit(_) | LogicalPlan::SubqueryAlias(_) => is_used_within(node, &outer)?,
+            LogicalPlan::Limit(_) | LogicalPlan::SubqueryAlias(_) | LogicalPlan::Join(_) => {
+                is_used_within(node, &outer)?
+            }
             node => node.expressions().iter().any(|expr| uses_any(expr, &outer)),
         };
         Ok(match found {
@@ -134,16 +141,26 @@ fn is_dependent(subquery: &Subquery) -> Result<bool> {
     Ok(found)
 }
 
-fn columns_outside(subquery: &Subquery) -> Vec<Column> {
+/// Lists the columns of queries further out that a subquery uses, with those that came into it from subqueries of its own.
+fn columns_outside(subquery: &Subquery) -> Result<Vec<Column>> {
     let mut columns = Vec::new();
-    for outer in &subquery.outer_ref_columns {
-        if let Expr::OuterReferenceColumn(_, column) = outer
+    let mut add = |expr: &Expr| {
+        if let Expr::OuterReferenceColumn(_, column) = expr
             && !columns.contains(column)
         {
             columns.push(column.clone());
         }
-    }
-    columns
+    };
+    subquery.outer_ref_columns.iter().for_each(&mut add);
+    subquery.subquery.apply(|node| {
+        node.apply_expressions(|expr| {
+            expr.apply(|part| {
+                add(part);
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    })?;
+    Ok(columns)
 }
 
 /// Returns whether an expression uses any of these columns of the query outside, its own subqueries left out.
@@ -205,7 +222,7 @@ fn joined_input(node: LogicalPlan, joined: &Cell<usize>) -> Result<Transformed<L
             let Expr::ScalarSubquery(subquery) = &part else {
                 return Ok(Transformed::no(part));
             };
-            if !is_joined(subquery)? {
+            if !is_joined(subquery, &[&outside])? {
                 return Ok(Transformed::no(part));
             }
             let Some(domain) = Domain::of(subquery, &outside, joined)? else {
@@ -216,7 +233,8 @@ fn joined_input(node: LogicalPlan, joined: &Cell<usize>) -> Result<Transformed<L
             };
             let value = subquery.subquery.schema().columns().swap_remove(0);
             let column = format!("__value_{}", domain.id);
-            let values = match has_one_row(&subquery.subquery) {
+            let is_single = has_one_row(&subquery.subquery) && !domain.keys.is_empty();
+            let values = match is_single {
                 true => LogicalPlanBuilder::from(values)
                     .project(domain.keys_and([Expr::Column(value).alias(&column)]))?
                     .build()?,
@@ -252,7 +270,7 @@ fn joined_lateral(join: Join, joined: &Cell<usize>) -> Result<Transformed<Logica
         Some(subquery) if is_known => Domain::of(subquery, &join.left, joined)?,
         _ => None,
     };
-    let Some(domain) = domain else {
+    let Some(domain) = domain.filter(|domain| !domain.keys.is_empty()) else {
         return Ok(Transformed::no(LogicalPlan::Join(join)));
     };
     let Some(right) = domain.lifted(&join.right)? else {
@@ -293,7 +311,7 @@ fn is_repeatable(plan: &LogicalPlan, columns: &[Column]) -> Result<bool> {
         let found = plan.schema().qualified_field_from_column(column);
         found.is_ok_and(|(_, field)| field.data_type().is_floating())
     });
-    let is_orderless = |expr: &Expr| match expr.clone().unalias() {
+    let is_orderless = |expr: &Expr| match expr.clone().unalias_nested().data {
         Expr::AggregateFunction(call) => {
             let name = call.func.name();
             name == "count" || (ORDERLESS.contains(&name) && !has_float)
@@ -326,17 +344,16 @@ struct Domain {
 }
 
 impl Domain {
-    /// Returns `None` where the columns are of a query further out, or the one outside has other rows each time.
+    /// Returns `None` where the query outside has other rows each time. Columns from further out stay as they are, until its
+    /// turn comes.
     fn of(
         subquery: &Subquery,
         outside: &LogicalPlan,
         joined: &Cell<usize>,
     ) -> Result<Option<Self>> {
-        let outer = columns_outside(subquery);
-        let is_known = outer
-            .iter()
-            .all(|column| outside.schema().has_column(column));
-        if !is_known || !is_repeatable(outside, &outer)? {
+        let mut outer = columns_outside(subquery)?;
+        outer.retain(|column| outside.schema().has_column(column));
+        if !is_repeatable(outside, &outer)? {
             return Ok(None);
         }
         let id = joined.replace(joined.get() + 1);
@@ -345,10 +362,13 @@ impl Domain {
         let columns = outer.iter().zip(&keys);
         let columns =
             columns.map(|(column, key)| Expr::Column(column.clone()).alias(key.name.clone()));
-        let rows = LogicalPlanBuilder::from(outside.clone())
-            .project(columns)?
-            .distinct()?
-            .build()?;
+        let rows = match keys.is_empty() {
+            true => LogicalPlanBuilder::empty(true).build()?,
+            false => LogicalPlanBuilder::from(outside.clone())
+                .project(columns)?
+                .distinct()?
+                .build()?,
+        };
         Ok(Some(Self {
             id,
             outer,
@@ -386,6 +406,11 @@ impl Domain {
         join_type: JoinType,
         filter: Option<Expr>,
     ) -> Result<LogicalPlan> {
+        if self.keys.is_empty() {
+            return LogicalPlanBuilder::from(outside)
+                .cross_join(values)?
+                .build();
+        }
         let keys = (self.outer.clone(), self.keys.clone());
         let nulls = NullEquality::NullEqualsNull;
         LogicalPlanBuilder::from(outside)
@@ -396,6 +421,9 @@ impl Domain {
     /// Returns a plan whose rows are those of `plan` for each of these, which stand before its columns; `None` for a
     /// plan that has no such form.
     fn lifted(&self, plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
+        if self.keys.is_empty() {
+            return Ok(Some(plan.clone()));
+        }
         if !is_used_within(plan, &self.outer)? {
             let rows = LogicalPlanBuilder::from(self.rows.clone());
             return rows.cross_join(plan.clone())?.build().map(Some);
@@ -457,7 +485,9 @@ impl Domain {
         let is_left_used = is_used_within(&join.left, &self.outer)?;
         let is_right_used = is_used_within(&join.right, &self.outer)?;
         let (left, right) = match (is_left_used, is_right_used, join.join_type) {
-            (true, true, JoinType::Inner | JoinType::Left) => return self.lifted_sides(join),
+            (true, true, JoinType::Inner) | (_, true, JoinType::Left) => {
+                return self.lifted_sides(join);
+            }
             (_, false, JoinType::Inner | JoinType::Left) => (
                 self.lifted(&join.left)?,
                 Some(LogicalPlan::clone(&join.right)),
@@ -608,7 +638,7 @@ impl Domain {
         let mut exprs = Vec::with_capacity(columns.len());
         for (column, value) in columns.iter().zip(&aggregate.aggr_expr) {
             let (table, field) = aggregate.schema.qualified_field_from_column(column)?;
-            let call = match value.clone().unalias() {
+            let call = match value.clone().unalias_nested().data {
                 Expr::AggregateFunction(call) => call,
                 _ => return Ok(None),
             };
