@@ -532,7 +532,7 @@ async fn little_memory_changes_no_answer() {
         (SELECT s, count(*) AS c, max(u) AS m FROM t GROUP BY s)";
     maker.register_parquet("t", path).await.unwrap();
     let wanted = answer(&maker, sql).await;
-    for megabytes in [10_u64, 12, 16, 24, 60] {
+    for megabytes in [10_u64, 12, 16, 40, 60] {
         let limit = megabytes << 20;
         let builder = Session::builder().target_partitions(2).memory_limit(limit);
         let session = builder.build().unwrap();
