@@ -166,14 +166,14 @@ fn uses_any(expr: &Expr, outer: &[Column]) -> bool {
     expr.exists(|part| Ok(is_any(part))).unwrap_or(false)
 }
 
-/// Returns whether a condition compares a value outside with one of the subquery.
+/// Returns whether a condition compares a value outside with a column of the subquery.
 fn is_equality(condition: &Expr, outer: &[Column]) -> bool {
     let Expr::BinaryExpr(binary) = condition else {
         return false;
     };
     let (left, right) = (&binary.left, &binary.right);
     let is_side = |one: &Expr, other: &Expr| {
-        uses_any(one, outer) && one.column_refs().is_empty() && !uses_any(other, outer)
+        uses_any(one, outer) && one.column_refs().is_empty() && matches!(other, Expr::Column(_))
     };
     binary.op == Operator::Eq && (is_side(left, right) || is_side(right, left))
 }
