@@ -14,6 +14,7 @@ __all__ = [
     "Function",
     "Call",
     "main",
+    "statements",
     "end_functions",
 ]
 
