@@ -173,7 +173,8 @@ async fn two_hundred_clients_share_eight_turns() {
                     served.fetch_add(1, Ordering::Relaxed);
                 }
                 Err(error) => {
-                    assert_eq!(status_of(error).code(), Code::Unavailable);
+                    let status = status_of(error);
+                    assert_eq!(status.code(), Code::Unavailable, "{status}");
                     refused.fetch_add(1, Ordering::Relaxed);
                 }
             }

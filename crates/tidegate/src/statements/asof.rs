@@ -8,6 +8,7 @@ use sqlparser::ast::{JoinOperator, Select, TableFactor, TableWithJoins};
 use sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
 
 use super::pivot::taken;
+use super::words::{is_word, places};
 
 /// The condition that says that all of it is in ON or USING, and that rows without a match are left out.
 const INNER: &str = "inner";
@@ -17,21 +18,18 @@ pub(crate) const LEFT: &str = "left";
 
 /// Gives ASOF joins without one a match condition.
 pub(super) fn with_matches(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    if !tokens.iter().any(|token| is_word(token, "ASOF")) {
+    if !tokens.iter().any(|token| is_word(&token.token, "ASOF")) {
         return tokens;
     }
-    let is_space = |token: &TokenWithSpan| matches!(token.token, Token::Whitespace(_));
-    let words: Vec<usize> = (0..tokens.len())
-        .filter(|place| !is_space(&tokens[*place]))
-        .collect();
+    let words = places(&tokens);
     // From the end, so that places before stay.
     for at in (0..words.len()).rev() {
-        if !is_word(&tokens[words[at]], "ASOF") {
+        if !is_word(&tokens[words[at]].token, "ASOF") {
             continue;
         }
         let is = |place: usize, word: &str| {
             let place = words.get(place);
-            place.is_some_and(|place| is_word(&tokens[*place], word))
+            place.is_some_and(|place| is_word(&tokens[*place].token, word))
         };
         let (kind, join) = match is(at + 1, "LEFT") {
             true => (LEFT, at + 2 + usize::from(is(at + 2, "OUTER"))),
@@ -66,10 +64,12 @@ fn condition(tokens: &[TokenWithSpan], from: usize) -> Option<usize> {
             Token::LParen => depth += 1,
             Token::RParen => depth = depth.checked_sub(1)?,
             _ if depth > 0 => {}
-            _ if is_word(token, "ON") || is_word(token, "USING") => return Some(place),
+            _ if is_word(&token.token, "ON") || is_word(&token.token, "USING") => {
+                return Some(place);
+            }
             _ if ["MATCH_CONDITION", "JOIN", "WHERE"]
                 .iter()
-                .any(|word| is_word(token, word)) =>
+                .any(|word| is_word(&token.token, word)) =>
             {
                 return None;
             }
@@ -77,11 +77,6 @@ fn condition(tokens: &[TokenWithSpan], from: usize) -> Option<usize> {
         }
     }
     None
-}
-
-fn is_word(token: &TokenWithSpan, expected: &str) -> bool {
-    matches!(&token.token, Token::Word(word) if word.quote_style.is_none()
-        && word.value.eq_ignore_ascii_case(expected))
 }
 
 /// Puts every ASOF join of a list of tables into parentheses, with all before it.

@@ -4,9 +4,11 @@ use std::ops::Range;
 
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
+use super::words::is_word;
+
 /// Writes comprehensions as calls.
 pub(super) fn as_calls(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    if !tokens.iter().any(|token| is_word(token, "FOR")) {
+    if !tokens.iter().any(|token| is_word(&token.token, "FOR")) {
         return tokens;
     }
     // From the end, so that the inner ones come first.
@@ -21,11 +23,6 @@ pub(super) fn as_calls(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     tokens
 }
 
-fn is_word(token: &TokenWithSpan, expected: &str) -> bool {
-    matches!(&token.token, Token::Word(word) if word.quote_style.is_none()
-        && word.value.eq_ignore_ascii_case(expected))
-}
-
 /// Where the parts of a comprehension are.
 struct Comprehension {
     value: Range<usize>,
@@ -37,16 +34,18 @@ struct Comprehension {
 
 impl Comprehension {
     fn at(tokens: &[TokenWithSpan], open: usize) -> Option<Self> {
-        let is_for = |token: &TokenWithSpan| is_word(token, "FOR");
+        let is_for = |token: &TokenWithSpan| is_word(&token.token, "FOR");
         let at = next(tokens, open + 1, is_for)?;
         let mut words = (at + 1..tokens.len())
             .filter(|place| !matches!(tokens[*place].token, Token::Whitespace(_)));
         let (name, in_word) = (words.next()?, words.next()?);
-        if !matches!(tokens[name].token, Token::Word(_)) || !is_word(&tokens[in_word], "IN") {
+        if !matches!(tokens[name].token, Token::Word(_)) || !is_word(&tokens[in_word].token, "IN") {
             return None;
         }
         let close = next(tokens, in_word + 1, |token| token.token == Token::RBracket)?;
-        let if_word = next(&tokens[..close], in_word + 1, |token| is_word(token, "IF"));
+        let if_word = next(&tokens[..close], in_word + 1, |token| {
+            is_word(&token.token, "IF")
+        });
         Some(Self {
             value: open + 1..at,
             name,

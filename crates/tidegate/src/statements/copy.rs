@@ -6,6 +6,7 @@
 use sqlparser::dialect::GenericDialect;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
+use super::words::is_word;
 use super::{StatementError, tokenize};
 use crate::files::copied::APPEND;
 
@@ -95,11 +96,6 @@ fn list_of(tokens: &[TokenWithSpan]) -> Option<(usize, usize)> {
         open = words.next()?;
     }
     (tokens[open].token == Token::LParen).then_some((open, target + 1))
-}
-
-fn is_word(token: &Token, expected: &str) -> bool {
-    matches!(token, Token::Word(word) if word.quote_style.is_none()
-        && word.value.eq_ignore_ascii_case(expected))
 }
 
 /// The tokens of the options.

@@ -2,19 +2,20 @@
 
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
+use super::words::{is_word, places};
+
 /// Writes lambdas with arrows.
 pub(super) fn as_arrows(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    if !tokens.iter().any(|token| is_lambda(&token.token)) {
+    if !tokens.iter().any(|token| is_word(&token.token, "lambda")) {
         return tokens;
     }
-    let is_word = |index: &usize| !matches!(tokens[*index].token, Token::Whitespace(_));
-    let words: Vec<usize> = (0..tokens.len()).filter(is_word).collect();
+    let words = places(&tokens);
     // From the end, so that what is put in moves nothing that is still to be read.
     for (place, &index) in words.iter().enumerate().rev() {
         let before = place.checked_sub(1).and_then(|before| words.get(before));
         let is_argument = before
             .is_some_and(|before| matches!(tokens[*before].token, Token::Comma | Token::LParen));
-        if !is_argument || !is_lambda(&tokens[index].token) {
+        if !is_argument || !is_word(&tokens[index].token, "lambda") {
             continue;
         }
         let behind = &words[place + 1..];
@@ -29,15 +30,6 @@ pub(super) fn as_arrows(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         tokens.insert(colon + 1, TokenWithSpan::new(Token::Arrow, span));
     }
     tokens
-}
-
-fn is_lambda(token: &Token) -> bool {
-    match token {
-        Token::Word(word) => {
-            word.quote_style.is_none() && word.value.eq_ignore_ascii_case("lambda")
-        }
-        _ => false,
-    }
 }
 
 /// Counts names that commas part and a colon ends; `None` if something else stands there.

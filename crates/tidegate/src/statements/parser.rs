@@ -19,6 +19,7 @@ use sqlparser::tokenizer::{Location, Span, Token, TokenWithSpan};
 
 use super::numbers::{joined_numbers, joined_powers};
 use super::text::dialect_of;
+use super::words::{is_word, places};
 use super::{
     StatementError, asof, comprehensions, copy, depth, from_first, lambda_words, pattern_words,
     pivot_words, select_words,
@@ -133,14 +134,12 @@ impl TidegateParser {
 
     /// Takes `FORMAT JSON` of an EXPLAIN for `FORMAT PGJSON`, as DataFusion calls it.
     fn name_json(&mut self) {
-        let is_word = |token: &TokenWithSpan, word: &str| matches!(&token.token, Token::Word(found) if found.value.eq_ignore_ascii_case(word));
-        let is_space = |place: &usize| matches!(self.tokens[*place].token, Token::Whitespace(_));
-        let words: Vec<usize> = (0..self.tokens.len()).filter(|p| !is_space(p)).collect();
+        let words = places(&self.tokens);
         let begins = words
             .first()
-            .is_some_and(|first| is_word(&self.tokens[*first], "EXPLAIN"));
+            .is_some_and(|first| is_word(&self.tokens[*first].token, "EXPLAIN"));
         for pair in words.windows(2).filter(|_| begins) {
-            let (before, token) = (&self.tokens[pair[0]], &self.tokens[pair[1]]);
+            let [before, token] = [pair[0], pair[1]].map(|place| &self.tokens[place].token);
             if QUERY_WORDS.iter().any(|word| is_word(token, word)) {
                 break;
             }
@@ -288,9 +287,7 @@ impl TidegateParser {
     /// Tells whether an unquoted word or a symbol comes next.
     fn is_next(&self, expected: &str) -> bool {
         match self.peek() {
-            Some(Token::Word(word)) => {
-                word.quote_style.is_none() && word.value.eq_ignore_ascii_case(expected)
-            }
+            Some(token @ Token::Word(_)) => is_word(token, expected),
             Some(token) => token.to_string() == expected,
             None => false,
         }

@@ -5,20 +5,19 @@
 
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
+use super::words::{is_word, places};
+
 /// Writes patterns as regular expressions.
 pub(super) fn as_regular(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let is_pattern = |token: &TokenWithSpan| {
         ["GLOB", "LIKE", "ILIKE"]
             .iter()
-            .any(|word| is_word(token, word))
+            .any(|word| is_word(&token.token, word))
     };
     if !tokens.iter().any(is_pattern) {
         return tokens;
     }
-    let is_space = |token: &Token| matches!(token, Token::Whitespace(_));
-    let words: Vec<usize> = (0..tokens.len())
-        .filter(|place| !is_space(&tokens[*place].token))
-        .collect();
+    let words = places(&tokens);
     // From the end, so that places before stay.
     for at in (1..words.len()).rev() {
         let [before, here] = [words[at - 1], words[at]];
@@ -28,13 +27,13 @@ pub(super) fn as_regular(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         let Token::SingleQuotedString(text) = text else {
             continue;
         };
-        let is_glob = is_word(&tokens[here], "GLOB");
+        let is_glob = is_word(&tokens[here].token, "GLOB");
         if is_pattern(&tokens[here]) && begins_item(&tokens, &words, at - 1) {
             let pattern = match is_glob {
                 true => of_glob(&text),
                 false => of_like(&text),
             };
-            let case = match is_word(&tokens[here], "ILIKE") {
+            let case = match is_word(&tokens[here].token, "ILIKE") {
                 true => "(?i)",
                 false => "",
             };
@@ -50,7 +49,7 @@ pub(super) fn as_regular(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         } else if is_glob && ends_operand(&tokens[before].token) {
             tokens[words[at + 1]].token =
                 Token::SingleQuotedString(format!("(?s){}", of_glob(&text)));
-            match is_word(&tokens[before], "NOT") {
+            match is_word(&tokens[before].token, "NOT") {
                 true => {
                     tokens[here].token = Token::ExclamationMarkTilde;
                     tokens.remove(before);
@@ -62,17 +61,14 @@ pub(super) fn as_regular(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     tokens
 }
 
-fn is_word(token: &TokenWithSpan, expected: &str) -> bool {
-    matches!(&token.token, Token::Word(word) if word.quote_style.is_none()
-        && word.value.eq_ignore_ascii_case(expected))
-}
-
 /// Returns whether a word is the `*` of an item of SELECT.
 fn begins_item(tokens: &[TokenWithSpan], words: &[usize], at: usize) -> bool {
     let before = at.checked_sub(1).map(|before| &tokens[words[before]]);
     tokens[words[at]].token == Token::Mul
         && before.is_some_and(|before| {
-            before.token == Token::Comma || is_word(before, "SELECT") || is_word(before, "DISTINCT")
+            before.token == Token::Comma
+                || is_word(&before.token, "SELECT")
+                || is_word(&before.token, "DISTINCT")
         })
 }
 

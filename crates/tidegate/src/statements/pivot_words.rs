@@ -10,6 +10,7 @@ use std::ops::Range;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::pivot::GROUPS;
+use super::words::is_word;
 
 /// The most statements of this form in one text.
 const PIVOTS_MAX: usize = 100;
@@ -39,15 +40,6 @@ pub(super) fn behind_tables(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan
         }
     }
     tokens
-}
-
-fn is_word(token: &Token, expected: &str) -> bool {
-    match token {
-        Token::Word(word) => {
-            word.quote_style.is_none() && word.value.eq_ignore_ascii_case(expected)
-        }
-        _ => false,
-    }
 }
 
 fn is_space(token: &TokenWithSpan) -> bool {

@@ -9,6 +9,8 @@
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};
 
+use super::words::{is_word, places};
+
 /// What ends a select list.
 const ENDS: [Keyword; 15] = [
     Keyword::FROM,
@@ -56,7 +58,6 @@ pub(super) fn as_standard(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> 
 
 /// Writes words of samples, of functions and of INSERT in place.
 fn replace_words(tokens: &mut Vec<TokenWithSpan>) {
-    let is_space = |token: &Token| matches!(token, Token::Whitespace(_));
     let has_any = tokens.iter().any(|token| {
         let word = keyword(&token.token);
         matches!(
@@ -67,9 +68,7 @@ fn replace_words(tokens: &mut Vec<TokenWithSpan>) {
     if !has_any {
         return;
     }
-    let places: Vec<usize> = (0..tokens.len())
-        .filter(|place| !is_space(&tokens[*place].token))
-        .collect();
+    let places = places(tokens);
     let words: Vec<Keyword> = places
         .iter()
         .map(|place| keyword(&tokens[*place].token))
@@ -162,17 +161,12 @@ fn by_name_at(
     // A table's name has at most three parts, and points between them.
     let by = words.iter().take(8).position(|word| *word == Keyword::BY)?;
     let name = *places.get(by + 1)?;
-    let is_name = matches!(&tokens[name].token, Token::Word(word)
-        if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("name"));
-    is_name.then(|| places[by]..name + 1)
+    is_word(&tokens[name].token, "name").then(|| places[by]..name + 1)
 }
 
 /// Leaves `MATERIALIZED` and `NOT MATERIALIZED` out between `AS` and a parenthesis.
 fn without_hints(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
-    let is_space = |token: &Token| matches!(token, Token::Whitespace(_));
-    let words: Vec<usize> = (0..tokens.len())
-        .filter(|place| !is_space(&tokens[*place].token))
-        .collect();
+    let words = places(&tokens);
     let mut hints = Vec::new();
     for (at, &place) in words.iter().enumerate() {
         let word = |at: Option<usize>| {

@@ -8,6 +8,7 @@ use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::tokenize;
 use super::walk::Walk;
+use super::words::is_word;
 
 /// Names of standard output.
 const NAMES: [&str; 5] = [
@@ -78,11 +79,6 @@ fn format_of(options: &[&Token]) -> Option<String> {
         Token::SingleQuotedString(name) => Some(name.to_lowercase()),
         _ => None,
     }
-}
-
-fn is_word(token: &Token, expected: &str) -> bool {
-    matches!(token, Token::Word(word) if word.quote_style.is_none()
-        && word.value.eq_ignore_ascii_case(expected))
 }
 
 impl StreamedCopy<'_> {

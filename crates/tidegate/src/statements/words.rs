@@ -1,7 +1,21 @@
-//! What a keyword or token is to the depth scan.
+//! What words and other tokens are.
 
 use sqlparser::keywords::Keyword;
-use sqlparser::tokenizer::Token;
+use sqlparser::tokenizer::{Token, TokenWithSpan};
+
+/// Tells whether a token is a word without quotes, in upper or lower case.
+pub(super) fn is_word(token: &Token, expected: &str) -> bool {
+    matches!(token, Token::Word(word) if word.quote_style.is_none()
+        && word.value.eq_ignore_ascii_case(expected))
+}
+
+/// Returns the places of the tokens that are not space.
+pub(super) fn places(tokens: &[TokenWithSpan]) -> Vec<usize> {
+    let is_space = |token: &TokenWithSpan| matches!(token.token, Token::Whitespace(_));
+    (0..tokens.len())
+        .filter(|place| !is_space(&tokens[*place]))
+        .collect()
+}
 
 /// Tells which words stand between two operands.
 pub(super) fn is_infix(keyword: Keyword) -> bool {
