@@ -18,6 +18,10 @@ const LOOK_CLOSELY_EVERY: Duration = Duration::from_millis(1);
 /// How long the allocator is left alone after it was asked for what it keeps.
 const TRIM_EVERY: Duration = Duration::from_millis(250);
 
+/// How many bytes a process takes more without any statement before the allocator is asked for what it keeps all
+/// the same: what a statement freed just before its second try is not the process's own.
+const MORE_BYTES: u64 = 16 << 20;
+
 /// The part of a limit by which statements may exceed it.
 const SLACK_SHARE: u64 = 8;
 
@@ -119,11 +123,12 @@ impl RealMemory {
         let mut seen = self.seen.lock();
         self.look(&mut seen);
         // What earlier statements freed is not what a process takes without one.
-        if seen
-            .resident
-            .is_some_and(|resident| resident > self.close_to)
-            && seen.trimmed.is_none_or(|at| at.elapsed() >= TRIM_EVERY)
-        {
+        let known = seen.idle.map_or(u64::MAX, |idle| idle + cached);
+        if seen.resident.is_some_and(|resident| {
+            let is_more = resident.saturating_sub(known) > MORE_BYTES;
+            let may_trim = seen.trimmed.is_none_or(|at| at.elapsed() >= TRIM_EVERY);
+            resident > self.close_to && (is_more || may_trim)
+        }) {
             tidegate_device::trim_heap();
             seen.trimmed = Some(Instant::now());
             seen.resident = (self.look)();

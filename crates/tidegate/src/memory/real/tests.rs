@@ -1,5 +1,7 @@
 //! The process takes some memory.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use super::{RealMemory, real_limit, resident_bytes};
 
 #[test]
@@ -40,4 +42,21 @@ fn a_small_limit_holds_for_the_whole_process() {
     assert_eq!(real_limit(40 * MB, 90 * MB), 25 * MB);
     assert!(real_limit(64 << 30, 90 * MB) > 64 << 30);
     assert_eq!(real_limit(0, 90 * MB), 0);
+}
+
+#[test]
+fn what_a_first_try_freed_is_not_the_process_own() {
+    /// What is seen before and after the allocator gives back what it keeps, at the first try and at the second.
+    const MEGABYTES: [u64; 4] = [105, 100, 159, 104];
+    static LOOKS: AtomicUsize = AtomicUsize::new(0);
+    let look = || Some(MEGABYTES[LOOKS.fetch_add(1, Ordering::Relaxed)] << 20);
+    let real = RealMemory {
+        close_to: 50 << 20,
+        ..RealMemory::new(look)
+    };
+    for idle in [100, 104] {
+        real.seen.lock().at = None;
+        real.is_idle(0);
+        assert_eq!(real.seen.lock().idle, Some(idle << 20));
+    }
 }
