@@ -12,7 +12,7 @@
 
 mod dependent_subqueries;
 mod distinct_arguments;
-mod expressions;
+mod filtered_aggregates;
 mod grouping_sets;
 pub(crate) mod lazy_logic;
 mod null_safe_joins;
@@ -31,7 +31,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use crate::node_rule::NodeRule;
 use dependent_subqueries::JoinDependentSubqueries;
 use distinct_arguments::SplitDistinctArguments;
-use expressions::RewriteExpressions;
+use filtered_aggregates::GuardFilteredAggregates;
 use grouping_sets::hide_grouping_set_claims;
 use lazy_logic::{make_logic_lazy, make_projections_lazy};
 use null_safe_joins::{KeepFilters, KeepOrder};
@@ -52,7 +52,7 @@ pub(crate) fn by_unique_names(
 /// claims and projections before its physical optimizer rules, those of predicates behind them.
 pub(crate) fn add_to(builder: SessionStateBuilder) -> SessionStateBuilder {
     let mut builder = builder
-        .with_analyzer_rule(Arc::new(RewriteExpressions))
+        .with_analyzer_rule(Arc::new(GuardFilteredAggregates))
         .with_analyzer_rule(Arc::new(NameSetComparisons))
         .with_analyzer_rule(Arc::new(CountSubqueries))
         .with_analyzer_rule(Arc::new(JoinDependentSubqueries))

@@ -53,7 +53,7 @@ use crate::{system, tensors};
 pub(super) const SPILL_BYTES_MAX: u64 = 100 << 30;
 
 /// DataFusion's settings of which a session has another default.
-const DEFAULTS: [(&str, &str); 6] = [
+const DEFAULTS: [(&str, &str); 7] = [
     // Without one TIMESTAMPTZ and now() would have no zone.
     (ZONE_SETTING, DEFAULT_ZONE),
     // As nanoseconds, years before 1678 and after 2261 would wrap in silence.
@@ -63,6 +63,13 @@ const DEFAULTS: [(&str, &str); 6] = [
     (
         "datafusion.optimizer.enable_aggregate_dynamic_filter_pushdown",
         "false",
+    ),
+    // Logical plans know better than physical ones what is never NULL: `x IS TRUE`, or the THEN of a CASE whose
+    // condition has a comparison with it. The check refuses aggregates over these
+    // (https://github.com/apache/datafusion/issues/13190).
+    (
+        "datafusion.execution.skip_physical_aggregate_schema_check",
+        "true",
     ),
     // Errors then know the place of a mistake.
     ("datafusion.sql_parser.collect_spans", "true"),
