@@ -1,7 +1,7 @@
 //! Rewrites of plans that DataFusion would not plan, or would answer otherwise than SQL says.
 //!
-//! [`expressions`] rewrites logical expressions after types are coerced: arguments of filtered
-//! aggregates, and IS TRUE and its kin. [`grouping_sets`] hides what is not true of the rows of grouping
+//! [`filtered_aggregates`] guards arguments of aggregates by their FILTER. [`intervals`] keeps filters from bounds of columns
+//! that are not true. [`grouping_sets`] hides what is not true of the rows of grouping
 //! sets from the physical optimizer. [`lazy_logic`] has AND and OR go from left to right.
 //! [`set_comparison`] names the subqueries of ALL and ANY, [`set_copies`] counts duplicates in INTERSECT ALL and
 //! EXCEPT ALL, [`windows`] mends sort keys. [`null_safe_joins`] and [`repeated_names`] keep two of DataFusion's rules
@@ -14,6 +14,7 @@ mod dependent_subqueries;
 mod distinct_arguments;
 mod filtered_aggregates;
 mod grouping_sets;
+pub(crate) mod intervals;
 pub(crate) mod lazy_logic;
 mod null_safe_joins;
 mod predicate_subqueries;
@@ -33,6 +34,7 @@ use dependent_subqueries::JoinDependentSubqueries;
 use distinct_arguments::SplitDistinctArguments;
 use filtered_aggregates::GuardFilteredAggregates;
 use grouping_sets::hide_grouping_set_claims;
+use intervals::distrust_intervals;
 use lazy_logic::{make_logic_lazy, make_projections_lazy};
 use null_safe_joins::{KeepFilters, KeepOrder};
 use predicate_subqueries::CountSubqueries;
@@ -78,5 +80,7 @@ pub(crate) fn add_to(builder: SessionStateBuilder) -> SessionStateBuilder {
     physical.rules.insert(0, Arc::new(hide));
     let lazy = NodeRule("make_projections_lazy", make_projections_lazy);
     physical.rules.insert(1, Arc::new(lazy));
+    let distrust = NodeRule("distrust_intervals", distrust_intervals);
+    physical.rules.insert(2, Arc::new(distrust));
     builder.with_physical_optimizer_rule(Arc::new(NodeRule("make_logic_lazy", make_logic_lazy)))
 }

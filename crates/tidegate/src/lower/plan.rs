@@ -33,6 +33,7 @@ use tidegate_pipeline::{
 use super::aggregate::lower_call;
 use super::expr::ExprLowering;
 use super::{Binding, Reasons};
+use crate::rewrite::intervals::without_marks;
 
 /// A chain in the IR, and the leaf that it reads.
 #[derive(Clone, Debug)]
@@ -176,7 +177,7 @@ impl Chain {
             self.exprs.reasons.push("LIMIT inside the region");
         }
         let input = filter.input().schema();
-        let predicate = self.exprs.lower(filter.predicate(), &input);
+        let predicate = self.exprs.lower(&without_marks(filter.predicate()), &input);
         let projection = match filter.projection() {
             Some(columns) => self.columns(columns, &input).map(Some),
             None => Some(None),
