@@ -1,8 +1,8 @@
 //! Filters whose bounds DataFusion computes wrong.
 //!
-//! A filter bounds the columns that it reads by interval arithmetic, and a column between equal bounds is taken for a constant,
-//! so that sorts by it go. That inverts `a / 2 = 1` to `a = 2`, though 3 fulfils it as well, takes no account of sums that
-//! wrap, and inverts casts that round. Such a filter gets the condition `true`, of which DataFusion computes no bounds.
+//! A filter bounds the columns that it reads by interval arithmetic, and a column whose bounds are equal counts as a constant,
+//! by which nothing is sorted. Of `a / 2 = 1` that arithmetic concludes `a = 2`, though 3 fulfils it as well; it ignores sums that
+//! wrap and casts that round. Such a filter gets the condition `true`, of which DataFusion computes no bounds.
 
 use std::sync::Arc;
 
@@ -71,16 +71,19 @@ fn has_other_inverse(predicate: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Resu
     Ok(found)
 }
 
-/// Tells whether a type has all values of another, where both are numbers.
+/// Tells whether a cast keeps values apart that differ.
 fn keeps_all(from: &DataType, to: &DataType) -> bool {
     let width = |of: &DataType| of.primitive_width().unwrap_or(0);
-    from == to
-        || match (from.is_integer(), to.is_integer()) {
-            (true, true) => {
-                width(from) < width(to) && (from.is_unsigned_integer() || to.is_signed_integer())
-            }
-            (true, false) => *to == DataType::Float64 && width(from) < 8,
-            (false, true) => false,
-            (false, false) => width(from) < width(to),
+    match (from, to) {
+        (from, to) if from == to => true,
+        (DataType::Float32, DataType::Float64) => true,
+        (DataType::Date32, DataType::Date64 | DataType::Timestamp(..)) => true,
+        (from, DataType::Float64) => from.is_integer() && width(from) < 8,
+        (from, to) => {
+            from.is_integer()
+                && to.is_integer()
+                && width(from) < width(to)
+                && (from.is_unsigned_integer() || to.is_signed_integer())
         }
+    }
 }
