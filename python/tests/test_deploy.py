@@ -18,6 +18,7 @@ PACKAGE = Path(tg.__file__).resolve().parents[1]
 DEPLOY = PACKAGE.parent / "deploy" / "kubernetes"
 BASE = DEPLOY / "base"
 GPU = DEPLOY / "overlays" / "gpu"
+CHART = DEPLOY / "chart"
 
 #: The secrets that the guide says to make.
 SECRETS = {
@@ -231,6 +232,41 @@ def test_the_overlay_changes_what_is_there():
             # The stage of the Containerfile that has NVRTC.
             containerfile = (PACKAGE.parent / "docs" / "guide" / "Containerfile").read_text()
             assert f"FROM host AS {container['image'].partition(':')[2]}" in containerfile
+
+
+def test_the_chart_is_the_base_unless_a_value_says_otherwise():
+    assert (CHART / "base").resolve() == BASE
+    (values,) = documents(CHART / "values.yaml")
+    (meta,) = documents(CHART / "Chart.yaml")
+    assert meta["name"] == "tidegate"
+    assert meta["appVersion"] == tg.__version__
+    template = (CHART / "templates" / "base.yaml").read_text()
+
+    def listed(of: dict[str, Any], prefix: str = "") -> set[str]:
+        found = set()
+        for name, value in of.items():
+            found.add(prefix + name)
+            if isinstance(value, dict) and name != "resources":
+                found |= listed(value, f"{prefix}{name}.")
+        return found
+
+    used = set(re.findall(r"\.Values\.([\w.]+)", template))
+    used |= {f"{of}.{name}" for of in ("scheduler", "executors") for name in re.findall(r"\$values\.(\w+)", template)}
+    # Each value is used, and each that is used has a default.
+    leaves = {name for name in listed(values) if not any(other.startswith(f"{name}.") for other in listed(values))}
+    assert leaves - used == set()
+    assert used - listed(values) == set()
+    for (kind, name, _), of in zip(WORKLOADS, ("scheduler", "executors")):
+        container = workload(kind, name)[2]
+        assert container["image"] == f"{values['image']['repository']}:{values['image']['tag']}"
+        assert container["resources"] == values[of]["resources"]
+        assert values[of]["args"] == []
+    assert values["allow"] == named("ConfigMap", "tidegate")["data"]["allow"]
+    scaler = named("HorizontalPodAutoscaler", "tidegate-executors")["spec"]
+    assert (values["executors"]["min"], values["executors"]["max"]) == (scaler["minReplicas"], scaler["maxReplicas"])
+    # The namespace is the one that it is installed in.
+    ignored = (CHART / ".helmignore").read_text().split()
+    assert ignored == ["base/kustomization.yaml", "base/namespace.yaml"]
 
 
 def test_the_guide_says_how_to_make_the_secrets():

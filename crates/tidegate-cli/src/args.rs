@@ -381,6 +381,11 @@ pub(crate) struct ServeArgs {
     )]
     pub(crate) unread_timeout: Time,
 
+    /// Send a span of each query to this OpenTelemetry collector, by OTLP over gRPC (such as
+    /// http://127.0.0.1:4317) [default: OTEL_EXPORTER_OTLP_ENDPOINT, if it is set]
+    #[arg(long, value_name = "URL", env = "TIDEGATE_SERVE_OTLP_ENDPOINT")]
+    pub(crate) otlp_endpoint: Option<String>,
+
     /// Format of the log on standard error
     #[arg(long, value_enum, default_value_t = LogFormat::Text, env = "TIDEGATE_SERVE_LOG_FORMAT")]
     pub(crate) log_format: LogFormat,

@@ -69,6 +69,17 @@ pub(crate) fn token() -> Option<String> {
         .filter(|token| !token.is_empty())
 }
 
+/// Returns the collector that OpenTelemetry's variables name.
+pub(crate) fn otlp_endpoint() -> Option<String> {
+    [
+        "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+        "OTEL_EXPORTER_OTLP_ENDPOINT",
+    ]
+    .into_iter()
+    .filter_map(|name| env::var(name).ok())
+    .find(|endpoint| !endpoint.is_empty())
+}
+
 /// Returns the variables by which clouds name credentials and places, those with a value.
 pub(crate) fn store_variables() -> Vec<(String, String)> {
     let names_a_cloud = |name: &str| {

@@ -25,7 +25,7 @@ use crate::log::{self, Log};
 use crate::run::Runner;
 use crate::script::Script;
 use crate::session::session as build;
-use crate::{console, shell, signals};
+use crate::{console, environment, shell, signals};
 
 /// Why there is no server.
 #[derive(Debug)]
@@ -280,6 +280,10 @@ fn options(asked: &ServeArgs) -> Result<ServerOptions, Trouble> {
         tls,
         users,
         insecure: asked.insecure,
+        otlp_endpoint: asked
+            .otlp_endpoint
+            .clone()
+            .or_else(environment::otlp_endpoint),
         limits,
         executors_min: defaults.executors_min,
         locked: defaults.locked,

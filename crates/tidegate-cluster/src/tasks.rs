@@ -1,6 +1,7 @@
 //! The tasks of statements that ran over executors lately, and what became of their regions.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::time::SystemTime;
 
 use parking_lot::Mutex;
 use tidegate::RegionReport;
@@ -66,6 +67,7 @@ impl Tasks {
         for report in reports.iter_mut() {
             if report.state == RUNNING && is_meant(report) {
                 report.state = state.into();
+                report.ended = Some(SystemTime::now());
                 *self.ended.lock().entry(state.into()).or_default() += 1;
             }
         }

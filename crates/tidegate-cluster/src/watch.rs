@@ -10,6 +10,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -187,6 +188,8 @@ impl Watch {
             task: key.task_number as u64,
             executor: self.name(url.as_str()).to_string(),
             state: String::new(),
+            started: SystemTime::now(),
+            ended: None,
         });
     }
 

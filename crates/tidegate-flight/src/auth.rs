@@ -1,8 +1,8 @@
 //! Who calls: a name and a password become a token, and a token a session.
 //!
 //! Where the server has users, each call but the handshake carries a token, or the name and password
-//! themselves: then the caller has a session for its connection, as everybody has where there are no
-//! users. There a client may log in under any name to have a session beyond its connection.
+//! themselves, or a token of an identity provider: then the caller has a session for its connection, as
+//! everybody has where there are no users. There a client may log in under any name to have a session beyond its connection.
 
 mod verified;
 
@@ -19,7 +19,7 @@ use tonic::{Extensions, Status};
 use crate::connection::Connection;
 use crate::limiter::ConnectionSlot;
 use crate::sessions::{ClientSession, Sessions};
-use crate::users::{Person, Users};
+use crate::users::{Jwt, Person, Users};
 
 use verified::VerifiedCredentials;
 
@@ -57,17 +57,43 @@ impl Auth {
         })
     }
 
-    /// Turns a name and password into a token.
+    /// Turns a name and password, or a token of an identity provider, into a token.
     pub(crate) async fn log_in(
         &self,
         headers: &MetadataMap,
         extensions: &Extensions,
         sessions: &Sessions,
     ) -> Result<String, Status> {
-        let (name, password) = basic(headers)?;
         let slot = &Connection::of(extensions)?.slot;
-        let person = self.person(name, password, slot).await?;
-        sessions.log_in(person)
+        let person = match authorization(headers)? {
+            Some(Authorization::Bearer(token)) => self.jwt_person(token, slot),
+            Some(Authorization::Other(value)) => {
+                let (name, password) = credentials(value)?;
+                Some(self.person(name, password, slot).await)
+            }
+            None => None,
+        };
+        let person = person.ok_or_else(|| {
+            Status::unauthenticated(
+                "the handshake needs 'authorization: Basic …' with name:password",
+            )
+        })?;
+        sessions.log_in(person?)
+    }
+
+    /// Finds out whose a token of an identity provider is, who is authenticated on the connection from then
+    /// on; `None` if it is none, or none is taken here.
+    pub(crate) fn jwt_person(
+        &self,
+        token: &str,
+        slot: &Arc<ConnectionSlot>,
+    ) -> Option<Result<Person, Status>> {
+        let jwt = self.users.as_ref()?.jwt()?;
+        let person = Jwt::is_jwt(token).then(|| jwt.check(token))?;
+        if person.is_ok() {
+            slot.authenticated();
+        }
+        Some(person)
     }
 
     /// Tells whether somebody must say who they are.
@@ -141,7 +167,10 @@ impl Auth {
     ) -> Result<Arc<ClientSession>, Status> {
         let connection = Connection::of(extensions)?;
         let session = match authorization(headers)? {
-            Some(Authorization::Bearer(token)) => sessions.of_token(token)?,
+            Some(Authorization::Bearer(token)) => match self.jwt_person(token, &connection.slot) {
+                Some(person) => connection.session(person?, sessions)?,
+                None => sessions.of_token(token)?,
+            },
             Some(Authorization::Other(..)) | None if self.users.is_none() => {
                 connection.session(Person::anonymous(), sessions)?
             }
@@ -181,15 +210,6 @@ fn authorization(headers: &MetadataMap) -> Result<Option<Authorization<'_>>, Sta
         true => Authorization::Bearer(rest.trim()),
         false => Authorization::Other(value),
     }))
-}
-
-/// Reads the name and password of `authorization: Basic …`.
-fn basic(headers: &MetadataMap) -> Result<(String, String), Status> {
-    let wrong = || {
-        Status::unauthenticated("the handshake needs 'authorization: Basic …' with name:password")
-    };
-    let value = headers.get("authorization").ok_or_else(wrong)?;
-    credentials(value.to_str().map_err(|_| wrong())?)
 }
 
 /// Reads the name and password of `Basic …`.

@@ -27,6 +27,14 @@ pub enum ServeError {
     /// The certificate or key cannot be used.
     #[error("the TLS certificate or key cannot be used: {0}")]
     Tls(String),
+    /// Traces cannot be sent.
+    #[error("traces cannot be sent to the OTLP endpoint {endpoint}: {why}")]
+    Traces {
+        /// The collector's URL.
+        endpoint: String,
+        /// Why not.
+        why: String,
+    },
     /// The system gives no random bytes.
     #[error("{0}")]
     Random(String),

@@ -53,6 +53,7 @@ mod sql_info;
 mod statement;
 mod status;
 mod timeline;
+mod traces;
 mod type_info;
 mod upload;
 mod wire;

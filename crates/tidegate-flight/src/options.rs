@@ -22,6 +22,9 @@ pub struct ServerOptions {
     pub users: Option<Users>,
     /// Whether it may listen on other addresses than loopback without TLS or users.
     pub insecure: bool,
+    /// The URL of a collector of OpenTelemetry that gets a span of each query by OTLP over gRPC, such as
+    /// `http://127.0.0.1:4317`; `None` for nobody.
+    pub otlp_endpoint: Option<String>,
     /// How much it does at a time.
     pub limits: Limits,
     /// Executors that must be ready before the server says that it is; 0 for a server without a cluster.
@@ -134,6 +137,7 @@ impl Default for ServerOptions {
             tls: None,
             users: None,
             insecure: false,
+            otlp_endpoint: None,
             limits: Limits::default(),
             executors_min: 0,
             locked: tidegate::LOCKED_SETTINGS.map(String::from).to_vec(),

@@ -33,6 +33,7 @@ use crate::meters::Meters;
 use crate::options::{Limits, ServerOptions, Tls};
 use crate::sessions::Sessions;
 use crate::statement::Statements;
+use crate::traces::Traces;
 
 /// How often a silent client is asked whether it is there, and how long it has to answer.
 const KEEPALIVE: Duration = Duration::from_secs(30);
@@ -55,6 +56,7 @@ pub struct Server {
     door: Door,
     http: Option<Http>,
     desk: Arc<Desk>,
+    traces: Option<Arc<Traces>>,
 }
 
 /// The HTTP port.
@@ -106,6 +108,15 @@ impl Server {
         let meters = Arc::new(Meters::new(session.clone(), Arc::clone(&sessions)));
         let watcher: Weak<dyn QueryWatcher> = Arc::downgrade(&(Arc::clone(&meters) as _));
         session.runtime().watch_queries(watcher);
+        let traces = options.otlp_endpoint.map(|endpoint| {
+            let traces = Traces::to(&endpoint, session.clone());
+            traces.map_err(|why| ServeError::Traces { endpoint, why })
+        });
+        let traces = traces.transpose()?.map(Arc::new);
+        if let Some(traces) = &traces {
+            let watcher: Weak<dyn QueryWatcher> = Arc::downgrade(&(Arc::clone(traces) as _));
+            session.runtime().watch_queries(watcher);
+        }
         let statements = Statements {
             admission: Arc::new(Admission::new(session.runtime().admission(), &limits)),
             limits,
@@ -138,6 +149,7 @@ impl Server {
             door,
             http,
             desk,
+            traces,
         })
     }
 
@@ -228,7 +240,11 @@ impl Server {
         sessions.close_all();
         // The server may have ended by itself in this moment.
         let _ = end.send(());
-        match tokio::time::timeout(FAREWELL, server).await {
+        let ended = tokio::time::timeout(FAREWELL, server).await;
+        if let Some(traces) = self.traces {
+            traces.shut_down().await;
+        }
+        match ended {
             Ok(ended) => Ok(ended?),
             Err(_) => Ok(()),
         }

@@ -23,7 +23,6 @@ use arrow_flight::{
 use bytes::Bytes;
 use futures::{Stream, StreamExt, TryStreamExt, stream};
 use prost::Message;
-use tidegate::CancelHandle;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::door::Door;
@@ -32,6 +31,7 @@ use crate::put::{command, name_of, refuse_transaction};
 use crate::sessions::ClientSession;
 use crate::statement::caught;
 use crate::status::{defect, unimplemented};
+use crate::traces::{in_trace_of, statement_handle};
 use crate::wire::schema_bytes;
 use crate::{actions, metadata, put};
 
@@ -74,7 +74,7 @@ impl Door {
             Command::CommandPreparedStatementQuery(asked) => self.prepared(caller, &asked).await?,
             other => return Err(unimplemented(&name_of(&other))),
         };
-        let cancel = CancelHandle::new();
+        let cancel = statement_handle();
         let (columns, ticket) = match keep {
             Keep::Nothing => {
                 let job = self.statements.ready(job, &cancel).await?;
@@ -161,7 +161,7 @@ impl Door {
             }
             Command::CommandPreparedStatementQuery(asked) => {
                 let (owner, job) = self.prepared(caller, &asked).await?;
-                (owner, job, CancelHandle::new(), None)
+                (owner, job, statement_handle(), None)
             }
             other => {
                 let name = name_of(&other);
@@ -246,7 +246,8 @@ impl FlightService for Door {
         &self,
         request: Request<FlightDescriptor>,
     ) -> Result<Response<FlightInfo>, Status> {
-        let info = self.told(request).await;
+        let headers = request.metadata().clone();
+        let info = in_trace_of(&headers, self.told(request)).await;
         let info = self.meters().call("GetFlightInfo", info)?;
         Ok(Response::new(info))
     }
@@ -256,7 +257,8 @@ impl FlightService for Door {
         &self,
         request: Request<FlightDescriptor>,
     ) -> Result<Response<PollInfo>, Status> {
-        let info = self.told(request).await;
+        let headers = request.metadata().clone();
+        let info = in_trace_of(&headers, self.told(request)).await;
         let info = self.meters().call("PollFlightInfo", info)?;
         Ok(Response::new(PollInfo::new().with_info(info)))
     }
@@ -274,10 +276,10 @@ impl FlightService for Door {
         &self,
         request: Request<Ticket>,
     ) -> Result<Response<Self::DoGetStream>, Status> {
-        let rows = async {
+        let rows = in_trace_of(request.metadata(), async {
             let caller = self.caller(&request).await?;
             self.get(&caller, request.get_ref()).await
-        };
+        });
         let rows = self.meters().call("DoGet", rows.await)?;
         Ok(Response::new(rows))
     }
@@ -286,10 +288,11 @@ impl FlightService for Door {
         &self,
         request: Request<Streaming<FlightData>>,
     ) -> Result<Response<Self::DoPutStream>, Status> {
-        let result = async {
+        let headers = request.metadata().clone();
+        let result = in_trace_of(&headers, async {
             let caller = self.caller(&request).await?;
             caught(put::put(self, &caller, request.into_inner())).await
-        };
+        });
         let result = self.meters().call("DoPut", result.await)?;
         Ok(Response::new(stream::once(async { Ok(result) }).boxed()))
     }
@@ -306,10 +309,11 @@ impl FlightService for Door {
         &self,
         request: Request<Action>,
     ) -> Result<Response<Self::DoActionStream>, Status> {
-        let answer = async {
+        let headers = request.metadata().clone();
+        let answer = in_trace_of(&headers, async {
             let caller = self.caller(&request).await?;
             caught(actions::act(self, &caller, request.into_inner())).await
-        };
+        });
         let answer = self.meters().call("DoAction", answer.await)?;
         let answers = answer.map(|body| Ok(arrow_flight::Result { body }));
         Ok(Response::new(stream::iter(answers).boxed()))

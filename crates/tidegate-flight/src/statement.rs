@@ -18,6 +18,7 @@ use crate::options::Limits;
 use crate::running::{Held, PermitState, RowStream, Stops, ran_too_long};
 use crate::sessions::{ClientSession, Prepared};
 use crate::status::{defect, status};
+use crate::traces::statement_handle;
 use crate::wire::{stamp, wire_schema};
 
 /// Runs work that a defect of the engine may end with a panic.
@@ -209,7 +210,7 @@ impl Statements {
         job: Job,
     ) -> Result<i64, Status> {
         let is_query = job.is_query();
-        let mut rows = self.start(caller, job, CancelHandle::new(), None).await?;
+        let mut rows = self.start(caller, job, statement_handle(), None).await?;
         let mut counts = Vec::new();
         while let Some(batch) = rows.try_next().await? {
             counts.push(count_of(&batch));

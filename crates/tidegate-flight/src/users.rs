@@ -1,4 +1,4 @@
-//! Who may call: a TOML file with names and argon2 hashes.
+//! Who may call: a TOML file with names and argon2 hashes, and whose tokens are taken.
 //!
 //! ```toml
 //! [[users]]
@@ -6,6 +6,10 @@
 //! password = "$argon2id$v=19$m=19456,t=2,p=1$…"   # tidegate serve hash-password
 //! admin = true                                    # may see and stop everyone's queries
 //! ```
+//!
+//! A `[jwt]` table lets in whoever has a token of an identity provider, beside these users or in their place.
+
+mod jwt;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -15,6 +19,9 @@ use argon2::Argon2;
 use argon2::password_hash::phc::PasswordHash;
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
 use serde::Deserialize;
+
+pub(crate) use jwt::Jwt;
+use jwt::JwtTable;
 
 /// Why users cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -39,8 +46,13 @@ pub enum UsersError {
         what: String,
     },
     /// There is nobody in the file.
-    #[error("the users file lists no users: add a [[users]] table with name and password")]
+    #[error(
+        "the users file lists no users: add a [[users]] table with name and password, or a [jwt] table"
+    )]
     Nobody,
+    /// The table of tokens is wrong.
+    #[error("the users file is wrong: [jwt]: {0}")]
+    Jwt(String),
     /// A password cannot be hashed.
     #[error("the password cannot be hashed: {0}")]
     Hash(String),
@@ -52,6 +64,7 @@ pub struct Users {
     by_name: HashMap<String, User>,
     /// What a name that does not exist is checked against, so that it takes as long.
     nobody: String,
+    jwt: Option<Jwt>,
 }
 
 impl fmt::Debug for Users {
@@ -66,6 +79,7 @@ impl fmt::Debug for Users {
 struct File {
     #[serde(default)]
     users: Vec<User>,
+    jwt: Option<JwtTable>,
 }
 
 #[derive(Deserialize)]
@@ -77,7 +91,7 @@ struct User {
     admin: bool,
 }
 
-/// Someone whose password was right.
+/// Someone whose password or token was right.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Person {
     pub(crate) name: String,
@@ -94,16 +108,16 @@ impl Users {
             path: path.display().to_string(),
             source,
         })?;
-        Self::parse(&text)
+        Self::parse(&text, path.parent().unwrap_or(Path::new("")))
     }
 
-    /// Reads the text of a users file.
+    /// Reads the text of a users file in a folder.
     ///
     /// # Errors
     /// [`UsersError`], with what is wrong.
-    pub fn parse(text: &str) -> Result<Self, UsersError> {
+    pub fn parse(text: &str, folder: &Path) -> Result<Self, UsersError> {
         let file: File = toml::from_str(text)?;
-        if file.users.is_empty() {
+        if file.users.is_empty() && file.jwt.is_none() {
             return Err(UsersError::Nobody);
         }
         let mut by_name = HashMap::new();
@@ -126,8 +140,17 @@ impl Users {
             }
             by_name.insert(user.name.clone(), user);
         }
-        let nobody = hash_password("")?;
-        Ok(Self { by_name, nobody })
+        let jwt = file.jwt.map(|table| Jwt::open(table, folder)).transpose()?;
+        Ok(Self {
+            by_name,
+            nobody: hash_password("")?,
+            jwt,
+        })
+    }
+
+    /// Returns what checks tokens of an identity provider, if the file names one.
+    pub(crate) fn jwt(&self) -> Option<&Jwt> {
+        self.jwt.as_ref()
     }
 
     /// Checks a password; takes tens of milliseconds and 19 MB, on purpose.

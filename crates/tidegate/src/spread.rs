@@ -14,6 +14,7 @@ mod readers;
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use async_trait::async_trait;
 use datafusion::error::{DataFusionError, Result};
@@ -126,7 +127,7 @@ pub struct ClusterActivity {
 }
 
 /// A task of a statement, as `system.tasks` shows it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct TaskReport {
     /// The statement's number among those that ran over executors.
     pub statement: u64,
@@ -140,6 +141,10 @@ pub struct TaskReport {
     pub executor: String,
     /// `running`, `done`, `lost`, `failed` or `cancelled`.
     pub state: String,
+    /// When it was sent.
+    pub started: SystemTime,
+    /// When its end was known; `None` while it runs.
+    pub ended: Option<SystemTime>,
 }
 
 /// A [`SpreadPlanner`] as an extension of a session's config.

@@ -98,8 +98,8 @@ fn losses_cost_no_row() {
         (rows, began.elapsed())
     });
     let mut outcome = Outcome::default();
-    for round in 0..rounds {
-        let mut seed = Seed(seed.wrapping_add(round.wrapping_mul(0x9E37_79B9_7F4A_7C15)));
+    for number in 0..rounds {
+        let mut seed = Seed(seed.wrapping_add(number.wrapping_mul(0x9E37_79B9_7F4A_7C15)));
         seed.below(1);
         let statement = seed.below(4) as usize;
         let (expected, whole) = &undisturbed[statement];
@@ -111,7 +111,12 @@ fn losses_cost_no_row() {
             victim: seed.below(3) as usize,
             moment: whole.mul_f64(seed.below(1000) as f64 / 1000.0),
         };
+        let began = Instant::now();
         round.run(&mut nodes, &mut outcome);
+        eprintln!(
+            "round {number} of {rounds}: {round}, {:.1} s in all",
+            began.elapsed().as_secs_f64()
+        );
     }
     eprintln!("{rounds} rounds from seed {seed}: {outcome}");
     assert!(outcome.again > 0, "no loss came while tasks ran: {outcome}");
@@ -128,6 +133,14 @@ struct Round<'a> {
     loss: Loss,
     victim: usize,
     moment: Duration,
+}
+
+impl fmt::Display for Round<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (loss, victim) = (self.loss, self.victim + 1);
+        let (moment, whole) = (self.moment.as_secs_f64(), self.whole.as_secs_f64());
+        write!(f, "{loss:?} (e{victim}) {moment:.2} s into {whole:.2} s")
+    }
 }
 
 impl Round<'_> {

@@ -8,6 +8,8 @@
     reason = "a test stops at what it did not expect"
 )]
 
+#[path = "../../../tidegate-flight/tests/it/collector.rs"]
+mod collector;
 mod kills;
 mod nodes;
 
@@ -16,6 +18,9 @@ use std::net::TcpStream;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use opentelemetry_proto::tonic::trace::v1::Span;
+
+use collector::{Collector, attribute};
 use nodes::{Node, Nodes, PATIENCE, STATEMENTS, ended, line_after, rows, tidegate};
 
 /// Statements that would run for hours, and hold memory or wait for each other's rows.
@@ -165,6 +170,44 @@ fn an_executor_that_is_told_to_end_finishes_its_tasks() {
     assert!(node.0.wait().unwrap().success());
     nodes.wait("SELECT count(*) - 1 FROM system.executors");
     assert_eq!(nodes.rows(sql), expected);
+}
+
+#[test]
+fn tasks_are_spans_below_their_query() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let collector = Collector::default();
+    let endpoint = runtime.block_on(async { collector.start() });
+    let mut nodes = Nodes::start_with(2, &["--otlp-endpoint", &endpoint]);
+    nodes.rows(STATEMENTS[0]);
+    let tasks = nodes.rows(
+        "SELECT stage, task, executor, seconds > 0 AND started > now() - interval '1 hour' FROM system.tasks",
+    );
+    assert!(tasks.len() >= 2, "{tasks:?}");
+    // The last spans are sent when it ends.
+    nodes.scheduler.signal("-TERM");
+    assert!(nodes.scheduler.0.wait().unwrap().success());
+    let spans = collector.spans();
+    let of_query = |span: &&Span| attribute(span, "db.query.text") == STATEMENTS[0];
+    let query = spans.iter().find(of_query).unwrap();
+    let below = spans
+        .iter()
+        .filter(|span| span.parent_span_id == query.span_id);
+    let mut told: Vec<String> = below
+        .filter(|span| span.name.starts_with("stage "))
+        .inspect(|span| {
+            assert_eq!(span.trace_id, query.trace_id);
+            assert_eq!(attribute(span, "tidegate.task.state"), "done");
+            assert!(span.start_time_unix_nano >= query.start_time_unix_nano);
+            assert!(span.end_time_unix_nano <= query.end_time_unix_nano);
+        })
+        .map(|span| {
+            let words: Vec<&str> = span.name.split(' ').collect();
+            let executor = attribute(span, "tidegate.executor");
+            format!("{},{},{executor},true", words[1], words[3])
+        })
+        .collect();
+    told.sort();
+    assert_eq!(told, tasks);
 }
 
 #[test]

@@ -59,10 +59,15 @@ pub(crate) struct Nodes {
 
 impl Nodes {
     pub(crate) fn start(executors: usize) -> Self {
+        Self::start_with(executors, &[])
+    }
+
+    /// Starts a scheduler with more options.
+    pub(crate) fn start_with(executors: usize, words: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let secret = folder.path().join("secret");
         std::fs::write(&secret, "a secret of this test, which has 32 bytes").unwrap();
-        let (scheduler, client, join, page) = scheduler(&secret, "127.0.0.1:0");
+        let (scheduler, client, join, page) = scheduler(&secret, "127.0.0.1:0", words);
         let mut nodes = Self {
             folder,
             scheduler,
@@ -99,7 +104,7 @@ impl Nodes {
         let _ = self.scheduler.0.wait();
         let address = self.join.trim_start_matches("grpc://").to_string();
         let secret = self.folder.path().join("secret");
-        (self.scheduler, self.client, self.join, self.page) = scheduler(&secret, &address);
+        (self.scheduler, self.client, self.join, self.page) = scheduler(&secret, &address, &[]);
     }
 
     pub(crate) fn spawn(&self, sql: &str) -> Child {
@@ -145,7 +150,7 @@ impl Nodes {
 }
 
 /// Starts a scheduler whom executors join at an address; where clients, executors and browsers reach it.
-fn scheduler(secret: &Path, join: &str) -> (Node, String, String, String) {
+fn scheduler(secret: &Path, join: &str, words: &[&str]) -> (Node, String, String, String) {
     let mut scheduler = tidegate(&["cluster", "scheduler", "--listen", "127.0.0.1:0"])
         .args([
             "--cluster-listen",
@@ -157,6 +162,7 @@ fn scheduler(secret: &Path, join: &str) -> (Node, String, String, String) {
         ])
         .args(["--set", "tidegate.spread=always", "--cluster-secret-file"])
         .arg(secret)
+        .args(words)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()

@@ -84,6 +84,9 @@ impl FromRequestParts<Arc<Desk>> for Viewer {
         let authorization = authorization.map(|value| value.to_str().unwrap_or_default());
         let slot = slot_of(parts)?;
         if let Some(token) = authorization.and_then(|value| value.strip_prefix("Bearer ")) {
+            if let Some(person) = desk.auth.jwt_person(token.trim(), slot) {
+                return Ok(Self::of_person(desk, person?));
+            }
             let login = desk.sessions.of_token(token.trim())?;
             slot.authenticated();
             return Ok(Self::of_login(login));

@@ -1,5 +1,7 @@
 //! A password opens its user.
 
+use std::path::Path;
+
 use super::{Person, Users, hash_password};
 
 #[test]
@@ -8,11 +10,11 @@ fn a_password_opens_its_user() {
         hash_password("secret").unwrap(),
         hash_password("x").unwrap(),
     );
-    let users = Users::parse(&format!(
+    let text = format!(
         "[[users]]\nname = \"ada\"\npassword = \"{ada}\"\nadmin = true\n\
          [[users]]\nname = \"bob\"\npassword = \"{bob}\"\n"
-    ))
-    .unwrap();
+    );
+    let users = Users::parse(&text, Path::new("")).unwrap();
     let ada = Person {
         name: "ada".into(),
         is_admin: true,
@@ -38,7 +40,7 @@ fn what_is_wrong_is_named() {
         ("[[user]]\nname = \"a\"\n", "user"),
         (&twice, "twice"),
     ] {
-        let error = Users::parse(text).unwrap_err().to_string();
+        let error = Users::parse(text, Path::new("")).unwrap_err().to_string();
         assert!(error.contains(expect), "{error}");
     }
 }

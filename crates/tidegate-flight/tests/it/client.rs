@@ -125,7 +125,7 @@ async fn users_log_in_over_tls() {
     let CertifiedKey { cert, signing_key } =
         generate_simple_self_signed(vec!["localhost".into()]).unwrap();
     let server = ServerOptions {
-        users: Some(Users::parse(&users).unwrap()),
+        users: Some(Users::parse(&users, std::path::Path::new("")).unwrap()),
         tls: Some(Tls {
             certificate: cert.pem().into(),
             key: signing_key.serialize_pem().into(),

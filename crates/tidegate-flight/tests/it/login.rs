@@ -1,5 +1,6 @@
 //! Users, tokens and TLS.
 
+use std::path::Path;
 use std::time::Duration;
 
 use arrow_flight::sql::client::FlightSqlServiceClient;
@@ -15,11 +16,11 @@ use crate::support::{
 
 pub(crate) fn users() -> Users {
     let (ada, bob) = (hash_password("one").unwrap(), hash_password("two").unwrap());
-    Users::parse(&format!(
+    let text = format!(
         "[[users]]\nname = \"ada\"\npassword = \"{ada}\"\nadmin = true\n\
          [[users]]\nname = \"bob\"\npassword = \"{bob}\"\n"
-    ))
-    .unwrap()
+    );
+    Users::parse(&text, Path::new("")).unwrap()
 }
 
 fn closed() -> ServerOptions {
@@ -107,6 +108,63 @@ async fn a_name_and_password_may_come_with_each_call() {
     client.set_header("authorization", "Basic YWRhOm9uZQ==");
     assert_eq!(answer(client, "SELECT * FROM temp.own").await, ["1"]);
     drop(server.client().await);
+}
+
+/// A token of an identity provider, which is good until 2100, with the key that checks it beside it.
+const JWT: &str = include_str!("../../src/users/jwt/made_by_openssl/RS256.jwt");
+
+/// A users file that takes such tokens, and one name with a password.
+pub(crate) fn users_with_tokens() -> Users {
+    let bob = hash_password("two").unwrap();
+    let text = format!(
+        "[[users]]\nname = \"bob\"\npassword = \"{bob}\"\n\
+         [jwt]\nkeys = \"pub.pem\"\nissuer = \"https://id.example/\"\naudience = \"tidegate\"\n"
+    );
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/users/jwt/made_by_openssl");
+    Users::parse(&text, Path::new(folder)).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_of_an_identity_provider_lets_its_user_in() {
+    let options = ServerOptions {
+        users: Some(users_with_tokens()),
+        ..options()
+    };
+    let server = start_with(session(&[]), options).await;
+    let client = &mut server.client().await;
+    client.set_token(JWT.into());
+    answer(client, "CREATE TABLE temp.own AS VALUES (1)").await;
+    assert_eq!(answer(client, "SELECT * FROM temp.own").await, ["1"]);
+    let sessions = server.session.client_sessions();
+    let users: Vec<&str> = sessions.iter().map(|session| &*session.user).collect();
+    assert_eq!(users, ["ada"]);
+    // Another connection is another session, as it is with a name and password on each call.
+    let again = &mut server.client().await;
+    again.set_token(JWT.into());
+    let (_, message) = failure(again, "SELECT * FROM temp.own").await;
+    assert!(message.contains("own"), "{message}");
+    let (message, signed) = JWT.rsplit_once('.').unwrap();
+    again.set_token(format!(
+        "{message}.{}",
+        signed.replacen(['a', 'b', 'c'], "d", 1)
+    ));
+    let (code, message) = failure(again, "SELECT 1").await;
+    assert_eq!(code, Code::Unauthenticated);
+    assert!(message.contains("signature is wrong"), "{message}");
+    // Passwords are taken as before.
+    let other = &mut server.client().await;
+    other.handshake("bob", "two").await.unwrap();
+    assert_eq!(answer(other, "SELECT 1").await, ["1"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_without_an_identity_provider_takes_no_such_token() {
+    let server = start_with(session(&[]), closed()).await;
+    let client = &mut server.client().await;
+    client.set_token(JWT.into());
+    let (code, message) = failure(client, "SELECT 1").await;
+    assert_eq!(code, Code::Unauthenticated);
+    assert!(message.contains("unknown"), "{message}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

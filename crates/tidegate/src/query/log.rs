@@ -35,10 +35,16 @@ pub struct LoggedQuery {
     pub plan_seconds: f64,
     /// Seconds from its first stream to its end.
     pub seconds: f64,
+    /// Seconds that it waited for admission.
+    pub admission_seconds: f64,
     /// Rows returned.
     pub rows: u64,
     /// Why it failed.
     pub error: Option<String>,
+    /// Its number among the statements that run over executors; `None` if it does not.
+    pub statement: Option<u64>,
+    /// The trace that its caller named (W3C Trace Context's `traceparent`).
+    pub trace_parent: Option<Arc<str>>,
     /// Statistics of its regions, place by place.
     pub place_stats: Vec<PlaceStats>,
 }

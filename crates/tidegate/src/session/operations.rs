@@ -8,7 +8,7 @@ use super::Session;
 use crate::clients::Client;
 use crate::error::{Error, ErrorKind};
 use crate::query::{History, LaneWork, LoggedQuery, QueryProfile, QueryProgress, QueryReport};
-use crate::spread::{ClusterActivity, ExecutorReport, planner_of};
+use crate::spread::{ClusterActivity, ExecutorReport, TaskReport, planner_of};
 use crate::system::reports::{self, MemoryReport, SessionReport};
 
 /// Activity of the column cache since the process began, in chunks.
@@ -104,6 +104,15 @@ impl Session {
     pub fn cluster(&self) -> Option<(Vec<ExecutorReport>, ClusterActivity)> {
         let planner = planner_of(&self.ctx.copied_config())?;
         Some((planner.executors(), planner.activity()))
+    }
+
+    /// Reports the tasks of a statement that ran over executors lately, oldest first; `statement` is
+    /// [`LoggedQuery::statement`].
+    pub fn cluster_tasks(&self, statement: u64) -> Vec<TaskReport> {
+        let planner = planner_of(&self.ctx.copied_config());
+        let tasks = planner.map_or_else(Vec::new, |planner| planner.tasks());
+        let own = tasks.into_iter().filter(|task| task.statement == statement);
+        own.collect()
     }
 
     /// Tells an executor of the cluster to finish its tasks, take no others, and end.

@@ -1,6 +1,7 @@
 //! `system.executors` and `system.tasks`: what a scheduler knows of its cluster.
 
 use std::collections::HashMap;
+use std::time::SystemTime;
 
 use datafusion::arrow::array::{Float64Array, RecordBatch};
 use datafusion::error::Result;
@@ -35,6 +36,7 @@ pub(super) fn tasks(asked: Option<&Asked<'_>>) -> Result<RecordBatch> {
         .iter()
         .filter_map(|report| Some((report.statement?, report.id)));
     let queries: HashMap<u64, u64> = queries.collect();
+    let now = SystemTime::now();
     Columns::of(&tasks)
         .count("statement", |task| task.statement)
         .count("attempt", |task| task.attempt)
@@ -43,5 +45,10 @@ pub(super) fn tasks(asked: Option<&Asked<'_>>) -> Result<RecordBatch> {
         .text("executor", |task| Some(&task.executor))
         .text("state", |task| Some(&task.state))
         .count("query_id", |task| queries.get(&task.statement).copied())
+        .time("started", |task| task.started)
+        .seconds("seconds", |task| {
+            let took = task.ended.unwrap_or(now).duration_since(task.started);
+            took.map_or(0.0, |took| took.as_secs_f64())
+        })
         .batch()
 }

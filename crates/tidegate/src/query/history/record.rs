@@ -226,8 +226,11 @@ impl Record {
             started: self.started,
             plan_seconds: self.planned_in.as_secs_f64(),
             seconds: progress.seconds,
+            admission_seconds: progress.waited.as_secs_f64(),
             rows: progress.rows,
             error: progress.error.clone(),
+            statement: self.statement,
+            trace_parent: self.asked.cancel.trace_parent().cloned(),
             place_stats: progress.regions.place_stats(),
         };
         drop(progress);
