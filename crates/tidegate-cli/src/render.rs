@@ -167,7 +167,10 @@ fn with_text(
 }
 
 fn text_of(column: &ArrayRef) -> Result<StringArray, ArrowError> {
-    let options = FormatOptions::default().with_display_error(false);
+    // Within a value nothing else tells a NULL from an empty text.
+    let options = FormatOptions::default()
+        .with_display_error(false)
+        .with_null("NULL");
     let formatter = ArrayFormatter::try_new(column, &options)?;
     let value = |row| match column.is_null(row) {
         true => Ok(None),

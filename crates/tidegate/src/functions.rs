@@ -11,6 +11,7 @@
 
 pub(crate) mod bits;
 pub(crate) mod bounded;
+pub(crate) mod counts;
 pub(crate) mod custom;
 pub(crate) mod division;
 pub(crate) mod folding;
@@ -22,7 +23,7 @@ pub(crate) mod len;
 pub(crate) mod linear;
 pub(crate) mod lists;
 pub(crate) mod macros;
-pub(crate) mod mode;
+pub(crate) mod moments;
 pub(crate) mod multiples;
 pub(crate) mod product;
 pub(crate) mod regexes;

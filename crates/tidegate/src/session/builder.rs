@@ -35,7 +35,7 @@ use crate::functions::multiples::{self, IntervalMultiples};
 use crate::functions::subscripts::StringSubscripts;
 use crate::functions::zones::{DEFAULT_ZONE, TimeZoneFunction, ZONE_SETTING};
 use crate::functions::{
-    bits, formatted, json, linear, lists, mode, product, regexes, single, times,
+    bits, counts, formatted, json, linear, lists, moments, product, regexes, single, times,
 };
 use crate::generate::{NamedArguments, table_functions};
 use crate::memory::{
@@ -334,8 +334,10 @@ impl SessionBuilder {
             ctx.register_udf(function);
         }
         linear::register(&mut *ctx.state_ref().write())?;
-        ctx.register_udaf(mode::function());
-        ctx.register_udaf(product::function());
+        let statistics = counts::functions().into_iter().chain(moments::functions());
+        for function in statistics.chain([product::function()]) {
+            ctx.register_udaf(function);
+        }
         for function in times::functions(&ctx)? {
             ctx.register_udf(function);
         }
