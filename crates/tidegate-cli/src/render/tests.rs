@@ -78,7 +78,7 @@ fn awkward() -> RecordBatch {
 
 #[test]
 fn csv_quotes_what_must_be_quoted() {
-    let expect = "t,l,f,p\n\"a,\"\"b\"\"\nc\",\"[1, ]\",NaN,12.50\n,,0.5,-0.01\n";
+    let expect = "t,l,f,p\n\"a,\"\"b\"\"\nc\",\"[1, NULL]\",NaN,12.50\n,,0.5,-0.01\n";
     check(&[awkward()], Format::Csv, expect);
     check(
         &[numbers([1]), numbers([]), numbers([2, 3])],
@@ -111,7 +111,7 @@ fn json_is_an_array_or_lines() {
 
 #[test]
 fn a_row_of_tsv_is_a_line() {
-    let expect = "t\tl\tf\tp\na,\"b\"\\nc\t[1, ]\tNaN\t12.50\n\\N\t\\N\t0.5\t-0.01\n";
+    let expect = "t\tl\tf\tp\na,\"b\"\\nc\t[1, NULL]\tNaN\t12.50\n\\N\t\\N\t0.5\t-0.01\n";
     check(&[awkward()], Format::Tsv, expect);
 }
 
