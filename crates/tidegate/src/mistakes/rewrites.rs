@@ -35,7 +35,7 @@ pub(super) const FUNCTIONS: &[Row] = &[
     ("variance_pop", "var_pop(x)"),
     ("sumif sum_if", "sum(x) FILTER (WHERE condition)"),
     ("avgif avg_if", "avg(x) FILTER (WHERE condition)"),
-    ("sem kurtosis skewness entropy mad", "sum, avg, stddev, var_pop and corr can make it: SHOW FUNCTIONS lists all"),
+    ("sem", "stddev_pop(x) / sqrt(count(x))"),
     ("decode", "CASE x WHEN 'a' THEN 1 WHEN 'b' THEN 2 ELSE 0 END"),
     ("split", "string_to_array(s, ',') splits at a string"),
     ("regexp_split regexp_split_to_table", "regexp_split_to_array(s, pattern), and unnest of it for rows"),
