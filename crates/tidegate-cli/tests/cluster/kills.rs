@@ -155,6 +155,12 @@ impl Round<'_> {
             Loss::SchedulerKilled => nodes.another_scheduler(),
         }
         let output = ended(running);
+        // A signal takes effect a little later than it is sent.
+        match self.loss {
+            Loss::Killed => nodes.executors[self.victim].1.wait(),
+            Loss::Stopped => nodes.executors[self.victim].1.wait_stopped(),
+            Loss::ToldToEnd | Loss::SchedulerKilled => {}
+        }
         let name = nodes.executors[self.victim].0.clone();
         let said = String::from_utf8_lossy(&output.stderr);
         if output.status.success() {

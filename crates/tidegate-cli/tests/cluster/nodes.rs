@@ -39,6 +39,27 @@ impl Node {
     }
 }
 
+impl Node {
+    /// Waits for its end.
+    pub(crate) fn wait(&mut self) {
+        let _ = self.0.wait().unwrap();
+    }
+
+    /// Waits until it is stopped, where the system tells of that.
+    pub(crate) fn wait_stopped(&self) {
+        let stat = format!("/proc/{}/stat", self.0.id());
+        let began = Instant::now();
+        while let Ok(told) = std::fs::read_to_string(&stat) {
+            let (_, state) = told.rsplit_once(") ").unwrap();
+            if state.starts_with('T') {
+                return;
+            }
+            assert!(began.elapsed() < PATIENCE, "{told}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
 impl Drop for Node {
     fn drop(&mut self) {
         let _ = self.0.kill();

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::datatypes::Schema;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
@@ -34,6 +35,7 @@ use super::aggregate::lower_call;
 use super::expr::ExprLowering;
 use super::{Binding, Reasons};
 use crate::rewrite::intervals::without_marks;
+use crate::rewrite::lazy_logic::LazyLogic;
 
 /// A chain in the IR, and the leaf that it reads.
 #[derive(Clone, Debug)]
@@ -177,12 +179,13 @@ impl Chain {
             self.exprs.reasons.push("LIMIT inside the region");
         }
         let input = filter.input().schema();
-        let predicate = self.exprs.lower(&without_marks(filter.predicate()), &input);
+        let (predicate, below) = conditions(filter);
+        let predicate = self.exprs.lower(&predicate, &input);
         let projection = match filter.projection() {
             Some(columns) => self.columns(columns, &input).map(Some),
             None => Some(None),
         };
-        let (mut steps, leaf) = self.lower(filter.input())?;
+        let (mut steps, leaf) = self.lower(below)?;
         steps.push(Step::Filter(predicate?));
         steps.extend(projection?);
         Some((steps, leaf))
@@ -372,6 +375,18 @@ impl Chain {
     }
 }
 
+/// Returns the condition of a filter and those of filters right below it, from the lowest up, and what they read.
+fn conditions(filter: &FilterExec) -> (Arc<dyn PhysicalExpr>, &Arc<dyn ExecutionPlan>) {
+    let predicate = without_marks(filter.predicate());
+    match filter.input().downcast_ref::<FilterExec>() {
+        Some(below) if below.projection().is_none() && below.fetch().is_none() => {
+            let (first, input) = conditions(below);
+            (LazyLogic::and(first, predicate), input)
+        }
+        _ => (predicate, filter.input()),
+    }
+}
+
 /// Finds the partial half of a final aggregate through the exchanges between them.
 fn find_partial(plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {
     if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
@@ -400,7 +415,7 @@ pub(crate) fn claims_order(root: &Arc<dyn ExecutionPlan>) -> Option<&'static str
 
 /// Reduces a list of expressions to column indices, if they are nothing else.
 pub(crate) fn plain_columns<'a>(
-    exprs: impl Iterator<Item = &'a Arc<dyn datafusion::physical_expr::PhysicalExpr>>,
+    exprs: impl Iterator<Item = &'a Arc<dyn PhysicalExpr>>,
 ) -> Option<Vec<usize>> {
     exprs
         .map(|expr| expr.downcast_ref::<Column>().map(Column::index))

@@ -22,6 +22,11 @@ use crate::node_rule::Replaced;
 
 /// Keeps DataFusion from bounds of columns that are not true. It must come before the rules that read them.
 pub(super) fn distrust_intervals(node: &Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Replaced {
+    distrusted(node)
+}
+
+/// Returns a filter with a mark if DataFusion's bounds of its columns may be wrong.
+pub(super) fn distrusted(node: &Arc<dyn ExecutionPlan>) -> Replaced {
     let Some(filter) = node.downcast_ref::<FilterExec>() else {
         return Ok(None);
     };

@@ -26,6 +26,7 @@ use datafusion::physical_plan::filter::{FilterExec, FilterExecBuilder};
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion::physical_plan::{ColumnarValue, ExecutionPlan};
 
+use super::intervals::{distrusted, without_marks};
 use super::raising::may_raise_at_run_time;
 use crate::node_rule::Replaced;
 
@@ -41,6 +42,12 @@ pub(crate) struct LazyLogic {
 }
 
 impl LazyLogic {
+    /// Makes `left AND right`.
+    pub(crate) fn and(left: Expr, right: Expr) -> Expr {
+        let op = Operator::And;
+        Arc::new(Self { op, left, right })
+    }
+
     /// Returns AND or OR.
     pub(crate) fn op(&self) -> &Operator {
         &self.op
@@ -160,28 +167,40 @@ pub(super) fn make_logic_lazy(node: &Arc<dyn ExecutionPlan>, config: &ConfigOpti
     }
 }
 
+/// Filters by each condition that may raise behind the others, whose order the optimizer has left open. They
+/// are filters of their own, and no [`LazyLogic`], in which DataFusion would not find the columns that a
+/// condition makes constant and that it has left out of orders.
 fn lazy_filter(filter: &FilterExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let schema = filter.input().schema();
-    let predicate = raising_last(filter.predicate(), &schema);
-    let predicate = predicate.transform_data(|predicate| lazy(&predicate, &schema))?;
-    if !predicate.transformed {
-        return Ok(None);
+    let predicate = without_marks(filter.predicate());
+    let all = split_conjunction(&predicate);
+    let may_raise = |condition: &&Expr| may_raise_at_run_time(condition, &schema);
+    let (raising, others): (Vec<&Expr>, Vec<&Expr>) = all.into_iter().partition(may_raise);
+    let mut conditions = Vec::with_capacity(1 + raising.len());
+    if !others.is_empty() {
+        conditions.push(conjunction(others.into_iter().map(Arc::clone)));
     }
-    let filter = FilterExecBuilder::from(filter).with_predicate(predicate.data);
-    Ok(Some(Arc::new(filter.build()?)))
+    let mut any = !conditions.is_empty() && !raising.is_empty() || raising.len() > 1;
+    for condition in raising {
+        let condition = lazy(condition, &schema)?;
+        any |= condition.transformed;
+        conditions.push(condition.data);
+    }
+    let Some(last) = conditions.pop().filter(|_| any) else {
+        return Ok(None);
+    };
+    let mut input = Arc::clone(filter.input());
+    for condition in conditions {
+        input = trusted(FilterExecBuilder::new(condition, input).build()?)?;
+    }
+    let last = FilterExecBuilder::from(filter).with_predicate(last);
+    Ok(Some(trusted(last.with_input(input).build()?)?))
 }
 
-/// Puts the conditions that may raise behind the others: the optimizer has left them in any order.
-fn raising_last(predicate: &Expr, schema: &Schema) -> Transformed<Expr> {
-    let all = split_conjunction(predicate);
-    let may_raise = |condition: &&Expr| may_raise_at_run_time(condition, schema);
-    let is_sorted = all.iter().is_sorted_by_key(may_raise);
-    if is_sorted {
-        return Transformed::no(Arc::clone(predicate));
-    }
-    let (raising, others): (Vec<&Expr>, Vec<&Expr>) = all.into_iter().partition(may_raise);
-    let ordered = others.into_iter().chain(raising).map(Arc::clone);
-    Transformed::yes(conjunction(ordered))
+/// Marks a filter whose bounds DataFusion computes wrong.
+fn trusted(filter: FilterExec) -> Result<Arc<dyn ExecutionPlan>> {
+    let filter: Arc<dyn ExecutionPlan> = Arc::new(filter);
+    Ok(distrusted(&filter)?.unwrap_or(filter))
 }
 
 fn lazy_projection(projection: &ProjectionExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
