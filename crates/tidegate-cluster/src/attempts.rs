@@ -163,31 +163,33 @@ impl Run {
                     }
                     return Ok(batch);
                 }
-                At::Running(attempt, mut rows) => match came(&attempt, &mut rows).await {
-                    Came::Batch(batch) => {
-                        self.has_left |= batch.num_rows() > 0;
-                        self.at = At::Running(attempt, rows);
-                        return Ok(Some(batch));
+                At::Running(attempt, mut rows) => {
+                    match left(&attempt, &mut rows, self.has_left).await {
+                        Came::Batch(batch) => {
+                            self.has_left |= batch.num_rows() > 0;
+                            self.at = At::Running(attempt, rows);
+                            return Ok(Some(batch));
+                        }
+                        Came::End => {
+                            attempt.watch.end("done");
+                            return Ok(None);
+                        }
+                        Came::Error(error) => {
+                            attempt.watch.end("failed");
+                            return Err(shown(error));
+                        }
+                        Came::Lost(told) => {
+                            drop(rows);
+                            attempt.watch.lose(&told.executor);
+                            let again = Again {
+                                spreader: &self.spreader,
+                                ctx: &self.ctx,
+                                has_left: self.has_left,
+                            };
+                            self.at = again.at(&attempt, told).await?;
+                        }
                     }
-                    Came::End => {
-                        attempt.watch.end("done");
-                        return Ok(None);
-                    }
-                    Came::Error(error) => {
-                        attempt.watch.end("failed");
-                        return Err(shown(error));
-                    }
-                    Came::Lost(told) => {
-                        drop(rows);
-                        attempt.watch.lose(&told.executor);
-                        let again = Again {
-                            spreader: &self.spreader,
-                            ctx: &self.ctx,
-                            has_left: self.has_left,
-                        };
-                        self.at = again.at(&attempt, told).await?;
-                    }
-                },
+                }
             }
         }
     }
@@ -248,6 +250,20 @@ impl Again<'_> {
         };
         let plan = place_here(plan, runtime, state.config_options())?;
         Ok(At::Here(plan.execute(0, Arc::clone(self.ctx))?))
+    }
+}
+
+/// Waits for rows, of which the first do not leave before each executor has accepted its tasks: one that was lost
+/// before the statement began, and whose loss is noticed only now, costs it nothing then.
+async fn left(attempt: &Attempt, rows: &mut SendableRecordBatchStream, has_left: bool) -> Came {
+    match came(attempt, rows).await {
+        Came::Batch(batch) if !has_left && batch.num_rows() > 0 => tokio::select! {
+            biased;
+            told = attempt.watch.lost() => Came::Lost(told),
+            told = gone(attempt) => Came::Lost(told),
+            () = attempt.watch.all_accepted(attempt.tasks) => Came::Batch(batch),
+        },
+        came => came,
     }
 }
 

@@ -241,9 +241,12 @@ impl WorkerChannel for Tagged {
             .await;
         let messages = match opened.map_err(|error| peer.tag(error)) {
             Ok(messages) => messages,
-            Err(error) if peer.is_mended(&error) => return Ok(futures::stream::empty().boxed()),
+            Err(error) if peer.is_mended(&error) => futures::stream::empty().boxed(),
             Err(error) => return Err(error),
         };
+        if let Some(watch) = &peer.resolver.watch {
+            watch.accept();
+        }
         let messages = messages.map({
             let peer = Arc::clone(&peer);
             move |message| message.map_err(|error| peer.tag(error))

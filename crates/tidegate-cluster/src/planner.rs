@@ -1,11 +1,13 @@
 //! A cluster as its scheduler sees it: where executors join, and how statements are cut into stages.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use datafusion::catalog::Session as DataFusionSession;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::SessionState;
 use datafusion::execution::context::QueryPlanner;
@@ -16,8 +18,9 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion_distributed::{
     DesiredTaskCountEvent, DesiredTaskCountEventResponse, DistributedExec, DistributedExt,
-    DistributedLeafExec, RouteTasksEvent, RouteTasksEventResponse, ScaleUpLeafNodeEvent,
-    ScaleUpLeafNodeEventResponse, SessionStateBuilderExt, WorkerResolver, display_plan_ascii,
+    DistributedLeafExec, NetworkBoundaryExt, RouteTasksEvent, RouteTasksEventResponse,
+    ScaleUpLeafNodeEvent, ScaleUpLeafNodeEventResponse, SessionStateBuilderExt, WorkerResolver,
+    display_plan_ascii,
 };
 use tidegate::options::SpreadMode;
 use tidegate::spread::{
@@ -267,6 +270,19 @@ impl SpreadPlanner for Planner {
     }
 }
 
+/// Counts the tasks of a plan in stages.
+fn num_tasks(plan: &Arc<dyn ExecutionPlan>) -> Result<usize> {
+    let mut of_stages = BTreeMap::new();
+    plan.apply(|node| {
+        if let Some(boundary) = node.as_network_boundary() {
+            let stage = boundary.input_stage();
+            of_stages.insert(stage.num(), stage.task_count());
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(of_stages.values().sum())
+}
+
 /// Adds up what the leaves of a plan read that can be shared.
 fn shared_bytes(plan: &Arc<dyn ExecutionPlan>) -> u64 {
     match plan.children().as_slice() {
@@ -299,6 +315,8 @@ pub(crate) struct Attempt {
     pub(crate) state: SessionState,
     pub(crate) watch: Arc<Watch>,
     pub(crate) executors: Arc<[Usable]>,
+    /// How many tasks it has.
+    pub(crate) tasks: usize,
 }
 
 impl Drop for Attempt {
@@ -360,8 +378,12 @@ impl Spreader {
         });
         let plan = state.query_planner();
         let plan = plan.create_physical_plan(&nothing, &state).await?;
-        Ok(plan.is::<DistributedExec>().then_some(Attempt {
+        if !plan.is::<DistributedExec>() {
+            return Ok(None);
+        }
+        Ok(Some(Attempt {
             number,
+            tasks: num_tasks(&plan)?,
             plan,
             state,
             watch,

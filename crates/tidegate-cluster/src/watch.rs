@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -37,6 +37,9 @@ use crate::share::ShareExec;
 use crate::tasks::Tasks;
 use crate::told::Told;
 
+/// How long the first rows of a statement wait for the last of its tasks to be accepted.
+const ACCEPTED_MAX: Duration = Duration::from_secs(10);
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Watch {
@@ -50,6 +53,8 @@ pub(crate) struct Watch {
     /// Changed whenever a task moves.
     moves: Sender<()>,
     lost: Sender<Option<Told>>,
+    /// How many tasks their executors have accepted, or others in their place.
+    accepted: Sender<usize>,
     /// Cancelled when the statement has no use for its tasks any more.
     over: CancellationToken,
 }
@@ -133,6 +138,7 @@ impl Watch {
             }),
             moves: Sender::new(()),
             lost: Sender::new(None),
+            accepted: Sender::new(0),
             over: CancellationToken::new(),
         }
     }
@@ -177,6 +183,26 @@ impl Watch {
             drop(placed);
             let why = "it was lost before it had all of its tasks";
             self.lost_for_good(&Told::new(ErrorKind::Lost, url.as_str(), why));
+        }
+    }
+
+    /// Notes that an executor has accepted a task.
+    pub(crate) fn accept(&self) {
+        self.accepted.send_modify(|accepted| *accepted += 1);
+    }
+
+    /// Waits until so many tasks were accepted; not longer than an executor may be silent.
+    pub(crate) async fn all_accepted(&self, tasks: usize) {
+        let mut accepted = self.accepted.subscribe();
+        let all = accepted.wait_for(|accepted| *accepted >= tasks);
+        if tokio::time::timeout(ACCEPTED_MAX, all).await.is_err() {
+            let (statement, accepted) = (self.statement, *self.accepted.borrow());
+            tracing::warn!(
+                statement,
+                tasks,
+                accepted,
+                "tasks were not accepted in time"
+            );
         }
     }
 

@@ -226,6 +226,28 @@ fn a_stopped_executor_is_taken_for_lost() {
 }
 
 #[test]
+fn a_statement_that_begins_after_a_loss_is_right() {
+    let mut nodes = Nodes::start(3);
+    // Its rows leave as they come.
+    let sql = STATEMENTS[2];
+    let expected = nodes.rows(sql);
+    for round in 0..4 {
+        let victim = round % 3;
+        let node = &mut nodes.executors[victim].1;
+        node.signal(if round == 3 { "-STOP" } else { "-KILL" });
+        match round {
+            3 => node.wait_stopped(),
+            _ => node.wait(),
+        }
+        assert_eq!(nodes.rows(sql), expected);
+        if round < 3 {
+            let (name, _) = nodes.executors.remove(victim);
+            nodes.add(&name, &[]);
+        }
+    }
+}
+
+#[test]
 fn a_lost_share_moves() {
     let nodes = Nodes::start(3);
     let sql =

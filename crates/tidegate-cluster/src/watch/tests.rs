@@ -112,6 +112,16 @@ async fn a_leaf_that_sent_nothing_moves() {
 }
 
 #[tokio::test]
+async fn first_rows_wait_for_every_task_to_be_accepted() {
+    let watch = watch(2, 1);
+    watch.accept();
+    let mut both = std::pin::pin!(watch.all_accepted(2));
+    assert!(futures::poll!(both.as_mut()).is_pending());
+    watch.accept();
+    both.await;
+}
+
+#[tokio::test]
 async fn what_others_read_does_not_move() {
     let watch = watch(3, 3);
     begin(&watch, key(1, 0), 0, share());

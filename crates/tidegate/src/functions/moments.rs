@@ -279,20 +279,19 @@ mod tests {
 
     #[test]
     fn too_few_or_equal_values_have_none() {
-        let mut moments = Moments::default();
         for (told, least) in [
             (Told::KurtosisPop, 2),
             (Told::Skewness, 3),
             (Told::Kurtosis, 4),
         ] {
-            moments = Moments::default();
+            let mut moments = Moments::default();
             for value in 0..least {
                 assert_eq!(moments.told(told), None);
                 moments.add(Moments::one(f64::from(value)));
             }
             assert!(moments.told(told).is_some());
         }
-        moments = Moments::default();
+        let mut moments = Moments::default();
         (0..5).for_each(|_| moments.add(Moments::one(0.1)));
         assert_eq!(moments.told(Told::Kurtosis), None);
     }
