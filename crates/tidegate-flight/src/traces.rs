@@ -14,7 +14,7 @@ use opentelemetry::propagation::TextMapPropagator;
 use opentelemetry::trace::{
     Span, SpanBuilder, SpanKind, Status as SpanStatus, TraceContextExt, Tracer, TracerProvider,
 };
-use opentelemetry::{Context, KeyValue};
+use opentelemetry::{Context, Key, KeyValue};
 use opentelemetry_otlp::{SpanExporter, WithExportConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
@@ -76,16 +76,9 @@ impl Traces {
             .with_endpoint(endpoint)
             .build()
             .map_err(|error| error.to_string())?;
-        let named = std::env::var_os("OTEL_SERVICE_NAME").is_some();
-        let resource = Resource::builder();
-        let resource = match named {
-            true => resource,
-            false => resource.with_service_name("tidegate"),
-        };
-        let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
         let provider = SdkTracerProvider::builder()
             .with_batch_exporter(exporter)
-            .with_resource(resource.with_attribute(version).build())
+            .with_resource(resource())
             .build();
         Ok(Self {
             tracer: provider.tracer("tidegate"),
@@ -137,6 +130,21 @@ impl Traces {
             _ => SpanStatus::Unset,
         };
         child.send(status);
+    }
+}
+
+/// Describes this process: by OpenTelemetry's variables, which its SDK reads, or as `tidegate`.
+fn resource() -> Resource {
+    let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
+    let told = Resource::builder().with_attribute(version.clone()).build();
+    let name = told.get(&Key::from_static_str("service.name"));
+    let is_named = name.is_some_and(|name| !name.as_str().starts_with("unknown_service"));
+    match is_named {
+        true => told,
+        false => Resource::builder()
+            .with_attribute(version)
+            .with_service_name("tidegate")
+            .build(),
     }
 }
 

@@ -111,7 +111,7 @@ async fn a_name_and_password_may_come_with_each_call() {
 }
 
 /// A token of an identity provider, which is good until 2100, with the key that checks it beside it.
-const JWT: &str = include_str!("../../src/users/jwt/made_by_openssl/RS256.jwt");
+const JWT: &str = include_str!("../../src/users/jwt/made_by_openssl/RS256.jwt").trim_ascii_end();
 
 /// A users file that takes such tokens, and one name with a password.
 pub(crate) fn users_with_tokens() -> Users {
