@@ -17,12 +17,12 @@ use datafusion::logical_expr::{EmptyRelation, LogicalPlan};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion_distributed::{
-    DesiredTaskCountEvent, DesiredTaskCountEventResponse, DistributedExec, DistributedExt,
-    DistributedLeafExec, NetworkBoundaryExt, RouteTasksEvent, RouteTasksEventResponse,
-    ScaleUpLeafNodeEvent, ScaleUpLeafNodeEventResponse, SessionStateBuilderExt, WorkerResolver,
-    display_plan_ascii,
+    CompressionType, DesiredTaskCountEvent, DesiredTaskCountEventResponse, DistributedExec,
+    DistributedExt, DistributedLeafExec, NetworkBoundaryExt, RouteTasksEvent,
+    RouteTasksEventResponse, ScaleUpLeafNodeEvent, ScaleUpLeafNodeEventResponse,
+    SessionStateBuilderExt, WorkerResolver, display_plan_ascii,
 };
-use tidegate::options::SpreadMode;
+use tidegate::options::{ExchangeCompression, SpreadMode};
 use tidegate::spread::{
     ClusterActivity, ExecutorReport, Reader, SpreadPlanner, Spreading, TaskReport, leaf_bytes,
     leaf_shares,
@@ -32,7 +32,7 @@ use tokio::net::TcpListener;
 use tonic::Request;
 use tonic::service::InterceptorLayer;
 use tonic::transport::server::TcpIncoming;
-use url::Url;
+use url::{Host, Url};
 
 use crate::attempts::SpreadExec;
 use crate::channels::{Channels, Resolver};
@@ -391,6 +391,25 @@ impl Spreader {
         }))
     }
 
+    /// Returns how rows between these executors are compressed.
+    fn compression(&self, executors: &[Usable]) -> Option<CompressionType> {
+        let options = TidegateOptions::of(self.state.config_options()).spread;
+        let is_here = |executor: &Usable| match executor.url.host() {
+            Some(Host::Ipv4(address)) => address.is_loopback(),
+            Some(Host::Ipv6(address)) => address.is_loopback(),
+            Some(Host::Domain(name)) => name == "localhost",
+            None => false,
+        };
+        match options.compression {
+            ExchangeCompression::Auto if executors.iter().all(is_here) => None,
+            ExchangeCompression::None => None,
+            ExchangeCompression::Auto | ExchangeCompression::Lz4 => {
+                Some(CompressionType::LZ4_FRAME)
+            }
+            ExchangeCompression::Zstd => Some(CompressionType::ZSTD),
+        }
+    }
+
     /// Makes the state that cuts `base` into stages for these executors. One list says how many tasks a
     /// stage has, how its leaves are shared, and where each task runs.
     fn stages_state(
@@ -419,6 +438,7 @@ impl Spreader {
             .with_distributed_user_codec(Codec)
             .with_distributed_passthrough_headers(headers)?
             .with_distributed_metrics_collection(false)?
+            .with_distributed_compression(self.compression(executors))?
             .with_distributed_desired_task_count_handler(move |event: DesiredTaskCountEvent<'_>| {
                 if !event.plan.children().is_empty() {
                     return None;

@@ -16,7 +16,7 @@ use tidegate_scheduler::{PlacementMode, PlacementPattern};
 use settings::{SETTINGS, Setting};
 
 pub use devices::{DeviceLimits, DeviceList};
-pub use spread::{SpreadMode, SpreadOptions};
+pub use spread::{ExchangeCompression, SpreadMode, SpreadOptions};
 
 /// Settings of a session, changed by `SET tidegate.<name> = <value>`.
 #[derive(Clone, Debug, PartialEq)]

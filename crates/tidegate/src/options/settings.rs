@@ -4,8 +4,8 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use super::{
-    CacheMode, FloatSums, HostEngineMode, RegionForms, SpreadMode, TidegateOptions,
-    UncheckedConstraints, parse_bytes, parse_duration,
+    CacheMode, ExchangeCompression, FloatSums, HostEngineMode, RegionForms, SpreadMode,
+    TidegateOptions, UncheckedConstraints, parse_bytes, parse_duration,
 };
 
 /// A setting.
@@ -51,7 +51,14 @@ const SPREAD: Words<SpreadMode, 3> = [
     ("always", SpreadMode::Always),
 ];
 
-pub(super) static SETTINGS: [Setting; 26] = [
+const COMPRESSION: Words<ExchangeCompression, 4> = [
+    ("auto", ExchangeCompression::Auto),
+    ("none", ExchangeCompression::None),
+    ("lz4", ExchangeCompression::Lz4),
+    ("zstd", ExchangeCompression::Zstd),
+];
+
+pub(super) static SETTINGS: [Setting; 27] = [
     Setting {
         name: "placement",
         help: "where regions run: auto, host, device (the host only where no device can) or \
@@ -281,6 +288,14 @@ pub(super) static SETTINGS: [Setting; 26] = [
         expected: "a number from 0 to 10",
         text: |o| Some(o.spread.retries.to_string()),
         set: |o, text| put(&mut o.spread.retries, within(text, 0, 10)),
+    },
+    Setting {
+        name: "exchange_compression",
+        help: "compression of rows between the processes of a cluster: auto (none within one \
+               machine, else lz4), none, lz4 or zstd",
+        expected: "auto, none, lz4 or zstd",
+        text: |o| word_of(&COMPRESSION, o.spread.compression),
+        set: |o, text| put(&mut o.spread.compression, word(&COMPRESSION, text)),
     },
 ];
 

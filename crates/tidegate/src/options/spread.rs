@@ -12,6 +12,20 @@ pub enum SpreadMode {
     Always,
 }
 
+/// How rows are compressed on their way between the processes of a cluster: `tidegate.exchange_compression`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ExchangeCompression {
+    /// Not within one machine, else by LZ4.
+    #[default]
+    Auto,
+    /// Not at all: for links faster than about 1 GB/s.
+    None,
+    /// By LZ4.
+    Lz4,
+    /// By Zstandard: for slow links.
+    Zstd,
+}
+
 /// What runs over several executors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpreadOptions {
@@ -23,6 +37,8 @@ pub struct SpreadOptions {
     pub executors: Vec<String>,
     /// How many times a statement runs again that lost an executor before any row had left.
     pub retries: usize,
+    /// How rows are compressed between processes.
+    pub compression: ExchangeCompression,
 }
 
 impl Default for SpreadOptions {
@@ -32,6 +48,7 @@ impl Default for SpreadOptions {
             above: 64 << 20,
             executors: Vec::new(),
             retries: 3,
+            compression: ExchangeCompression::Auto,
         }
     }
 }

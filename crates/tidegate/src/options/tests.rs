@@ -44,6 +44,7 @@ fn settings_round_trip() {
         ("spread_above", "1MB", "1048576"),
         ("executors", "b,a", "b, a"),
         ("retries", "2", "2"),
+        ("exchange_compression", "ZSTD", "zstd"),
     ];
     assert_eq!(table.len(), SETTINGS.len());
     let mut options = TidegateOptions::default();
