@@ -290,7 +290,7 @@ def connect(
         url: ``grpc+tls://host:port``, or ``grpc://host:port`` without TLS; ``None`` for this process.
         user: the user's name on the server.
         password: the user's password.
-        token: a token that a login gave, instead of a name and a password.
+        token: a token that a login gave, or one of an identity provider, instead of a name and a password.
         ca: certificates in PEM, or their file, that may sign the server's.
         options: of a session of this process: ``memory_limit``, ``device_memory_limit`` and ``temp_limit`` in
             bytes; ``temp_dir``; ``threads``; ``devices``, written as in ``CUDA_VISIBLE_DEVICES`` (``""`` for

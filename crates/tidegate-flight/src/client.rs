@@ -48,7 +48,7 @@ pub struct ConnectOptions {
     pub user: Option<String>,
     /// The user's password.
     pub password: Option<String>,
-    /// A token that a login gave before, instead of name and password.
+    /// A token that a login gave before, or one of an identity provider, instead of name and password.
     pub token: Option<String>,
     /// Certificates in PEM that may sign the server's; `None` for those that this machine trusts.
     pub ca: Option<Vec<u8>>,
