@@ -67,11 +67,18 @@ pub enum StatementKind {
     Extension,
 }
 
-/// Plans a statement and runs nothing; finds out what its plan depends on if that is kept.
+/// Plans a statement and runs nothing; finds out what its plan depends on if that is kept. All of it is done
+/// apart: to read a long text, and to say what is wrong with it, takes its time too.
 pub(super) async fn plan(session: &Session, sql: &str, is_kept: bool) -> Result<Planned, Error> {
     let began = SystemTime::now();
-    let planned = unexplained(session, sql, is_kept).await;
-    planned.map_err(|error| statement::failed(session, sql, began, with_hint(error, sql, session)))
+    let (own, text) = (session.clone(), sql.to_string());
+    let planned = apart(statement::timeout(session), async move {
+        let planned = unexplained(&own, &text, is_kept).await;
+        Ok(planned.map_err(|error| with_hint(error, &text, &own)))
+    });
+    let planned = planned.await;
+    let planned = planned.unwrap_or_else(|error| Err(with_hint(error, sql, session)));
+    planned.map_err(|error| statement::failed(session, sql, began, error))
 }
 
 async fn unexplained(session: &Session, sql: &str, is_kept: bool) -> Result<Planned, Error> {
@@ -85,9 +92,7 @@ async fn unexplained(session: &Session, sql: &str, is_kept: bool) -> Result<Plan
         dependencies: None,
     };
     match text.parse()? {
-        Parsed::Standard(query) => {
-            return apart(statement::timeout(session), planned.of(query, is_kept)).await;
-        }
+        Parsed::Standard(query) => return planned.of(query, is_kept).await,
         Parsed::Kill(id) => planned.work = Work::Kill(id),
         Parsed::Cache(_) | Parsed::Regions(..) => {}
     }
