@@ -8,6 +8,7 @@
 //! from plans that they would give another meaning. `docs/upstream.md` has a minimal reproduction of each bug.
 //! [`predicate_subqueries`] counts the rows of subqueries that cannot be joined, [`dependent_subqueries`] joins those that
 //! compare with more than `=`.
+//! [`value_lists`] keeps lists of IN apart that the optimizer would join as if there were no NULL.
 //! [`distinct_arguments`] makes groups where DataFusion would keep sets of values.
 
 mod dependent_subqueries;
@@ -22,6 +23,7 @@ mod raising;
 mod repeated_names;
 mod set_comparison;
 mod set_copies;
+mod value_lists;
 mod windows;
 
 use std::sync::Arc;
@@ -41,6 +43,7 @@ use predicate_subqueries::CountSubqueries;
 use repeated_names::PushByUniqueNames;
 use set_comparison::NameSetComparisons;
 use set_copies::NumberCopies;
+use value_lists::SeparateLists;
 use windows::{ComputeKeys, DropRepeatedKeys};
 
 /// Keeps a rule that pushes filters down from columns of repeated names.
@@ -54,6 +57,7 @@ pub(crate) fn by_unique_names(
 /// claims and projections before its physical optimizer rules, those of predicates behind them.
 pub(crate) fn add_to(builder: SessionStateBuilder) -> SessionStateBuilder {
     let mut builder = builder
+        .with_analyzer_rule(Arc::new(SeparateLists))
         .with_analyzer_rule(Arc::new(GuardFilteredAggregates))
         .with_analyzer_rule(Arc::new(NameSetComparisons))
         .with_analyzer_rule(Arc::new(CountSubqueries))
