@@ -164,7 +164,7 @@ impl Run {
                     return Ok(batch);
                 }
                 At::Running(attempt, mut rows) => {
-                    match left(&attempt, &mut rows, self.has_left).await {
+                    match to_leave(&attempt, &mut rows, self.has_left).await {
                         Came::Batch(batch) => {
                             self.has_left |= batch.num_rows() > 0;
                             self.at = At::Running(attempt, rows);
@@ -255,7 +255,7 @@ impl Again<'_> {
 
 /// Waits for rows, of which the first do not leave before each executor has accepted its tasks: one that was lost
 /// before the statement began, and whose loss is noticed only now, costs it nothing then.
-async fn left(attempt: &Attempt, rows: &mut SendableRecordBatchStream, has_left: bool) -> Came {
+async fn to_leave(attempt: &Attempt, rows: &mut SendableRecordBatchStream, has_left: bool) -> Came {
     match came(attempt, rows).await {
         Came::Batch(batch) if !has_left && batch.num_rows() > 0 => tokio::select! {
             biased;

@@ -191,7 +191,8 @@ impl Watch {
         self.accepted.send_modify(|accepted| *accepted += 1);
     }
 
-    /// Waits until so many tasks were accepted; not longer than an executor may be silent.
+    /// Waits until so many tasks were accepted, for [`ACCEPTED_MAX`] at the most: by then a silent executor is known to
+    /// be lost.
     pub(crate) async fn all_accepted(&self, tasks: usize) {
         let mut accepted = self.accepted.subscribe();
         let all = accepted.wait_for(|accepted| *accepted >= tasks);

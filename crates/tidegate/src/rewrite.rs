@@ -28,7 +28,10 @@ mod windows;
 
 use std::sync::Arc;
 
+use datafusion::common::Result;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 
 use crate::node_rule::NodeRule;
@@ -45,6 +48,21 @@ use set_comparison::NameSetComparisons;
 use set_copies::NumberCopies;
 use value_lists::SeparateLists;
 use windows::{ComputeKeys, DropRepeatedKeys};
+
+/// Returns whether an expression of a plan, or a part of one, is such; most plans have nothing to rewrite.
+fn any_expression(plan: &LogicalPlan, is_such: impl Fn(&Expr) -> bool) -> Result<bool> {
+    let mut found = false;
+    plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expr| {
+            found = expr.exists(|part| Ok(is_such(part)))?;
+            Ok(match found {
+                true => TreeNodeRecursion::Stop,
+                false => TreeNodeRecursion::Continue,
+            })
+        })
+    })?;
+    Ok(found)
+}
 
 /// Keeps a rule that pushes filters down from columns of repeated names.
 pub(crate) fn by_unique_names(

@@ -5,13 +5,14 @@
 //! p)` becomes `f(CASE WHEN p THEN x END) FILTER (WHERE p)`, the same for every aggregate.
 
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, LogicalPlan, SortExpr, when};
 use datafusion::optimizer::AnalyzerRule;
 
+use super::any_expression;
 use super::raising::may_raise;
 
 /// Guards the arguments of filtered aggregates; comes after types are coerced.
@@ -20,7 +21,7 @@ pub(super) struct GuardFilteredAggregates;
 
 impl AnalyzerRule for GuardFilteredAggregates {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        if !has_any(&plan)? {
+        if !any_expression(&plan, is_filtered)? {
             return Ok(plan);
         }
         plan.transform_up_with_subqueries(rewrite_node).data()
@@ -29,21 +30,6 @@ impl AnalyzerRule for GuardFilteredAggregates {
     fn name(&self) -> &str {
         "guard_filtered_aggregates"
     }
-}
-
-/// Returns whether a plan has anything to rewrite, as most have not.
-fn has_any(plan: &LogicalPlan) -> Result<bool> {
-    let mut found = false;
-    plan.apply_with_subqueries(|node| {
-        node.apply_expressions(|expr| {
-            found = expr.exists(|part| Ok(is_filtered(part)))?;
-            Ok(match found {
-                true => TreeNodeRecursion::Stop,
-                false => TreeNodeRecursion::Continue,
-            })
-        })
-    })?;
-    Ok(found)
 }
 
 fn rewrite_node(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {

@@ -191,14 +191,14 @@ fn lazy_filter(filter: &FilterExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     };
     let mut input = Arc::clone(filter.input());
     for condition in conditions {
-        input = trusted(FilterExecBuilder::new(condition, input).build()?)?;
+        input = marked(FilterExecBuilder::new(condition, input).build()?)?;
     }
     let last = FilterExecBuilder::from(filter).with_predicate(last);
-    Ok(Some(trusted(last.with_input(input).build()?)?))
+    Ok(Some(marked(last.with_input(input).build()?)?))
 }
 
-/// Marks a filter whose bounds DataFusion computes wrong.
-fn trusted(filter: FilterExec) -> Result<Arc<dyn ExecutionPlan>> {
+/// Marks a filter if DataFusion computes bounds of its columns that may be wrong.
+fn marked(filter: FilterExec) -> Result<Arc<dyn ExecutionPlan>> {
     let filter: Arc<dyn ExecutionPlan> = Arc::new(filter);
     Ok(distrusted(&filter)?.unwrap_or(filter))
 }

@@ -8,12 +8,14 @@
 use std::collections::HashSet;
 
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator, lit};
 use datafusion::optimizer::AnalyzerRule;
+
+use super::any_expression;
 
 /// Rewrites such lists; comes after types are coerced.
 #[derive(Debug)]
@@ -21,7 +23,7 @@ pub(super) struct SeparateLists;
 
 impl AnalyzerRule for SeparateLists {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        if !has_any(&plan)? {
+        if !any_expression(&plan, |expr| replaced(expr).is_some())? {
             return Ok(plan);
         }
         plan.transform_up_with_subqueries(rewrite_node).data()
@@ -32,27 +34,17 @@ impl AnalyzerRule for SeparateLists {
     }
 }
 
-/// Returns whether a plan has anything to rewrite, as most have not.
-fn has_any(plan: &LogicalPlan) -> Result<bool> {
-    let mut found = false;
-    plan.apply_with_subqueries(|node| {
-        node.apply_expressions(|expr| {
-            found = expr.exists(|part| Ok(replaced(part).is_some()))?;
-            Ok(match found {
-                true => TreeNodeRecursion::Stop,
-                false => TreeNodeRecursion::Continue,
-            })
-        })
-    })?;
-    Ok(found)
-}
-
 fn rewrite_node(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let names = NamePreserver::new(&node);
-    let rewritten = node.map_expressions(|expr| {
+    let rewrite_named = |expr: Expr| {
         let name = names.save(&expr);
         let rewritten = expr.transform_up(|part| Ok(rewrite(part)))?;
         Ok(rewritten.update_data(|expr| name.restore(expr)))
+    };
+    let rewritten = node.map_expressions(|expr| match expr {
+        // Its members are read by their names, which they cannot keep within it.
+        Expr::GroupingSet(_) => Ok(Transformed::no(expr)),
+        expr => rewrite_named(expr),
     })?;
     rewritten.data.recompute_schema().map(Transformed::yes)
 }
