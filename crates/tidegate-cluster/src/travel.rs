@@ -116,8 +116,10 @@ pub(crate) fn why_not(
             let (sent, arrived) = (written(plan), written(&arrived));
             let mut lines = sent.lines().zip(arrived.lines());
             let differing = lines.find(|(sent, arrived)| sent != arrived);
-            differing
-                .map(|(sent, _)| format!("a part of it would be lost on the way: {}", sent.trim()))
+            differing.map(|(sent, arrived)| {
+                let (sent, arrived) = (sent.trim(), arrived.trim());
+                format!("a part of it would be lost on the way: {sent} would arrive as {arrived}")
+            })
         }
     }
 }

@@ -8,12 +8,13 @@
 //! [`canonical`] is a function that maps equal floats to equal bits. [`CanonicalFloats`], an analyzer
 //! rule, wraps with it exactly the operands whose equality or order decides something, and
 //! [`extremes`] replaces `min` and `max` of floats; [`bounds`] distrusts the bounds that files know. What is only
-//! selected keeps its bits. Devices
+//! selected keeps its bits. [`exact`] has sums that do not depend on the order of rows. Devices
 //! follow the same rule by themselves, so lowering sees through `canonical` where it can.
 
 pub(crate) mod bounds;
 pub(crate) mod canonical;
 mod correlated;
+pub(crate) mod exact;
 mod expressions;
 pub(crate) mod extremes;
 mod predicates;

@@ -40,6 +40,7 @@ use crate::clients::Client;
 use crate::error::{Error, ErrorKind};
 use crate::mapping::{is_mapping, planner};
 use crate::options::{FloatSums, SpreadMode, TidegateOptions};
+use crate::rule::{unordered_sum, with_exact_sums};
 use crate::runtime::Runtime;
 use crate::spread::{SpreadHook, Spreading, planner_of};
 use admission::Admission;
@@ -169,16 +170,21 @@ async fn asked(
         if options.spread.mode == SpreadMode::Never {
             return stays("tidegate.spread = 'never'");
         }
-        if options.float_sums == FloatSums::Ordered {
-            return stays("tidegate.float_sums = 'ordered' adds in the order of one process");
-        }
         let before = before_own_rules(state)?;
         let logical = match joined(logical, &before)? {
             Subqueries::Joined(logical) => logical,
             Subqueries::Stay(why) => return stays(why),
         };
         let planner = planner();
-        let plan = on_large_stack(planner.create_physical_plan(&logical, &before)).await?;
+        let mut plan = on_large_stack(planner.create_physical_plan(&logical, &before)).await?;
+        if options.float_sums == FloatSums::Ordered {
+            plan = with_exact_sums(&plan, &|_| false)?;
+            if let Some(name) = unordered_sum(&plan) {
+                return stays(&format!(
+                    "tidegate.float_sums = 'ordered' and {name}, which has no exact form"
+                ));
+            }
+        }
         if let Some(why) = why_here(&plan) {
             return stays(why);
         }

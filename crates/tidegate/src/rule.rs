@@ -63,6 +63,7 @@ mod scans;
 use gathered::gathered_groups;
 use halves::Halves;
 use noted::noted_keys;
+pub(crate) use ordered::{unordered_sum, with_exact_sums};
 use replay::Recording;
 use scans::map_scans;
 
@@ -109,6 +110,10 @@ impl PhysicalOptimizerRule for PlacePipelines {
             leaf_options,
             join_keys,
         };
+        let plan = match placer.wants_ordered_sums() {
+            true => with_exact_sums(&plan, &|plan| placer.alone(plan).is_some())?,
+            false => plan,
+        };
         let placed = placer.place(&plan)?;
         let placed = gathered_groups(&placed, config)?;
         if placer.wants_ordered_sums() {
@@ -143,10 +148,7 @@ impl Placer<'_> {
         if plan.is::<PipelineExec>() {
             return Ok(Arc::clone(plan));
         }
-        if self.may_want_atomic()
-            && may_be_atomic(plan)
-            && let Some(region) = self.atomic(plan)
-        {
+        if let Some(region) = self.alone(plan) {
             return Ok(region);
         }
         if is_candidate(plan) {
@@ -156,6 +158,13 @@ impl Placer<'_> {
         } else {
             self.place_inputs(plan)
         }
+    }
+
+    /// Returns the atomic region of a plan that a device should answer alone.
+    fn alone(&self, plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<dyn ExecutionPlan>> {
+        (self.may_want_atomic() && may_be_atomic(plan))
+            .then(|| self.atomic(plan))
+            .flatten()
     }
 
     /// Puts the host engine above a scan that a join or a top-k filters while it runs.

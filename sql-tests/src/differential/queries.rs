@@ -43,6 +43,11 @@ pub(crate) enum Spread {
 }
 
 impl Query {
+    /// Returns the query as plain DataFusion is asked it.
+    pub(crate) fn for_stock(&self) -> &str {
+        self.in_other_words.as_ref().unwrap_or(&self.sql)
+    }
+
     /// Returns whether rows are left out once there are enough, so that they may or may not be computed.
     pub(crate) fn is_limited(&self) -> bool {
         self.sql.contains(" LIMIT ")

@@ -227,7 +227,17 @@ fn split(aggregate: &Aggregate, arms: &[Arm]) -> Result<LogicalPlan> {
         .build()
 }
 
-/// Returns one arm's aggregates by the keys, and NULL in the columns of the others.
+/// Returns what `max` leaves out beside a result: NULL, or the least value where no result is NULL, so that columns
+/// of all arms are of one type.
+fn nothing(result: &Field) -> Result<ScalarValue> {
+    let least = (!result.is_nullable()).then(|| ScalarValue::min(result.data_type()));
+    match least.flatten() {
+        Some(least) => Ok(least),
+        None => ScalarValue::try_new_null(result.data_type()),
+    }
+}
+
+/// Returns one arm's aggregates by the keys, and nothing in the columns of the others.
 fn arm_of(aggregate: &Aggregate, arm: &Arm) -> Result<LogicalPlan> {
     let exprs = arm
         .iter()
@@ -249,10 +259,7 @@ fn arm_of(aggregate: &Aggregate, arm: &Arm) -> Result<LogicalPlan> {
                 let (table, field) = computed.schema.qualified_field(num_keys + at);
                 Expr::Column(Column::new(table.cloned(), field.name()))
             }
-            None => {
-                let data_type = result_of(aggregate, number).data_type();
-                lit(ScalarValue::try_new_null(data_type)?)
-            }
+            None => lit(nothing(&result_of(aggregate, number))?),
         };
         output.push(expr.alias(value(number)));
     }

@@ -27,6 +27,7 @@ use super::types::seconds;
 use super::zones::SessionZone;
 use super::{Session, add_to, files, formats, readers};
 use crate::error::{Error, ErrorKind};
+use crate::floats::exact;
 use crate::functions::bounded::{BoundedConcat, FunctionMemory, bound};
 use crate::functions::division::WholeQuotients;
 use crate::functions::intervals::IntervalComparisons;
@@ -337,6 +338,9 @@ impl SessionBuilder {
         let statistics = counts::functions().into_iter().chain(moments::functions());
         for function in statistics.chain([product::function()]) {
             ctx.register_udaf(function);
+        }
+        for function in exact::functions() {
+            ctx.state_ref().write().register_udaf(function)?;
         }
         for function in times::functions(&ctx)? {
             ctx.register_udf(function);

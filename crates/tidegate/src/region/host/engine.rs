@@ -9,8 +9,8 @@ use tidegate_kernels::host::HostProgram;
 use tidegate_pipeline::{Facts, Pipeline, Step};
 
 use super::facts;
-use crate::lower::{bind, rounds};
-use crate::options::{FloatSums, HostEngineMode, TidegateOptions};
+use crate::lower::bind;
+use crate::options::{HostEngineMode, TidegateOptions};
 use crate::region::Program;
 use crate::region::join_keys::JoinKeys;
 
@@ -83,7 +83,7 @@ impl HostEngine {
         if options.host_engine == HostEngineMode::Off {
             return Self::Off;
         }
-        let mut refusals = refusals(chain, &program.pipeline, options);
+        let mut refusals = refusals(chain, &program.pipeline);
         match Engine::compile(leaf, program, join_keys) {
             Ok(engine) if refusals.is_empty() => Self::Runs(Arc::new(engine)),
             Ok(_) => Self::Refused(refusals),
@@ -109,11 +109,7 @@ impl HostEngine {
 }
 
 /// Returns what the plan asks for that no program of the host gives.
-fn refusals(
-    chain: &Arc<dyn ExecutionPlan>,
-    pipeline: &Pipeline,
-    options: &TidegateOptions,
-) -> Vec<String> {
+fn refusals(chain: &Arc<dyn ExecutionPlan>, pipeline: &Pipeline) -> Vec<String> {
     let mut reasons = Vec::new();
     match chain.downcast_ref::<AggregateExec>() {
         Some(aggregate) if *aggregate.mode() != AggregateMode::Partial => {
@@ -134,9 +130,6 @@ fn refusals(
     }
     if chain.output_ordering().is_some() {
         reasons.push(ORDERED.into());
-    }
-    if options.float_sums == FloatSums::Ordered && rounds(pipeline) {
-        reasons.push("tidegate.float_sums = 'ordered'".into());
     }
     reasons
 }
