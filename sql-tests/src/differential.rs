@@ -64,6 +64,9 @@ const STOCK_SETTINGS: [&str; 2] = [
 /// The rule of DataFusion that joins lists of IN.
 const JOINS_LISTS: &str = "simplify_expressions";
 
+/// What DataFusion says of a function that it has only with [`JOINS_LISTS`].
+const UNSIMPLIFIED: &str = "should have been simplified";
+
 /// Failures that are written out before the test gives up.
 const FAILURES_MAX: usize = 10;
 
@@ -88,6 +91,11 @@ pub async fn lanes_answer_as_datafusion_does() {
     }
     assert!(tally.failures.is_empty(), "{}", tally.report());
     tally.assert_both_sides_worked(&lanes);
+    assert!(
+        tally.undecided <= 3 + tally.asked / 1_000,
+        "{} answers were compared with none",
+        tally.undecided
+    );
     let answered = tally.asked - tally.raised;
     assert!(
         answered * 10 >= tally.asked * 7,
@@ -130,6 +138,8 @@ fn number_from_env(name: &str) -> Option<u64> {
 struct Tally {
     asked: u64,
     raised: u64,
+    /// Queries of which DataFusion has no right answer to compare with.
+    undecided: u64,
     failures: Vec<String>,
     /// Rows that a lane's regions took, by lane and by where: `host` or `device`.
     rows: BTreeMap<(&'static str, String), i64>,
@@ -250,7 +260,13 @@ async fn ask_round(seed: u64, queries: u64, engines: &Engines, tally: &mut Tally
             let mut difference = verdict(query, expected, &actual);
             if difference.is_some() && query.sql.contains(" IN (") {
                 let expected = engines.unsimplified.collect(query.for_stock()).await;
-                difference = verdict(query, &expected, &actual);
+                difference = match &expected {
+                    Err(error) if error.to_string().contains(UNSIMPLIFIED) => {
+                        tally.undecided += 1;
+                        None
+                    }
+                    _ => verdict(query, &expected, &actual),
+                };
             }
             if let Some(difference) = difference.or(otherwise) {
                 tally.failures.push(format!(

@@ -325,6 +325,28 @@ pub(super) async fn deallocate(
     Ok(session.ctx.execute_logical_plan(plan).await?)
 }
 
+/// Returns the plan of an `EXPLAIN EXECUTE name(values)` with the statement that it is about.
+pub(super) async fn explained(
+    session: &Session,
+    source: &Source,
+    mut plan: LogicalPlan,
+) -> Result<LogicalPlan, Error> {
+    let about = match &mut plan {
+        LogicalPlan::Explain(explain) => &mut explain.plan,
+        LogicalPlan::Analyze(analyze) => &mut analyze.input,
+        _ => return Ok(plan),
+    };
+    if let LogicalPlan::Statement(PlanStatement::Execute(execute)) = about.as_ref() {
+        let Some((prepared, values)) = named(session, execute)? else {
+            let message = format!("Prepared statement '{}' does not exist", execute.name);
+            return Err(Error::new(ErrorKind::Sql, message));
+        };
+        let frame = prepared.frame(Arc::clone(&source.context), &values).await?;
+        *about = Arc::new(frame.into_unoptimized_plan());
+    }
+    Ok(plan)
+}
+
 /// Finds the statement of `EXECUTE name(values)`, and its values.
 pub(super) fn named(
     session: &Session,

@@ -400,6 +400,7 @@ async fn done(
     source: Source,
     plan: LogicalPlan,
 ) -> Result<Outcome, Error> {
+    let plan = prepared::explained(session, &source, plan).await?;
     check_rights(&state, &plan)?;
     if matches!(plan, LogicalPlan::Ddl(_) | LogicalPlan::Statement(_)) {
         begins();

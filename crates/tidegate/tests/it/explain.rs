@@ -3,7 +3,7 @@
 use datafusion::arrow::util::pretty::pretty_format_batches;
 use tidegate::Session;
 
-use crate::support::{host_only, rows, simulated};
+use crate::support::{answer, host_only, rows, simulated};
 
 /// Returns the lines of EXPLAIN that stand for regions, without the plan's indentation.
 async fn regions(session: &Session, sql: &str) -> String {
@@ -186,4 +186,20 @@ async fn tables_are_listed_and_described_in_the_words_of_sql() {
 +-------------+----------------+-------------+";
     assert_eq!(told("DESCRIBE b").await, expect);
     assert_eq!(told("DESCRIBE b").await, expect);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_execute_stands_for_is_explained() {
+    let session = host_only();
+    session.register_batch("t", rows(0, 60)).unwrap();
+    let prepare = "PREPARE above AS SELECT k FROM t WHERE v > $1";
+    session.collect(prepare).await.unwrap();
+    for explain in ["EXPLAIN", "EXPLAIN ANALYZE", "EXPLAIN VERBOSE"] {
+        let explained = answer(&session, &format!("{explain} EXECUTE above(7)")).await;
+        let explained = explained.join("\n");
+        assert!(explained.contains("v > 7"), "{explain}: {explained}");
+    }
+    let unknown = session.collect("EXPLAIN EXECUTE below(7)").await;
+    let message = unknown.unwrap_err().to_string();
+    assert!(message.contains("below"), "{message}");
 }
