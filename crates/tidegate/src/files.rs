@@ -99,7 +99,13 @@ pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
     let words: Vec<&str> = tidegate_device::panic_text(panic)
         .split_whitespace()
         .collect();
-    format!("its decoder stopped: {}", words.join(" "))
+    match words.join(" ") {
+        // Names of Rust's help nobody who has the file.
+        unwrapped if unwrapped.starts_with("called `") => {
+            "its decoder stopped at what it did not expect".into()
+        }
+        said => format!("its decoder stopped: {said}"),
+    }
 }
 
 /// Turns an error of a decoder into one of its file, unless it is not the file's fault.

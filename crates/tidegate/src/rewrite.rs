@@ -9,8 +9,10 @@
 //! [`predicate_subqueries`] counts the rows of subqueries that cannot be joined, [`dependent_subqueries`] joins those that
 //! compare with more than `=`.
 //! [`value_lists`] keeps lists of IN apart that the optimizer would join as if there were no NULL.
+//! [`bounded_values`] refuses types of large values.
 //! [`distinct_arguments`] makes groups where DataFusion would keep sets of values.
 
+pub(crate) mod bounded_values;
 mod dependent_subqueries;
 mod distinct_arguments;
 mod filtered_aggregates;
@@ -35,6 +37,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 
 use crate::node_rule::NodeRule;
+use bounded_values::BoundValues;
 use dependent_subqueries::JoinDependentSubqueries;
 use distinct_arguments::SplitDistinctArguments;
 use filtered_aggregates::GuardFilteredAggregates;
@@ -75,6 +78,7 @@ pub(crate) fn by_unique_names(
 /// claims and projections before its physical optimizer rules, those of predicates behind them.
 pub(crate) fn add_to(builder: SessionStateBuilder) -> SessionStateBuilder {
     let mut builder = builder
+        .with_analyzer_rule(Arc::new(BoundValues))
         .with_analyzer_rule(Arc::new(SeparateLists))
         .with_analyzer_rule(Arc::new(GuardFilteredAggregates))
         .with_analyzer_rule(Arc::new(NameSetComparisons))

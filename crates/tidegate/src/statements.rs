@@ -21,6 +21,7 @@ mod casts;
 pub(crate) mod columns;
 mod comprehensions;
 mod copy;
+mod copy_from;
 mod depth;
 mod distinct;
 mod from_first;

@@ -8,6 +8,7 @@
 //! a footer) or with a message (the stream format), and is read as what it begins with. Blocks and
 //! messages are read one after the other, never more than the file has.
 
+mod columns;
 mod format;
 mod messages;
 mod source;
@@ -72,6 +73,14 @@ fn check_batch(batch: &RecordBatch<'_>, body: &[u8], compressed: Compressed) -> 
             "a batch says that it has {} rows: there may be at most {}",
             batch.length(),
             i32::MAX
+        )));
+    }
+    let first = batch.nodes().and_then(|nodes| nodes.iter().next());
+    if let Some(node) = first.filter(|node| node.length() != batch.length()) {
+        return Err(Flaw::Damaged(format!(
+            "a batch says that it has {} rows, and its first array {}",
+            batch.length(),
+            node.length()
         )));
     }
     if let Some(node) = batch

@@ -17,7 +17,7 @@ use datafusion::arrow::compute::concat;
 use datafusion::arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::{ExprSchema, ScalarValue};
 use datafusion::config::ConfigOptions;
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::FunctionRegistry;
 use datafusion::execution::context::SessionState;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
@@ -176,7 +176,7 @@ impl Bounded {
             return Err(Error::new(ErrorKind::ResourcesExhausted, message).into());
         }
         if bytes <= UNASKED_BYTES_MAX {
-            return self.inner.invoke_with_args(args);
+            return self.inner.invoke_with_args(args).map_err(of_negative_size);
         }
         if !is_exact && bytes > PART_BYTES && args.number_rows > 1 && has_arrays(&args) {
             return self.invoke_in_parts(args);
@@ -234,8 +234,19 @@ fn check_pattern(name: &str, args: &ScalarFunctionArgs) -> Result<()> {
     Err(Error::new(ErrorKind::ResourcesExhausted, message).into())
 }
 
+/// DataFusion calls a negative size of `array_resize` a bug of its own.
+fn of_negative_size(error: DataFusionError) -> DataFusionError {
+    match &error {
+        DataFusionError::Internal(text) if text.contains("failed to convert size to usize") => {
+            let message = "array_resize() takes a size that is not negative";
+            Error::new(ErrorKind::Sql, message).into()
+        }
+        _ => error,
+    }
+}
+
 /// Refuses a call that would take too long; in a rule, where nobody waits for rows yet, much earlier.
-fn check_pairs(name: &str, pairs: u64) -> Result<()> {
+pub(super) fn check_pairs(name: &str, pairs: u64) -> Result<()> {
     let limit = if is_folding() {
         PAIRS_MAX / 1000
     } else {

@@ -295,7 +295,7 @@ pub(super) const STATEMENTS: &[Row] = &[
     ("^ GRANT", "rights are those of the server's users, and not set by SQL"),
     ("^ REVOKE", "rights are those of the server's users, and not set by SQL"),
     ("^ COMMENT ON", "leave it out"),
-    ("^ COPY _ FROM", "INSERT INTO t SELECT * FROM 'x.csv'"),
+    ("^ COPY _ FROM", "COPY t FROM 'x.csv' (HEADER, DELIMITER ';')"),
     ("^ COPY _ TO '_' WITH", "COPY t TO 'x.csv' (FORMAT csv, HEADER, DELIMITER ';')"),
     ("^ UNLOAD", "COPY (SELECT …) TO 'x.parquet'"),
     ("^ KILL", "KILL QUERY id, with the query_id of system.queries"),
@@ -310,8 +310,8 @@ pub(super) const STATEMENTS: &[Row] = &[
 /// Settings of other systems.
 #[rustfmt::skip]
 pub(super) const SETTINGS: &[Row] = &[
-    ("memory_limit max_memory work_mem mem_limit", "SET tidegate.memory_limit = '4GB'"),
-    ("threads max_threads worker_threads max_parallel_workers", "SET datafusion.execution.target_partitions = 4"),
+    ("work_mem mem_limit", "SET tidegate.memory_limit = '4GB'"),
+    ("max_threads max_parallel_workers", "SET threads = 4"),
     ("search_path schema current_schema", "write the schema before the name, as in other.t"),
     ("timezone time_zone", "SET TIME ZONE 'Europe/Berlin'"),
     ("statement_timeout lock_timeout max_execution_time", "SET tidegate.statement_timeout = '30s'"),

@@ -44,8 +44,21 @@ pub(crate) fn yield_at_joins(node: &Arc<dyn ExecutionPlan>, _: &ConfigOptions) -
         Some(join) => stoppable(join)?,
         None => None,
     };
+    if nested(node) >= NESTED_MAX {
+        return Ok(stoppable);
+    }
     let node = stoppable.unwrap_or_else(|| Arc::clone(node));
     Ok(Some(Arc::new(CooperativeExec::new(node))))
+}
+
+/// The most nodes that yield, one above the other. Each takes one of the 128 units that tokio gives a task for a poll,
+/// before it asks the node below; were there more, no poll would reach the leaves.
+const NESTED_MAX: usize = 64;
+
+/// Returns how many nodes that yield there are at the most between a node and a leaf.
+fn nested(node: &Arc<dyn ExecutionPlan>) -> usize {
+    let below = node.children().into_iter().map(nested).max();
+    below.unwrap_or(0) + usize::from(node.is::<CooperativeExec>())
 }
 
 /// Returns whether a node may make many batches of one.

@@ -20,6 +20,7 @@ use parking_lot::RwLock;
 use super::formats;
 use super::stdin::Inputs;
 use crate::error::{Error, ErrorKind};
+use crate::files::copied;
 use crate::files::format::checked;
 use crate::files::listed::FilePath;
 use crate::files::table::{FilesOptions, FilesTable};
@@ -153,7 +154,10 @@ async fn table_of_pattern(
 pub(super) fn check_target(plan: &LogicalPlan) -> Result<()> {
     let insert = match plan {
         LogicalPlan::Dml(insert) if matches!(insert.op, WriteOp::Insert(_)) => insert,
-        LogicalPlan::Copy(copy) => return check_copy(&copy.output_url),
+        LogicalPlan::Copy(copy) => {
+            check_copy(&copy.output_url)?;
+            return copied::check_options(&copy.options);
+        }
         LogicalPlan::Explain(explain) => return check_target(&explain.plan),
         LogicalPlan::Analyze(analyze) => return check_target(&analyze.input),
         LogicalPlan::Statement(Statement::Prepare(prepare)) => return check_target(&prepare.input),
@@ -187,6 +191,13 @@ fn check_copy(target: &str) -> Result<()> {
              standard output"
         );
         return Err(Error::new(ErrorKind::NotSupported, message).into());
+    }
+    if ["/proc/", "/sys/"]
+        .iter()
+        .any(|system| target.starts_with(system))
+    {
+        let message = format!("COPY TO '{target}': the system's own folders take no files");
+        return Err(Error::new(ErrorKind::Io, message).into());
     }
     let Some(at) = target.find(['*', '?', '[']) else {
         return Ok(());

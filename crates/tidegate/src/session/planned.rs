@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::{ParamValues, ScalarValue};
 use datafusion::dataframe::DataFrame;
@@ -215,17 +214,17 @@ impl Planned {
         };
         let mut bound = HashMap::with_capacity(parameters.len());
         for (parameter, column) in parameters.iter().zip(values.columns()) {
-            let value = column.slice(row, 1);
+            let value = ScalarValue::try_from_array(column, row)?;
             let value = match parameter.data_type() {
                 DataType::Null => value,
-                wanted if wanted == value.data_type() => value,
-                wanted => cast(&value, wanted).map_err(|error| {
+                wanted if *wanted == value.data_type() => value,
+                // One that the type does not have is an error, and not NULL.
+                wanted => value.cast_to(wanted).map_err(|error| {
                     let name = parameter.name();
                     let message = format!("parameter {name} must be {wanted}: {error}");
                     Error::with_source(ErrorKind::Sql, message, error)
                 })?,
             };
-            let value = ScalarValue::try_from_array(&value, 0)?;
             bound.insert(parameter.name()[1..].to_string(), value);
         }
         let values = ParamValues::from(bound);

@@ -12,6 +12,7 @@ use tidegate_scheduler::AdmissionLimits;
 use super::{Session, spilling};
 use crate::clients::Client;
 use crate::error::Error;
+use crate::files::copied;
 use crate::functions::zones::{ZONE_SETTING, exact_zone};
 use crate::memory::{StatementPool, default_cache_limit, default_pinned_limit};
 use crate::options::{DeviceLimits, DeviceList, ReplayedPlacement, TidegateOptions};
@@ -93,7 +94,7 @@ pub(super) fn check_setting(session: &Session, set: &SetVariable) -> Result<(), 
             }
             _ => Ok(()),
         },
-        _ => Ok(()),
+        _ => Ok(copied::check_options([(&set.variable, &set.value)])?),
     }
 }
 

@@ -35,6 +35,7 @@ use crate::query::{
     Asked, CachedStatement, CancelHandle, History, PlanSize, apart, begins, check_columns,
     check_windows, physical, watched,
 };
+use crate::rewrite::bounded_values;
 use crate::statements::{
     Parsed, ParsedStatement, Rewrites, SqlText, StatementContext, Unparsed, name_outputs,
     order_by_places, place_all, redacted, unplaced_all, visits,
@@ -391,6 +392,7 @@ pub(super) fn check_rights(state: &SessionState, plan: &LogicalPlan) -> Result<(
         allowed.check_plan(plan)?;
     }
     files::check_target(plan)?;
+    bounded_values::check_columns(plan)?;
     Ok(())
 }
 

@@ -99,14 +99,14 @@ fn list_of(tokens: &[TokenWithSpan]) -> Option<(usize, usize)> {
 }
 
 /// The tokens of the options.
-struct List<'a> {
-    tokens: &'a [TokenWithSpan],
+pub(super) struct List<'a> {
+    pub(super) tokens: &'a [TokenWithSpan],
     /// The next token, space included.
-    next: usize,
+    pub(super) next: usize,
 }
 
 impl<'a> List<'a> {
-    fn take(&mut self) -> Option<&'a TokenWithSpan> {
+    pub(super) fn take(&mut self) -> Option<&'a TokenWithSpan> {
         loop {
             let token = self.tokens.get(self.next)?;
             self.next += 1;
@@ -116,7 +116,7 @@ impl<'a> List<'a> {
         }
     }
 
-    fn peek(&mut self) -> Option<&'a Token> {
+    pub(super) fn peek(&mut self) -> Option<&'a Token> {
         let from = self.next;
         let token = self.take().map(|token| &token.token);
         self.next = from;
@@ -124,7 +124,7 @@ impl<'a> List<'a> {
     }
 
     /// Says what is wrong with the token that was taken last.
-    fn error(&self, message: String) -> StatementError {
+    pub(super) fn error(&self, message: String) -> StatementError {
         let last = self.tokens.get(self.next.saturating_sub(1));
         let (line, column) = last.map_or((1, 1), |token| {
             (token.span.start.line, token.span.start.column)
@@ -164,7 +164,7 @@ impl<'a> List<'a> {
     }
 
     /// Takes a value, if there is one.
-    fn value(&mut self) -> Result<Option<String>, StatementError> {
+    pub(super) fn value(&mut self) -> Result<Option<String>, StatementError> {
         let text = match self.peek() {
             Some(Token::Comma | Token::RParen) => return Ok(None),
             Some(Token::SingleQuotedString(text)) => text.clone(),
@@ -257,7 +257,6 @@ impl Options {
 
     /// Writes the options as DataFusion's parser reads them.
     fn text(self) -> String {
-        let quoted = |text: &str| format!("'{}'", text.replace('\'', "''"));
         let mut text = String::from(" ");
         let is_parquet = self
             .format
@@ -290,7 +289,13 @@ impl Options {
     }
 }
 
-fn truth(value: Option<String>) -> Option<String> {
+/// Writes a string literal.
+pub(super) fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
+/// Returns whether an option is set: one without a value is; `None` for a value that says neither.
+pub(super) fn truth(value: Option<String>) -> Option<String> {
     let is_true = match value.map(|value| value.to_lowercase()).as_deref() {
         None | Some("true" | "on" | "1" | "yes") => true,
         Some("false" | "off" | "0" | "no") => false,

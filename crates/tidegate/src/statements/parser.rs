@@ -21,8 +21,8 @@ use super::numbers::{joined_numbers, joined_powers};
 use super::text::dialect_of;
 use super::words::{is_word, places};
 use super::{
-    StatementError, asof, comprehensions, copy, depth, from_first, lambda_words, pattern_words,
-    pivot_words, select_words,
+    StatementError, asof, comprehensions, copy, copy_from, depth, from_first, lambda_words,
+    pattern_words, pivot_words, select_words,
 };
 use crate::error::Error;
 
@@ -114,8 +114,9 @@ impl TidegateParser {
             self.end()?;
             return Ok(Parsed::Cache(CacheStatement::Uncache { table }));
         }
+        self.set_for_pragma();
         self.name_json();
-        self.tokens = copy::with_options(self.tokens)?;
+        self.tokens = copy::with_options(copy_from::as_insert(self.tokens)?)?;
         self.tokens = pivot_words::behind_tables(self.tokens);
         self.tokens = comprehensions::as_calls(pattern_words::as_regular(self.tokens));
         self.tokens = lambda_words::as_arrows(from_first::select_all(self.tokens));
@@ -130,6 +131,16 @@ impl TidegateParser {
             return Err(self.expected("a query"));
         }
         Ok(Parsed::Regions(format, self.standard()?))
+    }
+
+    /// Makes `SET threads = 4` of `PRAGMA threads = 4`.
+    fn set_for_pragma(&mut self) {
+        if let [pragma, _, equals, ..] = places(&self.tokens)[..]
+            && is_word(&self.tokens[pragma].token, "PRAGMA")
+            && self.tokens[equals].token == Token::Eq
+        {
+            self.tokens[pragma].token = Token::make_keyword("SET");
+        }
     }
 
     /// Takes `FORMAT JSON` of an EXPLAIN for `FORMAT PGJSON`, as DataFusion calls it.

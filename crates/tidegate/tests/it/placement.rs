@@ -323,7 +323,8 @@ async fn a_query_does_not_wait_for_kernels_that_a_later_one_has() {
     let expected = answer(&host, SQL).await;
     assert_eq!(answer(&session, SQL).await, expected);
     assert_eq!(sides(&session), ((400, 200_000), (0, 0)));
-    // The device compiles on without a query, and once it has the kernels no query does without them.
+    // The device compiles on without a query, and once it has the kernels no query lacks them. It may still be
+    // estimated the slower one while other tests run.
     let mut num_on_device = 0;
     for _ in 0..100 {
         assert_eq!(answer(&session, SQL).await, expected);
@@ -331,7 +332,8 @@ async fn a_query_does_not_wait_for_kernels_that_a_later_one_has() {
         let compiling: f64 = report.regions.iter().map(|r| r.phases().compile).sum();
         assert_eq!(compiling, 0.0, "{report}");
         let is_on_device = sides(&session).1.1 > 0;
-        assert!(is_on_device || num_on_device == 0, "{report}");
+        let is_slower = report.to_string().contains("estimated to finish later");
+        assert!(is_on_device || is_slower || num_on_device == 0, "{report}");
         num_on_device += u32::from(is_on_device);
         if num_on_device == 4 {
             return;

@@ -96,8 +96,21 @@ impl FileFormat for IpcFormat {
         if let Some(error) = unlike(&schemas) {
             return Err(error.into());
         }
-        let schemas = schemas.iter().map(|(_, schema)| schema.as_ref().clone());
-        Ok(Arc::new(Schema::try_merge(schemas)?))
+        let merged = Schema::try_merge(schemas.iter().map(|(_, schema)| schema.as_ref().clone()))?;
+        // A file without a column has NULLs in it.
+        let is_everywhere = |name: &str| {
+            let mut schemas = schemas.iter();
+            schemas.all(|(_, schema)| schema.index_of(name).is_ok())
+        };
+        let fields = merged
+            .fields()
+            .iter()
+            .map(|field| match is_everywhere(field.name()) {
+                true => Arc::clone(field),
+                false => Arc::new(field.as_ref().clone().with_nullable(true)),
+            });
+        let fields: Vec<_> = fields.collect();
+        Ok(Arc::new(Schema::new_with_metadata(fields, merged.metadata)))
     }
 
     async fn infer_stats(

@@ -16,6 +16,7 @@ use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::error::{DataFusionError, Result};
 use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt as _};
 
+use super::columns::Columns;
 use super::{Compressed, Flaw, check_message};
 use crate::error::{Error, ErrorKind};
 use crate::files::damaged;
@@ -106,6 +107,8 @@ pub(super) struct Messages {
     window: Window,
     layout: Layout,
     decoder: FileDecoder,
+    /// What the table wants of each batch.
+    columns: Columns,
     expanded_max: u64,
 }
 
@@ -116,27 +119,38 @@ pub(super) async fn columns_of(mut window: Window) -> Result<Schema> {
 }
 
 impl Messages {
-    /// Opens a file. Of the file format only the blocks that begin in `range` are read, and of the stream
-    /// format all or nothing.
+    /// Opens a file for the columns of a table at `wanted`. Of the file format only the blocks that begin in `range`
+    /// are read, and of the stream format all or nothing.
     pub(super) async fn open(
         mut window: Window,
-        projection: Option<Vec<usize>>,
+        table: &Schema,
+        wanted: &[usize],
         range: Option<Range<u64>>,
         expanded_max: u64,
     ) -> Result<Self> {
         let (layout, dictionaries, schema, version) = head(&mut window, range).await?;
-        let mut decoder = FileDecoder::new(Arc::new(schema), version);
-        if let Some(projection) = projection {
-            decoder = decoder.with_projection(projection);
-        }
+        let columns = Columns::find(&schema, table, wanted).map_err(|name| {
+            let message = format!(
+                "cannot read {}: it has no column '{name}', which the table has without NULLs",
+                window.name
+            );
+            Error::new(ErrorKind::Io, message)
+        })?;
+        let decoder = FileDecoder::new(Arc::new(schema), version);
         let mut messages = Self {
             window,
             layout,
-            decoder,
+            decoder: decoder.with_projection(columns.read.clone()),
+            columns,
             expanded_max,
         };
         for block in dictionaries {
-            messages.message(&block).await?;
+            if messages.message(&block).await?.is_some() {
+                return Err(messages
+                    .window
+                    .damaged("its footer calls a batch a dictionary")
+                    .into());
+            }
         }
         Ok(messages)
     }
@@ -157,8 +171,19 @@ impl Messages {
             let Some(block) = block else {
                 return Ok(None);
             };
-            if let Some(batch) = self.message(&block).await? {
-                return Ok(Some(batch));
+            match self.message(&block).await? {
+                Some(batch) => {
+                    let batch = self.columns.of(&batch);
+                    let batch = batch.map_err(|error| self.window.damaged(&error.to_string()))?;
+                    return Ok(Some(batch));
+                }
+                None if matches!(self.layout, Layout::Blocks(_)) => {
+                    return Err(self
+                        .window
+                        .damaged("its footer calls a dictionary a batch")
+                        .into());
+                }
+                None => {}
             }
         }
     }
@@ -180,19 +205,22 @@ impl Messages {
                 self.decoder.read_dictionary(block, &bytes).map(|()| None)
             }
             MessageHeader::RecordBatch => self.decoder.read_record_batch(block, &bytes),
-            MessageHeader::NONE => Ok(None),
             other => Err(ArrowError::IpcError(format!("a message is a {other:?}"))),
         };
         decoded.map_err(|error| self.window.damaged(&error.to_string()).into())
     }
 }
 
-/// Returns the flatbuffer of a message's metadata, less the lengths before it.
+/// Returns the flatbuffer of a message's metadata, less the lengths before it; `None` if it is longer than what is
+/// there.
 fn metadata_of(metadata: &[u8]) -> Option<&[u8]> {
-    match metadata.first_chunk::<4>() {
-        Some(&CONTINUATION) => metadata.get(8..),
-        _ => metadata.get(4..),
-    }
+    let (length, flatbuffer) = metadata.split_first_chunk::<4>()?;
+    let (length, flatbuffer) = match length {
+        &CONTINUATION => flatbuffer.split_first_chunk::<4>()?,
+        length => (length, flatbuffer),
+    };
+    let length = usize::try_from(i32::from_le_bytes(*length)).ok()?;
+    flatbuffer.get(..length)
 }
 
 /// Returns where a block ends, which was checked when it was made.

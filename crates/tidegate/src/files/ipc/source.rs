@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::datasource::physical_plan::FileScanConfig;
 use datafusion::error::Result;
@@ -58,7 +59,8 @@ impl FileSource for IpcSource {
         let opener = IpcOpener {
             store,
             url: config.object_store_url.clone(),
-            columns: self.projection.file_indices.clone(),
+            table: Arc::clone(self.table_schema.file_schema()),
+            wanted: self.projection.file_indices.clone().into(),
             batch_bytes_max: self.batch_bytes_max,
         };
         ProjectionOpener::try_new(
@@ -116,7 +118,9 @@ impl FileSource for IpcSource {
 struct IpcOpener {
     store: Arc<dyn ObjectStore>,
     url: ObjectStoreUrl,
-    columns: Vec<usize>,
+    /// The columns of the table, of which a file may have others.
+    table: SchemaRef,
+    wanted: Arc<[usize]>,
     batch_bytes_max: u64,
 }
 
@@ -127,9 +131,10 @@ impl FileOpener for IpcOpener {
         let range = file
             .range
             .map(|range| range.start.max(0) as u64..range.end.max(0) as u64);
-        let (columns, most) = (self.columns.clone(), self.batch_bytes_max);
+        let (table, wanted) = (Arc::clone(&self.table), Arc::clone(&self.wanted));
+        let most = self.batch_bytes_max;
         Ok(async move {
-            let messages = Messages::open(window, Some(columns), range, most).await?;
+            let messages = Messages::open(window, &table, &wanted, range, most).await?;
             let batches = stream::try_unfold(messages, |mut messages| async move {
                 let batch = messages.next().await?;
                 Ok(batch.map(|batch| (batch, messages)))

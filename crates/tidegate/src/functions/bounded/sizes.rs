@@ -41,12 +41,13 @@ const NUMBER_CHARS: u64 = 24;
 
 /// Every function whose values may have many times the bytes of its arguments. Those that add their
 /// arguments up are here too, because calls nest: each may double what the one before made.
-pub(super) const BOUNDED: [(&str, Estimate); 47] = [
+pub(super) const BOUNDED: [(&str, Estimate); 48] = [
     ("regexp_count", Estimate::Pattern),
     ("regexp_instr", Estimate::Pattern),
     ("regexp_like", Estimate::Pattern),
     ("regexp_match", Estimate::Pattern),
     ("levenshtein", Estimate::Pairs(pairs_of_characters)),
+    ("strpos", Estimate::Pairs(places_of_a_long_part)),
     ("array_has_all", Estimate::Pairs(pairs_of_elements)),
     ("array_has_any", Estimate::Pairs(pairs_of_elements)),
     ("repeat", Estimate::Exact(repeat)),
@@ -239,6 +240,15 @@ fn integers(value: Option<&ColumnarValue>) -> Integers {
 fn pairs_of_characters(args: &[ColumnarValue], rows: usize) -> u64 {
     let (left, right) = (bytes(args.first()), bytes(args.get(1)));
     total(rows, |row| left.at(row).saturating_mul(right.at(row)))
+}
+
+/// Each place of a text with a part of it. Short parts are told apart by their first bytes.
+fn places_of_a_long_part(args: &[ColumnarValue], rows: usize) -> u64 {
+    let (text, part) = (bytes(args.first()), bytes(args.get(1)));
+    total(rows, |row| match part.at(row) {
+        0..=1_024 => 0,
+        part => text.at(row).saturating_mul(part),
+    })
 }
 
 /// Each element of one list with each of the other.
