@@ -38,9 +38,9 @@ use datafusion_datasource::sink::DataSinkExec;
 
 use crate::clients::Client;
 use crate::error::{Error, ErrorKind};
+use crate::floats::exact::{rounding_call, with_exact_sums};
 use crate::mapping::{is_mapping, planner};
 use crate::options::{FloatSums, SpreadMode, TidegateOptions};
-use crate::rule::{unordered_sum, with_exact_sums};
 use crate::runtime::Runtime;
 use crate::spread::{SpreadHook, Spreading, planner_of};
 use admission::Admission;
@@ -179,7 +179,7 @@ async fn asked(
         let mut plan = on_large_stack(planner.create_physical_plan(&logical, &before)).await?;
         if options.float_sums == FloatSums::Ordered {
             plan = with_exact_sums(&plan, &|_| false)?;
-            if let Some(name) = unordered_sum(&plan) {
+            if let Some((_, name)) = rounding_call(&plan, &|_| false, &|_| true) {
                 return stays(&format!(
                     "tidegate.float_sums = 'ordered' and {name}, which has no exact form"
                 ));

@@ -31,6 +31,7 @@ use tidegate_scheduler::{
 
 use crate::error::{Error, ErrorKind};
 use crate::files::guard::guarded_scan;
+use crate::floats::exact::with_exact_sums;
 use crate::leaf::parquet::cached::{fills_host_tier, wrapped_scan};
 use crate::leaf::parquet::files::HostCache;
 use crate::leaf::parquet::pages::runtime_filter_ids;
@@ -63,7 +64,6 @@ mod scans;
 use gathered::gathered_groups;
 use halves::Halves;
 use noted::noted_keys;
-pub(crate) use ordered::{unordered_sum, with_exact_sums};
 use replay::Recording;
 use scans::map_scans;
 

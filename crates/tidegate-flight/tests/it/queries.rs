@@ -145,6 +145,16 @@ async fn parameters_are_bound_by_their_place() {
         prepared.set_parameters(row(vec![low, high])).unwrap();
         let info = prepared.execute().await.unwrap();
         assert_eq!(lines(&fetch(client, info).await.unwrap()), ["1", "5"]);
+        // One that the parameter's type does not have is an error, and not NULL.
+        let high: ArrayRef = Arc::new(StringArray::from(vec!["x"]));
+        let low: ArrayRef = Arc::new(Int64Array::from(vec![0]));
+        prepared.set_parameters(row(vec![low, high])).unwrap();
+        let info = prepared.execute().await;
+        let error = match info {
+            Ok(info) => status_of(fetch(client, info).await.unwrap_err()),
+            Err(error) => status_of(error),
+        };
+        assert!(error.message().contains("$2 must be Int64"), "{error}");
         let one: ArrayRef = Arc::new(Int64Array::from(vec![0]));
         prepared.set_parameters(row(vec![one])).unwrap();
         let error = status_of(prepared.execute().await.unwrap_err());

@@ -25,9 +25,11 @@ pub(crate) const APPEND: &str = "format.append";
 /// The option, and the setting, by which files keep the columns that folders are named by.
 const KEEP_COLUMNS: &str = "execution.keep_partition_by_columns";
 
-/// Numbers that nothing is written with if they are 0, and how many there may be: sizes of rows and bytes, and the share
-/// of rows that a Bloom filter lets through by mistake.
-const BOUNDS: [(&str, std::ops::RangeInclusive<f64>); 6] = [
+/// Numbers that nothing runs or is written with if they are 0 or very large: how many partitions, rows and bytes there
+/// may be, and the share of rows that a Bloom filter lets through by mistake.
+const BOUNDS: [(&str, std::ops::RangeInclusive<f64>); 8] = [
+    ("batch_size", 1.0..=16_777_216.0),
+    ("target_partitions", 0.0..=1_024.0),
     ("write_batch_size", 1.0..=1e9),
     ("max_row_group_size", 1.0..=1e12),
     ("data_pagesize_limit", 1.0..=1e12),
@@ -36,7 +38,7 @@ const BOUNDS: [(&str, std::ops::RangeInclusive<f64>); 6] = [
     ("bloom_filter_fpp", 1e-9..=0.999_999),
 ];
 
-/// Refuses options of COPY, and settings by which Parquet files are written, that no file can be written with.
+/// Refuses options of COPY and settings that no file can be written, and no statement be run with.
 ///
 /// # Errors
 /// [`ErrorKind::Sql`] with the option, what it is and what it may be.

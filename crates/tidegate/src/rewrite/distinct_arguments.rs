@@ -259,7 +259,7 @@ fn arm_of(aggregate: &Aggregate, arm: &Arm) -> Result<LogicalPlan> {
                 let (table, field) = computed.schema.qualified_field(num_keys + at);
                 Expr::Column(Column::new(table.cloned(), field.name()))
             }
-            None => lit(nothing(&result_of(aggregate, number))?),
+            None => lit(nothing(result_of(aggregate, number))?),
         };
         output.push(expr.alias(value(number)));
     }

@@ -7,81 +7,15 @@
 use std::sync::Arc;
 
 use datafusion::error::Result;
-use datafusion::physical_expr::aggregate::{AggregateExprBuilder, AggregateFunctionExpr};
-use datafusion::physical_plan::aggregates::AggregateExec;
-use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
+use datafusion::physical_plan::ExecutionPlan;
 use tidegate_scheduler::PlacementMode;
 
 use super::{Placer, leaf_of, may_be_atomic};
 use crate::error::{Error, ErrorKind};
-use crate::floats::exact;
-use crate::functions::linear;
+use crate::floats::exact::rounding_call;
 use crate::lower::{lower_atomic, rounds_over_groups};
 use crate::options::RegionForms;
 use crate::region::PipelineExec;
-
-/// Returns a plan whose float sums are exact, but those of plans that are `kept`.
-pub(crate) fn with_exact_sums(
-    plan: &Arc<dyn ExecutionPlan>,
-    kept: &dyn Fn(&Arc<dyn ExecutionPlan>) -> bool,
-) -> Result<Arc<dyn ExecutionPlan>> {
-    if kept(plan) {
-        return Ok(Arc::clone(plan));
-    }
-    let inputs = plan.children();
-    let changed = inputs
-        .iter()
-        .map(|input| with_exact_sums(input, kept))
-        .collect::<Result<Vec<_>>>()?;
-    if let Some(aggregate) = plan.downcast_ref::<AggregateExec>()
-        && let [input] = &changed[..]
-        && aggregate.aggr_expr().iter().any(|call| rounds_up(call))
-    {
-        return exact_aggregate(aggregate, input);
-    }
-    let mut pairs = changed.iter().zip(&inputs);
-    if pairs.all(|(new, old)| Arc::ptr_eq(new, old)) {
-        return Ok(Arc::clone(plan));
-    }
-    let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
-    Arc::clone(plan).replace_children(changed, options)
-}
-
-/// Returns an aggregate whose calls are exact where they can be.
-fn exact_aggregate(
-    aggregate: &AggregateExec,
-    input: &Arc<dyn ExecutionPlan>,
-) -> Result<Arc<dyn ExecutionPlan>> {
-    let schema = aggregate.input_schema();
-    let calls = aggregate.aggr_expr().iter().map(|call| {
-        let exact =
-            exact::replacement(call.fun()).filter(|_| rounds_up(call) && !call.is_distinct());
-        let Some(exact) = exact else {
-            return Ok(Arc::clone(call));
-        };
-        let call = AggregateExprBuilder::new(exact, call.expressions())
-            .schema(Arc::clone(&schema))
-            .alias(call.name())
-            .build()?;
-        Ok(Arc::new(call))
-    });
-    let aggregate = AggregateExec::try_new(
-        *aggregate.mode(),
-        aggregate.group_expr().clone(),
-        calls.collect::<Result<_>>()?,
-        aggregate.filter_expr().to_vec(),
-        Arc::clone(input),
-        schema,
-    )?
-    .with_limit_options(aggregate.limit_options());
-    Ok(Arc::new(aggregate))
-}
-
-/// Tells whether a call rounds what it adds up. Those of linear algebra do, too.
-fn rounds_up(call: &AggregateFunctionExpr) -> bool {
-    let is_float = call.field().data_type().is_floating();
-    (is_float && exact::replacement(call.fun()).is_some()) || linear::is_linear(call.fun())
-}
 
 impl Placer<'_> {
     /// Refuses a plan whose float sums could differ from run to run as it was placed.
@@ -90,11 +24,11 @@ impl Placer<'_> {
         planned: &Arc<dyn ExecutionPlan>,
         placed: &Arc<dyn ExecutionPlan>,
     ) -> Result<()> {
-        let Some((_, name)) = find_unordered(placed, &|_| true) else {
+        let Some((_, name)) = rounding_call(placed, &is_ordered, &|_| true) else {
             return Ok(());
         };
         // Placing has taken parts of the plan out of sight.
-        let why = match find_unordered(planned, &|other| other == name) {
+        let why = match rounding_call(planned, &is_ordered, &|other| other == name) {
             Some((aggregate, _)) => self.why_unordered(aggregate),
             None => self.why_unordered(planned),
         };
@@ -153,28 +87,8 @@ impl Placer<'_> {
     }
 }
 
-/// Returns the name of the first call, from the root, that adds floats in no fixed order.
-pub(crate) fn unordered_sum(plan: &Arc<dyn ExecutionPlan>) -> Option<String> {
-    find_unordered(plan, &|_| true).map(|(_, name)| name)
-}
-
-/// Finds the first aggregate, from the root, with a wanted call that adds floats in no fixed order,
-/// and the call's name.
-fn find_unordered<'a>(
-    plan: &'a Arc<dyn ExecutionPlan>,
-    is_wanted: &dyn Fn(&str) -> bool,
-) -> Option<(&'a Arc<dyn ExecutionPlan>, String)> {
+/// Tells whether a device answers all of a plan with ordered sums.
+fn is_ordered(plan: &Arc<dyn ExecutionPlan>) -> bool {
     let region = plan.downcast_ref::<PipelineExec>();
-    if region.is_some_and(PipelineExec::has_ordered_sums) {
-        return None;
-    }
-    if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
-        let rounds = |call: &&Arc<AggregateFunctionExpr>| rounds_up(call) && is_wanted(call.name());
-        if let Some(call) = aggregate.aggr_expr().iter().find(rounds) {
-            return Some((plan, call.name().to_string()));
-        }
-    }
-    let inputs = plan.children();
-    let mut inputs = inputs.into_iter();
-    inputs.find_map(|input| find_unordered(input, is_wanted))
+    region.is_some_and(PipelineExec::has_ordered_sums)
 }

@@ -110,3 +110,18 @@ async fn many_different_windows_are_refused_before_they_are_planned() {
         .await
         .unwrap();
 }
+
+/// Each join that yields takes a unit of its task's 128 before it asks the next: more of them than that would never
+/// get to their rows.
+#[tokio::test(flavor = "multi_thread")]
+async fn more_joins_than_a_poll_has_units_have_an_answer() {
+    let session = session();
+    let values = |number: usize| format!("(VALUES (1)) t{number}(a)");
+    let mut sql = format!("SELECT count(*) FROM {}", values(0));
+    for number in 1..150 {
+        sql += &format!(" JOIN {} ON t0.a = t{number}.a", values(number));
+    }
+    let rows = tokio::time::timeout(Duration::from_secs(300), session.collect(&sql));
+    let rows = rows.await.expect("it ends").unwrap();
+    assert_eq!(rows[0].num_rows(), 1);
+}

@@ -3,12 +3,18 @@
 use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, Int64Array, StringArray};
+use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::arrow::ipc::CompressionType;
-use datafusion::arrow::ipc::writer::{IpcWriteOptions, StreamWriter};
+use datafusion::arrow::ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
 use datafusion::arrow::ipc::{MessageHeader, root_as_message};
 use datafusion::arrow::record_batch::RecordBatch;
+use object_store::memory::InMemory;
+use object_store::path::Path;
+use object_store::{ObjectStore, ObjectStoreExt as _};
 
+use super::messages::{Messages, Window};
 use super::{Compressed, Flaw, check_message};
+use crate::files::guard::caught_async;
 
 /// Returns the metadata and the body of the only batch of a stream.
 fn batch(compression: Option<CompressionType>) -> (Vec<u8>, Vec<u8>) {
@@ -70,4 +76,58 @@ fn every_changed_byte_is_refused_or_harmless() {
             let _ = check_message(&changed, &body, Compressed::AtMost(20_000));
         }
     }
+}
+
+/// Any byte before a footer may be another: the rows are those that were written, or there is an error. (A footer that
+/// lists fewer batches is as good as any.)
+#[tokio::test]
+async fn no_damage_of_a_header_loses_rows() {
+    let rows: ArrayRef = Arc::new(Int64Array::from_iter_values(0..40));
+    let rows = RecordBatch::try_from_iter([("n", rows)]).unwrap();
+    let mut file = FileWriter::try_new(Vec::new(), &rows.schema()).unwrap();
+    for (start, len) in [(0, 15), (15, 15), (30, 10)] {
+        file.write(&rows.slice(start, len)).unwrap();
+    }
+    let file = file.into_inner().unwrap();
+    let mut stream = StreamWriter::try_new(Vec::new(), &rows.schema()).unwrap();
+    stream.write(&rows).unwrap();
+    let stream = stream.into_inner().unwrap();
+    let footer = file[file.len() - 10..]
+        .first_chunk()
+        .map(|length| u32::from_le_bytes(*length));
+    let before_footer = file.len() - 10 - footer.unwrap() as usize;
+    let stream_bytes = stream.len();
+    for (whole, end) in [(file, before_footer), (stream, stream_bytes)] {
+        assert_eq!(rows_of(whole.clone(), &[0]).await, Ok(40));
+        assert_eq!(rows_of(whole.clone(), &[]).await, Ok(40));
+        for at in 0..end {
+            let mut damaged = whole.clone();
+            damaged[at] ^= 1 << (at % 8);
+            for wanted in [&[0][..], &[]] {
+                let read = rows_of(damaged.clone(), wanted).await;
+                assert!(matches!(read, Ok(40) | Err(_)), "byte {at}: {read:?}");
+            }
+        }
+    }
+}
+
+/// Returns how many rows a file has, of which so many columns are read.
+async fn rows_of(bytes: Vec<u8>, wanted: &[usize]) -> Result<usize, String> {
+    let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
+    let path = Path::from("x.arrow");
+    store.put(&path, bytes.into()).await.unwrap();
+    let meta = store.head(&path).await.unwrap();
+    let table = Schema::new(vec![Field::new("n", DataType::Int64, true)]);
+    let read = async {
+        let window = Window::new(store, meta, "x.arrow".into());
+        let mut messages = Messages::open(window, &table, wanted, None, 1 << 20).await?;
+        let mut rows = 0;
+        while let Some(batch) = messages.next().await? {
+            rows += batch.num_rows();
+        }
+        Ok(rows)
+    };
+    caught_async("x.arrow", read)
+        .await
+        .map_err(|error| error.to_string())
 }

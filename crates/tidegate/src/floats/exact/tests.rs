@@ -1,3 +1,5 @@
+//! The functions of exact sums beside those that round.
+
 use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, Float64Array};

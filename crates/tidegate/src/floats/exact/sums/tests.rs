@@ -1,3 +1,5 @@
+//! Exact sums in any order, of any magnitude.
+
 use datafusion::logical_expr::EmitTo;
 use num_bigint::BigInt;
 

@@ -1,0 +1,93 @@
+//! Exact sums in the plans of statements.
+
+use std::sync::Arc;
+
+use datafusion::error::Result;
+use datafusion::physical_expr::aggregate::{AggregateExprBuilder, AggregateFunctionExpr};
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
+
+use super::replacement;
+use crate::functions::linear;
+
+/// Returns a plan whose float sums are exact, but those of plans that are `kept`.
+pub(crate) fn with_exact_sums(
+    plan: &Arc<dyn ExecutionPlan>,
+    kept: &dyn Fn(&Arc<dyn ExecutionPlan>) -> bool,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    if kept(plan) {
+        return Ok(Arc::clone(plan));
+    }
+    let inputs = plan.children();
+    let changed = inputs
+        .iter()
+        .map(|input| with_exact_sums(input, kept))
+        .collect::<Result<Vec<_>>>()?;
+    if let Some(aggregate) = plan.downcast_ref::<AggregateExec>()
+        && let [input] = &changed[..]
+        && aggregate.aggr_expr().iter().any(|call| rounds_up(call))
+    {
+        return exact_aggregate(aggregate, input);
+    }
+    let mut pairs = changed.iter().zip(&inputs);
+    if pairs.all(|(new, old)| Arc::ptr_eq(new, old)) {
+        return Ok(Arc::clone(plan));
+    }
+    let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+    Arc::clone(plan).replace_children(changed, options)
+}
+
+/// Returns an aggregate whose calls are exact where they can be.
+fn exact_aggregate(
+    aggregate: &AggregateExec,
+    input: &Arc<dyn ExecutionPlan>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let schema = aggregate.input_schema();
+    let calls = aggregate.aggr_expr().iter().map(|call| {
+        let exact = replacement(call.fun()).filter(|_| rounds_up(call) && !call.is_distinct());
+        let Some(exact) = exact else {
+            return Ok(Arc::clone(call));
+        };
+        let call = AggregateExprBuilder::new(exact, call.expressions())
+            .schema(Arc::clone(&schema))
+            .alias(call.name())
+            .build()?;
+        Ok(Arc::new(call))
+    });
+    let aggregate = AggregateExec::try_new(
+        *aggregate.mode(),
+        aggregate.group_expr().clone(),
+        calls.collect::<Result<_>>()?,
+        aggregate.filter_expr().to_vec(),
+        Arc::clone(input),
+        schema,
+    )?
+    .with_limit_options(aggregate.limit_options());
+    Ok(Arc::new(aggregate))
+}
+
+/// Tells whether a call rounds what it adds up. Those of linear algebra do, too.
+fn rounds_up(call: &AggregateFunctionExpr) -> bool {
+    let is_float = call.field().data_type().is_floating();
+    (is_float && replacement(call.fun()).is_some()) || linear::is_linear(call.fun())
+}
+
+/// Finds the first aggregate, from the root, with a wanted call that rounds what it adds up, and the call's name; nothing
+/// in plans that are `kept`.
+pub(crate) fn rounding_call<'a>(
+    plan: &'a Arc<dyn ExecutionPlan>,
+    kept: &dyn Fn(&Arc<dyn ExecutionPlan>) -> bool,
+    is_wanted: &dyn Fn(&str) -> bool,
+) -> Option<(&'a Arc<dyn ExecutionPlan>, String)> {
+    if kept(plan) {
+        return None;
+    }
+    if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
+        let rounds = |call: &&Arc<AggregateFunctionExpr>| rounds_up(call) && is_wanted(call.name());
+        if let Some(call) = aggregate.aggr_expr().iter().find(rounds) {
+            return Some((plan, call.name().to_string()));
+        }
+    }
+    let mut inputs = plan.children().into_iter();
+    inputs.find_map(|input| rounding_call(input, kept, is_wanted))
+}
