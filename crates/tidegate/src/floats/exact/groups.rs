@@ -59,7 +59,11 @@ impl Groups {
         let counts: ArrayRef = Arc::new(UInt64Array::from(self.counts.clone()));
         let sums = self.sums.iter().map(|sums| -> ArrayRef {
             let mut states = BinaryBuilder::new();
-            (0..self.counts.len()).for_each(|group| states.append_value(sums.state(group)));
+            let (mut words, mut state) = (Vec::new(), Vec::new());
+            for group in 0..self.counts.len() {
+                sums.write_state(group, &mut words, &mut state);
+                states.append_value(&state);
+            }
             Arc::new(states.finish())
         });
         [counts].into_iter().chain(sums).collect()

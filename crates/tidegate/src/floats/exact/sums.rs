@@ -133,7 +133,7 @@ impl ExactSums {
 
     /// Returns a group's words, carried, and the place of the first.
     fn carried(&self, group: usize) -> Vec<i64> {
-        let mut words = self.words[group * self.width..(group + 1) * self.width].to_vec();
+        let mut words = self.words_of(group).to_vec();
         carry(&mut words);
         words
     }
@@ -155,31 +155,68 @@ impl ExactSums {
 
     /// Returns a group's sum, rounded to the nearest double, ties to even.
     pub(super) fn rounded(&self, group: usize) -> f64 {
+        if let Some(rounded) = self.rounded_short(group) {
+            return rounded;
+        }
         match self.integer(group) {
             Ok((integer, exponent)) => nearest(&integer, exponent),
             Err(special) => special,
         }
     }
 
+    /// Returns the same of a finite sum whose words make an integer of 128 bits, as those of most sums do.
+    fn rounded_short(&self, group: usize) -> Option<f64> {
+        let exponent = BITS * self.low;
+        // Neither a power of two beyond doubles nor a product that is: it is rounded once, by the conversion.
+        if self.special_of(group) != 0.0 || !(-1_000..=800).contains(&exponent) {
+            return None;
+        }
+        let mut integer = 0_i128;
+        for word in self.words_of(group).iter().rev() {
+            integer = integer
+                .checked_mul(1 << BITS)?
+                .checked_add(i128::from(*word))?;
+        }
+        Some(integer as f64 * power_of_two(i64::from(exponent)))
+    }
+
+    fn words_of(&self, group: usize) -> &[i64] {
+        &self.words[group * self.width..(group + 1) * self.width]
+    }
+
     /// Returns a group's sum as bytes: the same for the same sum, however it came to be.
     ///
     /// A finite sum is the place of its first word that is not 0 (16 bits, little-endian) and its words (32 bits
     /// each, little-endian, together in two's complement). Another is a double (8 bytes) behind the place 32767.
+    #[cfg(test)]
     pub(super) fn state(&self, group: usize) -> Vec<u8> {
+        let mut state = Vec::new();
+        self.write_state(group, &mut Vec::new(), &mut state);
+        state
+    }
+
+    /// Writes the same into `state`; `words` is room for a group's words. What was in them is gone.
+    pub(super) fn write_state(&self, group: usize, words: &mut Vec<i64>, state: &mut Vec<u8>) {
+        state.clear();
         let special = self.special_of(group);
         if special != 0.0 {
             let canonical = if special.is_nan() { f64::NAN } else { special };
-            return [&i16::MAX.to_le_bytes()[..], &canonical.to_le_bytes()].concat();
+            state.extend(i16::MAX.to_le_bytes());
+            state.extend(canonical.to_le_bytes());
+            return;
         }
-        let words = self.carried(group);
+        words.clear();
+        words.extend(self.words_of(group));
+        carry(words);
         let zeros = words.iter().take_while(|word| **word == 0).count();
         let low = match zeros == words.len() {
             true => 0,
             false => self.low + zeros as i32,
         };
-        let mut state = (low as i16).to_le_bytes().to_vec();
-        state.extend(trimmed(&words[zeros..]));
-        state
+        state.extend((low as i16).to_le_bytes());
+        for word in trimmed(&words[zeros..]) {
+            state.extend((*word as i32).to_le_bytes());
+        }
     }
 
     /// Adds a sum of [`Self::state`].
@@ -277,15 +314,15 @@ fn bytes(words: &[i64]) -> Vec<u8> {
         .collect()
 }
 
-/// Returns carried words in two's complement, without last words that the sign of those before tells.
-fn trimmed(words: &[i64]) -> Vec<u8> {
-    let mut words: Vec<i32> = words.iter().map(|word| *word as i32).collect();
-    while let [.., before, last] = words[..]
-        && last == before >> 31
+/// Leaves carried words out at the end that the sign of those before tells, in two's complement.
+fn trimmed(mut words: &[i64]) -> &[i64] {
+    while let [rest @ .., last] = words
+        && let Some(before) = rest.last()
+        && *last as i32 == *before as i32 >> 31
     {
-        words.pop();
+        words = rest;
     }
-    words.iter().flat_map(|word| word.to_le_bytes()).collect()
+    words
 }
 
 /// Returns the double that is nearest to an integer times a power of two, ties to even.
