@@ -177,6 +177,10 @@ fn slt_files(folder: &Path) -> io::Result<Vec<PathBuf>> {
 
 /// Runs or completes one file on a session and in a scratch folder of its own.
 async fn run_file(lane: Lane, gpus: Gpus, mode: Mode, path: &Path) -> Result<(), Failed> {
+    let text = std::fs::read_to_string(path)?;
+    if text.contains("$SCRATCH") && !text.contains("control substitution on") {
+        return Err("it names $SCRATCH and lacks 'control substitution on'".into());
+    }
     let scratch = tempfile::tempdir()?;
     let mut runner = Runner::new(move || {
         let gpus = gpus.clone();

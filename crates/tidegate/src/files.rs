@@ -100,7 +100,7 @@ pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
         .split_whitespace()
         .collect();
     match words.join(" ") {
-        // Names of Rust's help nobody who has the file.
+        // What `unwrap` says is about the decoder's code, not about the file.
         unwrapped if unwrapped.starts_with("called `") => {
             "its decoder stopped at what it did not expect".into()
         }

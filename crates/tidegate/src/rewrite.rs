@@ -30,9 +30,11 @@ mod windows;
 
 use std::sync::Arc;
 
-use datafusion::common::Result;
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::{DFSchema, Result};
 use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 
@@ -65,6 +67,29 @@ fn any_expression(plan: &LogicalPlan, is_such: impl Fn(&Expr) -> bool) -> Result
         })
     })?;
     Ok(found)
+}
+
+/// Changes parts of the expressions of a plan, its subqueries included, from the leaves up; `change` is also given the
+/// columns that an expression reads. Expressions keep their names.
+fn change_parts(
+    plan: LogicalPlan,
+    change: impl Fn(Expr, &DFSchema) -> Result<Transformed<Expr>>,
+) -> Result<LogicalPlan> {
+    let change_node = |node: LogicalPlan| {
+        let schema = merge_schema(&node.inputs());
+        let names = NamePreserver::new(&node);
+        let changed = node.map_expressions(|expr| match expr {
+            // Its members are read by their names, which they cannot keep within it.
+            Expr::GroupingSet(_) => Ok(Transformed::no(expr)),
+            expr => {
+                let name = names.save(&expr);
+                let changed = expr.transform_up(|part| change(part, &schema))?;
+                Ok(changed.update_data(|expr| name.restore(expr)))
+            }
+        })?;
+        changed.data.recompute_schema().map(Transformed::yes)
+    };
+    plan.transform_up_with_subqueries(change_node).data()
 }
 
 /// Keeps a rule that pushes filters down from columns of repeated names.

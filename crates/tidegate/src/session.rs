@@ -2,6 +2,7 @@
 
 mod altered;
 mod asof;
+mod bounds;
 mod builder;
 mod by_name;
 mod cache;

@@ -195,10 +195,16 @@ async fn locked_settings_stay() {
         "datafusion.runtime.temp_directory = '/etc'",
         "datafusion.sql_parser.recursion_limit = 1000000",
         "datafusion.execution.target_partitions = 100000",
+        // By their names in DuckDB.
+        "memory_limit = '100GB'",
+        "max_memory = '100GB'",
+        "threads = 100000",
     ] {
         refused(client, &format!("SET {name}")).await;
     }
     refused(client, "RESET datafusion.sql_parser.recursion_limit").await;
+    refused(client, "RESET threads").await;
+    refused(client, "PRAGMA threads = 100000").await;
     answer(client, "SET tidegate.float_sums = 'ordered'").await;
     // Nor is a prepared statement a way round.
     answer(client, "SET tidegate.statement_timeout = '5s'").await;

@@ -25,51 +25,6 @@ pub(crate) const APPEND: &str = "format.append";
 /// The option, and the setting, by which files keep the columns that folders are named by.
 const KEEP_COLUMNS: &str = "execution.keep_partition_by_columns";
 
-/// Numbers that nothing runs or is written with if they are 0 or very large: how many partitions, rows and bytes there
-/// may be, and the share of rows that a Bloom filter lets through by mistake.
-const BOUNDS: [(&str, std::ops::RangeInclusive<f64>); 8] = [
-    ("batch_size", 1.0..=16_777_216.0),
-    ("target_partitions", 0.0..=1_024.0),
-    ("write_batch_size", 1.0..=1e9),
-    ("max_row_group_size", 1.0..=1e12),
-    ("data_pagesize_limit", 1.0..=1e12),
-    ("data_page_row_count_limit", 1.0..=1e12),
-    ("dictionary_page_size_limit", 1.0..=1e12),
-    ("bloom_filter_fpp", 1e-9..=0.999_999),
-];
-
-/// Refuses options of COPY and settings that no file can be written, and no statement be run with.
-///
-/// # Errors
-/// [`ErrorKind::Sql`] with the option, what it is and what it may be.
-pub(crate) fn check_options<'a>(
-    options: impl IntoIterator<Item = (&'a String, &'a String)>,
-) -> Result<()> {
-    for (name, value) in options {
-        let named = |(known, _): &&(&str, _)| {
-            let option = name.split("::").next().unwrap_or_default();
-            option.rsplit('.').next() == Some(*known)
-        };
-        let Some((_, bounds)) = BOUNDS.iter().find(named) else {
-            continue;
-        };
-        // What is no number is refused by whoever reads it.
-        if value
-            .trim()
-            .parse()
-            .is_ok_and(|value: f64| !bounds.contains(&value))
-        {
-            let message = format!(
-                "{name} is {value}: it may be from {} to {}",
-                bounds.start(),
-                bounds.end()
-            );
-            return Err(Error::new(ErrorKind::Sql, message).into());
-        }
-    }
-    Ok(())
-}
-
 /// Returns what is planned of a COPY, or of EXPLAIN of one; any other plan as it is.
 ///
 /// # Errors

@@ -10,11 +10,10 @@ use datafusion::common::ScalarValue;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{DdlStatement, Expr, LogicalPlan};
 use datafusion::optimizer::AnalyzerRule;
 
-use super::any_expression;
+use super::{any_expression, change_parts};
 use crate::error::{Error, ErrorKind};
 use crate::functions::like_pattern::{checked, may_be_long};
 
@@ -41,21 +40,12 @@ impl AnalyzerRule for BoundValues {
         if !any_expression(&plan, is_long)? {
             return Ok(plan);
         }
-        let plan = plan.transform_up_with_subqueries(|node| {
-            let preserver = NamePreserver::new(&node);
-            node.map_expressions(|expr| {
-                let name = preserver.save(&expr);
-                let changed = expr.transform_up(|part| match part {
-                    Expr::Like(like) if may_be_long(&like) => {
-                        Ok(Transformed::yes(Expr::Like(checked(like))))
-                    }
-                    other => Ok(Transformed::no(other)),
-                })?;
-                Ok(changed.update_data(|expr| name.restore(expr)))
-            })?
-            .map_data(LogicalPlan::recompute_schema)
-        })?;
-        Ok(plan.data)
+        change_parts(plan, |part, _| match part {
+            Expr::Like(like) if may_be_long(&like) => {
+                Ok(Transformed::yes(Expr::Like(checked(like))))
+            }
+            other => Ok(Transformed::no(other)),
+        })
     }
 
     fn name(&self) -> &str {

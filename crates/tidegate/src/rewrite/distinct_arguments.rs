@@ -227,8 +227,8 @@ fn split(aggregate: &Aggregate, arms: &[Arm]) -> Result<LogicalPlan> {
         .build()
 }
 
-/// Returns what `max` leaves out beside a result: NULL, or the least value where no result is NULL, so that columns
-/// of all arms are of one type.
+/// Returns the value that a column has in the arms which do not compute it, and which `max` passes over: NULL, or the
+/// least value of a result that is never NULL, so that the column has the same type in all arms.
 fn nothing(result: &Field) -> Result<ScalarValue> {
     let least = (!result.is_nullable()).then(|| ScalarValue::min(result.data_type()));
     match least.flatten() {

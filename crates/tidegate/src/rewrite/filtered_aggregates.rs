@@ -5,15 +5,13 @@
 //! p)` becomes `f(CASE WHEN p THEN x END) FILTER (WHERE p)`, the same for every aggregate.
 
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result};
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, LogicalPlan, SortExpr, when};
 use datafusion::optimizer::AnalyzerRule;
 
-use super::any_expression;
 use super::raising::may_raise;
+use super::{any_expression, change_parts};
 
 /// Guards the arguments of filtered aggregates; comes after types are coerced.
 #[derive(Debug)]
@@ -24,28 +22,12 @@ impl AnalyzerRule for GuardFilteredAggregates {
         if !any_expression(&plan, is_filtered)? {
             return Ok(plan);
         }
-        plan.transform_up_with_subqueries(rewrite_node).data()
+        change_parts(plan, rewrite)
     }
 
     fn name(&self) -> &str {
         "guard_filtered_aggregates"
     }
-}
-
-fn rewrite_node(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    let schema = merge_schema(&node.inputs());
-    let names = NamePreserver::new(&node);
-    let rewrite_named = |expr: Expr| {
-        let name = names.save(&expr);
-        let rewritten = expr.transform_up(|part| rewrite(part, &schema))?;
-        Ok(rewritten.update_data(|expr| name.restore(expr)))
-    };
-    let rewritten = node.map_expressions(|expr| match expr {
-        // It has no aggregates, and no name.
-        Expr::GroupingSet(_) => Ok(Transformed::no(expr)),
-        expr => rewrite_named(expr),
-    })?;
-    rewritten.data.recompute_schema().map(Transformed::yes)
 }
 
 fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {

@@ -8,14 +8,13 @@
 use std::collections::HashSet;
 
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::expr::InList;
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator, lit};
 use datafusion::optimizer::AnalyzerRule;
 
-use super::any_expression;
+use super::{any_expression, change_parts};
 
 /// Rewrites such lists; comes after types are coerced.
 #[derive(Debug)]
@@ -26,27 +25,12 @@ impl AnalyzerRule for SeparateLists {
         if !any_expression(&plan, |expr| replaced(expr).is_some())? {
             return Ok(plan);
         }
-        plan.transform_up_with_subqueries(rewrite_node).data()
+        change_parts(plan, |expr, _| Ok(rewrite(expr)))
     }
 
     fn name(&self) -> &str {
         "separate_lists"
     }
-}
-
-fn rewrite_node(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    let names = NamePreserver::new(&node);
-    let rewrite_named = |expr: Expr| {
-        let name = names.save(&expr);
-        let rewritten = expr.transform_up(|part| Ok(rewrite(part)))?;
-        Ok(rewritten.update_data(|expr| name.restore(expr)))
-    };
-    let rewritten = node.map_expressions(|expr| match expr {
-        // Its members are read by their names, which they cannot keep within it.
-        Expr::GroupingSet(_) => Ok(Transformed::no(expr)),
-        expr => rewrite_named(expr),
-    })?;
-    rewritten.data.recompute_schema().map(Transformed::yes)
 }
 
 fn rewrite(expr: Expr) -> Transformed<Expr> {

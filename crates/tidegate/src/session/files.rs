@@ -17,10 +17,10 @@ use datafusion::logical_expr::{LogicalPlan, Statement, WriteOp};
 use datafusion::prelude::SessionContext;
 use parking_lot::RwLock;
 
+use super::bounds::check_options;
 use super::formats;
 use super::stdin::Inputs;
 use crate::error::{Error, ErrorKind};
-use crate::files::copied;
 use crate::files::format::checked;
 use crate::files::listed::FilePath;
 use crate::files::table::{FilesOptions, FilesTable};
@@ -156,7 +156,7 @@ pub(super) fn check_target(plan: &LogicalPlan) -> Result<()> {
         LogicalPlan::Dml(insert) if matches!(insert.op, WriteOp::Insert(_)) => insert,
         LogicalPlan::Copy(copy) => {
             check_copy(&copy.output_url)?;
-            return copied::check_options(&copy.options);
+            return check_options(&copy.options);
         }
         LogicalPlan::Explain(explain) => return check_target(&explain.plan),
         LogicalPlan::Analyze(analyze) => return check_target(&analyze.input),

@@ -9,14 +9,34 @@ use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::logical_expr::{LogicalPlan, SetVariable, Statement as PlanStatement};
 use tidegate_scheduler::AdmissionLimits;
 
+use super::bounds::check_options;
 use super::{Session, spilling};
 use crate::clients::Client;
 use crate::error::Error;
-use crate::files::copied;
 use crate::functions::zones::{ZONE_SETTING, exact_zone};
 use crate::memory::{StatementPool, default_cache_limit, default_pinned_limit};
 use crate::options::{DeviceLimits, DeviceList, ReplayedPlacement, TidegateOptions};
 use crate::query::History;
+
+/// Settings by their names in DuckDB, and their names here.
+const OTHER_NAMES: [(&str, &str); 4] = [
+    ("max_memory", "tidegate.memory_limit"),
+    ("memory_limit", "tidegate.memory_limit"),
+    ("threads", "datafusion.execution.target_partitions"),
+    ("worker_threads", "datafusion.execution.target_partitions"),
+];
+
+/// Calls the setting of a SET or RESET by its name here. This comes before rights are checked: a setting may be locked.
+pub(super) fn use_own_name(plan: &mut LogicalPlan) {
+    let name = match plan {
+        LogicalPlan::Statement(PlanStatement::SetVariable(set)) => &mut set.variable,
+        LogicalPlan::Statement(PlanStatement::ResetVariable(reset)) => &mut reset.variable,
+        _ => return,
+    };
+    if let Some((_, own)) = OTHER_NAMES.iter().find(|(other, _)| other == name) {
+        *name = (*own).into();
+    }
+}
 
 /// Sets a setting.
 pub(super) async fn set(session: &Session, name: &str, value: &str) -> Result<(), Error> {
@@ -94,7 +114,7 @@ pub(super) fn check_setting(session: &Session, set: &SetVariable) -> Result<(), 
             }
             _ => Ok(()),
         },
-        _ => Ok(copied::check_options([(&set.variable, &set.value)])?),
+        _ => Ok(check_options([(&set.variable, &set.value)])?),
     }
 }
 

@@ -25,16 +25,10 @@ pub(super) fn default_of(variable: &str) -> Option<String> {
     }
 }
 
-/// Returns what a SET means that names DataFusion's memory limit, or a setting of DuckDB's.
+/// Returns what a SET means that names DataFusion's memory limit.
 pub(super) fn of_tidegate(set: SetVariable) -> Result<SetVariable, Error> {
-    match set.variable.as_str() {
-        MEMORY_LIMIT | "memory_limit" | "max_memory" => {}
-        "threads" | "worker_threads" => {
-            let variable = "datafusion.execution.target_partitions".into();
-            let value = set.value;
-            return Ok(SetVariable { variable, value });
-        }
-        _ => return Ok(set),
+    if set.variable != MEMORY_LIMIT {
+        return Ok(set);
     }
     Ok(SetVariable {
         variable: "tidegate.memory_limit".into(),

@@ -22,7 +22,7 @@ use sqlparser::ast::{Expr, Function, Select, Visitor, WindowType};
 
 use super::hinted::with_hint;
 use super::prepared::{self, Prepared};
-use super::settings::{set_or_translate, set_variable};
+use super::settings::{set_or_translate, set_variable, use_own_name};
 use super::{
     KernelReport, Session, altered, builder, by_name, cache, created, described, files, formats,
     functions, hints, inserted, kernels, kill, numbered, pivoted, plan_cache, readers, scoped,
@@ -300,6 +300,7 @@ pub(super) async fn plan_parsed(
     if let (LogicalPlan::Analyze(analyze), Some(format)) = (&mut plan, profile) {
         analyze.format = format;
     }
+    use_own_name(&mut plan);
     numbered::number(&mut plan)?;
     inserted::let_table_refuse(&mut plan)?;
     PlanSize::of(&plan).check()?;

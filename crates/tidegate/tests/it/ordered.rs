@@ -207,6 +207,16 @@ async fn what_has_no_exact_form_says_why() {
     host.register_batch("t", rows(0, 6_000)).unwrap();
     ordered(&host).await;
     check(&host, gram, &["gram(", "looked for"]).await;
+    for function in [
+        "skewness",
+        "kurtosis",
+        "product",
+        "entropy",
+        "approx_median",
+    ] {
+        let sql = format!("SELECT {function}(v / 3.0) FROM t");
+        check(&host, &sql, &[function]).await;
+    }
     for (setting, part) in [
         ("placement = 'host'", "tidegate.placement = 'host'"),
         ("regions = 'additive'", "tidegate.regions = 'additive'"),

@@ -308,23 +308,23 @@ async fn files_that_are_sorted_are_shared_where_an_aggregate_reads_them() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_query_does_not_wait_for_kernels_that_a_later_one_has() {
     let spec = "1GB,compile=1500ms,rows=1e12/s,copy=1TB/s,launch=1us";
-    // The device is the faster one only of DataFusion's operators.
+    // The device is the faster one only of DataFusion's operators; with few morsels, also where handing one over takes
+    // long because other tests run.
     let settings = [
         "placement = 'auto'",
         "cache = 'off'",
-        "morsel_rows = 500",
+        "morsel_rows = 20000",
         "host_engine = 'off'",
     ];
     let session = simulated(spec, &settings).await;
     let host = host_only();
     for session in [&host, &session] {
-        session.register_batch("t", rows(0, 200_000)).unwrap();
+        session.register_batch("t", rows(0, 1_000_000)).unwrap();
     }
     let expected = answer(&host, SQL).await;
     assert_eq!(answer(&session, SQL).await, expected);
-    assert_eq!(sides(&session), ((400, 200_000), (0, 0)));
-    // The device compiles on without a query, and once it has the kernels no query lacks them. It may still be
-    // estimated the slower one while other tests run.
+    assert_eq!(sides(&session), ((50, 1_000_000), (0, 0)));
+    // The device compiles on without a query, and once it has the kernels no query does without them.
     let mut num_on_device = 0;
     for _ in 0..100 {
         assert_eq!(answer(&session, SQL).await, expected);
@@ -332,8 +332,7 @@ async fn a_query_does_not_wait_for_kernels_that_a_later_one_has() {
         let compiling: f64 = report.regions.iter().map(|r| r.phases().compile).sum();
         assert_eq!(compiling, 0.0, "{report}");
         let is_on_device = sides(&session).1.1 > 0;
-        let is_slower = report.to_string().contains("estimated to finish later");
-        assert!(is_on_device || is_slower || num_on_device == 0, "{report}");
+        assert!(is_on_device || num_on_device == 0, "{report}");
         num_on_device += u32::from(is_on_device);
         if num_on_device == 4 {
             return;

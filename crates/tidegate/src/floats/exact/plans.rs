@@ -25,7 +25,7 @@ pub(crate) fn with_exact_sums(
         .collect::<Result<Vec<_>>>()?;
     if let Some(aggregate) = plan.downcast_ref::<AggregateExec>()
         && let [input] = &changed[..]
-        && aggregate.aggr_expr().iter().any(|call| rounds_up(call))
+        && aggregate.aggr_expr().iter().any(|call| rounds(call))
     {
         return exact_aggregate(aggregate, input);
     }
@@ -44,7 +44,7 @@ fn exact_aggregate(
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let schema = aggregate.input_schema();
     let calls = aggregate.aggr_expr().iter().map(|call| {
-        let exact = replacement(call.fun()).filter(|_| rounds_up(call) && !call.is_distinct());
+        let exact = replacement(call.fun()).filter(|_| rounds(call) && !call.is_distinct());
         let Some(exact) = exact else {
             return Ok(Arc::clone(call));
         };
@@ -66,10 +66,23 @@ fn exact_aggregate(
     Ok(Arc::new(aggregate))
 }
 
-/// Tells whether a call rounds what it adds up. Those of linear algebra do, too.
-fn rounds_up(call: &AggregateFunctionExpr) -> bool {
-    let is_float = call.field().data_type().is_floating();
-    (is_float && replacement(call.fun()).is_some()) || linear::is_linear(call.fun())
+/// Functions that round what they add up or multiply, and have no exact form. Those of linear algebra are others.
+const INEXACT: [&str; 8] = [
+    "approx_median",
+    "approx_percentile_cont",
+    "approx_percentile_cont_with_weight",
+    "entropy",
+    "kurtosis",
+    "kurtosis_pop",
+    "product",
+    "skewness",
+];
+
+/// Tells whether a call rounds what it adds up.
+fn rounds(call: &AggregateFunctionExpr) -> bool {
+    let function = call.fun();
+    let may_round = replacement(function).is_some() || INEXACT.contains(&function.name());
+    (may_round && call.field().data_type().is_floating()) || linear::is_linear(function)
 }
 
 /// Finds the first aggregate, from the root, with a wanted call that rounds what it adds up, and the call's name; nothing
@@ -83,8 +96,8 @@ pub(crate) fn rounding_call<'a>(
         return None;
     }
     if let Some(aggregate) = plan.downcast_ref::<AggregateExec>() {
-        let rounds = |call: &&Arc<AggregateFunctionExpr>| rounds_up(call) && is_wanted(call.name());
-        if let Some(call) = aggregate.aggr_expr().iter().find(rounds) {
+        let is_such = |call: &&Arc<AggregateFunctionExpr>| rounds(call) && is_wanted(call.name());
+        if let Some(call) = aggregate.aggr_expr().iter().find(is_such) {
             return Some((plan, call.name().to_string()));
         }
     }
