@@ -38,9 +38,9 @@ use datafusion_datasource::sink::DataSinkExec;
 
 use crate::clients::Client;
 use crate::error::{Error, ErrorKind};
-use crate::floats::exact::{rounding_call, with_exact_sums};
 use crate::mapping::{is_mapping, planner};
 use crate::options::{FloatSums, SpreadMode, TidegateOptions};
+use crate::rewrite::exact_sums::{rounding_call, with_exact_sums};
 use crate::runtime::Runtime;
 use crate::spread::{SpreadHook, Spreading, planner_of};
 use admission::Admission;

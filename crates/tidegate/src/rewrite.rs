@@ -9,12 +9,13 @@
 //! [`predicate_subqueries`] counts the rows of subqueries that cannot be joined, [`dependent_subqueries`] joins those that
 //! compare with more than `=`.
 //! [`value_lists`] keeps lists of IN apart that the optimizer would join as if there were no NULL.
-//! [`bounded_values`] refuses types of large values.
+//! [`bounded_values`] refuses types of large values. [`exact_sums`] has float sums not depend on the order of rows.
 //! [`distinct_arguments`] makes groups where DataFusion would keep sets of values.
 
 pub(crate) mod bounded_values;
 mod dependent_subqueries;
 mod distinct_arguments;
+pub(crate) mod exact_sums;
 mod filtered_aggregates;
 mod grouping_sets;
 pub(crate) mod intervals;

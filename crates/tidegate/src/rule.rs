@@ -31,7 +31,6 @@ use tidegate_scheduler::{
 
 use crate::error::{Error, ErrorKind};
 use crate::files::guard::guarded_scan;
-use crate::floats::exact::with_exact_sums;
 use crate::leaf::parquet::cached::{fills_host_tier, wrapped_scan};
 use crate::leaf::parquet::files::HostCache;
 use crate::leaf::parquet::pages::runtime_filter_ids;
@@ -49,6 +48,7 @@ use crate::region::{
     Form, HostEngine, HostFoldExec, PipelineExec, Program, Region, folds_without_rows,
     host_partitions,
 };
+use crate::rewrite::exact_sums::with_exact_sums;
 use crate::runtime::Runtime;
 use crate::spilling::count_windows;
 

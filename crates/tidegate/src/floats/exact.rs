@@ -10,7 +10,6 @@
 //! ([`replacement`]), but where a device promises the same.
 
 mod groups;
-mod plans;
 mod sums;
 
 use std::sync::{Arc, LazyLock};
@@ -33,7 +32,6 @@ use datafusion::logical_expr::{
 };
 
 use groups::{Groups, OneGroup};
-pub(crate) use plans::{rounding_call, with_exact_sums};
 
 /// What is added up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -109,7 +107,7 @@ pub(crate) fn functions() -> impl Iterator<Item = Arc<AggregateUDF>> {
 }
 
 /// Returns the function that answers like another, from exact sums.
-fn replacement(function: &AggregateUDF) -> Option<Arc<AggregateUDF>> {
+pub(crate) fn replacement(function: &AggregateUDF) -> Option<Arc<AggregateUDF>> {
     let mut functions = FUNCTIONS.iter();
     let (_, exact) = functions.find(|(of, _)| of.as_ref() == function)?;
     Some(Arc::clone(exact))

@@ -12,10 +12,10 @@ use tidegate_scheduler::PlacementMode;
 
 use super::{Placer, leaf_of, may_be_atomic};
 use crate::error::{Error, ErrorKind};
-use crate::floats::exact::rounding_call;
 use crate::lower::{lower_atomic, rounds_over_groups};
 use crate::options::RegionForms;
 use crate::region::PipelineExec;
+use crate::rewrite::exact_sums::rounding_call;
 
 impl Placer<'_> {
     /// Refuses a plan whose float sums could differ from run to run as it was placed.

@@ -1,4 +1,4 @@
-//! Exact sums in the plans of statements.
+//! Exact sums in the place of those that round, in physical plans: what `tidegate.float_sums = 'ordered'` asks for.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use datafusion::physical_expr::aggregate::{AggregateExprBuilder, AggregateFuncti
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
 
-use super::replacement;
+use crate::floats::exact::replacement;
 use crate::functions::linear;
 
 /// Returns a plan whose float sums are exact, but those of plans that are `kept`.
