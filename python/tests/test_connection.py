@@ -78,9 +78,9 @@ def test_errors_are_of_the_kind_that_says_who_must_act(con, tmp_path):
     with pytest.raises(tg.NotFoundError) as caught:
         con.sql("SELECT * FROM not_there_at_all")
     assert caught.value.kind == "not_found"
-    with pytest.raises(tg.IoError):
+    with pytest.raises(tg.NotFoundError):
         con.read_parquet(tmp_path / "missing.parquet")
-    with pytest.raises(OSError):
+    with pytest.raises(FileNotFoundError):
         con.sql("SELECT * FROM 'missing.parquet'").collect()
     with pytest.raises(tg.SqlError, match="division by zero"):
         con.sql("SELECT 1 / (x - 1) FROM (VALUES (1)) AS v(x)").collect()

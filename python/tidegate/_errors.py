@@ -23,8 +23,8 @@ class SqlError(Error):
     kind = "sql"
 
 
-class NotFoundError(Error):
-    """A table, schema or function is not there."""
+class NotFoundError(Error, FileNotFoundError):
+    """A table, schema, function or file is not there."""
 
     kind = "not_found"
 

@@ -24,7 +24,7 @@ pub(crate) use wording::in_sql;
 pub enum ErrorKind {
     /// The statement is wrong, or its data makes it fail.
     Sql,
-    /// The statement names a table, a schema or the like that there is not.
+    /// The statement names a table, a schema, a file or the like that there is not.
     NotFound,
     /// The statement makes a table, a schema or the like that there is already.
     AlreadyExists,
@@ -264,6 +264,11 @@ fn kind_of(error: &DataFusionError) -> ErrorKind {
             if matches!(**cause, object_store::Error::PermissionDenied { .. }) =>
         {
             ErrorKind::Denied
+        }
+        DataFusionError::ObjectStore(cause)
+            if matches!(**cause, object_store::Error::NotFound { .. }) =>
+        {
+            ErrorKind::NotFound
         }
         DataFusionError::ParquetError(_)
         | DataFusionError::ObjectStore(_)

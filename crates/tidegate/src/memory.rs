@@ -190,7 +190,8 @@ impl StatementPool {
         if over == 0 || self.cache.give_back(over) >= over {
             return Ok(());
         }
-        let gives_way = consumer.can_spill() || copied > 0 || leaves_states(consumer.name());
+        let name = consumer.name();
+        let gives_way = consumer.can_spill() || gathers_rows(name) || leaves_states(name);
         let too_much = match gives_way {
             true => real_limit,
             false if reservation.size() >= self.limit / MUCH_SHARE => much_too_much,
@@ -281,7 +282,7 @@ impl StatementPool {
             return Ok(());
         }
         Err(DataFusionError::ResourcesExhausted(format!(
-            "{} wants {additional} bytes more and copies its rows, {copied} bytes, once it has all of \
+            "{} wants {additional} bytes more and copies what it holds, {copied} bytes, once it has all of \
              them; of tidegate.memory_limit ({} MB) {reserved} bytes are taken; raise the limit",
             reservation.consumer().name(),
             self.limit >> 20,
@@ -495,15 +496,20 @@ fn is_never_refused(consumer: &str) -> bool {
 
 /// Returns how many bytes a consumer that wants so many more will copy once it has all of its rows.
 ///
-/// DataFusion's joins gather the batches of one side and then make one batch of them, and count them
-/// once. While that is done the rows are there twice.
+/// DataFusion's joins gather the batches of one side and then make one batch of them, and aggregates without
+/// groups make a value of their state, such as a list of the arrays that came. They count what they hold
+/// once; while it is copied, it is there twice.
 fn copied_at_the_end(reservation: &MemoryReservation, additional: usize) -> usize {
     let name = reservation.consumer().name();
-    let copies = name.starts_with("HashJoinInput") || name == "CrossJoinExec";
-    match copies {
+    match gathers_rows(name) || name.starts_with("AggregateStream[") {
         true => reservation.size().saturating_add(additional),
         false => 0,
     }
+}
+
+/// Returns whether a consumer is a side of a join, which is planned again with joins that spill.
+fn gathers_rows(consumer: &str) -> bool {
+    consumer.starts_with("HashJoinInput") || consumer == "CrossJoinExec"
 }
 
 /// Returns whether a consumer leaves what it holds to operators that spill once it is refused more.

@@ -235,7 +235,7 @@ impl Session {
     /// Reads Parquet: a file, a folder or a glob.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::Io`] if nothing is there or it is not Parquet.
+    /// [`crate::ErrorKind::NotFound`] if nothing is there, [`crate::ErrorKind::Io`] if it is not Parquet.
     pub async fn read_parquet(&self, path: &str) -> Result<DataFrame, Error> {
         let table = files::listing(&self.ctx, path, &ParquetReadOptions::default()).await?;
         Ok(self.ctx.read_table(Arc::new(table))?)
@@ -244,7 +244,7 @@ impl Session {
     /// Reads CSV with a header: a file, a folder or a glob.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::Io`] if nothing is there or it is not CSV.
+    /// [`crate::ErrorKind::NotFound`] if nothing is there, [`crate::ErrorKind::Io`] if it is not CSV.
     pub async fn read_csv(&self, path: &str) -> Result<DataFrame, Error> {
         let table = files::listing(&self.ctx, path, &CsvReadOptions::default()).await?;
         Ok(self.ctx.read_table(Arc::new(table))?)
@@ -262,7 +262,7 @@ impl Session {
     /// Gives a Parquet file, folder or glob a name.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::Io`] if nothing is there or it is not Parquet.
+    /// [`crate::ErrorKind::NotFound`] if nothing is there, [`crate::ErrorKind::Io`] if it is not Parquet.
     pub async fn register_parquet(&self, name: &str, path: &str) -> Result<(), Error> {
         let table = files::listing(&self.ctx, path, &ParquetReadOptions::default()).await?;
         self.ctx.register_table(name, Arc::new(table))?;
@@ -272,7 +272,7 @@ impl Session {
     /// Gives a CSV file, folder or glob with a header a name.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::Io`] if nothing is there or it is not CSV.
+    /// [`crate::ErrorKind::NotFound`] if nothing is there, [`crate::ErrorKind::Io`] if it is not CSV.
     pub async fn register_csv(&self, name: &str, path: &str) -> Result<(), Error> {
         let table = files::listing(&self.ctx, path, &CsvReadOptions::default()).await?;
         self.ctx.register_table(name, Arc::new(table))?;

@@ -20,7 +20,7 @@ const NAMED: [&str; 7] = [
 /// Tells whether a message says that something is missing or there already; `None` if it says neither.
 pub(super) fn kind_of(message: &str) -> Option<ErrorKind> {
     let message = message.lines().next()?.trim_end_matches('.');
-    if is_missing_table(message) {
+    if is_missing_table(message) || location_without_files(message).is_some() {
         return Some(ErrorKind::NotFound);
     }
     if !NAMED.iter().any(|named| message.starts_with(named)) {
@@ -36,6 +36,12 @@ pub(super) fn kind_of(message: &str) -> Option<ErrorKind> {
 /// Tells whether a message is that of a query that names a table which there is not.
 fn is_missing_table(message: &str) -> bool {
     message.starts_with("table '") && message.ends_with("' not found")
+}
+
+/// Returns the location of an external table of which a message says that no file has a byte.
+pub(super) fn location_without_files(message: &str) -> Option<&str> {
+    let rest = message.strip_prefix("No files found at ")?;
+    Some(rest.split_once(". Cannot infer schema")?.0)
 }
 
 #[cfg(test)]

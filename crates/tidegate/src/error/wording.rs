@@ -2,6 +2,8 @@
 
 use datafusion::error::DataFusionError;
 
+use super::existence::location_without_files;
+
 /// What stands before a cause, and says nothing to whoever wrote the statement.
 const NESTING: [&str; 15] = [
     "Error during planning: ",
@@ -85,6 +87,10 @@ pub(super) fn plain(error: &DataFusionError) -> String {
     if rest.starts_with(LEFT) {
         return "a subquery uses columns of the query around it in a way that is not supported"
             .into();
+    }
+    if let Some(location) = location_without_files(rest) {
+        let name = location.strip_prefix("file://").unwrap_or(location);
+        return format!("cannot read {name}: no such file, or an empty one");
     }
     let text = without_tree(rest.trim_end());
     let lines: Vec<&str> = text.lines().map(str::trim).collect();

@@ -84,7 +84,7 @@ impl FilePath {
     /// Lists the files, in the order of their names.
     ///
     /// # Errors
-    /// [`ErrorKind::Io`] if there are none; those of the store.
+    /// [`ErrorKind::NotFound`] if there are none; those of the store.
     pub(crate) async fn list(&self, session: &dyn Session) -> Result<Vec<ObjectMeta>> {
         let store = session.runtime_env().object_store(&self.url)?;
         let prefix = self.url.prefix();
@@ -127,7 +127,7 @@ impl FilePath {
     }
 
     fn missing(&self, why: &str) -> datafusion::error::DataFusionError {
-        Error::new(ErrorKind::Io, format!("'{}': {why}", self.text)).into()
+        Error::new(ErrorKind::NotFound, format!("'{}': {why}", self.text)).into()
     }
 }
 

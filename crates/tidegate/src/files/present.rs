@@ -160,7 +160,7 @@ fn shown(url: &ListingTableUrl) -> String {
 fn gone(name: &str) -> datafusion::error::DataFusionError {
     let message =
         format!("cannot read {name}: no such file; it was deleted or moved, or never written");
-    Error::new(ErrorKind::Io, message).into()
+    Error::new(ErrorKind::NotFound, message).into()
 }
 
 fn empty(name: &str) -> datafusion::error::DataFusionError {

@@ -31,9 +31,11 @@ pub(super) fn with_hint(error: impl Into<Error>, sql: &str, session: &Session) -
         // DataFusion does not say which file it is that cannot be read.
         // What stands behind '?' may be a signature.
         let shown = path.split('?').next().unwrap_or_default();
-        if error.kind() == ErrorKind::Io && !error.message().contains(shown) {
+        let kind = error.kind();
+        let is_of_file = matches!(kind, ErrorKind::Io | ErrorKind::NotFound);
+        if is_of_file && !error.message().contains(shown) {
             let message = format!("reading '{shown}': {error}");
-            return Error::with_source(ErrorKind::Io, message, error);
+            return Error::with_source(kind, message, error);
         }
     }
     if let Some(table) = missing_table(&error) {
@@ -87,7 +89,7 @@ fn missing_file(path: &str, session: &Session) -> Error {
     if let Some(Err(error)) = allowed.map(|allowed| allowed.check_text(path)) {
         return error;
     }
-    let missing = Error::new(ErrorKind::Io, format!("'{path}' not found"));
+    let missing = Error::new(ErrorKind::NotFound, format!("'{path}' not found"));
     if !session.reads_file_urls || remote_url(path).is_some() {
         let help = format!("no such file, folder or glob, or its ending is none of {ENDINGS}");
         return missing.with_help(Some(help));

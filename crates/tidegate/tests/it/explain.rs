@@ -101,7 +101,7 @@ async fn messages() {
     }
     insta::assert_snapshot!(told.join("\n"), @r#"
     NotFound: table 'trip' not found: did you mean 'trips'?
-    Io: 'no/such/file.parquet' not found: no such file, folder or glob, or its ending is none of .parquet, .csv, .tsv, .json, .ndjson, .jsonl, .arrow, .arrows, .feather, .ipc
+    NotFound: 'no/such/file.parquet' not found: no such file, folder or glob, or its ending is none of .parquet, .csv, .tsv, .json, .ndjson, .jsonl, .arrow, .arrows, .feather, .ipc
     Sql: column 'vv' not found: did you mean v?
     Sql: division by zero
     Sql: 10.00 is too large to store in a DECIMAL of precision 3. Max is 9.99

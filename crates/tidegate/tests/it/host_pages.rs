@@ -419,6 +419,26 @@ async fn what_is_ruled_out_is_not_read() {
     }
 }
 
+/// Once a state has left because it saves little, row groups are not begun as pages, of which dictionaries
+/// would be read and kept for nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_given_up_begins_no_row_group() {
+    let folder = tempfile::tempdir().unwrap();
+    write(&folder.path().join("t.parquet"), 0, ROWS, small_pages());
+    let session = over(folder.path(), 1).await;
+    let threshold = "SET datafusion.execution.skip_partial_aggregation_probe_rows_threshold = 4000";
+    session.collect(threshold).await.unwrap();
+    let grouped = "SELECT id, max(s) AS s FROM t GROUP BY id";
+    let sql = format!("SELECT count(*), sum(id), min(s), max(s) FROM ({grouped})");
+    set(&session, "host_engine = 'off'").await;
+    let wanted = answer(&session, &sql).await;
+    set(&session, "host_engine = 'auto'").await;
+    assert_eq!(answer(&session, &sql).await, wanted);
+    let plan = analyzed(&session, grouped).await;
+    assert!(plan.contains("about as many groups as rows"), "{plan}");
+    assert_eq!(counted(&plan, "row_groups_as_pages"), 1, "{plan}");
+}
+
 /// A top-k has its bound raised by the row groups with the greatest values, and others are not read.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_top_k_reads_few_row_groups() {

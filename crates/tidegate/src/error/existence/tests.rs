@@ -42,6 +42,11 @@ async fn datafusion_says_so_in_these_words() {
         (table, "DROP TABLE u", NotFound),
         (table, "DROP VIEW u", NotFound),
         (table, "DROP SCHEMA u", NotFound),
+        (
+            table,
+            "CREATE EXTERNAL TABLE e STORED AS CSV LOCATION '/tmp/none.csv'",
+            NotFound,
+        ),
         (table, "EXECUTE u", NotFound),
         (table, "DEALLOCATE u", NotFound),
         (table, "SELECT b FROM t", Sql),

@@ -252,8 +252,9 @@ impl PartitionFold {
     /// Folds what comes next of pages and of the batches between them; returns whether there was any.
     async fn fold_pages(&mut self, pages: &mut Pages) -> Result<bool> {
         let declines = Arc::clone(&self.shared.declines);
-        let next = pages.next(&mut self.run, &self.program, &declines).await?;
-        match next {
+        let given_up = self.given_up.as_deref();
+        let next = pages.next(&mut self.run, &self.program, &declines, given_up);
+        match next.await? {
             Next::End => return Ok(false),
             Next::Batches(batches) => {
                 match self.next_batch(batches).await? {
@@ -263,11 +264,6 @@ impl PartitionFold {
                 return Ok(true);
             }
             Next::RowGroup => {}
-        }
-        if let Some(why) = &self.given_up {
-            declines.not_as_pages(why);
-            pages.leave_rest()?;
-            return Ok(true);
         }
         let folded = pages.fold(&mut self.run, &self.program);
         let compute = self.baseline.elapsed_compute();

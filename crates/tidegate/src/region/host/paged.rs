@@ -176,17 +176,25 @@ impl Pages {
         }
     }
 
-    /// Goes on to what is folded next; notes why rows are not read as pages.
+    /// Goes on to what is folded next; notes why rows are not read as pages. After the run was given up for
+    /// `given_up`, no row group is begun.
     pub(super) async fn next(
         &mut self,
         run: &mut HostRun,
         program: &HostProgram,
         declines: &Declines,
+        given_up: Option<&str>,
     ) -> Result<Next<'_>> {
         if let Some((fill, reading)) = self.read.take() {
             fill.keep(reading).await;
         }
         loop {
+            if let Some(why) = given_up
+                && (self.chunks.is_some() || self.row_group.is_some())
+            {
+                declines.not_as_pages(why);
+                self.leave_rest()?;
+            }
             if self.batches.is_some() || self.chunks.is_some() {
                 break;
             }
@@ -221,7 +229,6 @@ impl Pages {
                     }
                 },
                 Some(Rows::Pages(row_group, fill)) => {
-                    self.counters.row_groups.add(1);
                     self.row_group = Some(Open {
                         row_group,
                         begun: Begun::None,
@@ -266,6 +273,7 @@ impl Pages {
                 .try_resize(expected)
                 .map_err(|_| NO_MEMORY.to_string())?;
             open.row_group.open(&mut self.reader, columns)?;
+            self.counters.row_groups.add(1);
         }
         let filters = |column: usize| inputs[column].filters || self.filters.reads(column);
         let filters: Vec<bool> = (0..inputs.len()).map(filters).collect();
