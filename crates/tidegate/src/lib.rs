@@ -53,6 +53,7 @@ mod sql_type;
 mod suggest;
 mod system;
 mod unary;
+mod windows;
 
 pub use clients::{ClientOptions, LOCKED_SETTINGS};
 pub use datafusion::dataframe::DataFrame;

@@ -51,6 +51,7 @@ use crate::region::{
 use crate::rewrite::exact_sums::with_exact_sums;
 use crate::runtime::Runtime;
 use crate::spilling::count_windows;
+use crate::windows::host_windows;
 
 mod alone;
 mod computed;
@@ -119,6 +120,12 @@ impl PhysicalOptimizerRule for PlacePipelines {
         if placer.wants_ordered_sums() {
             placer.refuse_unordered_sums(&plan, &placed)?;
         }
+        let placed = match placer.options.host_engine {
+            HostEngineMode::Off => placed,
+            HostEngineMode::Auto => {
+                NodeRule("host_windows", host_windows).optimize(placed, config)?
+            }
+        };
         NodeRule("count_windows", count_windows).optimize(placed, config)
     }
 

@@ -8,6 +8,7 @@ use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::metrics::MetricsSet;
 use datafusion::physical_plan::{
     ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties,
     ReplaceChildrenOptions,
@@ -37,6 +38,11 @@ pub trait UnaryOperator: fmt::Debug + Send + Sync + Sized + 'static {
     /// Returns what holds of the rows that leave.
     fn properties(&self) -> &Arc<PlanProperties> {
         self.input().properties()
+    }
+
+    /// Returns what it has counted.
+    fn metrics(&self) -> Option<MetricsSet> {
+        None
     }
 
     /// Writes what EXPLAIN shows behind the name.
@@ -112,5 +118,9 @@ impl<O: UnaryOperator> ExecutionPlan for UnaryExec<O> {
         ctx: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
         self.0.rows(partition, ctx)
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        self.0.metrics()
     }
 }

@@ -296,12 +296,43 @@ fn window(rng: &mut StdRng) -> Query {
             "",
             " ROWS BETWEEN 2 PRECEDING AND CURRENT ROW",
             " ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING",
+            " ROWS UNBOUNDED PRECEDING",
+            " GROUPS UNBOUNDED PRECEDING",
+            " ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING",
+        ],
+    );
+    let number = any(
+        rng,
+        &["row_number()", "rank()", "dense_rank()", "first_value(s)"],
+    );
+    let framed = any(
+        rng,
+        &[
+            "sum(i16)",
+            "count(s)",
+            "max(s)",
+            "min(k)",
+            "sum(d)",
+            "avg(i16)",
+            "last_value(k)",
+        ],
+    );
+    let shifted = any(
+        rng,
+        &[
+            "lag(s)",
+            "lead(s)",
+            "lag(k, 3, 7)",
+            "lead(d, 2)",
+            "lag(s, 90)",
+            "lead(k, 90)",
         ],
     );
     let sql = format!(
-        "SELECT id, row_number() OVER ({partition}ORDER BY {first}) AS c1, \
-         sum(i16) OVER ({partition}ORDER BY {first}{frame}) AS c2, \
-         lag(s) OVER (ORDER BY id) AS c3, count(k) OVER ({partition}) AS c4 FROM {}",
+        "SELECT id, {number} OVER ({partition}ORDER BY {first}) AS c1, \
+         {framed} OVER ({partition}ORDER BY {first}{frame}) AS c2, \
+         {shifted} OVER (ORDER BY id) AS c3, count(k) OVER ({partition}) AS c4, \
+         sum(i16) OVER ({partition}ORDER BY k) AS c5 FROM {}",
         rows(rng),
     );
     unordered(sql, true)

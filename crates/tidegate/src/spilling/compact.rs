@@ -81,7 +81,7 @@ fn pieces(
 }
 
 /// Copies the columns of a batch that hold on to much more than its rows.
-fn compacted(batch: RecordBatch) -> Result<RecordBatch> {
+pub(crate) fn compacted(batch: RecordBatch) -> Result<RecordBatch> {
     let columns = batch.columns().iter().map(compacted_column);
     let columns = columns.collect::<Result<Vec<_>>>()?;
     let same = columns.iter().zip(batch.columns());
@@ -95,7 +95,8 @@ fn compacted(batch: RecordBatch) -> Result<RecordBatch> {
     )?)
 }
 
-fn compacted_column(column: &ArrayRef) -> Result<ArrayRef> {
+/// Copies a column that holds on to much more than its rows.
+pub(crate) fn compacted_column(column: &ArrayRef) -> Result<ArrayRef> {
     let is_left_over = |held: usize, used: usize| held > 2 * used + LEFT_OVER_BYTES;
     let views = |buffers: &[Buffer]| -> usize { buffers.iter().map(Buffer::capacity).sum() };
     match column.data_type() {

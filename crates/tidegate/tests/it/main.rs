@@ -26,6 +26,7 @@ mod host_engine;
 mod host_groups;
 mod host_pages;
 mod host_tier;
+mod host_windows;
 mod int96;
 mod limits;
 mod mistakes;

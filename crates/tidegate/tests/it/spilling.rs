@@ -2,6 +2,8 @@
 
 use tidegate::{ErrorKind, Session};
 
+use crate::host_engine::set;
+
 /// Sorts more than fits in memory.
 const SORT: &str = "SELECT max(n) FROM (SELECT row_number() OVER (ORDER BY value * 7919 % 1000003) AS n \
                     FROM generate_series(1, 1000000))";
@@ -72,11 +74,16 @@ async fn windows_that_hold_all_rows_ask_for_memory() {
     let of_rows = |rows: usize, window: &str| {
         format!("SELECT max(s) FROM (SELECT sum(value) OVER ({window}) AS s FROM range(0, {rows}))")
     };
-    for window in ["ORDER BY -value", "PARTITION BY value % 3"] {
+    for (engine, window, operator) in [
+        ("off", "ORDER BY -value", "WindowAggExec"),
+        ("off", "PARTITION BY value % 3", "WindowAggExec"),
+        ("auto", "", "HostWindowExec"),
+    ] {
+        set(&session, &format!("host_engine = '{engine}'")).await;
         let refused = session.collect(&of_rows(3_000_000, window)).await;
         let error = refused.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ResourcesExhausted, "{error}");
-        assert!(error.to_string().contains("WindowAggExec"), "{error}");
+        assert!(error.to_string().contains(operator), "{error}");
         session.collect(&of_rows(50_000, window)).await.unwrap();
     }
     // One that goes on with the rows holds few of them.

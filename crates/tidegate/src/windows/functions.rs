@@ -1,0 +1,340 @@
+//! Which window functions run here, and how they begin.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::ArrayRef;
+use datafusion::arrow::datatypes::{
+    DataType, Decimal128Type, Float64Type, Int64Type, Schema, UInt64Type,
+};
+use datafusion::common::ScalarValue;
+use datafusion::error::Result;
+use datafusion::functions_aggregate::average::Avg;
+use datafusion::functions_aggregate::count::Count;
+use datafusion::functions_aggregate::min_max::{Max, Min};
+use datafusion::functions_aggregate::sum::Sum;
+use datafusion::logical_expr::{WindowFrameBound, WindowFrameUnits};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
+use datafusion::physical_expr::expressions::Literal;
+use datafusion::physical_expr::window::{
+    PlainAggregateWindowExpr, SlidingAggregateWindowExpr, StandardWindowExpr, WindowExpr,
+};
+use datafusion::physical_plan::windows::WindowUDFExpr;
+use datafusion_functions_aggregate_common::utils::DecimalAverager;
+
+use super::late::{AtEnd, Column, Group, Lead};
+use super::running::{
+    Bounds, Count as RunningCount, Extreme, First, Lag, Rank, RowNumber, Running, Same,
+    SlidingExtreme, Sums,
+};
+use crate::floats::extremes::is_greatest;
+
+/// The most rows that are kept of those before a row, or awaited.
+const AWAY_MAX: u64 = 1 << 16;
+
+/// The most rows before a row whose floats are summed up again for it.
+const FLOATS_MAX: usize = 64;
+
+/// The most digits of a decimal whose mean DataFusion takes of a sum in 128 bits.
+const MEAN_PRECISION_MAX: u8 = 25;
+
+/// A window function and its argument.
+#[derive(Clone, Debug)]
+pub(super) struct Function {
+    kind: Kind,
+    argument: Option<Arc<dyn PhysicalExpr>>,
+    data_type: DataType,
+}
+
+#[derive(Clone, Debug)]
+enum Kind {
+    RowNumber,
+    Rank,
+    DenseRank,
+    Lag(usize, ScalarValue),
+    Lead(usize, ScalarValue),
+    First,
+    Last(Frame),
+    Count(Frame),
+    Sum(Frame),
+    /// The mean of a type.
+    Avg(DataType, Frame),
+    Extreme {
+        is_greatest: bool,
+        frame: Frame,
+    },
+}
+
+/// Which rows of its partition a row's value is that of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Frame {
+    /// All up to the row.
+    ToRow,
+    /// The row and so many before it.
+    Last(usize),
+    /// All up to the end of a group of the row's.
+    ToEnd(Group),
+}
+
+/// A function with what it knows of the rows that have come.
+pub(super) enum Begun {
+    AtRow(Box<dyn Running>),
+    AtEnd(AtEnd),
+    Lead(Lead),
+}
+
+impl Function {
+    /// Reads a window function; `None` if it does not run here.
+    pub(super) fn of(expr: &Arc<dyn WindowExpr>, input: &Schema) -> Option<Self> {
+        let data_type = expr.field().ok()?.data_type().clone();
+        let any = expr.as_any();
+        let aggregate = if let Some(plain) = any.downcast_ref::<PlainAggregateWindowExpr>() {
+            Some((plain.get_aggregate_expr(), format!("{plain:?}")))
+        } else if let Some(sliding) = any.downcast_ref::<SlidingAggregateWindowExpr>() {
+            Some((sliding.get_aggregate_expr(), format!("{sliding:?}")))
+        } else {
+            None
+        };
+        let kind = match aggregate {
+            // DataFusion shows the filter in no other way.
+            Some((aggregate, shown)) if shown.ends_with("filter: None }") => {
+                aggregate_kind(aggregate, frame_of(expr)?, input)?
+            }
+            Some(_) => return None,
+            None => standard_kind(expr, &data_type)?,
+        };
+        Some(Self {
+            kind,
+            argument: expr.expressions().into_iter().next(),
+            data_type,
+        })
+    }
+
+    pub(super) fn argument(&self) -> Option<&Arc<dyn PhysicalExpr>> {
+        self.argument.as_ref()
+    }
+
+    /// Begins before the first row of a partition of the input.
+    ///
+    /// # Errors
+    /// Never for a function that was read from a plan.
+    pub(super) fn begin(&self) -> Result<Begun> {
+        let running = |running: Box<dyn Running>, frame: Frame| match frame {
+            Frame::ToEnd(group) => Begun::AtEnd(AtEnd::new(running, group)),
+            Frame::ToRow | Frame::Last(_) => Begun::AtRow(running),
+        };
+        Ok(match &self.kind {
+            Kind::RowNumber => Begun::AtRow(Box::new(RowNumber::default())),
+            Kind::Rank => Begun::AtRow(Box::new(Rank::new(false))),
+            Kind::DenseRank => Begun::AtRow(Box::new(Rank::new(true))),
+            Kind::Lag(back, default) => {
+                Begun::AtRow(Box::new(Lag::new(*back, default.to_array()?)))
+            }
+            Kind::Lead(ahead, default) => Begun::Lead(Lead::new(*ahead, default.to_array()?)),
+            Kind::First => Begun::AtRow(Box::new(First::default())),
+            Kind::Last(frame) => running(Box::new(Same), *frame),
+            Kind::Count(frame) => running(Box::new(RunningCount::new(frame.back())), *frame),
+            Kind::Extreme { is_greatest, frame } => match frame {
+                Frame::Last(back) => {
+                    Begun::AtRow(Box::new(SlidingExtreme::new(*is_greatest, *back)))
+                }
+                _ => running(Box::new(Extreme::new(*is_greatest)), *frame),
+            },
+            Kind::Sum(frame) => running(self.sum(frame.back()), *frame),
+            Kind::Avg(of, frame) => running(self.mean(of, frame.back())?, *frame),
+        })
+    }
+
+    fn sum(&self, back: Option<usize>) -> Box<dyn Running> {
+        let data_type = self.data_type.clone();
+        match data_type {
+            DataType::Int64 => Box::new(Sums::<Int64Type>::new(
+                data_type,
+                back,
+                Box::new(|sum, _| Ok(sum)),
+            )),
+            DataType::UInt64 => Box::new(Sums::<UInt64Type>::new(
+                data_type,
+                back,
+                Box::new(|sum, _| Ok(sum)),
+            )),
+            DataType::Float64 => Box::new(Sums::<Float64Type>::new(
+                data_type,
+                back,
+                Box::new(|sum, _| Ok(sum)),
+            )),
+            _ => Box::new(Sums::<Decimal128Type>::new(
+                data_type,
+                back,
+                Box::new(|sum, _| Ok(sum)),
+            )),
+        }
+    }
+
+    fn mean(&self, of: &DataType, back: Option<usize>) -> Result<Box<dyn Running>> {
+        let data_type = self.data_type.clone();
+        Ok(match (of, &data_type) {
+            (DataType::Decimal128(_, scale), DataType::Decimal128(precision, of_mean)) => {
+                let averager =
+                    DecimalAverager::<Decimal128Type>::try_new(*scale, *precision, *of_mean)?;
+                let finish = move |sum, count| averager.avg(sum, i128::from(count));
+                Box::new(Sums::<Decimal128Type>::new(
+                    data_type,
+                    back,
+                    Box::new(finish),
+                ))
+            }
+            _ => {
+                let finish = |sum: f64, count| Ok(sum / count as f64);
+                Box::new(Sums::<Float64Type>::new(data_type, back, Box::new(finish)))
+            }
+        })
+    }
+}
+
+impl Frame {
+    /// Returns how many rows before a row its value is that of; `None` if there is no bound.
+    fn back(self) -> Option<usize> {
+        match self {
+            Self::Last(back) => Some(back),
+            Self::ToRow | Self::ToEnd(_) => None,
+        }
+    }
+}
+
+impl Begun {
+    /// Returns the values of the next batch, of whose rows `values` are the argument's, and fills those of batches
+    /// before it.
+    ///
+    /// # Errors
+    /// Those of Arrow's kernels.
+    pub(super) fn next<'a>(
+        &mut self,
+        values: &ArrayRef,
+        bounds: &Bounds,
+        before: impl Iterator<Item = &'a mut Column>,
+    ) -> Result<Column> {
+        match self {
+            Self::AtRow(running) => Ok(Column::all(running.next(values, bounds)?)),
+            Self::AtEnd(at_end) => at_end.next(values, bounds, before),
+            Self::Lead(lead) => lead.next(values, bounds, before),
+        }
+    }
+
+    /// Fills the values of batches when no rows are left.
+    ///
+    /// # Errors
+    /// Those of Arrow's kernels.
+    pub(super) fn end<'a>(&mut self, before: impl Iterator<Item = &'a mut Column>) -> Result<()> {
+        match self {
+            Self::AtRow(_) => Ok(()),
+            Self::AtEnd(at_end) => at_end.end(before),
+            Self::Lead(lead) => lead.end(before),
+        }
+    }
+}
+
+/// Returns the frame of a window; `None` for one that is none of these.
+fn frame_of(expr: &Arc<dyn WindowExpr>) -> Option<Frame> {
+    let frame = expr.get_window_frame();
+    let is_of_rows = frame.units == WindowFrameUnits::Rows;
+    let ends_with_row = is_of_rows && frame.end_bound == WindowFrameBound::CurrentRow;
+    match &frame.start_bound {
+        WindowFrameBound::Preceding(rows) if rows.is_null() => {}
+        WindowFrameBound::Preceding(ScalarValue::UInt64(Some(rows))) if ends_with_row => {
+            let rows = Some(*rows).filter(|rows| *rows <= AWAY_MAX)?;
+            return usize::try_from(rows).ok().map(Frame::Last);
+        }
+        _ => return None,
+    }
+    match &frame.end_bound {
+        WindowFrameBound::Following(rows) if rows.is_null() => Some(Frame::ToEnd(Group::Partition)),
+        WindowFrameBound::CurrentRow if is_of_rows => Some(Frame::ToRow),
+        WindowFrameBound::CurrentRow if expr.order_by().is_empty() => {
+            Some(Frame::ToEnd(Group::Partition))
+        }
+        WindowFrameBound::CurrentRow => Some(Frame::ToEnd(Group::Peers)),
+        _ => None,
+    }
+}
+
+/// Reads an aggregate without a filter.
+fn aggregate_kind(aggregate: &AggregateFunctionExpr, frame: Frame, input: &Schema) -> Option<Kind> {
+    let is_plain =
+        !aggregate.is_distinct() && !aggregate.ignore_nulls() && aggregate.order_bys().is_empty();
+    let arguments = aggregate.expressions();
+    let [argument] = arguments.as_slice() else {
+        return None;
+    };
+    let of = argument.data_type(input).ok().filter(|_| is_plain)?;
+    let inner = aggregate.fun().inner();
+    if inner.is::<Count>() {
+        return Some(Kind::Count(frame));
+    }
+    if inner.is::<Sum>() || inner.is::<Avg>() {
+        let is_sum = inner.is::<Sum>();
+        let is_summed = match of {
+            DataType::Float64 => frame.back().is_none_or(|back| back <= FLOATS_MAX),
+            DataType::Decimal128(precision, _) => is_sum || precision <= MEAN_PRECISION_MAX,
+            DataType::Int64 | DataType::UInt64 => is_sum,
+            _ => false,
+        };
+        return is_summed.then_some(match is_sum {
+            true => Kind::Sum(frame),
+            false => Kind::Avg(of, frame),
+        });
+    }
+    let is_greatest = match () {
+        () if inner.is::<Min>() => false,
+        () if inner.is::<Max>() => true,
+        () => is_greatest(aggregate.fun())?,
+    };
+    let is_compared =
+        of.is_numeric() || of.is_temporal() || of.is_string() || of == DataType::Boolean;
+    is_compared.then_some(Kind::Extreme { is_greatest, frame })
+}
+
+/// Reads a function that is not an aggregate.
+fn standard_kind(expr: &Arc<dyn WindowExpr>, data_type: &DataType) -> Option<Kind> {
+    let standard = expr.as_any().downcast_ref::<StandardWindowExpr>()?;
+    let call = standard.get_standard_func_expr();
+    let call = call.as_any().downcast_ref::<WindowUDFExpr>()?;
+    // DataFusion shows these two in no other way.
+    if !format!("{call:?}").ends_with("is_reversed: false, ignore_nulls: false }") {
+        return None;
+    }
+    let arguments = call.args();
+    Some(match call.fun().name() {
+        "row_number" => Kind::RowNumber,
+        "rank" => Kind::Rank,
+        "dense_rank" => Kind::DenseRank,
+        "first_value" if frame_of(expr)?.back().is_none() => Kind::First,
+        "last_value" => Kind::Last(frame_of(expr)?),
+        "lag" => shifted(arguments, data_type, true)?,
+        "lead" => shifted(arguments, data_type, false)?,
+        _ => return None,
+    })
+}
+
+/// Reads `lag` or `lead`: how many rows they look away, and what stands for rows that are not there.
+fn shifted(
+    arguments: &[Arc<dyn PhysicalExpr>],
+    data_type: &DataType,
+    is_back: bool,
+) -> Option<Kind> {
+    let literal = |place: usize, otherwise: ScalarValue| match arguments.get(place) {
+        None => Some(otherwise),
+        Some(argument) => Some(argument.downcast_ref::<Literal>()?.value().clone()),
+    };
+    let rows = literal(1, ScalarValue::Int64(Some(1)))?;
+    let ScalarValue::Int64(Some(rows)) = rows.cast_to(&DataType::Int64).ok()? else {
+        return None;
+    };
+    let default = literal(2, ScalarValue::Null)?.cast_to(data_type).ok()?;
+    let away = Some(rows.unsigned_abs()).filter(|away| *away <= AWAY_MAX)?;
+    let away = usize::try_from(away).ok()?;
+    Some(match is_back == (rows >= 0) {
+        true => Kind::Lag(away, default),
+        false => Kind::Lead(away, default),
+    })
+}

@@ -1,0 +1,447 @@
+//! Functions whose value at a row follows from the rows of its partition up to there.
+
+use std::cmp::Ordering;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{
+    Array, ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, AsArray, Int64Array, NullBufferBuilder,
+    PrimitiveArray, UInt64Array, make_comparator, new_null_array,
+};
+use datafusion::arrow::compute::{SortOptions, concat, interleave};
+use datafusion::arrow::datatypes::{DataType, Int64Type};
+use datafusion::error::Result;
+
+use super::copied;
+use super::segments::Segments;
+use crate::floats::canonical::canonical_array;
+
+/// A batch's rows, at least one, and their groups.
+pub(super) struct Bounds {
+    pub(super) rows: usize,
+    pub(super) partitions: Segments,
+    /// Rows of a partition that are equal in what it is ordered by.
+    pub(super) peers: Segments,
+}
+
+/// A function with what it knows of the partition that the last batch has ended in.
+pub(super) trait Running: Send {
+    /// Returns the function's value at each row of the next batch, of whose rows `values` are its argument's.
+    ///
+    /// # Errors
+    /// Those of Arrow's kernels.
+    fn next(&mut self, values: &ArrayRef, bounds: &Bounds) -> Result<ArrayRef>;
+}
+
+/// `row_number()`.
+#[derive(Default)]
+pub(super) struct RowNumber(u64);
+
+impl Running for RowNumber {
+    fn next(&mut self, _: &ArrayRef, bounds: &Bounds) -> Result<ArrayRef> {
+        let mut numbers = Vec::with_capacity(bounds.rows);
+        for (begins, rows) in bounds.partitions.ranges() {
+            let before = if begins { 0 } else { self.0 };
+            self.0 = before + rows.len() as u64;
+            numbers.extend(before + 1..=self.0);
+        }
+        Ok(Arc::new(UInt64Array::from(numbers)))
+    }
+}
+
+/// `rank()` or `dense_rank()`.
+#[derive(Default)]
+pub(super) struct Rank {
+    is_dense: bool,
+    /// Rows of the partition.
+    rows: u64,
+    rank: u64,
+}
+
+impl Rank {
+    pub(super) fn new(is_dense: bool) -> Self {
+        Self {
+            is_dense,
+            ..Self::default()
+        }
+    }
+}
+
+impl Running for Rank {
+    fn next(&mut self, _: &ArrayRef, bounds: &Bounds) -> Result<ArrayRef> {
+        let mut ranks = Vec::with_capacity(bounds.rows);
+        let begun = bounds.partitions.ranges().filter(|(begins, _)| *begins);
+        let mut begun = begun.map(|(_, rows)| rows.start).peekable();
+        for (begins, peers) in bounds.peers.ranges() {
+            if begun.next_if_eq(&peers.start).is_some() {
+                (self.rows, self.rank) = (0, 0);
+            }
+            if begins {
+                self.rank = match self.is_dense {
+                    true => self.rank + 1,
+                    false => self.rows + 1,
+                };
+            }
+            self.rows += peers.len() as u64;
+            ranks.resize(peers.end, self.rank);
+        }
+        Ok(Arc::new(UInt64Array::from(ranks)))
+    }
+}
+
+/// `sum(x)`, or what follows from it and the number of values, over all rows of the partition or the last ones:
+/// NULL until there is a value. Integers and decimals wrap, as everywhere.
+pub(super) struct Sums<T: ArrowPrimitiveType> {
+    data_type: DataType,
+    finish: Finish<T>,
+    sum: T::Native,
+    count: u64,
+    /// If rows are left out again, the last ones and the one that is left out next.
+    last: Option<LastRows>,
+}
+
+/// What becomes of a sum of so many values.
+type Finish<T> = Box<
+    dyn Fn(<T as ArrowPrimitiveType>::Native, u64) -> Result<<T as ArrowPrimitiveType>::Native>
+        + Send,
+>;
+
+impl<T: ArrowPrimitiveType> Sums<T> {
+    /// Sums up the rows of a partition, or a row and so many before it.
+    pub(super) fn new(data_type: DataType, back: Option<usize>, finish: Finish<T>) -> Self {
+        Self {
+            data_type,
+            finish,
+            sum: T::default_value(),
+            count: 0,
+            last: back.map(|back| LastRows::new(back + 1)),
+        }
+    }
+
+    fn add(&mut self, values: &PrimitiveArray<T>, row: usize) {
+        if values.is_valid(row) {
+            self.sum = self.sum.add_wrapping(values.value(row));
+            self.count += 1;
+        }
+    }
+
+    fn subtract(&mut self, values: &PrimitiveArray<T>, row: usize) {
+        if values.is_valid(row) {
+            self.sum = self.sum.sub_wrapping(values.value(row));
+            self.count -= 1;
+        }
+    }
+}
+
+impl<T: ArrowPrimitiveType> Running for Sums<T> {
+    fn next(&mut self, values: &ArrayRef, bounds: &Bounds) -> Result<ArrayRef> {
+        let (values, held) = match &self.last {
+            Some(last) => last.with(values, bounds)?,
+            None => (Arc::clone(values), 0),
+        };
+        let back = self.last.as_ref().map(|last| last.most - 1);
+        let of_type = values.as_primitive::<T>();
+        let mut sums = Vec::with_capacity(bounds.rows);
+        let mut valid = NullBufferBuilder::new(bounds.rows);
+        for (begins, rows) in bounds.partitions.ranges() {
+            let first = if begins { held + rows.start } else { 0 };
+            if begins {
+                (self.sum, self.count) = (T::default_value(), 0);
+            }
+            for row in held + rows.start..held + rows.end {
+                match back {
+                    // What was added to a float cannot be taken away again.
+                    Some(back) if T::DATA_TYPE.is_floating() => {
+                        (self.sum, self.count) = (T::default_value(), 0);
+                        let from = row.saturating_sub(back).max(first);
+                        (from..=row).for_each(|row| self.add(of_type, row));
+                    }
+                    Some(back) if row > first + back => {
+                        self.add(of_type, row);
+                        self.subtract(of_type, row - back - 1);
+                    }
+                    _ => self.add(of_type, row),
+                }
+                sums.push(match self.count {
+                    0 => T::default_value(),
+                    count => (self.finish)(self.sum, count)?,
+                });
+                valid.append(self.count > 0);
+            }
+        }
+        if let Some(last) = &mut self.last {
+            last.keep(&values, held, bounds)?;
+        }
+        let sums = PrimitiveArray::<T>::new(sums.into(), valid.finish());
+        Ok(Arc::new(sums.with_data_type(self.data_type.clone())))
+    }
+}
+
+/// `count(x)`.
+pub(super) struct Count(Sums<Int64Type>);
+
+impl Count {
+    /// Counts the values of a partition, or those of a row and so many before it.
+    pub(super) fn new(back: Option<usize>) -> Self {
+        Self(Sums::new(DataType::Int64, back, Box::new(|sum, _| Ok(sum))))
+    }
+}
+
+impl Running for Count {
+    fn next(&mut self, values: &ArrayRef, bounds: &Bounds) -> Result<ArrayRef> {
+        let counted: Int64Array = match values.logical_nulls() {
+            None => vec![1; bounds.rows].into(),
+            Some(nulls) => nulls.iter().map(|valid| Some(i64::from(valid))).collect(),
+        };
+        self.0.next(&(Arc::new(counted) as ArrayRef), bounds)
+    }
+}
+
+/// The last rows of the partition that the last batch has ended in.
+struct LastRows {
+    most: usize,
+    rows: Option<ArrayRef>,
+}
+
+impl LastRows {
+    /// Keeps at most so many.
+    fn new(most: usize) -> Self {
+        Self { most, rows: None }
+    }
+
+    /// Returns the rows of a batch behind those that were kept, and how many these are: none if the batch does not
+    /// go on with their partition.
+    fn with(&self, values: &ArrayRef, bounds: &Bounds) -> Result<(ArrayRef, usize)> {
+        let continues = bounds.partitions.continued().is_some();
+        match self.rows.as_ref().filter(|_| continues) {
+            Some(rows) => Ok((concat(&[rows, values])?, rows.len())),
+            None => Ok((Arc::clone(values), 0)),
+        }
+    }
+
+    /// Keeps the last rows of a batch, of which `values` has `held` others before it.
+    fn keep(&mut self, values: &ArrayRef, held: usize, bounds: &Bounds) -> Result<()> {
+        let last = bounds.partitions.last();
+        let goes_on = last.start == 0 && bounds.partitions.continued().is_some();
+        let start = if goes_on { 0 } else { held + last.start };
+        let start = start.max(values.len().saturating_sub(self.most));
+        self.rows = Some(copied(values, start..values.len())?);
+        Ok(())
+    }
+}
+
+/// `min(x)` or `max(x)`: NULLs are left out, and a NaN is greater than all numbers.
+pub(super) struct Extreme {
+    wanted: Ordering,
+    /// The value of the partition so far, one row; `None` if there is none.
+    best: Option<ArrayRef>,
+}
+
+impl Extreme {
+    pub(super) fn new(is_greatest: bool) -> Self {
+        Self {
+            wanted: match is_greatest {
+                true => Ordering::Greater,
+                false => Ordering::Less,
+            },
+            best: None,
+        }
+    }
+}
+
+impl Running for Extreme {
+    fn next(&mut self, values: &ArrayRef, bounds: &Bounds) -> Result<ArrayRef> {
+        let values = canonical_array(values)?;
+        let compare = make_comparator(&values, &values, SortOptions::default())?;
+        let before = match &self.best {
+            Some(best) => Some(make_comparator(&values, best, SortOptions::default())?),
+            None => None,
+        };
+        let mut picks = Picks::new(&values, self.best.as_ref(), bounds.rows);
+        let mut best = before.as_ref().map(|_| Pick::Before(0));
+        for (begins, rows) in bounds.partitions.ranges() {
+            if begins {
+                best = None;
+            }
+            for row in rows {
+                let is_better = match (best, &before) {
+                    (Some(Pick::Row(best)), _) => compare(row, best) == self.wanted,
+                    (Some(_), Some(before)) => before(row, 0) == self.wanted,
+                    _ => true,
+                };
+                if is_better && values.is_valid(row) {
+                    best = Some(Pick::Row(row));
+                }
+                picks.push(best.unwrap_or(Pick::Default));
+            }
+        }
+        let picked = picks.take(None)?;
+        self.best = match best {
+            Some(_) => Some(copied(&picked, bounds.rows - 1..bounds.rows)?),
+            None => None,
+        };
+        Ok(picked)
+    }
+}
+
+/// `min(x)` or `max(x)` of a row and so many before it.
+pub(super) struct SlidingExtreme {
+    wanted: Ordering,
+    last: LastRows,
+}
+
+impl SlidingExtreme {
+    pub(super) fn new(is_greatest: bool, back: usize) -> Self {
+        Self {
+            wanted: Extreme::new(is_greatest).wanted,
+            last: LastRows::new(back),
+        }
+    }
+}
+
+impl Running for SlidingExtreme {
+    fn next(&mut self, values: &ArrayRef, bounds: &Bounds) -> Result<ArrayRef> {
+        let (values, held) = self.last.with(&canonical_array(values)?, bounds)?;
+        let compare = make_comparator(&values, &values, SortOptions::default())?;
+        let mut picks = Picks::new(&values, None, bounds.rows);
+        // Rows that are the best of those from them on.
+        let mut best: VecDeque<usize> = VecDeque::new();
+        for (begins, rows) in bounds.partitions.ranges() {
+            let mut first = held + rows.start;
+            if begins {
+                best.clear();
+            } else {
+                first = 0;
+            }
+            for row in first..held + rows.end {
+                if values.is_valid(row) {
+                    while best
+                        .pop_back_if(|other| compare(*other, row) != self.wanted)
+                        .is_some()
+                    {}
+                    best.push_back(row);
+                }
+                while best
+                    .pop_front_if(|other| *other + self.last.most < row)
+                    .is_some()
+                {}
+                if row >= held {
+                    picks.push(best.front().map_or(Pick::Default, |row| Pick::Row(*row)));
+                }
+            }
+        }
+        let picked = picks.take(None)?;
+        self.last.keep(&values, held, bounds)?;
+        Ok(picked)
+    }
+}
+
+/// `first_value(x)` of a frame that begins with its partition.
+#[derive(Default)]
+pub(super) struct First(Option<ArrayRef>);
+
+impl Running for First {
+    fn next(&mut self, values: &ArrayRef, bounds: &Bounds) -> Result<ArrayRef> {
+        let mut picks = Picks::new(values, self.0.as_ref(), bounds.rows);
+        for (begins, rows) in bounds.partitions.ranges() {
+            let first = match begins {
+                true => Pick::Row(rows.start),
+                false => Pick::Before(0),
+            };
+            rows.for_each(|_| picks.push(first));
+        }
+        let picked = picks.take(None)?;
+        self.0 = Some(copied(&picked, bounds.rows - 1..bounds.rows)?);
+        Ok(picked)
+    }
+}
+
+/// `last_value(x)` of a frame that ends with the row.
+pub(super) struct Same;
+
+impl Running for Same {
+    fn next(&mut self, values: &ArrayRef, _: &Bounds) -> Result<ArrayRef> {
+        Ok(Arc::clone(values))
+    }
+}
+
+/// `lag(x, back, default)`.
+pub(super) struct Lag {
+    default: ArrayRef,
+    last: LastRows,
+}
+
+impl Lag {
+    /// Looks so many rows back; `default`, one row, stands for rows that are not there.
+    pub(super) fn new(back: usize, default: ArrayRef) -> Self {
+        Self {
+            default,
+            last: LastRows::new(back),
+        }
+    }
+}
+
+impl Running for Lag {
+    fn next(&mut self, values: &ArrayRef, bounds: &Bounds) -> Result<ArrayRef> {
+        let (values, held) = self.last.with(values, bounds)?;
+        let back = self.last.most;
+        let mut picks = Picks::new(&values, None, bounds.rows);
+        for (begins, rows) in bounds.partitions.ranges() {
+            let first = if begins { held + rows.start } else { 0 };
+            for row in held + rows.start..held + rows.end {
+                picks.push(match row >= first + back {
+                    true => Pick::Row(row - back),
+                    false => Pick::Default,
+                });
+            }
+        }
+        let picked = picks.take(Some(&self.default))?;
+        self.last.keep(&values, held, bounds)?;
+        Ok(picked)
+    }
+}
+
+/// Where a value is from.
+#[derive(Clone, Copy)]
+pub(super) enum Pick {
+    /// A row of the batch.
+    Row(usize),
+    /// A row of what was kept of the batches before.
+    Before(usize),
+    /// The default, or NULL.
+    Default,
+}
+
+/// Values of a batch and of what is before it, picked row by row.
+pub(super) struct Picks<'a> {
+    values: &'a ArrayRef,
+    before: Option<&'a ArrayRef>,
+    picks: Vec<(usize, usize)>,
+}
+
+impl<'a> Picks<'a> {
+    pub(super) fn new(values: &'a ArrayRef, before: Option<&'a ArrayRef>, rows: usize) -> Self {
+        Self {
+            values,
+            before,
+            picks: Vec::with_capacity(rows),
+        }
+    }
+
+    pub(super) fn push(&mut self, pick: Pick) {
+        self.picks.push(match pick {
+            Pick::Row(row) => (0, row),
+            Pick::Default => (1, 0),
+            Pick::Before(row) => (2, row),
+        });
+    }
+
+    /// Returns the values; those that are not there are the only one of `default`, or NULL.
+    pub(super) fn take(self, default: Option<&ArrayRef>) -> Result<ArrayRef> {
+        let nothing = new_null_array(self.values.data_type(), 1);
+        let default = default.unwrap_or(&nothing);
+        let mut sources: Vec<&dyn Array> = vec![self.values, default];
+        sources.extend(self.before.map(|before| before as &dyn Array));
+        Ok(interleave(&sources, &self.picks)?)
+    }
+}
