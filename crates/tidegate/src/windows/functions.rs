@@ -90,10 +90,9 @@ impl Function {
         let any = expr.as_any();
         let aggregate = if let Some(plain) = any.downcast_ref::<PlainAggregateWindowExpr>() {
             Some((plain.get_aggregate_expr(), format!("{plain:?}")))
-        } else if let Some(sliding) = any.downcast_ref::<SlidingAggregateWindowExpr>() {
-            Some((sliding.get_aggregate_expr(), format!("{sliding:?}")))
         } else {
-            None
+            let sliding = any.downcast_ref::<SlidingAggregateWindowExpr>();
+            sliding.map(|sliding| (sliding.get_aggregate_expr(), format!("{sliding:?}")))
         };
         let kind = match aggregate {
             // DataFusion shows the filter in no other way.
