@@ -27,6 +27,7 @@ mod node_rule;
 pub mod options;
 pub mod runtime;
 pub mod session;
+mod sorts;
 pub mod sources;
 pub mod spread;
 pub mod stages;

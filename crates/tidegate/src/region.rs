@@ -37,7 +37,7 @@ use crate::lower::{Binding, bind};
 
 pub use exec::PipelineExec;
 pub(crate) use fold::folds_without_rows;
-pub(crate) use host::{HostEngine, HostFoldExec, HostGroupsExec};
+pub(crate) use host::{HostEngine, HostFoldExec, HostGroupsExec, leaf_of};
 
 /// How a region runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

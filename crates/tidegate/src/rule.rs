@@ -50,6 +50,7 @@ use crate::region::{
 };
 use crate::rewrite::exact_sums::with_exact_sums;
 use crate::runtime::Runtime;
+use crate::sorts::host_sorts;
 use crate::spilling::count_windows;
 use crate::windows::host_windows;
 
@@ -123,7 +124,8 @@ impl PhysicalOptimizerRule for PlacePipelines {
         let placed = match placer.options.host_engine {
             HostEngineMode::Off => placed,
             HostEngineMode::Auto => {
-                NodeRule("host_windows", host_windows).optimize(placed, config)?
+                let placed = NodeRule("host_windows", host_windows).optimize(placed, config)?;
+                NodeRule("host_sorts", host_sorts).optimize(placed, config)?
             }
         };
         NodeRule("count_windows", count_windows).optimize(placed, config)

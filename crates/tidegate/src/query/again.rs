@@ -30,6 +30,7 @@ use super::on_large_stack;
 use crate::mapping::{is_mapping, planner};
 use crate::node_rule::NodeRule;
 use crate::options::TidegateOptions;
+use crate::sorts::is_host_sort;
 use crate::spilling::{compact_sorted, joins_that_spill, statement_limit};
 
 /// Bytes of the memory limit for each partition of a second try.
@@ -233,7 +234,8 @@ impl Nodes {
         self.hold_rows |= plan.is::<HashJoinExec>()
             || plan.is::<CrossJoinExec>()
             || plan.is::<AggregateExec>()
-            || plan.is::<SortExec>();
+            || plan.is::<SortExec>()
+            || is_host_sort(plan.as_ref());
         for input in plan.children() {
             self.look(input);
         }

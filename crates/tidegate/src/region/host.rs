@@ -50,6 +50,7 @@ pub(crate) use groups::HostGroupsExec;
 use paged::Pages;
 use runtime_filter::RuntimeFilter;
 use split::Split;
+pub(crate) use streams::leaf_of;
 
 use super::chain::{Exchanges, with_leaf};
 use crate::leaf::parquet::pages::PageScan;

@@ -25,6 +25,7 @@ mod half_files;
 mod host_engine;
 mod host_groups;
 mod host_pages;
+mod host_sorts;
 mod host_tier;
 mod host_windows;
 mod int96;

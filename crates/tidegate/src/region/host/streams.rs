@@ -14,7 +14,7 @@ use futures::{FutureExt, StreamExt};
 use parking_lot::Mutex;
 
 /// Makes the leaf.
-pub(super) fn leaf_of(
+pub(crate) fn leaf_of(
     schema: SchemaRef,
     partitions: Vec<SendableRecordBatchStream>,
 ) -> Result<Arc<dyn ExecutionPlan>> {

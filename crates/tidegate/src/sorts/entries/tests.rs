@@ -1,0 +1,107 @@
+//! Entries leave in the order of their keys, however these are spread.
+
+use datafusion::arrow::array::{ArrayRef, StringArray, UInt64Array};
+use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::row::{RowConverter, SortField};
+
+use super::{Keys, Sorted};
+
+/// Sorts rows, which leave so many at once, and returns their places in the order.
+async fn sorted(columns: &[ArrayRef], are_fixed: bool, at_once: usize) -> Vec<usize> {
+    const BATCH: usize = 3_000;
+    let fields = columns
+        .iter()
+        .map(|column| SortField::new(column.data_type().clone()));
+    let converter = RowConverter::new(fields.collect()).unwrap();
+    let rows = columns[0].len();
+    let mut keys = Keys::new();
+    for start in (0..rows).step_by(BATCH) {
+        let slices = columns
+            .iter()
+            .map(|column| column.slice(start, BATCH.min(rows - start)));
+        let slices: Vec<ArrayRef> = slices.collect();
+        keys.push(converter.convert_columns(&slices).unwrap());
+    }
+    let (entries, behind) = keys.entries(are_fixed).await;
+    let mut sorted = Sorted::new(entries, behind);
+    let mut order = Vec::new();
+    loop {
+        let places = sorted.next(at_once, &keys);
+        assert!(places.len() <= at_once);
+        if places.is_empty() {
+            return order;
+        }
+        order.extend(places.into_iter().map(|(batch, row)| batch * BATCH + row));
+    }
+}
+
+fn numbers(of: impl Fn(u64) -> u64) -> ArrayRef {
+    std::sync::Arc::new(UInt64Array::from_iter_values((0..20_000).map(of)))
+}
+
+#[tokio::test]
+async fn numbers_near_and_far_leave_in_order() {
+    for (what, of) in [
+        ("even", (|n| n * 7919 % 20_000) as fn(u64) -> u64),
+        ("equal", |_| 5),
+        ("few", |n| n % 3),
+        (
+            "one far away",
+            |n| if n == 9 { u64::MAX } else { n % 5_000 },
+        ),
+        ("powers", |n| 1 << (n * 31 % 64)),
+        ("all bits", |n| (n * 7919 % 20_000) * (u64::MAX / 20_000)),
+    ] {
+        let columns = [numbers(of)];
+        let mut wanted: Vec<usize> = (0..20_000).collect();
+        wanted.sort_by_key(|row| of(*row as u64));
+        for at_once in [1, 100, 8_192] {
+            assert_eq!(
+                sorted(&columns, true, at_once).await,
+                wanted,
+                "{what}, {at_once}"
+            );
+        }
+    }
+}
+
+/// Keys that differ at more places than an entry has.
+#[tokio::test]
+async fn wide_keys_are_compared_whole() {
+    let of = |column: u64| move |n: u64| (n % 3).wrapping_mul(u64::MAX / 3) ^ (n >> column) % 5;
+    let columns = [
+        numbers(of(2)),
+        numbers(of(5)),
+        numbers(|n| n * 7919 % 20_000),
+    ];
+    let mut wanted: Vec<usize> = (0..20_000).collect();
+    let key = |n: u64| (of(2)(n), of(5)(n), n * 7919 % 20_000);
+    wanted.sort_by_key(|row| key(*row as u64));
+    assert_eq!(sorted(&columns, true, 1_000).await, wanted);
+}
+
+/// Strings that begin alike, some of them to their end.
+#[tokio::test]
+async fn strings_are_compared_to_their_end() {
+    let of = |n: u64| {
+        let begin = "one beginning ".repeat((n % 4) as usize);
+        format!("{begin}{}", if n % 2 == 0 { 0 } else { n * 7919 % 20_000 })
+    };
+    let strings = StringArray::from_iter_values((0..20_000).map(of));
+    assert_eq!(strings.value(0), "0");
+    let columns = [std::sync::Arc::new(strings) as ArrayRef];
+    assert_eq!(columns[0].data_type(), &DataType::Utf8);
+    let mut wanted: Vec<usize> = (0..20_000).collect();
+    wanted.sort_by_key(|row| of(*row as u64));
+    assert_eq!(sorted(&columns, false, 777).await, wanted);
+}
+
+#[tokio::test]
+async fn nothing_is_sorted() {
+    let (entries, behind) = Keys::new().entries(false).await;
+    assert!(
+        Sorted::new(entries, behind)
+            .next(10, &Keys::new())
+            .is_empty()
+    );
+}

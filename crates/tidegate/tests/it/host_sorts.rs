@@ -1,0 +1,88 @@
+//! Sorts in memory: the same order as DataFusion's sort gives, and that sort where memory is short.
+
+use tidegate::Session;
+
+use crate::host_engine::{analyzed, set};
+use crate::support::answer;
+
+/// Values of many types; those of `x` differ in their last bits, but for one row that is far away.
+const ROWS: &str = "SELECT value AS id, (value * 7919) % 1009 AS k, value % 3 = 0 AS b, \
+    CASE WHEN value % 5 = 0 THEN NULL ELSE (value * 31) % 170 - 85 END AS o, \
+    CASE WHEN value = 77 THEN 9000000000000000 ELSE value % 13 END AS x, \
+    CASE WHEN value % 6 = 0 THEN NULL WHEN value % 97 = 0 THEN 'NaN'::DOUBLE \
+         ELSE ((value * 17) % 197) / 4.0::DOUBLE - 20 END AS f, \
+    CASE WHEN value % 4 = 0 THEN NULL WHEN value % 7 = 0 THEN '' \
+         ELSE repeat('same beginning ', CAST(value % 3 AS INT)) || ((value * 23) % 501) END AS s, \
+    CAST((value * 29) % 1000 AS DECIMAL(30, 2)) / 7 AS d, \
+    CAST(CAST((value * 3) % 60 AS INT) AS DATE) AS day FROM generate_series(1, 20000)";
+
+const ORDERS: [&str; 14] = [
+    "id DESC",
+    "k, id",
+    "b, id DESC",
+    "o, id",
+    "o DESC NULLS LAST, k DESC, id",
+    "x, id",
+    "x DESC, b, id DESC",
+    "f, id",
+    "f DESC NULLS LAST, id",
+    "s, id",
+    "s DESC NULLS LAST, id DESC",
+    "d, day, k, x, id",
+    "day DESC, s, d, id",
+    "k % 2, s || k, id",
+];
+
+async fn session(partitions: usize) -> Session {
+    let builder = Session::builder().target_partitions(partitions);
+    let session = builder.build().unwrap();
+    let table = format!("CREATE TABLE t AS {ROWS}");
+    session.collect(&table).await.unwrap();
+    session
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn types_and_directions_have_the_same_order() {
+    for partitions in [1, 3] {
+        let session = session(partitions).await;
+        for order in ORDERS {
+            let sql = format!("SELECT id, k, s, d, f FROM t ORDER BY {order}");
+            set(&session, "host_engine = 'off'").await;
+            let wanted = answer(&session, &sql).await;
+            set(&session, "host_engine = 'auto'").await;
+            assert_eq!(
+                answer(&session, &sql).await,
+                wanted,
+                "{partitions}: {order}"
+            );
+            let plan = answer(&session, &format!("EXPLAIN {sql}")).await;
+            assert!(plan.join("\n").contains("HostSortExec"), "{plan:?}");
+        }
+        for (rows, count) in [("WHERE id < 0", 0), ("WHERE id = 3", 1)] {
+            let sql = format!("SELECT s FROM t {rows} ORDER BY s, id");
+            let given = session.collect(&sql).await.unwrap();
+            let given: usize = given.iter().map(|batch| batch.num_rows()).sum();
+            assert_eq!(given, count);
+        }
+    }
+}
+
+/// Rows of which there is no memory for entries are spilled by DataFusion's sort.
+#[tokio::test(flavor = "multi_thread")]
+async fn little_memory_spills() {
+    let sql = "SELECT sum(n), min(n), max(v) FROM (SELECT v, row_number() OVER (ORDER BY k, v) - v AS n FROM \
+        (SELECT (value * 7919) % 1000003 AS k, value AS v, repeat('x', 40) || value AS s \
+         FROM generate_series(1, 400000)) WHERE s <> 'x')";
+    let of = |bytes: u64| {
+        let builder = Session::builder().target_partitions(2);
+        builder.memory_limit(bytes).build().unwrap()
+    };
+    let wanted = answer(&of(1 << 30), sql).await;
+    let session = of(16 << 20);
+    let plan = analyzed(&session, sql).await;
+    let sort = plan.lines().find(|line| line.contains("HostSortExec"));
+    let sort = sort.unwrap_or_else(|| panic!("{plan}"));
+    assert!(sort.contains("spill_count="), "{plan}");
+    assert!(!sort.contains("spill_count=0,"), "{plan}");
+    assert_eq!(answer(&session, sql).await, wanted);
+}
