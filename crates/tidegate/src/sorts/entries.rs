@@ -133,7 +133,7 @@ impl Keys {
 }
 
 async fn let_others_run(batch: usize) {
-    if batch % BATCHES_AT_ONCE == 0 {
+    if batch.is_multiple_of(BATCHES_AT_ONCE) {
         tokio::task::yield_now().await;
     }
 }

@@ -68,7 +68,7 @@ async fn numbers_near_and_far_leave_in_order() {
 /// Keys that differ at more places than an entry has.
 #[tokio::test]
 async fn wide_keys_are_compared_whole() {
-    let of = |column: u64| move |n: u64| (n % 3).wrapping_mul(u64::MAX / 3) ^ (n >> column) % 5;
+    let of = |column: u64| move |n: u64| (n % 3).wrapping_mul(u64::MAX / 3) ^ ((n >> column) % 5);
     let columns = [
         numbers(of(2)),
         numbers(of(5)),
@@ -85,7 +85,14 @@ async fn wide_keys_are_compared_whole() {
 async fn strings_are_compared_to_their_end() {
     let of = |n: u64| {
         let begin = "one beginning ".repeat((n % 4) as usize);
-        format!("{begin}{}", if n % 2 == 0 { 0 } else { n * 7919 % 20_000 })
+        format!(
+            "{begin}{}",
+            if n.is_multiple_of(2) {
+                0
+            } else {
+                n * 7919 % 20_000
+            }
+        )
     };
     let strings = StringArray::from_iter_values((0..20_000).map(of));
     assert_eq!(strings.value(0), "0");
