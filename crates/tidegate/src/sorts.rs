@@ -33,6 +33,10 @@ use crate::spilling::compacted;
 use crate::unary::{UnaryExec, UnaryOperator};
 use entries::{ENTRY_BYTES, Keys, Sorted};
 
+/// How much more than it holds is reserved while rows come: as much again is left to who takes the rows, such as a
+/// merge of partitions, or all rows are spilled.
+const SHARES: usize = 2;
+
 /// Buffers of a column of strings above which its strings are copied: who takes them would hold them all.
 const BUFFERS_MAX: usize = 16;
 
@@ -177,7 +181,7 @@ impl Gathering {
     fn take(&mut self, batch: &RecordBatch) -> Result<bool> {
         let of_entries = batch.num_rows() * 2 * ENTRY_BYTES;
         let before = of_entries.saturating_add(batch.get_array_memory_size());
-        if self.memory.try_grow(before).is_err() {
+        if self.memory.try_grow(before.saturating_mul(SHARES)).is_err() {
             return Ok(false);
         }
         let columns = self.order.iter().map(|sorted| {
@@ -186,7 +190,10 @@ impl Gathering {
         });
         let columns = columns.collect::<Result<Vec<ArrayRef>>>()?;
         let keys = self.converter.convert_columns(&columns)?;
-        let is_given = self.memory.try_grow(keys.size()).is_ok();
+        let is_given = self
+            .memory
+            .try_grow(keys.size().saturating_mul(SHARES))
+            .is_ok();
         if is_given {
             self.keys.push(keys);
         }
@@ -215,6 +222,7 @@ impl Gathering {
     /// Sorts the rows, which leave in batches.
     async fn sorted(mut self) -> Result<SendableRecordBatchStream> {
         let schema = Arc::clone(&self.schema);
+        self.memory.resize(self.memory.size() / SHARES);
         let (entries, behind) = self.keys.entries(self.has_fixed_keys).await;
         if behind.is_none() {
             let bytes = self.keys.memory_bytes();

@@ -86,3 +86,20 @@ async fn little_memory_spills() {
     assert!(!sort.contains("spill_count=0,"), "{plan}");
     assert_eq!(answer(&session, sql).await, wanted);
 }
+
+/// Whatever a sort holds, there is memory for the merge of its partitions.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_merge_of_partitions_finds_memory() {
+    let builder = Session::builder().target_partitions(2);
+    let session = builder.memory_limit(24 << 20).build().unwrap();
+    for rows in [60_000, 90_000, 120_000, 180_000, 260_000] {
+        let sql = format!(
+            "SELECT v, s FROM (SELECT value AS v, md5(value::VARCHAR) || repeat('x', 40) AS s \
+             FROM generate_series(1, {rows})) ORDER BY s"
+        );
+        let given = session.collect(&sql).await;
+        let given = given.unwrap_or_else(|error| panic!("{rows}: {error}"));
+        let given: usize = given.iter().map(|batch| batch.num_rows()).sum();
+        assert_eq!(given, rows);
+    }
+}
