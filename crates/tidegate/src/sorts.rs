@@ -216,7 +216,19 @@ impl Gathering {
         for metric in sort.metrics().iter().flat_map(MetricsSet::iter) {
             self.metrics.register(Arc::clone(metric));
         }
-        Ok(rows)
+        let schema = rows.schema();
+        let rows = rows.map(|batch| {
+            let batch = batch?;
+            let columns = batch.columns().iter().cloned().map(with_few_buffers);
+            let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+            let columns = columns.collect();
+            Ok(RecordBatch::try_new_with_options(
+                batch.schema(),
+                columns,
+                &options,
+            )?)
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
     }
 
     /// Sorts the rows, which leave in batches.
