@@ -105,11 +105,6 @@ impl StoredColumn {
     pub fn encoding(&self) -> &str {
         &self.encoding
     }
-
-    /// Returns the bytes that are promised for the column.
-    pub fn reserved_bytes(&self) -> u64 {
-        self.memory.bytes()
-    }
 }
 
 impl fmt::Debug for StoredColumn {

@@ -496,9 +496,9 @@ fn is_never_refused(consumer: &str) -> bool {
 
 /// Returns how many bytes a consumer that wants so many more will copy once it has all of its rows.
 ///
-/// DataFusion's joins gather the batches of one side and then make one batch of them, and aggregates without
-/// groups make a value of their state, such as a list of the arrays that came. They count what they hold
-/// once; while it is copied, it is there twice.
+/// DataFusion's joins concatenate the batches of one side, and aggregates without groups build their value from
+/// their state (`array_agg` concatenates its arrays). They count what they hold once; while it is copied, it is
+/// there twice.
 fn copied_at_the_end(reservation: &MemoryReservation, additional: usize) -> usize {
     let name = reservation.consumer().name();
     match gathers_rows(name) || name.starts_with("AggregateStream[") {

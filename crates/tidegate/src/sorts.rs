@@ -1,17 +1,16 @@
-//! Sorts in memory: keys as numbers, parted by their first bits, and rows gathered once.
+//! In-memory sort: radix partitioning of key prefixes, then one gather of the rows.
 //!
-//! DataFusion sorts each batch and merges them, comparing rows through a tree of all batches. A [`HostSort`] keeps
-//! the batches as they come, and sorts entries of 24 bytes: 16 bytes of a row's key in which keys differ, and the
-//! row's place. Entries are spread by their leading bits over groups that fit a cache, and each group is sorted when
-//! its rows are asked for. Where memory is refused, all rows go to DataFusion's sort, which
-//! spills.
+//! [`HostSort`] replaces DataFusion's `SortExec` where all rows are sorted. DataFusion sorts each batch and merges
+//! all of them by row comparisons. Here the batches stay as they arrived, and only 24-byte entries are sorted: a
+//! 16-byte key prefix and the position of the row ([`entries`]). If the memory pool refuses, the rows gathered so far
+//! and the rest of the input go to DataFusion's `SortExec`, which spills.
 
 mod entries;
 
 use std::fmt;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray};
+use datafusion::arrow::array::{Array, ArrayRef};
 use datafusion::arrow::compute::interleave;
 use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::arrow::record_batch::{RecordBatch, RecordBatchOptions};
@@ -33,14 +32,11 @@ use crate::spilling::compacted;
 use crate::unary::{UnaryExec, UnaryOperator};
 use entries::{ENTRY_BYTES, Keys, Sorted};
 
-/// How much more than it holds is reserved while rows come: as much again is left to who takes the rows, such as a
-/// merge of partitions, or all rows are spilled.
-const SHARES: usize = 2;
+/// While rows are gathered, this many times their memory is reserved. The excess is released before the output
+/// starts, so that consumers such as a merge of partitions find memory.
+const RESERVE_FACTOR: usize = 2;
 
-/// Buffers of a column of strings above which its strings are copied: who takes them would hold them all.
-const BUFFERS_MAX: usize = 16;
-
-/// Puts a [`HostSort`] in the place of a sort of all rows.
+/// Replaces a sort of all rows by a [`HostSort`]; top-k sorts stay DataFusion's.
 pub(crate) fn host_sorts(node: &Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Replaced {
     let Some(sort) = node.downcast_ref::<SortExec>() else {
         return Ok(None);
@@ -58,7 +54,7 @@ pub(crate) fn host_sorts(node: &Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Re
     }))))
 }
 
-/// Returns whether a node holds all of its rows to sort them.
+/// Returns whether a node is a [`HostSort`].
 pub(crate) fn is_host_sort(node: &dyn ExecutionPlan) -> bool {
     node.is::<UnaryExec<HostSort>>()
 }
@@ -71,7 +67,7 @@ fn fields_of(order: &LexOrdering, schema: &Schema) -> Result<Vec<SortField>> {
     fields.collect()
 }
 
-/// The sort of each partition of its input.
+/// Sorts each partition of its input.
 #[derive(Clone, Debug)]
 struct HostSort {
     input: Arc<dyn ExecutionPlan>,
@@ -116,7 +112,7 @@ impl UnaryOperator for HostSort {
         let consumer = consumer.with_can_spill(true);
         let gathering = Gathering {
             converter: RowConverter::new(fields_of(&self.order, &schema)?)?,
-            has_fixed_keys: has_fixed_keys(&self.order, &schema)?,
+            have_equal_length: have_equal_length(&self.order, &schema)?,
             order: self.order.clone(),
             schema: Arc::clone(&schema),
             batches: Vec::new(),
@@ -131,22 +127,22 @@ impl UnaryOperator for HostSort {
     }
 }
 
-/// Returns whether the keys of all rows have the same number of bytes.
-fn has_fixed_keys(order: &LexOrdering, schema: &Schema) -> Result<bool> {
+/// Returns whether the encoded keys of all rows have the same length.
+fn have_equal_length(order: &LexOrdering, schema: &Schema) -> Result<bool> {
     let types = order.iter().map(|sorted| sorted.expr.data_type(schema));
     let types = types.collect::<Result<Vec<_>>>()?;
     let is_fixed = |kind: &DataType| kind.is_primitive() || *kind == DataType::Boolean;
     Ok(types.iter().all(is_fixed))
 }
 
-/// The rows of one partition that have come.
+/// The rows of one partition, gathered until the input ends.
 struct Gathering {
     converter: RowConverter,
-    has_fixed_keys: bool,
+    have_equal_length: bool,
     order: LexOrdering,
     schema: SchemaRef,
     batches: Vec<RecordBatch>,
-    /// The keys of each batch.
+    /// The encoded sort keys of `batches`.
     keys: Keys,
     memory: MemoryReservation,
     baseline: BaselineMetrics,
@@ -155,7 +151,7 @@ struct Gathering {
 }
 
 impl Gathering {
-    /// Takes all rows in, and returns them sorted.
+    /// Reads the whole input and returns its rows sorted.
     async fn run(
         mut self,
         mut input: SendableRecordBatchStream,
@@ -177,11 +173,15 @@ impl Gathering {
         self.sorted().await
     }
 
-    /// Takes the keys of a batch; returns whether there is memory for them and it.
+    /// Reserves memory for a batch and encodes its keys; returns whether the memory was granted.
     fn take(&mut self, batch: &RecordBatch) -> Result<bool> {
         let of_entries = batch.num_rows() * 2 * ENTRY_BYTES;
         let before = of_entries.saturating_add(batch.get_array_memory_size());
-        if self.memory.try_grow(before.saturating_mul(SHARES)).is_err() {
+        if self
+            .memory
+            .try_grow(before.saturating_mul(RESERVE_FACTOR))
+            .is_err()
+        {
             return Ok(false);
         }
         let columns = self.order.iter().map(|sorted| {
@@ -192,7 +192,7 @@ impl Gathering {
         let keys = self.converter.convert_columns(&columns)?;
         let is_given = self
             .memory
-            .try_grow(keys.size().saturating_mul(SHARES))
+            .try_grow(keys.size().saturating_mul(RESERVE_FACTOR))
             .is_ok();
         if is_given {
             self.keys.push(keys);
@@ -200,7 +200,7 @@ impl Gathering {
         Ok(is_given)
     }
 
-    /// Leaves the rows to DataFusion's sort.
+    /// Hands all rows to DataFusion's sort, which spills.
     fn spilling(mut self, input: SendableRecordBatchStream) -> Result<SendableRecordBatchStream> {
         self.keys = Keys::new();
         self.memory.free();
@@ -212,60 +212,50 @@ impl Gathering {
         let leaf = leaf_of(schema, vec![Box::pin(rows)])?;
         let sort = SortExec::new(self.order.clone(), leaf);
         let rows = sort.execute(0, self.ctx)?;
-        // They go on counting.
+        // The counters are shared, and go on counting while the sort runs.
         for metric in sort.metrics().iter().flat_map(MetricsSet::iter) {
             self.metrics.register(Arc::clone(metric));
         }
         let schema = rows.schema();
-        let rows = rows.map(|batch| {
-            let batch = batch?;
-            let columns = batch.columns().iter().cloned().map(with_few_buffers);
-            let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-            let columns = columns.collect();
-            Ok(RecordBatch::try_new_with_options(
-                batch.schema(),
-                columns,
-                &options,
-            )?)
-        });
+        let rows = rows.map(|batch| compacted(batch?));
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
     }
 
-    /// Sorts the rows, which leave in batches.
+    /// Sorts the gathered rows and returns them in batches.
     async fn sorted(mut self) -> Result<SendableRecordBatchStream> {
         let schema = Arc::clone(&self.schema);
-        self.memory.resize(self.memory.size() / SHARES);
-        let (entries, behind) = self.keys.entries(self.has_fixed_keys).await;
-        if behind.is_none() {
+        self.memory.resize(self.memory.size() / RESERVE_FACTOR);
+        let (entries, compare_from) = self.keys.entries(self.have_equal_length).await;
+        if compare_from.is_none() {
             let bytes = self.keys.memory_bytes();
             self.keys = Keys::new();
             self.memory.shrink(bytes.min(self.memory.size()));
         }
-        let leaving = Leaving {
-            sorted: Sorted::new(entries, behind),
-            rows: self.ctx.session_config().batch_size(),
+        let output = PendingOutput {
+            sorted: Sorted::new(entries, compare_from),
+            batch_size: self.ctx.session_config().batch_size(),
             gathering: self,
         };
-        let rows = stream::try_unfold(leaving, |mut leaving| async move {
-            Ok(leaving.next()?.map(|batch| (batch, leaving)))
+        let rows = stream::try_unfold(output, |mut output| async move {
+            Ok(output.next().await?.map(|batch| (batch, output)))
         });
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
     }
 }
 
-/// Sorted rows that leave in batches.
-struct Leaving {
+/// Sorted rows that have not been returned yet.
+struct PendingOutput {
     sorted: Sorted,
-    /// Rows of a batch.
-    rows: usize,
+    batch_size: usize,
     gathering: Gathering,
 }
 
-impl Leaving {
-    fn next(&mut self) -> Result<Option<RecordBatch>> {
+impl PendingOutput {
+    async fn next(&mut self) -> Result<Option<RecordBatch>> {
         let compute = self.gathering.baseline.elapsed_compute().clone();
         let _timer = compute.timer();
-        let places = self.sorted.next(self.rows, &self.gathering.keys);
+        let keys = &self.gathering.keys;
+        let places = self.sorted.next(self.batch_size, keys).await;
         if places.is_empty() {
             return Ok(None);
         }
@@ -274,27 +264,17 @@ impl Leaving {
             let batches = gathering.batches.iter();
             let columns: Vec<&dyn Array> =
                 batches.map(|batch| batch.column(place).as_ref()).collect();
-            Ok(with_few_buffers(interleave(&columns, &places)?))
+            Ok(interleave(&columns, &places)?)
         });
         let columns = columns.collect::<Result<Vec<ArrayRef>>>()?;
-        // A batch may declare less than its plan does, so the schema is the plan's.
+        // The batches' own schemas may be stricter about nulls than the plan's.
         let schema = Arc::clone(&gathering.schema);
         let options = RecordBatchOptions::new().with_row_count(Some(places.len()));
-        let batch = RecordBatch::try_new_with_options(schema, columns, &options)?;
+        // Gathered string views reference the buffers of all batches that they came from.
+        let batch = compacted(RecordBatch::try_new_with_options(
+            schema, columns, &options,
+        )?)?;
         self.gathering.baseline.record_output(batch.num_rows());
         Ok(Some(batch))
-    }
-}
-
-/// Copies strings that lie in many buffers.
-fn with_few_buffers(column: ArrayRef) -> ArrayRef {
-    match column.data_type() {
-        DataType::Utf8View if column.as_string_view().data_buffers().len() > BUFFERS_MAX => {
-            Arc::new(column.as_string_view().gc())
-        }
-        DataType::BinaryView if column.as_binary_view().data_buffers().len() > BUFFERS_MAX => {
-            Arc::new(column.as_binary_view().gc())
-        }
-        _ => column,
     }
 }

@@ -1,13 +1,14 @@
-//! Window functions over sorted rows, computed batch by batch.
+//! Streaming window functions over sorted rows.
 //!
-//! DataFusion's operators put the rows that they keep together with each batch that comes, take a row at a time
-//! through an accumulator, and keep the strings of all rows that have passed. A [`HostWindow`] runs in their
-//! place where all functions of a node have frames that begin with their partition, or none: it keeps a value or
-//! two of the rows that have passed, and batches only until their values are known. That is at once, or when rows
-//! that are equal in the order have come ([`late`]), or the partition has.
+//! [`HostWindow`] replaces DataFusion's window operators where every function of a node has a frame that starts at
+//! the partition's start or a number of rows before the current row, or has no frame. It keeps the state of the
+//! running functions ([`running`]) and of the last row, and buffers batches only while values depend on later rows
+//! ([`deferred`]): the end of the peer group or of the partition, or the rows that `lead` looks at. DataFusion's
+//! operators concatenate the buffered rows with every batch and evaluate an accumulator per row; their buffers of
+//! string views grow with the input.
 
+mod deferred;
 mod functions;
-mod late;
 mod running;
 mod segments;
 
@@ -34,15 +35,15 @@ use futures::{StreamExt as _, stream};
 use crate::node_rule::Replaced;
 use crate::spilling::{compacted, compacted_column};
 use crate::unary::{UnaryExec, UnaryOperator};
-use functions::{Begun, Function};
-use late::Column;
+use deferred::Column;
+use functions::{Function, FunctionState};
 use running::Bounds;
 use segments::Neighbours;
 
-/// Bytes that the value of a function is taken to need.
+/// The memory that one value of a function is estimated to take, in bytes.
 const VALUE_BYTES: usize = 16;
 
-/// Puts a [`HostWindow`] in the place of a window whose functions it has.
+/// Replaces a window operator by a [`HostWindow`] if that has all of its functions.
 pub(crate) fn host_windows(node: &Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Replaced {
     let (exprs, input) = if let Some(window) = node.downcast_ref::<BoundedWindowAggExec>() {
         let is_sorted = window.input_order_mode == InputOrderMode::Sorted;
@@ -116,7 +117,7 @@ impl UnaryOperator for HostWindow {
         let columns = self.functions.iter().map(|function| {
             Ok(FunctionColumn {
                 argument: function.argument().cloned(),
-                function: function.begin()?,
+                state: function.start()?,
             })
         });
         let windows = Windows {
@@ -138,7 +139,7 @@ impl UnaryOperator for HostWindow {
 }
 
 impl HostWindow {
-    /// Returns what finds partitions, and the rows of a partition that are equal in its order.
+    /// Returns the detectors of partitions and of peer groups.
     fn grouped_by(&self) -> (Neighbours, Neighbours) {
         let Some(first) = self.exprs.first() else {
             return (Neighbours::new(Vec::new()), Neighbours::new(Vec::new()));
@@ -150,13 +151,13 @@ impl HostWindow {
     }
 }
 
-/// One partition of the input on its way through the functions.
+/// The state of the functions over one partition of the plan.
 struct Windows {
     schema: SchemaRef,
     columns: Vec<FunctionColumn>,
     partitions: Neighbours,
     peers: Neighbours,
-    /// Batches that have not left, in the order in which they came.
+    /// Batches that were not returned yet, in input order.
     pending: VecDeque<Pending>,
     memory: MemoryReservation,
     metrics: BaselineMetrics,
@@ -164,25 +165,25 @@ struct Windows {
 
 struct FunctionColumn {
     argument: Option<Arc<dyn PhysicalExpr>>,
-    function: Begun,
+    state: FunctionState,
 }
 
-/// A batch with the values of its functions, of which some are not known yet.
+/// A batch of which some function values may depend on later rows.
 struct Pending {
     batch: RecordBatch,
     columns: Vec<Column>,
-    /// What of it is reserved.
+    /// The memory that is reserved for it.
     bytes: usize,
 }
 
 impl Windows {
-    /// Returns the next batch that leaves. `input` is `None` once it has ended.
+    /// Returns the next batch of the output. `input` is `None` once it has ended.
     async fn next(
         &mut self,
         input: &mut Option<SendableRecordBatchStream>,
     ) -> Result<Option<RecordBatch>> {
         loop {
-            if let Some(batch) = self.leaving()? {
+            if let Some(batch) = self.completed()? {
                 self.metrics.record_output(batch.num_rows());
                 return Ok(Some(batch));
             }
@@ -203,8 +204,8 @@ impl Windows {
         }
     }
 
-    /// Returns the first batch if all of its values are known.
-    fn leaving(&mut self) -> Result<Option<RecordBatch>> {
+    /// Removes and returns the first pending batch if all of its values are known.
+    fn completed(&mut self) -> Result<Option<RecordBatch>> {
         let Some(first) = self.pending.front() else {
             return Ok(None);
         };
@@ -222,7 +223,7 @@ impl Windows {
         )?))
     }
 
-    /// Computes what can be computed of a batch that has rows.
+    /// Evaluates the functions for a non-empty batch, as far as they do not depend on later rows.
     fn take(&mut self, batch: RecordBatch) -> Result<()> {
         let bounds = Bounds {
             rows: batch.num_rows(),
@@ -238,9 +239,9 @@ impl Windows {
             };
             let before = self.pending.iter_mut();
             let before = before.filter_map(|pending| pending.columns.get_mut(place));
-            columns.push(column.function.next(&values, &bounds, before)?);
+            columns.push(column.state.next(&values, &bounds, before)?);
         }
-        // One batch always waits for the next; what waits beside it is counted, and holds no more than its rows.
+        // One pending batch is normal. Memory for further ones is reserved, and they keep no foreign buffers.
         let (batch, bytes) = match self.pending.is_empty() {
             true => (batch, 0),
             false => {
@@ -259,18 +260,18 @@ impl Windows {
         Ok(())
     }
 
-    /// Computes what was not known before the input's end.
+    /// Completes the pending batches at the end of the input.
     fn end(&mut self) -> Result<()> {
         for (place, column) in self.columns.iter_mut().enumerate() {
             let before = self.pending.iter_mut();
             let before = before.filter_map(|pending| pending.columns.get_mut(place));
-            column.function.end(before)?;
+            column.state.end(before)?;
         }
         Ok(())
     }
 }
 
-/// Copies some rows of an array, without what they hold on to beside themselves.
+/// Copies some rows of an array, without the rest of its buffers.
 fn copied(array: &ArrayRef, rows: Range<usize>) -> Result<ArrayRef> {
     compacted_column(&array.slice(rows.start, rows.len()))
 }

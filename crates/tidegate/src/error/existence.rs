@@ -38,7 +38,7 @@ fn is_missing_table(message: &str) -> bool {
     message.starts_with("table '") && message.ends_with("' not found")
 }
 
-/// Returns the location of an external table of which a message says that no file has a byte.
+/// Returns the location from DataFusion's message that an external table has no files, or only empty ones.
 pub(super) fn location_without_files(message: &str) -> Option<&str> {
     let rest = message.strip_prefix("No files found at ")?;
     Some(rest.split_once(". Cannot infer schema")?.0)

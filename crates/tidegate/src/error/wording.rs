@@ -90,7 +90,7 @@ pub(super) fn plain(error: &DataFusionError) -> String {
     }
     if let Some(location) = location_without_files(rest) {
         let name = location.strip_prefix("file://").unwrap_or(location);
-        return format!("cannot read {name}: no such file, or an empty one");
+        return format!("cannot read {name}: no such file, or an empty file");
     }
     let text = without_tree(rest.trim_end());
     let lines: Vec<&str> = text.lines().map(str::trim).collect();

@@ -1,26 +1,29 @@
-//! Entries of rows to sort: what their keys differ in, and where they are.
+//! Entries to sort: 16 bytes of a row's encoded key as a number, and the row's position.
+//!
+//! Entries are partitioned by their leading bits (MSD radix) until a partition fits a cache, and each partition is
+//! sorted when its rows are needed. Ties are broken by the rest of the keys, and then by position.
 
 use datafusion::arrow::row::Rows;
 
-/// The bytes of an entry.
+/// The size of an entry.
 pub(super) const ENTRY_BYTES: usize = size_of::<Entry>();
 
-/// The bytes of a key that an entry has.
+/// The bytes of a key that an entry holds.
 const KEY_BYTES: usize = 16;
 
-/// Batches after which others may run.
-const BATCHES_AT_ONCE: usize = 16;
+/// After this many rows the task yields to others.
+const ROWS_AT_ONCE: usize = 1 << 17;
 
-/// Groups of at most so many entries are sorted; larger ones are spread first.
+/// Partitions with more entries are partitioned again before they are sorted.
 const SORTED_MAX: usize = 1 << 12;
 
-/// Entries of a group that others are spread over, on average.
-const GROUP_ENTRIES: usize = 1 << 9;
+/// The average number of entries that partitioning aims at.
+const PARTITION_ENTRIES: usize = 1 << 9;
 
-/// The most groups that entries are spread over at once.
-const GROUPS_MAX: usize = 1 << 12;
+/// The most partitions that one pass makes.
+const PARTITIONS_MAX: usize = 1 << 12;
 
-/// A row: bytes of its key as numbers, and its place.
+/// 16 bytes of a row's key, which compare as a number, and the row's position.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
     high: u64,
@@ -62,12 +65,12 @@ impl Entry {
         u128::from(self.high) << 64 | u128::from(self.low)
     }
 
-    fn place(&self) -> (u32, u32) {
+    fn position(&self) -> (u32, u32) {
         (self.batch, self.row)
     }
 }
 
-/// The keys of rows, in the order of batches.
+/// The encoded keys of gathered rows, batch by batch, in Arrow's row format.
 pub(super) struct Keys(Vec<Rows>);
 
 impl Keys {
@@ -79,74 +82,81 @@ impl Keys {
         self.0.push(rows);
     }
 
-    /// Returns the bytes that they take.
+    /// Returns the memory that the keys take, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         self.0.iter().map(Rows::size).sum()
     }
 
-    /// Returns the key of a row; none once keys are no longer kept.
+    /// Returns the key of a row; empty once the keys were dropped.
     fn of(&self, entry: &Entry) -> &[u8] {
         let rows = self.0.get(entry.batch());
         rows.map_or(&[], |rows| rows.row(entry.row()).data())
     }
 
-    /// Makes an entry of each row: the bytes of its key at the first places at which keys differ, if they have as many
-    /// bytes; else those from where they begin to differ. Returns also the bytes that are behind them in keys of any
-    /// length; `None` if entries have all that keys differ in.
-    pub(super) async fn entries(&self, are_fixed: bool) -> (Vec<Entry>, Option<usize>) {
+    /// Makes an entry for each row. Keys of equal length (`have_equal_length`) contribute their first 16 bytes at
+    /// positions where any two keys differ, other keys the 16 bytes after their common prefix. Also returns the
+    /// position from which keys have to be compared where entries tie; `None` if entries hold all that keys differ in.
+    pub(super) async fn entries(&self, have_equal_length: bool) -> (Vec<Entry>, Option<usize>) {
         let Some(first) = self.0.first().map(|rows| rows.row(0).data().to_vec()) else {
             return (Vec::new(), None);
         };
+        let mut pause = Pause::default();
         let mut differs = vec![0_u8; first.len()];
-        let mut same = first.len();
-        for (batch, rows) in self.0.iter().enumerate() {
+        let mut common = first.len();
+        for rows in &self.0 {
             for row in rows {
-                match are_fixed {
+                match have_equal_length {
                     true => note_differences(&mut differs, &first, row.data()),
-                    false => same = common(&first[..same], row.data()),
+                    false => common = common_prefix(&first[..common], row.data()),
                 }
             }
-            let_others_run(batch).await;
+            pause.after(rows.num_rows()).await;
         }
-        let places = (0..first.len()).filter(|place| differs[*place] != 0);
-        let places: Vec<usize> = places.collect();
-        let taken = &places[..places.len().min(KEY_BYTES)];
+        let positions = (0..first.len()).filter(|position| differs[*position] != 0);
+        let positions: Vec<usize> = positions.collect();
+        let held = &positions[..positions.len().min(KEY_BYTES)];
         let mut entries = Vec::with_capacity(self.0.iter().map(Rows::num_rows).sum());
         for (batch, rows) in self.0.iter().enumerate() {
-            let of_rows = rows.iter().enumerate();
-            entries.extend(of_rows.map(|(row, key)| {
-                let bytes = match are_fixed {
-                    true => picked(key.data(), taken),
-                    false => from(key.data(), same),
+            entries.extend(rows.iter().enumerate().map(|(row, key)| {
+                let bytes = match have_equal_length {
+                    true => bytes_at(key.data(), held),
+                    false => bytes_from(key.data(), common),
                 };
                 Entry::new(batch, row, bytes)
             }));
-            let_others_run(batch).await;
+            pause.after(rows.num_rows()).await;
         }
-        let behind = match (are_fixed, places.get(KEY_BYTES)) {
-            (true, None) => None,
-            (true, Some(next)) => Some(*next),
-            (false, _) => Some(same + KEY_BYTES),
+        let compare_from = match have_equal_length {
+            true => positions.get(KEY_BYTES).copied(),
+            false => Some(common + KEY_BYTES),
         };
-        (entries, behind)
+        (entries, compare_from)
     }
 }
 
-async fn let_others_run(batch: usize) {
-    if batch.is_multiple_of(BATCHES_AT_ONCE) {
-        tokio::task::yield_now().await;
+/// Yields to other tasks now and then.
+#[derive(Default)]
+struct Pause(usize);
+
+impl Pause {
+    async fn after(&mut self, rows: usize) {
+        self.0 += rows;
+        if self.0 >= ROWS_AT_ONCE {
+            self.0 = 0;
+            tokio::task::yield_now().await;
+        }
     }
 }
 
-/// Notes at which places a key differs from the first one.
+/// Sets the bytes of `differs` at positions where a key differs from the first one.
 fn note_differences(differs: &mut [u8], first: &[u8], key: &[u8]) {
     for ((differs, first), byte) in differs.iter_mut().zip(first).zip(key) {
         *differs |= first ^ byte;
     }
 }
 
-/// Returns with how many bytes both keys begin.
-fn common(left: &[u8], right: &[u8]) -> usize {
+/// Returns the length of the common prefix of two keys.
+fn common_prefix(left: &[u8], right: &[u8]) -> usize {
     if right.starts_with(left) {
         return left.len();
     }
@@ -154,141 +164,156 @@ fn common(left: &[u8], right: &[u8]) -> usize {
     pairs.take_while(|(left, right)| left == right).count()
 }
 
-fn picked(key: &[u8], places: &[usize]) -> [u8; KEY_BYTES] {
+/// Returns the bytes of a key at some positions, padded with zeros.
+fn bytes_at(key: &[u8], positions: &[usize]) -> [u8; KEY_BYTES] {
     let mut bytes = [0; KEY_BYTES];
-    for (byte, place) in bytes.iter_mut().zip(places) {
-        *byte = key.get(*place).copied().unwrap_or_default();
+    for (byte, position) in bytes.iter_mut().zip(positions) {
+        *byte = key.get(*position).copied().unwrap_or_default();
     }
     bytes
 }
 
-/// Returns the bytes of a key from a place on; zeros stand behind its end.
-fn from(key: &[u8], start: usize) -> [u8; KEY_BYTES] {
+/// Returns the bytes of a key from a position on, padded with zeros.
+fn bytes_from(key: &[u8], start: usize) -> [u8; KEY_BYTES] {
     let mut bytes = [0; KEY_BYTES];
     let rest = key.get(start..).unwrap_or_default();
-    let taken = rest.len().min(KEY_BYTES);
-    bytes[..taken].copy_from_slice(&rest[..taken]);
+    let held = rest.len().min(KEY_BYTES);
+    bytes[..held].copy_from_slice(&rest[..held]);
     bytes
 }
 
-/// Entries of which all are before, or behind, those of other groups.
-struct Group {
+/// Entries that all sort before, or all after, those of any other partition.
+struct Partition {
     entries: Vec<Entry>,
-    /// Where the bytes are that entries of equal bytes differ in, at the earliest; `None` if they are equal.
-    behind: Option<usize>,
+    /// The position from which keys are compared where entries tie; `None` if such keys are equal.
+    compare_from: Option<usize>,
 }
 
-/// Entries on their way out, in order.
+/// Entries that are sorted as they are asked for.
 pub(super) struct Sorted {
-    /// Groups that are not sorted yet, the first one last.
-    groups: Vec<Group>,
-    /// The group that leaves, and how many of it have.
-    leaving: Vec<Entry>,
-    left: usize,
+    /// Partitions that are not sorted yet; the first one in the order is the last one here.
+    partitions: Vec<Partition>,
+    /// The partition that is being returned, and how many of its entries were.
+    current: Vec<Entry>,
+    returned: usize,
 }
 
 impl Sorted {
-    /// Begins with all entries, as [`Keys::entries`] gives them.
-    pub(super) fn new(entries: Vec<Entry>, behind: Option<usize>) -> Self {
+    /// Takes all entries, as [`Keys::entries`] returns them.
+    pub(super) fn new(entries: Vec<Entry>, compare_from: Option<usize>) -> Self {
         Self {
-            groups: vec![Group { entries, behind }],
-            leaving: Vec::new(),
-            left: 0,
+            partitions: vec![Partition {
+                entries,
+                compare_from,
+            }],
+            current: Vec::new(),
+            returned: 0,
         }
     }
 
-    /// Returns the places, as batch and row, of the next rows, at most so many; none at the end.
-    pub(super) fn next(&mut self, rows: usize, keys: &Keys) -> Vec<(usize, usize)> {
-        let mut places = Vec::with_capacity(rows);
-        while places.len() < rows {
-            let taken = &self.leaving[self.left..];
-            let taken = &taken[..taken.len().min(rows - places.len())];
-            places.extend(taken.iter().map(|entry| (entry.batch(), entry.row())));
-            self.left += taken.len();
-            if self.left < self.leaving.len() {
+    /// Returns the positions (batch, row) of at most `rows` next rows; none at the end.
+    pub(super) async fn next(&mut self, rows: usize, keys: &Keys) -> Vec<(usize, usize)> {
+        let mut pause = Pause::default();
+        let mut positions = Vec::with_capacity(rows);
+        while positions.len() < rows {
+            let rest = &self.current[self.returned..];
+            let next = &rest[..rest.len().min(rows - positions.len())];
+            positions.extend(next.iter().map(|entry| (entry.batch(), entry.row())));
+            self.returned += next.len();
+            if self.returned < self.current.len() {
                 continue;
             }
-            match self.groups.pop() {
-                None => break,
-                Some(group) => self.begin(group, keys),
-            }
+            let Some(partition) = self.partitions.pop() else {
+                break;
+            };
+            self.sort(partition, keys, &mut pause).await;
         }
-        places
+        positions
     }
 
-    /// Sorts the next group, or spreads it, or takes bytes that are behind equal ones.
-    fn begin(&mut self, group: Group, keys: &Keys) {
-        let Group {
+    /// Sorts a partition, or replaces it by several, or by one with later bytes of its keys.
+    async fn sort(&mut self, partition: Partition, keys: &Keys, pause: &mut Pause) {
+        let Partition {
             mut entries,
-            behind,
-        } = group;
+            compare_from,
+        } = partition;
+        pause.after(entries.len()).await;
         if entries.len() > SORTED_MAX {
             let of_entries = || entries.iter().map(Entry::key);
             let least = of_entries().min().unwrap_or_default();
             let most = of_entries().max().unwrap_or_default();
             if least < most {
-                self.spread(&entries, least, most, behind);
+                self.split(&entries, least, most, compare_from, pause).await;
                 return;
             }
-            if let Some(behind) = behind {
-                self.groups.push(deeper(entries, behind, keys));
+            if let Some(from) = compare_from {
+                self.partitions.push(with_later_bytes(entries, from, keys));
                 return;
             }
         }
-        let rest = |entry: &Entry| keys.of(entry).get(behind.unwrap_or(usize::MAX)..);
+        let rest = |entry: &Entry| keys.of(entry).get(compare_from.unwrap_or(usize::MAX)..);
         entries.sort_unstable_by(|left, right| {
-            let bytes = left.key().cmp(&right.key());
-            let bytes = bytes.then_with(|| rest(left).cmp(&rest(right)));
-            bytes.then_with(|| left.place().cmp(&right.place()))
+            let order = left.key().cmp(&right.key());
+            let order = order.then_with(|| rest(left).cmp(&rest(right)));
+            order.then_with(|| left.position().cmp(&right.position()))
         });
-        (self.leaving, self.left) = (entries, 0);
+        (self.current, self.returned) = (entries, 0);
     }
 
-    /// Spreads entries over groups by the leading bits in which their bytes differ.
-    fn spread(&mut self, entries: &[Entry], least: u128, most: u128, behind: Option<usize>) {
-        let groups = (entries.len() / GROUP_ENTRIES).next_power_of_two();
-        let groups = groups.min(GROUPS_MAX);
+    /// Splits entries into partitions by the leading bits of their distance from the least key.
+    async fn split(
+        &mut self,
+        entries: &[Entry],
+        least: u128,
+        most: u128,
+        compare_from: Option<usize>,
+        pause: &mut Pause,
+    ) {
+        let partitions = (entries.len() / PARTITION_ENTRIES).next_power_of_two();
+        let partitions = partitions.min(PARTITIONS_MAX);
         let bits = u128::BITS - (most - least).leading_zeros();
-        let shift = bits.saturating_sub(groups.trailing_zeros());
-        let group = |entry: &Entry| ((entry.key() - least) >> shift) as usize;
-        let mut counts = vec![0_usize; groups];
-        for entry in entries {
-            counts[group(entry)] += 1;
+        let shift = bits.saturating_sub(partitions.trailing_zeros());
+        let partition = |entry: &Entry| ((entry.key() - least) >> shift) as usize;
+        let mut counts = vec![0_usize; partitions];
+        for chunk in entries.chunks(ROWS_AT_ONCE) {
+            for entry in chunk {
+                counts[partition(entry)] += 1;
+            }
+            pause.after(chunk.len()).await;
         }
-        let mut spread: Vec<Vec<Entry>> = counts.into_iter().map(Vec::with_capacity).collect();
-        for entry in entries {
-            spread[group(entry)].push(*entry);
+        let mut split: Vec<Vec<Entry>> = counts.into_iter().map(Vec::with_capacity).collect();
+        for chunk in entries.chunks(ROWS_AT_ONCE) {
+            for entry in chunk {
+                split[partition(entry)].push(*entry);
+            }
+            pause.after(chunk.len()).await;
         }
-        let spread = spread
+        let split = split
             .into_iter()
             .rev()
             .filter(|entries| !entries.is_empty());
-        self.groups
-            .extend(spread.map(|entries| Group { entries, behind }));
+        self.partitions.extend(split.map(|entries| Partition {
+            entries,
+            compare_from,
+        }));
     }
 }
 
-/// Takes the next bytes in which keys differ of entries whose bytes are equal.
-fn deeper(mut entries: Vec<Entry>, behind: usize, keys: &Keys) -> Group {
-    let Some(first) = entries.first() else {
-        return Group {
-            entries,
-            behind: None,
-        };
-    };
-    let first = keys.of(first).get(behind..).unwrap_or_default();
-    let (mut same, mut are_equal) = (first.len(), true);
+/// Gives entries that tie the next bytes in which their keys differ.
+fn with_later_bytes(mut entries: Vec<Entry>, from: usize, keys: &Keys) -> Partition {
+    let rest = |entry: &Entry| keys.of(entry).get(from..).unwrap_or_default();
+    let first = entries.first().map(rest).unwrap_or_default();
+    let (mut common, mut are_equal) = (first.len(), true);
     for entry in &entries {
-        let rest = keys.of(entry).get(behind..).unwrap_or_default();
-        are_equal &= rest == first;
-        same = common(&first[..same], rest);
+        are_equal &= rest(entry) == first;
+        common = common_prefix(&first[..common], rest(entry));
     }
     for entry in &mut entries {
-        *entry = entry.with(from(keys.of(entry), behind + same));
+        *entry = entry.with(bytes_from(keys.of(entry), from + common));
     }
-    Group {
+    Partition {
         entries,
-        behind: (!are_equal).then_some(behind + same + KEY_BYTES),
+        compare_from: (!are_equal).then_some(from + common + KEY_BYTES),
     }
 }
 

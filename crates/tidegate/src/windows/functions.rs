@@ -1,8 +1,8 @@
-//! Which window functions run here, and how they begin.
+//! The supported window functions: recognised in DataFusion's expressions, and started for a partition of the plan.
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::ArrayRef;
+use datafusion::arrow::array::{ArrayRef, ArrowPrimitiveType};
 use datafusion::arrow::datatypes::{
     DataType, Decimal128Type, Float64Type, Int64Type, Schema, UInt64Type,
 };
@@ -22,20 +22,21 @@ use datafusion::physical_expr::window::{
 use datafusion::physical_plan::windows::WindowUDFExpr;
 use datafusion_functions_aggregate_common::utils::DecimalAverager;
 
-use super::late::{AtEnd, Column, Group, Lead};
+use super::deferred::{AtEnd, Column, Group, Lead};
 use super::running::{
-    Bounds, Count as RunningCount, Extreme, First, Lag, Rank, RowNumber, Running, Same,
+    Bounds, Count as RunningCount, CurrentRow, Extreme, First, Lag, Rank, RowNumber, Running,
     SlidingExtreme, Sums,
 };
 use crate::floats::extremes::is_greatest;
 
-/// The most rows that are kept of those before a row, or awaited.
+/// The largest number of rows before or after the current row that a function may refer to.
 const AWAY_MAX: u64 = 1 << 16;
 
-/// The most rows before a row whose floats are summed up again for it.
+/// The longest sliding frame of floats, which is summed up again for each row: subtracting would leave rounding
+/// errors, and a NaN behind.
 const FLOATS_MAX: usize = 64;
 
-/// The most digits of a decimal whose mean DataFusion takes of a sum in 128 bits.
+/// The largest precision of a decimal whose mean DataFusion computes from a 128-bit sum.
 const MEAN_PRECISION_MAX: u8 = 25;
 
 /// A window function and its argument.
@@ -65,26 +66,26 @@ enum Kind {
     },
 }
 
-/// Which rows of its partition a row's value is that of.
+/// The rows of the partition that a row's value is computed from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Frame {
-    /// All up to the row.
+    /// From the partition's start to the current row.
     ToRow,
-    /// The row and so many before it.
+    /// The current row and this many before it.
     Last(usize),
-    /// All up to the end of a group of the row's.
+    /// From the partition's start to the end of the row's peer group or partition.
     ToEnd(Group),
 }
 
-/// A function with what it knows of the rows that have come.
-pub(super) enum Begun {
+/// The state of a function over the rows so far.
+pub(super) enum FunctionState {
     AtRow(Box<dyn Running>),
     AtEnd(AtEnd),
     Lead(Lead),
 }
 
 impl Function {
-    /// Reads a window function; `None` if it does not run here.
+    /// Recognises a window function; `None` if it is not supported.
     pub(super) fn of(expr: &Arc<dyn WindowExpr>, input: &Schema) -> Option<Self> {
         let data_type = expr.field().ok()?.data_type().clone();
         let any = expr.as_any();
@@ -95,7 +96,7 @@ impl Function {
             sliding.map(|sliding| (sliding.get_aggregate_expr(), format!("{sliding:?}")))
         };
         let kind = match aggregate {
-            // DataFusion shows the filter in no other way.
+            // DataFusion has no public accessor for the filter.
             Some((aggregate, shown)) if shown.ends_with("filter: None }") => {
                 aggregate_kind(aggregate, frame_of(expr)?, input)?
             }
@@ -113,29 +114,31 @@ impl Function {
         self.argument.as_ref()
     }
 
-    /// Begins before the first row of a partition of the input.
+    /// Returns the state before the first row.
     ///
     /// # Errors
     /// Never for a function that was read from a plan.
-    pub(super) fn begin(&self) -> Result<Begun> {
+    pub(super) fn start(&self) -> Result<FunctionState> {
         let running = |running: Box<dyn Running>, frame: Frame| match frame {
-            Frame::ToEnd(group) => Begun::AtEnd(AtEnd::new(running, group)),
-            Frame::ToRow | Frame::Last(_) => Begun::AtRow(running),
+            Frame::ToEnd(group) => FunctionState::AtEnd(AtEnd::new(running, group)),
+            Frame::ToRow | Frame::Last(_) => FunctionState::AtRow(running),
         };
         Ok(match &self.kind {
-            Kind::RowNumber => Begun::AtRow(Box::new(RowNumber::default())),
-            Kind::Rank => Begun::AtRow(Box::new(Rank::new(false))),
-            Kind::DenseRank => Begun::AtRow(Box::new(Rank::new(true))),
+            Kind::RowNumber => FunctionState::AtRow(Box::new(RowNumber::default())),
+            Kind::Rank => FunctionState::AtRow(Box::new(Rank::new(false))),
+            Kind::DenseRank => FunctionState::AtRow(Box::new(Rank::new(true))),
             Kind::Lag(back, default) => {
-                Begun::AtRow(Box::new(Lag::new(*back, default.to_array()?)))
+                FunctionState::AtRow(Box::new(Lag::new(*back, default.to_array()?)))
             }
-            Kind::Lead(ahead, default) => Begun::Lead(Lead::new(*ahead, default.to_array()?)),
-            Kind::First => Begun::AtRow(Box::new(First::default())),
-            Kind::Last(frame) => running(Box::new(Same), *frame),
+            Kind::Lead(ahead, default) => {
+                FunctionState::Lead(Lead::new(*ahead, default.to_array()?))
+            }
+            Kind::First => FunctionState::AtRow(Box::new(First::default())),
+            Kind::Last(frame) => running(Box::new(CurrentRow), *frame),
             Kind::Count(frame) => running(Box::new(RunningCount::new(frame.back())), *frame),
             Kind::Extreme { is_greatest, frame } => match frame {
                 Frame::Last(back) => {
-                    Begun::AtRow(Box::new(SlidingExtreme::new(*is_greatest, *back)))
+                    FunctionState::AtRow(Box::new(SlidingExtreme::new(*is_greatest, *back)))
                 }
                 _ => running(Box::new(Extreme::new(*is_greatest)), *frame),
             },
@@ -145,28 +148,18 @@ impl Function {
     }
 
     fn sum(&self, back: Option<usize>) -> Box<dyn Running> {
-        let data_type = self.data_type.clone();
-        match data_type {
-            DataType::Int64 => Box::new(Sums::<Int64Type>::new(
-                data_type,
+        fn of<T: ArrowPrimitiveType>(kind: &DataType, back: Option<usize>) -> Box<dyn Running> {
+            Box::new(Sums::<T>::new(
+                kind.clone(),
                 back,
                 Box::new(|sum, _| Ok(sum)),
-            )),
-            DataType::UInt64 => Box::new(Sums::<UInt64Type>::new(
-                data_type,
-                back,
-                Box::new(|sum, _| Ok(sum)),
-            )),
-            DataType::Float64 => Box::new(Sums::<Float64Type>::new(
-                data_type,
-                back,
-                Box::new(|sum, _| Ok(sum)),
-            )),
-            _ => Box::new(Sums::<Decimal128Type>::new(
-                data_type,
-                back,
-                Box::new(|sum, _| Ok(sum)),
-            )),
+            ))
+        }
+        match &self.data_type {
+            kind @ DataType::Int64 => of::<Int64Type>(kind, back),
+            kind @ DataType::UInt64 => of::<UInt64Type>(kind, back),
+            kind @ DataType::Float64 => of::<Float64Type>(kind, back),
+            kind => of::<Decimal128Type>(kind, back),
         }
     }
 
@@ -192,7 +185,7 @@ impl Function {
 }
 
 impl Frame {
-    /// Returns how many rows before a row its value is that of; `None` if there is no bound.
+    /// Returns the number of rows before the current one in a sliding frame; `None` for other frames.
     fn back(self) -> Option<usize> {
         match self {
             Self::Last(back) => Some(back),
@@ -201,9 +194,9 @@ impl Frame {
     }
 }
 
-impl Begun {
-    /// Returns the values of the next batch, of whose rows `values` are the argument's, and fills those of batches
-    /// before it.
+impl FunctionState {
+    /// Returns the values for the next batch, given those of the argument, and completes the columns of earlier
+    /// batches.
     ///
     /// # Errors
     /// Those of Arrow's kernels.
@@ -220,7 +213,7 @@ impl Begun {
         }
     }
 
-    /// Fills the values of batches when no rows are left.
+    /// Completes the columns of earlier batches at the end of the input.
     ///
     /// # Errors
     /// Those of Arrow's kernels.
@@ -233,7 +226,7 @@ impl Begun {
     }
 }
 
-/// Returns the frame of a window; `None` for one that is none of these.
+/// Returns the frame of a window expression; `None` if it is not supported.
 fn frame_of(expr: &Arc<dyn WindowExpr>) -> Option<Frame> {
     let frame = expr.get_window_frame();
     let is_of_rows = frame.units == WindowFrameUnits::Rows;
@@ -257,7 +250,7 @@ fn frame_of(expr: &Arc<dyn WindowExpr>) -> Option<Frame> {
     }
 }
 
-/// Reads an aggregate without a filter.
+/// Recognises an aggregate without a filter.
 fn aggregate_kind(aggregate: &AggregateFunctionExpr, frame: Frame, input: &Schema) -> Option<Kind> {
     let is_plain =
         !aggregate.is_distinct() && !aggregate.ignore_nulls() && aggregate.order_bys().is_empty();
@@ -288,17 +281,20 @@ fn aggregate_kind(aggregate: &AggregateFunctionExpr, frame: Frame, input: &Schem
         () if inner.is::<Max>() => true,
         () => is_greatest(aggregate.fun())?,
     };
-    let is_compared =
-        of.is_numeric() || of.is_temporal() || of.is_string() || of == DataType::Boolean;
+    // Intervals are compared by their fields in Arrow, and by their length in SQL.
+    let is_compared = of.is_numeric()
+        || (of.is_temporal() && !matches!(of, DataType::Interval(_)))
+        || of.is_string()
+        || of == DataType::Boolean;
     is_compared.then_some(Kind::Extreme { is_greatest, frame })
 }
 
-/// Reads a function that is not an aggregate.
+/// Recognises a function that is not an aggregate.
 fn standard_kind(expr: &Arc<dyn WindowExpr>, data_type: &DataType) -> Option<Kind> {
     let standard = expr.as_any().downcast_ref::<StandardWindowExpr>()?;
     let call = standard.get_standard_func_expr();
     let call = call.as_any().downcast_ref::<WindowUDFExpr>()?;
-    // DataFusion shows these two in no other way.
+    // DataFusion has no public accessors for these two.
     if !format!("{call:?}").ends_with("is_reversed: false, ignore_nulls: false }") {
         return None;
     }
@@ -315,7 +311,7 @@ fn standard_kind(expr: &Arc<dyn WindowExpr>, data_type: &DataType) -> Option<Kin
     })
 }
 
-/// Reads `lag` or `lead`: how many rows they look away, and what stands for rows that are not there.
+/// Recognises the offset and the default of `lag` or `lead`; both have to be literals.
 fn shifted(
     arguments: &[Arc<dyn PhysicalExpr>],
     data_type: &DataType,

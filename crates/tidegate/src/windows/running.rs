@@ -1,4 +1,4 @@
-//! Functions whose value at a row follows from the rows of its partition up to there.
+//! Functions whose value at a row depends on the rows of its partition up to that row.
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;
@@ -16,17 +16,17 @@ use super::copied;
 use super::segments::Segments;
 use crate::floats::canonical::canonical_array;
 
-/// A batch's rows, at least one, and their groups.
+/// The number of rows of a non-empty batch, and its groups of equal rows.
 pub(super) struct Bounds {
     pub(super) rows: usize,
     pub(super) partitions: Segments,
-    /// Rows of a partition that are equal in what it is ordered by.
+    /// Peer groups: rows of a partition that are equal in its order.
     pub(super) peers: Segments,
 }
 
-/// A function with what it knows of the partition that the last batch has ended in.
+/// A function with its state over the partition that the last batch ended in.
 pub(super) trait Running: Send {
-    /// Returns the function's value at each row of the next batch, of whose rows `values` are its argument's.
+    /// Returns the function's value at each row of the next batch, given the values of its argument.
     ///
     /// # Errors
     /// Those of Arrow's kernels.
@@ -89,25 +89,25 @@ impl Running for Rank {
     }
 }
 
-/// `sum(x)`, or what follows from it and the number of values, over all rows of the partition or the last ones:
-/// NULL until there is a value. Integers and decimals wrap, as everywhere.
+/// `sum(x)`, or a function of the sum and the number of values, from the partition's start or over a sliding frame:
+/// NULL without a value. Integers and decimals wrap on overflow, as in DataFusion's `sum`.
 pub(super) struct Sums<T: ArrowPrimitiveType> {
     data_type: DataType,
     finish: Finish<T>,
     sum: T::Native,
     count: u64,
-    /// If rows are left out again, the last ones and the one that is left out next.
+    /// For a sliding frame: its rows, and the one that it drops next.
     last: Option<LastRows>,
 }
 
-/// What becomes of a sum of so many values.
+/// Computes the value from the sum and the number of values summed up.
 type Finish<T> = Box<
     dyn Fn(<T as ArrowPrimitiveType>::Native, u64) -> Result<<T as ArrowPrimitiveType>::Native>
         + Send,
 >;
 
 impl<T: ArrowPrimitiveType> Sums<T> {
-    /// Sums up the rows of a partition, or a row and so many before it.
+    /// Sums up from the partition's start, or over a row and `back` rows before it.
     pub(super) fn new(data_type: DataType, back: Option<usize>, finish: Finish<T>) -> Self {
         Self {
             data_type,
@@ -150,7 +150,7 @@ impl<T: ArrowPrimitiveType> Running for Sums<T> {
             }
             for row in held + rows.start..held + rows.end {
                 match back {
-                    // What was added to a float cannot be taken away again.
+                    // Floats are summed up again, see `FLOATS_MAX`.
                     Some(back) if T::DATA_TYPE.is_floating() => {
                         (self.sum, self.count) = (T::default_value(), 0);
                         let from = row.saturating_sub(back).max(first);
@@ -181,7 +181,7 @@ impl<T: ArrowPrimitiveType> Running for Sums<T> {
 pub(super) struct Count(Sums<Int64Type>);
 
 impl Count {
-    /// Counts the values of a partition, or those of a row and so many before it.
+    /// Counts from the partition's start, or over a row and `back` rows before it.
     pub(super) fn new(back: Option<usize>) -> Self {
         Self(Sums::new(DataType::Int64, back, Box::new(|sum, _| Ok(sum))))
     }
@@ -197,20 +197,20 @@ impl Running for Count {
     }
 }
 
-/// The last rows of the partition that the last batch has ended in.
+/// The last rows of the partition that the last batch ended in.
 struct LastRows {
     most: usize,
     rows: Option<ArrayRef>,
 }
 
 impl LastRows {
-    /// Keeps at most so many.
+    /// Keeps at most `most` rows.
     fn new(most: usize) -> Self {
         Self { most, rows: None }
     }
 
-    /// Returns the rows of a batch behind those that were kept, and how many these are: none if the batch does not
-    /// go on with their partition.
+    /// Returns the kept rows followed by those of the next batch, and the number of kept rows: 0 if the batch starts
+    /// a new partition.
     fn with(&self, values: &ArrayRef, bounds: &Bounds) -> Result<(ArrayRef, usize)> {
         let continues = bounds.partitions.continued().is_some();
         match self.rows.as_ref().filter(|_| continues) {
@@ -219,7 +219,7 @@ impl LastRows {
         }
     }
 
-    /// Keeps the last rows of a batch, of which `values` has `held` others before it.
+    /// Keeps the last rows of `values`, which are `held` kept rows followed by those of a batch.
     fn keep(&mut self, values: &ArrayRef, held: usize, bounds: &Bounds) -> Result<()> {
         let last = bounds.partitions.last();
         let goes_on = last.start == 0 && bounds.partitions.continued().is_some();
@@ -230,10 +230,10 @@ impl LastRows {
     }
 }
 
-/// `min(x)` or `max(x)`: NULLs are left out, and a NaN is greater than all numbers.
+/// `min(x)` or `max(x)`: NULLs are ignored, and NaN is greater than all numbers.
 pub(super) struct Extreme {
     wanted: Ordering,
-    /// The value of the partition so far, one row; `None` if there is none.
+    /// The extreme of the partition so far, as one row; `None` without a value.
     best: Option<ArrayRef>,
 }
 
@@ -284,7 +284,7 @@ impl Running for Extreme {
     }
 }
 
-/// `min(x)` or `max(x)` of a row and so many before it.
+/// `min(x)` or `max(x)` over a sliding frame.
 pub(super) struct SlidingExtreme {
     wanted: Ordering,
     last: LastRows,
@@ -304,7 +304,7 @@ impl Running for SlidingExtreme {
         let (values, held) = self.last.with(&canonical_array(values)?, bounds)?;
         let compare = make_comparator(&values, &values, SortOptions::default())?;
         let mut picks = Picks::new(&values, None, bounds.rows);
-        // Rows that are the best of those from them on.
+        // Rows that are the extreme of all rows from them on (a monotonic queue).
         let mut best: VecDeque<usize> = VecDeque::new();
         for (begins, rows) in bounds.partitions.ranges() {
             let mut first = held + rows.start;
@@ -336,7 +336,7 @@ impl Running for SlidingExtreme {
     }
 }
 
-/// `first_value(x)` of a frame that begins with its partition.
+/// `first_value(x)` of a frame that starts at the partition's start.
 #[derive(Default)]
 pub(super) struct First(Option<ArrayRef>);
 
@@ -356,10 +356,10 @@ impl Running for First {
     }
 }
 
-/// `last_value(x)` of a frame that ends with the row.
-pub(super) struct Same;
+/// `last_value(x)` of a frame that ends with the current row.
+pub(super) struct CurrentRow;
 
-impl Running for Same {
+impl Running for CurrentRow {
     fn next(&mut self, values: &ArrayRef, _: &Bounds) -> Result<ArrayRef> {
         Ok(Arc::clone(values))
     }
@@ -372,7 +372,7 @@ pub(super) struct Lag {
 }
 
 impl Lag {
-    /// Looks so many rows back; `default`, one row, stands for rows that are not there.
+    /// Refers to the row `back` rows earlier; `default` (one row) is the value where there is none.
     pub(super) fn new(back: usize, default: ArrayRef) -> Self {
         Self {
             default,
@@ -401,18 +401,18 @@ impl Running for Lag {
     }
 }
 
-/// Where a value is from.
+/// The source of a value.
 #[derive(Clone, Copy)]
 pub(super) enum Pick {
     /// A row of the batch.
     Row(usize),
-    /// A row of what was kept of the batches before.
+    /// A row kept from earlier batches.
     Before(usize),
-    /// The default, or NULL.
+    /// The default value, or NULL.
     Default,
 }
 
-/// Values of a batch and of what is before it, picked row by row.
+/// Gathers values of a batch and of rows kept from earlier ones, row by row.
 pub(super) struct Picks<'a> {
     values: &'a ArrayRef,
     before: Option<&'a ArrayRef>,
@@ -436,7 +436,7 @@ impl<'a> Picks<'a> {
         });
     }
 
-    /// Returns the values; those that are not there are the only one of `default`, or NULL.
+    /// Returns the gathered values; `default` (one row) is the default value, NULL without it.
     pub(super) fn take(self, default: Option<&ArrayRef>) -> Result<ArrayRef> {
         let nothing = new_null_array(self.values.data_type(), 1);
         let default = default.unwrap_or(&nothing);

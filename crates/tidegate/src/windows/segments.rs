@@ -1,4 +1,4 @@
-//! Where rows that are equal in some expressions begin and end, in batches that are sorted by them.
+//! Boundaries of partitions and peer groups in sorted batches.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,16 +12,16 @@ use datafusion::physical_expr_common::utils::evaluate_expressions_to_arrays;
 
 use super::copied;
 
-/// The groups of equal rows of a batch that has rows, one behind the other.
+/// The consecutive groups of equal rows of a non-empty batch.
 pub(super) struct Segments {
-    /// The first group is the last one of the batch before.
+    /// The first group continues the last one of the batch before.
     continues: bool,
-    /// Where each group ends. The last one may go on in the next batch.
+    /// The end of each group. The last group may continue in the next batch.
     ends: Vec<usize>,
 }
 
 impl Segments {
-    /// Returns each group's rows, and whether it begins with them.
+    /// Returns the rows of each group, and whether the group starts with them.
     pub(super) fn ranges(&self) -> impl Iterator<Item = (bool, Range<usize>)> + '_ {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         let ranges = starts.zip(&self.ends);
@@ -30,12 +30,12 @@ impl Segments {
             .map(|(group, (start, end))| (group > 0 || !self.continues, start..*end))
     }
 
-    /// Returns the rows with which the last group of the batch before goes on; `None` if it has ended.
+    /// Returns the number of rows that continue the last group of the batch before, if any do.
     pub(super) fn continued(&self) -> Option<usize> {
         self.ends.first().copied().filter(|_| self.continues)
     }
 
-    /// Returns the rows of the last group, which may go on.
+    /// Returns the rows of the last group.
     pub(super) fn last(&self) -> Range<usize> {
         match self.ends.as_slice() {
             [.., start, end] => *start..*end,
@@ -45,20 +45,20 @@ impl Segments {
     }
 }
 
-/// Finds the groups of one batch after another.
+/// Detects groups of equal rows across batches, by comparing neighbouring rows.
 pub(super) struct Neighbours {
     exprs: Vec<Arc<dyn PhysicalExpr>>,
-    /// The values of the last row.
+    /// The expressions' values at the last row.
     last: Option<Vec<ArrayRef>>,
 }
 
 impl Neighbours {
-    /// Groups rows by some expressions, all of them if there are none.
+    /// Groups rows by expressions; without any, all rows are one group.
     pub(super) fn new(exprs: Vec<Arc<dyn PhysicalExpr>>) -> Self {
         Self { exprs, last: None }
     }
 
-    /// Returns the groups of the next batch, which has rows.
+    /// Returns the groups of the next, non-empty batch.
     ///
     /// # Errors
     /// Those of the expressions.

@@ -1,4 +1,4 @@
-//! Sorts in memory: the same order as DataFusion's sort gives, and that sort where memory is short.
+//! The in-memory sort: the same order as DataFusion's, and its fallback to DataFusion's where memory is short.
 
 use tidegate::Session;
 

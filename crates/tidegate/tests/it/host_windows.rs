@@ -156,6 +156,7 @@ async fn other_functions_and_frames_are_left_to_datafusion() {
         "first_value(s) IGNORE NULLS OVER (ORDER BY id)",
         "sum(i) FILTER (WHERE b) OVER (ORDER BY id)",
         "count(DISTINCT s) OVER (PARTITION BY k)",
+        "max(i * INTERVAL '1 day') OVER (ORDER BY id)",
         "ntile(4) OVER (ORDER BY id)",
         "percent_rank() OVER (ORDER BY o)",
         "nth_value(s, 3) OVER (ORDER BY id)",

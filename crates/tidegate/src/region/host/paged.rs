@@ -176,8 +176,8 @@ impl Pages {
         }
     }
 
-    /// Goes on to what is folded next; notes why rows are not read as pages. After the run was given up for
-    /// `given_up`, no row group is begun.
+    /// Goes on to what is folded next; notes why rows are not read as pages. With `given_up`, the reason why
+    /// the run was given up, no further row group is opened as pages.
     pub(super) async fn next(
         &mut self,
         run: &mut HostRun,

@@ -7,7 +7,7 @@ use datafusion::arrow::row::{RowConverter, SortField};
 use super::{Keys, Sorted};
 
 /// Sorts rows, which leave so many at once, and returns their places in the order.
-async fn sorted(columns: &[ArrayRef], are_fixed: bool, at_once: usize) -> Vec<usize> {
+async fn sorted(columns: &[ArrayRef], have_equal_length: bool, at_once: usize) -> Vec<usize> {
     const BATCH: usize = 3_000;
     let fields = columns
         .iter()
@@ -22,11 +22,11 @@ async fn sorted(columns: &[ArrayRef], are_fixed: bool, at_once: usize) -> Vec<us
         let slices: Vec<ArrayRef> = slices.collect();
         keys.push(converter.convert_columns(&slices).unwrap());
     }
-    let (entries, behind) = keys.entries(are_fixed).await;
-    let mut sorted = Sorted::new(entries, behind);
+    let (entries, compare_from) = keys.entries(have_equal_length).await;
+    let mut sorted = Sorted::new(entries, compare_from);
     let mut order = Vec::new();
     loop {
-        let places = sorted.next(at_once, &keys);
+        let places = sorted.next(at_once, &keys).await;
         assert!(places.len() <= at_once);
         if places.is_empty() {
             return order;
@@ -105,10 +105,11 @@ async fn strings_are_compared_to_their_end() {
 
 #[tokio::test]
 async fn nothing_is_sorted() {
-    let (entries, behind) = Keys::new().entries(false).await;
+    let (entries, compare_from) = Keys::new().entries(false).await;
     assert!(
-        Sorted::new(entries, behind)
+        Sorted::new(entries, compare_from)
             .next(10, &Keys::new())
+            .await
             .is_empty()
     );
 }

@@ -1,7 +1,7 @@
-//! Functions whose value at a row follows from rows behind it.
+//! Functions whose value at a row depends on later rows.
 //!
-//! The last rows of a batch may have no value yet when it has been read: such a column has a [`Tail`], which
-//! later batches fill.
+//! The last rows of a batch may have no value yet when the batch has been read. Their column has a [`Tail`], which
+//! later batches complete.
 
 use std::iter::repeat_n;
 
@@ -13,18 +13,18 @@ use super::copied;
 use super::running::{Bounds, Pick, Picks, Running};
 use super::segments::Segments;
 
-/// A function's values for the rows of a batch.
+/// The values of a function for a batch.
 pub(super) struct Column {
-    /// Those that are known.
+    /// The values of the first rows.
     known: ArrayRef,
     tail: Tail,
 }
 
-/// The rows at the end of a batch that have no value yet.
+/// The rows at the end of a batch whose values are not known yet.
 #[derive(Clone, Copy, Default)]
 struct Tail {
     rows: usize,
-    /// Rows that have come since the batch ended.
+    /// The number of rows read after the batch.
     passed: usize,
 }
 
@@ -36,12 +36,12 @@ impl Column {
         }
     }
 
-    /// Returns the values; `None` if some are not known yet.
+    /// Returns the values if all are known.
     pub(super) fn values(&self) -> Option<&ArrayRef> {
         (self.tail.rows == 0).then_some(&self.known)
     }
 
-    /// Gives the next rows of the tail their values.
+    /// Appends values for the first rows of the tail.
     fn add(&mut self, values: &ArrayRef) -> Result<()> {
         if !values.is_empty() {
             self.known = concat(&[&self.known, values])?;
@@ -50,24 +50,24 @@ impl Column {
         Ok(())
     }
 
-    /// Gives all rows of the tail the only value of an array.
+    /// Completes the column with one value for all rows of the tail.
     fn fill(&mut self, value: &ArrayRef) -> Result<()> {
         self.add(&repeated(value, self.tail.rows)?)
     }
 }
 
-/// Which rows a value is that of all of.
+/// A group of rows that share a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Group {
     Peers,
     Partition,
 }
 
-/// A function over rows up to the end of a group: its value is that which it runs up to there.
+/// A running function whose value at the end of a group is that of all rows of the group.
 pub(super) struct AtEnd {
     running: Box<dyn Running>,
     of: Group,
-    /// The value at the last row.
+    /// The value at the last row read, as one row.
     last: Option<ArrayRef>,
 }
 
@@ -80,7 +80,7 @@ impl AtEnd {
         }
     }
 
-    /// Returns the values of the next batch, and fills those of batches before it.
+    /// Returns the values for the next batch, and completes the columns of earlier batches.
     ///
     /// # Errors
     /// Those of the function.
@@ -116,7 +116,7 @@ impl AtEnd {
         })
     }
 
-    /// Fills the values of batches when no rows are left.
+    /// Completes the columns of earlier batches at the end of the input.
     ///
     /// # Errors
     /// Those of Arrow's kernels.
@@ -131,7 +131,7 @@ impl AtEnd {
     }
 }
 
-/// Returns, for each of the first rows, the value that the last row of its group has.
+/// Returns for each of the first `rows` rows the value at the last row of its group.
 fn at_ends(running: &ArrayRef, groups: &Segments, rows: usize) -> Result<ArrayRef> {
     let mut ends = Vec::with_capacity(rows);
     for (_, group) in groups.ranges() {
@@ -145,7 +145,7 @@ fn at_ends(running: &ArrayRef, groups: &Segments, rows: usize) -> Result<ArrayRe
 /// `lead(x, ahead, default)`.
 pub(super) struct Lead {
     ahead: usize,
-    /// The value of rows that are not there, one row.
+    /// The value where there is no such row, as one row.
     default: ArrayRef,
 }
 
@@ -154,7 +154,7 @@ impl Lead {
         Self { ahead, default }
     }
 
-    /// Returns the values of the next batch, and fills those of batches before it.
+    /// Returns the values for the next batch, and completes the columns of earlier batches.
     ///
     /// # Errors
     /// Those of Arrow's kernels.
@@ -170,7 +170,7 @@ impl Lead {
             if tail.rows == 0 {
                 continue;
             }
-            // The first of these rows looks at this one, and the others at those behind it.
+            // The row that the first row of the tail refers to; the other rows refer to those after it.
             let first = self.ahead - tail.rows - tail.passed;
             let there = of_group.saturating_sub(first).min(tail.rows);
             column.add(&values.slice(first.min(bounds.rows), there))?;
@@ -204,7 +204,7 @@ impl Lead {
         })
     }
 
-    /// Fills the values of batches when no rows are left.
+    /// Completes the columns of earlier batches at the end of the input.
     ///
     /// # Errors
     /// Those of Arrow's kernels.
@@ -216,7 +216,7 @@ impl Lead {
     }
 }
 
-/// Returns the only value of an array, so many times.
+/// Repeats the value of a one-row array.
 fn repeated(value: &ArrayRef, rows: usize) -> Result<ArrayRef> {
     let places = UInt64Array::from(vec![0; rows]);
     Ok(take(value, &places, None)?)
