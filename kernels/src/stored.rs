@@ -58,6 +58,7 @@ pub struct StoredColumn {
     /// Seconds that the host took to encode it.
     pub(crate) encode_seconds: f64,
     pub(crate) payload: Payload,
+    #[expect(dead_code, reason = "it is given back when the column is dropped")]
     pub(crate) memory: Reservation,
 }
 

@@ -4,34 +4,54 @@ use datafusion::arrow::array::{ArrayRef, StringArray, UInt64Array};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::arrow::row::{RowConverter, SortField};
 
-use super::{Keys, Sorted};
+use super::{Range, Ranges, SORTED_MAX};
+use crate::sorts::entries::{Common, Keys};
 
-/// Sorts rows, which leave so many at once, and returns their places in the order.
-async fn sorted(columns: &[ArrayRef], have_equal_length: bool, at_once: usize) -> Vec<usize> {
-    const BATCH: usize = 3_000;
+/// Rows of a batch, and of a group of ranges at least.
+const BATCH: usize = 3_000;
+
+/// Sorts rows of so many inputs, and returns their places in the order.
+async fn sorted(columns: &[ArrayRef], have_equal_length: bool, inputs: usize) -> Vec<usize> {
     let fields = columns
         .iter()
         .map(|column| SortField::new(column.data_type().clone()));
     let converter = RowConverter::new(fields.collect()).unwrap();
     let rows = columns[0].len();
-    let mut keys = Keys::new();
-    for start in (0..rows).step_by(BATCH) {
-        let slices = columns
-            .iter()
-            .map(|column| column.slice(start, BATCH.min(rows - start)));
-        let slices: Vec<ArrayRef> = slices.collect();
-        keys.push(converter.convert_columns(&slices).unwrap());
+    let mut keys = Keys::default();
+    let mut common = Common::new(have_equal_length);
+    let starts: Vec<usize> = (0..rows).step_by(BATCH).collect();
+    let per_input = starts.len().div_ceil(inputs);
+    for of_input in starts.chunks(per_input) {
+        let mut common_of_input = Common::new(have_equal_length);
+        for start in of_input {
+            let slices = columns
+                .iter()
+                .map(|column| column.slice(*start, BATCH.min(rows - start)));
+            let slices: Vec<ArrayRef> = slices.collect();
+            let batch = converter.convert_columns(&slices).unwrap();
+            common_of_input.add(&batch);
+            keys.push(batch);
+        }
+        common.join(&common_of_input);
     }
-    let (entries, compare_from) = keys.entries(have_equal_length).await;
-    let mut sorted = Sorted::new(entries, compare_from);
+    let held = common.held();
+    let mut pieces = Vec::new();
+    for start in (0..starts.len()).step_by(per_input) {
+        let batches = start..starts.len().min(start + per_input);
+        pieces.push(keys.entries(batches, &held).await);
+    }
+    let mut ranges = Ranges::new(pieces, held.compare_from);
     let mut order = Vec::new();
     loop {
-        let places = sorted.next(at_once, &keys).await;
-        assert!(places.len() <= at_once);
-        if places.is_empty() {
+        let group = ranges.next(BATCH, &keys).await.unwrap();
+        if group.is_empty() {
             return order;
         }
-        order.extend(places.into_iter().map(|(batch, row)| batch * BATCH + row));
+        let count: usize = group.iter().map(Range::len).sum();
+        assert!(count < BATCH + SORTED_MAX, "{count}");
+        let entries = group.into_iter().flat_map(|range| range.sorted(&keys));
+        let positions = entries.map(|entry| entry.position());
+        order.extend(positions.map(|(batch, row)| batch * BATCH + row));
     }
 }
 
@@ -55,12 +75,9 @@ async fn numbers_near_and_far_leave_in_order() {
         let columns = [numbers(of)];
         let mut wanted: Vec<usize> = (0..20_000).collect();
         wanted.sort_by_key(|row| of(*row as u64));
-        for at_once in [1, 100, 8_192] {
-            assert_eq!(
-                sorted(&columns, true, at_once).await,
-                wanted,
-                "{what}, {at_once}"
-            );
+        for inputs in [1, 2, 5] {
+            let given = sorted(&columns, true, inputs).await;
+            assert_eq!(given, wanted, "{what}, {inputs}");
         }
     }
 }
@@ -77,7 +94,7 @@ async fn wide_keys_are_compared_whole() {
     let mut wanted: Vec<usize> = (0..20_000).collect();
     let key = |n: u64| (of(2)(n), of(5)(n), n * 7919 % 20_000);
     wanted.sort_by_key(|row| key(*row as u64));
-    assert_eq!(sorted(&columns, true, 1_000).await, wanted);
+    assert_eq!(sorted(&columns, true, 2).await, wanted);
 }
 
 /// Strings that begin alike, some of them to their end.
@@ -100,16 +117,13 @@ async fn strings_are_compared_to_their_end() {
     assert_eq!(columns[0].data_type(), &DataType::Utf8);
     let mut wanted: Vec<usize> = (0..20_000).collect();
     wanted.sort_by_key(|row| of(*row as u64));
-    assert_eq!(sorted(&columns, false, 777).await, wanted);
+    assert_eq!(sorted(&columns, false, 3).await, wanted);
 }
 
 #[tokio::test]
 async fn nothing_is_sorted() {
-    let (entries, compare_from) = Keys::new().entries(false).await;
-    assert!(
-        Sorted::new(entries, compare_from)
-            .next(10, &Keys::new())
-            .await
-            .is_empty()
-    );
+    let held = Common::new(false).held();
+    let mut ranges = Ranges::new(Vec::new(), held.compare_from);
+    let group = ranges.next(BATCH, &Keys::default()).await.unwrap();
+    assert!(group.is_empty());
 }
