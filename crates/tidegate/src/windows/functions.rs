@@ -1,5 +1,6 @@
 //! The supported window functions: recognised in DataFusion's expressions, and started for a partition of the plan.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, ArrowPrimitiveType};
@@ -22,19 +23,17 @@ use datafusion::physical_expr::window::{
 use datafusion::physical_plan::windows::WindowUDFExpr;
 use datafusion_functions_aggregate_common::utils::DecimalAverager;
 
-use super::deferred::{AtEnd, Column, Group, Lead};
+use super::deferred::{
+    AtEnd, Column, Deferred, Group, Later, Lead, cume_dist, ntile, percent_rank,
+};
 use super::running::{
-    Bounds, Count as RunningCount, CurrentRow, Extreme, First, Lag, Rank, RowNumber, Running,
-    SlidingExtreme, Sums,
+    Bounds, Count as RunningCount, CurrentRow, Earlier, Extreme, First, Lag, Rank, RowNumber,
+    Running, SlidingExtreme, SlidingFirst, Sums,
 };
 use crate::floats::extremes::is_greatest;
 
 /// The largest number of rows before or after the current row that a function may refer to.
 const AWAY_MAX: u64 = 1 << 16;
-
-/// The longest sliding frame of floats, which is summed up again for each row: subtracting would leave rounding
-/// errors, and a NaN behind.
-const FLOATS_MAX: usize = 64;
 
 /// The largest precision of a decimal whose mean DataFusion computes from a 128-bit sum.
 const MEAN_PRECISION_MAX: u8 = 25;
@@ -52,9 +51,12 @@ enum Kind {
     RowNumber,
     Rank,
     DenseRank,
+    Ntile(u64),
+    PercentRank,
+    CumeDist,
     Lag(usize, ScalarValue),
     Lead(usize, ScalarValue),
-    First,
+    First(Frame),
     Last(Frame),
     Count(Frame),
     Sum(Frame),
@@ -69,19 +71,20 @@ enum Kind {
 /// The rows of the partition that a row's value is computed from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Frame {
-    /// From the partition's start to the current row.
-    ToRow,
-    /// The current row and this many before it.
-    Last(usize),
     /// From the partition's start to the end of the row's peer group or partition.
     ToEnd(Group),
+    /// Rows that end a number of rows after the current one, before it if that is negative.
+    Rows {
+        /// How many; `None` if they begin with the partition.
+        count: Option<usize>,
+        end: i64,
+    },
 }
 
 /// The state of a function over the rows so far.
 pub(super) enum FunctionState {
     AtRow(Box<dyn Running>),
-    AtEnd(AtEnd),
-    Lead(Lead),
+    Deferred(Box<dyn Deferred>),
 }
 
 impl Function {
@@ -119,51 +122,84 @@ impl Function {
     /// # Errors
     /// Never for a function that was read from a plan.
     pub(super) fn start(&self) -> Result<FunctionState> {
-        let running = |running: Box<dyn Running>, frame: Frame| match frame {
-            Frame::ToEnd(group) => FunctionState::AtEnd(AtEnd::new(running, group)),
-            Frame::ToRow | Frame::Last(_) => FunctionState::AtRow(running),
-        };
+        let at_row = |running: Box<dyn Running>| FunctionState::AtRow(running);
+        let deferred = |deferred: Box<dyn Deferred>| FunctionState::Deferred(deferred);
         Ok(match &self.kind {
-            Kind::RowNumber => FunctionState::AtRow(Box::new(RowNumber::default())),
-            Kind::Rank => FunctionState::AtRow(Box::new(Rank::new(false))),
-            Kind::DenseRank => FunctionState::AtRow(Box::new(Rank::new(true))),
-            Kind::Lag(back, default) => {
-                FunctionState::AtRow(Box::new(Lag::new(*back, default.to_array()?)))
-            }
+            Kind::RowNumber => at_row(Box::new(RowNumber::default())),
+            Kind::Rank => at_row(Box::new(Rank::new(false))),
+            Kind::DenseRank => at_row(Box::new(Rank::new(true))),
+            Kind::Ntile(buckets) => deferred(Box::new(ntile(*buckets))),
+            Kind::PercentRank => deferred(Box::new(percent_rank())),
+            Kind::CumeDist => deferred(Box::new(cume_dist())),
+            Kind::Lag(back, default) => at_row(Box::new(Lag::new(*back, default.to_array()?))),
             Kind::Lead(ahead, default) => {
-                FunctionState::Lead(Lead::new(*ahead, default.to_array()?))
+                deferred(Box::new(Lead::new(*ahead, default.to_array()?)))
             }
-            Kind::First => FunctionState::AtRow(Box::new(First::default())),
-            Kind::Last(frame) => running(Box::new(CurrentRow), *frame),
-            Kind::Count(frame) => running(Box::new(RunningCount::new(frame.back())), *frame),
-            Kind::Extreme { is_greatest, frame } => match frame {
-                Frame::Last(back) => {
-                    FunctionState::AtRow(Box::new(SlidingExtreme::new(*is_greatest, *back)))
-                }
-                _ => running(Box::new(Extreme::new(*is_greatest)), *frame),
-            },
-            Kind::Sum(frame) => running(self.sum(frame.back()), *frame),
-            Kind::Avg(of, frame) => running(self.mean(of, frame.back())?, *frame),
+            // It does not depend on where such a frame ends.
+            Kind::First(Frame::ToEnd(_)) => at_row(Box::new(First::default())),
+            Kind::First(frame) => self.over(
+                *frame,
+                match frame.count() {
+                    Some(count) => Box::new(SlidingFirst::new(count - 1)),
+                    None => Box::new(First::default()),
+                },
+            )?,
+            Kind::Last(frame) => self.over(*frame, Box::new(CurrentRow))?,
+            Kind::Count(frame) => self.over(*frame, Box::new(RunningCount::new(frame.count())))?,
+            Kind::Extreme { is_greatest, frame } => self.over(
+                *frame,
+                match frame.count() {
+                    Some(count) => Box::new(SlidingExtreme::new(*is_greatest, count - 1)),
+                    None => Box::new(Extreme::new(*is_greatest)),
+                },
+            )?,
+            Kind::Sum(frame) => self.over(*frame, self.sum(frame.count()))?,
+            Kind::Avg(of, frame) => self.over(*frame, self.mean(of, frame.count())?)?,
         })
     }
 
-    fn sum(&self, back: Option<usize>) -> Box<dyn Running> {
-        fn of<T: ArrowPrimitiveType>(kind: &DataType, back: Option<usize>) -> Box<dyn Running> {
+    /// Returns the state of a function over a frame, given that over a frame that ends with the current row.
+    fn over(&self, frame: Frame, running: Box<dyn Running>) -> Result<FunctionState> {
+        let end = match frame {
+            Frame::ToEnd(group) => {
+                return Ok(FunctionState::Deferred(Box::new(AtEnd::new(
+                    running, group,
+                ))));
+            }
+            Frame::Rows { end, .. } => end,
+        };
+        let rows = end.unsigned_abs() as usize;
+        Ok(match end.cmp(&0) {
+            Ordering::Equal => FunctionState::AtRow(running),
+            Ordering::Greater => FunctionState::Deferred(Box::new(Later::new(running, rows))),
+            Ordering::Less => {
+                let of_nothing = match self.kind {
+                    Kind::Count(_) => ScalarValue::Int64(Some(0)),
+                    _ => ScalarValue::try_new_null(&self.data_type)?,
+                };
+                let of_nothing = of_nothing.to_array()?;
+                FunctionState::AtRow(Box::new(Earlier::new(running, rows, of_nothing)))
+            }
+        })
+    }
+
+    fn sum(&self, rows: Option<usize>) -> Box<dyn Running> {
+        fn of<T: ArrowPrimitiveType>(kind: &DataType, rows: Option<usize>) -> Box<dyn Running> {
             Box::new(Sums::<T>::new(
                 kind.clone(),
-                back,
+                rows,
                 Box::new(|sum, _| Ok(sum)),
             ))
         }
         match &self.data_type {
-            kind @ DataType::Int64 => of::<Int64Type>(kind, back),
-            kind @ DataType::UInt64 => of::<UInt64Type>(kind, back),
-            kind @ DataType::Float64 => of::<Float64Type>(kind, back),
-            kind => of::<Decimal128Type>(kind, back),
+            kind @ DataType::Int64 => of::<Int64Type>(kind, rows),
+            kind @ DataType::UInt64 => of::<UInt64Type>(kind, rows),
+            kind @ DataType::Float64 => of::<Float64Type>(kind, rows),
+            kind => of::<Decimal128Type>(kind, rows),
         }
     }
 
-    fn mean(&self, of: &DataType, back: Option<usize>) -> Result<Box<dyn Running>> {
+    fn mean(&self, of: &DataType, rows: Option<usize>) -> Result<Box<dyn Running>> {
         let data_type = self.data_type.clone();
         Ok(match (of, &data_type) {
             (DataType::Decimal128(_, scale), DataType::Decimal128(precision, of_mean)) => {
@@ -172,25 +208,30 @@ impl Function {
                 let finish = move |sum, count| averager.avg(sum, i128::from(count));
                 Box::new(Sums::<Decimal128Type>::new(
                     data_type,
-                    back,
+                    rows,
                     Box::new(finish),
                 ))
             }
             _ => {
                 let finish = |sum: f64, count| Ok(sum / count as f64);
-                Box::new(Sums::<Float64Type>::new(data_type, back, Box::new(finish)))
+                Box::new(Sums::<Float64Type>::new(data_type, rows, Box::new(finish)))
             }
         })
     }
 }
 
 impl Frame {
-    /// Returns the number of rows before the current one in a sliding frame; `None` for other frames.
-    fn back(self) -> Option<usize> {
+    /// Returns the number of rows in a sliding frame; `None` for frames that begin with the partition.
+    fn count(self) -> Option<usize> {
         match self {
-            Self::Last(back) => Some(back),
-            Self::ToRow | Self::ToEnd(_) => None,
+            Self::Rows { count, .. } => count,
+            Self::ToEnd(_) => None,
         }
+    }
+
+    /// Returns whether the frame may end after the current row, but not with a group.
+    fn ends_later(self) -> bool {
+        matches!(self, Self::Rows { end: 1.., .. })
     }
 }
 
@@ -204,12 +245,11 @@ impl FunctionState {
         &mut self,
         values: &ArrayRef,
         bounds: &Bounds,
-        before: impl Iterator<Item = &'a mut Column>,
+        mut before: impl Iterator<Item = &'a mut Column>,
     ) -> Result<Column> {
         match self {
             Self::AtRow(running) => Ok(Column::all(running.next(values, bounds)?)),
-            Self::AtEnd(at_end) => at_end.next(values, bounds, before),
-            Self::Lead(lead) => lead.next(values, bounds, before),
+            Self::Deferred(deferred) => deferred.next(values, bounds, &mut before),
         }
     }
 
@@ -217,11 +257,13 @@ impl FunctionState {
     ///
     /// # Errors
     /// Those of Arrow's kernels.
-    pub(super) fn end<'a>(&mut self, before: impl Iterator<Item = &'a mut Column>) -> Result<()> {
+    pub(super) fn end<'a>(
+        &mut self,
+        mut before: impl Iterator<Item = &'a mut Column>,
+    ) -> Result<()> {
         match self {
             Self::AtRow(_) => Ok(()),
-            Self::AtEnd(at_end) => at_end.end(before),
-            Self::Lead(lead) => lead.end(before),
+            Self::Deferred(deferred) => deferred.end(&mut before),
         }
     }
 }
@@ -230,23 +272,43 @@ impl FunctionState {
 fn frame_of(expr: &Arc<dyn WindowExpr>) -> Option<Frame> {
     let frame = expr.get_window_frame();
     let is_of_rows = frame.units == WindowFrameUnits::Rows;
-    let ends_with_row = is_of_rows && frame.end_bound == WindowFrameBound::CurrentRow;
-    match &frame.start_bound {
-        WindowFrameBound::Preceding(rows) if rows.is_null() => {}
-        WindowFrameBound::Preceding(ScalarValue::UInt64(Some(rows))) if ends_with_row => {
-            let rows = Some(*rows).filter(|rows| *rows <= AWAY_MAX)?;
-            return usize::try_from(rows).ok().map(Frame::Last);
-        }
-        _ => return None,
-    }
+    let is_of_all = |bound: &WindowFrameBound| match bound {
+        WindowFrameBound::Preceding(rows) | WindowFrameBound::Following(rows) => rows.is_null(),
+        WindowFrameBound::CurrentRow => false,
+    };
+    let begins = is_of_all(&frame.start_bound);
     match &frame.end_bound {
-        WindowFrameBound::Following(rows) if rows.is_null() => Some(Frame::ToEnd(Group::Partition)),
-        WindowFrameBound::CurrentRow if is_of_rows => Some(Frame::ToRow),
-        WindowFrameBound::CurrentRow if expr.order_by().is_empty() => {
-            Some(Frame::ToEnd(Group::Partition))
+        end if is_of_all(end) => begins.then_some(Frame::ToEnd(Group::Partition)),
+        end if is_of_rows => {
+            let end = distance(end)?;
+            let count = match begins {
+                true => None,
+                false => Some(end - distance(&frame.start_bound)? + 1),
+            };
+            let is_empty = count.is_some_and(|count| count < 1);
+            (!is_empty).then_some(Frame::Rows {
+                count: count.map(|count| count.unsigned_abs() as usize),
+                end,
+            })
         }
-        WindowFrameBound::CurrentRow => Some(Frame::ToEnd(Group::Peers)),
+        WindowFrameBound::CurrentRow if begins => Some(Frame::ToEnd(match expr.order_by() {
+            [] => Group::Partition,
+            _ => Group::Peers,
+        })),
         _ => None,
+    }
+}
+
+/// Returns how many rows after the current one a bound is; `None` if these are too many.
+fn distance(bound: &WindowFrameBound) -> Option<i64> {
+    let rows = |rows: &ScalarValue| match rows {
+        ScalarValue::UInt64(Some(rows)) if *rows <= AWAY_MAX => i64::try_from(*rows).ok(),
+        _ => None,
+    };
+    match bound {
+        WindowFrameBound::Preceding(before) => rows(before).map(|rows| -rows),
+        WindowFrameBound::CurrentRow => Some(0),
+        WindowFrameBound::Following(after) => rows(after),
     }
 }
 
@@ -266,7 +328,7 @@ fn aggregate_kind(aggregate: &AggregateFunctionExpr, frame: Frame, input: &Schem
     if inner.is::<Sum>() || inner.is::<Avg>() {
         let is_sum = inner.is::<Sum>();
         let is_summed = match of {
-            DataType::Float64 => frame.back().is_none_or(|back| back <= FLOATS_MAX),
+            DataType::Float64 => true,
             DataType::Decimal128(precision, _) => is_sum || precision <= MEAN_PRECISION_MAX,
             DataType::Int64 | DataType::UInt64 => is_sum,
             _ => false,
@@ -303,12 +365,24 @@ fn standard_kind(expr: &Arc<dyn WindowExpr>, data_type: &DataType) -> Option<Kin
         "row_number" => Kind::RowNumber,
         "rank" => Kind::Rank,
         "dense_rank" => Kind::DenseRank,
-        "first_value" if frame_of(expr)?.back().is_none() => Kind::First,
-        "last_value" => Kind::Last(frame_of(expr)?),
+        "ntile" => Kind::Ntile(buckets(arguments)?),
+        "percent_rank" => Kind::PercentRank,
+        "cume_dist" => Kind::CumeDist,
+        "first_value" => Kind::First(frame_of(expr)?),
+        "last_value" => Kind::Last(Some(frame_of(expr)?).filter(|frame| !frame.ends_later())?),
         "lag" => shifted(arguments, data_type, true)?,
         "lead" => shifted(arguments, data_type, false)?,
         _ => return None,
     })
+}
+
+/// Recognises the number of buckets of `ntile`.
+fn buckets(arguments: &[Arc<dyn PhysicalExpr>]) -> Option<u64> {
+    let literal = arguments.first()?.downcast_ref::<Literal>()?.value();
+    let ScalarValue::Int64(Some(buckets)) = literal.cast_to(&DataType::Int64).ok()? else {
+        return None;
+    };
+    u64::try_from(buckets).ok().filter(|buckets| *buckets > 0)
 }
 
 /// Recognises the offset and the default of `lag` or `lead`; both have to be literals.

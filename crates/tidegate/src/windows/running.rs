@@ -89,15 +89,14 @@ impl Running for Rank {
     }
 }
 
-/// `sum(x)`, or a function of the sum and the number of values, from the partition's start or over a sliding frame:
-/// NULL without a value. Integers and decimals wrap on overflow, as in DataFusion's `sum`.
+/// `sum(x)`, or a function of the sum and the number of values, over all rows of the partition so far or the last
+/// ones: NULL without a value. Integers and decimals wrap on overflow, as in DataFusion's `sum`.
 pub(super) struct Sums<T: ArrowPrimitiveType> {
     data_type: DataType,
     finish: Finish<T>,
-    sum: T::Native,
-    count: u64,
-    /// For a sliding frame: its rows, and the one that it drops next.
-    last: Option<LastRows>,
+    sum: Sum<T::Native>,
+    /// For a sliding frame its rows, in place of `sum`.
+    last: Option<LastSums<T::Native>>,
 }
 
 /// Computes the value from the sum and the number of values summed up.
@@ -107,73 +106,110 @@ type Finish<T> = Box<
 >;
 
 impl<T: ArrowPrimitiveType> Sums<T> {
-    /// Sums up from the partition's start, or over a row and `back` rows before it.
-    pub(super) fn new(data_type: DataType, back: Option<usize>, finish: Finish<T>) -> Self {
+    /// Sums up the rows from the partition's start, or the last `rows` rows of the partition.
+    pub(super) fn new(data_type: DataType, rows: Option<usize>, finish: Finish<T>) -> Self {
         Self {
             data_type,
             finish,
-            sum: T::default_value(),
-            count: 0,
-            last: back.map(|back| LastRows::new(back + 1)),
-        }
-    }
-
-    fn add(&mut self, values: &PrimitiveArray<T>, row: usize) {
-        if values.is_valid(row) {
-            self.sum = self.sum.add_wrapping(values.value(row));
-            self.count += 1;
-        }
-    }
-
-    fn subtract(&mut self, values: &PrimitiveArray<T>, row: usize) {
-        if values.is_valid(row) {
-            self.sum = self.sum.sub_wrapping(values.value(row));
-            self.count -= 1;
+            sum: Sum::default(),
+            last: rows.map(LastSums::new),
         }
     }
 }
 
 impl<T: ArrowPrimitiveType> Running for Sums<T> {
     fn next(&mut self, values: &ArrayRef, bounds: &Bounds) -> Result<ArrayRef> {
-        let (values, held) = match &self.last {
-            Some(last) => last.with(values, bounds)?,
-            None => (Arc::clone(values), 0),
-        };
-        let back = self.last.as_ref().map(|last| last.most - 1);
-        let of_type = values.as_primitive::<T>();
+        let values = values.as_primitive::<T>();
         let mut sums = Vec::with_capacity(bounds.rows);
         let mut valid = NullBufferBuilder::new(bounds.rows);
         for (begins, rows) in bounds.partitions.ranges() {
-            let first = if begins { held + rows.start } else { 0 };
             if begins {
-                (self.sum, self.count) = (T::default_value(), 0);
+                self.sum = Sum::default();
+                self.last = self.last.as_ref().map(|last| LastSums::new(last.rows));
             }
-            for row in held + rows.start..held + rows.end {
-                match back {
-                    // Floats are summed up again, see `FLOATS_MAX`.
-                    Some(back) if T::DATA_TYPE.is_floating() => {
-                        (self.sum, self.count) = (T::default_value(), 0);
-                        let from = row.saturating_sub(back).max(first);
-                        (from..=row).for_each(|row| self.add(of_type, row));
-                    }
-                    Some(back) if row > first + back => {
-                        self.add(of_type, row);
-                        self.subtract(of_type, row - back - 1);
-                    }
-                    _ => self.add(of_type, row),
-                }
-                sums.push(match self.count {
+            for row in rows {
+                let value = Sum::of(values.is_valid(row).then(|| values.value(row)));
+                self.sum = match &mut self.last {
+                    None => self.sum.plus(value),
+                    Some(last) => last.push(value),
+                };
+                sums.push(match self.sum.count {
                     0 => T::default_value(),
-                    count => (self.finish)(self.sum, count)?,
+                    count => (self.finish)(self.sum.sum, count)?,
                 });
-                valid.append(self.count > 0);
+                valid.append(self.sum.count > 0);
             }
-        }
-        if let Some(last) = &mut self.last {
-            last.keep(&values, held, bounds)?;
         }
         let sums = PrimitiveArray::<T>::new(sums.into(), valid.finish());
         Ok(Arc::new(sums.with_data_type(self.data_type.clone())))
+    }
+}
+
+/// The sum of values that are not NULL, and their number.
+#[derive(Clone, Copy, Default)]
+struct Sum<N> {
+    sum: N,
+    count: u64,
+}
+
+impl<N: ArrowNativeTypeOp> Sum<N> {
+    fn of(value: Option<N>) -> Self {
+        Self {
+            sum: value.unwrap_or_default(),
+            count: u64::from(value.is_some()),
+        }
+    }
+
+    fn plus(self, other: Self) -> Self {
+        match (self.count, other.count) {
+            (_, 0) => self,
+            (0, _) => other,
+            _ => Self {
+                sum: self.sum.add_wrapping(other.sum),
+                count: self.count + other.count,
+            },
+        }
+    }
+}
+
+/// The sum of the last rows of a partition, as two stacks. Nothing is subtracted: that would leave rounding errors,
+/// and a NaN, behind.
+struct LastSums<N> {
+    rows: usize,
+    /// For each of the older rows, the latest first, the sum from it to the latest of them.
+    older: Vec<Sum<N>>,
+    /// The rows after those, and their sum.
+    recent: Vec<Sum<N>>,
+    of_recent: Sum<N>,
+}
+
+impl<N: ArrowNativeTypeOp> LastSums<N> {
+    fn new(rows: usize) -> Self {
+        Self {
+            rows,
+            older: Vec::new(),
+            recent: Vec::new(),
+            of_recent: Sum::default(),
+        }
+    }
+
+    /// Adds a row, drops the one that is too old, and returns the sum.
+    fn push(&mut self, row: Sum<N>) -> Sum<N> {
+        if self.older.len() + self.recent.len() == self.rows {
+            if self.older.is_empty() {
+                let mut sum = Sum::default();
+                for row in self.recent.drain(..).rev() {
+                    sum = row.plus(sum);
+                    self.older.push(sum);
+                }
+                self.of_recent = Sum::default();
+            }
+            self.older.pop();
+        }
+        self.recent.push(row);
+        self.of_recent = self.of_recent.plus(row);
+        let older = self.older.last().copied().unwrap_or_default();
+        older.plus(self.of_recent)
     }
 }
 
@@ -181,9 +217,9 @@ impl<T: ArrowPrimitiveType> Running for Sums<T> {
 pub(super) struct Count(Sums<Int64Type>);
 
 impl Count {
-    /// Counts from the partition's start, or over a row and `back` rows before it.
-    pub(super) fn new(back: Option<usize>) -> Self {
-        Self(Sums::new(DataType::Int64, back, Box::new(|sum, _| Ok(sum))))
+    /// Counts the rows from the partition's start, or the last `rows` rows of the partition.
+    pub(super) fn new(rows: Option<usize>) -> Self {
+        Self(Sums::new(DataType::Int64, rows, Box::new(|sum, _| Ok(sum))))
     }
 }
 
@@ -356,6 +392,32 @@ impl Running for First {
     }
 }
 
+/// `first_value(x)` of a sliding frame.
+pub(super) struct SlidingFirst(LastRows);
+
+impl SlidingFirst {
+    /// Refers to the row `back` rows earlier, or the first one of the partition.
+    pub(super) fn new(back: usize) -> Self {
+        Self(LastRows::new(back))
+    }
+}
+
+impl Running for SlidingFirst {
+    fn next(&mut self, values: &ArrayRef, bounds: &Bounds) -> Result<ArrayRef> {
+        let (values, held) = self.0.with(values, bounds)?;
+        let mut picks = Picks::new(&values, None, bounds.rows);
+        for (begins, rows) in bounds.partitions.ranges() {
+            let first = if begins { held + rows.start } else { 0 };
+            for row in held + rows.start..held + rows.end {
+                picks.push(Pick::Row(row.saturating_sub(self.0.most).max(first)));
+            }
+        }
+        let picked = picks.take(None)?;
+        self.0.keep(&values, held, bounds)?;
+        Ok(picked)
+    }
+}
+
 /// `last_value(x)` of a frame that ends with the current row.
 pub(super) struct CurrentRow;
 
@@ -398,6 +460,27 @@ impl Running for Lag {
         let picked = picks.take(Some(&self.default))?;
         self.last.keep(&values, held, bounds)?;
         Ok(picked)
+    }
+}
+
+/// A function whose frame ends before the current row.
+pub(super) struct Earlier {
+    running: Box<dyn Running>,
+    lag: Lag,
+}
+
+impl Earlier {
+    /// Takes the value of the row `back` rows earlier; `of_nothing` (one row) is that of an empty frame.
+    pub(super) fn new(running: Box<dyn Running>, back: usize, of_nothing: ArrayRef) -> Self {
+        let lag = Lag::new(back, of_nothing);
+        Self { running, lag }
+    }
+}
+
+impl Running for Earlier {
+    fn next(&mut self, values: &ArrayRef, bounds: &Bounds) -> Result<ArrayRef> {
+        let values = self.running.next(values, bounds)?;
+        self.lag.next(&values, bounds)
     }
 }
 

@@ -13,6 +13,7 @@ use datafusion::physical_expr_common::utils::evaluate_expressions_to_arrays;
 use super::copied;
 
 /// The consecutive groups of equal rows of a non-empty batch.
+#[derive(Clone)]
 pub(super) struct Segments {
     /// The first group continues the last one of the batch before.
     continues: bool,
@@ -21,6 +22,25 @@ pub(super) struct Segments {
 }
 
 impl Segments {
+    /// One group of rows that continues the last one of the batch before.
+    pub(super) fn of_last(rows: usize) -> Self {
+        Self {
+            continues: true,
+            ends: vec![rows],
+        }
+    }
+
+    /// The same groups with this many more rows at the end of each but the last.
+    pub(super) fn with_more_rows(&self, rows: usize) -> Self {
+        let ends = self.ends.iter().enumerate();
+        let last = self.ends.len().saturating_sub(1);
+        let ends = ends.map(|(group, end)| end + rows * (group + 1).min(last));
+        Self {
+            continues: self.continues,
+            ends: ends.collect(),
+        }
+    }
+
     /// Returns the rows of each group, and whether the group starts with them.
     pub(super) fn ranges(&self) -> impl Iterator<Item = (bool, Range<usize>)> + '_ {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());

@@ -46,7 +46,9 @@ async fn types_and_directions_have_the_same_order() {
     for partitions in [1, 3] {
         let session = session(partitions).await;
         for order in ORDERS {
-            let sql = format!("SELECT *, [k, o] AS l, arrow_cast(s, 'BinaryView') AS v FROM t ORDER BY {order}");
+            let sql = format!(
+                "SELECT *, [k, o] AS l, arrow_cast(s, 'BinaryView') AS v FROM t ORDER BY {order}"
+            );
             set(&session, "host_engine = 'off'").await;
             let wanted = answer(&session, &sql).await;
             set(&session, "host_engine = 'auto'").await;

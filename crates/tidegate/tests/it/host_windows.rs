@@ -29,7 +29,7 @@ const ORDERS: [&str; 4] = [
     "ORDER BY s DESC, id DESC",
 ];
 
-const FRAMES: [&str; 8] = [
+const FRAMES: [&str; 14] = [
     "",
     "ROWS UNBOUNDED PRECEDING",
     "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING",
@@ -38,15 +38,25 @@ const FRAMES: [&str; 8] = [
     "ROWS 3 PRECEDING",
     "ROWS BETWEEN 60 PRECEDING AND CURRENT ROW",
     "ROWS BETWEEN 500 PRECEDING AND CURRENT ROW",
+    "ROWS BETWEEN UNBOUNDED PRECEDING AND 3 PRECEDING",
+    "ROWS BETWEEN 6 PRECEDING AND 2 PRECEDING",
+    "ROWS BETWEEN 3 PRECEDING AND 2 FOLLOWING",
+    "ROWS BETWEEN CURRENT ROW AND 5 FOLLOWING",
+    "ROWS BETWEEN UNBOUNDED PRECEDING AND 4 FOLLOWING",
+    "ROWS BETWEEN 2 FOLLOWING AND 130 FOLLOWING",
 ];
 
 /// Functions over a frame.
-const FRAMED: &str = "sum(i), count(i), count(*), sum(d), avg(d), min(s), max(s), min(day), max(d), \
-    max(b), last_value(s), last_value(i)";
+const FRAMED: &str = "sum(i), sum(f), count(i), count(*), sum(d), avg(d), avg(i), min(s), max(s), min(day), max(d), \
+    max(b), first_value(s), first_value(i)";
+
+/// Functions over a frame that ends with a row up to the current one, or with a group.
+const LAST: &str = "last_value(s), last_value(i)";
 
 /// Functions that have no frame, or one that begins with the partition.
 const OTHERS: &str = "row_number(), rank(), dense_rank(), first_value(s), lag(s), lag(i, 3), lag(s, 2, 'none'), \
-    lag(day, 100), lag(i, 0), lag(f, -1), lead(s), lead(i, 5, -1), lead(d, 40), lead(s, 600), lead(i, -2)";
+    lag(day, 100), lag(i, 0), lag(f, -1), lead(s), lead(i, 5, -1), lead(d, 40), lead(s, 600), lead(i, -2), ntile(4), ntile(7), ntile(900), \
+    percent_rank(), cume_dist()";
 
 /// Splits a list at the commas that are not within a call.
 fn calls(list: &str) -> Vec<String> {
@@ -94,17 +104,16 @@ async fn functions_partitions_orders_and_frames_have_the_same_answers() {
     for (number, partition) in PARTITIONS.iter().enumerate() {
         for (at, frame) in FRAMES.iter().enumerate() {
             let order = ORDERS[(number + at) % ORDERS.len()];
-            let framed = calls(FRAMED);
+            let mut framed = calls(FRAMED);
+            let ends_later =
+                frame.ends_with(" FOLLOWING") && !frame.ends_with("UNBOUNDED FOLLOWING");
+            if !ends_later {
+                framed.extend(calls(LAST));
+            }
             let framed = framed
                 .iter()
                 .map(|call| format!("{call} OVER ({partition} {order} {frame})"));
             let mut columns: Vec<String> = framed.collect();
-            // The sums of these are exact, whatever is subtracted again.
-            for call in ["sum(f)", "avg(i)"] {
-                columns.push(format!(
-                    "{call} OVER ({partition} {order} ROWS 9 PRECEDING)"
-                ));
-            }
             if at == 0 {
                 let others = calls(OTHERS);
                 let others = others.iter();
@@ -139,6 +148,8 @@ async fn rows_of_one_place_share_a_value() {
             if !order.is_empty() {
                 columns.push(format!("rank() OVER ({partition} {order})"));
                 columns.push(format!("dense_rank() OVER ({partition} {order})"));
+                columns.push(format!("percent_rank() OVER ({partition} {order})"));
+                columns.push(format!("cume_dist() OVER ({partition} {order})"));
             }
             let sql = format!("SELECT id, {} FROM t ORDER BY id", columns.join(", "));
             let plan = compare(&sessions, &sql).await;
@@ -157,12 +168,10 @@ async fn other_functions_and_frames_are_left_to_datafusion() {
         "sum(i) FILTER (WHERE b) OVER (ORDER BY id)",
         "count(DISTINCT s) OVER (PARTITION BY k)",
         "max(i * INTERVAL '1 day') OVER (ORDER BY id)",
-        "ntile(4) OVER (ORDER BY id)",
-        "percent_rank() OVER (ORDER BY o)",
         "nth_value(s, 3) OVER (ORDER BY id)",
-        "sum(i) OVER (ORDER BY id ROWS BETWEEN 2 PRECEDING AND 1 FOLLOWING)",
+        "last_value(i) OVER (ORDER BY id ROWS BETWEEN 2 PRECEDING AND 1 FOLLOWING)",
         "sum(i) OVER (ORDER BY id RANGE 5 PRECEDING)",
-        "first_value(s) OVER (ORDER BY id ROWS 2 PRECEDING)",
+        "sum(i) OVER (ORDER BY id ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)",
     ] {
         let sql = format!("SELECT id, {call} FROM t ORDER BY id");
         let plan = compare(&sessions, &sql).await;
@@ -190,6 +199,10 @@ async fn floats_are_compared_as_everywhere() {
         (
             "sum(x) OVER (ORDER BY id ROWS 0 PRECEDING)",
             "2.0, NaN, NaN, -inf, 9.0",
+        ),
+        (
+            "sum(x) OVER (ORDER BY id ROWS BETWEEN CURRENT ROW AND 1 FOLLOWING)",
+            "NaN, NaN, NaN, -inf, 9.0",
         ),
     ] {
         let sql = format!(
