@@ -10,7 +10,7 @@ use arrow::datatypes::SchemaRef;
 use crate::columns::{ColumnReader, Values};
 use crate::dialect::Sniffed;
 use crate::error::{ReadError, quoted};
-use crate::records::{Rows, Step, Syntax, Tokenizer};
+use crate::records::{BATCH_BYTES, Rows, Step, Syntax, Tokenizer};
 
 /// What was left out because the user said so.
 #[derive(Debug, Default)]
@@ -175,7 +175,7 @@ impl Decoder {
             self.skip -= 1;
         }
         let is_end = bytes.is_empty();
-        while self.rows.len() < self.batch_rows && (is_end || consumed < bytes.len()) {
+        while !self.is_full() && (is_end || consumed < bytes.len()) {
             let (step, taken) = self.tokenizer.read(&bytes[consumed..], &mut self.rows)?;
             consumed += taken;
             match step {
@@ -188,7 +188,7 @@ impl Decoder {
 
     /// Tells whether a batch is full.
     pub fn is_full(&self) -> bool {
-        self.rows.len() >= self.batch_rows
+        self.rows.len() >= self.batch_rows || self.rows.bytes() >= BATCH_BYTES
     }
 
     /// Looks at the row that was read last.

@@ -20,6 +20,8 @@ use crate::sniff::UTC;
 
 pub use lines::LineDecoder;
 
+/// The most bytes of an object.
+pub const OBJECT_BYTES_MAX: usize = 16 << 20;
 /// The most fields of an object.
 const FIELDS_MAX: usize = 100_000;
 
@@ -48,6 +50,8 @@ pub struct SniffedJson {
     pub layout: Layout,
     /// The columns, in the file's order.
     pub shape: Shape,
+    /// Whether no object may have other fields: all were looked at, or the columns are given.
+    pub is_known: bool,
     /// Whether each line is read by itself, and left out if it cannot be.
     pub by_line: bool,
 }
@@ -224,11 +228,30 @@ pub fn sniff_json(sample: &Sample, given: &GivenJson) -> Result<SniffedJson, Sni
              be one kind of value in all of them"
         )));
     }
+    if shape == Shape::Null && given.columns.is_none() && !sample.is_whole && !by_line {
+        let message = format!("its first object does not end within {} bytes", text.len());
+        return Err(SniffError::Json(message));
+    }
     Ok(SniffedJson {
         layout,
         shape,
+        is_known: sample.is_whole || given.columns.is_some(),
         by_line,
     })
+}
+
+/// Returns whether the head of a sample may end within its first object: a larger head has to be looked at.
+pub fn is_cut(sample: &Sample, given: &GivenJson) -> bool {
+    let head = Sample {
+        pieces: sample.pieces.iter().take(1).cloned().collect(),
+        is_whole: true,
+    };
+    // Lines are looked at one by one, and none may be an object.
+    let is_empty = match sniff_json(&head, given) {
+        Ok(found) => found.shape == Shape::Null,
+        Err(_) => given.ignore_errors,
+    };
+    given.columns.is_none() && is_empty
 }
 
 /// Returns what the objects of a sample have in common; `head` is its first piece without a mark.

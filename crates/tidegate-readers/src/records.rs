@@ -9,6 +9,8 @@ use crate::error::ReadError;
 
 /// The most bytes of a row.
 pub(crate) const ROW_BYTES_MAX: usize = 64 << 20;
+/// A batch ends after so many bytes of values, however few its rows are.
+pub const BATCH_BYTES: usize = 8 << 20;
 /// The most values of a row.
 pub(crate) const COLUMNS_MAX: usize = 100_000;
 
@@ -73,6 +75,11 @@ impl Rows {
         self.text_len = 0;
         self.ends_len = 0;
         self.rows.clear();
+    }
+
+    /// Returns the number of bytes in the values of complete rows.
+    pub(crate) fn bytes(&self) -> usize {
+        self.before(self.rows.len()).1
     }
 
     /// Returns the bytes of all values.

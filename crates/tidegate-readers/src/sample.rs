@@ -2,14 +2,14 @@
 
 use std::ops::Range;
 
-/// Bytes of the head that are looked at.
-const HEAD_BYTES: u64 = 256 << 10;
+/// Bytes of the head that are looked at first.
+pub const HEAD_BYTES: u64 = 256 << 10;
+/// The most bytes of the head that are looked at, where it is cut within its first row.
+pub const HEAD_BYTES_MAX: u64 = 64 << 20;
 /// Bytes of each other piece.
 const PIECE_BYTES: u64 = 32 << 10;
 /// Pieces between head and tail.
 const MIDDLE_PIECES: u64 = 8;
-/// A file of up to so many bytes is looked at whole.
-const WHOLE_BYTES: u64 = HEAD_BYTES + (MIDDLE_PIECES + 1) * PIECE_BYTES;
 
 /// Bytes of a file, from its head.
 #[derive(Clone, Debug, Default)]
@@ -31,15 +31,16 @@ pub struct Piece {
     pub is_last: bool,
 }
 
-/// Returns which bytes of a file of this size to look at; each piece begins at an even offset.
-pub fn pieces_of(size: u64) -> Vec<Range<u64>> {
-    if size <= WHOLE_BYTES {
+/// Returns which bytes of a file of this size to look at, beside `head` bytes from its start; each piece begins at an
+/// even offset.
+pub fn pieces_of(size: u64, head: u64) -> Vec<Range<u64>> {
+    if size <= head.saturating_add((MIDDLE_PIECES + 1) * PIECE_BYTES) {
         return std::iter::once(0..size).collect();
     }
-    let mut pieces: Vec<_> = std::iter::once(0..HEAD_BYTES).collect();
-    let step = (size - HEAD_BYTES - PIECE_BYTES) / (MIDDLE_PIECES + 1);
+    let mut pieces: Vec<_> = std::iter::once(0..head).collect();
+    let step = (size - head - PIECE_BYTES) / (MIDDLE_PIECES + 1);
     for piece in 1..=MIDDLE_PIECES {
-        let start = (HEAD_BYTES + piece * step) & !1;
+        let start = (head + piece * step) & !1;
         pieces.push(start..start + PIECE_BYTES);
     }
     let tail = (size - PIECE_BYTES) & !1;

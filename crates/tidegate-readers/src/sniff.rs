@@ -98,6 +98,17 @@ pub fn sniff(sample: &Sample, given: &Given) -> Result<Sniffed, SniffError> {
     Ok(Sniffed { dialect, columns })
 }
 
+/// Returns whether the head of a sample may end within a row that has more than half of it: a larger head has to be
+/// looked at.
+pub fn is_cut(sample: &Sample, given: &Given) -> bool {
+    let encoding = given.encoding.or_else(|| Encoding::of(sample).ok());
+    let head = encoding.and_then(|encoding| texts(sample, encoding).into_iter().next());
+    head.is_some_and(|head| {
+        let ends_in_line = head.end < head.bytes.len() / 2;
+        !head.is_last && (ends_in_line || syntax::is_cut(head.bytes(), given))
+    })
+}
+
 /// A piece as text, from the beginning of a line to the end of one.
 struct Text {
     bytes: Vec<u8>,

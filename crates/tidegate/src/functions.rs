@@ -28,6 +28,7 @@ pub(crate) mod moments;
 pub(crate) mod multiples;
 pub(crate) mod product;
 pub(crate) mod regexes;
+pub(crate) mod similar_to;
 pub(crate) mod single;
 pub(crate) mod sql;
 pub(crate) mod subscripts;

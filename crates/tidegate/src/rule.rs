@@ -51,7 +51,7 @@ use crate::region::{
 use crate::rewrite::exact_sums::with_exact_sums;
 use crate::runtime::Runtime;
 use crate::sorts::host_sorts;
-use crate::spilling::count_windows;
+use crate::spilling::{compact_written, count_windows};
 use crate::windows::host_windows;
 
 mod alone;
@@ -128,7 +128,8 @@ impl PhysicalOptimizerRule for PlacePipelines {
                 NodeRule("host_sorts", host_sorts).optimize(placed, config)?
             }
         };
-        NodeRule("count_windows", count_windows).optimize(placed, config)
+        let placed = NodeRule("count_windows", count_windows).optimize(placed, config)?;
+        NodeRule("compact_written", compact_written).optimize(placed, config)
     }
 
     fn name(&self) -> &str {

@@ -30,7 +30,7 @@ use crate::options::TidegateOptions;
 use crate::region::PipelineExec;
 use crate::runtime::Runtime;
 
-pub(crate) use compact::{compact_sorted, compacted, compacted_column};
+pub(crate) use compact::{compact_sorted, compact_written, compacted, compacted_column};
 pub(crate) use windows::count_windows;
 
 /// The part of the memory limit that the held side of a hash join may take by what is known of it.

@@ -9,11 +9,10 @@ use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use arrow::json::ReaderBuilder;
 
+use super::OBJECT_BYTES_MAX;
 use crate::decode::LeftOut;
 use crate::error::ReadError;
-
-/// The most bytes of a line.
-const LINE_BYTES_MAX: usize = 64 << 20;
+use crate::records::BATCH_BYTES;
 
 /// Makes batches of lines.
 #[derive(Debug)]
@@ -63,10 +62,10 @@ impl LineDecoder {
             let part = &rest[..line.unwrap_or(rest.len())];
             self.text.extend_from_slice(part);
             taken += part.len();
-            if self.text.len() - self.start(self.ends.len()) > LINE_BYTES_MAX {
+            if self.text.len() - self.start(self.ends.len()) > OBJECT_BYTES_MAX {
                 return Err(ReadError::Row {
                     line: self.line + self.ends.len() as u64,
-                    limit: LINE_BYTES_MAX,
+                    limit: OBJECT_BYTES_MAX,
                 });
             }
             if line.is_some() {
@@ -78,7 +77,7 @@ impl LineDecoder {
 
     /// Tells whether a batch is full.
     pub fn is_full(&self) -> bool {
-        self.ends.len() >= self.batch_rows
+        self.ends.len() >= self.batch_rows || self.start(self.ends.len()) >= BATCH_BYTES
     }
 
     /// Returns the rows of the lines that are complete; `None` if there is no line.

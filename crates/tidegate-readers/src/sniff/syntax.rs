@@ -52,6 +52,10 @@ pub(super) fn find(head: &[u8], given: &Given) -> Result<Found, SniffError> {
         Some(part) => &part[..memchr::memrchr(b'\n', part).map_or(part.len(), |at| at + 1)],
         None => text,
     };
+    let compared = match is_cut(compared, given) {
+        true => text,
+        false => compared,
+    };
     let mut best: Option<(Score, Syntax, usize)> = None;
     for syntax in candidates(compared, given) {
         let rows = rows_of(compared, syntax)?;
@@ -81,6 +85,28 @@ pub(super) fn find(head: &[u8], given: &Given) -> Result<Found, SniffError> {
         _ => one_column.found,
     };
     Ok(found)
+}
+
+/// Returns whether a text may end within its first row, or within one that has more than half of it, as one with a
+/// long quoted value does.
+pub(super) fn is_cut(text: &[u8], given: &Given) -> bool {
+    let has_line = memchr::memchr2(b'\n', b'\r', text).is_some();
+    let mut quoting = candidates(text, given).into_iter();
+    !has_line
+        || quoting.any(|syntax| syntax.quote.is_some() && cut_row(text, syntax) < text.len() / 2)
+}
+
+/// Returns where the row begins in which a text ends; its length if it ends with a row.
+fn cut_row(text: &[u8], syntax: Syntax) -> usize {
+    let (mut rows, mut tokenizer, mut start) = (Rows::default(), Tokenizer::new(syntax), 0);
+    while let Ok((Step::Row, taken)) = tokenizer.read(&text[start..], &mut rows) {
+        start += taken;
+        rows.clear();
+        if start == text.len() {
+            break;
+        }
+    }
+    start
 }
 
 /// Lists what is tried.

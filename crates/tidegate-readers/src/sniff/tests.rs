@@ -4,7 +4,7 @@ use arrow::datatypes::DataType;
 
 use super::sniff;
 use crate::given::Given;
-use crate::sample::{Sample, pieces_of};
+use crate::sample::{HEAD_BYTES, Sample, pieces_of};
 
 #[test]
 fn a_type_may_show_far_from_the_head() {
@@ -16,10 +16,12 @@ fn a_type_may_show_far_from_the_head() {
         ));
     }
     let bytes = text.as_bytes();
-    let pieces = pieces_of(bytes.len() as u64).into_iter().map(|range| {
-        let bytes = bytes[range.start as usize..range.end as usize].to_vec();
-        (range, bytes)
-    });
+    let pieces = pieces_of(bytes.len() as u64, HEAD_BYTES)
+        .into_iter()
+        .map(|range| {
+            let bytes = bytes[range.start as usize..range.end as usize].to_vec();
+            (range, bytes)
+        });
     let sample = Sample::of(bytes.len() as u64, pieces);
     let found = sniff(&sample, &Given::default()).unwrap();
     let types: Vec<DataType> = found.columns.iter().map(|c| c.data_type.clone()).collect();

@@ -36,8 +36,8 @@ use crate::functions::multiples::{self, IntervalMultiples};
 use crate::functions::subscripts::StringSubscripts;
 use crate::functions::zones::{DEFAULT_ZONE, TimeZoneFunction, ZONE_SETTING};
 use crate::functions::{
-    bits, counts, formatted, json, like_pattern, linear, lists, moments, product, regexes, single,
-    times,
+    bits, counts, formatted, json, like_pattern, linear, lists, moments, product, regexes,
+    similar_to, single, times,
 };
 use crate::generate::{NamedArguments, table_functions};
 use crate::memory::{
@@ -349,6 +349,7 @@ impl SessionBuilder {
         ctx.register_udf(bits::function());
         ctx.register_udf(single::function());
         ctx.register_udf(like_pattern::function());
+        ctx.register_udf(similar_to::function());
         for function in lists::functions(&ctx.state()) {
             ctx.register_udf(function);
         }

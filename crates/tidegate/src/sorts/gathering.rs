@@ -12,9 +12,9 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::LexOrdering;
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::sorts::sort::SortExec;
-use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use tokio_util::sync::CancellationToken;
@@ -160,10 +160,11 @@ impl Sort {
         });
         let leaf = leaf_of(Arc::clone(&self.schema), rows.collect())?;
         self.memory.free();
-        let sort = SortExec::new(self.order.clone(), leaf).with_preserve_partitioning(true);
-        let sort = Arc::new(sort);
-        let merge = SortPreservingMergeExec::new(self.order.clone(), Arc::clone(&sort) as _);
-        let rows = merge.execute(0, Arc::clone(&self.ctx))?;
+        // One sort merges what it spills with the memory that there is. Sorts of each input and a merge of them would
+        // hold batches of each input besides.
+        let all = Arc::new(CoalescePartitionsExec::new(leaf));
+        let sort = SortExec::new(self.order.clone(), all);
+        let rows = sort.execute(0, Arc::clone(&self.ctx))?;
         // The counters are shared, and go on counting while the sort runs.
         for metric in sort.metrics().iter().flat_map(MetricsSet::iter) {
             self.metrics.register(Arc::clone(metric));

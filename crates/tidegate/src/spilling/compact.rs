@@ -5,6 +5,7 @@
 //! fails; so it does with a batch of many more rows than others. [`Compact`] copies such batches, in
 //! pieces.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, UInt32Array};
@@ -13,6 +14,9 @@ use datafusion::arrow::compute::take;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion::common::config::ConfigOptions;
+use datafusion::datasource::file_format::csv::CsvSink;
+use datafusion::datasource::file_format::json::JsonSink;
+use datafusion::datasource::sink::DataSinkExec;
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::sorts::sort::SortExec;
@@ -26,21 +30,51 @@ use crate::unary::{UnaryExec, UnaryOperator};
 /// Bytes beside its rows that an array may hold on to.
 const LEFT_OVER_BYTES: usize = 64 << 10;
 
+/// The bytes of a batch that is written to a file of text. DataFusion has up to 100 batches of each file as text at
+/// once, whatever their size.
+const WRITTEN_BYTES: usize = 256 << 10;
+
 /// Puts a [`Compact`] below a sort.
 pub(crate) fn compact_sorted(node: &Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Replaced {
-    let Some(sort) = node.downcast_ref::<SortExec>() else {
-        return Ok(None);
-    };
-    let input = Arc::new(UnaryExec(Compact(Arc::clone(sort.input()))));
-    let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
-    Arc::clone(node)
-        .replace_children(vec![input], options)
-        .map(Some)
+    match node.downcast_ref::<SortExec>() {
+        Some(sort) => over_compact(node, sort.input(), usize::MAX),
+        None => Ok(None),
+    }
 }
 
-/// Copies batches whose buffers hold much more than their rows.
+/// Puts a [`Compact`] below what writes CSV or JSON.
+pub(crate) fn compact_written(node: &Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Replaced {
+    let Some(written) = node.downcast_ref::<DataSinkExec>() else {
+        return Ok(None);
+    };
+    let sink = written.sink() as &dyn Any;
+    match sink.is::<CsvSink>() || sink.is::<JsonSink>() {
+        true => over_compact(node, written.input(), WRITTEN_BYTES),
+        false => Ok(None),
+    }
+}
+
+fn over_compact(
+    node: &Arc<dyn ExecutionPlan>,
+    input: &Arc<dyn ExecutionPlan>,
+    bytes_max: usize,
+) -> Replaced {
+    let input = Arc::new(UnaryExec(Compact {
+        input: Arc::clone(input),
+        bytes_max,
+    }));
+    let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+    let node = Arc::clone(node).replace_children(vec![input], options);
+    node.map(Some)
+}
+
+/// Copies batches whose buffers hold much more than their rows, and cuts large ones.
 #[derive(Debug)]
-struct Compact(Arc<dyn ExecutionPlan>);
+struct Compact {
+    input: Arc<dyn ExecutionPlan>,
+    /// The bytes of a batch, about.
+    bytes_max: usize,
+}
 
 impl UnaryOperator for Compact {
     const NAME: &'static str = "CompactExec";
@@ -48,32 +82,35 @@ impl UnaryOperator for Compact {
     const GAINS_BY_PARTITIONS: bool = false;
 
     fn input(&self) -> &Arc<dyn ExecutionPlan> {
-        &self.0
+        &self.input
     }
 
     fn over(&self, input: Arc<dyn ExecutionPlan>) -> Self {
-        Self(input)
+        Self { input, ..*self }
     }
 
     fn rows(&self, partition: usize, ctx: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let rows_max = ctx.session_config().batch_size();
-        let rows = self.0.execute(partition, ctx)?;
+        let (rows_max, bytes_max) = (ctx.session_config().batch_size(), self.bytes_max);
+        let rows = self.input.execute(partition, ctx)?;
         let compacted = rows.flat_map(move |batch| match batch {
-            Ok(batch) => stream::iter(pieces(&batch, rows_max)).left_stream(),
+            Ok(batch) => stream::iter(pieces(&batch, rows_max, bytes_max)).left_stream(),
             Err(error) => stream::iter([Err(error)]).right_stream(),
         });
-        let schema = self.0.schema();
+        let schema = self.input.schema();
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, compacted)))
     }
 }
 
-/// Cuts a batch into pieces of so many rows, each copied when it is asked for.
+/// Cuts a batch into pieces of so many rows, or about so many bytes, each copied when it is asked for.
 fn pieces(
     batch: &RecordBatch,
     rows_max: usize,
+    bytes_max: usize,
 ) -> impl Iterator<Item = Result<RecordBatch>> + use<> {
     let batch = batch.clone();
-    let starts = (0..batch.num_rows()).step_by(rows_max.max(1));
+    let row_bytes = batch.get_array_memory_size() / batch.num_rows().max(1);
+    let rows_max = rows_max.min(bytes_max / row_bytes.max(1)).max(1);
+    let starts = (0..batch.num_rows()).step_by(rows_max);
     starts.map(move |start| {
         let rows = rows_max.min(batch.num_rows() - start);
         compacted(batch.slice(start, rows))

@@ -4,7 +4,7 @@
 //! tightly as `*`, and `^` looser than `+`: of `2 + 3 || 'x'` it makes `2 + (3 || 'x')`, and of `2 * 3 ^ 2` it makes
 //! `(2 * 3) ^ 2`. [`bind`] turns such a tree round; what is in parentheses stays.
 //!
-//! `s ^@ t` is `starts_with(s, t)`. The planner takes `^` for an exclusive or, which is `xor(a, b)` here.
+//! `s ^@ t` is `starts_with(s, t)`, and `s SIMILAR TO p` is `s ~ similar_to_escape(p)`. The planner takes `^` for an exclusive or, which is `xor(a, b)` here.
 
 use sqlparser::ast::{
     BinaryOperator, CastKind, DataType, ExactNumberInfo, Expr, Function, FunctionArg,
@@ -12,7 +12,7 @@ use sqlparser::ast::{
 };
 
 use super::rewrites::call;
-use crate::functions::forms;
+use crate::functions::{forms, similar_to};
 
 /// The function that is an exclusive or of integers.
 const XOR: &str = "xor";
@@ -27,6 +27,24 @@ pub(super) fn bind(expr: &mut Expr) {
     {
         let (left, right) = (take(left), take(right));
         *expr = call("starts_with", vec![left, right]);
+    } else if let Expr::SimilarTo {
+        negated,
+        expr: text,
+        pattern,
+        escape_char,
+    } = expr
+    {
+        let escape = escape_char.take().map(Expr::Value);
+        let pattern = std::iter::once(take(pattern)).chain(escape).collect();
+        let op = match negated {
+            true => BinaryOperator::PGRegexNotMatch,
+            false => BinaryOperator::PGRegexMatch,
+        };
+        *expr = Expr::Nested(Box::new(Expr::BinaryOp {
+            left: Box::new(take(text)),
+            op,
+            right: Box::new(call(similar_to::NAME, pattern)),
+        }));
     } else if let Expr::BinaryOp { left, op, right } = expr
         && tightness(op).is_some()
     {

@@ -67,18 +67,18 @@ pub(super) trait Deferred: Send {
     ///
     /// # Errors
     /// Those of Arrow's kernels.
-    fn next<'a>(
+    fn next(
         &mut self,
         values: &ArrayRef,
         bounds: &Bounds,
-        before: &mut dyn Iterator<Item = &'a mut Column>,
+        before: &mut dyn Iterator<Item = &mut Column>,
     ) -> Result<Column>;
 
     /// Completes the columns of earlier batches at the end of the input.
     ///
     /// # Errors
     /// Those of Arrow's kernels.
-    fn end<'a>(&mut self, before: &mut dyn Iterator<Item = &'a mut Column>) -> Result<()>;
+    fn end(&mut self, before: &mut dyn Iterator<Item = &mut Column>) -> Result<()>;
 }
 
 /// A group of rows that share a value.
@@ -107,11 +107,11 @@ impl AtEnd {
 }
 
 impl Deferred for AtEnd {
-    fn next<'a>(
+    fn next(
         &mut self,
         values: &ArrayRef,
         bounds: &Bounds,
-        before: &mut dyn Iterator<Item = &'a mut Column>,
+        before: &mut dyn Iterator<Item = &mut Column>,
     ) -> Result<Column> {
         let running = self.running.next(values, bounds)?;
         let groups = match self.of {
@@ -139,7 +139,7 @@ impl Deferred for AtEnd {
         })
     }
 
-    fn end<'a>(&mut self, before: &mut dyn Iterator<Item = &'a mut Column>) -> Result<()> {
+    fn end(&mut self, before: &mut dyn Iterator<Item = &mut Column>) -> Result<()> {
         let Some(value) = self.last.take() else {
             return Ok(());
         };
@@ -175,11 +175,11 @@ impl Lead {
 }
 
 impl Deferred for Lead {
-    fn next<'a>(
+    fn next(
         &mut self,
         values: &ArrayRef,
         bounds: &Bounds,
-        before: &mut dyn Iterator<Item = &'a mut Column>,
+        before: &mut dyn Iterator<Item = &mut Column>,
     ) -> Result<Column> {
         let of_group = bounds.partitions.continued().unwrap_or(0);
         for column in before {
@@ -221,7 +221,7 @@ impl Deferred for Lead {
         })
     }
 
-    fn end<'a>(&mut self, before: &mut dyn Iterator<Item = &'a mut Column>) -> Result<()> {
+    fn end(&mut self, before: &mut dyn Iterator<Item = &mut Column>) -> Result<()> {
         for column in before {
             column.fill(&self.default)?;
         }
@@ -273,11 +273,11 @@ impl Later {
 }
 
 impl Deferred for Later {
-    fn next<'a>(
+    fn next(
         &mut self,
         values: &ArrayRef,
         bounds: &Bounds,
-        before: &mut dyn Iterator<Item = &'a mut Column>,
+        before: &mut dyn Iterator<Item = &mut Column>,
     ) -> Result<Column> {
         if bounds.partitions.continued().is_none() {
             self.end(before)?;
@@ -299,7 +299,7 @@ impl Deferred for Later {
         in_order(&later, bounds.rows, before)
     }
 
-    fn end<'a>(&mut self, before: &mut dyn Iterator<Item = &'a mut Column>) -> Result<()> {
+    fn end(&mut self, before: &mut dyn Iterator<Item = &mut Column>) -> Result<()> {
         let Some(null) = self.null.take() else {
             return Ok(());
         };
@@ -311,10 +311,10 @@ impl Deferred for Later {
 }
 
 /// Completes earlier columns with values in the order of the rows, and returns the column of the next `rows` rows.
-fn in_order<'a>(
+fn in_order(
     values: &ArrayRef,
     rows: usize,
-    before: &mut dyn Iterator<Item = &'a mut Column>,
+    before: &mut dyn Iterator<Item = &mut Column>,
 ) -> Result<Column> {
     let mut used = 0;
     for column in before {
@@ -391,11 +391,11 @@ pub(super) fn cume_dist() -> OfRanks<Float64Type> {
 }
 
 impl<T: ArrowPrimitiveType> Deferred for OfRanks<T> {
-    fn next<'a>(
+    fn next(
         &mut self,
         values: &ArrayRef,
         bounds: &Bounds,
-        before: &mut dyn Iterator<Item = &'a mut Column>,
+        before: &mut dyn Iterator<Item = &mut Column>,
     ) -> Result<Column> {
         let ranks = self.rank.next(values, bounds)?;
         let ranks = ranks.as_primitive::<UInt64Type>().values();
@@ -410,7 +410,7 @@ impl<T: ArrowPrimitiveType> Deferred for OfRanks<T> {
         in_order(&known, bounds.rows, before)
     }
 
-    fn end<'a>(&mut self, before: &mut dyn Iterator<Item = &'a mut Column>) -> Result<()> {
+    fn end(&mut self, before: &mut dyn Iterator<Item = &mut Column>) -> Result<()> {
         let mut known = Vec::new();
         self.ended(&mut known);
         let known: ArrayRef = Arc::new(PrimitiveArray::<T>::from_iter_values(known));

@@ -125,7 +125,7 @@ impl Function {
         let at_row = |running: Box<dyn Running>| FunctionState::AtRow(running);
         let deferred = |deferred: Box<dyn Deferred>| FunctionState::Deferred(deferred);
         Ok(match &self.kind {
-            Kind::RowNumber => at_row(Box::new(RowNumber::default())),
+            Kind::RowNumber => at_row(Box::<RowNumber>::default()),
             Kind::Rank => at_row(Box::new(Rank::new(false))),
             Kind::DenseRank => at_row(Box::new(Rank::new(true))),
             Kind::Ntile(buckets) => deferred(Box::new(ntile(*buckets))),
@@ -136,7 +136,7 @@ impl Function {
                 deferred(Box::new(Lead::new(*ahead, default.to_array()?)))
             }
             // It does not depend on where such a frame ends.
-            Kind::First(Frame::ToEnd(_)) => at_row(Box::new(First::default())),
+            Kind::First(Frame::ToEnd(_)) => at_row(Box::<First>::default()),
             Kind::First(frame) => self.over(
                 *frame,
                 match frame.count() {

@@ -20,6 +20,139 @@ async fn refused(session: &Session, sql: &str) -> (ErrorKind, String) {
     }
 }
 
+/// Rows that are longer than what is looked at of a file first.
+#[tokio::test(flavor = "multi_thread")]
+async fn long_first_rows_are_looked_at_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: String| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let session = session();
+    let quoted = |lines: usize| format!("\"{}\",1", "Hallo, Welt\n".repeat(lines));
+    let long = format!("text,nr\n{}\nkurz,2\n", quoted(6_000));
+    let longer = format!(
+        "text,nr\n{}\nkurz,2\n{}",
+        quoted(40_000),
+        "x,3\n".repeat(200_000)
+    );
+    let wide = |row: &dyn Fn(usize) -> String| (0..800).map(row).collect::<Vec<_>>().join(",");
+    let names = wide(&|column| format!("c{column}{}", "x".repeat(80)));
+    let header = format!("{names}\n{}\n", wide(&|_| "1".into()));
+    let object = format!("{{\"a\":\"{}\",\"b\":2}}\n", "x".repeat(700_000));
+    let array = format!("[{object},{object}]");
+    for (path, sql, wanted) in [
+        (write("long.csv", long), "count(*), max(nr)", "2, 2"),
+        (
+            write("longer.csv", longer),
+            "count(*), max(nr)",
+            "200002, 3",
+        ),
+        (write("header.csv", header), "count(*), 1", "1, 1"),
+        (
+            write("m.json", object),
+            "max(length(a)), max(b)",
+            "700000, 2",
+        ),
+        (
+            write("n.json", array),
+            "sum(length(a)), sum(b)",
+            "1400000, 4",
+        ),
+    ] {
+        let sql = format!("SELECT concat_ws(', ', {sql}) FROM '{path}'");
+        let given = answer(&session, &sql).await.join("\n");
+        assert!(given.contains(wanted), "{path}: {given}");
+    }
+}
+
+/// A batch of long rows has few of them.
+#[tokio::test(flavor = "multi_thread")]
+async fn batches_have_a_limit_of_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let value = "y".repeat(1 << 20);
+    let csv = folder.path().join("rows.csv");
+    let lines: Vec<String> = (0..40).map(|row| format!("{row},{value}\n")).collect();
+    std::fs::write(&csv, format!("id,s\n{}", lines.concat())).unwrap();
+    let json = folder.path().join("rows.json");
+    let lines = (0..40).map(|row| format!("{{\"id\":{row},\"s\":\"{{{value}}}\"}}\n"));
+    let lines: Vec<String> = lines.collect();
+    std::fs::write(&json, lines.concat()).unwrap();
+    let session = session();
+    for (from, bytes) in [
+        (format!("read_csv('{}')", csv.display()), 1 << 20),
+        (format!("read_json('{}')", json.display()), (1 << 20) + 2),
+        (
+            format!("read_json('{}', ignore_errors => true)", json.display()),
+            (1 << 20) + 2,
+        ),
+    ] {
+        let batches = session
+            .collect(&format!("SELECT * FROM {from}"))
+            .await
+            .unwrap();
+        let rows: usize = batches.iter().map(|batch| batch.num_rows()).sum();
+        assert_eq!(rows, 40, "{from}");
+        assert!(batches.iter().all(|batch| batch.num_rows() <= 9), "{from}");
+        let sql =
+            format!("SELECT concat_ws(' ', sum(id), min(length(s)), max(length(s))) FROM {from}");
+        let given = answer(&session, &sql).await.join("\n");
+        assert!(
+            given.contains(&format!("780 {bytes} {bytes}")),
+            "{from}: {given}"
+        );
+    }
+    let long = folder.path().join("long.json");
+    std::fs::write(
+        &long,
+        format!("{{\"a\":1}}\n{{\"a\":[{}1]}}", "1,".repeat(15 << 20)),
+    )
+    .unwrap();
+    let sql = format!(
+        "SELECT count(*) FROM read_json('{}', columns => {{a: 'BIGINT[]'}})",
+        long.display()
+    );
+    let (kind, message) = refused(&session, &sql).await;
+    assert_eq!(kind, ErrorKind::Io);
+    assert!(
+        message.contains("an object has more than 16777216 bytes"),
+        "{message}"
+    );
+}
+
+/// A field that none of the looked-at parts has is no silent loss.
+#[tokio::test(flavor = "multi_thread")]
+async fn late_fields_of_objects_are_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let lines = |late: &str| {
+        let row = |row: usize| match row {
+            30_000 => format!("{{\"i\":-1,\"o\":{{\"k\":1{late}}}}}"),
+            _ => format!("{{\"i\":{row},\"o\":{{\"k\":2}}}}"),
+        };
+        (0..60_000).map(row).collect::<Vec<_>>()
+    };
+    let (lines, array) = (
+        lines(",\"late\":5").join("\n"),
+        format!("[{}]", lines(",\"late\":5").join(",")),
+    );
+    let session = session();
+    for (name, text) in [("l.json", lines), ("a.json", array)] {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        let path = path.display();
+        for columns in ["count(*)", "sum(i)", "*"] {
+            let (kind, message) =
+                refused(&session, &format!("SELECT {columns} FROM '{path}'")).await;
+            assert_eq!(kind, ErrorKind::Io);
+            assert!(message.contains("the field 'late'"), "{message}");
+        }
+        let sql =
+            format!("SELECT min(i) AS least FROM read_json('{path}', columns => {{i: 'BIGINT'}})");
+        assert!(answer(&session, &sql).await.join("\n").contains("-1"));
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn every_way_to_a_file_looks_at_it() {
     let folder = tempfile::tempdir().unwrap();

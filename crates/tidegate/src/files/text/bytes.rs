@@ -50,18 +50,21 @@ pub(super) fn compression_of(
     known.map_or(FileCompressionType::UNCOMPRESSED, |(_, known)| *known)
 }
 
-/// Reads what is looked at of a file; `rows` are those that a user wants looked at, from its head.
+/// Reads what is looked at of a file: pieces and at least `head` bytes from its start; `rows` are those that a user
+/// wants looked at there.
 pub(super) async fn sample(
     store: &Arc<dyn ObjectStore>,
     file: &ObjectMeta,
     compression: FileCompressionType,
     rows: Option<usize>,
+    head: u64,
 ) -> Result<Sample> {
     let wanted = rows.map(|rows| match rows {
         usize::MAX => u64::MAX,
         rows => (rows as u64)
             .saturating_mul(ROW_BYTES)
-            .max(HEAD_BYTES as u64),
+            .max(HEAD_BYTES as u64)
+            .max(head),
     });
     if wanted == Some(u64::MAX) && file.size > ALL_BYTES {
         let message = format!(
@@ -73,12 +76,12 @@ pub(super) async fn sample(
         return Err(Error::new(ErrorKind::ResourcesExhausted, message).into());
     }
     if compression.is_compressed() {
-        let most = wanted.unwrap_or(HEAD_BYTES as u64).min(ALL_BYTES) as usize;
-        return head(store, file, compression, most).await;
+        let most = wanted.unwrap_or(head.max(HEAD_BYTES as u64)).min(ALL_BYTES) as usize;
+        return sample_of_head(store, file, compression, most).await;
     }
     let ranges = match wanted {
         Some(wanted) => std::iter::once(0..file.size.min(wanted)).collect(),
-        None => pieces_of(file.size),
+        None => pieces_of(file.size, head),
     };
     match store.get_ranges(&file.location, &ranges).await {
         Ok(pieces) => {
@@ -86,13 +89,14 @@ pub(super) async fn sample(
             Ok(Sample::of(file.size, ranges.into_iter().zip(pieces)))
         }
         Err(object_store::Error::NotSupported { .. }) => {
-            head(store, file, compression, HEAD_BYTES).await
+            let most = (head as usize).max(HEAD_BYTES);
+            sample_of_head(store, file, compression, most).await
         }
         Err(error) => Err(error.into()),
     }
 }
 
-async fn head(
+async fn sample_of_head(
     store: &Arc<dyn ObjectStore>,
     file: &ObjectMeta,
     compression: FileCompressionType,

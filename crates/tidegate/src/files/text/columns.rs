@@ -32,6 +32,7 @@ pub(super) fn of_objects(files: &[(String, Arc<Found>)], given: &GivenJson) -> S
     let mut all = SniffedJson {
         layout: Layout::Objects,
         shape: Shape::Null,
+        is_known: true,
         by_line: given.ignore_errors,
     };
     for (_, found) in files {

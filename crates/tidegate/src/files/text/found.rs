@@ -11,8 +11,8 @@ use futures::{StreamExt, TryStreamExt, stream};
 use object_store::path::Path;
 use object_store::{ObjectMeta, ObjectStore};
 use parking_lot::Mutex;
-use tidegate_readers::json::{GivenJson, SniffedJson, sniff_json};
-use tidegate_readers::{Sniffed, sniff};
+use tidegate_readers::json::{self, GivenJson, SniffedJson, sniff_json};
+use tidegate_readers::{HEAD_BYTES, HEAD_BYTES_MAX, Sniffed, is_cut, sniff};
 
 use super::Kind;
 use super::bytes::{compression_of, sample};
@@ -135,7 +135,19 @@ impl Files {
             Kind::Delimited(given) => given.sample_rows,
             Kind::Json(_) => None,
         };
-        let sample = sample(store, file, self.compression_of(file), rows).await?;
+        let compression = self.compression_of(file);
+        let mut head = HEAD_BYTES;
+        let sample = loop {
+            let sample = sample(store, file, compression, rows, head).await?;
+            let is_cut = || match &self.kind {
+                Kind::Delimited(given) => is_cut(&sample, given),
+                Kind::Json(given) => json::is_cut(&sample, given),
+            };
+            if sample.is_whole || head >= HEAD_BYTES_MAX || !is_cut() {
+                break sample;
+            }
+            head *= 16;
+        };
         let found = match &self.kind {
             Kind::Delimited(given) => sniff(&sample, given).map(Found::Delimited),
             Kind::Json(given) => sniff_json(&sample, given).map(Found::Json),

@@ -6,10 +6,11 @@ use bytes::Buf;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::arrow::error::ArrowError;
 use datafusion::arrow::json;
+use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::error::{DataFusionError, Result};
 use futures::{StreamExt, TryStreamExt, stream};
-use tidegate_readers::Encoding;
-use tidegate_readers::json::{Flattener, Layout, LineDecoder, SniffedJson};
+use tidegate_readers::json::{Flattener, Layout, LineDecoder, OBJECT_BYTES_MAX, SniffedJson};
+use tidegate_readers::{BATCH_BYTES, Encoding};
 
 use super::bytes::Buffers;
 use super::opener::{Batches, Reading, refused, transcoded};
@@ -33,40 +34,100 @@ pub(super) fn flat(bytes: Buffers, sniffed: &SniffedJson, is_at_start: bool) -> 
     }
 }
 
+/// The columns that are read of objects.
+pub(super) struct Wanted {
+    /// All columns of the table.
+    pub(super) table: SchemaRef,
+    pub(super) columns: Vec<usize>,
+    /// Whether the objects have no other fields than the table, or are not to be asked for them.
+    pub(super) are_known: bool,
+}
+
+/// Decodes objects.
+struct Objects {
+    decoder: json::reader::Decoder,
+    /// The rows of earlier batches.
+    rows: usize,
+    /// The bytes of this batch.
+    bytes: usize,
+}
+
+impl Objects {
+    /// Takes bytes of a buffer, and returns how many, and whether a batch is full.
+    fn decode(&mut self, buffer: &[u8]) -> std::result::Result<(usize, bool), ArrowError> {
+        // Behind so many bytes a batch ends with the next object, which ends with a brace.
+        let part = match BATCH_BYTES.checked_sub(self.bytes + 1) {
+            Some(rest) => buffer.len().min(rest + 1),
+            None => {
+                let end = buffer.iter().position(|byte| *byte == b'}');
+                end.map_or(buffer.len(), |at| at + 1)
+            }
+        };
+        let taken = self.decoder.decode(&buffer[..part])?;
+        self.bytes += taken;
+        if self.bytes > BATCH_BYTES + OBJECT_BYTES_MAX {
+            let message = format!("an object has more than {OBJECT_BYTES_MAX} bytes");
+            return Err(ArrowError::JsonError(message));
+        }
+        let is_large = self.bytes >= BATCH_BYTES && !self.decoder.has_partial_record();
+        // The decoder takes no more when its batch is full.
+        Ok((taken, is_large || taken < part))
+    }
+
+    fn flush(&mut self) -> std::result::Result<Option<RecordBatch>, ArrowError> {
+        self.bytes = 0;
+        self.decoder.flush()
+    }
+}
+
 /// Reads objects of JSON.
 pub(super) fn objects(
     file: &str,
     bytes: Buffers,
-    schema: SchemaRef,
+    wanted: Wanted,
     batch_rows: usize,
     rows_before: u64,
 ) -> Result<Batches> {
+    let schema = match wanted.are_known {
+        true => Arc::new(wanted.table.project(&wanted.columns)?),
+        false => Arc::clone(&wanted.table),
+    };
+    let projection = (!wanted.are_known).then_some(wanted.columns);
     let decoder = json::ReaderBuilder::new(schema)
         .with_batch_size(batch_rows)
         .with_coerce_primitive(true)
+        .with_strict_mode(!wanted.are_known)
         .build_decoder()?;
     let file: Arc<str> = file.into();
-    let reading = Reading::new(bytes, (decoder, rows_before as usize));
-    let batches = stream::try_unfold(reading, move |mut reading| {
+    let objects = Objects {
+        decoder,
+        rows: rows_before as usize,
+        bytes: 0,
+    };
+    let reading = (Reading::new(bytes, objects), projection);
+    let batches = stream::try_unfold(reading, move |(mut reading, projection)| {
         let file = Arc::clone(&file);
         async move {
             loop {
                 reading.fill().await?;
                 let is_end = reading.buffer.is_empty();
-                let (decoder, rows) = &mut reading.decoder;
-                let wrong = |error, rows: usize| not_json(&file, rows, error);
-                let taken = decoder.decode(&reading.buffer);
-                let taken = taken.map_err(|error| wrong(error, *rows + decoder.len()))?;
+                let objects = &mut reading.decoder;
+                let decoded = objects.decode(&reading.buffer);
+                let behind = objects.rows + objects.decoder.len();
+                let (taken, is_full) = decoded.map_err(|error| not_json(&file, behind, error))?;
                 reading.buffer.advance(taken);
-                // It takes no more when a batch is full.
-                if !is_end && reading.buffer.is_empty() {
+                if !is_end && !is_full {
                     continue;
                 }
-                let flushed = decoder.flush();
-                match flushed.map_err(|error| wrong(error, *rows))? {
+                let flushed = objects.flush();
+                match flushed.map_err(|error| not_json(&file, objects.rows, error))? {
                     Some(batch) => {
-                        *rows += batch.num_rows();
-                        return Ok(Some((batch, reading)));
+                        objects.rows += batch.num_rows();
+                        let batch = match &projection {
+                            Some(columns) => batch.project(columns)?,
+                            None => batch,
+                        };
+                        return Ok(Some((batch, (reading, projection))));
                     }
                     None if is_end => return Ok(None),
                     None => {}
@@ -106,8 +167,16 @@ pub(super) fn lines(file: Arc<str>, bytes: Buffers, decoder: LineDecoder) -> Bat
 fn not_json(file: &str, rows: usize, error: ArrowError) -> DataFusionError {
     let said = error.to_string();
     let said = said.strip_prefix("Json error: ").unwrap_or(&said);
-    let message = format!(
-        "cannot read {file}: behind row {rows}: {said}; a field must have one type in all of its rows"
-    );
+    let unknown = said.strip_suffix(" missing from schema");
+    let unknown = unknown.and_then(|rest| rest.rsplit_once("column "));
+    let message = match unknown {
+        Some((_, field)) => format!(
+            "cannot read {file}: behind row {rows} an object has the field {field}, which none of the looked-at parts \
+             of the file has; name all columns that are to be read with columns => {{…}}"
+        ),
+        None => format!(
+            "cannot read {file}: behind row {rows}: {said}; a field must have one type in all of its rows"
+        ),
+    };
     Error::with_source(ErrorKind::Io, message, error).into()
 }

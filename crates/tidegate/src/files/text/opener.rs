@@ -19,7 +19,7 @@ use tidegate_readers::{Decoder, Encoding, LeftOut, Mapping, ReadError, Sniffed, 
 
 use super::bytes::{Buffers, open};
 use super::found::{Files, Found};
-use super::objects::{flat, lines, objects};
+use super::objects::{Wanted, flat, lines, objects};
 use super::parts::{Parts, open_part};
 use crate::error::{Error, ErrorKind};
 use crate::files::name_in;
@@ -84,18 +84,20 @@ impl FileOpener for TextOpener {
                     ))
                 }
                 Found::Json(sniffed) => {
-                    let schema = Arc::new(table.project(&columns)?);
                     let bytes = flat(bytes, sniffed, place.is_none());
                     let before = place.map_or(0, |place| place.objects);
-                    match sniffed.by_line {
-                        true => {
-                            let first_line = place.map_or(1, |place| place.line);
-                            let decoder =
-                                LineDecoder::new(schema, batch_rows, first_line, left_out);
-                            Ok(lines(name, bytes, decoder))
-                        }
-                        false => objects(&name, bytes, schema, batch_rows, before),
+                    if sniffed.by_line {
+                        let schema = Arc::new(table.project(&columns)?);
+                        let first_line = place.map_or(1, |place| place.line);
+                        let decoder = LineDecoder::new(schema, batch_rows, first_line, left_out);
+                        return Ok(lines(name, bytes, decoder));
                     }
+                    let wanted = Wanted {
+                        table,
+                        columns,
+                        are_known: sniffed.is_known || !files.were_looked_at(),
+                    };
+                    objects(&name, bytes, wanted, batch_rows, before)
                 }
             }
         }

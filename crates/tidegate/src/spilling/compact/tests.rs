@@ -37,9 +37,18 @@ fn slices_and_views_of_large_buffers_are_copied_and_others_are_not() {
             .zip(same.columns())
             .all(|(a, b)| Arc::ptr_eq(a, b))
     );
-    let cut: Vec<RecordBatch> = pieces(&whole, 300).map(Result::unwrap).collect();
+    let cut: Vec<RecordBatch> = pieces(&whole, 300, usize::MAX)
+        .map(Result::unwrap)
+        .collect();
     assert_eq!(cut.len(), 67);
     assert_eq!(concat_batches(&whole.schema(), &cut).unwrap(), whole);
+    // Of a third of the batch's bytes.
+    let bytes = whole.get_array_memory_size() / 3;
+    let thirds: Vec<_> = pieces(&whole, usize::MAX, bytes)
+        .map(Result::unwrap)
+        .collect();
+    assert!((3..=4).contains(&thirds.len()), "{}", thirds.len());
+    assert_eq!(concat_batches(&whole.schema(), &thirds).unwrap(), whole);
     let part = whole.slice(100, 50);
     let small = compacted(part.clone()).unwrap();
     assert_eq!(small, part);
