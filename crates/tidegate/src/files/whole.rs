@@ -12,6 +12,8 @@ use async_trait::async_trait;
 use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::{internal_err, not_impl_err};
+use datafusion::datasource::file_format::csv::CsvSink;
+use datafusion::datasource::file_format::json::JsonSink;
 use datafusion::datasource::file_format::parquet::ParquetSink;
 use datafusion::datasource::sink::{DataSink, DataSinkExec};
 use datafusion::error::{DataFusionError, Result};
@@ -40,6 +42,13 @@ pub(crate) fn write_whole(node: &Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> R
     let input = Arc::clone(exec.input());
     let whole = DataSinkExec::new(input, Arc::new(sink), exec.sort_order().clone());
     Ok(Some(Arc::new(whole)))
+}
+
+/// Returns whether a sink writes CSV or JSON.
+pub(crate) fn writes_text(exec: &DataSinkExec) -> bool {
+    let whole = exec.sink().downcast_ref::<WholeSink>();
+    let sink = whole.and_then(WholeSink::inner).unwrap_or(exec.sink());
+    sink.is::<CsvSink>() || sink.is::<JsonSink>()
 }
 
 /// Refuses columns at which the writer of Parquet panics.

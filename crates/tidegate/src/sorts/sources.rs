@@ -9,7 +9,7 @@ use datafusion::arrow::array::{
     Array, ArrayRef, ArrowPrimitiveType, AsArray, GenericByteViewArray, GenericByteViewBuilder,
     PrimitiveArray, downcast_primitive,
 };
-use datafusion::arrow::buffer::NullBuffer;
+use datafusion::arrow::buffer::{NullBuffer, ScalarBuffer};
 use datafusion::arrow::compute::interleave;
 use datafusion::arrow::datatypes::{BinaryViewType, ByteViewType, DataType, StringViewType};
 use datafusion::error::Result;
@@ -32,12 +32,7 @@ pub(super) trait Source: Send + Sync {
 pub(super) fn source_of(data_type: &DataType, arrays: Vec<ArrayRef>) -> Box<dyn Source> {
     macro_rules! of_primitives {
         ($type:ty, $arrays:expr) => {
-            Box::new(Primitives::<$type>(
-                $arrays
-                    .iter()
-                    .map(|array| array.as_primitive().clone())
-                    .collect(),
-            ))
+            Box::new(Primitives::<$type>::new(data_type, &$arrays))
         };
     }
     downcast_primitive! {
@@ -48,26 +43,46 @@ pub(super) fn source_of(data_type: &DataType, arrays: Vec<ArrayRef>) -> Box<dyn 
     }
 }
 
-struct Primitives<T: ArrowPrimitiveType>(Vec<PrimitiveArray<T>>);
+/// The buffers are held without their arrays: they are looked up for each row, and that many fit a cache.
+struct Primitives<T: ArrowPrimitiveType> {
+    data_type: DataType,
+    values: Vec<ScalarBuffer<T::Native>>,
+    /// The validity of each array; none at all if no array has NULLs.
+    nulls: Vec<Option<NullBuffer>>,
+}
+
+impl<T: ArrowPrimitiveType> Primitives<T> {
+    fn new(data_type: &DataType, arrays: &[ArrayRef]) -> Self {
+        let values = arrays
+            .iter()
+            .map(|array| array.as_primitive::<T>().values());
+        let nulls: Vec<_> = arrays.iter().map(|array| array.nulls().cloned()).collect();
+        let has_nulls = nulls.iter().any(Option::is_some);
+        Self {
+            data_type: data_type.clone(),
+            values: values.cloned().collect(),
+            nulls: if has_nulls { nulls } else { Vec::new() },
+        }
+    }
+}
 
 impl<T: ArrowPrimitiveType> Source for Primitives<T> {
     fn at(&self, positions: &[(usize, usize)]) -> Result<ArrayRef> {
-        let values = positions
-            .iter()
-            .map(|(batch, row)| self.0[*batch].values()[*row]);
-        let values = values.collect::<Vec<_>>().into();
-        let has_nulls = self.0.iter().any(|array| array.nulls().is_some());
-        let nulls = has_nulls.then(|| {
-            let valid = positions
+        let mut values = Vec::with_capacity(positions.len());
+        values.extend(
+            positions
                 .iter()
-                .map(|(batch, row)| self.0[*batch].is_valid(*row));
-            valid.collect::<NullBuffer>()
+                .map(|(batch, row)| self.values[*batch][*row]),
+        );
+        let nulls = (!self.nulls.is_empty()).then(|| {
+            let is_valid = |(batch, row): &(usize, usize)| {
+                let nulls = self.nulls[*batch].as_ref();
+                nulls.is_none_or(|nulls| nulls.is_valid(*row))
+            };
+            positions.iter().map(is_valid).collect::<NullBuffer>()
         });
-        let gathered = PrimitiveArray::<T>::new(values, nulls);
-        Ok(Arc::new(match self.0.first() {
-            Some(first) => gathered.with_data_type(first.data_type().clone()),
-            None => gathered,
-        }))
+        let gathered = PrimitiveArray::<T>::new(values.into(), nulls);
+        Ok(Arc::new(gathered.with_data_type(self.data_type.clone())))
     }
 }
 

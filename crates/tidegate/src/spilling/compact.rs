@@ -5,7 +5,6 @@
 //! fails; so it does with a batch of many more rows than others. [`Compact`] copies such batches, in
 //! pieces.
 
-use std::any::Any;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, UInt32Array};
@@ -14,8 +13,6 @@ use datafusion::arrow::compute::take;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion::common::config::ConfigOptions;
-use datafusion::datasource::file_format::csv::CsvSink;
-use datafusion::datasource::file_format::json::JsonSink;
 use datafusion::datasource::sink::DataSinkExec;
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -24,6 +21,7 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
 use futures::{StreamExt, stream};
 
+use crate::files::whole::writes_text;
 use crate::node_rule::Replaced;
 use crate::unary::{UnaryExec, UnaryOperator};
 
@@ -47,8 +45,7 @@ pub(crate) fn compact_written(node: &Arc<dyn ExecutionPlan>, _: &ConfigOptions) 
     let Some(written) = node.downcast_ref::<DataSinkExec>() else {
         return Ok(None);
     };
-    let sink = written.sink() as &dyn Any;
-    match sink.is::<CsvSink>() || sink.is::<JsonSink>() {
+    match writes_text(written) {
         true => over_compact(node, written.input(), WRITTEN_BYTES),
         false => Ok(None),
     }
