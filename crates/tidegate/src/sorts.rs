@@ -3,14 +3,13 @@
 //! [`HostSort`] replaces DataFusion's `SortExec` where all rows are sorted, and the merge of sorted partitions above
 //! it. DataFusion sorts each batch and merges all of them by row comparisons, the partitions on one thread. Here the
 //! batches stay as they arrived, and only 24-byte entries are sorted: a 16-byte key prefix and the position of the
-//! row ([`entries`]). Entries are split into ranges of keys ([`ranges`]), which tasks sort and gather ([`sources`]) side by side.
+//! row ([`entries`]). Entries are split into ranges of keys ([`ranges`]), which tasks sort and gather side by side.
 //! If the memory pool refuses, the rows gathered so far and the rest of the inputs go to DataFusion's `SortExec`,
 //! which spills ([`gathering`]).
 
 mod entries;
 mod gathering;
 mod ranges;
-mod sources;
 
 use std::fmt;
 use std::sync::Arc;

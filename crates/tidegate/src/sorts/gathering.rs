@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::ArrayRef;
+use datafusion::arrow::array::{Array, ArrayRef};
+use datafusion::arrow::compute::interleave;
 use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::arrow::record_batch::{RecordBatch, RecordBatchOptions};
 use datafusion::arrow::row::RowConverter;
@@ -21,10 +22,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::entries::{Common, ENTRY_BYTES, Keys};
 use super::ranges::{Range, Ranges};
-use super::sources::{Source, source_of};
 use super::{fields_of, joined, side_by_side};
 use crate::region::leaf_of;
-use crate::spilling::compacted;
+use crate::spilling::{compacted, compacted_column};
 
 /// While rows are gathered, this many times their memory is reserved. The excess is released before the output
 /// starts, so that the consumers of the rows find memory.
@@ -200,13 +200,8 @@ impl Sort {
             keys = Arc::default();
         }
         let ranges = Ranges::new(entries, held.compare_from);
-        let columns = self.schema.fields().iter().enumerate();
-        let columns = columns.map(|(place, field)| {
-            let arrays = batches.iter().map(|batch| Arc::clone(batch.column(place)));
-            source_of(field.data_type(), arrays.collect())
-        });
         let rows = Arc::new(Gathered {
-            columns: columns.collect(),
+            batches,
             keys,
             sort: self,
         });
@@ -240,7 +235,7 @@ fn have_equal_length(order: &LexOrdering, schema: &Schema) -> Result<bool> {
 
 /// All rows of a sort.
 struct Gathered {
-    columns: Vec<Box<dyn Source>>,
+    batches: Vec<RecordBatch>,
     /// The encoded keys; empty if entries hold all in which they differ.
     keys: Arc<Keys>,
     sort: Arc<Sort>,
@@ -262,7 +257,13 @@ impl Gathered {
     }
 
     fn batch(&self, positions: &[(usize, usize)]) -> Result<RecordBatch> {
-        let columns = self.columns.iter().map(|column| column.at(positions));
+        let columns = (0..self.sort.schema.fields().len()).map(|column| {
+            let arrays = self.batches.iter();
+            let arrays = arrays.map(|batch| batch.column(column).as_ref());
+            let arrays: Vec<&dyn Array> = arrays.collect();
+            // Gathered string views reference the buffers of all batches that they came from.
+            compacted_column(&interleave(&arrays, positions)?)
+        });
         let columns = columns.collect::<Result<Vec<ArrayRef>>>()?;
         // The batches' own schemas may be stricter about nulls than the plan's.
         let schema = Arc::clone(&self.sort.schema);

@@ -35,6 +35,10 @@ use crate::floats::extremes::is_greatest;
 /// The largest number of rows before or after the current row that a function may refer to.
 const AWAY_MAX: u64 = 1 << 16;
 
+/// The largest number of rows after the current one at which a frame may end: as many rows stand in behind each
+/// partition, and a batch may have as many partitions as rows.
+const AHEAD_MAX: i64 = 64;
+
 /// The largest precision of a decimal whose mean DataFusion computes from a 128-bit sum.
 const MEAN_PRECISION_MAX: u8 = 25;
 
@@ -280,7 +284,7 @@ fn frame_of(expr: &Arc<dyn WindowExpr>) -> Option<Frame> {
     match &frame.end_bound {
         end if is_of_all(end) => begins.then_some(Frame::ToEnd(Group::Partition)),
         end if is_of_rows => {
-            let end = distance(end)?;
+            let end = distance(end).filter(|end| *end <= AHEAD_MAX)?;
             let count = match begins {
                 true => None,
                 false => Some(end - distance(&frame.start_bound)? + 1),
