@@ -6,7 +6,7 @@
 //! a body in Rust and perhaps one for devices. [`zones`] has `timezone`, which `AT TIME ZONE` calls,
 //! [`intervals`] what comparisons of intervals call, [`multiples`] what `3 * INTERVAL …` calls, [`division`] what `//` is, [`len`] what `len` counts, [`bits`] those
 //! of the bits of integers, [`json`] those that read JSON, [`regexes`] those that take strings apart, [`subscripts`] their subscripts, [`formatted`] those that write
-//! values by a format, [`lists`] aggregates of lists, [`mode`] the most frequent value, [`product`] the product, [`single`] the value of a subquery, [`times`] timestamps by a format, and [`linear`] the aggregates of linear algebra. [`forms`] has functions of
+//! values by a format, [`lists`] aggregates of lists, [`mode`] the most frequent value, [`percentile`] the value below which a share of the others is, [`product`] the product, [`single`] the value of a subquery, [`times`] timestamps by a format, and [`linear`] the aggregates of linear algebra. [`forms`] has functions of
 //! other systems that are here by another name.
 
 pub(crate) mod bits;
@@ -26,6 +26,7 @@ pub(crate) mod lists;
 pub(crate) mod macros;
 pub(crate) mod moments;
 pub(crate) mod multiples;
+pub(crate) mod percentile;
 pub(crate) mod product;
 pub(crate) mod regexes;
 pub(crate) mod similar_to;

@@ -63,9 +63,10 @@ pub(crate) use rules::with_stops;
 pub(crate) use yielding::yield_at_joins;
 
 /// The rules that come last; what they make is of this process alone.
-const OWN_RULES: [&str; 4] = [
+const OWN_RULES: [&str; 5] = [
     "yield_at_joins",
     "write_whole",
+    "write_folders_in_turn",
     "top_k_that_spills",
     "place_pipelines",
 ];

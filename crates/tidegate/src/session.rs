@@ -73,7 +73,7 @@ use crate::rewrite;
 use crate::rule::PlacePipelines;
 use crate::runtime::Runtime;
 use crate::sources::MorselTable;
-use crate::spilling::top_k_that_spills;
+use crate::spilling::{top_k_that_spills, write_folders_in_turn};
 use crate::stores::Stores;
 
 pub use crate::clients::TEMP_SCHEMA;
@@ -375,6 +375,10 @@ pub fn add_to(builder: SessionStateBuilder, runtime: &Arc<Runtime>) -> SessionSt
         .with_analyzer_rule(Arc::new(CanonicalFloats))
         .with_physical_optimizer_rule(Arc::new(NodeRule("yield_at_joins", yield_at_joins)))
         .with_physical_optimizer_rule(Arc::new(NodeRule("write_whole", write_whole)))
+        .with_physical_optimizer_rule(Arc::new(NodeRule(
+            "write_folders_in_turn",
+            write_folders_in_turn,
+        )))
         .with_physical_optimizer_rule(top_k_that_spills(runtime))
         .with_physical_optimizer_rule(Arc::new(PlacePipelines::new(Arc::clone(runtime))))
         .with_query_planner(Arc::new(QueryPlanner {

@@ -6,19 +6,20 @@
 //! a sort and a limit of each top-k that would take much of the memory limit.
 
 mod compact;
+mod folders;
 mod windows;
 
 use std::sync::Arc;
 
 use datafusion::arrow::compute::SortOptions;
-use datafusion::arrow::datatypes::{DataType, Schema};
-use datafusion::common::JoinType;
+use datafusion::arrow::datatypes::{DataType, Fields, Schema};
 use datafusion::common::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::joins::utils::JoinFilter;
 use datafusion::physical_plan::joins::{HashJoinExec, SortMergeJoinExec};
 use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
@@ -31,6 +32,7 @@ use crate::region::PipelineExec;
 use crate::runtime::Runtime;
 
 pub(crate) use compact::{compact_sorted, compact_written, compacted, compacted_column};
+pub(crate) use folders::write_folders_in_turn;
 pub(crate) use windows::count_windows;
 
 /// The part of the memory limit that the held side of a hash join may take by what is known of it.
@@ -72,20 +74,11 @@ fn merged(join: &HashJoinExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     if join.null_aware || !keys_sort {
         return Ok(None);
     }
-    // DataFusion 55.2 gives the columns of the condition's side the nullability that they have before the
-    // join, and fails at the first row without a match.
-    let is_outer = matches!(
-        join.join_type(),
-        JoinType::Left | JoinType::Right | JoinType::Full
-    );
-    if is_outer && join.filter().is_some() {
-        return Ok(None);
-    }
     let merged: Arc<dyn ExecutionPlan> = Arc::new(SortMergeJoinExec::try_new(
         Arc::clone(left),
         Arc::clone(right),
         join.on().to_vec(),
-        join.filter().cloned(),
+        join.filter().map(with_nullable_columns),
         *join.join_type(),
         vec![SortOptions::default(); join.on().len()],
         join.null_equality(),
@@ -103,6 +96,20 @@ fn merged(join: &HashJoinExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     });
     let columns: Vec<ProjectionExpr> = columns.collect();
     Ok(Some(Arc::new(ProjectionExec::try_new(columns, merged)?)))
+}
+
+/// Lets the columns of a condition be NULL. DataFusion 55.2 computes the condition of an outer join for rows without a
+/// match too, with NULLs for the other side, and refuses them in columns that are not nullable.
+fn with_nullable_columns(filter: &JoinFilter) -> JoinFilter {
+    let fields = filter.schema().fields().iter();
+    let fields: Fields = fields
+        .map(|field| field.as_ref().clone().with_nullable(true))
+        .collect();
+    JoinFilter::new(
+        Arc::clone(filter.expression()),
+        filter.column_indices().to_vec(),
+        Arc::new(Schema::new(fields)),
+    )
 }
 
 /// Returns whether values that a hash join takes for equal are those that a sort puts beside each other.

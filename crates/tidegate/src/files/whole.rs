@@ -15,6 +15,7 @@ use datafusion::common::{internal_err, not_impl_err};
 use datafusion::datasource::file_format::csv::CsvSink;
 use datafusion::datasource::file_format::json::JsonSink;
 use datafusion::datasource::file_format::parquet::ParquetSink;
+use datafusion::datasource::physical_plan::{FileSink, FileSinkConfig};
 use datafusion::datasource::sink::{DataSink, DataSinkExec};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -38,7 +39,7 @@ pub(crate) fn write_whole(node: &Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> R
     if exec.sink().is::<ParquetSink>() {
         check_parquet(&exec.input().schema())?;
     }
-    let sink = WholeSink::new(exec)?;
+    let sink = WholeSink(SinkNode::new(exec)?);
     let input = Arc::clone(exec.input());
     let whole = DataSinkExec::new(input, Arc::new(sink), exec.sort_order().clone());
     Ok(Some(Arc::new(whole)))
@@ -46,9 +47,23 @@ pub(crate) fn write_whole(node: &Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> R
 
 /// Returns whether a sink writes CSV or JSON.
 pub(crate) fn writes_text(exec: &DataSinkExec) -> bool {
-    let whole = exec.sink().downcast_ref::<WholeSink>();
-    let sink = whole.and_then(WholeSink::inner).unwrap_or(exec.sink());
+    let sink = inner(exec);
     sink.is::<CsvSink>() || sink.is::<JsonSink>()
+}
+
+/// Returns what a sink of Parquet, CSV or JSON files writes; `None` for other sinks.
+pub(crate) fn file_config(exec: &DataSinkExec) -> Option<&FileSinkConfig> {
+    let sink = inner(exec);
+    let parquet = sink.downcast_ref::<ParquetSink>().map(FileSink::config);
+    let csv = || sink.downcast_ref::<CsvSink>().map(FileSink::config);
+    let json = || sink.downcast_ref::<JsonSink>().map(FileSink::config);
+    parquet.or_else(csv).or_else(json)
+}
+
+/// Returns the sink behind a [`WholeSink`].
+fn inner(exec: &DataSinkExec) -> &dyn DataSink {
+    let whole = exec.sink().downcast_ref::<WholeSink>();
+    whole.map_or(exec.sink(), |whole| whole.0.sink())
 }
 
 /// Refuses columns at which the writer of Parquet panics.
@@ -66,43 +81,48 @@ fn check_parquet(schema: &Schema) -> Result<()> {
     }
 }
 
-/// A sink that is dropped where its rows end with an error.
+/// A sink that is to be had by reference only, and the node that holds it, which reads nothing.
 #[derive(Debug)]
-struct WholeSink {
-    /// The plan node of the sink: it is to be had by reference only. It reads nothing.
-    node: Arc<dyn ExecutionPlan>,
-    schema: SchemaRef,
-}
+pub(crate) struct SinkNode(DataSinkExec);
 
-impl WholeSink {
-    fn new(exec: &DataSinkExec) -> Result<Self> {
+impl SinkNode {
+    pub(crate) fn new(exec: &DataSinkExec) -> Result<Self> {
         let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
         let nothing = Arc::new(EmptyExec::new(exec.input().schema()));
-        Ok(Self {
-            schema: Arc::clone(exec.sink().schema()),
-            node: Arc::new(exec.clone()).replace_children(vec![nothing], options)?,
-        })
+        let node = Arc::new(exec.clone()).replace_children(vec![nothing], options)?;
+        match node.downcast_ref::<DataSinkExec>() {
+            Some(node) => Ok(Self(node.clone())),
+            None => internal_err!("a sink became another node"),
+        }
     }
 
-    fn inner(&self) -> Option<&dyn DataSink> {
-        self.node.downcast_ref().map(DataSinkExec::sink)
+    pub(crate) fn sink(&self) -> &dyn DataSink {
+        self.0.sink()
+    }
+
+    pub(crate) fn schema(&self) -> &SchemaRef {
+        self.sink().schema()
     }
 }
+
+/// A sink that is dropped where its rows end with an error.
+#[derive(Debug)]
+struct WholeSink(SinkNode);
 
 impl DisplayAs for WholeSink {
     fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.inner().map_or(Ok(()), |inner| inner.fmt_as(format, f))
+        self.0.sink().fmt_as(format, f)
     }
 }
 
 #[async_trait]
 impl DataSink for WholeSink {
     fn metrics(&self) -> Option<MetricsSet> {
-        self.inner()?.metrics()
+        self.0.sink().metrics()
     }
 
     fn schema(&self) -> &SchemaRef {
-        &self.schema
+        self.0.schema()
     }
 
     async fn write_all(
@@ -110,11 +130,8 @@ impl DataSink for WholeSink {
         data: SendableRecordBatchStream,
         context: &Arc<TaskContext>,
     ) -> Result<u64> {
-        let Some(inner) = self.inner() else {
-            return internal_err!("no sink");
-        };
         let (fail, failed) = oneshot::channel();
-        let writing = inner.write_all(until_an_error(data, fail), context);
+        let writing = self.0.sink().write_all(until_an_error(data, fail), context);
         pin_mut!(writing);
         match select(failed, writing).await {
             Either::Left((Ok(error), _)) => Err(error),

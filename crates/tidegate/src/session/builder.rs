@@ -36,8 +36,8 @@ use crate::functions::multiples::{self, IntervalMultiples};
 use crate::functions::subscripts::StringSubscripts;
 use crate::functions::zones::{DEFAULT_ZONE, TimeZoneFunction, ZONE_SETTING};
 use crate::functions::{
-    bits, counts, formatted, json, like_pattern, linear, lists, moments, product, regexes,
-    similar_to, single, times,
+    bits, counts, formatted, json, like_pattern, linear, lists, moments, percentile, product,
+    regexes, similar_to, single, times,
 };
 use crate::generate::{NamedArguments, table_functions};
 use crate::memory::{
@@ -337,7 +337,7 @@ impl SessionBuilder {
         }
         linear::register(&mut *ctx.state_ref().write())?;
         let statistics = counts::functions().into_iter().chain(moments::functions());
-        for function in statistics.chain([product::function()]) {
+        for function in statistics.chain([product::function(), percentile::function()]) {
             ctx.register_udaf(function);
         }
         for function in exact::functions() {

@@ -1,8 +1,11 @@
 //! Where statements spill is used by those that spill alone, and its limits are named as options.
 
-use tidegate::{ErrorKind, Session};
+use std::path::Path;
+
+use tidegate::{Error, ErrorKind, Session};
 
 use crate::host_engine::set;
+use crate::support::lines;
 
 /// Sorts more than fits in memory.
 const SORT: &str = "SELECT max(n) FROM (SELECT row_number() OVER (ORDER BY value * 7919 % 1000003) AS n \
@@ -91,4 +94,64 @@ async fn windows_that_hold_all_rows_ask_for_memory() {
         .collect(&of_rows(3_000_000, "ORDER BY value"))
         .await
         .unwrap();
+}
+
+/// Copies 400,000 rows into 300 folders, where a part of them fits in memory.
+async fn copied_into_folders(folder: &Path, format: &str, value: &str) -> Result<(), Error> {
+    let session = Session::builder()
+        .memory_limit(24 << 20)
+        .temp_dir(folder.join("spill"))
+        .build()?;
+    let copy = format!(
+        "COPY (SELECT value % 300 AS k, value AS v, {value} AS w, repeat('x', 80) || value AS s \
+         FROM generate_series(1, 400000)) TO '{}' (FORMAT {format}, PARTITION_BY k)",
+        folder.join("out").display()
+    );
+    session.collect(&copy).await.map(drop)
+}
+
+fn files_in(folder: &Path) -> usize {
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return 0;
+    };
+    let counts = entries.map(|entry| match entry.unwrap().path() {
+        path if path.is_dir() => files_in(&path),
+        _ => 1,
+    });
+    counts.sum()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_folders_are_written_with_little_memory() {
+    for format in ["parquet", "csv", "json"] {
+        let folder = tempfile::tempdir().unwrap();
+        copied_into_folders(folder.path(), format, "value")
+            .await
+            .unwrap();
+        let out = folder.path().join("out");
+        assert_eq!(std::fs::read_dir(&out).unwrap().count(), 300, "{format}");
+        assert!(
+            files_in(&out) > 300,
+            "{format}: some are written before the last row"
+        );
+        let read = format!(
+            "SELECT concat_ws(' ', count(*), sum(v), sum(w), count(DISTINCT k), bool_and(v % 300 = k AND s LIKE '%x' || v)) AS found \
+             FROM read_{format}('{}/*/*.{format}', hive_partitioning => true)",
+            out.display()
+        );
+        let session = Session::builder().file_urls().build().unwrap();
+        let rows = lines(&session.collect(&read).await.unwrap());
+        let sum = 400_000_i64 * 400_001 / 2;
+        let want = format!("| 400000 {sum} {sum} 300 true |");
+        assert!(rows.contains(&want), "{format}: {rows:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn folders_of_a_copy_that_fails_have_no_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let late = "1 / (value - 390000)";
+    let error = copied_into_folders(folder.path(), "parquet", late).await;
+    assert_eq!(error.unwrap_err().kind(), ErrorKind::Sql);
+    assert_eq!(files_in(&folder.path().join("out")), 0);
 }

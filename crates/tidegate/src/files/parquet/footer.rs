@@ -157,8 +157,7 @@ impl Tail {
             return Ok(Some(footer_start..self.size));
         }
         let footer = &rest[(footer_start - self.start) as usize..];
-        let indexes =
-            offset_indexes(footer).map_err(|why| format!("its footer is damaged: {why}"))?;
+        let indexes = checked(footer).map_err(|why| format!("its footer is damaged: {why}"))?;
         let mut first = self.size;
         for index in indexes {
             if index.end > footer_start {
@@ -179,12 +178,19 @@ impl Tail {
     }
 }
 
-/// Walks a footer and returns where its offset indexes lie.
-fn offset_indexes(footer: &[u8]) -> Result<Vec<Range<u64>>, String> {
-    // Of a row group's column chunk: the index's offset, and its length.
+/// Walks a footer, compares the numbers of rows that it claims, and returns where its offset indexes lie.
+fn checked(footer: &[u8]) -> Result<Vec<Range<u64>>, String> {
+    const FILE_ROWS: [i16; 1] = [3];
+    const GROUP_ROWS: [i16; 2] = [4, 3];
+    // Of a row group's column chunk: its values, the index's offset, and its length.
+    const VALUES: [i16; 4] = [4, 1, 3, 5];
     const OFFSET: [i16; 3] = [4, 1, 4];
     const LENGTH: [i16; 3] = [4, 1, 5];
     let (mut indexes, mut offset) = (Vec::new(), None);
+    let (mut of_file, mut of_groups) = (None, 0_i64);
+    // The fewest values of a column of the row group; those of a list may be more than its rows.
+    let mut values = None;
+    let mut lacks = None;
     walk(footer, |path, value| {
         if path == OFFSET {
             offset = u64::try_from(value).ok();
@@ -192,9 +198,25 @@ fn offset_indexes(footer: &[u8]) -> Result<Vec<Range<u64>>, String> {
             && let (Some(start), Ok(length)) = (offset.take(), u64::try_from(value))
         {
             indexes.push(start..start.saturating_add(length));
+        } else if path == VALUES {
+            values = Some(values.map_or(value, |least: i64| least.min(value)));
+        } else if path == GROUP_ROWS {
+            of_groups = of_groups.saturating_add(value);
+            let least = values.take().filter(|values| *values < value);
+            lacks = lacks.or(least.map(|least| (least, value)));
+        } else if path == FILE_ROWS {
+            of_file = Some(value);
         }
     })?;
-    Ok(indexes)
+    match (of_file, lacks) {
+        (Some(rows), _) if rows != of_groups => Err(format!(
+            "the file is said to have {rows} rows, and its row groups {of_groups}"
+        )),
+        (_, Some((values, rows))) => Err(format!(
+            "a column of a row group of {rows} rows is said to have {values} values"
+        )),
+        _ => Ok(indexes),
+    }
 }
 
 /// Compares the number of pages that an offset index claims with its length.
