@@ -36,6 +36,9 @@ def run(code: str, *, wait: float = 120) -> subprocess.CompletedProcess[str]:
     )
 
 
+#: A statement of many small batches, for an hour.
+FAST = "SELECT a.value * b.value AS v FROM range(100000) a, range(1000000) b WHERE a.value * b.value % 977 = 1"
+
 STOPPED = """
 import os, signal, threading, time
 import tidegate as tg
@@ -62,11 +65,16 @@ for _ in range({times}):
         "con.sql(LONG).collect()",
         "con.sql(LONG).to_pandas()",
         "con.sql(LONG).to_arrow_reader().read_all()",
+        "__import__('pyarrow').table(con.sql(LONG))",
+        "__import__('polars').DataFrame(con.sql(LONG))",
+        # Batches come fast, so that no wait for one is long.
+        "__import__('pyarrow').table(con.sql(FAST))",
+        "__import__('polars').DataFrame(con.sql(FAST))",
         "con.execute('CREATE TABLE t AS ' + LONG)",
     ],
 )
 def test_ctrl_c_stops_a_statement(how):
-    done = run(f"LONG = {LONG!r}" + STOPPED.format(times=3, run=how))
+    done = run(f"LONG = {LONG!r}\nFAST = {FAST!r}" + STOPPED.format(times=3, run=how))
     assert done.returncode == 0, done
     # Most of a second is for a machine that does other things: what waits looks every 50 ms.
     times = [float(line) for line in done.stdout.split()]
@@ -282,6 +290,34 @@ def test_python_functions_in_frames_and_sql(con):
     with pytest.raises(tg.SqlError, match="on purpose") as caught:
         frame.select(fails("a")).collect()
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+@pytest.mark.parametrize(
+    ("returns", "values", "said"),
+    [
+        ("int64", ["a", "b"], "gave other values: Cannot cast string 'a' to value of Int64"),
+        ("int8", [1, 1000], "gave other values: Can't cast value 1000 to type Int8"),
+        ("int64", [1.5, 2.0], "gave other values: 1.5 is not a whole number"),
+        ("int64", [1.0, float("nan")], "gave other values"),
+    ],
+)
+def test_what_a_function_gives_is_of_its_type(con, returns, values, said):
+    function = tg.udf(returns=returns)(lambda x: pa.array(values))
+    frame = con.from_dict({"x": [1, 2]})
+    with pytest.raises(tg.SqlError, match=said):
+        frame.select(function("x")).collect()
+
+    def mapped(batch: pa.RecordBatch) -> dict:
+        return {"y": values}
+
+    with pytest.raises(tg.SqlError, match="the function's column 'y' is to be"):
+        frame.map_partitions(mapped, {"y": returns}).collect()
+
+
+def test_whole_numbers_and_nulls_of_a_function_are_cast(con):
+    function = tg.udf(returns="int8")(lambda x: pa.array([2.0, None]))
+    made = con.from_dict({"x": [1, 2]}).select(function("x").alias("y")).collect().to_arrow()
+    assert made.column("y").to_pylist() == [2, None]
 
 
 def test_a_function_may_ask_the_engine_and_be_interrupted():

@@ -235,8 +235,14 @@ class DataFrame(Fetched):
                 frame = inner._of(lambda inner=inner, node=node: inner._frame.filter(node))  # type: ignore[misc]
         return frame
 
-    def group_by(self, *exprs: IntoExpr, **named: IntoExpr) -> GroupBy:
-        """Make groups of rows whose values are equal; ``agg`` follows. NULLs are one group."""
+    def group_by(self, *exprs: IntoExpr, maintain_order: bool = False, **named: IntoExpr) -> GroupBy:
+        """Make groups of rows whose values are equal; ``agg`` follows. NULLs are one group.
+
+        Args:
+            maintain_order: must be ``False``: groups come in no order, and ``sort`` gives them one.
+        """
+        if maintain_order is not False:
+            raise ValueError("group_by(maintain_order=True): rows have no order to be kept; sort the groups")
         return GroupBy(self, self._aliased(exprs, named))
 
     def join(
@@ -253,6 +259,7 @@ class DataFrame(Fetched):
         """Join with another frame by columns whose values are equal; NULL equals nothing.
 
         Args:
+            other: a frame, or data that ``Connection.from_arrow`` takes.
             on: the columns, where both frames call them the same.
             how: ``inner``, ``left``, ``right``, ``full``, ``semi``, ``anti`` or ``cross``.
             left_on: the columns of this frame.
@@ -260,6 +267,8 @@ class DataFrame(Fetched):
             suffix: what is added to the name of the other frame's column if this one has it, too.
             coalesce: whether the keys of both become one column; by default they do, but for ``full``.
         """
+        if not isinstance(other, DataFrame):
+            other = self._con.from_arrow(other)
         left, right = (_names(on), _names(on)) if on is not None else (_names(left_on), _names(right_on))
         if how == "cross" and (left or right):
             raise ValueError("a cross join has no keys")
@@ -295,7 +304,9 @@ class DataFrame(Fetched):
         names = list(_expr.flat(subset)) or None
         return self._of(lambda: self._frame.distinct(names))
 
-    unique = distinct
+    def unique(self, subset: str | Sequence[str] | None = None) -> DataFrame:
+        """Keep one row of those that are alike, in all columns or in these; any one of them."""
+        return self.distinct(*(_names(subset) if subset is not None else ()))
 
     def explode(self, *columns: str) -> DataFrame:
         """Make a row of each element of lists. A NULL list is one row; an empty list is none."""
@@ -348,6 +359,13 @@ class DataFrame(Fetched):
     def collect(self) -> Table:
         """Run the frame and keep its rows in memory, as an object that any Arrow library reads."""
         return Table(self._run(self._frame.start))
+
+    def cache(self) -> DataFrame:
+        """Run the frame now and keep its rows in memory; the frame that comes back reads them from there.
+
+        ``Connection.cache`` keeps the columns of a table, also on a device.
+        """
+        return self._con.from_arrow(self.collect())
 
     async def collect_async(self) -> Table:
         """Run the frame beside other tasks of asyncio; cancelling the task stops it."""

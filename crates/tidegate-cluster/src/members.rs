@@ -19,6 +19,12 @@ const SILENCE: Duration = Duration::from_millis(3_500);
 /// How often silent executors are looked for.
 pub(crate) const LOOK: Duration = Duration::from_millis(100);
 
+/// How long an executor is not used after its second loss, and at the most after others.
+const PAUSE: Duration = Duration::from_secs(10);
+const PAUSE_MAX: Duration = Duration::from_secs(300);
+/// When losses before are forgotten.
+const LOSSES_FORGOTTEN: Duration = Duration::from_secs(900);
+
 /// The executors of a cluster.
 #[derive(Debug, Default)]
 pub(crate) struct Members {
@@ -45,6 +51,8 @@ struct Member {
     heard: Instant,
     /// A statement lost it then.
     suspected: Option<Instant>,
+    /// How often statements lost it, one soon after the other.
+    losses: u32,
     /// Why it is not used.
     refused: Option<String>,
     gone: CancellationToken,
@@ -99,6 +107,7 @@ impl Members {
                 joined,
                 heard: Instant::now(),
                 suspected: None,
+                losses: 0,
                 refused,
                 gone: gone.clone(),
                 drain: drain.clone(),
@@ -140,11 +149,18 @@ impl Members {
         usable.collect()
     }
 
-    /// Notes that a statement lost an executor: it is not used again before it reports. One that has left is
+    /// Notes that a statement lost an executor: it is not used again before it reports, nor, if others have lost it
+    /// lately, for a while that doubles each time, for one that reports may still not be reached. One that has left is
     /// not known any more, and one that came back under its name is another.
     pub(crate) fn suspect(&self, name: &str, url: &Url) {
         let mut members = self.by_name.lock();
         if let Some(member) = members.get_mut(name).filter(|member| member.url == *url) {
+            member.losses = match member.suspected.map(|at| at.elapsed()) {
+                // Other tasks lose it with the first.
+                Some(ago) if ago < BEAT => member.losses,
+                Some(ago) if ago < LOSSES_FORGOTTEN => member.losses.saturating_add(1),
+                _ => 1,
+            };
             member.suspected = Some(Instant::now());
         }
     }
@@ -175,7 +191,7 @@ impl Members {
             url: member.url.to_string(),
             version: member.hello.version.clone(),
             state: member.state().into(),
-            reason: member.refused.clone(),
+            reason: member.refused.clone().or_else(|| member.why_suspected()),
             cores: member.hello.cores,
             memory_limit: member.hello.memory_limit,
             memory_used: member.beat.memory_used,
@@ -191,7 +207,17 @@ impl Members {
 impl Member {
     /// Tells whether the executor has reported since a statement lost it.
     fn is_sound(&self) -> bool {
-        self.suspected.is_none_or(|at| self.heard > at)
+        self.suspected
+            .is_none_or(|at| self.heard > at && at.elapsed() >= pause(self.losses))
+    }
+
+    fn why_suspected(&self) -> Option<String> {
+        let at = self.suspected.filter(|_| !self.is_sound())?;
+        let rest = pause(self.losses).saturating_sub(at.elapsed()).as_secs();
+        Some(format!(
+            "it reports, and {} statements lost it: it is used again in {rest} s",
+            self.losses
+        ))
     }
 
     /// Tells whether statements could use the executor, so that it is lost if it goes.
@@ -208,6 +234,16 @@ impl Member {
             _ if self.beat.is_draining => "draining",
             _ => "ready",
         }
+    }
+}
+
+/// Returns how long an executor is not used after so many losses.
+fn pause(losses: u32) -> Duration {
+    match losses.checked_sub(2) {
+        Some(more) => PAUSE
+            .saturating_mul(2_u32.saturating_pow(more))
+            .min(PAUSE_MAX),
+        None => Duration::ZERO,
     }
 }
 
@@ -261,7 +297,7 @@ mod tests {
 
     use url::Url;
 
-    use super::Members;
+    use super::{Members, pause};
     use crate::join::{Beat, Hello};
 
     fn hello(name: &str) -> Hello {
@@ -276,6 +312,27 @@ mod tests {
         let asked: Vec<String> = asked.iter().map(ToString::to_string).collect();
         let usable = members.usable(&asked).into_iter();
         usable.map(|usable| usable.name).collect()
+    }
+
+    #[test]
+    fn who_is_lost_again_is_not_used_for_longer() {
+        let seconds = [0, 1, 2, 3, 4, 100].map(|losses| pause(losses).as_secs());
+        assert_eq!(seconds, [0, 0, 10, 20, 40, 300]);
+        let members = Arc::<Members>::default();
+        let url = Url::parse("http://127.0.0.1:1").unwrap();
+        let one = members.join(hello("a"), url.clone(), None);
+        // Two tasks of one statement lose it at once.
+        members.suspect("a", &url);
+        members.suspect("a", &url);
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        one.beat(Beat::default());
+        assert_eq!(names(&members, &[]), ["a"]);
+        members.by_name.lock().get_mut("a").unwrap().losses = 2;
+        assert!(names(&members, &[]).is_empty());
+        let report = members.reports().remove(0);
+        assert_eq!(report.state, "suspect");
+        let reason = report.reason.unwrap();
+        assert!(reason.contains("2 statements lost it"), "{reason}");
     }
 
     #[test]

@@ -176,6 +176,10 @@ pub(crate) struct Planner {
 
 #[async_trait]
 impl SpreadPlanner for Planner {
+    fn partitions(&self, executors: &[String]) -> Option<usize> {
+        partitions_of(&self.members.usable(executors))
+    }
+
     async fn spread(
         &self,
         plan: &Arc<dyn ExecutionPlan>,
@@ -268,6 +272,13 @@ impl SpreadPlanner for Planner {
             received_bytes: counts.received_bytes + self.channels.received_bytes(),
         }
     }
+}
+
+/// Returns how many partitions a task has: one for each core of the largest executor, but two at least, for what has
+/// one partition is not divided.
+fn partitions_of(executors: &[Usable]) -> Option<usize> {
+    let cores = executors.iter().map(|executor| executor.cores).max()?;
+    usize::try_from(cores.max(2)).ok()
 }
 
 /// Counts the tasks of a plan in stages.
@@ -430,7 +441,11 @@ impl Spreader {
         let first = self.statement as usize;
         let headers = to_headers(self.state.config_options())?;
         let headers = with_statement(headers, &self.tasks.word_of(self.statement))?;
-        let builder = SessionStateBuilder::new_from_existing(self.state.clone())
+        let mut builder = SessionStateBuilder::new_from_existing(self.state.clone());
+        if let (Some(config), Some(partitions)) = (builder.config(), partitions_of(executors)) {
+            config.options_mut().execution.target_partitions = partitions;
+        }
+        let builder = builder
             .with_query_planner(Arc::new(Planned(base)))
             .with_distributed_planner()
             .with_distributed_worker_resolver(Urls(Arc::clone(executors)))

@@ -10,9 +10,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use arrow::array::{Array, ArrayRef, RecordBatch};
-use arrow::compute::cast;
+use arrow::compute::kernels::cmp::distinct;
+use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Field, SchemaRef};
 use arrow::error::ArrowError;
+use arrow::util::display::array_value_to_string;
 use datafusion::common::exec_err;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::{
@@ -164,15 +166,43 @@ impl ScalarUDFImpl for PythonFunction {
                 given.len()
             );
         }
-        Ok(ColumnarValue::Array(cast_to(&given, &self.returns)?))
+        match cast_to(&given, &self.returns) {
+            Ok(made) => Ok(ColumnarValue::Array(made)),
+            Err(error) => exec_err!(
+                "function '{}' returns {}, and gave other values: {}",
+                self.name,
+                self.returns,
+                what_of(error)
+            ),
+        }
     }
 }
 
+/// Casts what a function gave to the type that it was said to give.
+///
+/// # Errors
+/// Fails for a value that the type does not have.
 fn cast_to(array: &ArrayRef, wanted: &DataType) -> std::result::Result<ArrayRef, ArrowError> {
-    match array.data_type() == wanted {
-        true => Ok(Arc::clone(array)),
-        false => cast(array, wanted),
+    let given = array.data_type();
+    if given == wanted {
+        return Ok(Arc::clone(array));
     }
+    let strict = CastOptions {
+        safe: false,
+        ..CastOptions::default()
+    };
+    let made = cast_with_options(array, wanted, &strict)?;
+    // A cast to whole numbers cuts fractions off.
+    if given.is_floating() && wanted.is_integer() {
+        let differs = distinct(array, &cast_with_options(&made, given, &strict)?)?;
+        if let Some(row) = differs.values().set_indices().next() {
+            let value = array_value_to_string(array, row)?;
+            return Err(ArrowError::CastError(format!(
+                "{value} is not a whole number, as {wanted} has them"
+            )));
+        }
+    }
+    Ok(made)
 }
 
 /// Makes the closure that maps a batch by a callable, which gives a batch of these columns.
@@ -206,7 +236,22 @@ fn column_of(given: &RecordBatch, field: &Field) -> std::result::Result<ArrayRef
         );
         return Err(ArrowError::InvalidArgumentError(message));
     };
-    cast_to(column, field.data_type())
+    cast_to(column, field.data_type()).map_err(|error| {
+        ArrowError::InvalidArgumentError(format!(
+            "the function's column '{}' is to be {}, and has other values: {}",
+            field.name(),
+            field.data_type(),
+            what_of(error)
+        ))
+    })
+}
+
+/// Returns what a cast says, without Arrow's word for its kind.
+fn what_of(error: ArrowError) -> String {
+    match error {
+        ArrowError::CastError(what) => what,
+        other => other.to_string(),
+    }
 }
 
 /// Runs Python on a thread of the engine.

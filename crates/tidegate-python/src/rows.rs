@@ -9,9 +9,10 @@ use arrow::error::ArrowError;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use futures::StreamExt;
 use futures::stream::BoxStream;
+use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::{PyAnyMethods, PyModule, pyclass, pymethods};
 use pyo3::types::PyCapsule;
-use pyo3::{Bound, PyResult, Python};
+use pyo3::{Bound, PyErr, PyResult, Python};
 use pyo3_arrow::ffi::{ArrayIterator, to_schema_pycapsule, to_stream_pycapsule};
 use tidegate::{CancelHandle, Error, ErrorKind};
 use tokio::sync::Mutex;
@@ -217,12 +218,10 @@ impl Iterator for Pulled {
         }
         let pulled = Python::try_attach(|py| {
             let next = next_of(Arc::clone(&self.batches));
-            wait(py, &self.cancel, next).map_err(|raised| {
-                if self.cancel.is_cancelled() {
-                    again(py);
-                }
+            wait(py, &self.cancel, next).or_else(|raised| match is_raised_again(py, &raised) {
+                true => Ok(None),
                 // Whoever reads this may not have Python's lock, and so no way to print an exception.
-                raised.to_string()
+                false => Err(raised.to_string()),
             })
         });
         let item = match pulled {
@@ -246,8 +245,22 @@ impl Drop for Pulled {
     }
 }
 
-/// Has Ctrl-C raised once more: who reads the stream turns the exception into an error of its own.
-fn again(py: Python<'_>) {
-    let thread = PyModule::import(py, "_thread");
-    let _ = thread.and_then(|thread| thread.call_method0("interrupt_main"));
+/// Has Ctrl-C raised once more, and returns whether that is sure.
+///
+/// Who reads a stream makes an error of its own of the stream's, which hides Ctrl-C. So the stream ends as if it had no
+/// more rows, and Python raises Ctrl-C when the reader returns to it, before anybody sees what was read. Only Python's own
+/// handler is known to raise.
+fn is_raised_again(py: Python<'_>, raised: &PyErr) -> bool {
+    let raise = || -> PyResult<bool> {
+        let signal = PyModule::import(py, "signal")?;
+        let handler = signal.call_method1("getsignal", (signal.getattr("SIGINT")?,))?;
+        if !handler.is(signal.getattr("default_int_handler")?) {
+            return Ok(false);
+        }
+        let thread = PyModule::import(py, "_thread")?;
+        // Last, for Python raises it in whatever it runs next.
+        thread.call_method0("interrupt_main")?;
+        Ok(true)
+    };
+    raised.is_instance_of::<PyKeyboardInterrupt>(py) && raise().unwrap_or(false)
 }

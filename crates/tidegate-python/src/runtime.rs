@@ -68,18 +68,19 @@ pub(crate) fn wait<T: Send + 'static>(
         let _ = sender.send(done.unwrap_or_else(|_| Err(panicked())));
     })?;
     loop {
+        // Before the first wait as well: of a stream whose batches come fast none is long.
+        if let Err(raised) = py.check_signals() {
+            cancel.cancel();
+            stop(py, receiver);
+            task.abort();
+            return Err(raised);
+        }
         let (back, received) = receive(py, receiver, STEP);
         receiver = back;
         match received {
             Ok(done) => return done.map_err(|error| raise(&error)),
             Err(RecvTimeoutError::Disconnected) => return Err(raise(&panicked())),
             Err(RecvTimeoutError::Timeout) => {}
-        }
-        if let Err(raised) = py.check_signals() {
-            cancel.cancel();
-            stop(py, receiver);
-            task.abort();
-            return Err(raised);
         }
     }
 }

@@ -176,7 +176,10 @@ impl Decoder {
         }
         let is_end = bytes.is_empty();
         while !self.is_full() && (is_end || consumed < bytes.len()) {
-            let (step, taken) = self.tokenizer.read(&bytes[consumed..], &mut self.rows)?;
+            let (step, taken) = match is_end {
+                true => (self.tokenizer.end(&mut self.rows)?, 0),
+                false => self.tokenizer.read(&bytes[consumed..], &mut self.rows)?,
+            };
             consumed += taken;
             match step {
                 Step::Row => self.accept()?,

@@ -65,6 +65,15 @@ pub enum ReadError {
         /// The line, from 1.
         line: u64,
     },
+    /// A quote that is never closed.
+    #[error(
+        "line {line}: a quote is opened and never closed: where it is a character as others, quote => '' says so, and quote => \
+         '…' names another"
+    )]
+    Quote {
+        /// The line that the row begins on, from 1.
+        line: u64,
+    },
     /// A row that is larger than rows may be; most often a quote that is never closed.
     #[error(
         "line {line}: the row is longer than {limit} bytes; a quote may be missing its partner: try \

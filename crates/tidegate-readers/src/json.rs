@@ -1,10 +1,11 @@
 //! The columns of JSON: fields in the order in which the file has them.
 //!
 //! A file is objects one after the other (newlines between them or not), or one array of objects. A field
-//! has the type that all of its values share; where they share none, it is text. Strings that are all dates,
-//! `2024-01-31`, or times, `2024-01-31T10:00:00Z`, are of those types.
+//! has the type that all of its values share; where they share none, it is text, and objects and lists are the JSON
+//! that they are. Strings that are all dates, `2024-01-31`, or times, `2024-01-31T10:00:00Z`, are of those types.
 
 mod lines;
+mod texts;
 
 use std::fmt;
 
@@ -19,6 +20,7 @@ use crate::sample::Sample;
 use crate::sniff::UTC;
 
 pub use lines::LineDecoder;
+pub use texts::Texts;
 
 /// The most bytes of an object.
 pub const OBJECT_BYTES_MAX: usize = 16 << 20;
@@ -39,8 +41,12 @@ pub enum Layout {
 pub struct GivenJson {
     /// All columns with their types, by name; others are not read.
     pub columns: Option<Vec<(String, DataType)>>,
+    /// Types of some columns, by name. One that no looked-at object has is a column too.
+    pub types: Vec<(String, DataType)>,
     /// Whether lines that are not objects of the columns are left out.
     pub ignore_errors: bool,
+    /// About so many rows are looked at; [`usize::MAX`] for all.
+    pub sample_rows: Option<usize>,
 }
 
 /// What was found of a file.
@@ -86,16 +92,52 @@ pub enum Shape {
 impl SniffedJson {
     /// Returns the columns: those that are given, or that were found; all may be NULL.
     pub fn schema(&self, given: &GivenJson) -> Schema {
-        match &given.columns {
-            Some(columns) => {
-                let field = |(name, data_type): &(String, DataType)| {
-                    Field::new(name, data_type.clone(), true)
-                };
-                Schema::new(columns.iter().map(field).collect::<Vec<_>>())
-            }
-            None => self.shape.schema(),
+        let field =
+            |(name, data_type): &(String, DataType)| Field::new(name, data_type.clone(), true);
+        if let Some(columns) = &given.columns {
+            return Schema::new(columns.iter().map(field).collect::<Vec<_>>());
         }
+        let mut fields: Vec<Field> = match &self.shape {
+            Shape::Object(fields) => fields.iter().map(column_of).collect(),
+            _ => Vec::new(),
+        };
+        for given in given.types.iter().map(field) {
+            match fields.iter_mut().find(|field| field.name() == given.name()) {
+                Some(field) => *field = given,
+                None => fields.push(given),
+            }
+        }
+        Schema::new(fields)
     }
+
+    /// Returns the columns of text in which the file has, or may have, objects or lists.
+    pub fn texts(&self, given: &GivenJson, table: &Schema) -> Vec<String> {
+        let is_typed = |name: &String| {
+            let mut typed = given.columns.iter().flatten().chain(&given.types);
+            typed.any(|(typed, _)| typed == name)
+        };
+        let is_nested = |name: &String| match &self.shape {
+            Shape::Object(fields) => {
+                let mut fields = fields.iter();
+                fields.any(|(field, shape)| field == name && shape.is_nested())
+            }
+            _ => false,
+        };
+        let texts = table.fields().iter().filter(|field| {
+            *field.data_type() == DataType::Utf8
+                && (is_nested(field.name()) || is_typed(field.name()))
+        });
+        texts.map(|field| field.name().clone()).collect()
+    }
+}
+
+/// Returns a field of the file's objects as a column.
+fn column_of((name, shape): &(String, Shape)) -> Field {
+    let data_type = match shape.is_mixed() {
+        true => DataType::Utf8,
+        false => shape.data_type(),
+    };
+    Field::new(name, data_type, true)
 }
 
 impl Shape {
@@ -121,14 +163,6 @@ impl Shape {
         };
     }
 
-    /// Returns the fields of objects as a schema; all may be NULL.
-    pub fn schema(&self) -> Schema {
-        match self {
-            Self::Object(fields) => Schema::new(fields_of(fields)),
-            _ => Schema::empty(),
-        }
-    }
-
     fn is_nested(&self) -> bool {
         matches!(self, Self::List(_) | Self::Object(_) | Self::Mixed)
     }
@@ -147,17 +181,13 @@ impl Shape {
         }
     }
 
-    fn find_mixed(&self, path: &str) -> Option<String> {
+    /// Tells whether values of several kinds, some of them nested, are in it.
+    fn is_mixed(&self) -> bool {
         match self {
-            Self::Mixed => Some(path.to_string()),
-            Self::List(item) => item.find_mixed(&format!("{path}[]")),
-            Self::Object(fields) => fields.iter().find_map(|(name, shape)| {
-                shape.find_mixed(&match path.is_empty() {
-                    true => name.clone(),
-                    false => format!("{path}.{name}"),
-                })
-            }),
-            _ => None,
+            Self::Mixed => true,
+            Self::List(item) => item.is_mixed(),
+            Self::Object(fields) => fields.iter().any(|(_, shape)| shape.is_mixed()),
+            _ => false,
         }
     }
 }
@@ -221,12 +251,6 @@ pub fn sniff_json(sample: &Sample, given: &GivenJson) -> Result<SniffedJson, Sni
             let message = "its values are not objects: only objects have columns";
             return Err(SniffError::Json(message.into()));
         }
-    }
-    if let Some(path) = shape.find_mixed("") {
-        return Err(SniffError::Json(format!(
-            "the field \"{path}\" is an object or a list in some rows and something else in others: it must \
-             be one kind of value in all of them"
-        )));
     }
     if shape == Shape::Null && given.columns.is_none() && !sample.is_whole && !by_line {
         let message = format!("its first object does not end within {} bytes", text.len());

@@ -272,6 +272,23 @@ impl Tokenizer {
         }
     }
 
+    /// Reads the row that the end of the text ends.
+    ///
+    /// # Errors
+    /// [`ReadError::Quote`] if it ends within quotes.
+    pub(crate) fn end(&mut self, rows: &mut Rows) -> Result<Step, ReadError> {
+        // A newline ends a row, but not within quotes.
+        let (step, _) = self.read(b"\n", rows)?;
+        let (ends, text) = rows.before(rows.rows.len());
+        if step == Step::More && (rows.text_len > text || rows.ends_len > ends) {
+            let within = memchr::memchr_iter(b'\n', &rows.text[text..rows.text_len]).count();
+            return Err(ReadError::Quote {
+                line: self.reader.line() - within as u64,
+            });
+        }
+        Ok(step)
+    }
+
     fn check(&self, rows: &Rows, ends: usize, text: usize) -> Result<(), ReadError> {
         let (bytes, values) = (rows.text_len - text, rows.ends_len - ends);
         if bytes <= ROW_BYTES_MAX && values <= COLUMNS_MAX {

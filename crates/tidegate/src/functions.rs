@@ -20,6 +20,7 @@ pub(crate) mod forms;
 pub(crate) mod intervals;
 pub(crate) mod json;
 pub(crate) mod len;
+pub(crate) mod letters;
 pub(crate) mod like_pattern;
 pub(crate) mod linear;
 pub(crate) mod lists;

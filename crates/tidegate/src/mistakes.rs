@@ -425,6 +425,7 @@ impl Finder<'_> {
         }
         if error.kind() == ErrorKind::NotFound
             && let Some(name) = quoted_words(error.message()).next()
+            && !name.contains(['/', '*', '?', '['])
         {
             return Some(self.way_to_table(None, name));
         }

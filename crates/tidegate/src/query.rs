@@ -171,7 +171,8 @@ async fn asked(
         if options.spread.mode == SpreadMode::Never {
             return stays("tidegate.spread = 'never'");
         }
-        let before = before_own_rules(state)?;
+        let partitions = hook.0.partitions(&options.spread.executors);
+        let before = before_own_rules(state, partitions)?;
         let logical = match joined(logical, &before)? {
             Subqueries::Joined(logical) => logical,
             Subqueries::Stay(why) => return stays(why),
@@ -198,8 +199,8 @@ fn stays(why: &str) -> Result<Option<Spreading>> {
     Ok(Some(Spreading::Here(why.into())))
 }
 
-/// Returns a state that plans without the rules of [`OWN_RULES`].
-fn before_own_rules(state: &SessionState) -> Result<SessionState> {
+/// Returns a state that plans without the rules of [`OWN_RULES`], for so many partitions if that is said.
+fn before_own_rules(state: &SessionState, partitions: Option<usize>) -> Result<SessionState> {
     let rules = state.physical_optimizers().iter();
     let rules = rules.filter(|rule| !OWN_RULES.contains(&rule.name()));
     let rules = rules.map(Arc::clone).collect();
@@ -211,6 +212,12 @@ fn before_own_rules(state: &SessionState) -> Result<SessionState> {
     let pushes = "datafusion.optimizer.enable_dynamic_filter_pushdown";
     config.options_mut().set(pushes, "false")?;
     config.options_mut().set(BESIDE, "false")?;
+    // What a scan is told of an order above it does not travel; it only says which rows to read first.
+    let hints = "datafusion.optimizer.enable_sort_pushdown";
+    config.options_mut().set(hints, "false")?;
+    if let Some(partitions) = partitions {
+        config.options_mut().execution.target_partitions = partitions;
+    }
     Ok(builder.build())
 }
 

@@ -38,6 +38,10 @@ pub use readers::Reader;
 /// one promises, in one partition.
 #[async_trait]
 pub trait SpreadPlanner: fmt::Debug + Send + Sync {
+    /// Returns how many partitions a stage has on an executor, whatever this process has, where one of these names may
+    /// be used, or any if there is none; `None` if no executor is there.
+    fn partitions(&self, executors: &[String]) -> Option<usize>;
+
     /// Plans a statement over executors, or says why it stays.
     ///
     /// # Errors
@@ -92,7 +96,7 @@ pub struct ExecutorReport {
     pub url: String,
     /// Its version.
     pub version: String,
-    /// `ready`, `draining`, `suspect` (a statement lost it, and it has not reported since) or `refused`.
+    /// `ready`, `draining`, `suspect` (a statement lost it, and it has not reported since, or several lost it) or `refused`.
     pub state: String,
     /// Why it is not used.
     pub reason: Option<String>,

@@ -53,6 +53,25 @@ async fn generated_tables_are_shared_by_parts() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_scheduler_of_one_partition_spreads() {
+    let nodes = Nodes::start(2).await;
+    let folder = files(&nodes.session).await;
+    nodes
+        .rows("SET datafusion.execution.target_partitions = 1")
+        .await;
+    let alone = builder().file_urls().build().unwrap();
+    let table = format!("'{}/*.parquet'", folder.path().display());
+    for sql in [
+        format!("SELECT k, count(*), sum(id) FROM {table} GROUP BY k"),
+        format!("SELECT id, v FROM {table} ORDER BY v DESC LIMIT 5"),
+        format!("SELECT id, name FROM {table} ORDER BY id DESC"),
+        format!("SELECT id, row_number() OVER (PARTITION BY k ORDER BY id) FROM {table}"),
+    ] {
+        nodes.same(&alone, &sql).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_limit_is_of_all_shares_together() {
     let nodes = Nodes::start(2).await;
     let folder = files(&nodes.session).await;

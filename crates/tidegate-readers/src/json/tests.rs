@@ -1,13 +1,15 @@
 //! Fields come in the file's order.
 
-use super::{Flattener, GivenJson, Layout, sniff_json};
+use arrow::datatypes::DataType;
+
+use super::{Flattener, GivenJson, Layout, Texts, sniff_json};
 use crate::sample::Sample;
 
 #[track_caller]
 fn check(text: &str, layout: Layout, columns: &[(&str, &str)]) {
     let found = sniff_json(&Sample::whole(text.into()), &GivenJson::default()).unwrap();
     assert_eq!(found.layout, layout);
-    let schema = found.shape.schema();
+    let schema = found.schema(&GivenJson::default());
     let fields = schema.fields().iter();
     let fields: Vec<_> = fields
         .map(|f| (f.name().clone(), f.data_type().to_string()))
@@ -66,10 +68,10 @@ fn dates_and_times_are_found() {
 
 #[test]
 fn columns_may_be_given_and_lines_left_out() {
-    let columns = vec![("b".into(), arrow::datatypes::DataType::Int64)];
+    let columns = vec![("b".into(), DataType::Int64)];
     let given = GivenJson {
         columns: Some(columns),
-        ignore_errors: false,
+        ..GivenJson::default()
     };
     let sniff = |text: &str, given| sniff_json(&Sample::whole(text.into()), given);
     let found = sniff("{\"a\": 1}\n{\"a\": {}}\n", &given).unwrap();
@@ -110,5 +112,54 @@ fn what_is_no_json_says_where() {
     assert_eq!(error("[{\"a\": 1}"), "the array has no end, ]");
     assert!(error("7").contains("neither objects"));
     assert!(error("[1, 2]").contains("not objects"));
-    assert!(error("{\"a\": 1}\n{\"a\": {}}").contains("\"a\" is an object or a list"));
+}
+
+#[test]
+fn fields_of_several_kinds_are_text() {
+    let text = r#"{"a": 1, "b": [{"c": 1}, 2], "d": {"e": 1}}
+{"a": {"x": [1]}, "b": [], "d": {"e": 2}}"#;
+    let columns = [("a", "Utf8"), ("b", "Utf8"), ("d", "Struct(\"e\": Int64)")];
+    check(text, Layout::Objects, &columns);
+}
+
+#[test]
+fn types_of_some_columns_may_be_given() {
+    let given = GivenJson {
+        types: vec![
+            ("b".into(), DataType::Utf8),
+            ("late".into(), DataType::Int64),
+        ],
+        ..GivenJson::default()
+    };
+    let text = r#"{"a": 1, "b": 2}"#;
+    let found = sniff_json(&Sample::whole(text.into()), &given).unwrap();
+    let schema = found.schema(&given);
+    let columns = schema.fields().iter();
+    let columns: Vec<_> = columns
+        .map(|field| (field.name().as_str(), field.data_type().clone()))
+        .collect();
+    let expect = [
+        ("a", DataType::Int64),
+        ("b", DataType::Utf8),
+        ("late", DataType::Int64),
+    ];
+    assert_eq!(columns, expect);
+    assert_eq!(found.texts(&given, &schema), ["b"]);
+}
+
+#[test]
+fn nested_values_of_some_fields_become_strings() {
+    let text = r#"{"a": {"b\"": "}\\", "c": [1,
+ 2]}, "b": {"a": [3]}, "c" : [ ]}
+{"a": 5, "x": {"a": {}}, "c": "[\"", "a": [{}]}"#;
+    let expect = r#"{"a": "{\"b\\\"\": \"}\\\\\", \"c\": [1,  2]}", "b": {"a": [3]}, "c" : "[ ]"}
+{"a": 5, "x": {"a": {}}, "c": "[\"", "a": "[{}]"}"#;
+    for buffer in [1, 2, 3, 7, 1000] {
+        let mut texts = Texts::new(["a".to_string(), "c".to_string()]);
+        let mut made = Vec::new();
+        for chunk in text.as_bytes().chunks(buffer) {
+            texts.push(chunk, &mut made);
+        }
+        assert_eq!(String::from_utf8(made).unwrap(), expect, "{buffer}");
+    }
 }

@@ -133,13 +133,15 @@ fn candidates(text: &[u8], given: &Given) -> Vec<Syntax> {
             quotes
         }
     };
-    let comments: Vec<Option<u8>> = match given.comment {
-        Some(comment) => vec![comment],
-        None if begins_lines(text, b'#') => vec![Some(b'#'), None],
-        None => vec![None],
-    };
     let mut all = Vec::new();
     for &delimiter in &delimiters {
+        let comments: Vec<Option<u8>> = match given.comment {
+            Some(comment) => vec![comment],
+            None if begins_lines(text, b'#') && !is_header(text, delimiter) => {
+                vec![Some(b'#'), None]
+            }
+            None => vec![None],
+        };
         for &quote in &quotes {
             let escape = match (given.escape, quote) {
                 (Some(escape), _) => escape,
@@ -157,6 +159,19 @@ fn candidates(text: &[u8], given: &Given) -> Vec<Syntax> {
         }
     }
     all
+}
+
+/// Tells whether the one line that begins with `#` is the first, and is separated as the second: it names the columns.
+fn is_header(text: &[u8], delimiter: u8) -> bool {
+    let mut lines = text.split(|byte| *byte == b'\n');
+    let (Some(first), Some(second)) = (lines.next(), lines.next()) else {
+        return false;
+    };
+    let separators = |line: &[u8]| memchr::memchr_iter(delimiter, line).count();
+    first.starts_with(b"#")
+        && separators(first) > 0
+        && separators(first) == separators(second)
+        && memchr::memmem::find(text, b"\n#").is_none()
 }
 
 fn begins_lines(text: &[u8], byte: u8) -> bool {

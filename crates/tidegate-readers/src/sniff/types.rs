@@ -250,6 +250,8 @@ impl Fact {
         };
         let is_timestamp = match given.timestamp_format {
             Some(_) => traits.contains(Traits::GIVEN_TIMESTAMP),
+            // What was said of dates holds for days without a time as well.
+            None if given.date_format.is_some() && traits.dates().next().is_some() => false,
             None => traits.timestamps().next().is_some(),
         };
         if is_date {

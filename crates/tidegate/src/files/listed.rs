@@ -3,7 +3,7 @@
 //! In a pattern `*`, `?` and `[…]` stand for characters of one name, and `**` for any folders. A folder is
 //! all files below it, but for hidden ones.
 
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 
 use datafusion::catalog::Session;
 use datafusion::datasource::listing::ListingTableUrl;
@@ -134,7 +134,7 @@ impl FilePath {
 /// Reads a path of this machine, in which no character has a meaning of its own.
 fn local(path: &str) -> Result<ListingTableUrl> {
     let given = Path::new(path.strip_prefix("file://").unwrap_or(path));
-    let absolute = std::path::absolute(given)?;
+    let absolute = without_parents(std::path::absolute(given)?);
     let is_folder = path.ends_with('/') || absolute.is_dir();
     let url = match is_folder {
         true => url::Url::from_directory_path(&absolute),
@@ -142,6 +142,25 @@ fn local(path: &str) -> Result<ListingTableUrl> {
     };
     let url = url.map_err(|()| Error::new(ErrorKind::Sql, format!("'{path}' is not a path")))?;
     ListingTableUrl::try_new(url, None)
+}
+
+/// Returns a path without `..`: what it leads to, or, where nothing is there, would by its text.
+fn without_parents(path: PathBuf) -> PathBuf {
+    if !path.components().any(|part| part == Component::ParentDir) {
+        return path;
+    }
+    if let Ok(there) = path.canonicalize() {
+        return there;
+    }
+    let mut whole = PathBuf::new();
+    for part in path.components() {
+        match part {
+            // The parent of the root is the root.
+            Component::ParentDir => drop(whole.pop()),
+            part => whole.push(part),
+        }
+    }
+    whole
 }
 
 /// Returns the keys and values of a file's folders that are called `key=value`.

@@ -20,6 +20,7 @@ use sqlparser::ast::{
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
 
+use super::letters::by_letters;
 use super::times::chrono_format;
 use crate::statements;
 use crate::statements::visits::change_expressions;
@@ -217,6 +218,18 @@ const TIMES: [(&str, bool); 3] = [
     ("try_strptime", true),
 ];
 
+/// Functions whose formats may be of letters.
+const LETTERED: [&str; 8] = [
+    "to_char",
+    "date_format",
+    "to_date",
+    "to_timestamp",
+    "to_timestamp_seconds",
+    "to_timestamp_millis",
+    "to_timestamp_micros",
+    "to_timestamp_nanos",
+];
+
 /// What a call stands for. Its arguments are identifiers `$0`, `$1`, …, which nobody can write without
 /// quotes.
 struct Form(Expr);
@@ -276,6 +289,9 @@ pub(crate) fn form(call: &Function) -> Option<Expr> {
     if let Some(other) = renamed(&name) {
         return Some(Expr::Function(called_as(other, call)));
     }
+    if LETTERED.contains(&name.as_str()) {
+        return with_letters(call).map(Expr::Function);
+    }
     if name == JOINED {
         return matches!(call, Cow::Owned(_)).then(|| Expr::Function(Function::clone(call)));
     }
@@ -308,7 +324,25 @@ pub(crate) fn takes_other(name: &str, call: &Function) -> bool {
     let FunctionArguments::List(list) = &call.args else {
         return false;
     };
-    is_short(name, call) || (EXTREMES.contains(&name) && list.args.len() == 2)
+    is_short(name, call)
+        || (EXTREMES.contains(&name) && list.args.len() == 2)
+        || LETTERED.contains(&name) && with_letters(call).is_some()
+}
+
+/// Writes the formats of a call that are of letters as our functions take them; `None` if none is.
+fn with_letters(call: &Function) -> Option<Function> {
+    let mut call = call.clone();
+    let FunctionArguments::List(list) = &mut call.args else {
+        return None;
+    };
+    let mut has_letters = false;
+    for argument in list.args.iter_mut().skip(1) {
+        if let Some(format) = text_of(argument).and_then(by_letters) {
+            *argument = unnamed(text(&format));
+            has_letters = true;
+        }
+    }
+    has_letters.then_some(call)
 }
 
 /// Tells whether a call leaves out what a function of ours wants.

@@ -133,7 +133,7 @@ pub(super) const COLUMNS: &[Row] = &[
     ("nan", "'NaN'::double"),
     ("inf infinity", "'Infinity'::double"),
     ("none nil undefined", "NULL"),
-    ("filename file_name", "name the file in FROM, and give it as a column: SELECT 'x.csv' AS filename, *"),
+    ("filename file_name", "a column of read_csv('x.csv', filename => true), and of read_json and read_parquet"),
 ];
 
 /// Types.
@@ -323,6 +323,7 @@ pub(super) const SETTINGS: &[Row] = &[
 /// Beginnings of messages of the planner that have a way out.
 #[rustfmt::skip]
 pub(super) const MESSAGES: &[Row] = &[
+    ("There is no registered file format with ext", "COPY writes Parquet, CSV, JSON and Arrow, by the file's ending or (FORMAT csv); Excel opens a .csv"),
     ("Cannot coerce arithmetic expression VARCHAR + VARCHAR", "join strings with ||, or CAST them to numbers"),
     ("Cannot coerce arithmetic expression List", "array_transform(l, x -> x + 1) computes with each value of a list"),
     ("Cannot coerce arithmetic expression", "CAST one side to the type of the other"),

@@ -1,6 +1,6 @@
 //! Tables that statements name by a path or URL: `SELECT … FROM 's3://bucket/k.parquet'`.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::{Arc, OnceLock, Weak};
 
@@ -15,6 +15,7 @@ use datafusion::execution::context::SessionState;
 use datafusion::execution::options::ReadOptions;
 use datafusion::logical_expr::{LogicalPlan, Statement, WriteOp};
 use datafusion::prelude::SessionContext;
+use futures::TryStreamExt;
 use parking_lot::RwLock;
 
 use super::bounds::check_options;
@@ -111,10 +112,67 @@ impl UrlTableFactory for FileTables {
             Err(error) if is_unsupported(&error) => return Err(error),
             Err(_) => return Ok(None),
         };
+        if !is_remote {
+            check_formats(&state, &config, path).await?;
+        }
         let config = config.infer_partitions_from_path(&state).await?;
         let config = config.infer_schema(&state).await?;
         Ok(Some(Arc::new(ListingTable::try_new(config)?)))
     }
+}
+
+/// Refuses a folder with files of several formats, of which DataFusion reads those that are like the first.
+///
+/// # Errors
+/// [`ErrorKind::Sql`].
+async fn check_formats(
+    state: &SessionState,
+    config: &ListingTableConfig,
+    path: &str,
+) -> Result<()> {
+    let mut endings = BTreeSet::new();
+    for url in &config.table_paths {
+        if !url.is_collection() || url.get_glob().is_some() {
+            continue;
+        }
+        let store = state.runtime_env().object_store(url)?;
+        let mut files = url.list_all_files(state, store.as_ref(), "").await?;
+        while let Some(file) = files.try_next().await? {
+            let name = file
+                .location
+                .filename()
+                .unwrap_or_default()
+                .to_ascii_lowercase();
+            let known =
+                ending_of(&name).filter(|ending| state.get_file_format_factory(ending).is_some());
+            endings.extend(known.map(str::to_string));
+        }
+    }
+    let mut all = endings.iter().map(String::as_str);
+    let (Some(first), Some(_)) = (all.next(), all.next()) else {
+        return Ok(());
+    };
+    let message = format!(
+        "'{path}': the folder has files of several formats ({}): name those that are to be read, as in '{}/*.{first}'",
+        endings
+            .iter()
+            .map(String::as_str)
+            .collect::<Vec<_>>()
+            .join(", "),
+        path.trim_end_matches('/')
+    );
+    Err(Error::new(ErrorKind::Sql, message).into())
+}
+
+/// Returns the ending of a file's name that says its format.
+fn ending_of(name: &str) -> Option<&str> {
+    let mut endings = name.rsplit('.');
+    let (last, before) = (endings.next()?, endings.next()?);
+    Some(if formats::is_compression(last) {
+        before
+    } else {
+        last
+    })
 }
 
 /// Tells whether a path has a pattern for the names of folders, which DataFusion's listing does not match.
@@ -128,13 +186,8 @@ async fn table_of_pattern(
     state: &SessionState,
     path: &str,
 ) -> Result<Option<Arc<dyn TableProvider>>> {
-    let mut endings = path.rsplit('.');
-    let (Some(last), Some(before)) = (endings.next(), endings.next()) else {
+    let Some(ending) = ending_of(path) else {
         return Ok(None);
-    };
-    let ending = match formats::is_compression(last) {
-        true => before,
-        false => last,
     };
     let Some(factory) = state.get_file_format_factory(&ending.to_ascii_lowercase()) else {
         return Ok(None);

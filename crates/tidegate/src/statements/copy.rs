@@ -9,6 +9,7 @@ use sqlparser::tokenizer::{Token, TokenWithSpan};
 use super::words::is_word;
 use super::{StatementError, tokenize};
 use crate::files::copied::APPEND;
+use crate::functions::letters::by_letters;
 
 /// Options by their names in either system, and DataFusion's name.
 const OPTIONS: [(&str, &str); 19] = [
@@ -240,6 +241,9 @@ impl Options {
             (APPEND, value) => truth(value).ok_or_else(|| {
                 list.error("APPEND is true or false, or stands alone for true".into())
             })?,
+            ("format.date_format" | "format.timestamp_format", Some(value)) => {
+                by_letters(&value).unwrap_or(value)
+            }
             (_, Some(value)) => value,
             (_, None) => {
                 let message = format!("syntax error: expected a value of {}", name.to_uppercase());

@@ -133,7 +133,7 @@ impl Files {
         }
         let rows = match &self.kind {
             Kind::Delimited(given) => given.sample_rows,
-            Kind::Json(_) => None,
+            Kind::Json(given) => given.sample_rows,
         };
         let compression = self.compression_of(file);
         let mut head = HEAD_BYTES;

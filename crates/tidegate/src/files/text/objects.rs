@@ -9,17 +9,24 @@ use datafusion::arrow::json;
 use datafusion::arrow::record_batch::RecordBatch;
 use datafusion::error::{DataFusionError, Result};
 use futures::{StreamExt, TryStreamExt, stream};
-use tidegate_readers::json::{Flattener, Layout, LineDecoder, OBJECT_BYTES_MAX, SniffedJson};
+use tidegate_readers::json::{
+    Flattener, Layout, LineDecoder, OBJECT_BYTES_MAX, SniffedJson, Texts,
+};
 use tidegate_readers::{BATCH_BYTES, Encoding};
 
 use super::bytes::Buffers;
 use super::opener::{Batches, Reading, refused, transcoded};
 use crate::error::{Error, ErrorKind};
 
-/// Makes an array objects one after the other.
-pub(super) fn flat(bytes: Buffers, sniffed: &SniffedJson, is_at_start: bool) -> Buffers {
+/// Makes an array objects one after the other, and strings of what is nested in these columns.
+pub(super) fn flat(
+    bytes: Buffers,
+    sniffed: &SniffedJson,
+    is_at_start: bool,
+    texts: Vec<String>,
+) -> Buffers {
     let bytes = transcoded(bytes, Encoding::Utf8, is_at_start);
-    match sniffed.layout {
+    let bytes = match sniffed.layout {
         Layout::Objects => bytes,
         Layout::Array => {
             let mut flattener = Flattener::default();
@@ -31,7 +38,18 @@ pub(super) fn flat(bytes: Buffers, sniffed: &SniffedJson, is_at_start: bool) -> 
                 })
                 .boxed()
         }
+    };
+    if texts.is_empty() {
+        return bytes;
     }
+    let mut texts = Texts::new(texts);
+    bytes
+        .map_ok(move |buffer| {
+            let mut made = Vec::new();
+            texts.push(&buffer, &mut made);
+            made.into()
+        })
+        .boxed()
 }
 
 /// The columns that are read of objects.
@@ -165,18 +183,67 @@ pub(super) fn lines(file: Arc<str>, bytes: Buffers, decoder: LineDecoder) -> Bat
 }
 
 fn not_json(file: &str, rows: usize, error: ArrowError) -> DataFusionError {
+    const MEND: &str = "have more rows looked at with sample_size => 1000000, or all with -1";
     let said = error.to_string();
     let said = said.strip_prefix("Json error: ").unwrap_or(&said);
     let unknown = said.strip_suffix(" missing from schema");
     let unknown = unknown.and_then(|rest| rest.rsplit_once("column "));
-    let message = match unknown {
-        Some((_, field)) => format!(
-            "cannot read {file}: behind row {rows} an object has the field {field}, which none of the looked-at parts \
-             of the file has; name all columns that are to be read with columns => {{…}}"
-        ),
-        None => format!(
-            "cannot read {file}: behind row {rows}: {said}; a field must have one type in all of its rows"
+    let why = match (unknown, value_of_field(said)) {
+        (Some((_, field)), _) => {
+            let name = field.trim_matches('\'');
+            format!(
+                "an object has the field {field}, which none of the looked-at parts of the file has; name it and its \
+                 type with types => {{'{name}': 'VARCHAR'}}, {MEND}, or name all columns that are to be read with columns => {{…}}"
+            )
+        }
+        (None, Some((field, what))) => {
+            let column = field.split('.').next().unwrap_or_default();
+            format!(
+                "the field '{field}': {what}, and a field has one type in all rows; read it as text with types => \
+                 {{'{column}': 'VARCHAR'}}, {MEND}, or leave such lines out with ignore_errors => true"
+            )
+        }
+        (None, None) => format!(
+            "{said}; where the objects are one a line, ignore_errors => true leaves out those that cannot be read"
         ),
     };
+    let message = format!("cannot read {file}: behind row {rows}: {why}");
     Error::with_source(ErrorKind::Io, message, error).into()
+}
+
+/// Reads what Arrow says of the value of a field: its name, with those of the objects around it, and what is wrong.
+fn value_of_field(said: &str) -> Option<(String, String)> {
+    let mut names = Vec::new();
+    let mut rest = said;
+    while let Some(field) = rest.strip_prefix("whilst decoding field '") {
+        let (name, behind) = field.split_once("': ")?;
+        names.push(name);
+        rest = behind.strip_prefix("Json error: ").unwrap_or(behind);
+    }
+    let value = rest.strip_prefix("failed to parse ");
+    let parts = value.and_then(|rest| rest.rsplit_once(" as "));
+    let what = match parts {
+        Some((value, "Int64")) => format!("{value} is not a BIGINT"),
+        Some((value, "Float64")) => format!("{value} is not a DOUBLE"),
+        Some((value, _)) => format!("{value} is of another type"),
+        None => rest.to_string(),
+    };
+    (!names.is_empty()).then(|| (names.join("."), what))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::value_of_field;
+
+    #[test]
+    fn arrows_words_are_taken_apart() {
+        let of = |said| value_of_field(said).unwrap();
+        let wrong = "whilst decoding field 'a': whilst decoding field 'b': failed to parse \"x as y\" as Int64";
+        let what = "\"x as y\" is not a BIGINT";
+        assert_eq!(of(wrong), ("a.b".into(), what.into()));
+        let wrong = "whilst decoding field 'v': expected string got {\"b\": 1}";
+        let what = "expected string got {\"b\": 1}";
+        assert_eq!(of(wrong), ("v".into(), what.into()));
+        assert_eq!(value_of_field("Encountered unexpected 'x'"), None);
+    }
 }

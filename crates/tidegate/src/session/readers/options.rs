@@ -18,6 +18,7 @@ use crate::files::format::checked;
 use crate::files::listed::FilePath;
 use crate::files::table::FilesOptions;
 use crate::files::text::{Kind, TextFormat, Union};
+use crate::functions::letters::by_letters;
 
 /// The arguments of every reader.
 const OF_FILES: [Known; 3] = [
@@ -33,14 +34,14 @@ const OF_CSV: [Known; 20] = [
     ("escape", &[]),
     ("header", &[]),
     ("columns", &[]),
-    ("types", &["dtypes", "column_types"]),
+    ("types", &["dtype", "dtypes", "column_types"]),
     ("names", &["column_names"]),
-    ("nullstr", &["null"]),
+    ("nullstr", &["null", "na_values"]),
     ("dateformat", &["date_format"]),
     ("timestampformat", &["timestamp_format"]),
     ("decimal_separator", &[]),
     ("comment", &[]),
-    ("skip", &[]),
+    ("skip", &["skiprows"]),
     ("encoding", &[]),
     ("sample_size", &["sample_rows"]),
     ("all_varchar", &[]),
@@ -52,9 +53,11 @@ const OF_CSV: [Known; 20] = [
 ];
 
 /// The arguments of `read_json`.
-const OF_JSON: [Known; 4] = [
+const OF_JSON: [Known; 6] = [
     ("format", &[]),
     ("columns", &[]),
+    ("types", &["dtypes"]),
+    ("sample_size", &["sample_rows"]),
     ("ignore_errors", &[]),
     ("compression", &[]),
 ];
@@ -177,6 +180,8 @@ impl Call {
         }
         Ok(Kind::Json(Box::new(GivenJson {
             columns: self.columns(state)?,
+            types: self.types(state)?,
+            sample_rows: self.sample_rows()?,
             ignore_errors: self.arguments.flag("ignore_errors")?.unwrap_or(false),
         })))
     }
@@ -204,18 +209,9 @@ impl Call {
             }
             encoding => encoding.flatten(),
         };
-        let sample_rows = match arguments.whole("sample_size")? {
-            None => None,
-            Some(-1) => Some(usize::MAX),
-            Some(rows @ 1..) => usize::try_from(rows).ok(),
-            Some(_) => {
-                let takes = "a number of rows, or -1 for all";
-                return Ok(arguments.mismatch("sample_size", takes)?);
-            }
-        };
         let format_of = |name| -> Result<Option<String>, Error> {
             let format = arguments.text(name)?.filter(|format| *format != "auto");
-            Ok(format.map(str::to_string))
+            Ok(format.map(|format| by_letters(format).unwrap_or_else(|| format.to_string())))
         };
         let (columns, types) = (self.columns(state)?, self.types(state)?);
         Ok(Given {
@@ -239,8 +235,20 @@ impl Call {
             all_text: arguments.flag("all_varchar")?.unwrap_or(false),
             null_padding: arguments.flag("null_padding")?.unwrap_or(false),
             ignore_errors: arguments.flag("ignore_errors")?.unwrap_or(false),
-            sample_rows,
+            sample_rows: self.sample_rows()?,
         })
+    }
+
+    fn sample_rows(&self) -> Result<Option<usize>> {
+        match self.arguments.whole("sample_size")? {
+            None => Ok(None),
+            Some(-1) => Ok(Some(usize::MAX)),
+            Some(rows @ 1..) => Ok(usize::try_from(rows).ok()),
+            Some(_) => {
+                let takes = "a number of rows, or -1 for all";
+                Ok(self.arguments.mismatch("sample_size", takes)?)
+            }
+        }
     }
 
     fn columns(&self, state: &SessionState) -> Result<Option<Vec<(String, DataType)>>> {
