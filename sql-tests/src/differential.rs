@@ -108,7 +108,7 @@ pub async fn lanes_answer_as_datafusion_does() {
 fn lanes() -> (Vec<Lane>, Gpus) {
     let mut lanes = Lane::chosen().expect("lanes");
     // Over Flight, regions run where they run without it, and columns have the wire's plain types.
-    lanes.retain(|lane| !matches!(lane, Lane::Stock | Lane::Flight | Lane::Cluster));
+    lanes.retain(|lane| !matches!(lane, Lane::Stock | Lane::Flight));
     let gpus = match lanes.iter().any(|lane| lane.needs_gpu()) {
         true => Gpus::open().expect("a session"),
         false => Gpus::unopened(),
