@@ -14,7 +14,7 @@ use datafusion::execution::context::QueryPlanner;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::logical_expr::{EmptyRelation, LogicalPlan};
-use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion_distributed::{
     CompressionType, DesiredTaskCountEvent, DesiredTaskCountEventResponse, DistributedExec,
@@ -502,9 +502,13 @@ impl Sharing {
             weight,
         };
         let readers: Vec<Reader> = executors.iter().zip(weights).map(reader).collect();
-        // Each reads its share on all of its cores, however few the scheduler has.
+        // Each reads its share on all of its cores, but where one partition was planned: what is above it may take no
+        // other, as an aggregate that is computed in one step.
         let cores = executors.iter().map(|executor| executor.cores).max();
-        let partitions = cores.unwrap_or(1) as usize;
+        let partitions = match leaf.output_partitioning().partition_count() {
+            1 => 1,
+            _ => cores.unwrap_or(1) as usize,
+        };
         let shares = leaf_shares(leaf, &readers, partitions, &self.environment)?;
         let Some(shares) = shares else {
             return Ok(None);

@@ -71,6 +71,21 @@ async fn a_scheduler_of_one_partition_spreads() {
     }
 }
 
+/// An aggregate in one step takes one partition, and there is one below each part of a union.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_scan_of_one_partition_stays_one() {
+    let nodes = Nodes::start(2).await;
+    let folder = files(&nodes.session).await;
+    let alone = builder().file_urls().build().unwrap();
+    let one = format!("'{}/2.parquet'", folder.path().display());
+    for sql in [
+        format!("SELECT count(DISTINCT name), count(id % 3) FROM {one}"),
+        format!("SELECT sum(k) FROM {one} UNION ALL SELECT sum(id) FROM {one}"),
+    ] {
+        nodes.same(&alone, &sql).await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_limit_is_of_all_shares_together() {
     let nodes = Nodes::start(2).await;
