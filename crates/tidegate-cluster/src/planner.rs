@@ -14,8 +14,8 @@ use datafusion::execution::context::QueryPlanner;
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::logical_expr::{EmptyRelation, LogicalPlan};
-use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use datafusion::physical_plan::execution_plan::reset_plan_states;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use datafusion_distributed::{
     CompressionType, DesiredTaskCountEvent, DesiredTaskCountEventResponse, DistributedExec,
     DistributedExt, DistributedLeafExec, NetworkBoundaryExt, RouteTasksEvent,

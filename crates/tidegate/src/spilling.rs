@@ -14,6 +14,8 @@ use std::sync::Arc;
 use datafusion::arrow::compute::SortOptions;
 use datafusion::arrow::datatypes::{DataType, Fields, Schema};
 use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{JoinSide, internal_err};
 use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
@@ -78,7 +80,7 @@ fn merged(join: &HashJoinExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         Arc::clone(left),
         Arc::clone(right),
         join.on().to_vec(),
-        join.filter().map(with_nullable_columns),
+        join.filter().map(in_order).transpose()?,
         *join.join_type(),
         vec![SortOptions::default(); join.on().len()],
         join.null_equality(),
@@ -98,18 +100,36 @@ fn merged(join: &HashJoinExec) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     Ok(Some(Arc::new(ProjectionExec::try_new(columns, merged)?)))
 }
 
-/// Lets the columns of a condition be NULL. DataFusion 55.2 computes the condition of an outer join for rows without a
-/// match too, with NULLs for the other side, and refuses them in columns that are not nullable.
-fn with_nullable_columns(filter: &JoinFilter) -> JoinFilter {
-    let fields = filter.schema().fields().iter();
-    let fields: Fields = fields
-        .map(|field| field.as_ref().clone().with_nullable(true))
-        .collect();
-    JoinFilter::new(
-        Arc::clone(filter.expression()),
-        filter.column_indices().to_vec(),
-        Arc::new(Schema::new(fields)),
-    )
+/// Returns a condition as DataFusion 55.2 computes it in a sort-merge join: on columns of the left side before those of
+/// the right one, whatever order they are declared in, and, of an outer join, on NULLs for rows without a match, whether
+/// the columns are nullable or not.
+fn in_order(filter: &JoinFilter) -> Result<JoinFilter> {
+    let declared = filter.column_indices();
+    let mut order: Vec<usize> = (0..declared.len()).collect();
+    order.sort_by_key(|place| declared[*place].side == JoinSide::Right);
+    let fields = order.iter().map(|place| {
+        let field = filter.schema().field(*place);
+        field.clone().with_nullable(true)
+    });
+    let schema = Schema::new(fields.collect::<Fields>());
+    let expr = Arc::clone(filter.expression()).transform(|expr| {
+        let Some(column) = expr.downcast_ref::<Column>() else {
+            return Ok(Transformed::no(expr));
+        };
+        let place = order.iter().position(|place| *place == column.index());
+        let Some(place) = place else {
+            return internal_err!("the condition of a join has no column {column}");
+        };
+        Ok(Transformed::yes(
+            Arc::new(Column::new(column.name(), place)) as _,
+        ))
+    })?;
+    let columns = order.iter().map(|place| declared[*place].clone());
+    Ok(JoinFilter::new(
+        expr.data,
+        columns.collect(),
+        Arc::new(schema),
+    ))
 }
 
 /// Returns whether values that a hash join takes for equal are those that a sort puts beside each other.

@@ -78,18 +78,20 @@ fn scan(side: &str, batches: &[RecordBatch]) -> Arc<dyn ExecutionPlan> {
     MemorySourceConfig::try_new_exec(&[batches.to_vec()], schema(side), None).unwrap()
 }
 
-/// Keeps pairs whose values are in order.
-fn filter() -> JoinFilter {
-    let schema = Schema::new(vec![
-        Field::new("l", DataType::Int64, false),
-        Field::new("r", DataType::Int64, false),
-    ]);
-    let columns = [JoinSide::Left, JoinSide::Right].map(|side| ColumnIndex { index: 2, side });
+/// Keeps pairs whose values are in order; the columns are declared in this order.
+fn filter(sides: [JoinSide; 2]) -> JoinFilter {
+    let fields = sides.map(|side| Field::new(side.to_string(), DataType::Int64, false));
+    let columns = sides.map(|side| ColumnIndex { index: 2, side });
+    let column = |side: JoinSide| {
+        let place = sides.iter().position(|declared| *declared == side);
+        Arc::new(Column::new(&side.to_string(), place.unwrap()))
+    };
     let in_order = BinaryExpr::new(
-        Arc::new(Column::new("l", 0)),
+        column(JoinSide::Left),
         Operator::Lt,
-        Arc::new(Column::new("r", 1)),
+        column(JoinSide::Right),
     );
+    let schema = Schema::new(fields.to_vec());
     JoinFilter::new(Arc::new(in_order), columns.to_vec(), Arc::new(schema))
 }
 
@@ -141,15 +143,17 @@ async fn compare(seed: u64, rows_max: usize) {
         .collect();
     let batch_size = [1, 2, 7, 64, 8192][random.random_range(0..5)];
     for kind in KINDS {
-        for filter in [None, Some(filter())] {
+        let declared = [
+            [JoinSide::Left, JoinSide::Right],
+            [JoinSide::Right, JoinSide::Left],
+        ];
+        let filters = declared.map(|sides| Some(filter(sides)));
+        for filter in filters.into_iter().chain([None]) {
             for nulls in [
                 NullEquality::NullEqualsNothing,
                 NullEquality::NullEqualsNull,
             ] {
-                let case = format!(
-                    "seed {seed}, {kind}, filter {}, {nulls:?}",
-                    filter.is_some()
-                );
+                let case = format!("seed {seed}, {kind}, {nulls:?}, {filter:?}",);
                 let hash = HashJoinExec::try_new(
                     scan("l", &left),
                     scan("r", &right),
