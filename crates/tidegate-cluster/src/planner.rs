@@ -430,8 +430,9 @@ impl Spreader {
         resolver: Resolver,
     ) -> Result<SessionState> {
         let count = executors.len();
+        let kinds = Arc::new(Kinds::of(&base)?);
         let sharing = Sharing {
-            kinds: Kinds::of(&base)?,
+            kinds: Arc::clone(&kinds),
             speeds: Arc::clone(&self.speeds),
             executors: Arc::clone(executors),
             environment: Arc::clone(self.state.runtime_env()),
@@ -459,8 +460,10 @@ impl Spreader {
                     return None;
                 }
                 Some(Ok(match leaf_bytes(event.plan) {
-                    Some(_) => DesiredTaskCountEventResponse::desired(count),
-                    None => DesiredTaskCountEventResponse::maximum(1),
+                    Some(_) if !kinds.is_whole(event.plan) => {
+                        DesiredTaskCountEventResponse::desired(count)
+                    }
+                    _ => DesiredTaskCountEventResponse::maximum(1),
                 }))
             })
             .with_distributed_scale_up_leaf_node_handler(move |event: ScaleUpLeafNodeEvent<'_>| {
@@ -479,7 +482,7 @@ impl Spreader {
 
 /// What it takes to share the leaves of a statement between its executors.
 struct Sharing {
-    kinds: Kinds,
+    kinds: Arc<Kinds>,
     speeds: Arc<Speeds>,
     executors: Arc<[Usable]>,
     environment: Arc<RuntimeEnv>,

@@ -6,7 +6,7 @@
 //! of the others' cores. Parts stay as they are until they are off by a seventh: a part that moves leaves
 //! cached columns behind.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,9 +17,14 @@ use datafusion::physical_expr::expressions::{BinaryExpr, Column};
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::joins::{
+    CrossJoinExec, HashJoinExec, NestedLoopJoinExec, PartitionMode,
+};
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
-use datafusion::physical_plan::{ExecutionPlan, Partitioning};
+use datafusion::physical_plan::{
+    Distribution, ExecutionPlan, ExecutionPlanProperties, Partitioning,
+};
 use parking_lot::Mutex;
 use tidegate::spread::leaf_table;
 
@@ -239,9 +244,15 @@ fn normal(parts: Vec<f64>) -> Vec<f64> {
     parts.into_iter().map(|part| part / sum).collect()
 }
 
-/// The kinds of work of a plan's leaves that can be shared.
+/// What a plan does with its leaves.
 #[derive(Debug, Default)]
-pub(crate) struct Kinds(HashMap<usize, u64>);
+pub(crate) struct Kinds {
+    /// The kinds of work of the leaves, by their addresses.
+    of_leaves: HashMap<usize, u64>,
+    /// The leaves of one partition to which a node of their stage owes that rows which belong together are in one
+    /// partition: no exchange brings them there.
+    whole: HashSet<usize>,
+}
 
 impl Kinds {
     /// Finds those of a plan.
@@ -250,17 +261,25 @@ impl Kinds {
     /// None for plans that were made.
     pub(crate) fn of(plan: &Arc<dyn ExecutionPlan>) -> Result<Self> {
         let mut kinds = Self::default();
-        kinds.add(plan, 0)?;
+        kinds.add(plan, 0, false)?;
         Ok(kinds)
+    }
+
+    /// Tells whether a leaf must be read by one task.
+    pub(crate) fn is_whole(&self, leaf: &Arc<dyn ExecutionPlan>) -> bool {
+        match self.of_leaves.contains_key(&address(leaf)) {
+            true => self.whole.contains(&address(leaf)),
+            false => leaf.output_partitioning().partition_count() == 1,
+        }
     }
 
     /// Returns the kind of a leaf's work.
     pub(crate) fn get(&self, leaf: &Arc<dyn ExecutionPlan>) -> u64 {
-        let known = self.0.get(&address(leaf)).copied();
+        let known = self.of_leaves.get(&address(leaf)).copied();
         known.unwrap_or_else(|| hash((leaf_table(leaf), leaf.name())))
     }
 
-    fn add(&mut self, node: &Arc<dyn ExecutionPlan>, above: u64) -> Result<()> {
+    fn add(&mut self, node: &Arc<dyn ExecutionPlan>, above: u64, is_whole: bool) -> Result<()> {
         let above = if ends_stage(node) { 0 } else { above };
         let own = hash((above, node.name(), words(node)?));
         let inputs = node.children();
@@ -272,12 +291,30 @@ impl Kinds {
                 .map(|f| f.name().clone())
                 .collect();
             let kind = hash((own, leaf_table(node), names));
-            self.0.insert(address(node), kind);
+            self.of_leaves.insert(address(node), kind);
+            if is_whole && node.output_partitioning().partition_count() == 1 {
+                self.whole.insert(address(node));
+            }
         }
-        inputs
-            .into_iter()
-            .try_for_each(|input| self.add(input, own))
+        let is_whole = is_whole && !ends_stage(node) && !node.is::<RepartitionExec>();
+        let needs = node.input_distribution_requirements();
+        for (place, input) in inputs.into_iter().enumerate() {
+            let needs = needs.child_distribution(place);
+            let wants = !matches!(needs, None | Some(Distribution::UnspecifiedDistribution));
+            // The side that a join holds is sent to all of its tasks.
+            let is_held = place == 0 && holds_a_side(node);
+            self.add(input, own, (is_whole || wants) && !is_held)?;
+        }
+        Ok(())
     }
+}
+
+/// Tells whether a node is a join that holds the rows of its left side whole.
+fn holds_a_side(node: &Arc<dyn ExecutionPlan>) -> bool {
+    let hash = node.downcast_ref::<HashJoinExec>();
+    hash.is_some_and(|join| *join.partition_mode() == PartitionMode::CollectLeft)
+        || node.is::<NestedLoopJoinExec>()
+        || node.is::<CrossJoinExec>()
 }
 
 fn address(node: &Arc<dyn ExecutionPlan>) -> usize {
