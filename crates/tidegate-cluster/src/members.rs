@@ -213,9 +213,12 @@ impl Member {
 
     fn why_suspected(&self) -> Option<String> {
         let at = self.suspected.filter(|_| !self.is_sound())?;
+        if self.heard <= at {
+            return Some("a statement lost it, and it has not reported since".into());
+        }
         let rest = pause(self.losses).saturating_sub(at.elapsed()).as_secs();
         Some(format!(
-            "it reports, and {} statements lost it: it is used again in {rest} s",
+            "it reports, but {} statements lost it: it is used again in {rest} s",
             self.losses
         ))
     }

@@ -1,7 +1,6 @@
 //! Formats of dates by letters, as PostgreSQL and Spark have them: `YYYY-MM-DD` is `%Y-%m-%d`.
 
-/// The letters and what they stand for, the longer ones first. `HH`, `mm` and what begins like them depend on the rest
-/// of the format.
+/// The letters and what they stand for, the longer ones first. `HH` and `mm` depend on the rest of the format.
 const LETTERS: [(&str, &str); 45] = [
     ("SSSSSS", "%6f"),
     ("HH24", "%H"),
@@ -78,8 +77,8 @@ pub(crate) fn by_letters(format: &str) -> Option<String> {
             rest = &rest[letters.len()..];
             continue;
         }
-        if let Some(quote @ ('"' | '\'')) = Some(first) {
-            let (literal, behind) = rest[1..].split_once(quote)?;
+        if matches!(first, '"' | '\'') {
+            let (literal, behind) = rest[1..].split_once(first)?;
             written.push_str(literal);
             rest = behind;
             continue;

@@ -132,13 +132,13 @@ pub(super) fn objects(
                 let objects = &mut reading.decoder;
                 let decoded = objects.decode(&reading.buffer);
                 let behind = objects.rows + objects.decoder.len();
-                let (taken, is_full) = decoded.map_err(|error| not_json(&file, behind, error))?;
+                let (taken, is_full) = decoded.map_err(|error| not_json(&file, behind, &error))?;
                 reading.buffer.advance(taken);
                 if !is_end && !is_full {
                     continue;
                 }
                 let flushed = objects.flush();
-                match flushed.map_err(|error| not_json(&file, objects.rows, error))? {
+                match flushed.map_err(|error| not_json(&file, objects.rows, &error))? {
                     Some(batch) => {
                         objects.rows += batch.num_rows();
                         let batch = match &projection {
@@ -182,7 +182,7 @@ pub(super) fn lines(file: Arc<str>, bytes: Buffers, decoder: LineDecoder) -> Bat
     .boxed()
 }
 
-fn not_json(file: &str, rows: usize, error: ArrowError) -> DataFusionError {
+fn not_json(file: &str, rows: usize, error: &ArrowError) -> DataFusionError {
     const MEND: &str = "have more rows looked at with sample_size => 1000000, or all with -1";
     let said = error.to_string();
     let said = said.strip_prefix("Json error: ").unwrap_or(&said);
@@ -208,7 +208,8 @@ fn not_json(file: &str, rows: usize, error: ArrowError) -> DataFusionError {
         ),
     };
     let message = format!("cannot read {file}: behind row {rows}: {why}");
-    Error::with_source(ErrorKind::Io, message, error).into()
+    // Arrow's own words, with its names of types, are not told again.
+    Error::new(ErrorKind::Io, message).into()
 }
 
 /// Reads what Arrow says of the value of a field: its name, with those of the objects around it, and what is wrong.
